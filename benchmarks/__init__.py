@@ -1,1 +1,3 @@
-"""What steps and methods cost, and the pages that tell it; run as `python -m benchmarks.step_cost`."""
+"""What steps and methods cost, and the pages that tell it; run as `python -m
+benchmarks.step_cost`.
+"""

@@ -2,9 +2,10 @@
 
     python -m benchmarks.against OTHER_CHECKOUT [--only sgld,exact]
 
-Each checkout runs in a process of its own with the same interpreter; runs are interleaved. A cell is a whole later
-call of `ewsg_jax.sample`, its check of the data off, on a logistic regression. Beside it stand the seconds of a
-first call, of the same again, of one with an equal kernel made anew, and of one with another step size.
+Each checkout runs in a process of its own with the same interpreter; runs are interleaved. A cell
+is a whole later call of `ewsg_jax.sample`, its check of the data off, on a logistic regression.
+Beside it stand the seconds of a first call, of the same again, of one with an equal kernel made
+anew, and of one with another step size.
 """
 
 import functools
@@ -68,9 +69,16 @@ def answer(request: dict[str, Any], held: dict[str, Any]) -> dict[str, Any]:
         steps = max(1, STEPS[chains] // request["shorten"])
         began = time.perf_counter()
         samples = ewsg.sample(
-            jax.random.key(held["runs"]), kernel, jnp.zeros(COLUMNS), held["data"], steps, num_chains=chains,
-            burn_in=steps - 1, progress=False, check_data=False,
-        )  # fmt: skip
+            jax.random.key(held["runs"]),
+            kernel,
+            jnp.zeros(COLUMNS),
+            held["data"],
+            steps,
+            num_chains=chains,
+            burn_in=steps - 1,
+            progress=False,
+            check_data=False,
+        )
         seconds = time.perf_counter() - began
         if not samples.is_finite.all():
             raise FloatingPointError("a chain left the finite numbers: its time means nothing")
@@ -81,7 +89,12 @@ def answer(request: dict[str, Any], held: dict[str, Any]) -> dict[str, Any]:
     jax.clear_caches()
     held["kernel"] = make(1e-7)
     first = run(held["kernel"])
-    return {"first": first, "again": run(held["kernel"]), "equal": run(make(1e-7)), "another": run(make(2e-7))}
+    return {
+        "first": first,
+        "again": run(held["kernel"]),
+        "equal": run(make(1e-7)),
+        "another": run(make(2e-7)),
+    }
 
 
 def serve() -> None:
@@ -128,8 +141,12 @@ def main(arguments: list[str] | None = None) -> int:
     from benchmarks.timing import interleave, machine, summarise, times_the_cost
 
     parser = record.parser(__doc__, "against.json", PAIRS)
-    parser.add_argument("other", type=Path, help="another checkout, such as a git worktree of an earlier commit")
-    parser.add_argument("--only", type=record.names(CELLS), default=list(CELLS), help=f"of {', '.join(CELLS)}")
+    parser.add_argument(
+        "other", type=Path, help="another checkout, such as a git worktree of an earlier commit"
+    )
+    parser.add_argument(
+        "--only", type=record.names(CELLS), default=list(CELLS), help=f"of {', '.join(CELLS)}"
+    )
     parser.add_argument("--chains", type=int, choices=tuple(STEPS), help="default: each")
     options = parser.parse_args(arguments)
     pairs, shorten = record.extent(options, PAIRS)
@@ -152,9 +169,12 @@ def main(arguments: list[str] | None = None) -> int:
                     "seconds_of_calls": dict(zip(("ours", "other"), built, strict=True)),
                 }
             )
-            calls = ", ".join(f"{name} {built[0][name]:.2f} ({built[1][name]:.2f})" for name in built[0])
+            calls = ", ".join(
+                f"{name} {built[0][name]:.2f} ({built[1][name]:.2f})" for name in built[0]
+            )
             print(
-                f"{cell}, {chains}: {cost.median:.3f} [{cost.lower:.3f}, {cost.upper:.3f}]; seconds {calls}",
+                f"{cell}, {chains}: {cost.median:.3f} [{cost.lower:.3f}, {cost.upper:.3f}]; "
+                f"seconds {calls}",
                 flush=True,
             )
     protocol = (__doc__ or "").split("\n\n")[-1].replace("\n", " ")

@@ -1,4 +1,5 @@
-"""Anchored gradients (SVRG) of logistic regression written out: as cheap as can be, and as one would at first.
+"""Anchored gradients (SVRG) of logistic regression written out: as cheap as can be, and as one
+would at first.
 
 All forms make the same chain of the same keys, but for rounding.
 """
@@ -19,7 +20,9 @@ BLOCK = 4096
 
 
 class Naive(NamedTuple):
-    """The state of the naive form: with its own count of steps, which `vmap` makes one per chain."""
+    """The state of the naive form: with its own count of steps, which `vmap` makes one
+    per chain.
+    """
 
     position: jax.Array
     anchor: jax.Array
@@ -30,8 +33,8 @@ class Naive(NamedTuple):
 def nested(workload: Workload, method: str, *, ahead: bool) -> Chain:
     """Return a chain whose one call is a full gradient and the steps from this anchor to the next.
 
-    The structure is static, so nothing has to be decided in the loop; the number of steps is a multiple of
-    `REFRESH_EVERY`.
+    The structure is static, so nothing has to be decided in the loop; the number of steps is a
+    multiple of `REFRESH_EVERY`.
 
     Args:
         workload: the logistic regression.
@@ -51,15 +54,20 @@ def nested(workload: Workload, method: str, *, ahead: bool) -> Chain:
         return jax.lax.scan(step, position, jax.vmap(parts.draw)(keys) if ahead else keys)[0]
 
     return Chain(
-        lambda key, position, data: position, anchored, lambda state, data: state, steps_per_call=REFRESH_EVERY
+        lambda key, position, data: position,
+        anchored,
+        lambda state, data: state,
+        steps_per_call=REFRESH_EVERY,
     )
 
 
 def naive(workload: Workload, method: str) -> Chain:
-    """Return a chain of single steps that asks its own counter, by a plain `lax.cond`, whether the anchor moves.
+    """Return a chain of single steps that asks its own counter, by a plain `lax.cond`, whether the
+    anchor moves.
 
-    Right for one chain. Under `vmap` the counter has a chain axis, the condition becomes a selection between both
-    results at every step, and what the condition reads, the data among it, is given a chain axis too.
+    Right for one chain. Under `vmap` the counter has a chain axis, the condition becomes a
+    selection between both results at every step, and what the condition reads, the data among it,
+    is given a chain axis too.
     """
     parts = _Parts(workload, method)
 
@@ -117,6 +125,8 @@ class _Parts:
         """Make a step; the labels fall out of the difference of the gradients."""
         rows, noise = randomness
         x = data["x"][rows]
-        difference = (jax.nn.sigmoid(x @ position) - jax.nn.sigmoid(x @ anchor)) @ x * (self._n / self._b)
+        difference = (
+            (jax.nn.sigmoid(x @ position) - jax.nn.sigmoid(x @ anchor)) @ x * (self._n / self._b)
+        )
         drift = position / PRIOR_VARIANCE + difference + gradient
         return position - self._h * drift + (2 * self._h) ** 0.5 * noise

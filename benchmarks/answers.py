@@ -1,11 +1,13 @@
 """From raw data to an answer, and how far off it is: seconds and passes, everything included.
 
-    EWSG_JAX_DATA=… python -m benchmarks.answers [--cases covertype_46] [--answers plan] [--references]
+    EWSG_JAX_DATA=… python -m benchmarks.answers [--cases covertype_46] [--answers plan]
+    [--references]
 
-Each answer is worked out in a process of its own; importing and loading apart, its seconds hold everything: finding
-the mode, planning, warming up, compiling. Answers of other libraries are beside ours. References are importance
-sampling for all columns of Covertype, exact for a linear regression, and for the others two long runs at two step
-sizes, which must agree (`--references` makes them, some minutes each). `--draw` makes the page's table and picture.
+Each answer is worked out in a process of its own; importing and loading apart, its seconds hold
+everything: finding the mode, planning, warming up, compiling. Answers of other libraries are beside
+ours. References are importance sampling for all columns of Covertype, exact for a linear
+regression, and for the others two long runs at two step sizes, which must agree (`--references`
+makes them, some minutes each). `--draw` makes the page's table and picture.
 """
 
 import argparse
@@ -40,10 +42,14 @@ from benchmarks.timing import load_average, machine
 
 LIMIT = 540.0
 PROTOCOL = (
-    "Logistic regression (protein: linear, with noise 1 of the standardised response) with the prior N(0, I) on "
-    "standardised columns and an intercept, 8 chains. Seconds from the loaded data to the answer, in a new process "
-    "that compiles its programs. Errors: the worst mean in sds of the reference, the worst sd relatively; passes "
-    "over the data, all chains together. Peers: 8 chains vectorised, until the worst mean has a bulk ESS of 1,000."
+    "Logistic regression (protein: linear, with noise 1 of the standardised response) with the "
+    "prior N(0, I) on "
+    "standardised columns and an intercept, 8 chains. Seconds from the loaded data to the answer, "
+    "in a new process "
+    "that compiles its programs. Errors: the worst mean in sds of the reference, the worst sd "
+    "relatively; passes "
+    "over the data, all chains together. Peers: 8 chains vectorised, until the worst mean has a "
+    "bulk ESS of 1,000."
 )
 
 
@@ -70,7 +76,9 @@ def _of_models(case: Case) -> bool:
 
 
 def _numpyro(case: Case, data: Data, limit: float, num_chains: int = 1) -> dict[str, Answer]:
-    """NumPyro's NUTS: eight chains of a regression, of a model so many, or estimated of very many rows."""
+    """NumPyro's NUTS: eight chains of a regression, of a model so many, or estimated of very many
+    rows.
+    """
     if isinstance(case, Regression):
         return answers_nuts.numpyro_nuts(case, data, limit)
     if isinstance(case, Grouped) and case.pilot is not None:
@@ -119,7 +127,9 @@ def work(case: str, answer: str, limit: float, out: Path) -> None:
 
     def told(each: Answer) -> dict[str, Any]:
         moments = (
-            {} if each.mean is None or each.sd is None else {"mean": each.mean.tolist(), "sd": each.sd.tolist()}
+            {}
+            if each.mean is None or each.sd is None
+            else {"mean": each.mean.tolist(), "sd": each.sd.tolist()}
         )
         return each._asdict() | moments | {"cores": cores}
 
@@ -127,14 +137,18 @@ def work(case: str, answer: str, limit: float, out: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Answer what is asked for; 2 where a package is missing, 1 where an answer ended in an error."""
+    """Answer what is asked for; 2 where a package is missing, 1 where an answer ended
+    in an error.
+    """
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--cases", type=record.names(CASES), default=list(CASES))
     parser.add_argument("--answers", type=record.names(WAYS), default=list(WAYS))
     parser.add_argument(
         "--limit", type=float, default=LIMIT, help="seconds of a peer's answer, default %(default)s"
     )
-    parser.add_argument("--references", action="store_true", help="make the references of these cases")
+    parser.add_argument(
+        "--references", action="store_true", help="make the references of these cases"
+    )
     parser.add_argument("--draw", action="store_true", help="make the page of what is stored")
     parser.add_argument("--out", type=Path, default=record.RESULTS / "answers.json")
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
@@ -148,7 +162,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if absent := missing(asked.answers):
         print(f"missing: {', '.join(absent)}; pip install -e '.[benchmarks]'", file=sys.stderr)
         return 2
-    result: dict[str, Any] = {"protocol": PROTOCOL, "machine": machine(), "versions": versions(), "cases": {}}
+    result: dict[str, Any] = {
+        "protocol": PROTOCOL,
+        "machine": machine(),
+        "versions": versions(),
+        "cases": {},
+    }
     if asked.out.exists():
         result["cases"] = json.loads(asked.out.read_text())["cases"]
     failed = 0
@@ -156,8 +175,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for answer in (each for each in asked.answers if WAYS[each].suits(CASES[case])):
             with tempfile.TemporaryDirectory() as folder:
                 worker = Path(folder) / "answer.json"
-                command = [sys.executable, "-m", "benchmarks.answers", "--cases", case, "--answers", answer]
-                told = subprocess.run([*command, "--limit", str(asked.limit), "--worker", str(worker)], check=False)
+                command = [
+                    sys.executable,
+                    "-m",
+                    "benchmarks.answers",
+                    "--cases",
+                    case,
+                    "--answers",
+                    answer,
+                ]
+                told = subprocess.run(
+                    [*command, "--limit", str(asked.limit), "--worker", str(worker)], check=False
+                )
                 if told.returncode:
                     print(f"{case}, {answer}: exit code {told.returncode}", file=sys.stderr)
                     failed = 1
@@ -165,11 +194,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 found = json.loads(worker.read_text())
             cells = result["cases"].setdefault(case, {})
             for name, each in found.items():
-                cells[name] = answers_judged.judged(each, answers_judged.known(case)) | {"load": load_average()}
+                cells[name] = answers_judged.judged(each, answers_judged.known(case)) | {
+                    "load": load_average()
+                }
                 asked.out.write_text(json.dumps(result, indent=1) + "\n")
                 print(case, name, cells[name], flush=True)
     if asked.out == record.RESULTS / "answers.json":
-        from benchmarks.pages import answers as page  # it needs matplotlib, which a worker need not load
+        from benchmarks.pages import (
+            answers as page,
+        )  # it needs matplotlib, which a worker need not load
 
         page.write(result)
     return failed

@@ -31,8 +31,10 @@ class Case:
         title: in tables.
         load: gives the rows.
         posterior: of them.
-        log_density: the same posterior at all rows at once, up to a constant, as one writes it for NUTS.
-        start: where the search for a mode begins, and NUTS; None: at zero, a number for each column of x.
+        log_density: the same posterior at all rows at once, up to a constant, as one writes it for
+            NUTS.
+        start: where the search for a mode begins, and NUTS; None: at zero, a number for each column
+            of x.
         summary: of draws with two leading axes, what is compared, shape (…, …, numbers).
         twin: the name of the same model in another form, whose summaries have the same law.
     """
@@ -57,7 +59,8 @@ class Regression(Case):
 
     Attributes:
         is_linear: a linear regression with noise 1, else a logistic one.
-        has_outliers: rows beyond some ten sds are walls, and without them the posterior is nearly normal.
+        has_outliers: rows beyond some ten sds are walls, and without them the posterior is nearly
+            normal.
     """
 
     is_linear: bool = False
@@ -66,12 +69,14 @@ class Regression(Case):
 
 @dataclass(frozen=True)
 class Grouped(Case):
-    """A logistic regression with effects of groups, each beside its mean and scale, and five slopes.
+    """A logistic regression with effects of groups, each beside its mean and scale, and five
+    slopes.
 
     Attributes:
         num_groups: effects.
         effects: of a position, the effects themselves.
-        is_reduced: its reference is of sums for each group, for gradients of all rows would take too long.
+        is_reduced: its reference is of sums for each group, for gradients of all rows would take
+            too long.
         pilot: the name of a case with fewer rows, whose number of gradients stands for this one's.
     """
 

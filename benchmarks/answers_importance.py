@@ -1,4 +1,6 @@
-"""Pareto-smoothed importance sampling for `answers.py`: of the mode's normal law, and of Pathfinder's."""
+"""Pareto-smoothed importance sampling for `answers.py`: of the mode's normal law, and of
+Pathfinder's.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +14,9 @@ from ewsg_jax.sampling.coordinates import array_statistics
 
 NUM_DRAWS = 4_000
 ITERATIONS, ELBO_DRAWS = 60, 25
-"""Of Pathfinder. It holds the rows' likelihoods of all of these at once; 200 draws, its default, are too many."""
+"""Of Pathfinder. It holds the rows' likelihoods of all of these at once; 200 draws, its default,
+are too many.
+"""
 LONG_MEMORY = {"maxcor": 20, "ftol": 1e-8}
 """Of its search: with its own 10 steps and 1e-5 it was further off on letter."""
 
@@ -20,8 +24,12 @@ LONG_MEMORY = {"maxcor": 20, "ftol": 1e-8}
 def _weighted(
     case: Regression, data: Data, draws: np.ndarray, log_drawn: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, str]:
-    """Return the moments by smoothed weights, of the full likelihood at all draws, and what is said of them."""
-    likelihoods = log_likelihoods(draws, np.asarray(data["x"]), np.asarray(data["y"]), is_linear=case.is_linear)
+    """Return the moments by smoothed weights, of the full likelihood at all draws, and what is said
+    of them.
+    """
+    likelihoods = log_likelihoods(
+        draws, np.asarray(data["x"]), np.asarray(data["y"]), is_linear=case.is_linear
+    )
     log_weight = likelihoods - 0.5 * (draws**2).sum(1) - log_drawn
     # It takes what is to be left out, as leave-one-out has it: the negative of the log weights.
     smoothed, shape = array_statistics().psislw(log_weight.max() - log_weight)
@@ -50,10 +58,17 @@ def pathfinder(case: Regression, data: Data, limit: float) -> dict[str, Answer]:
     clock = Clock()
 
     @jax.jit
-    def find(key: jax.Array, start: jax.Array, data: Data) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def find(
+        key: jax.Array, start: jax.Array, data: Data
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
         for_path, for_draws = jax.random.split(key)
         best, info = paths.approximate(
-            for_path, lambda x: case.log_density(x, data), start, ELBO_DRAWS, maxiter=ITERATIONS, **LONG_MEMORY
+            for_path,
+            lambda x: case.log_density(x, data),
+            start,
+            ELBO_DRAWS,
+            maxiter=ITERATIONS,
+            **LONG_MEMORY,
         )
         draws, log_drawn = paths.sample(for_draws, best, NUM_DRAWS)
         return draws, log_drawn, jnp.isfinite(info.path.elbo).sum()

@@ -22,9 +22,11 @@ REFERENCES = record.RESULTS / "answers_references.json"
 
 
 def reference(case: Regression, data: Data) -> dict[str, Any]:
-    """Return the moments of a regression: of a linear one exactly, else of a long run or by importance.
+    """Return the moments of a regression: of a linear one exactly, else of a long run or by
+    importance.
 
-    How far those of a run at twice the step, or of two halves of the draws, are apart is told beside.
+    How far those of a run at twice the step, or of two halves of the draws, are apart is told
+    beside.
     """
     if case.is_linear:
         x, y = (np.asarray(data[name], np.float64) for name in ("x", "y"))
@@ -45,10 +47,21 @@ def reference(case: Regression, data: Data) -> dict[str, Any]:
                 case.posterior, batch_size=2_048, center=jnp.asarray(center, jnp.float32), rows=law
             ),
         )
-        run: dict[str, Any] = {"num_chains": NUM_CHAINS, "shared_minibatch": True, "progress": False}
+        run: dict[str, Any] = {
+            "num_chains": NUM_CHAINS,
+            "shared_minibatch": True,
+            "progress": False,
+        }
         steps = round(8_000 / h)
         samples = ewsg.sample(
-            jax.random.key(seed), kernel, mode.start, data, steps, burn_in=steps // 20, thin=5, **run
+            jax.random.key(seed),
+            kernel,
+            mode.start,
+            data,
+            steps,
+            burn_in=steps // 20,
+            thin=5,
+            **run,
         )
         found.append(moments(samples.position))
     (mean, sd), (finer_mean, finer_sd) = found
@@ -61,17 +74,23 @@ def reference(case: Regression, data: Data) -> dict[str, Any]:
 
 
 def _beyond_walls(case: Regression, data: Data) -> dict[str, Any]:
-    """Weigh draws of the normal law that the rows without outliers have; the outliers only take weight away."""
+    """Weigh draws of the normal law that the rows without outliers have; the outliers only take
+    weight away.
+    """
     x, y = np.asarray(data["x"]), np.asarray(data["y"])
     rest = np.abs(x).max(1) < OUTLYING
     mode = mode_of(case, {"x": jnp.asarray(x[rest]), "y": jnp.asarray(y[rest])})
     normal = np.random.default_rng(0).standard_normal((WEIGHTED, x.shape[1]))
-    draws = np.asarray(mode.position, np.float64) + normal @ np.linalg.cholesky(np.asarray(mode.covariance)).T
+    draws = (
+        np.asarray(mode.position, np.float64)
+        + normal @ np.linalg.cholesky(np.asarray(mode.covariance)).T
+    )
     log_weight = log_likelihoods(draws, x, y) - 0.5 * (draws**2).sum(1) + 0.5 * (normal**2).sum(1)
     weight = np.exp(log_weight - log_weight.max())
 
     (mean, sd), first, second = (
-        weighted_moments(draws[part], weight[part]) for part in (slice(None), slice(0, None, 2), slice(1, None, 2))
+        weighted_moments(draws[part], weight[part])
+        for part in (slice(None), slice(0, None, 2), slice(1, None, 2))
     )
     return {
         "mean": mean.tolist(),
@@ -83,7 +102,8 @@ def _beyond_walls(case: Regression, data: Data) -> dict[str, Any]:
 
 
 def make(cases: list[str]) -> None:
-    """Make the references of these cases, and store them; that of all Covertype's columns is another's.
+    """Make the references of these cases, and store them; that of all Covertype's columns is
+    another's.
 
     A twin of a case that is stored already is left out: both have one reference.
     """
@@ -92,8 +112,12 @@ def make(cases: list[str]) -> None:
         case = CASES[name]
         if name == "covertype" or case.twin in stored:
             continue
-        stored[name] = reference(case, case.load()) if isinstance(case, Regression) else long_reference(case)
-        print(name, {of: x for of, x in stored[name].items() if of not in ("mean", "sd")}, flush=True)
+        stored[name] = (
+            reference(case, case.load()) if isinstance(case, Regression) else long_reference(case)
+        )
+        print(
+            name, {of: x for of, x in stored[name].items() if of not in ("mean", "sd")}, flush=True
+        )
         lines = [f" {json.dumps(of)}: {json.dumps(found)}" for of, found in stored.items()]
         REFERENCES.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
@@ -128,5 +152,7 @@ def judged(answer: dict[str, Any], against: dict[str, Any]) -> dict[str, Any]:
         found["cores"] = round(answer["cores"], 2)
     found |= answer.get("more") or {}
     if answer["extrapolated"] is not None:
-        found["extrapolated"] = {name: round(value, 1) for name, value in answer["extrapolated"].items()}
+        found["extrapolated"] = {
+            name: round(value, 1) for name, value in answer["extrapolated"].items()
+        }
     return found

@@ -1,7 +1,8 @@
-"""References of models for `answers.py`: long runs of NumPyro's NUTS in float64, two that must agree.
+"""References of models for `answers.py`: long runs of NumPyro's NUTS in float64, two that must
+agree.
 
-Where a model has a twin the two runs are of its two forms, else of two target acceptances; each has two chains and
-starts of its own. Rows by the million are reduced first (`answers_reduced`).
+Where a model has a twin the two runs are of its two forms, else of two target acceptances; each has
+two chains and starts of its own. Rows by the million are reduced first (`answers_reduced`).
 """
 
 from typing import Any, NamedTuple
@@ -91,7 +92,10 @@ def reference(case: Case) -> dict[str, Any]:
     """Return the reference of a model, and what it is of."""
     with jax.enable_x64(True):
         raw = case.load()
-        rows = {name: jnp.asarray(x, float if x.dtype.kind == "f" else x.dtype) for name, x in raw.items()}
+        rows = {
+            name: jnp.asarray(x, float if x.dtype.kind == "f" else x.dtype)
+            for name, x in raw.items()
+        }
         if case.twin is None:
             how = RUNS.get(case.name, Long())
             forms = [(case, how._replace(acceptance=each)) for each in ACCEPTANCES]
@@ -106,8 +110,11 @@ def reference(case: Case) -> dict[str, Any]:
         found = compared(runs) | {"of": of}
         short = [form for form, _ in forms if isinstance(form, Grouped) and form.is_reduced]
         if isinstance(case, Grouped) and short:
-            # What is compared are the numbers of the centred form, as which cases with twins are asked for.
+            # What is compared are the numbers of the centred form, as which cases with twins are
+            # asked for.
             some = runs[0].reshape(-1, runs[0].shape[-1])[:: runs[0].shape[1] * CHAINS // LOOKS]
             found["log_density_off"] = left_out(case, reduced(case, raw), rows, some)
-            found["of"] += ", rows summed by group" + ("" if len(short) == len(forms) else " in the second")
+            found["of"] += ", rows summed by group" + (
+                "" if len(short) == len(forms) else " in the second"
+            )
         return found

@@ -1,7 +1,8 @@
-"""Models as people bring them, for `answers.py`: rows from a generator, a posterior, and its density for NUTS.
+"""Models as people bring them, for `answers.py`: rows from a generator, a posterior, and its
+density for NUTS.
 
-Both forms of a hierarchy have one summary, so that one reference judges both: `summary` maps draws of a form to the
-numbers that are compared, effects themselves and logarithms of scales.
+Both forms of a hierarchy have one summary, so that one reference judges both: `summary` maps draws
+of a form to the numbers that are compared, effects themselves and logarithms of scales.
 """
 
 import functools
@@ -30,7 +31,9 @@ def _widths(draws: Any) -> np.ndarray:
     return np.exp(np.asarray(draws["log_tau"]))[..., None]
 
 
-def _of_rows(likelihood: Callable[..., Any], prior: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+def _of_rows(
+    likelihood: Callable[..., Any], prior: Callable[..., Any]
+) -> Callable[[Any, Any], Any]:
     """Return the log density of likelihoods that serve one row and all rows alike."""
     return lambda p, rows: prior(p) + jnp.sum(likelihood(p, rows))
 
@@ -47,7 +50,9 @@ def _robust() -> Case:
     def likelihood(p: Any, row: Any) -> Any:
         nu, scale = jnp.exp(p["log_nu"]), jnp.exp(p["log_scale"])
         off = (row["y"] - row["x"] @ p["w"]) / scale
-        constant = jax.lax.lgamma((nu + 1) / 2) - jax.lax.lgamma(nu / 2) - 0.5 * jnp.log(nu * jnp.pi)
+        constant = (
+            jax.lax.lgamma((nu + 1) / 2) - jax.lax.lgamma(nu / 2) - 0.5 * jnp.log(nu * jnp.pi)
+        )
         return constant - p["log_scale"] - 0.5 * (nu + 1) * jnp.log1p(off**2 / nu)
 
     def prior(p: Any) -> Any:
@@ -106,7 +111,16 @@ def _softmax(name: str, title: str, centred: bool, twin: str) -> Case:
 
     made = ewsg.Posterior(likelihood, prior)
     start = {"w": jnp.zeros((17, 5)), "log_tau": jnp.zeros(())}
-    return Case(name, title, load, made, _of_rows(likelihood, prior), start, flat if centred else summary, twin)
+    return Case(
+        name,
+        title,
+        load,
+        made,
+        _of_rows(likelihood, prior),
+        start,
+        flat if centred else summary,
+        twin,
+    )
 
 
 def _item_response() -> Case:
@@ -116,7 +130,11 @@ def _item_response() -> Case:
     def load() -> Rows:
         rng = np.random.default_rng(14)
         p, i = np.repeat(np.arange(persons), items), np.tile(np.arange(items), persons)
-        slopes, hard, able = np.exp(0.4 * rng.normal(size=items)), rng.normal(size=items), rng.normal(size=persons)
+        slopes, hard, able = (
+            np.exp(0.4 * rng.normal(size=items)),
+            rng.normal(size=items),
+            rng.normal(size=persons),
+        )
         chance = 1 / (1 + np.exp(-slopes[i] * (able[p] - hard[i])))
         return {"p": p, "i": i, "y": (rng.random(len(p)) < chance).astype(int)}
 
@@ -125,7 +143,9 @@ def _item_response() -> Case:
         return _bernoulli(logit, row["y"])
 
     def prior(p: Any) -> Any:
-        return -0.5 * (jnp.sum(p["theta"] ** 2) + jnp.sum((p["log_a"] / 0.5) ** 2) + jnp.sum((p["b"] / 2) ** 2))
+        return -0.5 * (
+            jnp.sum(p["theta"] ** 2) + jnp.sum((p["log_a"] / 0.5) ** 2) + jnp.sum((p["b"] / 2) ** 2)
+        )
 
     made = ewsg.Posterior(likelihood, prior)
     start = {"theta": jnp.zeros(persons), "log_a": jnp.zeros(items), "b": jnp.zeros(items)}
@@ -150,7 +170,9 @@ def _groups(
     twin: str | None = None,
     **more: Any,
 ) -> Grouped:
-    """A logistic regression with an intercept for each group, of unknown mean and scale, and five slopes."""
+    """A logistic regression with an intercept for each group, of unknown mean and scale, and five
+    slopes.
+    """
 
     def likelihood(p: Any, row: Any) -> Any:
         effect = p["e"][row["g"]] if centred else p["mu"] + jnp.exp(p["log_tau"]) * p["e"][row["g"]]
@@ -170,7 +192,12 @@ def _groups(
         moved = np.asarray(draws["mu"])[..., None] + _widths(draws) * np.asarray(draws["e"])
         return flat({**draws, "e": moved})
 
-    start = {"e": jnp.zeros(num_groups), "w": jnp.zeros(5), "mu": jnp.zeros(()), "log_tau": jnp.zeros(())}
+    start = {
+        "e": jnp.zeros(num_groups),
+        "w": jnp.zeros(5),
+        "mu": jnp.zeros(()),
+        "log_tau": jnp.zeros(()),
+    }
     load = functools.partial(_group_rows, num_groups, n, 15)
     made = ewsg.Posterior(likelihood, prior)
     density = _of_rows(likelihood, prior)
@@ -200,8 +227,21 @@ _ALL = (
     _groups("few_c", "60 groups of 25 rows, centred", 60, 1_500, True, "few_n"),
     _groups("few_n", "60 groups of 25 rows, not centred", 60, 1_500, False, "few_c"),
     _groups(
-        "many_rows", "300 groups, 5 million rows, centred", 300, 5_000_000, True, is_reduced=True, pilot="groups_c"
+        "many_rows",
+        "300 groups, 5 million rows, centred",
+        300,
+        5_000_000,
+        True,
+        is_reduced=True,
+        pilot="groups_c",
     ),
-    _groups("many_groups", "5,000 groups, a million rows, centred", 5_000, 1_000_000, True, is_reduced=True),
+    _groups(
+        "many_groups",
+        "5,000 groups, a million rows, centred",
+        5_000,
+        1_000_000,
+        True,
+        is_reduced=True,
+    ),
 )
 MODELS: dict[str, Case] = {model.name: model for model in _ALL}

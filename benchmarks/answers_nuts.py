@@ -1,9 +1,9 @@
 """NUTS of NumPyro and BlackJAX, and NumPyro's HMCECS, for `answers.py`.
 
-Of regressions eight chains, vectorised, twice: with their own warm-up from zero (dense masses, 300 steps, fewer
-than either suggests), and from draws of the normal approximation with its covariance as the mass, where only the
-step size is left to adapt. Of other models NumPyro's as it comes: 1,000 steps of warm-up, a mass for each number,
-and one chain, or four vectorised.
+Of regressions eight chains, vectorised, twice: with their own warm-up from zero (dense masses, 300
+steps, fewer than either suggests), and from draws of the normal approximation with its covariance
+as the mass, where only the step size is left to adapt. Of other models NumPyro's as it comes: 1,000
+steps of warm-up, a mass for each number, and one chain, or four vectorised.
 """
 
 import functools
@@ -21,17 +21,23 @@ WARM_UP, WARM_UP_AT_MODE = 300, 75
 OWN_WARM_UP = 1_000
 """NumPyro's own suggestion."""
 FEW_ROWS, OFTEN = 100_000, 50
-"""Up to so many rows a call of a program is of fifty transitions, for what a call takes itself would count."""
+"""Up to so many rows a call of a program is of fifty transitions, for what a call takes itself
+would count.
+"""
 JITTER = 0.1
 """Of where chains start, as of a position's numbers."""
 SUBSAMPLE, BLOCKS = 1_000, 100
-"""HMCECS: rows of a chain, and the blocks of which one is renewed at each draw; those of NumPyro's own example."""
+"""HMCECS: rows of a chain, and the blocks of which one is renewed at each draw; those of NumPyro's
+own example.
+"""
 
 
 def _starts(mode: Any, d: int) -> jax.Array:
     if mode is None:
         return jnp.zeros((NUM_CHAINS, d))
-    return jax.vmap(lambda key: mode.start(key, 1.0))(jax.random.split(jax.random.key(1), NUM_CHAINS))
+    return jax.vmap(lambda key: mode.start(key, 1.0))(
+        jax.random.split(jax.random.key(1), NUM_CHAINS)
+    )
 
 
 def near(start: Any, num_chains: int, jitter: float = JITTER) -> Any:
@@ -39,7 +45,10 @@ def near(start: Any, num_chains: int, jitter: float = JITTER) -> Any:
     leaves, tree = jax.tree.flatten(start)
     shape = (num_chains,) if num_chains > 1 else ()
     keys = jax.random.split(jax.random.key(1), len(leaves))
-    moved = [x + jitter * jax.random.normal(key, shape + x.shape) for x, key in zip(leaves, keys, strict=True)]
+    moved = [
+        x + jitter * jax.random.normal(key, shape + x.shape)
+        for x, key in zip(leaves, keys, strict=True)
+    ]
     return jax.tree.unflatten(tree, moved)
 
 
@@ -52,7 +61,11 @@ def _regression(case: Regression, subsample: int | None = None) -> Any:
             if subsample is not None:
                 x, y = numpyro.subsample(x, event_dim=1), numpyro.subsample(y, event_dim=0)
             fitted = x @ weights
-            numpyro.sample("y", law.Normal(fitted, 1.0) if case.is_linear else law.Bernoulli(logits=fitted), obs=y)
+            numpyro.sample(
+                "y",
+                law.Normal(fitted, 1.0) if case.is_linear else law.Bernoulli(logits=fitted),
+                obs=y,
+            )
 
     return model
 
@@ -116,19 +129,30 @@ def _numpyro(case: Case, setting: Setting, clock: Clock, limit: float, passes: f
         return state, case.summary(positions), counts
 
     sampler = Sampler(
-        state, warm, lambda state: state, draw, passes, num_chains=setting.num_chains, at_once=setting.at_once
+        state,
+        warm,
+        lambda state: state,
+        draw,
+        passes,
+        num_chains=setting.num_chains,
+        at_once=setting.at_once,
     )
     return run(sampler, clock, limit, setting.warm_up)
 
 
-def numpyro_nuts(case: Regression, data: Data, limit: float, at_mode: bool = False) -> dict[str, Answer]:
+def numpyro_nuts(
+    case: Regression, data: Data, limit: float, at_mode: bool = False
+) -> dict[str, Answer]:
     """NumPyro's NUTS of a regression."""
     clock = Clock()
     mode = mode_of(case, data) if at_mode else None
     given: dict[str, Any] = {}
     if mode is not None:
         clock.tick("mode")
-        given = {"inverse_mass_matrix": {("weights",): jnp.asarray(mode.covariance)}, "adapt_mass_matrix": False}
+        given = {
+            "inverse_mass_matrix": {("weights",): jnp.asarray(mode.covariance)},
+            "adapt_mass_matrix": False,
+        }
     kernel = library("numpyro.infer").NUTS(_regression(case), dense_mass=True, **given)
     start = {"weights": _starts(mode, data["x"].shape[1])}
     warm_up = WARM_UP_AT_MODE if at_mode else WARM_UP
@@ -142,17 +166,25 @@ def as_it_comes(num_chains: int) -> str:
     return "NumPyro NUTS, one chain" if num_chains == 1 else f"NumPyro NUTS, {num_chains} chains"
 
 
-def numpyro_as_it_comes(case: Case, data: Data, limit: float, num_chains: int = 1) -> dict[str, Answer]:
+def numpyro_as_it_comes(
+    case: Case, data: Data, limit: float, num_chains: int = 1
+) -> dict[str, Answer]:
     """NumPyro's NUTS with its own settings, of a model's log density."""
     clock = Clock()
     kernel = library("numpyro.infer").NUTS(_density(case))
     at_once = OFTEN if len(data["y"]) <= FEW_ROWS else AT_ONCE
-    setting = Setting(kernel, (data,), near(case.start, num_chains), num_chains, OWN_WARM_UP, at_once)
+    setting = Setting(
+        kernel, (data,), near(case.start, num_chains), num_chains, OWN_WARM_UP, at_once
+    )
     return {as_it_comes(num_chains): _numpyro(case, setting, clock, limit, 0.0)}
 
 
-def blackjax_nuts(case: Regression, data: Data, limit: float, at_mode: bool = False) -> dict[str, Answer]:
-    """BlackJAX's NUTS, its window adaptation step by step so that it ends in time; the data are an argument."""
+def blackjax_nuts(
+    case: Regression, data: Data, limit: float, at_mode: bool = False
+) -> dict[str, Answer]:
+    """BlackJAX's NUTS, its window adaptation step by step so that it ends in time; the data are an
+    argument.
+    """
     nuts, windows = library("blackjax.mcmc.nuts"), library("blackjax.adaptation.window_adaptation")
     clock = Clock()
     mode = mode_of(case, data) if at_mode else None
@@ -161,7 +193,10 @@ def blackjax_nuts(case: Regression, data: Data, limit: float, at_mode: bool = Fa
         mass, schedule = None, jnp.asarray(windows.build_schedule(warm_up))
     else:
         clock.tick("mode")
-        mass, schedule = jnp.asarray(mode.covariance), jnp.zeros((warm_up, 2), int)  # the step size alone
+        mass, schedule = (
+            jnp.asarray(mode.covariance),
+            jnp.zeros((warm_up, 2), int),
+        )  # the step size alone
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         begin, update, final = windows.base(False, initial_inverse_mass_matrix=mass)
@@ -178,7 +213,9 @@ def blackjax_nuts(case: Regression, data: Data, limit: float, at_mode: bool = Fa
                 stage = given[1][0], given[1][1] == 1
                 return chain, update(adapted, stage, chain.position, info.acceptance_rate), info
 
-            chains, adapted, info = jax.vmap(of_chain)(jax.random.split(given[0], NUM_CHAINS), *state)
+            chains, adapted, info = jax.vmap(of_chain)(
+                jax.random.split(given[0], NUM_CHAINS), *state
+            )
             return (chains, adapted), info.num_integration_steps
 
         return jax.lax.scan(step, state, (keys, stages))
@@ -216,7 +253,9 @@ def blackjax_nuts(case: Regression, data: Data, limit: float, at_mode: bool = Fa
 
 
 def hmcecs(case: Regression, data: Data, limit: float) -> dict[str, Answer]:
-    """NumPyro's HMCECS around NUTS, its Taylor proxy and its mass at the mode; its proxy holds the data."""
+    """NumPyro's HMCECS around NUTS, its Taylor proxy and its mass at the mode; its proxy holds the
+    data.
+    """
     infer = library("numpyro.infer")
     clock = Clock()
     mode = mode_of(case, data)
@@ -257,9 +296,11 @@ def hmcecs(case: Regression, data: Data, limit: float) -> dict[str, Answer]:
         warm,
         lambda state: state,
         draw,
-        passes=mode.data_passes + 3,  # the likelihood, its gradient and its curvature at the mode, all rows
+        passes=mode.data_passes
+        + 3,  # the likelihood, its gradient and its curvature at the mode, all rows
         passes_of_gradient=share,
-        passes_of_draw=(2 + 1 / BLOCKS) * share,  # the new block, and both blocks' rows before and after
+        passes_of_draw=(2 + 1 / BLOCKS)
+        * share,  # the new block, and both blocks' rows before and after
     )
     return {"NumPyro HMCECS": run(sampler, clock, limit, WARM_UP_AT_MODE)}
 

@@ -81,7 +81,9 @@ class Clock:
 
 def mode_of(case: Case, data: Data) -> ewsg.Mode:
     """Find the mode from zero."""
-    return ewsg.find_mode(jax.random.key(0), case.posterior, case.starts(data), data, progress=False)
+    return ewsg.find_mode(
+        jax.random.key(0), case.posterior, case.starts(data), data, progress=False
+    )
 
 
 def flat_position(position: Any) -> np.ndarray:
@@ -90,9 +92,13 @@ def flat_position(position: Any) -> np.ndarray:
 
 
 def least_ess(draws: np.ndarray) -> float:
-    """Return the bulk effective sample size of the worst mean of draws of shape (chain, draw, d)."""
+    """Return the bulk effective sample size of the worst mean of draws of shape (chain,
+    draw, d).
+    """
     statistics = array_statistics()
-    return float(np.min(statistics.ess(draws.astype(np.float64), chain_axis=0, draw_axis=1, method="bulk")))
+    return float(
+        np.min(statistics.ess(draws.astype(np.float64), chain_axis=0, draw_axis=1, method="bulk"))
+    )
 
 
 def moments(draws: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -108,7 +114,9 @@ def normal_draws(mode: ewsg.Mode) -> jax.Array:
 
 
 def _corrected(case: Case, report: ewsg.Report, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the moments corrected, or those of the draws where these are not known of what is compared."""
+    """Return the moments corrected, or those of the draws where these are not known of what is
+    compared.
+    """
     if report.corrected is None or case.summary is not flat:
         return moments(draws)
     return flat_position(report.corrected.mean), flat_position(report.corrected.sd)
@@ -119,7 +127,11 @@ def laplace(case: Case, data: Data, limit: float) -> dict[str, Answer]:
     clock = Clock()
     mode = mode_of(case, data)
     clock.tick("mode")
-    found = {"laplace": Answer(np.asarray(mode.position), np.asarray(mode.sd), mode.data_passes, dict(clock.parts))}
+    found = {
+        "laplace": Answer(
+            np.asarray(mode.position), np.asarray(mode.sd), mode.data_passes, dict(clock.parts)
+        )
+    }
     draws = normal_draws(mode)
     report = ewsg.check(jax.random.key(2), draws, case.posterior, data)
     clock.tick("check")
@@ -137,24 +149,38 @@ def planned(case: Case, data: Data, limit: float) -> dict[str, Answer]:
     clock.tick("plan")
     found, spent = {}, plan.data_passes_spent
     more: dict[str, Any] = {"is_trusted": plan.is_trusted, "doubts": list(plan.doubts)}
-    right = plan.gaussian.report.corrected if plan.gaussian is not None and plan.gaussian.is_right else None
+    right = (
+        plan.gaussian.report.corrected
+        if plan.gaussian is not None and plan.gaussian.is_right
+        else None
+    )
     if plan.gaussian is not None and right is not None and case.summary is flat:
         answer = flat_position(right.mean), flat_position(right.sd)
         says = plan.gaussian.verdict
-        found["plan, no chain"] = Answer(*answer, spent, dict(clock.parts), says, None, more | clock.told())
+        found["plan, no chain"] = Answer(
+            *answer, spent, dict(clock.parts), says, None, more | clock.told()
+        )
     passes = plan.data_passes(ess=ESS)
     # One batch for all chains: their noise is a small part of what moves them.
     shared = uses_batches(plan.kernel)
     run: dict[str, Any] = {"num_chains": NUM_CHAINS, "burn_in": plan.burn_in, "data_passes": passes}
     samples = ewsg.sample(
-        jax.random.key(2), plan.kernel, plan.start, data, shared_minibatch=shared, progress=False, **run
+        jax.random.key(2),
+        plan.kernel,
+        plan.start,
+        data,
+        shared_minibatch=shared,
+        progress=False,
+        **run,
     )
     clock.tick("sample")
     spent += passes if shared else NUM_CHAINS * passes
     draws = case.summary(samples.position)
     more["least_ess"] = least_ess(draws)
     says = repr(plan.kernel)
-    found["plan and sample"] = Answer(*moments(draws), spent, dict(clock.parts), says, None, more | clock.told())
+    found["plan and sample"] = Answer(
+        *moments(draws), spent, dict(clock.parts), says, None, more | clock.told()
+    )
     clock.skip()
     report = ewsg.check(jax.random.key(3), samples, case.posterior, data)
     clock.tick("check")
@@ -166,14 +192,22 @@ def planned(case: Case, data: Data, limit: float) -> dict[str, Answer]:
 
 
 def full(case: Case, data: Data, limit: float) -> dict[str, Answer]:
-    """Full gradients, preconditioned at the mode: as many steps as a normal posterior needs for the ESS."""
+    """Full gradients, preconditioned at the mode: as many steps as a normal posterior needs for the
+    ESS.
+    """
     clock = Clock()
     mode = mode_of(case, data)
     clock.tick("mode")
-    kernel = ewsg.uld(case.posterior, 0.7, friction=1.0, integrator="splitting", inverse_mass=mode.inverse_mass)
+    kernel = ewsg.uld(
+        case.posterior, 0.7, friction=1.0, integrator="splitting", inverse_mass=mode.inverse_mass
+    )
     memory = 3.0
     steps = round(memory * (8 + ESS / NUM_CHAINS))
-    run: dict[str, Any] = {"num_chains": NUM_CHAINS, "burn_in": round(8 * memory), "progress": False}
+    run: dict[str, Any] = {
+        "num_chains": NUM_CHAINS,
+        "burn_in": round(8 * memory),
+        "progress": False,
+    }
     samples = ewsg.sample(jax.random.key(1), kernel, mode.start, data, steps, **run)
     clock.tick("sample")
     passes = mode.data_passes + NUM_CHAINS * samples.data_passes

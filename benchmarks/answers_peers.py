@@ -1,7 +1,8 @@
 """What peers of `answers.py` share: when a run ends, and how a package is imported.
 
-A run ends when the worst mean has an effective sample size of `ESS` (bulk, ArviZ's), or when its time is over; then
-what is left to the ESS is extrapolated by the draws that it takes and their gradients.
+A run ends when the worst mean has an effective sample size of `ESS` (bulk, ArviZ's), or when its
+time is over; then what is left to the ESS is extrapolated by the draws that it takes and their
+gradients.
 """
 
 import importlib
@@ -16,7 +17,9 @@ from benchmarks.answers_ours import ESS, NUM_CHAINS, Answer, Clock, least_ess, m
 AT_ONCE = 5
 """Transitions of one call of a program, between two looks at the clock."""
 FIRST_LOOK = 25
-"""Draws of a chain before the first look at the effective sample size; an eighth more before each other."""
+"""Draws of a chain before the first look at the effective sample size; an eighth more before each
+other.
+"""
 
 
 def library(name: str) -> Any:
@@ -31,7 +34,8 @@ class Sampler(NamedTuple):
         state: where they are.
         warm: one piece of the warm-up, (state, piece) -> (state, gradients of each chain).
         warmed: ends the warm-up, state -> state.
-        draw: state -> (state, positions of shape (draw, chain, d), gradients of each draw and chain).
+        draw: state -> (state, positions of shape (draw, chain, d), gradients of each draw and
+            chain).
         passes: spent before the first transition.
         passes_of_gradient: of one chain.
         passes_of_draw: beside its gradients, of one chain.
@@ -69,7 +73,9 @@ def run(sampler: Sampler, clock: Clock, limit: float, warm_up: int) -> Answer:
     in_step = 0.0  # as many gradients as the chains wait for: each is of all chains at once
 
     def passes(gradients: float, draws: int) -> float:
-        each = sampler.passes_of_gradient * gradients + sampler.passes_of_draw * chains * (warmed + draws)
+        each = sampler.passes_of_gradient * gradients + sampler.passes_of_draw * chains * (
+            warmed + draws
+        )
         return sampler.passes + each
 
     for piece in range(warm_up // sampler.at_once):
@@ -78,7 +84,10 @@ def run(sampler: Sampler, clock: Clock, limit: float, warm_up: int) -> Answer:
         warmed += sampler.at_once
         if time.perf_counter() > end:
             clock.tick("warm-up")
-            says = f"time over after {warmed} of {warm_up} steps of warm-up: {gradients / warmed / chains:.0f} "
+            says = (
+                f"time over after {warmed} of {warm_up} steps of warm-up: "
+                f"{gradients / warmed / chains:.0f} "
+            )
             return Answer(None, None, passes(gradients, 0), clock.parts, f"{says}gradients a step")
     state = sampler.warmed(state)
     clock.tick("warm-up")
@@ -98,12 +107,17 @@ def run(sampler: Sampler, clock: Clock, limit: float, warm_up: int) -> Answer:
     seconds, spent = clock.tick("sample"), passes(gradients, len(draws))
     a_draw = (gradients - in_warm_up) / len(draws) / chains
     says = f"ESS {ess:.0f} of {chains} x {len(draws)} draws after {warmed} steps of warm-up; "
-    says += f"{in_warm_up / max(warmed, 1) / chains:.0f} gradients a step there, {a_draw:.1f} a draw; "
+    says += (
+        f"{in_warm_up / max(warmed, 1) / chains:.0f} gradients a step there, {a_draw:.1f} a draw; "
+    )
     says += f"{in_step:.0f} gradients of all chains at once"
     if ess < ESS:
         more = ESS / ess - 1
         sampled = spent - passes(in_warm_up, 0)
-        told = {"seconds": sum(clock.parts.values()) + more * seconds, "passes": spent + more * sampled}
+        told = {
+            "seconds": sum(clock.parts.values()) + more * seconds,
+            "passes": spent + more * sampled,
+        }
         says += f"; time over, seconds and passes to ESS {ESS} extrapolated, errors are at this ESS"
     known = {"least_ess": ess, "gradients_in_step": in_step} | clock.told()
     return Answer(*moments(np.array(draws)), spent, clock.parts, says, told, known)

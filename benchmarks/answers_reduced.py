@@ -1,9 +1,11 @@
-"""Grouped logistic regressions of millions of rows, reduced to sums for each group, for `answers.py`.
+"""Grouped logistic regressions of millions of rows, reduced to sums for each group, for
+`answers.py`.
 
-The log likelihood of a row is f(η⁰ + δ + x·ω), f(η) = y η − log(1 + exp η): η⁰ at a centre, δ the effect of its
-group and ω the slopes, both from the centre. Its Taylor series is for each group a polynomial in δ and ω, whose
-coefficients are sums over rows of f⁽ᵏ⁾(η⁰), of f⁽ᵏ⁾(η⁰) x, and of f⁽ᵏ⁾(η⁰) x xᵀ; slopes are known to a few
-thousandths, so that no higher power of ω counts. What is left out is measured at draws (`left_out`).
+The log likelihood of a row is f(η⁰ + δ + x·ω), f(η) = y η − log(1 + exp η): η⁰ at a centre, δ the
+effect of its group and ω the slopes, both from the centre. Its Taylor series is for each group a
+polynomial in δ and ω, whose coefficients are sums over rows of f⁽ᵏ⁾(η⁰), of f⁽ᵏ⁾(η⁰) x, and of
+f⁽ᵏ⁾(η⁰) x xᵀ; slopes are known to a few thousandths, so that no higher power of ω counts. What is
+left out is measured at draws (`left_out`).
 """
 
 import dataclasses
@@ -21,7 +23,9 @@ from benchmarks.answers_case import Grouped, flat
 POWERS = 8, 4, 2
 """The highest power of δ beside none of ω, one and two."""
 REACH = 2.0
-"""Of δ: beyond it the polynomial goes on as a straight line, so that it cannot rise; draws are not there."""
+"""Of δ: beyond it the polynomial goes on as a straight line, so that it cannot rise; draws are not
+there.
+"""
 ITERATIONS = 12
 """Of Newton's method, for the centre."""
 
@@ -30,7 +34,10 @@ def derivatives(eta: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
     """Return f, f′, f″ and so on up to the highest power, each of the shape of `eta`."""
     chance = expit(eta)
     found = [y * eta - np.logaddexp(0, eta), y - chance]
-    power, slope = np.polynomial.Polynomial([0, 1]), np.polynomial.Polynomial([0, 1, -1])  # p, and p′ = p − p²
+    power, slope = (
+        np.polynomial.Polynomial([0, 1]),
+        np.polynomial.Polynomial([0, 1, -1]),
+    )  # p, and p′ = p − p²
     for _ in range(POWERS[0] - 1):
         power = power.deriv() * slope
         found.append(-power(chance))
@@ -38,7 +45,9 @@ def derivatives(eta: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
 
 
 def _centre(rows: Any, num_groups: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return effects and slopes of the largest density at a mean and a scale that are the effects' own."""
+    """Return effects and slopes of the largest density at a mean and a scale that are the effects'
+    own.
+    """
     group, x, y = rows["g"], rows["x"].astype(float), rows["y"]
     effects, slopes, mean, scale = np.zeros(num_groups), np.zeros(x.shape[1]), 0.0, 1.0
     for _ in range(ITERATIONS):
@@ -51,7 +60,8 @@ def _centre(rows: Any, num_groups: int) -> tuple[np.ndarray, np.ndarray]:
         of_effects = sums(y - chance) - (effects - mean) / scale**2
         inner = sums(weight) + scale**-2
         cross = np.stack([sums(weight * column) for column in x.T], 1)
-        # The effects' block of the curvature is a diagonal: Schur's complement is of the slopes alone.
+        # The effects' block of the curvature is a diagonal: Schur's complement is of the slopes
+        # alone.
         outer = (x.T * weight) @ x + np.eye(len(slopes)) - cross.T @ (cross / inner[:, None])
         right = x.T @ (y - chance) - slopes - cross.T @ (of_effects / inner)
         step = np.linalg.solve(outer, right)
@@ -81,7 +91,9 @@ def reduced(case: Grouped, rows: Any) -> Grouped:
     coefficients = []
     for j, (most, columns) in enumerate(zip(POWERS, features, strict=True)):
         of_power = [
-            np.stack([np.bincount(group, f[m + j] * column, case.num_groups) for column in columns], 1)
+            np.stack(
+                [np.bincount(group, f[m + j] * column, case.num_groups) for column in columns], 1
+            )
             / (math.factorial(m) * math.factorial(j))
             for m in range(most + 1)
         ]

@@ -1,7 +1,9 @@
-"""BlackJAX's SGLD and SGHMC with its control variates at the mode, for `answers.py`: the best of three step sizes.
+"""BlackJAX's SGLD and SGHMC with its control variates at the mode, for `answers.py`: the best of
+three step sizes.
 
-The best is known only by the reference, which a user has not: what it costs to have tried all is told beside.
-Chains start at draws of the normal approximation, share their batches, and keep every draw after ten gradients.
+The best is known only by the reference, which a user has not: what it costs to have tried all is
+told beside. Chains start at draws of the normal approximation, share their batches, and keep every
+draw after ten gradients.
 """
 
 import time
@@ -14,11 +16,22 @@ import numpy as np
 
 from benchmarks.answers_case import Data, Regression
 from benchmarks.answers_judged import judged, known
-from benchmarks.answers_ours import ESS, NUM_CHAINS, Answer, Clock, least_ess, mode_of, moments, normal_draws
+from benchmarks.answers_ours import (
+    ESS,
+    NUM_CHAINS,
+    Answer,
+    Clock,
+    least_ess,
+    mode_of,
+    moments,
+    normal_draws,
+)
 from benchmarks.answers_peers import library
 
 LONG = 100_000
-"""Rows from which a batch is of 1,000 rows and a step size has a ninth of the time; below of 100, and a 27th."""
+"""Rows from which a batch is of 1,000 rows and a step size has a ninth of the time; below of 100,
+and a 27th.
+"""
 GRADIENTS, PIECE = 10, 200
 """Gradients of a draw that is kept, and draws in one call."""
 FRACTIONS = 1.0, 0.25, 0.0625
@@ -30,9 +43,15 @@ def _controlled(case: Regression, center: jax.Array, data: Data) -> Any:
 
     def of_row(position: jax.Array, row: Any) -> jax.Array:
         fitted = row[0] @ position
-        return -0.5 * jnp.square(row[1] - fitted) if case.is_linear else row[1] * fitted - jax.nn.softplus(fitted)
+        return (
+            -0.5 * jnp.square(row[1] - fitted)
+            if case.is_linear
+            else row[1] * fitted - jax.nn.softplus(fitted)
+        )
 
-    plain = gradients.grad_estimator(lambda position: -0.5 * position @ position, of_row, len(data["y"]))
+    plain = gradients.grad_estimator(
+        lambda position: -0.5 * position @ position, of_row, len(data["y"])
+    )
     return gradients.control_variates(jax.jit(plain), center, (data["x"], data["y"]))
 
 
@@ -65,12 +84,19 @@ def _best(
     stiffest = 1 / float(np.linalg.eigvalsh(np.asarray(mode.covariance, np.float64))[0])
 
     @jax.jit
-    def advance(key: jax.Array, state: jax.Array, step_size: Any, data: Data) -> tuple[jax.Array, jax.Array]:
+    def advance(
+        key: jax.Array, state: jax.Array, step_size: Any, data: Data
+    ) -> tuple[jax.Array, jax.Array]:
         def step(state: jax.Array, key: jax.Array) -> Any:
             for_rows, for_noise = jax.random.split(key)
             rows = jax.random.randint(for_rows, (size,), 0, n)
-            batch, keys = (data["x"][rows], data["y"][rows]), jax.random.split(for_noise, NUM_CHAINS)
-            return jax.vmap(lambda key, x: kernel(key, x, estimate, batch, step_size))(keys, state), None
+            batch, keys = (
+                (data["x"][rows], data["y"][rows]),
+                jax.random.split(for_noise, NUM_CHAINS),
+            )
+            return jax.vmap(lambda key, x: kernel(key, x, estimate, batch, step_size))(
+                keys, state
+            ), None
 
         def draw(state: jax.Array, key: jax.Array) -> Any:
             state, _ = jax.lax.scan(step, state, jax.random.split(key, calls))
@@ -94,14 +120,22 @@ def _best(
                 if is_over or ess >= ESS:
                     break
         seconds, passes = time.perf_counter() - began, len(draws) * GRADIENTS * size / n
-        says = f"h = {h:.2g}, batches of {size}: ESS {ess:.0f} of 8 x {len(draws)} draws, ten gradients each"
+        says = (
+            f"h = {h:.2g}, batches of {size}: ESS {ess:.0f} of 8 x {len(draws)} draws, ten "
+            "gradients each"
+        )
         answer = Answer(*moments(kept), before + passes, {"mode": at_mode, "sample": seconds}, says)
         cell = judged(answer._asdict(), known(case.name))
-        found.append((float(np.nan_to_num(max(cell["worst_mean"], cell["worst_sd"]), nan=np.inf)), answer))
+        found.append(
+            (float(np.nan_to_num(max(cell["worst_mean"], cell["worst_sd"]), nan=np.inf)), answer)
+        )
     best = min(found, key=lambda one: one[0])[1]
     seconds = at_mode + sum(answer.parts["sample"] for _, answer in found)
     passes = before + sum(answer.passes - before for _, answer in found)
-    says = f"{best.says}; the best of {len(found)} by the reference, all took {seconds:.0f} s, {passes:.0f} passes"
+    says = (
+        f"{best.says}; the best of {len(found)} by the reference, all took {seconds:.0f} s, "
+        f"{passes:.0f} passes"
+    )
     return {name: best._replace(says=says)}
 
 
@@ -113,7 +147,9 @@ def sgld(case: Regression, data: Data, limit: float) -> dict[str, Answer]:
 
 
 def sghmc(case: Regression, data: Data, limit: float) -> dict[str, Answer]:
-    """SGHMC at 1/2, 1/8 and 1/32 over the root of it; its ten steps take one batch, its friction is its own."""
+    """SGHMC at 1/2, 1/8 and 1/32 over the root of it; its ten steps take one batch, its friction is
+    its own.
+    """
     build = library("blackjax.sgmcmc.sghmc").build_kernel()
 
     def kernel(*arguments: Any) -> jax.Array:

@@ -63,8 +63,8 @@ class Bench:
     ) -> None:
         """Measure ours in pairs with each of the others; the verdict is against the fastest.
 
-        Where that one runs on another JAX, a second row is of the best on the same JAX; with `same_jax` the target
-        is that row's alone.
+        Where that one runs on another JAX, a second row is of the best on the same JAX; with
+        `same_jax` the target is that row's alone.
         """
         case = self.short(case)
         ours = Ours(case, self.data(case), variant)
@@ -73,13 +73,17 @@ class Bench:
         for name, worker in others.items():
             shorten = (PEERS | BY_HAND)[name].shorten
             theirs = case._replace(num_steps=max(1, case.num_steps // shorten))
-            compile_seconds[name] = worker.ask(do="build", peer=name, case=list(theirs))["compile_seconds"]
+            compile_seconds[name] = worker.ask(do="build", peer=name, case=list(theirs))[
+                "compile_seconds"
+            ]
             measured[name] = interleave(ours.run, worker.run, self.pairs)
         what = f"{case.workload}, {case.method}, {chain_words(case.num_chains)}{variant.besides()}"
         details = {
             "case": case._asdict(),
             "compile_seconds": compile_seconds,
-            "microseconds": {name: microseconds(pairs, "ours", name) for name, pairs in measured.items()},
+            "microseconds": {
+                name: microseconds(pairs, "ours", name) for name, pairs in measured.items()
+            },
             "ratios": {name: times_faster(pairs)._asdict() for name, pairs in measured.items()},
         }
         best = fastest(measured)
@@ -87,13 +91,24 @@ class Bench:
         elsewhere = bool(same) and best not in same
         suffix = f" on {self.versions[best]}" if elsewhere else ""
         first = None if elsewhere and same_jax else target
-        self.add(cell, f"{what}: {best}{suffix}", times_faster(measured[best]), first, "times faster", **details)
+        self.add(
+            cell,
+            f"{what}: {best}{suffix}",
+            times_faster(measured[best]),
+            first,
+            "times faster",
+            **details,
+        )
         if elsewhere:
             near = fastest(same)
             ratio = times_faster(same[near])
-            self.add(cell, f"{what}: {near}, the best on {self.here}", ratio, target, "times faster")
+            self.add(
+                cell, f"{what}: {near}, the best on {self.here}", ratio, target, "times faster"
+            )
 
-    def add(self, cell: str, what: str, value: Summary, target: Target | None, unit: str, **details: Any) -> None:
+    def add(
+        self, cell: str, what: str, value: Summary, target: Target | None, unit: str, **details: Any
+    ) -> None:
         """Keep a row, with its verdict where it has a target, and print its line."""
         row = {"cell": cell, "what": what, "unit": unit, "measured": value._asdict()}
         row |= verdict(value.median, target) if target else {}
@@ -157,7 +172,9 @@ def chain_words(count: int) -> str:
 
 
 def in_a_process(module: str, *arguments: str) -> dict[str, Any]:
-    """Run a module of this package in a process that has compiled nothing, and return the JSON that it prints."""
+    """Run a module of this package in a process that has compiled nothing, and return the JSON that
+    it prints.
+    """
     done = subprocess.run(
         [sys.executable, "-m", f"benchmarks.{module}", *arguments],
         check=True,

@@ -1,11 +1,14 @@
 """A logistic posterior with separated columns by importance sampling: no chain, no step size.
 
-A separated column is of two values, and all rows of the rarer one are of one class. Its weight θ is held by the
-prior alone on one side and meets a wall on the other: no Gaussian. But rows elsewhere see it through the intercept
-alone, and given the other weights its law is that of few rows. So draws are made of
+A separated column is of two values, and all rows of the rarer one are of one class. Its weight θ is
+held by the prior alone on one side and meets a wall on the other: no Gaussian. But rows elsewhere
+see it through the intercept alone, and given the other weights its law is that of few rows. So
+draws are made of
 
-    the other weights, and a = intercept + Σ (θ's part of every row)     Gaussian, at the mode of the rows elsewhere
-    each θ given these                                                   on a grid, its rows moved all alike
+    the other weights, and a = intercept + Σ (θ's part of every row)
+        Gaussian, at the mode of the rows elsewhere
+    each θ given these
+        on a grid, its rows moved all alike
 
 and weighted by the posterior over the law that they were drawn from.
 """
@@ -31,7 +34,8 @@ class Reference(NamedTuple):
         sd: shape (d,).
         ess: effective number of draws, (Σw)²/Σw².
         separated: which columns are.
-        halves: the largest differences between two halves of the draws, of a mean in sd and of log sd.
+        halves: the largest differences between two halves of the draws, of a mean in sd and of log
+            sd.
     """
 
     mean: np.ndarray
@@ -42,12 +46,19 @@ class Reference(NamedTuple):
 
 
 def separated_columns(x: np.ndarray, y: np.ndarray) -> list[int]:
-    """Return the columns of two values of which the larger, the rarer one, goes with one class alone."""
+    """Return the columns of two values of which the larger, the rarer one, goes with one class
+    alone.
+    """
     found = []
     for j in range(x.shape[1]):
         low, high = x[:, j].min(), x[:, j].max()
         on = x[:, j] == high
-        if low < high and np.all(on | (x[:, j] == low)) and 2 * on.sum() < len(y) and len(set(y[on])) == 1:
+        if (
+            low < high
+            and np.all(on | (x[:, j] == low))
+            and 2 * on.sum() < len(y)
+            and len(set(y[on])) == 1
+        ):
             found.append(j)
     return found
 
@@ -94,7 +105,8 @@ def reference(x: np.ndarray, y: np.ndarray, num_draws: int, seed: int = 0) -> Re
     weight = np.exp(log_weight - log_weight.max())
     middle = num_draws // 4 * 2
     (mean, sd), first, second = (
-        weighted_moments(theta[part], weight[part]) for part in (slice(None), slice(middle), slice(middle, None))
+        weighted_moments(theta[part], weight[part])
+        for part in (slice(None), slice(middle), slice(middle, None))
     )
     halves = (np.abs(first[0] - second[0]) / sd).max(), np.abs(np.log(first[1] / second[1])).max()
     ess = float(weight.sum() ** 2 / (weight**2).sum())
@@ -111,7 +123,9 @@ def weighted_moments(theta: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray,
 def _walled(
     rng: np.random.Generator, logits: np.ndarray, sign: float, jump: float, shift: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw θ ∝ N(θ; 0, 1) Π 1/(1 + exp(sign (logitᵢ + jump θ + shift))) for each shift; with its log density."""
+    """Draw θ ∝ N(θ; 0, 1) Π 1/(1 + exp(sign (logitᵢ + jump θ + shift))) for each shift; with its
+    log density.
+    """
     grid = np.linspace(-HALF, HALF, GRID)
     width = grid[1] - grid[0]
     reach = jump * HALF + np.abs(shift).max()
@@ -125,7 +139,9 @@ def _walled(
         upper = np.cumsum(cells, axis=1)
         cell = (rng.random((len(log), 1)) * upper[:, -1:] > upper).sum(1)
         drawn[i : i + AT_ONCE] = grid[cell] + width * rng.random(len(log))
-        log_density[i : i + AT_ONCE] = np.log(cells[np.arange(len(log)), cell] / upper[:, -1] / width)
+        log_density[i : i + AT_ONCE] = np.log(
+            cells[np.arange(len(log)), cell] / upper[:, -1] / width
+        )
     return drawn, log_density
 
 
@@ -140,7 +156,9 @@ def _of_linear_chunk(theta: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
     return -0.5 * jnp.square(y[:, None] - x @ theta.T).sum(0)
 
 
-def log_likelihoods(theta: np.ndarray, x: np.ndarray, y: np.ndarray, *, is_linear: bool = False) -> np.ndarray:
+def log_likelihoods(
+    theta: np.ndarray, x: np.ndarray, y: np.ndarray, *, is_linear: bool = False
+) -> np.ndarray:
     """Return Σ log likelihood of each draw: chunks of rows in float32, their sum in float64.
 
     Args:
@@ -152,7 +170,10 @@ def log_likelihoods(theta: np.ndarray, x: np.ndarray, y: np.ndarray, *, is_linea
     of_chunk = _of_linear_chunk if is_linear else _of_chunk
     found = np.zeros(len(theta))
     parts: list[Any] = [
-        (jnp.asarray(x[i : i + ROWS_AT_ONCE], jnp.float32), jnp.asarray(y[i : i + ROWS_AT_ONCE], jnp.float32))
+        (
+            jnp.asarray(x[i : i + ROWS_AT_ONCE], jnp.float32),
+            jnp.asarray(y[i : i + ROWS_AT_ONCE], jnp.float32),
+        )
         for i in range(0, len(y), ROWS_AT_ONCE)
     ]
     for i in range(0, len(theta), AT_ONCE):

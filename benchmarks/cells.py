@@ -26,10 +26,14 @@ SVRG_STEPS = 3
 
 
 def one_chain(bench: Bench) -> None:
-    """SGLD and underdamped, every draw kept, everything on, against the libraries on the same JAX."""
+    """SGLD and underdamped, every draw kept, everything on, against the libraries on
+    the same JAX.
+    """
     for method in METHODS:
         case = Case("logistic", method, 1, 50_000, True)
-        bench.against("one_chain", case, bench.peers, ONE_CHAIN, Variant(check_data=True), same_jax=True)
+        bench.against(
+            "one_chain", case, bench.peers, ONE_CHAIN, Variant(check_data=True), same_jax=True
+        )
 
 
 def hundred(bench: Bench) -> None:
@@ -59,7 +63,9 @@ def blocks(bench: Bench) -> None:
 
 
 def shared(bench: Bench) -> None:
-    """Chains of ours that share their batches, against libraries whose chains do not; and what sharing gives."""
+    """Chains of ours that share their batches, against libraries whose chains do not; and what
+    sharing gives.
+    """
     by_hand = {name: bench.by_hand[name] for name in BY_HAND["shared"]}
     for method in METHODS:
         for num_chains, target in SHARED.items():
@@ -69,29 +75,51 @@ def shared(bench: Bench) -> None:
             case = bench.short(case)
             one, own = (Ours(case, bench.data(case), Variant(shared=x)) for x in (True, False))
             pairs = interleave(one.run, own.run, bench.pairs)
-            what = f"what sharing gives: {method}, {chain_words(num_chains)}, one batch against own, both ours"
+            what = (
+                f"what sharing gives: {method}, {chain_words(num_chains)}, one batch against "
+                "own, both ours"
+            )
             bench.add_pairs("shared", what, case, pairs, ("shared", "own"), None, "times faster")
 
 
 def svrg(bench: Bench) -> None:
-    """SVRG with 100 chains against SGMCMCJax's: a counter of each chain's own, and the number of the step given."""
+    """SVRG with 100 chains against SGMCMCJax's: a counter of each chain's own, and the number of
+    the step given.
+    """
     case = Case("logistic", "svrg_ld", 100, 3 * REFRESH_EVERY, False)
     if bench.shorten > 1:
         case = case._replace(num_steps=REFRESH_EVERY)  # a whole number of anchors
     ours, worker = Run(case, bench.data(case)), bench.peers["sgmcmcjax"]
     for method, steps, most, target, told in (
-        ("svrg_ld", SVRG_STEPS, NAIVE_PAIRS, NAIVE, "a counter in each chain's state: a batched cond"),
-        ("svrg_ld_numbered", case.num_steps, bench.pairs, None, "one counter, from outside, for all chains"),
+        (
+            "svrg_ld",
+            SVRG_STEPS,
+            NAIVE_PAIRS,
+            NAIVE,
+            "a counter in each chain's state: a batched cond",
+        ),
+        (
+            "svrg_ld_numbered",
+            case.num_steps,
+            bench.pairs,
+            None,
+            "one counter, from outside, for all chains",
+        ),
     ):
         theirs = case._replace(method=method, num_steps=steps)
         worker.ask(do="build", peer="sgmcmcjax", case=list(theirs))
         pairs = interleave(ours.run, worker.run, min(bench.pairs, most))
-        what = f"SVRG, K = {REFRESH_EVERY}, 100 chains: sgmcmcjax, {told} ({steps} steps a run, {len(pairs)} pairs)"
+        what = (
+            f"SVRG, K = {REFRESH_EVERY}, 100 chains: sgmcmcjax, {told} ({steps} steps a run, "
+            f"{len(pairs)} pairs)"
+        )
         bench.add_pairs("svrg", what, case, pairs, ("ours", "sgmcmcjax"), target, "times faster")
 
 
 def network(bench: Bench) -> None:
-    """A network of 79,510 weights, underdamped, with each law of noise; the peers' is Gaussian always."""
+    """A network of 79,510 weights, underdamped, with each law of noise; the peers' is Gaussian
+    always.
+    """
     for num_chains, steps in ((1, 240), (10, 48)):
         for noise, target in NETWORK.items():
             case = Case("network", "sghmc", num_chains, steps, False)
@@ -99,12 +127,21 @@ def network(bench: Bench) -> None:
 
 
 def calls(bench: Bench) -> None:
-    """Whole calls of few steps with everything on, and what a repeated call costs besides its loop."""
+    """Whole calls of few steps with everything on, and what a repeated call costs
+    besides its loop.
+    """
     everything = Variant(check_data=True)
     case = bench.short(Case("logistic", "sgld", 1, 5_000, True))
     ours = Ours(case, bench.data(case), everything)
     beyond = summarise([ours.run_besides() for _ in range(3 * bench.pairs)])
-    bench.add("calls", "a repeated call beyond its loop", beyond, BESIDES, "milliseconds", case=case._asdict())
+    bench.add(
+        "calls",
+        "a repeated call beyond its loop",
+        beyond,
+        BESIDES,
+        "milliseconds",
+        case=case._asdict(),
+    )
     bench.against("calls", case, bench.peers, SHORT, everything)
     many = Case("logistic", "sgld", 1000, 20, False)
     bench.against("calls", many, bench.peers, SHORT_THOUSAND, everything._replace(shared=True))

@@ -1,11 +1,13 @@
-"""Whether the errors that `ewsg.check` states cover: draws whose bias is known, of targets off normal.
+"""Whether the errors that `ewsg.check` states cover: draws whose bias is known, of targets off
+normal.
 
     python -m benchmarks.check_errors [--targets t5,hierarchical] [--dimensions 10,86] [--seeds 20]
 
-Exact independent draws of eight chains, as they are, widened by 10 %, shifted by 0.15 sd in every coordinate, or
-pulled towards a normal law of the same means and sds. What the check says of standard deviations and means is
-compared with the truth, in units of its errors. Cells are kept in `benchmarks/results/check_errors.json` as they
-are made; those that are there with as many seeds are not made again.
+Exact independent draws of eight chains, as they are, widened by 10 %, shifted by 0.15 sd in every
+coordinate, or pulled towards a normal law of the same means and sds. What the check says of
+standard deviations and means is compared with the truth, in units of its errors. Cells are kept in
+`benchmarks/results/check_errors.json` as they are made; those that are there with as many seeds are
+not made again.
 """
 
 import argparse
@@ -58,18 +60,28 @@ class Law(NamedTuple):
 LAWS = {
     "normal": Law(lambda z: -(z**2) / 2, lambda rng, size: rng.standard_normal(size), 0.0, 1.0),
     "logistic": Law(
-        lambda z: -z - 2 * jnp.log1p(jnp.exp(-z)), lambda rng, size: rng.logistic(size=size), 0.0, np.pi**2 / 3
+        lambda z: -z - 2 * jnp.log1p(jnp.exp(-z)),
+        lambda rng, size: rng.logistic(size=size),
+        0.0,
+        np.pi**2 / 3,
     ),
-    "t5": Law(lambda z: -3 * jnp.log1p(z**2 / 5), lambda rng, size: rng.standard_t(5, size), 0.0, 5 / 3),
+    "t5": Law(
+        lambda z: -3 * jnp.log1p(z**2 / 5), lambda rng, size: rng.standard_t(5, size), 0.0, 5 / 3
+    ),
     "gumbel": Law(
-        lambda z: -z - jnp.exp(-z), lambda rng, size: rng.gumbel(size=size), float(np.euler_gamma), np.pi**2 / 6
+        lambda z: -z - jnp.exp(-z),
+        lambda rng, size: rng.gumbel(size=size),
+        float(np.euler_gamma),
+        np.pi**2 / 6,
     ),
 }
 TARGETS = (*LAWS, "hierarchical")
 
 
 def mixed(name: str, d: int) -> Target:
-    """Return independent numbers of a law, mixed by a matrix whose condition number is some hundreds."""
+    """Return independent numbers of a law, mixed by a matrix whose condition number is some
+    hundreds.
+    """
     law, rng = LAWS[name], np.random.default_rng(d)
     matrix = rng.normal(size=(d, d)) / np.sqrt(d) + np.eye(d)
     return Target(
@@ -87,13 +99,19 @@ def hierarchical(d: int) -> Target:
 
     def log_density(position: jax.Array, _: Any) -> jax.Array:
         scale, effects = position[0], position[1:]
-        return -(scale**2) / (2 * s * s) - jnp.sum(effects**2) * jnp.exp(-2 * scale) / 2 - (d - 1) * scale
+        return (
+            -(scale**2) / (2 * s * s)
+            - jnp.sum(effects**2) * jnp.exp(-2 * scale) / 2
+            - (d - 1) * scale
+        )
 
     def draw(rng: np.random.Generator, count: int) -> np.ndarray:
         scale = s * rng.standard_normal((count, 1))
         return np.concatenate([scale, np.exp(scale) * rng.standard_normal((count, d - 1))], axis=1)
 
-    return Target(log_density, jnp.zeros(1), draw, np.zeros(d), np.append(s, np.full(d - 1, np.exp(s * s))))
+    return Target(
+        log_density, jnp.zeros(1), draw, np.zeros(d), np.append(s, np.full(d - 1, np.exp(s * s)))
+    )
 
 
 def bent(kind: str, draws: np.ndarray, target: Target, rng: np.random.Generator) -> np.ndarray:
@@ -104,7 +122,9 @@ def bent(kind: str, draws: np.ndarray, target: Target, rng: np.random.Generator)
         return draws + SHIFT * target.sd * np.sign(rng.standard_normal(draws.shape[1]))
     if kind == "shape":
         normal = rng.standard_normal(draws.shape)
-        return target.mean + KEPT * (draws - target.mean) + np.sqrt(1 - KEPT**2) * target.sd * normal
+        return (
+            target.mean + KEPT * (draws - target.mean) + np.sqrt(1 - KEPT**2) * target.sd * normal
+        )
     return draws
 
 
@@ -116,7 +136,15 @@ def cell(name: str, d: int, size: int, kind: str, num_seeds: int) -> dict[str, A
         lambda position, row: 0.0 * row[0] + 0.0 * position[0],
         lambda position: target.log_density(position, parameters),
     )
-    rows, outcomes, of_sd, of_mean, errors, off, corrected = jnp.zeros((4, 1)), [], [], [], [], [], 0
+    rows, outcomes, of_sd, of_mean, errors, off, corrected = (
+        jnp.zeros((4, 1)),
+        [],
+        [],
+        [],
+        [],
+        [],
+        0,
+    )
     began = time.perf_counter()
     for seed in range(num_seeds):
         rng = np.random.default_rng([seed, d, size, KINDS.index(kind)])
@@ -126,8 +154,12 @@ def cell(name: str, d: int, size: int, kind: str, num_seeds: int) -> dict[str, A
         outcomes.append(report.outcome)
         corrected += report.corrected is not None
         ratio, shift = flat.std(0) / target.sd, (flat.mean(0) - target.mean) / target.sd
-        of_sd.append(np.abs(np.asarray(report.sd_ratio) - ratio) / np.asarray(report.sd_ratio_error))
-        of_mean.append(np.abs(np.asarray(report.mean_shift) - shift) / np.asarray(report.mean_shift_error))
+        of_sd.append(
+            np.abs(np.asarray(report.sd_ratio) - ratio) / np.asarray(report.sd_ratio_error)
+        )
+        of_mean.append(
+            np.abs(np.asarray(report.mean_shift) - shift) / np.asarray(report.mean_shift_error)
+        )
         errors.append([np.median(report.sd_ratio_error), np.median(report.mean_shift_error)])
         off.append(np.mean(np.log(np.asarray(report.sd_ratio) / ratio)))
     sds, means = np.array(of_sd), np.array(of_mean)

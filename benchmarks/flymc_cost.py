@@ -17,19 +17,38 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from benchmarks import record
-from benchmarks.timing import Summary, Target, interleave, load_average, machine, summarise, times_the_cost, verdict
+from benchmarks.timing import (
+    Summary,
+    Target,
+    interleave,
+    load_average,
+    machine,
+    summarise,
+    times_the_cost,
+    verdict,
+)
 
 PROTOCOL = (
-    "Covertype, its first n rows (class 2 against the rest), standardised, with an intercept and a prior N(0, "
-    "10 I), in coordinates in which the curvature of prior and bounds is the identity; the bound of Jaakkola "
-    "and Jordan, tight at the mode that find_mode finds; one chain from there, after a burn-in of 20,000 steps. "
-    "Evaluations: a run of ewsg_jax.sample, whose steps are made again one by one, and the bright data and the "
-    "selected dark ones counted from states and draws; lanes are rows that a step computes, free places "
-    "included. Times: a compiled scan over the transitions of steps whose randomness was drawn before, no rows "
-    "gathered ahead; interleaved pairs (many rows, few rows, …) after one pair thrown away; of the ten "
-    "quantities only, where about as many (few) data are bright for every n; nq, capacity and the room for "
-    "selected data are the same. With all 54 features the chain of the first cell may still be on its way, to more "
-    "bright data: its count per step is not that of the stationary law, its ratio does not depend on it."
+    "Covertype, its first n rows (class 2 against the rest), standardised, with an intercept and "
+    "a prior N(0, "
+    "10 I), in coordinates in which the curvature of prior and bounds is the identity; the bound "
+    "of Jaakkola "
+    "and Jordan, tight at the mode that find_mode finds; one chain from there, after a burn-in of "
+    "20,000 steps. "
+    "Evaluations: a run of ewsg_jax.sample, whose steps are made again one by one, and the bright "
+    "data and the "
+    "selected dark ones counted from states and draws; lanes are rows that a step computes, free "
+    "places "
+    "included. Times: a compiled scan over the transitions of steps whose randomness was drawn "
+    "before, no rows "
+    "gathered ahead; interleaved pairs (many rows, few rows, …) after one pair thrown away; of "
+    "the ten "
+    "quantities only, where about as many (few) data are bright for every n; nq, capacity and the "
+    "room for "
+    "selected data are the same. With all 54 features the chain of the first cell may still be on "
+    "its way, to more "
+    "bright data: its count per step is not that of the stationary law, its ratio does not depend "
+    "on it."
 )
 ROWS, FEW_ROWS = 50_000, 10_000
 MANY_ROWS = (50_000, 200_000)
@@ -41,7 +60,9 @@ GROWTH = Target(1.3, 1.5, higher_is_better=False)
 
 
 class Problem(NamedTuple):
-    """The posterior of some first rows, a kernel around its mode, and the state of a chain after its burn-in."""
+    """The posterior of some first rows, a kernel around its mode, and the state of a chain after
+    its burn-in.
+    """
 
     kernel: ewsg.Kernel
     data: dict[str, jax.Array]
@@ -49,7 +70,9 @@ class Problem(NamedTuple):
 
 
 def problem(n: int, num_features: int) -> Problem:
-    """Return logistic regression on the first n rows and features, and a chain after its burn-in."""
+    """Return logistic regression on the first n rows and features, and a chain after
+    its burn-in.
+    """
     whole = _covertype()
     x, names = whole.x[:n, :num_features], whole.feature_names[:num_features]
     rows = ewsg.datasets.Dataset(x, whole.y[:n], names, whole.name, whole.source)
@@ -74,7 +97,9 @@ def problem(n: int, num_features: int) -> Problem:
         bound=logistic.bound,
     )
     start = jnp.asarray(np.linalg.solve(root, weights), jnp.float32)
-    mode = ewsg.find_mode(jax.random.key(0), posterior, start, data, progress=False, tolerance=0.1).position
+    mode = ewsg.find_mode(
+        jax.random.key(0), posterior, start, data, progress=False, tolerance=0.1
+    ).position
     kernel = ewsg.flymc(
         posterior,
         STEP_SIZE,
@@ -84,7 +109,9 @@ def problem(n: int, num_features: int) -> Problem:
         center=mode,
     )
     burn_in = ewsg.sample(jax.random.key(5), kernel, mode, data, BURN_IN, keep=None, progress=False)
-    state = ewsg.KernelState(jax.tree.map(lambda leaf: leaf[0], burn_in.state.dynamics), burn_in.state.memory)
+    state = ewsg.KernelState(
+        jax.tree.map(lambda leaf: leaf[0], burn_in.state.dynamics), burn_in.state.memory
+    )
     return Problem(kernel, data, state)
 
 
@@ -94,7 +121,9 @@ def _covertype() -> ewsg.datasets.Dataset:
 
 
 def _mode_of(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return roughly the mode under a prior N(0, 10 I), by Newton's method: the coordinates are made from it."""
+    """Return roughly the mode under a prior N(0, 10 I), by Newton's method: the coordinates are
+    made from it.
+    """
     w = np.zeros(x.shape[1])
     for _ in range(12):
         p = 1 / (1 + np.exp(-x @ w))
@@ -109,7 +138,9 @@ def evaluations(num_steps: int) -> dict[str, Any]:
     kernel, data, state = made.kernel, made.data, made.state
     key = jax.random.key(1)
     stacked = state._replace(dynamics=jax.tree.map(lambda leaf: leaf[None], state.dynamics))
-    samples = ewsg.sample(key, kernel, None, data, num_steps, state=stacked, keep=None, progress=False)
+    samples = ewsg.sample(
+        key, kernel, None, data, num_steps, state=stacked, keep=None, progress=False
+    )
     # The same steps, one by one: the randomness of chain c at step t is a function of (key, c, t).
     own_key = jax.random.fold_in(jax.random.split(key, 3)[1], 0)
 
@@ -125,7 +156,9 @@ def evaluations(num_steps: int) -> dict[str, Any]:
         state, info, rows, used = step(state, jnp.int32(t), data)
         selected = set(np.asarray(rows)[np.asarray(used)].tolist())
         lit = set(bright[bright >= 0].tolist())
-        counts.append((len(lit), len(selected - lit), int(info.gradient_evaluations), bool(info.overflow)))
+        counts.append(
+            (len(lit), len(selected - lit), int(info.gradient_evaluations), bool(info.overflow))
+        )
     bright, proposals, reported, overflow = np.transpose(counts)
     in_run = samples.gradient_evaluations / num_steps
     ratio = in_run / float(np.mean(bright + proposals))
@@ -153,7 +186,9 @@ def _spread(values: np.ndarray) -> dict[str, float]:
 
 
 def timed(made: Problem, num_steps: int) -> tuple[Callable[[], float], float]:
-    """Return a function that runs transitions on randomness drawn before and returns seconds, and E bright."""
+    """Return a function that runs transitions on randomness drawn before and returns seconds, and E
+    bright.
+    """
     kernel, data, state = made.kernel, made.data, made.state
 
     @jax.jit
@@ -192,7 +227,10 @@ def growth(pairs: int, num_steps: int) -> list[dict[str, Any]]:
         ratio = times_the_cost(measured)
         microseconds = {
             name: summarise([1e6 * value / num_steps for value in values])._asdict()
-            for name, values in (("many", [p.ours for p in measured]), ("few", [p.other for p in measured]))
+            for name, values in (
+                ("many", [p.ours for p in measured]),
+                ("few", [p.other for p in measured]),
+            )
         }
         rows.append(
             {
@@ -221,7 +259,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"{row['cell']}: {row['what']}: {row['measured']['median']:.3f} "
             f"(goal {row['goal']}, floor {row['floor']})"
         )
-    sizes = {"capacity": CAPACITY, "selected_per_step": SELECTED, "proposal_capacity": PROPOSAL_CAPACITY}
+    sizes = {
+        "capacity": CAPACITY,
+        "selected_per_step": SELECTED,
+        "proposal_capacity": PROPOSAL_CAPACITY,
+    }
     record.write(options, PROTOCOL, pairs, before, rows, **sizes)
     return 0
 

@@ -2,8 +2,9 @@
 
     EWSG_JAX_DATA=… python -m benchmarks.forecast_cost
 
-Logistic regression on 464,809 rows and the 46 columns of which both classes have 20 rows, in the metric of the
-mode. The eleven methods that remember nothing between steps, one after the other in a new process; and once more.
+Logistic regression on 464,809 rows and the 46 columns of which both classes have 20 rows, in the
+metric of the mode. The eleven methods that remember nothing between steps, one after the other in a
+new process; and once more.
 """
 
 import argparse
@@ -23,7 +24,8 @@ from benchmarks.timing import Target, machine, verdict
 ALL = Target(5.0, 15.0, False)
 ROWS, FEWEST, BATCH_SIZE, FRICTION = 464_809, 20, 1_000, 2.0
 PROTOCOL = (
-    "Seconds of each forecast, the first of its kind in the process, programs compiled in it; then all again. The "
+    "Seconds of each forecast, the first of its kind in the process, programs compiled in it; "
+    "then all again. The "
     "mode is found before."
 )
 
@@ -33,7 +35,10 @@ def data() -> dict[str, jax.Array]:
     whole = ewsg.datasets.covertype()
     rows = np.sort(np.random.default_rng(0).permutation(len(whole.y))[:ROWS])
     x, y = np.asarray(whole.x, np.float64)[rows], np.asarray(whole.y, np.float32)[rows]
-    x = x[:, [min(np.count_nonzero(column[y == label]) for label in (0, 1)) >= FEWEST for column in x.T]]
+    x = x[
+        :,
+        [min(np.count_nonzero(column[y == label]) for label in (0, 1)) >= FEWEST for column in x.T],
+    ]
     return {"x": jnp.asarray((x - x.mean(0)) / x.std(0), jnp.float32), "y": jnp.asarray(y)}
 
 
@@ -54,7 +59,9 @@ def kernels(model: ewsg.Posterior, mode: ewsg.Mode) -> dict[str, Callable[[], ew
         "sghmc": lambda: ewsg.sghmc(model, 8e-4, friction=FRICTION, **batch),
         "ewsg": lambda: ewsg.ewsg(model, 8e-4, friction=FRICTION, **batch),
         "ewsg_ld": lambda: ewsg.ewsg_ld(model, 4e-4, **batch),
-        "cp_sghmc": lambda: ewsg.cp_sghmc(model, 8e-4, friction=FRICTION, labels=side, num_strata=2, **batch),
+        "cp_sghmc": lambda: ewsg.cp_sghmc(
+            model, 8e-4, friction=FRICTION, labels=side, num_strata=2, **batch
+        ),
         "sgnht": lambda: ewsg.sgnht(model, 8e-4, friction=FRICTION, **batch),
         "sgrld": lambda: ewsg.sgrld(
             model, 4e-4, batch_size=BATCH_SIZE, inverse_metric=lambda position, rows: metric
@@ -69,7 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = record.parser(__doc__, "forecast_cost.json", 1)
     options: argparse.Namespace = parser.parse_args(arguments)
     before, rows, model = machine(), data(), ewsg.models.logistic_regression()
-    mode = ewsg.find_mode(jax.random.key(0), model, jnp.zeros(rows["x"].shape[1]), rows, progress=False)
+    mode = ewsg.find_mode(
+        jax.random.key(0), model, jnp.zeros(rows["x"].shape[1]), rows, progress=False
+    )
     results: list[dict[str, Any]] = []
     for when in ("compiling included", "again"):
         total = 0.0
@@ -80,13 +89,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             total += seconds
             low, high = told.direction_ratios
             print(
-                f"{name:9} {seconds:5.2f} s, ratios {low:.3f} to {high:.3f}, {told.passes():.3g} passes a draw",
+                f"{name:9} {seconds:5.2f} s, ratios {low:.3f} to {high:.3f}, {told.passes():.3g} "
+                "passes a draw",
                 flush=True,
             )
-            results.append({"what": f"{name}, {when}", "unit": "seconds", "measured": round(seconds, 3)})
+            results.append(
+                {"what": f"{name}, {when}", "unit": "seconds", "measured": round(seconds, 3)}
+            )
             results[-1]["ratios"] = [round(low, 4), round(high, 4)]
         print(f"{when}: {total:.1f} s")
-        results.append({"what": f"all eleven, {when}", "unit": "seconds", "measured": round(total, 2)})
+        results.append(
+            {"what": f"all eleven, {when}", "unit": "seconds", "measured": round(total, 2)}
+        )
         if when != "again":
             results[-1] |= verdict(total, ALL)
     record.write(options, PROTOCOL, 1, before, results)

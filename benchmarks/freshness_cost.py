@@ -2,8 +2,8 @@
 
     python -m benchmarks.freshness_cost
 
-Milliseconds of opening and closing `freshness.as_of_now` of a kernel, which every public call does once; and a
-whole repeated call of `sample` over the same with the reading left out.
+Milliseconds of opening and closing `freshness.as_of_now` of a kernel, which every public call does
+once; and a whole repeated call of `sample` over the same with the reading left out.
 """
 
 import contextlib
@@ -25,7 +25,8 @@ from ewsg_jax.freshness import as_of_now
 NOTHING, ELSE, CALL = Target(1.0, 1.0, False), Target(10.0, 10.0, False), Target(1.05, 1.2, False)
 STEPS = 2_000
 PROTOCOL = (
-    "Medians of milliseconds of one reading of a kernel of SGLD, on entering and on leaving; a whole call in "
+    "Medians of milliseconds of one reading of a kernel of SGLD, on entering and on leaving; a "
+    "whole call in "
     "interleaved pairs, 2,000 steps of one chain, with the reading and without."
 )
 settings = {"scale": 1.0, "shape": [1.0, 2.0, {"df": 4.0}]}
@@ -40,7 +41,10 @@ class Model:
 
     def log_likelihood(self, position: jax.Array, datum: jax.Array) -> jax.Array:
         """Return that of a datum."""
-        return -0.5 * ((datum - position) / (self.scale * self.settings["scale"] + 0 * self.knots[0])) ** 2
+        return (
+            -0.5
+            * ((datum - position) / (self.scale * self.settings["scale"] + 0 * self.knots[0])) ** 2
+        )
 
 
 def of_globals(position: jax.Array, datum: jax.Array) -> jax.Array:
@@ -57,7 +61,10 @@ def likelihoods() -> dict[str, tuple[Callable[..., Any], Target]]:
     """Return functions, and what reading them may take."""
     large = np.zeros(2**17)
     return {
-        "nothing that can change": (lambda position, datum: -0.5 * (datum - position) ** 2, NOTHING),
+        "nothing that can change": (
+            lambda position, datum: -0.5 * (datum - position) ** 2,
+            NOTHING,
+        ),
         "globals and a helper": (of_globals, ELSE),
         "a method of a model": (Model().log_likelihood, ELSE),
         "a dictionary of 10,000 numbers": (lambda p, x: -0.5 * (x - p) ** 2 * table[1], ELSE),
@@ -71,7 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     pairs, shorten = record.extent(options)
     before, data, results = machine(), jnp.linspace(-1.0, 1.0, 1_000), []
     for name, (log_likelihood, target) in likelihoods().items():
-        kernel = ewsg.sgld(ewsg.Posterior(log_likelihood, lambda position: 0.0), 1e-4, batch_size=10)
+        kernel = ewsg.sgld(
+            ewsg.Posterior(log_likelihood, lambda position: 0.0), 1e-4, batch_size=10
+        )
 
         def reading(kernel: ewsg.Kernel = kernel) -> float:
             began = time.perf_counter()
@@ -81,16 +90,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         def call(kernel: ewsg.Kernel = kernel) -> float:
             began = time.perf_counter()
-            ewsg.sample(jax.random.key(0), kernel, jnp.float32(0), data, STEPS // shorten, progress=False)
+            ewsg.sample(
+                jax.random.key(0), kernel, jnp.float32(0), data, STEPS // shorten, progress=False
+            )
             return 1e3 * (time.perf_counter() - began)
 
         def without(call: Callable[[], float] = call) -> float:
-            with mock.patch("ewsg_jax.sampling._sample.as_of_now", return_value=contextlib.nullcontext()):
+            with mock.patch(
+                "ewsg_jax.sampling._sample.as_of_now", return_value=contextlib.nullcontext()
+            ):
                 return call()
 
         took = summarise([reading() for _ in range(20 * pairs)][pairs:])
         results.append(
-            {"what": name, "unit": "milliseconds", "measured": took._asdict()} | verdict(took.median, target)
+            {"what": name, "unit": "milliseconds", "measured": took._asdict()}
+            | verdict(took.median, target)
         )
         measured = interleave(call, without, pairs)
         results.append(record.row(f"a whole call: {name}", measured, CALL, ("with", "without")))

@@ -1,9 +1,10 @@
-"""Read off the programs made for GPUs and TPUs what may be slow there, method by method, and write it as JSON.
+"""Read off the programs made for GPUs and TPUs what may be slow there, method by method, and write
+it as JSON.
 
     python -m benchmarks.lowered
 
-Nothing is run and nothing timed: programs are lowered for `cuda` and `tpu` on any machine, and their StableHLO is
-read (`reading.py`). See docs/accelerators.md for what the numbers mean.
+Nothing is run and nothing timed: programs are lowered for `cuda` and `tpu` on any machine, and
+their StableHLO is read (`reading.py`). See docs/accelerators.md for what the numbers mean.
 """
 
 import sys
@@ -25,17 +26,24 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
 }
 """Read besides, with the larger number of chains."""
 PROTOCOL = (
-    f"Read off StableHLO, nothing run: logistic regression of {NUM_ROWS} rows and {DIMENSION} features in float32, "
-    "b = 2, the options of each method's example. `step`: one call of kernel.step, the state given away. `sample`: "
-    "the compiled call of ewsg_jax.sample; in_step is the body of its loop over steps, in_block what is "
+    f"Read off StableHLO, nothing run: logistic regression of {NUM_ROWS} rows and {DIMENSION} "
+    "features in float32, "
+    "b = 2, the options of each method's example. `step`: one call of kernel.step, the state "
+    "given away. `sample`: "
+    "the compiled call of ewsg_jax.sample; in_step is the body of its loop over steps, in_block "
+    "what is "
     "done once for a block of block_size steps. Loops are counted (of constant length) or open."
 )
 
 
 def plain(reading: Any) -> dict[str, Any]:
-    """Return what a reading found, gathers that are alike counted together, nothing left out that is there."""
+    """Return what a reading found, gathers that are alike counted together, nothing left out that
+    is there.
+    """
     found = reading._asdict()
-    gathers = [f"{g.source} -> {g.result}{' sorted' if g.is_sorted else ''}" for g in reading.gathers]
+    gathers = [
+        f"{g.source} -> {g.result}{' sorted' if g.is_sorted else ''}" for g in reading.gathers
+    ]
     found["gathers"] = {g: gathers.count(g) for g in dict.fromkeys(gathers)}
     found["whole"] = {w: reading.whole.count(w) for w in dict.fromkeys(reading.whole)}
     return {name: value for name, value in found.items() if value}
@@ -46,7 +54,13 @@ def read(
 ) -> list[dict[str, Any]]:
     """Return the rows of one method."""
     kernel = built(name, **options)
-    row = {"method": name, "options": options, "num_chains": num_chains, "platform": platform, "shared": shared}
+    row = {
+        "method": name,
+        "options": options,
+        "num_chains": num_chains,
+        "platform": platform,
+        "shared": shared,
+    }
     program, block_size, step, block, arrays = of_sample(kernel, seen, num_chains, platform, shared)
     of_run = row | {
         "what": "sample",
@@ -60,7 +74,11 @@ def read(
     if shared:
         return [of_run]
     program, arrays = of_step(kernel, seen, num_chains, platform)
-    of_one = {"what": "step", "in_step": plain(program.read(program.main)), "donated": program.donated()}
+    of_one = {
+        "what": "step",
+        "in_step": plain(program.read(program.main)),
+        "donated": program.donated(),
+    }
     return [of_run, row | of_one | {"state_arrays": arrays}]
 
 
@@ -68,7 +86,9 @@ def merged(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows, those that differ in nothing but the platform as one."""
     found: list[dict[str, Any]] = []
     for row in rows:
-        like = next((old for old in found if {**old, "platform": ""} == {**row, "platform": ""}), None)
+        like = next(
+            (old for old in found if {**old, "platform": ""} == {**row, "platform": ""}), None
+        )
         if like is None:
             found.append(dict(row))
         else:
@@ -81,11 +101,22 @@ def line(row: dict[str, Any]) -> str:
     found = row["in_step"]
     short = {
         key: found[key] if isinstance(found[key], int) else sum(found[key].values())
-        for key in ("open_loops", "conditions", "loops_in_conditions", "gathers", "scatters", "calls", "whole")
+        for key in (
+            "open_loops",
+            "conditions",
+            "loops_in_conditions",
+            "gathers",
+            "scatters",
+            "calls",
+            "whole",
+        )
         if key in found
     }
     open_steps = "" if row.get("steps_are_counted", True) else " steps open"
-    of = f"{row['method']} {row['options'] or ''} {row['what']} {row['num_chains']} {row['platform']}"
+    of = (
+        f"{row['method']} {row['options'] or ''} {row['what']} {row['num_chains']} "
+        f"{row['platform']}"
+    )
     return f"{of}:{open_steps} {short}"
 
 
@@ -93,24 +124,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Read and write; 0."""
     parser = record.parser(__doc__, "lowered.json")
     parser.add_argument(
-        "--only", type=record.names(ewsg.METHODS), default=list(ewsg.METHODS), help="names of methods"
+        "--only",
+        type=record.names(ewsg.METHODS),
+        default=list(ewsg.METHODS),
+        help="names of methods",
     )
     options = parser.parse_args(arguments)
     seen, before = data(), machine()
     results: list[dict[str, Any]] = []
     for name in options.only:
         kernel = built(name)
-        cases: list[tuple[int, bool, dict[str, Any]]] = [(num_chains, False, {}) for num_chains in CHAINS]
+        cases: list[tuple[int, bool, dict[str, Any]]] = [
+            (num_chains, False, {}) for num_chains in CHAINS
+        ]
         cases += [(CHAINS[-1], True, {})] if uses_batches(kernel) and not is_ordered(kernel) else []
         cases += [(CHAINS[-1], False, more) for more in OPTIONS.get(name, [])]
         for num_chains, shared, more in cases:
             found = merged(
-                [r for platform in PLATFORMS for r in read(name, num_chains, platform, seen, shared, **more)]
+                [
+                    r
+                    for platform in PLATFORMS
+                    for r in read(name, num_chains, platform, seen, shared, **more)
+                ]
             )
             results += found
             print(*map(line, found), sep="\n", flush=True)
     found = [
-        {"what": f"find_mode: {what}", "platform": platform, "in_step": plain(program.read(program.main))}
+        {
+            "what": f"find_mode: {what}",
+            "platform": platform,
+            "in_step": plain(program.read(program.main)),
+        }
         for platform in PLATFORMS
         for what, program in of_find_mode(seen, platform)
     ]

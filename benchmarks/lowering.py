@@ -64,7 +64,9 @@ def data() -> dict[str, jax.Array]:
 def built(name: str, **options: Any) -> Kernel:
     """Return a named method with the options of its example, and others."""
     method = ewsg.METHODS[name]
-    return method.build(ewsg.models.logistic_regression(prior_scale=2.0), 1e-4, **{**method.example, **options})
+    return method.build(
+        ewsg.models.logistic_regression(prior_scale=2.0), 1e-4, **{**method.example, **options}
+    )
 
 
 def of_sample(
@@ -73,10 +75,19 @@ def of_sample(
     """Lower the compiled call of a run of many steps, of which every tenth is kept."""
     key, start = jax.random.key(0), jnp.zeros(DIMENSION)
     state, shared_memory, _ = first_state(key, kernel, start, rows, None, num_chains, False)
-    wanted: dict[str, Any] = {"keep": positions, "moments": None, "accelerator": platform != "cpu"} | kept
-    layout, _ = choose_layout(kernel, state, rows, STEPS, MEMORY, shared, shared_memory, num_slots=SLOTS, **wanted)
+    wanted: dict[str, Any] = {
+        "keep": positions,
+        "moments": None,
+        "accelerator": platform != "cpu",
+    } | kept
+    layout, _ = choose_layout(
+        kernel, state, rows, STEPS, MEMORY, shared, shared_memory, num_slots=SLOTS, **wanted
+    )
     keys = jax.eval_shape(lambda: jax.random.split(key, num_chains))
-    number, alive = jax.ShapeDtypeStruct((), np.int32), jax.ShapeDtypeStruct((num_chains,), np.bool_)
+    number, alive = (
+        jax.ShapeDtypeStruct((), np.int32),
+        jax.ShapeDtypeStruct((num_chains,), np.bool_),
+    )
     traced = chunks.advance.trace(
         kernel,
         layout,
@@ -92,11 +103,15 @@ def of_sample(
     )
     program = Program(traced.lower(lowering_platforms=(platform,)), NUM_ROWS)
     block = program.loops(program.main)[0].regions[1].blocks[0]
-    return Sampling(program, layout.block_size, program.loops(block)[0], block, len(jax.tree.leaves(state)))
+    return Sampling(
+        program, layout.block_size, program.loops(block)[0], block, len(jax.tree.leaves(state))
+    )
 
 
 def of_step(kernel: Kernel, rows: Any, num_chains: int, platform: str) -> tuple[Program, int]:
-    """Lower a step of many chains, or of one, that gives its state away; and say how many arrays that has."""
+    """Lower a step of many chains, or of one, that gives its state away; and say how many arrays
+    that has.
+    """
 
     def init(key: Any, rows: Any) -> Any:
         return kernel.init(key, jnp.zeros(DIMENSION), rows)
@@ -110,7 +125,9 @@ def of_step(kernel: Kernel, rows: Any, num_chains: int, platform: str) -> tuple[
         init, step = jax.vmap(init, in_axes=(0, None)), jax.vmap(step, in_axes=(None, 0, 0, None))
     state = jax.eval_shape(init, keys, rows)
     traced = jax.jit(step, donate_argnums=2).trace(kernel, keys, state, rows)
-    return Program(traced.lower(lowering_platforms=(platform,)), NUM_ROWS), len(jax.tree.leaves(state))
+    return Program(traced.lower(lowering_platforms=(platform,)), NUM_ROWS), len(
+        jax.tree.leaves(state)
+    )
 
 
 def of_find_mode(rows: Any, platform: str) -> Iterator[tuple[str, Program]]:
@@ -153,7 +170,10 @@ def over_devices_of(
         **wanted,
     )
     keys = jax.eval_shape(lambda: jax.random.split(key, num_chains))
-    number, alive = jax.ShapeDtypeStruct((), np.int32), jax.ShapeDtypeStruct((num_chains,), np.bool_)
+    number, alive = (
+        jax.ShapeDtypeStruct((), np.int32),
+        jax.ShapeDtypeStruct((num_chains,), np.bool_),
+    )
     traced = compiled(False, True).trace(
         devices,
         kernel,
@@ -173,17 +193,25 @@ def over_devices_of(
 
 
 def of_noise(kernel: Any, rows: Any, platform: str, mesh: Mesh) -> Program:
-    """Lower the program of `forecast` that compares batches at some points, of rows on several devices."""
+    """Lower the program of `forecast` that compares batches at some points, of rows on several
+    devices.
+    """
     start, points = jnp.zeros(DIMENSION), jnp.zeros((64, DIMENSION))
-    traced = batches.estimates.trace(kernel.estimator, start, points, None, 2, spread.over(mesh, rows))
+    traced = batches.estimates.trace(
+        kernel.estimator, start, points, None, 2, spread.over(mesh, rows)
+    )
     return Program(traced.lower(lowering_platforms=(platform,)), NUM_ROWS)
 
 
 def exchanged(program: Program) -> list[tuple[str, tuple[int, ...]]]:
-    """Return what devices exchange in a whole program, loops counted once: the operation, and its array's shape."""
+    """Return what devices exchange in a whole program, loops counted once: the operation, and its
+    array's shape.
+    """
     found = []
     for op in program.operations():
         name = op.operation.name.split(".")[-1]
         if name in COLLECTIVES:
-            found += [(name, tuple(ir.RankedTensorType(result.type).shape)) for result in op.results]
+            found += [
+                (name, tuple(ir.RankedTensorType(result.type).shape)) for result in op.results
+            ]
     return found

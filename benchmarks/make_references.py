@@ -1,7 +1,9 @@
-"""Summaries of posteriors by others, `tests/references/*.json`: NUTS of NumPyro, or posteriordb's reference draws.
+"""Summaries of posteriors by others, `tests/references/*.json`: NUTS of NumPyro, or posteriordb's
+reference draws.
 
-Made once and stored: `EWSG_JAX_DATA=… python -m benchmarks.make_references` (minutes) makes them again. The models
-are written here a second time, for NumPyro; the data are prepared by `benchmarks.pages.posterior_data`.
+Made once and stored: `EWSG_JAX_DATA=… python -m benchmarks.make_references` (minutes) makes them
+again. The models are written here a second time, for NumPyro; the data are prepared by
+`benchmarks.pages.posterior_data`.
 """
 
 import argparse
@@ -26,7 +28,11 @@ ROOT = Path(__file__).resolve().parents[1]
 dist: Any = distributions
 REFERENCES = ROOT / "tests" / "references"
 NUM_CHAINS, NUM_WARM_UP, NUM_DRAWS, SEED = 20, 1_000, 4_000, 0
-POSTERIORDB = {"kidiq": "kidiq-kidscore_momiq", "mesquite": "mesquite-logmesquite", "sblrc": "sblrc-blr"}
+POSTERIORDB = {
+    "kidiq": "kidiq-kidscore_momiq",
+    "mesquite": "mesquite-logmesquite",
+    "sblrc": "sblrc-blr",
+}
 """Posteriors with reference draws, and their names in posteriordb."""
 
 
@@ -44,7 +50,9 @@ def softmax(x: Any, y: Any) -> None:
 
 def nuts(name: str, x: Any, y: Any) -> tuple[np.ndarray, dict[str, Any]]:
     """Return draws (chain, draw, parameter) of NUTS, and how they were made."""
-    kernel = NUTS(softmax if name == "letter" else logistic, dense_mass=True, target_accept_prob=0.8)
+    kernel = NUTS(
+        softmax if name == "letter" else logistic, dense_mass=True, target_accept_prob=0.8
+    )
     mcmc = MCMC(
         kernel,
         num_warmup=NUM_WARM_UP,
@@ -57,7 +65,9 @@ def nuts(name: str, x: Any, y: Any) -> tuple[np.ndarray, dict[str, Any]]:
     draws = np.asarray(mcmc.get_samples(group_by_chain=True)["weights"])
     how = {
         "sampler": "NUTS of NumPyro, dense mass matrix, target acceptance 0.8, float64",
-        "versions": {package: version(package) for package in ("numpyro", "jax", "arviz-stats", "numpy")},
+        "versions": {
+            package: version(package) for package in ("numpyro", "jax", "arviz-stats", "numpy")
+        },
         "python": platform.python_version(),
         "seed": SEED,
         "warm_up": NUM_WARM_UP,
@@ -69,9 +79,12 @@ def nuts(name: str, x: Any, y: Any) -> tuple[np.ndarray, dict[str, Any]]:
 def stored_draws(name: str, parameters: tuple[str, ...]) -> tuple[np.ndarray, dict[str, Any]]:
     """Return posteriordb's reference draws (chain, draw, parameter), and how they were made."""
     chains = posteriordb("draws", POSTERIORDB[name])
-    draws = np.array([[chain[parameter] for parameter in parameters] for chain in chains]).swapaxes(1, 2)
+    draws = np.array([[chain[parameter] for parameter in parameters] for chain in chains]).swapaxes(
+        1, 2
+    )
     how = {
-        "sampler": f"posteriordb's reference draws of {POSTERIORDB[name]} (Stan, every tenth step, seed 4711)",
+        "sampler": f"posteriordb's reference draws of {POSTERIORDB[name]} (Stan, every tenth "
+        "step, seed 4711)",
         "versions": {package: version(package) for package in ("arviz-stats", "numpy")},
     }
     return draws, how
@@ -80,9 +93,9 @@ def stored_draws(name: str, parameters: tuple[str, ...]) -> tuple[np.ndarray, di
 def summary(draws: np.ndarray, parameters: tuple[str, ...]) -> dict[str, dict[str, float]]:
     """Return mean, standard deviation, their Monte Carlo errors, effective sample sizes and R-hat.
 
-    The error of the standard deviation is made from the effective sample size of the squared deviations: draws of
-    NUTS are antithetic in the parameters, and not in their squares. (On Pima `mcse(method="sd")` of arviz-stats 0.8
-    gives half of what the chains show between them.)
+    The error of the standard deviation is made from the effective sample size of the squared
+    deviations: draws of NUTS are antithetic in the parameters, and not in their squares. (On Pima
+    `mcse(method="sd")` of arviz-stats 0.8 gives half of what the chains show between them.)
     """
     axes = {"chain_axis": 0, "draw_axis": 1}
     squares = (draws - draws.mean((0, 1))) ** 2
@@ -120,13 +133,21 @@ def main() -> None:
         result = {
             "posterior": name,
             "how": how | {"chains": draws.shape[0], "draws": draws.shape[1]},
-            "data": {"rows": len(data.y), "preparation": data.about, "fingerprint": data.fingerprint},
+            "data": {
+                "rows": len(data.y),
+                "preparation": data.about,
+                "fingerprint": data.fingerprint,
+            },
             "parameters": table,
         }
         (REFERENCES / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
-        worst = max(row["rhat"] for row in table.values()), min(row["ess_bulk"] for row in table.values())
+        worst = (
+            max(row["rhat"] for row in table.values()),
+            min(row["ess_bulk"] for row in table.values()),
+        )
         print(
-            f"{name:9} {len(table)} parameters, n = {len(data.y)}, R-hat {worst[0]:.4f}, ESS {worst[1]:.0f}",
+            f"{name:9} {len(table)} parameters, n = {len(data.y)}, R-hat {worst[0]:.4f}, ESS "
+            f"{worst[1]:.0f}",
             flush=True,
         )
 

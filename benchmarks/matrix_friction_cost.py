@@ -1,10 +1,11 @@
-"""Measure what a step of NC-SGHMC costs against one of SGHMC, for each way to its covariance, and write it as JSON.
+"""Measure what a step of NC-SGHMC costs against one of SGHMC, for each way to its covariance, and
+write it as JSON.
 
     python -m benchmarks.matrix_friction_cost [--kept-network]
 
-Both ours: logistic regressions of the sizes of Pima (n = 532, d = 8), diamonds (5,000, 26) and Covertype's columns
-(50,000, 55), and the network of `workload.py` (79,510 weights) with a covariance of rank 10. See README.md in this
-folder for how pairs are timed.
+Both ours: logistic regressions of the sizes of Pima (n = 532, d = 8), diamonds (5,000, 26) and
+Covertype's columns (50,000, 55), and the network of `workload.py` (79,510 weights) with a
+covariance of rank 10. See README.md in this folder for how pairs are timed.
 """
 
 import json
@@ -35,17 +36,25 @@ CASES = (
 )
 NETWORK_STEPS, FEW_ROWS = 600, 200
 RENEWED_STEPS, RENEWED_PAIRS = 12_000, 3
-"""Of the network's run whose covariance is kept: ten passes, so that it is worked out once in it."""
+"""Of the network's run whose covariance is kept: ten passes, so that it is worked out
+once in it.
+"""
 DENSE, LOW_RANK = Target(1.5, 1.5, False), Target(2.0, 2.0, False)
 TEN_PASSES = "kept, ten passes"
 WAYS = ("given", "given, less noise", TEN_PASSES, "kept, one pass", "tracked")
-"""With one pass a reset evaluates as many rows as the steps between; tracked, a step has an eigendecomposition."""
+"""With one pass a reset evaluates as many rows as the steps between; tracked, a step has an
+eigendecomposition.
+"""
 WITH_A_GOAL = ("given", "given, less noise", TEN_PASSES)
 PROTOCOL = (
-    "Interleaved pairs (NC-SGHMC, SGHMC, NC-SGHMC, …) after one pair thrown away; the ratio of each pair, then its "
-    "median and quartiles. Through ewsg_jax.sample without what precedes the first step, the last draw kept. "
-    "Microseconds per step and chain, resets among them: 'ten passes' resets every 10 n/b steps, and first. "
-    "A covariance that is given is that at the mode, worked out before (the network's, at its start, of 200 rows)."
+    "Interleaved pairs (NC-SGHMC, SGHMC, NC-SGHMC, …) after one pair thrown away; the ratio of "
+    "each pair, then its "
+    "median and quartiles. Through ewsg_jax.sample without what precedes the first step, the last "
+    "draw kept. "
+    "Microseconds per step and chain, resets among them: 'ten passes' resets every 10 n/b steps, "
+    "and first. "
+    "A covariance that is given is that at the mode, worked out before (the network's, at its "
+    "start, of 200 rows)."
 )
 
 
@@ -78,13 +87,16 @@ def rows_of(
     structure: dict[str, Any] = {} if rank is None else {"structure": "low_rank", "rank": rank}
     # What it holds changes no time: for the network a few rows do.
     some = data if rank is None else jax.tree.map(lambda x: x[:FEW_ROWS], data)
-    covariance = ewsg.gradients.covariance_at(posterior, position, some, batch_size=BATCH_SIZE, **structure)
+    covariance = ewsg.gradients.covariance_at(
+        posterior, position, some, batch_size=BATCH_SIZE, **structure
+    )
     shared: dict[str, Any] = {"friction": friction, "batch_size": BATCH_SIZE}
     plain = timed(ewsg.sghmc(posterior, h, **shared), position, data, num_chains, num_steps)
     found = []
     for way in ways:
         kernel = ewsg.nc_sghmc(posterior, h, **shared, **options(way, n, covariance, rank))
-        # Long enough for the resets to weigh as they do in the long run; tracked, ten times shorter.
+        # Long enough for the resets to weigh as they do in the long run; tracked, ten times
+        # shorter.
         steps = max(2, num_steps // 10) if way == "tracked" else num_steps
         measured = interleave(timed(kernel, position, data, num_chains, steps), plain, pairs)
         goal = (DENSE if rank is None else LOW_RANK) if way in WITH_A_GOAL else None
@@ -127,7 +139,17 @@ def of_network(pairs: int, shorten: int, only_kept: bool = False) -> list[dict[s
         ((TEN_PASSES,), renewed, min(pairs, RENEWED_PAIRS)),
     )[only_kept:]:
         found += rows_of(
-            "network, rank 10", general(workload), position, data, 1e-6, 10.0, 1, length, count, ways, rank=10
+            "network, rank 10",
+            general(workload),
+            position,
+            data,
+            1e-6,
+            10.0,
+            1,
+            length,
+            count,
+            ways,
+            rank=10,
         )
     return found
 

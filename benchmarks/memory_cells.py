@@ -1,7 +1,8 @@
 """What is measured of estimators that keep something between steps, against which goal and floor.
 
-As a script it prints the largest resident set that one run comes to, as JSON, in a process that has the data and
-has compiled nothing: `python -m benchmarks.memory_cells RUN`, one of `RUNS`. Linux only.
+As a script it prints the largest resident set that one run comes to, as JSON, in a process that has
+the data and has compiled nothing: `python -m benchmarks.memory_cells RUN`, one of `RUNS`. Linux
+only.
 """
 
 import functools
@@ -39,7 +40,11 @@ GROWTH = Target(1.3, 1.5, higher_is_better=False)
 TABLE_COPIES = Target(0.1, 0.5, higher_is_better=False)
 AGAINST_SGLD = Target(1.2, 1.4, higher_is_better=False)
 
-ROW_LAWS = {"rows with replacement": {}, "without": {"replace": False}, "blocks": {"rows": "blocks"}}
+ROW_LAWS = {
+    "rows with replacement": {},
+    "without": {"replace": False},
+    "blocks": {"rows": "blocks"},
+}
 FEW_ROWS = 10_000
 CHAINS = 100
 RESIDENT_PROCESSES = 3
@@ -50,21 +55,27 @@ def kernel(method: str, **rows: Any) -> ewsg.Kernel:
     """Return the kernel of a name, on logistic regression.
 
     Args:
-        method: `"sgld"`; `"svrg_ld"`; `"saga_ld"`, with a number per row, or `"saga_ld_full"`, with a gradient per
-            row.
+        method: `"sgld"`; `"svrg_ld"`; `"saga_ld"`, with a number per row, or `"saga_ld_full"`, with
+            a gradient per row.
         rows: how SGLD and SAGA choose them, as arguments of the method.
     """
     workload, h = WORKLOADS["logistic"](), STEP_SIZE["sgld"]
     linear = posterior(Case("logistic", method, 1, 1, False), workload)
     if method == "saga_ld_full":
-        return ewsg.saga_ld(general(workload), h, batch_size=workload.batch_size, memory_limit=2 * 2**30, **rows)
+        return ewsg.saga_ld(
+            general(workload), h, batch_size=workload.batch_size, memory_limit=2 * 2**30, **rows
+        )
     if method == "svrg_ld":
         return ewsg.svrg_ld(linear, h, batch_size=workload.batch_size, refresh_every=REFRESH_EVERY)
-    return {"sgld": ewsg.sgld, "saga_ld": ewsg.saga_ld}[method](linear, h, batch_size=workload.batch_size, **rows)
+    return {"sgld": ewsg.sgld, "saga_ld": ewsg.saga_ld}[method](
+        linear, h, batch_size=workload.batch_size, **rows
+    )
 
 
 class Run(Ours):
-    """A case through `ewsg_jax.sample`, compiled, of the methods of this file and of any number of rows."""
+    """A case through `ewsg_jax.sample`, compiled, of the methods of this file and of any number of
+    rows.
+    """
 
     def __init__(self, case: Case, data: Any, **rows: Any) -> None:
         self.case, self.num_data, self.item_bytes = case, data["x"].shape[0], data["x"].itemsize
@@ -78,12 +89,15 @@ class Run(Ours):
     def _watched(self, *args: Any, **kwargs: Any) -> Any:
         # Shapes only: the arrays would keep the tables of all calls alive.
         self._call = jax.tree.map(
-            lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype) if isinstance(x, jax.Array) else x, (args, kwargs)
+            lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype) if isinstance(x, jax.Array) else x,
+            (args, kwargs),
         )
         return _ADVANCE(*args, **kwargs)
 
     def temporaries(self) -> int:
-        """Return the bytes that the compiled loop needs beside its arguments and results, by XLA's account."""
+        """Return the bytes that the compiled loop needs beside its arguments and results, by XLA's
+        account.
+        """
         args, kwargs = self._call
         return temporary_bytes(_ADVANCE.lower(*args, **kwargs).compile())
 
@@ -109,7 +123,8 @@ class MemoryBench(Bench):
             other = Program(functools.partial(nested, ahead=ahead), case)
             compile_seconds[name] = other.compile_seconds
             measured[name] = interleave(ours.run, other.run, self.pairs)
-        # The form that does best beside ours: not the lowest time, since the machine may have changed in between.
+        # The form that does best beside ours: not the lowest time, since the machine may have
+        # changed in between.
         best = max(measured, key=lambda name: times_the_cost(measured[name]).median)
         self.add(
             "svrg",
@@ -119,7 +134,9 @@ class MemoryBench(Bench):
             "time ratio",
             case=case._asdict(),
             compile_seconds=compile_seconds,
-            microseconds={name: microseconds(pairs, "ours", name) for name, pairs in measured.items()},
+            microseconds={
+                name: microseconds(pairs, "ours", name) for name, pairs in measured.items()
+            },
             ratios={name: times_the_cost(pairs)._asdict() for name, pairs in measured.items()},
         )
 
@@ -130,14 +147,18 @@ class MemoryBench(Bench):
         slow = case._replace(num_steps=2 if self.shorten == 1 else 1)
         other = Program(naive, slow)
         pairs = interleave(ours.run, other.run, min(self.pairs, NAIVE_PAIRS))
-        what = f"the same against a plain lax.cond under vmap ({slow.num_steps} steps a run, {len(pairs)} pairs)"
+        what = (
+            f"the same against a plain lax.cond under vmap ({slow.num_steps} steps a run, "
+            f"{len(pairs)} pairs)"
+        )
         self.add_pairs("naive", what, case, pairs, ("ours", "naive"), NAIVE, "times faster")
 
     def resident(self) -> None:
         """The largest resident set of a run of SVRG above that of bare SGLD, a process each."""
         processes = RESIDENT_PROCESSES if self.shorten == 1 else 1
         megabytes = {
-            name: [in_a_process("memory_cells", name)["megabytes"] for _ in range(processes)] for name in RUNS
+            name: [in_a_process("memory_cells", name)["megabytes"] for _ in range(processes)]
+            for name in RUNS
         }
         svrg, bare = megabytes["svrg_ld"], megabytes["by_hand"]
         self.add(
@@ -155,7 +176,9 @@ class MemoryBench(Bench):
         )
 
     def temporaries(self) -> None:
-        """What the compiled step of SVRG needs beside its arguments and results, 100 chains under `vmap`."""
+        """What the compiled step of SVRG needs beside its arguments and results, 100 chains under
+        `vmap`.
+        """
         case = self._anchored_case()
         compiled = vmapped_step(kernel(case.method), self.data(case), CHAINS)
         megabytes = temporary_bytes(compiled) / MEGABYTE
@@ -169,17 +192,26 @@ class MemoryBench(Bench):
         )
 
     def growth(self) -> None:
-        """SAGA at two sizes of the data: its time per step, and what its compiled loop needs beside its arguments.
+        """SAGA at two sizes of the data: its time per step, and what its compiled loop needs beside
+        its arguments.
 
-        Gathering rows of more data costs more whatever the method: SGLD's own ratio goes with each. A copy of the
-        table would show as a temporary that grows with the data by the size of a table.
+        Gathering rows of more data costs more whatever the method: SGLD's own ratio goes with each.
+        A copy of the table would show as a temporary that grows with the data by the size of a
+        table.
         """
         lengths, sides = ((1, 60_000), (10, 10_000)), ("many rows", "few rows")
-        for (chains, sgld_steps), rows in itertools.product(lengths, ("rows with replacement", "blocks")):
+        for (chains, sgld_steps), rows in itertools.product(
+            lengths, ("rows with replacement", "blocks")
+        ):
             plain, *_ = self._two_sizes("sgld", chains, sgld_steps, rows)
             for method, table, width, steps in (
                 ("saga_ld", "numbers", 1, sgld_steps),
-                ("saga_ld_full", "gradients", WORKLOADS["logistic"]().position.size, 25_000 // chains),
+                (
+                    "saga_ld_full",
+                    "gradients",
+                    WORKLOADS["logistic"]().position.size,
+                    25_000 // chains,
+                ),
             ):
                 pairs, many, few = self._two_sizes(method, chains, steps, rows)
                 what = f"SAGA, a table of {table}, {rows}, {chain_words(chains)}"
@@ -204,18 +236,23 @@ class MemoryBench(Bench):
                 )
 
     def saga(self) -> None:
-        """SAGA with a number per row against SGLD, both ours, with rows that may come twice and that may not."""
+        """SAGA with a number per row against SGLD, both ours, with rows that may come twice and
+        that may not.
+        """
         lengths = ((1, 60_000), (CHAINS, 1_500))
         for (chains, steps), (rows, law) in itertools.product(lengths, ROW_LAWS.items()):
             case = self.short(Case("logistic", "saga_ld", chains, steps, False))
             data = self.data(case)
             ours, other = Run(case, data, **law), Run(case._replace(method="sgld"), data, **law)
-            # What precedes the first step is nearly the same on both sides and would pull the ratio towards 1.
+            # What precedes the first step is nearly the same on both sides and would pull the ratio
+            # towards 1.
             pairs = interleave(ours.run_loop, other.run_loop, self.pairs)
             what = f"SAGA, a table of numbers, against SGLD, {rows}, {chain_words(chains)}"
             self.add_pairs("saga", what, case, pairs, ("SAGA", "SGLD"), AGAINST_SGLD)
 
-    def _two_sizes(self, method: str, chains: int, steps: int, rows: str) -> tuple[list[Pair], Run, Run]:
+    def _two_sizes(
+        self, method: str, chains: int, steps: int, rows: str
+    ) -> tuple[list[Pair], Run, Run]:
         """Return pairs of runs on all rows and on few, and the runs."""
         case = self.short(Case("logistic", method, chains, steps, False))
         data = self.data(case)
@@ -241,7 +278,9 @@ CELLS: dict[str, Callable[[MemoryBench], None]] = {
 
 
 def vmapped_step(kernel: ewsg.Kernel, data: Any, num_chains: int) -> Any:
-    """Return the compiled transition of chains side by side, each of which gathers its rows itself."""
+    """Return the compiled transition of chains side by side, each of which gathers its
+    rows itself.
+    """
 
     def state_and_randomness(keys: jax.Array, positions: jax.Array, data: Any) -> tuple[Any, Any]:
         state = jax.vmap(kernel.init, (0, 0, None))(keys, positions, data)
@@ -250,7 +289,9 @@ def vmapped_step(kernel: ewsg.Kernel, data: Any, num_chains: int) -> Any:
     keys = jax.random.split(jax.random.key(0), num_chains)
     positions = jnp.zeros((num_chains, data["x"].shape[1]))
     state, randomness = jax.eval_shape(state_and_randomness, keys, positions, data)
-    return jax.jit(jax.vmap(kernel.transition, (0, 0, None))).lower(randomness, state, data).compile()
+    return (
+        jax.jit(jax.vmap(kernel.transition, (0, 0, None))).lower(randomness, state, data).compile()
+    )
 
 
 def temporary_bytes(compiled: Any) -> int:
@@ -277,7 +318,8 @@ RUNS: dict[str, Callable[[Any], None]] = {
 
 
 def peak_of(run: str) -> float:
-    """Return the largest resident set, in MB, of this process from having the data to the end of a run.
+    """Return the largest resident set, in MB, of this process from having the data to the end of a
+    run.
 
     From the data on, since making them takes more than some runs do.
     """

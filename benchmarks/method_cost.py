@@ -1,9 +1,10 @@
-"""Measure what a step of each named method with minibatches costs against one of SGLD, and write it as JSON.
+"""Measure what a step of each named method with minibatches costs against one of SGLD, and write it
+as JSON.
 
     python -m benchmarks.method_cost
 
-Both ours, on the logistic regression of `workload.py` (464,809 rows, 54 features, b = 50); the thermostat against
-SGHMC as well. See README.md in this folder for how pairs are timed.
+Both ours, on the logistic regression of `workload.py` (464,809 rows, 54 features, b = 50); the
+thermostat against SGHMC as well. See README.md in this folder for how pairs are timed.
 """
 
 import inspect
@@ -35,9 +36,12 @@ OPTIONS: dict[str, Any] = {
     "inverse_metric": lambda position, data: 1 / (1 + position**2),
 }
 PROTOCOL = (
-    "Interleaved pairs (method, other, method, …) after one pair thrown away; the ratio of each pair, then its "
-    "median and quartiles. Through ewsg_jax.sample without what precedes the first step, the last draw kept, "
-    "default options but for diagonal covariances. Microseconds per step and chain. Methods that refresh, every "
+    "Interleaved pairs (method, other, method, …) after one pair thrown away; the ratio of each "
+    "pair, then its "
+    "median and quartiles. Through ewsg_jax.sample without what precedes the first step, the last "
+    "draw kept, "
+    "default options but for diagonal covariances. Microseconds per step and chain. Methods that "
+    "refresh, every "
     "n/b = 9,297 steps, do so in the first step of a run and, with one chain, twice more."
 )
 
@@ -54,7 +58,9 @@ class Run(Ours):
         # Matrix friction wants hΓ < 2, and the minibatch's covariance is large here.
         has_small_step = "friction" not in takes or "noise_corrected" in ewsg.METHODS[name].dynamics
         h = STEP_SIZE["sgld" if has_small_step else "sghmc"]
-        self._kernel = build(posterior(case, workload), h, batch_size=workload.batch_size, **options)
+        self._kernel = build(
+            posterior(case, workload), h, batch_size=workload.batch_size, **options
+        )
         self._data, self._position = data, jnp.asarray(workload.position)
         self._steps, self._chains, self._keep_all = num_steps, num_chains, False
         self._runs = 0
@@ -63,7 +69,11 @@ class Run(Ours):
 
 def against(name: str) -> list[str]:
     """Return what a method is timed against."""
-    return [other for other in ("sgld", "sghmc") if other != name and (other == "sgld" or (name, other) in TARGETS)]
+    return [
+        other
+        for other in ("sgld", "sghmc")
+        if other != name and (other == "sgld" or (name, other) in TARGETS)
+    ]
 
 
 def measure(name: str, pairs: int, shorten: int, data: Any) -> list[dict[str, Any]]:
@@ -73,7 +83,9 @@ def measure(name: str, pairs: int, shorten: int, data: Any) -> list[dict[str, An
         steps = max(2, num_steps // shorten)
         ours = Run(name, num_chains, steps, data)
         for other in against(name):
-            measured = interleave(ours.run_loop, Run(other, num_chains, steps, data).run_loop, pairs)
+            measured = interleave(
+                ours.run_loop, Run(other, num_chains, steps, data).run_loop, pairs
+            )
             target = TARGETS.get((name, other))
             row = record.row(
                 f"{name} against {other}, {chain_words(num_chains)}",
@@ -93,13 +105,21 @@ def measure(name: str, pairs: int, shorten: int, data: Any) -> list[dict[str, An
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and write; 0."""
-    names = [name for name, m in ewsg.METHODS.items() if "batch_size" in inspect.signature(m.build).parameters]
+    names = [
+        name
+        for name, m in ewsg.METHODS.items()
+        if "batch_size" in inspect.signature(m.build).parameters
+    ]
     parser = record.parser(__doc__, "method_cost.json", PAIRS)
-    parser.add_argument("--only", type=record.names(names), default=names, help=f"of {', '.join(names)}")
+    parser.add_argument(
+        "--only", type=record.names(names), default=names, help=f"of {', '.join(names)}"
+    )
     options = parser.parse_args(arguments)
     pairs, shorten = record.extent(options, PAIRS)
     before, data = machine(), device_data("logistic")
-    rows = [row for name in options.only if against(name) for row in measure(name, pairs, shorten, data)]
+    rows = [
+        row for name in options.only if against(name) for row in measure(name, pairs, shorten, data)
+    ]
     record.write(options, PROTOCOL, pairs, before, rows)
     return 0
 

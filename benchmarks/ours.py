@@ -1,7 +1,7 @@
 """Our side: a run through `ewsg_jax.sample`, the size of the compiled program, and the first draw.
 
-As a script it prints the seconds from the call of `sample` to its first draw, in a process that has compiled
-nothing, as JSON: `python -m benchmarks.ours METHOD`; or the largest resident set of a run:
+As a script it prints the seconds from the call of `sample` to its first draw, in a process that has
+compiled nothing, as JSON: `python -m benchmarks.ours METHOD`; or the largest resident set of a run:
 `python -m benchmarks.ours resident CHAINS STEPS`.
 """
 
@@ -77,7 +77,8 @@ def posterior(case: Case, workload: Workload) -> ewsg.Posterior:
 def general(workload: Workload) -> ewsg.Posterior:
     """Return a workload's posterior without a word of its form, a linear predictor for one."""
     return ewsg.Posterior(
-        lambda position, row: workload.log_likelihood(position, row["x"], row["y"]), workload.log_prior
+        lambda position, row: workload.log_likelihood(position, row["x"], row["y"]),
+        workload.log_prior,
     )
 
 
@@ -88,9 +89,16 @@ def kernel(case: Case, variant: Variant, workload: Workload) -> ewsg.Kernel:
     if case.method == "sgld":
         return ewsg.sgld(model, h, batch_size=b, noise=variant.noise, rows=variant.rows)
     if variant.chain_length is None:
-        return ewsg.sghmc(model, h, friction=FRICTION, batch_size=b, noise=variant.noise, rows=variant.rows)
+        return ewsg.sghmc(
+            model, h, friction=FRICTION, batch_size=b, noise=variant.noise, rows=variant.rows
+        )
     return ewsg.ewsg(
-        model, h, friction=FRICTION, batch_size=b, chain_length=variant.chain_length, noise=variant.noise
+        model,
+        h,
+        friction=FRICTION,
+        batch_size=b,
+        chain_length=variant.chain_length,
+        noise=variant.noise,
     )
 
 
@@ -118,7 +126,8 @@ class Ours:
         self.compile_seconds = self._sample().compile_seconds
 
     def run(self) -> float:
-        """Run once and return microseconds per step and chain of the whole call, whatever it does besides steps.
+        """Run once and return microseconds per step and chain of the whole call, whatever it does
+        besides steps.
 
         Raises:
             FloatingPointError: a chain is not finite.
@@ -131,7 +140,9 @@ class Ours:
         return (time.perf_counter() - started) / (self._steps * self._chains) * 1e6
 
     def run_loop(self) -> float:
-        """Run once and return microseconds per step and chain without what precedes the first step."""
+        """Run once and return microseconds per step and chain without what precedes the
+        first step.
+        """
         return self._checked().run_seconds / (self._steps * self._chains) * 1e6
 
     def run_besides(self) -> float:
@@ -144,7 +155,8 @@ class Ours:
         samples = self._sample()
         if not samples.is_finite.all():
             raise FloatingPointError("a chain left the finite numbers: its time means nothing")
-        # An equal kernel may have been compiled before: then all that precedes the first step takes little.
+        # An equal kernel may have been compiled before: then all that precedes the first step takes
+        # little.
         if samples.compile_seconds > max(0.2, self.compile_seconds / 2):
             raise RuntimeError(f"the timed run compiled again, for {samples.compile_seconds:.2f} s")
         return samples
@@ -173,18 +185,23 @@ class Ours:
         )
 
 
-def user_loops(case: Case, data: Any, with_info: bool) -> tuple[Callable[[], float], Callable[[], float]]:
-    """Return what times a loop in Python over a jitted step, ours and written by hand: microseconds per step.
+def user_loops(
+    case: Case, data: Any, with_info: bool
+) -> tuple[Callable[[], float], Callable[[], float]]:
+    """Return what times a loop in Python over a jitted step, ours and written by hand: microseconds
+    per step.
 
-    Both make their row numbers alike, have the same keys, and wait for the last state alone. The step by hand
-    returns a state; ours that, or (`with_info`) all that `kernel.step` does.
+    Both make their row numbers alike, have the same keys, and wait for the last state alone. The
+    step by hand returns a state; ours that, or (`with_info`) all that `kernel.step` does.
     """
     workload = WORKLOADS[case.workload]()
     built, hand = kernel(case, GAUSSIAN, workload), by_hand(workload, case.method, wide=True)
     keys = list(jax.random.split(jax.random.key(0), case.num_steps))
     position = jnp.asarray(workload.position)
 
-    def timed(init: Callable[..., Any], step: Callable[..., Any], with_info: bool) -> Callable[[], float]:
+    def timed(
+        init: Callable[..., Any], step: Callable[..., Any], with_info: bool
+    ) -> Callable[[], float]:
         step = jax.jit(step)
 
         def run() -> float:
@@ -204,7 +221,8 @@ def user_loops(case: Case, data: Any, with_info: bool) -> tuple[Callable[[], flo
 
 
 def program_size(num_data: int) -> dict[str, int]:
-    """Return the size of the program of a step of EWSG on n rows: lines and characters, numbers written as 0.
+    """Return the size of the program of a step of EWSG on n rows: lines and characters, numbers
+    written as 0.
 
     Nothing is run: only shapes are known, so n may be larger than memory.
     """
@@ -223,7 +241,9 @@ def program_size(num_data: int) -> dict[str, int]:
 def first_draw(method: str) -> float:
     """Return seconds from the call of `sample` to its first draw, compiling included."""
     case = Case("logistic", "sghmc" if method == "ewsg" else method, 1, 1, True)
-    built = kernel(case, Variant(chain_length=1 if method == "ewsg" else None), WORKLOADS["logistic"]())
+    built = kernel(
+        case, Variant(chain_length=1 if method == "ewsg" else None), WORKLOADS["logistic"]()
+    )
     data, position, key = (
         device_data("logistic"),
         jnp.zeros(WORKLOADS["logistic"]().position.size),

@@ -34,9 +34,13 @@ def weighted(bench: Bench) -> None:
             b = WORKLOADS[case.workload]().batch_size
             weighted = Ours(case, bench.data(case), Variant(batch_size=b, chain_length=length))
             uniform = Ours(case, bench.data(case), Variant(batch_size=b * (length + 1)))
-            # What precedes the first step is the same on both sides and would pull the ratio towards 1.
+            # What precedes the first step is the same on both sides and would pull the ratio
+            # towards 1.
             pairs = interleave(weighted.run_loop, uniform.run_loop, bench.pairs)
-            what = f"EWSG M = {length}, {chain_words(num_chains)}, against uniform with b = {b * (length + 1)}"
+            what = (
+                f"EWSG M = {length}, {chain_words(num_chains)}, against uniform with b = "
+                f"{b * (length + 1)}"
+            )
             target = WEIGHTED_ONE_CHAIN if num_chains == 1 else WEIGHTED
             bench.add_pairs("weighted", what, case, pairs, ("EWSG", "uniform"), target)
 
@@ -46,7 +50,10 @@ def user_loop(bench: Bench) -> None:
     for method, with_info in itertools.product(("sgld", "sghmc"), (False, True)):
         case = bench.short(Case("logistic", method, 1, 5_000, False))
         pairs = interleave(*user_loops(case, bench.data(case), with_info), bench.pairs)
-        what = f"a jitted step in a loop, {method}, {'with its info' if with_info else 'the state alone'}"
+        what = (
+            f"a jitted step in a loop, {method}, "
+            f"{'with its info' if with_info else 'the state alone'}"
+        )
         bench.add_pairs("user_loop", what, case, pairs, ("ours", "by hand"), USER_LOOP)
 
 
@@ -61,36 +68,62 @@ def recording(bench: Bench) -> None:
             continue  # nothing would be written in a short run
         kept = Variant(thin=50)
         case = Case("logistic", "sghmc", 100, steps, True)
-        what = f"a checkpoint every {seconds:.0f} s, 100 chains, {bench.short(case).num_steps:,} steps"
+        what = (
+            f"a checkpoint every {seconds:.0f} s, 100 chains, {bench.short(case).num_steps:,} steps"
+        )
         # Two checkpoints at the least: a run that is over before the first would cost nothing.
         saved = kept._replace(checkpoint_every=seconds)
-        _recorded(bench, what, case, saved, kept, min(bench.pairs, LONG_PAIRS if seconds > 1 else bench.pairs))
+        _recorded(
+            bench,
+            what,
+            case,
+            saved,
+            kept,
+            min(bench.pairs, LONG_PAIRS if seconds > 1 else bench.pairs),
+        )
 
 
-def _recorded(bench: Bench, what: str, case: Case, ours: Variant, plain: Variant, count: int) -> None:
+def _recorded(
+    bench: Bench, what: str, case: Case, ours: Variant, plain: Variant, count: int
+) -> None:
     case = bench.short(case)
-    pairs = interleave(Ours(case, bench.data(case), ours).run, Ours(case, bench.data(case), plain).run, count)
+    pairs = interleave(
+        Ours(case, bench.data(case), ours).run, Ours(case, bench.data(case), plain).run, count
+    )
     bench.add_pairs("recording", what, case, pairs, ("with", "without"), RECORDING)
 
 
 def first_draw(bench: Bench) -> None:
-    """A fresh process, from the call of `sample` with one step to its draw; and of each peer, from its call."""
+    """A fresh process, from the call of `sample` with one step to its draw; and of each peer, from
+    its call.
+    """
     processes = PROCESSES if bench.shorten == 1 else 1
     for method in ("sgld", "ewsg"):
         seconds = [in_a_process("ours", method)["seconds"] for _ in range(processes)]
-        bench.add("first_draw", f"call to first draw, {method}", summarise(seconds), FIRST_DRAW, "seconds")
+        bench.add(
+            "first_draw", f"call to first draw, {method}", summarise(seconds), FIRST_DRAW, "seconds"
+        )
     case = list(Case("logistic", "sgld", 1, 1, True))
     for name, worker in bench.peers.items():
         seconds = [worker.afresh(do="first_draw", case=case)["seconds"] for _ in range(processes)]
-        bench.add("first_draw", f"call to first draw, sgld: {name}", summarise(seconds), None, "seconds")
+        bench.add(
+            "first_draw", f"call to first draw, sgld: {name}", summarise(seconds), None, "seconds"
+        )
 
 
 def resident(bench: Bench) -> None:
-    """The largest resident set from having the data to the end of a run of SGLD, ours and each peer's."""
+    """The largest resident set from having the data to the end of a run of SGLD, ours and each
+    peer's.
+    """
     processes = PROCESSES if bench.shorten == 1 else 1
     for num_chains, steps in RESIDENT.items():
         case = list(Case("logistic", "sgld", num_chains, steps, False))
-        found = {"ours": [in_a_process("ours", "resident", str(num_chains), str(steps)) for _ in range(processes)]}
+        found = {
+            "ours": [
+                in_a_process("ours", "resident", str(num_chains), str(steps))
+                for _ in range(processes)
+            ]
+        }
         for name, worker in bench.peers.items():
             found[name] = [worker.afresh(do="resident", case=case) for _ in range(processes)]
         for name, answers in found.items():
@@ -99,13 +132,19 @@ def resident(bench: Bench) -> None:
 
 
 def bound(bench: Bench) -> None:
-    """How much of a step of 1,000 chains with one batch for all its noise is, and the same with ±1 noise."""
+    """How much of a step of 1,000 chains with one batch for all its noise is, and the same with ±1
+    noise.
+    """
     case = bench.short(Case("logistic", "sgld", 1_000, 600, False))
     shape = (case.num_chains, WORKLOADS[case.workload]().position.size)
     gaussian, signs = (
-        Ours(case, bench.data(case), Variant(shared=True, noise=noise)) for noise in ("gaussian", "rademacher")
+        Ours(case, bench.data(case), Variant(shared=True, noise=noise))
+        for noise in ("gaussian", "rademacher")
     )
-    alone = {"normals": noise_alone(jax.random.normal, shape, case), "signs": noise_alone(_signs, shape, case)}
+    alone = {
+        "normals": noise_alone(jax.random.normal, shape, case),
+        "signs": noise_alone(_signs, shape, case),
+    }
     gathered: dict[str, tuple[str, list[Pair]]] = {
         f"{shape[1]} normals a chain in bulk, of a step with them": (
             "normals",
@@ -125,8 +164,12 @@ def bound(bench: Bench) -> None:
         bench.add_pairs("bound", told, case, pairs, (name, "step"), None, "share of a step")
 
 
-def noise_alone(draw: Callable[..., jax.Array], shape: tuple[int, ...], case: Case) -> Callable[[], float]:
-    """Return what times one compiled loop that draws noise of this shape and adds it up: as `Ours.run_loop`."""
+def noise_alone(
+    draw: Callable[..., jax.Array], shape: tuple[int, ...], case: Case
+) -> Callable[[], float]:
+    """Return what times one compiled loop that draws noise of this shape and adds it up: as
+    `Ours.run_loop`.
+    """
     keys = iter(jax.random.split(jax.random.key(0), 10_000))
 
     @jax.jit

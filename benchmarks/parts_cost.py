@@ -2,9 +2,9 @@
 
     python -m benchmarks.parts_cost
 
-Both sides ours, on the logistic regression of `workload.py` (464,809 rows, 54 features): SGHMC with and without a
-mass, b = 50; SGLD with rows by probability against independent uniform ones, b = 50 and 1,000. README.md in this
-folder says how pairs are timed.
+Both sides ours, on the logistic regression of `workload.py` (464,809 rows, 54 features): SGHMC with
+and without a mass, b = 50; SGLD with rows by probability against independent uniform ones, b = 50
+and 1,000. README.md in this folder says how pairs are timed.
 """
 
 import sys
@@ -27,8 +27,10 @@ from benchmarks.workload import WORKLOADS
 PAIRS = 7
 MASS, SHARED, ROWS = Target(1.2, 1.4, False), Target(1.1, 1.3, False), Target(1.15, 1.4, False)
 PROTOCOL = (
-    "Interleaved pairs (with, without, with, …) after one pair thrown away; the ratio of each pair, then its "
-    "median and quartiles. Through ewsg_jax.sample without what precedes the first step, the last draw kept. "
+    "Interleaved pairs (with, without, with, …) after one pair thrown away; the ratio of each "
+    "pair, then its "
+    "median and quartiles. Through ewsg_jax.sample without what precedes the first step, the last "
+    "draw kept. "
     "Microseconds per step and chain."
 )
 
@@ -38,7 +40,9 @@ def masses(d: int) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     root = rng.normal(size=(d, d)) / d**0.5
     basis = np.linalg.qr(rng.normal(size=(d, 5)))[0]
-    low_rank = ewsg.dynamics.LowRank(*(jnp.asarray(x, jnp.float32) for x in (np.ones(d), basis, np.full(5, 2.0))))
+    low_rank = ewsg.dynamics.LowRank(
+        *(jnp.asarray(x, jnp.float32) for x in (np.ones(d), basis, np.full(5, 2.0)))
+    )
     return {
         "number": 0.5,
         "diagonal": jnp.asarray(rng.uniform(0.5, 2, d), jnp.float32),
@@ -61,24 +65,40 @@ def measure(pairs: int, shorten: int) -> list[dict[str, Any]]:
     target = posterior(Case("logistic", "sghmc", 1, 1, False), workload)
     start = jnp.asarray(workload.position)
     found = []
-    for num_chains, num_steps, shared in ((1, 20_000, False), (100, 1_000, False), (100, 1_000, True)):
+    for num_chains, num_steps, shared in (
+        (1, 20_000, False),
+        (100, 1_000, False),
+        (100, 1_000, True),
+    ):
         chains = f"{chain_words(num_chains)}{', one batch for all' * shared}"
         steps = max(2, num_steps // shorten)
 
-        def run(steps: int = steps, num_chains: int = num_chains, shared: bool = shared, **options: Any) -> Any:
-            kernel = ewsg.sghmc(target, STEP_SIZE["sghmc"], friction=FRICTION, batch_size=50, **options)
+        def run(
+            steps: int = steps, num_chains: int = num_chains, shared: bool = shared, **options: Any
+        ) -> Any:
+            kernel = ewsg.sghmc(
+                target, STEP_SIZE["sghmc"], friction=FRICTION, batch_size=50, **options
+            )
             return timed(kernel, start, data, num_chains, steps, shared_minibatch=shared)
 
         plain = run()
         for name, inverse_mass in masses(len(start)).items():
             goal = None if name != "dense" else SHARED if shared else MASS
-            found.append(row(f"mass, {name}, {chains}", run(inverse_mass=inverse_mass), plain, goal, pairs))
+            found.append(
+                row(f"mass, {name}, {chains}", run(inverse_mass=inverse_mass), plain, goal, pairs)
+            )
     n, h = workload.num_data, STEP_SIZE["sgld"]
     law = ewsg.rows.by_probability(jnp.asarray(np.random.default_rng(1).gamma(2.0, size=n)))
     for batch_size, num_chains, num_steps in ((50, 1, 20_000), (50, 100, 1_000), (1_000, 1, 2_000)):
         steps = max(2, num_steps // shorten)
         ours, other = (
-            timed(ewsg.sgld(target, h, batch_size=batch_size, rows=rows), start, data, num_chains, steps)
+            timed(
+                ewsg.sgld(target, h, batch_size=batch_size, rows=rows),
+                start,
+                data,
+                num_chains,
+                steps,
+            )
             for rows in (law, "random")
         )
         what = f"rows by probability, b = {batch_size:,}, {chain_words(num_chains)}"

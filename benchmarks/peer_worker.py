@@ -1,8 +1,9 @@
 """Runs a peer's chains in an interpreter of its own, asked by lines of JSON.
 
 Each line read is one request, each line written its answer: `{"do": "versions", "peer": …}`,
-`{"do": "build", "peer": …, "case": […]}` or `{"do": "run"}`; and, of a process that has done nothing else,
-`{"do": "first_draw", "peer": …, "case": […]}` or `{"do": "resident", …}`. `remote.py` is the other end.
+`{"do": "build", "peer": …, "case": […]}` or `{"do": "run"}`; and, of a process that has done
+nothing else, `{"do": "first_draw", "peer": …, "case": […]}` or `{"do": "resident", …}`. `remote.py`
+is the other end.
 """
 
 import importlib

@@ -1,7 +1,7 @@
 """The same chains by other libraries.
 
-Every library is given its own building blocks, the workload's functions and one new minibatch per gradient.
-Read by interpreters with older versions of JAX too.
+Every library is given its own building blocks, the workload's functions and one new minibatch per
+gradient. Read by interpreters with older versions of JAX too.
 """
 
 import importlib
@@ -31,7 +31,9 @@ def blackjax(workload: Workload, method: str) -> Chain:
     sgld = _module("blackjax.sgmcmc.sgld").build_kernel()
     sghmc = _module("blackjax.sgmcmc.diffusions").sghmc(FRICTION)
     estimate = gradients.grad_estimator(
-        workload.log_prior, lambda position, row: workload.log_likelihood(position, *row), workload.num_data
+        workload.log_prior,
+        lambda position, row: workload.log_likelihood(position, *row),
+        workload.num_data,
     )
     step_size = STEP_SIZE[method]
 
@@ -58,14 +60,21 @@ def blackjax(workload: Workload, method: str) -> Chain:
 
 
 def sgmcmcjax(workload: Workload, method: str) -> Chain:
-    """SGMCMCJax, its kernels built inside the compiled function so that the data are an argument."""
+    """SGMCMCJax, its kernels built inside the compiled function so that the data are an
+    argument.
+    """
     if method.startswith("svrg_ld"):
         return _sgmcmcjax_svrg(workload, numbered=method == "svrg_ld_numbered")
     kernels = _module("sgmcmcjax.kernels")
     h = STEP_SIZE[method]
 
     def build(data: Any) -> Any:
-        common = (workload.log_likelihood, workload.log_prior, (data["x"], data["y"]), workload.batch_size)
+        common = (
+            workload.log_likelihood,
+            workload.log_prior,
+            (data["x"], data["y"]),
+            workload.batch_size,
+        )
         if method == "sgld":
             return kernels.build_sgld_kernel(h, *common)
         return kernels.build_sghmc_kernel(h**2, LEAPFROG_STEPS, *common, alpha=FRICTION * h)
@@ -79,7 +88,9 @@ def sgmcmcjax(workload: Workload, method: str) -> Chain:
 
 
 def _sgmcmcjax_svrg(workload: Workload, *, numbered: bool) -> Chain:
-    """Return its SVRG with the number of the step from outside, or with a counter of each chain in its state."""
+    """Return its SVRG with the number of the step from outside, or with a counter of each chain in
+    its state.
+    """
 
     def build(data: Any) -> Any:
         return _module("sgmcmcjax.kernels").build_sgld_SVRG_kernel(
@@ -113,14 +124,20 @@ def jax_sgmc(workload: Workload, method: str) -> Chain:
         lambda position, row: workload.log_likelihood(position, row["x"], row["y"]),
         strategy="vmap",
     )
-    batches = core.random_reference_data(loaders.DeviceNumpyDataLoader(**workload.data()), 1, workload.batch_size)
+    batches = core.random_reference_data(
+        loaders.DeviceNumpyDataLoader(**workload.data()), 1, workload.batch_size
+    )
     parameters = schedule(step_size=STEP_SIZE[method], temperature=1.0, burn_in=1.0, accept=True)
     if method == "sgld":
         init, update, _ = integrator.langevin_diffusion(potential, batches)
     else:
-        init, update, _ = integrator.friction_leapfrog(potential, batches, steps=LEAPFROG_STEPS, friction=FRICTION)
+        init, update, _ = integrator.friction_leapfrog(
+            potential, batches, steps=LEAPFROG_STEPS, friction=FRICTION
+        )
     return Chain(
-        lambda key, position, data: init(position, key=key, batch_kwargs={"key": jax.random.split(key)[0]}),
+        lambda key, position, data: init(
+            position, key=key, batch_kwargs={"key": jax.random.split(key)[0]}
+        ),
         lambda key, state, data: update(state, parameters),  # it keeps its keys in the state
         lambda state, data: state.latent_variables if method == "sgld" else state.positions,
         1 if method == "sgld" else LEAPFROG_STEPS,
@@ -136,7 +153,8 @@ class Peer(NamedTuple):
         install: how it is installed.
         package: its name where packages are listed.
         module: what must import.
-        shorten: divides the steps of its runs: how many times longer than the others' its steps are, about.
+        shorten: divides the steps of its runs: how many times longer than the others' its steps
+            are, about.
     """
 
     build: Callable[[Workload, str], Chain] | None
@@ -157,7 +175,8 @@ PEERS = {
     ),
     "jax_sgmc": Peer(
         jax_sgmc,
-        "in an environment of its own, of Python 3.11, pip install jax-sgmc==0.1.5 jax==0.4.25 jaxlib==0.4.25 "
+        "in an environment of its own, of Python 3.11, pip install jax-sgmc==0.1.5 jax==0.4.25 "
+        "jaxlib==0.4.25 "
         "'numpy<2', then --peer-python jax_sgmc=ENVIRONMENT/bin/python",
         "jax-sgmc",
         "jax_sgmc.integrator",
@@ -172,7 +191,9 @@ PEERS = {
 BY_HAND = {
     "by_hand": Peer(lambda workload, method: by_hand(workload, method, wide=False)),
     "by_hand_wide": Peer(lambda workload, method: by_hand(workload, method, wide=True)),
-    "by_hand_shared": Peer(lambda workload, method: by_hand(workload, method, wide=False, shared=True)),
+    "by_hand_shared": Peer(
+        lambda workload, method: by_hand(workload, method, wide=False, shared=True)
+    ),
 }
 
 
@@ -198,7 +219,9 @@ def versions(peer: str) -> dict[str, str]:
     if entry.module is not None:
         _module(entry.module)
     packages = ["jax", "jaxlib", "numpy"] + ([entry.package] if entry.package else [])
-    return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in packages}
+    return {"python": platform.python_version()} | {
+        name: importlib.metadata.version(name) for name in packages
+    }
 
 
 def _module(name: str) -> Any:

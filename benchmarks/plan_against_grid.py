@@ -1,12 +1,14 @@
-"""The kernel that a plan takes beside the best of a grid tuned by hand: passes for one effective draw.
+"""The kernel that a plan takes beside the best of a grid tuned by hand: passes for one effective
+draw.
 
     EWSG_JAX_DATA=… python -m benchmarks.plan_against_grid [--posteriors pima] [--draw]
 
-On posteriors whose moments are known, in coordinates of unit scale: every dynamics and estimator of the grid, at
-three batches and eight steps a factor √2 apart, each run with 8 chains for as many effective draws as tell its law.
-Of those whose worst standard deviation is off by no more than half of the tolerance, and means by twice as much,
-beyond what chance explains, the one that takes the fewest passes is the best by hand, if it is so again in a run of
-eight times as long. The kernels of plans are judged by such a run. Some five minutes a posterior on two cores.
+On posteriors whose moments are known, in coordinates of unit scale: every dynamics and estimator of
+the grid, at three batches and eight steps a factor √2 apart, each run with 8 chains for as many
+effective draws as tell its law. Of those whose worst standard deviation is off by no more than half
+of the tolerance, and means by twice as much, beyond what chance explains, the one that takes the
+fewest passes is the best by hand, if it is so again in a run of eight times as long. The kernels of
+plans are judged by such a run. Some five minutes a posterior on two cores.
 """
 
 import argparse
@@ -40,7 +42,9 @@ STEPS = tuple(float(2 ** (-k / 2)) for k in range(8))
 """In units of the posterior's width; of `langevin` the square of 1.2 times as much."""
 FRICTIONS = (0.5, 1.0, 2.0)
 BY = ("passes", "rows")
-"""What plans are made by: gradients alone, as the best by hand is chosen; or with something for each step."""
+"""What plans are made by: gradients alone, as the best by hand is chosen; or with something for
+each step.
+"""
 
 
 class Kind(NamedTuple):
@@ -66,8 +70,12 @@ class Kind(NamedTuple):
             moves = ewsg.dynamics.palindrome(self.dynamics, step, friction=self.friction)
         if self.estimator == "full":
             return ewsg.kernel(moves, ewsg.gradients.full(made.posterior))
-        options: dict[str, Any] = {"center": made.center} if self.estimator == "control_variate" else {}
-        estimator = getattr(ewsg.gradients, self.estimator)(made.posterior, batch_size=self.batch_size, **options)
+        options: dict[str, Any] = (
+            {"center": made.center} if self.estimator == "control_variate" else {}
+        )
+        estimator = getattr(ewsg.gradients, self.estimator)(
+            made.posterior, batch_size=self.batch_size, **options
+        )
         return ewsg.kernel(moves, estimator)
 
 
@@ -125,7 +133,9 @@ def passes_of_step(kernel: ewsg.Kernel, made: Problem) -> float:
 def run(kernel: Any, made: Problem, seed: int, times: int = 1) -> Any:
     """Return samples of a kernel, or of a stack, from runs of so many times the usual steps."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # steps that are too large are what is looked for
+        warnings.simplefilter(
+            "ignore", RuntimeWarning
+        )  # steps that are too large are what is looked for
         return ewsg.sample(
             jax.random.key(seed),
             kernel,
@@ -146,25 +156,43 @@ def best_by_hand(name: str, made: Problem) -> dict[str, Any]:
         kernels = [kind.kernel(made, step) for step in STEPS]
         per_step = passes_of_step(kernels[0], made)
         runs = run(ewsg.stack(kernels), made, number)
-        found += [(judged(name, made, one, per_step), kind, step) for one, step in zip(runs, STEPS, strict=True)]
+        found += [
+            (judged(name, made, one, per_step), kind, step)
+            for one, step in zip(runs, STEPS, strict=True)
+        ]
     right = sorted((one for one in found if one[0].is_right), key=lambda one: one[0].passes)
     for number, (first, kind, step) in enumerate(right):
-        # The best of many is so by chance, or its error was small by chance: it is run again, for longer.
+        # The best of many is so by chance, or its error was small by chance: it is run again, for
+        # longer.
         kernel = kind.kernel(made, step)
-        again = judged(name, made, run(kernel, made, 1_000 + number, AGAIN), passes_of_step(kernel, made))
+        again = judged(
+            name, made, run(kernel, made, 1_000 + number, AGAIN), passes_of_step(kernel, made)
+        )
         # Its draws are thinned.
         again = again._replace(passes=first.passes)
         if again.is_right:
-            told = {"kind": str(kind), "step": rounded(step), "tried": len(found), "too_hot": number}
+            told = {
+                "kind": str(kind),
+                "step": rounded(step),
+                "tried": len(found),
+                "too_hot": number,
+            }
             return told | {key: rounded(value) for key, value in again._asdict().items()}
     raise ValueError(f"the grid must hold a kernel that is right; got none for {name}")
 
 
 def planned(name: str, made: Problem, by: Any) -> dict[str, Any]:
     """Return what a plan takes, judged by a run of its kernel."""
-    plan = ewsg.plan(jax.random.key(0), made.posterior, made.center, made.data, tolerance=TOLERANCE, by=by)
+    plan = ewsg.plan(
+        jax.random.key(0), made.posterior, made.center, made.data, tolerance=TOLERANCE, by=by
+    )
     first, found = (
-        judged(name, made, run(plan.kernel, made, 2_000 + times, times), passes_of_step(plan.kernel, made))
+        judged(
+            name,
+            made,
+            run(plan.kernel, made, 2_000 + times, times),
+            passes_of_step(plan.kernel, made),
+        )
         for times in (1, AGAIN)
     )
     found = found._replace(passes=first.passes)
@@ -182,7 +210,11 @@ def table(result: dict[str, Any]) -> str:
     rows = []
     for name, one in result["posteriors"].items():
         best = one["best"]
-        row = [name, f"{best['kind']}, h = {best['step']:.2g}", f"{best['passes']:.3g} ({100 * best['sd']:.2g} %)"]
+        row = [
+            name,
+            f"{best['kind']}, h = {best['step']:.2g}",
+            f"{best['passes']:.3g} ({100 * best['sd']:.2g} %)",
+        ]
         for by in BY:
             plan = one[by]
             ratio = plan["passes"] / best["passes"]
@@ -200,10 +232,14 @@ def main() -> None:
     """Measure what is asked for."""
     parser = argparse.ArgumentParser(description="A plan's kernel beside the best of a grid.")
     parser.add_argument("--posteriors", default=",".join(PREPARE))
-    parser.add_argument("--plans", action="store_true", help="the plans alone, beside the grid that was run before")
+    parser.add_argument(
+        "--plans", action="store_true", help="the plans alone, beside the grid that was run before"
+    )
     parser.add_argument("--draw", action="store_true", help="the table alone")
     asked = parser.parse_args()
-    result: dict[str, Any] = json.loads(NUMBERS.read_text()) if NUMBERS.exists() else {"posteriors": {}}
+    result: dict[str, Any] = (
+        json.loads(NUMBERS.read_text()) if NUMBERS.exists() else {"posteriors": {}}
+    )
     for name in () if asked.draw else asked.posteriors.split(","):
         started = time.perf_counter()
         made, one = problem(name), result["posteriors"].setdefault(name, {})
@@ -214,7 +250,9 @@ def main() -> None:
         result["machine"] = machine()
         print(f"{name:9} {result['posteriors'][name]}", flush=True)
         NUMBERS.write_text(json.dumps(result, indent=1) + "\n")
-    PAGE.write_text(renewed(PAGE.read_text(), "grid", "benchmarks/plan_against_grid.py", table(result)))
+    PAGE.write_text(
+        renewed(PAGE.read_text(), "grid", "benchmarks/plan_against_grid.py", table(result))
+    )
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python -m benchmarks.quasi_newton_cost
 
-Both ours, on the network of `workload.py` (79,510 weights) with the same number of rows, M = 5. See README.md in
-this folder for how pairs are timed.
+Both ours, on the network of `workload.py` (79,510 weights) with the same number of rows, M = 5. See
+README.md in this folder for how pairs are timed.
 """
 
 import functools
@@ -29,10 +29,14 @@ MEMORY_SIZE = 5
 STEP_SIZE = 1e-7
 NUM_STEPS = {100: 240, 500: 80}
 PROTOCOL = (
-    "Interleaved pairs (HAMCMC, SGLD, HAMCMC, …) after one pair thrown away; the ratio of each pair, then its "
-    "median and quartiles. Compiling is apart, every run waits for its results. Microseconds per step of one "
-    "chain: 'scan', a jax.lax.scan over kernel.step; 'sample', ewsg_jax.sample without what precedes the first "
-    "step. A step of HAMCMC evaluates twice as many gradients of rows: where they are all the cost the ratio is 2."
+    "Interleaved pairs (HAMCMC, SGLD, HAMCMC, …) after one pair thrown away; the ratio of each "
+    "pair, then its "
+    "median and quartiles. Compiling is apart, every run waits for its results. Microseconds per "
+    "step of one "
+    "chain: 'scan', a jax.lax.scan over kernel.step; 'sample', ewsg_jax.sample without what "
+    "precedes the first "
+    "step. A step of HAMCMC evaluates twice as many gradients of rows: where they are all the "
+    "cost the ratio is 2."
 )
 
 
@@ -41,7 +45,9 @@ def scan(kernel: ewsg.Kernel, position: Any, data: Any, num_steps: int) -> Timed
 
     def run(key: jax.Array, state: ewsg.KernelState, data: Any) -> ewsg.KernelState:
         keys = jax.random.split(key, num_steps)
-        return jax.lax.scan(lambda state, key: (kernel.step(key, state, data)[0], None), state, keys)[0]
+        return jax.lax.scan(
+            lambda state, key: (kernel.step(key, state, data)[0], None), state, keys
+        )[0]
 
     state = jax.block_until_ready(kernel.init(jax.random.key(0), position, data))
     compiled = jax.jit(run).lower(jax.random.key(0), state, data).compile()
@@ -60,11 +66,18 @@ def scan(kernel: ewsg.Kernel, position: Any, data: Any, num_steps: int) -> Timed
 
 
 def kernels(batch_size: int) -> dict[str, ewsg.Kernel]:
-    """Return HAMCMC and SGLD on the network; the chain is long past its first M steps when it is timed."""
+    """Return HAMCMC and SGLD on the network; the chain is long past its first M steps when it is
+    timed.
+    """
     model = general(WORKLOADS["network"]())
     return {
         "hamcmc": ewsg.hamcmc(
-            model, STEP_SIZE, batch_size=batch_size, memory_size=MEMORY_SIZE, trust_region=1e3, initial_scale=1.0
+            model,
+            STEP_SIZE,
+            batch_size=batch_size,
+            memory_size=MEMORY_SIZE,
+            trust_region=1e3,
+            initial_scale=1.0,
         ),
         "sgld": ewsg.sgld(model, STEP_SIZE, batch_size=batch_size),
     }
@@ -96,7 +109,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = record.parser(__doc__, "quasi_newton_cost.json").parse_args(arguments)
     pairs, _ = record.extent(options)
     before = machine()
-    rows = [measure(b, loop, pairs, 10 if options.quick else 1) for b in BATCH_SIZES for loop in ("scan", "sample")]
+    rows = [
+        measure(b, loop, pairs, 10 if options.quick else 1)
+        for b in BATCH_SIZES
+        for loop in ("scan", "sample")
+    ]
     record.write(options, PROTOCOL, pairs, before, rows)
     return 0
 

@@ -2,8 +2,9 @@
 
     EWSG_JAX_DATA=… python -m benchmarks.rare_rows
 
-Some columns are 1 in a few rows alone (Soil_Type15: in 3 of 464,809). The result says how it was done (`protocol`);
-`docs/mass_and_rows.md` tells what it shows, `python -m benchmarks.pages.mass_and_rows` draws it.
+Some columns are 1 in a few rows alone (Soil_Type15: in 3 of 464,809). The result says how it was
+done (`protocol`); `docs/mass_and_rows.md` tells what it shows, `python -m
+benchmarks.pages.mass_and_rows` draws it.
 """
 
 import argparse
@@ -26,12 +27,18 @@ BATCH_SIZE, FRICTION, NUM_CHAINS, NUM_KEPT = 1_000, 1.0, 8, 4_000
 NUM_DRAWS = 20_000
 """Of the reference."""
 PROTOCOL = (
-    "Covertype, class 2 against the rest, the 464,809 training rows of a split with seed 0, all 54 columns "
-    "standardised, with an intercept, prior N(0, I). Semi-implicit underdamped Langevin dynamics, friction 1, "
-    "inverse mass the inverse of the curvature at the mode, control variates centred there, 1,000 rows a step with "
-    "replacement, one batch a step for all eight chains, which start at draws of the Gaussian at the mode; a tenth "
-    "of the steps is burn-in. Reference: importance sampling (by_importance.py), judged by its effective number of "
-    "draws and by its halves. sd_ratio: of a run over the reference. mean_off: in the reference's sd. check: what "
+    "Covertype, class 2 against the rest, the 464,809 training rows of a split with seed 0, all "
+    "54 columns "
+    "standardised, with an intercept, prior N(0, I). Semi-implicit underdamped Langevin dynamics, "
+    "friction 1, "
+    "inverse mass the inverse of the curvature at the mode, control variates centred there, 1,000 "
+    "rows a step with "
+    "replacement, one batch a step for all eight chains, which start at draws of the Gaussian at "
+    "the mode; a tenth "
+    "of the steps is burn-in. Reference: importance sampling (by_importance.py), judged by its "
+    "effective number of "
+    "draws and by its halves. sd_ratio: of a run over the reference. mean_off: in the reference's "
+    "sd. check: what "
     "ewsg_jax.check says of the draws, which sees no reference."
 )
 
@@ -68,14 +75,20 @@ def at_mode(data: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def stiffest(x: np.ndarray, covariance: np.ndarray) -> float:
-    """Return the largest curvature that the rows can have anywhere, in the metric of the mode: of ¼XᵀX + I."""
+    """Return the largest curvature that the rows can have anywhere, in the metric of the mode: of
+    ¼XᵀX + I.
+    """
     root = np.linalg.cholesky(covariance)
     rows = x.astype(np.float64)
     return float(np.linalg.eigvalsh(root.T @ (rows.T @ rows / 4 + np.eye(len(root))) @ root)[-1])
 
 
 def measure(
-    run: Run, data: dict[str, np.ndarray], mode: np.ndarray, covariance: np.ndarray, judged: Reference
+    run: Run,
+    data: dict[str, np.ndarray],
+    mode: np.ndarray,
+    covariance: np.ndarray,
+    judged: Reference,
 ) -> dict[str, Any]:
     """Run and compare with the reference."""
     centre, inverse_mass = jnp.asarray(mode), jnp.asarray(covariance, jnp.float32)
@@ -104,8 +117,10 @@ def measure(
     ratio, off = found.sd / judged.sd, (found.mean - judged.mean) / judged.sd
     report = ewsg.check(jax.random.key(4), samples, ewsg.models.logistic_regression(), data)
     print(
-        f"{run.rows}, h = {run.step_size}: sd × {ratio.min():.3f} to {ratio.max():.3f}, means up to "
-        f"{np.abs(off).max():.3f} sd off, R-hat {found.worst_rhat:.3f}, {samples.run_seconds:.0f} s; "
+        f"{run.rows}, h = {run.step_size}: sd × {ratio.min():.3f} to {ratio.max():.3f}, means up "
+        "to "
+        f"{np.abs(off).max():.3f} sd off, R-hat {found.worst_rhat:.3f}, {samples.run_seconds:.0f} "
+        "s; "
         f"check: {report.verdict}",
         flush=True,
     )
@@ -135,8 +150,12 @@ def _rounded(values: np.ndarray) -> list[float]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and write; 0."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="a hundredth of the steps: shows that all runs")
-    parser.add_argument("--out", type=Path, default=RESULTS / "rare_rows.json", help="default %(default)s")
+    parser.add_argument(
+        "--quick", action="store_true", help="a hundredth of the steps: shows that all runs"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=RESULTS / "rare_rows.json", help="default %(default)s"
+    )
     options = parser.parse_args(arguments)
     shorten = 100 if options.quick else 1
     before, train = machine(), load()

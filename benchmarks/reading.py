@@ -1,4 +1,6 @@
-"""What a lowered program does, read off its StableHLO: loops, conditions, gathers, copies, calls and donation."""
+"""What a lowered program does, read off its StableHLO: loops, conditions, gathers, copies, calls
+and donation.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -6,13 +8,26 @@ from typing import Any, NamedTuple
 
 from jax.extend.mlir import ir
 
-IN_PLACE = ("while", "case", "if", "scatter", "dynamic_update_slice", "return", "call", "optimization_barrier")
-"""Operations whose large result takes the place of their large operand, or is that of operations inside."""
+IN_PLACE = (
+    "while",
+    "case",
+    "if",
+    "scatter",
+    "dynamic_update_slice",
+    "return",
+    "call",
+    "optimization_barrier",
+)
+"""Operations whose large result takes the place of their large operand, or is that of operations
+inside.
+"""
 WIDE = ("f64", "i64", "ui64")
 
 
 class Gather(NamedTuple):
-    """A gather: the array it reads, what comes out, and whether its indices are said to be sorted."""
+    """A gather: the array it reads, what comes out, and whether its indices are said to
+    be sorted.
+    """
 
     source: str
     result: str
@@ -61,7 +76,9 @@ class Program:
         self._module = lowered.compiler_ir("stablehlo")
         self._rows = num_rows
         self._functions = {
-            op.attributes["sym_name"].value: op for op in self._module.body.operations if _is(op, "func")
+            op.attributes["sym_name"].value: op
+            for op in self._module.body.operations
+            if _is(op, "func")
         }
 
     @property
@@ -77,7 +94,9 @@ class Program:
     def loops(self, block: Any) -> list[Any]:
         """Return the loops that stand in a block itself, the one with the most operations first."""
         loops = [op for op in block.operations if _is(op, "while")]
-        return sorted(loops, key=lambda loop: -sum(1 for _ in self._walk(loop.regions[1].blocks[0])))
+        return sorted(
+            loops, key=lambda loop: -sum(1 for _ in self._walk(loop.regions[1].blocks[0]))
+        )
 
     def operations(self) -> Iterator[Any]:
         """Yield all operations that the program runs, those of a loop once."""
@@ -98,7 +117,9 @@ class Program:
                 counted += self.is_counted(op)
             elif name in ("case", "if"):
                 nested += any(
-                    _is(inner, "while") for branch in op.regions for inner in self._walk(branch.blocks[0])
+                    _is(inner, "while")
+                    for branch in op.regions
+                    for inner in self._walk(branch.blocks[0])
                 )
             elif name == "gather":
                 is_sorted = ir.BoolAttr(op.attributes["indices_are_sorted"]).value
@@ -106,7 +127,9 @@ class Program:
             elif name == "custom_call":
                 calls[ir.StringAttr(op.attributes["call_target_name"]).value] += 1
             types = [str(result.type) for result in op.results]
-            wide += any(kind.rstrip(">").split("x")[-1].removeprefix("tensor<") in WIDE for kind in types)
+            wide += any(
+                kind.rstrip(">").split("x")[-1].removeprefix("tensor<") in WIDE for kind in types
+            )
             if name not in IN_PLACE:
                 whole += [f"{name} {kind}" for kind in types if self._is_whole(kind)]
         light = ("constant", "reshape", "broadcast_in_dim", "return", "call", "while", "case", "if")
@@ -128,7 +151,9 @@ class Program:
         return str(self._rows) in kind.removeprefix("tensor<").rstrip(">").split("x")
 
     def _walk(self, block: Any, without: Any = None) -> Iterator[Any]:
-        """Yield the operations of a block and all that they run; of a branch that a constant chooses only that."""
+        """Yield the operations of a block and all that they run; of a branch that a constant
+        chooses only that.
+        """
         for op in block.operations:
             name = _name(op)
             if name == "call":

@@ -26,14 +26,18 @@ def parser(doc: str | None, out: str, pairs: int = PAIRS) -> argparse.ArgumentPa
     """
     made = argparse.ArgumentParser(description=doc.split("\n")[0] if doc else None)
     made.add_argument("--pairs", type=int, help=f"pairs of runs, default {pairs}")
-    made.add_argument("--quick", action="store_true", help="3 pairs of short runs: shows that all runs, no more")
+    made.add_argument(
+        "--quick", action="store_true", help="3 pairs of short runs: shows that all runs, no more"
+    )
     made.add_argument("--out", type=Path, default=RESULTS / out, help="default %(default)s")
     return made
 
 
 def extent(options: argparse.Namespace, pairs: int = PAIRS) -> tuple[int, int]:
     """Return how many pairs are timed, and what divides the steps of a run."""
-    return options.pairs or (QUICK_PAIRS if options.quick else pairs), QUICK_SHORTEN if options.quick else 1
+    return options.pairs or (
+        QUICK_PAIRS if options.quick else pairs
+    ), QUICK_SHORTEN if options.quick else 1
 
 
 def names(known: Collection[str]) -> Callable[[str], list[str]]:
@@ -50,9 +54,14 @@ def names(known: Collection[str]) -> Callable[[str], list[str]]:
 
 
 def row(
-    what: str, measured: Sequence[Pair], target: Target | None, sides: tuple[str, str], **details: Any
+    what: str,
+    measured: Sequence[Pair],
+    target: Target | None,
+    sides: tuple[str, str],
+    **details: Any,
 ) -> dict[str, Any]:
-    """Return a row of the result: ours / other of each pair, with its verdict where it has a target.
+    """Return a row of the result: ours / other of each pair, with its verdict where it has a
+    target.
 
     Args:
         what: was measured.

@@ -1,4 +1,6 @@
-"""The peers' processes: started once, asked for one run at a time, so that runs can be interleaved."""
+"""The peers' processes: started once, asked for one run at a time, so that runs can be
+interleaved.
+"""
 
 import contextlib
 import json
@@ -51,7 +53,9 @@ class Worker:
             line = self.process.stdout.readline()
         except BrokenPipeError:
             line = ""
-        answer = json.loads(line) if line else {"error": f"its process ended with {self.process.wait()}"}
+        answer = (
+            json.loads(line) if line else {"error": f"its process ended with {self.process.wait()}"}
+        )
         if "error" in answer:
             raise RuntimeError(f"{self.peer}: {answer['error']}")
         return answer
@@ -89,7 +93,9 @@ class Peers:
         MissingPeerError: some do not run; the message says which and how to install them.
     """
 
-    def __init__(self, names: Iterable[str], pythons: Mapping[str, str], install: Mapping[str, str]) -> None:
+    def __init__(
+        self, names: Iterable[str], pythons: Mapping[str, str], install: Mapping[str, str]
+    ) -> None:
         self.workers: dict[str, Worker] = {}
         self.versions: dict[str, dict[str, str]] = {}
         missing = []
@@ -117,6 +123,9 @@ class Peers:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()

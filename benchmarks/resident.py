@@ -1,4 +1,6 @@
-"""The largest resident set of this process while something runs. Linux only; read without JAX too."""
+"""The largest resident set of this process while something runs. Linux only; read
+without JAX too.
+"""
 
 import re
 from collections.abc import Callable

@@ -1,10 +1,12 @@
-"""Whether two versions of the library draw the same: every method with every row law, at fixed seeds, bit for bit.
+"""Whether two versions of the library draw the same: every method with every row law, at fixed
+seeds, bit for bit.
 
     python -m benchmarks.same_draws store before.npz       in the one version
     python -m benchmarks.same_draws compare before.npz     in the other
 
-`compare` prints the runs that differ, by how much, and those that only one version can make. For changes that are
-to leave the randomness and the arithmetic as they are; both are to be made on one machine, with one JAX.
+`compare` prints the runs that differ, by how much, and those that only one version can make. For
+changes that are to leave the randomness and the arithmetic as they are; both are to be made on one
+machine, with one JAX.
 """
 
 import argparse
@@ -61,7 +63,11 @@ def options() -> Iterator[tuple[str, str, dict[str, Any]]]:
             yield name, "weights of all batches", {"chain_length": float("inf"), "batch_size": 1}
             yield name, "longer chain, carried", {"chain_length": 2, "carry_index": True}
         if "temperature" in accepted:
-            yield name, "scheduled", {"step_size": lambda step: 0.05 / (1 + 0.1 * step), "temperature": 0.5}
+            yield (
+                name,
+                "scheduled",
+                {"step_size": lambda step: 0.05 / (1 + 0.1 * step), "temperature": 0.5},
+            )
 
 
 def runs() -> Iterator[tuple[str, Any]]:
@@ -79,12 +85,17 @@ def runs() -> Iterator[tuple[str, Any]]:
         return method.build(model, given.pop("step_size", 0.05), **given)
 
     def drawn(kernel: Any, **more: Any) -> Any:
-        found = ewsg.sample(key, kernel, start, data, STEPS, num_chains=CHAINS, progress=False, **more)
-        members = [found] if isinstance(found, ewsg.Samples) else [found[i] for i in range(len(kernel))]
+        found = ewsg.sample(
+            key, kernel, start, data, STEPS, num_chains=CHAINS, progress=False, **more
+        )
+        members = (
+            [found] if isinstance(found, ewsg.Samples) else [found[i] for i in range(len(kernel))]
+        )
         return [
             np.stack(each)
             for each in zip(
-                *((np.asarray(m.position), np.asarray(m.gradient_evaluations)) for m in members), strict=True
+                *((np.asarray(m.position), np.asarray(m.gradient_evaluations)) for m in members),
+                strict=True,
             )
         ]
 
@@ -130,7 +141,10 @@ def main() -> int:
     parser.add_argument("file", type=Path)
     parser.add_argument("--double", action="store_true", help="in float64")
     parser.add_argument(
-        "--tolerance", type=float, default=0.0, help="relative, for changes of rounding (default: 0)"
+        "--tolerance",
+        type=float,
+        default=0.0,
+        help="relative, for changes of rounding (default: 0)",
     )
     parser.add_argument("--only", default="", metavar="TEXT", help="runs whose name holds it")
     chosen = parser.parse_args()
@@ -148,7 +162,9 @@ def main() -> int:
             print(f"{name}: only {'before' if name in before.files else 'now'}")
         elif before[name].shape != found[name].shape:
             print(f"{name}: shapes {before[name].shape} and {found[name].shape}")
-        elif not np.allclose(before[name], found[name], chosen.tolerance, chosen.tolerance, equal_nan=True):
+        elif not np.allclose(
+            before[name], found[name], chosen.tolerance, chosen.tolerance, equal_nan=True
+        ):
             print(f"{name}: differs by {np.nanmax(np.abs(before[name] - found[name])):.3g}")
         else:
             same += 1

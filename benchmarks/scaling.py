@@ -1,9 +1,10 @@
-"""Measure how the time of a step grows with n, b, d, the number of chains and M, and write it as JSON.
+"""Measure how the time of a step grows with n, b, d, the number of chains and M, and write it as
+JSON.
 
     python -m benchmarks.scaling
 
-Logistic regression on synthetic data, one of the five varied at a time; README.md in this folder says more.
-`python -m benchmarks.pages.scaling` draws it.
+Logistic regression on synthetic data, one of the five varied at a time; README.md in this folder
+says more. `python -m benchmarks.pages.scaling` draws it.
 """
 
 import sys
@@ -26,9 +27,12 @@ RUNS = 7
 MICROSECONDS = 150_000
 """How long a run takes, about."""
 PROTOCOL = (
-    "Through ewsg_jax.sample without what precedes the first step, the last draw kept: SGLD, and EWSG where M "
-    "varies. Microseconds per step and chain, medians and quartiles of runs after one thrown away. All points of a "
-    "quantity are run in turn, so that the machine's other work falls on each. The line has the form that the "
+    "Through ewsg_jax.sample without what precedes the first step, the last draw kept: SGLD, and "
+    "EWSG where M "
+    "varies. Microseconds per step and chain, medians and quartiles of runs after one thrown "
+    "away. All points of a "
+    "quantity are run in turn, so that the machine's other work falls on each. The line has the "
+    "form that the "
     "theory tells, its numbers those of least relative squares."
 )
 
@@ -72,14 +76,19 @@ AXES = {
 }
 
 
-def fit(values: Sequence[float], times: Sequence[float], theory: Sequence[Callable[[float], float]]) -> list[float]:
+def fit(
+    values: Sequence[float], times: Sequence[float], theory: Sequence[Callable[[float], float]]
+) -> list[float]:
     """Return the factors of the theory's terms by least relative squares, none below 0.
 
     Example:
         >>> [round(x, 6) for x in fit([1, 2, 3], [5.0, 7.0, 9.0], (lambda x: 1.0, lambda x: x))]
         [3.0, 2.0]
     """
-    terms = np.array([[term(x) for term in theory] for x in values], float) / np.array(times, float)[:, None]
+    terms = (
+        np.array([[term(x) for term in theory] for x in values], float)
+        / np.array(times, float)[:, None]
+    )
     kept = list(range(terms.shape[1]))
     factors = np.zeros(terms.shape[1])
     while kept:
@@ -104,8 +113,13 @@ def measure_axis(name: str, runs: int, duration: float) -> dict[str, Any]:
     summaries = [summarise(row.tolist()) for row in times]
     medians = [summary.median for summary in summaries]
     factors = fit(axis.values, medians, axis.theory)
-    off = [time / line(axis, factors, value) for value, time in zip(axis.values, medians, strict=True)]
-    print(f"{name}: {[f'{x:.3g}' for x in medians]}, over {axis.told}: {[f'{x:.2f}' for x in off]}", flush=True)
+    off = [
+        time / line(axis, factors, value) for value, time in zip(axis.values, medians, strict=True)
+    ]
+    print(
+        f"{name}: {[f'{x:.3g}' for x in medians]}, over {axis.told}: {[f'{x:.2f}' for x in off]}",
+        flush=True,
+    )
     return {
         "values": list(axis.values),
         "others": axis.others._replace(**{name: 0})._asdict(),
@@ -139,11 +153,16 @@ def _timer(size: Size, duration: float) -> Callable[[], float]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and write; 0."""
     parser = record.parser(__doc__, "scaling.json", RUNS)
-    parser.add_argument("--only", type=record.names(AXES), default=list(AXES), help=f"of {', '.join(AXES)}")
+    parser.add_argument(
+        "--only", type=record.names(AXES), default=list(AXES), help=f"of {', '.join(AXES)}"
+    )
     options = parser.parse_args(arguments)
     runs, shorten = record.extent(options, RUNS)
     before = machine()
-    rows = [{"quantity": name} | measure_axis(name, runs, MICROSECONDS / shorten) for name in options.only]
+    rows = [
+        {"quantity": name} | measure_axis(name, runs, MICROSECONDS / shorten)
+        for name in options.only
+    ]
     record.write(options, PROTOCOL, runs, before, rows)
     return 0
 

@@ -1,4 +1,6 @@
-"""What every side of a timing is told: sizes, steps and data, in NumPy alone, for interpreters without JAX too."""
+"""What every side of a timing is told: sizes, steps and data, in NumPy alone, for interpreters
+without JAX too.
+"""
 
 from typing import Any, NamedTuple
 

@@ -20,12 +20,18 @@ from benchmarks.timing import machine
 CELLS = cells.CELLS | own_cells.CELLS
 NEEDS_PEERS = cells.NEEDS_PEERS | own_cells.NEEDS_PEERS
 PROTOCOL = (
-    "Interleaved pairs (ours, other, ours, other, …) after one pair thrown away; the ratio of each pair, then its "
-    "median and quartiles. Compiling is apart; every run waits for its results as NumPy arrays. Times are "
-    "microseconds per step and chain. Ours is the wall clock around a second, equal call of ewsg_jax.sample, all "
-    "it does besides steps included, with its check of the data off but in the cells of one chain and of calls; "
-    "only EWSG against uniform and noise against steps, all ours, are timed without what precedes the first step. "
-    "A step is one gradient on a new minibatch. The verdict is against the peer with the lowest median time, with "
+    "Interleaved pairs (ours, other, ours, other, …) after one pair thrown away; the ratio of "
+    "each pair, then its "
+    "median and quartiles. Compiling is apart; every run waits for its results as NumPy arrays. "
+    "Times are "
+    "microseconds per step and chain. Ours is the wall clock around a second, equal call of "
+    "ewsg_jax.sample, all "
+    "it does besides steps included, with its check of the data off but in the cells of one chain "
+    "and of calls; "
+    "only EWSG against uniform and noise against steps, all ours, are timed without what precedes "
+    "the first step. "
+    "A step is one gradient on a new minibatch. The verdict is against the peer with the lowest "
+    "median time, with "
     "one chain among those on the same JAX; rows without a goal are told, not judged."
 )
 
@@ -33,8 +39,12 @@ PROTOCOL = (
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = record.parser(__doc__, "step_cost.json")
-    parser.add_argument("--only", type=record.names(CELLS), default=list(CELLS), help=f"of {', '.join(CELLS)}")
-    parser.add_argument("--peers", type=record.names(PEERS), default=list(PEERS), help=f"of {', '.join(PEERS)}")
+    parser.add_argument(
+        "--only", type=record.names(CELLS), default=list(CELLS), help=f"of {', '.join(CELLS)}"
+    )
+    parser.add_argument(
+        "--peers", type=record.names(PEERS), default=list(PEERS), help=f"of {', '.join(PEERS)}"
+    )
     parser.add_argument(
         "--peer-python", type=_assignment, action="append", default=[], metavar="NAME=PATH",
         help="the interpreter of a peer that does not run in this one",
@@ -79,7 +89,9 @@ def _runs_on(versions: dict[str, str]) -> str:
 def _assignment(text: str) -> tuple[str, str]:
     name, _, path = text.partition("=")
     if name not in PEERS or not path:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=PATH with a name of {', '.join(PEERS)}")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not NAME=PATH with a name of {', '.join(PEERS)}"
+        )
     return name, path
 
 

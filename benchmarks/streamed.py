@@ -2,7 +2,8 @@
 
     python -m benchmarks.streamed --gigabytes 20
 
-Writes files of that size in a temporary folder, and deletes it; the disk must have twice as much free. Linux only.
+Writes files of that size in a temporary folder, and deletes it; the disk must have twice as much
+free. Linux only.
 """
 
 import os
@@ -27,11 +28,16 @@ from benchmarks.timing import machine
 COLUMNS, BATCH, BLOCK, GIGABYTE = 54, 50, 2**17, 10**9
 GOALS = {"anonymous_gb": 2.0, "times_resident": 1.3}
 PROTOCOL = (
-    "SGLD on logistic regression with 54 columns, float32, 50 rows a step, one chain, rows and labels in two .npy "
-    "files that the page cache is told to forget before each run. Streamed: one epoch of all windows, run_seconds "
-    "of ewsg_jax.sample, waits for the disk included. Resident: as many rows as a window has, in memory, the same "
-    "kernel, a tenth of the steps. Memory is the largest RssAnon of /proc/self/status while a run lasts, looked at "
-    "every 5 ms; the page cache is no part of it. The disk: a plain read of 1 GB that the cache does not hold."
+    "SGLD on logistic regression with 54 columns, float32, 50 rows a step, one chain, rows and "
+    "labels in two .npy "
+    "files that the page cache is told to forget before each run. Streamed: one epoch of all "
+    "windows, run_seconds "
+    "of ewsg_jax.sample, waits for the disk included. Resident: as many rows as a window has, in "
+    "memory, the same "
+    "kernel, a tenth of the steps. Memory is the largest RssAnon of /proc/self/status while a run "
+    "lasts, looked at "
+    "every 5 ms; the page cache is no part of it. The disk: a plain read of 1 GB that the cache "
+    "does not hold."
 )
 
 
@@ -60,7 +66,10 @@ def write_rows(folder: Path, num_rows: int) -> dict[str, Path]:
     paths, rng = {"x": folder / "x.npy", "y": folder / "y.npy"}, np.random.default_rng(0)
     truth = rng.standard_normal(COLUMNS, np.float32) / 4
     with open(paths["x"], "wb") as x_file, open(paths["y"], "wb") as y_file:
-        for file, shape, kind in ((x_file, (num_rows, COLUMNS), "<f4"), (y_file, (num_rows,), "|i1")):
+        for file, shape, kind in (
+            (x_file, (num_rows, COLUMNS), "<f4"),
+            (y_file, (num_rows,), "|i1"),
+        ):
             header = {"descr": kind, "fortran_order": False, "shape": shape}
             np.lib.format.write_array_header_1_0(file, header)
         block = rng.standard_normal((BLOCK, COLUMNS), np.float32)
@@ -68,7 +77,9 @@ def write_rows(folder: Path, num_rows: int) -> dict[str, Path]:
             # Reflected: to draw all anew would take most of the time.
             x = block[: num_rows - first] * rng.choice(np.array([-1, 1], np.float32), COLUMNS)
             x.tofile(x_file)
-            (rng.random(len(x), np.float32) < 1 / (1 + np.exp(-x @ truth))).astype(np.int8).tofile(y_file)
+            (rng.random(len(x), np.float32) < 1 / (1 + np.exp(-x @ truth))).astype(np.int8).tofile(
+                y_file
+            )
         for file in (x_file, y_file):
             file.flush()
             os.fsync(file.fileno())
@@ -95,7 +106,13 @@ def run(kernel: Any, data: Any, num_steps: int) -> tuple[ewsg.Samples, float]:
     """Sample and keep the last draw; return the samples and the largest anonymous memory, in GB."""
     with Anonymous() as memory:
         samples = ewsg.sample(
-            jax.random.key(0), kernel, jnp.zeros(COLUMNS), data, num_steps, burn_in=num_steps - 1, progress=False
+            jax.random.key(0),
+            kernel,
+            jnp.zeros(COLUMNS),
+            data,
+            num_steps,
+            burn_in=num_steps - 1,
+            progress=False,
         )
     return samples, memory.peak
 
@@ -152,15 +169,24 @@ def measure(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and write; 0, or 2 where the disk has no room."""
     parser = record.parser(__doc__, "streamed.json")
-    parser.add_argument("--gigabytes", type=float, default=20.0, help="of rows, default %(default)s")
-    parser.add_argument("--window", type=int, help="rows of a window, default that of ewsg_jax.stream")
-    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()), help="where files are written")
-    parser.add_argument("--passes", type=float, nargs="+", default=[1.0, 4.0, 8.0], help="over each window")
+    parser.add_argument(
+        "--gigabytes", type=float, default=20.0, help="of rows, default %(default)s"
+    )
+    parser.add_argument(
+        "--window", type=int, help="rows of a window, default that of ewsg_jax.stream"
+    )
+    parser.add_argument(
+        "--folder", type=Path, default=Path(tempfile.gettempdir()), help="where files are written"
+    )
+    parser.add_argument(
+        "--passes", type=float, nargs="+", default=[1.0, 4.0, 8.0], help="over each window"
+    )
     options = parser.parse_args(arguments)
     free = shutil.disk_usage(options.folder).free / GIGABYTE
     if free < 2 * options.gigabytes:
         print(
-            f"{options.folder} has {free:.1f} GB free; {2 * options.gigabytes:.1f} are asked for", file=sys.stderr
+            f"{options.folder} has {free:.1f} GB free; {2 * options.gigabytes:.1f} are asked for",
+            file=sys.stderr,
         )
         return 2
     before, num_rows = machine(), int(options.gigabytes * GIGABYTE / (4 * COLUMNS + 1))
@@ -169,7 +195,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         paths = write_rows(Path(folder), num_rows)
         written = options.gigabytes / (time.perf_counter() - began)
         forget(paths)
-        told = {"rows": num_rows, "gigabytes": options.gigabytes, "made_and_written_gb_per_second": written}
+        told = {
+            "rows": num_rows,
+            "gigabytes": options.gigabytes,
+            "made_and_written_gb_per_second": written,
+        }
         told["disk_gb_per_second"] = disk(paths["x"])
         rows = [told, *measure(paths, num_rows, options.window, options.passes)]
     record.write(options, PROTOCOL, 1, before, rows, goals=GOALS)

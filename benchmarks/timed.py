@@ -10,8 +10,12 @@ import ewsg_jax as ewsg
 Timed = Callable[[], float]
 
 
-def timed(kernel: ewsg.Kernel, position: Any, data: Any, num_chains: int, num_steps: int, **options: Any) -> Timed:
-    """Return a run of `ewsg_jax.sample`, compiled, in microseconds per step and chain; options go to `sample`."""
+def timed(
+    kernel: ewsg.Kernel, position: Any, data: Any, num_chains: int, num_steps: int, **options: Any
+) -> Timed:
+    """Return a run of `ewsg_jax.sample`, compiled, in microseconds per step and chain; options go
+    to `sample`.
+    """
     seeds = iter(range(10**9))
 
     def run() -> float:

@@ -50,7 +50,8 @@ def summarise(values: Sequence[float]) -> Summary:
 
 
 def interleave(ours: Callable[[], float], other: Callable[[], float], count: int) -> list[Pair]:
-    """Run ours, other, ours, other, … and return `count` pairs; one pair before them is thrown away.
+    """Run ours, other, ours, other, … and return `count` pairs; one pair before them is thrown
+    away.
 
     Raises:
         ValueError: `count` is not positive.
@@ -120,14 +121,20 @@ def verdict(value: float, target: Target) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """Return what the numbers depend on besides the code: processor, cores, system, load average."""
+    """Return what the numbers depend on besides the code: processor, cores, system,
+    load average.
+    """
     model = platform.processor() or platform.machine()
     if os.path.exists("/proc/cpuinfo"):
         with open("/proc/cpuinfo") as lines:
-            model = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), model)
+            model = next(
+                (x.split(":")[1].strip() for x in lines if x.startswith("model name")), model
+            )
     return {
         "processor": model,
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
         "system": platform.platform(),
         "python": platform.python_version(),
         "load_average": load_average(),

@@ -1,9 +1,9 @@
 """The same chains by posteriors, a library of PyTorch; read by an interpreter without JAX.
 
-A loop in Python over its own `update`, as its users write it: it has no compiled loop. Many chains are a
-`torch.func.vmap` of it. The smaller of two log posteriors is taken, written with matrices over the batch; one of
-`vmap` over rows takes 1.4 times as long with one chain. The network's weights are one tensor: of a tree of tensors
-the library's states do not leave `vmap`.
+A loop in Python over its own `update`, as its users write it: it has no compiled loop. Many chains
+are a `torch.func.vmap` of it. The smaller of two log posteriors is taken, written with matrices
+over the batch; one of `vmap` over rows takes 1.4 times as long with one chain. The network's
+weights are one tensor: of a tree of tensors the library's states do not leave `vmap`.
 """
 
 import importlib.metadata
@@ -61,7 +61,10 @@ def device_data(workload: str) -> dict[str, torch.Tensor]:
         made = logistic_data(LOGISTIC_ROWS, LOGISTIC_COLUMNS)
     else:
         made = network_data(NETWORK_ROWS, NETWORK_SIZES[0], NETWORK_SIZES[2])
-    return {name: torch.from_numpy(x.astype(np.int64) if x.dtype == np.int32 else x) for name, x in made.items()}
+    return {
+        name: torch.from_numpy(x.astype(np.int64) if x.dtype == np.int32 else x)
+        for name, x in made.items()
+    }
 
 
 class Program:
@@ -85,7 +88,11 @@ class Program:
         if case.workload == "network":
             layers = network_position(*NETWORK_SIZES)
             start = np.concatenate(
-                [layers[layer][name].ravel() for layer in ("hidden", "output") for name in ("weights", "bias")]
+                [
+                    layers[layer][name].ravel()
+                    for layer in ("hidden", "output")
+                    for name in ("weights", "bias")
+                ]
             )
         self._init, self._update = method.init, method.update
         self._position = torch.from_numpy(start)
@@ -96,7 +103,8 @@ class Program:
         self._runs, self.compile_seconds = 0, 0.0
 
     def run(self) -> float:
-        """Run once and return microseconds per step and chain, kept positions as NumPy arrays included.
+        """Run once and return microseconds per step and chain, kept positions as NumPy arrays
+        included.
 
         Raises:
             FloatingPointError: a kept position is not finite.
@@ -128,4 +136,6 @@ def program(peer: str, case: Case, data: dict[str, torch.Tensor] | None = None) 
 def versions(peer: str) -> dict[str, str]:
     """Return the versions at work."""
     names = (peer, "torch", "numpy")
-    return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in names}
+    return {"python": platform.python_version()} | {
+        name: importlib.metadata.version(name) for name in names
+    }

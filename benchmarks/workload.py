@@ -1,4 +1,5 @@
-"""The two posteriors that are timed, in plain JAX, so that every library is given the same functions and data.
+"""The two posteriors that are timed, in plain JAX, so that every library is given the same
+functions and data.
 
 Read by interpreters with older versions of JAX too: nothing of `ewsg_jax` is imported here.
 """
@@ -57,7 +58,12 @@ def logistic(num_data: int = LOGISTIC_ROWS, dimension: int = LOGISTIC_COLUMNS) -
 
     start = np.zeros(dimension, np.float32)
     return Workload(
-        log_likelihood, log_prior, start, lambda: logistic_data(num_data, dimension), num_data, LOGISTIC_BATCH
+        log_likelihood,
+        log_prior,
+        start,
+        lambda: logistic_data(num_data, dimension),
+        num_data,
+        LOGISTIC_BATCH,
     )
 
 

@@ -1,7 +1,7 @@
 """Composable stochastic-gradient MCMC kernels for JAX.
 
-A kernel is a dynamics that asks an estimator for a gradient: `kernel(dynamics, estimator)`. Named methods
-(`sgld`, `sghmc`, `ewsg`, …: all of `METHODS`) are such pairs; `sample` runs them.
+A kernel is a dynamics that asks an estimator for a gradient: `kernel(dynamics, estimator)`. Named
+methods (`sgld`, `sghmc`, `ewsg`, …: all of `METHODS`) are such pairs; `sample` runs them.
 
 Posterior, models, bounds, bijectors: what is sampled.
 METHODS, nuts, kernel, dynamics, gradients, rows: named methods, and parts to make kernels of.
@@ -16,8 +16,8 @@ find_mode, forecast, cluster, from_sgd: before a run.
 datasets: real data.
 module, static, hyperparameters, Schedule, method, Need: for parts of your own.
 Kernel, KernelState, Info, Randomness: what a kernel is and returns.
-Samples, StackedSamples, Stack, StackedData, Moments, Mode, Forecast, Plan, Report, Halved, SGDMatch, Method: what
-functions return, and the record of a method.
+Samples, StackedSamples, Stack, StackedData, Moments, Mode, Forecast, Plan, Report, Halved,
+SGDMatch, Method: what functions return, and the record of a method.
 """
 
 from types import ModuleType as _ModuleType
@@ -73,10 +73,23 @@ from ewsg_jax.streams import stream as stream
 
 __version__ = "0.2.0"
 
-_ROOMS = ("bijectors", "bounds", "datasets", "diagnostics", "dynamics", "gradients", "models", "rows")
+_ROOMS = (
+    "bijectors",
+    "bounds",
+    "datasets",
+    "diagnostics",
+    "dynamics",
+    "gradients",
+    "models",
+    "rows",
+)
 
 
 def __dir__() -> list[str]:
     """List what is public: these rooms, and what is taken out of the others above."""
-    names = [name for name, value in globals().items() if not isinstance(value, _ModuleType) or name in _ROOMS]
+    names = [
+        name
+        for name, value in globals().items()
+        if not isinstance(value, _ModuleType) or name in _ROOMS
+    ]
     return sorted(name for name in names if not name.startswith("_") or name == "__version__")

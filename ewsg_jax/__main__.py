@@ -1,4 +1,6 @@
-"""The command line: `python -m ewsg_jax run configs/quickstart.toml`, `python -m ewsg_jax reproduce --list`."""
+"""The command line: `python -m ewsg_jax run configs/quickstart.toml`, `python -m ewsg_jax reproduce
+--list`.
+"""
 
 import argparse
 import functools
@@ -27,37 +29,52 @@ LEAST_SECONDS = 0.05
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status.
 
-    It is 0, 2 for what cannot be run, 3 where one of several processes was lost, and 130 after an interrupt.
+    It is 0, 2 for what cannot be run, 3 where one of several processes was lost, and 130 after an
+    interrupt.
 
     Args:
         arguments: the words after the program's name. Default: those of the process.
     """
-    parser = argparse.ArgumentParser(prog="ewsg_jax", description="Stochastic-gradient MCMC experiments.")
+    parser = argparse.ArgumentParser(
+        prog="ewsg_jax", description="Stochastic-gradient MCMC experiments."
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     command = commands.add_parser("run", help="run the experiment that a TOML file describes")
-    command.add_argument("config", type=Path, metavar="CONFIG", help="a TOML file, such as configs/quickstart.toml")
-    command.add_argument("--output", type=Path, metavar="FOLDER", help="where results go (default: results/NAME)")
+    command.add_argument(
+        "config", type=Path, metavar="CONFIG", help="a TOML file, such as configs/quickstart.toml"
+    )
+    command.add_argument(
+        "--output", type=Path, metavar="FOLDER", help="where results go (default: results/NAME)"
+    )
     seed = functools.partial(_whole, 0, MOST_SEED)
     command.add_argument("--seed", type=seed, metavar="N", help="replaces the file's run.seed")
     command.add_argument(
         "--processes",
         type=functools.partial(_whole, 1, MOST_PROCESSES),
         metavar="N",
-        help="share the chains of each run among N processes: started on this machine, or those of a cluster's job",
+        help="share the chains of each run among N processes: started on this machine, or those "
+        "of a cluster's job",
     )
     # It has a parser of its own, which is not in the package.
-    commands.add_parser(REPRODUCE, add_help=False, help="make an experiment of the papers again, in a checkout")
+    commands.add_parser(
+        REPRODUCE, add_help=False, help="make an experiment of the papers again, in a checkout"
+    )
     words = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:
         keep_programs()
     try:
-        return _reproduce(words[1:]) if words[:1] == [REPRODUCE] else _run(parser.parse_args(words), words)
+        return (
+            _reproduce(words[1:])
+            if words[:1] == [REPRODUCE]
+            else _run(parser.parse_args(words), words)
+        )
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
 def keep_programs() -> None:
-    """Keep compiled programs in the cache folder, where another run finds them; JAX's settings come first.
+    """Keep compiled programs in the cache folder, where another run finds them; JAX's settings come
+    first.
 
     `JAX_ENABLE_COMPILATION_CACHE=0` keeps none; `JAX_COMPILATION_CACHE_DIR` names another folder.
     """
@@ -70,10 +87,15 @@ def keep_programs() -> None:
 
 
 def _reproduce(words: Sequence[str]) -> int:
-    """Carry the papers' command out, which lies beside the package in a checkout of the repository."""
+    """Carry the papers' command out, which lies beside the package in a checkout of the
+    repository.
+    """
     checkout = Path(ewsg_jax.__file__).resolve().parent.parent
     if not (checkout / "benchmarks" / "papers").is_dir():
-        missing = f"needs a checkout of the repository, with the folder benchmarks/papers; {checkout} is none"
+        missing = (
+            "needs a checkout of the repository, with the folder benchmarks/papers; "
+            f"{checkout} is none"
+        )
         return _refuse(REPRODUCE, FileNotFoundError(missing))
     if sys.path[:1] != [str(checkout)]:
         # Before the working directory, which may have a folder `benchmarks` too.
@@ -91,7 +113,9 @@ def _run(chosen: argparse.Namespace, words: Sequence[str]) -> int:
             if not processes.began_elsewhere():
                 return processes.launch(chosen.processes, words, output / "checkpoints")
             processes.join(chosen.processes)
-        is_interrupted = run(chosen.config, output, chosen.seed, lambda text: print(text, flush=True))
+        is_interrupted = run(
+            chosen.config, output, chosen.seed, lambda text: print(text, flush=True)
+        )
         return INTERRUPTED if is_interrupted else 0
     except (ImportError, OSError, ConfigError) as error:
         return _refuse(chosen.config, error)
@@ -106,7 +130,9 @@ def _refuse(config: object, error: Exception) -> int:
 def _whole(least: int, most: int, text: str) -> int:
     """Return the whole number that an argument is."""
     if not re.fullmatch("-?[0-9]+", text) or not least <= int(text) <= most:
-        raise argparse.ArgumentTypeError(f"must be a whole number from {least} to {most}; got {text!r}")
+        raise argparse.ArgumentTypeError(
+            f"must be a whole number from {least} to {most}; got {text!r}"
+        )
     return int(text)
 
 

@@ -22,7 +22,8 @@ Array = np.ndarray | jax.Array
 MOST_ROWS = 2**31 - 1
 """Row numbers are int32."""
 MISSING = {
-    "data": ": fill missing ones with 0 and give a column that is 1 where a value is known, which log_likelihood "
+    "data": ": fill missing ones with 0 and give a column that is 1 where a value is known, which "
+    "log_likelihood "
     "multiplies with; or, where log_likelihood leaves them out itself, give check_data=False"
 }
 """What to do about values that are not finite, by the argument."""
@@ -51,14 +52,21 @@ def reason(error: Exception) -> str:
 
 
 def shapes(tree: PyTree) -> PyTree:
-    """Return the tree with the shape and the dtype that jax gives each leaf in place of its values."""
+    """Return the tree with the shape and the dtype that jax gives each leaf in place of
+    its values.
+    """
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), tree)
 
 
 def listed(name: str, tree: PyTree) -> str:
-    """Return the leaves of a tree by name, shape and dtype, at most three: `data['x']: (3,) float32, …`."""
+    """Return the leaves of a tree by name, shape and dtype, at most three: `data['x']: (3,)
+    float32, …`.
+    """
     leaves = jax.tree_util.tree_leaves_with_path(tree)
-    parts = [f"{name}{jax.tree_util.keystr(path)}: {tuple(leaf.shape)} {leaf.dtype}" for path, leaf in leaves[:3]]
+    parts = [
+        f"{name}{jax.tree_util.keystr(path)}: {tuple(leaf.shape)} {leaf.dtype}"
+        for path, leaf in leaves[:3]
+    ]
     return ", ".join(parts + ["…"] * (len(leaves) > 3))
 
 
@@ -68,10 +76,15 @@ def is_traced(value: Any) -> bool:
 
 
 def positive(name: str, value: Any, schedule: bool = False) -> None:
-    """Check a positive real number or scalar array and, where `schedule`, a function of the step."""
+    """Check a positive real number or scalar array and, where `schedule`, a function of
+    the step.
+    """
     takes = f"{name} must be a positive number or a scalar array"
     if schedule:
-        takes = f"{name} must be a positive number, a scalar array or a schedule (a function of the step)"
+        takes = (
+            f"{name} must be a positive number, a scalar array or a schedule (a function of "
+            "the step)"
+        )
         if callable(value):
             _schedule(takes, value)
             return
@@ -91,7 +104,9 @@ def decay(name: str, value: Any) -> None:
 def _real(takes: str, value: Any) -> float | None:
     """Check a real number or scalar array, and return what it is if that is known."""
     # Other real numbers, such as fractions, are none that jax computes with.
-    if isinstance(value, bool) or not isinstance(value, int | float | np.floating | np.integer | Array):
+    if isinstance(value, bool) or not isinstance(
+        value, int | float | np.floating | np.integer | Array
+    ):
         raise TypeError(f"{takes}; got {describe(value)}")
     if isinstance(value, np.ndarray | np.generic | jax.Array) and (
         value.shape != () or not jnp.issubdtype(value.dtype, jnp.floating)
@@ -107,11 +122,15 @@ def _schedule(takes: str, function: Callable[..., Any]) -> None:
     try:
         shape = jax.eval_shape(function, jax.ShapeDtypeStruct((), jnp.int32))
     except Exception as error:
-        raise ValueError(f"{takes}; the function given failed on an int32 step: {reason(error)}") from error
+        raise ValueError(
+            f"{takes}; the function given failed on an int32 step: {reason(error)}"
+        ) from error
     kind = getattr(shape, "dtype", np.dtype(object))
     is_real = jnp.issubdtype(kind, np.floating) or jnp.issubdtype(kind, np.integer)
     if not is_real or shape.shape != ():
-        raise ValueError(f"{takes}; the schedule returned {describe(shape)} instead of a real scalar")
+        raise ValueError(
+            f"{takes}; the schedule returned {describe(shape)} instead of a real scalar"
+        )
 
 
 def integer(name: str, value: Any, minimum: int = 1, maximum: int | None = None) -> int:
@@ -137,7 +156,9 @@ def one_of(name: str, value: Any, options: Iterable[str]) -> None:
     if not isinstance(value, str) or value not in options:
         shown = ", ".join(map(repr, options[:MOST_OPTIONS]))
         more = f", … ({len(options)} in all)" if len(options) > MOST_OPTIONS else ""
-        raise ValueError(f"{name} must be one of {shown}{more}; got {describe(value)}{nearest(value, options)}")
+        raise ValueError(
+            f"{name} must be one of {shown}{more}; got {describe(value)}{nearest(value, options)}"
+        )
 
 
 def nearest(value: Any, options: Iterable[str]) -> str:
@@ -147,7 +168,9 @@ def nearest(value: Any, options: Iterable[str]) -> str:
 
 
 def texts(name: str, value: Any) -> None:
-    """Check a list or a tuple of texts; one text alone is none, though Python takes its letters for one."""
+    """Check a list or a tuple of texts; one text alone is none, though Python takes its letters for
+    one.
+    """
     takes = f"{name} must be a list of texts"
     if isinstance(value, str) or not isinstance(value, Collection):
         raise TypeError(f"{takes}; got {describe(value)}")
@@ -167,7 +190,9 @@ def instance(name: str, value: Any, kind: type, made_by: str) -> None:
     """Check that a value is one of the library's own objects."""
     if not isinstance(value, kind):
         hint = ": call it to make one" if isinstance(value, type | types.FunctionType) else ""
-        raise TypeError(f"{name} must be a {kind.__name__} ({made_by}); got {describe(value)}{hint}")
+        raise TypeError(
+            f"{name} must be a {kind.__name__} ({made_by}); got {describe(value)}{hint}"
+        )
 
 
 def key(value: Any, name: str = "key") -> Key:
@@ -190,10 +215,14 @@ def position(value: PyTree, name: str = "position") -> PyTree:
         where = f"{name}{jax.tree_util.keystr(path)}"
         # Such as a mode or a state.
         holds_one = (
-            f": give its position, not the whole {type(value).__name__}" if hasattr(value, "position") else ""
+            f": give its position, not the whole {type(value).__name__}"
+            if hasattr(value, "position")
+            else ""
         )
         way = numeric.way(leaf)
-        if not isinstance(leaf, int | float | complex | np.generic | Array) or isinstance(leaf, np.ma.MaskedArray):
+        if not isinstance(leaf, int | float | complex | np.generic | Array) or isinstance(
+            leaf, np.ma.MaskedArray
+        ):
             kept = "keep the arrays only, as equinox.partition does"
             hint = f": {kept}" if callable(leaf) else f": {way}" if way else ""
             raise TypeError(f"{takes}; {where} is {describe(leaf)}{holds_one or hint}")
@@ -213,7 +242,9 @@ def held(name: str, value: PyTree) -> None:
     for path, leaf in jax.tree_util.tree_leaves_with_path(value, is_leaf=numeric.is_whole):
         where, way = f"{name}{jax.tree_util.keystr(path)}", numeric.way(leaf)
         if way is not None:
-            raise TypeError(f"{name} must be a tree of arrays or numbers; {where} is {describe(leaf)}: {way}")
+            raise TypeError(
+                f"{name} must be a tree of arrays or numbers; {where} is {describe(leaf)}: {way}"
+            )
         numeric.check(where, name, leaf)
 
 
@@ -233,7 +264,9 @@ def _as_array(leaf: Any) -> Array:
 
 
 def data(value: Data) -> int:
-    """Check a tree of arrays that share their leading axis and return its length n, from 1 to 2³¹ − 1."""
+    """Check a tree of arrays that share their leading axis and return its length n, from 1 to 2³¹ −
+    1.
+    """
     takes = "data must be a tree of arrays that share their leading axis, the rows"
     leaves = jax.tree_util.tree_leaves_with_path(value, is_leaf=numeric.is_whole)
     if not leaves:
@@ -247,8 +280,12 @@ def data(value: Data) -> int:
             whole = "the whole (not each number)" if isinstance(leaf, int | float) else "it"
             instead = getattr(leaf, "instead", way or f"convert {whole} with jax.numpy.asarray")
             raise TypeError(f"{takes}; {where} is {describe(leaf)}: {instead}")
-        if way or not (jnp.issubdtype(leaf.dtype, np.number) or jnp.issubdtype(leaf.dtype, np.bool_)):
-            raise TypeError(f"{takes}, and hold numbers; {where} is {describe(leaf)}{f': {way}' if way else ''}")
+        if way or not (
+            jnp.issubdtype(leaf.dtype, np.number) or jnp.issubdtype(leaf.dtype, np.bool_)
+        ):
+            raise TypeError(
+                f"{takes}, and hold numbers; {where} is {describe(leaf)}{f': {way}' if way else ''}"
+            )
         if leaf.ndim == 0:
             raise ValueError(f"{takes}; {where} is a scalar, {describe(leaf)}")
         numeric.check(where, "data", leaf, rounding=True)
@@ -260,7 +297,9 @@ def data(value: Data) -> int:
     if n == 0:
         raise ValueError(f"{takes}; got 0 rows")
     if n > MOST_ROWS:
-        raise ValueError(f"{takes}, at most {MOST_ROWS:,} of them, whose numbers have 32 bits; got {n:,} rows")
+        raise ValueError(
+            f"{takes}, at most {MOST_ROWS:,} of them, whose numbers have 32 bits; got {n:,} rows"
+        )
     return n
 
 
@@ -271,17 +310,29 @@ def finite(name: str, value: PyTree) -> None:
     """
     for path, leaf in jax.tree_util.tree_leaves_with_path(value):
         if not is_traced(leaf) and jnp.issubdtype(leaf.dtype, jnp.inexact):
-            seen.once("finite", functools.partial(_finite, name + jax.tree_util.keystr(path), name, leaf), leaf)
+            seen.once(
+                "finite",
+                functools.partial(_finite, name + jax.tree_util.keystr(path), name, leaf),
+                leaf,
+            )
 
 
 def _finite(where: str, name: str, leaf: Array) -> None:
     # Arrays in the host's memory are looked at where they are, with nothing to compile.
-    here = isinstance(leaf, np.ndarray) or all(device.platform == "cpu" for device in leaf.devices())
+    here = isinstance(leaf, np.ndarray) or all(
+        device.platform == "cpu" for device in leaf.devices()
+    )
     with jax.ensure_compile_time_eval():
-        count = int(np.sum(~np.isfinite(np.asarray(leaf)))) if here else int(jnp.sum(~jnp.isfinite(leaf)))
+        count = (
+            int(np.sum(~np.isfinite(np.asarray(leaf))))
+            if here
+            else int(jnp.sum(~jnp.isfinite(leaf)))
+        )
     if count:
         advice = MISSING.get(name, "")
-        raise ValueError(f"{name} must be finite; {where} holds {count} NaN or infinite values{advice}")
+        raise ValueError(
+            f"{name} must be finite; {where} holds {count} NaN or infinite values{advice}"
+        )
 
 
 def labels(name: str, value: Array, count: int) -> None:
@@ -290,7 +341,9 @@ def labels(name: str, value: Array, count: int) -> None:
     wrong = ~((numbers >= 0) & (numbers < count) & (numbers == np.floor(numbers)))
     if wrong.any():
         takes = "0 and 1 only" if count == 2 else f"whole numbers from 0 to {count - 1} only"
-        found = f"{numbers[wrong][0]} in row {np.argmax(wrong)} ({np.count_nonzero(wrong)} such rows)"
+        found = (
+            f"{numbers[wrong][0]} in row {np.argmax(wrong)} ({np.count_nonzero(wrong)} such rows)"
+        )
         raise ValueError(f"{name} must hold {takes}; got {found}")
 
 
@@ -318,7 +371,10 @@ def same_tree(takes: str, name: str, value: PyTree, like: PyTree, dtypes: bool =
         dtypes: whether their dtypes must agree too.
     """
     found, wanted = (
-        {name + jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+        {
+            name + jax.tree_util.keystr(path): leaf
+            for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+        }
         for tree in (value, like)
     )
     for where in wanted:
@@ -336,12 +392,15 @@ def fits(name: str, limit: int, needed: int, what: str) -> None:
     """Check that what is kept fits in a limit of bytes."""
     if needed > limit:
         raise ValueError(
-            f"{name} must be at least {needed:,} ({needed / 2**30:.3g} GiB), the bytes of {what}; got {limit:,}"
+            f"{name} must be at least {needed:,} ({needed / 2**30:.3g} GiB), the bytes of {what}; "
+            f"got {limit:,}"
         )
 
 
 def outputs(name: str, function: Callable[..., Any], of: str, *arguments: PyTree) -> PyTree:
-    """Check that a user's function `of` something returns a tree of arrays for it; return their shapes."""
+    """Check that a user's function `of` something returns a tree of arrays for it; return their
+    shapes.
+    """
     takes = f"{name} must be a function of {of} that returns a tree of arrays"
     try:
         made = jax.eval_shape(function, *arguments)
@@ -352,7 +411,9 @@ def outputs(name: str, function: Callable[..., Any], of: str, *arguments: PyTree
     return made
 
 
-def scalar(name: str, of_what: str, function: Callable[..., Array | float], *arguments: PyTree) -> None:
+def scalar(
+    name: str, of_what: str, function: Callable[..., Array | float], *arguments: PyTree
+) -> None:
     """Check that a function of these shapes returns one floating-point scalar."""
     try:
         shape = jax.eval_shape(lambda *a: jnp.asarray(function(*a)), *arguments)
@@ -360,14 +421,22 @@ def scalar(name: str, of_what: str, function: Callable[..., Array | float], *arg
         named = zip(("position", "datum"), arguments, strict=False)
         shapes = ", ".join(listed(argument, tree) for argument, tree in named)
         raise ValueError(
-            f"{name} must return a scalar for {of_what}; it failed on them: {reason(error)} ({shapes})"
+            f"{name} must return a scalar for {of_what}; it failed on them: {reason(error)} "
+            f"({shapes})"
         ) from error
     if shape.shape != () or not jnp.issubdtype(shape.dtype, jnp.floating):
-        raise ValueError(f"{name} must return a floating-point scalar for {of_what}; it returned {describe(shape)}")
+        raise ValueError(
+            f"{name} must return a floating-point scalar for {of_what}; it returned "
+            f"{describe(shape)}"
+        )
 
 
 def differentiable(
-    name: str, function: Callable[..., Array | float], position: PyTree, *others: PyTree, may_be_flat: bool = False
+    name: str,
+    function: Callable[..., Array | float],
+    position: PyTree,
+    *others: PyTree,
+    may_be_flat: bool = False,
 ) -> None:
     """Check that a function of these shapes has a gradient by the position.
 
@@ -376,10 +445,12 @@ def differentiable(
         function: of a position and other things, with a scalar value.
         position: shapes.
         others: shapes.
-        may_be_flat: whether the gradient may be 0 by its structure, as that of a prior between walls is.
+        may_be_flat: whether the gradient may be 0 by its structure, as that of a prior between
+            walls is.
 
     Raises:
-        ValueError: it has none, or depends on the position through whole numbers and comparisons alone.
+        ValueError: it has none, or depends on the position through whole numbers and comparisons
+            alone.
     """
     takes = f"{name} must be differentiable by jax.grad, for a method that goes by gradients"
 
@@ -390,8 +461,10 @@ def differentiable(
         gradient = jax.make_jaxpr(jax.grad(value))(position, *others)
     except Exception as error:
         raise ValueError(
-            f"{takes}; got {reason(error)} (for a while_loop take lax.scan or a fori_loop with static bounds; "
-            "give a callback of the host or a loop its derivative by jax.custom_vjp or jax.custom_jvp; without any "
+            f"{takes}; got {reason(error)} (for a while_loop take lax.scan or a fori_loop with "
+            "static bounds; "
+            "give a callback of the host or a loop its derivative by jax.custom_vjp or "
+            "jax.custom_jvp; without any "
             "take ewsg_jax.random_walk_metropolis)"
         ) from error
     if may_be_flat:
@@ -405,9 +478,12 @@ def differentiable(
                 known |= {id(x) for x in line.outvars}
         if any(id(x) in known for x in program.outvars):
             raise ValueError(
-                f"{takes}; got a function whose gradient is 0 everywhere: it depends on the position through "
-                "comparisons, an order (argmax, argsort), rounding or stop_gradient alone (make it smooth, such as "
-                "by jax.nn.sigmoid for a comparison; without a gradient take ewsg_jax.random_walk_metropolis)"
+                f"{takes}; got a function whose gradient is 0 everywhere: it depends on the "
+                "position through "
+                "comparisons, an order (argmax, argsort), rounding or stop_gradient alone (make "
+                "it smooth, such as "
+                "by jax.nn.sigmoid for a comparison; without a gradient take "
+                "ewsg_jax.random_walk_metropolis)"
             )
 
 

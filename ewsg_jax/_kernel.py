@@ -1,8 +1,9 @@
-"""What a kernel is: everything random in a step is drawn first, so the rest is a deterministic function.
+"""What a kernel is: everything random in a step is drawn first, so the rest is a deterministic
+function.
 
 init(key, position, data)             -> state
 draw(key, state, data)                -> randomness      row numbers, uniforms, normals
-fetch(randomness, data)               -> randomness      with its rows of the data, which may be done ahead
+fetch(randomness, data)               -> randomness      with its rows of the data, maybe ahead
 transition(randomness, state, data)   -> (state, info)   deterministic
 step(key, state, data)                =  transition(draw(key, state, data), state, data)
 """
@@ -27,19 +28,24 @@ from ewsg_jax.rows.view import all_rows
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class RowsSeen:
-    """How many rows `init` saw: a part of the state's structure, so that a step knows it while tracing."""
+    """How many rows `init` saw: a part of the state's structure, so that a step knows it while
+    tracing.
+    """
 
     count: int
 
 
 class KernelState(NamedTuple, Generic[P]):
-    """The state of the dynamics and the memory of the estimator: with a key, all there is to a chain.
+    """The state of the dynamics and the memory of the estimator: with a key, all there is to a
+    chain.
 
     Attributes:
         dynamics: the position, the step number and what else the dynamics carries.
         memory: what the estimator keeps between steps, `()` where it keeps nothing.
-        rows: how many rows there are, where it is known: a step on other data would take its batch for all of them.
-        order: what the chain's order of the rows is made from, uint32, shape (4,); `()` for a kernel without one.
+        rows: how many rows there are, where it is known: a step on other data would take its batch
+            for all of them.
+        order: what the chain's order of the rows is made from, uint32, shape (4,); `()` for a
+            kernel without one.
     """
 
     dynamics: Any
@@ -79,8 +85,8 @@ class Info(NamedTuple):
     """What a step reports, all scalars.
 
     Attributes:
-        gradient_evaluations: how many ∇Vᵢ the step evaluated, int32; n of them are a data pass. The exact
-            methods, which need no gradient, evaluate Vᵢ instead.
+        gradient_evaluations: how many ∇Vᵢ the step evaluated, int32; n of them are a data pass. The
+            exact methods, which need no gradient, evaluate Vᵢ instead.
         is_finite: whether the new state holds neither NaN nor infinity.
         step_size: the h of this step.
         index_acceptance: share of the index chain's proposals accepted; 1 where there is no chain.
@@ -97,7 +103,9 @@ class Info(NamedTuple):
 
 
 class BoundKernel(NamedTuple, Generic[P]):
-    """A kernel with its data, in BlackJAX's form: `init(position, rng_key)`, `step(rng_key, state)`."""
+    """A kernel with its data, in BlackJAX's form: `init(position, rng_key)`, `step(rng_key,
+    state)`.
+    """
 
     init: Callable[..., KernelState[P]]
     step: Callable[[Key, KernelState[P]], tuple[KernelState[P], Info]]
@@ -105,10 +113,12 @@ class BoundKernel(NamedTuple, Generic[P]):
 
 @module
 class Kernel(Part, abc.ABC, Generic[P]):
-    """A Markov kernel: pure functions of a state and of data that is always an argument. It is a value.
+    """A Markov kernel: pure functions of a state and of data that is always an argument. It is a
+    value.
 
-    `kernel(dynamics, estimator)` makes one of two parts; the exact methods are kernels of their own. Numbers are
-    leaves: `jax.vmap` over a kernel whose leaves have a leading axis is a grid, in one program.
+    `kernel(dynamics, estimator)` makes one of two parts; the exact methods are kernels of their
+    own. Numbers are leaves: `jax.vmap` over a kernel whose leaves have a leading axis is a grid, in
+    one program.
     """
 
     # A kernel that does not say otherwise may look at all data in a step.
@@ -123,8 +133,12 @@ class Kernel(Part, abc.ABC, Generic[P]):
         """Return everything random in a step, from shapes and the step counter alone."""
 
     @abc.abstractmethod
-    def transition(self, randomness: Randomness, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
-        """Return the next state and what the step reports: deterministic, of what `draw` or `fetch` returned."""
+    def transition(
+        self, randomness: Randomness, state: KernelState[P], data: Data
+    ) -> tuple[KernelState[P], Info]:
+        """Return the next state and what the step reports: deterministic, of what `draw` or `fetch`
+        returned.
+        """
 
     if TYPE_CHECKING:  # a method of one kernel, a field of another
 
@@ -154,17 +168,19 @@ class Kernel(Part, abc.ABC, Generic[P]):
             data: a tree of arrays that share their leading axis n.
 
         Raises:
-            TypeError, ValueError: the key is not a PRNG key, the state is not one of this kernel, or the data do
-                not go with it. The checks are made while tracing, and cost nothing in compiled code.
+            TypeError, ValueError: the key is not a PRNG key, the state is not one of this kernel,
+                or the data do not go with it. The checks are made while tracing, and cost nothing
+                in compiled code.
         """
         _check_step(self, key, state, data)
         return self.transition(self.draw(key, state, data), state, data)
 
     def bind(self, data: Data) -> BoundKernel[P]:
-        """Return `init(position, rng_key)` and `step(rng_key, state)` on fixed data, as BlackJAX's loops take.
+        """Return `init(position, rng_key)` and `step(rng_key, state)` on fixed data, as BlackJAX's
+        loops take.
 
-        The data become constants of whatever compiles the step: fine for small data; for large data pass
-        them to `step` as an argument.
+        The data become constants of whatever compiles the step: fine for small data; for large data
+        pass them to `step` as an argument.
 
         Raises:
             TypeError, ValueError: the data are no tree of arrays of one length.
@@ -200,12 +216,15 @@ def check_numbers(kernel: Kernel) -> None:
     """Raise if a kernel's leaves are batched, as those of kernels made under `vmap` are."""
     if hasattr(kernel, "differs"):
         return  # a stack: its leaves are those of several kernels
-    parts = jax.tree_util.tree_leaves_with_path(kernel, is_leaf=lambda part: isinstance(part, Constant))
+    parts = jax.tree_util.tree_leaves_with_path(
+        kernel, is_leaf=lambda part: isinstance(part, Constant)
+    )
     for path, part in parts:
         if isinstance(part, Constant) and np.ndim(part.value):
             name = jax.tree_util.keystr(path[-1:], simple=True)
             raise ValueError(
-                f"kernel must be of one {name}, or a stack, ewsg_jax.stack(kernel); got one made under vmap, "
+                f"kernel must be of one {name}, or a stack, ewsg_jax.stack(kernel); got one made "
+                "under vmap, "
                 f"with {name} of shape {np.shape(part.value)}"
             )
 
@@ -216,21 +235,27 @@ def check_rows(state: KernelState, data: Data) -> None:
     n = all_rows(data)
     if state.rows is not None and state.rows.count != n:
         raise ValueError(
-            f"data must be all {state.rows.count} rows that init saw; got {n}: the kernel draws its batches of "
-            "batch_size rows from them itself, so give it no minibatches; to continue with other data, start again "
+            f"data must be all {state.rows.count} rows that init saw; got {n}: the kernel draws "
+            "its batches of "
+            "batch_size rows from them itself, so give it no minibatches; to continue with other "
+            "data, start again "
             "from state.position, with init or sample"
         )
 
 
 def _check_step(kernel: Kernel, key: Key, state: KernelState, data: Data) -> None:
-    """Check that a key is one, that the data go with the position, and that the state is as `init` makes it."""
+    """Check that a key is one, that the data go with the position, and that the state is as `init`
+    makes it.
+    """
     check_numbers(kernel)
     _check.key(key)
     made_by = "what init or step of this kernel returned"
     _check.instance("state", state, KernelState, made_by)
     if not hasattr(state.dynamics, "position"):
         found = _check.describe(state.dynamics)
-        raise TypeError(f"state must be a KernelState ({made_by}); got one whose dynamics is {found}")
+        raise TypeError(
+            f"state must be a KernelState ({made_by}); got one whose dynamics is {found}"
+        )
     check_rows(state, data)
     # Values were looked at by `init`: to look again in each step would take a pass over the data.
     shapes = _check.shapes(data)

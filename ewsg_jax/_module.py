@@ -1,7 +1,8 @@
 """What every part of a kernel is: a frozen dataclass that is a tree of arrays, a value.
 
-Numbers are leaves, so one compiled program serves all of them; what shapes the program is static. Parts are equal
-by value, printed as the call that makes them, and can be stacked, stored and pickled like any other tree.
+Numbers are leaves, so one compiled program serves all of them; what shapes the program is static.
+Parts are equal by value, printed as the call that makes them, and can be stacked, stored and
+pickled like any other tree.
 """
 
 import dataclasses
@@ -25,7 +26,8 @@ MOST_ARRAYS = 8
 
 
 def static(**options: Any) -> Any:
-    """Declare a field of a module that shapes the program: hashable, compared by value, never traced.
+    """Declare a field of a module that shapes the program: hashable, compared by value, never
+    traced.
 
     Args:
         options: as for `dataclasses.field`, such as `default`.
@@ -44,12 +46,17 @@ def static(**options: Any) -> Any:
 
 
 @dataclass_transform(
-    frozen_default=True, eq_default=False, kw_only_default=True, field_specifiers=(static, dataclasses.field)
+    frozen_default=True,
+    eq_default=False,
+    kw_only_default=True,
+    field_specifiers=(static, dataclasses.field),
 )
 def module(cls: C) -> C:
-    """Make a class a frozen dataclass, keyword only, whose fields are leaves (or trees) unless `static`.
+    """Make a class a frozen dataclass, keyword only, whose fields are leaves (or trees) unless
+    `static`.
 
-    For parts of a kernel of your own: a class that is derived from one of the library's base classes.
+    For parts of a kernel of your own: a class that is derived from one of the library's base
+    classes.
 
     Raises:
         TypeError: it is no class.
@@ -72,11 +79,15 @@ def module(cls: C) -> C:
     statics = [field.name for field in fields if field.metadata.get("static")]
 
     def flatten(part: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        return tuple(getattr(part, name) for name in leaves), tuple(getattr(part, name) for name in statics)
+        return tuple(getattr(part, name) for name in leaves), tuple(
+            getattr(part, name) for name in statics
+        )
 
     def flatten_with_keys(part: Any) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
         children, shape = flatten(part)
-        return [(GetAttrKey(name), child) for name, child in zip(leaves, children, strict=True)], shape
+        return [
+            (GetAttrKey(name), child) for name, child in zip(leaves, children, strict=True)
+        ], shape
 
     def unflatten(shape: tuple[Any, ...], children: Iterable[Any]) -> Any:
         part = object.__new__(made)
@@ -84,8 +95,8 @@ def module(cls: C) -> C:
         vars(part).update(zip(statics, shape, strict=True))
         return part
 
-    # Not `register_dataclass`: structures of its classes are equal where their fields are, whatever their classes
-    # (jax 0.10 and 0.12), and a program of one part might be taken for another's.
+    # Not `register_dataclass`: structures of its classes are equal where their fields are, whatever
+    # their classes (jax 0.10 and 0.12), and a program of one part might be taken for another's.
     jax.tree_util.register_pytree_with_keys(made, flatten_with_keys, unflatten, flatten)
     return made
 
@@ -101,7 +112,10 @@ class Part:
             return True
         if type(self) is not type(other):
             return NotImplemented
-        (mine, structure), (others, other_structure) = jax.tree.flatten(self), jax.tree.flatten(other)
+        (mine, structure), (others, other_structure) = (
+            jax.tree.flatten(self),
+            jax.tree.flatten(other),
+        )
         return structure == other_structure and all(map(is_same, mine, others))
 
     def __hash__(self) -> int:
@@ -112,12 +126,19 @@ class Part:
 
 
 def made_by(part: Part) -> str:
-    """Return the name of the function that makes a part: its `made_by`, or its class's name in small letters."""
-    return getattr(part, "made_by", None) or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(part).__name__).lower()
+    """Return the name of the function that makes a part: its `made_by`, or its class's name in
+    small letters.
+    """
+    return (
+        getattr(part, "made_by", None)
+        or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(part).__name__).lower()
+    )
 
 
 def arguments(part: Part) -> dict[str, Any]:
-    """Return what the call that makes a part is given, by name, defaults of static arguments left out."""
+    """Return what the call that makes a part is given, by name, defaults of static arguments left
+    out.
+    """
     shown = {}
     # A part is a dataclass by the decorator of its class, which a type checker does not see here.
     for field in dataclasses.fields(part):  # type: ignore[arg-type]
@@ -149,7 +170,8 @@ class Constant(Part):
 
 @module
 class Schedule(Part):
-    """A function of the step; the base class of a schedule of your own whose numbers kernels of a stack differ by.
+    """A function of the step; the base class of a schedule of your own whose numbers kernels of a
+    stack differ by.
 
     Example:
         >>> import ewsg_jax as ewsg
@@ -157,6 +179,7 @@ class Schedule(Part):
         ... class Falling(ewsg.Schedule):
         ...     function: object = ewsg.static(default=None)
         ...     first: float
+        ...
         ...     def __call__(self, step):
         ...         return self.first / (1.0 + step)
         >>> posterior = ewsg.models.gaussian_location()
@@ -179,7 +202,8 @@ def hyperparameters(**named: Hyperparameter) -> dict[str, Constant | Schedule]:
     """Check that each is positive, and return them as what may stand in the fields of a part.
 
     Args:
-        named: by their names, each a positive number, a scalar array or a schedule (a function of the step).
+        named: by their names, each a positive number, a scalar array or a schedule (a function of
+            the step).
 
     Returns:
         For each a `Constant` or a `Schedule`: its value at a step is `part.step_size(step)`.
@@ -198,12 +222,16 @@ def hyperparameters(**named: Hyperparameter) -> dict[str, Constant | Schedule]:
             made[name] = value
             continue
         _check.positive(name, value, schedule=True)
-        made[name] = Schedule(function=hashable(value)) if callable(value) else Constant(value=number(value))
+        made[name] = (
+            Schedule(function=hashable(value)) if callable(value) else Constant(value=number(value))
+        )
     return made
 
 
 def number(value: Any) -> Any:
-    """Return a number of Python's or NumPy's as a float, so that equal ones share a program; arrays as they are."""
+    """Return a number of Python's or NumPy's as a float, so that equal ones share a program; arrays
+    as they are.
+    """
     return float(value) if isinstance(value, int | float | np.generic | np.ndarray) else value
 
 
@@ -228,7 +256,9 @@ def hashable(function: F) -> F:
 
 
 def text(value: Any) -> str:
-    """Return a value as it is written in a call, on one line: functions by name, arrays by dtype and shape."""
+    """Return a value as it is written in a call, on one line: functions by name, arrays by dtype
+    and shape.
+    """
     if isinstance(value, _ByIdentity):
         return text(value.function)
     if isinstance(value, Tracer):
@@ -243,18 +273,25 @@ def text(value: Any) -> str:
         return f"{{{', '.join(f'{key!r}: {text(item)}' for key, item in value.items())}}}"
     if arrays and kind in (list, tuple):
         left, right = "[]" if kind is list else "()"
-        return f"{left}{', '.join(map(text, value))}{',' if right == ')' and len(value) == 1 else ''}{right}"
+        comma = "," if right == ")" and len(value) == 1 else ""
+        return f"{left}{', '.join(map(text, value))}{comma}{right}"
     if callable(value) and hasattr(value, "__qualname__"):
         return value.__qualname__
     return " ".join(repr(value).split())
 
 
 def _arrays_in(value: Any) -> int:
-    """Return how many arrays a tree holds, none where the value is no tree or has a text of its own."""
+    """Return how many arrays a tree holds, none where the value is no tree or has a text of its
+    own.
+    """
     if isinstance(value, Part):
         return 0
     leaves = jax.tree.leaves(value)
-    return 0 if len(leaves) == 1 and leaves[0] is value else sum(hasattr(leaf, "dtype") for leaf in leaves)
+    return (
+        0
+        if len(leaves) == 1 and leaves[0] is value
+        else sum(hasattr(leaf, "dtype") for leaf in leaves)
+    )
 
 
 def is_same(mine: Any, other: Any) -> bool:

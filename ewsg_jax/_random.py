@@ -42,13 +42,16 @@ def noise(key: Key, like: PyTree, law: NoiseLaw = "gaussian") -> PyTree:
     draw = jax.random.normal if law == "gaussian" else signs
     dtypes = list(dict.fromkeys(x.dtype for x in leaves))
     drawn: list[Any] = [None] * len(leaves)
-    # One draw for all leaves of a dtype: a network of 4 leaves compiles six times faster than with a draw for each.
+    # One draw for all leaves of a dtype: a network of 4 leaves compiles six times faster than with
+    # a draw for each.
     for number, dtype in enumerate(dtypes):
         places = [place for place, x in enumerate(leaves) if x.dtype == dtype]
         sizes = [math.prod(leaves[place].shape) for place in places]
         own = key if len(dtypes) == 1 else jax.random.fold_in(key, number)
         flat = draw(own, (sum(sizes),), dtype)
-        for place, part in zip(places, jnp.split(flat, list(itertools.accumulate(sizes))[:-1]), strict=True):
+        for place, part in zip(
+            places, jnp.split(flat, list(itertools.accumulate(sizes))[:-1]), strict=True
+        ):
             drawn[place] = part.reshape(leaves[place].shape)
     return jax.tree.unflatten(structure, drawn)
 
@@ -62,7 +65,12 @@ def signs(key: Key, shape: tuple[int, ...], dtype: Any) -> Array:
 
 
 def rows(
-    key: Key, num_rows: int | Array, batch_size: int, replace: bool = True, *, most: int | None = None
+    key: Key,
+    num_rows: int | Array,
+    batch_size: int,
+    replace: bool = True,
+    *,
+    most: int | None = None,
 ) -> Array:
     """Draw `batch_size` row numbers in [0, `num_rows`), int32, at a cost that does not depend on n.
 
@@ -86,8 +94,12 @@ def rows(
 
 
 def index_words(key: Key, num_rows: int, batch_size: int, words: int | None = None) -> Array:
-    """Draw the words that `scaled` makes row numbers from, shape (words per index, b); `words` of them if given."""
-    return jax.random.bits(key, (words or (1 if num_rows <= ONE_WORD_LIMIT else 2), batch_size), jnp.uint32)
+    """Draw the words that `scaled` makes row numbers from, shape (words per index, b); `words` of
+    them if given.
+    """
+    return jax.random.bits(
+        key, (words or (1 if num_rows <= ONE_WORD_LIMIT else 2), batch_size), jnp.uint32
+    )
 
 
 def scaled(words: Array, bound: Array) -> Array:
@@ -103,7 +115,8 @@ def scaled(words: Array, bound: Array) -> Array:
 
 
 def scaled_with_rest(words: Array, bound: Array) -> tuple[Array, Array]:
-    """Map two uniform words to ⌊w·bound / 2⁶⁴⌋, and to the first 32 bits of what is left, uniform whatever that is.
+    """Map two uniform words to ⌊w·bound / 2⁶⁴⌋, and to the first 32 bits of what is left, uniform
+    whatever that is.
 
     Args:
         words: uint32, shape (2, …), the most significant first.
@@ -132,10 +145,11 @@ def _multiply(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def permuted(words: Array, epoch: Array, places: Array, num_rows: int) -> Array:
-    """Return what a permutation of [0, `num_rows`) puts at some places, int32, with no list of n rows.
+    """Return what a permutation of [0, `num_rows`) puts at some places, int32, with no list of n
+    rows.
 
-    A keyed bijection: a Feistel network on the next power of four, walked along its cycles until it is back below
-    n (at most four times the rows, so a few walks); for each epoch another.
+    A keyed bijection: a Feistel network on the next power of four, walked along its cycles until it
+    is back below n (at most four times the rows, so a few walks); for each epoch another.
 
     Args:
         words: what the permutations are made from, uint32, shape (2,).
@@ -144,7 +158,8 @@ def permuted(words: Array, epoch: Array, places: Array, num_rows: int) -> Array:
         num_rows: n ≥ 1.
     """
     key = jax.random.fold_in(jax.random.wrap_key_data(words, impl="threefry2x32"), epoch)
-    # Arrays of their own: out of one, whose last axis they are, the loop below would read number by number.
+    # Arrays of their own: out of one, whose last axis they are, the loop below would read number by
+    # number.
     rounds = list(jax.random.bits(key, (FEISTEL_ROUNDS,), jnp.uint32))
     half = max(1, -(-(num_rows - 1).bit_length() // 2))
     mask = jnp.uint32(2**half - 1)
@@ -165,15 +180,21 @@ def permuted(words: Array, epoch: Array, places: Array, num_rows: int) -> Array:
 
         def turn(carry: tuple[Array, Array]) -> tuple[Array, Array]:
             return (
-                walk(carry) if walks == 1 else jax.lax.fori_loop(0, walks, lambda _, c: walk(c), carry, unroll=True)
+                walk(carry)
+                if walks == 1
+                else jax.lax.fori_loop(0, walks, lambda _, c: walk(c), carry, unroll=True)
             )
 
         # The first walk is one of the loop: a program with the network in it once compiles sooner.
-        return jax.lax.while_loop(lambda carry: jnp.any(outside(carry)), turn, (x, jnp.bool_(False)))[0]
+        return jax.lax.while_loop(
+            lambda carry: jnp.any(outside(carry)), turn, (x, jnp.bool_(False))
+        )[0]
 
     # A GPU asks the host before every turn of such a loop, and walks are little work to it.
     one, several = (functools.partial(walk_on, walks=walks) for walks in (1, WALKS_PER_TURN))
-    return jax.lax.platform_dependent(places.astype(jnp.uint32), cpu=one, default=several).astype(jnp.int32)
+    return jax.lax.platform_dependent(places.astype(jnp.uint32), cpu=one, default=several).astype(
+        jnp.int32
+    )
 
 
 def _mixed(x: Array) -> Array:

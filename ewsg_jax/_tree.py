@@ -34,10 +34,11 @@ def combine(*terms: tuple[ArrayLike, PyTree]) -> PyTree:
 
 
 def add_with_error(total: PyTree, error: PyTree, term: PyTree) -> tuple[PyTree, PyTree]:
-    """Return the rounded sum of three trees and by how much it is too small (Knuth's two-sum), in its dtypes.
+    """Return the rounded sum of three trees and by how much it is too small (Knuth's two-sum), in
+    its dtypes.
 
-    A total that is added to so is wrong by its own last rounding and by that of `term + error`, however many terms
-    it has seen and however large it once was.
+    A total that is added to so is wrong by its own last rounding and by that of `term + error`,
+    however many terms it has seen and however large it once was.
     """
     term = jax.tree.map(lambda x, e: x.astype(e.dtype) + e, term, error)
     new = jax.tree.map(operator.add, total, term)
@@ -51,7 +52,10 @@ def add_with_error(total: PyTree, error: PyTree, term: PyTree) -> tuple[PyTree, 
 
 def squared_norm(tree: PyTree) -> Array:
     """Return the sum of the squares of all numbers in the tree, at least in float32."""
-    parts = [jnp.sum(jnp.square(x.astype(jnp.promote_types(x.dtype, jnp.float32)))) for x in jax.tree.leaves(tree)]
+    parts = [
+        jnp.sum(jnp.square(x.astype(jnp.promote_types(x.dtype, jnp.float32))))
+        for x in jax.tree.leaves(tree)
+    ]
     return functools.reduce(operator.add, parts, jnp.float32(0.0))
 
 
@@ -116,12 +120,18 @@ def num_bytes(tree: PyTree) -> int:
 
 
 def scaled_rows(tree: PyTree, factors: Array) -> PyTree:
-    """Multiply the rows, the leading axis of each leaf, by factors, shape (b,), in the dtypes of the leaves."""
-    return jax.tree.map(lambda x: x * factors.reshape(-1, *[1] * (x.ndim - 1)).astype(x.dtype), tree)
+    """Multiply the rows, the leading axis of each leaf, by factors, shape (b,), in the dtypes of
+    the leaves.
+    """
+    return jax.tree.map(
+        lambda x: x * factors.reshape(-1, *[1] * (x.ndim - 1)).astype(x.dtype), tree
+    )
 
 
 def digest(tree: PyTree) -> str:
-    """Return a number of 128 bits, in hexadecimal digits, that stands for the values of a tree's arrays."""
+    """Return a number of 128 bits, in hexadecimal digits, that stands for the values of a tree's
+    arrays.
+    """
     made = hashlib.blake2b(digest_size=16)
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         array = np.asarray(leaf)

@@ -18,7 +18,8 @@ PyTree = Any
 
 Position = Any
 if TYPE_CHECKING:
-    # The bound lets lambdas do with a position what they like. The default is for those who do not say what it is.
+    # The bound lets lambdas do with a position what they like. The default is for those who do not
+    # say what it is.
     P = typing_extensions.TypeVar("P", bound=Any, default=Any)
 else:
     P = TypeVar("P")  # which knows of defaults from Python 3.13 on

@@ -1,9 +1,9 @@
 """How much XLA optimises: a small program takes longer to compile than most people ever run it.
 
-Measured on two cores of a CPU, steps that touch 2,700 to 80,000 numbers: the loop of a run compiles in 0.4 s for
-1.2 to 2.3 (jaxlib 0.10), 0.4 to 0.7 for 1.6 to 7 (0.12). A step then takes 0.6 to 1.2 times as long, in the median
-1.03 (1.08): what is saved is lost after millions of steps. Steps of hundreds of chains or of a network take 1.1 to
-1.3 times as long, and soon lose it.
+Measured on two cores of a CPU, steps that touch 2,700 to 80,000 numbers: the loop of a run compiles
+in 0.4 s for 1.2 to 2.3 (jaxlib 0.10), 0.4 to 0.7 for 1.6 to 7 (0.12). A step then takes 0.6 to 1.2
+times as long, in the median 1.03 (1.08): what is saved is lost after millions of steps. Steps of
+hundreds of chains or of a network take 1.1 to 1.3 times as long, and soon lose it.
 """
 
 import contextlib
@@ -28,21 +28,25 @@ if version.startswith("0.10."):
     QUICK["xla_cpu_use_fusion_emitters"] = False
 
 _THREAD = ThreadPoolExecutor(1, thread_name_prefix="ewsg_jax_compiles")
-"""One thread compiles beside the host's own: XLA does not hold Python's lock, and uses a core or two itself."""
+"""One thread compiles beside the host's own: XLA does not hold Python's lock, and uses a core or
+two itself.
+"""
 
 
 class Ahead:
     """Programs that a thread compiles while the host does other work.
 
-    JAX finds a program compiled so when it is called with arguments of the same shapes. Errors are left to that
-    call, which raises them where they belong.
+    JAX finds a program compiled so when it is called with arguments of the same shapes. Errors are
+    left to that call, which raises them where they belong.
     """
 
     def __init__(self) -> None:
         self._pending: dict[str, Future[None]] = {}
 
     def add(self, name: str, work: Callable[[], Any]) -> None:
-        """Begin, under a name: `work` calls `program.lower(…).compile()`, or programs themselves."""
+        """Begin, under a name: `work` calls `program.lower(…).compile()`, or programs
+        themselves.
+        """
         as_of, x64 = freshness.now(), bool(jax.config.read("jax_enable_x64"))
 
         def done() -> None:

@@ -1,8 +1,9 @@
 """Log densities whose constant is known apart from what varies with the position.
 
-A density needs its constant, such as −log σ − log(2π)/2 of each of n rows: scales and models are compared by it. A
-sum over the rows does not. Of 10⁶ rows it is as large as the sum itself, and a float32 that holds both knows
-differences between positions less well. So sums are made of what varies, and n times the constant is added last.
+A density needs its constant, such as −log σ − log(2π)/2 of each of n rows: scales and models are
+compared by it. A sum over the rows does not. Of 10⁶ rows it is as large as the sum itself, and a
+float32 that holds both knows differences between positions less well. So sums are made of what
+varies, and n times the constant is added last.
 """
 
 import abc
@@ -69,7 +70,9 @@ class LogDensity(Split):
 
 
 def log_scale_constant(scale: Any) -> Any:
-    """Return −log scale − log(2π)/2: the constant of a normal density of that standard deviation."""
+    """Return −log scale − log(2π)/2: the constant of a normal density of that standard
+    deviation.
+    """
     log = math.log(scale) if isinstance(scale, int | float) else jnp.log(scale)
     return -log - HALF_LOG_2PI
 

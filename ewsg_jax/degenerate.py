@@ -1,11 +1,14 @@
-"""Parameters that a likelihood reads and does not depend on: a layer over a batch makes a constant of one row.
+"""Parameters that a likelihood reads and does not depend on: a layer over a batch makes a constant
+of one row.
 
-A likelihood is of one datum. Batch normalisation subtracts from it its own mean: the network's output is a
-constant, whatever its input, all weights before are moved by the prior alone, and nothing fails. The sign of it is
-a derivative by a whole array of the position that is 0, exactly, on all rows, though the function reads the array.
+A likelihood is of one datum. Batch normalisation subtracts from it its own mean: the network's
+output is a constant, whatever its input, all weights before are moved by the prior alone, and
+nothing fails. The sign of it is a derivative by a whole array of the position that is 0, exactly,
+on all rows, though the function reads the array.
 
-Not signs of it, and asked for therefore: an array that is only in the prior (it is not read); networks that begin
-at 0 and units that are saturated (two other positions); columns that are 0 in these data (other data).
+Not signs of it, and asked for therefore: an array that is only in the prior (it is not read);
+networks that begin at 0 and units that are saturated (two other positions); columns that are 0 in
+these data (other data).
 """
 
 import functools
@@ -24,12 +27,22 @@ from ewsg_jax.support import evenly, take_rows
 
 FEW, MANY = 32, 2048
 """Rows that are taken first, and where they say that there may be something."""
-CALLS = {"pjit", "jit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint"}
+CALLS = {
+    "pjit",
+    "jit",
+    "closed_call",
+    "core_call",
+    "custom_jvp_call",
+    "custom_vjp_call",
+    "remat",
+    "checkpoint",
+}
 """Primitives that hold a program with inputs of their own."""
 
 
 def advice(posterior: Posterior, position: Position, data: Data) -> str | None:
-    """Return what to say of arrays of the position that a likelihood reads and does not depend on; None of none.
+    """Return what to say of arrays of the position that a likelihood reads and does not depend on;
+    None of none.
 
     Args:
         posterior: what is sampled.
@@ -47,19 +60,24 @@ def advice(posterior: Posterior, position: Position, data: Data) -> str | None:
         return None
     is_read, by_data = _are_read(posterior, position, data)
     if not by_data.any() or not np.any(_values(posterior, near, few)):
-        return None  # A likelihood that reads no row, or is 0 of every row, is so on purpose: the prior alone.
+        # A likelihood that reads no row, or is 0 of every row, is so on purpose: the prior alone.
+        return None
     is_dead &= is_read
     is_dead &= np.array([jnp.finfo(jnp.result_type(x)).bits >= 32 for _, x in paths])
     if not is_dead.any():
         return None
     many = take_rows(data, evenly(jax.tree.leaves(data)[0].shape[0], MANY))
-    small = jax.tree.map(lambda x: (np.where(x < 0, -1, 1) * 0.1 * np.abs(_normals(x, rng))).astype(x.dtype), near)
+    small = jax.tree.map(
+        lambda x: (np.where(x < 0, -1, 1) * 0.1 * np.abs(_normals(x, rng))).astype(x.dtype), near
+    )
     for at, rows in ((near, many), (small, many), (near, _moved(many, rng, 1.0))):
         is_dead &= _dead(posterior, at, rows, rng)
     if not is_dead.any():
         return None
     names = [
-        f"position{jax.tree_util.keystr(path)}" for (path, _), dead in zip(paths, is_dead, strict=True) if dead
+        f"position{jax.tree_util.keystr(path)}"
+        for (path, _), dead in zip(paths, is_dead, strict=True)
+        if dead
     ]
     shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
     rows = jax.tree.leaves(many)[0].shape[0]
@@ -67,7 +85,8 @@ def advice(posterior: Posterior, position: Position, data: Data) -> str | None:
     return (
         f"log_likelihood reads {shown}, but its derivative by it{named} is 0 on each of {rows} "
         "rows: only the prior moves it. log_likelihood is of one row: a layer over a batch (batch "
-        "normalisation in training mode) makes a constant of one, so give it running statistics that are fixed; a "
+        "normalisation in training mode) makes a constant of one, so give it running statistics "
+        "that are fixed; a "
         "threshold has no derivative, so smooth it (check_data=False does not look)"
     )
 
@@ -76,7 +95,11 @@ def _by_data(posterior: Posterior, position: Position, rows: Data, is_read: np.n
     """Return the names of floating-point arrays of the data of which that is true, too."""
     paths, structure = jax.tree_util.tree_flatten_with_path(rows)
     leaves = [leaf for _, leaf in paths]
-    floats = [i for i, leaf in enumerate(leaves) if is_read[i] and jnp.issubdtype(leaf.dtype, jnp.floating)]
+    floats = [
+        i
+        for i, leaf in enumerate(leaves)
+        if is_read[i] and jnp.issubdtype(leaf.dtype, jnp.floating)
+    ]
 
     @jax.jit
     def derivatives(some: list[Array], position: Position, leaves: list[Array]) -> list[Array]:
@@ -88,12 +111,20 @@ def _by_data(posterior: Posterior, position: Position, rows: Data, is_read: np.n
         return jax.grad(total)(some)
 
     found = derivatives([jnp.asarray(leaves[i]) for i in floats], position, leaves)
-    dead = [f"data{jax.tree_util.keystr(paths[i][0])}" for i, x in zip(floats, found, strict=True) if not np.any(x)]
+    dead = [
+        f"data{jax.tree_util.keystr(paths[i][0])}"
+        for i, x in zip(floats, found, strict=True)
+        if not np.any(x)
+    ]
     return f", and by {', '.join(dead)}," if dead else ""
 
 
-def _dead(posterior: Posterior, position: Position, rows: Data, rng: np.random.Generator) -> np.ndarray:
-    """Return of which arrays all derivatives are 0, or not a number, in a sum over rows with random weights."""
+def _dead(
+    posterior: Posterior, position: Position, rows: Data, rng: np.random.Generator
+) -> np.ndarray:
+    """Return of which arrays all derivatives are 0, or not a number, in a sum over rows with random
+    weights.
+    """
     weights = rng.uniform(1, 2, jax.tree.leaves(rows)[0].shape[0]).astype(np.float32)
     return np.array(_zeros(posterior, position, rows, weights))
 
@@ -112,7 +143,9 @@ def _values(posterior: Posterior, position: Position, rows: Data) -> Array:
 
 
 def _moved(tree: PyTree, rng: np.random.Generator, share: float) -> PyTree:
-    """Return a tree whose floating-point numbers are moved by a share of their size, zeros by that of a unit."""
+    """Return a tree whose floating-point numbers are moved by a share of their size, zeros by that
+    of a unit.
+    """
 
     def moved(x: Any) -> np.ndarray:
         x = np.asarray(x)
@@ -129,26 +162,40 @@ def _normals(x: Any, rng: np.random.Generator) -> np.ndarray:
 
 
 def reads_data(function: Callable[..., PyTree], position: Position, data: Data) -> bool:
-    """Return whether what a function of a position and all rows returns is computed from the rows."""
+    """Return whether what a function of a position and all rows returns is computed
+    from the rows.
+    """
     shapes = _check.shapes(position), _check.shapes(data)
     try:
         program = jax.make_jaxpr(lambda *a: jax.tree.map(jnp.asarray, function(*a)))(*shapes)
     except Exception:
         return False  # Whoever calls it is told why it fails.
-    return any(_read(program.jaxpr, [True] * len(program.jaxpr.outvars))[len(jax.tree.leaves(position)) :])
+    return any(
+        _read(program.jaxpr, [True] * len(program.jaxpr.outvars))[len(jax.tree.leaves(position)) :]
+    )
 
 
-def _are_read(posterior: Posterior, position: Position, data: Data) -> tuple[np.ndarray, np.ndarray]:
-    """Return which arrays of the position, and of the data, the likelihood's value is computed from."""
+def _are_read(
+    posterior: Posterior, position: Position, data: Data
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return which arrays of the position, and of the data, the likelihood's value is computed
+    from.
+    """
     datum = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), data)
-    program = jax.make_jaxpr(lambda p, row: posterior.log_likelihood(p, row))(_check.shapes(position), datum)
+    program = jax.make_jaxpr(lambda p, row: posterior.log_likelihood(p, row))(
+        _check.shapes(position), datum
+    )
     found, count = np.array(_read(program.jaxpr, [True])), len(jax.tree.leaves(position))
     return found[:count], found[count:]
 
 
 def _read(program: Any, wanted: list[bool]) -> list[bool]:
     """Return which inputs of a program the outputs that are wanted are computed from."""
-    needed = {v for v, is_wanted in zip(program.outvars, wanted, strict=True) if is_wanted and _is_variable(v)}
+    needed = {
+        v
+        for v, is_wanted in zip(program.outvars, wanted, strict=True)
+        if is_wanted and _is_variable(v)
+    }
     for equation in reversed(program.eqns):
         outputs = [v in needed for v in equation.outvars]
         if not any(outputs):
@@ -158,7 +205,11 @@ def _read(program: Any, wanted: list[bool]) -> list[bool]:
         own = [True] * len(equation.invars)
         if equation.primitive.name in CALLS and len(getattr(inner, "invars", ())) == len(own):
             own = _read(inner, outputs)
-        needed |= {v for v, is_read in zip(equation.invars, own, strict=True) if is_read and _is_variable(v)}
+        needed |= {
+            v
+            for v, is_read in zip(equation.invars, own, strict=True)
+            if is_read and _is_variable(v)
+        }
     return [v in needed for v in program.invars]
 
 

@@ -1,4 +1,6 @@
-"""Matrices C = L Lᵀ over the parameters, as factors L: numbers, diagonals, dense and of low rank."""
+"""Matrices C = L Lᵀ over the parameters, as factors L: numbers, diagonals, dense and of
+low rank.
+"""
 
 import abc
 from typing import Any, NamedTuple
@@ -13,13 +15,15 @@ from ewsg_jax._module import Part, module
 from ewsg_jax._types import Array, Position, PyTree
 
 TAKES = (
-    "{} must be a positive number, a tree of positive numbers like the position, a positive definite "
+    "{} must be a positive number, a tree of positive numbers like the position, a positive "
+    "definite "
     "matrix (d, d) over its d numbers, or a LowRank"
 )
 
 
 class LowRank(NamedTuple):
-    """The inverse mass D^½ (I + U (Λ − I) Uᵀ) D^½ over the d parameters of a position in `ravel_pytree` order.
+    """The inverse mass D^½ (I + U (Λ − I) Uᵀ) D^½ over the d parameters of a position in
+    `ravel_pytree` order.
 
     Attributes:
         diagonal: of D, positive, shape (d,).
@@ -41,7 +45,8 @@ def variances(covariance: np.ndarray | LowRank) -> np.ndarray:
 
 
 class HostFactor:
-    """The factor L of a covariance C = L Lᵀ, or of low rank its symmetric root, for many vectors on the host.
+    """The factor L of a covariance C = L Lᵀ, or of low rank its symmetric root, for many vectors on
+    the host.
 
     What is done once before a run would be a program for each shape on the device.
 
@@ -76,7 +81,9 @@ class HostFactor:
     def draws(self, key: Array, count: int) -> np.ndarray:
         """Return `count` draws of N(0, C), shape (count, d), float32."""
         words = np.asarray(jax.random.key_data(key)).ravel()
-        normal = np.random.default_rng(words).standard_normal((count, len(self._parts[0])), np.float32)
+        normal = np.random.default_rng(words).standard_normal(
+            (count, len(self._parts[0])), np.float32
+        )
         return self.times(normal).astype(np.float32)
 
     def _stretched(self, vectors: np.ndarray, power: float) -> np.ndarray:
@@ -164,7 +171,9 @@ class Dense(Factor):
         return _raveled(lambda v: products.matmul(v, self.matrix), vector)
 
     def solved(self, vector: Position) -> Position:
-        return _raveled(lambda v: jax.scipy.linalg.solve_triangular(self.matrix, v, lower=True), vector)
+        return _raveled(
+            lambda v: jax.scipy.linalg.solve_triangular(self.matrix, v, lower=True), vector
+        )
 
     def log_det(self, position: Position) -> Array:
         return _sum_of_logs(jnp.diag(self.matrix))
@@ -188,7 +197,9 @@ class OfLowRank(Factor):
         return _raveled(lambda v: self._stretched(self.root * v), vector)
 
     def solved(self, vector: Position) -> Position:
-        return _raveled(lambda v: self._stretched(v / self.root, -self.gain / (1 + self.gain)), vector)
+        return _raveled(
+            lambda v: self._stretched(v / self.root, -self.gain / (1 + self.gain)), vector
+        )
 
     def log_det(self, position: Position) -> Array:
         return _sum_of_logs((self.root, 1 + self.gain))
@@ -207,7 +218,8 @@ def is_number(value: Any) -> bool:
 
 
 def factor_of(value: Any, name: str) -> Factor:
-    """Check a positive definite matrix, and return its factor, worked out in float64 where it is known.
+    """Check a positive definite matrix, and return its factor, worked out in float64 where it is
+    known.
 
     Args:
         value: a number, a tree of numbers like a position, a matrix (d, d) in `ravel_pytree`
@@ -234,9 +246,13 @@ def factor_of(value: Any, name: str) -> Factor:
 def _numbers(tree: PyTree, takes: str) -> PyTree:
     """Check that all leaves are arrays of finite real numbers, and return them as jax arrays."""
     leaves = jax.tree.leaves(tree)
-    if not leaves or not all(isinstance(x, jax.Array | np.ndarray | np.generic | float | int) for x in leaves):
+    if not leaves or not all(
+        isinstance(x, jax.Array | np.ndarray | np.generic | float | int) for x in leaves
+    ):
         raise TypeError(f"{takes}; got {_check.describe(tree)}")
-    tree = jax.tree.map(lambda x: jnp.asarray(x, jnp.result_type(float, jnp.asarray(x).dtype)), tree)
+    tree = jax.tree.map(
+        lambda x: jnp.asarray(x, jnp.result_type(float, jnp.asarray(x).dtype)), tree
+    )
     for leaf in jax.tree.leaves(tree):
         if not jnp.issubdtype(leaf.dtype, jnp.floating):
             raise ValueError(f"{takes}; got an array of {leaf.dtype}")
@@ -270,12 +286,16 @@ def _of_low_rank(given: LowRank, takes: str) -> OfLowRank:
     shapes = f"{diagonal.shape}, {basis.shape} and {values.shape}"
     d, r = basis.shape if basis.ndim == 2 else (-1, -1)
     if diagonal.shape != (d,) or values.shape != (r,):
-        raise ValueError(f"{takes}, whose parts have the shapes (d,), (d, r) and (r,); got {shapes}")
+        raise ValueError(
+            f"{takes}, whose parts have the shapes (d,), (d, r) and (r,); got {shapes}"
+        )
     _positive((diagonal, values), takes)
     if not _check.is_traced(basis):
         known = np.asarray(basis, np.float64)
         if np.abs(known.T @ known - np.eye(r)).max() > 1e-3:
-            raise ValueError(f"{takes}, whose basis has orthonormal columns; got {shapes} with others")
+            raise ValueError(
+                f"{takes}, whose basis has orthonormal columns; got {shapes} with others"
+            )
     return OfLowRank(root=jnp.sqrt(diagonal), basis=basis, gain=jnp.sqrt(values) - 1)
 
 
@@ -288,7 +308,8 @@ def _check_size(name: str, shape: tuple[int, ...], position: Position) -> None:
     numbers = _count(position)
     if shape[0] != numbers:
         raise ValueError(
-            f"{TAKES.format(name)}; got one over {shape[0]} numbers for a position of {numbers} (a diagonal "
+            f"{TAKES.format(name)}; got one over {shape[0]} numbers for a position of {numbers} "
+            "(a diagonal "
             "for a position that is one square matrix: put both into a list)"
         )
 
@@ -298,4 +319,7 @@ def _count(position: Position) -> int:
 
 
 def _sum_of_logs(tree: PyTree) -> Array:
-    return sum((jnp.sum(jnp.log(leaf)) for leaf in jax.tree.leaves(_tree.widened(tree))), start=jnp.zeros(()))
+    return sum(
+        (jnp.sum(jnp.log(leaf)) for leaf in jax.tree.leaves(_tree.widened(tree))),
+        start=jnp.zeros(()),
+    )

@@ -28,12 +28,15 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
         write: writes the content to an open file.
 
     Raises:
-        OSError: the file cannot be written, such as in a folder that does not exist; the earlier file is kept.
+        OSError: the file cannot be written, such as in a folder that does not exist; the earlier
+            file is kept.
     """
     if not path.parent.is_dir():
         # Python's own error would name the temporary file.
         missing = errno.ENOTDIR if path.parent.exists() else errno.ENOENT
-        raise OSError(missing, f"{os.strerror(missing)} to write {path.name} into", str(path.parent))
+        raise OSError(
+            missing, f"{os.strerror(missing)} to write {path.name} into", str(path.parent)
+        )
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with temporary.open("wb") as file:

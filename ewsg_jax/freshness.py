@@ -1,10 +1,10 @@
 """Programs of what functions read at the time of a call, not when they were traced first.
 
-JAX keeps a compiled program by the identity of the functions that it was traced from. A public function that
-compiles opens `as_of_now(…)` with the functions that it was given. Where one of them, or one that they call, reads
-another value than at first (`reading`), that becomes a part of the key by which JAX finds its programs: a changed
-value leads to another program, and one that changes back to the first. What tracing itself changes, such as a
-counter, is no change.
+JAX keeps a compiled program by the identity of the functions that it was traced from. A public
+function that compiles opens `as_of_now(…)` with the functions that it was given. Where one of them,
+or one that they call, reads another value than at first (`reading`), that becomes a part of the key
+by which JAX finds its programs: a changed value leads to another program, and one that changes back
+to the first. What tracing itself changes, such as a counter, is no change.
 
 Inside your own `jit` this cannot be seen: there JAX keeps the whole program.
 """
@@ -28,7 +28,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 _CHANGED = jax.make_user_context(default_value=None)
 """Which functions read what they did not read at first: a part of the key of every program of JAX.
 
-Inside a call it is a set, empty where none does: no program is shared with the user's own calls outside."""
+Inside a call it is a set, empty where none does: no program is shared with the user's own calls
+outside.
+"""
 MOST_ITEMS = 4096
 """Items of a container in which functions are looked for."""
 
@@ -49,7 +51,9 @@ _HERE = threading.local()
 
 
 def now() -> Hashable:
-    """Return what stands for the values that functions read now: for memories of Python beside JAX's own."""
+    """Return what stands for the values that functions read now: for memories of Python beside
+    JAX's own.
+    """
     return _CHANGED.value
 
 
@@ -62,7 +66,8 @@ class as_of_now:  # noqa: N801 - it is called like a function
     """Compile what functions read now, in a `with` block.
 
     Args:
-        given: functions, and kernels, posteriors and others that hold some; None and arrays are passed over.
+        given: functions, and kernels, posteriors and others that hold some; None and arrays are
+            passed over.
     """
 
     def __init__(self, *given: Any) -> None:
@@ -77,7 +82,9 @@ class as_of_now:  # noqa: N801 - it is called like a function
                 versions = _versions_of(key, read)
                 self._entered[key] = versions, versions.of.setdefault(read.digest, read.digest)
         _HERE.versions = self._outer | {key: version for key, (_, version) in self._entered.items()}
-        changed = frozenset((key, version) for key, version in _HERE.versions.items() if version is not None)
+        changed = frozenset(
+            (key, version) for key, version in _HERE.versions.items() if version is not None
+        )
         self._context = _CHANGED(changed)
         self._context.__enter__()
         return self
@@ -98,7 +105,9 @@ class as_of_now:  # noqa: N801 - it is called like a function
 
 
 def reads_now(*names: str) -> Callable[[F], F]:
-    """Make a public function compile what the functions in its arguments of these names read when it is called."""
+    """Make a public function compile what the functions in its arguments of these names read when
+    it is called.
+    """
 
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
@@ -131,10 +140,13 @@ def functions_in(value: Any, seen: set[int] | None = None) -> Iterator[Any]:
     elif isinstance(value, list | tuple | set | frozenset | dict):
         inside = value.values() if isinstance(value, dict) else value
     elif any(reading.package_of(base) == "ewsg_jax" for base in kind.__mro__):
-        # A part of a kernel, or what holds some: its numbers are arguments of programs, its class is none.
+        # A part of a kernel, or what holds some: its numbers are arguments of programs, its class
+        # is none.
         if reading.is_of_user(kind):
             yield kind
-        inside = [item for name, item in list(getattr(value, "__dict__", {}).items()) if name[0] != "_"]
+        inside = [
+            item for name, item in list(getattr(value, "__dict__", {}).items()) if name[0] != "_"
+        ]
     elif callable(value) or reading.is_of_user(kind):
         yield value
     for item in itertools.islice(inside, MOST_ITEMS):
@@ -142,7 +154,9 @@ def functions_in(value: Any, seen: set[int] | None = None) -> Iterator[Any]:
 
 
 def _key_of(function: Any) -> Hashable:
-    """Return by what a program knows a function: methods of one object are equal, others are themselves."""
+    """Return by what a program knows a function: methods of one object are equal, others are
+    themselves.
+    """
     if isinstance(function, types.MethodType):
         return id(function.__self__), id(function.__func__)
     return id(function)
@@ -153,11 +167,13 @@ def _versions_of(key: Hashable, read: Read) -> _Versions:
         return _VERSIONS[key][1]
     function = read.value
     is_method = isinstance(function, types.MethodType)
-    # Another object may equal this one, and find its programs: then every value is a version of its own.
+    # Another object may equal this one, and find its programs: then every value is a version of its
+    # own.
     equals_others = not is_method and type(function).__eq__ is not object.__eq__ and read.can_change
     things = (function.__self__, function.__func__) if is_method else (function,)
     try:
-        # An identity may be given to another object once one of these is gone: it is forgotten just then.
+        # An identity may be given to another object once one of these is gone: it is forgotten just
+        # then.
         held = [weakref.ref(thing, lambda _: _VERSIONS.pop(key, None)) for thing in things]
     except TypeError:  # it cannot be referred to weakly
         return _Versions(None)

@@ -1,7 +1,7 @@
 """A look for indices out of bounds, which JAX answers with the nearest element and without a word.
 
-A position with one number for each of four groups, and data that call a group 4: the likelihood of those rows would
-be that of group 3.
+A position with one number for each of four groups, and data that call a group 4: the likelihood of
+those rows would be that of group 3.
 """
 
 import functools
@@ -18,9 +18,11 @@ OfDatum = Callable[[Position, Data], Array]
 
 
 def has_indices(function: OfDatum, position: Position, datum: Data) -> bool:
-    """Return whether a function of these shapes indexes by what it computes, and leaves out of bounds to JAX.
+    """Return whether a function of these shapes indexes by what it computes, and leaves out of
+    bounds to JAX.
 
-    Where it says itself what is there (`jax.numpy.take` does: NaN), nothing is wrong with an index out of bounds.
+    Where it says itself what is there (`jax.numpy.take` does: NaN), nothing is wrong with an index
+    out of bounds.
     """
     equations = list(_equations(jax.make_jaxpr(function)(position, datum)))
     names = {equation.primitive.name for equation in equations}
@@ -42,13 +44,16 @@ class Model(Protocol):
 
 @jax.jit(static_argnums=0)
 def error_of(model: Model, position: Position, data: Data) -> checkify.Error:
-    """Return the first index out of bounds in the log likelihood of a datum, as checkify reports it.
+    """Return the first index out of bounds in the log likelihood of a datum, as checkify reports
+    it.
 
     No more is computed than the indices: the rest of the program is dead.
     """
 
     def of_all(position: Position, data: Data) -> Array:
-        return jax.lax.map(functools.partial(model.log_likelihood, position), data, batch_size=CHUNK_SIZE)
+        return jax.lax.map(
+            functools.partial(model.log_likelihood, position), data, batch_size=CHUNK_SIZE
+        )
 
     return checkify.checkify(of_all, errors=checkify.index_checks)(position, data)[0]
 

@@ -27,7 +27,9 @@ def lu_solve(factor: Any, right: np.ndarray) -> np.ndarray:
     return lu_solve(factor, right)
 
 
-def root_between(function: Callable[[float], float], low: float, high: float, error: float) -> float:
+def root_between(
+    function: Callable[[float], float], low: float, high: float, error: float
+) -> float:
     """Return where a function is 0, to that absolute error; its signs at both ends must differ."""
     from scipy.optimize import brentq
 

@@ -1,4 +1,6 @@
-"""Models whose data enter through linear predictors xᵢᵀW alone, and shapes that must agree there."""
+"""Models whose data enter through linear predictors xᵢᵀW alone, and shapes that must
+agree there.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,9 +19,10 @@ class LinearPredictor(NamedTuple):
 
     Attributes:
         inputs: `inputs(datum) -> x`, shape (d,).
-        log_likelihood: `log_likelihood(predictor, datum) -> scalar`, the predictor of shape () or (k,).
-        residual: `residual(predictors, rows)`, the derivative of the log likelihood by the predictor for
-            b rows at once: shape (b,) or (b, k).
+        log_likelihood: `log_likelihood(predictor, datum) -> scalar`, the predictor of shape () or
+            (k,).
+        residual: `residual(predictors, rows)`, the derivative of the log likelihood by the
+            predictor for b rows at once: shape (b,) or (b, k).
     """
 
     inputs: Callable[[Data], Array]
@@ -58,7 +61,9 @@ class OfDatum(Split):
 
 @dataclass(frozen=True)
 class Residual:
-    """The derivative of a log likelihood by its predictor, for b rows at once, by automatic differentiation."""
+    """The derivative of a log likelihood by its predictor, for b rows at once, by automatic
+    differentiation.
+    """
 
     log_likelihood: Callable[[Array, Data], Array]
 
@@ -68,29 +73,40 @@ class Residual:
 
 
 def check_predictor(x: Any, position: Position) -> None:
-    """Check the inputs of one datum, shape (d,), and the position, one array of shape (d,) or (d, k).
+    """Check the inputs of one datum, shape (d,), and the position, one array of shape (d,) or (d,
+    k).
 
     Raises:
         ValueError: a shape is another one.
     """
     if jnp.ndim(x) != 1:
-        raise ValueError(f"inputs must return an array of shape (d,) for one datum; got {_check.describe(x)}")
+        raise ValueError(
+            f"inputs must return an array of shape (d,) for one datum; got {_check.describe(x)}"
+        )
     (d,) = jnp.shape(x)
     shapes = _check.shapes(position)
     if not isinstance(shapes, jax.ShapeDtypeStruct) or shapes.shape[:1] != (d,) or shapes.ndim > 2:
         raise ValueError(
-            f"position must be one array of shape ({d},) or ({d}, k), for inputs of shape ({d},); got "
+            f"position must be one array of shape ({d},) or ({d}, k), for inputs of shape ({d},); "
+            "got "
             f"{_check.listed('position', shapes)}"
         )
 
 
-def checked_residual(residual: Callable[[Array, Data], Array], predictors: Array, rows: Data) -> Array:
-    """Return `residual(predictors, rows)`, which must be shaped like the predictors, (b,) or (b, k).
+def checked_residual(
+    residual: Callable[[Array, Data], Array], predictors: Array, rows: Data
+) -> Array:
+    """Return `residual(predictors, rows)`, which must be shaped like the predictors, (b,) or (b,
+    k).
 
     Raises:
-        ValueError: it is of another shape, which would broadcast to a wrong gradient; or the function fails.
+        ValueError: it is of another shape, which would broadcast to a wrong gradient; or the
+            function fails.
     """
-    takes = f"residual must return an array shaped like the predictors, {predictors.shape} for these rows"
+    takes = (
+        f"residual must return an array shaped like the predictors, {predictors.shape} for "
+        "these rows"
+    )
     try:
         found = residual(predictors, rows)
     except Exception as error:

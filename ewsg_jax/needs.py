@@ -1,4 +1,6 @@
-"""What a part of a kernel needs of the data, said by the part and compared with what the data offer."""
+"""What a part of a kernel needs of the data, said by the part and compared with what the data
+offer.
+"""
 
 import dataclasses
 import enum

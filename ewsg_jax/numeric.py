@@ -1,8 +1,9 @@
-"""What JAX makes of a user's arrays: numbers that its dtypes do not hold are refused before they become others.
+"""What JAX makes of a user's arrays: numbers that its dtypes do not hold are refused before they
+become others.
 
-By default JAX has 32 bits. It takes an int64 of NumPy for an int32 and keeps the last 32 bits of each number; a
-float64 of 1e44 becomes infinite, one of 1e-60 becomes 0. Nothing is checked where the dtype stays as it is: arrays
-of JAX, float32, int32, or everything once 64 bits are switched on.
+By default JAX has 32 bits. It takes an int64 of NumPy for an int32 and keeps the last 32 bits of
+each number; a float64 of 1e44 becomes infinite, one of 1e-60 becomes 0. Nothing is checked where
+the dtype stays as it is: arrays of JAX, float32, int32, or everything once 64 bits are switched on.
 """
 
 import math
@@ -21,13 +22,17 @@ CONSTANT = 1e-12
 """Of a column's largest number: a range below it is rounding in 64 bits."""
 X64 = "jax.config.update('jax_enable_x64', True) before arrays are made"
 TEXT = "give each string a number, as numpy.unique(…, return_inverse=True)[1] does"
-TIME = "subtract a first time and divide by a unit, as (t - t.min()) / numpy.timedelta64(1, 's') does"
+TIME = (
+    "subtract a first time and divide by a unit, as (t - t.min()) / numpy.timedelta64(1, 's') does"
+)
 SPARSE = (
-    "make it dense, or give the columns and the values of each row's entries as two arrays of one width, filled up "
+    "make it dense, or give the columns and the values of each row's entries as two arrays of one "
+    "width, filled up "
     "with values 0"
 )
 LIBRARIES = {
-    "pandas": "take the NumPy array out of it with .to_numpy(), of categories their codes, of numbers of "
+    "pandas": "take the NumPy array out of it with .to_numpy(), of categories their codes, of "
+    "numbers of "
     "which some are missing .to_numpy(float, na_value=0) and a column that says where they are",
     "polars": "take the NumPy array out of it with .to_numpy()",
     "pyarrow": "take the NumPy array out of it with .to_numpy()",
@@ -38,13 +43,15 @@ LIBRARIES = {
 }
 """What to do with what other libraries hold numbers in."""
 TABLE = (
-    'take NumPy arrays out of it, such as data = {"x": table[[…]].to_numpy(), "y": table[…].to_numpy()} with the '
+    'take NumPy arrays out of it, such as data = {"x": table[[…]].to_numpy(), "y": '
+    "table[…].to_numpy()} with the "
     "names of columns; of categories take their codes (.cat.codes), of columns with missing values "
     ".to_numpy(float, na_value=0) and a column that says where they are"
 )
 TABLES = {
     "polars": TABLE.split(";")[0],
-    "pyarrow": "take NumPy arrays out of it, such as {name: table[name].to_numpy() for name in table.column_names}",
+    "pyarrow": "take NumPy arrays out of it, such as {name: table[name].to_numpy() for name in "
+    "table.column_names}",
     "xarray": "take NumPy arrays out of it, such as {name: table[name].values for name in table}",
 }
 """What to do with tables of other libraries, TABLE where nothing else is known."""
@@ -53,14 +60,21 @@ MOST_COLUMNS = 4
 
 
 def is_whole(value: Any) -> bool:
-    """Return whether a value is one thing though JAX takes it apart: the parts of a sparse array are no rows."""
+    """Return whether a value is one thing though JAX takes it apart: the parts of a sparse array
+    are no rows.
+    """
     return type(value).__module__.startswith("jax.experimental.sparse")
 
 
 def way(value: Any) -> str | None:
-    """Return how to make an array of numbers of what is none, None where nothing better is known."""
+    """Return how to make an array of numbers of what is none, None where nothing better
+    is known.
+    """
     if isinstance(value, np.ma.MaskedArray):
-        return "fill it with .filled(0) and give a column that is 0 where a value is missing, to multiply with"
+        return (
+            "fill it with .filled(0) and give a column that is 0 where a value is missing, to "
+            "multiply with"
+        )
     if isinstance(value, str | bytes):
         return TEXT
     if is_whole(value):
@@ -70,7 +84,11 @@ def way(value: Any) -> str | None:
     if columns_of(value) is not None:
         return TABLES.get(library, TABLE)
     if library in LIBRARIES:
-        is_text = library == "pandas" and str(getattr(value, "dtype", "")) in ("object", "str", "string")
+        is_text = library == "pandas" and str(getattr(value, "dtype", "")) in (
+            "object",
+            "str",
+            "string",
+        )
         return TEXT if is_text else LIBRARIES[library]
     if kind in ("U", "S", "T"):
         return TEXT
@@ -84,7 +102,8 @@ def way(value: Any) -> str | None:
 
 
 def columns_of(value: Any) -> list[tuple[str, str]] | None:
-    """Return the names and dtypes of the columns of a table of another library, None where it is no table.
+    """Return the names and dtypes of the columns of a table of another library, None where it is no
+    table.
 
     Tables of pandas and what looks like them (polars, modin, cuDF, Dask), of pyarrow and of xarray.
     """
@@ -93,12 +112,16 @@ def columns_of(value: Any) -> list[tuple[str, str]] | None:
     try:
         if hasattr(value, "column_names") and hasattr(value, "schema"):
             return [
-                (str(name), str(kind)) for name, kind in zip(value.column_names, value.schema.types, strict=True)
+                (str(name), str(kind))
+                for name, kind in zip(value.column_names, value.schema.types, strict=True)
             ]
         if hasattr(value, "data_vars"):
             return [(str(name), str(each.dtype)) for name, each in value.data_vars.items()]
         if hasattr(value, "columns") and hasattr(value, "dtypes"):
-            return [(str(name), str(kind)) for name, kind in zip(value.columns, value.dtypes, strict=True)]
+            return [
+                (str(name), str(kind))
+                for name, kind in zip(value.columns, value.dtypes, strict=True)
+            ]
     except Exception:
         # A table that does not say what it holds is described as anything else.
         return None
@@ -106,7 +129,9 @@ def columns_of(value: Any) -> list[tuple[str, str]] | None:
 
 
 def summary(value: Any) -> str | None:
-    """Return what a table, a column or an array of another library is, without its content; None for others."""
+    """Return what a table, a column or an array of another library is, without its content; None
+    for others.
+    """
     kind = type(value).__name__
     kind = f"an {kind}" if kind[0] in "AEIOU" else f"a {kind}"
     columns = columns_of(value)
@@ -140,7 +165,9 @@ def check(where: str, name: str, value: Any, rounding: bool = False) -> None:
         return
     array = np.asarray(value)
     if array.dtype == object and isinstance(value, int):
-        raise ValueError(_beyond(where, name, "a whole number", value, value, np.dtype(jnp.result_type(int))))
+        raise ValueError(
+            _beyond(where, name, "a whole number", value, value, np.dtype(jnp.result_type(int)))
+        )
     if array.dtype == np.longdouble and array.dtype != np.float64:
         found = f"{where} of dtype {array.dtype}: .astype(float)"
         raise ValueError(f"{name} must be of a dtype that JAX has; got {found}")
@@ -160,7 +187,9 @@ def check(where: str, name: str, value: Any, rounding: bool = False) -> None:
         _check_reals(where, name, part, real, rounding and len(parts) == 1)
 
 
-def _check_reals(where: str, name: str, array: np.ndarray, narrow: np.dtype, rounding: bool) -> None:
+def _check_reals(
+    where: str, name: str, array: np.ndarray, narrow: np.dtype, rounding: bool
+) -> None:
     """Check floating-point numbers, column by column."""
     low, high = _ranges(array)
     size, info = np.maximum(np.abs(low), np.abs(high)), np.finfo(narrow)
@@ -184,8 +213,10 @@ def _check_reals(where: str, name: str, array: np.ndarray, narrow: np.dtype, rou
         if off > LOST * length:
             which = "" if some.size == 1 else f", column {column},"
             warnings.warn(
-                f"{where}{which} runs from {low[column]:.17g} to {high[column]:.17g}, which {narrow.name} rounds "
-                f"by up to {off:.3g}, {off / length:.1%} of that range: subtract an offset before, or switch on 64 "
+                f"{where}{which} runs from {low[column]:.17g} to {high[column]:.17g}, which "
+                f"{narrow.name} rounds "
+                f"by up to {off:.3g}, {off / length:.1%} of that range: subtract an offset "
+                "before, or switch on 64 "
                 f"bits, {X64}",
                 RuntimeWarning,
                 stacklevel=6,
@@ -194,7 +225,9 @@ def _check_reals(where: str, name: str, array: np.ndarray, narrow: np.dtype, rou
 
 
 def _ranges(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least and the largest finite number of each column, float64; 0 of columns without any."""
+    """Return the least and the largest finite number of each column, float64; 0 of columns without
+    any.
+    """
     rows = array.reshape(len(array), -1) if array.ndim else array.reshape(1, 1)
     low, high = np.full(rows.shape[1], math.inf), np.full(rows.shape[1], -math.inf)
     for some in _pieces(rows):
@@ -219,13 +252,15 @@ def _beyond(where: str, name: str, kind: str, low: Any, high: Any, narrow: np.dt
         info, told = np.iinfo(narrow), f"{int(low):,} to {int(high):,}"
         holds = f"{info.min:,} to {info.max:,}"
         advice = (
-            "of times subtract the first and divide by a unit, of ids take numpy.unique(…, return_inverse=True)[1]"
+            "of times subtract the first and divide by a unit, of ids take numpy.unique(…, "
+            "return_inverse=True)[1]"
         )
     else:
         info, told = np.finfo(narrow), f"{float(low):.6g} to {float(high):.6g}"
         holds = f"sizes from {float(info.tiny):.3g} to {float(info.max):.3g}, and 0"
         advice = "divide by a scale or take logarithms"
     return (
-        f"{name} must hold numbers that {narrow.name} holds, {holds}, which is what JAX makes of {kind}; got "
+        f"{name} must hold numbers that {narrow.name} holds, {holds}, which is what JAX makes of "
+        f"{kind}; got "
         f"{where} from {told}: {advice} before, or switch on 64 bits, {X64}"
     )

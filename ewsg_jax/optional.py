@@ -12,7 +12,9 @@ EXTRAS = {
     "flax": ("flax", "networks"),
     "blackjax": ("BlackJAX", "nuts"),
 }
-"""What each is called, and the extra that brings it. (tqdm, of the extra progress, is used where it is there.)"""
+"""What each is called, and the extra that brings it. (tqdm, of the extra progress, is used where it
+is there.)
+"""
 
 
 def module(name: str, needed_by: str, extra: str | None = None) -> Any:
@@ -30,4 +32,6 @@ def module(name: str, needed_by: str, extra: str | None = None) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         package, smallest = EXTRAS[name.split(".")[0]]
-        raise ImportError(f"{needed_by} needs {package}: pip install 'ewsg_jax[{extra or smallest}]'") from error
+        raise ImportError(
+            f"{needed_by} needs {package}: pip install 'ewsg_jax[{extra or smallest}]'"
+        ) from error

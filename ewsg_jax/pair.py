@@ -52,21 +52,31 @@ class Pair(Kernel[P]):
     def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
         batch, noise = jax.random.split(key)
         order = Order(state.order, state.dynamics.step)
-        return Randomness(self.estimator.draw(batch, data, order), self.dynamics.draw(noise, state.dynamics))
+        return Randomness(
+            self.estimator.draw(batch, data, order), self.dynamics.draw(noise, state.dynamics)
+        )
 
-    def transition(self, randomness: Randomness, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
+    def transition(
+        self, randomness: Randomness, state: KernelState[P], data: Data
+    ) -> tuple[KernelState[P], Info]:
         dynamics, estimator, current = self.dynamics, self.estimator, state.dynamics
         wanted = dynamics.evaluation_point(current)
-        memory, point, refreshed = estimator.refresh(randomness.batch, state.memory, current.step, wanted, data)
+        memory, point, refreshed = estimator.refresh(
+            randomness.batch, state.memory, current.step, wanted, data
+        )
         if point is not wanted:
             current = dynamics.with_evaluation_point(current, point)
         prepared = dynamics.prepare(current, estimator.posterior.prior_gradient, data)
         weight = functools.partial(dynamics.log_weight, prepared)
         estimate, update = estimator.propose(randomness.batch, memory, point, data, weight)
         moved = dynamics.apply(
-            randomness.noise, prepared, estimate, lambda position: estimator.gradient_at(estimate, position, data)
+            randomness.noise,
+            prepared,
+            estimate,
+            lambda position: estimator.gradient_at(estimate, position, data),
         )
-        # What is known without running the step stays a NumPy number, so that a run need not sum it.
+        # What is known without running the step stays a NumPy number, so that a run need not sum
+        # it.
         spent = self.evaluations(data).per_step + refreshed
         info = Info(
             gradient_evaluations=spent if isinstance(spent, jax.Array) else np.int32(spent),
@@ -83,7 +93,9 @@ class Pair(Kernel[P]):
 
     def evaluations(self, data: Data) -> Evaluations:
         cost = self.estimator.evaluations(data)
-        return cost._replace(per_step=cost.per_step + self.dynamics.extra_gradients * cost.per_extra_gradient)
+        return cost._replace(
+            per_step=cost.per_step + self.dynamics.extra_gradients * cost.per_extra_gradient
+        )
 
     def check(self, position: P, data: Data) -> None:
         self.dynamics.check(position)
@@ -92,8 +104,10 @@ class Pair(Kernel[P]):
         most = cost.per_step + cost.per_refresh
         if most > _check.MOST_ROWS:
             raise ValueError(
-                f"data must have so few rows that a step has at most {_check.MOST_ROWS:,} evaluations, which are "
-                f"counted in 32 bits; got {all_rows(data):,} rows, and {most:,} evaluations in a step"
+                f"data must have so few rows that a step has at most {_check.MOST_ROWS:,} "
+                "evaluations, which are "
+                f"counted in 32 bits; got {all_rows(data):,} rows, and {most:,} evaluations in a "
+                "step"
             )
 
 
@@ -106,16 +120,19 @@ def kernel(dynamics: Dynamics[Any], estimator: GradientEstimator[P]) -> Kernel[P
 
     Raises:
         TypeError: an argument has the wrong type or value.
-        ValueError: the estimator asks for a frozen noise that the dynamics does not have, or does not report the
-            covariance that the dynamics needs.
+        ValueError: the estimator asks for a frozen noise that the dynamics does not have, or does
+            not report the covariance that the dynamics needs.
 
     Warns:
-        UserWarning: chains restart at an earlier point (SVRG's option I) and keep their momentum: another law.
+        UserWarning: chains restart at an earlier point (SVRG's option I) and keep their momentum:
+        another law.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
         >>> model = ewsg.models.gaussian_location()
-        >>> weighted = ewsg.gradients.exponentially_weighted(ewsg.gradients.uniform(model, batch_size=1))
+        >>> weighted = ewsg.gradients.exponentially_weighted(
+        ...     ewsg.gradients.uniform(model, batch_size=1)
+        ... )
         >>> kernel = ewsg.kernel(ewsg.dynamics.splitting(1e-2, friction=1.0), weighted)
         >>> data = jnp.arange(10.0)[:, None]
         >>> state = kernel.init(jax.random.key(0), jnp.zeros(1), data)
@@ -128,16 +145,23 @@ def kernel(dynamics: Dynamics[Any], estimator: GradientEstimator[P]) -> Kernel[P
     if needs_covariance(dynamics) and not reports_covariance(estimator):
         raise ValueError(
             "estimator must report the covariance of its gradient for this dynamics, as "
-            "ewsg_jax.gradients.covariance_tracking does, alone or exponentially weighted; got one that does not"
+            "ewsg_jax.gradients.covariance_tracking does, alone or exponentially weighted; got "
+            "one that does not"
         )
     if isinstance(estimator, ExponentiallyWeighted):
         if not dynamics.frozen_noise:
-            raise ValueError(f"dynamics must have a weight for an exponentially weighted estimator; got {dynamics}")
-        _check.one_of("frozen_noise of this dynamics", estimator.frozen_noise, dynamics.frozen_noise)
+            raise ValueError(
+                "dynamics must have a weight for an exponentially weighted estimator; got "
+                f"{dynamics}"
+            )
+        _check.one_of(
+            "frozen_noise of this dynamics", estimator.frozen_noise, dynamics.frozen_noise
+        )
     restarts = any(isinstance(part, SVRG) and part.restarts for part in parts_of(estimator))
     if restarts and hasattr(dynamics, "friction"):
         warnings.warn(
-            "option='I' of svrg with a momentum does not keep the posterior: at every step size variances are "
+            "option='I' of svrg with a momentum does not keep the posterior: at every step size "
+            "variances are "
             "about (K + 1)/(2K) of the right ones, K = refresh_every; take option='II'",
             UserWarning,
             stacklevel=2,

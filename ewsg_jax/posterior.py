@@ -31,25 +31,29 @@ class Posterior(Generic[P]):
 
     Args:
         log_likelihood: `log_likelihood(position, datum) -> scalar` for one datum (the data tree
-            without its leading axis). A constant that does not depend on the position changes no draw. What
-            compares densities needs them all (`diagnostics.log_predictive_density`, `samples.to_arviz` for
-            leave-one-out, evidence by `potential`): a density of what is observed, which integrates or sums to one.
+            without its leading axis). A constant that does not depend on the position changes no
+            draw. What compares densities needs them all (`diagnostics.log_predictive_density`,
+            `samples.to_arviz` for leave-one-out, evidence by `potential`): a density of what is
+            observed, which integrates or sums to one.
         log_prior: `log_prior(position) -> scalar`; `lambda position: 0.0` for a flat one.
         predictor: how data enter through linear predictors; made by `Posterior.linear`.
         bound: a lower bound of the likelihood, one of `ewsg_jax.bounds`, for `flymc`.
-        check_values: `check_values(position, data)` raises what is wrong with the numbers in the data, such as
-            labels that the model does not know; asked by `check` where they are known, once of the same
-            arrays of JAX. By default `check` looks for indices out of bounds in `log_likelihood`, such as the label
-            of a group that the position does not have.
+        check_values: `check_values(position, data)` raises what is wrong with the numbers in the
+            data, such as labels that the model does not know; asked by `check` where they are
+            known, once of the same arrays of JAX. By default `check` looks for indices out of
+            bounds in `log_likelihood`, such as the label of a group that the position does not
+            have.
         name: what it is printed as, such as the call that makes it.
-        log_concave: whether `log_likelihood` is concave in the position for every datum, as those of the ready
-            regressions are: `check` then knows that no posterior is wider than a normal prior.
+        log_concave: whether `log_likelihood` is concave in the position for every datum, as those
+            of the ready regressions are: `check` then knows that no posterior is wider than a
+            normal prior.
         normalised: whether `log_likelihood` is the log of a density with all its constants, such as
-            −log σ − log(2π)/2 of a normal one. True of the ready models. False: what compares densities refuses the
-            posterior. Default None, not known: it is taken as it is.
+            −log σ − log(2π)/2 of a normal one. True of the ready models. False: what compares
+            densities refuses the posterior. Default None, not known: it is taken as it is.
 
-    Two are equal where their functions are: compiled programs are then shared. To a type checker a position is what
-    the functions are annotated with, in all that is made of the posterior: `Kernel[Params]`. Data are of any type.
+    Two are equal where their functions are: compiled programs are then shared. To a type checker a
+    position is what the functions are annotated with, in all that is made of the posterior:
+    `Kernel[Params]`. Data are of any type.
 
     Raises:
         TypeError: an argument has the wrong type or value.
@@ -57,7 +61,8 @@ class Posterior(Generic[P]):
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
         >>> posterior = ewsg.Posterior(
-        ...     lambda mean, x: -0.5 * jnp.sum((x - mean) ** 2), lambda mean: -0.5 * jnp.sum(mean**2)
+        ...     lambda mean, x: -0.5 * jnp.sum((x - mean) ** 2),
+        ...     lambda mean: -0.5 * jnp.sum(mean**2),
         ... )
         >>> posterior.gradient(jnp.zeros(1), jnp.array([[1.0], [3.0]]))
         Array([-4.], dtype=float32)
@@ -79,7 +84,9 @@ class Posterior(Generic[P]):
         _check.function("log_likelihood", self.log_likelihood, "(position, datum) -> scalar")
         _check.function("log_prior", self.log_prior, "(position) -> scalar")
         if self.predictor is not None:
-            _check.instance("predictor", self.predictor, LinearPredictor, "made by ewsg_jax.Posterior.linear")
+            _check.instance(
+                "predictor", self.predictor, LinearPredictor, "made by ewsg_jax.Posterior.linear"
+            )
         if self.bound is not None:
             _check.instance("bound", self.bound, Bound, "one of ewsg_jax.bounds")
         if self.check_values is not None:
@@ -103,7 +110,9 @@ class Posterior(Generic[P]):
 
     def __getstate__(self) -> dict[str, Any]:
         # What was found to be right is found again.
-        return {name: value for name, value in vars(self).items() if name != "varying"} | {"_checked": set()}
+        return {name: value for name, value in vars(self).items() if name != "varying"} | {
+            "_checked": set()
+        }
 
     def _functions(self) -> tuple[Any, ...]:
         return self.log_likelihood, self.log_prior, self.predictor, self.bound, self.check_values
@@ -127,7 +136,8 @@ class Posterior(Generic[P]):
         The position is the array W, shape (d,) or (d, k). Gradients are then two matrix products.
 
         Args:
-            log_likelihood: `log_likelihood(predictor, datum) -> scalar`, the predictor xᵀW of shape () or (k,).
+            log_likelihood: `log_likelihood(predictor, datum) -> scalar`, the predictor xᵀW of shape
+                () or (k,).
             log_prior: `log_prior(W) -> scalar`.
             inputs: `inputs(datum) -> x`, shape (d,).
             residual: the closed-form derivative of `log_likelihood` by the predictor,
@@ -135,7 +145,8 @@ class Posterior(Generic[P]):
             bound: a lower bound of the likelihood, one of `ewsg_jax.bounds`, for `flymc`.
             check_values: as for `Posterior`.
             name: as for `Posterior`.
-            log_concave: as for `Posterior`; it is where `log_likelihood` is concave in the predictor.
+            log_concave: as for `Posterior`; it is where `log_likelihood` is concave in the
+                predictor.
             normalised: as for `Posterior`.
 
         Raises:
@@ -162,15 +173,17 @@ class Posterior(Generic[P]):
         return cls(OfDatum(predictor), log_prior, predictor, bound, check_values, **known)
 
     def transformed(self, bijector: Transform) -> "Posterior":
-        """Return this posterior over unconstrained positions u, for parameters θ = bijector.forward(u) with bounds.
+        """Return this posterior over unconstrained positions u, for parameters θ =
+        bijector.forward(u) with bounds.
 
-        Its density is that of θ times |det ∂θ/∂u|, so draws of u mapped forward are draws of θ. Chains start at a
-        u, such as `bijector.inverse(θ)`; `ewsg_jax.sample(…, keep=bijector.forward)` keeps draws of θ.
+        Its density is that of θ times |det ∂θ/∂u|, so draws of u mapped forward are draws of θ.
+        Chains start at a u, such as `bijector.inverse(θ)`; `ewsg_jax.sample(…,
+        keep=bijector.forward)` keeps draws of θ.
 
-        The result holds no bound, and no linear predictor unless the bijector is `bijectors.affine` and the
-        position a vector, even where this posterior does: its gradients are automatic. The prior must be finite, up
-        to its constant, wherever `forward` leads. A kernel of a temperature T other than 1 tempers the determinant
-        too: the law of θ is then not exp(−V/T).
+        The result holds no bound, and no linear predictor unless the bijector is `bijectors.affine`
+        and the position a vector, even where this posterior does: its gradients are automatic. The
+        prior must be finite, up to its constant, wherever `forward` leads. A kernel of a
+        temperature T other than 1 tempers the determinant too: the law of θ is then not exp(−V/T).
 
         Args:
             bijector: one of `ewsg_jax.bijectors`, or any object with `forward(u) -> θ` and
@@ -178,20 +191,27 @@ class Posterior(Generic[P]):
 
         Raises:
             TypeError: the bijector lacks one of the two methods.
-            ValueError: when used, that `log_det` fails or does not return one floating-point scalar.
+            ValueError: when used, that `log_det` fails or does not return one floating-point
+                scalar.
 
         Example:
             >>> import jax.numpy as jnp, ewsg_jax as ewsg
-            >>> exponential = ewsg.Posterior(lambda rate, x: jnp.log(rate) - rate * x, lambda rate: -rate)
+            >>> exponential = ewsg.Posterior(
+            ...     lambda rate, x: jnp.log(rate) - rate * x, lambda rate: -rate
+            ... )
             >>> unconstrained = exponential.transformed(ewsg.bijectors.positive())
             >>> unconstrained.gradient(jnp.array(0.0), jnp.array([1.0, 2.0])).round(4)
             Array(0.0573, dtype=float32)
         """
         transform("bijector", bijector)
-        check_values = None if self.check_values is None else CheckValues(self.check_values, bijector)
+        check_values = (
+            None if self.check_values is None else CheckValues(self.check_values, bijector)
+        )
         predictor = None if self.predictor is None else linear_predictor(self.predictor, bijector)
         return Posterior(
-            LogLikelihood(self.log_likelihood, bijector) if predictor is None else OfDatum(predictor),
+            LogLikelihood(self.log_likelihood, bijector)
+            if predictor is None
+            else OfDatum(predictor),
             LogPrior(self.log_prior, bijector),
             predictor,
             check_values=check_values,
@@ -203,9 +223,11 @@ class Posterior(Generic[P]):
 
     @functools.cached_property
     def varying(self) -> "Posterior[P]":
-        """This posterior without the constants of its densities that are known apart: the same gradients.
+        """This posterior without the constants of its densities that are known apart: the same
+        gradients.
 
-        For differences of potentials, whose float32 sums over many rows such constants would only make larger.
+        For differences of potentials, whose float32 sums over many rows such constants would only
+        make larger.
         """
         log_likelihood, log_prior = varying_part(self.log_likelihood), varying_part(self.log_prior)
         if log_likelihood is self.log_likelihood and log_prior is self.log_prior:
@@ -222,14 +244,19 @@ class Posterior(Generic[P]):
         self._check_prior(position)
         return self._prior_gradient(position)
 
-    def batch_gradient(self, position: P, data: Data, batch: Array | Batch, weights: Array | None = None) -> P:
+    def batch_gradient(
+        self, position: P, data: Data, batch: Array | Batch, weights: Array | None = None
+    ) -> P:
         """Return (n/b) Σ_{i∈I} ∇Vᵢ, shaped like the position; with weights Σ_{i∈I} wᵢ ∇Vᵢ.
 
         Args:
             position: where.
-            data: all n rows; of a part of them (`rows.shards`) it is the part's own sum, as in what follows.
-            batch: the b row numbers I, int32, repeats allowed; or a `rows.Batch`, with its rows or without.
-            weights: what each row of the batch stands for, shape (b,), instead of n/b rows. Default: the batch's.
+            data: all n rows; of a part of them (`rows.shards`) it is the part's own sum, as in what
+                follows.
+            batch: the b row numbers I, int32, repeats allowed; or a `rows.Batch`, with its rows or
+                without.
+            weights: what each row of the batch stands for, shape (b,), instead of n/b rows.
+                Default: the batch's.
 
         Raises:
             TypeError, ValueError: as `check`; or the indices are no row numbers.
@@ -238,27 +265,37 @@ class Posterior(Generic[P]):
         self.check(position, _check.shapes(data))
         batch = batch if isinstance(batch, Batch) else Batch(batch)
         _check.indices("batch", batch.indices, num_rows(data))
-        total = self.estimate(position, data, batch if weights is None else batch._replace(weights=weights))
+        total = self.estimate(
+            position, data, batch if weights is None else batch._replace(weights=weights)
+        )
         return _tree.in_dtypes_of(position, total)
 
     def gradient_on(self, position: P, data: Data, batch: Batch) -> P:
-        """Return ∇V₀ + (n/b) Σ_{i∈I} ∇Vᵢ, or ∇V₀ + Σ wᵢ ∇Vᵢ of a batch with weights, at least in float32.
+        """Return ∇V₀ + (n/b) Σ_{i∈I} ∇Vᵢ, or ∇V₀ + Σ wᵢ ∇Vᵢ of a batch with weights, at least in
+        float32.
 
         For estimators: of what `check` has found to be right, as all that follows.
         """
         return self.total(position, data, self.estimate(position, data, batch))
 
     def estimate(self, position: P, data: Data, batch: Batch) -> P:
-        """Return the sum over the batch alone, at least in float32, to be added to other sums by `total`."""
+        """Return the sum over the batch alone, at least in float32, to be added to other sums by
+        `total`.
+        """
         total = self._sum_of_gradients(position, rows_of(batch, data), batch.weights)
-        return total if batch.weights is not None else _to_all_rows(total, batch.indices.shape[0], data)
+        return (
+            total
+            if batch.weights is not None
+            else _to_all_rows(total, batch.indices.shape[0], data)
+        )
 
     def row_gradients(self, position: P, rows: Data) -> PyTree:
         """Return what says each ∇Vᵢ, as small as may be, leading axis b.
 
         Returns:
-            The derivative of each Vᵢ by its linear predictor, shape (b,) or (b, k), where the posterior was made by
-            `Posterior.linear`; else the gradients themselves, leaves (b, …). `sum_of_rows` adds them up.
+            The derivative of each Vᵢ by its linear predictor, shape (b,) or (b, k), where the
+            posterior was made by `Posterior.linear`; else the gradients themselves, leaves (b, …).
+            `sum_of_rows` adds them up.
         """
         seen = view(rows)
         if self.predictor is None:
@@ -278,18 +315,22 @@ class Posterior(Generic[P]):
         return jax.vmap(lambda one: ravel_pytree(_tree.widened(one))[0])(row_gradients)
 
     def sum_of_rows(self, row_gradients: PyTree, rows: Data) -> Position:
-        """Return Σᵢ ∇Vᵢ of what `row_gradients` gives for these rows, or of a linear combination of such.
+        """Return Σᵢ ∇Vᵢ of what `row_gradients` gives for these rows, or of a linear combination of
+        such.
 
         It is summed at least in float32, and left so.
         """
         if self.predictor is None:
             return jax.tree.map(lambda x: jnp.sum(x, axis=0), _tree.widened(row_gradients))
-        return products.sum_of_outer(jax.vmap(self.predictor.inputs)(view(rows).tree), row_gradients)
+        return products.sum_of_outer(
+            jax.vmap(self.predictor.inputs)(view(rows).tree), row_gradients
+        )
 
     def estimate_from_rows(
         self, row_gradients: PyTree, rows: Data, data: Data, weights: Array | None = None
     ) -> Position:
-        """Return (n/b) Σ ∇Vᵢ, as `sum_of_rows`, of what `row_gradients` gives for b rows, or of a mix of such.
+        """Return (n/b) Σ ∇Vᵢ, as `sum_of_rows`, of what `row_gradients` gives for b rows, or of a
+        mix of such.
 
         With weights, shape (b,), it is Σ wᵢ ∇Vᵢ.
         """
@@ -300,7 +341,8 @@ class Posterior(Generic[P]):
     def likelihood_gradient(
         self, position: P, data: Data, chunk_size: int = CHUNK_SIZE, *, widened: bool = False
     ) -> P:
-        """Return Σᵢ ∇Vᵢ over all rows, `chunk_size` of them at a time; `widened`: left at least in float32.
+        """Return Σᵢ ∇Vᵢ over all rows, `chunk_size` of them at a time; `widened`: left at least in
+        float32.
 
         Raises:
             TypeError, ValueError: as `check`; or `chunk_size` is not a positive whole number.
@@ -322,37 +364,47 @@ class Posterior(Generic[P]):
             TypeError, ValueError: as `check`; or `chunk_size` is not a positive whole number.
         """
         self._check_prior(position)
-        return self.total(position, data, self.likelihood_gradient(position, data, chunk_size, widened=True))
+        return self.total(
+            position, data, self.likelihood_gradient(position, data, chunk_size, widened=True)
+        )
 
     def total(self, position: P, data: Data, *parts: P) -> P:
-        """Return ∇V₀ and what sums over rows gave, added up: the one place where parts of the data meet.
+        """Return ∇V₀ and what sums over rows gave, added up: the one place where parts of the data
+        meet.
 
         Args:
             position: where.
-            data: what was summed over: all rows, or one of several parts of them (`rows.shards.Shard`), whose sums
-                are summed over the parts once.
+            data: what was summed over: all rows, or one of several parts of them
+                (`rows.shards.Shard`), whose sums are summed over the parts once.
             parts: trees like the position.
         """
-        return _tree.combine((1, self._prior_gradient(position)), *((1, part) for part in view(data).added(*parts)))
+        return _tree.combine(
+            (1, self._prior_gradient(position)), *((1, part) for part in view(data).added(*parts))
+        )
 
     def potential(self, position: P, data: Data, chunk_size: int = CHUNK_SIZE) -> Array:
         """Return V = −log prior − Σᵢ log likelihood, a scalar, summed at least in float32.
 
-        With the constants of both, as far as they have them: the ready models have all. Where only differences
-        between positions count, `varying.potential` has more digits.
+        With the constants of both, as far as they have them: the ready models have all. Where only
+        differences between positions count, `varying.potential` has more digits.
 
         Raises:
             TypeError, ValueError: as `check`; or `chunk_size` is not a positive whole number.
         """
         if self.varying is not self:
-            return self.varying.potential(position, data, chunk_size) - self.constants(position, data)
+            return self.varying.potential(position, data, chunk_size) - self.constants(
+                position, data
+            )
         self.check(position, data)
         _check.integer("chunk_size", chunk_size)
-        total = sum_over_rows(lambda rows: jnp.sum(self.log_likelihoods(position, rows)), data, chunk_size)
+        total = sum_over_rows(
+            lambda rows: jnp.sum(self.log_likelihoods(position, rows)), data, chunk_size
+        )
         return -self.log_prior(position) - view(data).across(total)
 
     def constants(self, position: P, data: Data) -> Array | float:
-        """Return the constants that are known apart, of the prior and of all rows, by their shapes alone.
+        """Return the constants that are known apart, of the prior and of all rows, by their shapes
+        alone.
 
         It is what `varying.potential` is more than `potential`; 0 where none is known.
         """
@@ -366,14 +418,16 @@ class Posterior(Generic[P]):
         return _tree.widened(view(rows).each(self.log_likelihood, position))
 
     def check(self, position: P, data: Data) -> None:
-        """Check that both functions give scalars for this position and one datum, and the data by `check_values`.
+        """Check that both functions give scalars for this position and one datum, and the data by
+        `check_values`.
 
-        Without `check_values` the data are checked where the log likelihood indexes by them: an index out of
-        bounds is refused, if it is one that JAX would answer with the nearest element.
+        Without `check_values` the data are checked where the log likelihood indexes by them: an
+        index out of bounds is refused, if it is one that JAX would answer with the nearest element.
 
         Raises:
-            TypeError, ValueError: the position or the data are no such trees, a function fails on them or does not
-                return one floating-point scalar, or the data hold what the model does not know.
+            TypeError, ValueError: the position or the data are no such trees, a function fails on
+                them or does not return one floating-point scalar, or the data hold what the model
+                does not know.
         """
         _check.position(position)
         _check.data(data)
@@ -382,20 +436,27 @@ class Posterior(Generic[P]):
         shapes = _check.shapes(position)
         signature = _signature((shapes, datum))
         if signature not in self._checked:
-            _check.scalar("log_likelihood", "this position and one datum", self.log_likelihood, shapes, datum)
+            _check.scalar(
+                "log_likelihood", "this position and one datum", self.log_likelihood, shapes, datum
+            )
             self._checked.add(signature)
         self._check_prior(position)
         if all(map(_is_known, jax.tree.leaves((position, data)))):
             # Of arrays of JAX, which do not change, once for all positions of these shapes.
-            seen.once((self, signature), functools.partial(self._look_at, position, data, datum), data)
+            seen.once(
+                (self, signature), functools.partial(self._look_at, position, data, datum), data
+            )
 
     def check_gradient(self, position: P, data: Data) -> None:
-        """Check that both functions have a gradient by this position, which estimators and searches go by.
+        """Check that both functions have a gradient by this position, which estimators and searches
+        go by.
 
         Raises:
             ValueError: one has none, such as a function with a `while_loop`.
         """
-        datum = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), view(data).tree)
+        datum = jax.tree.map(
+            lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), view(data).tree
+        )
         shapes = _check.shapes(position)
         signature = "gradient", _signature((shapes, datum))
         if signature in self._checked:
@@ -407,7 +468,9 @@ class Posterior(Generic[P]):
         self._checked.add(signature)
 
     def _look_at(self, position: P, data: Data, datum: Data) -> None:
-        """Raise what is wrong with the values of data, of which one datum has the shapes of `datum`."""
+        """Raise what is wrong with the values of data, of which one datum has the shapes of
+        `datum`.
+        """
         if self.check_values is not None:
             self.check_values(position, data)
             return
@@ -428,7 +491,8 @@ class Posterior(Generic[P]):
         if found is not None:
             what = found.strip().split("\n")[0].rstrip(" .")
             raise ValueError(
-                f"data must lead to indices in bounds in log_likelihood, where JAX would take the nearest; got "
+                "data must lead to indices in bounds in log_likelihood, where JAX would take the "
+                "nearest; got "
                 f"{what} (where that is meant, give check_values, which is asked instead)"
             )
 
@@ -444,7 +508,9 @@ class Posterior(Generic[P]):
         return jax.grad(lambda p: -jnp.asarray(self.log_prior(p)))(position)
 
     def _sum_of_gradients(self, position: P, rows: Data, weights: Array | None = None) -> P:
-        """Σ wᵢ∇Vᵢ, at least in float32: the gradient of the sum, never a sum of per-datum gradients."""
+        """Σ wᵢ∇Vᵢ, at least in float32: the gradient of the sum, never a sum of per-datum
+        gradients.
+        """
         if self.predictor is not None:
             of_rows = self.row_gradients(position, rows)
             if weights is not None:
@@ -452,7 +518,9 @@ class Posterior(Generic[P]):
             return _tree.in_dtypes_of(_tree.widened(position), self.sum_of_rows(of_rows, rows))
         gradient = functools.partial(jax.grad(self._weighted_potential), position)
         is_half = any(x.dtype.itemsize < 4 for x in jax.tree.leaves(position))
-        return half_precision.in_parts(gradient, rows, weights) if is_half else gradient(rows, weights)
+        return (
+            half_precision.in_parts(gradient, rows, weights) if is_half else gradient(rows, weights)
+        )
 
     def _weighted_potential(self, position: P, rows: Data, weights: Array | None) -> Array:
         """Σ wᵢVᵢ over rows, without weights Σ Vᵢ."""

@@ -14,7 +14,9 @@ class Progress:
         watched = "ipykernel" in sys.modules or sys.stderr.isatty()
         if show and watched and importlib.util.find_spec("tqdm") is not None:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # tqdm.auto warns where notebook widgets are missing
+                warnings.simplefilter(
+                    "ignore"
+                )  # tqdm.auto warns where notebook widgets are missing
                 from tqdm.auto import tqdm
 
             self._bar = tqdm(total=total, unit="step", unit_scale=True, leave=False)

@@ -1,7 +1,8 @@
 """What functions read besides their arguments, as digests: another value, another digest.
 
-A compiled program keeps the values that a function read when it was traced. People change them: a global of a
-notebook, an attribute of a model, a dictionary of settings, an array filled again. A digest covers, at any depth,
+A compiled program keeps the values that a function read when it was traced. People change them: a
+global of a notebook, an attribute of a model, a dictionary of settings, an array filled again. A
+digest covers, at any depth,
 
     a function       its code, the globals that the code names, its closure, its defaults
     a bound method   the function, and the object
@@ -11,8 +12,9 @@ notebook, an attribute of a model, a dictionary of settings, an array filled aga
     an object        its class and its attributes; of one without any, what pickling would keep
     values           numbers, strings and containers by content; arrays by dtype, shape and content
 
-Globals of packages in `CONSTANT` are taken to be constants. What only running the code can show is not seen: files,
-the environment, names made up at run time (`globals()[name]`, `getattr(module, name)`).
+Globals of packages in `CONSTANT` are taken to be constants. What only running the code can show is
+not seen: files, the environment, names made up at run time (`globals()[name]`, `getattr(module,
+name)`).
 """
 
 import dis
@@ -31,7 +33,19 @@ import numpy as np
 from jax.core import Tracer
 
 CONSTANT = frozenset(sys.stdlib_module_names).union(
-    ("jax", "jaxlib", "ewsg_jax", "optax", "chex", "flax", "equinox", "optimistix", "diffrax", "lineax", "haiku"),
+    (
+        "jax",
+        "jaxlib",
+        "ewsg_jax",
+        "optax",
+        "chex",
+        "flax",
+        "equinox",
+        "optimistix",
+        "diffrax",
+        "lineax",
+        "haiku",
+    ),
     (
         "distrax",
         "jaxtyping",
@@ -43,16 +57,44 @@ CONSTANT = frozenset(sys.stdlib_module_names).union(
         "blackjax",
         "pymc",
     ),
-    ("pytensor", "numpy", "scipy", "pandas", "polars", "sklearn", "matplotlib", "arviz", "arviz_base", "tqdm"),
+    (
+        "pytensor",
+        "numpy",
+        "scipy",
+        "pandas",
+        "polars",
+        "sklearn",
+        "matplotlib",
+        "arviz",
+        "arviz_base",
+        "tqdm",
+    ),
     ("arviz_stats", "IPython", "ipykernel", "pytest", "_pytest"),
 )
-"""Packages whose own globals nobody changes. What their functions and objects were given is read like the rest."""
+"""Packages whose own globals nobody changes. What their functions and objects were given is read
+like the rest.
+"""
 OPAQUE = frozenset(
-    ("logging", "threading", "_thread", "io", "_io", "socket", "asyncio", "multiprocessing", "weakref", "_weakref")
+    (
+        "logging",
+        "threading",
+        "_thread",
+        "io",
+        "_io",
+        "socket",
+        "asyncio",
+        "multiprocessing",
+        "weakref",
+        "_weakref",
+    )
 )
-"""Packages whose objects are known by identity: they hold no numbers, and may hold half of the program."""
+"""Packages whose objects are known by identity: they hold no numbers, and may hold half of the
+program.
+"""
 MOST_BYTES = 2**24
-"""Bytes of an array of JAX up to which it is known by its content, and above by identity: it cannot change."""
+"""Bytes of an array of JAX up to which it is known by its content, and above by identity: it cannot
+change.
+"""
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 """Types whose values cannot change, and are written as they are."""
 ARRAYS = (jax.Array, np.ndarray, np.generic)
@@ -60,7 +102,15 @@ FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 _BUILT_IN = (types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType)
 _DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 _UNREAD = frozenset(
-    ("__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__annotate__", "__firstlineno__")
+    (
+        "__dict__",
+        "__weakref__",
+        "__doc__",
+        "__module__",
+        "__annotations__",
+        "__annotate__",
+        "__firstlineno__",
+    )
 )
 _NO_NAMES: frozenset[str] = frozenset()
 
@@ -81,7 +131,11 @@ class Read(NamedTuple):
 
 def package_of(value: Any) -> str:
     """Return the name of the package that a function, a class or a module is of."""
-    name = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+    name = (
+        value.__name__
+        if isinstance(value, types.ModuleType)
+        else getattr(value, "__module__", None)
+    )
     return name.partition(".")[0] if isinstance(name, str) else ""
 
 
@@ -123,8 +177,8 @@ class Reader:
     """One reading of some values, each once.
 
     Attributes:
-        functions: by identity, what was read of each function, method, partial and user-defined object: of all by
-            which JAX may know a program that it has traced.
+        functions: by identity, what was read of each function, method, partial and user-defined
+            object: of all by which JAX may know a program that it has traced.
     """
 
     def __init__(self) -> None:
@@ -137,7 +191,8 @@ class Reader:
 
         Args:
             value: anything.
-            attributes: the names of attributes in the code that has the value: of a module only these are read.
+            attributes: the names of attributes in the code that has the value: of a module only
+                these are read.
         """
         # Of a module other code names other attributes.
         key = id(value), attributes if isinstance(value, types.ModuleType) else _NO_NAMES
@@ -225,7 +280,11 @@ class Reader:
     def _function(self, page: _Page, value: types.FunctionType) -> None:
         content, names, attributes = _code(value.__code__)
         page.write(content)
-        self._add(page, (value.__defaults__, value.__kwdefaults__, value.__dict__.get("__wrapped__")), attributes)
+        self._add(
+            page,
+            (value.__defaults__, value.__kwdefaults__, value.__dict__.get("__wrapped__")),
+            attributes,
+        )
         for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
             try:
                 inside = cell.cell_contents
@@ -268,7 +327,10 @@ class Reader:
         if wrapped is not None:
             self._add(page, (wrapped,), attributes)
             return
-        own, slots = _own(value, "__dict__"), [name for base in kind.__mro__ for name in _slots_of(base)]
+        own, slots = (
+            _own(value, "__dict__"),
+            [name for base in kind.__mro__ for name in _slots_of(base)],
+        )
         plain: Any = next((base for base in kind.__mro__ if base in PLAIN), None)
         if plain is not None:
             page.write(plain.__repr__(value))
@@ -356,7 +418,11 @@ def _content_of(value: jax.Array) -> bytes:
     def content() -> bytes:
         if isinstance(value, Tracer) or value.is_deleted() or not value.is_fully_addressable:
             return _number()
-        plain = jax.random.key_data(value) if jnp.issubdtype(value.dtype, jax.dtypes.prng_key) else value
+        plain = (
+            jax.random.key_data(value)
+            if jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+            else value
+        )
         if plain.nbytes > MOST_BYTES:
             return _number()
         own = np.ascontiguousarray(np.asarray(plain)).reshape(-1).view(np.uint8)

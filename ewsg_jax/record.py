@@ -17,7 +17,8 @@ class Method:
         name: that of its function.
         build: `build(posterior, step_size, **options) -> Kernel`.
         title: what it is called.
-        dynamics: the names of its dynamics; none for the exact methods, which are kernels of their own.
+        dynamics: the names of its dynamics; none for the exact methods, which are kernels of their
+            own.
         estimator: its estimator, or "none".
         bias: the order in the step size of its distance to the target.
         evaluations: of ∇Vᵢ in a step.
@@ -25,8 +26,8 @@ class Method:
         source: where it was published.
         hazard: what can go wrong, in a few words; the docstring says more.
         integrators: what its option `integrator` takes, where it has one.
-        example: small options that make a kernel for a few rows with labels "y", beside the posterior and the step
-            size.
+        example: small options that make a kernel for a few rows with labels "y", beside the
+            posterior and the step size.
     """
 
     name: str
@@ -60,7 +61,8 @@ def method(
     integrators: tuple[str, ...] = (),
     example: Mapping[str, Any] | None = None,
 ) -> Callable[[Build], Build]:
-    """Write the record of the function below into `METHODS`, under its name; the arguments are those of `Method`.
+    """Write the record of the function below into `METHODS`, under its name; the arguments are
+    those of `Method`.
 
     Raises:
         ValueError: there is a method of that name.
@@ -68,8 +70,13 @@ def method(
     Example:
         >>> import ewsg_jax as ewsg
         >>> @ewsg.method(
-        ...     title="Langevin dynamics with the gradient of one row", dynamics=("langevin",),
-        ...     estimator="uniform", bias="h", evaluations="1", memory="none", source="this page",
+        ...     title="Langevin dynamics with the gradient of one row",
+        ...     dynamics=("langevin",),
+        ...     estimator="uniform",
+        ...     bias="h",
+        ...     evaluations="1",
+        ...     memory="none",
+        ...     source="this page",
         ...     hazard="as `sgld`",
         ... )
         ... def one_row_ld(posterior, step_size):
@@ -82,7 +89,8 @@ def method(
         name = build.__name__
         if name in METHODS:
             raise ValueError(
-                f"two methods are called {name!r}: in {METHODS[name].build.__module__} and {build.__module__}"
+                f"two methods are called {name!r}: in {METHODS[name].build.__module__} and "
+                f"{build.__module__}"
             )
         METHODS[name] = Method(
             name=name,

@@ -1,6 +1,7 @@
 """Which arrays have been checked already: remembered by their identity, and forgotten with them.
 
-A check of the values of all data takes a pass over them, and people call with the same arrays again and again.
+A check of the values of all data takes a pass over them, and people call with the same arrays again
+and again.
 """
 
 import atexit
@@ -21,7 +22,9 @@ _SEEN: dict[Hashable, tuple[Any, list[weakref.ref[Any]]]] = {}
 atexit.register(_SEEN.clear)
 
 
-def remembered(question: Hashable, look: Callable[[], Value], tree: PyTree, asker: object = None) -> Value:
+def remembered(
+    question: Hashable, look: Callable[[], Value], tree: PyTree, asker: object = None
+) -> Value:
     """Return what `look()` said of a tree's arrays when it was asked first, or says now.
 
     Arrays of NumPy are checked each time: what they hold may have changed.
@@ -39,13 +42,18 @@ def remembered(question: Hashable, look: Callable[[], Value], tree: PyTree, aske
     asked = question, freshness.now(), tuple(map(id, things))
     if asked not in _SEEN:
         answer = look()
-        # An identity may be given to another object once one of these is gone: it is forgotten just then.
-        _SEEN[asked] = answer, [weakref.ref(thing, lambda _: _SEEN.pop(asked, None)) for thing in things]
+        # An identity may be given to another object once one of these is gone: it is forgotten just
+        # then.
+        _SEEN[asked] = (
+            answer,
+            [weakref.ref(thing, lambda _: _SEEN.pop(asked, None)) for thing in things],
+        )
     return _SEEN[asked][0]
 
 
 def shapes(program: Any, kernel: object, data: PyTree, *arguments: Any) -> Any:
-    """Return what a jitted `program(kernel, data, *arguments)` returns, in shapes: traced once for these very two.
+    """Return what a jitted `program(kernel, data, *arguments)` returns, in shapes: traced once for
+    these very two.
 
     Args:
         program: made by `jax.jit`.
@@ -54,13 +62,16 @@ def shapes(program: Any, kernel: object, data: PyTree, *arguments: Any) -> Any:
         arguments: trees of arrays or their shapes, and values that can be hashed.
     """
     leaves, structure = jax.tree.flatten(arguments)
-    told = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) if isinstance(x, jax.Array) else x for x in leaves)
+    told = tuple(
+        jax.ShapeDtypeStruct(x.shape, x.dtype) if isinstance(x, jax.Array) else x for x in leaves
+    )
     question = program, structure, told, bool(jax.config.read("jax_enable_x64"))
     return remembered(question, lambda: program.eval_shape(kernel, data, *arguments), data, kernel)
 
 
 def once(question: Hashable, look: Callable[[], None], tree: PyTree) -> None:
-    """Call `look()`, which raises what is wrong with a tree, unless it has raised nothing for these arrays before.
+    """Call `look()`, which raises what is wrong with a tree, unless it has raised nothing for these
+    arrays before.
 
     Args as of `remembered`.
     """

@@ -1,7 +1,8 @@
 """Whether positions lie where the posterior has a density: gradients alone do not say it.
 
-Where a prior is flat between walls, or a likelihood is -inf for some rows, the gradient outside is 0 or that of the
-inside. Chains that follow gradients go there without a sign. So densities themselves are evaluated.
+Where a prior is flat between walls, or a likelihood is -inf for some rows, the gradient outside is
+0 or that of the inside. Chains that follow gradients go there without a sign. So densities
+themselves are evaluated.
 
 outside: after a run, at some positions on some rows.
 outside_by_batches: for a check, at every draw on rows of its own.
@@ -29,13 +30,17 @@ POSITIONS, MOST_NUMBERS = 256, 2**22
 LEVELS = ((4, 32), (16, 64), (32, 128))
 """Positions and rows of which log_likelihood is evaluated, at the most: a program for each."""
 CURE = (
-    "give bounded parameters a bijector (posterior.transformed(ewsg_jax.bijectors.positive()), interval, simplex, "
-    "ordered), which takes their support to all numbers; where the data bound it, one that begins at their largest "
+    "give bounded parameters a bijector (posterior.transformed(ewsg_jax.bijectors.positive()), "
+    "interval, simplex, "
+    "ordered), which takes their support to all numbers; where the data bound it, one that begins "
+    "at their largest "
     "or least value"
 )
 """What helps against draws outside."""
 PART = 0.1
-"""Of the tolerance, what share of draws may lie outside: half a percent of a normal law is 2 % of its sd."""
+"""Of the tolerance, what share of draws may lie outside: half a percent of a normal law is 2 % of
+its sd.
+"""
 ROWS_AT_ONCE = 2**16
 """Rows whose densities are evaluated together, of batches."""
 BLOCK = 256
@@ -91,7 +96,11 @@ class Outside(NamedTuple):
 
     @classmethod
     def of(
-        cls, prior: np.ndarray, likelihood: np.ndarray, at: np.ndarray | None = None, data_passes: float = 0.0
+        cls,
+        prior: np.ndarray,
+        likelihood: np.ndarray,
+        at: np.ndarray | None = None,
+        data_passes: float = 0.0,
     ) -> "Outside":
         """Return the shares of what was found.
 
@@ -112,7 +121,9 @@ class Outside(NamedTuple):
         return self.prior > 0 or self.likelihood > 0
 
     def matters(self, tolerance: float) -> bool:
-        """Return whether so much lies outside as moves standard deviations by a part of the tolerance."""
+        """Return whether so much lies outside as moves standard deviations by a part of the
+        tolerance.
+        """
         return self.share > PART * tolerance
 
     @property
@@ -129,7 +140,11 @@ class Outside(NamedTuple):
 
     def __str__(self) -> str:
         parts = ((self.prior, "log_prior is"), (self.likelihood, "log_likelihood of a row is"))
-        return "; ".join(f"{100 * share:.3g} % of draws where {what} -inf or NaN" for share, what in parts if share)
+        return "; ".join(
+            f"{100 * share:.3g} % of draws where {what} -inf or NaN"
+            for share, what in parts
+            if share
+        )
 
 
 NONE = Outside()
@@ -142,13 +157,17 @@ def is_outside(values: np.ndarray, far: float = np.inf) -> np.ndarray:
 
 
 def outside(
-    posterior: Posterior, positions: PyTree, data: Data, evaluations: int = LEVELS[-1][0] * LEVELS[-1][1]
+    posterior: Posterior,
+    positions: PyTree,
+    data: Data,
+    evaluations: int = LEVELS[-1][0] * LEVELS[-1][1],
 ) -> Outside:
     """Return which share of positions lie where the posterior has no density.
 
     Args:
         posterior: what is sampled.
-        positions: a tree of arrays with a leading axis, of which at most 256 are evaluated, evenly spaced.
+        positions: a tree of arrays with a leading axis, of which at most 256 are evaluated, evenly
+            spaced.
         data: the rows, of which at most 128 are evaluated, at 32 of the positions.
         evaluations: of log_likelihood, about how many may be made.
     """
@@ -164,7 +183,8 @@ def outside(
 def outside_by_batches(
     key: Key, posterior: Posterior, layout: Any, flat: np.ndarray, data: Data, batch_size: int
 ) -> Outside:
-    """Return which share of positions have no density: the prior at each, the likelihood at each on some rows.
+    """Return which share of positions have no density: the prior at each, the likelihood at each on
+    some rows.
 
     Args:
         key: a typed PRNG key, for which rows.
@@ -172,8 +192,9 @@ def outside_by_batches(
         layout: how d numbers are a position: has `tree` and `dtypes`; hashable.
         flat: positions, shape (draws, d).
         data: all n rows.
-        batch_size: rows for each position, at most; all rows where there are no more, else others for each
-            group of successive positions, such that all rows are seen by some where positions are enough.
+        batch_size: rows for each position, at most; all rows where there are no more, else others
+            for each group of successive positions, such that all rows are seen by some where
+            positions are enough.
     """
     n = num_rows(data)
     count = min(n, batch_size)
@@ -181,9 +202,12 @@ def outside_by_batches(
         # One batch for all positions: rows are on devices of their own.
         data = rows_of(Batch(jax.random.choice(key, n, (count,), replace=False)), data)
         n = count
-    # Rows cost more to fetch than to evaluate: a group has the same ones, and is so small that groups see all rows.
-    # Powers of two, in whole blocks: one program serves any number of positions.
-    together = 2 ** int(math.log2(max(1, min(BLOCK, ROWS_AT_ONCE // count, len(flat) * count // n))))
+    # Rows cost more to fetch than to evaluate: a group has the same ones, and is so small that
+    # groups see all rows. Powers of two, in whole blocks: one program serves any number of
+    # positions.
+    together = 2 ** int(
+        math.log2(max(1, min(BLOCK, ROWS_AT_ONCE // count, len(flat) * count // n)))
+    )
     blocks = -(-len(flat) // BLOCK)
     places = np.resize(flat, (blocks, BLOCK // together, together, flat.shape[1]))
     places = places.astype(jnp.result_type(float, *layout.dtypes))
@@ -191,14 +215,17 @@ def outside_by_batches(
     if count < n:
         numbers = _spread_out(n, blocks * BLOCK // together * count).reshape(blocks, -1, count)
     found = [
-        np.asarray(_are_finite(posterior, layout, key, *each, data)) for each in zip(places, numbers, strict=True)
+        np.asarray(_are_finite(posterior, layout, key, *each, data))
+        for each in zip(places, numbers, strict=True)
     ]
     finite = np.concatenate(found)[: len(flat)]
     return Outside.of(~finite[:, 0], ~finite[:, 1])
 
 
 def _spread_out(n: int, count: int) -> np.ndarray:
-    """Return `count` of the numbers 0, …, n − 1, each as often as any other, successive ones all over the range."""
+    """Return `count` of the numbers 0, …, n − 1, each as often as any other, successive ones all
+    over the range.
+    """
     step = int(n * (5**0.5 - 1) / 2)
     while math.gcd(step, n) > 1:
         step += 1
@@ -209,7 +236,8 @@ def _spread_out(n: int, count: int) -> np.ndarray:
 def _are_finite(
     posterior: Posterior, layout: Any, key: Key, places: Array, numbers: Array | None, data: Data
 ) -> Array:
-    """Return whether prior and likelihood are finite at places (groups, together, d), shape (draws, 2).
+    """Return whether prior and likelihood are finite at places (groups, together, d), shape (draws,
+    2).
 
     Each group on rows (groups, rows) counted from one that the key says; None: on all.
     """
@@ -232,7 +260,9 @@ def _are_finite(
 
 @functools.lru_cache(maxsize=256)
 def evenly(length: int, most: int) -> np.ndarray:
-    """Return at most `most` of the numbers 0, …, length − 1, evenly spaced, the first and the last among them."""
+    """Return at most `most` of the numbers 0, …, length − 1, evenly spaced, the first and the last
+    among them.
+    """
     numbers = np.unique(np.linspace(0, length - 1, min(most, length)).astype(int))
     numbers.flags.writeable = False
     return numbers
@@ -254,20 +284,24 @@ def take_rows(data: Data, places: np.ndarray | tuple[np.ndarray, int]) -> Data:
 
 
 def sizes(evaluations: int, positions: PyTree) -> tuple[int, int, int]:
-    """Return of how many positions log_prior is evaluated, and of how many with how many rows log_likelihood.
+    """Return of how many positions log_prior is evaluated, and of how many with how many rows
+    log_likelihood.
 
     Args:
         evaluations: of log_likelihood, that may be made.
         positions: with a leading axis.
     """
     numbers = max(1, sum(x[:1].size for x in jax.tree.leaves(positions)))
-    fit = [one for one in LEVELS if one[0] * one[1] <= evaluations and one[0] * numbers <= MOST_NUMBERS]
+    fit = [
+        one for one in LEVELS if one[0] * one[1] <= evaluations and one[0] * numbers <= MOST_NUMBERS
+    ]
     few, rows = fit[-1] if fit else LEVELS[0]
     return max(few, min(POSITIONS, MOST_NUMBERS // numbers)), few, rows
 
 
 def densities(posterior: Posterior, positions: PyTree, rows: Data, evaluations: int) -> Densities:
-    """Return log_prior of the first positions, and log_likelihood of rows at the first of these, as `sizes` says.
+    """Return log_prior of the first positions, and log_likelihood of rows at the first of these, as
+    `sizes` says.
 
     Numbers of positions and rows are made up to those of one program, which later calls share.
     """
@@ -276,7 +310,9 @@ def densities(posterior: Posterior, positions: PyTree, rows: Data, evaluations: 
     used = evenly(length, rows_at_once)
     places = np.minimum(np.arange(most), count - 1)
     chosen = jax.tree.map(lambda x: np.asarray(x)[places], positions)
-    prior, likelihood = _evaluated(posterior, chosen, take_rows(rows, np.resize(used, rows_at_once)), few)
+    prior, likelihood = _evaluated(
+        posterior, chosen, take_rows(rows, np.resize(used, rows_at_once)), few
+    )
     values = np.asarray(likelihood)[: min(count, few), : len(used)]
     bad = ~np.isfinite(values)
     means = np.where(bad, 0, values).mean(axis=1, dtype=np.float64)
@@ -285,7 +321,9 @@ def densities(posterior: Posterior, positions: PyTree, rows: Data, evaluations: 
 
 
 @functools.partial(jax.jit, static_argnums=(0, 3), compiler_options=QUICK)
-def _evaluated(posterior: Posterior, positions: Position, rows: Data, few: int) -> tuple[Array, Array]:
+def _evaluated(
+    posterior: Posterior, positions: Position, rows: Data, few: int
+) -> tuple[Array, Array]:
     prior = jax.vmap(lambda one: jnp.asarray(posterior.log_prior(one), float))(positions)
     first = jax.tree.map(lambda x: x[:few], positions)
     return prior, jax.vmap(lambda one: posterior.log_likelihoods(one, rows))(first)

@@ -1,4 +1,6 @@
-"""The functions of a posterior over unconstrained positions u, of those over θ = bijector.forward(u)."""
+"""The functions of a posterior over unconstrained positions u, of those over θ =
+bijector.forward(u).
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,7 +46,9 @@ class LogPrior(Split):
 
     def __call__(self, position: Position) -> Array:
         """Return it."""
-        _check.scalar("bijector.log_det", "this position", self.bijector.log_det, _check.shapes(position))
+        _check.scalar(
+            "bijector.log_det", "this position", self.bijector.log_det, _check.shapes(position)
+        )
         return self.log_prior(self.bijector.forward(position)) + self.bijector.log_det(position)
 
     @property
@@ -70,7 +74,9 @@ class CheckValues:
 
 
 def linear_predictor(predictor: LinearPredictor, bijector: Transform) -> LinearPredictor | None:
-    """Return the predictor xᵀ(m + L u) = xᵀm + (Lᵀx)ᵀu as one of u, None where it is not linear: θ is no vector."""
+    """Return the predictor xᵀ(m + L u) = xᵀm + (Lᵀx)ᵀu as one of u, None where it is not linear: θ
+    is no vector.
+    """
     if not isinstance(bijector, Affine) or getattr(bijector.shift, "ndim", None) != 1:
         return None
     moved = predictor, bijector
@@ -97,7 +103,9 @@ class _Inputs(_Moved):
 
 class _OfPredictor(_Moved, Split):
     def __call__(self, predictor: Array, datum: Data) -> Array:
-        return self.predictor.log_likelihood(predictor + self.offset(self.predictor.inputs(datum)), datum)
+        return self.predictor.log_likelihood(
+            predictor + self.offset(self.predictor.inputs(datum)), datum
+        )
 
     @property
     def varying(self) -> "_OfPredictor":

@@ -1,7 +1,7 @@
 """The Python blocks of a document, run in order: `python tests/blocks.py README.md`.
 
-For an environment where only the library is installed. It imports nothing of the checkout: what runs is what is
-installed. Warnings are errors, but for deprecations in code of others.
+For an environment where only the library is installed. It imports nothing of the checkout: what
+runs is what is installed. Warnings are errors, but for deprecations in code of others.
 """
 
 import re
@@ -34,7 +34,9 @@ def main(paths: list[str]) -> None:
     warnings.simplefilter("error")
     for kind in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
         warnings.filterwarnings("ignore", category=kind)
-        warnings.filterwarnings("error", category=kind, module=r"ewsg_jax|" + "|".join(Path(p).stem for p in paths))
+        warnings.filterwarnings(
+            "error", category=kind, module=r"ewsg_jax|" + "|".join(Path(p).stem for p in paths)
+        )
     for path in map(Path, paths):
         began, blocks = time.perf_counter(), python_blocks(path)
         if not blocks:

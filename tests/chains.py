@@ -11,9 +11,11 @@ def nothing(states, info):
 
 
 def run(kernel, states, data, steps, keys, record=nothing):
-    """Make so many steps of all chains, with one key for each; return the last states and what was recorded.
+    """Make so many steps of all chains, with one key for each; return the last states and what was
+    recorded.
 
-    `record(states, info)` sees all chains after each step; what it returns gets a leading axis, the steps.
+    `record(states, info)` sees all chains after each step; what it returns gets a leading axis, the
+    steps.
     """
     return scan(kernel, states, keys, data, steps, record)
 

@@ -1,4 +1,6 @@
-"""What many tests share: float64, and the affine map that a step of a kernel is on a Gaussian posterior."""
+"""What many tests share: float64, and the affine map that a step of a kernel is on a Gaussian
+posterior.
+"""
 
 import contextlib
 import ctypes
@@ -13,13 +15,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 if "EWSG_JAX_TESTS_XLA_DEFAULTS" not in os.environ:
-    # Most of the suite's time is compiling. A program in one part takes less of it than one in a part for each
-    # thread, and the compiler of jaxlib 0.10 knows a second way to write fused loops, which takes half the time.
-    # What is optimised, notebooks among it, is so at the lowest level: it compiles in half the time, and runs as
-    # fast. A flag that a version does not know ends the process.
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=1"
+    # Most of the suite's time is compiling. A program in one part takes less of it than one in a
+    # part for each thread, and the compiler of jaxlib 0.10 knows a second way to write fused loops,
+    # which takes half the time. What is optimised, notebooks among it, is so at the lowest level:
+    # it compiles in half the time, and runs as fast. A flag that a version does not know ends the
+    # process.
+    os.environ["XLA_FLAGS"] = (
+        f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=1"
+    )
     if importlib.metadata.version("jaxlib").startswith(("0.10.", "0.11.", "0.12.")):
-        os.environ["XLA_FLAGS"] = f"{os.environ['XLA_FLAGS']} --xla_cpu_parallel_codegen_split_count=1"
+        os.environ["XLA_FLAGS"] = (
+            f"{os.environ['XLA_FLAGS']} --xla_cpu_parallel_codegen_split_count=1"
+        )
     if importlib.metadata.version("jaxlib").startswith("0.10."):
         os.environ["XLA_FLAGS"] = f"{os.environ['XLA_FLAGS']} --xla_cpu_use_fusion_emitters=false"
 
@@ -55,8 +62,9 @@ FULL = ("tests/experiments/", "tests/papers/", "tests/statistics/")
 class Guard:
     """Which tests may see prepared data: those with the marker `real_data`, and no others.
 
-    For the others EWSG_JAX_DATA names an empty folder, in what they start as well: neither the folder of the data
-    nor a cache of the user's is found there. Opening a file of one by its path fails.
+    For the others EWSG_JAX_DATA names an empty folder, in what they start as well: neither the
+    folder of the data nor a cache of the user's is found there. Opening a file of one by its path
+    fails.
     """
 
     def __init__(self):
@@ -71,7 +79,9 @@ class Guard:
                 f"{self.empty} must be empty, for tests without data; got {os.listdir(self.empty)}"
             )
         cache = str(Path.home() / ".cache" / "ewsg_jax")
-        self.guarded = tuple(os.path.abspath(path) + os.sep for path in (self.folder, cache) if path)
+        self.guarded = tuple(
+            os.path.abspath(path) + os.sep for path in (self.folder, cache) if path
+        )
         self.is_open, self.opened, self.fixtures = False, 0, {}
         os.environ[VARIABLE] = self.empty
         sys.addaudithook(self.see)
@@ -81,7 +91,9 @@ class Guard:
             return
         if os.path.abspath(os.fsdecode(arguments[0])).startswith(self.guarded):
             if not self.is_open:
-                raise RuntimeError(f"{os.fsdecode(arguments[0])}: only tests with the marker real_data open this")
+                raise RuntimeError(
+                    f"{os.fsdecode(arguments[0])}: only tests with the marker real_data open this"
+                )
             self.opened += 1
 
     @contextlib.contextmanager
@@ -122,11 +134,16 @@ def pytest_fixture_setup(fixturedef):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    """Fail a test without the marker of which a fixture has opened prepared data for another one."""
+    """Fail a test without the marker of which a fixture has opened prepared data for
+    another one.
+    """
     for definitions in item._fixtureinfo.name2fixturedefs.values():
         if definitions[-1] in GUARD.fixtures and not item.get_closest_marker("real_data"):
             name = GUARD.fixtures[definitions[-1]]
-            pytest.fail(f"its fixture {name} opens prepared data: it needs the marker real_data", pytrace=False)
+            pytest.fail(
+                f"its fixture {name} opens prepared data: it needs the marker real_data",
+                pytrace=False,
+            )
 
 
 def pytest_collection_modifyitems(config, items):
@@ -138,9 +155,13 @@ def pytest_collection_modifyitems(config, items):
     unknown = {}
     for item in items:
         usual = item.get_closest_marker("usual_parameters")
-        named = {p for p in usual.args if fnmatch.fnmatchcase(item.callspec.id, p)} if usual else set()
+        named = (
+            {p for p in usual.args if fnmatch.fnmatchcase(item.callspec.id, p)} if usual else set()
+        )
         if usual:
-            unknown.setdefault(item.nodeid.partition("[")[0], set(usual.args)).difference_update(named)
+            unknown.setdefault(item.nodeid.partition("[")[0], set(usual.args)).difference_update(
+                named
+            )
         is_left_out = usual is not None and not named
         if is_left_out or item.get_closest_marker("real_data") or item.nodeid.startswith(FULL):
             item.add_marker(pytest.mark.full)
@@ -150,11 +171,15 @@ def pytest_collection_modifyitems(config, items):
         raise pytest.UsageError(f"usual_parameters must name parameters of its test; got {names}")
     folder = GUARD.folder
     if folder is not None and not (Path(folder) / "covertype.npz").is_file():
-        raise pytest.UsageError(f"EWSG_JAX_DATA must name a folder that holds covertype.npz; got {folder!r}")
+        raise pytest.UsageError(
+            f"EWSG_JAX_DATA must name a folder that holds covertype.npz; got {folder!r}"
+        )
     if folder is None:
         for item in items:
             if item.get_closest_marker("real_data"):
-                item.add_marker(pytest.mark.skip(reason="needs the data that EWSG_JAX_DATA points to"))
+                item.add_marker(
+                    pytest.mark.skip(reason="needs the data that EWSG_JAX_DATA points to")
+                )
 
 
 STATUS, TESTS_RUN, MOST_BYTES = Path("/proc/self/statm"), itertools.count(1), 1_200_000_000
@@ -162,9 +187,11 @@ STATUS, TESTS_RUN, MOST_BYTES = Path("/proc/self/statm"), itertools.count(1), 1_
 
 @pytest.fixture(autouse=True)
 def programs_are_freed():
-    """Free the compiled programs of tests that have ended, and give their memory back to the system.
+    """Free the compiled programs of tests that have ended, and give their memory back to the
+    system.
 
-    The suite makes thousands. Two processes of it are to take 3 GB at most. To look takes time: every 10th test.
+    The suite makes thousands. Two processes of it are to take 3 GB at most. To look takes time:
+    every 10th test.
     """
     yield
     if next(TESTS_RUN) % 10 == 0 and STATUS.exists():
@@ -190,7 +217,9 @@ def x64():
 
 
 class AffineMaps(NamedTuple):
-    """z' = matrix z + shift + factor ξ, one map per batch on the leading axis; z = (position, momentum)."""
+    """z' = matrix z + shift + factor ξ, one map per batch on the leading axis; z = (position,
+    momentum).
+    """
 
     matrix: np.ndarray
     shift: np.ndarray
@@ -209,14 +238,17 @@ class AffineMaps(NamedTuple):
 
 @pytest.fixture
 def linearize(x64):
-    """`linearize(kernel, dimension, data, batches=None) -> AffineMaps`, the Jacobians of `transition`.
+    """`linearize(kernel, dimension, data, batches=None) -> AffineMaps`, the Jacobians of
+    `transition`.
 
-    `batches` are row numbers with the batches on the leading axis; None for a kernel of the full gradient.
+    `batches` are row numbers with the batches on the leading axis; None for a kernel of the full
+    gradient.
     """
     return _linearize
 
 
-# Most of the time of these tests is compilation: do not optimise. One program for all kernels of one structure.
+# Most of the time of these tests is compilation: do not optimise. One program for all kernels of
+# one structure.
 @functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 def _maps(kernel, start, some_noise, data, batches):
     names = [name for name in start.dynamics._fields if name != "step"]
@@ -229,7 +261,10 @@ def _maps(kernel, start, some_noise, data, batches):
         moved, _ = kernel.transition(Randomness(as_drawn(batch), unravel(noise)), state, data)
         return jnp.concatenate([getattr(moved.dynamics, name) for name in names])
 
-    z, other_z = jnp.linspace(-1.0, 1.5, len(names) * dimension), jnp.linspace(2.0, -3.0, len(names) * dimension)
+    z, other_z = (
+        jnp.linspace(-1.0, 1.5, len(names) * dimension),
+        jnp.linspace(2.0, -3.0, len(names) * dimension),
+    )
     noise = jnp.zeros_like(some_noise)
 
     def maps(batch):

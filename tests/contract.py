@@ -46,7 +46,9 @@ def chosen_for(name, options):
 
 
 def pairwise(every):
-    """A part of the combinations in which each method meets each value of its options, and any two values meet."""
+    """A part of the combinations in which each method meets each value of its options, and any two
+    values meet.
+    """
 
     def pairs(name, options):
         values = [("method", name), *chosen_for(name, options)]
@@ -69,16 +71,23 @@ def met_in_pairs():
 
 
 def every_kernel(shift):
-    """Parametrise a test over all combinations; outside the sweep over every eighth of the pairwise ones.
+    """Parametrise a test over all combinations; outside the sweep over every eighth of the pairwise
+    ones.
 
-    One of these is in the usual tier. Tests take different shifts, so that each combination meets some of the
-    promises in every run; those that share a program share their shift.
+    One of these is in the usual tier. Tests take different shifts, so that each combination meets
+    some of the promises in every run; those that share a program share their shift.
     """
     parameters = []
     every, met = met_in_pairs()
     places = {k: place for place, k in enumerate(met) if place % 8 == shift % 8}
     for k, combination in enumerate(every):
-        tier = [pytest.mark.sweep] if k not in places else [pytest.mark.full] if places[k] != 48 + shift else []
+        tier = (
+            [pytest.mark.sweep]
+            if k not in places
+            else [pytest.mark.full]
+            if places[k] != 48 + shift
+            else []
+        )
         parameters.append(pytest.param(*combination, id=label(*combination), marks=tier))
     # By module, so that what a combination has compiled is still there for its next test.
     return pytest.mark.parametrize(("name", "options"), parameters, scope="module")
@@ -90,15 +99,21 @@ def label(name, options):
 
 
 def every_pair():
-    """Parametrise a test over the pairwise combinations, in the usual tier: for what needs no compiled program."""
+    """Parametrise a test over the pairwise combinations, in the usual tier: for what needs no
+    compiled program.
+    """
     every, met = met_in_pairs()
     return pytest.mark.parametrize(
-        ("name", "options"), [pytest.param(*every[k], id=label(*every[k])) for k in met], scope="module"
+        ("name", "options"),
+        [pytest.param(*every[k], id=label(*every[k])) for k in met],
+        scope="module",
     )
 
 
 def every_method():
-    """Parametrise a test over all combinations: usual are each estimator and dynamics once, full other pairs."""
+    """Parametrise a test over all combinations: usual are each estimator and dynamics once, full
+    other pairs.
+    """
     every, met = met_in_pairs()
     usual, parts, parameters = set(), set(), []
     for name, k in {every[k][0]: k for k in met}.items():
@@ -124,7 +139,9 @@ def data(dtype=None):
 
 
 def flat_bound():
-    """The bound of a logistic regression at any tree of weights, before them an intercept or none."""
+    """The bound of a logistic regression at any tree of weights, before them an
+    intercept or none.
+    """
     bound = ewsg.bounds.jaakkola_jordan()
 
     def flat(position):
@@ -137,9 +154,13 @@ def flat_bound():
 
     return altered(
         bound,
-        summarize=lambda center, data, chunk_size: bound.summarize(flat(center), rows(center, data), chunk_size),
+        summarize=lambda center, data, chunk_size: bound.summarize(
+            flat(center), rows(center, data), chunk_size
+        ),
         total=lambda position, center, summary: bound.total(flat(position), flat(center), summary),
-        gaps=lambda position, center, data: bound.gaps(flat(position), flat(center), rows(center, data)),
+        gaps=lambda position, center, data: bound.gaps(
+            flat(position), flat(center), rows(center, data)
+        ),
     )
 
 

@@ -13,21 +13,35 @@ from ewsg_jax.rows import Batch
 
 
 def as_drawn(randomness):
-    """What an estimator draws, of row numbers (signed integers) that stand alone, in SVRG's or an index chain's."""
+    """What an estimator draws, of row numbers (signed integers) that stand alone, in SVRG's or an
+    index chain's.
+    """
     if isinstance(randomness, SVRGDraw):
         return randomness._replace(batch=as_drawn(randomness.batch))
     if isinstance(randomness, ChainDraw):
         return randomness._replace(batches=as_drawn(randomness.batches))
     is_array = isinstance(randomness, np.ndarray | jax.Array)
-    return Batch(randomness) if is_array and jnp.issubdtype(randomness.dtype, jnp.signedinteger) else randomness
+    return (
+        Batch(randomness)
+        if is_array and jnp.issubdtype(randomness.dtype, jnp.signedinteger)
+        else randomness
+    )
 
 
 def altered(part, **replacements):
-    """The part with functions (without `self`) in the place of methods, and values in that of properties."""
+    """The part with functions (without `self`) in the place of methods, and values in that of
+    properties.
+    """
 
     def as_member(value):
-        return (lambda self, *a, **k: value(*a, **k)) if callable(value) else property(lambda self: value)
+        return (
+            (lambda self, *a, **k: value(*a, **k))
+            if callable(value)
+            else property(lambda self: value)
+        )
 
     members = {name: as_member(value) for name, value in replacements.items()}
-    cls = module(type(f"Altered{type(part).__name__}", (type(part),), members | {"__annotations__": {}}))
+    cls = module(
+        type(f"Altered{type(part).__name__}", (type(part),), members | {"__annotations__": {}})
+    )
     return cls(**{field.name: getattr(part, field.name) for field in dataclasses.fields(part)})

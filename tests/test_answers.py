@@ -1,4 +1,6 @@
-"""The benchmark of answers: what peers are given is our posterior, when their runs end, and its page."""
+"""The benchmark of answers: what peers are given is our posterior, when their runs end, and its
+page.
+"""
 
 import json
 import re
@@ -37,13 +39,17 @@ def rows():
 @pytest.mark.full
 @pytest.mark.parametrize("case", [LINEAR, LOGISTIC], ids=lambda case: case.name)
 def test_peers_are_given_our_posterior(case):
-    """Differences of the log density between two positions: ours, BlackJAX's, NumPyro's, and the weights'."""
+    """Differences of the log density between two positions: ours, BlackJAX's, NumPyro's, and the
+    weights'.
+    """
     numpyro_density = pytest.importorskip("numpyro.infer.util").log_density
     data, at = rows(), jnp.asarray([[0.5, -1.0, 0.25], [-0.75, 0.5, 2.0]])
     model = answers_nuts._regression(case)
     ours = [-float(case.posterior.potential(x, data)) for x in at]
     blackjax = [float(case.log_density(x, data)) for x in at]
-    numpyro = [float(numpyro_density(model, (data["x"], data["y"]), {}, {"weights": x})[0]) for x in at]
+    numpyro = [
+        float(numpyro_density(model, (data["x"], data["y"]), {}, {"weights": x})[0]) for x in at
+    ]
     likelihoods = by_importance.log_likelihoods(
         np.asarray(at), np.asarray(data["x"]), np.asarray(data["y"]), is_linear=case.is_linear
     )
@@ -53,12 +59,20 @@ def test_peers_are_given_our_posterior(case):
 
 
 def test_smoothed_weights_lead_to_the_posterior():
-    """Draws of a wider law beside an exact one: without weights half an sd off and a third too wide."""
+    """Draws of a wider law beside an exact one: without weights half an sd off and a third too
+    wide.
+    """
     data = rows()
     exact = answers_judged.reference(LINEAR, data)
-    covariance = np.linalg.inv(np.asarray(data["x"], float).T @ np.asarray(data["x"], float) + np.eye(3))
+    covariance = np.linalg.inv(
+        np.asarray(data["x"], float).T @ np.asarray(data["x"], float) + np.eye(3)
+    )
     normal = np.random.default_rng(0).standard_normal((40_000, 3))
-    draws = np.array(exact["mean"]) + 0.5 * np.array(exact["sd"]) + 1.3 * normal @ np.linalg.cholesky(covariance).T
+    draws = (
+        np.array(exact["mean"])
+        + 0.5 * np.array(exact["sd"])
+        + 1.3 * normal @ np.linalg.cholesky(covariance).T
+    )
     mean, sd, says = answers_importance._weighted(LINEAR, data, draws, -0.5 * (normal**2).sum(1))
     assert np.abs(mean - exact["mean"]).max() < 0.03 * max(exact["sd"])
     assert sd == pytest.approx(np.array(exact["sd"]), rel=0.03)
@@ -66,7 +80,9 @@ def test_smoothed_weights_lead_to_the_posterior():
 
 
 def independent():
-    """A sampler of independent normal draws of three numbers, with four gradients a draw, one chain with eight."""
+    """A sampler of independent normal draws of three numbers, with four gradients a draw, one chain
+    with eight.
+    """
     counts = np.full((DRAWS, NUM_CHAINS), 4)
     counts[:, 0] = 8
 
@@ -98,7 +114,9 @@ def test_what_a_run_had_no_time_for_is_extrapolated_from_its_draws():
     ess = float(re.match(r"ESS (\d+)", found.says)[1])
     assert ess < ESS
     assert found.passes == 7 + DRAWS * (36 + 0.5 * NUM_CHAINS)
-    assert found.extrapolated["passes"] == pytest.approx(7 + (found.passes - 7) * ESS / ess, rel=0.02)
+    assert found.extrapolated["passes"] == pytest.approx(
+        7 + (found.passes - 7) * ESS / ess, rel=0.02
+    )
     assert "extrapolated" in found.says
 
 
@@ -117,13 +135,19 @@ def test_a_warm_up_that_does_not_end_gives_no_number():
 
 def test_a_missing_peer_is_named(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(answers, "versions", lambda: {"numpyro": "0"})
-    assert answers.main(["--cases", "bike", "--answers", "blackjax,numpyro", "--out", str(tmp_path / "none")]) == 2
+    assert (
+        answers.main(
+            ["--cases", "bike", "--answers", "blackjax,numpyro", "--out", str(tmp_path / "none")]
+        )
+        == 2
+    )
     assert "missing: blackjax" in capsys.readouterr().err
 
 
 def test_references_agree_with_themselves():
     for case, reference in json.loads(answers_judged.REFERENCES.read_text()).items():
-        # Squares mix slower than means, whose sample size is known: up to some four standard errors of theirs.
+        # Squares mix slower than means, whose sample size is known: up to some four standard errors
+        # of theirs.
         chance = 6 * sum(1 / ess for ess in reference["ess"]) ** 0.5 if case in MODELS else 0.0
         assert reference["means_apart"] < max(0.04, chance), case
         assert reference["sds_apart"] < max(0.02, chance), case
@@ -133,9 +157,13 @@ def test_references_agree_with_themselves():
 def test_the_page_has_the_stored_numbers():
     result = json.loads((record.RESULTS / "answers.json").read_text())
     text = page.PAGE.read_text()
-    assert page.page(text, result) == text, "run python -m benchmarks.answers --draw: the page is out of date"
+    assert page.page(text, result) == text, (
+        "run python -m benchmarks.answers --draw: the page is out of date"
+    )
     text = page.README.read_text()
-    assert page.readme(text, result) == text, "run python -m benchmarks.answers --draw: README.md is out of date"
+    assert page.readme(text, result) == text, (
+        "run python -m benchmarks.answers --draw: README.md is out of date"
+    )
 
 
 @pytest.mark.full
@@ -146,4 +174,6 @@ def test_a_linear_reference_is_exact():
     slope = LINEAR.posterior.gradient(jnp.asarray(found["mean"], jnp.float32), data)
     assert np.abs(slope).max() < 1e-4
     curvature = jax.hessian(LINEAR.posterior.potential)(jnp.zeros(3), data)
-    assert np.asarray(found["sd"]) == pytest.approx(np.sqrt(np.diag(np.linalg.inv(curvature))), rel=1e-5)
+    assert np.asarray(found["sd"]) == pytest.approx(
+        np.sqrt(np.diag(np.linalg.inv(curvature))), rel=1e-5
+    )

@@ -5,7 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import answers, answers_estimated, answers_nuts, answers_ours, answers_reduced, record
+from benchmarks import (
+    answers,
+    answers_estimated,
+    answers_nuts,
+    answers_ours,
+    answers_reduced,
+    record,
+)
 from benchmarks.answers_case import Grouped
 from benchmarks.answers_models import MODELS
 
@@ -30,7 +37,9 @@ def position(case, seed=0):
 
 @pytest.mark.parametrize("case", MODELS.values(), ids=MODELS)
 def test_both_densities_of_a_model_are_one(case):
-    """The posterior's, a likelihood for a row, and the one of all rows at once that NUTS is given."""
+    """The posterior's, a likelihood for a row, and the one of all rows at once that
+    NUTS is given.
+    """
     with jax.enable_x64(True):
         rows, at = few_rows(case), position(case)
         of_rows = jax.vmap(lambda row: case.posterior.log_likelihood(at, row))(rows)
@@ -41,7 +50,9 @@ def test_both_densities_of_a_model_are_one(case):
 
 @pytest.mark.parametrize("name", TWINS)
 def test_both_forms_are_of_one_law(name):
-    """A point of one form goes to the other: summaries agree, densities differ by the derivative of the change."""
+    """A point of one form goes to the other: summaries agree, densities differ by the derivative of
+    the change.
+    """
     centred, other = MODELS[name], MODELS[MODELS[name].twin]
     assert other.twin == name
     effects = "e" if "e" in centred.start else "w"
@@ -51,9 +62,13 @@ def test_both_forms_are_of_one_law(name):
             at = position(other, seed)
             moved = at | {effects: at.get("mu", 0.0) + jnp.exp(at["log_tau"]) * at[effects]}
             change = at[effects].size * at["log_tau"]
-            differences.append(float(other.log_density(at, rows) - centred.log_density(moved, rows) - change))
+            differences.append(
+                float(other.log_density(at, rows) - centred.log_density(moved, rows) - change)
+            )
             as_draws = [jax.tree.map(lambda x: np.asarray(x)[None, None], x) for x in (at, moved)]
-            assert other.summary(as_draws[0]) == pytest.approx(centred.summary(as_draws[1]), rel=1e-12)
+            assert other.summary(as_draws[0]) == pytest.approx(
+                centred.summary(as_draws[1]), rel=1e-12
+            )
         assert differences == pytest.approx([0.0, 0.0], abs=1e-9)
 
 
@@ -77,14 +92,19 @@ def test_derivatives_of_the_likelihood_are_slopes_of_each_other():
 
 @pytest.mark.full
 def test_rows_reduced_to_sums_have_the_same_density():
-    """Within several widths of the centre, which is where the density is largest for its mean and scale."""
+    """Within several widths of the centre, which is where the density is largest for its mean and
+    scale.
+    """
     with jax.enable_x64(True):
         case, other = MODELS["groups_c"], MODELS["groups_n"]
         assert isinstance(case, Grouped)
         assert isinstance(other, Grouped)
         rows = case.load()
         short = answers_reduced.reduced(case, rows)
-        given = {name: jnp.asarray(x, float if x.dtype.kind == "f" else x.dtype) for name, x in rows.items()}
+        given = {
+            name: jnp.asarray(x, float if x.dtype.kind == "f" else x.dtype)
+            for name, x in rows.items()
+        }
         slope = jax.grad(case.log_density)(short.start, given)
         assert float(jnp.abs(slope["w"]).max()) < 1e-3
         rng = np.random.default_rng(0)
@@ -100,7 +120,9 @@ def test_rows_reduced_to_sums_have_the_same_density():
         assert answers_reduced.left_out(case, short, given, np.array(draws)) < 0.02
         # The other form is of the same law, and starts at the same place.
         turned = answers_reduced.reduced(other, rows)
-        assert np.asarray(other.effects(turned.start)) == pytest.approx(np.asarray(short.start["e"]), rel=1e-12)
+        assert np.asarray(other.effects(turned.start)) == pytest.approx(
+            np.asarray(short.start["e"]), rel=1e-12
+        )
         change = 300 * short.start["log_tau"]
         there = float(turned.log_density(turned.start, None) - change)
         assert there == pytest.approx(float(short.log_density(short.start, None)), rel=1e-12)
@@ -125,7 +147,9 @@ def test_nuts_as_it_comes_finds_a_model(num_chains):
     pytest.importorskip("numpyro")
     case = MODELS["robust"]
     data = jax.tree.map(jnp.asarray, case.load())
-    found = answers_nuts.numpyro_as_it_comes(case, data, 300.0, num_chains)[answers_nuts.as_it_comes(num_chains)]
+    found = answers_nuts.numpyro_as_it_comes(case, data, 300.0, num_chains)[
+        answers_nuts.as_it_comes(num_chains)
+    ]
     reference = answers.answers_judged.known("robust")
     assert found.more["least_ess"] >= answers_ours.ESS
     assert np.abs((found.mean - reference["mean"]) / reference["sd"]).max() < 0.2
@@ -133,7 +157,9 @@ def test_nuts_as_it_comes_finds_a_model(num_chains):
 
 
 def test_what_nuts_takes_of_many_rows_is_told_by_fewer(monkeypatch, tmp_path):
-    """Gradients of the pilot times the seconds of one here; without a pilot it is an error that names it."""
+    """Gradients of the pilot times the seconds of one here; without a pilot it is an error that
+    names it.
+    """
     monkeypatch.setattr(record, "RESULTS", tmp_path)
     case = MODELS["many_rows"]
     rows = few_rows(case)

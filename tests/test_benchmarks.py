@@ -100,7 +100,9 @@ def test_verdicts(value, higher_is_better, holds):
 
 @pytest.mark.parametrize("python", ["/nowhere/python", shutil.which("true") or sys.executable])
 def test_a_missing_peer_fails(python, tmp_path, capsys):
-    """No such interpreter, or one whose process ends: exit code 2, no result, and how to install it."""
+    """No such interpreter, or one whose process ends: exit code 2, no result, and how to install
+    it.
+    """
     out = tmp_path / "result.json"
     chosen = ["--only", "hundred", "--peers", "blackjax", "--peer-python", f"blackjax={python}"]
     assert step_cost.main([*chosen, "--out", str(out)]) == 2
@@ -111,9 +113,16 @@ def test_a_missing_peer_fails(python, tmp_path, capsys):
 
 
 def test_left_out_peers_are_recorded(monkeypatch, tmp_path):
-    monkeypatch.setitem(step_cost.CELLS, "program_size", lambda bench: bench.rows.append({"cell": "none"}))
+    monkeypatch.setitem(
+        step_cost.CELLS, "program_size", lambda bench: bench.rows.append({"cell": "none"})
+    )
     out = tmp_path / "result.json"
-    assert step_cost.main(["--only", "program_size", "--peers", "blackjax", "--quick", "--out", str(out)]) == 0
+    assert (
+        step_cost.main(
+            ["--only", "program_size", "--peers", "blackjax", "--quick", "--out", str(out)]
+        )
+        == 0
+    )
     result = json.loads(out.read_text())
     assert result["peers_left_out"] == ["sgmcmcjax", "jax_sgmc", "posteriors"]
     assert result["quick"] is True
@@ -131,7 +140,9 @@ def test_rows_drawn_by_hand_are_the_high_product():
 
 @pytest.fixture
 def little_data(monkeypatch):
-    """Let the benchmarks run on 300 rows of 3 numbers, with steps that are long enough to be seen."""
+    """Let the benchmarks run on 300 rows of 3 numbers, with steps that are long enough
+    to be seen.
+    """
     little = workload.logistic(300, 3)
     monkeypatch.setitem(workload.WORKLOADS, "logistic", lambda: little)
     monkeypatch.setitem(settings.STEP_SIZE, "sgld", 1e-3)
@@ -154,7 +165,9 @@ def test_all_forms_of_svrg_by_hand_make_one_chain(little_data, ahead):
 
 
 def test_svrg_by_hand_is_ours(little_data):
-    """The same rows and noise: the same positions, and a full gradient in the first step and after K = 100."""
+    """The same rows and noise: the same positions, and a full gradient in the first step and after
+    K = 100.
+    """
     data, start, key = little_data.data(), np.array([0.3, -0.2, 0.5], np.float32), jax.random.key(3)
     kernel, naive = memory_cells.kernel("svrg_ld"), anchored_by_hand.naive(little_data, "svrg_ld")
     draw = anchored_by_hand._Parts(little_data, "svrg_ld").draw
@@ -177,7 +190,11 @@ def test_memory_benchmark_runs(little_data, tmp_path):
     out = tmp_path / "result.json"
     assert memory_cost.main(["--quick", "--only", "svrg,naive,temporaries", "--out", str(out)]) == 0
     result = json.loads(out.read_text())
-    assert (result["quick"], result["pairs"], result["versions"]["jax"]) == (True, 3, jax.__version__)
+    assert (result["quick"], result["pairs"], result["versions"]["jax"]) == (
+        True,
+        3,
+        jax.__version__,
+    )
     svrg, naive, temporaries = result["results"]
     assert [row["cell"] for row in result["results"]] == ["svrg", "naive", "temporaries"]
     assert set(svrg["ratios"]) == {"drawn in each step", "drawn ahead"}
@@ -201,8 +218,14 @@ class FakeWorker:
 
 
 def test_who_is_the_fastest_and_who_is_judged(little_data, capsys):
-    """One chain is judged by the best on the same JAX; elsewhere by the fastest, whatever it runs on."""
-    others = {"jax_sgmc": FakeWorker(1e-3), "blackjax": FakeWorker(1e9), "posteriors": FakeWorker(1e12)}
+    """One chain is judged by the best on the same JAX; elsewhere by the fastest, whatever it runs
+    on.
+    """
+    others = {
+        "jax_sgmc": FakeWorker(1e-3),
+        "blackjax": FakeWorker(1e9),
+        "posteriors": FakeWorker(1e12),
+    }
     versions = {"jax_sgmc": "JAX 0.4.25", "blackjax": "JAX 1", "posteriors": "PyTorch 2"}
     found = bench.Bench(others, {}, versions, "JAX 1", 1, 1)
     case, target = settings.Case("logistic", "sgld", 1, 100, True), timing.Target(3.5, 2.8)
@@ -210,7 +233,9 @@ def test_who_is_the_fastest_and_who_is_judged(little_data, capsys):
         found.against("one", case, others, target, ours.Variant(shared=True), same_jax=same_jax)
     assert [row.get("goal_holds") for row in found.rows] == [None, True, False, True]
     batches = "logistic, sgld, 1 chain, one batch for all (the peers' have their own): "
-    for row, who in zip(found.rows, ("jax_sgmc on JAX 0.4.25", "blackjax, the best on JAX 1") * 2, strict=True):
+    for row, who in zip(
+        found.rows, ("jax_sgmc on JAX 0.4.25", "blackjax, the best on JAX 1") * 2, strict=True
+    ):
         assert row["what"] == batches + who
     assert others["blackjax"].built == case
     assert others["posteriors"].built == case._replace(num_steps=2)
@@ -222,7 +247,9 @@ def test_who_is_the_fastest_and_who_is_judged(little_data, capsys):
 def test_ratios_of_a_cell_go_the_way_of_their_unit():
     found = bench.Bench({}, {}, {}, "JAX 1", 3, 1)
     case, pairs = settings.Case("logistic", "sgld", 1, 100, True), [timing.Pair(2.0, 8.0)]
-    found.add_pairs("one", "a", case, pairs, ("with", "without"), timing.Target(3.5, 2.8), "times faster")
+    found.add_pairs(
+        "one", "a", case, pairs, ("with", "without"), timing.Target(3.5, 2.8), "times faster"
+    )
     found.add_pairs("one", "b", case, pairs, ("with", "without"), None, "share of a step", more=7)
     assert [row["measured"]["median"] for row in found.rows] == [4.0, 0.25]
     assert [row.get("goal_holds") for row in found.rows] == [True, None]
@@ -234,8 +261,15 @@ def test_ratios_of_a_cell_go_the_way_of_their_unit():
 
 
 def test_a_row_is_ours_over_the_other():
-    row = record.row("a", [timing.Pair(2.0, 8.0)], timing.Target(0.2, 0.3, False), ("with", "without"), more=7)
-    assert (row["measured"]["median"], row["goal_holds"], row["floor_holds"], row["more"]) == (0.25, False, True, 7)
+    row = record.row(
+        "a", [timing.Pair(2.0, 8.0)], timing.Target(0.2, 0.3, False), ("with", "without"), more=7
+    )
+    assert (row["measured"]["median"], row["goal_holds"], row["floor_holds"], row["more"]) == (
+        0.25,
+        False,
+        True,
+        7,
+    )
     assert row["microseconds"] == {"with": 2.0, "without": 8.0}
     assert record.told(row) == "a: 0.25 (0.25 to 0.25)"
     assert "goal" not in record.row("a", [timing.Pair(2.0, 8.0)], None, ("with", "without"))
@@ -246,7 +280,9 @@ def test_every_cell_and_every_step_by_hand_is_known():
     assert {name for names in cells.BY_HAND.values() for name in names} == set(peers.BY_HAND)
     assert set(step_cost.CELLS) >= step_cost.NEEDS_PEERS
     assert len(step_cost.CELLS) == len(cells.CELLS) + len(own_cells.CELLS)
-    assert set(peer_worker.WITHOUT_JAX) == {name for name, peer in peers.PEERS.items() if peer.build is None}
+    assert set(peer_worker.WITHOUT_JAX) == {
+        name for name, peer in peers.PEERS.items() if peer.build is None
+    }
 
 
 @pytest.mark.parametrize("name", ["settings", "resident", "remote", "peer_worker", "torch_peers"])
@@ -263,10 +299,14 @@ def test_what_reads_without_jax_imports_none(name):
 
 
 def test_a_shared_batch_by_hand_is_one_for_all_chains(little_data):
-    """The step is that with rows of its own, given the same rows; and a program makes one batch a step."""
+    """The step is that with rows of its own, given the same rows; and a program makes one batch a
+    step.
+    """
     key, data = jax.random.key(4), little_data.data()
     for method in ("sgld", "sghmc"):
-        own, shared = (by_hand.by_hand(little_data, method, wide=False, shared=x) for x in (False, True))
+        own, shared = (
+            by_hand.by_hand(little_data, method, wide=False, shared=x) for x in (False, True)
+        )
         state = own.init(key, np.array([0.3, -0.2, 0.5], np.float32), data)
         batch = shared.batch(jax.random.split(key)[0], data)
         expected, found = own.step(key, state, data), shared.step(key, state, batch)
@@ -275,7 +315,9 @@ def test_a_shared_batch_by_hand_is_one_for_all_chains(little_data):
     def build(workload, method):
         return program.Chain(
             lambda key, position, data: jnp.zeros(3),
-            lambda key, state, batch, number: jnp.stack([batch, number.astype(float), jax.random.normal(key)]),
+            lambda key, state, batch, number: jnp.stack(
+                [batch, number.astype(float), jax.random.normal(key)]
+            ),
             lambda state, data: state,
             batch=lambda key, data: jax.random.normal(key),
             numbered=True,
@@ -298,7 +340,9 @@ def test_a_worker_tells_of_first_draws_and_memory(little_data):
 
 
 def test_the_resident_set_is_that_of_the_run():
-    small, large = (resident.peak_megabytes(lambda n=n: np.ones(n, np.uint8).sum()) for n in (1, 80_000_000))
+    small, large = (
+        resident.peak_megabytes(lambda n=n: np.ones(n, np.uint8).sum()) for n in (1, 80_000_000)
+    )
     assert 70 < large - small < 90
 
 
@@ -355,7 +399,10 @@ def test_scaling_is_measured_and_drawn(monkeypatch, tmp_path):
 
 def test_where_exchanging_takes_over():
     """As long as computing there; later on faster links, for longer steps and for fewer numbers."""
-    for seconds, exchanged, bandwidth, latency in ((5e-3, 1.6e3, 3e11, 3e-6), (2e-2, 3.2e7, 1e10, 2e-5)):
+    for seconds, exchanged, bandwidth, latency in (
+        (5e-3, 1.6e3, 3e11, 3e-6),
+        (2e-2, 3.2e7, 1e10, 2e-5),
+    ):
         count = devices.crossing(seconds, exchanged, bandwidth, latency)
         sums = 2 * (count - 1) * (latency + exchanged / bandwidth / count)
         assert sums == pytest.approx(seconds / count, rel=0.01)

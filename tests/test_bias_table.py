@@ -1,4 +1,6 @@
-"""The table of biases: its numbers are the library's, and those of oracles that share no code with it."""
+"""The table of biases: its numbers are the library's, and those of oracles that share no code with
+it.
+"""
 
 import itertools
 import json
@@ -29,7 +31,9 @@ def stored(method, b, h, *, model="regression", integrator="", is_reset=False):
 
 def test_the_page_tells_its_numbers():
     text = bias.PAGE.read_text(encoding="utf-8")
-    assert bias_page.page(text, STORED) == text, "run python -m benchmarks.pages.bias: the page is out of date"
+    assert bias_page.page(text, STORED) == text, (
+        "run python -m benchmarks.pages.bias: the page is out of date"
+    )
 
 
 def test_every_method_is_there_with_every_integrator():
@@ -38,8 +42,12 @@ def test_every_method_is_there_with_every_integrator():
     assert set(STORED) <= set(labels), (
         "docs/bias.json holds entries of no method: run python -m benchmarks.pages.bias"
     )
-    missing = {label for label, key in labels.items() if key[0] != "regression in 2-D"} - set(STORED)
-    assert not missing, f"run python -m benchmarks.pages.bias {' '.join(sorted({labels[x][1] for x in missing}))}"
+    missing = {label for label, key in labels.items() if key[0] != "regression in 2-D"} - set(
+        STORED
+    )
+    assert not missing, (
+        f"run python -m benchmarks.pages.bias {' '.join(sorted({labels[x][1] for x in missing}))}"
+    )
     assert {entry["method"] for entry in STORED.values()} == set(ewsg.METHODS)
 
 
@@ -57,7 +65,8 @@ MADE_ANEW = [label for label, entry in STORED.items() if entry["way"] in ("Lyapu
 
 @pytest.mark.usual_parameters("location, uld, semi_implicit", "regression, svrg_ld, b=2")
 @pytest.mark.parametrize(
-    "label", [pytest.param(x, marks=[] if x in IN_EVERY_RUN else [pytest.mark.sweep]) for x in MADE_ANEW]
+    "label",
+    [pytest.param(x, marks=[] if x in IN_EVERY_RUN else [pytest.mark.sweep]) for x in MADE_ANEW],
 )
 def test_stored_numbers_are_made_by_the_library(x64, label):
     key = next(key for key in bias.entries([]) if bias_page.label(*key) == label)
@@ -68,19 +77,28 @@ def test_stored_numbers_are_made_by_the_library(x64, label):
     assert set(found["laws"]) == set(expected["laws"])
     for h, law in expected["laws"].items():
         for name in ("mean", "variance", "momentum", "passes"):
-            # Of a Galerkin law a coarser grid, which some entries were made on, changes no more than its error.
+            # Of a Galerkin law a coarser grid, which some entries were made on, changes no more
+            # than its error.
             tolerance = 1e-8 if found["way"] == "Lyapunov" else 1e-6 + law["error"]
-            assert found["laws"][h][name] == pytest.approx(law[name], rel=tolerance, abs=tolerance), (h, name)
+            assert found["laws"][h][name] == pytest.approx(
+                law[name], rel=tolerance, abs=tolerance
+            ), (h, name)
 
 
 # What the library says of itself.
 
-EXACT = [(label, entry) for label, entry in STORED.items() if set(entry.get("orders", {}).values()) - {None}]
+EXACT = [
+    (label, entry)
+    for label, entry in STORED.items()
+    if set(entry.get("orders", {}).values()) - {None}
+]
 
 
 @pytest.mark.parametrize(("label", "entry"), EXACT, ids=[label for label, _ in EXACT])
 def test_the_order_is_that_of_the_table_of_methods(label, entry):
-    """That of √(mean² + (Var θ)² + (Var p)²), biases all, extrapolated from between the three smallest h to 0."""
+    """That of √(mean² + (Var θ)² + (Var p)²), biases all, extrapolated from between the three
+    smallest h to 0.
+    """
     stated = ewsg.METHODS[entry["method"]].bias
     if stated == "h or h²":
         stated = "h²" if entry["integrator"] in ("splitting", "ABOBA", "BAOAB") else "h"
@@ -101,7 +119,9 @@ def test_the_order_is_that_of_the_table_of_methods(label, entry):
 def test_methods_without_bias_have_none():
     for label, entry in STORED.items():
         if entry["method"] == "uld" and entry["integrator"] in ("ABOBA", "BAOAB"):
-            assert all(max(abs(law["mean"]), abs(law["variance"])) < 1e-9 for law in entry["laws"].values()), label
+            assert all(
+                max(abs(law["mean"]), abs(law["variance"])) < 1e-9 for law in entry["laws"].values()
+            ), label
     for label, entry in STORED.items():
         if entry["way"] == "simulated" and ewsg.METHODS[entry["method"]].bias == "none":
             law = entry["laws"]["2.4"]
@@ -115,7 +135,9 @@ FORMS = [(label, entry) for label, entry in STORED.items() if entry.get("form")]
 @pytest.mark.parametrize(("label", "entry"), FORMS, ids=[label for label, _ in FORMS])
 def test_the_leading_term_is_the_typed_one(label, entry):
     form = entry["form"]
-    assert bias_page.constant(entry["laws"], form["order"]) == pytest.approx(form["constant"], rel=1e-3)
+    assert bias_page.constant(entry["laws"], form["order"]) == pytest.approx(
+        form["constant"], rel=1e-3
+    )
 
 
 # Linear kernels from their equations, at h = 1/8, b = 1 or 2.
@@ -131,17 +153,26 @@ def oracle_variance(dynamics, estimator, h, b):
         chosen = [range(n)] if estimator == "full" else listed
         hessians = [ROWS.prior + n * np.mean(ROWS.hessians[list(rows)], axis=0) for rows in chosen]
         constants = [n * np.mean(ROWS.constants[list(rows)], axis=0) for rows in chosen]
-        steps = [lyapunov.UPDATES[dynamics](H, k, *numbers) for H, k in zip(hessians, constants, strict=True)]
+        steps = [
+            lyapunov.UPDATES[dynamics](H, k, *numbers)
+            for H, k in zip(hessians, constants, strict=True)
+        ]
         return lyapunov.stationary(steps)[1][0, 0]
     if estimator == "stratified":
-        return lyapunov.stationary(memory_laws.stratified(drift, ROWS, [[0, 1, 2], [3, 4, 5]], (1, 1)))[1][0, 0]
+        return lyapunov.stationary(
+            memory_laws.stratified(drift, ROWS, [[0, 1, 2], [3, 4, 5]], (1, 1))
+        )[1][0, 0]
     if estimator == "control_variate":
-        steps = memory_laws.with_fixed_anchor(memory_laws.anchored(drift, ROWS, listed), ROWS, size, ROWS.mean)
+        steps = memory_laws.with_fixed_anchor(
+            memory_laws.anchored(drift, ROWS, listed), ROWS, size, ROWS.mean
+        )
         return lyapunov.stationary(steps)[1][0, 0]
     if estimator == "saga":
         steps = memory_laws.with_sum_of_table(memory_laws.saga(drift, ROWS, listed), ROWS, size)
         return lyapunov.stationary(steps)[1][0, 0]
-    cycle = [memory_laws.anchored(drift, ROWS, listed, refresh=stage == 0) for stage in range(-(-n // b))]
+    cycle = [
+        memory_laws.anchored(drift, ROWS, listed, refresh=stage == 0) for stage in range(-(-n // b))
+    ]
     return np.mean([covariance[0, 0] for _, covariance in memory_laws.periodic(cycle)])
 
 
@@ -152,7 +183,9 @@ LINEAR = [
 ]
 
 
-@pytest.mark.parametrize("entry", LINEAR, ids=[f"{e['method']}-{e['integrator']}-{e['b']}" for e in LINEAR])
+@pytest.mark.parametrize(
+    "entry", LINEAR, ids=[f"{e['method']}-{e['integrator']}-{e['b']}" for e in LINEAR]
+)
 def test_linear_kernels_have_the_law_of_their_equations(entry):
     method = ewsg.METHODS[entry["method"]]
     dynamics = entry["integrator"] or method.dynamics[0]
@@ -162,17 +195,22 @@ def test_linear_kernels_have_the_law_of_their_equations(entry):
 
 @pytest.mark.parametrize("b", [1, 2])
 def test_quasi_newton_is_langevin_with_the_curvature_of_another_batch(b):
-    """One dimension, one pair: H = 1/(λ_Ω + 1), Ω the last step's batch and independent of the point that moves."""
+    """One dimension, one pair: H = 1/(λ_Ω + 1), Ω the last step's batch and independent of the
+    point that moves.
+    """
     h, n = 0.125, len(X)
     listed, _ = enumeration.batches(n, b, replace=True)
     curvature = (ROWS.prior + n * ROWS.hessians[listed].mean(1)).ravel()
     force = curvature * MEAN - n * ROWS.constants[listed].mean(1).ravel()
     H = 1 / (curvature[:, None] + 1)
-    variance = np.mean(h**2 * H**2 * force**2 + 2 * h * H) / (1 - np.mean((1 - h * H * curvature) ** 2))
+    variance = np.mean(h**2 * H**2 * force**2 + 2 * h * H) / (
+        1 - np.mean((1 - h * H * curvature) ** 2)
+    )
     assert stored("hamcmc", b, h)["variance"] == pytest.approx(variance - 1, rel=1e-8)
 
 
-# What is not linear, on grids. Their errors are of the third order in the spacing, from the kinks of the weights.
+# What is not linear, on grids. Their errors are of the third order in the spacing, from the kinks
+# of the weights.
 
 
 def gradients(theta):
@@ -214,7 +252,11 @@ def test_a_metric():
 @pytest.mark.usual_parameters("ewsg-0.5-0.15-60-0.0003")
 @pytest.mark.parametrize(
     ("method", "h", "spacing", "steps", "tolerance"),
-    [("ewsg", 0.5, 0.15, 60, 3e-4), ("nc_sghmc", 0.125, 0.08, 350, 1e-5), ("ewsg_vr", 0.125, 0.08, 350, 1e-4)],
+    [
+        ("ewsg", 0.5, 0.15, 60, 3e-4),
+        ("nc_sghmc", 0.125, 0.08, 350, 1e-5),
+        ("ewsg_vr", 0.125, 0.08, 350, 1e-4),
+    ],
 )
 def test_kicks_with_weights_and_with_matrix_friction(method, h, spacing, steps, tolerance):
     """The noise of θ' given θ and p, h^1.5 σ, is wider than the spacing."""
@@ -225,7 +267,9 @@ def test_kicks_with_weights_and_with_matrix_friction(method, h, spacing, steps, 
         friction = GAMMA if method == "ewsg" else GAMMA + h * np.var(g) / 2
         x = np.array([np.sqrt(h) * friction * p / sigma])
         w = index_chain.log_weights(g[:, None], np.array([p]), h, GAMMA, 1.0, x)
-        return p - h * (g + friction * p), UNIFORM if method == "nc_sghmc" else index_chain.law(w, 1)
+        return p - h * (g + friction * p), UNIFORM if method == "nc_sghmc" else index_chain.law(
+            w, 1
+        )
 
     end = 7.5 if h == 0.5 else 5.7
     grid = np.arange(-end, end + spacing / 2, spacing)
@@ -274,7 +318,9 @@ def test_a_thermostat():
         return theta + h * p, p, zeta + h * (p**2 - 1)
 
     start = np.random.default_rng(0).normal(size=(2, count))
-    means, squares = chains_of(step, (MEAN + start[0], start[1], np.full(count, GAMMA)), 300, 2000, 1)
+    means, squares = chains_of(
+        step, (MEAN + start[0], start[1], np.full(count, GAMMA)), 300, 2000, 1
+    )
     law = stored("sgnht", 1, h)
     assert_z(means, MEAN + law["mean"], 0.0)
     assert_z(squares, 1 + law["variance"] + law["mean"] ** 2, law["error"])
@@ -303,6 +349,9 @@ def test_batches_are_counted_once():
     model = bias.MODELS["location"]()
     case = bias.case_of(model, "sgld", "", 2, False)
     batches, p = bias_laws.listed_batches(case)
-    found = {tuple(rows): weight for rows, weight in zip(np.asarray(batches.indices).tolist(), p, strict=True)}
+    found = {
+        tuple(rows): weight
+        for rows, weight in zip(np.asarray(batches.indices).tolist(), p, strict=True)
+    }
     ordered = [tuple(sorted(rows)) for rows in itertools.product(range(6), repeat=2)]
     assert found == pytest.approx({rows: ordered.count(rows) / 36 for rows in ordered})

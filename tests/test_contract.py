@@ -30,7 +30,9 @@ def same_bits(a, b):
 
 
 def loop(kernel, key, state, data, steps=STEPS):
-    """Step in a plain Python loop, one compiled step at a time; the info's evaluations are those of all steps."""
+    """Step in a plain Python loop, one compiled step at a time; the info's evaluations are those of
+    all steps.
+    """
     evaluations = 0
     for t in range(steps):
         state, info = contract.compiled_step(kernel)(jax.random.fold_in(key, t), state, data)
@@ -40,10 +42,11 @@ def loop(kernel, key, state, data, steps=STEPS):
 
 @contract.every_method()
 def test_ways_to_step_agree(x64, name, options):
-    """A plain loop of one kernel's compiled step; one program for a stack of kernels, each with data of its own.
+    """A plain loop of one kernel's compiled step; one program for a stack of kernels, each with
+    data of its own.
 
-    The program is given the numbers that the step holds as constants, scans over its steps, and takes its states
-    by donation.
+    The program is given the numbers that the step holds as constants, scans over its steps, and
+    takes its states by donation.
     """
     sizes, base = (0.02, 0.05), contract.data()
     kernels = [contract.build(name, options, step_size=h) for h in sizes]
@@ -77,16 +80,22 @@ def test_ways_to_step_agree(x64, name, options):
         assert cost.counted or info.gradient_evaluations == cost.of_steps(0, STEPS)
         starts.append(start)
         ends.append((end, info))
-    eager, _ = kernels[0].step(jax.random.fold_in(keys[0], 0), starts[0], jax.tree.map(lambda x: x[0], sets))
+    eager, _ = kernels[0].step(
+        jax.random.fold_in(keys[0], 0), starts[0], jax.tree.map(lambda x: x[0], sets)
+    )
     close(eager, loop(kernels[0], keys[0], starts[0], jax.tree.map(lambda x: x[0], sets), 1)[0])
 
     mine = (position, sets, stack)
-    together, (randomness, infos) = scanned(stack, keys, jax.tree.map(lambda *x: jnp.stack(x), *starts), sets)
+    together, (randomness, infos) = scanned(
+        stack, keys, jax.tree.map(lambda *x: jnp.stack(x), *starts), sets
+    )
     for c, (end, info) in enumerate(ends):
         close(jax.tree.map(lambda x, c=c: x[c], together), end)
         assert int(infos.gradient_evaluations[c].sum()) == info.gradient_evaluations
         np.testing.assert_allclose(infos.step_size[c], sizes[c])
-    assert not any(leaf.is_deleted() for leaf in jax.tree.leaves(mine) if isinstance(leaf, jax.Array))
+    assert not any(
+        leaf.is_deleted() for leaf in jax.tree.leaves(mine) if isinstance(leaf, jax.Array)
+    )
     # What the last step drew, bit for bit where it is whole numbers.
     for c, kernel in enumerate(kernels):
         data = jax.tree.map(lambda x, c=c: x[c], sets)
@@ -96,13 +105,17 @@ def test_ways_to_step_agree(x64, name, options):
 
 
 def _words(randomness):
-    """What must agree bit for bit: the integers; and normals, which come from the same bits by one formula."""
+    """What must agree bit for bit: the integers; and normals, which come from the same bits by one
+    formula.
+    """
     return [x for x in jax.tree.leaves(randomness) if x.dtype == jnp.int32]
 
 
 @contract.every_kernel(shift=0)
 def test_sample_is_stepping(x64, name, options):
-    """The compiled run is the plain loop over keys that are a function of (key, chain, step), however it is cut."""
+    """The compiled run is the plain loop over keys that are a function of (key, chain, step),
+    however it is cut.
+    """
     kernel, data, key = contract.build(name, options), contract.data(), jax.random.key(5)
     position = jnp.asarray(contract.POSITION)
     run = functools.partial(ewsg.sample, key, kernel, position, data, STEPS, burn_in=2, thin=3)
@@ -113,7 +126,9 @@ def test_sample_is_stepping(x64, name, options):
     counted = []
     for chain in range(3):
         own_key = jax.random.fold_in(run_key, chain)
-        start = kernel.init(jax.random.fold_in(jax.random.fold_in(init_key, 1), chain), position, data)
+        start = kernel.init(
+            jax.random.fold_in(jax.random.fold_in(init_key, 1), chain), position, data
+        )
         state, info = loop(kernel, own_key, start, data, samples.num_steps)
         counted.append(info.gradient_evaluations)
         close(state.position, samples.state.position[chain])
@@ -130,7 +145,9 @@ def test_sample_is_stepping(x64, name, options):
     # One chain in blocks of one step.
     close(samples.position[:1], run(num_chains=1, randomness_memory=1).position)
     if uses_batches(kernel):
-        shared = ewsg.sample(key, kernel, position, data, STEPS, num_chains=2, shared_minibatch=True)
+        shared = ewsg.sample(
+            key, kernel, position, data, STEPS, num_chains=2, shared_minibatch=True
+        )
         assert shared.is_finite.all()
 
 
@@ -140,7 +157,9 @@ def test_sharded_chains_are_one_device(x64, name, options):
     assert jax.device_count() >= 2, "tests/conftest.py asks for two devices"
     mesh = jax.make_mesh((2,), ("chains",), axis_types=(AxisType.Auto,))
     keys = jax.random.split(jax.random.key(7), 4)
-    states = jax.vmap(kernel.init, in_axes=(0, None, None))(keys, jnp.asarray(contract.POSITION), data)
+    states = jax.vmap(kernel.init, in_axes=(0, None, None))(
+        keys, jnp.asarray(contract.POSITION), data
+    )
     step = jax.jit(jax.vmap(kernel.step, in_axes=(0, 0, None)))
     sharding = NamedSharding(mesh, PartitionSpec("chains"))
     sharded = step(jax.device_put(keys, sharding), jax.device_put(states, sharding), data)
@@ -150,7 +169,9 @@ def test_sharded_chains_are_one_device(x64, name, options):
 
 @contract.every_kernel(shift=6)
 def test_keys_are_used_once(name, options, monkeypatch):
-    """The checker of JAX is content, and every key that draws noise or rows is seen once in a run."""
+    """The checker of JAX is content, and every key that draws noise or rows is seen
+    once in a run.
+    """
     kernel, data, key = contract.build(name, options), contract.data(jnp.float32), jax.random.key(8)
     position = jnp.asarray(contract.POSITION, jnp.float32)
     with jax.debug_key_reuse(True):
@@ -176,7 +197,9 @@ def test_keys_are_used_once(name, options, monkeypatch):
 
 def _spy(function, seen):
     def spied(key, *arguments, **options):
-        jax.debug.callback(lambda words: seen.append(tuple(words.tolist())), jax.random.key_data(key))
+        jax.debug.callback(
+            lambda words: seen.append(tuple(words.tolist())), jax.random.key_data(key)
+        )
         return function(key, *arguments, **options)
 
     return spied
@@ -215,18 +238,25 @@ def test_one_trace(name, options):
     assert 0 < first <= (2 if is_plain else 24)
     ewsg.sample(jax.random.key(1), kernel, position + 1, data, 20, num_chains=2, burn_in=3, thin=2)
     again = len(traces)
-    assert again <= 2 * first, "another thinning may change the size of the buffer of draws, nothing else"
+    assert again <= 2 * first, (
+        "another thinning may change the size of the buffer of draws, nothing else"
+    )
     ewsg.sample(jax.random.key(2), kernel, position, data, 20, num_chains=2)
     assert len(traces) == again
 
 
 @contract.every_kernel(shift=8)
 def test_data_stay_out_of_the_program(name, options):
-    """The lowered step has the same length whatever n is: nothing of the data is a constant in it."""
+    """The lowered step has the same length whatever n is: nothing of the data is a
+    constant in it.
+    """
     kernel = contract.build(name, options)
 
     def length(n):
-        shapes = {"x": jax.ShapeDtypeStruct((n, 3), jnp.float32), "y": jax.ShapeDtypeStruct((n,), jnp.float32)}
+        shapes = {
+            "x": jax.ShapeDtypeStruct((n, 3), jnp.float32),
+            "y": jax.ShapeDtypeStruct((n,), jnp.float32),
+        }
         state = jax.eval_shape(kernel.init, jax.random.key(0), jnp.zeros(3), shapes)
         return len(jax.jit(kernel.step).lower(jax.random.key(1), state, shapes).as_text())
 
@@ -240,20 +270,34 @@ def posterior_of_trees():
         return row["y"] * logit - jax.nn.softplus(logit)
 
     def log_prior(position):
-        return -0.5 * sum(jnp.sum(leaf**2).astype(jnp.float32) for leaf in jax.tree.leaves(position))
+        return -0.5 * sum(
+            jnp.sum(leaf**2).astype(jnp.float32) for leaf in jax.tree.leaves(position)
+        )
 
     return ewsg.Posterior(log_likelihood, log_prior)
 
 
 @contract.every_pair()
 def test_trees_and_dtypes_are_kept(x64, name, options):
-    """Of leaves of several dtypes, whatever those of the hyperparameters are, which are arrays of float64 here."""
+    """Of leaves of several dtypes, whatever those of the hyperparameters are, which are arrays of
+    float64 here.
+    """
     position = {
         "weights": jnp.zeros(3, jnp.float32),
         "nested": (jnp.zeros((), jnp.bfloat16), None, jnp.zeros((2, 1), jnp.float16)),
     }
-    arrays = {"friction", "temperature", "inverse_mass", "damping", "decay", "trust_region", "initial_scale"}
-    options = {key: jnp.asarray(value) if key in arrays else value for key, value in options.items()}
+    arrays = {
+        "friction",
+        "temperature",
+        "inverse_mass",
+        "damping",
+        "decay",
+        "trust_region",
+        "initial_scale",
+    }
+    options = {
+        key: jnp.asarray(value) if key in arrays else value for key, value in options.items()
+    }
     kernel = contract.build(name, options, posterior_of_trees(), step_size=jnp.asarray(0.05))
     data = contract.data(jnp.float32)
     state = jax.eval_shape(kernel.init, jax.random.key(0), position, data)
@@ -276,7 +320,10 @@ def test_steps_in_few_bits_are_finite(name, options, dtype):
 
 @pytest.mark.full
 def test_bound_kernel_is_the_kernel():
-    kernel, data = contract.build("ewsg", {"friction": 2.0, "batch_size": 2}), contract.data(jnp.float32)
+    kernel, data = (
+        contract.build("ewsg", {"friction": 2.0, "batch_size": 2}),
+        contract.data(jnp.float32),
+    )
     position = jnp.asarray(contract.POSITION, jnp.float32)
     bound = kernel.bind(data)
     state = bound.init(position, jax.random.key(0))
@@ -297,5 +344,10 @@ def test_excluded_combinations_say_why():
         ewsg.gradients.exponentially_weighted(ewsg.gradients.full(model))
     with pytest.raises(ValueError, match="shared_minibatch must be False"):
         ewsg.sample(
-            jax.random.key(0), ewsg.ld(model, 0.1), jnp.zeros(1), jnp.ones((3, 1)), 5, shared_minibatch=True
+            jax.random.key(0),
+            ewsg.ld(model, 0.1),
+            jnp.zeros(1),
+            jnp.ones((3, 1)),
+            5,
+            shared_minibatch=True,
         )

@@ -78,8 +78,20 @@ def test_only_marked_tests_see_prepared_data(tmp_path, workers):
         np.savez(folder / "rows.npz", x=np.ones(1))
     file = tmp_path / "test_it.py"
     file.write_text(TESTS.format(data=str(data)), encoding="utf-8")
-    options = ["-p", "tests.conftest", "-p", "no:cacheprovider", "-c", ROOT / "pyproject.toml", *workers]
-    environment = os.environ | {"EWSG_JAX_DATA": str(data), "HOME": str(home), "PYTHONPATH": str(ROOT)}
+    options = [
+        "-p",
+        "tests.conftest",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        ROOT / "pyproject.toml",
+        *workers,
+    ]
+    environment = os.environ | {
+        "EWSG_JAX_DATA": str(data),
+        "HOME": str(home),
+        "PYTHONPATH": str(ROOT),
+    }
     for name in ("EWSG_JAX_DATA_ASIDE", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
         environment.pop(name, None)
     done = subprocess.run(

@@ -1,4 +1,6 @@
-"""Parameters that a likelihood reads and does not depend on are said, and nothing is said of right models."""
+"""Parameters that a likelihood reads and does not depend on are said, and nothing is said of right
+models.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -13,12 +15,20 @@ N, H = 100, 6
 X = RNG.normal(size=(N, 2)).astype(np.float32)
 Y = RNG.normal(size=N).astype(np.float32)
 GROUP = RNG.integers(0, 4, N)
-DATA = {"x": X, "y": Y, "group": GROUP, "seen": RNG.integers(0, 2, N).astype(np.float32), "late": Y > 2.2}
+DATA = {
+    "x": X,
+    "y": Y,
+    "group": GROUP,
+    "seen": RNG.integers(0, 2, N).astype(np.float32),
+    "late": Y > 2.2,
+}
 
 
 def weights(scale=1.0, **more):
     shapes = {"a": (2, H), "b": (H,), "c": (H,), "d": (), "scale": (H,)}
-    made = {name: (scale * RNG.normal(size=shape)).astype(np.float32) for name, shape in shapes.items()}
+    made = {
+        name: (scale * RNG.normal(size=shape)).astype(np.float32) for name, shape in shapes.items()
+    }
     return jax.tree.map(jnp.asarray, made | {"scale": np.ones(H, np.float32)} | more)
 
 
@@ -45,7 +55,9 @@ def input_norm(p, row):
 
 
 def instance_norm(p, row):
-    return fit(out(p, normalised((row["x"] @ p["a"] + p["b"])[:, None], 1)[:, 0] * p["scale"]), row["y"])
+    return fit(
+        out(p, normalised((row["x"] @ p["a"] + p["b"])[:, None], 1)[:, 0] * p["scale"]), row["y"]
+    )
 
 
 def softmax_over_one(p, row):
@@ -59,7 +71,10 @@ def skipped(p, row):
 
 
 def change_point(p, row):
-    return fit(jnp.where(row["x"][0] > p["d"], p["c"][0], p["b"][0]) + row["x"] @ p["a"] @ p["scale"], row["y"])
+    return fit(
+        jnp.where(row["x"][0] > p["d"], p["c"][0], p["b"][0]) + row["x"] @ p["a"] @ p["scale"],
+        row["y"],
+    )
 
 
 @jax.jit
@@ -97,7 +112,12 @@ def test_what_a_likelihood_does_not_depend_on_is_named(name):
 @pytest.mark.full
 def test_the_data_are_named_too():
     assert "and by data['x']," in advice(ewsg.Posterior(batch_norm, lambda p: 0.0), weights(), DATA)
-    assert "data" not in advice(ewsg.Posterior(change_point, lambda p: 0.0), weights(), DATA).split("0 on each")[0]
+    assert (
+        "data"
+        not in advice(ewsg.Posterior(change_point, lambda p: 0.0), weights(), DATA).split(
+            "0 on each"
+        )[0]
+    )
 
 
 def plain(p, row):
@@ -140,11 +160,15 @@ def prior_alone(p, row):
 
 
 def logistic(p, row):
-    return jax.nn.log_sigmoid(100 * (jnp.sum(row["x"] @ p["a"] @ p["b"]) + p["d"]) * p["c"][0] * p["scale"][0])
+    return jax.nn.log_sigmoid(
+        100 * (jnp.sum(row["x"] @ p["a"] @ p["b"]) + p["d"]) * p["c"][0] * p["scale"][0]
+    )
 
 
 def looped(p, row):
-    h = jax.lax.scan(lambda h, _: (jnp.tanh(h * p["scale"] + p["b"]), None), row["x"] @ p["a"], length=3)[0]
+    h = jax.lax.scan(
+        lambda h, _: (jnp.tanh(h * p["scale"] + p["b"]), None), row["x"] @ p["a"], length=3
+    )[0]
     return fit(out(p, h), row["y"])
 
 
@@ -164,7 +188,10 @@ RIGHT = {
     "saturated": (logistic, weights(30.0)),
     "a scan": (looped, weights()),
     "the prior alone": (lambda p, row: 0.0 * jnp.sum(p["a"]), weights()),
-    "the prior alone, with a row": (lambda p, row: 0.0 * row["y"] + 0.0 * jnp.sum(p["a"]), weights()),
+    "the prior alone, with a row": (
+        lambda p, row: 0.0 * row["y"] + 0.0 * jnp.sum(p["a"]),
+        weights(),
+    ),
 }
 
 
@@ -178,7 +205,9 @@ def test_nothing_is_said_of_right_models(name):
 
 def sample(kernel, position, data=DATA, **options):
     options = {"num_chains": 2, "progress": False} | options
-    return ewsg.sample(jax.random.key(0), kernel, position, jax.tree.map(jnp.asarray, data), 4, **options)
+    return ewsg.sample(
+        jax.random.key(0), kernel, position, jax.tree.map(jnp.asarray, data), 4, **options
+    )
 
 
 @pytest.mark.full
@@ -198,7 +227,14 @@ def test_sample_says_it_of_stacks_and_streams():
     with pytest.warns(RuntimeWarning, match="reads position"):
         sample(ewsg.stack(kernels), weights())
     with pytest.warns(RuntimeWarning, match="reads position"):
-        ewsg.sample(jax.random.key(0), kernels[0], weights(), ewsg.stream(DATA, window=50), 4, progress=False)
+        ewsg.sample(
+            jax.random.key(0),
+            kernels[0],
+            weights(),
+            ewsg.stream(DATA, window=50),
+            4,
+            progress=False,
+        )
 
 
 @pytest.mark.full
@@ -220,5 +256,8 @@ def test_a_module_that_writes_into_itself():
             return jnp.sum(jnp.tanh(self.norm(self.first(x))))
 
     posterior = ewsg.Posterior(lambda p, row: -0.5 * (row["y"] - p(row["x"])) ** 2, lambda p: 0.0)
-    rows = {"x": np.random.default_rng(0).normal(size=(20, 2)).astype(np.float32), "y": np.zeros(20, np.float32)}
+    rows = {
+        "x": np.random.default_rng(0).normal(size=(20, 2)).astype(np.float32),
+        "y": np.zeros(20, np.float32),
+    }
     assert "first.kernel" in advice(posterior, Network(nnx.Rngs(0)), rows)

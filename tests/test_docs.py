@@ -35,20 +35,32 @@ ROOT = Path(__file__).parents[1]
 
 
 DOCUMENTS = [
-    path for path in sorted((ROOT / "docs").glob("*.md")) if "```python" in path.read_text(encoding="utf-8")
+    path
+    for path in sorted((ROOT / "docs").glob("*.md"))
+    if "```python" in path.read_text(encoding="utf-8")
 ]
 
 
 def test_tables_are_those_of_the_library():
     for path, text in methods.documents().items():
-        assert path.read_text() == text, f"run python -m benchmarks.pages.methods: {path.name} is out of date"
+        assert path.read_text() == text, (
+            f"run python -m benchmarks.pages.methods: {path.name} is out of date"
+        )
 
 
 @pytest.mark.parametrize(
-    "text", ["", "<!-- a: made by b -->", "<!-- /a --><!-- a: made by b -->", "<!-- a: made by c --><!-- /a -->"]
+    "text",
+    [
+        "",
+        "<!-- a: made by b -->",
+        "<!-- /a --><!-- a: made by b -->",
+        "<!-- a: made by c --><!-- /a -->",
+    ],
 )
 def test_a_page_without_a_place_for_its_numbers_is_told(text):
-    with pytest.raises(ValueError, match="no place for the part 'a': it must have <!-- a: made by b --> once"):
+    with pytest.raises(
+        ValueError, match="no place for the part 'a': it must have <!-- a: made by b --> once"
+    ):
         generated.renewed(text, "a", "b", "1")
 
 
@@ -84,7 +96,11 @@ def test_one_step_names_the_files_that_a_step_enters():
 
     def see(frame, event, _):
         code = frame.f_code
-        if event == "call" and "/ewsg_jax/" in code.co_filename and code.co_name not in ("<genexpr>", "<listcomp>"):
+        if (
+            event == "call"
+            and "/ewsg_jax/" in code.co_filename
+            and code.co_name not in ("<genexpr>", "<listcomp>")
+        ):
             entered.add((code.co_filename.split("/ewsg_jax/")[-1], code.co_qualname))
 
     sys.setprofile(see)
@@ -93,7 +109,9 @@ def test_one_step_names_the_files_that_a_step_enters():
     finally:
         sys.setprofile(None)
     files = {file for file, _ in entered}
-    named = set(re.findall(r"`([a-z_/]+\.py)`", (ROOT / "docs" / "one_step.md").read_text(encoding="utf-8")))
+    named = set(
+        re.findall(r"`([a-z_/]+\.py)`", (ROOT / "docs" / "one_step.md").read_text(encoding="utf-8"))
+    )
     assert files - {"_module.py"} <= named  # that of numbers and schedules is behind every part
     assert len(files) <= 12
     assert len(entered) <= 56
@@ -151,7 +169,9 @@ def test_the_picture_is_small_and_says_what_it_shows():
     assert ratios[0] > ratios[1] > ratios[2] > 1  # SGHMC, SGHMC with twice the batch, EWSG
 
 
-@pytest.mark.parametrize("of", [checks, estimators, forecasts, row_epochs], ids=lambda of: of.PICTURE.stem)
+@pytest.mark.parametrize(
+    "of", [checks, estimators, forecasts, row_epochs], ids=lambda of: of.PICTURE.stem
+)
 def test_pictures_of_numbers_say_them(of):
     from PIL import Image
 
@@ -173,14 +193,28 @@ def test_help_names_what_is_public(room):
 
 
 def test_import_is_light():
-    """Importing the library brings in no plotting, diagnostics or network library, and no experiments."""
+    """Importing the library brings in no plotting, diagnostics or network library, and no
+    experiments.
+    """
     import subprocess
     import sys
 
-    heavy = ["arviz", "arviz_stats", "matplotlib", "sklearn", "flax", "equinox", "tqdm", "pandas", "xarray"]
+    heavy = [
+        "arviz",
+        "arviz_stats",
+        "matplotlib",
+        "sklearn",
+        "flax",
+        "equinox",
+        "tqdm",
+        "pandas",
+        "xarray",
+    ]
     heavy += ["scipy.optimize", "ewsg_jax.experiments"]
     code = f"import ewsg_jax, sys; print([m for m in {heavy} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -200,7 +234,10 @@ def test_the_page_of_forecasts_tells_its_numbers():
     """The table is that of the stored numbers, and most forecasts are as near as the page says."""
     result, text = forecasts.load(), forecasts.PAGE.read_text()
     assert forecasts.page(text, result) == text, "run python -m benchmarks.pages.forecasts --draw"
-    (quarter, count), (half, _) = forecasts.share_within(result, 0.25, 2), forecasts.share_within(result, 0.5, 0)
+    (quarter, count), (half, _) = (
+        forecasts.share_within(result, 0.25, 2),
+        forecasts.share_within(result, 0.5, 0),
+    )
     assert count > 80
     assert quarter > 0.95 * count
     assert half > 0.9 * count
@@ -214,10 +251,14 @@ def test_the_page_of_plans_tells_its_numbers():
 def test_the_page_of_checks_tells_what_the_discrepancy_sees():
     result, text = json.loads(stein.NUMBERS.read_text()), stein.PAGE.read_text()
     assert stein.page(text, result) == text, "run python -m benchmarks.pages.stein --draw"
-    right, wrong = ([row for row in result["power"] if (row["off"] == 1) is of] for of in (True, False))
+    right, wrong = (
+        [row for row in result["power"] if (row["off"] == 1) is of] for of in (True, False)
+    )
     assert all(max(row["kernel"], row["scores"]) <= 2 * stein.LEVEL for row in right)
     assert all(row["scores"] > row["kernel"] for row in wrong)
-    assert all(row["chosen"] < row["every"] / 10 and row["largest_sd"] < 1 for row in result["thinned"])
+    assert all(
+        row["chosen"] < row["every"] / 10 and row["largest_sd"] < 1 for row in result["thinned"]
+    )
     assert all(row["first"] > 1 and row["second"] > 1 for row in result["taken"])
 
 
@@ -233,7 +274,9 @@ def test_the_page_of_checks_tells_its_numbers():
     cells = result["cells"]
     assert all(cell["outcome"] == "wrong" for kind in checks.HOT for cell in cells[kind].values())
     assert not any(cell["outcome"] == "wrong" for cell in cells["uld"].values())
-    right, wrong = ([row for row in result["calibration"] if (row["off"] == 1) is of] for of in (True, False))
+    right, wrong = (
+        [row for row in result["calibration"] if (row["off"] == 1) is of] for of in (True, False)
+    )
     assert sum(row["wrong"] for row in right) <= 0.02 * sum(row["runs"] for row in right)
     # 95 %, but for chance.
     found, runs = (sum(row[name] for row in wrong) for name in ("wrong", "runs"))
@@ -254,7 +297,9 @@ def test_the_page_of_check_errors_tells_its_numbers():
 
 
 def test_the_page_of_halving_tells_its_numbers():
-    """The table is that of the stored numbers: what is told is near what is true, and what is left is less."""
+    """The table is that of the stored numbers: what is told is near what is true, and what is left
+    is less.
+    """
     result, text = json.loads(halvings.NUMBERS.read_text()), halvings.PAGE.read_text()
     assert halvings.page(text, result) == text, "run python -m benchmarks.pages.halvings --draw"
     for cells in result.values():
@@ -271,7 +316,9 @@ def test_the_page_of_halving_tells_its_numbers():
 def test_the_page_of_many_chains_tells_its_numbers():
     """The table is that of the stored numbers, which are those of its formulas but for chance."""
     result, text = json.loads(many_chains.NUMBERS.read_text()), many_chains.PAGE.read_text()
-    assert many_chains.page(text, result) == text, "run python -m benchmarks.pages.many_chains --draw"
+    assert many_chains.page(text, result) == text, (
+        "run python -m benchmarks.pages.many_chains --draw"
+    )
     assert len(result["cells"]) == 6
     for name, cell in result["cells"].items():
         heat, rate = cell["heat"], float(name.split()[0])
@@ -309,6 +356,11 @@ def test_the_page_of_estimators_tells_its_numbers():
     }
     assert set(end["noise-corrected"]) == {"0.0125", "0.00625"}
     assert end["noise-corrected"]["0.0125"] < 0.06 * end["uniform"]["0.0125"]
-    for plain, weighted in (("uniform", "EW"), ("SVRG", "EW∘SVRG"), ("SAGA", "EW∘SAGA"), ("CV", "EW∘CV")):
+    for plain, weighted in (
+        ("uniform", "EW"),
+        ("SVRG", "EW∘SVRG"),
+        ("SAGA", "EW∘SAGA"),
+        ("CV", "EW∘CV"),
+    ):
         assert end[weighted]["0.05"] < end[plain]["0.05"]
         assert end[weighted]["0.025"] < end[plain]["0.025"]

@@ -1,4 +1,6 @@
-"""What is installed with which extra: what is declared is imported, and what is missing is named."""
+"""What is installed with which extra: what is declared is imported, and what is missing
+is named.
+"""
 
 import ast
 import re
@@ -70,12 +72,16 @@ def test_an_extra_brings_what_it_is_named_for(name):
 def test_importing_the_library_imports_none_of_them():
     lazy = [*EXTRAS, "tqdm", "PIL", "arviz_stats", "scipy.optimize"]
     code = f"import sys, ewsg_jax; print([name for name in {lazy} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
+    )
     assert done.stdout.strip() == "[]"
 
 
 def sampled():
-    return ewsg.sample(KEY, ewsg.sgld(MODEL, 1e-3, batch_size=5), jnp.zeros(1), DATA, 8, num_chains=2)
+    return ewsg.sample(
+        KEY, ewsg.sgld(MODEL, 1e-3, batch_size=5), jnp.zeros(1), DATA, 8, num_chains=2
+    )
 
 
 def stacked():
@@ -107,7 +113,11 @@ def streamed(folder):
 
 USES = {
     "to_arviz": ("arviz", sampled, lambda run: run.to_arviz()),
-    "to_arviz with likelihoods": ("arviz", sampled, lambda run: run.to_arviz(posterior=MODEL, data=DATA)),
+    "to_arviz with likelihoods": (
+        "arviz",
+        sampled,
+        lambda run: run.to_arviz(posterior=MODEL, data=DATA),
+    ),
     "to_arviz of a stack": ("arviz", stacked, lambda runs: runs.to_arviz()),
     "to_pandas": ("pandas", sampled, lambda run: ewsg.diagnostics.summary(run).to_pandas()),
     "plot of a stack": ("matplotlib", stacked, lambda runs: runs.plot()),
@@ -132,7 +142,9 @@ def test_what_is_missing_is_named_with_its_extra(use, tmp_path, monkeypatch):
     made = tmp_path if make is None else make()
     with pytest.raises(ImportError) as caught:
         call(made)
-    assert str(caught.value).endswith(f"needs {EXTRAS[package][0]}: pip install 'ewsg_jax[{EXTRAS[package][1]}]'")
+    assert str(caught.value).endswith(
+        f"needs {EXTRAS[package][0]}: pip install 'ewsg_jax[{EXTRAS[package][1]}]'"
+    )
 
 
 @pytest.mark.full
@@ -145,7 +157,9 @@ def test_the_command_line_names_one_extra_before_it_begins(words, tmp_path, monk
     assert main([*words, "--output", str(tmp_path / "out")]) == 2
     line = capsys.readouterr().err
     assert line.count("\n") == 1
-    assert line.endswith(f"python -m ewsg_jax {words[0]} needs matplotlib: pip install 'ewsg_jax[run]'\n")
+    assert line.endswith(
+        f"python -m ewsg_jax {words[0]} needs matplotlib: pip install 'ewsg_jax[run]'\n"
+    )
     assert {"matplotlib", "scikit_learn"} <= names_in(PROJECT["optional-dependencies"]["run"])
     assert not (tmp_path / "out").exists()
 
@@ -165,11 +179,15 @@ sys.modules.update(dict.fromkeys({[*EXTRAS, "tqdm", "xarray"]}))
 from tests.test_extras import checked, planned
 print(planned().gaussian.is_right, checked().outcome)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=300
+    )
     assert done.stdout.strip() == "True right", done.stderr
 
 
-def test_the_command_line_keeps_programs_where_jax_is_not_told_another_folder(monkeypatch, tmp_path):
+def test_the_command_line_keeps_programs_where_jax_is_not_told_another_folder(
+    monkeypatch, tmp_path
+):
     """In the user's cache folder, and a folder that was named first stays."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     settings = "jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs"

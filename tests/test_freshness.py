@@ -1,4 +1,5 @@
-"""Every public call takes what its functions read when it is called: globals, attributes, closures, arrays.
+"""Every public call takes what its functions read when it is called: globals, attributes, closures,
+arrays.
 
 The right answer is that of a function that is new and holds the value as a constant, bit for bit.
 """
@@ -67,7 +68,10 @@ def of_closure():
 
 def of_array():
     own = np.ones(1)
-    return lambda position, datum: -0.5 * ((datum - position) / own[0]) ** 2, lambda value: own.fill(value)
+    return (
+        lambda position, datum: -0.5 * ((datum - position) / own[0]) ** 2,
+        lambda value: own.fill(value),
+    )
 
 
 def of_dictionary():
@@ -78,7 +82,9 @@ def of_dictionary():
 
 def of_settings():
     own = argparse.Namespace(scale=1.0)
-    return lambda position, datum: -0.5 * ((datum - position) / own.scale) ** 2, lambda v: setattr(own, "scale", v)
+    return lambda position, datum: -0.5 * ((datum - position) / own.scale) ** 2, lambda v: setattr(
+        own, "scale", v
+    )
 
 
 def of_default():
@@ -90,14 +96,18 @@ def of_default():
 
 def of_partial():
     own = {"scale": 1.0}
-    log = functools.partial(lambda own, position, datum: -0.5 * ((datum - position) / own["scale"]) ** 2, own)
+    log = functools.partial(
+        lambda own, position, datum: -0.5 * ((datum - position) / own["scale"]) ** 2, own
+    )
     return log, functools.partial(own.__setitem__, "scale")
 
 
 def test_a_function_may_hold_a_typed_key():
     """As the state of a network with dropout does."""
     key = jax.random.key(3)
-    held = one_step(lambda position, datum: -0.5 * ((datum - position) / (1.0 if key.ndim == 0 else 2.0)) ** 2)
+    held = one_step(
+        lambda position, datum: -0.5 * ((datum - position) / (1.0 if key.ndim == 0 else 2.0)) ** 2
+    )
     np.testing.assert_array_equal(held.position, right(1.0))
 
 
@@ -166,7 +176,10 @@ def of_helper():
     exec("def residual(position, datum):\n    return (datum - position) / 1.0", module.__dict__)
 
     def put(value):
-        exec(f"def residual(position, datum):\n    return (datum - position) / {value!r}", module.__dict__)
+        exec(
+            f"def residual(position, datum):\n    return (datum - position) / {value!r}",
+            module.__dict__,
+        )
 
     return lambda position, datum: -0.5 * module.residual(position, datum) ** 2, put
 
@@ -175,7 +188,9 @@ def of_jitted():
     own = {"scale": 1.0}
     inner = jax.jit(lambda position, datum: -0.5 * ((datum - position) / own["scale"]) ** 2)
     inner(0.5, 1.0)  # JAX keeps this program
-    return lambda position, datum: inner(position, datum), functools.partial(own.__setitem__, "scale")
+    return lambda position, datum: inner(position, datum), functools.partial(
+        own.__setitem__, "scale"
+    )
 
 
 def of_scanned():
@@ -322,7 +337,9 @@ def test_what_is_kept_and_moments_and_schedules_and_starts():
 @pytest.mark.full
 def test_modes_forecasts_checks_and_predictions():
     own = {"scale": 1.0, "factor": 1.0}
-    posterior = ewsg.Posterior(lambda p, x: -0.5 * ((x - p) / own["scale"]) ** 2, lambda p: -0.5 * p**2)
+    posterior = ewsg.Posterior(
+        lambda p, x: -0.5 * ((x - p) / own["scale"]) ** 2, lambda p: -0.5 * p**2
+    )
     kernel = ewsg.sgld(posterior, 0.01, batch_size=3)
     draws = np.random.default_rng(0).normal(0.4, 0.3, (4, 200))
 
@@ -368,12 +385,17 @@ def test_metrics_and_dynamics():
     own = {"metric": 0.5}
     posterior = ewsg.Posterior(gaussian(1.0), log_prior)
     kernel = ewsg.sgrld(
-        posterior, 0.01, batch_size=3, inverse_metric=lambda p, data: own["metric"] * jnp.ones_like(p)
+        posterior,
+        0.01,
+        batch_size=3,
+        inverse_metric=lambda p, data: own["metric"] * jnp.ones_like(p),
     )
     found = []
     for value in (0.5, 2.0):
         own["metric"] = value
-        found.append(ewsg.sample(KEY, kernel, jnp.float32(0.5), DATA, 1, progress=False).position.item())
+        found.append(
+            ewsg.sample(KEY, kernel, jnp.float32(0.5), DATA, 1, progress=False).position.item()
+        )
     assert found[0] != found[1]
 
 
@@ -392,7 +414,9 @@ def test_bijectors_of_ones_own():
     found = []
     for value in (1.0, 2.0, 1.0):
         own.factor = value
-        found.append(float(ewsg.find_mode(KEY, posterior, jnp.float32(0), DATA, progress=False).position))
+        found.append(
+            float(ewsg.find_mode(KEY, posterior, jnp.float32(0), DATA, progress=False).position)
+        )
     assert found[1] == pytest.approx(found[0] / 2, rel=1e-5)
     assert found[2] == found[0]
 
@@ -405,8 +429,32 @@ def digest(value):
 
 
 def test_digests_differ_by_value_and_by_type():
-    values = [0, 1, 1.0, True, None, "1", b"1", 1j, (1,), [1], {1}, {1: 1}, {1: 2}, [1, 2], [2, 1], float("nan")]
-    values += [np.float32(1), np.ones(1), np.ones(1, np.float32), np.ones((1, 1)), jnp.ones(1), jnp.zeros(1)]
+    values = [
+        0,
+        1,
+        1.0,
+        True,
+        None,
+        "1",
+        b"1",
+        1j,
+        (1,),
+        [1],
+        {1},
+        {1: 1},
+        {1: 2},
+        [1, 2],
+        [2, 1],
+        float("nan"),
+    ]
+    values += [
+        np.float32(1),
+        np.ones(1),
+        np.ones(1, np.float32),
+        np.ones((1, 1)),
+        jnp.ones(1),
+        jnp.zeros(1),
+    ]
     values += [
         np.array([1, "a"], object),
         np.array([1, "b"], object),
@@ -414,16 +462,37 @@ def test_digests_differ_by_value_and_by_type():
         range(3),
         range(4),
     ]
-    values += [np.random.default_rng(0), np.random.default_rng(1), Model(), Model, Model.log_likelihood, len, max]
+    values += [
+        np.random.default_rng(0),
+        np.random.default_rng(1),
+        Model(),
+        Model,
+        Model.log_likelihood,
+        len,
+        max,
+    ]
     found = [digest(value) for value in values]
     assert len(set(found)) == len(found)
     assert [digest(value) for value in values] == found
 
 
 def test_equal_values_have_equal_digests():
-    makes = [lambda: [1.0] * 100, lambda: {"a": [1, (2, 3)]}, lambda: np.arange(5.0), lambda: jnp.arange(5.0)]
-    makes += [lambda: float("nan"), lambda: {"b", "a", "c"}, lambda: types.SimpleNamespace(a=np.ones(2))]
-    makes += [lambda: np.random.default_rng(3), lambda: functools.partial(max, 1), lambda: bytearray(b"ab")]
+    makes = [
+        lambda: [1.0] * 100,
+        lambda: {"a": [1, (2, 3)]},
+        lambda: np.arange(5.0),
+        lambda: jnp.arange(5.0),
+    ]
+    makes += [
+        lambda: float("nan"),
+        lambda: {"b", "a", "c"},
+        lambda: types.SimpleNamespace(a=np.ones(2)),
+    ]
+    makes += [
+        lambda: np.random.default_rng(3),
+        lambda: functools.partial(max, 1),
+        lambda: bytearray(b"ab"),
+    ]
     for make in makes:
         assert digest(make()) == digest(make())
 

@@ -1,4 +1,6 @@
-"""Half-precision positions and likelihoods: sums over rows are made in float32, and rounded once at the end."""
+"""Half-precision positions and likelihoods: sums over rows are made in float32, and rounded once at
+the end.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +26,9 @@ def slopes(kind, prior_slope=0.0):
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sum_counts_on(kind, dtype):
-    """Ones, added up one by one, in a chunk, and in a chunk too large for a plain sum of bfloat16 or float16."""
+    """Ones, added up one by one, in a chunk, and in a chunk too large for a plain sum of bfloat16
+    or float16.
+    """
     model, point = slopes(kind), jnp.zeros(1, dtype)
     for n, chunk_size in ((4_100, 1), (4_100, 4_096), (60_000, 60_000)):
         data = {"x": jnp.ones(n, dtype)}
@@ -39,7 +43,9 @@ def test_a_sum_counts_on(kind, dtype):
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_batch_is_scaled_before_it_is_rounded(kind, dtype):
-    """n/b = 100,000 is no number of float16, and the weights of strata are not either; the product is."""
+    """n/b = 100,000 is no number of float16, and the weights of strata are not either; the product
+    is.
+    """
     model, point = slopes(kind), jnp.zeros(1, dtype)
     data = {"x": jnp.full(200_000, 2**-10, dtype)}
     expected = jnp.asarray(-200_000 * 2**-10, dtype)
@@ -49,7 +55,9 @@ def test_a_batch_is_scaled_before_it_is_rounded(kind, dtype):
 
 
 def test_many_rows_in_one_differentiation():
-    """The sum of 65,536 times one, of which float16 holds no 65,536, is taken in parts that it holds."""
+    """The sum of 65,536 times one, of which float16 holds no 65,536, is taken in parts that it
+    holds.
+    """
     model, data = slopes("any"), {"x": jnp.ones(65_536, jnp.float16)}
     total = model.estimate(jnp.zeros(1, jnp.float16), data, ewsg.rows.Batch(jnp.arange(65_536)))
     assert total.dtype == jnp.float32
@@ -73,7 +81,9 @@ def estimators(model, batch_size):
         "svrg": ewsg.gradients.svrg(model, **some),
         "saga": ewsg.gradients.saga(model, **some),
         "control_variate": ewsg.gradients.control_variate(model, **some),
-        "stratified": ewsg.gradients.stratified(model, batch_size=2, labels="stratum", num_strata=2),
+        "stratified": ewsg.gradients.stratified(
+            model, batch_size=2, labels="stratum", num_strata=2
+        ),
         "covariance_tracking": ewsg.gradients.covariance_tracking(model, **some),
     }
 
@@ -81,8 +91,8 @@ def estimators(model, batch_size):
 ROWS = {
     # All rows: 1,024 − 1,023.25 is 0.75, and 0 where the parts are rounded.
     "linear": ([255.0] * 4 + [0.8125] * 4, 8, dict.fromkeys(estimators(slopes("any"), 8), (0.75,))),
-    # Five of eight: 1,024 − 307.2 k for the k of them that are not 0; with the sum of all rows 1,024 − 768. What
-    # differentiation adds up is in the position's dtype, which holds 192 k.
+    # Five of eight: 1,024 − 307.2 k for the k of them that are not 0; with the sum of all rows
+    # 1,024 − 768. What differentiation adds up is in the position's dtype, which holds 192 k.
     "any": (
         [192.0] * 4 + [0.0] * 4,
         5,
@@ -92,11 +102,15 @@ ROWS = {
 }
 
 
-@pytest.mark.usual_parameters("linear-saga", "any-svrg", "any-uniform", "linear-covariance_tracking")
+@pytest.mark.usual_parameters(
+    "linear-saga", "any-svrg", "any-uniform", "linear-covariance_tracking"
+)
 @pytest.mark.parametrize("name", estimators(slopes("any"), 8))
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_estimate_is_rounded_once(kind, name):
-    """Near a mode prior and likelihood cancel, and what is left is no difference of rounded numbers."""
+    """Near a mode prior and likelihood cancel, and what is left is no difference of rounded
+    numbers.
+    """
     model, point = slopes(kind, 1024.0), jnp.zeros(1, jnp.bfloat16)
     x, batch_size, values = ROWS[kind]
     data = {"x": jnp.array(x, jnp.bfloat16), "stratum": jnp.arange(8) // 4}
@@ -149,6 +163,8 @@ def test_a_mode_in_half_precision(dtype):
     """Seen from afar, the distance to the mode is that of float32 too."""
     rows = jnp.asarray(np.tile([0.5, 1.5], 500), dtype)[:, None]
     model = ewsg.models.gaussian_location()
-    mode = ewsg.find_mode(jax.random.key(0), model, jnp.zeros(1, dtype), rows, tolerance=0.2, progress=False)
+    mode = ewsg.find_mode(
+        jax.random.key(0), model, jnp.zeros(1, dtype), rows, tolerance=0.2, progress=False
+    )
     assert mode.position.dtype == dtype
     assert abs(float(mode.position[0]) - 1) < 0.02

@@ -1,7 +1,8 @@
-"""What people bring, by the documents alone: each job is right in silence, or is answered with what is wrong.
+"""What people bring, by the documents alone: each job is right in silence, or is answered with what
+is wrong.
 
-Each says who, what they gave, and what must come of it. Those that must be answered ran in silence once, or with an
-answer that led elsewhere.
+Each says who, what they gave, and what must come of it. Those that must be answered ran in silence
+once, or with an answer that led elsewhere.
 """
 
 import re
@@ -30,13 +31,24 @@ def flat(p):
     return 0.0
 
 
-def sampled(log_likelihood, log_prior, start, data, step_size=1e-4, num_steps=300, kernel=ewsg.sgld, **options):
+def sampled(
+    log_likelihood,
+    log_prior,
+    start,
+    data,
+    step_size=1e-4,
+    num_steps=300,
+    kernel=ewsg.sgld,
+    **options,
+):
     made = kernel(ewsg.Posterior(log_likelihood, log_prior), step_size, batch_size=20)
     return ewsg.sample(KEY, made, start, data, num_steps, num_chains=2, progress=False, **options)
 
 
 def a_transit_timed_in_julian_dates():
-    """Two days of a light curve; a period of a quarter of an hour is below what float32 holds of 2,460,000."""
+    """Two days of a light curve; a period of a quarter of an hour is below what float32 holds of
+    2,460,000.
+    """
     t = 2_460_310.5 + np.sort(RNG.uniform(0, 2, N))
     sampled(lambda p, r: fit(p * jnp.sin(r["t"] * 600), r["y"]), flat, 0.1, {"t": t, "y": Y})
 
@@ -49,7 +61,12 @@ def a_bank_with_account_numbers():
 
 def a_survey_in_a_data_frame():
     frame = pd.DataFrame({"y": Y, "region": pd.Categorical(RNG.choice(["north", "south"], N))})
-    sampled(lambda p, r: fit(p[r["region"]], r["y"]), flat, jnp.zeros(2), {name: frame[name] for name in frame})
+    sampled(
+        lambda p, r: fit(p[r["region"]], r["y"]),
+        flat,
+        jnp.zeros(2),
+        {name: frame[name] for name in frame},
+    )
 
 
 def a_climate_field_of_xarray():
@@ -97,7 +114,9 @@ def labels_that_are_masked():
 
 
 def stations_at_no_distance():
-    """A root of a squared distance has no gradient at 0: some of the stations are where the chain starts."""
+    """A root of a squared distance has no gradient at 0: some of the stations are where the chain
+    starts.
+    """
     places = np.r_[RNG.normal(size=(N - 30, 2)), np.zeros((30, 2))].astype(np.float32)
 
     def log_likelihood(p, row):
@@ -135,7 +154,12 @@ def a_step_function_of_age():
 
     start = {"cut": jnp.float32(50.0), "high": jnp.float32(1.0), "low": jnp.float32(0.0)}
     ages = RNG.uniform(20, 90, N)
-    sampled(log_likelihood, lambda p: -0.5 * (p["high"] ** 2 + p["low"] ** 2), start, {"age": ages, "y": Y})
+    sampled(
+        log_likelihood,
+        lambda p: -0.5 * (p["high"] ** 2 + p["low"] ** 2),
+        start,
+        {"age": ages, "y": Y},
+    )
 
 
 ANSWERED = {
@@ -143,17 +167,20 @@ ANSWERED = {
     a_bank_with_account_numbers: r"which is what JAX makes of uint64; got data\['id'\]",
     a_survey_in_a_data_frame: r"data\['region'\] is .*codes|data\['region'\] is .*return_inverse",
     a_climate_field_of_xarray: r"data\['y'\] is .*\.values",
-    a_scale_whose_prior_says_that_it_is_positive: "log_prior is -inf or NaN; they started there.*bijector",
+    a_scale_whose_prior_says_that_it_is_positive: "log_prior is -inf or NaN; they started "
+    "there.*bijector",
     shares_that_add_up_to_less_than_one: "log_prior is -inf or NaN.*bijector",
     times_to_failure_above_a_threshold: "log_likelihood of a row is -inf or NaN",
     concentrations_of_almost_nothing: "data must hold numbers that float32 holds",
     patients_with_dates: r"data\['day'\] is .*timedelta64",
     labels_that_are_masked: r"filled\(0\)",
-    stations_at_no_distance: "the gradient is not finite at the start: that of log_likelihood of row 90",
+    stations_at_no_distance: "the gradient is not finite at the start: that of log_likelihood of "
+    "row 90",
     counts_with_a_bad_first_rate: "in float64 it is finite: float32 overflows",
     a_network_of_one_feature_normalised: r"log_likelihood reads position\['b'\].*data\['x'\]",
     predictions_for_ids_beyond_32_bits: "inputs must hold numbers that int32 holds",
-    a_step_function_of_age: r"log_likelihood reads position\['cut'\].*a threshold has no derivative",
+    a_step_function_of_age: r"log_likelihood reads position\['cut'\].*a threshold has no "
+    r"derivative",
 }
 
 
@@ -167,12 +194,16 @@ def test_what_is_wrong_is_said(job):
             said = ""
         except (TypeError, ValueError) as error:
             said = str(error)
-    assert re.search(ANSWERED[job], " | ".join([said, *(str(each.message) for each in told)]), re.DOTALL)
+    assert re.search(
+        ANSWERED[job], " | ".join([said, *(str(each.message) for each in told)]), re.DOTALL
+    )
 
 
 def ids_of_64_bits_that_are_small():
     ids = RNG.integers(0, 4, N)
-    samples = sampled(lambda p, r: fit(p[r["id"]], r["y"]), flat, jnp.zeros(4), {"id": ids, "y": Y}, 1e-3, 4000)
+    samples = sampled(
+        lambda p, r: fit(p[r["id"]], r["y"]), flat, jnp.zeros(4), {"id": ids, "y": Y}, 1e-3, 4000
+    )
     expected = [Y[ids == group].mean() for group in range(4)]
     np.testing.assert_allclose(samples.mean, expected, atol=0.25)
 
@@ -198,7 +229,11 @@ def holes_that_are_masked_twice():
 
 def a_hierarchy_whose_scale_is_in_the_prior():
     def log_prior(p):
-        return -0.5 * jnp.sum((p["group"] * jnp.exp(-p["log_tau"])) ** 2) - 6 * p["log_tau"] - p["log_tau"] ** 2
+        return (
+            -0.5 * jnp.sum((p["group"] * jnp.exp(-p["log_tau"])) ** 2)
+            - 6 * p["log_tau"]
+            - p["log_tau"] ** 2
+        )
 
     group = RNG.integers(0, 6, N)
     start = {"group": jnp.zeros(6), "log_tau": jnp.zeros(())}

@@ -1,4 +1,6 @@
-"""Programs for a GPU, read off their lowering: what would wait for the host, or copy the data, in every step."""
+"""Programs for a GPU, read off their lowering: what would wait for the host, or copy the data, in
+every step.
+"""
 
 import functools
 
@@ -31,7 +33,9 @@ def rows():
 
 @pytest.mark.parametrize("name", ewsg.METHODS)
 def test_a_step_of_a_run(rows, name):
-    """The loop over steps has a known length, its body asks nothing of the host and makes no copy of the data."""
+    """The loop over steps has a known length, its body asks nothing of the host and makes no copy
+    of the data.
+    """
     program, _, step, block, arrays = lowering.of_sample(lowering.built(name), rows, 100, "cuda")
     assert program.is_counted(step)
     inside, besides = program.read(step.regions[1].blocks[0]), program.read(block, without=step)
@@ -60,25 +64,33 @@ def test_what_is_kept_under_a_condition(rows, kept, conditions):
 
 
 def test_blocks_are_as_long_as_memory_allows():
-    """An accelerator waits for the host once a block; rows that are no longer in a cache cost it nothing."""
+    """An accelerator waits for the host once a block; rows that are no longer in a cache cost it
+    nothing.
+    """
     shape = jax.ShapeDtypeStruct
     rows = {"x": shape((464_809, 54), np.float32), "y": shape((464_809,), np.float32)}
     kernel = ewsg.sgld(ewsg.models.logistic_regression(), 1e-7, batch_size=50)
     state = jax.eval_shape(
-        lambda key, rows: jax.vmap(lambda key: kernel.init(key, jnp.zeros(54), rows))(jax.random.split(key, 1_000)),
+        lambda key, rows: jax.vmap(lambda key: kernel.init(key, jnp.zeros(54), rows))(
+            jax.random.split(key, 1_000)
+        ),
         jax.random.key(0),
         rows,
     )
     kept = {"num_slots": 1, "keep": None, "moments": None}
 
     def block(**where):
-        return choose_layout(kernel, state, rows, 10_000, 2**28, False, False, **where, **kept)[0].block_size
+        return choose_layout(kernel, state, rows, 10_000, 2**28, False, False, **where, **kept)[
+            0
+        ].block_size
 
     assert (block(), block(accelerator=True)) == (1, 24)
 
 
 def test_a_block_of_one_step_is_not_copied(monkeypatch, rows):
-    """On a CPU a step's rows are taken out of its block under a condition, beside that of the draw that is kept."""
+    """On a CPU a step's rows are taken out of its block under a condition, beside that of the draw
+    that is kept.
+    """
 
     def conditions():
         found = lowering.of_sample(lowering.built("sgld"), rows, 2, "cpu")
@@ -90,14 +102,20 @@ def test_a_block_of_one_step_is_not_copied(monkeypatch, rows):
 
 
 def test_what_other_devices_run_draws_the_same(monkeypatch, rows):
-    """Gathers, searches and slices that are written otherwise for a CPU, here all as they are elsewhere."""
+    """Gathers, searches and slices that are written otherwise for a CPU, here all as they are
+    elsewhere.
+    """
     far = jnp.full(lowering.DIMENSION, 0.5)
     model = ewsg.models.logistic_regression(prior_scale=2.0)
     kernel = ewsg.flymc(model, 0.02, capacity=2_000, resample_probability=0.1, center=far)
-    run = functools.partial(ewsg.sample, jax.random.key(1), kernel, jnp.zeros(lowering.DIMENSION), rows, 20)
+    run = functools.partial(
+        ewsg.sample, jax.random.key(1), kernel, jnp.zeros(lowering.DIMENSION), rows, 20
+    )
     monkeypatch.setattr(layout, "SMALL", 0)  # both are optimised alike
     here = run(num_chains=2, progress=False)
-    monkeypatch.setattr(jax.lax, "platform_dependent", lambda *arguments, default, **_: default(*arguments))
+    monkeypatch.setattr(
+        jax.lax, "platform_dependent", lambda *arguments, default, **_: default(*arguments)
+    )
     monkeypatch.setattr(plan, "on_accelerator", lambda data: True)
     there = run(num_chains=2, progress=False)
     assert not here.overflow.any()
@@ -115,7 +133,9 @@ def test_the_search_for_a_mode(rows):
 
 
 def test_what_is_there_is_found(rows):
-    """Of the reading itself: one of each thing, some in functions that are called, some in branches."""
+    """Of the reading itself: one of each thing, some in functions that are called, some in
+    branches.
+    """
     n = lowering.NUM_ROWS
 
     @jax.jit
@@ -124,7 +144,9 @@ def test_what_is_there_is_found(rows):
 
     def turn(i, carry):
         x, total = carry
-        total = jax.lax.cond(total > 0, lambda: jax.lax.fori_loop(0, 3, lambda _, t: t + 1, total), lambda: total)
+        total = jax.lax.cond(
+            total > 0, lambda: jax.lax.fori_loop(0, 3, lambda _, t: t + 1, total), lambda: total
+        )
         total += jnp.sum(called(x, i)) + jnp.sum(x.T.astype(jnp.bfloat16)[0].astype(jnp.float32))
         total += jax.pure_callback(np.sin, jax.ShapeDtypeStruct((), np.float32), total)
         return x.at[i].set(total), total
@@ -133,11 +155,18 @@ def test_what_is_there_is_found(rows):
         return jax.lax.fori_loop(0, count, turn, (x, jnp.float32(0)))
 
     x = jnp.zeros((n, 3))
-    program = Program(jax.jit(run, donate_argnums=0).trace(x, 3).lower(lowering_platforms=("cpu",)), n)
+    program = Program(
+        jax.jit(run, donate_argnums=0).trace(x, 3).lower(lowering_platforms=("cpu",)), n
+    )
     (loop,) = program.loops(program.main)
     assert not program.is_counted(loop)
     found = program.read(loop.regions[1].blocks[0])
-    assert (found.counted_loops, found.open_loops, found.conditions, found.loops_in_conditions) == (1, 0, 1, 1)
+    assert (found.counted_loops, found.open_loops, found.conditions, found.loops_in_conditions) == (
+        1,
+        0,
+        1,
+        1,
+    )
     assert [(g.source, g.is_sorted) for g in found.gathers] == [(f"tensor<{n}x3xf32>", False)]
     assert (found.scatters, found.sorts, list(found.calls.values())) == (1, 1, [1])
     assert any("callback" in name for name in found.calls)
@@ -161,7 +190,8 @@ def test_what_is_there_is_found(rows):
     ],
 )
 def test_what_devices_exchange_in_a_step(rows, platform, name, numbers):
-    """Along rows one sum of d numbers for each chain and gradient, an index chain's all at once; else nothing.
+    """Along rows one sum of d numbers for each chain and gradient, an index chain's all at once;
+    else nothing.
 
     Of a tracked covariance its d² numbers too, and how far it is lost in rounding.
     """
@@ -169,7 +199,10 @@ def test_what_devices_exchange_in_a_step(rows, platform, name, numbers):
     if name == "ewsg":
         kernel = lowering.built(name, batch_size=4, chain_length=1)
     over = {axis: Mesh(devices, (axis,)) for axis in ("chains", "data")}
-    assert lowering.exchanged(lowering.over_devices_of(kernel, rows, 100, platform, over["chains"])) == []
+    assert (
+        lowering.exchanged(lowering.over_devices_of(kernel, rows, 100, platform, over["chains"]))
+        == []
+    )
     program = lowering.over_devices_of(kernel, rows, 100, platform, over["data"])
     sizes = [(kind, np.prod(shape)) for kind, shape in lowering.exchanged(program)]
     assert sizes == [("all_reduce", count * 100 * lowering.DIMENSION) for count in numbers]
@@ -177,10 +210,15 @@ def test_what_devices_exchange_in_a_step(rows, platform, name, numbers):
 
 @pytest.mark.parametrize("name", ["sgld", "cv_uld"])
 def test_what_devices_exchange_for_a_forecast(rows, name):
-    """Rows of batches, and one sum of d numbers at the center of a control variate; never all of the data."""
+    """Rows of batches, and one sum of d numbers at the center of a control variate; never all of
+    the data.
+    """
     kernel, mesh = lowering.built(name, batch_size=4), Mesh(np.array(jax.devices()[:2]), ("data",))
     found = lowering.exchanged(lowering.of_noise(kernel, rows, "cuda", mesh))
     assert {kind for kind, _ in found} == {"all_reduce"}
     # Two leaves of all batches, 64 points of 2 with 4 rows each.
-    expected = [(lowering.DIMENSION,)] * (name == "cv_uld") + [(64, 2, 4), (64, 2, 4, lowering.DIMENSION)]
+    expected = [(lowering.DIMENSION,)] * (name == "cv_uld") + [
+        (64, 2, 4),
+        (64, 2, 4, lowering.DIMENSION),
+    ]
     assert sorted(shape for _, shape in found) == sorted(expected)

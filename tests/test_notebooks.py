@@ -34,7 +34,9 @@ def test_there_are_notebooks():
 @pytest.mark.full
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_runs(path, tmp_path):
-    """All code cells in one process of their own, as a notebook would, with nothing installed and nothing shown."""
+    """All code cells in one process of their own, as a notebook would, with nothing installed and
+    nothing shown.
+    """
     code = cells(path, "code")
     assert code
     program = tmp_path / "cells.json"
@@ -71,7 +73,9 @@ def test_notebook_is_clean(path):
         assert output["output_type"] in ("stream", "display_data", "execute_result")
         assert output.get("name") != "stderr"
         said = json.dumps({name: value for name, value in output.items() if name != "data"})
-        assert not any(place in said for place in ("/home/", "/root/", "/opt/", "/tmp/", "site-packages"))
+        assert not any(
+            place in said for place in ("/home/", "/root/", "/opt/", "/tmp/", "site-packages")
+        )
     for cell in notebook["cells"]:
         assert cell.get("execution_count") is None
         has_picture = any("image/png" in out.get("data", {}) for out in cell.get("outputs", []))

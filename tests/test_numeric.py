@@ -1,4 +1,5 @@
-"""Numbers that 32 bits do not hold are refused at every door, and what holds no numbers is answered with a way.
+"""Numbers that 32 bits do not hold are refused at every door, and what holds no numbers is answered
+with a way.
 
 Each case gave other numbers, or an error of JAX's own, before there was a check.
 """
@@ -76,7 +77,9 @@ DOORS = {
     "kernel.init": lambda data: KERNEL.init(KEY, START, data),
     "kernel.step": lambda data: KERNEL.step(KEY, KERNEL.init(KEY, START, GOOD), data),
     "kernel.bind": KERNEL.bind,
-    "random-walk Metropolis": lambda data: ewsg.random_walk_metropolis(POSTERIOR, 0.1).init(KEY, START, data),
+    "random-walk Metropolis": lambda data: ewsg.random_walk_metropolis(POSTERIOR, 0.1).init(
+        KEY, START, data
+    ),
     "posterior.gradient": lambda data: POSTERIOR.gradient(START, data),
     "posterior.potential": lambda data: POSTERIOR.potential(START, data),
     "posterior.batch_gradient": lambda data: POSTERIOR.batch_gradient(START, data, jnp.arange(3)),
@@ -87,7 +90,9 @@ DOORS = {
 
 @pytest.mark.parametrize("door", DOORS)
 def test_no_door_lets_other_numbers_in(door):
-    with pytest.raises(ValueError, match=r"must hold numbers that int32 holds.*\['t'\].*jax_enable_x64"):
+    with pytest.raises(
+        ValueError, match=r"must hold numbers that int32 holds.*\['t'\].*jax_enable_x64"
+    ):
         DOORS[door](given("times in nanoseconds"))
 
 
@@ -96,14 +101,20 @@ def test_a_later_window_of_a_stream():
     """What was sampled before is kept, with a warning that says why the run ended."""
     late = np.where(np.arange(N) < N - 1, 1, 2**40)
     with pytest.warns(RuntimeWarning, match=r"must hold numbers that int32 holds.*\['t'\]"):
-        run = ewsg.sample(KEY, KERNEL, START, ewsg.stream(GOOD | {"t": late}, window=8), 100, progress=False)
+        run = ewsg.sample(
+            KEY, KERNEL, START, ewsg.stream(GOOD | {"t": late}, window=8), 100, progress=False
+        )
     assert run.interrupted
 
 
 @pytest.mark.parametrize("name", WIDE)
 def test_what_32_bits_do_not_hold(name):
     low, high = WIDE[name].min(), WIDE[name].max()
-    told = f"{int(low):,} to {int(high):,}" if WIDE[name].dtype.kind in "iu" else f"{low:.6g} to {high:.6g}"
+    told = (
+        f"{int(low):,} to {int(high):,}"
+        if WIDE[name].dtype.kind in "iu"
+        else f"{low:.6g} to {high:.6g}"
+    )
     with pytest.raises(ValueError, match=re.escape(f"got data['t'] from {told}")):
         DOORS["sample"](given(name))
 
@@ -127,7 +138,9 @@ def test_a_column_of_a_matrix_by_itself():
 
 
 def test_a_position_and_inputs_and_a_state():
-    with pytest.raises(ValueError, match=r"position must hold numbers that float32 holds.*from 1e\+44"):
+    with pytest.raises(
+        ValueError, match=r"position must hold numbers that float32 holds.*from 1e\+44"
+    ):
         ewsg.sample(KEY, KERNEL, np.float64(1e44), GOOD, 4, progress=False)
     with pytest.raises(ValueError, match="position must hold"):
         ewsg.find_mode(KEY, POSTERIOR, 1e44, GOOD, progress=False)
@@ -136,7 +149,9 @@ def test_a_position_and_inputs_and_a_state():
         with pytest.raises(ValueError, match="inputs must hold numbers"):
             samples.predict(lambda p, x: p * x, inputs)
     wide = samples.state._replace(
-        dynamics=samples.state.dynamics._replace(position=np.array([1e44, 0.0]), step=samples.state.step)
+        dynamics=samples.state.dynamics._replace(
+            position=np.array([1e44, 0.0]), step=samples.state.step
+        )
     )
     with pytest.raises(ValueError, match="state must hold numbers"):
         ewsg.sample(KEY, KERNEL, None, GOOD, 4, state=wide, progress=False)
@@ -183,7 +198,9 @@ OBJECTS = {
 }
 
 
-@pytest.mark.parametrize(("name", "door"), list(itertools.product(OBJECTS, ("sample", "posterior.gradient"))))
+@pytest.mark.parametrize(
+    ("name", "door"), list(itertools.product(OBJECTS, ("sample", "posterior.gradient")))
+)
 def test_what_holds_no_numbers_is_answered_with_a_way(name, door):
     value, way = OBJECTS[name]
     with pytest.raises(TypeError, match=rf"data\['t'\].*: .*{way}"):
@@ -198,7 +215,10 @@ FRAME = pd.DataFrame({"a": GOOD["y"], "b": [SECRET] * N} | {f"c{i}": 1 for i in 
     ("value", "named"),
     [
         (FRAME, r"data is a DataFrame with columns a \(float\d\d\), b \(\w+\), .*\(11 in all\)"),
-        ({"t": FRAME[["a", "b"]]}, r"data\['t'\] is a DataFrame with columns a \(float\d\d\), b \(\w+\):"),
+        (
+            {"t": FRAME[["a", "b"]]},
+            r"data\['t'\] is a DataFrame with columns a \(float\d\d\), b \(\w+\):",
+        ),
         ({"t": FRAME["a"]}, rf"data\['t'\] is a Series 'a' of shape \({N},\) and dtype float"),
         ({"t": pd.Series([SECRET] * N)}, rf"data\['t'\] is a Series of shape \({N},\) and dtype"),
         (FRAME.iloc[:, :0], "data is a DataFrame without columns"),
@@ -221,7 +241,9 @@ def test_every_argument_describes_a_table_so():
 
 def test_holes_are_answered_with_two_ways():
     holes = GOOD | {"y": np.where(np.arange(N) % 5 == 0, np.nan, GOOD["y"])}
-    with pytest.raises(ValueError, match=r"data\['y'\] holds 5 NaN.*a column that is 1.*check_data=False"):
+    with pytest.raises(
+        ValueError, match=r"data\['y'\] holds 5 NaN.*a column that is 1.*check_data=False"
+    ):
         DOORS["sample"](holes)
 
 

@@ -1,4 +1,6 @@
-"""The posterior: closed forms against automatic differentiation and NumPy, and what its checks say."""
+"""The posterior: closed forms against automatic differentiation and NumPy, and what its
+checks say.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -21,8 +23,16 @@ MODELS = {
         {"x": X, "y": Y},
         (3,),
     ),
-    "logistic_regression": (ewsg.models.logistic_regression(prior_scale=0.7), {"x": X, "y": BINARY}, (3,)),
-    "softmax_regression": (ewsg.models.softmax_regression(prior_scale=0.7), {"x": X, "y": CLASSES}, (3, 4)),
+    "logistic_regression": (
+        ewsg.models.logistic_regression(prior_scale=0.7),
+        {"x": X, "y": BINARY},
+        (3,),
+    ),
+    "softmax_regression": (
+        ewsg.models.softmax_regression(prior_scale=0.7),
+        {"x": X, "y": CLASSES},
+        (3, 4),
+    ),
 }
 REPEATS = np.array([5, 2, 5, 5, 0], np.int32)
 
@@ -52,7 +62,9 @@ def log_density(model, position, data):
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients_are_those_of_the_log_likelihood(x64, name, dtype):
-    """A batch with repeats, all rows and chunks of them, against reverse and forward differentiation."""
+    """A batch with repeats, all rows and chunks of them, against reverse and forward
+    differentiation.
+    """
     model, data, shape = MODELS[name]
     data, position = numbers(data, dtype), jnp.asarray(RNG.normal(size=shape), dtype)
     batch = jax.tree.map(lambda x: x[REPEATS], data)
@@ -95,14 +107,21 @@ def test_potential_and_log_likelihoods(x64, name):
     model, data, shape = MODELS[name]
     position = RNG.normal(size=shape)
     prior, rows = log_density(name, position, data)
-    ours = jax.jit(lambda p, d: (model.log_likelihoods(p, d), [model.potential(p, d, k) for k in (1, 3, N, 50)]))
+    ours = jax.jit(
+        lambda p, d: (
+            model.log_likelihoods(p, d),
+            [model.potential(p, d, k) for k in (1, 3, N, 50)],
+        )
+    )
     log_likelihoods, potentials = ours(jnp.asarray(position), numbers(data, jnp.float64))
     np.testing.assert_allclose(log_likelihoods, rows, rtol=1e-12)
     np.testing.assert_allclose(potentials, -prior - rows.sum(), rtol=1e-12)
 
 
 def test_linear_with_and_without_a_closed_form(x64):
-    """Residuals by automatic differentiation, in closed form, and the same model without `linear`."""
+    """Residuals by automatic differentiation, in closed form, and the same model
+    without `linear`.
+    """
 
     def log_likelihood(rate, row):
         return row["y"] * rate - jnp.exp(rate)
@@ -114,7 +133,10 @@ def test_linear_with_and_without_a_closed_form(x64):
     models = [
         ewsg.Posterior.linear(log_likelihood, log_prior, inputs=inputs),
         ewsg.Posterior.linear(
-            log_likelihood, log_prior, inputs=inputs, residual=lambda rates, rows: rows["y"] - jnp.exp(rates)
+            log_likelihood,
+            log_prior,
+            inputs=inputs,
+            residual=lambda rates, rows: rows["y"] - jnp.exp(rates),
         ),
         ewsg.Posterior(lambda w, row: log_likelihood(inputs(row) @ w, row), log_prior),
     ]
@@ -123,10 +145,14 @@ def test_linear_with_and_without_a_closed_form(x64):
     per_datum = (np.exp(with_one @ np.asarray(w)) - CLASSES)[:, None] * with_one
     for model in models:
         model.check(w, data)
-        np.testing.assert_allclose(model.gradient(w, data), per_datum.sum(0) + np.sign(w), rtol=1e-12)
+        np.testing.assert_allclose(
+            model.gradient(w, data), per_datum.sum(0) + np.sign(w), rtol=1e-12
+        )
         batch = model.batch_gradient(w, data, jnp.asarray(REPEATS))
         np.testing.assert_allclose(batch, N / 5 * per_datum[REPEATS].sum(0), rtol=1e-12)
-        np.testing.assert_allclose(model.log_likelihoods(w, data), models[2].log_likelihoods(w, data), rtol=1e-12)
+        np.testing.assert_allclose(
+            model.log_likelihoods(w, data), models[2].log_likelihoods(w, data), rtol=1e-12
+        )
 
 
 def test_flat_prior_of_python_zero():
@@ -134,7 +160,9 @@ def test_flat_prior_of_python_zero():
     position, data = {"a": jnp.ones(3), "b": jnp.ones((2, 2))}, jnp.asarray(X, jnp.float32)
     model.check(position, data)
     prior = model.prior_gradient(position)
-    assert jax.tree.map(lambda x: (x.shape, x.dtype), prior) == jax.tree.map(lambda x: (x.shape, x.dtype), position)
+    assert jax.tree.map(lambda x: (x.shape, x.dtype), prior) == jax.tree.map(
+        lambda x: (x.shape, x.dtype), position
+    )
     assert not any(np.any(x) for x in jax.tree.leaves(prior))
     np.testing.assert_allclose(model.gradient(position, data)["a"], 2 * (N - X.sum(0)), rtol=1e-5)
     np.testing.assert_allclose(model.potential(position, data), np.sum((X - 1) ** 2), rtol=1e-5)
@@ -175,16 +203,36 @@ DATA, POINT = np.zeros((N, 3), np.float32), np.zeros(3, np.float32)
             r"log_prior must return a floating-point scalar for this position; "
             r"it returned an array of shape \(3,\) and dtype float32",
         ),
-        (likelihood, lambda p: 0, r"log_prior must return a floating-point scalar .* shape \(\) and dtype int32"),
-        (lambda p, x: x[0] > 0, lambda p: 0.0, r"log_likelihood must return a floating-point .* dtype bool"),
+        (
+            likelihood,
+            lambda p: 0,
+            r"log_prior must return a floating-point scalar .* shape \(\) and dtype int32",
+        ),
+        (
+            lambda p, x: x[0] > 0,
+            lambda p: 0.0,
+            r"log_likelihood must return a floating-point .* dtype bool",
+        ),
         (
             lambda p, x: p @ jnp.ones(2),
             lambda p: 0.0,
             "log_likelihood must return a scalar .*; it failed on them: ",
         ),
-        (likelihood, lambda p: p["w"], "log_prior must return a scalar for this position; it failed on them: "),
-        (lambda p, x: None, lambda p: 0.0, "log_likelihood must return a scalar .*; it failed on them: "),
-        (lambda p, x: x["y"], lambda p: 0.0, "log_likelihood must return a scalar .*; it failed on them: "),
+        (
+            likelihood,
+            lambda p: p["w"],
+            "log_prior must return a scalar for this position; it failed on them: ",
+        ),
+        (
+            lambda p, x: None,
+            lambda p: 0.0,
+            "log_likelihood must return a scalar .*; it failed on them: ",
+        ),
+        (
+            lambda p, x: x["y"],
+            lambda p: 0.0,
+            "log_likelihood must return a scalar .*; it failed on them: ",
+        ),
     ],
 )
 def test_check_names_the_function_and_what_came_back(log_likelihood, log_prior, message):
@@ -199,15 +247,35 @@ def test_check_names_the_function_and_what_came_back(log_likelihood, log_prior, 
 @pytest.mark.parametrize(
     ("position", "data", "error", "message"),
     [
-        (np.zeros(3, np.int32), DATA, TypeError, "position is an array of shape .* convert it with"),
+        (
+            np.zeros(3, np.int32),
+            DATA,
+            TypeError,
+            "position is an array of shape .* convert it with",
+        ),
         ({"a": POINT, "b": np.zeros(2, bool)}, DATA, TypeError, r"position\['b'\] is an array"),
-        ({}, DATA, ValueError, "position must be a tree of floating-point arrays; got a tree without leaves"),
+        (
+            {},
+            DATA,
+            ValueError,
+            "position must be a tree of floating-point arrays; got a tree without leaves",
+        ),
         ("here", DATA, TypeError, r"position is 'here' \(str\)"),
         (POINT, np.zeros((0, 3), np.float32), ValueError, "got 0 rows"),
         (POINT, np.float32(1.0), TypeError, "data is np.float32"),
         (POINT, np.array(1.0, np.float32), ValueError, "data is a scalar"),
-        (POINT, {"x": DATA, "y": DATA[1:]}, ValueError, r"lengths differ: data\['x'\]: 7, data\['y'\]: 6"),
-        (POINT, [[1.0]], TypeError, r"convert the whole \(not each number\) with jax.numpy.asarray"),
+        (
+            POINT,
+            {"x": DATA, "y": DATA[1:]},
+            ValueError,
+            r"lengths differ: data\['x'\]: 7, data\['y'\]: 6",
+        ),
+        (
+            POINT,
+            [[1.0]],
+            TypeError,
+            r"convert the whole \(not each number\) with jax.numpy.asarray",
+        ),
         (POINT, None, ValueError, "data must be a tree of arrays .* without leaves"),
     ],
 )
@@ -217,9 +285,13 @@ def test_check_of_position_and_data(position, data, error, message):
 
 
 def test_arguments_must_be_functions():
-    with pytest.raises(TypeError, match=r"log_likelihood must be a function \(position, datum\) -> scalar; got 1"):
+    with pytest.raises(
+        TypeError, match=r"log_likelihood must be a function \(position, datum\) -> scalar; got 1"
+    ):
         ewsg.Posterior(1, lambda p: 0.0)
-    with pytest.raises(TypeError, match=r"log_prior must be a function \(position\) -> scalar; got None"):
+    with pytest.raises(
+        TypeError, match=r"log_prior must be a function \(position\) -> scalar; got None"
+    ):
         ewsg.Posterior(likelihood, None)
     linear = ewsg.Posterior.linear
     with pytest.raises(TypeError, match=r"log_likelihood must be a function \(predictor, datum\)"):
@@ -233,7 +305,9 @@ def test_arguments_must_be_functions():
 
 
 def test_oracle_and_numpy_densities_agree():
-    """The gradients typed by hand are the derivatives of the densities typed by hand (central differences)."""
+    """The gradients typed by hand are the derivatives of the densities typed by hand (central
+    differences).
+    """
     typed = {
         "gaussian_location": lambda p: enumeration.gaussian_location(p, X, 0.8),
         "linear_regression": lambda p: enumeration.linear_regression(p, X, Y, 0.8),
@@ -283,7 +357,9 @@ def test_an_index_out_of_bounds_is_refused(log_likelihood):
     """Group 4 of 0 to 3, which JAX takes for 3."""
     model, point = grouped(log_likelihood), np.zeros(4, np.float32)
     model.check(point, FINE)
-    with pytest.raises(ValueError, match=f"data must lead to indices in bounds in log_likelihood.*{FOUND}"):
+    with pytest.raises(
+        ValueError, match=f"data must lead to indices in bounds in log_likelihood.*{FOUND}"
+    ):
         model.check(point, GROUPS)
     model.check(np.zeros(5, np.float32), GROUPS)
 

@@ -1,4 +1,6 @@
-"""Products in the precision of their dtype, read off the programs that JAX makes for a GPU and a TPU."""
+"""Products in the precision of their dtype, read off the programs that JAX makes for a GPU and a
+TPU.
+"""
 
 import functools
 import re
@@ -21,8 +23,16 @@ MODELS = {
     "gaussian_location": (ewsg.models.gaussian_location(), X, (D,)),
     "normal": (ewsg.models.normal(), X[:, 0], (2,)),
     "linear_regression": (ewsg.models.linear_regression(), {"x": X, "y": X[:, 0]}, (D,)),
-    "logistic_regression": (ewsg.models.logistic_regression(), {"x": X, "y": np.arange(N) % 2}, (D,)),
-    "softmax_regression": (ewsg.models.softmax_regression(), {"x": X, "y": np.arange(N) % K}, (D, K)),
+    "logistic_regression": (
+        ewsg.models.logistic_regression(),
+        {"x": X, "y": np.arange(N) % 2},
+        (D,),
+    ),
+    "softmax_regression": (
+        ewsg.models.softmax_regression(),
+        {"x": X, "y": np.arange(N) % K},
+        (D, K),
+    ),
 }
 
 
@@ -30,7 +40,9 @@ def precisions(function, *arguments):
     """The precision of every product in the program made for each accelerator, none of it run."""
     text = jax.jit(function).trace(*arguments).lower(lowering_platforms=ACCELERATORS).as_text()
     products = [
-        line for line in text.splitlines() if re.search(r"stablehlo\.(dot|dot_general|convolution)\b", line)
+        line
+        for line in text.splitlines()
+        if re.search(r"stablehlo\.(dot|dot_general|convolution)\b", line)
     ]
     return [re.search(r"precision(?:_config)? = \[([^\]]*)\]", line) for line in products], products
 
@@ -47,9 +59,9 @@ def test_a_product_by_default_is_found():
     """Of the test itself."""
     with pytest.raises(AssertionError, match="dot_general"):
         assert_exact(lambda x: x @ x, jnp.ones((2, 2)))
-    assert assert_exact(functools.partial(jnp.matmul, precision="highest"), jnp.ones((2, 2)), jnp.ones(2)) == len(
-        ACCELERATORS
-    )
+    assert assert_exact(
+        functools.partial(jnp.matmul, precision="highest"), jnp.ones((2, 2)), jnp.ones(2)
+    ) == len(ACCELERATORS)
 
 
 def chosen():
@@ -57,7 +69,9 @@ def chosen():
     for name, method in ewsg.METHODS.items():
         yield name, method.example
         if name in ("nc_sghmc", "ewsg_vr"):
-            yield from ((name, method.example | {"structure": kind}) for kind in ("dense", "low_rank"))
+            yield from (
+                (name, method.example | {"structure": kind}) for kind in ("dense", "low_rank")
+            )
         if name == "sgrld":
             metric = lambda position, data: jnp.diag(1 + position**2)
             yield name, method.example | {"inverse_metric": metric}
@@ -93,7 +107,10 @@ def test_every_ready_model(name):
         ]
         if model.bound is not None:
             summary = model.bound.summarize(position, data, 2)
-            made += [model.bound.total(position, position, summary), model.bound.gaps(position, position, data)]
+            made += [
+                model.bound.total(position, position, summary),
+                model.bound.gaps(position, position, data),
+            ]
         # As for a model that has no float64.
         of = programs.Of(model, programs.Layout.of(position), 4, wide=False)
         flat = position.ravel()
@@ -105,4 +122,6 @@ def test_every_ready_model(name):
 
 def test_prediction():
     rows = {"x": jnp.asarray(X), "y": jnp.ones(N)}
-    assert assert_exact(ewsg.diagnostics._predictive.log_likelihoods, jnp.ones((2, D)), rows) == len(ACCELERATORS)
+    assert assert_exact(
+        ewsg.diagnostics._predictive.log_likelihoods, jnp.ones((2, D)), rows
+    ) == len(ACCELERATORS)

@@ -25,7 +25,9 @@ def scaled(words, bound):
     """`_random.scaled` on Python integers of 32 or 64 bits (`bound` tells which) as NumPy int64."""
     words = np.asarray(words, dtype=object)
     parts = [words] if words_per_index(bound) == 1 else [words >> 32, words & 0xFFFFFFFF]
-    return np.asarray(_random.scaled(jnp.asarray(np.stack(parts).astype(np.uint32)), jnp.uint32(bound)), np.int64)
+    return np.asarray(
+        _random.scaled(jnp.asarray(np.stack(parts).astype(np.uint32)), jnp.uint32(bound)), np.int64
+    )
 
 
 def first_word(row, bound, bits):
@@ -40,7 +42,9 @@ def words_of(key, num_rows, batch_size):
 
 
 def floyd(words, num_rows, bits):
-    """Floyd's subset of `len(words)` rows, in Python integers (Bentley & Floyd 1987, algorithm F2)."""
+    """Floyd's subset of `len(words)` rows, in Python integers (Bentley & Floyd 1987,
+    algorithm F2).
+    """
     chosen = []
     for word, last in zip(words, range(num_rows - len(words), num_rows), strict=True):
         row = word * (last + 1) >> bits
@@ -54,7 +58,9 @@ def floyd(words, num_rows, bits):
 @pytest.mark.usual_parameters("3", "1000")
 @pytest.mark.parametrize("n", ONE_WORD)
 def test_one_word_gives_every_row_its_share(n):
-    """⌊w·n / 2³²⌋ grows with w, so the words of a row lie between its first and the next row's first."""
+    """⌊w·n / 2³²⌋ grows with w, so the words of a row lie between its first and the next row's
+    first.
+    """
     first = np.array([first_word(row, n, 32) for row in range(n + 1)], object)
     np.testing.assert_array_equal(scaled(first[:-1], n), np.arange(n))
     np.testing.assert_array_equal(scaled(first[1:] - 1, n), np.arange(n))
@@ -86,7 +92,9 @@ def test_two_words_give_every_row_its_share(n):
     """Checked at the first and the last word of rows at both ends, in the middle and at random."""
     some = np.random.default_rng(n).integers(n, size=5_000).tolist()
     rows = np.array([0, 1, n // 2, n - 2, n - 1, *some], object)
-    first, last = (np.array([first_word(row + k, n, 64) - k for row in rows], object) for k in (0, 1))
+    first, last = (
+        np.array([first_word(row + k, n, 64) - k for row in rows], object) for k in (0, 1)
+    )
     np.testing.assert_array_equal(scaled(first, n), rows.astype(np.int64))
     np.testing.assert_array_equal(scaled(last, n), rows.astype(np.int64))
     assert first[0] == 0
@@ -98,7 +106,10 @@ def test_two_words_give_every_row_its_share(n):
 
 def test_the_second_word_starts_above_the_limit():
     assert _random.ONE_WORD_LIMIT == 400_000
-    words = [_random.index_words(jax.random.key(0), n, 3) for n in (1, 399_999, 400_000, 400_001, 2**31 - 1)]
+    words = [
+        _random.index_words(jax.random.key(0), n, 3)
+        for n in (1, 399_999, 400_000, 400_001, 2**31 - 1)
+    ]
     assert [len(each) for each in words] == [1, 1, 1, 2, 2]
 
 
@@ -116,7 +127,16 @@ def test_rows_with_replacement_are_scaled_words(n):
 @pytest.mark.usual_parameters("5-2", "400001-50")
 @pytest.mark.parametrize(
     ("n", "batch_size"),
-    [(1, 1), (5, 2), (6, 6), (100, 37), (1000, 1000), (400_000, 50), (400_001, 50), (2**31 - 1, 50)],
+    [
+        (1, 1),
+        (5, 2),
+        (6, 6),
+        (100, 37),
+        (1000, 1000),
+        (400_000, 50),
+        (400_001, 50),
+        (2**31 - 1, 50),
+    ],
 )
 def test_rows_without_replacement_are_floyds(n, batch_size):
     keys = jax.random.split(jax.random.key(batch_size), 20)
@@ -136,7 +156,9 @@ def test_floyds_subset_is_uniform(monkeypatch, n, batch_size):
     """Draw k is uniform on 0 … n−b+k; over all those sequences every subset comes b! times."""
     bounds = [n - batch_size + k + 1 for k in range(batch_size)]
     sequences = list(itertools.product(*map(range, bounds)))
-    words = [[first_word(t, m, 32) for t, m in zip(draws, bounds, strict=True)] for draws in sequences]
+    words = [
+        [first_word(t, m, 32) for t, m in zip(draws, bounds, strict=True)] for draws in sequences
+    ]
 
     def rows(given):
         monkeypatch.setattr(jax.random, "bits", lambda key, shape, dtype: given.reshape(shape))
@@ -155,7 +177,9 @@ def test_cost_of_a_batch_does_not_depend_on_n(monkeypatch, replace):
     shapes = []
     bits = jax.random.bits
     monkeypatch.setattr(
-        jax.random, "bits", lambda key, shape, dtype: shapes.append(shape) or bits(key, shape, dtype)
+        jax.random,
+        "bits",
+        lambda key, shape, dtype: shapes.append(shape) or bits(key, shape, dtype),
     )
     lines = []
     for n in (1_000, 100_000, 500_000, 2**31 - 1):
@@ -193,7 +217,11 @@ def test_batch_and_noise_have_different_keys():
 
 # Noise and uniforms.
 
-TREE = {"a": np.zeros((3, 2), np.float32), "b": (np.zeros((3, 2), np.float32), None), "c": np.zeros(())}
+TREE = {
+    "a": np.zeros((3, 2), np.float32),
+    "b": (np.zeros((3, 2), np.float32), None),
+    "c": np.zeros(()),
+}
 
 
 @pytest.mark.parametrize("law", _random.NOISE_LAWS)
@@ -204,7 +232,9 @@ def test_noise_keeps_tree_shapes_and_dtypes(x64, law):
     like = lambda tree: [(x.shape, x.dtype) for x in jax.tree.leaves(tree)]
     assert like(noise) == like(TREE)
     abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), TREE)
-    jax.tree.map(np.testing.assert_array_equal, noise, _random.noise(jax.random.key(0), abstract, law))
+    jax.tree.map(
+        np.testing.assert_array_equal, noise, _random.noise(jax.random.key(0), abstract, law)
+    )
 
 
 @pytest.mark.parametrize("law", _random.NOISE_LAWS)
@@ -213,7 +243,9 @@ def test_no_number_of_the_noise_is_used_twice(x64, monkeypatch, law):
     name = {"gaussian": "normal", "rademacher": "bits"}[law]
     draw, key, seen = getattr(jax.random, name), jax.random.key(0), []
     data = lambda key: tuple(jax.random.key_data(key).tolist())
-    monkeypatch.setattr(jax.random, name, lambda key, *rest: seen.append(data(key)) or draw(key, *rest))
+    monkeypatch.setattr(
+        jax.random, name, lambda key, *rest: seen.append(data(key)) or draw(key, *rest)
+    )
     noise = jax.tree.leaves(_random.noise(key, TREE, law))
     assert len(seen) == 2
     assert len({data(key), *seen}) == 3
@@ -228,7 +260,9 @@ def draw_of(law):
 
 
 def test_noise_has_its_law():
-    """Fixed keys, so the same numbers each time: moments of 10⁶ draws within five standard errors."""
+    """Fixed keys, so the same numbers each time: moments of 10⁶ draws within five
+    standard errors.
+    """
     like = np.zeros(10**6, np.float32)
     gaussian = np.asarray(_random.noise(jax.random.key(0), like), np.float64)
     for power, moment, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):

@@ -1,4 +1,6 @@
-"""The experiment of rare rows: its reference against quadrature, and what its page says of its numbers."""
+"""The experiment of rare rows: its reference against quadrature, and what its page says of its
+numbers.
+"""
 
 import json
 import re
@@ -35,7 +37,9 @@ def on_a_grid(x, y):
 
 @pytest.mark.full
 def test_importance_sampling_is_the_posterior():
-    """Few rows, so that the wall lies in the bulk and the other weights are skewed: within 4 standard errors."""
+    """Few rows, so that the wall lies in the bulk and the other weights are skewed: within 4
+    standard errors.
+    """
     x, y = small()
     mean, sd = on_a_grid(x, y)
     found = by_importance.reference(x, y, 20_000)
@@ -68,7 +72,9 @@ def stored():
 
 def test_the_page_tells_its_numbers():
     text = mass_and_rows.PAGE.read_text()
-    assert mass_and_rows.page(text) == text, "run python -m benchmarks.pages.mass_and_rows: the page is out of date"
+    assert mass_and_rows.page(text) == text, (
+        "run python -m benchmarks.pages.mass_and_rows: the page is out of date"
+    )
     result = stored()
     assert not result["quick"]
     assert f"{result['stiffest']:,} times that at the mode" in text
@@ -95,7 +101,9 @@ def test_what_the_page_claims():
 
 
 def test_where_no_row_says_anything_the_posterior_is_the_prior():
-    """All soil types' raw coefficients together: the means of the reference and of the right run are 0 along it."""
+    """All soil types' raw coefficients together: the means of the reference and of the right run
+    are 0 along it.
+    """
     result = stored()
     soil = [j for j, name in enumerate(result["columns"]) if name.startswith("Soil")]
     share = np.array([result["rows_of_column"][j] for j in soil]) / result["rows_of_column"][-1]

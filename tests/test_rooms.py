@@ -38,7 +38,9 @@ ORDER = [
     ["experiments"],
     ["__main__"],
 ]
-"""From what everything stands on to what nothing stands on; rooms of one line do not know each other."""
+"""From what everything stands on to what nothing stands on; rooms of one line do not know each
+other.
+"""
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 HIDDEN_ELSEWHERE = {"types", "random", "tree", "module"}
 """Names of modules of Python and JAX, and of the decorator that a module of that name holds."""
@@ -78,20 +80,32 @@ def test_imports_lead_one_way(name):
 
 
 def test_modules_have_no_circle():
-    graph = {name: {f"{x}.__init__" if f"{x}.__init__" in MODULES else x for x in imported(path)} - {name, ""}
-             for name, path in MODULES.items() if not name.endswith("__init__")}  # fmt: skip
+    graph = {
+        name: {f"{x}.__init__" if f"{x}.__init__" in MODULES else x for x in imported(path)}
+        - {name, ""}
+        for name, path in MODULES.items()
+        if not name.endswith("__init__")
+    }
     graphlib.TopologicalSorter(graph).prepare()
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if not name.endswith(("__init__", "__main__"))])
+@pytest.mark.parametrize(
+    "name", [name for name in MODULES if not name.endswith(("__init__", "__main__"))]
+)
 def test_an_underscore_is_there_where_a_name_would_be_hidden(name):
-    """A public function or class of the room, or a module of Python's or JAX's; `check` is kept for a function.
+    """A public function or class of the room, or a module of Python's or JAX's; `check` is kept for
+    a function.
 
-    All of `methods`, which `ewsg_jax` takes with a star: without an underscore they would be names of the package.
+    All of `methods`, which `ewsg_jax` takes with a star: without an underscore they would be names
+    of the package.
     """
     *rooms, module = name.split(".")
     public = ewsg if not rooms else importlib.import_module(f"ewsg_jax.{'.'.join(rooms)}")
-    taken = {name for name, value in vars(public).items() if getattr(value, "__module__", "").startswith("ewsg")}
+    taken = {
+        name
+        for name, value in vars(public).items()
+        if getattr(value, "__module__", "").startswith("ewsg")
+    }
     hides = module.lstrip("_") in taken | (set() if rooms else HIDDEN_ELSEWHERE | {"check"})
     assert module.startswith("_") == (hides or rooms == ["methods"])
 

@@ -17,7 +17,9 @@ import ewsg_jax as ewsg
 ROOT = Path(__file__).parents[1]
 pytestmark = [
     pytest.mark.full,
-    pytest.mark.skipif(not importlib.util.find_spec("sphinx_book_theme"), reason="needs the extra docs"),
+    pytest.mark.skipif(
+        not importlib.util.find_spec("sphinx_book_theme"), reason="needs the extra docs"
+    ),
 ]
 
 
@@ -46,7 +48,11 @@ class Page(HTMLParser):
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the site once."""
     out = tmp_path_factory.mktemp("site")
-    command = [sys.executable, *["-m", "sphinx", "-W", "--keep-going", "-q", "-c", "docs", "."], str(out)]
+    command = [
+        sys.executable,
+        *["-m", "sphinx", "-W", "--keep-going", "-q", "-c", "docs", "."],
+        str(out),
+    ]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]

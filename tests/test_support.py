@@ -47,7 +47,9 @@ def test_what_is_no_number_counts(value):
     ids=["a simplex", "an order", "a ball", "everywhere"],
 )
 def test_supports_by_where(inside, positions, share):
-    expected = 1 - np.mean([bool(inside(jnp.asarray(p))) for p in positions]) if share is None else share
+    expected = (
+        1 - np.mean([bool(inside(jnp.asarray(p))) for p in positions]) if share is None else share
+    )
     found = support.outside(walls(inside), positions.astype(np.float32), Y)
     assert found.prior == pytest.approx(expected, abs=1e-12)
     assert bool(found) == (expected > 0)
@@ -55,7 +57,9 @@ def test_supports_by_where(inside, positions, share):
 
 def test_a_support_that_depends_on_the_data():
     """x uniform on (0, θ): a row above θ has no density."""
-    posterior = ewsg.Posterior(lambda top, x: jnp.where(x < top, -jnp.log(top), -jnp.inf), lambda top: 0.0)
+    posterior = ewsg.Posterior(
+        lambda top, x: jnp.where(x < top, -jnp.log(top), -jnp.inf), lambda top: 0.0
+    )
     below, above = np.full(20, 1.0, np.float32), np.full(60, 3.0, np.float32)
     found = support.outside(posterior, np.concatenate([above, below]), X)
     assert found.prior == 0
@@ -77,10 +81,14 @@ def test_few_positions_few_rows_and_trees():
 
 def test_the_potential_is_that_of_the_rows():
     positions = RNG.normal(size=5).astype(np.float32)
-    found = support.densities(ewsg.models.gaussian_location(), positions[:, None], Y[:100, None], 10**6)
+    found = support.densities(
+        ewsg.models.gaussian_location(), positions[:, None], Y[:100, None], 10**6
+    )
     mean = np.mean(-0.5 * (Y[:100] - positions[:, None]) ** 2, axis=1) - 0.5 * np.log(2 * np.pi)
     expected = -found.log_prior - N * mean
-    np.testing.assert_allclose(found.potential(N) - expected, found.potential(N)[0] - expected[0], atol=1e-2)
+    np.testing.assert_allclose(
+        found.potential(N) - expected, found.potential(N)[0] - expected[0], atol=1e-2
+    )
     assert found.num_rows == 100
 
 

@@ -19,7 +19,10 @@ OPTIONS = shlex.split(
     tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["addopts"]
 )
 USUAL, FULL, SWEEP = OPTIONS[OPTIONS.index("-m") + 1], "full and not sweep", "sweep"
-MARKED = [dict(zip(MARKERS, has, strict=True)) for has in itertools.product([False, True], repeat=len(MARKERS))]
+MARKED = [
+    dict(zip(MARKERS, has, strict=True))
+    for has in itertools.product([False, True], repeat=len(MARKERS))
+]
 
 
 def chosen(expression, marked):
@@ -27,15 +30,24 @@ def chosen(expression, marked):
     return bool(eval(expression, {}, marked))
 
 
-@pytest.mark.parametrize("marked", MARKED, ids=lambda marked: "-".join(k for k in marked if marked[k]) or "none")
+@pytest.mark.parametrize(
+    "marked", MARKED, ids=lambda marked: "-".join(k for k in marked if marked[k]) or "none"
+)
 def test_a_test_is_in_one_tier(marked):
     assert sum(chosen(tier, marked) for tier in (USUAL, FULL, SWEEP)) == 1
 
 
 def test_the_commands_of_ci_run_all_but_the_sweep():
-    commands = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if "python -m pytest" in line]
+    commands = [
+        line
+        for line in (ROOT / ".ci" / "run").read_text().splitlines()
+        if "python -m pytest" in line
+    ]
     # The README's command, which CI reads there, has no expression of its own.
-    expressions = [USUAL, *(found for line in commands for found in re.findall(r'-m "(.+?)"', line))]
+    expressions = [
+        USUAL,
+        *(found for line in commands for found in re.findall(r'-m "(.+?)"', line)),
+    ]
     assert FULL in expressions
     for marked in MARKED:
         assert any(chosen(of, marked) for of in expressions) == (not marked["sweep"])
@@ -79,7 +91,16 @@ FOUND = {
 
 def collected(folder, expression, named="'a'"):
     (folder / "test_it.py").write_text(TESTS.format(named=named), encoding="utf-8")
-    options = ["-p", "tests.conftest", "-p", "no:cacheprovider", "-c", ROOT / "pyproject.toml", "-m", expression]
+    options = [
+        "-p",
+        "tests.conftest",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        ROOT / "pyproject.toml",
+        "-m",
+        expression,
+    ]
     return subprocess.run(
         [sys.executable, "-m", "pytest", "--collect-only", "-q", *options, folder / "test_it.py"],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
@@ -93,7 +114,9 @@ def collected(folder, expression, named="'a'"):
 @pytest.mark.parametrize("tier", FOUND, ids=["usual", "full", "sweep"])
 def test_markers_put_tests_in_their_tier(tmp_path, tier):
     done = collected(tmp_path, tier)
-    assert re.findall(r"::(\S+)$", done.stdout, re.MULTILINE) == FOUND[tier], done.stdout + done.stderr
+    assert re.findall(r"::(\S+)$", done.stdout, re.MULTILINE) == FOUND[tier], (
+        done.stdout + done.stderr
+    )
 
 
 @pytest.mark.full

@@ -1,4 +1,6 @@
-"""A position is any tree of floating-point arrays: dicts, tuples, and the weights of equinox and flax networks."""
+"""A position is any tree of floating-point arrays: dicts, tuples, and the weights of equinox and
+flax networks.
+"""
 
 import equinox as eqx
 import jax
@@ -35,7 +37,9 @@ def nested_tuples():
 
 def equinox_network():
     """Weights with None where the network holds functions."""
-    network = eqx.nn.MLP(2, "scalar", width_size=4, depth=1, activation=jnp.tanh, key=jax.random.key(0))
+    network = eqx.nn.MLP(
+        2, "scalar", width_size=4, depth=1, activation=jnp.tanh, key=jax.random.key(0)
+    )
     weights, rest = eqx.partition(network, eqx.is_inexact_array)
 
     def log_likelihood(weights, row):
@@ -109,13 +113,20 @@ def test_the_gradient_of_a_tree_is_its_derivative(x64, make):
     posterior = ewsg.Posterior(log_likelihood, log_prior)
     data = {"x": jnp.asarray(X), "y": jnp.asarray(Y)}
     leaves, structure = jax.tree.flatten(position)
-    direction = jax.tree.unflatten(structure, [jnp.cos(jnp.arange(x.size) + 1.0).reshape(x.shape) for x in leaves])
+    direction = jax.tree.unflatten(
+        structure, [jnp.cos(jnp.arange(x.size) + 1.0).reshape(x.shape) for x in leaves]
+    )
 
     @jax.jit
     def slopes():
-        potential = lambda t: posterior.potential(jax.tree.map(lambda p, v: p + t * v, position, direction), data)
+        potential = lambda t: posterior.potential(
+            jax.tree.map(lambda p, v: p + t * v, position, direction), data
+        )
         gradient = posterior.gradient(position, data, 4)
-        inner = sum(jnp.vdot(a, b) for a, b in zip(*map(jax.tree.leaves, (gradient, direction)), strict=True))
+        inner = sum(
+            jnp.vdot(a, b)
+            for a, b in zip(*map(jax.tree.leaves, (gradient, direction)), strict=True)
+        )
         return inner, (potential(1e-5) - potential(-1e-5)) / 2e-5
 
     np.testing.assert_allclose(*slopes(), rtol=1e-8)
@@ -124,7 +135,9 @@ def test_the_gradient_of_a_tree_is_its_derivative(x64, make):
 def test_mixed_dtypes_are_kept(x64):
     """float32 and float64 leaves side by side."""
     position = {"a": jnp.zeros(2, jnp.float32), "b": jnp.zeros((), jnp.float64)}
-    posterior = ewsg.Posterior(lambda p, row: -((row["y"] - row["x"] @ p["a"] - p["b"]) ** 2), log_prior)
+    posterior = ewsg.Posterior(
+        lambda p, row: -((row["y"] - row["x"] @ p["a"] - p["b"]) ** 2), log_prior
+    )
     kernel = ewsg.ewsg(posterior, 1e-2, friction=2.0, batch_size=2)
     data = {"x": jnp.asarray(X), "y": jnp.asarray(Y)}
     state = kernel.init(jax.random.key(0), position, data)

@@ -1,7 +1,8 @@
-"""What a type checker sees: the position's type goes from a posterior's functions to whatever comes of them.
+"""What a type checker sees: the position's type goes from a posterior's functions to whatever comes
+of them.
 
-Pyright reads this file: `assert_type` demands that very type, and an `ignore` that hides no error is an error.
-Pytest runs it: `assert_type` does nothing, and the calls are those of any user.
+Pyright reads this file: `assert_type` demands that very type, and an `ignore` that hides no error
+is an error. Pytest runs it: `assert_type` does nothing, and the calls are those of any user.
 """
 # pyright: reportUnnecessaryTypeIgnoreComment=true
 
@@ -48,7 +49,9 @@ def test_a_posterior_has_the_positions_of_its_functions():
 
 
 def test_lambdas_take_any_position():
-    posterior = ewsg.Posterior(lambda p, x: -jnp.sum((p["mean"] - x) ** 2), lambda p: -jnp.sum(p["mean"] ** 2))
+    posterior = ewsg.Posterior(
+        lambda p, x: -jnp.sum((p["mean"] - x) ** 2), lambda p: -jnp.sum(p["mean"] ** 2)
+    )
     kernel = ewsg.sgld(posterior, 1e-3, batch_size=2)
     state = kernel.init(KEY, {"mean": jnp.zeros(1)}, DATA)
     assert state.position["mean"].shape == (1,)
@@ -63,7 +66,9 @@ def test_a_mode_is_a_position():
 
 
 def test_kernels_lead_from_positions_to_positions():
-    kernel = ewsg.kernel(ewsg.dynamics.langevin(1e-3), ewsg.gradients.uniform(POSTERIOR, batch_size=2))
+    kernel = ewsg.kernel(
+        ewsg.dynamics.langevin(1e-3), ewsg.gradients.uniform(POSTERIOR, batch_size=2)
+    )
     assert_type(kernel, ewsg.Kernel[Params])
     assert kernel == assert_type(ewsg.sgld(POSTERIOR, 1e-3, batch_size=2), ewsg.Kernel[Params])
     weighted = ewsg.gradients.exponentially_weighted(ewsg.gradients.saga(POSTERIOR, batch_size=2))
@@ -87,7 +92,9 @@ def test_samples_are_of_the_kernels_positions():
     assert_type(samples.state.position, Params)
     # Its leaves are NumPy's: a tree like the position, but not of its type.
     assert isinstance(assert_type(samples.position, Any).mean, np.ndarray)
-    onwards = ewsg.sample(KEY, kernel, None, DATA, 2, state=samples.state, keep=lambda p: p.mean, progress=False)
+    onwards = ewsg.sample(
+        KEY, kernel, None, DATA, 2, state=samples.state, keep=lambda p: p.mean, progress=False
+    )
     assert_type(onwards, ewsg.Samples[Params])
     runs = ewsg.sample(KEY, ewsg.stack([kernel]), START, DATA, 2, progress=False)
     assert_type(runs, ewsg.StackedSamples[Params])

@@ -15,12 +15,18 @@ KEY = jax.random.key(3)
 
 @contract.every_pair()
 def test_donated_states(name, options):
-    """A loop may give its state away: `init` keeps nothing of the caller's own, so that it is not lost with it."""
+    """A loop may give its state away: `init` keeps nothing of the caller's own, so that it is not
+    lost with it.
+    """
     kernel, data = contract.build(name, options), contract.data(jnp.float32)
     position = jnp.asarray(contract.POSITION, jnp.float32)
     state = kernel.init(KEY, position, data)
     places = [
-        {leaf.unsafe_buffer_pointer() for leaf in jax.tree.leaves(tree) if leaf.dtype in (jnp.float32, jnp.int32)}
+        {
+            leaf.unsafe_buffer_pointer()
+            for leaf in jax.tree.leaves(tree)
+            if leaf.dtype in (jnp.float32, jnp.int32)
+        }
         for tree in (state, (position, data))
     ]
     assert places[0]
@@ -32,7 +38,9 @@ def test_lowered_for_a_tpu(name, options):
     """A vmapped step of many chains has a lowering for TPUs, with the data as an argument."""
     kernel, data = contract.build(name, options), contract.data(jnp.float32)
     keys = jax.random.split(KEY, 4)
-    states = jax.vmap(kernel.init, in_axes=(0, None, None))(keys, jnp.asarray(contract.POSITION, jnp.float32), data)
+    states = jax.vmap(kernel.init, in_axes=(0, None, None))(
+        keys, jnp.asarray(contract.POSITION, jnp.float32), data
+    )
     step = jax.jit(jax.vmap(kernel.step, in_axes=(0, 0, None)))
     exported = export.export(step, platforms=["tpu"])(keys, states, data)
     assert exported.platforms == ("tpu",)
@@ -44,7 +52,9 @@ def test_lowered_for_a_tpu(name, options):
 
 @pytest.mark.parametrize("name", ["ewsg", "svrg_ld"])
 def test_blackjax_loop(name):
-    """BlackJAX's own inference loop runs a bound kernel, and goes where stepping by its keys goes."""
+    """BlackJAX's own inference loop runs a bound kernel, and goes where stepping by its
+    keys goes.
+    """
     kernel, data = contract.build(name, ewsg.METHODS[name].example), contract.data(jnp.float32)
     algorithm = kernel.bind(data)
     state = algorithm.init(jnp.asarray(contract.POSITION, jnp.float32), KEY)
@@ -70,13 +80,21 @@ def test_blackjax_loop(name):
 @pytest.mark.parametrize("shape", [(5,), (5, 6), (5, 7), (5, 3, 8), (5, 1), (5, 16)])
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bfloat16"])
 def test_rows_gathered_ahead_are_the_rows(shape, dtype):
-    """Whatever pieces the rows are copied in, they are what indexing gives; alone, and with chains and steps."""
+    """Whatever pieces the rows are copied in, they are what indexing gives; alone, and with chains
+    and steps.
+    """
     from ewsg_jax.rows import gathering
 
     leaf = jnp.arange(np.prod(shape)).reshape(shape).astype(dtype)
     data = {"x": leaf, "n": jnp.arange(5)}
     for indices in (jnp.array([3, 0, 3]), jnp.array([[1, 4], [2, 2]])):
-        for gather in (gathering.gather, jax.jit(gathering.gather), lambda _, i: gathering.Batch(i)):
+        for gather in (
+            gathering.gather,
+            jax.jit(gathering.gather),
+            lambda _, i: gathering.Batch(i),
+        ):
             rows = gathering.rows_of(gather(data, indices), data)
-            np.testing.assert_array_equal(np.asarray(rows["x"], np.float32), np.asarray(leaf, np.float32)[indices])
+            np.testing.assert_array_equal(
+                np.asarray(rows["x"], np.float32), np.asarray(leaf, np.float32)[indices]
+            )
             np.testing.assert_array_equal(rows["n"], indices)

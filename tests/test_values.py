@@ -1,4 +1,6 @@
-"""A kernel is a value: equal, printed, stored and stacked by its numbers, and one program serves all of them."""
+"""A kernel is a value: equal, printed, stored and stacked by its numbers, and one program serves
+all of them.
+"""
 
 import copy
 import inspect
@@ -19,8 +21,12 @@ from tests import contract
 MODELS = {
     "logistic_regression": lambda scale=2.0: ewsg.models.logistic_regression(prior_scale=scale),
     "softmax_regression": lambda scale=2.0: ewsg.models.softmax_regression(prior_scale=scale),
-    "linear_regression": lambda scale=2.0: ewsg.models.linear_regression(noise_scale=0.5, prior_scale=scale),
-    "gaussian_location": lambda scale=2.0: ewsg.models.gaussian_location(noise_scale=0.5, prior_scale=scale),
+    "linear_regression": lambda scale=2.0: ewsg.models.linear_regression(
+        noise_scale=0.5, prior_scale=scale
+    ),
+    "gaussian_location": lambda scale=2.0: ewsg.models.gaussian_location(
+        noise_scale=0.5, prior_scale=scale
+    ),
     "normal": lambda scale=2.0: ewsg.models.normal(prior_scale=scale),
 }
 NAMES = (
@@ -54,7 +60,9 @@ STORED = {"inverse_metric": inverse_metric, "labels": labels}
 
 
 def kernel(name, step_size=0.05, **changes):
-    options = ewsg.METHODS[name].example | {k: v for k, v in STORED.items() if k in ewsg.METHODS[name].example}
+    options = ewsg.METHODS[name].example | {
+        k: v for k, v in STORED.items() if k in ewsg.METHODS[name].example
+    }
     return ewsg.METHODS[name].build(MODELS["logistic_regression"](), step_size, **options | changes)
 
 
@@ -83,7 +91,10 @@ def test_methods_are_equal_by_value(name):
         (D.preconditioned(0.1, damping=1.0), D.preconditioned(0.1, damping=1.0, correction=True)),
         (D.quasi_newton(0.1), D.quasi_newton(0.1, memory_size=4)),
         (ewsg.bijectors.interval(0.0, 1.0), ewsg.bijectors.interval(0.0, 2.0)),
-        (ewsg.bijectors.tree([ewsg.bijectors.positive()]), ewsg.bijectors.tree([ewsg.bijectors.ordered()])),
+        (
+            ewsg.bijectors.tree([ewsg.bijectors.positive()]),
+            ewsg.bijectors.tree([ewsg.bijectors.ordered()]),
+        ),
         (ewsg.bounds.bohning(), ewsg.bounds.jaakkola_jordan()),
     ],
     ids=repr,
@@ -137,7 +148,9 @@ def test_posteriors_of_one_users_functions_are_equal():
         return -((datum - position) ** 2)
 
     assert ewsg.Posterior(likelihood, halved) == ewsg.Posterior(likelihood, halved)
-    assert ewsg.Posterior(likelihood, halved) != ewsg.Posterior(lambda p, x: -((x - p) ** 2), halved)
+    assert ewsg.Posterior(likelihood, halved) != ewsg.Posterior(
+        lambda p, x: -((x - p) ** 2), halved
+    )
     linear = {"inputs": labels}
     assert ewsg.Posterior.linear(likelihood, halved, **linear) == ewsg.Posterior.linear(
         likelihood, halved, **linear
@@ -163,7 +176,9 @@ def test_a_function_without_a_hash_is_known_by_its_identity():
     assert one != D.langevin(Holder(0.2))
     model = ewsg.Posterior(lambda p, x: -jnp.sum((x - p) ** 2) * schedule(0), lambda p: 0.0)
     made = ewsg.kernel(one, G.full(model))
-    assert np.isfinite(ewsg.sample(jax.random.key(0), made, jnp.zeros(1), jnp.ones((3, 1)), 3).position).all()
+    assert np.isfinite(
+        ewsg.sample(jax.random.key(0), made, jnp.zeros(1), jnp.ones((3, 1)), 3).position
+    ).all()
 
 
 # Printed as the call that makes it.
@@ -184,11 +199,14 @@ def test_the_text_of_a_kernel_makes_it_again(name):
         "splitting(step_size=0.1, friction=2.0, temperature=0.5)",
         "palindrome(step_size=0.1, friction=2.0, temperature=0.5, letters='BAOAB')",
         "noise_corrected(step_size=0.1, friction=2.0, temperature=1.0, integrator='euler')",
-        "svrg(posterior=normal(prior_scale=2.0), batch_size=2, refresh_every=3, option='I', rows='epochs')",
+        "svrg(posterior=normal(prior_scale=2.0), batch_size=2, refresh_every=3, option='I', "
+        "rows='epochs')",
         "saga(posterior=normal(prior_scale=2.0), batch_size=2, replace=False)",
         "full(posterior=gaussian_location(noise_scale=0.5, prior_scale=inf))",
-        "stratified(posterior=logistic_regression(prior_scale=2.0), batch_size=4, labels='y', num_strata=2)",
-        "exponentially_weighted(estimator=uniform(posterior=normal(prior_scale=2.0), batch_size=2), "
+        "stratified(posterior=logistic_regression(prior_scale=2.0), batch_size=4, labels='y', "
+        "num_strata=2)",
+        "exponentially_weighted(estimator=uniform(posterior=normal(prior_scale=2.0), "
+        "batch_size=2), "
         "chain_length=inf, frozen_noise='one')",
     ],
 )
@@ -202,13 +220,18 @@ def test_texts_of_what_has_no_call():
     centred = G.control_variate(MODELS["normal"](), batch_size=2, center=jnp.zeros(2))
     assert "center=<float32[2]>" in repr(centred)
     trees = {
-        "{'b': [<float32[1]>, (0.5,)], 'w': <float32[2]>}": {"b": [jnp.zeros(1), (0.5,)], "w": jnp.zeros(2)},
+        "{'b': [<float32[1]>, (0.5,)], 'w': <float32[2]>}": {
+            "b": [jnp.zeros(1), (0.5,)],
+            "w": jnp.zeros(2),
+        },
         "(<float32[2]>,)": (jnp.zeros(2),),
         "<list of 40 arrays>": [jnp.zeros(2)] * 40,
         "<Dense of 2 arrays>": Dense(jnp.zeros((2, 3)), jnp.zeros(2)),
     }
     for shown, center in trees.items():
-        assert f"center={shown})" in repr(G.control_variate(MODELS["normal"](), batch_size=2, center=center))
+        assert f"center={shown})" in repr(
+            G.control_variate(MODELS["normal"](), batch_size=2, center=center)
+        )
     traced = []
     jax.jit(lambda h: traced.append(repr(D.langevin(h))))(0.1)
     assert traced == ["langevin(step_size=<traced float32[]>, temperature=1.0)"]
@@ -234,9 +257,17 @@ def test_kernels_are_pickled_and_copied(name):
 
 @pytest.mark.parametrize("name", ewsg.METHODS)
 def test_numbers_are_leaves(name):
-    """Whatever its numbers are, a kernel has one structure: what is compiled for it is not compiled again."""
+    """Whatever its numbers are, a kernel has one structure: what is compiled for it is not compiled
+    again.
+    """
     accepted = inspect.signature(ewsg.METHODS[name].build).parameters
-    numbers = {"friction": 3.0, "temperature": 0.5, "inverse_mass": 1.0, "damping": 0.2, "decay": 0.5}
+    numbers = {
+        "friction": 3.0,
+        "temperature": 0.5,
+        "inverse_mass": 1.0,
+        "damping": 0.2,
+        "decay": 0.5,
+    }
     numbers |= {"trust_region": 2.0, "initial_scale": 3.0, "curvature_threshold": 0.1}
     other = kernel(name, step_size=0.01, **{k: v for k, v in numbers.items() if k in accepted})
     assert jax.tree.structure(other) == jax.tree.structure(kernel(name))
@@ -249,11 +280,15 @@ def test_a_second_step_size_and_a_second_equal_model_compile_nothing():
     chunks.advance_small.clear_cache()
     found = []
     for step_size in (0.01, 0.02, 0.03):
-        made = ewsg.svrg_ld(ewsg.models.logistic_regression(prior_scale=2.0), step_size, batch_size=2)
+        made = ewsg.svrg_ld(
+            ewsg.models.logistic_regression(prior_scale=2.0), step_size, batch_size=2
+        )
         found.append(ewsg.sample(key, made, position, data, 5, progress=False).position)
         assert chunks.advance_small._cache_size() == 1
     assert not np.allclose(found[0], found[1])
-    ewsg.sample(key, ewsg.svrg_ld(ewsg.models.logistic_regression(), 0.01, batch_size=2), position, data, 5)
+    ewsg.sample(
+        key, ewsg.svrg_ld(ewsg.models.logistic_regression(), 0.01, batch_size=2), position, data, 5
+    )
     assert chunks.advance_small._cache_size() == 2, "another prior is another program"
 
 
@@ -268,14 +303,20 @@ def test_the_derivative_by_a_step_size(x64):
 
     h, small = 0.05, 1e-6
     derivative = jax.jacfwd(moved)(h)
-    np.testing.assert_allclose(derivative, (moved(h + small) - moved(h - small)) / (2 * small), rtol=1e-6)
+    np.testing.assert_allclose(
+        derivative, (moved(h + small) - moved(h - small)) / (2 * small), rtol=1e-6
+    )
 
 
 # What is public.
 
 
 def test_only_public_names_are_listed():
-    hidden = [name for name in dir(ewsg) if inspect.ismodule(getattr(ewsg, name)) and name not in PUBLIC_ROOMS]
+    hidden = [
+        name
+        for name in dir(ewsg)
+        if inspect.ismodule(getattr(ewsg, name)) and name not in PUBLIC_ROOMS
+    ]
     assert hidden == []
     assert not [name for name in dir(ewsg) if name.startswith("_") and name != "__version__"]
     assert set(ewsg.METHODS) < set(dir(ewsg))
@@ -283,20 +324,40 @@ def test_only_public_names_are_listed():
         getattr(ewsg, name)
 
 
-PUBLIC_ROOMS = {"bijectors", "bounds", "datasets", "diagnostics", "dynamics", "gradients", "models", "rows"}
+PUBLIC_ROOMS = {
+    "bijectors",
+    "bounds",
+    "datasets",
+    "diagnostics",
+    "dynamics",
+    "gradients",
+    "models",
+    "rows",
+}
 
 
 @pytest.mark.parametrize(
     "kind",
-    [ewsg.Kernel, D.Dynamics, G.GradientEstimator, ewsg.bounds.Bound, ewsg.bijectors.Bijector, ewsg.rows.RowLaw],
+    [
+        ewsg.Kernel,
+        D.Dynamics,
+        G.GradientEstimator,
+        ewsg.bounds.Bound,
+        ewsg.bijectors.Bijector,
+        ewsg.rows.RowLaw,
+    ],
 )
 def test_every_function_of_a_base_class_says_what_it_does(kind):
     """The classes that fill them in have the same words."""
     # Other tests and documents make parts of their own.
-    kinds = [cls for cls in (kind, *kind.__subclasses__()) if cls.__module__.startswith("ewsg_jax.")]
+    kinds = [
+        cls for cls in (kind, *kind.__subclasses__()) if cls.__module__.startswith("ewsg_jax.")
+    ]
     for cls in kinds:
         for name, member in inspect.getmembers(cls):
-            if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
+            if not name.startswith("_") and (
+                inspect.isfunction(member) or isinstance(member, property)
+            ):
                 assert inspect.getdoc(member), f"{cls.__name__}.{name}"
 
 
@@ -308,7 +369,9 @@ def test_a_constant_is_the_same_at_every_step():
 
 
 def test_structures_of_other_classes_are_others():
-    """As `register_dataclass` of jax 0.10 and 0.12 would not have it: there a jitted program might be mistaken."""
+    """As `register_dataclass` of jax 0.10 and 0.12 would not have it: there a jitted program might
+    be mistaken.
+    """
 
     @module
     class Plus(Part):

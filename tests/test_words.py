@@ -29,7 +29,9 @@ def test_old_phrases_are_found(tmp_path, monkeypatch):
     """In prose, docstrings and messages; not in code, names and results."""
     monkeypatch.setattr(words, "ROOT", tmp_path)
     page, module = tmp_path / "page.md", tmp_path / "module.py"
-    page.write_text("It is told.\n```python\ntold = anew\n```\nIs `told` so?\n" + 25 * "wide " + "\n")
+    page.write_text(
+        "It is told.\n```python\ntold = anew\n```\nIs `told` so?\n" + 25 * "wide " + "\n"
+    )
     module.write_text(
         'def told():\n    """Return so many.\n\n    Args:\n        heat: a word.\n    """\n'
         '    raise ValueError(f"{told} goes on")\n'

@@ -1,6 +1,7 @@
 """Phrases that may not stand where users read: README, pages, docstrings, error messages.
 
-`python -m tests.words` prints where each stands, with what to write instead. `test_words.py` wants none.
+`python -m tests.words` prints where each stands, with what to write instead. `test_words.py` wants
+none.
 """
 
 import ast
@@ -52,12 +53,18 @@ def pages() -> list[Path]:
 
 
 def too_wide(path: Path) -> list[str]:
-    """Return the lines of a page that are wider than its text; those of tables, links and outputs may be."""
+    """Return the lines of a page that are wider than its text; those of tables, links and outputs
+    may be.
+    """
     fence, wide = None, []
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
         if line.lstrip().startswith(("```", ":::")):
             fence = None if fence else line.lstrip("`: ") or "text"
-        may_be = line.startswith("|") or "](" in line or (fence and not fence.startswith(("python", "sh")))
+        may_be = (
+            line.startswith("|")
+            or "](" in line
+            or (fence and not fence.startswith(("python", "sh")))
+        )
         if len(line) > WIDTH and not may_be:
             wide.append(f"{path.relative_to(ROOT)}:{number}: {len(line)} characters")
     return wide
@@ -88,7 +95,9 @@ def strings(path: Path) -> Iterator[tuple[int, str]]:
             lines = node.value.split("\n")
             yield (
                 node.lineno,
-                "\n".join(re.sub(r"`[^`]*`|>>>.*|\.\.\. .*|^\s*\w+:", "``", line) for line in lines),
+                "\n".join(
+                    re.sub(r"`[^`]*`|>>>.*|\.\.\. .*|^\s*\w+:", "``", line) for line in lines
+                ),
             )
 
 

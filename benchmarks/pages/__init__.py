@@ -1,1 +1,3 @@
-"""What makes the pages, numbers and pictures of `docs/`; run as `python -m benchmarks.pages.methods`."""
+"""What makes the pages, numbers and pictures of `docs/`; run as `python -m
+benchmarks.pages.methods`.
+"""

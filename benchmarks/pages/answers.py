@@ -1,4 +1,5 @@
-"""Draw `docs/answers.png` and write the tables of `benchmarks/answers.py` in `docs/plan.md` and README.md.
+"""Draw `docs/answers.png` and write the tables of `benchmarks/answers.py` in `docs/plan.md` and
+README.md.
 
 `python -m benchmarks.answers --draw` makes them.
 """
@@ -38,7 +39,9 @@ STYLES = {
 """Marker and colour: blue are ours, the last nine are what other libraries offer."""
 PEERS = frozenset(list(STYLES)[6:])
 OURS, USABLE = "plan and sample", 0.15
-"""What peers are compared with, and how far off they may be: at an ESS of 1,000 chance makes a tenth of it."""
+"""What peers are compared with, and how far off they may be: at an ESS of 1,000 chance makes a
+tenth of it.
+"""
 SHOWN = ("protein", "eeg", "covertype_46", "irt", "softmax", "groups_c", "groups_n")
 """Regressions and models of the README's table."""
 LOWEST, HIGHEST = 0.005, 5.0
@@ -64,11 +67,15 @@ def table(result: dict[str, Any]) -> str:
                 mark = "> "
             paid = f"{mark}{seconds:,.0f}", cell.get("cores", ""), f"{mark}{passes:,.0f}"
             rows.append([CASES[case].title, name, *off, *paid])
-    return as_table(["data", "answer", "worst mean", "worst sd", "seconds", "cores", "passes"], rows)
+    return as_table(
+        ["data", "answer", "worst mean", "worst sd", "seconds", "cores", "passes"], rows
+    )
 
 
 def times(result: dict[str, Any]) -> str:
-    """Return the table of what peers take over what "plan and sample" does, where they came to an answer at all."""
+    """Return the table of what peers take over what "plan and sample" does, where they came to an
+    answer at all.
+    """
     heads = [
         "data",
         "faster NUTS, seconds",
@@ -80,7 +87,9 @@ def times(result: dict[str, Any]) -> str:
     for case in compared(result):
         cells = result["cases"][case]
         ours = costs(cells[OURS])
-        right = {name: costs(cell) for name, cell in cells.items() if name in PEERS and _is_answer(cell)}
+        right = {
+            name: costs(cell) for name, cell in cells.items() if name in PEERS and _is_answer(cell)
+        }
         nuts = {name: cost for name, cost in right.items() if " NUTS" in name}
         told = ["none", "none"]
         if nuts:
@@ -95,7 +104,9 @@ def times(result: dict[str, Any]) -> str:
 
 
 def summary(result: dict[str, Any]) -> str:
-    """Return the README's table: "plan and sample" beside the faster NUTS, each with its cost and its worst sd."""
+    """Return the README's table: "plan and sample" beside the faster NUTS, each with its cost and
+    its worst sd.
+    """
     heads = ["data", "`plan` and `sample`", "worst sd", "NUTS", "worst sd"]
     rows = []
     for case in SHOWN:
@@ -122,11 +133,17 @@ def _times(ratio: float) -> str:
 
 def ordered(result: dict[str, Any]) -> list[str]:
     """Return the regressions that there are, in the order of the page."""
-    return [name for name, case in CASES.items() if name in result["cases"] and isinstance(case, Regression)]
+    return [
+        name
+        for name, case in CASES.items()
+        if name in result["cases"] and isinstance(case, Regression)
+    ]
 
 
 def draw(result: dict[str, Any]) -> Figure:
-    """Draw the worst error of each answer against its seconds and its passes, where there are peers' too."""
+    """Draw the worst error of each answer against its seconds and its passes, where there are
+    peers' too.
+    """
     cases = compared(result)
     figure = figures.figure(2.5 * len(cases) + 2.3, 5.4)
     panels = figure.subplots(2, len(cases), sharey=True, squeeze=False)
@@ -137,9 +154,20 @@ def draw(result: dict[str, Any]) -> Figure:
             axis.axhspan(LOWEST, 0.1, color="#EEEEEE", lw=0)
             for name, cell in result["cases"][case].items():
                 if "worst_mean" in cell:
-                    error = np.clip(max(cell["worst_mean"], cell["worst_sd"]), 1.1 * LOWEST, HIGHEST / 1.1)
+                    error = np.clip(
+                        max(cell["worst_mean"], cell["worst_sd"]), 1.1 * LOWEST, HIGHEST / 1.1
+                    )
                     marker, colour = STYLES[name]
-                    axis.plot(costs(cell)[row], error, marker, ms=6, color=colour, alpha=0.85, mec="white", mew=0.4)
+                    axis.plot(
+                        costs(cell)[row],
+                        error,
+                        marker,
+                        ms=6,
+                        color=colour,
+                        alpha=0.85,
+                        mec="white",
+                        mew=0.4,
+                    )
             axis.grid(alpha=0.25, lw=0.5)
             axis.spines[["top", "right"]].set_visible(False)
         panels[0][column].set_title(CASES[case].title, fontsize=9)
@@ -161,7 +189,8 @@ def compared(result: dict[str, Any]) -> list[str]:
 def caption(result: dict[str, Any]) -> str:
     """Return in one sentence what the picture shows."""
     return (
-        f"The worst error (of a mean in sds, of an sd relatively) of each answer against its seconds and passes on "
+        "The worst error (of a mean in sds, of an sd relatively) of each answer against its "
+        "seconds and passes on "
         f"{len(compared(result))} posteriors: ours in blue; the grey band ends at a tenth."
     )
 

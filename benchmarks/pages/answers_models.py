@@ -24,7 +24,9 @@ HEADS = [
 
 
 def quicker(cells: dict[str, Any]) -> tuple[str, dict[str, Any], float] | None:
-    """Return the name, the cell and the seconds of the NUTS that is sooner done; None where there is none."""
+    """Return the name, the cell and the seconds of the NUTS that is sooner done; None where there
+    is none.
+    """
     found = {name: cell for name, cell in cells.items() if name.startswith("NumPyro NUTS")}
     seconds = {name: cell.get("extrapolated", cell)["seconds"] for name, cell in found.items()}
     ended = [name for name in found if "worst_mean" in found[name] or "extrapolated" in found[name]]
@@ -58,7 +60,9 @@ def table(result: dict[str, Any]) -> str:
             cpu += f", NUTS {sum(cell['cpu'].values()):,.0f}" if "cpu" in cell and not mark else ""
         off = f"{ran['worst_mean']:.3f} sd", f"{100 * ran['worst_sd']:.1f} %"
         said = said if checked["is_trusted"] else f"{said}; plan not trusted"
-        programs = " + ".join(str(checked["programs"][part]) for part in ("plan", "sample", "check"))
+        programs = " + ".join(
+            str(checked["programs"][part]) for part in ("plan", "sample", "check")
+        )
         title = MODELS[name].title
         rows.append(
             [
@@ -85,14 +89,19 @@ def better(result: dict[str, Any]) -> str:
         (sooner if is_sooner else later).append(MODELS[name].title)
     said = [
         f"{which} for {'; '.join(titles)}."
-        for which, titles in (("NUTS is the quicker tool", sooner), ("The plan is the quicker tool", later))
+        for which, titles in (
+            ("NUTS is the quicker tool", sooner),
+            ("The plan is the quicker tool", later),
+        )
         if titles
     ]
     return " ".join(said)
 
 
 def references(stored: dict[str, Any]) -> str:
-    """Return the table of references: what they are of, and how far apart the two runs of each are."""
+    """Return the table of references: what they are of, and how far apart the two runs
+    of each are.
+    """
     rows = []
     for name, case in MODELS.items():
         if name in stored:
@@ -101,7 +110,14 @@ def references(stored: dict[str, Any]) -> str:
             ess = ", ".join(f"{ess:,}" for ess in found["ess"])
             off = found.get("log_density_off", "")
             rows.append([case.title, found["of"], ess, *apart, f"{off:.2g}" if off else ""])
-    heads = ["model", "two runs", "least ESS of each", "means apart", "sds apart", "log density off by"]
+    heads = [
+        "model",
+        "two runs",
+        "least ESS of each",
+        "means apart",
+        "sds apart",
+        "log density off by",
+    ]
     return as_table(heads, rows)
 
 

@@ -1,7 +1,8 @@
-"""Write `docs/bias.json` and the tables of `docs/bias.md`: the stationary bias of every method on conjugate models.
+"""Write `docs/bias.json` and the tables of `docs/bias.md`: the stationary bias of every method on
+conjugate models.
 
-`python -m benchmarks.pages.bias` renews all; with names of methods it renews those alone, with `missing` what
-is not stored. No data are needed; all of it takes about half an hour on two cores.
+`python -m benchmarks.pages.bias` renews all; with names of methods it renews those alone, with
+`missing` what is not stored. No data are needed; all of it takes about half an hour on two cores.
 """
 
 import functools
@@ -38,7 +39,9 @@ UNRESOLVED = 0.02
 
 
 class Model(NamedTuple):
-    """A conjugate posterior with its data, its mean and precision, and n(∇Vᵢ) = slope θ − offset of each row."""
+    """A conjugate posterior with its data, its mean and precision, and n(∇Vᵢ) = slope θ − offset of
+    each row.
+    """
 
     posterior: ewsg.Posterior
     data: Any
@@ -49,7 +52,9 @@ class Model(NamedTuple):
 
 
 def location() -> Model:
-    """xᵢ ~ N(θ, s²), θ ~ N(0, 5): s² such that the posterior's variance is 1. The rows are skewed."""
+    """xᵢ ~ N(θ, s²), θ ~ N(0, 5): s² such that the posterior's variance is 1. The rows
+    are skewed.
+    """
     x = np.array([-3.0, -2.1, -1.2, -0.4, 0.8, 5.6])
     variance = len(x) / (1 - PRIOR_SCALE**-2)
     posterior = ewsg.models.gaussian_location(noise_scale=variance**0.5, prior_scale=PRIOR_SCALE)
@@ -63,13 +68,22 @@ def regression(x: np.ndarray) -> Model:
     variance = np.linalg.eigvalsh(x.T @ x)[-1] / (1 - PRIOR_SCALE**-2)
     posterior = ewsg.models.linear_regression(noise_scale=variance**0.5, prior_scale=PRIOR_SCALE)
     data = {"x": jnp.asarray(x), "y": jnp.asarray(y)}
-    return Model(posterior, data, *_conjugate(x[:, :, None] * x[:, None, :], x * y[:, None], variance))
+    return Model(
+        posterior, data, *_conjugate(x[:, :, None] * x[:, None, :], x * y[:, None], variance)
+    )
 
 
-def _conjugate(hessians: np.ndarray, constants: np.ndarray, variance: float) -> tuple[np.ndarray, ...]:
+def _conjugate(
+    hessians: np.ndarray, constants: np.ndarray, variance: float
+) -> tuple[np.ndarray, ...]:
     precision = hessians.sum(0) / variance + np.eye(hessians.shape[-1]) / PRIOR_SCALE**2
     n = len(hessians) / variance
-    return np.linalg.solve(precision, constants.sum(0) / variance), precision, n * hessians, n * constants
+    return (
+        np.linalg.solve(precision, constants.sum(0) / variance),
+        precision,
+        n * hessians,
+        n * constants,
+    )
 
 
 INPUTS = np.array([[0.4, 1.0], [-0.7, 0.3], [1.0, -0.6], [-1.3, 0.8], [1.6, 0.2], [0.9, -1.1]])
@@ -81,7 +95,9 @@ MODELS = {
 
 
 def options_of(method: Method, model: Model, b: int) -> dict[str, Any]:
-    """Return what a method needs beside the step size. A new argument without a default must be named here."""
+    """Return what a method needs beside the step size. A new argument without a default must be
+    named here.
+    """
     known: dict[str, Any] = {
         "friction": FRICTION,
         "batch_size": b,
@@ -94,11 +110,15 @@ def options_of(method: Method, model: Model, b: int) -> dict[str, Any]:
     }
     accepted = inspect.signature(method.build).parameters
     asked = [
-        name for name, p in accepted.items() if p.default is p.empty and name not in ("posterior", "step_size")
+        name
+        for name, p in accepted.items()
+        if p.default is p.empty and name not in ("posterior", "step_size")
     ]
     unknown = [name for name in asked if name not in known]
     if unknown:
-        raise ValueError(f"benchmarks/pages/bias.py does not know what to give {method.title} for {unknown}")
+        raise ValueError(
+            f"benchmarks/pages/bias.py does not know what to give {method.title} for {unknown}"
+        )
     return {name: value for name, value in known.items() if name in accepted}
 
 
@@ -140,15 +160,21 @@ def case_of(model: Model, name: str, integrator: str, b: int, is_reset: bool) ->
         estimator = getattr(ewsg.gradients, inner)(model.posterior, batch_size=b, **reset)
         kind = integrator if len(method.dynamics) > 1 else next(iter(method.dynamics))
         build = (
-            functools.partial(ewsg.dynamics.palindrome, kind) if kind.isupper() else getattr(ewsg.dynamics, kind)
+            functools.partial(ewsg.dynamics.palindrome, kind)
+            if kind.isupper()
+            else getattr(ewsg.dynamics, kind)
         )
         accepted = inspect.signature(build).parameters
-        given = {k: options[k] for k in ("friction", "integrator") if k in options and k in accepted}
+        given = {
+            k: options[k] for k in ("friction", "integrator") if k in options and k in accepted
+        }
         return bias_laws.weighted(case, lambda h: build(h, **given), estimator, 1)
     return case
 
 
-def laws_of(case: bias_laws.Case, method: Method, d: int) -> tuple[str, dict[float, bias_laws.Law | None]]:
+def laws_of(
+    case: bias_laws.Case, method: Method, d: int
+) -> tuple[str, dict[float, bias_laws.Law | None]]:
     """Return how the laws were found, and the law at each h."""
     kernel = case.build(0.1)
     cost = kernel.evaluations(case.data)
@@ -164,7 +190,9 @@ def laws_of(case: bias_laws.Case, method: Method, d: int) -> tuple[str, dict[flo
         maps = bias_laws.affine_maps(case, STEP_SIZES, stages, whole=has_memory)
         if maps is not None:
             weights = bias_laws.listed_batches(case)[1]
-            return "Lyapunov", {h: bias_laws.affine_law(maps, k, weights, d) for k, h in enumerate(STEP_SIZES)}
+            return "Lyapunov", {
+                h: bias_laws.affine_law(maps, k, weights, d) for k, h in enumerate(STEP_SIZES)
+            }
     numbers = bias_laws.split_state(state, False)[0].size
     has_memory = has_memory and bias_laws.split_state(state, True)[0].size > numbers
     if d > 1:
@@ -172,7 +200,9 @@ def laws_of(case: bias_laws.Case, method: Method, d: int) -> tuple[str, dict[flo
     if numbers in GALERKIN and not has_memory and method.dynamics != ("preconditioned",):
         spread = np.eye(numbers)
         first = bias_laws.split_state(state, False)[0]
-        guess = bias_laws.Law(np.concatenate([case.start, 0 * first[1:2], first[2:]]), spread, np.ones(1))
+        guess = bias_laws.Law(
+            np.concatenate([case.start, 0 * first[1:2], first[2:]]), spread, np.ones(1)
+        )
         found = bias_galerkin.laws(case, GALERKIN_STEP_SIZES, guess, *GALERKIN[numbers])
         return "Galerkin", dict(zip(GALERKIN_STEP_SIZES, found, strict=True))
     return "simulated", {
@@ -189,7 +219,10 @@ def measured(model: Model, case: bias_laws.Case, name: str) -> dict[str, Any]:
         return {"way": way, "laws": {}}
     cost = case.build(0.1).evaluations(case.data)
     per_step = cost.of_steps(0, cost.refresh_every) / cost.refresh_every
-    has_momentum = "momentum" in case.build(0.1).init(jax.random.key(0), case.start, case.data).dynamics._fields
+    has_momentum = (
+        "momentum"
+        in case.build(0.1).init(jax.random.key(0), case.start, case.data).dynamics._fields
+    )
     root = np.linalg.cholesky(model.precision)
     found: dict[str, Any] = {}
     for h, law in laws.items():
@@ -197,15 +230,22 @@ def measured(model: Model, case: bias_laws.Case, name: str) -> dict[str, Any]:
             continue
         excess = np.linalg.eigvalsh(root.T @ law.covariance[:d, :d] @ root) - 1
         values = {
-            "mean": np.linalg.norm(root.T @ (law.mean[:d] - model.mean)) * (np.sign(law.mean[0] - model.mean[0])),
+            "mean": np.linalg.norm(root.T @ (law.mean[:d] - model.mean))
+            * (np.sign(law.mean[0] - model.mean[0])),
             "variance": excess[np.argmax(np.abs(excess))],
             "momentum": law.covariance[d, d] - 1 if has_momentum and len(law.mean) > d else 0.0,
             "passes": law.autocorrelation.max() * per_step / len(model.slopes),
             "error": law.error,
         }
         rounding = 1e-11 if way == "Lyapunov" else 1e-6
-        found[repr(h)] = {k: float(v) if k == "error" or abs(v) > rounding else 0.0 for k, v in values.items()}
-    orders = {k: bias_page.order(found, k) for k in ("mean", "variance", "momentum")} if way != "simulated" else {}
+        found[repr(h)] = {
+            k: float(v) if k == "error" or abs(v) > rounding else 0.0 for k, v in values.items()
+        }
+    orders = (
+        {k: bias_page.order(found, k) for k in ("mean", "variance", "momentum")}
+        if way != "simulated"
+        else {}
+    )
     return {"way": way, "per_step": per_step, "laws": found, "orders": orders}
 
 

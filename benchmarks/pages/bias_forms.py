@@ -1,13 +1,18 @@
-"""Closed forms of the leading bias of Var θ on V = λθ²/2 in one dimension at T = 1, typed by hand: constant · hᵏ.
+"""Closed forms of the leading bias of Var θ on V = λθ²/2 in one dimension at T = 1, typed by hand:
+constant · hᵏ.
 
-The integrators' own terms are those of their docstrings in `ewsg_jax.dynamics`. The minibatch's: with S(θ) the
-variance of the gradient, m₃(θ) its third central moment, x = θ − its mean, and E over the target,
+The integrators' own terms are those of their docstrings in `ewsg_jax.dynamics`. The minibatch's:
+with S(θ) the variance of the gradient, m₃(θ) its third central moment, x = θ − its mean, and E over
+the target,
 
     plain batches       Langevin h ES/2, underdamped h ES/(2γ): the heat
-    exponential weights they tilt the mean of g by (h/σ²)(S(γp + V′) + m₃/2), σ² = 2γ (Langevin: p = 0, h/2). The
-                        friction among it balances the heat S; what is left is a force. By first-order perturbation:
-                        Langevin −(h/2) E[xS′] − (h/4) E[x m₃];  underdamped −(h/2γ)(λE[x²S] + E[x m₃]/2)
-    matrix friction     balances the heat: nothing of order h; with exponential weights once more: −h ES/(2γ)
+    exponential weights they tilt the mean of g by (h/σ²)(S(γp + V′) + m₃/2), σ² = 2γ
+                        (Langevin: p = 0, h/2). The friction among it balances the heat S; what is
+                        left is a force. By first-order perturbation:
+                        Langevin −(h/2) E[xS′] − (h/4) E[x m₃],
+                        underdamped −(h/2γ)(λE[x²S] + E[x m₃]/2)
+    matrix friction     balances the heat: nothing of order h; with exponential weights once more:
+                        −h ES/(2γ)
 """
 
 import itertools
@@ -31,7 +36,9 @@ OWN = {
 
 
 def noise_moments(model: Any, b: int, kind: str) -> dict[str, float]:
-    """Return ES, E[xS′], λE[x²S] and E[x m₃] under the target N(mean, 1/λ); S and m₃ of b rows with replacement."""
+    """Return ES, E[xS′], λE[x²S] and E[x m₃] under the target N(mean, 1/λ); S and m₃ of b rows with
+    replacement.
+    """
     lam, mean = model.precision.item(), model.mean.item()
     slopes, offsets = model.slopes.ravel(), model.offsets.ravel()
     nodes, weights = np.polynomial.hermite_e.hermegauss(12)
@@ -52,20 +59,32 @@ def noise_moments(model: Any, b: int, kind: str) -> dict[str, float]:
 
 
 def quasi_newton(model: Any, b: int) -> float:
-    """Return E[H²]/E[H] of H = 1/(the batch's curvature + 1), what one pair makes in one dimension."""
+    """Return E[H²]/E[H] of H = 1/(the batch's curvature + 1), what one pair makes in
+    one dimension.
+    """
     prior = model.precision.item() - model.slopes.mean()
-    curvatures = np.array([np.mean(rows) for rows in itertools.product(model.slopes.ravel(), repeat=b)])
+    curvatures = np.array(
+        [np.mean(rows) for rows in itertools.product(model.slopes.ravel(), repeat=b)]
+    )
     made = 1 / (prior + curvatures + 1)
     return float(np.mean(made**2) / np.mean(made))
 
 
-def leading(method: Method, integrator: str, model: Any, b: int, is_reset: bool) -> tuple[str, float, int] | None:
-    """Return the leading term as text, its constant and its order; None where there is no closed form."""
+def leading(
+    method: Method, integrator: str, model: Any, b: int, is_reset: bool
+) -> tuple[str, float, int] | None:
+    """Return the leading term as text, its constant and its order; None where there is no closed
+    form.
+    """
     lam = model.precision.item()
     dynamics = integrator or method.dynamics[0]
     kind = method.estimator
     if method.dynamics == ("quasi_newton",):
-        return "h (λ + ES) E[H²]/2E[H]", (lam + noise_moments(model, b, kind)["S"]) * quasi_newton(model, b) / 2, 1
+        return (
+            "h (λ + ES) E[H²]/2E[H]",
+            (lam + noise_moments(model, b, kind)["S"]) * quasi_newton(model, b) / 2,
+            1,
+        )
     if dynamics not in OWN:
         return None
     text, own, order = OWN[dynamics][0], OWN[dynamics][1](lam), OWN[dynamics][2]

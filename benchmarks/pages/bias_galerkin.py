@@ -1,8 +1,9 @@
 """Stationary laws of steps that are not affine, by Galerkin's method, for `benchmarks.pages.bias`.
 
-With π the law and P the step, π(P f) = π(f). For f the Hermite polynomials φ_l orthonormal under a Gaussian ρ near
-π, P φ_l ≈ Σ_k A_kl φ_k with A_kl = ∫ φ_k P φ_l dρ, so that the moments m_l = π(φ_l) solve m = Aᵀ m, m₀ = 1. ∫ dρ is
-a sum over a grid; P φ_l one over all batches with their probabilities, and over Gauss's points for the noise.
+With π the law and P the step, π(P f) = π(f). For f the Hermite polynomials φ_l orthonormal under a
+Gaussian ρ near π, P φ_l ≈ Σ_k A_kl φ_k with A_kl = ∫ φ_k P φ_l dρ, so that the moments m_l = π(φ_l)
+solve m = Aᵀ m, m₀ = 1. ∫ dρ is a sum over a grid; P φ_l one over all batches with their
+probabilities, and over Gauss's points for the noise.
 """
 
 import itertools
@@ -35,14 +36,18 @@ def gauss(count: int, dimension: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Galerkin:
-    """The laws of a case at any h: polynomials up to a total degree, a grid of a spacing in standard deviations."""
+    """The laws of a case at any h: polynomials up to a total degree, a grid of a spacing in
+    standard deviations.
+    """
 
     def __init__(self, case: Case, degree: int, spacing: float) -> None:
         self.case, (self.batches, self.probabilities) = case, listed_batches(case)
         self.first = np.asarray(one_step(case, 0.1, False).first)
         self.size, self.degree = len(self.first), degree
         every = itertools.product(range(degree + 1), repeat=self.size)
-        self.index = np.array(sorted((k for k in every if sum(k) <= degree), key=lambda k: (sum(k), k)))
+        self.index = np.array(
+            sorted((k for k in every if sum(k) <= degree), key=lambda k: (sum(k), k))
+        )
         half = round(REACH / spacing)
         grid = np.array(list(itertools.product(range(-half, half + 1), repeat=self.size)))
         self.grid = grid[np.sum(grid**2, axis=1) * spacing**2 <= REACH**2]
@@ -51,12 +56,16 @@ class Galerkin:
         self._images = jax.jit(self._all_images)
 
     def _around(self, h: float, guess: Law) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return where the points of the grid go, with the mean and the root of the covariance that place them."""
+        """Return where the points of the grid go, with the mean and the root of the covariance that
+        place them.
+        """
         center, root = guess.mean, np.linalg.cholesky(guess.covariance)
         return np.asarray(self._images(h, center, root)), center, root
 
     def law(self, h: float, guess: Law, rounds: int = 2) -> Law:
-        """Return the law at h. The polynomials are made for the guess, then for what is found with them."""
+        """Return the law at h. The polynomials are made for the guess, then for what is found with
+        them.
+        """
         around = self._around(h, guess)
         for _ in range(rounds - 1):
             around = self._around(h, self._solved(*around, self.degree, slice(None)))
@@ -79,7 +88,9 @@ class Galerkin:
         (z, other), (xi, more) = drawn[:2, : self.size], drawn[2:, :noises]
 
         def part(z: Any, xi: Any) -> Any:
-            return jax.vmap(lambda batch: step(z, xi, batch, 0) - step(z, 0 * xi, batch, 0))(self.batches)
+            return jax.vmap(lambda batch: step(z, xi, batch, 0) - step(z, 0 * xi, batch, 0))(
+                self.batches
+            )
 
         if not jax.tree.leaves(self.batches):
             return False
@@ -112,7 +123,9 @@ class Galerkin:
             return images
         # E φ_l(y + F ξ) in the polynomials of y.
         batch = jax.tree.map(lambda x: jnp.asarray(x)[0], self.batches)
-        moved = jax.vmap(lambda noise: step(center, noise, batch, 0))(xi) - step(center, 0 * xi[0], batch, 0)
+        moved = jax.vmap(lambda noise: step(center, noise, batch, 0))(xi) - step(
+            center, 0 * xi[0], batch, 0
+        )
         y, of_y = (jnp.asarray(x) for x in gauss(self.degree + 1, self.size))
         spread = unit(center + moved)
         expected = jax.lax.map(lambda at: w @ self._basis(at + spread), y)
@@ -137,23 +150,31 @@ class Galerkin:
             )
 
         mean = np.array([moments[place[tuple(e)]] for e in unit])
-        covariance = np.array([[times(j, e) for e in unit] for j in range(self.size)]) - np.outer(mean, mean)
+        covariance = np.array([[times(j, e) for e in unit] for j in range(self.size)]) - np.outer(
+            mean, mean
+        )
         # Σ_t Pᵗ (y₁ − mean), up to a constant; the position is the first number, made of y₁ alone.
         right = np.zeros(len(index))
         right[place[tuple(unit[0])]] = 1.0
         summed = np.linalg.solve(rest, right[1:])
-        covaried = np.array([times(0, k) - mean[0] * m for k, m in zip(index, moments, strict=True)])
+        covaried = np.array(
+            [times(0, k) - mean[0] * m for k, m in zip(index, moments, strict=True)]
+        )
         autocorrelation = 2 * (covaried[1:] @ summed) / covariance[0, 0] - 1
         return Law(center + root @ mean, root @ covariance @ root.T, np.array([autocorrelation]))
 
 
 def laws(case: Case, hs: list[float], guess: Law, degree: int, spacing: float) -> list[Law | None]:
-    """Return the law at each h, from the smallest on: each is the guess for the next; None where none was found."""
+    """Return the law at each h, from the smallest on: each is the guess for the next; None where
+    none was found.
+    """
     galerkin = Galerkin(case, degree, spacing)
     found: dict[float, Law] = {}
     for h in sorted(hs):
         try:
             guess = found[h] = galerkin.law(h, guess)
-        except np.linalg.LinAlgError:  # a covariance that is none: the polynomials do not hold the law
+        except (
+            np.linalg.LinAlgError
+        ):  # a covariance that is none: the polynomials do not hold the law
             break
     return [found.get(h) for h in hs]

@@ -1,8 +1,10 @@
-"""Exact stationary laws of the library's kernels on small conjugate models, for `benchmarks.pages.bias`.
+"""Exact stationary laws of the library's kernels on small conjugate models, for
+`benchmarks.pages.bias`.
 
 `exact_law` makes the law from `Kernel.transition` alone, every batch and its probability listed:
 
-- where a step is an affine map of the state (memory included) for each batch, the Lyapunov equation (here);
+- where a step is an affine map of the state (memory included) for each batch, the Lyapunov equation
+    (here);
 - else, for a state of a few numbers and no memory, Galerkin's method (`bias_galerkin.py`).
 
 `simulated_law` is for what neither reaches. Run in float64.
@@ -29,8 +31,9 @@ ROUNDING = 1e-9
 class Law(NamedTuple):
     """Mean (k,) and covariance (k, k) of the state's numbers, the position's d first.
 
-    `autocorrelation` is 1 + 2 Σ ρ of the position, (d,): steps for one independent draw. `error` is that of its
-    relative variance: what a coarser grid or a smaller basis changes, or a standard error; 0 beside rounding.
+    `autocorrelation` is 1 + 2 Σ ρ of the position, (d,): steps for one independent draw. `error` is
+    that of its relative variance: what a coarser grid or a smaller basis changes, or a standard
+    error; 0 beside rounding.
     """
 
     mean: np.ndarray
@@ -42,8 +45,9 @@ class Law(NamedTuple):
 class Case(NamedTuple):
     """What a law is asked of.
 
-    `build(h)` makes the kernel; `batch_law(h, numbers, p)` is the law of the batch where it is not p, that of the
-    draws, but depends on the state; `step(h)` takes the place of `one_step`, and `batches` that of what is drawn.
+    `build(h)` makes the kernel; `batch_law(h, numbers, p)` is the law of the batch where it is not
+    p, that of the draws, but depends on the state; `step(h)` takes the place of `one_step`, and
+    `batches` that of what is drawn.
     """
 
     build: Callable[[Any], ewsg.Kernel]
@@ -55,7 +59,9 @@ class Case(NamedTuple):
 
 
 class Step(NamedTuple):
-    """`move(numbers, noise, batch, stage) -> numbers`, the numbers of a first state, and how many noises."""
+    """`move(numbers, noise, batch, stage) -> numbers`, the numbers of a first state, and how many
+    noises.
+    """
 
     move: Callable[..., jax.Array]
     first: jax.Array
@@ -68,7 +74,8 @@ class Step(NamedTuple):
 def listed_batches(case: Case) -> tuple[Any, np.ndarray]:
     """Return every batch on a leading axis, as `draw` would give it, and their probabilities.
 
-    Row numbers (int32) come as multisets; words that choose rows (uint32) as all tuples of ⌈k 2³²/n⌉.
+    Row numbers (int32) come as multisets; words that choose rows (uint32) as all tuples of ⌈k
+    2³²/n⌉.
     """
     if case.batches is not None:
         return case.batches
@@ -86,20 +93,27 @@ def listed_batches(case: Case) -> tuple[Any, np.ndarray]:
         rows, counts = -(-(rows << 32) // n), np.ones(len(rows))
     else:
         rows = np.array(list(itertools.combinations_with_replacement(range(n), b)))
-        orders = [math.prod(math.factorial(c) for c in np.unique(row, return_counts=True)[1]) for row in rows]
+        orders = [
+            math.prod(math.factorial(c) for c in np.unique(row, return_counts=True)[1])
+            for row in rows
+        ]
         counts = math.factorial(b) / np.array(orders)
 
     def fill(leaf: Any) -> jax.Array:
         if not jnp.issubdtype(leaf.dtype, jnp.integer):
             return jnp.zeros((len(rows), *leaf.shape), leaf.dtype)
         shape = (len(rows), *[1] * (len(leaf.shape) - 1), b)
-        return jnp.broadcast_to(jnp.asarray(rows.reshape(shape), leaf.dtype), (len(rows), *leaf.shape))
+        return jnp.broadcast_to(
+            jnp.asarray(rows.reshape(shape), leaf.dtype), (len(rows), *leaf.shape)
+        )
 
     return jax.tree.map(fill, drawn), counts / counts.sum()
 
 
 def split_state(state: Any, whole: bool) -> tuple[jax.Array, Callable[[jax.Array], Any]]:
-    """Return the floating-point numbers of a state and what puts others there; without `whole` no memory."""
+    """Return the floating-point numbers of a state and what puts others there; without `whole` no
+    memory.
+    """
     leaves, tree = jax.tree.flatten(state)
     end = len(leaves) if whole else len(jax.tree.leaves(state.dynamics))
     places = [i for i, x in enumerate(leaves[:end]) if jnp.issubdtype(x.dtype, jnp.floating)]
@@ -131,7 +145,9 @@ def one_step(case: Case, h: Any, whole: bool) -> Step:
 
 
 def index_law(log_weights: Any, p: Any, chain_length: int) -> Any:
-    """Return the law of the batch after M visits of the index chain: proposals p, accepted as Metropolis does."""
+    """Return the law of the batch after M visits of the index chain: proposals p, accepted as
+    Metropolis does.
+    """
     accepted = jnp.exp(jnp.minimum(0, log_weights[None, :] - log_weights[:, None])) * p
     moves = accepted - jnp.diag(jnp.diag(accepted))
     chain = moves + jnp.diag(1 - moves.sum(1))
@@ -141,9 +157,14 @@ def index_law(log_weights: Any, p: Any, chain_length: int) -> Any:
 
 
 def weighted(
-    case: Case, dynamics: Callable[[Any], Any], estimator: ewsg.gradients.GradientEstimator, chain_length: int
+    case: Case,
+    dynamics: Callable[[Any], Any],
+    estimator: ewsg.gradients.GradientEstimator,
+    chain_length: int,
 ) -> Case:
-    """Return the case with the batch law of exponential weights around an estimator without memory."""
+    """Return the case with the batch law of exponential weights around an estimator
+    without memory.
+    """
     inner = case._replace(build=lambda h: ewsg.kernel(dynamics(h), estimator))
     batches, _ = listed_batches(inner)
 
@@ -165,9 +186,11 @@ def weighted(
 
 
 def with_pairs(case: Case) -> Case:
-    """Return the case of a quasi-Newton kernel of one pair (M = 2) in one dimension, the pair's batch listed too.
+    """Return the case of a quasi-Newton kernel of one pair (M = 2) in one dimension, the pair's
+    batch listed too.
 
-    H is then 1/(curvature of the last step's batch + λ), whatever the points; θ_t is made of θ_{t−2} and H alone.
+    H is then 1/(curvature of the last step's batch + λ), whatever the points; θ_t is made of
+    θ_{t−2} and H alone.
     """
     batches, p = listed_batches(case)
     last, this = (x.ravel() for x in np.indices((len(p), len(p))))
@@ -181,7 +204,9 @@ def with_pairs(case: Case) -> Case:
         first = kernel.init(jax.random.key(0), case.start, case.data).at_step(jnp.int32(9))
 
         def move(z: jax.Array, noise: jax.Array, batch: Any, stage: Any) -> jax.Array:
-            before, _ = kernel.transition(ewsg.Randomness(batch[0], 0 * noise + 1.5), first, case.data)
+            before, _ = kernel.transition(
+                ewsg.Randomness(batch[0], 0 * noise + 1.5), first, case.data
+            )
             state = before._replace(dynamics=before.dynamics._replace(point=z))
             return kernel.transition(ewsg.Randomness(batch[1], noise), state, case.data)[0].position
 
@@ -194,7 +219,9 @@ def with_pairs(case: Case) -> Case:
 
 
 class Maps(NamedTuple):
-    """z' = matrix z + shift + noise of this covariance: axes h, stage of the cycle, batch; and the first state."""
+    """z' = matrix z + shift + noise of this covariance: axes h, stage of the cycle, batch; and the
+    first state.
+    """
 
     matrix: np.ndarray
     shift: np.ndarray
@@ -203,7 +230,9 @@ class Maps(NamedTuple):
 
 
 def affine_maps(case: Case, hs: list[float], stages: int, whole: bool) -> Maps | None:
-    """Return the Jacobians of `transition` for every h, stage and batch; None where a step is not affine."""
+    """Return the Jacobians of `transition` for every h, stage and batch; None where a step is not
+    affine.
+    """
     batches, weights = listed_batches(case)
     compiler = {"xla_backend_optimization_level": 0}  # most of the time is compilation
 
@@ -212,11 +241,18 @@ def affine_maps(case: Case, hs: list[float], stages: int, whole: bool) -> Maps |
         def one(h: Any, stage: Any, batch: Any) -> Any:
             step, z, noises = one_step(case, h, whole)
             at, other = (jnp.linspace(*ends, z.size) for ends in ((-1.0, 1.5), (2.0, -3.0)))
-            jacobians = jax.jacfwd(lambda *of: (step(*of, batch, stage),) * 2, argnums=(0, 1), has_aux=True)
+            jacobians = jax.jacfwd(
+                lambda *of: (step(*of, batch, stage),) * 2, argnums=(0, 1), has_aux=True
+            )
             (matrix, factor), end = jacobians(at, jnp.zeros(noises))
             shift = end - matrix @ at
             elsewhere = step(other, jnp.ones(noises), batch, stage)
-            return matrix, shift, factor @ factor.T, elsewhere - matrix @ other - shift - factor.sum(1)
+            return (
+                matrix,
+                shift,
+                factor @ factor.T,
+                elsewhere - matrix @ other - shift - factor.sum(1),
+            )
 
         over_batches = jax.vmap(one, (None, None, 0), axis_size=len(weights))
         over_stages = jax.vmap(over_batches, (None, 0, None))
@@ -231,30 +267,39 @@ def affine_maps(case: Case, hs: list[float], stages: int, whole: bool) -> Maps |
 def reached(maps: Maps, k: int) -> np.ndarray:
     """Return an orthonormal basis of all that chains of the k-th h reach from the first state.
 
-    A memory has numbers that never move (a centre) and numbers that follow from others (a sum of a table).
+    A memory has numbers that never move (a centre) and numbers that follow from others (a sum of a
+    table).
     """
     size = len(maps.first)
     steps = list(zip(*(x[k].reshape(-1, *x.shape[3:]) for x in maps[:3]), strict=True))
     found = np.zeros((size, 0))
-    new = np.column_stack([np.column_stack([noise, a @ maps.first + c - maps.first]) for a, c, noise in steps])
+    new = np.column_stack(
+        [np.column_stack([noise, a @ maps.first + c - maps.first]) for a, c, noise in steps]
+    )
     while new.size:
         new = new - found @ (found.T @ new)
         left, values, _ = np.linalg.svd(new / max(np.abs(new).max(), 1e-300), full_matrices=False)
-        fresh = left[:, values > 1e-7 * values.max()] if np.abs(new).max() > ROUNDING else left[:, :0]
+        fresh = (
+            left[:, values > 1e-7 * values.max()] if np.abs(new).max() > ROUNDING else left[:, :0]
+        )
         found = np.column_stack([found, fresh])
         new = np.column_stack([a @ fresh for a, _, _ in steps]) if fresh.size else fresh
     return found
 
 
 def affine_law(maps: Maps, k: int, weights: np.ndarray, d: int) -> Law | None:
-    """Return the law of the k-th h, in the mean over the stages of the cycle; None where there is none."""
+    """Return the law of the k-th h, in the mean over the stages of the cycle; None where there is
+    none.
+    """
     basis = reached(maps, k)
     matrices = basis.T @ maps.matrix[k] @ basis
     shifts = (maps.matrix[k] @ maps.first + maps.shift[k] - maps.first) @ basis
     mean_maps = np.einsum("b,sbij->sij", weights, matrices)
     mean_shifts = np.einsum("b,sbi->si", weights, shifts)
     size, stages = basis.shape[1], len(matrices)
-    seconds = [np.einsum("b,bij,bkl->ikjl", weights, a, a).reshape(size**2, size**2) for a in matrices]
+    seconds = [
+        np.einsum("b,bij,bkl->ikjl", weights, a, a).reshape(size**2, size**2) for a in matrices
+    ]
 
     cycle, constant = np.eye(size), np.zeros(size)
     for a, c in zip(mean_maps, mean_shifts, strict=True):
@@ -276,7 +321,8 @@ def affine_law(maps: Maps, k: int, weights: np.ndarray, d: int) -> Law | None:
     for a, q in zip(seconds[:-1], sources[:-1], strict=True):
         covariances.append((a @ covariances[-1].ravel()).reshape(size, size) + q)
 
-    # Σ_{j ≥ 1} of the mean maps from stage s on: those of the first cycle, times the sum over cycles.
+    # Σ_{j ≥ 1} of the mean maps from stage s on: those of the first cycle, times the sum over
+    # cycles.
     correlated = []
     for s, covariance in enumerate(covariances):
         product, added = np.eye(size), np.zeros((size, size))
@@ -295,7 +341,9 @@ def affine_law(maps: Maps, k: int, weights: np.ndarray, d: int) -> Law | None:
 
 
 def simulated_law(case: Case, h: float, chains: int, steps: int, burn_in: int) -> Law | None:
-    """Return the law of the position from many chains, `error` its standard error; None where chains diverge."""
+    """Return the law of the position from many chains, `error` its standard error; None where
+    chains diverge.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         samples = _sampled(case, h, chains, steps, burn_in)

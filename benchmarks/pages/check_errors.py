@@ -13,7 +13,17 @@ from benchmarks.pages.generated import as_table, renewed
 
 PAGE = Path(__file__).parents[2] / "docs" / "check_errors.md"
 TARGETS = (*(name for name in LAWS if name != "gumbel"), "hierarchical")
-HEADS = ("target", "d", "draws", "kind", "beyond 3 errors", "worst", "error: sd, mean", "outcome", "corrected")
+HEADS = (
+    "target",
+    "d",
+    "draws",
+    "kind",
+    "beyond 3 errors",
+    "worst",
+    "error: sd, mean",
+    "outcome",
+    "corrected",
+)
 
 
 def cells() -> list[dict[str, Any]]:
@@ -55,7 +65,8 @@ def summary(found: list[dict[str, Any]]) -> str:
     return (
         f"{len(found)} cells of {seeds} seeds (0, 1, …), {runs} sets of draws. In the worst cell "
         f"{100 * beyond.max():.2g} % of coordinates are beyond three errors, on average "
-        f"{100 * beyond.mean():.2g} %. The worst is {worst:.1f} errors off. Of right draws {share(right)} "
+        f"{100 * beyond.mean():.2g} %. The worst is {worst:.1f} errors off. Of right draws "
+        f"{share(right)} "
         f"are called wrong; of {max(SIZES):,} draws that are 10 % too wide {share(wide)} are found."
     )
 
@@ -64,7 +75,9 @@ def page(text: str) -> str:
     """Return the page with its table."""
     found = cells()
     table = as_table(HEADS, [row(cell) for cell in found])
-    return renewed(text, "errors", "benchmarks/pages/check_errors.py", f"{summary(found)}\n\n{table}")
+    return renewed(
+        text, "errors", "benchmarks/pages/check_errors.py", f"{summary(found)}\n\n{table}"
+    )
 
 
 def main() -> None:

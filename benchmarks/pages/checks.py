@@ -2,10 +2,11 @@
 
     EWSG_JAX_DATA=… python -m benchmarks.pages.checks [--posteriors pima] [--draw]
 
-Runs on real posteriors whose moments are known: at steps at which they are too hot, one that is right, and the
-Gaussian at the mode; what the check says of each, and how far raw and corrected moments are off. Then its false
-alarms, and how often an sd that is 10 % off is found, on a conjugate model. Written to `docs/check.json`; some
-three minutes on two cores. `--draw` makes the table and the picture alone.
+Runs on real posteriors whose moments are known: at steps at which they are too hot, one that is
+right, and the Gaussian at the mode; what the check says of each, and how far raw and corrected
+moments are off. Then its false alarms, and how often an sd that is 10 % off is found, on a
+conjugate model. Written to `docs/check.json`; some three minutes on two cores. `--draw` makes the
+table and the picture alone.
 """
 
 import argparse
@@ -35,7 +36,9 @@ COLOURS = dict(zip(KINDS, ("#D55E00", "#E69F00", "#CC79A7", "#009E73", "#0072B2"
 AIM = 0.5
 """Excess of the worst variance that a hot run is told to have: its sds are some 20 % too wide."""
 NUM_CHAINS, BURN_IN, MEMORIES, DRAWS = 8, 8.0, 250.0, 500
-"""Chains; burn-in and steps of each in the steps over which it forgets; draws kept of each, at most."""
+"""Chains; burn-in and steps of each in the steps over which it forgets; draws kept of each, at
+most.
+"""
 CALIBRATED, OFF = 100, 1.1
 
 
@@ -81,14 +84,18 @@ def draws_of(kind: str, made: Problem, mode: ewsg.Mode) -> Any:
 
 
 def compare(name: str, kind: str, made: Problem, mode: ewsg.Mode) -> dict[str, Any]:
-    """Return what the check says of draws, and how far off moments are, in the model's own parameters."""
+    """Return what the check says of draws, and how far off moments are, in the model's own
+    parameters.
+    """
     samples = draws_of(kind, made, mode)
     began = time.perf_counter()
     report = ewsg.check(jax.random.key(4), samples, made.posterior, made.data)
     seconds = time.perf_counter() - began
     known, origin = reference(name), made.origin
     positions = samples.position if isinstance(samples, ewsg.Samples) else samples
-    values = np.asarray(jax.vmap(jax.vmap(made.shifted))(jnp.asarray(positions)), float).reshape(-1, len(origin))
+    values = np.asarray(jax.vmap(jax.vmap(made.shifted))(jnp.asarray(positions)), float).reshape(
+        -1, len(origin)
+    )
 
     def off(center: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.abs(center + origin - known.mean) / known.sd, np.abs(sd / known.sd - 1)
@@ -112,10 +119,15 @@ def compare(name: str, kind: str, made: Problem, mode: ewsg.Mode) -> dict[str, A
 
 
 def calibrate(d: int, off: float) -> dict[str, Any]:
-    """Return how often draws of a conjugate posterior are called wrong, one sd of which is so much off."""
+    """Return how often draws of a conjugate posterior are called wrong, one sd of which is so much
+    off.
+    """
     rng = np.random.default_rng(d)
     x = rng.standard_normal((200, d)) @ rng.standard_normal((d, d))
-    data = {"x": jnp.asarray(x), "y": jnp.asarray(x @ rng.standard_normal(d) + rng.standard_normal(200))}
+    data = {
+        "x": jnp.asarray(x),
+        "y": jnp.asarray(x @ rng.standard_normal(d) + rng.standard_normal(200)),
+    }
     model = ewsg.models.linear_regression(noise_scale=1.0, prior_scale=1.0)
     covariance = np.linalg.inv(x.T @ x + np.eye(d))
     mean = covariance @ x.T @ np.asarray(data["y"], float)
@@ -124,7 +136,11 @@ def calibrate(d: int, off: float) -> dict[str, Any]:
     outcomes, seen, ess = [], [], []
     for number in range(CALIBRATED):
         # 1,000 effective draws of chains that forget exponentially.
-        noise, here, chains = rng.standard_normal((500, 8, d)) * 0.8, rng.standard_normal((8, d)), []
+        noise, here, chains = (
+            rng.standard_normal((500, 8, d)) * 0.8,
+            rng.standard_normal((8, d)),
+            [],
+        )
         for step in noise:
             here = 0.6 * here + step
             chains.append(here * wider)
@@ -153,23 +169,33 @@ def table(result: dict[str, Any]) -> str:
             corrected = "not corrected"
             if cell["corrected_mean"] is not None:
                 corrected = f"{cell['corrected_mean']:.2g}, {100 * cell['corrected_sd']:.2g} %"
-            cells.append(f"{cell['outcome']}: {cell['raw_mean']:.2g}, {100 * cell['raw_sd']:.2g} % → {corrected}")
+            cells.append(
+                f"{cell['outcome']}: {cell['raw_mean']:.2g}, {100 * cell['raw_sd']:.2g} % → "
+                f"{corrected}"
+            )
         rows.append([f"`{kind}`" if kind in ewsg.METHODS else kind, *cells])
     means, sds, count = gains(result)
     told = (
-        f"Of the {count} cells whose raw sds are 10 to 40 % off, corrected sds are {sds:.1f} times nearer and "
+        f"Of the {count} cells whose raw sds are 10 to 40 % off, corrected sds are {sds:.1f} "
+        "times nearer and "
         f"means {means:.1f} times (medians)."
     )
     heads = ["d", "one sd off by", "runs", "seen beyond chance", "called wrong", "ESS"]
     calibrated = (
-        [row["d"], f"{100 * (row['off'] - 1):.0f} %", *(row[name] for name in ("runs", "seen", "wrong", "ess"))]
+        [
+            row["d"],
+            f"{100 * (row['off'] - 1):.0f} %",
+            *(row[name] for name in ("runs", "seen", "wrong", "ess")),
+        ]
         for row in result["calibration"]
     )
     return "\n\n".join([as_table(["draws", *PREPARE], rows), told, as_table(heads, calibrated)])
 
 
 def gains(result: dict[str, Any]) -> tuple[float, float, int]:
-    """Return by what factor corrected means and sds are nearer, in the median, and of how many cells."""
+    """Return by what factor corrected means and sds are nearer, in the median, and of how many
+    cells.
+    """
     cells = [
         cell
         for row in result["cells"].values()
@@ -190,17 +216,26 @@ def draw(result: dict[str, Any]) -> Figure:
     """Draw corrected errors against raw ones."""
     figure = figures.figure(9.0, 4.2)
     panels = figure.subplots(1, 2)
-    for panel, part, name in zip(panels, ("sd", "mean"), ("sd, relative", "mean, in sds"), strict=True):
+    for panel, part, name in zip(
+        panels, ("sd", "mean"), ("sd, relative", "mean, in sds"), strict=True
+    ):
         line = np.array([2e-3, 1.0])
         panel.plot(line, line, color="#888888", lw=0.8)
         panel.plot(line, line / 10, color="#888888", lw=0.8, ls=":")
         for kind in KINDS:
-            cells = [cell for cell in result["cells"][kind].values() if cell["corrected_mean"] is not None]
+            cells = [
+                cell
+                for cell in result["cells"][kind].values()
+                if cell["corrected_mean"] is not None
+            ]
             raw, corrected = (
-                [max(cell[f"{which}_{part}"], 2e-3) for cell in cells] for which in ("raw", "corrected")
+                [max(cell[f"{which}_{part}"], 2e-3) for cell in cells]
+                for which in ("raw", "corrected")
             )
             panel.plot(raw, corrected, "o", ms=5, color=COLOURS[kind], label=kind)
-        panel.set(xscale="log", yscale="log", xlabel=f"raw: worst error of a {name}", ylabel="corrected")
+        panel.set(
+            xscale="log", yscale="log", xlabel=f"raw: worst error of a {name}", ylabel="corrected"
+        )
     panels[1].legend(frameon=False)
     return figure
 
@@ -209,7 +244,8 @@ def caption(result: dict[str, Any]) -> str:
     """Return in one sentence what the picture shows."""
     means, sds, count = gains(result)
     return (
-        f"Worst errors of means and sds, corrected against raw; where raw sds are 10 to 40 % off ({count} cells) "
+        "Worst errors of means and sds, corrected against raw; where raw sds are 10 to 40 % off "
+        f"({count} cells) "
         f"corrected sds are {sds:.1f} times nearer and means {means:.1f} times (medians)."
     )
 
@@ -225,7 +261,9 @@ def main() -> None:
         result = json.loads(NUMBERS.read_text())
     for name in () if asked.draw else asked.posteriors.split(","):
         made = problem(name)
-        mode = ewsg.find_mode(jax.random.key(0), made.posterior, made.center, made.data, progress=False)
+        mode = ewsg.find_mode(
+            jax.random.key(0), made.posterior, made.center, made.data, progress=False
+        )
         for kind in KINDS:
             result["cells"][kind][name] = compare(name, kind, made, mode)
             print(f"{kind:20} {name:9} {result['cells'][kind][name]}", flush=True)

@@ -1,7 +1,8 @@
-"""Write the table of `docs/choosing.md`: accuracy, cost and memory of each method, measured elsewhere.
+"""Write the table of `docs/choosing.md`: accuracy, cost and memory of each method, measured
+elsewhere.
 
-`python -m benchmarks.pages.choosing` after any of `benchmarks.pages.bias`, `benchmarks.pages.posteriors` and
-`benchmarks.method_cost`.
+`python -m benchmarks.pages.choosing` after any of `benchmarks.pages.bias`,
+`benchmarks.pages.posteriors` and `benchmarks.method_cost`.
 """
 
 import json
@@ -20,24 +21,36 @@ COSTS = Path(__file__).parents[1] / "results" / "method_cost.json"
 
 
 def bias(method: str, laws: dict[str, Any]) -> tuple[str, str]:
-    """Return the bias of the variance on the regression model, with its order, and the passes for 1 % of bias."""
+    """Return the bias of the variance on the regression model, with its order, and the passes for 1
+    % of bias.
+    """
     for entry in laws.values():
-        if entry["model"] != "regression" or entry["method"] != method or entry["b"] not in (0, 1, 2):
+        if (
+            entry["model"] != "regression"
+            or entry["method"] != method
+            or entry["b"] not in (0, 1, 2)
+        ):
             continue
         found = entry["laws"]
         if "0.125" not in found:
             return "none", f"{next(iter(found.values()))['passes']:.3g}" if found else "–"
         order = entry.get("orders", {}).get("variance")
-        text = bias_page.percent(found["0.125"]["variance"]) + (f", h{_power(order)}" if order else "")
-        simulated = entry["way"] == "simulated"
-        return text + (" (simulated)" if simulated else ""), "" if simulated else bias_page.passes_at_tolerance(
-            found
+        text = bias_page.percent(found["0.125"]["variance"]) + (
+            f", h{_power(order)}" if order else ""
         )
-    raise KeyError(f"docs/bias.json has no entry of {method}: run python -m benchmarks.pages.bias {method}")
+        simulated = entry["way"] == "simulated"
+        return text + (
+            " (simulated)" if simulated else ""
+        ), "" if simulated else bias_page.passes_at_tolerance(found)
+    raise KeyError(
+        f"docs/bias.json has no entry of {method}: run python -m benchmarks.pages.bias {method}"
+    )
 
 
 def real(method: str, measured: dict[str, Any]) -> str:
-    """Return on how many real posteriors the criterion holds, and the largest error of a standard deviation."""
+    """Return on how many real posteriors the criterion holds, and the largest error of a standard
+    deviation.
+    """
     cells = measured["cells"].get(method, {})
     verdicts = [judge(cell, reference(name)) for name, cell in cells.items()]
     if not verdicts:
@@ -62,11 +75,26 @@ def table() -> str:
     """Return the Markdown table."""
     laws = json.loads((DOCS / "bias.json").read_text())
     measured, costs = load(), json.loads(COSTS.read_text())["results"]
-    heads = ["method", "Var off at h = 1/8", "passes at 1 %", "real posteriors", "∇Vᵢ a step", "time", "memory"]
+    heads = [
+        "method",
+        "Var off at h = 1/8",
+        "passes at 1 %",
+        "real posteriors",
+        "∇Vᵢ a step",
+        "time",
+        "memory",
+    ]
     rows = []
     for name, method in ewsg.METHODS.items():
         off, passes = bias(name, laws)
-        cells = [off, passes, real(name, measured), method.evaluations, time(name, costs), method.memory]
+        cells = [
+            off,
+            passes,
+            real(name, measured),
+            method.evaluations,
+            time(name, costs),
+            method.memory,
+        ]
         rows.append([f"`{name}`", *cells, method.hazard])
     return as_table([*heads, "what can go wrong"], rows)
 

@@ -1,9 +1,10 @@
 """Exact stationary laws of chains whose batches come in epochs, on a Gaussian's mean.
 
-All rows have one curvature, so a step is z ↦ A z + e + noise with one matrix A, e that of the batch. In an epoch of
-R batches every one comes once, in a uniform order: their covariances are S for one with itself, −S/(R − 1) for two.
-A sweep repeats an epoch backwards. The law over one period of R or 2R steps follows from that of its first state by
-adding batches up, and is that of itself one period later.
+All rows have one curvature, so a step is z ↦ A z + e + noise with one matrix A, e that of the
+batch. In an epoch of R batches every one comes once, in a uniform order: their covariances are S
+for one with itself, −S/(R − 1) for two. A sweep repeats an epoch backwards. The law over one period
+of R or 2R steps follows from that of its first state by adding batches up, and is that of itself
+one period later.
 """
 
 import dataclasses
@@ -29,7 +30,8 @@ class Affine(NamedTuple):
 
 
 def affine(kernel: ewsg.Kernel, data: Any, batch_size: int) -> Affine:
-    """Return what a kernel's own step is, of each block that begins at a multiple of b; run in float64.
+    """Return what a kernel's own step is, of each block that begins at a multiple of b; run in
+    float64.
 
     Args:
         kernel: on a Gaussian's mean of one coordinate, with `rows="blocks"`.
@@ -44,8 +46,12 @@ def affine(kernel: ewsg.Kernel, data: Any, batch_size: int) -> Affine:
 
     def step(z: Any, noise: Any, start: Any) -> Any:
         before = own._replace(**{name: z[i : i + 1] for i, name in enumerate(names)})
-        randomness = drawn._replace(noise=keep(noise), batch=dataclasses.replace(drawn.batch, start=start))
-        after: Any = kernel.transition(randomness, state._replace(dynamics=before), data)[0].dynamics
+        randomness = drawn._replace(
+            noise=keep(noise), batch=dataclasses.replace(drawn.batch, start=start)
+        )
+        after: Any = kernel.transition(randomness, state._replace(dynamics=before), data)[
+            0
+        ].dynamics
         return jnp.concatenate([getattr(after, name) for name in names])
 
     starts = jnp.arange(0, len(data) - batch_size + 1, batch_size, dtype=jnp.int32)
@@ -71,7 +77,9 @@ def covariance(step: Affine, kind: Kind) -> np.ndarray:
     added = [np.zeros_like(spread)]
     for k in range(len(places)):
         alike = np.where(places[:k] == places[k], 1.0, -1 / (len(deviations) - 1))
-        before = np.einsum("k,kij->ij", alike, np.array(powers[:k][::-1]).reshape(k, *a.shape)) @ spread
+        before = (
+            np.einsum("k,kij->ij", alike, np.array(powers[:k][::-1]).reshape(k, *a.shape)) @ spread
+        )
         added.append(a @ (added[-1] @ a.T + before) + before.T @ a.T + spread)
     first = law.stationary_each(powers[-1], added[-1])[0]
     over_places = [p @ first @ p.T + more for p, more in zip(powers[:-1], added[:-1], strict=True)]
@@ -81,4 +89,6 @@ def covariance(step: Affine, kind: Kind) -> np.ndarray:
 def share_of_heat(step: Affine, kind: Kind) -> float:
     """Return what is left of the variance that the batches of random rows add to the position."""
     alone = law.stationary_each(step.matrix, step.noise)[0][0, 0]
-    return float((covariance(step, kind)[0, 0] - alone) / (covariance(step, "random")[0, 0] - alone))
+    return float(
+        (covariance(step, kind)[0, 0] - alone) / (covariance(step, "random")[0, 0] - alone)
+    )

@@ -1,7 +1,8 @@
-"""Draw `docs/estimators.png` and write the table of `docs/estimators.md`: a posterior's error against passes.
+"""Draw `docs/estimators.png` and write the table of `docs/estimators.md`: a posterior's error
+against passes.
 
-`EWSG_JAX_DATA=… python -m benchmarks.pages.estimators` does both. It needs Pima and matplotlib, and takes some
-minutes on two cores.
+`EWSG_JAX_DATA=… python -m benchmarks.pages.estimators` does both. It needs Pima and matplotlib, and
+takes some minutes on two cores.
 """
 
 import json
@@ -54,12 +55,18 @@ def estimators(posterior: ewsg.Posterior) -> dict[str, gradients.GradientEstimat
         weighted = "EW" if name == "uniform" else f"EW∘{name}"
         made[weighted] = gradients.exponentially_weighted(made[name], chain_length=1)
         if name == "uniform":
-            made["noise-corrected"] = gradients.covariance_tracking(posterior, batch_size=BATCH_SIZE)
+            made["noise-corrected"] = gradients.covariance_tracking(
+                posterior, batch_size=BATCH_SIZE
+            )
     return made
 
 
-def reference(posterior: ewsg.Posterior, data: Any, mode: jax.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Return the posterior's means and standard deviations: a long run of the splitting at a small step."""
+def reference(
+    posterior: ewsg.Posterior, data: Any, mode: jax.Array
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the posterior's means and standard deviations: a long run of the splitting at a small
+    step.
+    """
     kernel = ewsg.uld(posterior, 0.02, friction=FRICTION, integrator="splitting")
     samples = ewsg.sample(
         jax.random.key(1),
@@ -79,7 +86,9 @@ def reference(posterior: ewsg.Posterior, data: Any, mode: jax.Array) -> tuple[np
 
 
 def errors(draws: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
-    """Return √(average over coordinates of ((m − m*)/s*)² + (s/s* − 1)²) over the chains, for each draw."""
+    """Return √(average over coordinates of ((m − m*)/s*)² + (s/s* − 1)²) over the chains, for each
+    draw.
+    """
     shift = (draws.mean(0) - mean) / sd
     ratio = draws.std(0) / sd
     return np.sqrt(np.mean(shift**2 + (ratio - 1) ** 2, axis=-1))
@@ -93,7 +102,11 @@ def measure() -> dict[str, Any]:
     mean, sd = reference(posterior, data, mode.position)
     curves: dict[str, dict[str, Any]] = {}
     for name, estimator in estimators(posterior).items():
-        build = ewsg.dynamics.noise_corrected if name == "noise-corrected" else ewsg.dynamics.semi_implicit
+        build = (
+            ewsg.dynamics.noise_corrected
+            if name == "noise-corrected"
+            else ewsg.dynamics.semi_implicit
+        )
         for step_size in STEP_SIZES:
             kernel = ewsg.kernel(build(step_size, friction=FRICTION), estimator)
             cost = kernel.evaluations(data)
@@ -115,7 +128,10 @@ def measure() -> dict[str, Any]:
                 "lost_chains": lost,
                 "seconds": round(samples.run_seconds, 2),
             }
-            print(f"{name:16} h = {step_size:<7} error {found[-5:].mean():.3f}, {lost} chains lost", flush=True)
+            print(
+                f"{name:16} h = {step_size:<7} error {found[-5:].mean():.3f}, {lost} chains lost",
+                flush=True,
+            )
     return {
         "data": "pima, 768 rows, 8 standardised features and an intercept, prior N(0, I)",
         "settings": {
@@ -127,7 +143,11 @@ def measure() -> dict[str, Any]:
             "passes for the mode": mode.data_passes,
         },
         "floor": float(f"{np.sqrt(1.5 / NUM_CHAINS):.3g}"),
-        "machine": {"jax": jax.__version__, "python": platform.python_version(), "device": jax.default_backend()},
+        "machine": {
+            "jax": jax.__version__,
+            "python": platform.python_version(),
+            "device": jax.default_backend(),
+        },
         "seconds": round(time.perf_counter() - began),
         "curves": curves,
     }
@@ -160,9 +180,13 @@ def draw(result: dict[str, Any]) -> Figure:
 
 def caption(result: dict[str, Any]) -> str:
     """Return in one sentence what the picture shows."""
-    ends = (f"{name} {min(_at_end(c) for c in by_step.values()):.3f}" for name, by_step in result["curves"].items())
+    ends = (
+        f"{name} {min(_at_end(c) for c in by_step.values()):.3f}"
+        for name, by_step in result["curves"].items()
+    )
     return (
-        f"Error of the posterior against passes, a panel for each estimator, a line for each step size; after "
+        "Error of the posterior against passes, a panel for each estimator, a line for each step "
+        "size; after "
         f"{PASSES} passes at the best step: {', '.join(ends)}."
     )
 

@@ -1,11 +1,13 @@
 """Forecasts against long runs, on real posteriors whose moments are known: `docs/forecast.md`.
 
-    EWSG_JAX_DATA=… python -m benchmarks.pages.forecasts [--only sgld,ewsg] [--posteriors pima] [--draw]
+    EWSG_JAX_DATA=… python -m benchmarks.pages.forecasts [--only sgld,ewsg] [--posteriors pima]
+    [--draw]
 
-Each method runs at a step at which its forecast says that the worst variance is some 10 to 25 % off. The ratio of
-the variances of the run and of the reference is compared with the forecast's, at the parameter where that is
-furthest from 1. Each run is written to `docs/forecasts.json` as soon as it is over; it takes some twenty minutes on
-two cores. `--draw` makes the table and the picture alone.
+Each method runs at a step at which its forecast says that the worst variance is some 10 to 25 %
+off. The ratio of the variances of the run and of the reference is compared with the forecast's, at
+the parameter where that is furthest from 1. Each run is written to `docs/forecasts.json` as soon as
+it is over; it takes some twenty minutes on two cores. `--draw` makes the table and the picture
+alone.
 """
 
 import argparse
@@ -29,14 +31,20 @@ from benchmarks.pages.posterior_verdicts import reference
 DOCS = Path(__file__).parents[2] / "docs"
 PICTURE, NUMBERS, PAGE = DOCS / "forecast.png", DOCS / "forecasts.json", DOCS / "forecast.md"
 WITHOUT = ("psgld", "psgld_corrected", "hamcmc", "random_walk_metropolis", "flymc", "ewsg_vr")
-"""Methods that have no forecast, or (ewsg_vr) one of a covariance that is exact at every step alone."""
+"""Methods that have no forecast, or (ewsg_vr) one of a covariance that is exact at every step
+alone.
+"""
 AIM = 0.12
 MULTIPLES = (0.5, 1.0, 2.0, 3.0, 4.0, 6.0)
-"""Of the step at which a method is near the posterior: the first at which the forecast says so much is taken."""
+"""Of the step at which a method is near the posterior: the first at which the forecast says so much
+is taken.
+"""
 NUM_CHAINS, BURN_IN, KEPT = 100, 8.0, 300.0
 """Chains, and the parts of one in the steps over which it forgets."""
 JUDGED = (0.01, 0.30)
-"""Excesses of the variance found that are judged: below, the reference's own error is too large beside it."""
+"""Excesses of the variance found that are judged: below, the reference's own error is too large
+beside it.
+"""
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
@@ -47,7 +55,9 @@ def parameters(made: Problem, covariance: np.ndarray | None) -> np.ndarray:
     return np.diag(jacobian @ covariance @ jacobian.T)
 
 
-def compare(name: str, method: str, made: Problem, mode: ewsg.Mode, setting: Setting) -> dict[str, Any] | None:
+def compare(
+    name: str, method: str, made: Problem, mode: ewsg.Mode, setting: Setting
+) -> dict[str, Any] | None:
     """Return what a forecast says and what a run finds."""
     data, options = made.data, setting.options
     if options.get("labels") == "stratum":
@@ -120,8 +130,12 @@ def judged(result: dict[str, dict[str, dict[str, Any]]]) -> list[tuple[float, fl
     return [(c["told"], c["found"], c["error"]) for c in cells if low <= abs(c["found"]) <= high]
 
 
-def share_within(result: dict[str, dict[str, dict[str, Any]]], part: float, errors: float) -> tuple[int, int]:
-    """Return how many of the judged cells are told to within a part of what was found, and some of its errors."""
+def share_within(
+    result: dict[str, dict[str, dict[str, Any]]], part: float, errors: float
+) -> tuple[int, int]:
+    """Return how many of the judged cells are told to within a part of what was found, and some of
+    its errors.
+    """
     told = judged(result)
     return sum(abs(t - f) <= part * abs(f) + errors * e for t, f, e in told), len(told)
 
@@ -131,7 +145,8 @@ def table(result: dict[str, dict[str, dict[str, Any]]]) -> str:
     rows = []
     for method, row in result.items():
         cells = [
-            f"{100 * row[name]['told']:+.1f}, {100 * row[name]['found']:+.1f} ± {100 * row[name]['error']:.1f}"
+            f"{100 * row[name]['told']:+.1f}, {100 * row[name]['found']:+.1f} ± "
+            f"{100 * row[name]['error']:.1f}"
             if row.get(name)
             else "–"
             for name in PREPARE
@@ -140,9 +155,11 @@ def table(result: dict[str, dict[str, dict[str, Any]]]) -> str:
     (strict, count), (quarter, _) = share_within(result, 0.25, 0), share_within(result, 0.25, 2)
     (loose, _), (half, _) = share_within(result, 0.5, 0), share_within(result, 0.5, 2)
     told = (
-        f"Of the {count} cells in which between {100 * JUDGED[0]:.0f} and {100 * JUDGED[1]:.0f} % were found, "
+        f"Of the {count} cells in which between {100 * JUDGED[0]:.0f} and {100 * JUDGED[1]:.0f} % "
+        "were found, "
         f"{strict} are predicted to within a quarter of "
-        f"that and {loose} to within a half; within that and two standard errors of run and reference, {quarter} "
+        f"that and {loose} to within a half; within that and two standard errors of run and "
+        f"reference, {quarter} "
         f"and {half}."
     )
     return f"{as_table(['method', *PREPARE], rows)}\n\n{told}"
@@ -162,7 +179,9 @@ def draw(result: dict[str, dict[str, dict[str, Any]]]) -> Figure:
     panel.plot(line, line, color="#888888", lw=0.8)
     for name, colour in zip(PREPARE, COLOURS, strict=True):
         cells = [row[name] for row in result.values() if row.get(name)]
-        told, found, error = (100 * np.array([c[key] for c in cells]) for key in ("told", "found", "error"))
+        told, found, error = (
+            100 * np.array([c[key] for c in cells]) for key in ("told", "found", "error")
+        )
         panel.errorbar(told, found, error, fmt="o", ms=4, lw=0.8, color=colour, label=name)
     panel.set_xlabel("predicted excess of the variance, %")
     panel.set_ylabel("found, ± a standard error of run and reference, %")
@@ -176,8 +195,10 @@ def caption(result: dict[str, dict[str, dict[str, Any]]]) -> str:
     """Return in one sentence what the picture shows."""
     (quarter, count), (half, _) = share_within(result, 0.25, 2), share_within(result, 0.5, 2)
     return (
-        f"Excess of the worst variance, found against predicted: of {count} cells {quarter} are predicted to "
-        f"within a quarter of it (the grey wedge) and two standard errors, {half} to within a half and as much."
+        f"Excess of the worst variance, found against predicted: of {count} cells {quarter} are "
+        "predicted to "
+        f"within a quarter of it (the grey wedge) and two standard errors, {half} to within a "
+        "half and as much."
     )
 
 
@@ -190,7 +211,9 @@ def main() -> None:
     asked = parser.parse_args()
     for name in () if asked.draw else asked.posteriors.split(","):
         made = problem(name)
-        mode = ewsg.find_mode(jax.random.key(0), made.posterior, made.center, made.data, progress=False)
+        mode = ewsg.find_mode(
+            jax.random.key(0), made.posterior, made.center, made.data, progress=False
+        )
         for method in asked.only.split(","):
             setting = settings(made)[method]
             if setting is None:

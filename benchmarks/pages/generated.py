@@ -1,4 +1,6 @@
-"""The parts of documents that scripts write: each stands between two marks, which name it and its script."""
+"""The parts of documents that scripts write: each stands between two marks, which name it and its
+script.
+"""
 
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -33,7 +35,8 @@ def renewed(text: str, part: str, script: str, new: str) -> str:
         new: what stands between the marks, on lines of its own; long lines of prose are wrapped.
 
     Raises:
-        ValueError: the page has not the mark before the part once, and the one after it behind that.
+        ValueError: the page has not the mark before the part once, and the one after it behind
+            that.
 
     Example:
         >>> renewed("Sum: <!-- sum: made by add.py -->3<!-- /sum -->.", "sum", "add.py", "4")
@@ -42,15 +45,21 @@ def renewed(text: str, part: str, script: str, new: str) -> str:
     start, end = f"<!-- {part}: made by {script} -->", f"<!-- /{part} -->"
     before, *rest = text.split(start)
     if len(rest) != 1 or end not in rest[0]:
-        raise ValueError(f"the page has no place for the part {part!r}: it must have {start} once, then {end}")
+        raise ValueError(
+            f"the page has no place for the part {part!r}: it must have {start} once, then {end}"
+        )
     return f"{before}{start}\n{_wrapped(new)}\n{end}{rest[0].partition(end)[2]}"
 
 
 def _wrapped(text: str) -> str:
     """Return the text with lines of prose that are too long cut in several."""
-    return "\n".join(line if line.startswith(("|", "!")) else _filled(line) for line in text.split("\n"))
+    return "\n".join(
+        line if line.startswith(("|", "!")) else _filled(line) for line in text.split("\n")
+    )
 
 
 def _filled(line: str) -> str:
     indent = "  " if line.startswith("- ") else ""
-    return textwrap.fill(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return textwrap.fill(
+        line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )

@@ -1,4 +1,5 @@
-"""Halving the step on real posteriors: what it tells of the bias, and what is left: `docs/halving.md`.
+"""Halving the step on real posteriors: what it tells of the bias, and what is left:
+`docs/halving.md`.
 
     EWSG_JAX_DATA=… python -m benchmarks.pages.halvings [--draw]
 
@@ -33,12 +34,16 @@ KERNELS: dict[str, tuple[str, float, dict[str, Any]]] = {
     "`uld`, `exact`, h = 0.3": ("uld", 0.3, {"friction": 2.0, "integrator": "exact"}),
     "`uld`, `BAOAB`, h = 1": ("uld", 1.0, {"friction": 2.0, "integrator": "BAOAB"}),
 }
-"""Methods, steps in units of the mode's widths, and options; those on batches take a quarter of the rows."""
+"""Methods, steps in units of the mode's widths, and options; those on batches take a quarter of the
+rows.
+"""
 
 
 def off(estimates: Any, known: Reference) -> dict[str, float]:
     """Return how far the worst mean, in sds, and the worst sd are from a reference."""
-    return {name: rounded(value) for name, value in known.worst(estimates.mean, estimates.sd).items()}
+    return {
+        name: rounded(value) for name, value in known.worst(estimates.mean, estimates.sd).items()
+    }
 
 
 def cell(name: str, method: str, step_size: float, options: dict[str, Any]) -> dict[str, Any]:
@@ -46,10 +51,16 @@ def cell(name: str, method: str, step_size: float, options: dict[str, Any]) -> d
     prepared, known = PREPARE[name](), reference(name)
     data = {"x": jnp.asarray(prepared.x, jnp.float32), "y": jnp.asarray(prepared.y)}
     model = ewsg.models.logistic_regression(prior_scale=1.0)
-    mode = ewsg.find_mode(jax.random.key(0), model, jnp.zeros(prepared.x.shape[1]), data, progress=False)
+    mode = ewsg.find_mode(
+        jax.random.key(0), model, jnp.zeros(prepared.x.shape[1]), data, progress=False
+    )
     rows = {"batch_size": len(prepared.y) // 4} if method in ("sgld", "sghmc") else {}
-    kernel = getattr(ewsg, method)(model, step_size, inverse_mass=mode.covariance, **rows, **options)
-    halved = ewsg.halve(jax.random.key(1), kernel, mode.position, data, NUM_STEPS, num_chains=PAIRS, progress=False)
+    kernel = getattr(ewsg, method)(
+        model, step_size, inverse_mass=mode.covariance, **rows, **options
+    )
+    halved = ewsg.halve(
+        jax.random.key(1), kernel, mode.position, data, NUM_STEPS, num_chains=PAIRS, progress=False
+    )
     worst = int(np.argmax(np.abs(halved.whole.sd / known.sd - 1)))
     return {
         "outcome": halved.outcome,
@@ -69,12 +80,25 @@ def table(result: dict[str, Any]) -> str:
     rows = []
     for name, cells in result.items():
         for kernel, found in cells.items():
-            means = " → ".join(f"{found[law]['mean']:.2g}" for law in ("whole", "half", "extrapolated"))
-            sds = " → ".join(f"{100 * found[law]['sd']:.2g} %" for law in ("whole", "half", "extrapolated"))
+            means = " → ".join(
+                f"{found[law]['mean']:.2g}" for law in ("whole", "half", "extrapolated")
+            )
+            sds = " → ".join(
+                f"{100 * found[law]['sd']:.2g} %" for law in ("whole", "half", "extrapolated")
+            )
             told = f"{100 * found['told']:.2g} ± {100 * found['told_error']:.1g} %"
             true = f"{100 * found['true']:.2g} %"
-            rows.append([name, kernel, true, told, sds, means, found["outcome"], f"{found['gain']:,.0f}"])
-    heads = ["posterior", "kernel", "worst sd off by", "reported", "sds: h → h/2 → extrapolated", "means, in sds"]
+            rows.append(
+                [name, kernel, true, told, sds, means, found["outcome"], f"{found['gain']:,.0f}"]
+            )
+    heads = [
+        "posterior",
+        "kernel",
+        "worst sd off by",
+        "reported",
+        "sds: h → h/2 → extrapolated",
+        "means, in sds",
+    ]
     return as_table([*heads, "outcome", "gain"], rows)
 
 

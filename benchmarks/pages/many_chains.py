@@ -2,9 +2,9 @@
 
     python -m benchmarks.pages.many_chains [--draw]
 
-A Gaussian posterior, SGLD at steps of three heats, chains with batches of their own and with one batch a step for
-all: how wide each is, how alike they are, what their agreement says and what their average is worth. Written to
-`docs/many_chains.json`; three minutes. `--draw` makes the table alone.
+A Gaussian posterior, SGLD at steps of three heats, chains with batches of their own and with one
+batch a step for all: how wide each is, how alike they are, what their agreement says and what their
+average is worth. Written to `docs/many_chains.json`; three minutes. `--draw` makes the table alone.
 """
 
 import argparse
@@ -23,13 +23,17 @@ from benchmarks.pages.posterior_data import rounded
 DOCS = Path(__file__).parents[2] / "docs"
 NUMBERS, PAGE = DOCS / "many_chains.json", DOCS / "many_chains.md"
 N, BATCH, CHAINS, BLOCKS, TIMES = 2_000, 100, 32, 200, 40
-"""Rows, rows of a batch, chains, blocks of time, and how many times as long as the memory a block is."""
+"""Rows, rows of a batch, chains, blocks of time, and how many times as long as the memory a block
+is.
+"""
 LEARNING_RATES = (0.005, 0.05, 0.2)
 """Step sizes, times n."""
 
 
 def heat(rate: float, spread: float) -> float:
-    """Return the variance of a batch's part of a step over that of its noise, h² n² s² / b over 2h."""
+    """Return the variance of a batch's part of a step over that of its noise, h² n² s²
+    / b over 2h.
+    """
     return rate * N * spread / (2 * BATCH)
 
 
@@ -72,7 +76,13 @@ def cell(rate: float, shared: bool) -> dict[str, float]:
 
 def table(result: dict[str, Any]) -> str:
     """Return the table: what was measured, and by formula in brackets."""
-    heads = ["H", "batches", "variance of a chain", "correlation of two chains", "R-hat − 1, in per mille"]
+    heads = [
+        "H",
+        "batches",
+        "variance of a chain",
+        "correlation of two chains",
+        "R-hat − 1, in per mille",
+    ]
     rows = []
     for name, found in result["cells"].items():
         h, share = found["heat"], found["heat"] / (1 + found["heat"])
@@ -98,7 +108,9 @@ def page(text: str, result: dict[str, Any]) -> str:
 def main() -> None:
     """Measure, and write the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--draw", action="store_true", help="make the table of the numbers that are there")
+    parser.add_argument(
+        "--draw", action="store_true", help="make the table of the numbers that are there"
+    )
     if not parser.parse_args().draw:
         cells = {
             f"{rate} {'shared' if shared else 'own'}": cell(rate, shared)

@@ -1,7 +1,7 @@
 """Draw `docs/rare_rows.png` and write the numbers of `docs/mass_and_rows.md`, measured elsewhere.
 
-`python -m benchmarks.pages.mass_and_rows` after `benchmarks.rare_rows` or `benchmarks.parts_cost`. It needs
-matplotlib.
+`python -m benchmarks.pages.mass_and_rows` after `benchmarks.rare_rows` or `benchmarks.parts_cost`.
+It needs matplotlib.
 """
 
 import json
@@ -31,7 +31,9 @@ def run(result: dict[str, Any], rows: str, step_size: float = STEP_SIZE) -> dict
 
 
 def order(result: dict[str, Any]) -> list[int]:
-    """Return the columns in the order of the picture: those of 0 and 1, the rarest first, then the others."""
+    """Return the columns in the order of the picture: those of 0 and 1, the rarest first, then the
+    others.
+    """
     indicators = range(QUANTITIES, len(result["columns"]) - 1)
     last = [*range(QUANTITIES), len(result["columns"]) - 1]
     return sorted(indicators, key=lambda j: result["rows_of_column"][j]) + last
@@ -42,7 +44,11 @@ def label(result: dict[str, Any], j: int) -> str:
     name = result["columns"][j].replace("_Type", " ").replace("Wilderness_Area", "Area ")
     name = name.replace("Horizontal_Distance_To_", "To ").replace("Vertical_Distance_To_", "Above ")
     counted = QUANTITIES <= j < len(result["columns"]) - 1
-    return f"{name.replace('_', ' ')} ({result['rows_of_column'][j]:,})" if counted else name.replace("_", " ")
+    return (
+        f"{name.replace('_', ' ')} ({result['rows_of_column'][j]:,})"
+        if counted
+        else name.replace("_", " ")
+    )
 
 
 def draw(result: dict[str, Any]) -> Figure:
@@ -59,7 +65,9 @@ def draw(result: dict[str, Any]) -> Figure:
     axis.set_yticks([1, 2, 5, 10, 20, 50, 100], ["1", "2", "5", "10", "20", "50", "100"])
     axis.minorticks_off()
     axis.set_xlim(-1, len(columns))
-    axis.set_xticks(range(len(columns)), [label(result, j) for j in columns], rotation=90, fontsize=7)
+    axis.set_xticks(
+        range(len(columns)), [label(result, j) for j in columns], rotation=90, fontsize=7
+    )
     axis.set_ylabel("sd of the run / sd of the posterior")
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(alpha=0.25, lw=0.5)
@@ -72,7 +80,8 @@ def caption(result: dict[str, Any]) -> str:
     uniform, leverage = (np.array(run(result, rows)["sd_ratio"]) for rows in COLOURS)
     worst = ", ".join(f"{x:.1f}" for x in sorted(uniform)[-3:])
     return (
-        f"Standard deviations over the posterior's: with uniform rows the three worst × {worst}; by leverage × "
+        f"Standard deviations over the posterior's: with uniform rows the three worst × {worst}; "
+        "by leverage × "
         f"{leverage.min():.2f} to {leverage.max():.2f}."
     )
 
@@ -96,7 +105,9 @@ def runs_table(result: dict[str, Any]) -> str:
         found = f"{min(ratio):.2f} to {max(ratio):.2f}", f"{off:.3g}", f"{r['worst_rhat']:.3f}"
         said, worst = r["check"], max(r["check"]["worst"].values())
         told = said["outcome"], f"{worst:.1f} (chance: {said['bound']:.1f})"
-        rows.append([r["rows"], r["step_size"], *found, f"{r['least_ess']:,}", *told, f"{r['seconds']:.0f}"])
+        rows.append(
+            [r["rows"], r["step_size"], *found, f"{r['least_ess']:,}", *told, f"{r['seconds']:.0f}"]
+        )
     return as_table(heads, rows)
 
 
@@ -107,8 +118,14 @@ def worst_table(result: dict[str, Any]) -> str:
     rows = []
     for j in sorted(range(len(uniform["sd_ratio"])), key=lambda j: -uniform["sd_ratio"][j]):
         if uniform["sd_ratio"][j] > 1.1:
-            at_mode = uniform["sd_ratio"][j] * result["reference"]["sd"][j] / result["sd_at_mode"][j]
-            found = f"{uniform['sd_ratio'][j]:.3g}", f"{at_mode:.3g}", f"{leverage['sd_ratio'][j]:.3f}"
+            at_mode = (
+                uniform["sd_ratio"][j] * result["reference"]["sd"][j] / result["sd_at_mode"][j]
+            )
+            found = (
+                f"{uniform['sd_ratio'][j]:.3g}",
+                f"{at_mode:.3g}",
+                f"{leverage['sd_ratio'][j]:.3f}",
+            )
             rows.append([result["columns"][j], f"{result['rows_of_column'][j]:,}", *found])
     return as_table(["column", "in rows", of_uniform, "× the mode's", of_leverage], rows)
 

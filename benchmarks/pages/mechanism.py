@@ -1,4 +1,5 @@
-"""What exponential weights do: tables and figure of `docs/mechanism.md`, from numbers that are stored.
+"""What exponential weights do: tables and figure of `docs/mechanism.md`, from numbers that are
+stored.
 
 python -m benchmarks.pages.mechanism
 """
@@ -32,7 +33,9 @@ def minus(text: str) -> str:
 
 
 def of_steps(parts: dict[str, Any]) -> str:
-    """Return what a step does, medians over data sets: energy, stiffening and push over their first orders."""
+    """Return what a step does, medians over data sets: energy, stiffening and push over their first
+    orders.
+    """
     runs = [part for name, part in parts.items() if name.startswith("mechanism")]
     steps = runs[0]["steps"]
 
@@ -52,9 +55,12 @@ def of_signs(parts: dict[str, Any]) -> str:
     signs, sparsity = parts["signs"], parts["sparsity"]
     rows = []
     for name, told in signs["points"].items():
-        rows.append([name, *(minus(f"{each['mean']:+.3g}") + f" ± {each['error']:.1g}" for each in told)])
+        rows.append(
+            [name, *(minus(f"{each['mean']:+.3g}") + f" ± {each['error']:.1g}" for each in told)]
+        )
     law = "; ".join(
-        f"{name}: {max(of['rows'])} rows, d = {of['d']}, {np.median(of['variance_ratio']):.1%} of the variance"
+        f"{name}: {max(of['rows'])} rows, d = {of['d']}, {np.median(of['variance_ratio']):.1%} of "
+        "the variance"
         for name, of in sparsity.items()
         if isinstance(of, dict)
     )
@@ -64,14 +70,23 @@ def of_signs(parts: dict[str, Any]) -> str:
 
 def of_laws(result: dict[str, Any]) -> str:
     """Return the biases of the stationary laws, and their leading terms."""
-    heads = ["model", "method", *(f"Var, h = 1/{round(1 / float(h))}" for h in SHOWN), "mean, h = 1/32"]
+    heads = [
+        "model",
+        "method",
+        *(f"Var, h = 1/{round(1 / float(h))}" for h in SHOWN),
+        "mean, h = 1/32",
+    ]
     rows = []
     for model in ("location", "regression"):
         for name, key in METHODS.items():
             entry = result[f"{model}, {key}"]
             laws, form = entry["laws"], entry["form"]
-            cells = [bias_page.percent(laws[h]["variance"]) if h in laws else "not solved" for h in SHOWN]
-            ratio = f"{bias_page.constant(laws, form['order']) / form['constant']:.4f}" if form else ""
+            cells = [
+                bias_page.percent(laws[h]["variance"]) if h in laws else "not solved" for h in SHOWN
+            ]
+            ratio = (
+                f"{bias_page.constant(laws, form['order']) / form['constant']:.4f}" if form else ""
+            )
             mean = minus(f"{laws['0.03125']['mean'] + 0.0:+.4f}")
             rows.append([model, name, *cells, mean, form["text"] if form else "", ratio])
     return as_table([*heads, "leading term", "measured / typed"], rows)
@@ -85,7 +100,9 @@ def draw(result: dict[str, Any]) -> Figure:
             laws = result[f"{model}, {key}"]["laws"]
             steps = sorted(laws, key=float)
             values = [100 * laws[h]["variance"] for h in steps]
-            axis.plot([float(h) for h in steps], values, "o-", color=colour, markersize=3, label=name)
+            axis.plot(
+                [float(h) for h in steps], values, "o-", color=colour, markersize=3, label=name
+            )
         axis.axhline(0, color="#888888", linewidth=0.8)
         axis.set_xscale("log", base=2)
         axis.set_yscale("symlog", linthresh=0.2)
@@ -105,7 +122,11 @@ def caption(result: dict[str, Any]) -> str:
 
 def page(text: str, parts: dict[str, Any], result: dict[str, Any]) -> str:
     """Return the page with its numbers renewed."""
-    for name, new in (("step", of_steps(parts)), ("signs", of_signs(parts)), ("law", of_laws(result))):
+    for name, new in (
+        ("step", of_steps(parts)),
+        ("signs", of_signs(parts)),
+        ("law", of_laws(result)),
+    ):
         text = renewed(text, name, SCRIPT, new)
     return text
 
@@ -118,7 +139,9 @@ def numbers() -> tuple[dict[str, Any], dict[str, Any]]:
     """
     found = stored("ewsg-theorems")
     if found is None:
-        raise FileNotFoundError("run python -m ewsg_jax reproduce ewsg-theorems first, and store its result")
+        raise FileNotFoundError(
+            "run python -m ewsg_jax reproduce ewsg-theorems first, and store its result"
+        )
     return found["parts"], json.loads(LAWS.read_text())
 
 

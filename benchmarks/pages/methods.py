@@ -1,7 +1,7 @@
 """Write docs/methods.md from `ewsg_jax.METHODS`.
 
-Run `python -m benchmarks.pages.methods` after a change of the table; a test compares what it would write with what
-is there.
+Run `python -m benchmarks.pages.methods` after a change of the table; a test compares what it would
+write with what is there.
 """
 
 from pathlib import Path
@@ -18,7 +18,18 @@ def table() -> str:
     rows = []
     for name, m in ewsg.METHODS.items():
         dynamics = ", ".join(f"`{d}`" for d in m.dynamics)
-        rows.append([f"`{name}`", m.title, dynamics, f"`{m.estimator}`", m.bias, m.evaluations, m.memory, m.source])
+        rows.append(
+            [
+                f"`{name}`",
+                m.title,
+                dynamics,
+                f"`{m.estimator}`",
+                m.bias,
+                m.evaluations,
+                m.memory,
+                m.source,
+            ]
+        )
     return as_table(heads, rows)
 
 
@@ -29,8 +40,8 @@ def documents() -> dict[Path, str]:
 
 Every method returns a kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`. A method
 targets exp(−V/T). The column *bias* is the order of what the step size adds to that law, in the
-worse of position and momentum; minibatches add more. [Named methods](api/methods.md) has the update,
-the target, the cost and the arguments of each, as `help(ewsg.sgld)` does. [How to
+worse of position and momentum; minibatches add more. [Named methods](api/methods.md) has the
+update, the target, the cost and the arguments of each, as `help(ewsg.sgld)` does. [How to
 choose](choosing.md) compares them. `nuts` is no method of the papers, and not in the table.
 
 n rows, d parameters, b batch size, M chain length, h step size, K steps between refreshes, r rank;

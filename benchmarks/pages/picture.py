@@ -1,6 +1,8 @@
-"""Draw `docs/picture.png`: an exact posterior and the draws of three samplers after the same data passes.
+"""Draw `docs/picture.png`: an exact posterior and the draws of three samplers after the same data
+passes.
 
-`python -m benchmarks.pages.picture` draws it. It needs scikit-learn and matplotlib and takes half a minute.
+`python -m benchmarks.pages.picture` draws it. It needs scikit-learn and matplotlib and takes half a
+minute.
 """
 
 from pathlib import Path
@@ -26,7 +28,9 @@ MASSES = (0.5, 0.9, 0.99)
 
 
 class Exact(NamedTuple):
-    """The posterior on a grid: axes (2, k), probabilities (k, k), mean (2,) and covariance (2, 2)."""
+    """The posterior on a grid: axes (2, k), probabilities (k, k), mean (2,) and
+    covariance (2, 2).
+    """
 
     axes: np.ndarray
     probability: np.ndarray
@@ -62,7 +66,9 @@ def solve(posterior: ewsg.Posterior, data: dict[str, jax.Array], size: int = 201
     return Exact(axes, p.reshape(size, size), mean, covariance)
 
 
-def sample(exact: Exact, posterior: ewsg.Posterior, data: dict[str, jax.Array]) -> dict[str, np.ndarray]:
+def sample(
+    exact: Exact, posterior: ewsg.Posterior, data: dict[str, jax.Array]
+) -> dict[str, np.ndarray]:
     """Return the draws of each sampler, shape (draw, 2), all from the same data passes."""
     kernels = {
         f"SGHMC, batches of {BATCH_SIZE}": ewsg.sghmc(
@@ -92,7 +98,9 @@ def sample(exact: Exact, posterior: ewsg.Posterior, data: dict[str, jax.Array]) 
 
 
 def judge(draws: np.ndarray, exact: Exact) -> tuple[float, float]:
-    """Return the variance over the exact one, averaged over directions, and the error of the mean in sds."""
+    """Return the variance over the exact one, averaged over directions, and the error of the mean
+    in sds.
+    """
     inverse = np.linalg.inv(exact.covariance)
     off = draws.mean(0) - exact.mean
     return float(np.trace(inverse @ np.cov(draws.T)) / 2), float(np.sqrt(off @ inverse @ off))
@@ -116,14 +124,20 @@ def draw(exact: Exact, draws: dict[str, np.ndarray]) -> Figure:
         )
         shown = cloud[:: len(cloud) // POINTS][:POINTS]
         axis.scatter(*shown.T, s=4, color=colour, alpha=0.5, linewidths=0)
-        axis.contour(*exact.axes, exact.probability.T, levels=levels[::-1], colors=INK, linewidths=0.8)
+        axis.contour(
+            *exact.axes, exact.probability.T, levels=levels[::-1], colors=INK, linewidths=0.8
+        )
         axis.set_title(name, color=colour, fontweight="bold", fontsize=11)
         axis.set_xlabel(f"variance × {ratio:.2f},  mean off {off:.2f} sd", color=INK, fontsize=10)
-        axis.set(xlim=(centre[0] - half[0], centre[0] + half[0]), ylim=(centre[1] - half[1], centre[1] + half[1]))
+        axis.set(
+            xlim=(centre[0] - half[0], centre[0] + half[0]),
+            ylim=(centre[1] - half[1], centre[1] + half[1]),
+        )
         axis.set(xticks=[], yticks=[])
         axis.spines[:].set_visible(False)
     figure.supxlabel(
-        "Lines hold 50, 90 and 99 % of the exact posterior of a logistic regression with two weights; points are\n"
+        "Lines hold 50, 90 and 99 % of the exact posterior of a logistic regression with two "
+        "weights; points are\n"
         f"draws after {PASSES} data passes at one step size. An exact sampler has variance × 1. "
         f"Two batches of {BATCH_SIZE} cost as much as one of {2 * BATCH_SIZE}.",
         fontsize=9,
@@ -138,7 +152,10 @@ def caption(draws: dict[str, np.ndarray], exact: Exact) -> str:
     for name, cloud in draws.items():
         ratio, off = judge(cloud, exact)
         told.append(f"{name}: variance × {ratio:.2f}, mean off by {off:.2f} sd")
-    return f"After {PASSES} data passes at step size {STEP_SIZE} and friction {FRICTION}: {'; '.join(told)}."
+    return (
+        f"After {PASSES} data passes at step size {STEP_SIZE} and friction {FRICTION}: "
+        f"{'; '.join(told)}."
+    )
 
 
 def main() -> None:

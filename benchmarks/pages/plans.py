@@ -2,9 +2,9 @@
 
     EWSG_JAX_DATA=… python -m benchmarks.pages.plans [--posteriors pima] [--draw]
 
-The three calls as a newcomer makes them, with no option; then how far the normal approximation, corrected, and the
-run's draws are from the reference. Written to `docs/plan.json`; some three minutes on two cores. `--draw` makes the
-table alone.
+The three calls as a newcomer makes them, with no option; then how far the normal approximation,
+corrected, and the run's draws are from the reference. Written to `docs/plan.json`; some three
+minutes on two cores. `--draw` makes the table alone.
 """
 
 import argparse
@@ -82,13 +82,21 @@ def table(result: dict[str, Any]) -> str:
     for name, runs in result.items():
         ways = {run["way"] + (" (by trials)" if run["by_trials"] else "") for run in runs}
         raw, gaussian = (
-            [max(run[kind][part] for run in runs) for part in ("mean", "sd")] for kind in ("raw", "gaussian")
+            [max(run[kind][part] for run in runs) for part in ("mean", "sd")]
+            for kind in ("raw", "gaussian")
         )
         outcomes = ", ".join(run["outcome"] for run in runs)
         passes = rounded(np.median([run["passes"] for run in runs]))
         off = (f"{mean:.2g} sd, {100 * sd:.2g} %" for mean, sd in (raw, gaussian))
         rows.append([name, "; ".join(sorted(ways)), f"{passes:g}", *off, outcomes])
-    heads = ["posterior", "way", "passes of all chains", "run: worst mean, sd", "without a chain", "check says"]
+    heads = [
+        "posterior",
+        "way",
+        "passes of all chains",
+        "run: worst mean, sd",
+        "without a chain",
+        "check says",
+    ]
     return as_table(heads, rows)
 
 
@@ -99,7 +107,9 @@ def page(text: str, result: dict[str, Any]) -> str:
 
 def main() -> None:
     """Plan what is asked for."""
-    parser = argparse.ArgumentParser(description="Plan, sample, check on posteriors whose moments are known.")
+    parser = argparse.ArgumentParser(
+        description="Plan, sample, check on posteriors whose moments are known."
+    )
     parser.add_argument("--posteriors", default=",".join(PREPARE))
     parser.add_argument("--draw", action="store_true")
     asked = parser.parse_args()

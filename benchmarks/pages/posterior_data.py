@@ -34,7 +34,10 @@ class Prepared(NamedTuple):
     def fingerprint(self) -> list[float]:
         """Three numbers that change with any row, column or their order."""
         rows, columns = np.cos(np.arange(len(self.y))), np.sqrt(1 + np.arange(self.x.shape[1]))
-        return [rounded(value, 8) for value in (rows @ self.x @ columns, rows @ self.x**2 @ columns, rows @ self.y)]
+        return [
+            rounded(value, 8)
+            for value in (rows @ self.x @ columns, rows @ self.x**2 @ columns, rows @ self.y)
+        ]
 
 
 def rounded(x: Any, digits: int = 3) -> float:
@@ -58,7 +61,9 @@ def prepare_kidiq() -> Prepared:
     """Return kidiq, as the model kidscore_momiq takes it."""
     data = posteriordb("data", "kidiq")
     x = np.column_stack([np.ones(data["N"]), data["mom_iq"]])
-    return Prepared(x, np.array(data["kid_score"], float), regression_names(2), "score on 1 and the mother's IQ")
+    return Prepared(
+        x, np.array(data["kid_score"], float), regression_names(2), "score on 1 and the mother's IQ"
+    )
 
 
 def prepare_mesquite() -> Prepared:
@@ -67,14 +72,19 @@ def prepare_mesquite() -> Prepared:
     logs = [np.log(data[k]) for k in ("diam1", "diam2", "canopy_height", "total_height", "density")]
     x = np.column_stack([np.ones(data["N"]), *logs, data["group"]])
     return Prepared(
-        x, np.log(data["weight"]), regression_names(7), "log weight on 1, five logarithms and the group"
+        x,
+        np.log(data["weight"]),
+        regression_names(7),
+        "log weight on 1, five logarithms and the group",
     )
 
 
 def prepare_sblrc() -> Prepared:
     """Return sblrc, as the model blr takes it."""
     data = posteriordb("data", "sblrc")
-    return Prepared(np.array(data["X"]), np.array(data["y"]), regression_names(5), "y on X as they are")
+    return Prepared(
+        np.array(data["X"]), np.array(data["y"]), regression_names(5), "y on X as they are"
+    )
 
 
 def standardised(dataset: ewsg.datasets.Dataset) -> np.ndarray:
@@ -99,10 +109,15 @@ def prepare_letter() -> Prepared:
     first = data.take(np.arange(LETTER_ROWS))
     kinds = [ord(letter) - ord("A") for letter in LETTERS]
     data = first.take(np.flatnonzero(np.isin(first.y, kinds)))
-    names = (f"{feature}.{letter}" for feature in (*data.feature_names, "intercept") for letter in LETTERS)
+    names = (
+        f"{feature}.{letter}"
+        for feature in (*data.feature_names, "intercept")
+        for letter in LETTERS
+    )
     y = np.searchsorted(kinds, data.y)
     about = (
-        f"letters {', '.join(LETTERS)} of the first {LETTER_ROWS:,} rows, standardised features and an intercept"
+        f"letters {', '.join(LETTERS)} of the first {LETTER_ROWS:,} rows, standardised "
+        "features and an intercept"
     )
     return Prepared(standardised(data), y.astype(float), tuple(names), about)
 

@@ -28,7 +28,8 @@ class Problem(NamedTuple):
         posterior: of u, an array (d,).
         data: its data, float32.
         center: the mode.
-        shifted: `shifted(u)`: the model's own parameters, flat, less `origin`, so that float32 holds their spread.
+        shifted: `shifted(u)`: the model's own parameters, flat, less `origin`, so that float32
+            holds their spread.
         origin: the model's own parameters at the mode.
         names: their names.
         bound: a lower bound of the likelihood, where there is one.
@@ -73,11 +74,14 @@ class Unwhiten(NamedTuple):
 def normal_approximation(
     posterior: ewsg.Posterior, start: np.ndarray, data: dict[str, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mode and the Cholesky factor of the inverse curvature there: damped Newton steps in float64."""
+    """Return the mode and the Cholesky factor of the inverse curvature there: damped Newton steps
+    in float64.
+    """
     with jax.enable_x64(True):
         wide = {k: jnp.asarray(v) for k, v in data.items()}
         value, gradient, hessian = (
-            jax.jit(of(lambda u, wide: posterior.potential(u, wide))) for of in (lambda f: f, jax.grad, jax.hessian)
+            jax.jit(of(lambda u, wide: posterior.potential(u, wide)))
+            for of in (lambda f: f, jax.grad, jax.hessian)
         )
         u = jnp.asarray(start, jnp.float64)
         for _ in range(100):
@@ -91,12 +95,16 @@ def normal_approximation(
         return np.array(u), np.array(jnp.linalg.cholesky(jnp.linalg.inv(hessian(u, wide))))
 
 
-def whitened(posterior: ewsg.Posterior, inner: Any, start: np.ndarray, unravel: Any, prepared: Prepared) -> Problem:
+def whitened(
+    posterior: ewsg.Posterior, inner: Any, start: np.ndarray, unravel: Any, prepared: Prepared
+) -> Problem:
     """Return the problem of a posterior of θ = inner(c + L u)."""
     data = {"x": prepared.x, "y": prepared.y}
     identity = Unwhiten(inner, unravel, jnp.zeros(start.size), jnp.eye(start.size))
     mode, factor = normal_approximation(posterior.transformed(identity), start, data)
-    to_theta = Unwhiten(inner, unravel, jnp.asarray(mode, jnp.float32), jnp.asarray(factor, jnp.float32))
+    to_theta = Unwhiten(
+        inner, unravel, jnp.asarray(mode, jnp.float32), jnp.asarray(factor, jnp.float32)
+    )
 
     def flat(u: jax.Array) -> jax.Array:
         return ravel_pytree(to_theta.forward(u))[0]
@@ -120,14 +128,18 @@ def linear_problem(name: str, prepared: Prepared) -> Problem:
 
     least_squares, *_ = np.linalg.lstsq(prepared.x, prepared.y)
     sigma = np.std(prepared.y - prepared.x @ least_squares)
-    inner = ewsg.bijectors.tree({"beta": ewsg.bijectors.identity(), "sigma": ewsg.bijectors.positive()})
+    inner = ewsg.bijectors.tree(
+        {"beta": ewsg.bijectors.identity(), "sigma": ewsg.bijectors.positive()}
+    )
     start = np.append(least_squares, sigma + np.log(-np.expm1(-sigma)))
     posterior = ewsg.Posterior(log_likelihood, PRIORS[name])
     return whitened(posterior, inner, start, lambda v: {"beta": v[:-1], "sigma": v[-1]}, prepared)
 
 
 def logistic_problem(prepared: Prepared) -> Problem:
-    """Return logistic regression with prior N(0, I) and weights w = L u, still a linear predictor: x' = Lᵀx."""
+    """Return logistic regression with prior N(0, I) and weights w = L u, still a linear predictor:
+    x' = Lᵀx.
+    """
     model = ewsg.models.logistic_regression(prior_scale=1.0)
     size = prepared.x.shape[1]
     mode, factor = normal_approximation(model, np.zeros(size), {"x": prepared.x, "y": prepared.y})
@@ -141,8 +153,13 @@ def logistic_problem(prepared: Prepared) -> Problem:
         inputs=predictor.inputs,
         residual=predictor.residual,
     )
-    data = {"x": jnp.asarray(prepared.x @ factor, jnp.float32), "y": jnp.asarray(prepared.y, jnp.float32)}
-    return Problem(posterior, data, center, lambda u: narrow @ (u - center), mode, prepared.names, model.bound)
+    data = {
+        "x": jnp.asarray(prepared.x @ factor, jnp.float32),
+        "y": jnp.asarray(prepared.y, jnp.float32),
+    }
+    return Problem(
+        posterior, data, center, lambda u: narrow @ (u - center), mode, prepared.names, model.bound
+    )
 
 
 def softmax_problem(prepared: Prepared) -> Problem:
@@ -150,10 +167,13 @@ def softmax_problem(prepared: Prepared) -> Problem:
     shape = (prepared.x.shape[1], len(LETTERS))
     model = ewsg.models.softmax_regression(prior_scale=1.0)
     posterior = ewsg.Posterior(
-        lambda w, row: model.log_likelihood(w, row | {"y": row["y"].astype(jnp.int32)}), model.log_prior
+        lambda w, row: model.log_likelihood(w, row | {"y": row["y"].astype(jnp.int32)}),
+        model.log_prior,
     )
     size = shape[0] * shape[1]
-    return whitened(posterior, ewsg.bijectors.identity(), np.zeros(size), lambda v: v.reshape(shape), prepared)
+    return whitened(
+        posterior, ewsg.bijectors.identity(), np.zeros(size), lambda v: v.reshape(shape), prepared
+    )
 
 
 def problem(name: str) -> Problem:

@@ -24,7 +24,9 @@ OVERDISPERSION = 1.5
 
 
 def run(method: str, made: Problem, setting: Setting, num_chains: int = NUM_CHAINS) -> ewsg.Samples:
-    """Run a method on a problem; its moments are of the model's own parameters, less their origin."""
+    """Run a method on a problem; its moments are of the model's own parameters, less
+    their origin.
+    """
     kernel = METHODS[method](made.posterior, setting.step_size, **setting.options)
     data = made.data
     if setting.options.get("labels") == "stratum":
@@ -45,10 +47,15 @@ def run(method: str, made: Problem, setting: Setting, num_chains: int = NUM_CHAI
 
 
 def measured(samples: ewsg.Samples, made: Problem) -> dict[str, Any]:
-    """Return what a run found; the Monte Carlo error of a mean is that over the independent chains."""
+    """Return what a run found; the Monte Carlo error of a mean is that over the
+    independent chains.
+    """
     moments = samples.moments
     assert moments is not None
-    means, variances = np.asarray(moments.mean, np.float64), np.asarray(moments.variance, np.float64)
+    means, variances = (
+        np.asarray(moments.mean, np.float64),
+        np.asarray(moments.variance, np.float64),
+    )
     pooled = moments.pooled()
     return {
         "steps": samples.num_steps,
@@ -94,6 +101,7 @@ def measure(methods: list[str], names: list[str]) -> None:
                 f"{method:22} {name:9} {'passes' if verdict.passes else 'FAILS ':6}"
                 f" errors {np.max(verdict.errors):5.2f}"
                 f" sd {np.min(verdict.spread):+.3f} … {np.max(verdict.spread):+.3f}"
-                f" (mean {np.mean(verdict.spread):+.3f}), R-hat {found['max_rhat']:.4f}, {found['seconds']:.0f} s",
+                f" (mean {np.mean(verdict.spread):+.3f}), R-hat {found['max_rhat']:.4f}, "
+                f"{found['seconds']:.0f} s",
                 flush=True,
             )

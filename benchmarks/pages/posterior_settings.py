@@ -24,7 +24,8 @@ class Setting(NamedTuple):
 
     Attributes:
         step_size: h.
-        memory: steps over which a chain forgets: the sum of its autocorrelations, as of a normal posterior.
+        memory: steps over which a chain forgets: the sum of its autocorrelations, as of a normal
+            posterior.
         options: further arguments, `batch_size` among them.
     """
 
@@ -34,10 +35,12 @@ class Setting(NamedTuple):
 
 
 def settings(made: Problem) -> dict[str, Setting]:
-    """Return a row for each of `METHODS`; a method that cannot run on the problem has the value None there.
+    """Return a row for each of `METHODS`; a method that cannot run on the problem has the value
+    None there.
 
-    The parameters have unit scale, so Langevin dynamics forgets in 1/h steps; underdamped dynamics of friction 2 in
-    2/h; random-walk Metropolis at its best step in 1.4 d (its acceptance then being a quarter).
+    The parameters have unit scale, so Langevin dynamics forgets in 1/h steps; underdamped dynamics
+    of friction 2 in 2/h; random-walk Metropolis at its best step in 1.4 d (its acceptance then
+    being a quarter).
     """
     d, n = made.center.shape[0], made.num_rows
     batch: dict[str, Any] = {"batch_size": made.batch_size}
@@ -72,15 +75,21 @@ def settings(made: Problem) -> dict[str, Setting]:
         "svrg2nd_hmc": underdamped(0.15, batch),
         "saga2nd_hmc": underdamped(0.15, batch),
         "sgnht": underdamped(0.03, batch),
-        # G is about the inverse of a mean gradient's size; half of that where the damping is of that size.
+        # G is about the inverse of a mean gradient's size; half of that where the damping is of
+        # that size.
         "psgld": Setting(0.015 * slope, 1 / 0.015, batch),
         "psgld_corrected": Setting(0.03 * slope, 1 / 0.015, batch | {"damping": slope}),
         # A metric between 1/2 and 3/2, so that Γ counts.
         "sgrld": Setting(
-            0.012, 1.2 / 0.012, batch | {"inverse_metric": lambda u, data: 1 + 0.5 * jnp.sin(u - made.center)}
+            0.012,
+            1.2 / 0.012,
+            batch | {"inverse_metric": lambda u, data: 1 + 0.5 * jnp.sin(u - made.center)},
         ),
-        # Three chains in one, of which each moves at every third step; H is about 1/(1 + trust region).
-        "hamcmc": Setting(0.03, 2 / 0.015, batch | {"memory_size": 3, "trust_region": 1.0, "initial_scale": 0.5}),
+        # Three chains in one, of which each moves at every third step; H is about 1/(1 + trust
+        # region).
+        "hamcmc": Setting(
+            0.03, 2 / 0.015, batch | {"memory_size": 3, "trust_region": 1.0, "initial_scale": 0.5}
+        ),
         "random_walk_metropolis": Setting(walk, 1.4 * d, {}),
         "flymc": None
         if made.bound is None

@@ -25,7 +25,9 @@ class Reference(NamedTuple):
     mcse_sd: np.ndarray
 
     def worst(self, mean: np.ndarray, sd: np.ndarray) -> dict[str, float]:
-        """Return how far the worst mean is off, in standard deviations, and the worst sd, relatively."""
+        """Return how far the worst mean is off, in standard deviations, and the worst sd,
+        relatively.
+        """
         return {
             "mean": float(np.max(np.abs(mean - self.mean) / self.sd)),
             "sd": float(np.max(np.abs(sd / self.sd - 1))),
@@ -40,12 +42,13 @@ def reference(name: str) -> Reference:
 
 
 def stated_bias(method: str, made: Problem, h: float) -> np.ndarray:
-    """Return the bias of the means that is stated beforehand: zero but for exponential weights, there of order h.
+    """Return the bias of the means that is stated beforehand: zero but for exponential weights,
+    there of order h.
 
-    The weights move the mean of the estimate by s (S∇V + ½ E‖δ‖²δ): S its covariance, δ its centred value, s = h/2
-    on Langevin dynamics and h/(2γ) on underdamped dynamics. Under the target E S∇V = E ∇·S, and the mean of the
-    estimate is zero where a chain is stationary: so parameters of unit scale move by −s (∇·S + ½ E‖δ‖²δ), which is
-    evaluated at the mode.
+    The weights move the mean of the estimate by s (S∇V + ½ E‖δ‖²δ): S its covariance, δ its centred
+    value, s = h/2 on Langevin dynamics and h/(2γ) on underdamped dynamics. Under the target E S∇V =
+    E ∇·S, and the mean of the estimate is zero where a chain is stationary: so parameters of unit
+    scale move by −s (∇·S + ½ E‖δ‖²δ), which is evaluated at the mode.
     """
     if not method.startswith("ewsg"):
         return np.zeros_like(made.origin)
@@ -87,4 +90,6 @@ def judge(found: dict[str, Any], known: Reference) -> Verdict:
     spread = np.array(found["sd"]) / known.sd - 1
     # Not a number fails.
     close = np.max(errors) <= MOST_ERRORS and np.max(np.abs(spread)) <= MOST_SPREAD
-    return Verdict(errors, spread, bool(close) and not found["lost_chains"] and not found["overflows"])
+    return Verdict(
+        errors, spread, bool(close) and not found["lost_chains"] and not found["overflows"]
+    )

@@ -1,8 +1,10 @@
-"""Measure every named method on posteriors of real data and write the tables of `docs/posteriors.md`.
+"""Measure every named method on posteriors of real data and write the tables of
+`docs/posteriors.md`.
 
-`EWSG_JAX_DATA=… python -m benchmarks.pages.posteriors` runs all; `--only sgld,ewsg` and `--posteriors pima` run a
-part, whose numbers replace those in `docs/posteriors.json`; `--table` only writes the page anew from that file. It
-needs scikit-learn. The references, `tests/references/*.json`, are made once by `benchmarks/make_references.py`.
+`EWSG_JAX_DATA=… python -m benchmarks.pages.posteriors` runs all; `--only sgld,ewsg` and
+`--posteriors pima` run a part, whose numbers replace those in `docs/posteriors.json`; `--table`
+only writes the page anew from that file. It needs scikit-learn. The references,
+`tests/references/*.json`, are made once by `benchmarks/make_references.py`.
 """
 
 import argparse
@@ -27,7 +29,9 @@ def posteriors_table(result: dict[str, Any]) -> str:
     for name in PREPARE:
         stored = json.loads((REFERENCES / f"{name}.json").read_text())
         known = reference(name)
-        batches = {cells[name]["batch_size"] for cells in result["cells"].values() if name in cells} - {None}
+        batches = {
+            cells[name]["batch_size"] for cells in result["cells"].values() if name in cells
+        } - {None}
         rows.append(
             [
                 name,
@@ -40,12 +44,23 @@ def posteriors_table(result: dict[str, Any]) -> str:
                 f"{100 * np.max(known.mcse_sd / known.sd):.1f} %",
             ]
         )
-    heads = ["posterior", "model", "n", "d", "b", "reference", "its error of a mean, in sd", "of an sd"]
+    heads = [
+        "posterior",
+        "model",
+        "n",
+        "d",
+        "b",
+        "reference",
+        "its error of a mean, in sd",
+        "of an sd",
+    ]
     return as_table(heads, rows)
 
 
 def results_table(result: dict[str, Any]) -> str:
-    """Return the largest errors of each method on each posterior, and whether the criterion holds."""
+    """Return the largest errors of each method on each posterior, and whether the
+    criterion holds.
+    """
     rows = []
     for method, cells in sorted_methods(result):
         row = [f"`{method}`"]
@@ -68,7 +83,10 @@ def settings_table(result: dict[str, Any]) -> str:
     for method, cells in sorted_methods(result):
         steps = [cell["step_size"] for cell in cells.values()]
         low, high = f"{min(steps):.3g}", f"{max(steps):.3g}"
-        costs = [f"{cells[name]['evaluations_per_chain']:,}" if name in cells else "–" for name in PREPARE]
+        costs = [
+            f"{cells[name]['evaluations_per_chain']:,}" if name in cells else "–"
+            for name in PREPARE
+        ]
         rows.append([f"`{method}`", low if low == high else f"{low} to {high}", *costs])
     return as_table(["method", "h", *PREPARE], rows)
 
@@ -77,13 +95,18 @@ def sorted_methods(result: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Return the measured methods in the order of the library's table."""
     order = list(METHODS)
     return sorted(
-        result["cells"].items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)
+        result["cells"].items(),
+        key=lambda item: order.index(item[0]) if item[0] in order else len(order),
     )
 
 
 def page(text: str, result: dict[str, Any]) -> str:
     """Return the page with its tables renewed."""
-    for name, made in (("posteriors", posteriors_table), ("results", results_table), ("settings", settings_table)):
+    for name, made in (
+        ("posteriors", posteriors_table),
+        ("results", results_table),
+        ("settings", settings_table),
+    ):
         text = renewed(text, name, "benchmarks/pages/posteriors.py", made(result))
     return text
 

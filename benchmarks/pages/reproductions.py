@@ -21,7 +21,8 @@ def section(name: str, result: dict[str, Any]) -> str:
         f"## {experiment.source}: {experiment.question}",
         "",
         f"`python -m ewsg_jax reproduce {name}{'' if is_quick else ' --scale full'}` "
-        f"({spelled(result['seconds'])}, {result['evaluations']:.2g} gradients): **{result['verdict']}**, "
+        f"({spelled(result['seconds'])}, {result['evaluations']:.2g} gradients): "
+        f"**{result['verdict']}**, "
         f"at the {result['scale']} scale.",
         "",
         chosen(result["config"]),
@@ -36,10 +37,14 @@ def section(name: str, result: dict[str, Any]) -> str:
 
 
 def chosen(config: str) -> str:
-    """Return what a configuration says before its first table: what the paper leaves open, and what was cut."""
+    """Return what a configuration says before its first table: what the paper leaves open, and what
+    was cut.
+    """
     first = itertools.takewhile(lambda line: line.startswith("#"), config.splitlines())
     text = " ".join(line.removeprefix("#").strip() for line in first)
-    return text.replace("ewsg_jax/reproduction/", "benchmarks/papers/")  # where they were when these ran
+    return text.replace(
+        "ewsg_jax/reproduction/", "benchmarks/papers/"
+    )  # where they were when these ran
 
 
 def claims(found: list[dict[str, Any]], mark: str) -> list[str]:

@@ -1,9 +1,11 @@
-"""Draw `docs/epochs.png` and write the tables of epochs in `docs/bias.md`: what they leave of the minibatch's heat.
+"""Draw `docs/epochs.png` and write the tables of epochs in `docs/bias.md`: what they leave of the
+minibatch's heat.
 
     python -m benchmarks.pages.row_epochs [--draw]
 
-Exact laws (`epoch_laws.py`) over the length of an epoch, and beside them runs of the library; written to
-`docs/epochs.json`, one minute. `--draw` makes the picture and the tables of the numbers that are there.
+Exact laws (`epoch_laws.py`) over the length of an epoch, and beside them runs of the library;
+written to `docs/epochs.json`, one minute. `--draw` makes the picture and the tables of the numbers
+that are there.
 """
 
 import argparse
@@ -32,7 +34,9 @@ LENGTHS = (5, 10, 20, 30, 50, 100, 200, 300)
 """Batches of an epoch; of those in `RUN` there are runs too."""
 RUN, CHAINS, BURN_IN = (10, 30, 100, 300), 4_096, 200
 SPREAD = 30.0
-"""Standard deviation of the rows in a run: so large that nearly all of the variance is the batches'."""
+"""Standard deviation of the rows in a run: so large that nearly all of the variance is the
+batches'.
+"""
 
 
 def rows_of(num_batches: int, spread: float = SPREAD) -> np.ndarray:
@@ -45,7 +49,9 @@ def kernel(method: str, n: int, rows: Rows) -> ewsg.Kernel:
     model = ewsg.models.gaussian_location(noise_scale=n**0.5)
     if method == "sgld":
         return ewsg.sgld(model, STEP_SIZE, batch_size=BATCH, rows=rows)
-    return ewsg.sghmc(model, STEP_SIZE, friction=FRICTION, batch_size=BATCH, rows=rows, integrator="splitting")
+    return ewsg.sghmc(
+        model, STEP_SIZE, friction=FRICTION, batch_size=BATCH, rows=rows, integrator="splitting"
+    )
 
 
 def step_of(method: str, num_batches: int) -> epoch_laws.Affine:
@@ -56,7 +62,9 @@ def step_of(method: str, num_batches: int) -> epoch_laws.Affine:
 
 
 def measured(num_batches: int, kind: epoch_laws.Kind) -> tuple[float, float]:
-    """Return the share of the heat that is left in chains of the library, and its standard error."""
+    """Return the share of the heat that is left in chains of the library, and its
+    standard error.
+    """
     step, data = step_of("sghmc", num_batches), jnp.asarray(rows_of(num_batches), jnp.float32)
     burn_in = -(-BURN_IN // (2 * num_batches)) * 2 * num_batches
     samples = ewsg.sample(
@@ -69,7 +77,9 @@ def measured(num_batches: int, kind: epoch_laws.Kind) -> tuple[float, float]:
         burn_in=burn_in,
         progress=False,
     )
-    squares = np.mean((np.asarray(samples.position, float)[..., 0] - float(data.mean())) ** 2, axis=1)
+    squares = np.mean(
+        (np.asarray(samples.position, float)[..., 0] - float(data.mean())) ** 2, axis=1
+    )
     alone = law.stationary_each(step.matrix, step.noise)[0][0, 0]
     heat = epoch_laws.covariance(step, "random")[0, 0] - alone
     return (squares.mean() - alone) / heat, squares.std(ddof=1) / CHAINS**0.5 / heat
@@ -79,7 +89,9 @@ def measure() -> dict[str, Any]:
     """Return all numbers."""
     exact = {
         method: {
-            kind: [rounded(epoch_laws.share_of_heat(step_of(method, count), kind)) for count in LENGTHS]
+            kind: [
+                rounded(epoch_laws.share_of_heat(step_of(method, count), kind)) for count in LENGTHS
+            ]
             for kind in KINDS
         }
         for method in ("sghmc", "sgld")
@@ -99,7 +111,15 @@ def table(result: dict[str, Any]) -> str:
             cells.append("" if found is None else f"{found[0]:.3f} ± {found[1]:.3f}")
         cells += [f"{result['exact']['sgld'][kind][place]:.3f}" for kind in KINDS]
         rows.append(cells)
-    heads = ["Rh", "`sghmc`, splitting: epochs", "of a run", "sweeps", "of a run", "`sgld`: epochs", "sweeps"]
+    heads = [
+        "Rh",
+        "`sghmc`, splitting: epochs",
+        "of a run",
+        "sweeps",
+        "of a run",
+        "`sgld`: epochs",
+        "sweeps",
+    ]
     return as_table(heads, rows)
 
 
@@ -109,14 +129,21 @@ def draw(result: dict[str, Any]) -> Figure:
     axes = figure.subplots()
     for kind in KINDS:
         axes.plot(
-            STEP_SIZE * np.array(result["lengths"]), result["exact"]["sghmc"][kind], color=COLOURS[kind],
+            STEP_SIZE * np.array(result["lengths"]),
+            result["exact"]["sghmc"][kind],
+            color=COLOURS[kind],
             label=f"{kind}: exact",
-        )  # fmt: skip
+        )
         share, error = np.array(result["runs"][kind]).T
         axes.errorbar(
-            STEP_SIZE * np.array(result["run"]), share, 2 * error, fmt="o", color=COLOURS[kind], markersize=4,
+            STEP_SIZE * np.array(result["run"]),
+            share,
+            2 * error,
+            fmt="o",
+            color=COLOURS[kind],
+            markersize=4,
             label="a run, ± 2 standard errors",
-        )  # fmt: skip
+        )
     axes.set_xscale("log")
     axes.set_ylim(0, 1)
     axes.set_xlabel("time of an epoch, Rh")
@@ -128,9 +155,13 @@ def draw(result: dict[str, Any]) -> Figure:
 def caption(result: dict[str, Any]) -> str:
     """Return in one sentence what the picture shows."""
     times = [STEP_SIZE * count for count in (result["lengths"][0], result["lengths"][-1])]
-    shares = [f"{kind} {exact[0]:.2f} to {exact[-1]:.2f}" for kind, exact in result["exact"]["sghmc"].items()]
+    shares = [
+        f"{kind} {exact[0]:.2f} to {exact[-1]:.2f}"
+        for kind, exact in result["exact"]["sghmc"].items()
+    ]
     return (
-        f"Share of the minibatch's heat that is left in epochs of the time {times[0]:g} to {times[1]:g}: "
+        f"Share of the minibatch's heat that is left in epochs of the time {times[0]:g} to "
+        f"{times[1]:g}: "
         f"{', '.join(shares)}; lines are exact laws, points are runs."
     )
 
@@ -144,7 +175,9 @@ def main() -> None:
     """Measure, and write the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument(
-        "--draw", action="store_true", help="make the picture and table of the numbers that are there"
+        "--draw",
+        action="store_true",
+        help="make the picture and table of the numbers that are there",
     )
     if not parser.parse_args().draw:
         NUMBERS.write_text(json.dumps(measure(), indent=1) + "\n")

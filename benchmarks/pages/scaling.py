@@ -32,16 +32,22 @@ def draw(result: dict[str, Any]) -> Figure:
     figure = figures.figure(2.4 * len(rows), 2.9)
     for axis, row in zip(np.atleast_1d(figure.subplots(1, len(rows))), rows, strict=True):
         values = np.array(row["values"], float)
-        median, lower, upper = (np.array([x[k] for x in row["microseconds"]]) for k in ("median", "lower", "upper"))
+        median, lower, upper = (
+            np.array([x[k] for x in row["microseconds"]]) for k in ("median", "lower", "upper")
+        )
         grid = np.geomspace(values[0], values[-1], 100)
         told = [line(AXES[row["quantity"]], row["factors"], x) for x in grid]
         axis.plot(grid, told, color="#888888", lw=1.2, label=row["theory"])
-        axis.errorbar(values, median, [median - lower, upper - median], fmt="o", ms=4.5, color="#0072B2", lw=1)
+        axis.errorbar(
+            values, median, [median - lower, upper - median], fmt="o", ms=4.5, color="#0072B2", lw=1
+        )
         axis.set(xscale="log", yscale="log", xlabel=TITLES[row["quantity"]])
         highest = max(upper.max(), max(told))
         lowest = min(lower.min(), min(told))
         middle = (highest * lowest) ** 0.5
-        reach = max(highest / middle, 3.5) * 1.15  # a decade at the least: noise is not to look like a slope
+        reach = (
+            max(highest / middle, 3.5) * 1.15
+        )  # a decade at the least: noise is not to look like a slope
         axis.set_ylim(middle / reach, middle * reach)
         axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
@@ -57,7 +63,10 @@ def caption(result: dict[str, Any]) -> str:
     """Return in one sentence what the picture shows."""
     told = []
     for row in result["results"]:
-        told.append(f"{TITLES[row['quantity']]}: × {min(row['over_theory']):.2f} to {max(row['over_theory']):.2f}")
+        told.append(
+            f"{TITLES[row['quantity']]}: × {min(row['over_theory']):.2f} to "
+            f"{max(row['over_theory']):.2f}"
+        )
     return f"Time of a step over the line that the theory tells. {'; '.join(told)}."
 
 

@@ -1,8 +1,9 @@
 """Logistic regression by EWSG-VR: Figure 5 of Li, Wang, Zha & Tao.
 
-The log likelihood of held-out rows under a draw of each of many chains, from 0 on: its mean and its standard
-deviation over chains, pass by pass. Both have a limit, that of the posterior: a long run of the full gradient by
-symmetric splitting tells it. What the paper leaves open is told in the configuration.
+The log likelihood of held-out rows under a draw of each of many chains, from 0 on: its mean and its
+standard deviation over chains, pass by pass. Both have a limit, that of the posterior: a long run
+of the full gradient by symmetric splitting tells it. What the paper leaves open is told in the
+configuration.
 """
 
 import functools
@@ -18,7 +19,16 @@ from benchmarks.papers import metrics
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.predicting import Budget, folds, kernel_of, measured, run, scores, short
 from ewsg_jax import Kernel, datasets, models, stack, uld
-from ewsg_jax.experiments import ConfigError, Line, MethodConfig, Panel, Problem, at_least, methods_of, numbers
+from ewsg_jax.experiments import (
+    ConfigError,
+    Line,
+    MethodConfig,
+    Panel,
+    Problem,
+    at_least,
+    methods_of,
+    numbers,
+)
 
 POSTERIOR = models.logistic_regression(prior_scale=0.1**0.5)
 METRIC, FULL, FOLDS = "log_likelihood", "full gradient", 5
@@ -29,7 +39,9 @@ KEPT = 10
 
 @dataclass(frozen=True)
 class Settings:
-    """Chains, passes of the methods and of the full gradient, splits of each data set, steps that are tried."""
+    """Chains, passes of the methods and of the full gradient, splits of each data set, steps that
+    are tried.
+    """
 
     num_chains: Annotated[int, at_least(2)]
     data_passes: tuple[float, ...]
@@ -44,7 +56,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         if len(self.data_passes) != len(self.data_sets):
-            raise ConfigError(f"full.data_passes must be one for each data set; got {self.data_passes}")
+            raise ConfigError(
+                f"full.data_passes must be one for each data set; got {self.data_passes}"
+            )
 
     @property
     def named(self) -> dict[str, MethodConfig]:
@@ -61,9 +75,13 @@ class Settings:
 def problem_of(name: str, split: int) -> Problem:
     """Return a data set, split and standardised."""
     train, test = datasets.standardise(*datasets.split(datasets.load(name), 0.2, split))
-    to_train, to_judge = (jax.tree.map(jnp.asarray, each.with_intercept().rows()) for each in (train, test))
+    to_train, to_judge = (
+        jax.tree.map(jnp.asarray, each.with_intercept().rows()) for each in (train, test)
+    )
     start = jnp.zeros(to_train["x"].shape[1])
-    return Problem(POSTERIOR, to_train, to_judge, start, {METRIC: metrics.log_likelihood(POSTERIOR)})
+    return Problem(
+        POSTERIOR, to_train, to_judge, start, {METRIC: metrics.log_likelihood(POSTERIOR)}
+    )
 
 
 def limit(problem: Problem, settings: Settings) -> Numbers:
@@ -82,13 +100,21 @@ def limit(problem: Problem, settings: Settings) -> Numbers:
 
 
 def distance(mean: float, sd: float, of: Mapping[str, float]) -> float:
-    """Return how far a law of the log likelihood is from another by mean and sd, in units of its sd."""
+    """Return how far a law of the log likelihood is from another by mean and sd, in units of its
+    sd.
+    """
     return abs(mean - of["mean"]) / of["sd"] + abs(float(np.log(sd / of["sd"])))
 
 
-def tuned(method: MethodConfig, name: str, problem: Problem, goal: Numbers, settings: Settings) -> float | None:
-    """Return the step, of those that are tried, at which the last draws are nearest the posterior's."""
-    budget = replace(settings.budget(method.label, name), num_repeats=settings.tuning_chains, num_draws=1)
+def tuned(
+    method: MethodConfig, name: str, problem: Problem, goal: Numbers, settings: Settings
+) -> float | None:
+    """Return the step, of those that are tried, at which the last draws are nearest the
+    posterior's.
+    """
+    budget = replace(
+        settings.budget(method.label, name), num_repeats=settings.tuning_chains, num_draws=1
+    )
     kernels: list[Kernel] = [kernel_of(method, POSTERIOR, step_size=h) for h in settings.step_sizes]
     far = []
     for samples in run(jax.random.key(3), stack(kernels), problem, budget):
@@ -100,7 +126,9 @@ def tuned(method: MethodConfig, name: str, problem: Problem, goal: Numbers, sett
 
 
 def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
-    """Return what is computed: tuned steps, on a fold of the first split; then each split of each data set."""
+    """Return what is computed: tuned steps, on a fold of the first split; then each split of each
+    data set.
+    """
     named = settings.named
 
     def tuning(_: Parts) -> Numbers:
@@ -108,7 +136,10 @@ def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
         for name in settings.data_sets:
             problem = folds(problem_of(name, settings.splits[0]), FOLDS, seed=1, num_used=1)[0]
             goal = limit(problem, replace(settings, num_chains=settings.tuning_chains))
-            found[name] = {label: tuned(method, name, problem, goal, settings) for label, method in named.items()}
+            found[name] = {
+                label: tuned(method, name, problem, goal, settings)
+                for label, method in named.items()
+            }
         return {"step_sizes": found}
 
     def on(name: str, split: int) -> Callable[[Parts], Numbers]:
@@ -125,7 +156,9 @@ def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
                     told = measured(key, kernel, problem, settings.budget(label, name))
                     told[METRIC].pop("last")
                     found[which][label] = told
-            spent = sum(each.pop("evaluations") for which in steps for each in found[which].values())
+            spent = sum(
+                each.pop("evaluations") for which in steps for each in found[which].values()
+            )
             return found | {"evaluations": spent + found["limit"].pop("evaluations")}
 
         return compute
@@ -146,7 +179,9 @@ def sets_of(parts: Parts) -> dict[str, Numbers]:
 
 
 def off(part: Numbers, which: str, label: str, of: str) -> float:
-    """Return how far the last mean or sd is from that of the posterior, in its sds; ∞ where chains were lost."""
+    """Return how far the last mean or sd is from that of the posterior, in its sds; ∞ where chains
+    were lost.
+    """
     last = part[which][label][METRIC][of][-1]
     if part[which][label]["lost"] or last is None:
         return float("inf")
@@ -162,15 +197,25 @@ def arrival(part: Numbers, which: str, label: str) -> float:
 
 
 def nearer(parts: Parts, first: str, second: str) -> list[Claim]:
-    """Return the claims that one method's mean and sd are nearer the posterior's than another's, at both steps."""
+    """Return the claims that one method's mean and sd are nearer the posterior's than another's, at
+    both steps.
+    """
     found, sets = [], sets_of(parts).values()
     for which, name in STEPS.items():
         for of in ("mean", "sd"):
             both = [[off(part, which, label, of) for part in sets] for label in (first, second)]
             share = float(np.mean([a < b for a, b in zip(*both, strict=True)]))
-            told = ", ".join(f"{x} {np.median(y):.3g}" for x, y in zip((first, second), both, strict=True))
-            words = f"{first} predicts the {of} of the log likelihood better than {second}, at {name}"
-            found.append(Claim(words, share, f"off by, in sds, medians: {told}", by_the_paper=which == "paper"))
+            told = ", ".join(
+                f"{x} {np.median(y):.3g}" for x, y in zip((first, second), both, strict=True)
+            )
+            words = (
+                f"{first} predicts the {of} of the log likelihood better than {second}, at {name}"
+            )
+            found.append(
+                Claim(
+                    words, share, f"off by, in sds, medians: {told}", by_the_paper=which == "paper"
+                )
+            )
     return found
 
 
@@ -178,7 +223,9 @@ def later(parts: Parts, first: str, others: list[str], words: str) -> Claim:
     """Return the claim that one method takes more passes to converge than others, at one step."""
     sets = sets_of(parts).values()
     of = {label: [arrival(part, "paper", label) for part in sets] for label in (first, *others)}
-    share = float(np.mean([a > max(b) for a, *b in zip(of[first], *(of[x] for x in others), strict=True)]))
+    share = float(
+        np.mean([a > max(b) for a, *b in zip(of[first], *(of[x] for x in others), strict=True)])
+    )
     told = ", ".join(f"{label} {np.median(x):.3g}" for label, x in of.items())
     return Claim(words, share, f"passes, medians: {told}")
 
@@ -196,7 +243,9 @@ def claims(parts: Parts) -> list[Claim]:
 
 
 def are_samples(parts: Parts) -> list[Claim]:
-    """Return beside it of which method the last positions are a sample of the posterior, by `check`."""
+    """Return beside it of which method the last positions are a sample of the posterior, by
+    `check`.
+    """
     sets, found = sets_of(parts).values(), []
     for which, name in STEPS.items():
         for label in next(iter(sets))[which]:
@@ -204,7 +253,9 @@ def are_samples(parts: Parts) -> list[Claim]:
             worst = ", ".join(f"{run.get('sd_ratio', float('nan')):.3g}" for run in runs)
             share = float(np.mean([run["outcome"] != "wrong" for run in runs]))
             words = f"nothing wrong is found with the draws of {label}, at {name}"
-            found.append(Claim(words, share, f"worst sd over the target's: {worst}", by_the_paper=False))
+            found.append(
+                Claim(words, share, f"worst sd over the target's: {worst}", by_the_paper=False)
+            )
     return found
 
 

@@ -1,17 +1,20 @@
 """Networks of one hidden layer, with and without variance reduction: Figures 3 and 4 of Li et al.
 
-Batches of 10, anchors renewed every n/b steps; RMSE or mean log likelihood of held-out rows along passes. Open in
-the paper: the prior's scale (1 here) and that of the noise (told by the configuration), the grids, where chains
-start (as flax initialises layers), scaling (features and y standardised), whether predictions are averaged (over
-some chains here). It prints no numbers.
+Batches of 10, anchors renewed every n/b steps; RMSE or mean log likelihood of held-out rows along
+passes. Open in the paper: the prior's scale (1 here) and that of the noise (told by the
+configuration), the grids, where chains start (as flax initialises layers), scaling (features and y
+standardised), whether predictions are averaged (over some chains here). It prints no numbers.
 
-Step and friction are those of a grid that are best on the rows to choose by, for all methods alike: a step is c/√n
-with a momentum and c²/n without one, which moves as far by one gradient; a friction g√n. All of a grid run at once.
+Step and friction are those of a grid that are best on the rows to choose by, for all methods alike:
+a step is c/√n with a momentum and c²/n without one, which moves as far by one gradient; a friction
+g√n. All of a grid run at once.
 
-The data of Li et al.'s networks: 70 % of the rows to train on, 10 % to choose by and 20 % to judge by.
+The data of Li et al.'s networks: 70 % of the rows to train on, 10 % to choose by and 20 % to judge
+by.
 
-Where SUSY or YearPredictionMSD are not at hand, rows of like shape stand in for them: correlated features, and a
-response that a random network of ten hidden units gives, with noise, or a class by its sign.
+Where SUSY or YearPredictionMSD are not at hand, rows of like shape stand in for them: correlated
+features, and a response that a random network of ten hidden units gives, with noise, or a class by
+its sign.
 """
 
 import functools
@@ -39,7 +42,16 @@ from benchmarks.papers.predicting import (
     short,
 )
 from ewsg_jax import datasets, stack
-from ewsg_jax.experiments import ConfigError, Count, MethodConfig, Panel, Positive, Problem, at_least, methods_of
+from ewsg_jax.experiments import (
+    ConfigError,
+    Count,
+    MethodConfig,
+    Panel,
+    Positive,
+    Problem,
+    at_least,
+    methods_of,
+)
 from ewsg_jax.rows import all_rows
 
 REGRESSION, CLASSIFICATION = ("protein", "music"), ("letter", "susy")
@@ -108,7 +120,9 @@ SIMILAR = 0.02
 
 @dataclass(frozen=True)
 class Settings:
-    """Data sets and most of their rows, how long, and the grid; of `checked` data sets the check is told."""
+    """Data sets and most of their rows, how long, and the grid; of `checked` data sets the check is
+    told.
+    """
 
     data: tuple[str, ...]
     num_rows: Annotated[int, at_least(100)]
@@ -123,7 +137,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not self.data or set(self.data) - set(SOURCES):
-            raise ConfigError(f"full.data must be some of {', '.join(SOURCES)}; got {list(self.data)}")
+            raise ConfigError(
+                f"full.data must be some of {', '.join(SOURCES)}; got {list(self.data)}"
+            )
 
     @property
     def named(self) -> dict[str, MethodConfig]:
@@ -135,19 +151,31 @@ def grid(method: MethodConfig, settings: Settings, n: int) -> list[dict[str, flo
     """Return the options of a method that are tried, for n rows."""
     if not has_friction(method.name):
         return [{"step_size": c * c / n} for c in settings.steps]
-    return [{"step_size": c / n**0.5, "friction": g * n**0.5} for c in settings.steps for g in settings.frictions]
+    return [
+        {"step_size": c / n**0.5, "friction": g * n**0.5}
+        for c in settings.steps
+        for g in settings.frictions
+    ]
 
 
 def of_method(name: str, label: str, settings: Settings, _: Parts) -> Numbers:
-    """Return a method's curve on a data set, at the options that are best on the rows to choose by."""
+    """Return a method's curve on a data set, at the options that are best on the rows
+    to choose by.
+    """
     problem, choose, source = posed(name, settings.num_rows, settings.noise_scale)
-    method, budget = settings.named[label], Budget(settings.data_passes, settings.num_repeats, settings.ensemble)
+    method, budget = (
+        settings.named[label],
+        Budget(settings.data_passes, settings.num_repeats, settings.ensemble),
+    )
     options = grid(method, settings, all_rows(problem.train))
     kernels = [kernel_of(method, problem.posterior, **each) for each in options]
     key = jax.random.key(0)
     runs = list(run(key, stack(kernels), problem, budget))
     sign = 1.0 if name in REGRESSION else -1.0
-    lasts = [scores(samples, replace(problem, test=choose), budget)[SCORE][:, -1].mean() for samples in runs]
+    lasts = [
+        scores(samples, replace(problem, test=choose), budget)[SCORE][:, -1].mean()
+        for samples in runs
+    ]
     best = int(np.argmin([sign * x if np.isfinite(x) else np.inf for x in lasts]))
     told = numbers_of(key, runs[best], problem, budget, name in settings.checked)
     return told | {
@@ -179,7 +207,9 @@ def curves_of(parts: Parts) -> dict[str, dict[str, Any]]:
 
 
 def compared(parts: Parts, first: str, second: str, words: str, slack: float = 0.0) -> Claim:
-    """Return the claim that a method's last scores are better, or worse by no more than a part of them."""
+    """Return the claim that a method's last scores are better, or worse by no more than a part of
+    them.
+    """
     so, told = [], []
     for name, curves in curves_of(parts).items():
         higher = name not in REGRESSION

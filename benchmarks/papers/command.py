@@ -1,4 +1,6 @@
-"""All experiments by their names, and `python -m ewsg_jax reproduce`: one of them, all of them, or the list."""
+"""All experiments by their names, and `python -m ewsg_jax reproduce`: one of them, all of them, or
+the list.
+"""
 
 import argparse
 from collections.abc import Sequence
@@ -60,9 +62,12 @@ def main(words: Sequence[str]) -> int:
         words: those after `python -m ewsg_jax reproduce`.
 
     Raises:
-        ConfigError, ImportError, OSError: a configuration, a package or data are not as they must be.
+        ConfigError, ImportError, OSError: a configuration, a package or data are not as they must
+            be.
     """
-    command = argparse.ArgumentParser(prog="ewsg_jax reproduce", description="The papers' experiments, made again.")
+    command = argparse.ArgumentParser(
+        prog="ewsg_jax reproduce", description="The papers' experiments, made again."
+    )
     which = command.add_mutually_exclusive_group(required=True)
     which.add_argument(
         "experiment",
@@ -71,8 +76,12 @@ def main(words: Sequence[str]) -> int:
         metavar="ID",
         help="its name, as --list has it, or all",
     )
-    which.add_argument("--list", action="store_true", help="all experiments, with what is known of them")
-    command.add_argument("--scale", choices=SCALES, default="quick", help="quick (default), or the paper's: full")
+    which.add_argument(
+        "--list", action="store_true", help="all experiments, with what is known of them"
+    )
+    command.add_argument(
+        "--scale", choices=SCALES, default="quick", help="quick (default), or the paper's: full"
+    )
     command.add_argument(
         "--output",
         type=Path,
@@ -101,7 +110,9 @@ def make(name: str, scale: Scale, path: Path) -> None:
     """Run an experiment, or what is left of it, and print what came of it."""
     # Not found missing at the end, when the figure is drawn.
     require_matplotlib("python -m ewsg_jax reproduce")
-    result = run(EXPERIMENTS[name], text_of(name), scale, Folder(path), lambda text: print(text, flush=True))
+    result = run(
+        EXPERIMENTS[name], text_of(name), scale, Folder(path), lambda text: print(text, flush=True)
+    )
     print(in_words(result, path), flush=True)
 
 
@@ -111,15 +122,26 @@ def in_words(result: dict[str, Any], path: Path) -> str:
     for claim in result["claims"]:
         beside = " (beside)" if claim.get("beside") else ""
         lines.append(f"  {claim['verdict']}: {claim['claim']}{beside}\n    {claim['shown']}")
-    return "\n".join([*lines, f"  {result['seconds']:.0f} s, {result['evaluations']:.3g} gradients, in {path}/\n"])
+    return "\n".join(
+        [
+            *lines,
+            f"  {result['seconds']:.0f} s, {result['evaluations']:.3g} gradients, in {path}/\n",
+        ]
+    )
 
 
 def listed() -> str:
-    """Return a line for each experiment: its name and source, what it took, and the last verdict that is stored."""
+    """Return a line for each experiment: its name and source, what it took, and the last verdict
+    that is stored.
+    """
     rows = []
     for name, experiment in EXPERIMENTS.items():
         found = stored(name)
-        took = "not run" if found is None else f"{found['verdict']} ({found['scale']}, {spelled(found['seconds'])})"
+        took = (
+            "not run"
+            if found is None
+            else f"{found['verdict']} ({found['scale']}, {spelled(found['seconds'])})"
+        )
         rows.append([name, experiment.source, took])
     return "\n".join(aligned(rows, num_left=3))
 

@@ -1,8 +1,9 @@
 """How fast means converge under exponential weights: Theorem H.1 of Li, Wang, Zha & Tao.
 
-Vᵢ = (θ − μᵢ)²/2n, Σ μᵢ = 0, 0 < γ < 2, Euler's scheme. With uniform rows the means x = (E θ, E r) are exactly
-(I + hA)ᵏ x₀, A = [[0, 1], [−1, −γ]]; with weighted rows, P(i) = 1/n + O(hᵖ), they are said to be O(hᵖ) from there.
-The exponents of the weights are of order h, so p = 1. Both have the same keys, and so little noise between them.
+Vᵢ = (θ − μᵢ)²/2n, Σ μᵢ = 0, 0 < γ < 2, Euler's scheme. With uniform rows the means x = (E θ, E r)
+are exactly (I + hA)ᵏ x₀, A = [[0, 1], [−1, −γ]]; with weighted rows, P(i) = 1/n + O(hᵖ), they are
+said to be O(hᵖ) from there. The exponents of the weights are of order h, so p = 1. Both have the
+same keys, and so little noise between them.
 """
 
 from collections.abc import Callable
@@ -21,7 +22,9 @@ from ewsg_jax import Kernel, Posterior, sample
 from ewsg_jax.experiments import Line, Panel, at_least
 
 START, SURE, ROUNDING = 3.0, 5.0, 1e-4
-"""θ₀, at rest; the standard errors within which a mean is what it is said to be, and the least that one is."""
+"""θ₀, at rest; the standard errors within which a mean is what it is said to be, and the least that
+one is.
+"""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,11 @@ class _LogLikelihood:
 
 def exact(step: float, friction: float, num_steps: int) -> np.ndarray:
     """Return E θ after each step of uniform rows."""
-    moved, x, found = np.eye(2) + step * np.array([[0, 1], [-1, -friction]]), np.array([START, 0.0]), []
+    moved, x, found = (
+        np.eye(2) + step * np.array([[0, 1], [-1, -friction]]),
+        np.array([START, 0.0]),
+        [],
+    )
     for _ in range(num_steps):
         x = moved @ x
         found.append(x[0])
@@ -76,7 +83,9 @@ def on(seed: int, settings: Settings) -> Numbers:
             evaluations += int(samples.gradient_evaluations)
             told[label] = draws.mean(0)
             told[f"{label}, error"] = draws.std(0) / chains**0.5
-        found.append({name: np.round(x, 5) if isinstance(x, np.ndarray) else x for name, x in told.items()})
+        found.append(
+            {name: np.round(x, 5) if isinstance(x, np.ndarray) else x for name, x in told.items()}
+        )
     return {"steps": found, "evaluations": evaluations}
 
 
@@ -90,7 +99,9 @@ def claims(parts: Parts) -> list[Claim]:
     sets = [part["steps"] for part in parts.values()]
     off = [max(_off(x) for x in steps) for steps in sets]
     slopes = [slope([x["step"] for x in steps], [_apart(x) for x in steps]) for steps in sets]
-    told = "; ".join(", ".join(f"{_apart(x):.3f} at h = {x['step']:g}" for x in steps) for steps in sets)
+    told = "; ".join(
+        ", ".join(f"{_apart(x):.3f} at h = {x['step']:g}" for x in steps) for steps in sets
+    )
     return [
         Claim(
             "with uniform rows means are (I + hA)ᵏ x₀",

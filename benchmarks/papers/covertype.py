@@ -1,8 +1,9 @@
 """Logistic regression on Covertype: Table 1 and Figure 2 of Li, Wang, Zha & Tao (section 5.2).
 
-V(θ) = ‖θ‖²/2s² − Σᵢ log p(yᵢ | xᵢ, θ), n = 464,809, one pass in batches of 50; 100 chains predict together. What
-the paper leaves open is told in the configuration. FlyMC is run for as many steps of 50 rows as make n: its bright
-rows come on top, and the sums of its bound take two passes before the first step.
+V(θ) = ‖θ‖²/2s² − Σᵢ log p(yᵢ | xᵢ, θ), n = 464,809, one pass in batches of 50; 100 chains predict
+together. What the paper leaves open is told in the configuration. FlyMC is run for as many steps of
+50 rows as make n: its bright rows come on top, and the sums of its bound take two passes before the
+first step.
 """
 
 import functools
@@ -40,7 +41,9 @@ FOLDS = 5
 
 @dataclass(frozen=True)
 class Settings:
-    """Repeats of so many chains, the prior's variances, steps that are tried in tuning, and FlyMC's run."""
+    """Repeats of so many chains, the prior's variances, steps that are tried in tuning, and FlyMC's
+    run.
+    """
 
     num_repeats: Count
     ensemble: Count
@@ -78,12 +81,17 @@ def rows() -> tuple[Data, Data]:
 def problem_of(variance: float, train: Data, test: Data) -> Problem:
     """Return the problem with a prior of a variance."""
     posterior = models.logistic_regression(prior_scale=variance**0.5)
-    judged = {ACCURACY: metrics.accuracy(posterior), LOG_LIKELIHOOD: metrics.log_likelihood(posterior)}
+    judged = {
+        ACCURACY: metrics.accuracy(posterior),
+        LOG_LIKELIHOOD: metrics.log_likelihood(posterior),
+    }
     return Problem(posterior, train, test, jnp.zeros(train["x"].shape[1]), judged)
 
 
 def firefly(problem: Problem, method: MethodConfig, settings: Settings) -> Numbers:
-    """Return FlyMC's numbers, each chain a repeat, against steps times the rows that are drawn anew."""
+    """Return FlyMC's numbers, each chain a repeat, against steps times the rows that are drawn
+    anew.
+    """
     kernel, chains = kernel_of(method, problem.posterior), settings.flymc_chains
     samples = sample(
         jax.random.key(1),
@@ -110,12 +118,18 @@ def firefly(problem: Problem, method: MethodConfig, settings: Settings) -> Numbe
         "evaluations": int(samples.gradient_evaluations),
     }
     for name, values in scores(samples, problem, Budget(PASSES, chains)).items():
-        told[name] = {"mean": short(values.mean(0)), "sd": short(values.std(0)), "last": short(values[:, -1])}
+        told[name] = {
+            "mean": short(values.mean(0)),
+            "sd": short(values.std(0)),
+            "last": short(values[:, -1]),
+        }
     return told
 
 
 def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
-    """Return what is computed: tuned steps, all methods under each prior at both steps, and FlyMC."""
+    """Return what is computed: tuned steps, all methods under each prior at both steps,
+    and FlyMC.
+    """
     named = settings.by_batches
     first = settings.prior_variances[0]
     budget = Budget(PASSES, settings.num_repeats, settings.ensemble, settings.num_draws)
@@ -135,7 +149,9 @@ def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
         def compute(done: Parts) -> Numbers:
             problem = problem_of(variance, *rows())
             steps: dict[str, Any] = {"paper": {label: {} for label in named}}
-            steps["tuned"] = {label: each["best"] for label, each in done["tuning"]["found"].items()}
+            steps["tuned"] = {
+                label: each["best"] for label, each in done["tuning"]["found"].items()
+            }
             found: dict[str, Any] = {
                 which: {
                     label: measured(
@@ -155,11 +171,15 @@ def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
 
     def flymc(_: Parts) -> Numbers:
         label, method = next(each for each in settings.named.items() if each[1].name == FLYMC)
-        published = {x: vars(each.published) for x, each in settings.named.items() if each.published}
+        published = {
+            x: vars(each.published) for x, each in settings.named.items() if each.published
+        }
         beside = {"label": label, "published": published, "chains_of_others": budget.num_chains}
         return firefly(problem_of(first, *rows()), method, settings) | beside
 
-    of_priors = {f"prior variance {variance:g}": under(variance) for variance in settings.prior_variances}
+    of_priors = {
+        f"prior variance {variance:g}": under(variance) for variance in settings.prior_variances
+    }
     return {"tuning": tuning} | of_priors | {"FlyMC": flymc}
 
 
@@ -171,11 +191,15 @@ def last(parts: Parts, which: str, label: str, metric: str) -> np.ndarray:
 
 STEPS = {"paper": "the paper's steps", "tuned": "tuned steps"}
 COMPARABLE = 0.002
-"""How far log likelihoods that the paper calls comparable may be apart: its own are equal to three digits."""
+"""How far log likelihoods that the paper calls comparable may be apart: its own are equal to three
+digits.
+"""
 ORDERS = 10.0
 """Of magnitude: how many times at least the time of FlyMC is EWSG's."""
 SLIGHT = 1.5
-"""How many times the time of SGLD and SGHMC that of EWSG is at most, where it is slightly more; paper: 1.2."""
+"""How many times the time of SGLD and SGHMC that of EWSG is at most, where it is slightly more;
+paper: 1.2.
+"""
 
 
 def spelled(parts: Parts, which: str, label: str, metric: str) -> str:
@@ -195,12 +219,16 @@ def ahead(parts: Parts, metric: str, words: str) -> list[Claim]:
         best = np.max([last(parts, which, x, metric) for x in others], axis=0)
         shown = ", ".join(spelled(parts, which, x, metric) for x in ["EWSG", *others])
         share = float(np.mean(own > best))
-        found.append(Claim(f"EWSG has the {words}, at {name}", share, shown, by_the_paper=which == "paper"))
+        found.append(
+            Claim(f"EWSG has the {words}, at {name}", share, shown, by_the_paper=which == "paper")
+        )
     return found
 
 
 def against_flymc(parts: Parts) -> list[Claim]:
-    """Return what the paper says of EWSG and FlyMC, after as many steps of 50 rows as make a pass."""
+    """Return what the paper says of EWSG and FlyMC, after as many steps of 50 rows as
+    make a pass.
+    """
     fly = parts["FlyMC"]
     found = []
     for metric, words in (
@@ -211,7 +239,8 @@ def against_flymc(parts: Parts) -> list[Claim]:
         is_so = own > other if metric == ACCURACY else np.abs(own - other) <= COMPARABLE
         unit, digits = (100, 5) if metric == ACCURACY else (1, 4)
         shown = (
-            f"{spelled(parts, 'paper', 'EWSG', metric)}, FlyMC {unit * other:.{digits}g} after {fly['steps']} "
+            f"{spelled(parts, 'paper', 'EWSG', metric)}, FlyMC {unit * other:.{digits}g} after "
+            f"{fly['steps']} "
             f"steps of {fly['steps_of_a_pass']} (paper {fly['published']['FlyMC'][metric]:g})"
         )
         found.append(Claim(f"EWSG {words}", float(np.mean(is_so)), shown))
@@ -219,7 +248,9 @@ def against_flymc(parts: Parts) -> list[Claim]:
 
 
 def times(parts: Parts) -> list[Claim]:
-    """Return what the paper says of the time of a pass: of each chain, when they run side by side."""
+    """Return what the paper says of the time of a pass: of each chain, when they run
+    side by side.
+    """
     sets = [part["paper"] for name, part in parts.items() if name.startswith("prior")]
     seconds = {label: np.array([each[label]["seconds"] for each in sets]) for label in sets[0]}
     slower = np.maximum(seconds["SGLD"], seconds["SGHMC"])
@@ -228,8 +259,10 @@ def times(parts: Parts) -> list[Claim]:
     whole = fly["seconds_per_step"] * fly["steps_of_a_pass"]
     per_chain = float(np.mean(seconds["EWSG"]) / fly["chains_of_others"])
     beyond = (
-        f"FlyMC {whole:.3g} s for a chain's {fly['steps_of_a_pass']} steps, {fly['per_step']:.0f} rows a step, "
-        f"after {fly['passes_at_start']:.2g} passes for its bound; EWSG {per_chain:.3g} s for a chain's pass"
+        f"FlyMC {whole:.3g} s for a chain's {fly['steps_of_a_pass']} steps, {fly['per_step']:.0f} "
+        "rows a step, "
+        f"after {fly['passes_at_start']:.2g} passes for its bound; EWSG {per_chain:.3g} s for a "
+        "chain's pass"
     )
     return [
         Claim(
@@ -237,7 +270,11 @@ def times(parts: Parts) -> list[Claim]:
             float(np.mean(seconds["EWSG"] <= SLIGHT * slower)),
             f"{told} for all chains side by side (paper 3.085, 4.312, 3.145, 3.755 s)",
         ),
-        Claim("EWSG takes less time than pSGLD", float(np.mean(seconds["EWSG"] < seconds["pSGLD"])), told),
+        Claim(
+            "EWSG takes less time than pSGLD",
+            float(np.mean(seconds["EWSG"] < seconds["pSGLD"])),
+            told,
+        ),
         Claim(
             "FlyMC takes orders of magnitude longer than EWSG",
             float(whole > ORDERS * per_chain),
@@ -258,10 +295,14 @@ def claims(parts: Parts) -> list[Claim]:
 
 
 def are_samples(parts: Parts) -> list[Claim]:
-    """Return beside it whether draws are a sample of the posterior, by what `check` finds of each run."""
+    """Return beside it whether draws are a sample of the posterior, by what `check` finds of each
+    run.
+    """
     found = []
     for which, name in STEPS.items():
-        runs: list[Any] = [x for key, part in parts.items() if key.startswith("prior") for x in part[which].items()]
+        runs: list[Any] = [
+            x for key, part in parts.items() if key.startswith("prior") for x in part[which].items()
+        ]
         told = ", ".join(
             f"{label} {run['check']['outcome']}"
             + (f" (sds {run['check']['sd_ratio']:.2g} times)" if "sd_ratio" in run["check"] else "")
@@ -269,16 +310,27 @@ def are_samples(parts: Parts) -> list[Claim]:
         )
         share = float(np.mean([run["check"]["outcome"] == "right" for _, run in runs]))
         found.append(
-            Claim(f"draws after one pass are of the posterior, at {name}", share, told, by_the_paper=False)
+            Claim(
+                f"draws after one pass are of the posterior, at {name}",
+                share,
+                told,
+                by_the_paper=False,
+            )
         )
     return found
 
 
 def draw(parts: Parts) -> list[Panel]:
-    """Draw accuracy and log likelihood along the pass under the first prior, as Figure 2, and at tuned steps."""
+    """Draw accuracy and log likelihood along the pass under the first prior, as Figure 2, and at
+    tuned steps.
+    """
     of_prior = next(part for name, part in parts.items() if name.startswith("prior"))
     shown = []
-    for which, metric in (("paper", ACCURACY), ("paper", LOG_LIKELIHOOD), ("tuned", LOG_LIKELIHOOD)):
+    for which, metric in (
+        ("paper", ACCURACY),
+        ("paper", LOG_LIKELIHOOD),
+        ("tuned", LOG_LIKELIHOOD),
+    ):
         lines, sign = [], 1 if metric == ACCURACY else -1
         for label, run in of_prior[which].items():
             step = (parts["tuning"]["found"][label]["best"] or {}).get("step_size")

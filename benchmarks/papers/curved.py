@@ -1,9 +1,9 @@
 """HAMCMC off Gaussians: x ~ N(0, 1), y | x ~ N(2 tanh x, 1/4), full gradients, h → 0.
 
-Theorem 5 of the supplement of Şimşekli et al. 2016 lets the bias vanish with the steps. E x², E xy and E y² are
-known by quadrature; the chains start at exact draws, so that what they end with is the bias of the dynamics alone.
-What is left at h = 0 is read off the largest and the least step, on a line. Langevin's steps stand beside it: half
-as many, for the M = 2 chains of HAMCMC take turns.
+Theorem 5 of the supplement of Şimşekli et al. 2016 lets the bias vanish with the steps. E x², E xy
+and E y² are known by quadrature; the chains start at exact draws, so that what they end with is the
+bias of the dynamics alone. What is left at h = 0 is read off the largest and the least step, on a
+line. Langevin's steps stand beside it: half as many, for the M = 2 chains of HAMCMC take turns.
 """
 
 import functools
@@ -54,7 +54,9 @@ def exact() -> tuple[float, ...]:
 def starts(seed: int, num_chains: int) -> Array:
     """Return exact draws, shape (chain, 2)."""
     x, noise = np.random.default_rng(seed).standard_normal((2, num_chains))
-    return jnp.asarray(np.stack([x, SLOPE * np.tanh(x) + noise * PRECISION**-0.5], axis=-1), jnp.float32)
+    return jnp.asarray(
+        np.stack([x, SLOPE * np.tanh(x) + noise * PRECISION**-0.5], axis=-1), jnp.float32
+    )
 
 
 def on(seed: int, settings: Settings) -> Numbers:
@@ -88,14 +90,18 @@ def on(seed: int, settings: Settings) -> Numbers:
 
 
 def left(part: Numbers, label: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return what is left of the bias at h = 0, by a line through the ends of the steps, and its standard error."""
+    """Return what is left of the bias at h = 0, by a line through the ends of the steps, and its
+    standard error.
+    """
     of_steps = sorted(part["steps"], key=lambda each: each["step"])
     least, larger = of_steps[0], of_steps[-1]
     share = least["step"] / (larger["step"] - least["step"])
     value = (
-        np.subtract(least[label], part["exact"]) * (1 + share) - np.subtract(larger[label], part["exact"]) * share
+        np.subtract(least[label], part["exact"]) * (1 + share)
+        - np.subtract(larger[label], part["exact"]) * share
     )
     error = np.hypot(
-        np.multiply(least[f"{label}, error"], 1 + share), np.multiply(larger[f"{label}, error"], share)
+        np.multiply(least[f"{label}, error"], 1 + share),
+        np.multiply(larger[f"{label}, error"], share),
     )
     return value, error

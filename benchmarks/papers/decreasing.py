@@ -1,8 +1,8 @@
 """Steps that fall as a power of the iteration, and runs of one method at several of them at once.
 
-ε_t = (a/t)^p, p = 0.51, in Şimşekli et al. 2016, whose schedule is in a paper that is not at hand: their supplement
-asks for Σ ε_t = ∞ and Σ ε_t² < ∞, which powers of t between ½ and 1 have, and with ε_t = a t^−p SGLD at the a of
-their Table 1 would never leave its start.
+ε_t = (a/t)^p, p = 0.51, in Şimşekli et al. 2016, whose schedule is in a paper that is not at hand:
+their supplement asks for Σ ε_t = ∞ and Σ ε_t² < ∞, which powers of t between ½ and 1 have, and with
+ε_t = a t^−p SGLD at the a of their Table 1 would never leave its start.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,9 @@ POWER = 0.51
 
 @module
 class Decreasing(Schedule):
-    """h (1 + t/s)^−p at step t = 0, 1, …; kernels of several h and s make a stack; an s of ∞: a constant step."""
+    """h (1 + t/s)^−p at step t = 0, 1, …; kernels of several h and s make a stack; an s of ∞: a
+    constant step.
+    """
 
     function: Any = static(default=None)
     first: Any
@@ -41,8 +43,8 @@ def kernels(
 ) -> list[Kernel]:
     """Return a method's kernels with these first steps.
 
-    pSGLD's first step and damping are read as of the gradient of the sum, the library's are of the mean: both are
-    divided by n, which is the same move.
+    pSGLD's first step and damping are read as of the gradient of the sum, the library's are of the
+    mean: both are divided by n, which is the same move.
 
     Args:
         method: its options but the step.

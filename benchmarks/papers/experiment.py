@@ -11,7 +11,9 @@ from ewsg_jax.experiments import Panel
 
 HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold"
 MOST, FEW = 0.9, 0.1
-"""Shares of the repeats in which something is so, from which on it holds, and up to which it does not."""
+"""Shares of the repeats in which something is so, from which on it holds, and up to which it does
+not.
+"""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,12 @@ def verdict_of(claims: Sequence[Claim]) -> str:
     """Return the verdict on all that the paper claims: where these differ, it holds in part.
 
     Example:
-        >>> verdict_of([Claim("a is less than b", 1.0, "1, 2"), Claim("b is least", 0.0, "2", by_the_paper=False)])
+        >>> verdict_of(
+        ...     [
+        ...         Claim("a is less than b", 1.0, "1, 2"),
+        ...         Claim("b is least", 0.0, "2", by_the_paper=False),
+        ...     ]
+        ... )
         'holds'
     """
     found = {claim.verdict for claim in claims if claim.by_the_paper}
@@ -58,12 +65,13 @@ class Experiment(Generic[Settings]):
     """A figure or a table of a paper, to be made again.
 
     Attributes:
-        name: on the command line; of its configuration, `configs/papers/NAME.toml`, and of its results.
+        name: on the command line; of its configuration, `configs/papers/NAME.toml`, and of its
+            results.
         source: where the paper has it.
         question: what it shows there, in words.
         settings: what its configuration says, a frozen dataclass.
-        parts: what is to be computed, by name and in order, each from those before it; a part is kept as soon as it
-            is there. Its `"evaluations"` are how many ∇Vᵢ it took.
+        parts: what is to be computed, by name and in order, each from those before it; a part is
+            kept as soon as it is there. Its `"evaluations"` are how many ∇Vᵢ it took.
         claims: judges the parts' numbers; the rule, which knows nothing else.
         draw: the panels of a figure of the parts' numbers.
     """

@@ -1,8 +1,8 @@
 """Sampling a Gaussian in the plane: V(θ) = Σᵢ ½‖θ − cᵢ‖², cᵢ ~ N(0, I), n = 50, batches of one row.
 
-Section 5.1 of Li, Wang, Zha & Tao, Figures 1a to 1c, and Figure 4: KL(target ‖ normal law fitted to independent
-chains), pass by pass. The paper draws the cᵢ once and does not say where chains start; here several data sets are
-drawn, and chains start at 0.
+Section 5.1 of Li, Wang, Zha & Tao, Figures 1a to 1c, and Figure 4: KL(target ‖ normal law fitted to
+independent chains), pass by pass. The paper draws the cᵢ once and does not say where chains start;
+here several data sets are drawn, and chains start at 0.
 """
 
 import itertools
@@ -30,9 +30,11 @@ MODEL = models.gaussian_location()
 
 @dataclass(frozen=True)
 class Settings:
-    """`num_chains` of each method on the data of each seed, for so many passes; steps that are tried in tuning.
+    """`num_chains` of each method on the data of each seed, for so many passes; steps that are
+    tried in tuning.
 
-    All methods are run at each of `map_step_sizes` on the data of each seed too, with the chains of tuning.
+    All methods are run at each of `map_step_sizes` on the data of each seed too, with the chains of
+    tuning.
     """
 
     num_chains: Annotated[int, at_least(8 * JUDGED)]
@@ -55,7 +57,9 @@ def rows_of(seed: int) -> Array:
 
 
 def divergence(draws: np.ndarray, rows: np.ndarray) -> float:
-    """Return KL(target ‖ normal law fitted to draws (chains, 2)), ∞ where these are at one point, or not finite."""
+    """Return KL(target ‖ normal law fitted to draws (chains, 2)), ∞ where these are at one point,
+    or not finite.
+    """
     if not np.isfinite(draws).all():
         return float("inf")
     covariance, off = np.cov(draws.T), draws.mean(0) - rows.mean(0)
@@ -74,13 +78,17 @@ def kernel_of(method: MethodConfig, step_size: float | None = None) -> Kernel[Ar
 
 
 def run_of(kernel: Kernel[Array], data: Array, num_chains: int, passes: int, key: Key) -> Any:
-    """Return samples of a kernel or a stack, from 0 with a draw for about every pass; lost chains are no news."""
+    """Return samples of a kernel or a stack, from 0 with a draw for about every pass; lost chains
+    are no news.
+    """
     cost = kernel.evaluations(data)
     every = cost.per_step + cost.per_refresh / cost.refresh_every
     thin = max(1, round(NUM_ROWS / every))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        return sample(key, kernel, jnp.zeros(2), data, data_passes=passes, num_chains=num_chains, thin=thin)
+        return sample(
+            key, kernel, jnp.zeros(2), data, data_passes=passes, num_chains=num_chains, thin=thin
+        )
 
 
 def divergences(samples: Samples[Array], data: Array) -> list[float]:
@@ -101,7 +109,9 @@ def measured(kernel: Kernel[Array], seed: int, settings: Settings, number: int) 
         "evaluations": int(samples.gradient_evaluations),
     }
     if samples.is_finite.all():
-        last = np.asarray(samples.position)[: settings.num_chains // JUDGED * JUDGED, -1].reshape(JUDGED, -1, 2)
+        last = np.asarray(samples.position)[: settings.num_chains // JUDGED * JUDGED, -1].reshape(
+            JUDGED, -1, 2
+        )
         numbers["check"] = worst(check(jax.random.fold_in(key, 0), last, MODEL, data))
     return numbers
 
@@ -109,14 +119,18 @@ def measured(kernel: Kernel[Array], seed: int, settings: Settings, number: int) 
 def ends(
     method: MethodConfig, step_sizes: tuple[float, ...], data: Array, settings: Settings, key: Key
 ) -> list[float]:
-    """Return the divergence after all passes at each step: one program, on the same rows and noise."""
+    """Return the divergence after all passes at each step: one program, on the same
+    rows and noise.
+    """
     kernels = stack([kernel_of(method, step_size) for step_size in step_sizes])
     runs = run_of(kernels, data, settings.tuning_chains, settings.data_passes, key)
     return [divergences(samples, data)[-1] for samples in runs]
 
 
 def tuned(method: MethodConfig, settings: Settings) -> float:
-    """Return the step, of those that are tried, at which the divergence after all passes is least."""
+    """Return the step, of those that are tried, at which the divergence after all
+    passes is least.
+    """
     key = jax.random.key(TUNING_SEED)
     found = ends(method, settings.step_sizes, rows_of(TUNING_SEED), settings, key)
     return settings.step_sizes[int(np.argmin(found))]
@@ -130,9 +144,16 @@ def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
         return {"step_sizes": {label: tuned(method, settings) for label, method in named.items()}}
 
     def mapped(seed: int) -> Numbers:
-        tried, data, key = settings.map_step_sizes, rows_of(seed), jax.random.fold_in(jax.random.key(seed), 0)
+        tried, data, key = (
+            settings.map_step_sizes,
+            rows_of(seed),
+            jax.random.fold_in(jax.random.key(seed), 0),
+        )
         kl = {label: ends(method, tried, data, settings, key) for label, method in named.items()}
-        return {"step_sizes": list(tried), "kl": {label: short(values) for label, values in kl.items()}}
+        return {
+            "step_sizes": list(tried),
+            "kl": {label: short(values) for label, values in kl.items()},
+        }
 
     def on(seed: int) -> Callable[[Parts], Numbers]:
         def both(done: Parts) -> Numbers:
@@ -178,14 +199,20 @@ def arrival(curves: Curves, label: str) -> float:
 
 
 def claims_of(
-    parts: Parts, words: str, shown: list[str], is_so: Callable[[Curves], bool], value: Callable[..., float] = last
+    parts: Parts,
+    words: str,
+    shown: list[str],
+    is_so: Callable[[Curves], bool],
+    value: Callable[..., float] = last,
 ) -> list[Claim]:
     """Return a claim at the paper's steps, and beside it the same at tuned ones."""
     found = []
     for which, name in STEPS.items():
         curves = [each[which] for each in data_sets(parts)]
         share = float(np.mean([is_so(each) for each in curves]))
-        medians = ", ".join(f"{x} {np.median([value(each, x) for each in curves]):.3g}" for x in shown)
+        medians = ", ".join(
+            f"{x} {np.median([value(each, x) for each in curves]):.3g}" for x in shown
+        )
         number = f"{sum(map(is_so, curves))} of {len(curves)} data sets; medians: {medians}"
         found.append(Claim(f"{words}, at {name}", share, number, by_the_paper=which == PAPER))
     return found
@@ -194,7 +221,9 @@ def claims_of(
 def closer(parts: Parts, first: str, second: str) -> list[Claim]:
     """Return the claim that one method is closer than another after all passes."""
     words = f"{first} is closer to the target than {second} after equal passes"
-    return claims_of(parts, words, [first, second], lambda each: last(each, first) < last(each, second))
+    return claims_of(
+        parts, words, [first, second], lambda each: last(each, first) < last(each, second)
+    )
 
 
 def least(parts: Parts, first: str, others: list[str]) -> list[Claim]:
@@ -203,7 +232,9 @@ def least(parts: Parts, first: str, others: list[str]) -> list[Claim]:
     def is_least(curves: Curves) -> bool:
         return last(curves, first) < min(last(curves, x) for x in others)
 
-    return claims_of(parts, f"{first} is the closest of all after equal passes", [first, *others], is_least)
+    return claims_of(
+        parts, f"{first} is the closest of all after equal passes", [first, *others], is_least
+    )
 
 
 def ordered(parts: Parts, labels: list[str], words: str) -> list[Claim]:
@@ -227,19 +258,27 @@ def slowest(parts: Parts, first: str, others: list[str]) -> list[Claim]:
 
 
 def mapped(parts: Parts) -> tuple[list[float], dict[str, np.ndarray]]:
-    """Return the steps of the map, and each method's divergences, shape (data set, step), ∞ for lost chains."""
+    """Return the steps of the map, and each method's divergences, shape (data set, step), ∞ for
+    lost chains.
+    """
     maps = [each["map"] for each in data_sets(parts)]
     kl = {label: np.array([numbers(each["kl"][label]) for each in maps]) for label in maps[0]["kl"]}
-    return maps[0]["step_sizes"], {label: np.where(np.isnan(x), np.inf, x) for label, x in kl.items()}
+    return maps[0]["step_sizes"], {
+        label: np.where(np.isnan(x), np.inf, x) for label, x in kl.items()
+    }
 
 
 def everywhere(parts: Parts, labels: list[str], words: str) -> Claim:
-    """Return the claim that each method is closer than the one before it, at all steps and data sets of the map."""
+    """Return the claim that each method is closer than the one before it, at all steps and data
+    sets of the map.
+    """
     steps, kl = mapped(parts)
     falls = np.all([kl[after] < kl[before] for before, after in itertools.pairwise(labels)], axis=0)
     counts = ", ".join(f"{h:g} {so}" for h, so in zip(steps, falls.sum(0), strict=True))
     shown = f"of {len(falls)} data sets at each h: {counts}"
-    return Claim(f"{words}, at every step and on all data", float(falls.mean()), shown, by_the_paper=False)
+    return Claim(
+        f"{words}, at every step and on all data", float(falls.mean()), shown, by_the_paper=False
+    )
 
 
 def best(parts: Parts, labels: list[str]) -> list[Claim]:
@@ -250,7 +289,8 @@ def best(parts: Parts, labels: list[str]) -> list[Claim]:
         Claim(
             f"{label} is the closest of all, each at its own best step",
             float(np.mean(least.argmin(0) == i)),
-            f"{(least.argmin(0) == i).sum()} of {least.shape[1]} data sets; median {np.median(least[i]):.3g}",
+            f"{(least.argmin(0) == i).sum()} of {least.shape[1]} data sets; median "
+            f"{np.median(least[i]):.3g}",
             by_the_paper=False,
         )
         for i, label in enumerate(labels)
@@ -264,13 +304,19 @@ def _map(parts: Parts) -> Panel:
     for label, values in kl.items():
         # Nearest, as there is nothing between a number and ∞.
         quartiles = np.quantile(values[:, order], [0.25, 0.5, 0.75], axis=0, method="nearest")
-        low, middle, high = ([float(x) if np.isfinite(x) else None for x in each] for each in quartiles)
+        low, middle, high = (
+            [float(x) if np.isfinite(x) else None for x in each] for each in quartiles
+        )
         lines.append(Line(label, np.array(steps)[order].tolist(), middle, low, high))
-    return Panel("after all passes", "step size h", "KL(target ‖ fitted normal law)", lines, (True, True))
+    return Panel(
+        "after all passes", "step size h", "KL(target ‖ fitted normal law)", lines, (True, True)
+    )
 
 
 def draw(parts: Parts) -> list[Panel]:
-    """Draw the median divergence over data sets along passes, with its quartiles, at both steps, and the map."""
+    """Draw the median divergence over data sets along passes, with its quartiles, at both steps,
+    and the map.
+    """
     shown = []
     for which, name in STEPS.items():
         curves = [each[which] for each in data_sets(parts)]
@@ -288,7 +334,9 @@ def draw(parts: Parts) -> list[Panel]:
     return shown
 
 
-def _experiment(name: str, figure: str, question: str, claims: Callable[[Parts], list[Claim]]) -> Experiment:
+def _experiment(
+    name: str, figure: str, question: str, claims: Callable[[Parts], list[Claim]]
+) -> Experiment:
     source = f"Li, Wang, Zha & Tao, {figure}"
     return Experiment(name, source, question, Settings, parts, claims, draw)
 
@@ -306,8 +354,15 @@ X = ["x = √hγr/σ", "x = 0", "x = 1", "x = rest"]
 M = ["M = 0", "M = 1", "M = 9", "M = 19"]
 LONGER = "the longer the index chain, the closer to the target"
 EXPERIMENTS = (
-    _experiment("gaussian-kl", "Fig. 1a", "how near the target five methods come, pass by pass", _of_methods),
-    _experiment("gaussian-x", "Fig. 1b", "which x of the weights is best", lambda parts: least(parts, X[0], X[1:])),
+    _experiment(
+        "gaussian-kl", "Fig. 1a", "how near the target five methods come, pass by pass", _of_methods
+    ),
+    _experiment(
+        "gaussian-x",
+        "Fig. 1b",
+        "which x of the weights is best",
+        lambda parts: least(parts, X[0], X[1:]),
+    ),
     _experiment(
         "gaussian-m",
         "Fig. 1c",

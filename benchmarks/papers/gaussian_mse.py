@@ -1,9 +1,10 @@
-"""Mean squared errors of time averages on the Gaussian of `gaussian`: Figures 1d to 1f of Li, Wang, Zha & Tao.
+"""Mean squared errors of time averages on the Gaussian of `gaussian`: Figures 1d to 1f of Li, Wang,
+Zha & Tao.
 
-The average of φ = ‖θ − mean‖², whose expectation is 2/n, over a time T = Kh of EWSG with M = 1. Theorem 4.3 bounds
-its mean squared error by the order of 1/T + h/T + h²: each term is looked for where others are small. The second
-stands beside the first, which does not vanish with h: it is what the error at a step exceeds that of full gradients
-at the same step by.
+The average of φ = ‖θ − mean‖², whose expectation is 2/n, over a time T = Kh of EWSG with M = 1.
+Theorem 4.3 bounds its mean squared error by the order of 1/T + h/T + h²: each term is looked for
+where others are small. The second stands beside the first, which does not vanish with h: it is what
+the error at a step exceeds that of full gradients at the same step by.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +29,8 @@ NEAR = 0.25
 class Settings:
     """Chains on the data of each seed, and of each panel the steps and times.
 
-    The panels: `times` at `small_step`; `short_steps` for `short_time`; `long_steps` for `long_time` after a tenth.
+    The panels: `times` at `small_step`; `short_steps` for `short_time`; `long_steps` for
+    `long_time` after a tenth.
     """
 
     num_chains: Annotated[int, at_least(2)]
@@ -42,7 +44,9 @@ class Settings:
     long_time: float
 
 
-def averages(kernel: Kernel[Array], data: Array, num_chains: int, lengths: Sequence[int], key: Key) -> np.ndarray:
+def averages(
+    kernel: Kernel[Array], data: Array, num_chains: int, lengths: Sequence[int], key: Key
+) -> np.ndarray:
     """Return each chain's averages of φ over so many first steps, shape (lengths, chain)."""
     center = data.mean(0)
     running = moments(of=lambda position: jnp.sum((position - center) ** 2), covariance="none")
@@ -78,22 +82,35 @@ def on(seed: int, settings: Settings) -> Numbers:
         length = [round(settings.short_time / step)]
         both = weighted(step), uld(MODEL, step, friction=gamma, integrator="euler")
         own, full = (of(kernel, length, 100 + 2 * number + i)[0] for i, kernel in enumerate(both))
-        short.append({"mse": float(np.mean((own - truth) ** 2)), "full": float(np.mean((full - truth) ** 2))})
+        short.append(
+            {"mse": float(np.mean((own - truth) ** 2)), "full": float(np.mean((full - truth) ** 2))}
+        )
     long = []
     for number, step in enumerate(settings.long_steps):
         last = round(settings.long_time / step)
         first = last // 10
         found = of(weighted(step), [first, last], 1_000 + number)
         means = (last * found[1] - first * found[0]) / (last - first)
-        long.append({"bias": float(means.mean() - truth), "error": float(means.std() / chains**0.5)})
-    return {"by_time": [float(x) for x in by_time], "short": short, "long": long, "evaluations": evaluations}
+        long.append(
+            {"bias": float(means.mean() - truth), "error": float(means.std() / chains**0.5)}
+        )
+    return {
+        "by_time": [float(x) for x in by_time],
+        "short": short,
+        "long": long,
+        "evaluations": evaluations,
+    }
 
 
 def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
     """Return what is computed: the axes, then all panels on each data set."""
 
     def axes(_: Parts) -> Numbers:
-        return {"times": settings.times, "short_steps": settings.short_steps, "long_steps": settings.long_steps}
+        return {
+            "times": settings.times,
+            "short_steps": settings.short_steps,
+            "long_steps": settings.long_steps,
+        }
 
     return {"axes": axes} | {
         f"data {seed}": lambda _, seed=seed: on(seed, settings) for seed in settings.data_seeds
@@ -101,14 +118,18 @@ def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> float:
-    """Return the exponent of y as a power of x, by least squares; NaN where y is not positive throughout."""
+    """Return the exponent of y as a power of x, by least squares; NaN where y is not positive
+    throughout.
+    """
     if not np.all(np.asarray(y) > 0):
         return float("nan")
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
 def panels_of(parts: Parts) -> dict[str, tuple[Sequence[float], list[list[float]], float, str]]:
-    """Return of each panel the axis, the errors of each data set, the slope that is claimed, and words for it."""
+    """Return of each panel the axis, the errors of each data set, the slope that is claimed, and
+    words for it.
+    """
     axes, sets = parts["axes"], [part for name, part in parts.items() if name != "axes"]
     return {
         "1d": (axes["times"], [each["by_time"] for each in sets], -1.0, "the error falls as 1/T"),
@@ -134,8 +155,11 @@ def claims(parts: Parts) -> list[Claim]:
         slopes = [slope(axis, each) for each in errors]
         share = float(np.mean([abs(each - claimed) <= NEAR for each in slopes]))
         told = ", ".join("none" if np.isnan(each) else f"{each:.2f}" for each in slopes)
-        # Weights stiffen the target, which at small steps makes the error less than that of full gradients.
-        below = ", ".join(f"{x:g}" for x, *each in zip(axis, *errors, strict=True) if min(each) <= 0)
+        # Weights stiffen the target, which at small steps makes the error less than that of full
+        # gradients.
+        below = ", ".join(
+            f"{x:g}" for x, *each in zip(axis, *errors, strict=True) if min(each) <= 0
+        )
         none = f"; none where it is not above 0, which it is not at {below}" if below else ""
         found.append(Claim(f"{words} (Fig. {figure})", share, f"slopes {told}{none}"))
     return found
@@ -144,9 +168,16 @@ def claims(parts: Parts) -> list[Claim]:
 def draw(parts: Parts) -> list[Panel]:
     """Draw the three panels, data set by data set, with the slopes that are claimed."""
     shown = []
-    names = {"1d": ("T", "mean squared error"), "1e": ("h", "error − that of full gradients"), "1f": ("h", "bias²")}
+    names = {
+        "1d": ("T", "mean squared error"),
+        "1e": ("h", "error − that of full gradients"),
+        "1f": ("h", "bias²"),
+    }
     for figure, (axis, errors, claimed, words) in panels_of(parts).items():
-        lines = [Line(f"data {i}", axis, [x if x > 0 else None for x in each]) for i, each in enumerate(errors)]
+        lines = [
+            Line(f"data {i}", axis, [x if x > 0 else None for x in each])
+            for i, each in enumerate(errors)
+        ]
         middle = float(np.median([abs(each[0]) for each in errors]))
         guide = [middle * (x / axis[0]) ** claimed for x in axis]
         lines.append(Line(f"slope {claimed:g}", axis, guide, is_guide=True))

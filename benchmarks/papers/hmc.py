@@ -1,12 +1,14 @@
-"""Variance-reduced Langevin and Hamiltonian methods on the Bayesian regressions of Li et al., Fig. 1, 2, 5 and 6.
+"""Variance-reduced Langevin and Hamiltonian methods on the Bayesian regressions of Li et al., Fig.
+1, 2, 5 and 6.
 
-Linear regression with noise of variance 1 or logistic regression, prior N(0, I), batches of 10, anchors renewed
-every n/b steps; the mean squared error or the mean log likelihood of held-out rows along passes. Step and friction
-are those of a grid that are best on held-out rows of eight folds after few passes, each draw by itself, for all
-methods alike; Langevin methods have a step alone. Grids are in units of L, the largest curvature at the mode: of
-steps 1/L, or 1/√L with a momentum, of friction √L. Open in the paper: the grids, the passes of its search, scaling
-(features and y are standardised here, y has no mean), where chains start (at 0), whether predictions are averaged
-(not over draws here; curves are means over repeats, which come to the mean score of single draws of the
+Linear regression with noise of variance 1 or logistic regression, prior N(0, I), batches of 10,
+anchors renewed every n/b steps; the mean squared error or the mean log likelihood of held-out rows
+along passes. Step and friction are those of a grid that are best on held-out rows of eight folds
+after few passes, each draw by itself, for all methods alike; Langevin methods have a step alone.
+Grids are in units of L, the largest curvature at the mode: of steps 1/L, or 1/√L with a momentum,
+of friction √L. Open in the paper: the grids, the passes of its search, scaling (features and y are
+standardised here, y has no mean), where chains start (at 0), whether predictions are averaged (not
+over draws here; curves are means over repeats, which come to the mean score of single draws of the
 posterior). It prints no numbers.
 
 Of the rows 70 % are to train on, 10 % to choose by and 20 % to judge by.
@@ -26,7 +28,15 @@ import numpy as np
 from benchmarks.papers import metrics
 from benchmarks.papers.annotations import Data
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
-from benchmarks.papers.predicting import Budget, folds, has_friction, kernel_of, measured, short, tuned
+from benchmarks.papers.predicting import (
+    Budget,
+    folds,
+    has_friction,
+    kernel_of,
+    measured,
+    short,
+    tuned,
+)
 from ewsg_jax import Mode, datasets, find_mode, forecast, models
 from ewsg_jax.experiments import (
     NOT_EMPTY,
@@ -52,7 +62,9 @@ WILD = 10.0
 
 
 class Rows(NamedTuple):
-    """Rows of FOLDS equal parts, all but the last of which are to train on at the end, and rows to judge by."""
+    """Rows of FOLDS equal parts, all but the last of which are to train on at the end, and rows to
+    judge by.
+    """
 
     chosen_by: Data
     train: Data
@@ -60,7 +72,8 @@ class Rows(NamedTuple):
 
 
 def rows_of(name: str, seed: int) -> Rows:
-    """Return a data set, split; standardised by the rows that are not judged by, y too where it is a quantity.
+    """Return a data set, split; standardised by the rows that are not judged by, y too where it is
+    a quantity.
 
     Logistic regression has an intercept. Up to seven rows are left over.
     """
@@ -85,8 +98,8 @@ def rows_of(name: str, seed: int) -> Rows:
 def arrays(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return features and responses.
 
-    The paper's 21 features of Parkinsons telemonitoring are the 19, the motor score and the number of the subject:
-    the motor score is nearly the answer. Rows of EEG with wild values are left out.
+    The paper's 21 features of Parkinsons telemonitoring are the 19, the motor score and the number
+    of the subject: the motor score is nearly the answer. Rows of EEG with wild values are left out.
     """
     data = datasets.load(name.split(",")[0])
     x, y = np.asarray(data.x, float), np.asarray(data.y, float)
@@ -158,12 +171,18 @@ def posed(name: str) -> Posed:
     return Posed(problem, replace(problem, train=rows.chosen_by), mode, curvature)
 
 
-def candidates(method: MethodConfig, curvature: float, settings: Settings) -> list[dict[str, float]]:
+def candidates(
+    method: MethodConfig, curvature: float, settings: Settings
+) -> list[dict[str, float]]:
     """Return the grid of a method."""
     if not has_friction(method.name):
         return [{"step_size": c / curvature} for c in settings.steps]
     root = curvature**0.5
-    return [{"step_size": c / root, "friction": g * root} for c in settings.steps for g in settings.frictions]
+    return [
+        {"step_size": c / root, "friction": g * root}
+        for c in settings.steps
+        for g in settings.frictions
+    ]
 
 
 def value_at(problem: Problem, position: jax.Array) -> float:
@@ -175,9 +194,15 @@ def value_at(problem: Problem, position: jax.Array) -> float:
 def limit(of: Posed) -> float:
     """Return the mean score of single draws of the posterior, by the normal law around its mode."""
     root = jnp.linalg.cholesky(of.mode.covariance)
-    draws = of.mode.position + jax.random.normal(jax.random.key(2), (LIMIT_DRAWS, len(root))) @ root.T
+    draws = (
+        of.mode.position + jax.random.normal(jax.random.key(2), (LIMIT_DRAWS, len(root))) @ root.T
+    )
     metric, test = of.problem.metrics[SCORE], of.problem.test
-    return float(jax.lax.map(lambda position: metric.score(metric.predict(position, test), test), draws).mean())
+    return float(
+        jax.lax.map(
+            lambda position: metric.score(metric.predict(position, test), test), draws
+        ).mean()
+    )
 
 
 def on(name: str, settings: Settings) -> Numbers:
@@ -206,7 +231,10 @@ def on(name: str, settings: Settings) -> Numbers:
             "check": told["check"],
         }
     shown = {"rows": len(of.problem.train["y"]), "dimension": of.problem.train["x"].shape[1]}
-    scores = {"start": short(value_at(of.problem, jnp.zeros_like(of.mode.position))), "limit": short(limit(of))}
+    scores = {
+        "start": short(value_at(of.problem, jnp.zeros_like(of.mode.position))),
+        "limit": short(limit(of)),
+    }
     return shown | scores | {"methods": found, "evaluations": spent}
 
 
@@ -214,7 +242,9 @@ def stable(method: MethodConfig, of: Posed, settings: Settings) -> list[float]:
     """Return the largest stable step at each friction, in units of 1/√L, by forecast."""
     root, found = of.curvature**0.5, []
     for friction in settings.frictions:
-        kernel = kernel_of(method, of.problem.posterior, step_size=0.1 / root, friction=friction * root)
+        kernel = kernel_of(
+            method, of.problem.posterior, step_size=0.1 / root, friction=friction * root
+        )
         found.append(short(forecast(kernel, of.mode, of.problem.train).largest_step * root))
     return found
 
@@ -234,11 +264,14 @@ def data_sets(parts: Parts) -> dict[str, Numbers]:
 
 
 NEAR, SIMILAR = 0.05, 1.1
-"""The part of the way from the start's score to the limit that may be left, and passes that are as many."""
+"""The part of the way from the start's score to the limit that may be left, and passes that are as
+many.
+"""
 
 
 def arrival(part: Numbers, label: str) -> float:
-    """Return the passes from which on a method's mean score is within NEAR of the way, ∞ where it never is.
+    """Return the passes from which on a method's mean score is within NEAR of the way, ∞ where it
+    never is.
 
     A better score than the limit's is within it.
     """
@@ -255,7 +288,9 @@ def claims(parts: Parts) -> list[Claim]:
     found, sets = [], data_sets(parts)
     for of in ("SVRG", "SAGA"):
         ld, first, second = f"{of}-LD", f"{of}-HMC", f"{of}2nd-HMC"
-        times = [{label: arrival(part, label) for label in (ld, first, second)} for part in sets.values()]
+        times = [
+            {label: arrival(part, label) for label in (ld, first, second)} for part in sets.values()
+        ]
         told = "; ".join(
             f"{name}: {', '.join(f'{label} {x:.3g}' for label, x in each.items())}"
             for name, each in zip(sets, times, strict=True)
@@ -265,15 +300,21 @@ def claims(parts: Parts) -> list[Claim]:
         tuned = "; ".join(f"{a['step']:g} and {b['step']:g}" for a, b in steps)
         for other in (first, second):
             so = [each[other] < each[ld] for each in times]
-            found.append(Claim(f"{other} arrives in fewer passes than {ld}", float(np.mean(so)), told))
+            found.append(
+                Claim(f"{other} arrives in fewer passes than {ld}", float(np.mean(so)), told)
+            )
         so = [each[second] <= SIMILAR * each[first] for each in times]
-        found.append(Claim(f"{second} arrives in no more passes than {first}", float(np.mean(so)), told))
+        found.append(
+            Claim(f"{second} arrives in no more passes than {first}", float(np.mean(so)), told)
+        )
         larger = [np.mean(np.greater(b["stable"], a["stable"])) for a, b in steps]
         words = f"{second} is stable at larger steps than {first} at equal friction"
         found.append(Claim(words, float(np.mean(larger)), f"largest steps √L {sizes}"))
         so = [b["step"] >= a["step"] for a, b in steps]
         words = f"the tuned step of {second} is that of {first} or larger"
-        found.append(Claim(words, float(np.mean(so)), f"tuned steps √L {tuned}", by_the_paper=False))
+        found.append(
+            Claim(words, float(np.mean(so)), f"tuned steps √L {tuned}", by_the_paper=False)
+        )
     return found
 
 
@@ -281,9 +322,13 @@ def draw(parts: Parts, y_label: str) -> list[Panel]:
     """Draw the score along passes, data set by data set, and what it comes to."""
     shown = []
     for name, part in data_sets(parts).items():
-        lines = [Line(label, each["passes"], each["mean"]) for label, each in part["methods"].items()]
+        lines = [
+            Line(label, each["passes"], each["mean"]) for label, each in part["methods"].items()
+        ]
         passes = [x for line in lines for x in line.x]
-        lines.append(Line("posterior", [min(passes), max(passes)], [part["limit"]] * 2, is_guide=True))
+        lines.append(
+            Line("posterior", [min(passes), max(passes)], [part["limit"]] * 2, is_guide=True)
+        )
         title = f"{name}, n = {part['rows']}"
         shown.append(Panel(title, "passes over the data", y_label, lines, (False, False)))
     return shown

@@ -1,8 +1,10 @@
-"""The covariance of EWSG-VR as its listing has it, Algorithm 2 of Li, Wang, Zha & Tao: one step late.
+"""The covariance of EWSG-VR as its listing has it, Algorithm 2 of Li, Wang, Zha & Tao: one step
+late.
 
-The first step has none (Γ₀ = γ). Each later step has that of the moments after the last one, so that a reset is
-seen one step late, and the first step of a pass moves with the friction of the pass before. `covariance_tracking`
-reports the covariance of the moments at the step; the rest is the same.
+The first step has none (Γ₀ = γ). Each later step has that of the moments after the last one, so
+that a reset is seen one step late, and the first step of a pass moves with the friction of the pass
+before. `covariance_tracking` reports the covariance of the moments at the step; the rest is the
+same.
 """
 
 import dataclasses
@@ -64,9 +66,15 @@ def lagged_covariance(posterior: ewsg.Posterior[Any], **options: Any) -> LaggedC
 
         >>> import ewsg_jax as ewsg
         >>> from benchmarks.papers.lagged_covariance import lagged_covariance
-        >>> lagged = lagged_covariance(ewsg.models.gaussian_location(), batch_size=1, refresh_every=10)
+        >>> lagged = lagged_covariance(
+        ...     ewsg.models.gaussian_location(), batch_size=1, refresh_every=10
+        ... )
         >>> weighted = ewsg.gradients.exponentially_weighted(lagged, chain_length=1)
-        >>> kernel = ewsg.kernel(ewsg.dynamics.noise_corrected(1e-2, friction=10.0, integrator="euler"), weighted)
+        >>> kernel = ewsg.kernel(
+        ...     ewsg.dynamics.noise_corrected(1e-2, friction=10.0, integrator="euler"), weighted
+        ... )
     """
     made = covariance_tracking(posterior, **options)
-    return LaggedCovariance(**{field.name: getattr(made, field.name) for field in dataclasses.fields(made)})
+    return LaggedCovariance(
+        **{field.name: getattr(made, field.name) for field in dataclasses.fields(made)}
+    )

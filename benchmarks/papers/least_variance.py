@@ -1,11 +1,13 @@
-"""The unbiased law of batches of the least variance (EWSG, Theorem 4.1), and an estimator that draws from it.
+"""The unbiased law of batches of the least variance (EWSG, Theorem 4.1), and an estimator that
+draws from it.
 
-    min over p of Σₖ pₖ ‖gₖ − ∇V‖²,   Σₖ pₖ (gₖ − ∇V) = 0,   p a law on the N equally probable batches
+    min over p of Σₖ pₖ ‖gₖ − ∇V‖²,   Σₖ pₖ (gₖ − ∇V) = 0,
+    p a law on the N equally probable batches
 
-gₖ is the estimate of batch k. SciPy solves this linear program on the host. Its solution is sparse: at most
-d + 1 batches have a probability. The estimator is unbiased as the wrapped one is, and its variance is never above
-that of uniform batches. But it takes the estimates of all batches, which give ∇V itself: for small n, to see what a
-law of batches does at best.
+gₖ is the estimate of batch k. SciPy solves this linear program on the host. Its solution is sparse:
+at most d + 1 batches have a probability. The estimator is unbiased as the wrapped one is, and its
+variance is never above that of uniform batches. But it takes the estimates of all batches, which
+give ∇V itself: for small n, to see what a law of batches does at best.
 """
 
 from typing import Any, NamedTuple
@@ -22,9 +24,11 @@ from ewsg_jax.gradients import Estimate, Evaluations, GradientEstimator, OfRows,
 
 
 def least_variance_law(deviations: np.ndarray) -> np.ndarray:
-    """Return p, shape (…, N), of deviations b, shape (…, N, d), whose mean over N is 0: one program for each.
+    """Return p, shape (…, N), of deviations b, shape (…, N, d), whose mean over N is 0: one program
+    for each.
 
-    A vertex of the feasible set: at most d + 1 of the N are not 0. NaN where a deviation is not finite.
+    A vertex of the feasible set: at most d + 1 of the N are not 0. NaN where a deviation is not
+    finite.
     """
     deviations = np.asarray(deviations)
     flat = deviations.reshape(-1, *deviations.shape[-2:])
@@ -44,7 +48,8 @@ def _law(b: np.ndarray) -> np.ndarray:
     found = linprog(cost, A_eq=equations, b_eq=right, bounds=(0, None), method="highs-ds")
     if found.x is None:
         return np.full(count, np.nan)
-    # The solver meets the equations to 1e-7: on the batches that it chose they are solved to rounding.
+    # The solver meets the equations to 1e-7: on the batches that it chose they are solved to
+    # rounding.
     support = np.sort(np.argsort(-found.x, kind="stable")[: d + 1])
     support = support[found.x[support] > 1e-12]
     exact = np.linalg.lstsq(equations[:, support], right, rcond=None)[0]
@@ -54,7 +59,9 @@ def _law(b: np.ndarray) -> np.ndarray:
 
 
 class LawDraw(NamedTuple):
-    """One batch, which only a refresh of the wrapped estimator sees, and the log of the number that chooses."""
+    """One batch, which only a refresh of the wrapped estimator sees, and the log of the number that
+    chooses.
+    """
 
     batch: PyTree
     log_uniform: Array
@@ -77,7 +84,9 @@ class LeastVariance(GradientEstimator):
     def draw(self, key: Key, data: Data, order: ewsg.rows.Order | None = None) -> LawDraw:
         batch_key, chosen_key = jax.random.split(key)
         # u in (0, 1], so that its log is finite.
-        return LawDraw(self.estimator.draw(batch_key, data, order), jnp.log1p(-jax.random.uniform(chosen_key)))
+        return LawDraw(
+            self.estimator.draw(batch_key, data, order), jnp.log1p(-jax.random.uniform(chosen_key))
+        )
 
     def init(self, key: Key, position: Position, data: Data) -> Any:
         return self.estimator.init(key, position, data)
@@ -98,7 +107,9 @@ class LeastVariance(GradientEstimator):
         self, randomness: LawDraw, memory: Any, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, PyTree]:
         listed = self.estimator.batches(data)
-        proposals = jax.vmap(lambda batch: self.estimator.propose(batch, memory, point, data, weight))(listed)
+        proposals = jax.vmap(
+            lambda batch: self.estimator.propose(batch, memory, point, data, weight)
+        )(listed)
         cumulative = jnp.cumsum(self.law(proposals[0].gradient))
         # The first place where the sum reaches u in (0, 1]: never one of probability 0.
         chosen = jnp.searchsorted(cumulative, jnp.exp(randomness.log_uniform) * cumulative[-1])
@@ -126,13 +137,15 @@ def least_variance(estimator: OfRows) -> LeastVariance:
     Every step evaluates the estimates of all batches and solves a linear program on the host.
 
     Args:
-        estimator: the wrapped one, unbiased; its batches must be such that they can be listed: of rows at random.
+        estimator: the wrapped one, unbiased; its batches must be such that they can be listed: of
+            rows at random.
 
     Raises:
         ValueError: its batches cannot be listed; at `init`, there are more of them than may be.
     """
     if not isinstance(estimator, OfRows) or not ewsg.rows.lists_batches(estimator):
         raise ValueError(
-            f"estimator must have batches that can be listed, as those of rows at random; got {estimator!r}"
+            "estimator must have batches that can be listed, as those of rows at random; got "
+            f"{estimator!r}"
         )
     return LeastVariance(posterior=estimator.posterior, estimator=estimator)

@@ -1,11 +1,12 @@
 """A linear Gaussian model: θ ~ N(0, I), xₙ | θ ~ N(aₙᵀθ, σ²), in several dimensions.
 
-Table 1 of the supplement of Şimşekli, Badeau, Cemgil & Richard 2016 gives the steps a_ε and the numbers of each
-method; the experiment is in a paper that is not at hand. Chosen here: the rows and their spread, batches, M, the
-schedule (`decreasing`), starts from the prior, and the error: that of the average of θ over the second half of the
-iterations so far, weighted by steps (the supplement's eq. 12), from the posterior's mean, in standard deviations of
-the posterior: ((θ̄ − μ)ᵀ Σ⁻¹ (θ̄ − μ) / D)^½, a root mean square over chains. SGRLD's metric is the posterior's
-precision AᵀA/σ² + I, which is what the Fisher information adds to the prior.
+Table 1 of the supplement of Şimşekli, Badeau, Cemgil & Richard 2016 gives the steps a_ε and the
+numbers of each method; the experiment is in a paper that is not at hand. Chosen here: the rows and
+their spread, batches, M, the schedule (`decreasing`), starts from the prior, and the error: that of
+the average of θ over the second half of the iterations so far, weighted by steps (the supplement's
+eq. 12), from the posterior's mean, in standard deviations of the posterior: ((θ̄ − μ)ᵀ Σ⁻¹ (θ̄ − μ)
+/ D)^½, a root mean square over chains. SGRLD's metric is the posterior's precision AᵀA/σ² + I,
+which is what the Fisher information adds to the prior.
 """
 
 import functools
@@ -24,15 +25,26 @@ from benchmarks.papers.decreasing import POWER, kernels
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.predicting import worst
 from ewsg_jax import Kernel, Posterior, Samples, check, models, sample, stack
-from ewsg_jax.experiments import ConfigError, Count, Line, MethodConfig, Panel, at_least, method_of, numbers
+from ewsg_jax.experiments import (
+    ConfigError,
+    Count,
+    Line,
+    MethodConfig,
+    Panel,
+    at_least,
+    method_of,
+    numbers,
+)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Chains of each method in each dimension on the data of each seed, and factors of the step that are tried.
+    """Chains of each method in each dimension on the data of each seed, and factors of the step
+    that are tried.
 
-    `spread` is how many times wider aₙ is in its widest direction than in its narrowest; of each method
-    `first_steps` are its a_ε in these dimensions. `curved` is for the law off Gaussians, see `curved`.
+    `spread` is how many times wider aₙ is in its widest direction than in its narrowest; of each
+    method `first_steps` are its a_ε in these dimensions. `curved` is for the law off Gaussians, see
+    `curved`.
     """
 
     dimensions: tuple[int, ...]
@@ -64,7 +76,8 @@ class Settings:
         firsts = own.pop("first_steps", None)
         if not isinstance(firsts, list) or len(firsts) != len(self.dimensions):
             raise ConfigError(
-                f"methods[{number}].first_steps must be {len(self.dimensions)} numbers; got {firsts!r}"
+                f"methods[{number}].first_steps must be {len(self.dimensions)} numbers; got "
+                f"{firsts!r}"
             )
         own |= {"step_size": float(firsts[place]), "batch_size": self.batch_size}
         if own.get("name") == "sgrld":
@@ -79,12 +92,16 @@ MOST_CHECKED = 20
 
 
 def rows_of(seed: int, dimension: int, settings: Settings) -> Data:
-    """Return the aₙ, of another width in each direction of a random basis, and the xₙ of a θ from the prior."""
+    """Return the aₙ, of another width in each direction of a random basis, and the xₙ of a θ from
+    the prior.
+    """
     rng = np.random.default_rng((seed, dimension))
     basis, _ = np.linalg.qr(rng.standard_normal((dimension, dimension)))
     widths = np.logspace(0, -np.log10(settings.spread), dimension)
     a = rng.standard_normal((settings.num_rows, dimension)) * widths @ basis.T
-    x = a @ rng.standard_normal(dimension) + settings.noise_variance**0.5 * rng.standard_normal(settings.num_rows)
+    x = a @ rng.standard_normal(dimension) + settings.noise_variance**0.5 * rng.standard_normal(
+        settings.num_rows
+    )
     return {"x": jnp.asarray(a, jnp.float32), "y": jnp.asarray(x, jnp.float32)}
 
 
@@ -103,15 +120,24 @@ def model_of(noise_variance: float) -> Posterior[Array]:
 def runs(
     method: MethodConfig, factors: Sequence[float], data: Data, settings: Settings, key: Key
 ) -> tuple[list[Samples[Array]], float]:
-    """Return a run for each factor of the method's step, of about 200 draws, and the first step without one."""
+    """Return a run for each factor of the method's step, of about 200 draws, and the first step
+    without one.
+    """
     more: dict[str, Any] = {}
     _, precision = exact(data, settings.noise_variance)
     if method.name == "sgrld":
         inverse = jnp.asarray(np.linalg.inv(precision), jnp.float32)
-        more = {"inverse_metric": lambda position, data: inverse, "divergence": lambda position, data: 0 * position}
+        more = {
+            "inverse_metric": lambda position, data: inverse,
+            "divergence": lambda position, data: 0 * position,
+        }
     first = float(method.options["step_size"]) ** POWER
     made: list[Kernel[Array]] = kernels(
-        method, model_of(settings.noise_variance), [first * x for x in factors], settings.num_rows, **more
+        method,
+        model_of(settings.noise_variance),
+        [first * x for x in factors],
+        settings.num_rows,
+        **more,
     )
     dimension = len(precision)
     with warnings.catch_warnings():
@@ -134,7 +160,9 @@ def errors(samples: Samples[Array], data: Data, noise_variance: float) -> list[f
         return [float("inf")] * samples.num_draws
     mean, precision = exact(data, noise_variance)
     draws, weights = np.asarray(samples.position, float), np.asarray(samples.step_size, float)
-    sums = np.concatenate([np.zeros_like(draws[:, :1]), np.cumsum(weights[:, None] * draws, axis=1)], axis=1)
+    sums = np.concatenate(
+        [np.zeros_like(draws[:, :1]), np.cumsum(weights[:, None] * draws, axis=1)], axis=1
+    )
     times = np.concatenate([[0.0], np.cumsum(weights)])
     last = 1 + np.arange(samples.num_draws)
     begin = last // 2
@@ -144,7 +172,9 @@ def errors(samples: Samples[Array], data: Data, noise_variance: float) -> list[f
 
 
 def measured(samples: Samples[Array], data: Data, settings: Settings, key: Key | None) -> Numbers:
-    """Return the error along iterations, thinned, and with a key what `check` says of the second half."""
+    """Return the error along iterations, thinned, and with a key what `check` says of the second
+    half.
+    """
     found = errors(samples, data, settings.noise_variance)
     shown = np.unique(np.geomspace(4, samples.num_draws, 18).astype(int)) - 1
     numbers: Numbers = {
@@ -160,7 +190,10 @@ def measured(samples: Samples[Array], data: Data, settings: Settings, key: Key |
 
 def on(seed: int, place: int, settings: Settings, done: Parts) -> Numbers:
     """Return what all methods do on one data set, at the paper's steps and at tuned ones."""
-    dimension, factors = settings.dimensions[place], done[tuning_of(settings.dimensions[place])]["factors"]
+    dimension, factors = (
+        settings.dimensions[place],
+        done[tuning_of(settings.dimensions[place])]["factors"],
+    )
     data, key = rows_of(seed, dimension, settings), jax.random.key(seed)
     found: dict[str, Any] = {"paper": {}, "tuned": {}}
     spent = 0
@@ -176,7 +209,9 @@ def on(seed: int, place: int, settings: Settings, done: Parts) -> Numbers:
 
 
 def tuned(place: int, settings: Settings) -> Numbers:
-    """Return of each method the factor of its step, of those that are tried, with the least error at the end."""
+    """Return of each method the factor of its step, of those that are tried, with the least error
+    at the end.
+    """
     data = rows_of(TUNING_SEED, settings.dimensions[place], settings)
     factors, firsts = {}, {}
     for label, method in settings.named(place).items():
@@ -192,7 +227,9 @@ def tuning_of(dimension: int) -> str:
 
 
 def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
-    """Return what is computed: of each dimension tuned steps, then each data set; then the law off Gaussians."""
+    """Return what is computed: of each dimension tuned steps, then each data set; then the law off
+    Gaussians.
+    """
     found: dict[str, Callable[[Parts], Numbers]] = {}
     for place, dimension in enumerate(settings.dimensions):
         settings.named(place)
@@ -201,14 +238,17 @@ def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
             found[f"D = {dimension}, data {seed}"] = functools.partial(on, seed, place, settings)
     of_curved = curved.Settings(settings.curved_chains, settings.curved_steps, settings.curved_time)
     return found | {
-        f"off Gaussians {seed}": lambda _, seed=seed: curved.on(seed, of_curved) for seed in settings.curved_seeds
+        f"off Gaussians {seed}": lambda _, seed=seed: curved.on(seed, of_curved)
+        for seed in settings.curved_seeds
     }
 
 
 PAPER, TUNED = "paper", "tuned"
 STEPS = {PAPER: "the paper's steps", TUNED: "tuned steps"}
 SIMILAR, SURE = 2.0, 4.0
-"""Times as large an error as another that is similar to it; standard errors within which a bias is none."""
+"""Times as large an error as another that is similar to it; standard errors within which a bias is
+none.
+"""
 
 
 def data_sets(parts: Parts) -> list[Any]:
@@ -223,9 +263,14 @@ def last(curves: Any, label: str) -> float:
 
 
 def at_equal_evaluations(curves: Any, label: str, other: str) -> float:
-    """Return a method's error when it has evaluated what another had at its end, or the next less that is kept."""
+    """Return a method's error when it has evaluated what another had at its end, or the next less
+    that is kept.
+    """
     own, most = curves[label], curves[other]["evaluations_each"] * curves[other]["iterations"][-1]
-    place = np.searchsorted(np.multiply(own["iterations"], own["evaluations_each"]), most, side="right") - 1
+    place = (
+        np.searchsorted(np.multiply(own["iterations"], own["evaluations_each"]), most, side="right")
+        - 1
+    )
     found = own["error"][max(int(place), 0)]
     return float("inf") if found is None else found
 
@@ -239,7 +284,9 @@ def _claim(parts: Parts, which: str, words: str, other: str, is_so: Callable[[An
         medians.append(f"{pair[0]:.3g} and {pair[1]:.3g} at D = {dimension}")
     so = [is_so(part[which]) for part in sets]
     shown = f"{sum(so)} of {len(so)} data sets; medians of HAMCMC and {other}: {', '.join(medians)}"
-    return Claim(f"{words}, at {STEPS[which]}", float(np.mean(so)), shown, by_the_paper=which == PAPER)
+    return Claim(
+        f"{words}, at {STEPS[which]}", float(np.mean(so)), shown, by_the_paper=which == PAPER
+    )
 
 
 def claims(parts: Parts) -> list[Claim]:
@@ -248,12 +295,25 @@ def claims(parts: Parts) -> list[Claim]:
     for which in STEPS:
         for other in ("SGLD", "pSGLD"):
             words = f"HAMCMC's error is less than {other}'s after equal iterations"
-            found.append(_claim(parts, which, words, other, lambda c, x=other: last(c, "HAMCMC") < last(c, x)))
+            found.append(
+                _claim(
+                    parts, which, words, other, lambda c, x=other: last(c, "HAMCMC") < last(c, x)
+                )
+            )
         words = f"HAMCMC's error is at most {SIMILAR:g} times SGRLD's after equal iterations"
         found.append(
-            _claim(parts, which, words, "SGRLD", lambda c: last(c, "HAMCMC") <= SIMILAR * last(c, "SGRLD"))
+            _claim(
+                parts,
+                which,
+                words,
+                "SGRLD",
+                lambda c: last(c, "HAMCMC") <= SIMILAR * last(c, "SGRLD"),
+            )
         )
-    so = [at_equal_evaluations(x[TUNED], "HAMCMC", "SGLD") < last(x[TUNED], "SGLD") for x in data_sets(parts)]
+    so = [
+        at_equal_evaluations(x[TUNED], "HAMCMC", "SGLD") < last(x[TUNED], "SGLD")
+        for x in data_sets(parts)
+    ]
     found.append(
         Claim(
             "HAMCMC's error is less than SGLD's after equal evaluations, at tuned steps",
@@ -270,15 +330,24 @@ def _unbiased(parts: Parts, label: str, by_the_paper: bool) -> Claim:
     found = [curved.left(part, label) for part in runs]
     so = [bool(np.all(np.abs(value) <= SURE * error)) for value, error in found]
     told = "; ".join(
-        ", ".join(f"{name} {v:+.3f} ± {e:.3f}" for name, v, e in zip(curved.AVERAGED, *each, strict=True))
+        ", ".join(
+            f"{name} {v:+.3f} ± {e:.3f}" for name, v, e in zip(curved.AVERAGED, *each, strict=True)
+        )
         for each in found
     )
     words = f"off Gaussians, {label}'s averages tend to the target's as h → 0"
-    return Claim(words + " (Theorem 5)" * by_the_paper, float(np.mean(so)), f"left at h = 0: {told}", by_the_paper)
+    return Claim(
+        words + " (Theorem 5)" * by_the_paper,
+        float(np.mean(so)),
+        f"left at h = 0: {told}",
+        by_the_paper,
+    )
 
 
 def draw(parts: Parts) -> list[Panel]:
-    """Draw the median error along iterations in each dimension, at both steps, and averages off Gaussians."""
+    """Draw the median error along iterations in each dimension, at both steps, and averages off
+    Gaussians.
+    """
     shown = []
     sets = data_sets(parts)
     for dimension in dict.fromkeys(part["dimension"] for part in sets):
@@ -289,13 +358,30 @@ def draw(parts: Parts) -> list[Panel]:
                 error = list(np.median([numbers(each[label]["error"]) for each in curves], axis=0))
                 factor = parts[tuning_of(dimension)]["factors"][label]
                 mark = f"{label} (dashed: × {factor:g})" if which == PAPER else ""
-                lines.append(Line(mark, curves[0][label]["iterations"], error, of=label, is_dashed=which == TUNED))
+                lines.append(
+                    Line(
+                        mark,
+                        curves[0][label]["iterations"],
+                        error,
+                        of=label,
+                        is_dashed=which == TUNED,
+                    )
+                )
         shown.append(
-            Panel(f"D = {dimension}", "iterations", "error of the mean (posterior sd)", lines, (True, True))
+            Panel(
+                f"D = {dimension}",
+                "iterations",
+                "error of the mean (posterior sd)",
+                lines,
+                (True, True),
+            )
         )
     part = next(part for part in parts.values() if "exact" in part)
     steps = [each["step"] for each in part["steps"]]
-    lines = [Line(label, steps, [each[label][0] for each in part["steps"]]) for label in ("HAMCMC", "Langevin")]
+    lines = [
+        Line(label, steps, [each[label][0] for each in part["steps"]])
+        for label in ("HAMCMC", "Langevin")
+    ]
     lines.append(Line("exact", steps, [part["exact"][0]] * len(steps), is_guide=True))
     return [*shown, Panel("off Gaussians", "h", "E x²", lines, (True, False))]
 
@@ -303,7 +389,8 @@ def draw(parts: Parts) -> list[Panel]:
 EXPERIMENT = Experiment(
     "linear-gaussian",
     "Şimşekli, Badeau, Cemgil & Richard, Table 1 and Theorem 5",
-    "how near the mean of a linear Gaussian model a quasi-Newton matrix comes, and its law off Gaussians",
+    "how near the mean of a linear Gaussian model a quasi-Newton matrix comes, and its law off "
+    "Gaussians",
     Settings,
     parts,
     claims,

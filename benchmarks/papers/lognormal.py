@@ -1,12 +1,13 @@
 """Log-normal draws, parameters (μ, σ), a flat prior: section 5.2 of Chatterji et al., Fig. 3.
 
-The paper's formulas are lost. Its text has "the likelihood" of log-normal data, of which log x is normal: gradients
-then have no long tail. What it says of tails is so where a normal law is fitted to the draws themselves, as by
-Bardenet et al., on whom it builds. Both are run. Open there too: n, b, passes, steps, start, what the error is of.
-Here it is the mean square of averages over the second half of a run so far, of z and z², z = (θ − E θ)/sd θ by
-coordinate, less their expectations, which are known. Steps are in units of 1/L, L = 2n/s² the largest curvature at
-the mode, and those of the underdamped method in time at u = 1/L. Chains start at (m + s, 2s), m and s the mean and
-the standard deviation of the rows; with control variates at their centre, whose search is paid for.
+The paper's formulas are lost. Its text has "the likelihood" of log-normal data, of which log x is
+normal: gradients then have no long tail. What it says of tails is so where a normal law is fitted
+to the draws themselves, as by Bardenet et al., on whom it builds. Both are run. Open there too: n,
+b, passes, steps, start, what the error is of. Here it is the mean square of averages over the
+second half of a run so far, of z and z², z = (θ − E θ)/sd θ by coordinate, less their expectations,
+which are known. Steps are in units of 1/L, L = 2n/s² the largest curvature at the mode, and those
+of the underdamped method in time at u = 1/L. Chains start at (m + s, 2s), m and s the mean and the
+standard deviation of the rows; with control variates at their centre, whose search is paid for.
 """
 
 import warnings
@@ -21,7 +22,17 @@ from scipy.special import gammaln
 
 from benchmarks.papers.annotations import Array, Key
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
-from ewsg_jax import METHODS, Kernel, Posterior, StackedSamples, check, saga_ld, sample, stack, stack_data
+from ewsg_jax import (
+    METHODS,
+    Kernel,
+    Posterior,
+    StackedSamples,
+    check,
+    saga_ld,
+    sample,
+    stack,
+    stack_data,
+)
 from ewsg_jax.experiments import (
     NOT_EMPTY,
     ConfigError,
@@ -49,7 +60,9 @@ def draws_of(seed: int, count: int) -> np.ndarray:
 
 
 def truth(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return E θ and sd θ of θ = (μ, σ) under a flat prior: 1/σ² has a gamma law of shape n/2 − 1."""
+    """Return E θ and sd θ of θ = (μ, σ) under a flat prior: 1/σ² has a gamma law of
+    shape n/2 − 1.
+    """
     n, shape, half = len(rows), len(rows) / 2 - 1, np.sum((rows - rows.mean()) ** 2) / 2
     scale = np.sqrt(half) * np.exp(gammaln(shape - 0.5) - gammaln(shape))
     square = half / (shape - 1)
@@ -57,7 +70,9 @@ def truth(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def errors(draws: np.ndarray, rows: np.ndarray, at: np.ndarray) -> list[float]:
-    """Return the error after the draws at each index, draws (chain, draw, 2); ∞ where one is not finite."""
+    """Return the error after the draws at each index, draws (chain, draw, 2); ∞ where one is not
+    finite.
+    """
     mean, sd = truth(rows)
     z = (np.asarray(draws, float) - mean) / sd
     sums = np.cumsum(np.concatenate([z, z**2 - 1], axis=-1), axis=1)
@@ -81,7 +96,9 @@ Member = tuple[str, int, float]
 
 @dataclass(frozen=True)
 class Settings:
-    """Chains of each method on the data of each seed, for so many passes; steps in units of 1/L, one for all."""
+    """Chains of each method on the data of each seed, for so many passes; steps in units of 1/L,
+    one for all.
+    """
 
     num_chains: Annotated[int, at_least(2)]
     num_rows: Annotated[int, at_least(10)]
@@ -97,7 +114,8 @@ class Settings:
     def __post_init__(self) -> None:
         if self.data_passes < 2 * self.center_passes or self.early < self.center_passes:
             raise ConfigError(
-                "full.data_passes must be at least twice, and full.early at least, full.center_passes"
+                "full.data_passes must be at least twice, and full.early at least, "
+                "full.center_passes"
             )
 
     @property
@@ -147,7 +165,12 @@ def centers(settings: Settings) -> np.ndarray:
 
 
 def _run(
-    key: Key, kernels: list[Kernel[Array]], starts: np.ndarray, sets: list[np.ndarray], passes: float, *of: int
+    key: Key,
+    kernels: list[Kernel[Array]],
+    starts: np.ndarray,
+    sets: list[np.ndarray],
+    passes: float,
+    *of: int,
 ) -> StackedSamples[Array]:
     """Return a run of members; `of` are chains and draws."""
     cost, num_rows = kernels[0].evaluations(jnp.asarray(sets[0], jnp.float32)), len(sets[0])
@@ -167,15 +190,25 @@ def _run(
 
 
 def measured(method: MethodConfig, settings: Settings) -> Numbers:
-    """Return the errors of a method along passes, at the step that is best at their end on data of tuning."""
+    """Return the errors of a method along passes, at the step that is best at their end on data of
+    tuning.
+    """
     every = members(settings)
     sets = [rows_of(settings, of, seed) for of, seed, _ in every]
-    kernels = [kernel_of(method, rows, step) for rows, (_, _, step) in zip(sets, every, strict=True)]
+    kernels = [
+        kernel_of(method, rows, step) for rows, (_, _, step) in zip(sets, every, strict=True)
+    ]
     has_center = METHODS[method.name].estimator == "control_variate"
     spent = settings.center_passes if has_center else 0
     starts = centers(settings) if has_center else np.array([start_of(rows) for rows in sets])
     runs = _run(
-        jax.random.key(1), kernels, starts, sets, settings.data_passes - spent, settings.num_chains, NUM_DRAWS
+        jax.random.key(1),
+        kernels,
+        starts,
+        sets,
+        settings.data_passes - spent,
+        settings.num_chains,
+        NUM_DRAWS,
     )
     passes = np.asarray(runs[0].evaluations) / settings.num_rows + spent
     shown = axis(settings)
@@ -197,7 +230,9 @@ def measured(method: MethodConfig, settings: Settings) -> Numbers:
 
 
 def checked(draws: np.ndarray, rows: np.ndarray) -> Numbers | None:
-    """Return what `check` says of the second half of draws (chain, draw, 2), None where one is not finite."""
+    """Return what `check` says of the second half of draws (chain, draw, 2), None where one is not
+    finite.
+    """
     if not np.isfinite(draws).all():
         return None
     later = jnp.asarray(draws[:, draws.shape[1] // 2 :])
@@ -222,7 +257,9 @@ def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
         return {"passes": axis(settings), "early": settings.early}
 
     named = settings.named.items()
-    return {"axis": shared} | {label: lambda _, each=each: measured(each, settings) for label, each in named}
+    return {"axis": shared} | {
+        label: lambda _, each=each: measured(each, settings) for label, each in named
+    }
 
 
 FAR = 3.0
@@ -231,11 +268,18 @@ Errors = dict[str, float]
 
 
 def errors_at(parts: Parts, of: str, index: int) -> list[Errors]:
-    """Return for each data set the error of each method at a place of the axis, infinite where there is none."""
+    """Return for each data set the error of each method at a place of the axis, infinite where
+    there is none.
+    """
     labels = [name for name in parts if name != "axis"]
     curves = {label: parts[label][of]["error"] for label in labels}
-    ends = {label: [np.inf if x[index] is None else x[index] for x in each] for label, each in curves.items()}
-    return [{label: ends[label][i] for label in labels} for i in range(len(next(iter(ends.values()))))]
+    ends = {
+        label: [np.inf if x[index] is None else x[index] for x in each]
+        for label, each in curves.items()
+    }
+    return [
+        {label: ends[label][i] for label in labels} for i in range(len(next(iter(ends.values()))))
+    ]
 
 
 def claims(parts: Parts) -> list[Claim]:
@@ -289,7 +333,15 @@ def draw(parts: Parts) -> list[Panel]:
             curves = np.array([numbers(each) for each in told["error"]])
             middle = [None if np.isnan(x).any() else float(np.median(x)) for x in curves.T]
             lines.append(Line(f"{label}, h = {told['step']:g}", passes, middle, of=label))
-        shown.append(Panel(f"{of} likelihood", "passes over the data", "mean squared error", lines, (True, True)))
+        shown.append(
+            Panel(
+                f"{of} likelihood",
+                "passes over the data",
+                "mean squared error",
+                lines,
+                (True, True),
+            )
+        )
     return shown
 
 

@@ -1,25 +1,27 @@
-"""Matrix factorisation, with stable noise and distributed: Tables 2 and 3 of the supplement of Şimşekli et al.
+"""Matrix factorisation, with stable noise and distributed: Tables 2 and 3 of the supplement of
+Şimşekli et al.
 
-The tables give steps and numbers of each method; model and data are in a paper that is not at hand. Chosen here:
-xᵢⱼ = wᵢᵀ vⱼ + noise at random entries of a square matrix of low rank, drawn from the prior N(0, I) of the
-factors; symmetric stable noise around the product (`stable`: a mixture of normal laws in the place of an
-augmentation); RMSE at entries that are held out, without noise, of the mean product of some chains. The
-distributed variant moves the factors in parallel, each with a matrix of its own (`blockwise`); its
-noise is normal, its steps constant.
+The tables give steps and numbers of each method; model and data are in a paper that is not at hand.
+Chosen here: xᵢⱼ = wᵢᵀ vⱼ + noise at random entries of a square matrix of low rank, drawn from the
+prior N(0, I) of the factors; symmetric stable noise around the product (`stable`: a mixture of
+normal laws in the place of an augmentation); RMSE at entries that are held out, without noise, of
+the mean product of some chains. The distributed variant moves the factors in parallel, each with a
+matrix of its own (`blockwise`); its noise is normal, its steps constant.
 
-The posterior is the same for all rotations of the factors: chains that are each near one of them are no draws of
-it, which `check` says, whatever they predict.
+The posterior is the same for all rotations of the factors: chains that are each near one of them
+are no draws of it, which `check` says, whatever they predict.
 
 Symmetric stable noise, of the characteristic function exp(−|s t|^α), as a mixture of normal laws.
 
-It is √(2φ) s times a standard normal number, φ positive and (α/2)-stable. Where samplers of the field draw a φ
-for every datum, here φ is summed over: as many values as are wanted, evenly spaced on a logarithmic scale, each
-with the probability of its cell by Kanter's formula. So the likelihood has a gradient, and no datum has a
-parameter of its own.
+It is √(2φ) s times a standard normal number, φ positive and (α/2)-stable. Where samplers of the
+field draw a φ for every datum, here φ is summed over: as many values as are wanted, evenly spaced
+on a logarithmic scale, each with the probability of its cell by Kanter's formula. So the likelihood
+has a gradient, and no datum has a parameter of its own.
 
 Matrix factorisation: xᵢⱼ = wᵢᵀ vⱼ + noise at the entries that are seen, wᵢ, vⱼ ~ N(0, I).
 
-Synthetic matrices stand in for those of the paper, MovieLens among them, which `datasets.movielens` reads.
+Synthetic matrices stand in for those of the paper, MovieLens among them, which `datasets.movielens`
+reads.
 """
 
 import dataclasses
@@ -40,26 +42,45 @@ from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.networks import NormalPrior
 from benchmarks.papers.predicting import Budget, better, ends, line, numbers_of, run
 from ewsg_jax import Posterior, Samples, kernel, stack
-from ewsg_jax.experiments import ConfigError, Count, MethodConfig, Panel, Problem, at_least, method_of
+from ewsg_jax.experiments import (
+    ConfigError,
+    Count,
+    MethodConfig,
+    Panel,
+    Problem,
+    at_least,
+    method_of,
+)
 
 RARE = 1e-6
 """Probability that is left out beyond either end of the values."""
 
 
 def positive_stable_cdf(values: np.ndarray, index: float, num_angles: int = 4000) -> np.ndarray:
-    """Return P(φ ≤ x) of the positive stable law E exp(−tφ) = exp(−t^a), 0 < a < 1 (Kanter 1975)."""
+    """Return P(φ ≤ x) of the positive stable law E exp(−tφ) = exp(−t^a), 0 < a < 1
+    (Kanter 1975).
+    """
     angle = (np.arange(num_angles) + 0.5) * np.pi / num_angles
     a = index
-    slow = np.sin(a * angle) ** (a / (1 - a)) * np.sin((1 - a) * angle) / np.sin(angle) ** (1 / (1 - a))
+    slow = (
+        np.sin(a * angle) ** (a / (1 - a))
+        * np.sin((1 - a) * angle)
+        / np.sin(angle) ** (1 / (1 - a))
+    )
     return np.exp(-slow * np.asarray(values)[:, None] ** (-a / (1 - a))).mean(1)
 
 
 @functools.cache
 def mixture(alpha: float, num_values: int = 48) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return weights and variances of normal laws whose mixture is the stable law of unit scale, 0 < α < 2."""
+    """Return weights and variances of normal laws whose mixture is the stable law of unit scale, 0
+    < α < 2.
+    """
     wide = np.geomspace(1e-4, 1e8, 400)
     below = positive_stable_cdf(wide, alpha / 2)
-    low, high = wide[np.searchsorted(below, RARE)], wide[min(np.searchsorted(below, 1 - RARE), len(wide) - 1)]
+    low, high = (
+        wide[np.searchsorted(below, RARE)],
+        wide[min(np.searchsorted(below, 1 - RARE), len(wide) - 1)],
+    )
     edges = np.geomspace(low, high, num_values + 1)
     weights = np.diff(positive_stable_cdf(edges, alpha / 2))
     return tuple(weights / weights.sum()), tuple(2 * np.sqrt(edges[1:] * edges[:-1]))
@@ -67,7 +88,9 @@ def mixture(alpha: float, num_values: int = 48) -> tuple[tuple[float, ...], tupl
 
 @dataclass(frozen=True)
 class StableNoise:
-    """The log density of a stable number of exponent α, 0 < α ≤ 2; of 2 it is normal with variance 2s²."""
+    """The log density of a stable number of exponent α, 0 < α ≤ 2; of 2 it is normal with variance
+    2s².
+    """
 
     alpha: float
     scale: float
@@ -78,7 +101,9 @@ class StableNoise:
         log_weights, precisions = np.log(weights), 1 / np.multiply(variances, self.scale**2)
         constants = jnp.asarray(log_weights + 0.5 * np.log(precisions / (2 * np.pi)), jnp.float32)
         square = jnp.square(value)[..., None]
-        return jax.nn.logsumexp(constants - 0.5 * jnp.asarray(precisions, jnp.float32) * square, axis=-1)
+        return jax.nn.logsumexp(
+            constants - 0.5 * jnp.asarray(precisions, jnp.float32) * square, axis=-1
+        )
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
         """Return numbers of this law (Chambers, Mallows & Stuck 1976)."""
@@ -118,7 +143,9 @@ def _any_values(factors: Factors, entries: Data) -> None:
 
 
 def synthetic(size: int, rank: int, noise: StableNoise, test_fraction: float, seed: int) -> Problem:
-    """Return a square matrix of low rank from the prior with noise, to be judged by entries without, held out."""
+    """Return a square matrix of low rank from the prior with noise, to be judged by entries
+    without, held out.
+    """
     rng = np.random.default_rng(seed)
     left, right = rng.standard_normal((2, size, rank))
     row, column = np.divmod(rng.permutation(size * size), size)
@@ -135,10 +162,17 @@ def synthetic(size: int, rank: int, noise: StableNoise, test_fraction: float, se
 
     def start(key: Key) -> Factors:
         one, other = jax.random.split(key)
-        return {"left": jax.random.normal(one, (size, rank)), "right": jax.random.normal(other, (size, rank))}
+        return {
+            "left": jax.random.normal(one, (size, rank)),
+            "right": jax.random.normal(other, (size, rank)),
+        }
 
     return Problem(
-        model(noise), entries(slice(first, None), seen), entries(slice(first), exact), start, {"rmse": RMSE}
+        model(noise),
+        entries(slice(first, None), seen),
+        entries(slice(first), exact),
+        start,
+        {"rmse": RMSE},
     )
 
 
@@ -151,7 +185,9 @@ OTHERS = ("SGLD", "pSGLD")
 
 @dataclass(frozen=True)
 class Settings:
-    """Matrices, their noise, what all methods have alike, and factors of the step that are tried."""
+    """Matrices, their noise, what all methods have alike, and factors of the step that
+    are tried.
+    """
 
     size: Annotated[int, at_least(2)]
     rank: Count
@@ -170,7 +206,9 @@ class Settings:
         if not 0 < self.alpha < 2:
             raise ConfigError(f"full.alpha must be above 0 and below 2; got {self.alpha}")
         if 1.0 not in self.factors:
-            raise ConfigError(f"full.factors must hold 1, the paper's step; got {list(self.factors)}")
+            raise ConfigError(
+                f"full.factors must hold 1, the paper's step; got {list(self.factors)}"
+            )
 
     @property
     def budget(self) -> Budget:
@@ -192,19 +230,26 @@ class Settings:
             if table["model"] == model:
                 blocks = own.pop("blocks", "whole")
                 if blocks not in ("whole", "leaves"):
-                    raise ConfigError(f"methods[{number}].blocks must be 'whole' or 'leaves'; got {blocks!r}")
+                    raise ConfigError(
+                        f"methods[{number}].blocks must be 'whole' or 'leaves'; got {blocks!r}"
+                    )
                 made = method_of(own | {"batch_size": self.batch_size}, number)
                 found.append(dataclasses.replace(made, options={**made.options, "blocks": blocks}))
         return {each.label: each for each in found}
 
 
 def runs(
-    model: str, method: MethodConfig, problem: Problem, budget: Budget, key: Key, factors: Sequence[float]
+    model: str,
+    method: MethodConfig,
+    problem: Problem,
+    budget: Budget,
+    key: Key,
+    factors: Sequence[float],
 ) -> list[Samples]:
     """Return a run for each of some factors of a method's step.
 
-    Steps of αMF are (a/t)^p and pSGLD's of gradients of the sum, as in `linear_gaussian`; those of Table 3, of
-    which the damping 2 tells nothing else, are constant and of gradients of the mean.
+    Steps of αMF are (a/t)^p and pSGLD's of gradients of the sum, as in `linear_gaussian`; those of
+    Table 3, of which the damping 2 tells nothing else, are constant and of gradients of the mean.
     """
     power, step = (POWER if model == "stable" else 0.0), float(method.options["step_size"])
     first = step**power if power else step
@@ -212,26 +257,34 @@ def runs(
     options = dict(method.options)
     blocks = options.pop("blocks")
     method = dataclasses.replace(method, options=options)
-    made: list[Any] = kernels(method, problem.posterior, [first * x for x in factors], unit, power=power)
+    made: list[Any] = kernels(
+        method, problem.posterior, [first * x for x in factors], unit, power=power
+    )
     if blocks == "leaves":
         made = [kernel(blockwise(each.dynamics), each.estimator) for each in made]
     return list(run(key, stack(made), problem, budget))
 
 
 def tuning(model: str, settings: Settings, _: Parts) -> Numbers:
-    """Return of each method the factor with the least error after all passes, with the evaluations this took."""
+    """Return of each method the factor with the least error after all passes, with the evaluations
+    this took.
+    """
     problem, factors, spent = settings.problem(model, TUNING_SEED), {}, 0
     for label, method in settings.named(model).items():
         key, curves = jax.random.key(TUNING_SEED), []
         for samples in runs(model, method, problem, settings.budget, key, settings.factors):
             curves.append({label: numbers_of(key, samples, problem, settings.budget, judged=False)})
             spent += int(samples.gradient_evaluations)
-        factors[label] = settings.factors[int(np.argmin([ends([each], label, "rmse").mean() for each in curves]))]
+        factors[label] = settings.factors[
+            int(np.argmin([ends([each], label, "rmse").mean() for each in curves]))
+        ]
     return {"factors": factors, "evaluations": spent}
 
 
 def on(model: str, seed: int, settings: Settings, done: Parts) -> Numbers:
-    """Return what all methods do on one matrix; the draws at tuned steps on the first one are checked."""
+    """Return what all methods do on one matrix; the draws at tuned steps on the first one are
+    checked.
+    """
     problem, factors = settings.problem(model, seed), done[f"tuning, {model}"]["factors"]
     found: dict[str, Any] = {which: {} for which in STEPS}
     spent = 0
@@ -288,7 +341,9 @@ def draw(parts: Parts) -> list[Panel]:
             for label in sets[0]:
                 mark = f"{label} (dashed: × {factors[label]:g})" if which == "paper" else ""
                 lines.append(line(sets, label, "rmse", mark, is_dashed=which == "tuned"))
-        shown.append(Panel(name, "passes over the entries", "RMSE at held-out entries", lines, (False, True)))
+        shown.append(
+            Panel(name, "passes over the entries", "RMSE at held-out entries", lines, (False, True))
+        )
     return shown
 
 

@@ -15,7 +15,8 @@ Predict = Callable[[Position, Data], Array]
 
 @dataclass(frozen=True)
 class Metric:
-    """A score of the mean prediction over draws. Equal metrics share compiled programs: make them once.
+    """A score of the mean prediction over draws. Equal metrics share compiled programs: make them
+    once.
 
     Attributes:
         predict: what one position predicts of rows.
@@ -35,12 +36,16 @@ class Metric:
 
 
 def log_likelihood(posterior: Posterior) -> Metric:
-    """Return the mean over rows of log p(y | x), with the constants that the model's log likelihood has."""
+    """Return the mean over rows of log p(y | x), with the constants that the model's log likelihood
+    has.
+    """
     return Metric(posterior.log_likelihoods, _mean, log=True)
 
 
 def accuracy(posterior: Posterior) -> Metric:
-    """Return the share of rows whose own class has a probability above one half, of a model of two classes."""
+    """Return the share of rows whose own class has a probability above one half, of a model of two
+    classes.
+    """
     return Metric(posterior.log_likelihoods, _hit_rate, log=True)
 
 

@@ -1,12 +1,14 @@
 """A normal law fitted to log-normal draws: Figure 6 of Li, Wang, Zha & Tao (appendix G.1).
 
-xᵢ = exp(N(0, 1)), n = 100,000; (μ, log σ) with a flat prior, by random-walk Metropolis, FlyMC that draws whether a
-tenth of the rows is bright anew in each step, and EWSG. The posterior is known: n s²/σ² ~ χ² with n − 1 degrees of
-freedom, and μ ~ N(x̄, σ²/n) given σ. What the paper leaves open is told in the configuration.
+xᵢ = exp(N(0, 1)), n = 100,000; (μ, log σ) with a flat prior, by random-walk Metropolis, FlyMC that
+draws whether a tenth of the rows is bright anew in each step, and EWSG. The posterior is known: n
+s²/σ² ~ χ² with n − 1 degrees of freedom, and μ ~ N(x̄, σ²/n) given σ. What the paper leaves open is
+told in the configuration.
 
-A row is bright with a probability of third order in the distance from the mode: of 3e-8 within the posterior, for a
-bound that is tight there. What FlyMC uses of the rows in a step is then the tenth that is drawn anew, whatever that
-finds; the paper's 10.9 % are as much, and rows that were bright on the way there.
+A row is bright with a probability of third order in the distance from the mode: of 3e-8 within the
+posterior, for a bound that is tight there. What FlyMC uses of the rows in a step is then the tenth
+that is drawn anew, whatever that finds; the paper's 10.9 % are as much, and rows that were bright
+on the way there.
 """
 
 import warnings
@@ -29,16 +31,22 @@ from ewsg_jax.experiments import ConfigError, Count, Line, Panel, Positive, Prob
 POSTERIOR = models.normal()
 LAGS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 REDRAWN, ACCEPTANCE, TUNING_SEED = 10, 0.4, 2**20
-"""One in so many rows that FlyMC draws anew; what its step is brought to; of the data on which EWSG is tuned."""
+"""One in so many rows that FlyMC draws anew; what its step is brought to; of the data on which EWSG
+is tuned.
+"""
 METROPOLIS = 1.7
-"""Proposals of random-walk Metropolis, in the posterior's standard deviation of log σ, the least."""
+"""Proposals of random-walk Metropolis, in the posterior's standard deviation of log σ,
+the least.
+"""
 EVERY = 40
 """Steps between points of the path and of the rows that are used, as they are stored."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Rows, chains on the data of each seed, FlyMC's runs from (0, 0), steps of each method, and EWSG's options."""
+    """Rows, chains on the data of each seed, FlyMC's runs from (0, 0), steps of each method, and
+    EWSG's options.
+    """
 
     num_rows: Annotated[int, at_least(2 * REDRAWN)]
     data_seeds: tuple[int, ...]
@@ -56,7 +64,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         if min(self.flymc_steps, self.ewsg_steps, self.metropolis_steps) <= self.burn_in + LAGS[-1]:
-            raise ConfigError(f"full must have more steps of each method than burn_in + {LAGS[-1]}; got {self}")
+            raise ConfigError(
+                f"full must have more steps of each method than burn_in + {LAGS[-1]}; got {self}"
+            )
 
 
 def rows_of(seed: int, num_rows: int) -> Array:
@@ -69,7 +79,9 @@ def exact(rows: Array) -> tuple[np.ndarray, np.ndarray]:
     x = np.asarray(rows, float)
     n, half = len(x), (len(x) - 1) / 2
     mean = x.mean(), (np.log(n * x.var() / 2) - special.psi(half)) / 2
-    return np.array(mean), np.array([(x.var() / (n - 3)) ** 0.5, special.polygamma(1, half) ** 0.5 / 2])
+    return np.array(mean), np.array(
+        [(x.var() / (n - 3)) ** 0.5, special.polygamma(1, half) ** 0.5 / 2]
+    )
 
 
 def mode(rows: Array) -> np.ndarray:
@@ -79,16 +91,23 @@ def mode(rows: Array) -> np.ndarray:
 
 
 def autocorrelation(draws: np.ndarray, lags: Sequence[int]) -> np.ndarray:
-    """Return that of draws (chain, step, coordinate) at some lags, around all chains' mean: (lag, coordinate)."""
+    """Return that of draws (chain, step, coordinate) at some lags, around all chains' mean: (lag,
+    coordinate).
+    """
     off = draws - draws.mean((0, 1))
     variance = (off**2).mean((0, 1))
-    return np.array([(off[:, lag:] * off[:, : off.shape[1] - lag]).mean((0, 1)) / variance for lag in lags])
+    return np.array(
+        [(off[:, lag:] * off[:, : off.shape[1] - lag]).mean((0, 1)) / variance for lag in lags]
+    )
 
 
 def told(key: Key, samples: Samples[Array], data: Array, burn_in: int) -> Numbers:
     """Return what draws after the burn-in are worth, and what steps cost."""
     draws = np.asarray(samples.position, float)[samples.is_finite]
-    numbers: Numbers = {"lost": int((~samples.is_finite).sum()), "evaluations": int(samples.gradient_evaluations)}
+    numbers: Numbers = {
+        "lost": int((~samples.is_finite).sum()),
+        "evaluations": int(samples.gradient_evaluations),
+    }
     if not len(draws):
         return numbers
     (mean, sd), kept = exact(data), draws[:, burn_in:]
@@ -121,7 +140,9 @@ def ewsg(step_size: float, settings: Settings) -> Kernel[Array]:
     return ewsg_jax.ewsg(POSTERIOR, step_size, integrator="euler", **options)
 
 
-def sampled(key: Key, kernel: Kernel[Array], start: Array, data: Array, steps: int, chains: int) -> Any:
+def sampled(
+    key: Key, kernel: Kernel[Array], start: Array, data: Array, steps: int, chains: int
+) -> Any:
     """Return samples of a kernel or a stack; lost chains are no news."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -129,12 +150,16 @@ def sampled(key: Key, kernel: Kernel[Array], start: Array, data: Array, steps: i
 
 
 def tuned(settings: Settings) -> float:
-    """Return EWSG's step, of those that are tried, at which means and sds are nearest the posterior's."""
+    """Return EWSG's step, of those that are tried, at which means and sds are nearest the
+    posterior's.
+    """
     data = rows_of(TUNING_SEED, settings.num_rows)
     (mean, sd), far = exact(data), []
     kernels = stack([ewsg(h, settings) for h in settings.step_sizes])
     start = jnp.asarray(mode(data), jnp.float32)
-    runs = sampled(jax.random.key(0), kernels, start, data, settings.ewsg_steps, settings.num_chains)
+    runs = sampled(
+        jax.random.key(0), kernels, start, data, settings.ewsg_steps, settings.num_chains
+    )
     for samples in runs:
         draws = np.asarray(samples.position, float)[:, settings.burn_in :]
         off = np.abs((draws.mean((0, 1)) - mean) / sd) + np.abs(np.log(draws.std((0, 1)) / sd))
@@ -152,7 +177,10 @@ def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
         def compute(done: Parts) -> Numbers:
             data = rows_of(seed, settings.num_rows)
             n, (_, sd), best = len(data), exact(data), jnp.asarray(mode(data), jnp.float32)
-            options: dict[str, Any] = {"num_resampled": n // REDRAWN, "target_acceptance": ACCEPTANCE}
+            options: dict[str, Any] = {
+                "num_resampled": n // REDRAWN,
+                "target_acceptance": ACCEPTANCE,
+            }
             options |= {"adapt_steps": settings.burn_in, "center": best}
             walk = ewsg_jax.random_walk_metropolis(POSTERIOR, METROPOLIS * float(sd.min()))
             step = settings.flymc_start_step
@@ -164,15 +192,25 @@ def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
                     settings.flymc_steps,
                 ),
                 "EWSG": (ewsg(settings.step_size, settings), jnp.zeros(2), settings.ewsg_steps),
-                "EWSG, tuned": (ewsg(done["tuning"]["step_size"], settings), best, settings.ewsg_steps),
+                "EWSG, tuned": (
+                    ewsg(done["tuning"]["step_size"], settings),
+                    best,
+                    settings.ewsg_steps,
+                ),
             }
             # One by one, so that each tells what it used.
-            from_afar = ewsg_jax.flymc(POSTERIOR, step, capacity=n, **options), jnp.zeros(2), settings.flymc_steps
+            from_afar = (
+                ewsg_jax.flymc(POSTERIOR, step, capacity=n, **options),
+                jnp.zeros(2),
+                settings.flymc_steps,
+            )
             runs |= {f"FlyMC {i}": from_afar for i in range(settings.flymc_runs)}
             found: Numbers = {}
             for number, (label, (kernel, start, steps)) in enumerate(runs.items()):
                 key = jax.random.fold_in(jax.random.key(seed), number)
-                chains = 1 if label.startswith("FlyMC ") and label[-1].isdigit() else settings.num_chains
+                chains = (
+                    1 if label.startswith("FlyMC ") and label[-1].isdigit() else settings.num_chains
+                )
                 samples = sampled(key, kernel, start, data, steps, chains)
                 found[label] = told(key, samples, data, settings.burn_in)
             return found | {"evaluations": sum(each.pop("evaluations") for each in found.values())}
@@ -183,31 +221,43 @@ def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
 
 
 PAPER_STEPS, PAPER_USED, NEAR = 10_000, 0.109, 0.003
-"""FlyMC's steps and the share of rows that one uses, in the paper; how far ours may be from that."""
+"""FlyMC's steps and the share of rows that one uses, in the paper; how far ours may be
+from that.
+"""
 STRONG, FASTER = 0.2, 0.5
-"""The autocorrelation at 500 steps from which on it is strong; the part of FlyMC's time that is much less."""
+"""The autocorrelation at 500 steps from which on it is strong; the part of FlyMC's time that is
+much less.
+"""
 FLYMC, EWSG, MODE = "FlyMC", "EWSG", "FlyMC from the mode"
 
 
 def runs(parts: Parts, label: str) -> list[Any]:
-    """Return a method's numbers on each data set where it kept a chain; FlyMC's of each of its runs."""
+    """Return a method's numbers on each data set where it kept a chain; FlyMC's of each of its
+    runs.
+    """
     sets = [part for name, part in parts.items() if name != "tuning"]
     return [run for part in sets for run in on_set(part, label)]
 
 
 def on_set(part: Any, label: str) -> list[Any]:
     """Return those on one data set."""
-    labels = [x for x in part if x == label or (label == FLYMC and x.removeprefix(f"{FLYMC} ").isdigit())]
+    labels = [
+        x for x in part if x == label or (label == FLYMC and x.removeprefix(f"{FLYMC} ").isdigit())
+    ]
     return [part[x] for x in labels if "mean_off" in part[x]]
 
 
 def used(run: Any) -> float:
-    """Return the share of rows that a step of FlyMC uses over the paper's 10,000, where none stays bright."""
+    """Return the share of rows that a step of FlyMC uses over the paper's 10,000, where none stays
+    bright.
+    """
     return 1 / REDRAWN + run["extra_steps"] / PAPER_STEPS
 
 
 def time_of(run: Any) -> float:
-    """Return the integrated autocorrelation time of the slower coordinate, in steps, by trapezoids between lags."""
+    """Return the integrated autocorrelation time of the slower coordinate, in steps, by trapezoids
+    between lags.
+    """
     rows = np.vstack([np.ones(2), np.maximum(run["autocorrelation"], 0)])
     lags = np.array([0, *LAGS], float)
     areas = (rows[1:] + rows[:-1]) / 2 * np.diff(lags)[:, None]
@@ -244,7 +294,8 @@ def claims(parts: Parts) -> list[Claim]:
         Claim(
             "FlyMC from (0, 0) uses 10.9 % of the rows a step, over 10,000 steps",
             share([abs(x - PAPER_USED) <= NEAR for x in spent]),
-            f"{listed([100 * x for x in spent])} %: 10 % drawn anew, the others bright on the way to the mode",
+            f"{listed([100 * x for x in spent])} %: 10 % drawn anew, the others bright on the way "
+            "to the mode",
         ),
         Claim(
             "FlyMC's autocorrelation at 500 steps is strong",
@@ -254,7 +305,8 @@ def claims(parts: Parts) -> list[Claim]:
         Claim(
             "EWSG's autocorrelation decays much faster than FlyMC's",
             share([time_of(a) <= FASTER * time_of(b) for a, b in both]),
-            f"steps: EWSG {listed([time_of(a) for a in weighted])}; FlyMC {listed([time_of(b) for _, b in both])}",
+            f"steps: EWSG {listed([time_of(a) for a in weighted])}; FlyMC "
+            f"{listed([time_of(b) for _, b in both])}",
         ),
         Claim(
             "EWSG's draws are around the mode",
@@ -279,7 +331,9 @@ def claims(parts: Parts) -> list[Claim]:
 
 def _is_right(parts: Parts, label: str) -> Claim:
     found = runs(parts, label)
-    told = "; ".join(f"{x['check']['outcome']}, sds {listed(x['sd_ratio'])} times the posterior's" for x in found)
+    told = "; ".join(
+        f"{x['check']['outcome']}, sds {listed(x['sd_ratio'])} times the posterior's" for x in found
+    )
     at = f" (h = {parts['tuning']['step_size']:g})" if label.endswith("tuned") else ""
     is_so = share([x["check"]["outcome"] == "right" for x in found])
     return Claim(f"draws of {label}{at} are of the posterior", is_so, told, by_the_paper=False)
@@ -290,11 +344,18 @@ def _steps(values: list[Any]) -> list[int]:
 
 
 def draw(parts: Parts) -> list[Panel]:
-    """Draw the rows that FlyMC uses, autocorrelations, and log σ along EWSG's and FlyMC's chains, as Figure 6."""
+    """Draw the rows that FlyMC uses, autocorrelations, and log σ along EWSG's and FlyMC's chains,
+    as Figure 6.
+    """
     labels = [FLYMC, MODE, EWSG, "EWSG, tuned", "Metropolis"]
     first = {label: found[0] for label in labels if (found := runs(parts, label))}
-    rows = [Line(x, _steps(first[x]["used"]), first[x]["used"]) for x in (FLYMC, MODE) if x in first]
-    memory = [Line(x, list(LAGS), [each[1] for each in run["autocorrelation"]]) for x, run in first.items()]
+    rows = [
+        Line(x, _steps(first[x]["used"]), first[x]["used"]) for x in (FLYMC, MODE) if x in first
+    ]
+    memory = [
+        Line(x, list(LAGS), [each[1] for each in run["autocorrelation"]])
+        for x, run in first.items()
+    ]
     paths = [
         Line(x, _steps(run["path"]), [each[1] for each in run["path"]])
         for x, run in first.items()
@@ -304,7 +365,9 @@ def draw(parts: Parts) -> list[Panel]:
     return [
         Panel("share of rows used", "step", "", rows, (False, True)),
         Panel("autocorrelation of log σ", "lag (steps)", "", memory, (True, False)),
-        Panel("log σ, within 15 sds", "step", "sds from the posterior's mean", near, (False, False)),
+        Panel(
+            "log σ, within 15 sds", "step", "sds from the posterior's mean", near, (False, False)
+        ),
     ]
 
 

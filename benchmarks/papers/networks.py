@@ -30,10 +30,11 @@ class Perceptron:
 
 @dataclass(frozen=True)
 class Convolutional:
-    """Images of one colour, two convolutions 5 × 5 with ReLU and pooling by two, then dense layers with ReLU.
+    """Images of one colour, two convolutions 5 × 5 with ReLU and pooling by two, then dense layers
+    with ReLU.
 
-    A convolution is a dense layer on the 25 pixels around each: flax's own, of many chains side by side, takes a
-    hundred times as long on a CPU.
+    A convolution is a dense layer on the 25 pixels around each: flax's own, of many chains side by
+    side, takes a hundred times as long on a CPU.
     """
 
     side: int
@@ -44,7 +45,9 @@ class Convolutional:
         """Return the flax module."""
         nnx = flax()
         rngs, (one, two) = nnx.Rngs(key), self.channels
-        dense = Perceptron((two * (self.side // 4) ** 2, *self.sizes)).made(jax.random.fold_in(key, 1))
+        dense = Perceptron((two * (self.side // 4) ** 2, *self.sizes)).made(
+            jax.random.fold_in(key, 1)
+        )
         return nnx.Sequential(
             functools.partial(jnp.reshape, shape=(self.side, self.side, 1)),
             neighbours,
@@ -61,10 +64,14 @@ class Convolutional:
 
 
 def neighbours(image: Array) -> Array:
-    """Return the 5 × 5 pixels around each pixel of an image (side, side, channels), 0 beyond its edges."""
+    """Return the 5 × 5 pixels around each pixel of an image (side, side, channels), 0 beyond its
+    edges.
+    """
     height, width, _ = image.shape
     wide = jnp.pad(image, ((2, 2), (2, 2), (0, 0)))
-    return jnp.concatenate([wide[i : i + height, j : j + width] for i in range(5) for j in range(5)], axis=-1)
+    return jnp.concatenate(
+        [wide[i : i + height, j : j + width] for i in range(5) for j in range(5)], axis=-1
+    )
 
 
 def pooled(image: Array) -> Array:
@@ -98,7 +105,9 @@ def flax() -> Any:
     try:
         return importlib.import_module("flax.nnx")
     except ImportError as error:
-        raise ImportError("the experiment of a network needs flax: pip install 'ewsg_jax[networks]'") from error
+        raise ImportError(
+            "the experiment of a network needs flax: pip install 'ewsg_jax[networks]'"
+        ) from error
 
 
 @functools.cache
@@ -150,7 +159,9 @@ class _OfNumber:
     noise_scale: float
 
     def __call__(self, weights: PyTree, row: Data) -> Array:
-        off = (row["y"] - flax().merge(graph_of(self.network), weights)(row["x"])[0]) / self.noise_scale
+        off = (
+            row["y"] - flax().merge(graph_of(self.network), weights)(row["x"])[0]
+        ) / self.noise_scale
         return -0.5 * off**2 - jnp.log(self.noise_scale * jnp.sqrt(2 * jnp.pi))
 
 
@@ -160,7 +171,9 @@ def classes(network: Network, prior_scale: float = 1.0) -> Posterior[PyTree]:
 
 
 def numbers(network: Network, noise_scale: float, prior_scale: float = 1.0) -> Posterior[PyTree]:
-    """Return the posterior of a network's weights, of rows {"x": (n, …), "y": (n,)} with normal noise."""
+    """Return the posterior of a network's weights, of rows {"x": (n, …), "y": (n,)} with normal
+    noise.
+    """
     return Posterior(_OfNumber(network, noise_scale), NormalPrior(prior_scale))
 
 

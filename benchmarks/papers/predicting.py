@@ -1,9 +1,10 @@
-"""Methods that are judged by what they predict: runs at equal passes, and held-out scores along them.
+"""Methods that are judged by what they predict: runs at equal passes, and held-out scores along
+them.
 
-A `Problem` is what methods are run on, a `Budget` how long. `measured` runs a kernel, and judges predictions by
-`metrics` and draws by `check`. `tuned` picks options for every method alike, by held-out rows. Methods are compared
-by the scores with which they end: curves are what `measured` gives of each method, by label, one such dictionary
-for each data set.
+A `Problem` is what methods are run on, a `Budget` how long. `measured` runs a kernel, and judges
+predictions by `metrics` and draws by `check`. `tuned` picks options for every method alike, by
+held-out rows. Methods are compared by the scores with which they end: curves are what `measured`
+gives of each method, by label, one such dictionary for each data set.
 """
 
 import functools
@@ -31,7 +32,8 @@ class Budget:
     """How long all methods run, and what is kept.
 
     Attributes:
-        data_passes: over the training rows, of each chain; all that is evaluated counts, at the start too.
+        data_passes: over the training rows, of each chain; all that is evaluated counts, at the
+            start too.
         num_repeats: independent repeats.
         ensemble: chains of each, which predict together.
         num_draws: draws along the passes, at least; the last one is at the end.
@@ -53,11 +55,14 @@ class Budget:
 
 
 JUDGED, DIGITS = 8, 5
-"""Chains into which the last positions of many are sorted to be checked; digits that are kept of a number."""
+"""Chains into which the last positions of many are sorted to be checked; digits that are kept of a
+number.
+"""
 
 
 def scores(samples: Samples, problem: Problem, budget: Budget) -> dict[str, np.ndarray]:
-    """Return each metric of each repeat along the draws, shape (repeat, draw); NaN where a chain was lost.
+    """Return each metric of each repeat along the draws, shape (repeat, draw); NaN where a chain
+    was lost.
 
     A run that lost all chains before it kept a draw has one, of NaN.
 
@@ -73,13 +78,17 @@ def scores(samples: Samples, problem: Problem, budget: Budget) -> dict[str, np.n
     totals: dict[tuple[Predict, bool], Array] = {}
     found: dict[str, list[np.ndarray]] = {name: [] for name in problem.metrics}
     for draw in range(samples.num_draws):
-        now = jax.tree.map(lambda x, i=draw: x[:, i].reshape(*shape, *x.shape[2:]), samples.position)
+        now = jax.tree.map(
+            lambda x, i=draw: x[:, i].reshape(*shape, *x.shape[2:]), samples.position
+        )
         predicted = {}
         for way in {(metric.predict, metric.log): None for metric in problem.metrics.values()}:
             predicted[way] = _together(now, test, *way)
             if budget.running:
                 before = totals.get(way)
-                totals[way] = predicted[way] if before is None else _added(before, predicted[way], way[1])
+                totals[way] = (
+                    predicted[way] if before is None else _added(before, predicted[way], way[1])
+                )
                 count = float(draw + 1)
                 predicted[way] = totals[way] - math.log(count) if way[1] else totals[way] / count
         for name, metric in problem.metrics.items():
@@ -96,10 +105,11 @@ def lost(samples: Samples, budget: Budget) -> np.ndarray:
 
 
 def checked(key: Key, samples: Samples, problem: Problem) -> Numbers:
-    """Return how far draws are from the posterior: the outcome, the worst ratio of sds, the largest shift of means.
+    """Return how far draws are from the posterior: the outcome, the worst ratio of sds, the largest
+    shift of means.
 
-    Of 64 chains or more the last positions are looked at, as if they were draws of eight; of fewer the draws of the
-    second half. The outcome is None, with a `note`, where it cannot be told.
+    Of 64 chains or more the last positions are looked at, as if they were draws of eight; of fewer
+    the draws of the second half. The outcome is None, with a `note`, where it cannot be told.
     """
     finite = np.flatnonzero(samples.is_finite)
     if not len(finite):
@@ -108,19 +118,29 @@ def checked(key: Key, samples: Samples, problem: Problem) -> Numbers:
     late = samples.num_draws - samples.num_draws // 2
     if groups >= JUDGED:
         cut = finite[: groups * JUDGED]
-        draws = jax.tree.map(lambda x: x[cut, -1].reshape(JUDGED, groups, *x.shape[2:]), samples.position)
+        draws = jax.tree.map(
+            lambda x: x[cut, -1].reshape(JUDGED, groups, *x.shape[2:]), samples.position
+        )
     else:
         draws = jax.tree.map(lambda x: x[finite, -late:], samples.position)
     try:
         shared = bool(samples.shared_minibatch) and groups < JUDGED
-        report = check(jax.random.fold_in(key, 0), draws, problem.posterior, problem.train, shared_minibatch=shared)
+        report = check(
+            jax.random.fold_in(key, 0),
+            draws,
+            problem.posterior,
+            problem.train,
+            shared_minibatch=shared,
+        )
     except ValueError as error:
         return {"outcome": None, "note": str(error)}
     return worst(report)
 
 
 def worst(report: Report) -> Numbers:
-    """Return what a check says of all coordinates: the outcome, the worst ratio of sds, the largest shift."""
+    """Return what a check says of all coordinates: the outcome, the worst ratio of sds, the largest
+    shift.
+    """
     ratio, shift = (
         np.concatenate([np.ravel(x) for x in jax.tree.leaves(tree)]).astype(float)
         for tree in (report.sd_ratio, report.mean_shift)
@@ -159,7 +179,9 @@ def _scored(predictions: Array, rows: Data, score: Callable[[Array, Data], Array
 
 
 def has_friction(name: Any) -> bool:
-    """Return whether a method, by its name, has a momentum and a friction of it; False where there is no such."""
+    """Return whether a method, by its name, has a momentum and a friction of it; False where there
+    is no such.
+    """
     return name in METHODS and "friction" in inspect.signature(METHODS[name].build).parameters
 
 
@@ -185,7 +207,11 @@ def run(key: Key, kernel: Kernel, problem: Problem, budget: Budget, **options: A
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        start, data, passes = problem.start, problem.train, (budget.data_passes, budget.burn_in_passes)
+        start, data, passes = (
+            problem.start,
+            problem.train,
+            (budget.data_passes, budget.burn_in_passes),
+        )
         num_steps, burn_in = steps_of_passes(key, kernel, start, data, budget.num_chains, *passes)
         if num_steps <= burn_in:
             raise ConfigError(f"{kernel!r}: {budget.data_passes:g} passes keep no draw")
@@ -193,7 +219,9 @@ def run(key: Key, kernel: Kernel, problem: Problem, budget: Budget, **options: A
         given: dict[str, Any] = {"num_chains": budget.num_chains, "thin": thin} | options
         # The last draw is that of the last step.
         burn_in = num_steps - thin * ((num_steps - burn_in) // thin)
-        return sample(key, kernel, problem.start, problem.train, num_steps, burn_in=burn_in, **given)
+        return sample(
+            key, kernel, problem.start, problem.train, num_steps, burn_in=burn_in, **given
+        )
 
 
 def measured(
@@ -210,14 +238,16 @@ def measured(
         **options: of `ewsg_jax.sample`.
 
     Returns:
-        `passes`; for each metric `NAME` its `mean` and `sd` over repeats along them, and of each repeat the `last`;
-        `evaluations` of all chains, `per_step` of one, `seconds`, `compile_seconds`, repeats that were `lost`, and
-        what `check` says.
+        `passes`; for each metric `NAME` its `mean` and `sd` over repeats along them, and of each
+        repeat the `last`; `evaluations` of all chains, `per_step` of one, `seconds`,
+        `compile_seconds`, repeats that were `lost`, and what `check` says.
     """
     return numbers_of(key, run(key, kernel, problem, budget, **options), problem, budget, judged)
 
 
-def numbers_of(key: Key, samples: Samples, problem: Problem, budget: Budget, judged: bool = True) -> Numbers:
+def numbers_of(
+    key: Key, samples: Samples, problem: Problem, budget: Budget, judged: bool = True
+) -> Numbers:
     """Return what `measured` does, of a run that there is, such as a member of a stack."""
     numbers: Numbers = {"passes": short(samples.evaluations / samples.num_data)}
     for name, values in scores(samples, problem, budget).items():
@@ -236,7 +266,8 @@ def numbers_of(key: Key, samples: Samples, problem: Problem, budget: Budget, jud
 
 
 def folds(problem: Problem, count: int, seed: int, num_used: int | None = None) -> list[Problem]:
-    """Return problems whose rows to judge by are each a share of the training rows, and whose others train.
+    """Return problems whose rows to judge by are each a share of the training rows, and whose
+    others train.
 
     Args:
         problem: which; its test rows are not looked at.
@@ -249,7 +280,9 @@ def folds(problem: Problem, count: int, seed: int, num_used: int | None = None) 
     found = []
     for part in np.array_split(order, count)[:num_used]:
         others = np.setdiff1d(np.arange(n), part)
-        found.append(replace(problem, train=_rows(problem.train, others), test=_rows(problem.train, part)))
+        found.append(
+            replace(problem, train=_rows(problem.train, others), test=_rows(problem.train, part))
+        )
     return found
 
 
@@ -262,10 +295,11 @@ def tuned(
     metric: str,
     **options: Any,
 ) -> Numbers:
-    """Return the options of which the metric after all passes is best, as a mean over problems and repeats.
+    """Return the options of which the metric after all passes is best, as a mean over problems and
+    repeats.
 
-    All candidates run in one program, on the same batches and noise. One that loses a chain is unstable, and never
-    taken.
+    All candidates run in one program, on the same batches and noise. One that loses a chain is
+    unstable, and never taken.
 
     Args:
         key: a typed PRNG key.
@@ -277,8 +311,8 @@ def tuned(
         **options: of `ewsg_jax.sample`.
 
     Returns:
-        `best`, the options, None where no candidate is stable; `scores` of the candidates, None of unstable ones;
-        `evaluations`.
+        `best`, the options, None where no candidate is stable; `scores` of the candidates, None of
+        unstable ones; `evaluations`.
     """
     judged = problems[0].metrics[metric]
     totals, evaluations = np.zeros(len(candidates)), 0
@@ -306,7 +340,9 @@ Curves = dict[str, Any]
 
 
 def ends(sets: Sequence[Curves], label: str, metric: str, higher: bool = False) -> np.ndarray:
-    """Return a method's last scores, of each repeat on each data set; the worst there is where a chain was lost."""
+    """Return a method's last scores, of each repeat on each data set; the worst there is where a
+    chain was lost.
+    """
     found = np.concatenate([numbers(each[label][metric]["last"]) for each in sets])
     return np.where(np.isnan(found), -np.inf if higher else np.inf, found)
 
@@ -337,14 +373,19 @@ def better(
     one, other = (ends(sets, label, metric, higher) for label in (first, second))
     so = (one > other if higher else one < other) & (one < below)
     shown = (
-        f"{so.sum()} of {len(so)} repeats; medians: {first} {np.median(one):.4g}, {second} {np.median(other):.4g}"
+        f"{so.sum()} of {len(so)} repeats; medians: {first} {np.median(one):.4g}, {second} "
+        f"{np.median(other):.4g}"
     )
     return Claim(words, float(so.mean()), shown, by_the_paper)
 
 
 def line(sets: Sequence[Curves], label: str, metric: str, mark: str = "", **more: Any) -> Line:
-    """Return the median of a method's mean score over data sets along passes; `mark` is what it is called."""
-    means = [numbers(each[label][metric]["mean"]) for each in sets if len(each[label]["passes"]) > 1]
+    """Return the median of a method's mean score over data sets along passes; `mark` is what it is
+    called.
+    """
+    means = [
+        numbers(each[label][metric]["mean"]) for each in sets if len(each[label]["passes"]) > 1
+    ]
     if not means:
         return Line(mark, [], [], of=label, **more)
     shortest = min(map(len, means))

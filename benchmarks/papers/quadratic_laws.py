@@ -1,12 +1,15 @@
-"""Exact stationary laws on a strongly convex quadratic: second moments of a coordinate under each estimator.
+"""Exact stationary laws on a strongly convex quadratic: second moments of a coordinate under each
+estimator.
 
-Of n rows a random half know of a coordinate, Vᵢ = λ(θ − xᵢ)², xᵢ of variance 1/2λ and mean 0: the posterior is
-N(0, 1/Λ), Λ = nλ, and curvatures of rows vary by as much as their mean. An estimate at θ has the variance
+Of n rows a random half know of a coordinate, Vᵢ = λ(θ − xᵢ)², xᵢ of variance 1/2λ and mean 0: the
+posterior is N(0, 1/Λ), Λ = nλ, and curvatures of rows vary by as much as their mean. An estimate at
+θ has the variance
 
     plain (n²/b)(λ + λ²θ²);  control variate at 0 (n²/b) λ²θ²;  SVRG (n²/b) λ²(θ − w)²
 
-and SAGA's follows from the ages of rows. Second moments are closed under every step, x' = M x + k: those of θ (and
-momentum), of an anchor, or of all distances to a table. Batches are drawn with replacement.
+and SAGA's follows from the ages of rows. Second moments are closed under every step, x' = M x + k:
+those of θ (and momentum), of an anchor, or of all distances to a table. Batches are drawn with
+replacement.
 """
 
 from typing import NamedTuple
@@ -29,16 +32,22 @@ class Law(NamedTuple):
 
 
 def _solved(matrix: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Return the fixed points of x' = M x + k, shape (step, number), NaN where M is not a contraction."""
+    """Return the fixed points of x' = M x + k, shape (step, number), NaN where M is not a
+    contraction.
+    """
     finite = np.isfinite(matrix.sum((1, 2)) + source.sum(1))
     radius = np.abs(np.linalg.eigvals(np.nan_to_num(matrix))).max(-1)
     stable = np.flatnonzero(finite & (radius < 1))
     found = np.full(source.shape, np.nan)
-    found[stable] = np.linalg.solve(np.eye(source.shape[1]) - matrix[stable], source[stable][..., None])[..., 0]
+    found[stable] = np.linalg.solve(
+        np.eye(source.shape[1]) - matrix[stable], source[stable][..., None]
+    )[..., 0]
     return found
 
 
-def langevin(h: np.ndarray, n: int, lam: float, b: int | None, noise: float, has_center: bool) -> Law:
+def langevin(
+    h: np.ndarray, n: int, lam: float, b: int | None, noise: float, has_center: bool
+) -> Law:
     """Return that of θ' = θ − h g + √(2h) ξ.
 
     Args:
@@ -56,17 +65,23 @@ def langevin(h: np.ndarray, n: int, lam: float, b: int | None, noise: float, has
     return Law(_solved(matrix[:, None, None], source[:, None])[:, 0], -np.log(np.abs(1 - s)))
 
 
-def underdamped(h: np.ndarray, n: int, lam: float, b: int | None, noise: float, has_center: bool) -> Law:
-    """Return that of the exact step for a frozen gradient, friction 2, inverse mass 1/n; as `langevin`."""
+def underdamped(
+    h: np.ndarray, n: int, lam: float, b: int | None, noise: float, has_center: bool
+) -> Law:
+    """Return that of the exact step for a frozen gradient, friction 2, inverse mass 1/n; as
+    `langevin`.
+    """
     gamma, u, one = UNDERDAMPED_FRICTION, 1 / n, np.ones_like(h)
     lost = -np.expm1(-gamma * h)
     pull = np.stack([u / gamma * (h - lost / gamma), u / gamma * lost], -1)
-    moved = np.stack([one - pull[:, 0] * n * lam, lost / gamma, -pull[:, 1] * n * lam, 1 - lost], -1).reshape(
-        -1, 2, 2
-    )
+    moved = np.stack(
+        [one - pull[:, 0] * n * lam, lost / gamma, -pull[:, 1] * n * lam, 1 - lost], -1
+    ).reshape(-1, 2, 2)
     # 2γh − 3 + 4e − e², e = 1 − lost, loses digits where h is small.
     series = np.where(
-        gamma * h < 1e-2, (gamma * h) ** 3 * (2 / 3 - gamma * h / 2), 2 * (gamma * h - lost) - lost**2
+        gamma * h < 1e-2,
+        (gamma * h) ** 3 * (2 / 3 - gamma * h / 2),
+        2 * (gamma * h - lost) - lost**2,
     )
     var, cross, speed = u / gamma**2 * series, u / gamma * lost**2, u * (1 - (1 - lost) ** 2)
     spread = noise * n**2 / (b or n)
@@ -82,11 +97,25 @@ def underdamped(h: np.ndarray, n: int, lam: float, b: int | None, noise: float, 
 def svrg(h: np.ndarray, n: int, lam: float, b: int, period: int, option: str) -> Law:
     """Return that of Langevin with an anchor, over all K steps after it was set.
 
-    Second moments are those of θθ, θw and ww. Option II sets w ← θ; option I takes both to one of K points.
+    Second moments are those of θθ, θw and ww. Option II sets w ← θ; option I takes both to one of K
+    points.
     """
     s, zero, one = h * n * lam, np.zeros_like(h), np.ones_like(h)
     heat = h**2 * n**2 / b * lam**2
-    step = [(1 - s) ** 2 + heat, -2 * heat, heat, 2 * h, zero, 1 - s, zero, zero, zero, zero, one, zero]
+    step = [
+        (1 - s) ** 2 + heat,
+        -2 * heat,
+        heat,
+        2 * h,
+        zero,
+        1 - s,
+        zero,
+        zero,
+        zero,
+        zero,
+        one,
+        zero,
+    ]
     step = np.stack([*step, zero, zero, zero, one], -1).reshape(-1, 4, 4)
     block = np.zeros((len(h), 8, 8))
     block[:, :4, :4], block[:, 4:, :4], block[:, 4:, 4:] = step, step, np.eye(4)
@@ -105,7 +134,8 @@ def svrg(h: np.ndarray, n: int, lam: float, b: int, period: int, option: str) ->
 def saga(h: np.ndarray, n: int, lam: float, b: int) -> Law:
     """Return that of Langevin with a table of gradients.
 
-    With δᵢ = θ − φᵢ for the m = n/2 rows that know of it, r = 2hλ, cᵢ how often a batch holds row i, k = (n/b) c:
+    With δᵢ = θ − φᵢ for the m = n/2 rows that know of it, r = 2hλ, cᵢ how often a batch holds row
+    i, k = (n/b) c:
 
         θ' = θ − r(mθ + Σ(kᵢ − 1)δᵢ) + ξ,   δᵢ' = [cᵢ = 0] δᵢ − r(mθ + Σ(kⱼ − 1)δⱼ) + ξ
 

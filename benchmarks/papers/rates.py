@@ -1,14 +1,16 @@
-"""What an accuracy costs: Table 1 of Chatterji et al., on a strongly convex quadratic and on logistic regression.
+"""What an accuracy costs: Table 1 of Chatterji et al., on a strongly convex quadratic and on
+logistic regression.
 
-The entries of the table are lost. RATES has them as the text, the abstract and the theorems let them be told: the
-powers of 1/ε, n and d with which gradients of rows grow, beside a first O(n), for n above d and curvatures that
-grow as n. ε is a distance in W₂. They are bounds: where ε² < d/n, √(nd)/ε is within d/ε², and yet it grows with n.
-Each power is judged by itself.
+The entries of the table are lost. RATES has them as the text, the abstract and the theorems let
+them be told: the powers of 1/ε, n and d with which gradients of rows grow, beside a first O(n), for
+n above d and curvatures that grow as n. ε is a distance in W₂. They are bounds: where ε² < d/n,
+√(nd)/ε is within d/ε², and yet it grows with n. Each power is judged by itself.
 
-Nothing is sampled. On the quadratic laws are exact (`quadratic_laws`); a method costs its evaluations in the time
-in which distances of means shrink by e, at the cheapest step and batch whose stationary law is within ε, W₂ being
-that of normal laws of these moments. Anchors of SVRG are renewed every n/b steps. On logistic regression costs
-are what `ewsg_jax.forecast` says of kernels at several steps.
+Nothing is sampled. On the quadratic laws are exact (`quadratic_laws`); a method costs its
+evaluations in the time in which distances of means shrink by e, at the cheapest step and batch
+whose stationary law is within ε, W₂ being that of normal laws of these moments. Anchors of SVRG are
+renewed every n/b steps. On logistic regression costs are what `ewsg_jax.forecast` says of kernels
+at several steps.
 """
 
 from collections.abc import Callable, Sequence
@@ -57,8 +59,12 @@ def data_of(n: int, d: int) -> dict[str, Array]:
     return {"x": jnp.asarray(x, jnp.float32), "y": jnp.asarray(y, jnp.int32)}
 
 
-def kernels(mode: Mode[Array], unit: float, step: float, n: int, b: int) -> dict[str, Kernel[Array]]:
-    """Return the methods of which forecasts are known, at a step in units of 1/L, or of time at u = 1/L."""
+def kernels(
+    mode: Mode[Array], unit: float, step: float, n: int, b: int
+) -> dict[str, Kernel[Array]]:
+    """Return the methods of which forecasts are known, at a step in units of 1/L, or of time at u =
+    1/L.
+    """
     h, noisy = step * unit, step * b / n
     clock: dict[str, Any] = {"friction": FRICTION, "inverse_mass": unit}
     return {
@@ -80,12 +86,19 @@ def distance(told: Forecast) -> float:
     values, vectors = np.linalg.eigh(target)
     root = (vectors * np.sqrt(values)) @ vectors.T
     cross = np.linalg.eigvalsh(root @ chain @ root)
-    square = shift @ shift + np.trace(chain) + np.trace(target) - 2 * np.sum(np.sqrt(np.maximum(cross, 0)))
+    square = (
+        shift @ shift
+        + np.trace(chain)
+        + np.trace(target)
+        - 2 * np.sum(np.sqrt(np.maximum(cross, 0)))
+    )
     return float(np.sqrt(max(square, 0.0)))
 
 
 def forecasts(n: int, d: int, b: int, steps: Sequence[float]) -> Numbers:
-    """Return of each method W₂ at each step, and evaluations in the longest autocorrelation time."""
+    """Return of each method W₂ at each step, and evaluations in the longest
+    autocorrelation time.
+    """
     data = data_of(n, d)
     mode = find_mode(jax.random.key(0), MODEL, jnp.zeros(d), data)
     unit = float(np.linalg.eigvalsh(np.asarray(mode.covariance, float))[0])
@@ -126,15 +139,18 @@ RATES = {
 """Of Table 1."""
 
 
-SLOPE = Allowed("two values or more, since a slope is read off them", lambda values: len(values) > 1)
+SLOPE = Allowed(
+    "two values or more, since a slope is read off them", lambda values: len(values) > 1
+)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Accuracies, in units of the width √d/n of the posterior, rows, dimensions and batches of the quadratic.
+    """Accuracies, in units of the width √d/n of the posterior, rows, dimensions and batches of the
+    quadratic.
 
-    Rows and dimensions vary at one accuracy, `fine` of the narrowest posterior; accuracies vary at the first of
-    `rows` and `dimensions`. The others are of logistic regression.
+    Rows and dimensions vary at one accuracy, `fine` of the narrowest posterior; accuracies vary at
+    the first of `rows` and `dimensions`. The others are of logistic regression.
     """
 
     accuracies: Annotated[tuple[Positive, ...], SLOPE]
@@ -149,12 +165,20 @@ class Settings:
     logistic_steps: Annotated[tuple[Positive, ...], SLOPE]
 
     def __post_init__(self) -> None:
-        if not self.batch_sizes or min(self.batch_sizes) < 1 or max(self.batch_sizes) > min(self.rows):
-            raise ConfigError(f"full.batch_sizes must be from 1 to {min(self.rows)}; got {list(self.batch_sizes)}")
+        if (
+            not self.batch_sizes
+            or min(self.batch_sizes) < 1
+            or max(self.batch_sizes) > min(self.rows)
+        ):
+            raise ConfigError(
+                f"full.batch_sizes must be from 1 to {min(self.rows)}; got {list(self.batch_sizes)}"
+            )
 
 
 class Way(NamedTuple):
-    """A method: its law at steps, given n, λ and b, its evaluations in a step, and passes before the first one."""
+    """A method: its law at steps, given n, λ and b, its evaluations in a step, and passes before
+    the first one.
+    """
 
     law: Callable[[np.ndarray, int, float, int], Law]
     per_step: Callable[[int, int], float]
@@ -188,12 +212,20 @@ WAYS = {
     "CV-LD": _plain(langevin, 1.0, True, False),
     "CV-ULD": _plain(underdamped, 1.0, True, True),
 }
-"""The methods of Table 1. To find a centre takes a pass at the least, and its gradients another one."""
+"""The methods of Table 1. To find a centre takes a pass at the least, and its gradients another
+one.
+"""
 
 
 def distances(way: Way, n: int, curvatures: np.ndarray, b: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return W₂ from the target and the cost of an e-fold at each of STEPS; ∞ where there is no law."""
-    h, square, slowest = STEPS if way.in_time else STEPS / n, np.zeros(len(STEPS)), np.full(len(STEPS), np.inf)
+    """Return W₂ from the target and the cost of an e-fold at each of STEPS; ∞ where there is no
+    law.
+    """
+    h, square, slowest = (
+        STEPS if way.in_time else STEPS / n,
+        np.zeros(len(STEPS)),
+        np.full(len(STEPS), np.inf),
+    )
     for lam in curvatures:
         law = way.law(h, n, float(lam), b)
         square = square + (np.sqrt(np.maximum(law.variance, 0)) - np.sqrt(1 / (n * lam))) ** 2
@@ -206,7 +238,9 @@ def cheapest(way: Way, n: int, d: int, accuracies: np.ndarray, settings: Setting
     lowest = np.full(len(accuracies), np.inf)
     for b in settings.batch_sizes:
         far, cost = distances(way, n, spectrum(d, settings.condition), b)
-        lowest = np.minimum(lowest, [np.min(cost[far <= each], initial=np.inf) for each in accuracies])
+        lowest = np.minimum(
+            lowest, [np.min(cost[far <= each], initial=np.inf) for each in accuracies]
+        )
     return [float(f"{x:.4g}") for x in lowest]
 
 
@@ -227,7 +261,9 @@ def on_quadratic(settings: Settings) -> Numbers:
             "first": way.passes_first * n,
             "accuracy": cheapest(way, n, d, by_accuracy, settings),
             "rows": [cheapest(way, each, d, of_rows, settings)[0] for each in settings.rows],
-            "dimension": [cheapest(way, n, each, of_dimensions, settings)[0] for each in settings.dimensions],
+            "dimension": [
+                cheapest(way, n, each, of_dimensions, settings)[0] for each in settings.dimensions
+            ],
         }
     axes = {
         "accuracy": [1 / x for x in settings.accuracies],
@@ -238,7 +274,9 @@ def on_quadratic(settings: Settings) -> Numbers:
 
 
 def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
-    """Return what is computed: exact laws, then forecasts for each number of rows and of dimensions."""
+    """Return what is computed: exact laws, then forecasts for each number of rows and of
+    dimensions.
+    """
     found: dict[str, Callable[[Parts], Numbers]] = {"quadratic": lambda _: on_quadratic(settings)}
     d = settings.logistic_dimensions[0]
     sizes = [(n, d) for n in settings.logistic_rows]
@@ -271,7 +309,10 @@ def logistic_slopes(parts: Parts, label: str) -> dict[str, float]:
     sets = [part for name, part in parts.items() if name != "quadratic"]
     if label not in sets[0]:
         return {}
-    lines = [np.polyfit(-np.log(each[label]["distance"]), np.log(each[label]["cost"]), 1) for each in sets]
+    lines = [
+        np.polyfit(-np.log(each[label]["distance"]), np.log(each[label]["cost"]), 1)
+        for each in sets
+    ]
     middle = float(np.mean([np.log(each[label]["distance"]) for each in sets]))
     at_middle = [float(np.exp(np.polyval(line, -middle))) for line in lines]
     first = sets[0]
@@ -280,42 +321,76 @@ def logistic_slopes(parts: Parts, label: str) -> dict[str, float]:
     return {
         "accuracy": float(np.median([line[0] for line in lines])),
         "rows": slope([sets[i]["rows"] for i in of_rows], [at_middle[i] for i in of_rows]),
-        "dimension": slope([sets[i]["dimension"] for i in of_dimension], [at_middle[i] for i in of_dimension]),
+        "dimension": slope(
+            [sets[i]["dimension"] for i in of_dimension], [at_middle[i] for i in of_dimension]
+        ),
     }
 
 
 def totals(parts: Parts) -> dict[str, list[float]]:
-    """Return what each accuracy costs each method on the quadratic, with what comes before the first step."""
+    """Return what each accuracy costs each method on the quadratic, with what comes before the
+    first step.
+    """
     costs = parts["quadratic"]["costs"]
-    return {label: [each["first"] + x for x in _finite(each["accuracy"])] for label, each in costs.items()}
+    return {
+        label: [each["first"] + x for x in _finite(each["accuracy"])]
+        for label, each in costs.items()
+    }
 
 
 def claims(parts: Parts) -> list[Claim]:
-    """Judge each rate as a bound, and beside it as a rate; and which method is cheapest at which accuracy."""
+    """Judge each rate as a bound, and beside it as a rate; and which method is cheapest at which
+    accuracy.
+    """
     found = []
     for label, claimed in RATES.items():
-        slopes = {"quadratic": quadratic_slopes(parts, label), "logistic": logistic_slopes(parts, label)}
-        pairs = [(of[name], getattr(claimed, name)) for of in slopes.values() for name in AXES if name in of]
+        slopes = {
+            "quadratic": quadratic_slopes(parts, label),
+            "logistic": logistic_slopes(parts, label),
+        }
+        pairs = [
+            (of[name], getattr(claimed, name))
+            for of in slopes.values()
+            for name in AXES
+            if name in of
+        ]
         told = "; ".join(
-            f"{model} {', '.join(f'{of[name]:.2f}' for name in AXES)}" for model, of in slopes.items() if of
+            f"{model} {', '.join(f'{of[name]:.2f}' for name in AXES)}"
+            for model, of in slopes.items()
+            if of
         )
         power = f"(1/ε)^{claimed.accuracy:g} n^{claimed.rows:g} d^{claimed.dimension:g}"
         below = float(np.mean([x <= bound + NEAR for x, bound in pairs]))
         near = float(np.mean([abs(x - bound) <= NEAR for x, bound in pairs]))
-        found.append(Claim(f"{label}'s cost grows no faster than {power}, each by itself", below, f"powers {told}"))
-        found.append(Claim(f"{label}'s cost grows so fast", near, f"powers {told}", by_the_paper=False))
+        found.append(
+            Claim(
+                f"{label}'s cost grows no faster than {power}, each by itself",
+                below,
+                f"powers {told}",
+            )
+        )
+        found.append(
+            Claim(f"{label}'s cost grows so fast", near, f"powers {told}", by_the_paper=False)
+        )
     return [*found, *_regimes(parts)]
 
 
 def _regimes(parts: Parts) -> list[Claim]:
     whole, axis = totals(parts), parts["quadratic"]["axes"]["accuracy"]
-    best = [min(whole, key=lambda label, i=i: np.nan_to_num(whole[label][i], nan=np.inf)) for i in range(len(axis))]
+    best = [
+        min(whole, key=lambda label, i=i: np.nan_to_num(whole[label][i], nan=np.inf))
+        for i in range(len(axis))
+    ]
     told = ", ".join(f"{label} at {1 / x:g}" for label, x in zip(best, axis, strict=True))
     between = best[1:-1]
     finest = {label: each[-1] for label, each in whole.items()}
     costs = ", ".join(f"{label} {x:.3g}" for label, x in finest.items())
     return [
-        Claim("SGLD or SGULD is the cheapest at the crudest accuracy", float(best[0] in ("SGLD", "SGULD")), told),
+        Claim(
+            "SGLD or SGULD is the cheapest at the crudest accuracy",
+            float(best[0] in ("SGLD", "SGULD")),
+            told,
+        ),
         Claim(
             "control variates are the cheapest at some accuracy",
             float("CV-LD" in between or "CV-ULD" in between),
@@ -324,7 +399,15 @@ def _regimes(parts: Parts) -> list[Claim]:
         Claim("SAGA-LD is the cheapest at the finest", float(best[-1] == "SAGA-LD"), costs),
         Claim(
             "all methods that reduce variance are cheaper than SGLD at the finest",
-            float(np.mean([x < finest["SGLD"] for label, x in finest.items() if label[:2] in ("SA", "SV", "CV")])),
+            float(
+                np.mean(
+                    [
+                        x < finest["SGLD"]
+                        for label, x in finest.items()
+                        if label[:2] in ("SA", "SV", "CV")
+                    ]
+                )
+            ),
             costs,
         ),
         Claim(
@@ -350,7 +433,10 @@ def draw(parts: Parts) -> list[Panel]:
     lines = [Line(label, axes["accuracy"], [y / n for y in each]) for label, each in whole.items()]
     shown.append(Panel("quadratic, all told", "width / ε", "passes", lines, (True, True)))
     by_rows = {label: _finite(each["rows"]) for label, each in quadratic["costs"].items()}
-    lines = [Line(label, [axes["rows"][i] for i in order], [y[i] for i in order]) for label, y in by_rows.items()]
+    lines = [
+        Line(label, [axes["rows"][i] for i in order], [y[i] for i in order])
+        for label, y in by_rows.items()
+    ]
     shown.append(Panel("quadratic, one ε", "n", "evaluations of a row", lines, (True, True)))
     return shown
 

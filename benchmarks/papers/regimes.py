@@ -1,15 +1,17 @@
-"""How soon a held-out level is reached: Bayesian logistic regression, section 5.1 of Chatterji et al., Fig. 2.
+"""How soon a held-out level is reached: Bayesian logistic regression, section 5.1 of Chatterji et
+al., Fig. 2.
 
-θ is estimated by averages over the second half of a run so far, weighted by step size, and judged by the mean log
-likelihood of held-out rows at them. The level to reach is that at the posterior's mean, found by a long run with
-full gradients; how far from it an estimate is counts on either side, averaged over trials. For each level a method
-has the step and schedule that reach it first in one half of the trials, and is judged in the other half.
+θ is estimated by averages over the second half of a run so far, weighted by step size, and judged
+by the mean log likelihood of held-out rows at them. The level to reach is that at the posterior's
+mean, found by a long run with full gradients; how far from it an estimate is counts on either side,
+averaged over trials. For each level a method has the step and schedule that reach it first in one
+half of the trials, and is judged in the other half.
 
-The paper's sizes of the data, the prior and b are lost: here four fifths of the rows train, the prior is
-N(0, s² I), b is the same everywhere, and steps fall as t^(−1/3) or not at all. Steps are in units of 1/L, L the
-largest curvature at the mode (of the underdamped method in time at u = 1/L). Chains start at 0; with control
-variates at the centre that SAGA finds in some passes, which count. Without SUSY there are rows of like shape, drawn
-from a logistic model: results and figure say so.
+The paper's sizes of the data, the prior and b are lost: here four fifths of the rows train, the
+prior is N(0, s² I), b is the same everywhere, and steps fall as t^(−1/3) or not at all. Steps are
+in units of 1/L, L the largest curvature at the mode (of the underdamped method in time at u = 1/L).
+Chains start at 0; with control variates at the centre that SAGA finds in some passes, which count.
+Without SUSY there are rows of like shape, drawn from a logistic model: results and figure say so.
 """
 
 import functools
@@ -28,7 +30,19 @@ from benchmarks.papers.decreasing import Decreasing
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.metrics import log_likelihood
 from benchmarks.papers.predicting import checked, has_friction
-from ewsg_jax import METHODS, Kernel, Posterior, datasets, find_mode, models, moments, saga_ld, sample, stack, uld
+from ewsg_jax import (
+    METHODS,
+    Kernel,
+    Posterior,
+    datasets,
+    find_mode,
+    models,
+    moments,
+    saga_ld,
+    sample,
+    stack,
+    uld,
+)
 from ewsg_jax.experiments import (
     ConfigError,
     Count,
@@ -59,12 +73,16 @@ class Tried(Protocol):
     def schedules(self) -> tuple[float, ...]: ...
 
 
-def kernel_of(method: MethodConfig, posterior: Posterior, curvature: float, step: float, over: float) -> Kernel:
+def kernel_of(
+    method: MethodConfig, posterior: Posterior, curvature: float, step: float, over: float
+) -> Kernel:
     """Return a method's kernel at a step in units of 1/L, or of time where it has a momentum."""
     unit, is_underdamped = 1 / curvature, has_friction(method.name)
     falling = Decreasing(first=step if is_underdamped else step * unit, over=over, power=FALL)
     given = {"inverse_mass": unit, "friction": FRICTION} if is_underdamped else {}
-    return METHODS[method.name].build(posterior, **{**method.options, **given, "step_size": falling})
+    return METHODS[method.name].build(
+        posterior, **{**method.options, **given, "step_size": falling}
+    )
 
 
 def run(
@@ -125,14 +143,20 @@ def told(far: np.ndarray, grid: np.ndarray, levels: Sequence[float]) -> tuple[Nu
         levels: from the crudest to the finest.
 
     Returns:
-        `reached`, passes or None; `error` along passes, and its least value, `floor`, of the member that is best at
-        the end; all in the second half of the trials, by members that the first half chooses.
+        `reached`, passes or None; `error` along passes, and its least value, `floor`, of the member
+        that is best at the end; all in the second half of the trials, by members that the first
+        half chooses.
     """
     half = far.shape[1] // 2
-    tuning, judged = (np.where(np.isnan(x), np.inf, x) for x in (far[:, :half].mean(1), far[:, half:].mean(1)))
+    tuning, judged = (
+        np.where(np.isnan(x), np.inf, x) for x in (far[:, :half].mean(1), far[:, half:].mean(1))
+    )
     reached = []
     for level in levels:
-        member = min(range(len(far)), key=lambda i, level=level: (_first(tuning[i], grid, level), tuning[i, -1]))
+        member = min(
+            range(len(far)),
+            key=lambda i, level=level: (_first(tuning[i], grid, level), tuning[i, -1]),
+        )
         passes = _first(judged[member], grid, level)
         reached.append(float(f"{passes:.3g}") if np.isfinite(passes) else None)
     best = int(np.argmin(tuning[:, -1]))
@@ -154,7 +178,8 @@ COLD, CENTER_STEP = 1e-9, 0.1
 
 @dataclass(frozen=True)
 class Settings:
-    """Trials of each method, the data sets with their passes, and the steps and schedules that are tried.
+    """Trials of each method, the data sets with their passes, and the steps and schedules that are
+    tried.
 
     Schedules are the passes in which steps begin to fall, 0 for constant ones.
     """
@@ -174,7 +199,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         if set(self.data) - set(NAMES) or len(self.data) != len(self.data_passes) or not self.data:
-            raise ConfigError(f"full.data must be some of {', '.join(NAMES)}, each with its data_passes")
+            raise ConfigError(
+                f"full.data must be some of {', '.join(NAMES)}, each with its data_passes"
+            )
         for passes in self.data_passes:
             if passes <= self.center_passes:
                 raise ConfigError(f"full.data_passes must be above center_passes; got {passes}")
@@ -186,7 +213,9 @@ class Settings:
 
 
 def rows_of(name: str, stand_in_rows: int) -> tuple[str, Data, Data]:
-    """Return what the data are called, standardised rows to train on with an intercept, and rows to judge by."""
+    """Return what the data are called, standardised rows to train on with an intercept, and rows to
+    judge by.
+    """
     try:
         whole = datasets.load(name)
     except FileNotFoundError:
@@ -194,7 +223,9 @@ def rows_of(name: str, stand_in_rows: int) -> tuple[str, Data, Data]:
             raise
         whole = stand_in(stand_in_rows)
     parts = datasets.standardise(*datasets.split(whole, 0.2, 0))
-    train, test = ({"x": with_intercept(part.x), "y": jnp.asarray(part.y, jnp.int32)} for part in parts)
+    train, test = (
+        {"x": with_intercept(part.x), "y": jnp.asarray(part.y, jnp.int32)} for part in parts
+    )
     return STAND_IN if whole.name == STAND_IN else whole.name, train, test
 
 
@@ -212,7 +243,9 @@ def stand_in(count: int) -> datasets.Dataset:
     logits = (x - x.mean(0)) / x.std(0) @ weights
     y = rng.random(count) < 1 / (1 + np.exp(-logits))
     names = tuple(f"x{i}" for i in range(18))
-    return datasets.Dataset(x=x, y=y.astype(np.int8), feature_names=names, name=STAND_IN, source="drawn")
+    return datasets.Dataset(
+        x=x, y=y.astype(np.int8), feature_names=names, name=STAND_IN, source="drawn"
+    )
 
 
 @dataclass(frozen=True)
@@ -227,7 +260,9 @@ class Target:
 
 
 @functools.cache
-def target(name: str, stand_in_rows: int, scale: float, batch_size: int, passes: float, rows: float) -> Target:
+def target(
+    name: str, stand_in_rows: int, scale: float, batch_size: int, passes: float, rows: float
+) -> Target:
     """Return the target of a data set; arguments as in `Settings`."""
     called, train, test = rows_of(name, stand_in_rows)
     posterior = models.logistic_regression(prior_scale=scale)
@@ -236,19 +271,19 @@ def target(name: str, stand_in_rows: int, scale: float, batch_size: int, passes:
     mode = find_mode(jax.random.key(0), posterior, jnp.zeros(d), train)
     kernel = uld(posterior, 0.5, friction=1.0, integrator="BAOAB", inverse_mass=mode.inverse_mass)
     steps = int(np.clip(rows / n, 300, 5_000))
-    options: dict[str, Any] = {
-        "num_chains": 8,
-        "keep": None,
-        "moments": moments(covariance="none"),
-    }
-    long = sample(jax.random.key(1), kernel, mode.position, train, steps, burn_in=steps // 10, **options)
+    options: dict[str, Any] = {"num_chains": 8, "keep": None, "moments": moments(covariance="none")}
+    long = sample(
+        jax.random.key(1), kernel, mode.position, train, steps, burn_in=steps // 10, **options
+    )
     assert long.moments is not None
     mean = jnp.asarray(np.asarray(long.moments.mean).mean(0))
     curvature = 1 / float(np.linalg.eigvalsh(np.asarray(mode.covariance, float))[0])
     cold = saga_ld(posterior, CENTER_STEP / curvature, batch_size=batch_size, temperature=COLD)
     found = sample(jax.random.key(2), cold, problem.start, train, data_passes=passes)
     center = found.state.position[0]
-    return Target(called, problem, curvature, float(score_of(posterior, mean[None], test)[0]), center)
+    return Target(
+        called, problem, curvature, float(score_of(posterior, mean[None], test)[0]), center
+    )
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -260,7 +295,9 @@ def score_of(posterior: Posterior, positions: jax.Array, test: Data) -> jax.Arra
 def on(name: str, passes: float, settings: Settings) -> Numbers:
     """Return how soon each method reaches each level on a data set."""
     s = settings
-    made = target(name, s.stand_in_rows, s.prior_scale, s.batch_size, s.center_passes, s.reference_rows)
+    made = target(
+        name, s.stand_in_rows, s.prior_scale, s.batch_size, s.center_passes, s.reference_rows
+    )
     n = len(made.problem.train["y"])
     grid = np.geomspace(2 * s.batch_size / n, passes, 50)
     found: dict[str, Any] = {}
@@ -273,22 +310,33 @@ def on(name: str, passes: float, settings: Settings) -> Numbers:
         for member, each in enumerate(runs):
             means = averages(np.asarray(each.position), np.asarray(each.step_size), last[last >= 0])
             scores = score_of(
-                made.problem.posterior, jnp.asarray(means.reshape(-1, means.shape[-1])), made.problem.test
+                made.problem.posterior,
+                jnp.asarray(means.reshape(-1, means.shape[-1])),
+                made.problem.test,
             )
-            far[member][:, last >= 0] = np.abs(np.asarray(scores).reshape(means.shape[:2]) - made.optimum)
+            far[member][:, last >= 0] = np.abs(
+                np.asarray(scores).reshape(means.shape[:2]) - made.optimum
+            )
         found[label], best = told(far, grid, s.levels)
         found[label]["check"] = checked(key, runs[best], made.problem)
         found[label]["best"] = {x: float(f"{float(y[best]):.3g}") for x, y in runs.values.items()}
         spent += int(runs.whole.gradient_evaluations) * len(runs)
     shown = {"data": made.name, "rows": n, "optimum": round(made.optimum, 5), "levels": s.levels}
     shown["search"] = s.center_passes
-    return shown | {"passes": [float(f"{x:.3g}") for x in grid], "methods": found, "evaluations": spent}
+    return shown | {
+        "passes": [float(f"{x:.3g}") for x in grid],
+        "methods": found,
+        "evaluations": spent,
+    }
 
 
 def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
     """Return what is computed: each data set."""
     sets = zip(settings.data, settings.data_passes, strict=True)
-    return {name: lambda _, name=name, passes=passes: on(name, passes, settings) for name, passes in sets}
+    return {
+        name: lambda _, name=name, passes=passes: on(name, passes, settings)
+        for name, passes in sets
+    }
 
 
 FAR = 2.0
@@ -305,7 +353,11 @@ def best_of(part: Numbers, saved: float = 0.0) -> list[str | None]:
     found: list[str | None] = []
     for i in range(len(part["levels"])):
         passes = {label: each["reached"][i] for label, each in part["methods"].items()}
-        able = {label: x - saved * label.startswith("CV") for label, x in passes.items() if x is not None}
+        able = {
+            label: x - saved * label.startswith("CV")
+            for label, x in passes.items()
+            if x is not None
+        }
         found.append(min(able, key=lambda label: able[label]) if able else None)
     return found
 
@@ -314,9 +366,13 @@ def _told(parts: Parts, best: dict[str, list[str | None]]) -> str:
     found = []
     for part in parts.values():
         places = zip(best[part["data"]], part["levels"], strict=True)
-        runs = [(label, [x for _, x in each]) for label, each in itertools.groupby(places, lambda place: place[0])]
+        runs = [
+            (label, [x for _, x in each])
+            for label, each in itertools.groupby(places, lambda place: place[0])
+        ]
         found.append(
-            f"{part['data']}: " + ", ".join(f"{label} to {x[-1]:g}" for label, x in runs if label is not None)
+            f"{part['data']}: "
+            + ", ".join(f"{label} to {x[-1]:g}" for label, x in runs if label is not None)
         )
     return "; ".join(found)
 
@@ -340,7 +396,8 @@ def claims(parts: Parts) -> list[Claim]:
     ]
     floors = [(_floor(part, "CV-LD"), _floor(part, "SAGA-LD")) for part in sets]
     shown = "; ".join(
-        f"{part['data']}: CV-LD {a:.2g}, SAGA-LD {b:.2g}" for part, (a, b) in zip(sets, floors, strict=True)
+        f"{part['data']}: CV-LD {a:.2g}, SAGA-LD {b:.2g}"
+        for part, (a, b) in zip(sets, floors, strict=True)
     )
     both = f"{sum(a < b for a, b in pairs)} of {len(pairs)} levels and data sets"
     size = sorted(sets, key=lambda part: part["rows"])
@@ -352,7 +409,11 @@ def claims(parts: Parts) -> list[Claim]:
     ]
     return [
         Claim("SGLD is the first at some level", _somewhere(best, "SGLD"), told),
-        Claim("a control variate is the first at some level", _somewhere(best, "CV-LD", "CV-ULD"), told),
+        Claim(
+            "a control variate is the first at some level",
+            _somewhere(best, "CV-LD", "CV-ULD"),
+            told,
+        ),
         Claim(
             "a control variate is the first at some level, its search not counted",
             _somewhere(unpaid, "CV-LD", "CV-ULD"),
@@ -364,7 +425,11 @@ def claims(parts: Parts) -> list[Claim]:
             float(np.mean([x == "SAGA-LD" for x in ends])),
             told,
         ),
-        Claim("SVRG-LD takes more passes than SAGA-LD", float(np.mean([a < b for a, b in pairs])), both),
+        Claim(
+            "SVRG-LD takes more passes than SAGA-LD",
+            float(np.mean([a < b for a, b in pairs])),
+            both,
+        ),
         Claim(
             f"CV-LD's error stays above {FAR:g} times that of SAGA-LD",
             float(np.mean([a > FAR * b for a, b in floors])),

@@ -13,7 +13,16 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from benchmarks.papers.experiment import Experiment, Numbers, Parts, verdict_of
-from ewsg_jax.experiments import Folder, build, device, from_toml, plain, png, refuse_unknown, versions
+from ewsg_jax.experiments import (
+    Folder,
+    build,
+    device,
+    from_toml,
+    plain,
+    png,
+    refuse_unknown,
+    versions,
+)
 
 Scale = Literal["quick", "full"]
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
@@ -30,16 +39,20 @@ def text_of(name: str) -> str:
 
 
 def stored(name: str) -> dict[str, Any] | None:
-    """Return the result of an experiment that is stored beside the configurations, None where there is none."""
+    """Return the result of an experiment that is stored beside the configurations, None where there
+    is none.
+    """
     path = CONFIGS / "results" / name / RESULT
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
 def settings_of(kind: type[T], text: str, scale: Scale) -> T:
-    """Return what a configuration says for a scale: its table `[full]`, in which `[quick]` replaces some values.
+    """Return what a configuration says for a scale: its table `[full]`, in which `[quick]` replaces
+    some values.
 
     Args:
-        kind: a frozen dataclass of the values; a field `methods` takes the tables `[[methods]]` as they are.
+        kind: a frozen dataclass of the values; a field `methods` takes the tables `[[methods]]` as
+            they are.
         text: of the file.
         scale: which.
 
@@ -61,14 +74,17 @@ def settings_of(kind: type[T], text: str, scale: Scale) -> T:
 PICTURE, UNFINISHED = "figure.png", "parts.json"
 
 
-def run(experiment: Experiment, text: str, scale: Scale, folder: Folder, say: Callable[[str], None]) -> Numbers:
+def run(
+    experiment: Experiment, text: str, scale: Scale, folder: Folder, say: Callable[[str], None]
+) -> Numbers:
     """Run an experiment, or what is left of it, and write what came of it.
 
     Args:
         experiment: which.
         text: of its configuration.
         scale: of it.
-        folder: where results go. What it holds of an earlier start with the same configuration is not run again.
+        folder: where results go. What it holds of an earlier start with the same configuration is
+            not run again.
         say: reports the progress.
 
     Returns:
@@ -132,7 +148,8 @@ def _earlier(folder: Path, begun: dict[str, Any]) -> dict[str, Numbers]:
     return found["parts"] if all(found.get(name) == value for name, value in begun.items()) else {}
 
 
-# What `check` says of the draws stands under the figure: the papers compare predictions, which hide it.
+# What `check` says of the draws stands under the figure: the papers compare predictions, which hide
+# it.
 
 KINDS = {
     "paper": "at the paper's steps",
@@ -143,7 +160,8 @@ KINDS = {
 """What the runs of a method may be of; `""` where there is one kind."""
 
 START = (
-    "Draws against the posterior, by check: runs that are right, and their worst sd over the posterior's (median)"
+    "Draws against the posterior, by check: runs that are right, and their worst sd over the "
+    "posterior's (median)"
 )
 
 

@@ -1,9 +1,11 @@
-"""Theorems 4.1 and 4.2 of Li, Wang, Zha & Tao, and the mechanism of exponential weights, by enumeration.
+"""Theorems 4.1 and 4.2 of Li, Wang, Zha & Tao, and the mechanism of exponential weights, by
+enumeration.
 
-Theorem 4.1: the unbiased law of rows of the least variance has at most d + 1 rows. Theorem 4.2: over random rows
-weights lessen the variance, E Δ < 0; to first order Δ = (h/2σ²) Cov(‖γr + g‖², ‖δ‖²), of either sign. What they do
-to a step is averaged over the target of §5.1's Gaussian, θ ~ N(c̄, I/n) and r ~ N(0, I), by quadrature: how much
-energy a step adds, how much stiffer the force becomes, and how far it is pushed.
+Theorem 4.1: the unbiased law of rows of the least variance has at most d + 1 rows. Theorem 4.2:
+over random rows weights lessen the variance, E Δ < 0; to first order Δ = (h/2σ²) Cov(‖γr + g‖²,
+‖δ‖²), of either sign. What they do to a step is averaged over the target of §5.1's Gaussian, θ ~
+N(c̄, I/n) and r ~ N(0, I), by quadrature: how much energy a step adds, how much stiffer the force
+becomes, and how far it is pushed.
 
 All gradients gᵢ = n ∇Vᵢ(θ) of n rows are listed. With batches of one row the weight of row i is
 wᵢ = exp(h ‖γ r + gᵢ‖²/2σ²), σ² = 2γT and T = 1.
@@ -29,7 +31,8 @@ UNIFORM, ONE, EXACT = "uniform rows", "M = 1", "M = ∞"
 
 
 class Change(NamedTuple):
-    """What a law of rows makes of the gradient, and of the square of the momentum after a step of Euler's scheme.
+    """What a law of rows makes of the gradient, and of the square of the momentum after a step of
+    Euler's scheme.
 
     Attributes:
         drift: the mean estimate less the gradient, shape (…, d).
@@ -40,13 +43,17 @@ class Change(NamedTuple):
     trace: np.ndarray
 
 
-def log_weights(gradients: np.ndarray, momentum: np.ndarray, h: float, friction: float) -> np.ndarray:
+def log_weights(
+    gradients: np.ndarray, momentum: np.ndarray, h: float, friction: float
+) -> np.ndarray:
     """Return log wᵢ of rows, shape (…, n), of gradients (…, n, d) at momenta (…, d)."""
     return h / (4 * friction) * np.sum((friction * momentum[..., None, :] + gradients) ** 2, -1)
 
 
 def law_of(name: str, logs: np.ndarray) -> np.ndarray:
-    """Return the probability of each row, shape (…, n), by a name: uniform, after one proposal, or in the limit."""
+    """Return the probability of each row, shape (…, n), by a name: uniform, after one proposal, or
+    in the limit.
+    """
     n = logs.shape[-1]
     if name == UNIFORM:
         return np.full(logs.shape, 1 / n)
@@ -65,8 +72,11 @@ def change(gradients: np.ndarray, law: np.ndarray) -> Change:
     return Change(mean - gradients.mean(-2), np.einsum("...n,...nd,...nd->...", law, off, off))
 
 
-def first_order(gradients: np.ndarray, momentum: np.ndarray, h: float, friction: float) -> tuple[np.ndarray, ...]:
-    """Return the drift to first order in h, in three parts: of the momentum, of the force, of the skewness.
+def first_order(
+    gradients: np.ndarray, momentum: np.ndarray, h: float, friction: float
+) -> tuple[np.ndarray, ...]:
+    """Return the drift to first order in h, in three parts: of the momentum, of the force, of the
+    skewness.
 
     (h/σ²) [S γ r + S ∇V + ½ E ‖δ‖² δ], δ = g − ∇V and S its covariance under uniform rows.
     """
@@ -82,13 +92,22 @@ def first_order(gradients: np.ndarray, momentum: np.ndarray, h: float, friction:
     )
 
 
-def variance_change(gradients: np.ndarray, momentum: np.ndarray, h: float, friction: float) -> np.ndarray:
-    """Return Theorem 4.2's Δ: the trace of the covariance under weights less that of uniform rows."""
+def variance_change(
+    gradients: np.ndarray, momentum: np.ndarray, h: float, friction: float
+) -> np.ndarray:
+    """Return Theorem 4.2's Δ: the trace of the covariance under weights less that of
+    uniform rows.
+    """
     logs = log_weights(gradients, momentum, h, friction)
-    return change(gradients, law_of(EXACT, logs)).trace - change(gradients, law_of(UNIFORM, logs)).trace
+    return (
+        change(gradients, law_of(EXACT, logs)).trace
+        - change(gradients, law_of(UNIFORM, logs)).trace
+    )
 
 
-def first_variance_change(gradients: np.ndarray, momentum: np.ndarray, h: float, friction: float) -> np.ndarray:
+def first_variance_change(
+    gradients: np.ndarray, momentum: np.ndarray, h: float, friction: float
+) -> np.ndarray:
     """Return Δ to first order in h: (h/2σ²) Cov(‖γr + g‖², ‖δ‖²)."""
     sizes = np.sum((friction * momentum[..., None, :] + gradients) ** 2, -1)
     squares = np.sum((gradients - gradients.mean(-2, keepdims=True)) ** 2, -1)
@@ -103,7 +122,9 @@ PRIOR_SCALE, PIMA = 10.0**0.5, "pima"
 
 @dataclass(frozen=True)
 class Settings:
-    """Data sets for each theorem, the friction, steps, nodes of quadrature in a coordinate, positions on Pima."""
+    """Data sets for each theorem, the friction, steps, nodes of quadrature in a coordinate,
+    positions on Pima.
+    """
 
     num_data_sets: Annotated[int, at_least(2)]
     mechanism_data_sets: Count
@@ -119,15 +140,27 @@ def gaussian_gradients(rows: np.ndarray, position: np.ndarray) -> np.ndarray:
 
 
 def pima_gradients(count: int) -> np.ndarray:
-    """Return n ∇Vᵢ with the prior's share at draws of the normal approximation, shape (position, n, d)."""
+    """Return n ∇Vᵢ with the prior's share at draws of the normal approximation, shape (position, n,
+    d).
+    """
     whole = datasets.pima()
     rows = datasets.standardise(whole, whole)[0].with_intercept().rows()
     model = models.logistic_regression(prior_scale=PRIOR_SCALE)
     data = jax.tree.map(jnp.asarray, rows)
-    mode = find_mode(jax.random.key(0), model, jnp.zeros(data["x"].shape[1]), data, tolerance=1e-6, progress=False)
+    mode = find_mode(
+        jax.random.key(0),
+        model,
+        jnp.zeros(data["x"].shape[1]),
+        data,
+        tolerance=1e-6,
+        progress=False,
+    )
     # H⁻¹ = root rootᵀ.
     root = np.linalg.inv(np.linalg.cholesky(np.linalg.inv(np.asarray(mode.covariance, float)))).T
-    positions = np.asarray(mode.position) + np.random.default_rng(0).standard_normal((count, len(root))) @ root.T
+    positions = (
+        np.asarray(mode.position)
+        + np.random.default_rng(0).standard_normal((count, len(root))) @ root.T
+    )
 
     def of(position: Any) -> np.ndarray:
         own = model.flat_row_gradients(jnp.asarray(position, jnp.float32), data)
@@ -137,10 +170,17 @@ def pima_gradients(count: int) -> np.ndarray:
 
 
 def sparsity(settings: Settings) -> Numbers:
-    """Return of Theorem 4.1 the rows that the optimal law has, and its variance over that of uniform rows."""
+    """Return of Theorem 4.1 the rows that the optimal law has, and its variance over that of
+    uniform rows.
+    """
     found: Numbers = {}
-    gaussian = np.stack([np.asarray(rows_of(seed), float) for seed in range(settings.mechanism_data_sets)])
-    sets = {f"gaussian, n = {NUM_ROWS}": -NUM_ROWS * gaussian, PIMA: pima_gradients(settings.positions)}
+    gaussian = np.stack(
+        [np.asarray(rows_of(seed), float) for seed in range(settings.mechanism_data_sets)]
+    )
+    sets = {
+        f"gaussian, n = {NUM_ROWS}": -NUM_ROWS * gaussian,
+        PIMA: pima_gradients(settings.positions),
+    }
     for name, each in sets.items():
         off = each - each.mean(1, keepdims=True)
         laws = least_variance_law(off)
@@ -155,14 +195,19 @@ def sparsity(settings: Settings) -> Numbers:
 
 
 def signs(settings: Settings) -> Numbers:
-    """Return of Theorem 4.2 Δ over the uniform trace: its mean over data sets, point by point and step by step."""
+    """Return of Theorem 4.2 Δ over the uniform trace: its mean over data sets, point by point and
+    step by step.
+    """
     rng, gamma = np.random.default_rng(1), settings.friction
     rows = rng.standard_normal((settings.num_data_sets, NUM_ROWS, 2))
     mean = rows.mean(1)
     position = {
         POINTS[0]: (mean, np.zeros_like(mean)),
         POINTS[1]: (np.zeros_like(mean), np.zeros_like(mean)),
-        POINTS[2]: (mean + rng.standard_normal(mean.shape) / NUM_ROWS**0.5, rng.standard_normal(mean.shape)),
+        POINTS[2]: (
+            mean + rng.standard_normal(mean.shape) / NUM_ROWS**0.5,
+            rng.standard_normal(mean.shape),
+        ),
     }
     found: Numbers = {"steps": settings.step_sizes, "points": {}}
     for name, (theta, momentum) in position.items():
@@ -174,21 +219,28 @@ def signs(settings: Settings) -> Numbers:
             first = first_variance_change(gradients, momentum, h, gamma)
             error = delta.std() / len(delta) ** 0.5
             of = {"mean": delta.mean(), "error": error, "first_order": first.mean()}
-            told.append({key: short(x / trace) for key, x in of.items()} | {"negative": short((delta < 0).mean())})
+            told.append(
+                {key: short(x / trace) for key, x in of.items()}
+                | {"negative": short((delta < 0).mean())}
+            )
         found["points"][name] = told
     each = pima_gradients(settings.positions)
     momentum = rng.standard_normal(each[:, 0].shape)
     trace = change(each, np.full(each.shape[:2], 1 / each.shape[1])).trace
-    found[PIMA] = [short((variance_change(each, momentum, h, gamma) / trace).mean()) for h in settings.step_sizes]
+    found[PIMA] = [
+        short((variance_change(each, momentum, h, gamma) / trace).mean())
+        for h in settings.step_sizes
+    ]
     return found
 
 
 def mechanism(seed: int, settings: Settings) -> Numbers:
-    """Return what a step of Euler's scheme does on one data set, on average over the target, law by law.
+    """Return what a step of Euler's scheme does on one data set, on average over the target, law by
+    law.
 
-    `heat`: what a step adds to E ‖r‖² beyond one with the full gradient, over h² tr S, which uniform rows add.
-    `stiffening`: E[drift · (θ − c̄)] over h tr S/2γ. `push`: the mean force in the direction of the
-    skewness, over what first order says of it.
+    `heat`: what a step adds to E ‖r‖² beyond one with the full gradient, over h² tr S, which
+    uniform rows add. `stiffening`: E[drift · (θ − c̄)] over h tr S/2γ. `push`: the mean force in
+    the direction of the skewness, over what first order says of it.
     """
     rows, gamma = np.asarray(rows_of(seed), float), settings.friction
     nodes, shares = np.polynomial.hermite_e.hermegauss(settings.nodes)
@@ -199,7 +251,9 @@ def mechanism(seed: int, settings: Settings) -> Numbers:
     force = gradients.mean(1)
     off = rows - rows.mean(0)
     spread = NUM_ROWS**2 * off.T @ off / NUM_ROWS
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in (UNIFORM, ONE, EXACT, VR, MATRIX)}
+    found: dict[str, list[dict[str, float]]] = {
+        name: [] for name in (UNIFORM, ONE, EXACT, VR, MATRIX)
+    }
     for h in settings.step_sizes:
         logs = log_weights(gradients, momentum, h, gamma)
         skew = first_order(gradients, momentum, h, gamma)[2][0]
@@ -247,13 +301,18 @@ def runs(parts: Parts) -> list[Any]:
 def is_sparse(parts: Parts) -> Claim:
     """Return Theorem 4.1."""
     each = {name: of for name, of in parts["sparsity"].items() if isinstance(of, dict)}
-    is_so = [rows <= of["d"] + 1 and of["off"] < ROWS for of in each.values() for rows in of["rows"]]
+    is_so = [
+        rows <= of["d"] + 1 and of["off"] < ROWS for of in each.values() for rows in of["rows"]
+    ]
     shown = "; ".join(
-        f"{name}: {max(of['rows'])} rows for d + 1 = {of['d'] + 1}, variance {np.median(of['variance_ratio']):.2g} "
+        f"{name}: {max(of['rows'])} rows for d + 1 = {of['d'] + 1}, variance "
+        f"{np.median(of['variance_ratio']):.2g} "
         "of that of uniform rows"
         for name, of in each.items()
     )
-    return Claim("the unbiased law of least variance has at most d + 1 rows", float(np.mean(is_so)), shown)
+    return Claim(
+        "the unbiased law of least variance has at most d + 1 rows", float(np.mean(is_so)), shown
+    )
 
 
 def lessens(parts: Parts) -> Claim:
@@ -274,10 +333,16 @@ def lessens(parts: Parts) -> Claim:
 
 def first_order_claim(parts: Parts) -> Claim:
     """Return beside it what first order says of Δ."""
-    ratios = [told[0]["first_order"] / told[0]["mean"] for told in parts["signs"]["points"].values()]
+    ratios = [
+        told[0]["first_order"] / told[0]["mean"] for told in parts["signs"]["points"].values()
+    ]
     return Claim(
         "Δ is (h/2σ²) Cov(‖γr + g‖², ‖δ‖²) to first order, which is positive here",
-        float(np.mean([abs(x - 1) <= NEAR and told[0]["mean"] > 0 for x, told in _with(parts, ratios)])),
+        float(
+            np.mean(
+                [abs(x - 1) <= NEAR and told[0]["mean"] > 0 for x, told in _with(parts, ratios)]
+            )
+        ),
         "typed over enumerated at the least step: " + ", ".join(f"{x:.4f}" for x in ratios),
         by_the_paper=False,
     )
@@ -308,7 +373,9 @@ def claims(parts: Parts) -> list[Claim]:
         limit(parts, "matrix friction over uniform rows takes it away once", MATRIX, "heat", 0.0),
         limit(parts, "M = 1 stiffens the force by 1 + hS/2γT", ONE, "stiffening", 1.0),
         limit(parts, "M = 1 pushes along the skewness by (h/2σ²) E‖δ‖²δ", ONE, "push", 1.0),
-        limit(parts, "matrix friction over uniform rows does not stiffen", MATRIX, "stiffening", 0.0),
+        limit(
+            parts, "matrix friction over uniform rows does not stiffen", MATRIX, "stiffening", 0.0
+        ),
     ]
 
 
@@ -318,13 +385,17 @@ def draw(parts: Parts) -> list[Panel]:
     steps = every[0]["steps"]
 
     def middle(name: str, of: str) -> list[float]:
-        return [float(np.median([run["laws"][name][i][of] for run in every])) for i in range(len(steps))]
+        return [
+            float(np.median([run["laws"][name][i][of] for run in every])) for i in range(len(steps))
+        ]
 
     heat = [Line(name, steps, middle(name, "heat")) for name in every[0]["laws"]]
     kinds = [(of, name) for of in ("stiffening", "push") for name in (ONE, EXACT)]
     rest = [Line(f"{of}, {name}", steps, middle(name, of)) for of, name in kinds]
     signs = parts["signs"]
-    change = [Line(name, steps, [each["mean"] for each in told]) for name, told in signs["points"].items()]
+    change = [
+        Line(name, steps, [each["mean"] for each in told]) for name, told in signs["points"].items()
+    ]
     change.append(Line("Pima, at draws", steps, signs[PIMA]))
     zero = Line("0", [steps[0], steps[-1]], [0.0, 0.0], is_guide=True)
     one = Line("first order", [steps[0], steps[-1]], [1.0, 1.0], is_guide=True)

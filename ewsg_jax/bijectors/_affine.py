@@ -25,11 +25,15 @@ class Affine(Bijector):
 
     def forward(self, position: Position, /) -> Position:
         self._check(position)
-        return _tree.combine((1, position_like(self.shift, position)), (1, self.factor.times(position)))
+        return _tree.combine(
+            (1, position_like(self.shift, position)), (1, self.factor.times(position))
+        )
 
     def inverse(self, position: Position, /) -> Position:
         self._check(position)
-        return self.factor.solved(_tree.combine((1, position), (-1, position_like(self.shift, position))))
+        return self.factor.solved(
+            _tree.combine((1, position), (-1, position_like(self.shift, position)))
+        )
 
     def log_det(self, position: Position, /) -> Array:
         return self.factor.log_det(position)
@@ -48,23 +52,25 @@ def position_like(shift: Position, position: Position) -> Position:
 def affine(shift: Position, covariance: Any = 1.0) -> Bijector:
     """Return the map θ = m + L u, with L Lᵀ = C: where θ is about N(m, C), u is about N(0, I).
 
-    `model.transformed(affine(mode.position, mode.covariance))` has u for its position, and steps in units of the
-    posterior's widths. A `Posterior.linear` whose position is one vector stays one, its inputs Lᵀx: its gradients
-    are still two matrix products.
+    `model.transformed(affine(mode.position, mode.covariance))` has u for its position, and steps in
+    units of the posterior's widths. A `Posterior.linear` whose position is one vector stays one,
+    its inputs Lᵀx: its gradients are still two matrix products.
 
     Args:
         shift: m, a tree of floating-point arrays like the position.
-        covariance: C > 0: a number, a tree of numbers like the position, a positive definite matrix (d, d) over the
-            position in `ravel_pytree` order, or a `ewsg_jax.dynamics.LowRank`. L is its Cholesky factor, or its
-            root.
+        covariance: C > 0: a number, a tree of numbers like the position, a positive definite matrix
+            (d, d) over the position in `ravel_pytree` order, or a `ewsg_jax.dynamics.LowRank`. L is
+            its Cholesky factor, or its root.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; when used, that the position is not like the
-            shift, or that the covariance does not fit it.
+        TypeError, ValueError: an argument has the wrong type or value; when used, that the position
+            is not like the shift, or that the covariance does not fit it.
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
-        >>> whitened = ewsg.bijectors.affine(jnp.array([1.0, 2.0]), jnp.array([[4.0, 0.0], [0.0, 9.0]]))
+        >>> whitened = ewsg.bijectors.affine(
+        ...     jnp.array([1.0, 2.0]), jnp.array([[4.0, 0.0], [0.0, 9.0]])
+        ... )
         >>> whitened.forward(jnp.ones(2)), whitened.inverse(jnp.array([3.0, 5.0]))
         (Array([3., 5.], dtype=float32), Array([1., 1.], dtype=float32))
     """

@@ -21,11 +21,14 @@ class Interval(Leafwise):
     high: float = static()
 
     def forward_leaf(self, x: Array) -> Array:
-        # The distance from the nearer bound, so that small ones keep their digits; not by |x|, which has a kink.
+        # The distance from the nearer bound, so that small ones keep their digits; not by |x|,
+        # which has a kink.
         first, last = _innermost(self.low, self.high, x.dtype)
         width = np.asarray(self.high, x.dtype) - np.asarray(self.low, x.dtype)
         from_bound = width * jax.nn.sigmoid(jnp.where(x < 0, x, -x))
-        return jnp.clip(jnp.where(x < 0, self.low + from_bound, self.high - from_bound), first, last)
+        return jnp.clip(
+            jnp.where(x < 0, self.low + from_bound, self.high - from_bound), first, last
+        )
 
     def inverse_leaf(self, y: Array) -> Array:
         lies_inside(f"between {self.low} and {self.high}", (y > self.low) & (y < self.high))
@@ -36,21 +39,23 @@ class Interval(Leafwise):
 
 
 def interval(low: float, high: float) -> Bijector:
-    """Return the map θ = low + (high − low)/(1 + exp(−u)) of every number of a position, low < θ < high.
+    """Return the map θ = low + (high − low)/(1 + exp(−u)) of every number of a position, low < θ <
+    high.
 
-    θ never reaches the bounds: it stops at the numbers of its dtype next to them, so that log(θ − low) and
-    log(high − θ) are finite.
+    θ never reaches the bounds: it stops at the numbers of its dtype next to them, so that log(θ −
+    low) and log(high − θ) are finite.
 
     Args:
         low: the lower bound, a finite number.
         high: the upper bound, a finite number.
 
     Returns:
-        A bijector of trees of any shapes. `inverse` raises ValueError for numbers not between the bounds.
+        A bijector of trees of any shapes. `inverse` raises ValueError for numbers not between the
+        bounds.
 
     Raises:
-        TypeError, ValueError: the bounds are no such numbers or not in this order; when used, that the position's
-            dtype has no number between them.
+        TypeError, ValueError: the bounds are no such numbers or not in this order; when used, that
+            the position's dtype has no number between them.
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
@@ -79,6 +84,7 @@ def _innermost(low: float, high: float, dtype: np.dtype) -> tuple[np.ndarray, np
     last = -tiny if abs(last) < tiny else last
     if not (bottom < first <= last < top and np.isfinite(top - bottom)):
         raise ValueError(
-            f"low and high must have {dtype} numbers between them and a finite distance; got {low}, {high}"
+            f"low and high must have {dtype} numbers between them and a finite distance; got "
+            f"{low}, {high}"
         )
     return first, last

@@ -23,17 +23,19 @@ class Simplex(Leafwise):
 
 
 def simplex() -> Bijector:
-    """Return the map of the last axis of every leaf from k − 1 numbers to k positive ones that sum to one.
+    """Return the map of the last axis of every leaf from k − 1 numbers to k positive ones that sum
+    to one.
 
     Stick breaking (Stan reference manual, "Unit simplex"): θᵢ = zᵢ (1 − Σ_{j<i} θⱼ) with
-    zᵢ = 1/(1 + exp(−uᵢ + log(k − i))), and θ_k is what is left, so u = 0 is θ = (1/k, …, 1/k). The density is that
-    of the first k − 1 parts, in which a Dirichlet density is written: log|det| = Σᵢ log θᵢ over all k.
+    zᵢ = 1/(1 + exp(−uᵢ + log(k − i))), and θ_k is what is left, so u = 0 is θ = (1/k, …, 1/k). The
+    density is that of the first k − 1 parts, in which a Dirichlet density is written: log|det| = Σᵢ
+    log θᵢ over all k.
 
     A part is never less than the smallest normal number of its dtype, so log θᵢ is finite.
 
     Returns:
-        A bijector of trees whose leaves have shapes (…, k − 1), to (…, k), k ≥ 2. `inverse` raises ValueError for
-        parts that are not positive or do not sum to one.
+        A bijector of trees whose leaves have shapes (…, k − 1), to (…, k), k ≥ 2. `inverse` raises
+        ValueError for parts that are not positive or do not sum to one.
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
@@ -47,7 +49,9 @@ def simplex() -> Bijector:
 
 
 def _log_parts(x: Array) -> Array:
-    """Log θᵢ = log zᵢ + Σ_{j<i} log(1 − zⱼ). Their sum is the log determinant, ∏ zᵢ (1 − zᵢ) ∏_{j<i} (1 − zⱼ)."""
+    """Log θᵢ = log zᵢ + Σ_{j<i} log(1 − zⱼ). Their sum is the log determinant, ∏ zᵢ (1 − zᵢ)
+    ∏_{j<i} (1 − zⱼ).
+    """
     has_last_axis("simplex", x, 1)
     logits = x - _log_remaining(x)
     left = jnp.cumsum(jax.nn.log_sigmoid(-logits), axis=-1)

@@ -29,10 +29,14 @@ class Tree(Bijector):
             _check.function(f"bijectors{place}.inverse", getattr(part, "inverse", None), "(θ) -> u")
             for place, part in _places(self.bijectors)
         ]
-        return self._unflatten(function(x) for function, x in zip(backward, self._split(position), strict=True))
+        return self._unflatten(
+            function(x) for function, x in zip(backward, self._split(position), strict=True)
+        )
 
     def log_det(self, position: Position, /) -> Array:
-        dets = [part.log_det(x) for part, x in zip(self._parts(), self._split(position), strict=True)]
+        dets = [
+            part.log_det(x) for part, x in zip(self._parts(), self._split(position), strict=True)
+        ]
         return functools.reduce(operator.add, dets)
 
     def _parts(self) -> list[Any]:
@@ -46,7 +50,9 @@ class Tree(Bijector):
         try:
             return structure.flatten_up_to(position)
         except (ValueError, TypeError) as error:
-            raise ValueError(f"position must have the tree of the bijectors, {structure}; {error}") from error
+            raise ValueError(
+                f"position must have the tree of the bijectors, {structure}; {error}"
+            ) from error
 
     def _unflatten(self, parts: Iterable[PyTree]) -> Position:
         return jax.tree.unflatten(self._structure(), parts)
@@ -56,9 +62,9 @@ def tree(bijectors: PyTree) -> Bijector:
     """Return the map that sends each part of a position through a bijector of its own.
 
     Args:
-        bijectors: a tree like the position (dictionaries, lists, tuples, NamedTuples, …), with a bijector in place
-            of each leaf, or of a whole subtree. Any object with `forward` and `log_det` serves; `inverse` then
-            needs theirs too.
+        bijectors: a tree like the position (dictionaries, lists, tuples, NamedTuples, …), with a
+            bijector in place of each leaf, or of a whole subtree. Any object with `forward` and
+            `log_det` serves; `inverse` then needs theirs too.
 
     Raises:
         TypeError: a leaf is no bijector, or, from `inverse`, one without an inverse.
@@ -66,14 +72,18 @@ def tree(bijectors: PyTree) -> Bijector:
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
-        >>> both = ewsg.bijectors.tree({"mean": ewsg.bijectors.identity(), "scale": ewsg.bijectors.positive()})
+        >>> both = ewsg.bijectors.tree(
+        ...     {"mean": ewsg.bijectors.identity(), "scale": ewsg.bijectors.positive()}
+        ... )
         >>> u = both.inverse({"mean": jnp.array([3.0]), "scale": jnp.array(1.0)})
         >>> both.forward(u)
         {'mean': Array([3.], dtype=float32), 'scale': Array(1., dtype=float32)}
     """
     places = _places(bijectors)
     if not places:
-        raise TypeError(f"bijectors must be a tree with bijectors as leaves; got {_check.describe(bijectors)}")
+        raise TypeError(
+            f"bijectors must be a tree with bijectors as leaves; got {_check.describe(bijectors)}"
+        )
     for place, part in places:
         transform(f"bijectors{place}", part)
     return Tree(bijectors=bijectors)

@@ -56,7 +56,9 @@ class Leafwise(Bijector):
 
     @abc.abstractmethod
     def log_det_parts(self, x: Array) -> Array:
-        """Return parts of a leaf's log determinant, of any shape; they are summed in float32 at least."""
+        """Return parts of a leaf's log determinant, of any shape; they are summed in float32 at
+        least.
+        """
 
     def forward(self, position: Position, /) -> Position:
         return jax.tree.map(self.forward_leaf, _check.position(position))
@@ -66,20 +68,26 @@ class Leafwise(Bijector):
 
     def log_det(self, position: Position, /) -> Array:
         leaves = jax.tree.leaves(_check.position(position))
-        parts = [jnp.sum(self.log_det_parts(x), dtype=jnp.promote_types(x.dtype, jnp.float32)) for x in leaves]
+        parts = [
+            jnp.sum(self.log_det_parts(x), dtype=jnp.promote_types(x.dtype, jnp.float32))
+            for x in leaves
+        ]
         return functools.reduce(operator.add, parts)
 
 
 def is_transform(value: Any) -> bool:
     """Return whether a value has the two methods of a `Transform`."""
-    return not isinstance(value, type) and all(callable(getattr(value, n, None)) for n in ("forward", "log_det"))
+    return not isinstance(value, type) and all(
+        callable(getattr(value, n, None)) for n in ("forward", "log_det")
+    )
 
 
 def transform(name: str, value: Any) -> Transform:
     """Check and return an object with `forward` and `log_det`."""
     if not is_transform(value):
         raise TypeError(
-            f"{name} must be an object with the methods forward(position) and log_det(position), as "
+            f"{name} must be an object with the methods forward(position) and log_det(position), "
+            "as "
             f"ewsg_jax.bijectors makes them; got {_check.describe(value)}"
         )
     return value
@@ -88,7 +96,9 @@ def transform(name: str, value: Any) -> Transform:
 def lies_inside(takes: str, inside: Array) -> None:
     """Check that a concrete constrained position lies inside its constraint."""
     if not _check.is_traced(inside) and not bool(jnp.all(inside)):
-        raise ValueError(f"position must be {takes}; {int(jnp.sum(~inside))} of {inside.size} numbers are not")
+        raise ValueError(
+            f"position must be {takes}; {int(jnp.sum(~inside))} of {inside.size} numbers are not"
+        )
 
 
 def has_last_axis(name: str, leaf: Array, least: int) -> None:

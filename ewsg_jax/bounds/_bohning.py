@@ -3,7 +3,8 @@
     log L(η) = η_y − lse(η),   η = Wᵀx,   ψ = Cᵀx,   Δ = η − ψ
     log B(η) = log L(ψ) + (e_y − softmax(ψ))ᵀΔ − ½ ΔᵀAΔ,   A = ½ (I − 11ᵀ/K)
 
-A is at least the Hessian of lse wherever it is taken. The gap log L − log B is of order ‖Δ‖², whatever the centre.
+A is at least the Hessian of lse wherever it is taken. The gap log L − log B is of order ‖Δ‖²,
+whatever the centre.
 """
 
 import jax
@@ -30,7 +31,9 @@ class Bohning(Bound[tuple[Array, Array]]):
         def of_rows(rows: Data) -> tuple[Array, Array]:
             x, y = jax.vmap(self.inputs)(rows), jax.vmap(self.targets)(rows)
             predictors = products.matmul(x, center)
-            residuals = jax.nn.one_hot(y, center.shape[-1], dtype=predictors.dtype) - jax.nn.softmax(predictors)
+            residuals = jax.nn.one_hot(
+                y, center.shape[-1], dtype=predictors.dtype
+            ) - jax.nn.softmax(predictors)
             x = x.astype(predictors.dtype)
             return products.sum_of_outer(x, residuals), products.sum_of_outer(x, x)
 

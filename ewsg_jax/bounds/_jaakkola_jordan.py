@@ -3,9 +3,9 @@
     log L(s) = y s − log(1 + eˢ),   s = xᵀθ,   ζ = xᵀc,   Δ = s − ζ
     log B(s) = log L(ζ) + (y − σ(ζ)) Δ − λ Δ²,   λ = tanh(ζ/2) / 4ζ   (1/8 at ζ = 0)
 
-This is log σ(ζ) + (t − ζ)/2 − λ(t² − ζ²) at t = ±s, written around the centre. It is a bound for any number y, for
-log(1 + eˢ) − s/2 is concave in s². The gap log L − log B is of order Δ² with a factor that vanishes at ζ = 0, where
-it is Δ⁴/192.
+This is log σ(ζ) + (t − ζ)/2 − λ(t² − ζ²) at t = ±s, written around the centre. It is a bound for
+any number y, for log(1 + eˢ) − s/2 is concave in s². The gap log L − log B is of order Δ² with a
+factor that vanishes at ζ = 0, where it is Δ⁴/192.
 """
 
 import jax
@@ -40,7 +40,9 @@ class JaakkolaJordan(Bound[tuple[Array, Array]]):
     def total(self, position: Array, center: Array, summary: tuple[Array, Array]) -> Array:
         slope, curvature = summary
         change = _tree.widened(position) - center
-        return products.matmul(change, slope) - products.matmul(products.matmul(change, curvature), change)
+        return products.matmul(change, slope) - products.matmul(
+            products.matmul(change, curvature), change
+        )
 
     def gaps(self, position: Array, center: Array, rows: Data) -> Array:
         x = jax.vmap(self.inputs)(rows)

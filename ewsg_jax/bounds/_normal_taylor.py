@@ -1,13 +1,17 @@
-"""A bound of the normal likelihood with unknown scale: its second Taylor polynomial less a bound of the remainder.
+"""A bound of the normal likelihood with unknown scale: its second Taylor polynomial less a bound of
+the remainder.
 
-    log L = −τ − ½ (x − μ)² e^(−2τ),   θ = (μ, τ = log σ),   (a, b) = θ − c,   r = x − μ_c,   w = e^(−2τ_c)
+    log L = −τ − ½ (x − μ)² e^(−2τ),   θ = (μ, τ = log σ),   (a, b) = θ − c,
+    r = x − μ_c,   w = e^(−2τ_c)
 
-No quadratic with one curvature everywhere is a bound: the third derivative along the segment from c to θ, at its
-point t, is w_t b (6a² + 12ab r_t + 4b² r_t²) with r_t = r − ta and w_t = w e^(−2bt), as large as x and σ make it.
-It is bounded on the segment, by a polynomial in x, so that its sum needs n, Σr and Σr² only:
+No quadratic with one curvature everywhere is a bound: the third derivative along the segment from c
+to θ, at its point t, is w_t b (6a² + 12ab r_t + 4b² r_t²) with r_t = r − ta and w_t = w e^(−2bt),
+as large as x and σ make it. It is bounded on the segment, by a polynomial in x, so that its sum
+needs n, Σr and Σr² only:
 
     b ≥ 0:  at least −3 w a² b, for 4b²r² + 12abr + 9a² is a square;
-    b < 0:  at least −w e^(−2b) |b| (12a² + 10 b² r_t²), for 12|abr| ≤ 6a² + 6b²r²;  and r_t² ≤ (1−t) r₀² + t r₁².
+    b < 0:  at least −w e^(−2b) |b| (12a² + 10 b² r_t²), for 12|abr| ≤ 6a² + 6b²r²;
+            and r_t² ≤ (1−t) r₀² + t r₁².
 
 Times (1−t)²/2 and over t from 0 to 1 the remainder is at least −R,
 
@@ -53,13 +57,18 @@ class NormalTaylor(Bound[tuple[Array, Array, Array]]):
         r = rows - _tree.widened(center)[0]
         x = -2 * b
         beyond = (
-            exponential(x, 3) * jnp.square(r) - 2 * a * r * exponential(x, 2) + jnp.square(a) * exponential(x, 1)
+            exponential(x, 3) * jnp.square(r)
+            - 2 * a * r * exponential(x, 2)
+            + jnp.square(a) * exponential(x, 1)
         )
-        return _remainder(a, b, weight, 1.0, jnp.square(r), jnp.square(r - a)) - 0.5 * weight * beyond
+        return (
+            _remainder(a, b, weight, 1.0, jnp.square(r), jnp.square(r - a)) - 0.5 * weight * beyond
+        )
 
 
 def normal_taylor() -> NormalTaylor:
-    """Return the bound of log L = −log σ − (x − μ)²/2σ² at the position (μ, log σ); `models.normal` has it.
+    """Return the bound of log L = −log σ − (x − μ)²/2σ² at the position (μ, log σ); `models.normal`
+    has it.
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
@@ -77,7 +86,11 @@ def _change(position: Array, center: Array) -> tuple[Array, Array, Array]:
     return change[0], change[1], jnp.exp(-2 * center[1])
 
 
-def _remainder(a: Array, b: Array, weight: Array, count: Array | float, before: Array, after: Array) -> Array:
+def _remainder(
+    a: Array, b: Array, weight: Array, count: Array | float, before: Array, after: Array
+) -> Array:
     """Return R, or its sum, where Σr₀² is `before` and Σr₁² is `after`."""
-    narrower = weight * jnp.exp(-2 * b) * -b * (2 * a * a * count + 10 * b * b * (before / 8 + after / 24))
+    narrower = (
+        weight * jnp.exp(-2 * b) * -b * (2 * a * a * count + 10 * b * b * (before / 8 + after / 24))
+    )
     return jnp.where(b < 0, narrower, 0.5 * weight * a * a * b * count)

@@ -12,15 +12,19 @@ from ewsg_jax._types import Array, Data, Position, PyTree
 from ewsg_jax.rows.view import num_rows
 
 Summary = TypeVar("Summary")
-"""What the sum of a bound over all data depends on: a tree of arrays whose size does not depend on n."""
+"""What the sum of a bound over all data depends on: a tree of arrays whose size does not depend on
+n.
+"""
 
 
 @module
 class Bound(Part, abc.ABC, Generic[Summary]):
-    """A lower bound Bᵢ(θ) of each datum's likelihood Lᵢ(θ), with Bᵢ(c) = Lᵢ(c) at a centre c: pure functions.
+    """A lower bound Bᵢ(θ) of each datum's likelihood Lᵢ(θ), with Bᵢ(c) = Lᵢ(c) at a centre c: pure
+    functions.
 
-    Near the centre Σ log Bᵢ is large and its changes are small, and log Lᵢ − log Bᵢ is a small difference of large
-    numbers: so a bound gives differences, which lose no digits. Write all three.
+    Near the centre Σ log Bᵢ is large and its changes are small, and log Lᵢ − log Bᵢ is a small
+    difference of large numbers: so a bound gives differences, which lose no digits. Write all
+    three.
     """
 
     @abc.abstractmethod
@@ -29,7 +33,9 @@ class Bound(Part, abc.ABC, Generic[Summary]):
 
     @abc.abstractmethod
     def total(self, position: Position, center: Position, summary: Summary) -> Array:
-        """Return Σᵢ (log Bᵢ(position) − log Bᵢ(center)), a scalar, at a cost that does not depend on n."""
+        """Return Σᵢ (log Bᵢ(position) − log Bᵢ(center)), a scalar, at a cost that does not depend
+        on n.
+        """
 
     @abc.abstractmethod
     def gaps(self, position: Position, center: Position, rows: Data) -> Array:
@@ -49,13 +55,19 @@ def check_bound(bound: Bound[Any], position: Position, data: Data) -> None:
     takes = "bound must be one for this position and these data"
     at, rows = _check.shapes(position), _check.shapes(data)
     try:
-        summary = jax.eval_shape(lambda center, data: bound.summarize(center, data, num_rows(data)), at, rows)
-        total, gaps = jax.eval_shape(bound.total, at, at, summary), jax.eval_shape(bound.gaps, at, at, rows)
+        summary = jax.eval_shape(
+            lambda center, data: bound.summarize(center, data, num_rows(data)), at, rows
+        )
+        total, gaps = (
+            jax.eval_shape(bound.total, at, at, summary),
+            jax.eval_shape(bound.gaps, at, at, rows),
+        )
     except Exception as error:
         raise ValueError(f"{takes}; it failed on them: {_check.reason(error)}") from error
     if total.shape != () or gaps.shape != (num_rows(data),):
         raise ValueError(
-            f"{takes}, with a scalar for its total and one number for each of {num_rows(data)} rows; got "
+            f"{takes}, with a scalar for its total and one number for each of {num_rows(data)} "
+            "rows; got "
             f"{_check.describe(total)} and {_check.describe(gaps)}"
         )
 

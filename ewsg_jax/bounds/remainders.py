@@ -26,7 +26,8 @@ def exponential(x: Array, order: int) -> Array:
 def log_partition(predictors: Array, change: Array) -> Array:
     """Return lse(ψ + Δ) − lse(ψ) − pᵀΔ ≥ 0 with p = softmax(ψ), over the last axis.
 
-    It is log Σ pₖ exp(dₖ) for d = Δ − pᵀΔ; since Σ pₖ dₖ = 0, only second orders are left to add up.
+    It is log Σ pₖ exp(dₖ) for d = Δ − pᵀΔ; since Σ pₖ dₖ = 0, only second orders are left to add
+    up.
     """
     p = jax.nn.softmax(predictors)
     d = change - jnp.sum(p * change, axis=-1, keepdims=True)

@@ -1,8 +1,8 @@
 """How wrong draws are, from the model's own gradients at them and no reference.
 
-For the target, and for no other law, E ∇V = 0 and E[∇V (θ − m)ᵀ] = T·I, and so on for every function (Stein's
-identities). What draws lack of them is a bias of the run, once it is more than chance; and with it the moments that
-the draws should have are found.
+For the target, and for no other law, E ∇V = 0 and E[∇V (θ − m)ᵀ] = T·I, and so on for every
+function (Stein's identities). What draws lack of them is a bias of the run, once it is more than
+chance; and with it the moments that the draws should have are found.
 """
 
 import dataclasses
@@ -40,7 +40,9 @@ from ewsg_jax.sampling.samples import mean_of, sd_of
 from ewsg_jax.support import NONE, Outside, outside_by_batches
 
 NEAR = 0.1
-"""The distance from the target, no chance, above which draws are moved before they are corrected again."""
+"""The distance from the target, no chance, above which draws are moved before they are corrected
+again.
+"""
 MOST_ERROR = 0.5
 """Of a corrected mean, in sds, or of an sd, relatively: with larger ones there is no correction."""
 LOOKS = (4_000, 16_000)
@@ -72,51 +74,64 @@ def check(
 ) -> Report:
     """Report how far draws are from the posterior, with errors, and correct them.
 
-    It works on draws from any sampler: a run of this library or another, a Laplace approximation, variational
-    inference. It needs no reference: the model's gradients at the draws show what the target is. Each draw costs
-    two fresh batches.
+    It works on draws from any sampler: a run of this library or another, a Laplace approximation,
+    variational inference. It needs no reference: the model's gradients at the draws show what the
+    target is. Each draw costs two fresh batches.
 
     Args:
         key: a typed PRNG key, for the batches.
-        samples: what `ewsg_jax.sample` returned, or draws of positions, a tree of arrays with the leading axes
-            (chain, draw); several chains, or one of them.
+        samples: what `ewsg_jax.sample` returned, or draws of positions, a tree of arrays with the
+            leading axes (chain, draw); several chains, or one of them.
         posterior: what should have been sampled.
         data: all n rows.
-        mode: what `find_mode` returned for it, whose covariance gives the directions that are used; None: each
-            half of the draws gives those of the other half.
-        kernel: of the run that made the samples, of a dynamics with a momentum: it continues for a tenth of its
-            steps to measure the kinetic temperature, by direction (`report.kinetic`). None: it is not measured.
+        mode: what `find_mode` returned for it, whose covariance gives the directions that are used;
+            None: each half of the draws gives those of the other half.
+        kernel: of the run that made the samples, of a dynamics with a momentum: it continues for a
+            tenth of its steps to measure the kinetic temperature, by direction (`report.kinetic`).
+            None: it is not measured.
         temperature: T of the target exp(−V/T).
-        tolerance: how far off, relatively, a standard deviation may be; a mean twice as many of them.
+        tolerance: how far off, relatively, a standard deviation may be; a mean twice as many of
+            them.
         error_rate: how often a right run is called wrong.
-        max_draws: draws of all chains together that are used, evenly spaced. Default: 4,000, or 16,000
-            where these cannot decide.
+        max_draws: draws of all chains together that are used, evenly spaced. Default: 4,000, or
+            16,000 where these cannot decide.
         batch_size: rows for each draw, in two batches; all rows where there are no more.
-        rows: how they are drawn, as `gradients.uniform` takes it. Default: by their norms in the draws' own metric
-            where data enter through linear predictors, else uniformly.
+        rows: how they are drawn, as `gradients.uniform` takes it. Default: by their norms in the
+            draws' own metric where data enter through linear predictors, else uniformly.
         names: a name for each coordinate. Default: its place in the tree of the position.
-        shared_minibatch: whether the chains share their batches: errors then come from blocks of time of all chains
-            together. Default: what samples of this library say of themselves, and False of other draws.
-        mesh: several devices, as of `ewsg_jax.sample`, by which the samples may have been made or not: along
-            `"data"` each has a part of the rows, and its share of every batch, drawn uniformly.
+        shared_minibatch: whether the chains share their batches: errors then come from blocks of
+            time of all chains together. Default: what samples of this library say of themselves,
+            and False of other draws.
+        mesh: several devices, as of `ewsg_jax.sample`, by which the samples may have been made or
+            not: along `"data"` each has a part of the rows, and its share of every batch, drawn
+            uniformly.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; there are fewer than eight draws of a chain,
-            or none that is finite; a coordinate never moves; the gradient is not finite at a draw.
+        TypeError, ValueError: an argument has the wrong type or value; there are fewer than eight
+            draws of a chain, or none that is finite; a coordinate never moves; the gradient is not
+            finite at a draw.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
         >>> model, data = ewsg.models.gaussian_location(), jnp.linspace(-1.0, 1.0, 40)[:, None]
         >>> kernel = ewsg.sgld(model, 0.02, batch_size=4)  # the posterior's sd is 0.156
-        >>> samples = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(1), data, 8_000, num_chains=8, burn_in=100)
+        >>> samples = ewsg.sample(
+        ...     jax.random.key(0), kernel, jnp.zeros(1), data, 8_000, num_chains=8, burn_in=100
+        ... )
         >>> report = ewsg.check(jax.random.key(1), samples, model, data)
         >>> report.outcome, report.sd_ratio.round(1), report.corrected.sd.round(2)
         ('wrong', Array([2.], dtype=float32), Array([0.16], dtype=float32))
     """
     _check.key(key)
-    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    _check.instance(
+        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
+    )
     _check.data(data)
-    for name, value in {"temperature": temperature, "tolerance": tolerance, "error_rate": error_rate}.items():
+    for name, value in {
+        "temperature": temperature,
+        "tolerance": tolerance,
+        "error_rate": error_rate,
+    }.items():
         _check.positive(name, value)
     _check.decay("tolerance", tolerance)
     _check.decay("error_rate", error_rate)
@@ -133,7 +148,9 @@ def check(
     if not isinstance(data, spread.Spread):
         data = jax.device_put(data)
     elif rows not in (None, "random"):
-        raise ValueError(f"rows must be None or 'random' with mesh, which cuts the data; got {rows!r}")
+        raise ValueError(
+            f"rows must be None or 'random' with mesh, which cuts the data; got {rows!r}"
+        )
 
     def looked(look: int, most: int) -> Report:
         draws = draws_of(samples, names, most, shared_minibatch)
@@ -142,7 +159,9 @@ def check(
 
         def gradients(number: int, draws: Draws) -> Fresh:
             own = jax.random.fold_in(key, MOST_NUMBERS * look + number)
-            return fresh_gradients(own, posterior, draws, data, batch_size, rows, float(temperature))
+            return fresh_gradients(
+                own, posterior, draws, data, batch_size, rows, float(temperature)
+            )
 
         tree = samples.draws if isinstance(samples, Samples) else samples
         mean = mean_of(tree, draws.chains)
@@ -156,9 +175,19 @@ def check(
         beyond = NONE
         # Where no density can end by its structure, what overflows shows in the gradient.
         if any(can_end(posterior, draws.layout.tree(draws.flat[0]), data)):
-            beyond = outside_by_batches(for_rows, posterior, draws.layout, draws.flat, data, batch_size)
+            beyond = outside_by_batches(
+                for_rows, posterior, draws.layout, draws.flat, data, batch_size
+            )
         report = _judged(
-            draws, whole, first, gradients, metric, bounds, beyond, float(tolerance), float(error_rate)
+            draws,
+            whole,
+            first,
+            gradients,
+            metric,
+            bounds,
+            beyond,
+            float(tolerance),
+            float(error_rate),
         )
         return dataclasses.replace(report, note=as_wide(whole[1], widths, draws.names))
 
@@ -174,7 +203,9 @@ def check(
     if kernel is None:
         return report
     own = jax.random.fold_in(key, MOST_NUMBERS * len(LOOKS))
-    heat, passes = kinetic(own, kernel, samples, data if mesh is None else given, float(temperature), mesh)
+    heat, passes = kinetic(
+        own, kernel, samples, data if mesh is None else given, float(temperature), mesh
+    )
     return dataclasses.replace(report, kinetic=heat, data_passes=report.data_passes + passes)
 
 
@@ -189,9 +220,13 @@ def _judged(
     tolerance: float,
     error_rate: float,
 ) -> Report:
-    """Judge draws, and find what is right; `whole` are mean and sd of all, those that are not used too."""
+    """Judge draws, and find what is right; `whole` are mean and sd of all, those that are not used
+    too.
+    """
 
-    def reckoned(own: Draws, fresh: Fresh, metric: tuple[np.ndarray, np.ndarray] | None = None) -> Reckoning:
+    def reckoned(
+        own: Draws, fresh: Fresh, metric: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> Reckoning:
         scores = _scores(own, fresh, metric, error_rate)
         if own.shared:
             own = own._replace(num_groups=min(own.num_groups, scores.num_blocks))
@@ -260,7 +295,9 @@ def metric_of(mode: Mode, temperature: float) -> tuple[np.ndarray, np.ndarray]:
     center = vector(mode.position)
     covariance = mode.covariance
     if not isinstance(covariance, np.ndarray):
-        raise ValueError(f"mode must be of at most {MOST_DENSE:,} numbers; got one of {len(center):,}")
+        raise ValueError(
+            f"mode must be of at most {MOST_DENSE:,} numbers; got one of {len(center):,}"
+        )
     return center, root_of(temperature * covariance, symmetric=True)
 
 
@@ -268,7 +305,9 @@ def _scores(
     draws: Draws, fresh: Fresh, metric: tuple[np.ndarray, np.ndarray] | None, error_rate: float
 ) -> stein.Scores:
     slopes = draws.in_chains(fresh.mean)
-    apart = None if fresh.first is fresh.second else draws.in_chains((fresh.first - fresh.second) / 2)
+    apart = (
+        None if fresh.first is fresh.second else draws.in_chains((fresh.first - fresh.second) / 2)
+    )
     if metric is not None:
         directions = stein.by_root(draws.values, slopes, apart, *metric)
     else:

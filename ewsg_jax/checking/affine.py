@@ -27,12 +27,15 @@ class Affine(NamedTuple):
 def between(flat: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> Affine:
     """Return the map of draws (draws, d) to a mean and a covariance (d, d), or variances (d,).
 
-    Of all maps M S Mᵀ = C that which turns least, in coordinates in which the draws have the covariance I.
+    Of all maps M S Mᵀ = C that which turns least, in coordinates in which the draws have the
+    covariance I.
     """
     center = flat.mean(0)
     off = flat - center
     if covariance.ndim == 1:
-        return Affine(center, np.sqrt(covariance) / np.maximum(flat.std(0), np.finfo(float).tiny), mean)
+        return Affine(
+            center, np.sqrt(covariance) / np.maximum(flat.std(0), np.finfo(float).tiny), mean
+        )
     here = root_of(off.T @ off / len(off))
     values, vectors = np.linalg.eigh(np.linalg.solve(here, np.linalg.solve(here, covariance).T))
     inner = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T

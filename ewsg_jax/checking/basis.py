@@ -16,7 +16,8 @@ class White(NamedTuple):
 
     Attributes:
         u: shape (draws, d).
-        first, second: h on one batch and on another, shape (draws, d); one and the same where there is no noise.
+        first, second: h on one batch and on another, shape (draws, d); one and the same where there
+            is no noise.
     """
 
     u: np.ndarray

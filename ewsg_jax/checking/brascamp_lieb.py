@@ -1,7 +1,9 @@
-"""Draws beside a normal prior: no wider under a log-concave likelihood, and as wide where the data say nothing.
+"""Draws beside a normal prior: no wider under a log-concave likelihood, and as wide where the data
+say nothing.
 
-Of exp(−V) with V = V₀ + Σᵢ Vᵢ, all convex and V₀ a quadratic, no direction has a larger variance than under
-exp(−V₀) (Brascamp & Lieb 1976). It takes no gradient of the likelihood, and holds however far off the draws are.
+Of exp(−V) with V = V₀ + Σᵢ Vᵢ, all convex and V₀ a quadratic, no direction has a larger variance
+than under exp(−V₀) (Brascamp & Lieb 1976). It takes no gradient of the likelihood, and holds
+however far off the draws are.
 """
 
 import functools
@@ -21,17 +23,22 @@ from ewsg_jax.preparation import differences
 SAME = 1e-3
 """Relative difference of curvatures that is rounding."""
 AS_WIDE, MOST_NAMED = 0.95, 3
-"""Part of the prior's width from which on a coordinate is as wide; and how many of them are named."""
+"""Part of the prior's width from which on a coordinate is as wide; and how many of them
+are named.
+"""
 
 
 def prior_widths(posterior: Posterior, draws: Draws, temperature: float) -> np.ndarray | None:
-    """Return the standard deviations of a normal prior, shape (d,); None of another one, or above 1,000 numbers.
+    """Return the standard deviations of a normal prior, shape (d,); None of another one, or above
+    1,000 numbers.
 
     The prior is a normal one where its curvature is the same at two places.
     """
     if draws.size > MOST_DENSE:
         return None
-    places = np.stack([draws.flat.mean(0), draws.flat[np.argmax(np.linalg.norm(draws.flat, axis=1))]])
+    places = np.stack(
+        [draws.flat.mean(0), draws.flat[np.argmax(np.linalg.norm(draws.flat, axis=1))]]
+    )
     points = places.astype(jnp.result_type(jnp.float32, *draws.layout.dtypes))
     here, there = np.asarray(prior_curvatures(posterior, draws.layout, points), np.float64)
     if not np.isfinite([here, there]).all():
@@ -43,7 +50,8 @@ def prior_widths(posterior: Posterior, draws: Draws, temperature: float) -> np.n
 
 
 def too_wide(draws: Draws, widths: np.ndarray | None, tolerance: float, error_rate: float) -> str:
-    """Return what is impossible about draws, in words; nothing where none is wider than its bound but by chance.
+    """Return what is impossible about draws, in words; nothing where none is wider than its bound
+    but by chance.
 
     Args:
         draws: which.
@@ -65,7 +73,8 @@ def too_wide(draws: Draws, widths: np.ndarray | None, tolerance: float, error_ra
     if beyond[k] <= np.log1p(tolerance):
         return ""
     return (
-        f"impossible: {ratio[k]:.3g} ± {ratio[k] * error[k]:.2g} times as wide as the prior ({draws.names[k]}), "
+        f"impossible: {ratio[k]:.3g} ± {ratio[k] * error[k]:.2g} times as wide as the prior "
+        f"({draws.names[k]}), "
         "which no posterior of a log-concave likelihood is (Brascamp–Lieb)"
     )
 
@@ -83,9 +92,12 @@ def as_wide(sd: np.ndarray, widths: np.ndarray | None, own_names: tuple[str, ...
     names = [own_names[k] for k in np.flatnonzero(sd >= AS_WIDE * widths)]
     if not names:
         return ""
-    told = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if names[MOST_NAMED:] else "")
+    told = ", ".join(names[:MOST_NAMED]) + (
+        f" and {len(names) - MOST_NAMED} more" if names[MOST_NAMED:] else ""
+    )
     return (
-        f"as wide as the prior alone: {told}; the data say nothing of them, or the likelihood is not what it "
+        f"as wide as the prior alone: {told}; the data say nothing of them, or the likelihood is "
+        "not what it "
         "should be (its sign, a mean over rows)"
     )
 

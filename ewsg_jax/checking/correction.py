@@ -4,16 +4,18 @@ With g the gradient of V/T, for any target and every constant vector c
 
     E[c·g] = 0        E[(θⱼ − a) c·g] = cⱼ        E[(θ − a)·g] = d
 
-What draws miss of these says by how much their own moments are off: a regression of f on such functions has the
-target's expectation of f as its intercept. It is exact, whatever the draws, where the target is normal, f is θⱼ or
-its square and c the column j of the target's covariance. c comes from a regression of θⱼ on g at other draws
-(`crossfit`); where there are too few for it, it is the axis j. Two estimates of g with independent noise, whose
-cross products make the Gram matrices, undo the attenuation by their noise.
+What draws miss of these says by how much their own moments are off: a regression of f on such
+functions has the target's expectation of f as its intercept. It is exact, whatever the draws, where
+the target is normal, f is θⱼ or its square and c the column j of the target's covariance. c comes
+from a regression of θⱼ on g at other draws (`crossfit`); where there are too few for it, it is the
+axis j. Two estimates of g with independent noise, whose cross products make the Gram matrices, undo
+the attenuation by their noise.
 
-Errors are of two kinds. Chance: how groups of successive draws differ. And what nobody knows off normal: Stein
-functions leave r of f, and the mean of r at the draws is not its mean under the target. By Cauchy and Schwarz these
-differ by at most the standard deviation of r times the distance of the two laws, of which means of Stein functions,
-in their standard deviations, show a part. The standard error is half of that: two of them are the bound.
+Errors are of two kinds. Chance: how groups of successive draws differ. And what nobody knows off
+normal: Stein functions leave r of f, and the mean of r at the draws is not its mean under the
+target. By Cauchy and Schwarz these differ by at most the standard deviation of r times the distance
+of the two laws, of which means of Stein functions, in their standard deviations, show a part. The
+standard error is half of that: two of them are the bound.
 """
 
 import functools
@@ -39,7 +41,9 @@ from ewsg_jax.checking.crossfit import (
 MOST_DENSE = 1000
 """Dimension up to which covariances are matrices."""
 LEAST_VARIANCE, MOST_VARIANCE, MOST_SHIFT = 0.04, 4.0, 2.0
-"""Of the target over the draws', in a direction, and of its mean in their sds: how far it is moved at once."""
+"""Of the target over the draws', in a direction, and of its mean in their sds: how far it is moved
+at once.
+"""
 LEAST_ERROR, MOST_ERROR = 1e-4, 1e6
 """Of a mean in sds, and of an sd relatively: less is rounding, and of more nothing is known."""
 
@@ -50,8 +54,9 @@ BOUND = 0.5
 MOST_SLOW = 10.0
 """Times by which successive draws that are alike make an error larger, at most."""
 DOUBTED = 3 / 4
-"""Part of the error of draws as they are that stays when they are moved: their shape stays, in which they may
-differ where no identity that is evaluated shows it."""
+"""Part of the error of draws as they are that stays when they are moved: their shape stays, in
+which they may differ where no identity that is evaluated shows it.
+"""
 
 
 class Moments(NamedTuple):
@@ -72,15 +77,20 @@ class Moments(NamedTuple):
     covariance: np.ndarray | None
 
     def differs(self, other: "Moments") -> tuple[float, float]:
-        """Return how far another reckoning is, in sds or relatively: where it is farthest, and on average."""
+        """Return how far another reckoning is, in sds or relatively: where it is farthest, and on
+        average.
+        """
         means, logs = self._apart(other)
         return float(np.maximum(means, logs).max()), float(np.sqrt(np.mean(means**2 + logs**2)))
 
     def beside(self, other: "Moments") -> "Moments":
-        """Return these, with how far others differ, there and on average, and a part of their errors added."""
+        """Return these, with how far others differ, there and on average, and a part of their
+        errors added.
+        """
         means, logs = self._apart(other)
         return self._replace(
-            mean_error=self.sd * _with_doubt(self.mean_error / self.sd, other.mean_error / other.sd, means),
+            mean_error=self.sd
+            * _with_doubt(self.mean_error / self.sd, other.mean_error / other.sd, means),
             sd_error=_with_doubt(self.sd_error, other.sd_error, logs),
         )
 
@@ -102,13 +112,18 @@ class Correction:
     Args:
         flat: shape (draws, d).
         first, second: gradients of V/T on one batch and on another, which may be the same.
-        distance: of the draws' law from the target's, in standard deviations of Stein functions: what their means
-            show, or would hide (`stein.Scores`).
+        distance: of the draws' law from the target's, in standard deviations of Stein functions:
+            what their means show, or would hide (`stein.Scores`).
         num_groups: groups of successive draws, nearly independent of each other.
     """
 
     def __init__(
-        self, flat: np.ndarray, first: np.ndarray, second: np.ndarray, distance: float, num_groups: int = GROUPS
+        self,
+        flat: np.ndarray,
+        first: np.ndarray,
+        second: np.ndarray,
+        distance: float,
+        num_groups: int = GROUPS,
     ) -> None:
         self._num_groups, self._distance = num_groups, distance
         self._center, self._sd = flat.mean(0), np.maximum(flat.std(0), TINY)
@@ -130,11 +145,15 @@ class Correction:
         return found
 
     def expectation(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the target's expectations of functions, known at the draws (draws, q), and their errors."""
+        """Return the target's expectations of functions, known at the draws (draws, q), and their
+        errors.
+        """
         level, size = values.mean(0), np.maximum(values.std(0), TINY)
         scaled = (values - level) / size
         predicted = [fit.predicted(fit.coefficients(scaled)) for fit in self._fits]
-        distance = functools.reduce(np.maximum, map(_distance, predicted), np.zeros(values.shape[1]))
+        distance = functools.reduce(
+            np.maximum, map(_distance, predicted), np.zeros(values.shape[1])
+        )
         found, error = self._found(scaled, predicted, distance)
         self._forget()
         return level + size * found.expectation, size * np.minimum(error, MOST_ERROR)
@@ -146,14 +165,22 @@ class Correction:
         # What E[θⱼ c·g] is: cⱼ of the fold.
         levels = [-np.einsum("ij,ji->i", self._axes * self._sizes, each) for each in linear_ones]
         parts = [slice(k, k + AT_ONCE) for k in range(0, x.shape[1], AT_ONCE)]
-        each = [self._of_coordinates(part, along, [level[part] for level in levels]) for part in parts]
-        shift, mean_error, variance, error = (np.concatenate(numbers) for numbers in zip(*each, strict=True))
+        each = [
+            self._of_coordinates(part, along, [level[part] for level in levels]) for part in parts
+        ]
+        shift, mean_error, variance, error = (
+            np.concatenate(numbers) for numbers in zip(*each, strict=True)
+        )
         sd = np.sqrt(variance)
         covariance = None
         if along is not None:
             inner = self._axes * self._sizes @ -np.mean(linear_ones, axis=0)
             left = x - shift - halved(along)[0]
-            covariance = self._bounded(inner + (x - shift).T @ left / len(x), sd) * self._sd * self._sd[:, None]
+            covariance = (
+                self._bounded(inner + (x - shift).T @ left / len(x), sd)
+                * self._sd
+                * self._sd[:, None]
+            )
         return Moments(
             self._center + self._sd * shift,
             self._sd * sd,
@@ -162,8 +189,12 @@ class Correction:
             covariance,
         )
 
-    def _of_coordinates(self, part: slice, along: Pair | None, levels: list[np.ndarray]) -> tuple[np.ndarray, ...]:
-        """Return means of some coordinates of x, their errors, variances, and theirs, as far as they are moved."""
+    def _of_coordinates(
+        self, part: slice, along: Pair | None, levels: list[np.ndarray]
+    ) -> tuple[np.ndarray, ...]:
+        """Return means of some coordinates of x, their errors, variances, and theirs, as far as
+        they are moved.
+        """
         x, g = self._x[:, part], mapped(lambda g: g[:, part], self._g)
         predicted = [] if along is None else [mapped(lambda p: p[:, part], along)]
         lengths = [fold.stop - fold.start for fold in groups(len(x), FOLDS)]
@@ -172,7 +203,10 @@ class Correction:
 
         def of(targets: np.ndarray, off: np.ndarray) -> tuple[Fit, np.ndarray]:
             others = [fit.predicted(fit.coefficients(targets)) for fit in self._fits[1:]]
-            own = [mapped(lambda g: off * g - 1, g), *(mapped(lambda p: off * p - level, p) for p in predicted)]
+            own = [
+                mapped(lambda g: off * g - 1, g),
+                *(mapped(lambda p: off * p - level, p) for p in predicted),
+            ]
             distance = functools.reduce(np.maximum, map(_distance, [*others, *own]), always)
             return self._found(targets, [*predicted, *others, g, *own], distance)
 
@@ -182,11 +216,14 @@ class Correction:
         squares, error = of((x - shift) ** 2, x - shift)
         variance = np.clip(squares.expectation, LEAST_VARIANCE, MOST_VARIANCE)
         with np.errstate(over="ignore"):
-            # Of draws that fell out of the posterior an error may be of any size: infinite ones are not known.
+            # Of draws that fell out of the posterior an error may be of any size: infinite ones are
+            # not known.
             error = np.hypot(error, mean_error**2) + np.abs(squares.expectation - variance)
         return shift, mean_error, variance, error
 
-    def _found(self, targets: np.ndarray, functions: list[Pair], distance: np.ndarray) -> tuple[Fit, np.ndarray]:
+    def _found(
+        self, targets: np.ndarray, functions: list[Pair], distance: np.ndarray
+    ) -> tuple[Fit, np.ndarray]:
         """Return what Stein functions say of functions, and the errors.
 
         Args:
@@ -195,7 +232,9 @@ class Correction:
             distance: of the draws from the target, as these show it, shape (q,).
         """
         count = targets.shape[1]
-        of_scale = mapped(lambda each: np.broadcast_to(each[:, None], targets.shape), self._of_scale)
+        of_scale = mapped(
+            lambda each: np.broadcast_to(each[:, None], targets.shape), self._of_scale
+        )
         found = fitted(targets, [*functions, of_scale], self._num_groups)
         # That of the scale sees all directions: one of them is a part of its distance.
         own_distance = np.maximum(distance, _distance(self._of_scale) / np.sqrt(self._x.shape[1]))
@@ -204,7 +243,9 @@ class Correction:
         of_one = np.maximum(found.error * np.sqrt(len(targets)), found.noisy)
         slow = of_one / np.maximum(np.maximum(found.noisy, of_one / MOST_SLOW), TINY)
         for k, fit in enumerate(self._fits):
-            stretch = np.maximum(stretch, np.minimum(np.abs(found.taken[:, k]), 1.0) ** 2 * fit.stretch)
+            stretch = np.maximum(
+                stretch, np.minimum(np.abs(found.taken[:, k]), 1.0) ** 2 * fit.stretch
+            )
         chance = np.hypot(found.error, found.noisy * np.sqrt(stretch / len(targets)) * slow)
         return found, np.hypot(chance, BOUND * np.hypot(self._distance, own_distance) * found.left)
 
@@ -217,15 +258,21 @@ class Correction:
         u = (self._x @ self._axes) / self._sizes if self._bases[1:] else self._x
         root = self._axes * self._sizes
         white = White(u, *mapped(lambda g: g @ root, self._g))
-        return [CrossFit(*mapped(lambda h, one=one: one.values(u, h)[:, 1:], white[1:])) for one in self._bases]
+        return [
+            CrossFit(*mapped(lambda h, one=one: one.values(u, h)[:, 1:], white[1:]))
+            for one in self._bases
+        ]
 
     @functools.cached_property
     def _of_scale(self) -> Pair:
         """1 − (θ − a)·g/d: the identity of a change of scale, shape (draws,)."""
         x, total = self._x, self._x.sum(0)
-        # With the mean of all draws as a it would be biased by d over their number: that of other folds is not.
+        # With the mean of all draws as a it would be biased by d over their number: that of other
+        # folds is not.
         parts = [x[fold] for fold in groups(len(x), FOLDS)]
-        off = np.concatenate([part - (total - part.sum(0)) / (len(x) - len(part)) for part in parts])
+        off = np.concatenate(
+            [part - (total - part.sum(0)) / (len(x) - len(part)) for part in parts]
+        )
         return mapped(lambda g: 1 - np.einsum("nj,nj->n", off, g) / g.shape[1], self._g)
 
     def _forget(self) -> None:
@@ -234,16 +281,28 @@ class Correction:
             vars(self).pop(name, None)
 
     def _bounded(self, covariance: np.ndarray, sd: np.ndarray) -> np.ndarray:
-        """Return a covariance of x as far off as a correction goes, with these standard deviations."""
-        turned = self._axes.T @ ((covariance + covariance.T) / 2) @ self._axes / self._sizes / self._sizes[:, None]
+        """Return a covariance of x as far off as a correction goes, with these standard
+        deviations.
+        """
+        turned = (
+            self._axes.T
+            @ ((covariance + covariance.T) / 2)
+            @ self._axes
+            / self._sizes
+            / self._sizes[:, None]
+        )
         values, vectors = np.linalg.eigh(turned)
-        root = (self._axes * self._sizes) @ (vectors * np.sqrt(np.clip(values, LEAST_VARIANCE, MOST_VARIANCE)))
+        root = (self._axes * self._sizes) @ (
+            vectors * np.sqrt(np.clip(values, LEAST_VARIANCE, MOST_VARIANCE))
+        )
         root *= (sd / np.linalg.norm(root, axis=1))[:, None]
         return root @ root.T
 
 
 def _distance(functions: Pair) -> np.ndarray:
-    """Return how far the means of Stein functions (draws, q) are from 0, in their standard deviations."""
+    """Return how far the means of Stein functions (draws, q) are from 0, in their standard
+    deviations.
+    """
     return np.abs(standardised(*functions))
 
 

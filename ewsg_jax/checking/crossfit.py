@@ -1,10 +1,12 @@
-"""Regressions on Stein functions whose coefficients come from other draws than those they are used at.
+"""Regressions on Stein functions whose coefficients come from other draws than those they are used
+at.
 
-A Stein function has mean zero under the target whatever its coefficients are, as long as they do not depend on the
-draws that it is averaged over. Coefficients of a regression with p functions on the same m draws do: its intercept
-is biased by about p/m, and what it leaves looks too small. So draws are cut into folds, and each fold has the
-coefficients of the others (Chernozhukov et al. 2018; control functionals: Oates, Girolami & Chopin 2017). What is
-fitted to all draws is a handful of numbers: how much of each predicted function is taken.
+A Stein function has mean zero under the target whatever its coefficients are, as long as they do
+not depend on the draws that it is averaged over. Coefficients of a regression with p functions on
+the same m draws do: its intercept is biased by about p/m, and what it leaves looks too small. So
+draws are cut into folds, and each fold has the coefficients of the others (Chernozhukov et al.
+2018; control functionals: Oates, Girolami & Chopin 2017). What is fitted to all draws is a handful
+of numbers: how much of each predicted function is taken.
 """
 
 import itertools
@@ -20,7 +22,9 @@ GROUPS = 32
 FOLDS = 8
 """Parts of successive draws, each of which has the coefficients of the others."""
 ROOM = 1.1
-"""Draws of the other folds for each function, at least: with fewer a regression says nothing of other draws."""
+"""Draws of the other folds for each function, at least: with fewer a regression says nothing of
+other draws.
+"""
 AT_ONCE = 2**21
 """Numbers of a predicted function that are worked on together."""
 SURE = 10.0
@@ -30,7 +34,9 @@ OUTLIERS = 10.0
 """Robust standard deviations that a standard deviation may be: beyond, a few draws make it."""
 
 Pair = tuple[np.ndarray, np.ndarray]
-"""A function on one batch and on another, shape (draws, …); the same array twice where there is no noise."""
+"""A function on one batch and on another, shape (draws, …); the same array twice where there is no
+noise.
+"""
 
 
 class Fit(NamedTuple):
@@ -55,8 +61,9 @@ class CrossFit:
     """Stein functions, fitted out of fold.
 
     Attributes:
-        stretch: the squared distance of their mean from zero, in the metric of their own covariance: what
-            uncertain coefficients add to the variance of an expectation, in parts of the regression's own.
+        stretch: the squared distance of their mean from zero, in the metric of their own
+            covariance: what uncertain coefficients add to the variance of an expectation, in parts
+            of the regression's own.
 
     Args:
         first, second: Stein functions on one batch and on another, shape (draws, p).
@@ -110,8 +117,9 @@ class CrossFit:
         if self._apart is None:
             return mean.T @ mean
         apart = self._apart[fold]
-        # The product of the two batches, without noise: that of their means less that of their half differences.
-        # As much of the noise stays as chance may take away too much: else functions that it hides get large parts.
+        # The product of the two batches, without noise: that of their means less that of their half
+        # differences. As much of the noise stays as chance may take away too much: else functions
+        # that it hides get large parts.
         kept = min(1.0, 2 * (self._mean.shape[1] / len(self._mean)) ** 0.5)
         return mean.T @ mean - (1 - 2 * kept) * (apart.T @ apart)
 
@@ -122,7 +130,8 @@ def fitted(targets: np.ndarray, functions: list[Pair], num_groups: int) -> Fit:
     Args:
         targets: functions at the draws, shape (draws, q).
         functions: Stein functions for each of them, shape (draws, q).
-        num_groups: groups of successive draws, nearly independent of each other, that errors come from.
+        num_groups: groups of successive draws, nearly independent of each other, that errors come
+            from.
     """
     width = max(1, AT_ONCE // (len(targets) * (1 + len(functions))))
     parts = [slice(k, k + width) for k in range(0, targets.shape[1], width)]
@@ -140,18 +149,27 @@ def mapped(function: Callable[[np.ndarray], np.ndarray], pair: Pair) -> Pair:
 
 
 def _fitted(targets: np.ndarray, functions: list[Pair], num_groups: int) -> Fit:
-    """Return the same, by a small regression for each target: its Gram matrix is of as many functions."""
+    """Return the same, by a small regression for each target: its Gram matrix is of as many
+    functions.
+    """
     count = len(targets)
     pairs = [halved(each) for each in functions]
     means = [np.broadcast_to(1.0, targets.shape), *(mean for mean, _ in pairs)]
     gram, noise = _gram(means) / count, None
     if any(apart is not None for _, apart in pairs):
         nothing = np.broadcast_to(0.0, targets.shape)
-        noise = _gram([nothing, *(nothing if apart is None else apart for _, apart in pairs)]) / count
+        noise = (
+            _gram([nothing, *(nothing if apart is None else apart for _, apart in pairs)]) / count
+        )
     if not np.isfinite(gram).all():
         # Squares that overflow: functions in units of their largest values.
-        sizes = [_or_one(np.maximum(largest(first), largest(second))) for first, second in functions]
-        smaller = [mapped(lambda f, size=size: f / size, e) for e, size in zip(functions, sizes, strict=True)]
+        sizes = [
+            _or_one(np.maximum(largest(first), largest(second))) for first, second in functions
+        ]
+        smaller = [
+            mapped(lambda f, size=size: f / size, e)
+            for e, size in zip(functions, sizes, strict=True)
+        ]
         found = _fitted(targets, smaller, num_groups)
         return found._replace(taken=found.taken / np.stack(sizes, axis=-1))
     # In units of their sizes: functions of a mean square of 1.
@@ -161,7 +179,8 @@ def _fitted(targets: np.ndarray, functions: list[Pair], num_groups: int) -> Fit:
         noise *= scale[:, :, None] * scale[:, None]
         gram -= noise
     size, axes = np.linalg.eigh(gram)
-    # Functions that say the same share their part: what is rounding, or may be the chance of noise, takes none.
+    # Functions that say the same share their part: what is rounding, or may be the chance of noise,
+    # takes none.
     least = (1e-10 if noise is None else 1e-3) * np.abs(size).max(1, keepdims=True)
     if noise is not None:
         hidden = np.einsum("qki,qkl,qli->qi", axes, noise, axes)
@@ -197,7 +216,9 @@ def _dots(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _gram(functions: list[np.ndarray]) -> np.ndarray:
-    """Return the products of each of some functions (draws, q) with each, for each q, shape (q, k, k)."""
+    """Return the products of each of some functions (draws, q) with each, for each q, shape (q, k,
+    k).
+    """
     found = np.empty((functions[0].shape[1], len(functions), len(functions)))
     for k, one in enumerate(functions):
         for other in range(k + 1):
@@ -206,7 +227,9 @@ def _gram(functions: list[np.ndarray]) -> np.ndarray:
 
 
 def halved(pair: Pair) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the mean over the two batches and half of their difference, None where there is no noise."""
+    """Return the mean over the two batches and half of their difference, None where there is no
+    noise.
+    """
     first, second = pair
     return (first, None) if first is second else ((first + second) / 2, (first - second) / 2)
 
@@ -217,14 +240,17 @@ def largest(values: np.ndarray) -> np.ndarray:
 
 
 def standardised(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return means of functions (draws, q) in their standard deviations, without the noise of batches."""
+    """Return means of functions (draws, q) in their standard deviations, without the noise of
+    batches.
+    """
     both, apart = halved((first, second))
     noise = 0.0 if apart is None else _dots(apart, apart) / len(apart)
     return both.mean(0) / spread_of(both, noise)
 
 
 def spread_of(values: np.ndarray, noise: np.ndarray | float = 0.0) -> np.ndarray:
-    """Return standard deviations of functions (draws, q), without noise of this variance and without outliers.
+    """Return standard deviations of functions (draws, q), without noise of this variance and
+    without outliers.
 
     Of functions of which a few draws make the standard deviation it would hide any mean.
     """

@@ -23,7 +23,8 @@ FEWEST = 8
 MOST_NUMBERS = 2**26
 """Numbers of all draws that are used: 512 MiB in float64."""
 TAKES = (
-    "samples must be what ewsg_jax.sample returned, runs[i] of a stack, or a tree of arrays with leading axes "
+    "samples must be what ewsg_jax.sample returned, runs[i] of a stack, or a tree of arrays with "
+    "leading axes "
     "(chain, draw)"
 )
 
@@ -55,7 +56,9 @@ class Draws(NamedTuple):
 
     @property
     def flat(self) -> np.ndarray:
-        """All draws, chain after chain, or time after time where chains share their batches, shape (draws, d)."""
+        """All draws, chain after chain, or time after time where chains share their batches, shape
+        (draws, d).
+        """
         return in_rows(self.values, self.shared)
 
     def in_chains(self, rows: np.ndarray) -> np.ndarray:
@@ -90,7 +93,9 @@ class Draws(NamedTuple):
 
     def told(self, flat: np.ndarray) -> Position:
         """Return d numbers like the position, at least in float32."""
-        return jax.device_put(self.layout.tree(flat, jnp.result_type(jnp.float32, *self.layout.dtypes)))
+        return jax.device_put(
+            self.layout.tree(flat, jnp.result_type(jnp.float32, *self.layout.dtypes))
+        )
 
 
 def in_rows(values: np.ndarray, shared: bool) -> np.ndarray:
@@ -98,7 +103,9 @@ def in_rows(values: np.ndarray, shared: bool) -> np.ndarray:
     return (values.swapaxes(0, 1) if shared else values).reshape(-1, values.shape[-1])
 
 
-def draws_of(samples: Samples | PyTree, names: Names, most: int, shared: bool | None = None) -> Draws:
+def draws_of(
+    samples: Samples | PyTree, names: Names, most: int, shared: bool | None = None
+) -> Draws:
     """Return at most `most` draws of all chains together, evenly spaced.
 
     Chains share their batches where the samples say so, or the caller.
@@ -108,22 +115,34 @@ def draws_of(samples: Samples | PyTree, names: Names, most: int, shared: bool | 
     """
     if isinstance(samples, Samples) and not samples.keeps_positions:
         raise ValueError(
-            "samples must hold positions to be checked; got a run that was asked to keep something else"
+            "samples must hold positions to be checked; got a run that was asked to keep "
+            "something else"
         )
     tree = samples.draws if isinstance(samples, Samples) else samples
     leaves = jax.tree.leaves(tree)
     if any(map(_check.is_traced, leaves)):
-        raise TypeError("samples must be known: call this outside of jit, vmap and grad; got traced ones")
+        raise TypeError(
+            "samples must be known: call this outside of jit, vmap and grad; got traced ones"
+        )
     if not leaves or not all(isinstance(x, jax.Array | np.ndarray) for x in leaves):
         raise TypeError(f"{TAKES}; got {_check.describe(samples)}")
-    if not all(jnp.issubdtype(x.dtype, jnp.floating) for x in leaves) or min(x.ndim for x in leaves) < 2:
-        raise ValueError(f"{TAKES} of floating-point numbers; got {_check.listed('samples', _check.shapes(tree))}")
+    if (
+        not all(jnp.issubdtype(x.dtype, jnp.floating) for x in leaves)
+        or min(x.ndim for x in leaves) < 2
+    ):
+        raise ValueError(
+            f"{TAKES} of floating-point numbers; got "
+            f"{_check.listed('samples', _check.shapes(tree))}"
+        )
     if len({x.shape[:2] for x in leaves}) > 1:
-        raise ValueError(f"{TAKES}, the same of all; got {_check.listed('samples', _check.shapes(tree))}")
+        raise ValueError(
+            f"{TAKES}, the same of all; got {_check.listed('samples', _check.shapes(tree))}"
+        )
     num_chains, num_draws = leaves[0].shape[:2]
     if num_chains < 1 or num_draws < FEWEST:
         raise ValueError(
-            f"samples must have a chain, and at least {FEWEST} draws of each; got {num_chains} of {num_draws}"
+            f"samples must have a chain, and at least {FEWEST} draws of each; got {num_chains} of "
+            f"{num_draws}"
         )
     numbers = sum(math.prod(x.shape[2:]) for x in leaves)
     most = min(most, max(FEWEST * num_chains, MOST_NUMBERS // max(1, numbers)))
@@ -133,20 +152,29 @@ def draws_of(samples: Samples | PyTree, names: Names, most: int, shared: bool | 
     chosen = jax.tree.map(lambda x: x[:, kept], tree)
     _check.held("samples", chosen)
     values, own_names = flattened(named(chosen, "position"), names)
-    finite = np.array([all(np.isfinite(x[c]).all() for x in jax.tree.leaves(tree)) for c in range(num_chains)])
+    finite = np.array(
+        [all(np.isfinite(x[c]).all() for x in jax.tree.leaves(tree)) for c in range(num_chains)]
+    )
     if isinstance(samples, Samples):
         finite &= samples.is_finite
     if not finite.any():
         raise ValueError("samples must have a chain that stayed finite; got none")
     values = values[finite]
-    stuck = [name for name, width in zip(own_names, np.ptp(values, axis=(0, 1)), strict=True) if width == 0]
+    stuck = [
+        name
+        for name, width in zip(own_names, np.ptp(values, axis=(0, 1)), strict=True)
+        if width == 0
+    ]
     if stuck:
         raise ValueError(
-            f"samples must move in every coordinate; got {len(stuck)} that are one number in all draws: "
+            f"samples must move in every coordinate; got {len(stuck)} that are one number in all "
+            "draws: "
             f"{', '.join(stuck[:3])}{', …' if len(stuck) > 3 else ''}"
         )
     # In the dtypes that JAX has for them, which may have 32 bits.
-    layout = Layout.of(jax.tree.map(lambda x: x[0, 0].astype(jax.dtypes.canonicalize_dtype(x.dtype)), chosen))
+    layout = Layout.of(
+        jax.tree.map(lambda x: x[0, 0].astype(jax.dtypes.canonicalize_dtype(x.dtype)), chosen)
+    )
     if shared is None:
         shared = isinstance(samples, Samples) and bool(samples.shared_minibatch)
     return Draws(
@@ -167,5 +195,6 @@ def like(samples: Any, values: np.ndarray) -> PyTree:
     ends = np.cumsum([int(np.prod(x.shape[2:])) for x in leaves])
     parts = np.split(values, ends[:-1], axis=2)
     return jax.tree.unflatten(
-        structure, [part.reshape(x.shape).astype(x.dtype) for part, x in zip(parts, leaves, strict=True)]
+        structure,
+        [part.reshape(x.shape).astype(x.dtype) for part, x in zip(parts, leaves, strict=True)],
     )

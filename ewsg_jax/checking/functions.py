@@ -46,5 +46,10 @@ def values_at(draws: Draws, function: Callable[[Any], PyTree]) -> Values:
     places = jnp.asarray(draws.flat, jnp.result_type(float, *layout.dtypes))
     with as_of_now(function):
         shapes = _check.outputs("function", function, "a position", layout.tree(places[0]))
-        values = jax.jit(lambda x: jax.lax.map(lambda one: function(layout.tree(one)), x, batch_size=256))(places)
-    return Values([np.asarray(x, np.float64).reshape(len(places), -1) for x in jax.tree.leaves(values)], shapes)
+        values = jax.jit(
+            lambda x: jax.lax.map(lambda one: function(layout.tree(one)), x, batch_size=256)
+        )(places)
+    return Values(
+        [np.asarray(x, np.float64).reshape(len(places), -1) for x in jax.tree.leaves(values)],
+        shapes,
+    )

@@ -1,4 +1,6 @@
-"""Gradients of the potential at draws, on fresh batches: two of each, whose noises are independent."""
+"""Gradients of the potential at draws, on fresh batches: two of each, whose noises are
+independent.
+"""
 
 from typing import NamedTuple
 
@@ -20,7 +22,9 @@ from ewsg_jax.rows.named import Rows
 from ewsg_jax.rows.spread import DATA, Spread
 
 FULL = 4
-"""Batches in the data up to which all rows are taken: rows in order cost less than rows that are fetched."""
+"""Batches in the data up to which all rows are taken: rows in order cost less than rows that are
+fetched.
+"""
 ROWS_AT_ONCE = 2**16
 """Rows whose gradients are worked out together."""
 BLOCK = 256
@@ -33,8 +37,8 @@ class Fresh(NamedTuple):
     """Gradients at all draws.
 
     Attributes:
-        first, second: ∇V on one batch and on another, shape (draws, d), float64; one and the same where all rows
-            are taken.
+        first, second: ∇V on one batch and on another, shape (draws, d), float64; one and the same
+            where all rows are taken.
         data_passes: what they cost.
     """
 
@@ -56,7 +60,8 @@ class Fresh(NamedTuple):
         if not self.is_finite:
             lost = int(np.sum(~np.isfinite(self.mean).all(1)))
             raise ValueError(
-                f"samples must lie where the potential has a gradient; got {lost} draws where it has none"
+                f"samples must lie where the potential has a gradient; got {lost} draws where it "
+                "has none"
             )
 
     @property
@@ -74,10 +79,11 @@ def fresh_gradients(
     rows: Rows | None,
     temperature: float,
 ) -> Fresh:
-    """Return ∇V/T at each draw, on two batches of `batch_size` rows together, or on all rows where these are few.
+    """Return ∇V/T at each draw, on two batches of `batch_size` rows together, or on all rows where
+    these are few.
 
-    Estimates are centred on the draws' mean. Rows are drawn by their norms in the draws' own metric where the model
-    is one of linear predictors.
+    Estimates are centred on the draws' mean. Rows are drawn by their norms in the draws' own metric
+    where the model is one of linear predictors.
     """
     parts = data.mesh.shape[DATA] if isinstance(data, Spread) else 1
     n, count = data.total if isinstance(data, Spread) else num_rows(data), len(draws.flat)
@@ -91,7 +97,10 @@ def fresh_gradients(
         law = ("random" if parts > 1 else _rows(posterior, draws, data)) if rows is None else rows
         estimator = gradients.control_variate(posterior, batch_size=half, center=center, rows=law)
         num_batches, at_once, cost = 2, half, 2.0 * count * half / n + 1
-    found = estimates(key, estimator, draws.layout, center, draws.flat, data, num_batches, at_once) / temperature
+    found = (
+        estimates(key, estimator, draws.layout, center, draws.flat, data, num_batches, at_once)
+        / temperature
+    )
     first, *others = found
     return Fresh(first, others[0] if others else first, cost)
 
@@ -106,7 +115,8 @@ def estimates(
     num_batches: int,
     rows_of_each: int,
 ) -> np.ndarray:
-    """Return an estimator's ∇V at places on independent batches, shape (batches, places, d), float64.
+    """Return an estimator's ∇V at places on independent batches, shape (batches, places, d),
+    float64.
 
     One program serves any number of places: they are padded to whole blocks.
 
@@ -118,18 +128,23 @@ def estimates(
         places: flat, shape (places, d).
         data: the rows.
         num_batches: batches at each place.
-        rows_of_each: rows that one estimate evaluates, which says how many places are worked out together.
+        rows_of_each: rows that one estimate evaluates, which says how many places are worked out
+            together.
     """
     estimator.check(start, data)
     count, size = places.shape
     together = max(1, min(ROWS_AT_ONCE // rows_of_each, BLOCK))
     block = BLOCK // together * together
-    padded = np.resize(places, (-(-count // block) * block, size)).reshape(-1, block // together, together, size)
+    padded = np.resize(places, (-(-count // block) * block, size)).reshape(
+        -1, block // together, together, size
+    )
     padded = padded.astype(jnp.result_type(float, *layout.dtypes))
     make, at = (_memory, _at) if size > SMALL else (_quick_memory, _quick_at)
     memory = make(estimator, start, key, data)
     found = [
-        np.asarray(at(estimator, layout, num_batches, memory, key, np.int32(number), own, data), np.float64)
+        np.asarray(
+            at(estimator, layout, num_batches, memory, key, np.int32(number), own, data), np.float64
+        )
         for number, own in enumerate(padded)
     ]
     return np.concatenate(found, axis=1)[:, :count]
@@ -143,13 +158,17 @@ def _rows(posterior: Posterior, draws: Draws, data: Data) -> Rows:
     size = inputs.shape[1]
     flat = draws.flat
     # Of a matrix W of weights (size, k): the covariances of its columns, averaged.
-    columns = np.moveaxis((flat - flat.mean(0)).reshape(len(flat), size, -1), 2, 0).reshape(-1, size)
+    columns = np.moveaxis((flat - flat.mean(0)).reshape(len(flat), size, -1), 2, 0).reshape(
+        -1, size
+    )
     metric = columns.T @ columns / len(columns) + 1e-6 * np.diag((columns**2).mean(0))
     return leverage(inputs, metric)
 
 
 def _made(estimator: GradientEstimator, start: Position, key: Key, data: Data) -> PyTree:
-    """Return what the estimator keeps, such as a gradient over all rows: once, not for each block."""
+    """Return what the estimator keeps, such as a gradient over all rows: once, not for
+    each block.
+    """
 
     def of_part(part: Data) -> PyTree:
         return estimator.init(key, start, part)
@@ -167,7 +186,9 @@ def _estimated(
     places: Array,
     data: Data,
 ) -> Array:
-    """Return estimates at the places (groups, together, d) of a block, shape (batches, places, d)."""
+    """Return estimates at the places (groups, together, d) of a block, shape (batches,
+    places, d).
+    """
 
     def on_batch(key: Key, part: Data) -> Array:
         def of_place(key: Key, place: Array) -> Array:
@@ -176,7 +197,9 @@ def _estimated(
             return ravel_pytree(_tree.widened(estimate.gradient))[0]
 
         keys = jax.random.split(key, places.shape[:2])
-        return jax.lax.map(lambda group: jax.vmap(of_place)(*group), (keys, places)).reshape(-1, places.shape[2])
+        return jax.lax.map(lambda group: jax.vmap(of_place)(*group), (keys, places)).reshape(
+            -1, places.shape[2]
+        )
 
     keys = jax.random.split(jax.random.fold_in(key, number), num_batches)
 
@@ -187,4 +210,6 @@ def _estimated(
 
 
 _memory, _quick_memory = (jax.jit(_made, compiler_options=how) for how in (None, QUICK))
-_at, _quick_at = (jax.jit(_estimated, static_argnums=(1, 2), compiler_options=how) for how in (None, QUICK))
+_at, _quick_at = (
+    jax.jit(_estimated, static_argnums=(1, 2), compiler_options=how) for how in (None, QUICK)
+)

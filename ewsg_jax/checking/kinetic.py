@@ -1,8 +1,8 @@
 """The kinetic temperature of a run: E p² of the momentum, over what it should be.
 
-The noise of batches goes into the momentum first, where it is h C/(2γ) of the direction in which batches
-differ most; a scheme's own bias may be there too (that of `semi_implicit` is). Momenta are not kept by a run: it is
-resumed for as long as a tenth of its steps.
+The noise of batches goes into the momentum first, where it is h C/(2γ) of the direction in which
+batches differ most; a scheme's own bias may be there too (that of `semi_implicit` is). Momenta are
+not kept by a run: it is resumed for as long as a tenth of its steps.
 """
 
 import warnings
@@ -43,7 +43,8 @@ class Kinetic(NamedTuple):
 
     Attributes:
         mean: on average over all directions.
-        hottest: of the direction where it is largest by one half of the momenta, as the other half has it.
+        hottest: of the direction where it is largest by one half of the momenta, as the other half
+            has it.
         coldest: of the direction where it is least.
         coordinates: of each coordinate of the momentum (at most 1,024, evenly spaced), shape (d,).
         errors: their standard errors, shape (d,).
@@ -57,7 +58,8 @@ class Kinetic(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"kinetic temperature: the target's times {self.mean} on average, {self.hottest} at most and "
+            f"kinetic temperature: the target's times {self.mean} on average, {self.hottest} at "
+            "most and "
             f"{self.coldest} at least over directions of the momentum"
         )
 
@@ -66,17 +68,27 @@ def check_kernel(kernel: Any, samples: Any) -> None:
     """Check that a run of this kernel has a momentum.
 
     Raises:
-        TypeError, ValueError: it is no kernel, its dynamics have no momentum, or samples are of no run.
+        TypeError, ValueError: it is no kernel, its dynamics have no momentum, or samples are of no
+            run.
     """
-    takes = "the kernel of these samples, of a dynamics with a momentum (an underdamped one), or None"
+    takes = (
+        "the kernel of these samples, of a dynamics with a momentum (an underdamped one), or None"
+    )
     _check.instance("kernel", kernel, Kernel, takes)
-    _check.instance("samples", samples, Samples, "what ewsg_jax.sample returned, where kernel is given")
+    _check.instance(
+        "samples", samples, Samples, "what ewsg_jax.sample returned, where kernel is given"
+    )
     if not isinstance(kernel, Pair) or not hasattr(samples.state.dynamics, "momentum"):
         raise ValueError(f"kernel must be {takes}; got {kernel!r}")
 
 
 def kinetic(
-    key: Key, kernel: Kernel, samples: Samples, data: Data, temperature: float, mesh: Mesh | None = None
+    key: Key,
+    kernel: Kernel,
+    samples: Samples,
+    data: Data,
+    temperature: float,
+    mesh: Mesh | None = None,
 ) -> tuple[Kinetic, float]:
     """Return the kinetic temperature over the target's, and passes over the data that it took.
 
@@ -92,7 +104,9 @@ def kinetic(
     found, passes = [], 0.0
     for own in jax.random.split(key, LOOKS):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # a chain that is lost is left out, and was told of
+            warnings.simplefilter(
+                "ignore", RuntimeWarning
+            )  # a chain that is lost is left out, and was told of
             samples = sample(
                 own,
                 kernel,
@@ -112,7 +126,9 @@ def kinetic(
     alive = np.isfinite(momenta).all((1, 2))
     # The `exact` dynamics has a velocity, of variance u T.
     scale = float(np.asarray(getattr(getattr(kernel, "dynamics", None), "inverse_mass", 1.0)))
-    return told(momenta[alive] / np.sqrt(scale * temperature), bool(samples.shared_minibatch)), passes
+    return told(
+        momenta[alive] / np.sqrt(scale * temperature), bool(samples.shared_minibatch)
+    ), passes
 
 
 def told(momenta: np.ndarray, shared: bool) -> Kinetic:
@@ -120,8 +136,11 @@ def told(momenta: np.ndarray, shared: bool) -> Kinetic:
     coordinates, errors = _mean(momenta**2, momenta, shared)
     axis = 0 if len(momenta) > 1 and not shared else 1
     halves = np.array_split(momenta, 2, axis=axis)
-    # What is hottest among many would be so by chance: one half says where, the other how hot it is there.
-    both = [judge @ _ends(look.reshape(-1, look.shape[-1])) for look, judge in (halves, halves[::-1])]
+    # What is hottest among many would be so by chance: one half says where, the other how hot it is
+    # there.
+    both = [
+        judge @ _ends(look.reshape(-1, look.shape[-1])) for look, judge in (halves, halves[::-1])
+    ]
     ends = np.concatenate(both, axis=axis)
     heats, their_errors = _mean(ends**2, ends, shared)
     average, its_error = _mean(np.mean(momenta**2, axis=2, keepdims=True), momenta, shared)
@@ -144,7 +163,9 @@ def _ends(momenta: np.ndarray) -> np.ndarray:
 
 
 def _mean(values: np.ndarray, momenta: np.ndarray, shared: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean of values (chain, draw, k) and its error, from blocks as the momenta's memory wants them."""
+    """Return the mean of values (chain, draw, k) and its error, from blocks as the momenta's memory
+    wants them.
+    """
     _, count, share = blocks_of(momenta, shared)
     rows = values.mean(0) if shared else values.reshape(-1, values.shape[-1])
     return rows.mean(0), of_blocks(rows, count).std(0, ddof=1) / np.sqrt(count * share)
@@ -153,6 +174,8 @@ def _mean(values: np.ndarray, momenta: np.ndarray, shared: bool) -> tuple[np.nda
 def _some_of(samples: Samples) -> np.ndarray:
     """Return momenta of the last states, shape (chain, d), of chains that are lost NaN."""
     leaves = jax.tree.leaves(samples.state.dynamics.momentum)
-    flat = np.concatenate([np.asarray(x, np.float64).reshape(samples.num_chains, -1) for x in leaves], axis=1)
+    flat = np.concatenate(
+        [np.asarray(x, np.float64).reshape(samples.num_chains, -1) for x in leaves], axis=1
+    )
     some = evenly(flat.shape[1], MOST_NUMBERS)
     return np.where(samples.is_finite[:, None], flat[:, some], np.nan)

@@ -1,7 +1,7 @@
 """R-hat and effective draws of the coordinates in which chains mix worst.
 
-ArviZ sorts ranks, or sums autocorrelations, one coordinate at a time. Which coordinates may be the worst is known
-from sums over all of them at once; its functions are called for those alone.
+ArviZ sorts ranks, or sums autocorrelations, one coordinate at a time. Which coordinates may be the
+worst is known from sums over all of them at once; its functions are called for those alone.
 """
 
 from typing import Any
@@ -13,12 +13,17 @@ from ewsg_jax.sampling.coordinates import array_statistics
 from ewsg_jax.support import evenly
 
 MOST_RHATS, RHATS = 256, 8
-"""Coordinates, evenly spaced, of which R-hat may be the largest; and how many of them are taken, twice."""
+"""Coordinates, evenly spaced, of which R-hat may be the largest; and how many of them are taken,
+twice.
+"""
 MOST_ESS, SLOWEST = 128, 4
-"""Directions, evenly spaced, whose effective draws may be fewest, for their mean or their variance; and how many of
-these are counted."""
+"""Directions, evenly spaced, whose effective draws may be fewest, for their mean or their variance;
+and how many of these are counted.
+"""
 FEW, MOST_OFF = 512, 4.0
-"""Draws from which medians are taken; and median distances from the median beyond which all draws are alike."""
+"""Draws from which medians are taken; and median distances from the median beyond which all draws
+are alike.
+"""
 
 
 def worst_rhat(values: np.ndarray) -> float:
@@ -52,10 +57,12 @@ def _apart(values: np.ndarray) -> np.ndarray:
 
 
 def least_ess(draws: np.ndarray, shared: bool = False) -> tuple[float, float]:
-    """Return the effective number of draws (chain, draw, d) of the direction that has fewest; 0 where unknown.
+    """Return the effective number of draws (chain, draw, d) of the direction that has fewest; 0
+    where unknown.
 
-    Of chains that share their batches: how many independent draws have a mean as sure as theirs, and how many
-    independent times there are: the mean over chains forgets as fast as each of them. Of others the two are one.
+    Of chains that share their batches: how many independent draws have a mean as sure as theirs,
+    and how many independent times there are: the mean over chains forgets as fast as each of them.
+    Of others the two are one.
     """
     draws = draws[..., evenly(draws.shape[2], MOST_ESS)]
     both = np.concatenate([draws, (draws - draws.mean((0, 1))) ** 2], axis=2)
@@ -63,7 +70,9 @@ def least_ess(draws: np.ndarray, shared: bool = False) -> tuple[float, float]:
         both = _slow(both)
     with np.errstate(all="ignore"):
         found: Any = array_statistics().ess(both, chain_axis=0, draw_axis=1, method="mean")
-        known = np.minimum(np.nan_to_num(np.asarray(found, float), nan=0.0), draws.shape[0] * draws.shape[1])
+        known = np.minimum(
+            np.nan_to_num(np.asarray(found, float), nan=0.0), draws.shape[0] * draws.shape[1]
+        )
         if not shared:
             return float(known.min()), float(known.min())
         times = known / len(draws)
@@ -72,10 +81,11 @@ def least_ess(draws: np.ndarray, shared: bool = False) -> tuple[float, float]:
 
 
 def _slow(values: np.ndarray) -> np.ndarray:
-    """Return the functions (chain, draw, k) whose autocorrelations have the largest sums, as Geyer cuts them off.
+    """Return the functions (chain, draw, k) whose autocorrelations have the largest sums, as Geyer
+    cuts them off.
 
-    Those of halves of chains, of pairs of lags while these are positive, none larger than the one before (Geyer
-    1992; Vehtari et al. 2021): by one Fourier transform for all.
+    Those of halves of chains, of pairs of lags while these are positive, none larger than the one
+    before (Geyer 1992; Vehtari et al. 2021): by one Fourier transform for all.
     """
     half = values.shape[1] // 2
     if values.shape[2] <= SLOWEST or half < 2:
@@ -83,7 +93,9 @@ def _slow(values: np.ndarray) -> np.ndarray:
     off = np.moveaxis(np.concatenate([values[:, :half], values[:, -half:]]), 2, 0).copy()
     means = off.mean(2)
     off -= means[..., None]
-    power = np.mean(np.abs(np.fft.rfft(off, 2 ** int(np.ceil(np.log2(2 * half))), axis=2)) ** 2, axis=1)
+    power = np.mean(
+        np.abs(np.fft.rfft(off, 2 ** int(np.ceil(np.log2(2 * half))), axis=2)) ** 2, axis=1
+    )
     lags = np.fft.irfft(power, axis=1)[:, :half] / half
     whole = lags[:, 0] + means.var(1, ddof=1)
     inside = lags[:, 0] * half / (half - 1)

@@ -39,7 +39,13 @@ def plot(title: str, panels: list[Panel], path: str | os.PathLike[str] | None) -
         order = np.argsort(panel.values)
         axes.axhspan(panel.right - panel.within, panel.right + panel.within, color="0.9")
         axes.axhline(panel.right, color="0.4", linewidth=0.8)
-        axes.errorbar(np.arange(len(order)), panel.values[order], 2 * panel.errors[order], fmt=".", linewidth=0.7)
+        axes.errorbar(
+            np.arange(len(order)),
+            panel.values[order],
+            2 * panel.errors[order],
+            fmt=".",
+            linewidth=0.7,
+        )
         axes.set_xlabel("coordinate, in order")
         axes.set_ylabel(panel.name)
     return pictures.keep(figure, path)

@@ -34,8 +34,8 @@ class Corrected:
 
     Attributes:
         mean, sd: of each coordinate.
-        mean_error, sd_error: their standard errors. Chance, and what the correction leaves where draws are far from
-            the target.
+        mean_error, sd_error: their standard errors. Chance, and what the correction leaves where
+            draws are far from the target.
         covariance: shape (d, d), over the parameters, in `ravel_pytree` order; None above 1,000
             numbers, and where there are fewer than some 1.3 draws for each of them.
         by: which Stein functions they were found with.
@@ -50,9 +50,13 @@ class Corrected:
 
     @property
     def errors(self) -> tuple[float, float]:
-        """The largest error of a mean, in standard deviations, and of a standard deviation, relatively."""
+        """The largest error of a mean, in standard deviations, and of a standard deviation,
+        relatively.
+        """
         sd = vector(self.sd)
-        return float(np.max(vector(self.mean_error) / sd)), float(np.max(vector(self.sd_error) / sd))
+        return float(np.max(vector(self.mean_error) / sd)), float(
+            np.max(vector(self.sd_error) / sd)
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,18 +64,24 @@ class Report:
     """How wrong draws are. Trees are like the position.
 
     Attributes:
-        sd_ratio: the draws' standard deviations over the target's: of all draws, those that were not used too.
-        sd_ratio_error: its standard error, of the target's side: of these draws, not of others of the kind.
-        mean_shift: the draws' mean less the target's, of the same draws, in standard deviations of the target.
+        sd_ratio: the draws' standard deviations over the target's: of all draws, those that were
+            not used too.
+        sd_ratio_error: its standard error, of the target's side: of these draws, not of others of
+            the kind.
+        mean_shift: the draws' mean less the target's, of the same draws, in standard deviations of
+            the target.
         mean_shift_error: its standard error.
-        corrected: the moments that the draws should have; None where they are not known well enough to be taken.
+        corrected: the moments that the draws should have; None where they are not known well enough
+            to be taken.
         not_corrected: in words, why not; empty where they are.
         scores: Stein's identities: whether what is wrong is more than chance.
-        rest: the same of the draws, moved to the corrected mean and covariance: what no affine map mends, for it is
-            of another shape. None where draws are near enough, or too few, to be moved.
-        outside: in words, which share of the draws is where a density is 0; empty where none is seen.
-        impossible: in words, that draws are wider than the prior, which a log-concave likelihood does not allow;
-            empty where they are not, or this is not known.
+        rest: the same of the draws, moved to the corrected mean and covariance: what no affine map
+            mends, for it is of another shape. None where draws are near enough, or too few, to be
+            moved.
+        outside: in words, which share of the draws is where a density is 0; empty where none is
+            seen.
+        impossible: in words, that draws are wider than the prior, which a log-concave likelihood
+            does not allow; empty where they are not, or this is not known.
         rhat: the largest split R-hat of a coordinate, NaN of one chain.
         num_chains: chains there were.
         num_lost: of these, chains that are left out, for they are not finite.
@@ -109,7 +119,9 @@ class Report:
 
     @property
     def outcome(self) -> Literal["right", "wrong", "unsure"]:
-        """Whether the draws are right within tolerance, wrong beyond chance, or neither is known."""
+        """Whether the draws are right within tolerance, wrong beyond chance, or neither
+        is known.
+        """
         return self._found.outcome
 
     @property
@@ -129,7 +141,9 @@ class Report:
 
     @property
     def has_more(self) -> bool:
-        """Whether there are draws that were not used and would say more, as those used are nearly independent."""
+        """Whether there are draws that were not used and would say more, as those used are nearly
+        independent.
+        """
         return self.num_unseen > 0 and self.scores.ess >= NEW * self.num_used
 
     @property
@@ -153,41 +167,53 @@ class Report:
     def expectation(self, function: Callable[[Any], PyTree]) -> tuple[PyTree, PyTree]:
         """Return the target's expectation of a function of the position, and its standard error.
 
-        By a regression on Stein functions. Of draws that were moved, by what differs from that of the draws as they
-        were, too.
+        By a regression on Stein functions. Of draws that were moved, by what differs from that of
+        the draws as they were, too.
 
         Args:
-            function: `function(position) -> tree of arrays`, for one draw; of a probability, true or false.
+            function: `function(position) -> tree of arrays`, for one draw; of a probability, true
+                or false.
 
         Raises:
-            TypeError, ValueError: it is no such function; nothing can be corrected (`report.not_corrected`).
+            TypeError, ValueError: it is no such function; nothing can be corrected
+                (`report.not_corrected`).
         """
         _check.function("function", function, "(position) -> tree of arrays")
         with as_of_now(function):
-            _check.outputs("function", function, "a position", self.draws.position(self.draws.flat[0]))
+            _check.outputs(
+                "function", function, "a position", self.draws.position(self.draws.flat[0])
+            )
         self._check_corrected("expectation")
         values = [values_at(each.draws, function) for each in self.reckonings]
         found = []
         for leaves in zip(*(each.leaves for each in values), strict=True):
-            told = [each.correction.expectation(leaf) for each, leaf in zip(self.reckonings, leaves, strict=True)]
+            told = [
+                each.correction.expectation(leaf)
+                for each, leaf in zip(self.reckonings, leaves, strict=True)
+            ]
             (first, doubt), (last, error) = told[0], told[-1]
             if len(told) > 1:
                 error = np.sqrt(error**2 + (last - first) ** 2 + (DOUBTED * doubt) ** 2)
             found.append((last, error))
-        return values[0].told([mean for mean, _ in found]), values[0].told([error for _, error in found])
+        return values[0].told([mean for mean, _ in found]), values[0].told(
+            [error for _, error in found]
+        )
 
     def _check_corrected(self, name: str) -> None:
         if self.corrected is None:
             raise ValueError(
-                f"{name} must be of draws that can be corrected; got {self.not_corrected}. Take smaller steps or "
+                f"{name} must be of draws that can be corrected; got {self.not_corrected}. Take "
+                "smaller steps or "
                 "run longer, and check again"
             )
 
     def correct(self, samples: Samples | PyTree) -> Any:
-        """Return draws moved by the affine map that takes the checked ones' mean and covariance to the target's.
+        """Return draws moved by the affine map that takes the checked ones' mean and covariance to
+        the target's.
 
         Args:
-            samples: those that were checked, or others of the same run; draws beyond bounds are not moved back.
+            samples: those that were checked, or others of the same run; draws beyond bounds are not
+                moved back.
 
         Raises:
             TypeError, ValueError: they are no draws of this position; nothing can be corrected
@@ -198,7 +224,11 @@ class Report:
             raise ValueError("samples must be of the position that was checked; got others")
         self._check_corrected("correct")
         right = self.moments
-        to = between(self.draws.flat, right.mean, right.sd**2 if right.covariance is None else right.covariance)
+        to = between(
+            self.draws.flat,
+            right.mean,
+            right.sd**2 if right.covariance is None else right.covariance,
+        )
         values = to(moved.values)
         if isinstance(samples, Samples):
             return replace(samples, draws=like(samples.draws, values), moments=None)
@@ -211,7 +241,8 @@ class Report:
         return np.argsort(-size, kind="stable")[:count]
 
     def plot(self, path: Any = None) -> Any:
-        """Draw sd ratios and mean shifts of all coordinates with their errors; return the matplotlib figure.
+        """Draw sd ratios and mean shifts of all coordinates with their errors; return the
+        matplotlib figure.
 
         Args:
             path: of an image file to write; None: none.
@@ -235,25 +266,37 @@ class Report:
         shift, shift_error = vector(self.mean_shift), vector(self.mean_shift_error)
         mean, sd = self.moments.mean, self.moments.sd
         lost = f" ({self.num_lost} lost)" if self.num_lost else ""
-        shared = "; chains share their batches: errors are from blocks of time" if self.draws.shared else ""
+        shared = (
+            "; chains share their batches: errors are from blocks of time"
+            if self.draws.shared
+            else ""
+        )
         scores = ", ".join(f"{name}: {score.z:.1f}" for name, score in self.scores.worst.items())
         lines = [
             f"Check: {self.verdict}",
-            f"{self.num_chains} chains{lost} of {self.num_draws:,} draws, {self.num_used:,} used for "
-            f"{self.data_passes:.3g} passes; R-hat {self.rhat:.3f}, ESS {self.scores.ess:.0f}{shared}",
+            f"{self.num_chains} chains{lost} of {self.num_draws:,} draws, {self.num_used:,} used "
+            "for "
+            f"{self.data_passes:.3g} passes; R-hat {self.rhat:.3f}, ESS "
+            f"{self.scores.ess:.0f}{shared}",
             f"Stein's identities, worst |z| ({scores}); above {self.scores.bound:.1f} is no chance",
-            f"heat: the target's temperature times {1 + self.scores.excess:.3f} ± {self.scores.excess_error:.3f}, "
+            f"heat: the target's temperature times {1 + self.scores.excess:.3f} ± "
+            f"{self.scores.excess_error:.3f}, "
             "averaged over directions",
         ] + [str(self.kinetic)] * (self.kinetic is not None)
         shown = self.worst()
         width = max(len("coordinate"), *(len(self.names[i]) for i in shown))
-        lines.append(f"{'coordinate':{width}}  sd / target's     mean shift (sd)   corrected mean         sd")
+        lines.append(
+            f"{'coordinate':{width}}  sd / target's     mean shift (sd)   corrected mean         sd"
+        )
         lines += [
             f"{self.names[i]:{width}}  {ratio[i]:6.3f} ± {ratio_error[i]:5.3f}  "
-            f"{shift[i]:7.3f} ± {shift_error[i]:5.3f}  {with_digits(mean[i], sd[i]):>14} {sd[i]:10.4g}"
+            f"{shift[i]:7.3f} ± {shift_error[i]:5.3f}  {with_digits(mean[i], sd[i]):>14} "
+            f"{sd[i]:10.4g}"
             for i in shown
         ]
         if len(shown) < len(ratio):
-            lines.append(f"({len(ratio)} coordinates, the {len(shown)} with the largest bias shown)")
+            lines.append(
+                f"({len(ratio)} coordinates, the {len(shown)} with the largest bias shown)"
+            )
         lines += [f"not corrected: {self.not_corrected}"] * bool(self.not_corrected)
         return "\n".join(lines + [f"note: {self.note}"] * bool(self.note))

@@ -1,8 +1,10 @@
-"""Draws that are far off: moved by the affine map to where they should be, with gradients made there, repeatedly.
+"""Draws that are far off: moved by the affine map to where they should be, with gradients made
+there, repeatedly.
 
-A regression says less the farther the draws are off. Of all moves that one is taken after which the draws' own
-identities, by gradients made there, are nearest; where none brings them nearer the answer is that of the draws. It
-ends with a round that is not nearer than those before and changes the answer by as much as the last one did.
+A regression says less the farther the draws are off. Of all moves that one is taken after which the
+draws' own identities, by gradients made there, are nearest; where none brings them nearer the
+answer is that of the draws. It ends with a round that is not nearer than those before and changes
+the answer by as much as the last one did.
 """
 
 from collections.abc import Callable
@@ -21,7 +23,9 @@ MOST_ROUNDS, SETTLED = 4, 0.02
 MOST_SLOPE = 1e100
 """Of the potential at a draw, above which it is nowhere near the target."""
 NEARER = 0.7
-"""Part of their distance that moved draws may have, to be nearer beyond what fits to the same draws make of it."""
+"""Part of their distance that moved draws may have, to be nearer beyond what fits to the same draws
+make of it.
+"""
 
 
 class Reckoning(NamedTuple):
@@ -44,7 +48,8 @@ def nearer(
     reckoned: Callable[[Draws, Fresh], Reckoning],
     near: float,
 ) -> tuple[Reckoning, float]:
-    """Return the reckoning of draws that are moved to where they should be, and what gradients cost.
+    """Return the reckoning of draws that are moved to where they should be, and what gradients
+    cost.
 
     Args:
         first: of the draws as they are; it is returned where no move brings them nearer.
@@ -68,7 +73,8 @@ def nearer(
             best = here
         if number == MOST_ROUNDS:
             break
-        # The answer settles, or it does not: rounds that neither come nearer nor change less than the one before.
+        # The answer settles, or it does not: rounds that neither come nearer nor change less than
+        # the one before.
         largest, average = here.correction.moments.differs(found)
         if largest < SETTLED or not (is_nearer or average < change):
             break

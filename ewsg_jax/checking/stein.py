@@ -1,12 +1,14 @@
-"""Stein's identities on draws: E[g φ(u) − φ'(u)] = 0 for every smooth φ of one direction u, whatever the target.
+"""Stein's identities on draws: E[g φ(u) − φ'(u)] = 0 for every smooth φ of one direction u,
+whatever the target.
 
     φ = 1:            E g = 0            the mean is where the potential is level
     φ = u:            E[g u] = 1         the spread is what the potential's slope allows
     φ = u²:           E[g u²] = 2 E u    skewness
     φ = exp(−u²/2):                      what happens near the middle, as orbits that avoid it do
 
-Directions must not come from the draws that they judge: the eigenvectors of a sample covariance are where chance is
-largest. So they come from a mode's covariance, or half of the draws have those of the other half.
+Directions must not come from the draws that they judge: the eigenvectors of a sample covariance are
+where chance is largest. So they come from a mode's covariance, or half of the draws have those of
+the other half.
 """
 
 from collections.abc import Callable
@@ -20,10 +22,14 @@ from ewsg_jax.checking.mixing import least_ess
 from ewsg_jax.lazy_scipy import student_quantile
 
 DRAWS_OF_BLOCK = 5
-"""Effective draws, at least, of a block of successive ones: its mean is nearly independent of the next one's."""
+"""Effective draws, at least, of a block of successive ones: its mean is nearly independent of the
+next one's.
+"""
 MOST_BLOCKS, FEWEST_BLOCKS = 256, 8
 UNSEEN = 3.0
-"""Standard deviations of a Stein function that its mean may be off unseen, above which nothing is known."""
+"""Standard deviations of a Stein function that its mean may be off unseen, above which nothing is
+known.
+"""
 AT_ONCE = 64
 """Directions whose identities are worked out together: a processor's cache has room for them."""
 
@@ -34,7 +40,8 @@ class Function(NamedTuple):
     Attributes:
         value: φ.
         slope: φ'.
-        size: what a shift of a normal law's mean by 1 does to its identity; of u, what (variance ratio − 1) does.
+        size: what a shift of a normal law's mean by 1 does to its identity; of u, what (variance
+            ratio − 1) does.
     """
 
     value: Callable[[np.ndarray], np.ndarray]
@@ -46,7 +53,9 @@ FUNCTIONS = {
     "1": Function(np.ones_like, np.zeros_like, 1.0),
     "u": Function(lambda u: u, np.ones_like, 1.0),
     "u²": Function(np.square, lambda u: 2 * u, 1.0),
-    "exp(-u²/2)": Function(lambda u: np.exp(-(u**2) / 2), lambda u: -u * np.exp(-(u**2) / 2), 0.5**0.5),
+    "exp(-u²/2)": Function(
+        lambda u: np.exp(-(u**2) / 2), lambda u: -u * np.exp(-(u**2) / 2), 0.5**0.5
+    ),
 }
 
 
@@ -54,12 +63,13 @@ class Score(NamedTuple):
     """One function's identity, in the direction in which it is worst.
 
     Attributes:
-        z: how many standard errors it is off 0, the largest over all directions and over their mean.
-        effect: how far it is off there: of u the excess of the variance, of the others the shift of the mean (in
-            standard deviations) that would do as much.
+        z: how many standard errors it is off 0, the largest over all directions and over their
+            mean.
+        effect: how far it is off there: of u the excess of the variance, of the others the shift of
+            the mean (in standard deviations) that would do as much.
         resolution: what effect would have been seen there.
-        response: of u, what E[g u] changes by where the draws get wider, relatively: 2 of a normal law, less of one
-            with heavier tails.
+        response: of u, what E[g u] changes by where the draws get wider, relatively: 2 of a normal
+            law, less of one with heavier tails.
     """
 
     z: float
@@ -74,14 +84,16 @@ class Scores(NamedTuple):
     Attributes:
         worst: by the function's name.
         bound: the z above which a right run is as rare as the error rate says.
-        excess: E[g u] − 1, averaged over all directions: how much wider than the target the draws are.
+        excess: E[g u] − 1, averaged over all directions: how much wider than the target the draws
+            are.
         excess_error: its standard error.
         ess: effective draws of the direction that has fewest, for its mean or its variance.
         num_blocks: blocks from which errors come.
-        distance: the least that the draws' law is off the target's: the largest effect that is no chance, in
-            standard deviations of its function; where a few draws make these so large that not even 3 would be
-            seen, what would be.
-        hidden: what may be there unseen: half of the effect on a width that would be seen, in the median direction.
+        distance: the least that the draws' law is off the target's: the largest effect that is no
+            chance, in standard deviations of its function; where a few draws make these so large
+            that not even 3 would be seen, what would be.
+        hidden: what may be there unseen: half of the effect on a width that would be seen, in the
+            median direction.
     """
 
     worst: dict[str, Score]
@@ -100,9 +112,10 @@ class Directions(NamedTuple):
     Attributes:
         draws: u, shape (chain, draw, directions).
         gradients: g along the same directions, so that E[g u] = 1: of the same shape.
-        apart: half of what the gradients of the two batches of a draw differ by, of the same shape; None where all
-            rows are taken.
-        whole: the first `whole` directions are orthogonal ones in which the target is of width 1, nearly.
+        apart: half of what the gradients of the two batches of a draw differ by, of the same shape;
+            None where all rows are taken.
+        whole: the first `whole` directions are orthogonal ones in which the target is of width 1,
+            nearly.
     """
 
     draws: np.ndarray
@@ -112,11 +125,17 @@ class Directions(NamedTuple):
 
 
 def by_root(
-    values: np.ndarray, gradients: np.ndarray, apart: np.ndarray | None, center: np.ndarray, root: np.ndarray
+    values: np.ndarray,
+    gradients: np.ndarray,
+    apart: np.ndarray | None,
+    center: np.ndarray,
+    root: np.ndarray,
 ) -> Directions:
-    """Return u = L⁻¹(θ − c) and Lᵀg of draws (chain, draw, d), and the same along the coordinates of θ.
+    """Return u = L⁻¹(θ − c) and Lᵀg of draws (chain, draw, d), and the same along the coordinates
+    of θ.
 
-    Coordinate j of θ is the direction of row j of L: (θ − c)ⱼ = Lⱼ u, and the slope along it Lⱼ Lᵀg.
+    Coordinate j of θ is the direction of row j of L: (θ − c)ⱼ = Lⱼ u, and the slope along it Lⱼ
+    Lᵀg.
     """
     norms = np.linalg.norm(root, axis=1)
     # Coordinate j of Lᵀg along row j of L is row j of L Lᵀ g: one product for both.
@@ -127,16 +146,23 @@ def by_root(
 
 
 def by_halves(
-    values: np.ndarray, gradients: np.ndarray, apart: np.ndarray | None, dense: bool, shared: bool = False
+    values: np.ndarray,
+    gradients: np.ndarray,
+    apart: np.ndarray | None,
+    dense: bool,
+    shared: bool = False,
 ) -> Directions:
-    """Return each half of the draws along the directions of the other half's covariance, or by coordinate.
+    """Return each half of the draws along the directions of the other half's covariance, or by
+    coordinate.
 
-    Halves are of the chains, or of time: of one chain's, and of chains that share their batches. Directions are
-    those nearest to the coordinates, so that the two halves' are nearly the same.
+    Halves are of the chains, or of time: of one chain's, and of chains that share their batches.
+    Directions are those nearest to the coordinates, so that the two halves' are nearly the same.
     """
     axis = 0 if len(values) > 1 and not shared else 1
     noise = gradients if apart is None else apart
-    halves = list(zip(*(np.array_split(x, 2, axis=axis) for x in (values, gradients, noise)), strict=True))
+    halves = list(
+        zip(*(np.array_split(x, 2, axis=axis) for x in (values, gradients, noise)), strict=True)
+    )
     found = []
     for (draws, slopes, off), (others, _, _) in (halves, halves[::-1]):
         off = None if apart is None else off
@@ -148,7 +174,9 @@ def by_halves(
         else:
             scale = np.maximum(flat.std(0), np.finfo(float).tiny)
             off = None if off is None else off * scale
-            found.append(Directions((draws - center) / scale, slopes * scale, off, values.shape[-1]))
+            found.append(
+                Directions((draws - center) / scale, slopes * scale, off, values.shape[-1])
+            )
     u, g = (np.concatenate([each[k] for each in found], axis=axis) for k in (0, 1))
     both = [each.apart for each in found if each.apart is not None]
     return Directions(u, g, np.concatenate(both, axis=axis) if both else None, found[0].whole)
@@ -160,7 +188,8 @@ def scores_of(directions: Directions, error_rate: float, shared: bool = False) -
     Args:
         directions: of the draws.
         error_rate: how often a right run is to be above the bound.
-        shared: whether chains share their batches: a block is then one of time, of all chains together.
+        shared: whether chains share their batches: a block is then one of time, of all chains
+            together.
     """
     ess, count, share = blocks_of(directions.draws, shared)
     size = directions.draws.shape[2]
@@ -183,7 +212,10 @@ def scores_of(directions: Directions, error_rate: float, shared: bool = False) -
         off = np.where(z > bound, np.abs(effect) / sizes, np.where(unseen > UNSEEN, unseen, 0.0))
         distance = max(distance, float(off.max()))
         if name == "u":
-            excess, hidden = (float(effect[-1]), float(error[-1])), float(np.median(unseen[:-1])) / 2
+            excess, hidden = (
+                (float(effect[-1]), float(error[-1])),
+                float(np.median(unseen[:-1])) / 2,
+            )
             # Of draws s times as wide as a normal target's E[g u] = s² and the variance is 2 s⁴.
             response = sizes[k] ** 2 / max(1 + effect[k], 0.1) ** 2
             worst[name] = worst[name]._replace(response=float(response))
@@ -193,7 +225,9 @@ def scores_of(directions: Directions, error_rate: float, shared: bool = False) -
 def _identity(
     function: Function, directions: Directions, part: slice, count: int, shared: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the means over blocks of g φ − φ', shape (count, directions), and its standard deviations."""
+    """Return the means over blocks of g φ − φ', shape (count, directions), and its standard
+    deviations.
+    """
     u, g = directions.draws[..., part], directions.gradients[..., part]
     value, noise = function.value(u) / function.size, 0.0
     at_draws = g * value
@@ -220,7 +254,9 @@ class Blocks(NamedTuple):
 
 
 def blocks_of(draws: np.ndarray, shared: bool = False) -> Blocks:
-    """Return what blocks of draws (chain, draw, d) are nearly independent; of time where chains share batches."""
+    """Return what blocks of draws (chain, draw, d) are nearly independent; of time where chains
+    share batches.
+    """
     ess, of_time = least_ess(draws, shared)
     count = _num_blocks(of_time, draws.shape[1] * (1 if shared else len(draws)))
     return Blocks(ess, count, _share(of_time / count))
@@ -232,7 +268,9 @@ def _num_blocks(ess: float, count: int) -> int:
 
 
 def _share(draws: float) -> float:
-    """Return the part of a mean's variance that blocks of `draws` effective draws show, of exponential memory."""
+    """Return the part of a mean's variance that blocks of `draws` effective draws show, of
+    exponential memory.
+    """
     twice = 2 * max(draws, 1.0)
     return 1 + float(np.expm1(-twice)) / twice
 

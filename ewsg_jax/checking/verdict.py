@@ -43,10 +43,10 @@ def of(
 ) -> Verdict:
     """Judge draws.
 
-    A bias is what Stein's identities see beyond chance. It matters where it is more than the tolerance, in a
-    standard deviation or twice that in a mean; draws without one are right where their moments are near enough to
-    the target's, which finite draws need not be. What is impossible is wrong, whatever the identities see, and so
-    are draws where a density is 0. Where
+    A bias is what Stein's identities see beyond chance. It matters where it is more than the
+    tolerance, in a standard deviation or twice that in a mean; draws without one are right where
+    their moments are near enough to the target's, which finite draws need not be. What is
+    impossible is wrong, whatever the identities see, and so are draws where a density is 0. Where
     nothing can be decided, draws that were not used come before a longer run.
     """
     seen = {name: score for name, score in scores.worst.items() if score.z > scores.bound}
@@ -62,12 +62,18 @@ def of(
         others = f"; {impossible}" if impossible else ""
         return Verdict("wrong", f"{outside}{others}{lost}: {CURE}")
     if rhat > CONVERGED:
-        text = f"chains do not agree (R-hat {rhat:.2f}): several modes, or a run far too short{lost}"
+        text = (
+            f"chains do not agree (R-hat {rhat:.2f}): several modes, or a run far too short{lost}"
+        )
         text += f"; {impossible}" if impossible else ""
         return Verdict("wrong", f"{text}. Compare the chains; run longer, or start them elsewhere")
-    is_wrong = bool(impossible) or bool(large) or (bool(seen) and max(by_ratio[i], by_shift[j]) >= 1)
+    is_wrong = (
+        bool(impossible) or bool(large) or (bool(seen) and max(by_ratio[i], by_shift[j]) >= 1)
+    )
     if scores.ess < FEWEST and not is_wrong:
-        return Verdict("unsure", f"not enough draws to decide (ESS {scores.ess:.0f}){lost}. {longer}")
+        return Verdict(
+            "unsure", f"not enough draws to decide (ESS {scores.ess:.0f}){lost}. {longer}"
+        )
     if is_wrong:
         parts = [impossible] if impossible else []
         if by_ratio[i] >= 1:
@@ -84,7 +90,9 @@ def of(
             else:
                 parts.append(f"of another shape: E[g φ − φ'] of φ = {name} is {score.effect:.2g}")
             parts[-1] += f" (|z| = {score.z:.1f})"
-        return Verdict("wrong", "; ".join(parts) + lost + f". {_advice(scores, ratio, tolerance)}{otherwise}")
+        return Verdict(
+            "wrong", "; ".join(parts) + lost + f". {_advice(scores, ratio, tolerance)}{otherwise}"
+        )
     off = np.maximum(np.abs(ratio - 1) / tolerance, np.abs(shift) / (2 * tolerance))
     error = SURE * np.maximum(ratio_error / tolerance, shift_error / (2 * tolerance))
     if off.max() <= 1 and error.max() <= 1:
@@ -92,7 +100,10 @@ def of(
         within = f"({100 * tolerance:.3g} % of sds, {2 * tolerance:.3g} sd of means)"
         return Verdict("right", f"right within tolerance {within}{beside}{lost}")
     k = int(np.argmax(off if off.max() > 1 else error))
-    text = f"no bias seen, but not enough draws to decide: sd × {ratio[k]:.3g} ± {ratio_error[k]:.2g}, mean off by "
+    text = (
+        f"no bias seen, but not enough draws to decide: sd × {ratio[k]:.3g} ± "
+        f"{ratio_error[k]:.2g}, mean off by "
+    )
     text += f"{shift[k]:.2g} ± {shift_error[k]:.2g} sd ({names[k]}){lost}"
     return Verdict("unsure", f"{text}. {longer}{otherwise}")
 
@@ -100,7 +111,11 @@ def of(
 def _is_large(name: str, score: Score, tolerance: float) -> bool:
     """Return whether an effect is more than the tolerance."""
     if name == "u":
-        return not (1 - tolerance) ** 2 <= 1 + 2 * score.effect / score.response <= (1 + tolerance) ** 2
+        return (
+            not (1 - tolerance) ** 2
+            <= 1 + 2 * score.effect / score.response
+            <= (1 + tolerance) ** 2
+        )
     return abs(score.effect) > 2 * tolerance
 
 

@@ -1,4 +1,6 @@
-"""A data set: features, responses, and where they come from; rows to fit on and rows to judge by."""
+"""A data set: features, responses, and where they come from; rows to fit on and rows to
+judge by.
+"""
 
 import dataclasses
 import math
@@ -30,7 +32,9 @@ class Dataset:
 
     Example:
         >>> import numpy as np, ewsg_jax as ewsg
-        >>> data = ewsg.datasets.Dataset(np.eye(2), np.array([0, 1]), ("a", "b"), "tiny", "made here")
+        >>> data = ewsg.datasets.Dataset(
+        ...     np.eye(2), np.array([0, 1]), ("a", "b"), "tiny", "made here"
+        ... )
         >>> data.with_intercept().feature_names
         ('a', 'b', 'intercept')
     """
@@ -44,12 +48,20 @@ class Dataset:
     def __post_init__(self) -> None:
         for name, value in (("x", self.x), ("y", self.y)):
             if not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf":
-                raise TypeError(f"{name} must be a NumPy array of real numbers; got {_check.describe(value)}")
+                raise TypeError(
+                    f"{name} must be a NumPy array of real numbers; got {_check.describe(value)}"
+                )
         _check.texts("feature_names", self.feature_names)
-        if self.x.ndim != 2 or self.y.shape != self.x.shape[:1] or len(self.feature_names) != self.x.shape[1]:
+        if (
+            self.x.ndim != 2
+            or self.y.shape != self.x.shape[:1]
+            or len(self.feature_names) != self.x.shape[1]
+        ):
             raise ValueError(
-                "a data set takes x of shape (n, d), y of shape (n,) and d feature names; got x of shape "
-                f"{self.x.shape}, y of shape {self.y.shape} and {len(self.feature_names)} feature_names"
+                "a data set takes x of shape (n, d), y of shape (n,) and d feature names; got x "
+                "of shape "
+                f"{self.x.shape}, y of shape {self.y.shape} and {len(self.feature_names)} "
+                "feature_names"
             )
         if not self.x.size:
             raise ValueError(f"x must have rows and features; got an array of shape {self.x.shape}")
@@ -96,7 +108,8 @@ class Dataset:
 def split(dataset: Dataset, test_fraction: float, seed: int) -> tuple[Dataset, Dataset]:
     """Split the rows at random into training and test rows.
 
-    The test set has ⌈n·fraction⌉ rows: for Covertype and 0.2, 116,203, which leaves 464,809 to train on.
+    The test set has ⌈n·fraction⌉ rows: for Covertype and 0.2, 116,203, which leaves 464,809 to
+    train on.
 
     Args:
         dataset: the data set.
@@ -104,8 +117,8 @@ def split(dataset: Dataset, test_fraction: float, seed: int) -> tuple[Dataset, D
         seed: of the shuffle; the same seed gives the same split.
 
     Raises:
-        TypeError, ValueError: the data set is none, the seed is not a whole number from 0 on, the fraction is not
-            between 0 and 1, or one part would be empty.
+        TypeError, ValueError: the data set is none, the seed is not a whole number from 0 on, the
+            fraction is not between 0 and 1, or one part would be empty.
 
     Example:
         >>> import ewsg_jax as ewsg
@@ -123,7 +136,9 @@ def split(dataset: Dataset, test_fraction: float, seed: int) -> tuple[Dataset, D
     # A product such as 10 · 0.3 = 3.0000000000000004 is meant to be 3.
     num_test = math.ceil(dataset.num_rows * float(test_fraction) - 1e-9)
     if not 0 < num_test < dataset.num_rows:
-        raise ValueError(f"{takes} that leaves rows in both parts of {dataset.num_rows}; got {test_fraction}")
+        raise ValueError(
+            f"{takes} that leaves rows in both parts of {dataset.num_rows}; got {test_fraction}"
+        )
     order = np.random.default_rng(seed).permutation(dataset.num_rows)
     return dataset.take(order[num_test:]), dataset.take(order[:num_test])
 
@@ -136,5 +151,6 @@ def check_parts(train: Dataset, test: Dataset) -> None:
     if train.feature_names != test.feature_names:
         raise ValueError(
             f"test must have the features of train, {len(train.feature_names)} that begin with "
-            f"{train.feature_names[0]!r}; got {len(test.feature_names)} that begin with {test.feature_names[0]!r}"
+            f"{train.feature_names[0]!r}; got {len(test.feature_names)} that begin with "
+            f"{test.feature_names[0]!r}"
         )

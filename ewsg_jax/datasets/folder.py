@@ -1,4 +1,6 @@
-"""Downloaded data: they lie in the folder that EWSG_JAX_DATA names, else in a cache folder in the user's home."""
+"""Downloaded data: they lie in the folder that EWSG_JAX_DATA names, else in a cache folder in the
+user's home.
+"""
 
 import os
 import zipfile
@@ -25,7 +27,9 @@ def data_folder() -> Path:
     if named is None:
         return Path.home() / ".cache" / "ewsg_jax"
     if not Path(named).is_dir():
-        raise NotADirectoryError(f"{VARIABLE} must name a folder; got {named!r}, which is not a folder")
+        raise NotADirectoryError(
+            f"{VARIABLE} must name a folder; got {named!r}, which is not a folder"
+        )
     return Path(named)
 
 
@@ -51,11 +55,17 @@ def find(names: tuple[str, ...], origin: str, given: Path | str | None = None) -
     for name in names:
         if (folder / name).is_file():
             return folder / name
-    set_by = f"the folder that {VARIABLE} names" if VARIABLE in os.environ else f"as {VARIABLE} is not set"
+    set_by = (
+        f"the folder that {VARIABLE} names"
+        if VARIABLE in os.environ
+        else f"as {VARIABLE} is not set"
+    )
     raise FileNotFoundError(f"found no {' or '.join(names)} in {folder} ({set_by}). {origin}")
 
 
-def read(path: Path, what: str, read_text: Callable[[Path], XY] | None = None) -> dict[str, np.ndarray]:
+def read(
+    path: Path, what: str, read_text: Callable[[Path], XY] | None = None
+) -> dict[str, np.ndarray]:
     """Return the arrays X and y, and feature_names where an npz file has them.
 
     Args:
@@ -72,6 +82,10 @@ def read(path: Path, what: str, read_text: Callable[[Path], XY] | None = None) -
         with np.load(path) as arrays:
             if not {"X", "y"} <= set(arrays.files):
                 raise ValueError(f"{path} must hold arrays X and y; it holds {arrays.files}")
-            return {name: arrays[name] for name in ("X", "y", "feature_names") if name in arrays.files}
+            return {
+                name: arrays[name] for name in ("X", "y", "feature_names") if name in arrays.files
+            }
     except (EOFError, OSError, ValueError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} must hold {what}; it cannot be read: {_check.reason(error)}") from error
+        raise ValueError(
+            f"{path} must hold {what}; it cannot be read: {_check.reason(error)}"
+        ) from error

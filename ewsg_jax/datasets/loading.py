@@ -13,7 +13,8 @@ from ewsg_jax.datasets.table import SOURCES
 
 
 def breast_cancer() -> Dataset:
-    """Return the diagnostic breast-cancer data of Wolberg, Street & Mangasarian (1995); y = 1 is benign.
+    """Return the diagnostic breast-cancer data of Wolberg, Street & Mangasarian (1995); y = 1 is
+    benign.
 
     569 × 30. No download: scikit-learn brings the file.
 
@@ -38,20 +39,23 @@ def breast_cancer() -> Dataset:
 def covertype(*, positive_class: int = 2) -> Dataset:
     """Return Covertype as one class against the rest: y = 1 for cover type `positive_class`.
 
-    581,012 × 54, seven forest cover types (Blackard & Dean 1999). The EWSG paper says neither how it made the seven
-    classes two nor how it scaled the features; class 2 (lodgepole pine, 283,301 rows) against the rest is the usual
-    choice.
+    581,012 × 54, seven forest cover types (Blackard & Dean 1999). The EWSG paper says neither how
+    it made the seven classes two nor how it scaled the features; class 2 (lodgepole pine, 283,301
+    rows) against the rest is the usual choice.
 
-    The file lies in the folder that the environment variable EWSG_JAX_DATA names, else in ~/.cache/ewsg_jax:
-    `covertype.npz` (arrays `X`, integers, and `y`, 1 to 7), or `covtype.data.gz` as the UCI archive gives it.
+    The file lies in the folder that the environment variable EWSG_JAX_DATA names, else in
+    ~/.cache/ewsg_jax: `covertype.npz` (arrays `X`, integers, and `y`, 1 to 7), or `covtype.data.gz`
+    as the UCI archive gives it.
 
     Args:
         positive_class: the cover type, 1 to 7, that counts as 1.
 
     Raises:
-        FileNotFoundError: the file is not there; the message says where it looked and where to get it.
+        FileNotFoundError: the file is not there; the message says where it looked and where to get
+            it.
         NotADirectoryError: EWSG_JAX_DATA is set to something that is no folder.
-        ValueError: the file is not Covertype, or `positive_class` is not a whole number from 1 to 7.
+        ValueError: the file is not Covertype, or `positive_class` is not a whole number from 1 to
+            7.
     """
     _check.integer("positive_class", positive_class, minimum=1, maximum=7)
     kinds = SOURCES["covertype"].load("covertype")
@@ -60,26 +64,33 @@ def covertype(*, positive_class: int = 2) -> Dataset:
 
 
 def letter(*, letters: str = string.ascii_uppercase) -> Dataset:
-    """Return the rows of these letters: sixteen measurements, and y the place of the row's letter in `letters`.
+    """Return the rows of these letters: sixteen measurements, and y the place of the row's letter
+    in `letters`.
 
     20,000 × 16, printed capital letters (Frey & Slate 1991).
 
-    The file lies in the folder that the environment variable EWSG_JAX_DATA names, else in ~/.cache/ewsg_jax:
-    `letter.npz` (arrays `X` and `y`, 0 for A to 25 for Z), or `letter-recognition.data` as the UCI archive gives
-    it.
+    The file lies in the folder that the environment variable EWSG_JAX_DATA names, else in
+    ~/.cache/ewsg_jax: `letter.npz` (arrays `X` and `y`, 0 for A to 25 for Z), or
+    `letter-recognition.data` as the UCI archive gives it.
 
     Args:
         letters: which capital letters, each once; default all 26.
 
     Raises:
-        FileNotFoundError: the file is not there; the message says where it looked and where to get it.
+        FileNotFoundError: the file is not there; the message says where it looked and where to get
+            it.
         NotADirectoryError: EWSG_JAX_DATA is set to something that is no folder.
-        TypeError, ValueError: the file is not letter recognition, or `letters` are not different capital letters.
+        TypeError, ValueError: the file is not letter recognition, or `letters` are not different
+            capital letters.
     """
     takes = "letters must be a string of different capital letters from A to Z, at least one"
     if not isinstance(letters, str):
         raise TypeError(f"{takes}; got {_check.describe(letters)}")
-    if not letters or len(set(letters)) < len(letters) or not set(letters) <= set(string.ascii_uppercase):
+    if (
+        not letters
+        or len(set(letters)) < len(letters)
+        or not set(letters) <= set(string.ascii_uppercase)
+    ):
         raise ValueError(f"{takes}; got {letters!r}")
     all_letters = SOURCES["letter"].load("letter")
     places = np.full(26, -1)
@@ -92,15 +103,18 @@ def letter(*, letters: str = string.ascii_uppercase) -> Dataset:
 
 
 def movielens(path: Path | str | None = None) -> Dataset:
-    """Return MovieLens: the ratings, y, with the person and the film of each, both numbered from 0 in their order.
+    """Return MovieLens: the ratings, y, with the person and the film of each, both numbered from 0
+    in their order.
 
     Args:
-        path: `ratings.dat` (1M, 10M), `ratings.csv` (20M and later) or `u.data` (100K) as GroupLens gives it, or an
-            npz with arrays `X`, of two columns, and `y`. Default: the first of these in the folder that the
-            environment variable EWSG_JAX_DATA names, else in ~/.cache/ewsg_jax; the npz is called `movielens.npz`.
+        path: `ratings.dat` (1M, 10M), `ratings.csv` (20M and later) or `u.data` (100K) as GroupLens
+            gives it, or an npz with arrays `X`, of two columns, and `y`. Default: the first of
+            these in the folder that the environment variable EWSG_JAX_DATA names, else in
+            ~/.cache/ewsg_jax; the npz is called `movielens.npz`.
 
     Raises:
-        FileNotFoundError: the file is not there; the message says where it looked and where to get it.
+        FileNotFoundError: the file is not there; the message says where it looked and where to get
+            it.
         NotADirectoryError: EWSG_JAX_DATA is set to something that is no folder.
         TypeError: `path` is not a path.
         ValueError: the file holds no ratings.
@@ -111,18 +125,20 @@ def movielens(path: Path | str | None = None) -> Dataset:
 
 
 def susy(path: Path | str | None = None, *, download: bool = False) -> Dataset:
-    """Return SUSY: eight measurements and ten functions of them, and y = 1 for a supersymmetric process.
+    """Return SUSY: eight measurements and ten functions of them, and y = 1 for a supersymmetric
+    process.
 
     5,000,000 × 18, particle collisions (Baldi et al. 2014).
 
     Args:
-        path: `SUSY.csv.gz` or `SUSY.csv` as the UCI archive gives it, or an npz with arrays `X` and `y`. Default:
-            the first of `susy.npz`, `SUSY.csv.gz` and `SUSY.csv` in the folder that the environment variable
-            EWSG_JAX_DATA names, else in ~/.cache/ewsg_jax.
+        path: `SUSY.csv.gz` or `SUSY.csv` as the UCI archive gives it, or an npz with arrays `X` and
+            `y`. Default: the first of `susy.npz`, `SUSY.csv.gz` and `SUSY.csv` in the folder that
+            the environment variable EWSG_JAX_DATA names, else in ~/.cache/ewsg_jax.
         download: take it from OpenML by scikit-learn, which keeps it (2.4 GB as text).
 
     Raises:
-        FileNotFoundError: the file is not there; the message says where it looked and where to get it.
+        FileNotFoundError: the file is not there; the message says where it looked and where to get
+            it.
         ImportError: scikit-learn is not installed, for a download.
         NotADirectoryError: EWSG_JAX_DATA is set to something that is no folder.
         TypeError: `path` is not a path.
@@ -135,7 +151,9 @@ def susy(path: Path | str | None = None, *, download: bool = False) -> Dataset:
     bundle = optional.module("sklearn.datasets", "a download of SUSY").fetch_openml(
         "SUSY", version=1, as_frame=False
     )
-    return source.made("susy", np.asarray(bundle.data, np.float32), np.asarray(bundle.target, float), "OpenML")
+    return source.made(
+        "susy", np.asarray(bundle.data, np.float32), np.asarray(bundle.target, float), "OpenML"
+    )
 
 
 def year_prediction_msd(path: Path | str | None = None) -> Dataset:
@@ -144,12 +162,14 @@ def year_prediction_msd(path: Path | str | None = None) -> Dataset:
     515,345 × 90, songs (Bertin-Mahieux et al. 2011).
 
     Args:
-        path: `YearPredictionMSD.txt` as the UCI archive gives it, its zip, or an npz with arrays `X` and `y`.
-            Default: the first of these in the folder that the environment variable EWSG_JAX_DATA names, else in
-            ~/.cache/ewsg_jax; the npz is called `year_prediction_msd.npz`.
+        path: `YearPredictionMSD.txt` as the UCI archive gives it, its zip, or an npz with arrays
+            `X` and `y`. Default: the first of these in the folder that the environment variable
+            EWSG_JAX_DATA names, else in ~/.cache/ewsg_jax; the npz is called
+            `year_prediction_msd.npz`.
 
     Raises:
-        FileNotFoundError: the file is not there; the message says where it looked and where to get it.
+        FileNotFoundError: the file is not there; the message says where it looked and where to get
+            it.
         NotADirectoryError: EWSG_JAX_DATA is set to something that is no folder.
         TypeError: `path` is not a path.
         ValueError: it is not YearPredictionMSD.
@@ -158,7 +178,9 @@ def year_prediction_msd(path: Path | str | None = None) -> Dataset:
 
 
 def _from_table(name: str) -> Callable[[], Dataset]:
-    """Return the function of a data set without arguments: `heart()` reads what the table knows of `heart`."""
+    """Return the function of a data set without arguments: `heart()` reads what the table knows of
+    `heart`.
+    """
 
     def load_it() -> Dataset:
         return SOURCES[name].load(name)
@@ -169,10 +191,12 @@ def _from_table(name: str) -> Callable[[], Dataset]:
 
     {known.about}.
 
-    `{"` or `".join(known.files)}`, in the folder that EWSG_JAX_DATA names, else in ~/.cache/ewsg_jax.
+    `{"` or `".join(known.files)}`, in the folder that EWSG_JAX_DATA names, else in
+    ~/.cache/ewsg_jax.
 
     Raises:
-        FileNotFoundError: the file is not there; the message says where it looked and where to get it.
+        FileNotFoundError: the file is not there; the message says where it looked and where
+            to get it.
         NotADirectoryError: EWSG_JAX_DATA is set to something that is no folder.
         ValueError: the file is not {known.title}.
     """
@@ -191,7 +215,9 @@ parkinsons_updrs = _from_table("parkinsons_updrs")
 pima = _from_table("pima")
 protein = _from_table("protein")
 
-DATASETS: dict[str, Callable[[], Dataset]] = {name: globals()[name] for name in sorted(["breast_cancer", *SOURCES])}
+DATASETS: dict[str, Callable[[], Dataset]] = {
+    name: globals()[name] for name in sorted(["breast_cancer", *SOURCES])
+}
 """Every data set by its name."""
 
 
@@ -203,7 +229,8 @@ def load(name: str) -> Dataset:
 
     Raises:
         ValueError: there is no data set of that name.
-        ImportError, OSError: what the data set needs is not there; the message says what and where to get it.
+        ImportError, OSError: what the data set needs is not there; the message says what and where
+            to get it.
 
     Example:
         >>> import ewsg_jax as ewsg

@@ -1,4 +1,5 @@
-"""Features with mean 0 and standard deviation 1 over the training rows, or rotated to principal components too.
+"""Features with mean 0 and standard deviation 1 over the training rows, or rotated to principal
+components too.
 
 `standardisation` is the map with the way back for weights; `whiten` is a map to other weights.
 """
@@ -24,7 +25,8 @@ class Standardisation:
 
     Attributes:
         mean: over the training rows, shape (d,), float64.
-        factor: 1 over the standard deviation there, and 0 for a feature that is constant, shape (d,), float64.
+        factor: 1 over the standard deviation there, and 0 for a feature that is constant, shape
+            (d,), float64.
         feature_names: d names, or None where there were none.
     """
 
@@ -39,7 +41,8 @@ class Standardisation:
     def __call__(self, rows: np.ndarray | jax.Array) -> np.ndarray: ...
 
     def __call__(self, rows: Any) -> Any:
-        """Return the rows with standardised features, float32: a data set or an array (n, d), as given.
+        """Return the rows with standardised features, float32: a data set or an array (n, d), as
+        given.
 
         Raises:
             TypeError, ValueError: the rows are neither, are not finite or have other features.
@@ -50,7 +53,8 @@ class Standardisation:
         if x.shape[1] != len(self.mean) or (known and names != self.feature_names):
             called = f" that begin with {names[0]!r}" if names else ""
             raise ValueError(
-                f"rows must have the {len(self.mean)} features of the training rows; got {x.shape[1]}{called}"
+                f"rows must have the {len(self.mean)} features of the training rows; got "
+                f"{x.shape[1]}{called}"
             )
         return self._of(rows)
 
@@ -59,17 +63,23 @@ class Standardisation:
             return dataclasses.replace(rows, x=self._of(rows.x))
         return ((np.asarray(rows) - self.mean) * self.factor).astype(np.float32)
 
-    def original(self, weights: Any, intercept: Any = 0.0, *, axis: int = -1) -> tuple[np.ndarray, np.ndarray]:
-        """Return the weights and the intercept of the original features that give the same linear predictor.
+    def original(
+        self, weights: Any, intercept: Any = 0.0, *, axis: int = -1
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the weights and the intercept of the original features that give the same linear
+        predictor.
 
-        With z = (x − m)·f, zᵀw + b = xᵀ(f w) + b − (f m)ᵀw: there is an intercept even where there was none. A
-        constant feature gets the weight 0. Draws are mapped one by one: any other axes may stand beside that of
-        the features.
+        With z = (x − m)·f, zᵀw + b = xᵀ(f w) + b − (f m)ᵀw: there is an intercept even where there
+        was none. A constant feature gets the weight 0. Draws are mapped one by one: any other axes
+        may stand beside that of the features.
 
         Args:
-            weights: of the standardised features, d numbers along one axis, such as draws (chain, draw, d).
-            intercept: of the standardised features: a number, or an array of the weights' shape less that axis.
-            axis: the axis of the features; −1 for one row of weights, 0 for those of `softmax_regression`, (d, k).
+            weights: of the standardised features, d numbers along one axis, such as draws (chain,
+                draw, d).
+            intercept: of the standardised features: a number, or an array of the weights' shape
+                less that axis.
+            axis: the axis of the features; −1 for one row of weights, 0 for those of
+                `softmax_regression`, (d, k).
 
         Returns:
             Weights of the same shape, and an intercept of that shape without the axis, float64.
@@ -85,15 +95,19 @@ class Standardisation:
             raise ValueError(f"{takes}; got shape {w.shape}, {w.shape[axis]} along axis {axis}")
         last = np.moveaxis(w, axis, -1)
         if b.shape not in ((), last.shape[:-1]):
-            raise ValueError(f"intercept must be a number or of shape {last.shape[:-1]}; got shape {b.shape}")
+            raise ValueError(
+                f"intercept must be a number or of shape {last.shape[:-1]}; got shape {b.shape}"
+            )
         scaled = last * self.factor
         return np.moveaxis(scaled, -1, axis), np.asarray(b - scaled @ self.mean)
 
 
 def standardisation(train: Any) -> Standardisation:
-    """Return the map that subtracts each feature's mean over the training rows and divides by its deviation there.
+    """Return the map that subtracts each feature's mean over the training rows and divides by its
+    deviation there.
 
-    A feature that is constant over the training rows says nothing about the response: it becomes zero.
+    A feature that is constant over the training rows says nothing about the response: it becomes
+    zero.
 
     Args:
         train: a data set, or an array of real numbers, shape (n, d).
@@ -110,7 +124,9 @@ def standardisation(train: Any) -> Standardisation:
         >>> bool(np.allclose(x @ w_of_x + b_of_x, z @ w + b))
         True
     """
-    return _fitted(_features("train", train), train.feature_names if isinstance(train, Dataset) else None)
+    return _fitted(
+        _features("train", train), train.feature_names if isinstance(train, Dataset) else None
+    )
 
 
 def _fitted(x: np.ndarray, feature_names: tuple[str, ...] | None) -> Standardisation:
@@ -126,25 +142,30 @@ def standardise(train: Dataset, test: Dataset) -> tuple[Dataset, Dataset]: ...
 
 
 @overload
-def standardise(train: np.ndarray | jax.Array, test: np.ndarray | jax.Array) -> tuple[np.ndarray, np.ndarray]: ...
+def standardise(
+    train: np.ndarray | jax.Array, test: np.ndarray | jax.Array
+) -> tuple[np.ndarray, np.ndarray]: ...
 
 
 def standardise(train: Any, test: Any) -> tuple[Any, Any]:
-    """Subtract from each feature its mean over the training rows and divide by its standard deviation there.
+    """Subtract from each feature its mean over the training rows and divide by its standard
+    deviation there.
 
-    A feature that is constant over the training rows says nothing about the response: it becomes zero in both
-    parts. `standardisation` gives the map itself, and weights of the original features from those of these.
+    A feature that is constant over the training rows says nothing about the response: it becomes
+    zero in both parts. `standardisation` gives the map itself, and weights of the original features
+    from those of these.
 
     Args:
-        train: the rows that the means and standard deviations come from: a data set, or an array of real numbers,
-            shape (n, d).
+        train: the rows that the means and standard deviations come from: a data set, or an array of
+            real numbers, shape (n, d).
         test: rows scaled by the same numbers, given in the same way.
 
     Returns:
         Both parts, data sets or arrays as given; features in float32.
 
     Raises:
-        TypeError, ValueError: an argument is neither, its features are not finite, or those of the two differ.
+        TypeError, ValueError: an argument is neither, its features are not finite, or those of the
+            two differ.
 
     Example:
         >>> import ewsg_jax as ewsg
@@ -157,9 +178,14 @@ def standardise(train: Any, test: Any) -> tuple[Any, Any]:
         check_parts(train, test)
         scaling = _fitted(train.x, train.feature_names)
     else:
-        x, other = _features("train", train), _array("test", test, "an array of real numbers like train")
+        x, other = (
+            _features("train", train),
+            _array("test", test, "an array of real numbers like train"),
+        )
         if x.shape[1] != other.shape[1]:
-            raise ValueError(f"test must have the {x.shape[1]} features of train; got {other.shape[1]}")
+            raise ValueError(
+                f"test must have the {x.shape[1]} features of train; got {other.shape[1]}"
+            )
         _check.finite("test", test)
         scaling = _fitted(x, None)
     return scaling._of(train), scaling._of(test)
@@ -180,17 +206,19 @@ class Whitened(NamedTuple):
 
 
 def whiten(train: Dataset, test: Dataset) -> Whitened:
-    """Rotate the features to their principal components over the training rows, scaled to variance 1.
+    """Rotate the features to their principal components over the training rows, scaled to variance
+    1.
 
-    A spherical prior on whitened weights is another prior than a spherical one on the original weights.
+    A spherical prior on whitened weights is another prior than a spherical one on the original
+    weights.
 
     Args:
         train: the rows that the components come from; best standardised before.
         test: rows mapped by the same numbers.
 
     Raises:
-        TypeError, ValueError: an argument is no data set, its features are not finite, those of the two differ, or
-            no feature varies.
+        TypeError, ValueError: an argument is no data set, its features are not finite, those of the
+            two differ, or no feature varies.
 
     Example:
         >>> import numpy as np, ewsg_jax as ewsg
@@ -225,7 +253,10 @@ def _features(name: str, rows: Any) -> np.ndarray:
     if isinstance(rows, Dataset):
         _check.finite(f"{name}.x", rows.x)
         return rows.x
-    takes = "a Dataset (as ewsg_jax.datasets.load and split return) or an array of real numbers, shape (n, d)"
+    takes = (
+        "a Dataset (as ewsg_jax.datasets.load and split return) or an array of real numbers, "
+        "shape (n, d)"
+    )
     x = _array(name, rows, takes)
     _check.finite(name, x)
     return x
@@ -243,7 +274,9 @@ def _array(name: str, rows: Any, takes: str) -> np.ndarray:
 
 def _numbers(name: str, value: Any) -> np.ndarray:
     """Check and return numbers in float64."""
-    known = isinstance(value, np.ndarray | jax.Array | np.number | int | float) and not _check.is_traced(value)
+    known = isinstance(
+        value, np.ndarray | jax.Array | np.number | int | float
+    ) and not _check.is_traced(value)
     kind = jnp.result_type(value) if known else np.dtype(object)
     if not (jnp.issubdtype(kind, jnp.floating) or jnp.issubdtype(kind, jnp.integer)):
         raise TypeError(f"{name} must be an array of real numbers; got {_check.describe(value)}")

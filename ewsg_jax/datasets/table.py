@@ -54,26 +54,30 @@ class Source:
         """Return it, from the file given or from the folder of the data sets.
 
         Raises:
-            FileNotFoundError, NotADirectoryError, TypeError, ValueError: as `find` and `read` say, or the file
-                holds something else.
+            FileNotFoundError, NotADirectoryError, TypeError, ValueError: as `find` and `read` say,
+                or the file holds something else.
         """
         path = find(self.files, self.origin, given)
         arrays = read(path, self.title, self.read_text)
         return self.made(name, arrays["X"], arrays["y"], path, arrays.get("feature_names"))
 
-    def made(self, name: str, x: np.ndarray, y: np.ndarray, where: Path | str, names: Any = None) -> Dataset:
+    def made(
+        self, name: str, x: np.ndarray, y: np.ndarray, where: Path | str, names: Any = None
+    ) -> Dataset:
         """Check arrays against what is known, and return them as a data set."""
         num_rows, num_features = self.shape
         fits = x.ndim == 2 and x.shape[1] == num_features and y.shape == x.shape[:1]
         if not fits or num_rows not in (None, len(x)) or not self.holds(y):
             rows = "rows" if num_rows is None else f"{num_rows} rows"
             raise ValueError(
-                f"{where} must hold {self.title}: {rows} of {num_features} features and {self.response}; got X of "
+                f"{where} must hold {self.title}: {rows} of {num_features} features and "
+                f"{self.response}; got X of "
                 f"shape {x.shape} and y of shape {y.shape} with values {np.unique(y)[:10].tolist()}"
             )
         if self.checksum is not None and (found := checksum(x, y, self.dtypes)) != self.checksum:
             raise ValueError(
-                f"{where} must hold {self.title}, whose checksum begins with {self.checksum[:12]}; got {found[:12]}"
+                f"{where} must hold {self.title}, whose checksum begins with "
+                f"{self.checksum[:12]}; got {found[:12]}"
                 ": other rows, another order or another rounding"
             )
         kind_x, kind_y = self.dtypes
@@ -88,10 +92,14 @@ class Source:
 
 
 def checksum(x: np.ndarray, y: np.ndarray, dtypes: tuple[str | None, str | None]) -> str:
-    """Return the SHA-256 of the bytes of X and then of y, in these dtypes, row after row, the least byte first."""
+    """Return the SHA-256 of the bytes of X and then of y, in these dtypes, row after row, the least
+    byte first.
+    """
     digest = hashlib.sha256()
     for array, kind in zip((x, y), dtypes, strict=True):
-        digest.update(np.ascontiguousarray(array, np.dtype(kind or array.dtype).newbyteorder("<")).tobytes())
+        digest.update(
+            np.ascontiguousarray(array, np.dtype(kind or array.dtype).newbyteorder("<")).tobytes()
+        )
     return digest.hexdigest()
 
 
@@ -106,22 +114,38 @@ def put(title: str, page: str, file: str) -> str:
 
 
 def prepared(
-    name: str, title: str, about: str, page: str, shape: tuple[int, int], dtypes: tuple[str, str], checksum: str
+    name: str,
+    title: str,
+    about: str,
+    page: str,
+    shape: tuple[int, int],
+    dtypes: tuple[str, str],
+    checksum: str,
 ) -> Source:
     """Return a data set that lies ready as `NAME.npz`, known by its checksum."""
     origin = (
-        f"{title} comes from {page}: put its features X, of shape {shape} and dtype {dtypes[0]}, and its "
+        f"{title} comes from {page}: put its features X, of shape {shape} and dtype {dtypes[0]}, "
+        "and its "
         f"responses y, {dtypes[1]}, there as {name}.npz"
     )
     return Source(
-        title, about, origin, f"{title}, {page}", (f"{name}.npz",), shape, dtypes=dtypes, checksum=checksum
+        title,
+        about,
+        origin,
+        f"{title}, {page}",
+        (f"{name}.npz",),
+        shape,
+        dtypes=dtypes,
+        checksum=checksum,
     )
 
 
 def from_text(
     dtype: Any = float, delimiter: str | None = ",", response: int = -1, least: int = 0
 ) -> Callable[[Path], XY]:
-    """Return a reader of columns of numbers, the response first (0) or last (−1), counted from `least`."""
+    """Return a reader of columns of numbers, the response first (0) or last (−1), counted from
+    `least`.
+    """
 
     def read_text(path: Path) -> XY:
         table = np.loadtxt(path, dtype=dtype, delimiter=delimiter, ndmin=2)
@@ -133,7 +157,9 @@ def from_text(
 def letters_from_text(path: Path) -> XY:
     """The letter comes first: 0 for A to 25 for Z."""
     table = np.loadtxt(path, dtype=str, delimiter=",", ndmin=2)
-    return table[:, 1:].astype(np.int16), np.array([string.ascii_uppercase.index(one) for one in table[:, 0]])
+    return table[:, 1:].astype(np.int16), np.array(
+        [string.ascii_uppercase.index(one) for one in table[:, 0]]
+    )
 
 
 def ratings_from_text(path: Path) -> XY:
@@ -163,7 +189,8 @@ SOURCES = {
     "airfoil": prepared(
         "airfoil",
         "Airfoil self-noise",
-        "1,503 × 5, the sound pressure of airfoils in decibels (Brooks, Pope & Marcolini 1989); y is the sound "
+        "1,503 × 5, the sound pressure of airfoils in decibels (Brooks, Pope & Marcolini 1989); y "
+        "is the sound "
         "pressure level in decibels",
         f"{UCI}/291/airfoil+self+noise",
         (1503, 5),
@@ -173,7 +200,8 @@ SOURCES = {
     "bike": prepared(
         "bike",
         "Bike sharing",
-        "17,379 × 12, bikes rented in an hour (Fanaee-T & Gama 2013); y is the bikes rented in that hour",
+        "17,379 × 12, bikes rented in an hour (Fanaee-T & Gama 2013); y is the bikes rented in "
+        "that hour",
         f"{UCI}/275/bike+sharing+dataset",
         (17379, 12),
         ("float32", "int16"),
@@ -182,7 +210,8 @@ SOURCES = {
     "concrete": prepared(
         "concrete",
         "Concrete",
-        "1,030 × 8, the compressive strength of concrete (Yeh 1998); y is the compressive strength in megapascal",
+        "1,030 × 8, the compressive strength of concrete (Yeh 1998); y is the compressive "
+        "strength in megapascal",
         f"{UCI}/165/concrete+compressive+strength",
         (1030, 8),
         ("float32", "float32"),
@@ -199,7 +228,8 @@ SOURCES = {
         all_of(1, 2, 3, 4, 5, 6, 7),
         feature_names=(
             *names(
-                "Elevation Aspect Slope Horizontal_Distance_To_Hydrology Vertical_Distance_To_Hydrology "
+                "Elevation Aspect Slope Horizontal_Distance_To_Hydrology "
+                "Vertical_Distance_To_Hydrology "
                 "Horizontal_Distance_To_Roadways Hillshade_9am Hillshade_Noon Hillshade_3pm "
                 "Horizontal_Distance_To_Fire_Points"
             ),
@@ -211,7 +241,8 @@ SOURCES = {
     "eeg": prepared(
         "eeg",
         "EEG eye state",
-        "14,980 × 14, a time series; some rows hold wild values, left as they are (Rösler 2013); y is 1 where "
+        "14,980 × 14, a time series; some rows hold wild values, left as they are (Rösler 2013); "
+        "y is 1 where "
         "the eyes are closed",
         f"{UCI}/264/eeg+eye+state",
         (14980, 14),
@@ -220,8 +251,10 @@ SOURCES = {
     ),
     "heart": Source(
         "Statlog heart",
-        "270 × 13, heart disease among patients sent for angiography (Detrano et al. 1989); y is 1 for heart "
-        "disease. Categories (`chest_pain`, `resting_ecg`, `thal`) are the numbers that the file codes them with. "
+        "270 × 13, heart disease among patients sent for angiography (Detrano et al. 1989); y is "
+        "1 for heart "
+        "disease. Categories (`chest_pain`, `resting_ecg`, `thal`) are the numbers that the file "
+        "codes them with. "
         "`heart.dat` has classes 1 and 2, `heart.npz` 0 and 1",
         put("Statlog heart", f"{UCI}/145/statlog+heart", "heart.dat"),
         "UCI Statlog heart (Detrano et al. 1989)",
@@ -255,7 +288,8 @@ SOURCES = {
     "messidor": prepared(
         "messidor",
         "Messidor",
-        "1,151 × 19, diabetic retinopathy (Antal & Hajdu 2014); y is 1 where there are signs of the disease",
+        "1,151 × 19, diabetic retinopathy (Antal & Hajdu 2014); y is 1 where there are signs of "
+        "the disease",
         f"{UCI}/329/diabetic+retinopathy+debrecen",
         (1151, 19),
         ("float32", "uint8"),
@@ -264,7 +298,8 @@ SOURCES = {
     "mnist": prepared(
         "mnist",
         "MNIST",
-        "70,000 × 784, digits; the first 60,000 rows are the training set (LeCun, Cortes & Burges); y is the digit",
+        "70,000 × 784, digits; the first 60,000 rows are the training set (LeCun, Cortes & "
+        "Burges); y is the digit",
         "https://github.com/rasbt/mnist-pngs",
         (70000, 784),
         ("uint8", "uint8"),
@@ -273,7 +308,8 @@ SOURCES = {
     "movielens": Source(
         "MovieLens",
         "ratings of films by people (Harper & Konstan 2015)",
-        "MovieLens comes from https://grouplens.org/datasets/movielens: put the ratings.dat, ratings.csv or "
+        "MovieLens comes from https://grouplens.org/datasets/movielens: put the ratings.dat, "
+        "ratings.csv or "
         "u.data of one of its sets there",
         "MovieLens (Harper & Konstan 2015)",
         ("movielens.npz", "ratings.dat", "ratings.csv", "u.data"),
@@ -304,8 +340,10 @@ SOURCES = {
     ),
     "pima": Source(
         "Pima",
-        "768 × 8, diabetes among women of the Pima (Smith et al. 1988); y is 1 for diabetes within five years. "
-        "Zeros of glucose, blood pressure, skin thickness, insulin and body mass index stand for values that "
+        "768 × 8, diabetes among women of the Pima (Smith et al. 1988); y is 1 for diabetes "
+        "within five years. "
+        "Zeros of glucose, blood pressure, skin thickness, insulin and body mass index stand for "
+        "values that "
         "are missing; they are left as they are",
         "Pima comes from the NIDDK by way of the UCI archive, which withdrew it; copies are called "
         "pima-indians-diabetes.csv: put one there",
@@ -315,13 +353,16 @@ SOURCES = {
         "a response of two classes",
         all_of(0, 1),
         (None, "int8"),
-        names("pregnancies glucose blood_pressure skin_thickness insulin body_mass_index pedigree age"),
+        names(
+            "pregnancies glucose blood_pressure skin_thickness insulin body_mass_index pedigree age"
+        ),
         from_text(),
     ),
     "protein": prepared(
         "protein",
         "Protein structure",
-        "45,730 × 9, decoys of CASP 5 to 9 (Rana 2013); y is the deviation (RMSD) from the native structure in "
+        "45,730 × 9, decoys of CASP 5 to 9 (Rana 2013); y is the deviation (RMSD) from the native "
+        "structure in "
         "ångström",
         f"{UCI}/265/physicochemical+properties+of+protein+tertiary+structure",
         (45730, 9),
@@ -330,7 +371,8 @@ SOURCES = {
     ),
     "susy": Source(
         "SUSY",
-        "5,000,000 × 18, particle collisions with and without supersymmetric particles (Baldi et al. 2014)",
+        "5,000,000 × 18, particle collisions with and without supersymmetric particles (Baldi et "
+        "al. 2014)",
         put("SUSY", f"{UCI}/279/susy", "SUSY.csv.gz")
         + ", or call ewsg_jax.datasets.susy(download=True), which takes it from OpenML",
         "UCI SUSY (Baldi, Sadowski & Whiteson 2014)",
@@ -348,7 +390,8 @@ SOURCES = {
     ),
     "year_prediction_msd": Source(
         "YearPredictionMSD",
-        "515,345 × 90, the timbre of songs and the year of their release (Bertin-Mahieux et al. 2011)",
+        "515,345 × 90, the timbre of songs and the year of their release (Bertin-Mahieux et al. "
+        "2011)",
         put("YearPredictionMSD", f"{UCI}/203/yearpredictionmsd", f"{SONGS}.zip or {SONGS}"),
         "UCI YearPredictionMSD (Bertin-Mahieux et al. 2011)",
         ("year_prediction_msd.npz", f"{SONGS}.zip", SONGS),

@@ -29,8 +29,8 @@ class ControlVariates:
         error: its standard error, by blocks.
         plain_mean: the draws' average.
         plain_error: its standard error.
-        taken: the share of the function's variance at the draws that the control variates take, at most 1; below 0
-            by chance alone.
+        taken: the share of the function's variance at the draws that the control variates take, at
+            most 1; below 0 by chance alone.
         order: of the polynomials.
         num_features: control variates.
         num_draws: draws that were used.
@@ -53,9 +53,12 @@ class ControlVariates:
         with np.errstate(all="ignore"):
             ratio = vector(self.plain_error) / vector(self.error)
         return (
-            f"control variates of order {self.order} ({self.num_features:,}) on {self.num_draws:,} draws: errors "
-            f"{np.median(ratio):.3g} times smaller (median; {ratio.min():.3g} to {ratio.max():.3g}), "
-            f"{np.median(vector(self.taken)):.2%} of the variance taken, {self.data_passes:.3g} data passes"
+            f"control variates of order {self.order} ({self.num_features:,}) on "
+            f"{self.num_draws:,} draws: errors "
+            f"{np.median(ratio):.3g} times smaller (median; {ratio.min():.3g} to "
+            f"{ratio.max():.3g}), "
+            f"{np.median(vector(self.taken)):.2%} of the variance taken, {self.data_passes:.3g} "
+            "data passes"
         )
 
 
@@ -76,17 +79,17 @@ def control_variates(
 ) -> ControlVariates:
     """Return means of a function of the position with zero-variance control variates.
 
-    Under the target the Stein function Δφ − ∇φ·∇V/T of a polynomial φ has mean zero, so that as much of it may be
-    taken from f as leaves the least variance (Mira, Solgi & Imparato 2013). Coefficients are those of a regression
-    at the draws. Noise of batches makes them smaller, as it should: it would be added to the mean. Of a normal
-    target order 1 leaves nothing of a linear function, order 2 nothing of a quadratic one, with all rows. Draws are
-    taken to be the target's: `ewsg_jax.check` corrects those that are not, with coefficients that noise does not
-    change.
+    Under the target the Stein function Δφ − ∇φ·∇V/T of a polynomial φ has mean zero, so that as
+    much of it may be taken from f as leaves the least variance (Mira, Solgi & Imparato 2013).
+    Coefficients are those of a regression at the draws. Noise of batches makes them smaller, as it
+    should: it would be added to the mean. Of a normal target order 1 leaves nothing of a linear
+    function, order 2 nothing of a quadratic one, with all rows. Draws are taken to be the target's:
+    `ewsg_jax.check` corrects those that are not, with coefficients that noise does not change.
 
     Args:
         key: a typed PRNG key, for the batches.
-        samples: what `ewsg_jax.sample` returned, or draws of positions, a tree of arrays with the leading axes
-            (chain, draw). Chains that are not finite are left out.
+        samples: what `ewsg_jax.sample` returned, or draws of positions, a tree of arrays with the
+            leading axes (chain, draw). Chains that are not finite are left out.
         posterior: what should have been sampled.
         data: all n rows.
         function: `function(position) -> tree of arrays`, for one draw. Default: the position.
@@ -95,21 +98,27 @@ def control_variates(
         max_draws: draws of all chains together that are used, evenly spaced.
         batch_size: rows for each draw, in two batches; None: all.
         rows: how they are drawn, as in `ewsg_jax.check`.
-        shared_minibatch: whether the chains share their batches: blocks are then of time. Default: what samples of
-            this library say of themselves, and False of other draws.
+        shared_minibatch: whether the chains share their batches: blocks are then of time. Default:
+            what samples of this library say of themselves, and False of other draws.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; there are fewer than eight draws of a chain,
-            or none that is finite; a coordinate never moves; the gradient is not finite at a draw;
-            there are fewer than four draws for each control variate.
+        TypeError, ValueError: an argument has the wrong type or value; there are fewer than eight
+            draws of a chain, or none that is finite; a coordinate never moves; the gradient is not
+            finite at a draw; there are fewer than four draws for each control variate.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
         >>> model, data = ewsg.models.gaussian_location(), jnp.linspace(0.0, 1.0, 40)[:, None]
         >>> kernel = ewsg.uld(model, 0.05, friction=10.0)
-        >>> samples = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(1), data, 400, num_chains=4, burn_in=100)
+        >>> samples = ewsg.sample(
+        ...     jax.random.key(0), kernel, jnp.zeros(1), data, 400, num_chains=4, burn_in=100
+        ... )
         >>> found = ewsg.diagnostics.control_variates(jax.random.key(1), samples, model, data)
-        >>> bool(found.plain_error > 0.005), bool(found.error < 1e-6), found.mean  # the mean of the data
+        >>> (
+        ...     bool(found.plain_error > 0.005),
+        ...     bool(found.error < 1e-6),
+        ...     found.mean,
+        ... )  # the mean of the data
         (True, True, Array([0.5], dtype=float32))
     """
     _check.function("function", function, "(position) -> tree of arrays")
@@ -129,20 +138,25 @@ def control_variates(
     num_features = d if order == 1 else d + d * (d + 1) // 2
     if count < DRAWS_OF_FUNCTION * (1 + num_features):
         raise ValueError(
-            f"order must be one that there are draws for, {DRAWS_OF_FUNCTION} for each control variate and as many "
-            f"for the mean; got order {order}, {num_features:,} control variates, and {count:,} draws"
+            f"order must be one that there are draws for, {DRAWS_OF_FUNCTION} for each control "
+            "variate and as many "
+            f"for the mean; got order {order}, {num_features:,} control variates, and {count:,} "
+            "draws"
         )
     values = values_at(draws, function)
     white = whitened(draws, fresh, None, float(temperature))
     blocks = blocks_of(draws.in_chains(white.u), draws.shared)
-    # Where draws are the target's, least squares leave least variance with noise in the features too.
+    # Where draws are the target's, least squares leave least variance with noise in the features
+    # too.
     functions = (linear(d) if order == 1 else whole(d)).values(white.u, white.mean)[:, 1:]
     regression = CrossFit(functions, functions)
 
     def of(leaf: np.ndarray) -> tuple[np.ndarray, ...]:
         level, size = leaf.mean(0), np.maximum(leaf.std(0), TINY)
         scaled = (leaf - level) / size
-        found = fitted(scaled, [regression.predicted(regression.coefficients(scaled))], blocks.number)
+        found = fitted(
+            scaled, [regression.predicted(regression.coefficients(scaled))], blocks.number
+        )
         sure = size / np.sqrt(blocks.share)
         plain = averages(leaf, blocks.number)[1] / np.sqrt(blocks.share)
         return level + size * found.expectation, sure * found.error, level, plain, 1 - found.left**2

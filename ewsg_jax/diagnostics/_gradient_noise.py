@@ -1,11 +1,13 @@
-"""The excess temperature of gradient noise: a batch's variance in a step over that of the intended noise.
+"""The excess temperature of gradient noise: a batch's variance in a step over that of the intended
+noise.
 
-Of h² Cov(g) against 2hT under Langevin dynamics, 2γhT under an underdamped one, whatever the kernel: single steps
-from the last states, on many batches with one noise, and on one batch with many noises.
+Of h² Cov(g) against 2hT under Langevin dynamics, 2γhT under an underdamped one, whatever the
+kernel: single steps from the last states, on many batches with one noise, and on one batch with
+many noises.
 
-Single steps do not show it for epochs. Of what random batches would add a share is left there, 0.01 to 0.96 in
-docs/bias.md, by the time of an epoch beside that in which a direction of the posterior is forgotten: a step's noise
-knows neither that time nor the batches before.
+Single steps do not show it for epochs. Of what random batches would add a share is left there, 0.01
+to 0.96 in docs/bias.md, by the time of an epoch beside that in which a direction of the posterior
+is forgotten: a step's noise knows neither that time nor the batches before.
 """
 
 from typing import Any, NamedTuple
@@ -42,7 +44,8 @@ class GradientNoise(NamedTuple):
     """What the noise of batches adds to the temperature, over the temperature.
 
     Attributes:
-        largest: in the direction where it is largest; 1 makes variances there twice too large. None: not known.
+        largest: in the direction where it is largest; 1 makes variances there twice too large.
+            None: not known.
         median: of the coordinates. None: not known.
         reason: why it is not known, "" where it is.
     """
@@ -56,9 +59,10 @@ class GradientNoise(NamedTuple):
 def gradient_noise(key: Key, kernel: Kernel, samples: Samples, data: Data) -> GradientNoise:
     """Return the excess temperature that the noise of batches adds to a run, at its last states.
 
-    It costs some 2,000 steps, of which the chains keep nothing. It is not known of estimators and dynamics that
-    allow for that noise (weights, covariances, thermostats), of anchors and epochs, whose batches depend on each
-    other, and of schedules of the temperature. `ewsg_jax.check` sees a bias of any cause, from the draws alone.
+    It costs some 2,000 steps, of which the chains keep nothing. It is not known of estimators and
+    dynamics that allow for that noise (weights, covariances, thermostats), of anchors and epochs,
+    whose batches depend on each other, and of schedules of the temperature. `ewsg_jax.check` sees a
+    bias of any cause, from the draws alone.
 
     Args:
         key: a typed PRNG key.
@@ -99,7 +103,9 @@ def gradient_noise(key: Key, kernel: Kernel, samples: Samples, data: Data) -> Gr
     shared = shares_memory(kernel, state)
     length = sum(x[0].size for x in jax.tree.leaves(state.position))
     places = jnp.asarray(evenly(length, min(length, MOST_NUMBERS)))
-    batch, noise = single_steps(key, kernel, state, jnp.asarray(chains), places, data, count, shared)
+    batch, noise = single_steps(
+        key, kernel, state, jnp.asarray(chains), places, data, count, shared
+    )
     batch, noise = (np.asarray(x, np.float64).swapaxes(0, 1) for x in (batch, noise))
     rounding = 4 * float(jnp.finfo(jnp.result_type(*jax.tree.leaves(state.position))).eps)
     least = rounding * np.abs(batch).max((0, 1))
@@ -143,7 +149,9 @@ def single_steps(
     count: int,
     shared_memory: bool,
 ) -> tuple[Array, Array]:
-    """Return what noise goes into, by batches at one noise and by noises at one batch: (chain, draw, d)."""
+    """Return what noise goes into, by batches at one noise and by noises at one batch: (chain,
+    draw, d).
+    """
 
     def of_chain(pair: tuple[Key, Array]) -> tuple[Array, Array]:
         key, chain = pair
@@ -159,7 +167,9 @@ def single_steps(
 
         def both(key: Key) -> tuple[Array, Array]:
             drawn = kernel.draw(key, state, data)
-            return values(Randomness(drawn.batch, fixed.noise)), values(Randomness(fixed.batch, drawn.noise))
+            return values(Randomness(drawn.batch, fixed.noise)), values(
+                Randomness(fixed.batch, drawn.noise)
+            )
 
         return jax.lax.map(both, jax.random.split(many, count))
 
@@ -169,16 +179,20 @@ def single_steps(
 # The largest ratio of two variances, estimated without taking the largest of many estimates.
 
 
-def largest_ratio(batch: np.ndarray, noise: np.ndarray, least: np.ndarray | float = 0.0) -> float | None:
-    """Return the largest ratio of two variances over coordinates and directions, None where there is no noise.
+def largest_ratio(
+    batch: np.ndarray, noise: np.ndarray, least: np.ndarray | float = 0.0
+) -> float | None:
+    """Return the largest ratio of two variances over coordinates and directions, None where there
+    is no noise.
 
-    Half of the values say where it is largest, and the other half how large it is there: the largest of many
-    estimates would be so by chance.
+    Half of the values say where it is largest, and the other half how large it is there: the
+    largest of many estimates would be so by chance.
 
     Args:
         batch: values (draw, chain, d), the mean of each chain of no meaning.
         noise: the same for the noise.
-        least: standard deviation of noise, shape (d,), below which it is rounding, and the coordinate left out.
+        least: standard deviation of noise, shape (d,), below which it is rounding, and the
+            coordinate left out.
     """
     spread = np.sqrt(np.mean(np.var(noise, axis=0, ddof=1), axis=0))
     moves = spread > least
@@ -202,9 +216,15 @@ def largest_ratio(batch: np.ndarray, noise: np.ndarray, least: np.ndarray | floa
     return float(np.max(np.mean(found, axis=0)))
 
 
-def ratios(batch: np.ndarray, noise: np.ndarray, least: np.ndarray | float = 0.0) -> np.ndarray | None:
-    """Return the ratio of the variances of each coordinate that moves; arguments and None as of `largest_ratio`."""
-    by_batch, by_noise = (np.mean(np.var(values, axis=0, ddof=1), axis=0) for values in (batch, noise))
+def ratios(
+    batch: np.ndarray, noise: np.ndarray, least: np.ndarray | float = 0.0
+) -> np.ndarray | None:
+    """Return the ratio of the variances of each coordinate that moves; arguments and None as of
+    `largest_ratio`.
+    """
+    by_batch, by_noise = (
+        np.mean(np.var(values, axis=0, ddof=1), axis=0) for values in (batch, noise)
+    )
     moves = np.sqrt(by_noise) > least
     if not moves.any() or not (np.isfinite(by_batch).all() and np.isfinite(by_noise).all()):
         return None
@@ -212,6 +232,8 @@ def ratios(batch: np.ndarray, noise: np.ndarray, least: np.ndarray | float = 0.0
 
 
 def _off(values: np.ndarray) -> np.ndarray:
-    """Return values (draw, chain, d) less each chain's mean, of the right variance, one below the other."""
+    """Return values (draw, chain, d) less each chain's mean, of the right variance, one below the
+    other.
+    """
     count = len(values)
     return (values - values.mean(0)).reshape(-1, values.shape[2]) * np.sqrt(count / (count - 1))

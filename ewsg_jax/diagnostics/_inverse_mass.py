@@ -1,15 +1,16 @@
-"""An inverse mass from a pilot's draws, where the posterior is wider or narrower than its curvature at the mode.
+"""An inverse mass from a pilot's draws, where the posterior is wider or narrower than its curvature
+at the mode.
 
-In coordinates in which the given covariance C is I, draws of N(0, I) have a sample covariance whose eigenvalues are
-not 1 either: those of n draws in d dimensions spread from about (1 − √(d/n))² to (1 + √(d/n))². With probability
-1 − α all lie within
+In coordinates in which the given covariance C is I, draws of N(0, I) have a sample covariance whose
+eigenvalues are not 1 either: those of n draws in d dimensions spread from about (1 − √(d/n))² to (1
++ √(d/n))². With probability 1 − α all lie within
 
     (1 ± (√(d/n) + √(2 log(2/α)/n)))²
 
-for independent Gaussian draws (Davidson & Szarek 2001). A direction u differs from C only beyond that, n
-being how many independent draws would know mean and variance along u as well as these do, and only where chains
-agree. What is then taken for its variance is not the eigenvalue λ, which is too far out, but the ℓ with
-λ = ℓ + (d/n) ℓ/(ℓ − 1) (a spiked covariance, Johnstone 2001).
+for independent Gaussian draws (Davidson & Szarek 2001). A direction u differs from C only beyond
+that, n being how many independent draws would know mean and variance along u as well as these do,
+and only where chains agree. What is then taken for its variance is not the eigenvalue λ, which is
+too far out, but the ℓ with λ = ℓ + (d/n) ℓ/(ℓ − 1) (a spiked covariance, Johnstone 2001).
 """
 
 from typing import Any, NamedTuple
@@ -27,35 +28,42 @@ from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.coordinates import array_statistics, coordinates
 
 FEWEST_EFFECTIVE = 10
-"""Effective draws of each chain along a direction. Chains that do not agree have one each, or fewer."""
+"""Effective draws of each chain along a direction. Chains that do not agree have one each, or
+fewer.
+"""
 
 
-def inverse_mass(samples: Samples, covariance: InverseMass, *, error_rate: float = 0.01) -> Array | LowRank:
-    """Return a covariance, corrected in those directions in which draws differ from it by more than their error.
+def inverse_mass(
+    samples: Samples, covariance: InverseMass, *, error_rate: float = 0.01
+) -> Array | LowRank:
+    """Return a covariance, corrected in those directions in which draws differ from it by more than
+    their error.
 
-    Few correlated draws leave it as it is: never a bare covariance of draws. It is as right as the draws are: a
-    pilot that is too wide, or has not got everywhere, gives a mass for where it was. The law that is sampled does
-    not depend on the mass; the stable step and the number of steps do.
+    Few correlated draws leave it as it is: never a bare covariance of draws. It is as right as the
+    draws are: a pilot that is too wide, or has not got everywhere, gives a mass for where it was.
+    The law that is sampled does not depend on the mass; the stable step and the number of steps do.
 
     Args:
         samples: what `ewsg_jax.sample` returned, of whole positions, best of several chains.
-        covariance: of the posterior, as far as it was known: `covariance` of `ewsg_jax.find_mode`'s result, or
-            anything that `inverse_mass=` takes but a bare number.
+        covariance: of the posterior, as far as it was known: `covariance` of `ewsg_jax.find_mode`'s
+            result, or anything that `inverse_mass=` takes but a bare number.
         error_rate: α, how often a direction is found where there is none.
 
     Returns:
-        A matrix (d, d) where one was given, else a `dynamics.LowRank`, as `inverse_mass=` takes it; what was given
-        where no direction is found. In the precision of the position.
+        A matrix (d, d) where one was given, else a `dynamics.LowRank`, as `inverse_mass=` takes it;
+        what was given where no direction is found. In the precision of the position.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value, draws are not finite, or there are fewer
-            than four of a chain.
+        TypeError, ValueError: an argument has the wrong type or value, draws are not finite, or
+            there are fewer than four of a chain.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
         >>> data = jax.random.normal(jax.random.key(0), (50, 2))
         >>> kernel = ewsg.uld(ewsg.models.gaussian_location(), 5e-2, friction=10.0)
-        >>> pilot = ewsg.sample(jax.random.key(1), kernel, jnp.zeros(2), data, 2_000, num_chains=4, burn_in=200)
+        >>> pilot = ewsg.sample(
+        ...     jax.random.key(1), kernel, jnp.zeros(2), data, 2_000, num_chains=4, burn_in=200
+        ... )
         >>> guess = jnp.diag(jnp.array([1 / 50, 1.0]))  # the second is 1/50 too
         >>> found = ewsg.diagnostics.inverse_mass(pilot, guess)
         >>> print(jnp.diag(found).round(2))
@@ -69,12 +77,20 @@ def inverse_mass(samples: Samples, covariance: InverseMass, *, error_rate: float
             "covariance must be a tree like the position, a matrix (d, d) or a LowRank; got "
             f"{_check.describe(covariance)}"
         )
-    position = jax.tree.map(lambda leaf: jnp.asarray(leaf[0, 0]), samples.draws) if samples.num_draws else None
+    position = (
+        jax.tree.map(lambda leaf: jnp.asarray(leaf[0, 0]), samples.draws)
+        if samples.num_draws
+        else None
+    )
     draws, _ = coordinates(samples)
     if draws.shape[1] < FEWEST_DRAWS:
-        raise ValueError(f"samples must have at least {FEWEST_DRAWS} draws of each chain; got {draws.shape[1]}")
+        raise ValueError(
+            f"samples must have at least {FEWEST_DRAWS} draws of each chain; got {draws.shape[1]}"
+        )
     if not np.isfinite(draws).all():
-        raise ValueError(f"samples must be finite; got {np.sum(~np.isfinite(draws)):,} numbers that are not")
+        raise ValueError(
+            f"samples must be finite; got {np.sum(~np.isfinite(draws)):,} numbers that are not"
+        )
     factor_of(covariance, "covariance").check("covariance", position)
     widths = _widths(covariance)
     directions, values = _told_apart(widths.whitened(draws - draws.mean((0, 1))), float(error_rate))
@@ -90,7 +106,9 @@ class _Dense(NamedTuple):
 
     def whitened(self, draws: np.ndarray) -> np.ndarray:
         """Return L⁻¹ of each draw."""
-        return np.linalg.solve(self.root, draws.reshape(-1, draws.shape[-1]).T).T.reshape(draws.shape)
+        return np.linalg.solve(self.root, draws.reshape(-1, draws.shape[-1]).T).T.reshape(
+            draws.shape
+        )
 
     def corrected(self, directions: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Return L (I + U (Λ − I) Uᵀ) Lᵀ."""
@@ -111,10 +129,17 @@ class _Low(NamedTuple):
         return scaled + (scaled @ self.basis * (self.values**-0.5 - 1)) @ self.basis.T
 
     def corrected(self, directions: np.ndarray, values: np.ndarray) -> LowRank:
-        """Return D^½ M^½ (I + U (Λ − I) Uᵀ) M^½ D^½, all of whose directions lie within B and M^½ U."""
-        moved = directions + self.basis @ ((self.values**0.5 - 1)[:, None] * (self.basis.T @ directions))
+        """Return D^½ M^½ (I + U (Λ − I) Uᵀ) M^½ D^½, all of whose directions lie within B and M^½
+        U.
+        """
+        moved = directions + self.basis @ (
+            (self.values**0.5 - 1)[:, None] * (self.basis.T @ directions)
+        )
         span, _ = np.linalg.qr(np.column_stack([self.basis, moved]))
-        both = [(span.T @ vectors, size) for vectors, size in ((self.basis, self.values), (moved, values))]
+        both = [
+            (span.T @ vectors, size)
+            for vectors, size in ((self.basis, self.values), (moved, values))
+        ]
         within = np.eye(span.shape[1]) + sum((v * (size - 1)) @ v.T for v, size in both)
         sizes, axes = np.linalg.eigh(within)
         return LowRank(self.diagonal, span @ axes, sizes)  # type: ignore[arg-type]
@@ -125,7 +150,11 @@ def _widths(covariance: Any) -> _Dense | _Low:
     if isinstance(covariance, LowRank):
         return _Low(*(np.asarray(part, np.float64) for part in covariance))
     leaves = [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(covariance)]
-    if isinstance(covariance, jax.Array | np.ndarray) and leaves[0].ndim == 2 and len(set(leaves[0].shape)) == 1:
+    if (
+        isinstance(covariance, jax.Array | np.ndarray)
+        and leaves[0].ndim == 2
+        and len(set(leaves[0].shape)) == 1
+    ):
         return _Dense(np.linalg.cholesky(leaves[0]))
     diagonal = np.concatenate([leaf.ravel() for leaf in leaves])
     return _Low(diagonal, np.zeros((len(diagonal), 0)), np.zeros(0))
@@ -135,14 +164,16 @@ def _told_apart(white: np.ndarray, error_rate: float) -> tuple[np.ndarray, np.nd
     """Return the directions (d, r) whose variance is not 1, and their variances.
 
     Args:
-        white: draws of mean zero and, were it not for them, of covariance I, shape (chain, draw, d).
+        white: draws of mean zero and, were it not for them, of covariance I, shape (chain, draw,
+            d).
         error_rate: α.
     """
     flat = white.reshape(-1, white.shape[-1])
     (count, d), log_rate = flat.shape, 2 * np.log(2 / error_rate)
     values, vectors = _eigen(flat)
     suspects = [k for k, value in enumerate(values) if _is_beyond(value, d, count, log_rate)]
-    # The least variance is found along what happens to hold none of the slow motion, and looks like many draws.
+    # The least variance is found along what happens to hold none of the slow motion, and looks like
+    # many draws.
     slowest = _ess(white).min() if any(values[k] < 1 for k in suspects) else np.inf
     directions, variances = [], []
     for k in suspects:
@@ -162,7 +193,9 @@ def _ess(draws: np.ndarray) -> np.ndarray:
 
 
 def _eigen(flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return eigenvalues and eigenvectors of the covariance of draws; of more numbers than draws those not 0."""
+    """Return eigenvalues and eigenvectors of the covariance of draws; of more numbers than draws
+    those not 0.
+    """
     count, d = flat.shape
     if d <= count:
         values, vectors = np.linalg.eigh(flat.T @ flat / count)

@@ -1,4 +1,5 @@
-"""How probable held-out rows are, averaged over the posterior; for logistic regression their classes too.
+"""How probable held-out rows are, averaged over the posterior; for logistic regression their
+classes too.
 
 Of a whole run, and along it, against passes over the data.
 """
@@ -37,33 +38,40 @@ def log_predictive_density(
 ) -> np.ndarray:
     """Return the log of the posterior-predictive density of each row, averaged over the draws.
 
-    log p(yᵢ) = log mean_θ p(yᵢ | θ); its mean over held-out rows is the usual score, its sum over rows the lppd of
-    Gelman, Hwang and Vehtari (2014), eq. 5. Natural logarithm. The ready models have all constants, so that scales
-    and models may be compared by it. A log likelihood of your own must be a normalised density of the datum: a
-    constant that it leaves out, such as −log σ, is missing here, and a comparison by it goes wrong. The draws are
-    those of all chains that stayed finite, as for `samples.mean`.
+    log p(yᵢ) = log mean_θ p(yᵢ | θ); its mean over held-out rows is the usual score, its sum over
+    rows the lppd of Gelman, Hwang and Vehtari (2014), eq. 5. Natural logarithm. The ready models
+    have all constants, so that scales and models may be compared by it. A log likelihood of your
+    own must be a normalised density of the datum: a constant that it leaves out, such as −log σ, is
+    missing here, and a comparison by it goes wrong. The draws are those of all chains that stayed
+    finite, as for `samples.mean`.
 
     Args:
         samples: a run whose `position` is the posterior's.
         posterior: gives the log likelihood of a row.
         data: the rows, a tree of arrays that share their leading axis n.
-        chunk_size: rows evaluated at once; draws are taken as many at once as fit in a bounded memory.
+        chunk_size: rows evaluated at once; draws are taken as many at once as fit in a bounded
+            memory.
 
     Returns:
         An array of shape (n,).
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value, the log likelihood fails on this position
-            and these rows, the rows hold what the model does not know (as `Posterior.check`), the run kept no
-            draws, or the posterior was made with `normalised=False`.
+        TypeError, ValueError: an argument has the wrong type or value, the log likelihood fails on
+            this position and these rows, the rows hold what the model does not know (as
+            `Posterior.check`), the run kept no draws, or the posterior was made with
+            `normalised=False`.
         AttributeError: the run kept something else than positions.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
         >>> posterior, data = ewsg.models.gaussian_location(), jnp.array([[0.9], [1.1]])
         >>> kernel = ewsg.uld(posterior, 0.1, friction=1.0)
-        >>> samples = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(1), data, 2_000, num_chains=4)
-        >>> density = ewsg.diagnostics.log_predictive_density(samples, posterior, jnp.array([[1.0], [4.0], [5.0]]))
+        >>> samples = ewsg.sample(
+        ...     jax.random.key(0), kernel, jnp.zeros(1), data, 2_000, num_chains=4
+        ... )
+        >>> density = ewsg.diagnostics.log_predictive_density(
+        ...     samples, posterior, jnp.array([[1.0], [4.0], [5.0]])
+        ... )
         >>> density.shape, bool(density[0] > density[1] > density[2])
         ((3,), True)
     """
@@ -76,7 +84,8 @@ def log_predictive_density(
 
 
 def predictive(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) -> Predictive:
-    """Judge the posterior-predictive mean over all draws of all chains that stayed finite on held-out rows.
+    """Judge the posterior-predictive mean over all draws of all chains that stayed finite on
+    held-out rows.
 
     Args:
         samples: a run of `models.logistic_regression`, whose position is one array (d,).
@@ -91,13 +100,17 @@ def predictive(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) ->
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
         >>> data = {"x": jnp.array([[1.0], [-1.0]]), "y": jnp.array([1, 0])}
         >>> kernel = ewsg.uld(ewsg.models.logistic_regression(), 0.1, friction=1.0)
-        >>> samples = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(1), data, 2_000, num_chains=4)
+        >>> samples = ewsg.sample(
+        ...     jax.random.key(0), kernel, jnp.zeros(1), data, 2_000, num_chains=4
+        ... )
         >>> ewsg.diagnostics.predictive(samples, data).accuracy
         1.0
     """
     checked_weights(samples, data, chunk_size)
     of_rows = mean_of_rows(_finite_chains(samples), log_likelihoods, _float32(data), chunk_size)
-    log_likelihood, accuracy = (np.asarray(x, np.float64).mean() for x in (of_rows, hits(jnp.asarray(of_rows))))
+    log_likelihood, accuracy = (
+        np.asarray(x, np.float64).mean() for x in (of_rows, hits(jnp.asarray(of_rows)))
+    )
     return Predictive(float(log_likelihood), float(accuracy))
 
 
@@ -109,7 +122,8 @@ class Trajectory:
         data_passes: passes over the training data that one chain had made, shape (draw,).
         ensemble_log_likelihood: of the mean prediction of this draw of all chains, shape (draw,).
         ensemble_accuracy: the same of the accuracy.
-        running_log_likelihood: of the mean prediction of all draws so far of all chains, shape (draw,).
+        running_log_likelihood: of the mean prediction of all draws so far of all chains, shape
+            (draw,).
         running_accuracy: the same of the accuracy.
         chain_log_likelihood: of this draw of each chain by itself, shape (chain, draw).
         chain_accuracy: the same of the accuracy.
@@ -125,10 +139,11 @@ class Trajectory:
 
 
 def trajectory(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) -> Trajectory:
-    """Judge each kept draw on held-out rows: alone, averaged over chains, and averaged over all draws so far.
+    """Judge each kept draw on held-out rows: alone, averaged over chains, and averaged over all
+    draws so far.
 
-    The average over chains at one draw is what the EWSG paper reports ("100 independent samples"); the running
-    average is what a user of the run would predict with.
+    The average over chains at one draw is what the EWSG paper reports ("100 independent samples");
+    the running average is what a user of the run would predict with.
 
     Args:
         samples: a run of `models.logistic_regression`, whose position is one array (d,).
@@ -142,7 +157,9 @@ def trajectory(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) ->
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
         >>> data = {"x": jnp.array([[1.0], [-1.0]]), "y": jnp.array([1, 0])}
         >>> kernel = ewsg.uld(ewsg.models.logistic_regression(), 0.1, friction=1.0)
-        >>> samples = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(1), data, 2_000, num_chains=4, thin=500)
+        >>> samples = ewsg.sample(
+        ...     jax.random.key(0), kernel, jnp.zeros(1), data, 2_000, num_chains=4, thin=500
+        ... )
         >>> judged = ewsg.diagnostics.trajectory(samples, data)
         >>> judged.data_passes.tolist(), judged.chain_accuracy.shape
         ([500.0, 1000.0, 1500.0, 2000.0], (4, 4))
@@ -195,7 +212,8 @@ def _judge(weights: Array, rows: Data, counted: Array) -> tuple[Array, ...]:
 
 
 def _finite_chains(samples: Samples) -> PyTree:
-    """Return the draws of the chains that stayed finite: others stay where they were last, with as much weight.
+    """Return the draws of the chains that stayed finite: others stay where they were last, with as
+    much weight.
 
     Of all chains where none did, so that it shows.
     """
@@ -212,10 +230,13 @@ def checked_weights(samples: Samples, data: Data, chunk_size: int) -> np.ndarray
     _check.data(data)
     draws = samples.position
     if not isinstance(data, dict) or set(data) != {"x", "y"} or data["x"].ndim != 2:
-        raise TypeError('data must be {"x": (n, d), "y": (n,)}, as models.logistic_regression takes')
+        raise TypeError(
+            'data must be {"x": (n, d), "y": (n,)}, as models.logistic_regression takes'
+        )
     if not isinstance(draws, np.ndarray) or draws.shape[2:] != data["x"].shape[1:]:
         raise ValueError(
-            f"samples must be of a position of shape {tuple(data['x'].shape[1:])}, one weight for each feature; "
+            f"samples must be of a position of shape {tuple(data['x'].shape[1:])}, one weight for "
+            "each feature; "
             f"got leaves of shapes {[x.shape[2:] for x in jax.tree.leaves(draws)]}"
         )
     if not draws.shape[1]:
@@ -224,7 +245,9 @@ def checked_weights(samples: Samples, data: Data, chunk_size: int) -> np.ndarray
 
 
 def chunks(data: Data, chunk_size: int) -> Iterator[tuple[Data, Array]]:
-    """Yield the rows in float32 in chunks of one length and which of them count: the last chunk is filled up."""
+    """Yield the rows in float32 in chunks of one length and which of them count: the last chunk is
+    filled up.
+    """
     for rows, count in row_chunks(data, chunk_size):
         yield jax.tree.map(jnp.asarray, _float32(rows)), jnp.arange(rows["x"].shape[0]) < count
 
@@ -237,7 +260,9 @@ def log_likelihoods(weights: Array, rows: Data) -> Array:
 
 
 def hits(log_likelihood: Array) -> Array:
-    """Return 1 where the row's own class is the more probable one, 0 where not, NaN where there is no telling."""
+    """Return 1 where the row's own class is the more probable one, 0 where not, NaN where there is
+    no telling.
+    """
     return jnp.where(jnp.isnan(log_likelihood), jnp.nan, log_likelihood > jnp.log(0.5))
 
 

@@ -1,6 +1,7 @@
 """Mean, standard deviation, R-hat, effective sample size and Monte Carlo error of every coordinate.
 
-As a table, for pandas and in a file of comma-separated values; and how far two such summaries are apart.
+As a table, for pandas and in a file of comma-separated values; and how far two such summaries are
+apart.
 """
 
 import csv
@@ -18,7 +19,13 @@ import numpy as np
 from ewsg_jax import _check, optional
 from ewsg_jax.files import path_of, write_whole
 from ewsg_jax.sampling import Samples
-from ewsg_jax.sampling.coordinates import CONVERGED, Names, array_statistics, coordinates, with_digits
+from ewsg_jax.sampling.coordinates import (
+    CONVERGED,
+    Names,
+    array_statistics,
+    coordinates,
+    with_digits,
+)
 
 FEWEST_DRAWS = 4
 """Draws a chain must have to be split and compared with itself."""
@@ -44,8 +51,8 @@ class Summary:
         ess_tail: effective sample size for its 5 and 95 % quantiles.
         mcse: Monte Carlo standard error of the mean.
         probabilities: of the quantiles that were asked for, shape (quantile,).
-        quantiles: of all draws of all chains, linear between two of them, shape (quantile, coordinate); NaN where a
-            draw is not finite.
+        quantiles: of all draws of all chains, linear between two of them, shape (quantile,
+            coordinate); NaN where a draw is not finite.
         num_chains: chains.
         num_draws: kept draws of each chain.
         notes: what weakens these numbers, in words.
@@ -77,13 +84,17 @@ class Summary:
         return float(finite.min()) if finite.size else np.nan
 
     def worst(self, count: int = MOST_ROWS) -> np.ndarray:
-        """Return the numbers of the `count` coordinates of largest R-hat (the first ones where there is none)."""
+        """Return the numbers of the `count` coordinates of largest R-hat (the first ones where
+        there is none).
+        """
         if len(self.names) <= count or not np.isfinite(self.worst_rhat):
             return np.arange(min(count, len(self.names)))
         return np.sort(np.argsort(-np.nan_to_num(self.rhat, nan=-np.inf), kind="stable")[:count])
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Return all numbers by their names, shape (coordinate,) each; a quantile is called `5%` and the like."""
+        """Return all numbers by their names, shape (coordinate,) each; a quantile is called `5%`
+        and the like.
+        """
         names = ("mean", "sd", "mcse", "rhat", "ess_bulk", "ess_tail")
         quantiles = zip(map(_percent, self.probabilities), self.quantiles, strict=True)
         return {name: getattr(self, name) for name in names} | dict(quantiles)
@@ -100,7 +111,8 @@ class Summary:
         """Write all columns to a file of comma-separated values, UTF-8, a line for each coordinate.
 
         Args:
-            path: of the file; one that exists is replaced. Numbers are read back as they are, `nan` for NaN.
+            path: of the file; one that exists is replaced. Numbers are read back as they are, `nan`
+                for NaN.
 
         Raises:
             TypeError: the path is not a file path.
@@ -111,14 +123,20 @@ class Summary:
     def __str__(self) -> str:
         width = max(map(len, self.names))
         asked = "".join(f" {_percent(p):>9}" for p in self.probabilities)
-        titles = f"{'mean':>9} {'sd':>9} {'mcse':>9} {'R-hat':>7} {'ESS bulk':>9} {'ESS tail':>9}{asked}"
+        titles = (
+            f"{'mean':>9} {'sd':>9} {'mcse':>9} {'R-hat':>7} {'ESS bulk':>9} {'ESS tail':>9}{asked}"
+        )
         lines = [f"{'':{width}}  {titles}"]
         shown = self.worst()
         for i in shown:
             lines.append(
-                f"{self.names[i]:{width}}  {with_digits(self.mean[i], self.sd[i]):>9} {self.sd[i]:9.4g} "
-                f"{self.mcse[i]:9.2g} {self.rhat[i]:7.4f} {self.ess_bulk[i]:9.0f} {self.ess_tail[i]:9.0f}"
-                + "".join(f" {with_digits(quantile[i], self.sd[i]):>9}" for quantile in self.quantiles)
+                f"{self.names[i]:{width}}  {with_digits(self.mean[i], self.sd[i]):>9} "
+                f"{self.sd[i]:9.4g} "
+                f"{self.mcse[i]:9.2g} {self.rhat[i]:7.4f} {self.ess_bulk[i]:9.0f} "
+                f"{self.ess_tail[i]:9.0f}"
+                + "".join(
+                    f" {with_digits(quantile[i], self.sd[i]):>9}" for quantile in self.quantiles
+                )
             )
         if len(shown) < len(self.names):
             which = "of largest R-hat" if np.isfinite(self.worst_rhat) else "first"
@@ -138,14 +156,17 @@ def summary(samples: Samples, names: Names = None, *, quantiles: Sequence[float]
         quantiles: their probabilities, from 0 to 1, such as (0.05, 0.5, 0.95); default none.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value, or there are more than 10,000 coordinates.
+        TypeError, ValueError: an argument has the wrong type or value, or there are more than
+            10,000 coordinates.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
         >>> data = jax.random.normal(jax.random.key(0), (50, 2))
         >>> kernel = ewsg.uld(ewsg.models.gaussian_location(), 5e-2, friction=10.0)
         >>> start = lambda key: jax.random.normal(key, (2,))
-        >>> samples = ewsg.sample(jax.random.key(1), kernel, start, data, 2_000, num_chains=4, burn_in=200)
+        >>> samples = ewsg.sample(
+        ...     jax.random.key(1), kernel, start, data, 2_000, num_chains=4, burn_in=200
+        ... )
         >>> summary = ewsg.diagnostics.summary(samples, names=["first", "second"])
         >>> bool(summary.worst_rhat < 1.05), summary.notes
         (True, ())
@@ -204,8 +225,10 @@ def check_size(samples: Samples) -> None:
     size = sum(math.prod(leaf.shape[2:]) for leaf in samples.named().values())
     if size > MOST_COORDINATES:
         raise ValueError(
-            f"samples must have at most {MOST_COORDINATES:,} coordinates to be summarised; got {size:,}: keep a "
-            "function of the position, such as its norms or some predictions (sample(…, keep=…)), or summarise a "
+            f"samples must have at most {MOST_COORDINATES:,} coordinates to be summarised; got "
+            f"{size:,}: keep a "
+            "function of the position, such as its norms or some predictions (sample(…, keep=…)), "
+            "or summarise a "
             "part, dataclasses.replace(samples, draws=…)"
         )
 
@@ -215,7 +238,8 @@ def _notes(samples: Samples, draws: np.ndarray, rhat: np.ndarray) -> list[str]:
     finite = rhat[np.isfinite(rhat)]
     if finite.size and finite.max() > CONVERGED:
         notes.append(
-            f"R-hat {finite.max():.2f}: the chains are not of one law. There are several modes (a control variate "
+            f"R-hat {finite.max():.2f}: the chains are not of one law. There are several modes (a "
+            "control variate "
             "centred on one makes chains in the others too wide), or the run is far too short"
         )
     if samples.num_chains == 1:
@@ -229,7 +253,8 @@ def _notes(samples: Samples, draws: np.ndarray, rhat: np.ndarray) -> list[str]:
         )
     if samples.shared_minibatch and samples.num_chains > 1:
         notes.append(
-            "the chains share their batches and are not independent: ESS is too large, MCSE and R-hat are too "
+            "the chains share their batches and are not independent: ESS is too large, MCSE and "
+            "R-hat are too "
             "small; ewsg_jax.check allows for it"
         )
     lost = int(np.sum(~np.isfinite(draws).all(axis=(1, 2))))
@@ -252,8 +277,8 @@ class Distance:
     Attributes:
         mean: (mean − reference mean) / reference sd, shape (coordinate,).
         sd_ratio: sd / reference sd, shape (coordinate,).
-        monte_carlo: the root mean square of `mean` that the Monte Carlo errors of both runs alone would give;
-            NaN where they are unknown.
+        monte_carlo: the root mean square of `mean` that the Monte Carlo errors of both runs alone
+            would give; NaN where they are unknown.
     """
 
     mean: np.ndarray
@@ -273,8 +298,10 @@ class Distance:
     def __str__(self) -> str:
         low, middle, high = np.quantile(self.sd_ratio, [0, 0.5, 1])
         return (
-            f"means off by {self.root_mean_square:.3f} sd (root mean square, Monte Carlo error alone: "
-            f"{self.monte_carlo:.3f}), at most {self.largest:.3f} sd; ratio of sds {middle:.3f} (median), "
+            f"means off by {self.root_mean_square:.3f} sd (root mean square, Monte Carlo error "
+            "alone: "
+            f"{self.monte_carlo:.3f}), at most {self.largest:.3f} sd; ratio of sds {middle:.3f} "
+            "(median), "
             f"{low:.3f} to {high:.3f}"
         )
 
@@ -295,7 +322,9 @@ def distance(run: Summary, reference: Summary) -> Distance:
         >>> data = jax.random.normal(jax.random.key(0), (50, 2))
         >>> def run(seed):
         ...     kernel = ewsg.uld(ewsg.models.gaussian_location(), 5e-2, friction=10.0)
-        ...     return ewsg.sample(jax.random.key(seed), kernel, jnp.zeros(2), data, 4_000, num_chains=4)
+        ...     return ewsg.sample(
+        ...         jax.random.key(seed), kernel, jnp.zeros(2), data, 4_000, num_chains=4
+        ...     )
         >>> one, other = (ewsg.diagnostics.summary(run(seed)) for seed in (1, 2))
         >>> bool(ewsg.diagnostics.distance(one, other).largest < 0.2)
         True
@@ -304,12 +333,17 @@ def distance(run: Summary, reference: Summary) -> Distance:
     _check.instance("reference", reference, Summary, "what ewsg_jax.diagnostics.summary returns")
     if run.names != reference.names:
         raise ValueError(
-            f"run and reference must have the same coordinates; got {len(run.names)} and {len(reference.names)}, "
+            f"run and reference must have the same coordinates; got {len(run.names)} and "
+            f"{len(reference.names)}, "
             f"beginning with {run.names[0]!r} and {reference.names[0]!r}"
         )
     with np.errstate(all="ignore"):
-        error = np.sqrt(np.mean((np.square(run.mcse) + np.square(reference.mcse)) / np.square(reference.sd)))
-        return Distance((run.mean - reference.mean) / reference.sd, run.sd / reference.sd, float(error))
+        error = np.sqrt(
+            np.mean((np.square(run.mcse) + np.square(reference.mcse)) / np.square(reference.sd))
+        )
+        return Distance(
+            (run.mean - reference.mean) / reference.sd, run.sd / reference.sd, float(error)
+        )
 
 
 def _probabilities_of(quantiles: Any) -> np.ndarray:

@@ -36,10 +36,13 @@ def scored(
     """Check what all of them take; return the draws that are used, and ∇V/T there.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value, or there is no gradient at a draw.
+        TypeError, ValueError: an argument has the wrong type or value, or there is no gradient at a
+            draw.
     """
     _check.key(key)
-    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    _check.instance(
+        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
+    )
     n = _check.data(data)
     _check.positive("temperature", temperature)
     _check.integer("max_draws", max_draws, minimum=64)
@@ -57,7 +60,8 @@ def scored(
 
 
 def whitened(draws: Draws, fresh: Fresh, mode: Mode | None, temperature: float) -> White:
-    """Return draws and gradients in coordinates in which the draws' covariance, or that of a mode, is I.
+    """Return draws and gradients in coordinates in which the draws' covariance, or that of a mode,
+    is I.
 
     Coordinate by coordinate where draws are too few, or coordinates too many, for a matrix.
     """

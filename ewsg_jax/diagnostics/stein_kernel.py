@@ -1,10 +1,12 @@
 """The Stein kernel of the inverse multiquadric, in coordinates in which a metric is I.
 
-With k(u, v) = q^−½, q = c² + ‖u − v‖², and h the gradient of V/T, the Stein operator in both arguments gives
+With k(u, v) = q^−½, q = c² + ‖u − v‖², and h the gradient of V/T, the Stein operator in both
+arguments gives
 
     κ(u, v) = d q^−³ᐟ² − 3 ‖u − v‖² q^−⁵ᐟ² − (u − v)·(h(u) − h(v)) q^−³ᐟ² + h(u)·h(v) q^−½,
 
-whose mean over either argument is zero under exp(−V/T), and under no other law (Gorham & Mackey 2017).
+whose mean over either argument is zero under exp(−V/T), and under no other law (Gorham & Mackey
+2017).
 """
 
 from typing import NamedTuple
@@ -32,7 +34,9 @@ class SteinKernel(NamedTuple):
 
     @classmethod
     def of(cls, white: White, scale: float) -> "SteinKernel":
-        """Return κ of both batches' mean: those of two draws are independent, as κ between them needs."""
+        """Return κ of both batches' mean: those of two draws are independent, as κ between them
+        needs.
+        """
         return cls(white.u, white.mean, scale)
 
     def between(self, one: slice, other: slice) -> np.ndarray:
@@ -50,9 +54,13 @@ class SteinKernel(NamedTuple):
         return self.u.shape[1] / self.scale**3 + np.sum(self.h**2, 1) / self.scale
 
     def sums(self, parts: list[slice]) -> np.ndarray:
-        """Return sums of κ over pairs of different draws, a number for each pair of successive parts."""
+        """Return sums of κ over pairs of different draws, a number for each pair of successive
+        parts.
+        """
         labels = np.repeat(np.arange(len(parts)), [part.stop - part.start for part in parts])
-        tiles = [slice(start, min(start + TILE, len(labels))) for start in range(0, len(labels), TILE)]
+        tiles = [
+            slice(start, min(start + TILE, len(labels))) for start in range(0, len(labels), TILE)
+        ]
         total = np.zeros((len(parts), len(parts)))
         for number, one in enumerate(tiles):
             for other in tiles[number:]:
@@ -60,7 +68,9 @@ class SteinKernel(NamedTuple):
                 if one == other:
                     np.fill_diagonal(values, 0.0)
                 (rows, starts), (columns, column_starts) = _runs(labels[one]), _runs(labels[other])
-                summed = np.add.reduceat(np.add.reduceat(values, starts, axis=0), column_starts, axis=1)
+                summed = np.add.reduceat(
+                    np.add.reduceat(values, starts, axis=0), column_starts, axis=1
+                )
                 total[np.ix_(rows, columns)] += summed
                 if one != other:
                     total[np.ix_(columns, rows)] += summed.T

@@ -25,8 +25,8 @@ class Thinned:
     Attributes:
         chain: numbers of their chains in the samples, shape (count,).
         draw: their numbers in these, shape (count,).
-        discrepancy: the kernel Stein discrepancy of the first 1, 2, … of them, pairs of a draw with itself
-            included, shape (count,).
+        discrepancy: the kernel Stein discrepancy of the first 1, 2, … of them, pairs of a draw with
+            itself included, shape (count,).
         num_draws: draws that were used.
         data_passes: what the gradients cost.
     """
@@ -39,7 +39,8 @@ class Thinned:
 
     def __str__(self) -> str:
         return (
-            f"{len(self.draw):,} of {self.num_draws:,} draws, kernel Stein discrepancy {self.discrepancy[-1]:.3g} "
+            f"{len(self.draw):,} of {self.num_draws:,} draws, kernel Stein discrepancy "
+            f"{self.discrepancy[-1]:.3g} "
             f"({self.discrepancy[0]:.3g} of the first alone), {self.data_passes:.3g} data passes"
         )
 
@@ -59,7 +60,8 @@ class Thinned:
         least = int(self.chain.max()) + 1, int(self.draw.max()) + 1
         if any(x.ndim < 2 or x.shape[0] < least[0] or x.shape[1] < least[1] for x in leaves):
             raise ValueError(
-                f"samples must be those that were thinned, of at least {least[0]} chains and {least[1]} draws; got "
+                f"samples must be those that were thinned, of at least {least[0]} chains and "
+                f"{least[1]} draws; got "
                 f"{_check.listed('samples', _check.shapes(tree))}"
             )
         return jax.tree.map(lambda x: x[self.chain, self.draw], tree)
@@ -80,23 +82,26 @@ def stein_thinning(
     batch_size: int | None = 1_000,
     rows: Rows | None = None,
 ) -> Thinned:
-    """Choose draws, one after the other, that make the kernel Stein discrepancy of those chosen least.
+    """Choose draws, one after the other, that make the kernel Stein discrepancy of those chosen
+    least.
 
     Greedily (Riabiz, Chen, Cockayne, Swietach, Niederer, Mackey & Oates 2022), with the kernel of
-    `kernel_stein_discrepancy`. Draws from before a run had arrived, and draws too far out, are passed over. It
-    takes O(m·count·d) operations of m draws. Noise of gradients adds to a draw's kernel with itself, so that draws
-    with little noise are preferred a little: with `batch_size=None` there is none. Of many numbers few draws are
-    chosen too near the middle: means are better than those of as many draws evenly spaced, widths too small.
+    `kernel_stein_discrepancy`. Draws from before a run had arrived, and draws too far out, are
+    passed over. It takes O(m·count·d) operations of m draws. Noise of gradients adds to a draw's
+    kernel with itself, so that draws with little noise are preferred a little: with
+    `batch_size=None` there is none. Of many numbers few draws are chosen too near the middle: means
+    are better than those of as many draws evenly spaced, widths too small.
 
     Args:
         key: a typed PRNG key, for the batches.
-        samples: what `ewsg_jax.sample` returned, or draws of positions, a tree of arrays with the leading axes
-            (chain, draw). Chains that are not finite are left out.
+        samples: what `ewsg_jax.sample` returned, or draws of positions, a tree of arrays with the
+            leading axes (chain, draw). Chains that are not finite are left out.
         posterior: what should have been sampled.
         data: all n rows.
         count: draws to choose; more than there are repeats some.
-        mode: what `find_mode` returned for it, whose covariance times T is the metric M. Default: the draws' own
-            covariance; its diagonal above 1,000 numbers, or with fewer than four draws for each.
+        mode: what `find_mode` returned for it, whose covariance times T is the metric M. Default:
+            the draws' own covariance; its diagonal above 1,000 numbers, or with fewer than four
+            draws for each.
         scale: c, in units of the metric.
         temperature: T of the target exp(−V/T).
         max_draws: draws of all chains together that are used, evenly spaced.
@@ -104,15 +109,18 @@ def stein_thinning(
         rows: how they are drawn, as in `ewsg_jax.check`.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; there are fewer than eight draws of a chain,
-            or none that is finite; a coordinate never moves; the gradient is not finite at a draw.
+        TypeError, ValueError: an argument has the wrong type or value; there are fewer than eight
+            draws of a chain, or none that is finite; a coordinate never moves; the gradient is not
+            finite at a draw.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
         >>> model, data = ewsg.models.gaussian_location(), jnp.linspace(-1.0, 1.0, 40)[:, None]
         >>> wide = jnp.linspace(-1.0, 1.0, 201)[None, :, None]  # the posterior's sd is 0.158
         >>> mode = ewsg.find_mode(jax.random.key(0), model, jnp.zeros(1), data)
-        >>> few = ewsg.diagnostics.stein_thinning(jax.random.key(1), wide, model, data, 20, mode=mode)
+        >>> few = ewsg.diagnostics.stein_thinning(
+        ...     jax.random.key(1), wide, model, data, 20, mode=mode
+        ... )
         >>> few.of(wide).shape, round(float(few.of(wide).std()), 2)
         ((20, 1), 0.15)
     """
@@ -135,7 +143,9 @@ def stein_thinning(
     chains, times = np.meshgrid(draws.chains, draws.kept, indexing="ij")
     if draws.shared:
         chains, times = chains.T, times.T
-    return Thinned(chains.ravel()[chosen], times.ravel()[chosen], discrepancy, len(white.u), fresh.data_passes)
+    return Thinned(
+        chains.ravel()[chosen], times.ravel()[chosen], discrepancy, len(white.u), fresh.data_passes
+    )
 
 
 def _greedy(kernel: SteinKernel, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,8 @@ in_metric: a dynamics in the coordinates of an inverse mass.
 Dynamics: the base class, for one of your own.
 QuasiNewton: that of quasi_newton, a base class for another matrix.
 GradientAt: how a dynamics asks for the gradient at another point.
-LangevinState, UnderdampedState, ThermostatState, PreconditionedState, RiemannianState, QuasiNewtonState: their
+LangevinState, UnderdampedState, ThermostatState, PreconditionedState, RiemannianState,
+QuasiNewtonState: their
     states.
 """
 

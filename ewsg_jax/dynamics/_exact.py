@@ -1,4 +1,5 @@
-"""Underdamped Langevin with the gradient frozen over the step, solved exactly (CV-ULD; Cheng et al. 2018).
+"""Underdamped Langevin with the gradient frozen over the step, solved exactly (CV-ULD; Cheng et al.
+2018).
 
     dθ = v dt,   dv = −(γv + u g) dt + √(2γuT) dW,   g = g(θ₀) constant over a time h
 
@@ -7,11 +8,11 @@ With a = γh, φ₁ = (1 − e^{−a})/a and φ₂ = (a − 1 + e^{−a})/a² th
     v' = e^{−a} v − u h φ₁ g + √(uT(1 − e^{−2a})) ξ₁
     θ' = θ + h φ₁ v − u h² φ₂ g + √(uT)/γ · ((1 − e^{−a}) √tanh(a/2) ξ₁ + 2 √(a/2 − tanh(a/2)) ξ₂)
 
-Targets exp(−(V(θ) + ‖v‖²/2u)/T) with a bias of order h: the frozen gradient lags by h/2, so on V = λθ²/2 the
-variance of θ is T/λ (1 + uλh/(2γ) + O(h²)), half the excess of `euler`. What is exact is the law of the step
-itself, at any γh. u is the inverse mass; the published choice is γ = 2, u = 1/L for an L-smooth V. Every
-difference above is written without cancellation (`functions_of`), so it keeps all digits of float32 down to
-γh → 0.
+Targets exp(−(V(θ) + ‖v‖²/2u)/T) with a bias of order h: the frozen gradient lags by h/2, so on V =
+λθ²/2 the variance of θ is T/λ (1 + uλh/(2γ) + O(h²)), half the excess of `euler`. What is exact is
+the law of the step itself, at any γh. u is the inverse mass; the published choice is γ = 2, u = 1/L
+for an L-smooth V. Every difference above is written without cancellation (`functions_of`), so it
+keeps all digits of float32 down to γh → 0.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -72,8 +73,8 @@ class Exact(Combined):
         )
 
     def exponent(self, scales: Scales) -> WeightTerms:
-        # The joint law of (θ', v') at v' = v, θ' = θ + h v: both residuals are multiples of v + (u/γ) g,
-        # and their Mahalanobis norm is γh/(2uT) times its square.
+        # The joint law of (θ', v') at v' = v, θ' = θ + h v: both residuals are multiples of v +
+        # (u/γ) g, and their Mahalanobis norm is γh/(2uT) times its square.
         u = self.inverse_mass
         scale = jnp.sqrt(scales.friction * scales.step_size / (2 * u * scales.temperature))
         return WeightTerms(scale * u / scales.friction, {"momentum": scale})
@@ -88,16 +89,16 @@ def exact(
 ) -> Dynamics[Any]:
     """Solve the step with its gradient frozen at the old position.
 
-    The momentum of the state is the velocity v, of variance u·T. The noise is Gaussian, as the law of the step
-    is.
+    The momentum of the state is the velocity v, of variance u·T. The noise is Gaussian, as the law
+    of the step is.
 
     Args:
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
         friction: γ > 0 per unit of time, of the same kinds. Default 2.
         temperature: T > 0, of the same kinds.
-        inverse_mass: u > 0, by default 1: a number or traced scalar (1/L makes γ = 2 the published choice). Or C, a
-            tree of numbers like the position, a positive definite matrix (d, d) in `ravel_pytree`
-            order, or a `LowRank`: v is then the velocity of L⁻¹θ, C = L Lᵀ.
+        inverse_mass: u > 0, by default 1: a number or traced scalar (1/L makes γ = 2 the published
+            choice). Or C, a tree of numbers like the position, a positive definite matrix (d, d) in
+            `ravel_pytree` order, or a `LowRank`: v is then the velocity of L⁻¹θ, C = L Lᵀ.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.
@@ -114,11 +115,14 @@ def exact(
 
 
 def functions_of(a: Any) -> Functions:
-    """The functions of a = γh > 0, each a sum of positive terms: accurate to rounding at every a."""
+    """The functions of a = γh > 0, each a sum of positive terms: accurate to rounding
+    at every a.
+    """
     a = jnp.asarray(a, jnp.result_type(float))
     x = a / 2
     tanh = jnp.tanh(x)
-    # x − tanh x = x³ψ, and tanh x = x / (1 + x²/(3 + x²/(5 + …))) gives ψ = 1/(D + x²), D = 3 + x²/(5 + …).
+    # x − tanh x = x³ψ, and tanh x = x / (1 + x²/(3 + x²/(5 + …))) gives ψ = 1/(D + x²), D = 3 +
+    # x²/(5 + …).
     small = jnp.minimum(x, 1.0)
     fraction = 2.0 * FRACTION_DEPTH + 3.0
     for level in range(FRACTION_DEPTH, 0, -1):

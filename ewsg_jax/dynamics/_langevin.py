@@ -55,16 +55,22 @@ class Langevin(Dynamics[LangevinState]):
         h, t = self.step_size(step), self.temperature(step)
         return Coefficients(-h, jnp.sqrt(2 * h * t), jnp.sqrt(h / (2 * t)))
 
-    def log_weight(self, prepared: LangevinState, estimate: Estimate, frozen_noise: str = "momentum") -> Array:
+    def log_weight(
+        self, prepared: LangevinState, estimate: Estimate, frozen_noise: str = "momentum"
+    ) -> Array:
         # θ' = θ is the most likely value, so x = 0 is what "momentum" means without a momentum.
         name = "zero" if frozen_noise == "momentum" else frozen_noise
-        return half_squared_sum(name, {}, self.coefficients(prepared.step).weight, estimate.gradient)
+        return half_squared_sum(
+            name, {}, self.coefficients(prepared.step).weight, estimate.gradient
+        )
 
     def apply(
         self, noise: PyTree, prepared: LangevinState, estimate: Estimate, gradient_at: GradientAt
     ) -> LangevinState:
         c = self.coefficients(prepared.step)
-        position = _tree.combine((1, prepared.position), (c.drift, estimate.gradient), (c.noise, noise))
+        position = _tree.combine(
+            (1, prepared.position), (c.drift, estimate.gradient), (c.noise, noise)
+        )
         return LangevinState(position, prepared.step + 1)
 
 
@@ -80,10 +86,12 @@ def langevin(
     Args:
         step_size: h > 0, multiplies ∇V of the whole sum; a number, a traced scalar or a schedule.
         temperature: T > 0, of the same kinds.
-        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
-        inverse_mass: C > 0, which multiplies the gradient, and its root the noise; by default 1: a number; a tree
-            of numbers like the position; a positive definite matrix (d, d) in `ravel_pytree` order; or a `LowRank`.
-            With the covariance of the posterior every direction has width 1.
+        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential
+            weights).
+        inverse_mass: C > 0, which multiplies the gradient, and its root the noise; by default 1: a
+            number; a tree of numbers like the position; a positive definite matrix (d, d) in
+            `ravel_pytree` order; or a `LowRank`. With the covariance of the posterior every
+            direction has width 1.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.

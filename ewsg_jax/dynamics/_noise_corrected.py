@@ -1,14 +1,16 @@
-"""Underdamped Langevin with a matrix friction that balances the noise of minibatches (the friction of EWSG-VR).
+"""Underdamped Langevin with a matrix friction that balances the noise of minibatches (the friction
+of EWSG-VR).
 
     p' = p − h (g(θ) + Γ p) + σ√h ξ,   Γ = (σ² I + h Cov)/(2T),   σ² = 2γT
     θ' = θ + h p'  (semi_implicit)  or  θ + h p  (euler)
 
-with Cov the covariance of g at θ, as the estimator reports it or as it is given. A gradient with this covariance
-adds noise of variance h² Cov to each step; the friction h Cov/(2T) beside γ is what balances it at temperature T.
-So the law is exp(−(V(θ) + ‖p‖²/2)/T) with the bias of the scheme alone, whatever the batch, as if the gradient were
-exact and the friction Γ. On V = λθ²/2 that is h²λ/4 of the variance of θ for the semi-implicit scheme and hλ/Γ for
-Euler's. But the explicit step needs hΓ < 2 in every direction (on V = λθ²/2 the semi-implicit one
-h²λ < 4 − 2hΓ), that is roughly h² Cov/(2T) < 2, and chains beyond it diverge.
+with Cov the covariance of g at θ, as the estimator reports it or as it is given. A gradient with
+this covariance adds noise of variance h² Cov to each step; the friction h Cov/(2T) beside γ is what
+balances it at temperature T. So the law is exp(−(V(θ) + ‖p‖²/2)/T) with the bias of the scheme
+alone, whatever the batch, as if the gradient were exact and the friction Γ. On V = λθ²/2 that is
+h²λ/4 of the variance of θ for the semi-implicit scheme and hλ/Γ for Euler's. But the explicit step
+needs hΓ < 2 in every direction (on V = λθ²/2 the semi-implicit one h²λ < 4 − 2hΓ), that is roughly
+h² Cov/(2T) < 2, and chains beyond it diverge.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -43,9 +45,13 @@ class NoiseCorrected(TakesOutHeat):
 
     def force(self, noise: PyTree, state: UnderdampedState, covariance: Any) -> Position:
         """Return (Γ − γ)p = h Cov p/(2T)."""
-        return _tree.combine((self.coefficients(state.step).update.damping, covariance.times(state.momentum)))
+        return _tree.combine(
+            (self.coefficients(state.step).update.damping, covariance.times(state.momentum))
+        )
 
-    def log_weight(self, prepared: UnderdampedState, estimate: Estimate, frozen_noise: str = "momentum") -> Array:
+    def log_weight(
+        self, prepared: UnderdampedState, estimate: Estimate, frozen_noise: str = "momentum"
+    ) -> Array:
         # x = √h Γp/σ and x = (−1 + hΓ)p/(σ√h) hold the friction; the others do not.
         has_friction = frozen_noise in ("momentum", "rest")
         seen = self.with_force((), prepared, estimate) if has_friction else estimate
@@ -68,18 +74,20 @@ def noise_corrected(
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
         friction: γ > 0 per unit of time, of the same kinds.
         temperature: T > 0, of the same kinds.
-        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
+        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential
+            weights).
         integrator: what the friction is added to; the paper's is `"euler"`.
-        covariance: of the gradient, in units of ∇V squared: a matrix (d, d) in `ravel_pytree` order,
-            its diagonal (d,), or what `ewsg_jax.gradients.covariance_at` returns; it then goes with any
-            estimator. None: as the estimator reports it.
-        inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive definite matrix
-            (d, d) over the position in `ravel_pytree` order; or a `LowRank`. The momentum of the state is that of
-            L⁻¹θ, C = L Lᵀ.
+        covariance: of the gradient, in units of ∇V squared: a matrix (d, d) in `ravel_pytree`
+            order, its diagonal (d,), or what `ewsg_jax.gradients.covariance_at` returns; it then
+            goes with any estimator. None: as the estimator reports it.
+        inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive
+            definite matrix (d, d) over the position in `ravel_pytree` order; or a `LowRank`. The
+            momentum of the state is that of L⁻¹θ, C = L Lᵀ.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; from `ewsg_jax.kernel`, an estimator that
-            does not report its covariance where none is given; at `init`, one given that does not fit the position.
+        TypeError, ValueError: an argument has the wrong type or value; from `ewsg_jax.kernel`, an
+            estimator that does not report its covariance where none is given; at `init`, one given
+            that does not fit the position.
 
     Example:
         >>> import ewsg_jax as ewsg

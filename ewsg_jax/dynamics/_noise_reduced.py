@@ -1,16 +1,18 @@
-"""Underdamped Langevin that injects less noise, by what the minibatch brings (Chen, Fox & Guestrin 2014: B̂).
+"""Underdamped Langevin that injects less noise, by what the minibatch brings (Chen, Fox & Guestrin
+2014: B̂).
 
-    p' = p − h (g(θ) + Γ p) + √h Σ ξ,   Σ² = (σ² I − h Cov)₊,   Γ = γ I + (h Cov − σ² I)₊/(2T),   σ² = 2γT
+    p' = p − h (g(θ) + Γ p) + √h Σ ξ,   Σ² = (σ² I − h Cov)₊,   Γ = γ I + (h Cov − σ² I)₊/(2T)
     θ' = θ + h p'  (semi_implicit)  or  θ + h p  (euler)
 
-with Cov the covariance of g at θ, as the estimator reports it or as it is given. A gradient with this covariance
-adds noise of variance h² Cov to each step; so much less is injected, and the noise of a step is the σ²h that the
-friction γ balances at temperature T. In directions where the gradient alone brings more, nothing is injected and
-friction takes up the rest: the papers leave that out. The law is that of `semi_implicit` or `euler` with an exact
-gradient, friction and all, for as long as h Cov ≤ σ². It is stable where `noise_corrected` is, and further.
+with σ² = 2γT and Cov the covariance of g at θ, as the estimator reports it or as it is given. A
+gradient with this covariance adds noise of variance h² Cov to each step; so much less is injected,
+and the noise of a step is the σ²h that the friction γ balances at temperature T. In directions
+where the gradient alone brings more, nothing is injected and friction takes up the rest: the papers
+leave that out. The law is that of `semi_implicit` or `euler` with an exact gradient, friction and
+all, for as long as h Cov ≤ σ². It is stable where `noise_corrected` is, and further.
 
-Chen et al. write B̂ for h Cov/2, C for γ, and have T = 1: their noise has the variance 2(C − B̂)h. It is also the
-first of the two remedies of Li, Wang, Zha & Tao, appendix F.
+Chen et al. write B̂ for h Cov/2, C for γ, and have T = 1: their noise has the variance 2(C − B̂)h.
+It is also the first of the two remedies of Li, Wang, Zha & Tao, appendix F.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -43,7 +45,9 @@ class NoiseReduced(TakesOutHeat):
 
     def terms(self, scales: Scales) -> Terms:
         kick, damping = kick_terms(scales), scales.step_size / (2 * scales.temperature)
-        return Terms(kick, scales.friction, damping, damping / scales.friction, kick.noise / scales.step_size)
+        return Terms(
+            kick, scales.friction, damping, damping / scales.friction, kick.noise / scales.step_size
+        )
 
     def force(self, noise: PyTree, state: UnderdampedState, covariance: Any) -> Position:
         """Return (Γ − γ)p − (Σ − σ)ξ/√h."""
@@ -55,7 +59,9 @@ class NoiseReduced(TakesOutHeat):
         def missing(values: Array) -> Array:
             left = 1 - terms.share * values
             # The root of 0 has no derivative.
-            return terms.noise * (1 - jnp.where(left > 0, jnp.sqrt(jnp.where(left > 0, left, 1)), 0))
+            return terms.noise * (
+                1 - jnp.where(left > 0, jnp.sqrt(jnp.where(left > 0, left, 1)), 0)
+            )
 
         return covariance.combine((friction, state.momentum), (missing, noise))
 
@@ -77,18 +83,24 @@ def noise_reduced(
         temperature: T > 0, of the same kinds.
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order).
         integrator: the scheme, `"semi_implicit"` or `"euler"`.
-        covariance: of the gradient, in units of ∇V squared: a matrix (d, d) in `ravel_pytree` order,
-            its diagonal (d,), or what `ewsg_jax.gradients.covariance_at` returns; it then goes with any
-            estimator. Chen et al.'s B̂ is `h * covariance / 2`. None: as the estimator reports it.
+        covariance: of the gradient, in units of ∇V squared: a matrix (d, d) in `ravel_pytree`
+            order, its diagonal (d,), or what `ewsg_jax.gradients.covariance_at` returns; it then
+            goes with any estimator. Chen et al.'s B̂ is `h * covariance / 2`. None: as the
+            estimator reports it.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; from `ewsg_jax.kernel`, exponential weights,
-            which need noise in every direction, or an estimator that does not report its covariance where none is
-            given; at `init`, one given that does not fit the position.
+        TypeError, ValueError: an argument has the wrong type or value; from `ewsg_jax.kernel`,
+            exponential weights, which need noise in every direction, or an estimator that does not
+            report its covariance where none is given; at `init`, one given that does not fit the
+            position.
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
         >>> noise_estimate = jnp.eye(2)  # B̂
-        >>> dynamics = ewsg.dynamics.noise_reduced(1e-2, friction=10.0, covariance=2 * noise_estimate / 1e-2)
+        >>> dynamics = ewsg.dynamics.noise_reduced(
+        ...     1e-2, friction=10.0, covariance=2 * noise_estimate / 1e-2
+        ... )
     """
-    return NoiseReduced(**checked_arguments(step_size, friction, temperature, noise, integrator, covariance))
+    return NoiseReduced(
+        **checked_arguments(step_size, friction, temperature, noise, integrator, covariance)
+    )

@@ -1,12 +1,14 @@
-"""Underdamped Langevin by letters (Leimkuhler & Matthews 2013): each part solved exactly, in a symmetric order.
+"""Underdamped Langevin by letters (Leimkuhler & Matthews 2013): each part solved exactly, in a
+symmetric order.
 
     A  drift                θ' = θ + t p
     B  kick                 p' = p − t g(θ)
     O  friction and noise   p' = e^{−γt} p + √(T(1 − e^{−2γt})) ξ
     U  A and O together (`exact` without a gradient)
 
-A letter's time t is h over how often it occurs. One gradient a step: kicks at one position share it, those too that
-end a step and begin the next. So the state stands where the cycle asks for it once, at the θ of the letters:
+A letter's time t is h over how often it occurs. One gradient a step: kicks at one position share
+it, those too that end a step and begin the next. So the state stands where the cycle asks for it
+once, at the θ of the letters:
 
     letters   from state to state   Var θ on V = λθ²/2       stable for
     ABOBA     A B O B A             T/λ                      h²λ < 4
@@ -17,13 +19,13 @@ end a step and begin the next. So the state stands where the cycle asks for it o
     BOAOB     O B B O A             T/λ c / (1 − q/c)        h²λ < 4c
     BUB       B B U                 T/λ (1 + h²λ/12 + …)     h²λ < 2γh coth(γh/2)
 
-with q = h²λ/4 and c = cosh(γh/2); the bias of θ is of order h². The momentum of the state is that of the place
-where the second column begins: BAOAB's has not had its last half kick, and is (h/2) g more than that of the
-letters. The θ of all steps are those of the scheme that keeps its gradient.
+with q = h²λ/4 and c = cosh(γh/2); the bias of θ is of order h². The momentum of the state is that
+of the place where the second column begins: BAOAB's has not had its last half kick, and is (h/2) g
+more than that of the letters. The θ of all steps are those of the scheme that keeps its gradient.
 
-On batches that is one batch for a last half kick and the next. A gradient's variance C adds C h²/(4λ) coth(γh/2)
-to the variance of θ (ABOBA; over 1 − q: BAOAB, OBABO). With another batch for each half kick of BAOAB it would be
-half as much, for twice the gradients.
+On batches that is one batch for a last half kick and the next. A gradient's variance C adds C
+h²/(4λ) coth(γh/2) to the variance of θ (ABOBA; over 1 − q: BAOAB, OBABO). With another batch for
+each half kick of BAOAB it would be half as much, for twice the gradients.
 
 `splitting` is AOBOA with less noise: at the temperature T γh/sinh(γh).
 """
@@ -91,33 +93,37 @@ def palindrome(
     temperature: Hyperparameter = 1.0,
     inverse_mass: InverseMass = 1.0,
 ) -> Dynamics[Any]:
-    """Drift (A), kick (B), friction with noise (O), in the order of the letters; U is A and O together.
+    """Drift (A), kick (B), friction with noise (O), in the order of the letters; U is A and O
+    together.
 
-    `"BAOAB"` and `"ABOBA"` leave θ unbiased on Gaussians at every stable step. Take the first: it asks for the
-    gradient at θ itself, so that a skewed posterior's mean stays, and on exponential tails its sd is 0.3 % off at
-    h = 1, where that of ABOBA, which batches widen less, is 7 % off. `"OBABO"`, `"AOBOA"`, `"BOAOB"`,
-    `"OABAO"` and others are there to compare; `"BUB"` is the UBU of the literature with its position taken where
-    its gradient is, which halves the bias there. The momentum of the state is that of the letters where they begin
-    with A, else that before the kicks that the gradient at its θ gives. Exponential weights are those of the noise
-    of the momentum. Where a schedule changes h, all kicks of a gradient are those of one step.
+    `"BAOAB"` and `"ABOBA"` leave θ unbiased on Gaussians at every stable step. Take the first: it
+    asks for the gradient at θ itself, so that a skewed posterior's mean stays, and on exponential
+    tails its sd is 0.3 % off at h = 1, where that of ABOBA, which batches widen less, is 7 % off.
+    `"OBABO"`, `"AOBOA"`, `"BOAOB"`, `"OABAO"` and others are there to compare; `"BUB"` is the UBU
+    of the literature with its position taken where its gradient is, which halves the bias there.
+    The momentum of the state is that of the letters where they begin with A, else that before the
+    kicks that the gradient at its θ gives. Exponential weights are those of the noise of the
+    momentum. Where a schedule changes h, all kicks of a gradient are those of one step.
 
     Args:
         letters: a palindrome of A, B and O, or of B and U, that asks for one gradient a step.
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
         friction: γ > 0 per unit of time, of the same kinds.
         temperature: T > 0, of the same kinds.
-        inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive definite matrix
-            (d, d) over the position in `ravel_pytree` order; or a `LowRank`. The momentum of the state is that of
-            L⁻¹θ, C = L Lᵀ.
+        inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive
+            definite matrix (d, d) over the position in `ravel_pytree` order; or a `LowRank`. The
+            momentum of the state is that of L⁻¹θ, C = L Lᵀ.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; the letters would take more gradients than
-            one a step, or noise that moves the position before it.
+        TypeError, ValueError: an argument has the wrong type or value; the letters would take more
+            gradients than one a step, or noise that moves the position before it.
 
     References:
-        B. Leimkuhler and C. Matthews, Rational construction of stochastic numerical methods for molecular sampling,
+        B. Leimkuhler and C. Matthews, Rational construction of stochastic numerical methods for
+        molecular sampling,
             Applied Mathematics Research eXpress 2013.
-        A. Alamo and J. M. Sanz-Serna, A technique for studying strong and weak local errors of splitting stochastic
+        A. Alamo and J. M. Sanz-Serna, A technique for studying strong and weak local errors of
+        splitting stochastic
             integrators, SIAM Journal on Numerical Analysis 2016 (UBU).
 
     Example:
@@ -126,13 +132,17 @@ def palindrome(
     """
     _check.instance("letters", letters, str, "a palindrome of A, B and O, or of B and U")
     cycle_of(letters)
-    return in_metric(Palindrome(**checked(step_size, friction, temperature), letters=letters), inverse_mass)
+    return in_metric(
+        Palindrome(**checked(step_size, friction, temperature), letters=letters), inverse_mass
+    )
 
 
 def _composed(
     letters: str, num_normals: int, times: dict[str, Any], gamma: Any, temperature: Any
 ) -> tuple[Row, Row]:
-    """Return θ' − θ and p' by the old momentum, the gradient, and the new momentum or the normals' numbers."""
+    """Return θ' − θ and p' by the old momentum, the gradient, and the new momentum or the normals'
+    numbers.
+    """
     root = jnp.sqrt(temperature)
     position: Row = {}
     momentum: Row = {"old": 1}

@@ -1,24 +1,27 @@
-"""Langevin dynamics preconditioned by a running mean of squared gradients (pSGLD, Li, Chen, Carlson & Carin 2016).
+"""Langevin dynamics preconditioned by a running mean of squared gradients (pSGLD, Li, Chen, Carlson
+& Carin 2016).
 
     m' = α m + (1 − α) ḡ∘ḡ,   ḡ = (g − ∇V₀)/n the mean likelihood gradient
     θ' = θ − h G g + √(2hTG) ξ,   G = 1/(λ + √m')
 
-h is half of the paper's ε. This is the published method, without its Γ = T∇·G, and its law is not exp(−V/T)
-however small h. When θ hardly moves within the 1/(1 − α) steps that m remembers, m follows ḡ(θ)², and in one
-dimension the law tends to (λ + |ḡ|) exp(−V/T). (When m averages over the whole law instead, G is nearly constant
-and this bias small.) And a minibatch is in G and in g at once: a bias of order 1 − α at any h.
+h is half of the paper's ε. This is the published method, without its Γ = T∇·G, and its law is not
+exp(−V/T) however small h. When θ hardly moves within the 1/(1 − α) steps that m remembers, m
+follows ḡ(θ)², and in one dimension the law tends to (λ + |ḡ|) exp(−V/T). (When m averages over the
+whole law instead, G is nearly constant and this bias small.) And a minibatch is in G and in g at
+once: a bias of order 1 − α at any h.
 
 With the correction, derived here, G is that of the stored m, which has not seen the batch, and
 
     θ' = θ − h (G g − Γ) + √(2hTG) ξ,   Γ = T ∂G/∂θ = −T G² D/(2√m)
     D' = α J D + 2(1 − α) ḡ ∂ḡ/∂θ,   J = 1 − h G ∂g/∂θ within [0, 1]
 
-D is the derivative of m by the present θ through *all* the gradients that m remembers: as h → 0 the total
-derivative of ḡ(θ)², with no factor 1 − α. J says how much of a change of θ was in the θ before. The law is then
-exp(−V/T) with a bias of order h, for every decay and every unbiased estimator. (In several dimensions J leaves
-out the others, so h must be small beside 1 − α.) Where ḡ passes through 0, G has a peak of height 1/λ and width
-λ. The bias is of order h only for steps √(2hT/λ) within it, and its constant grows steeply (in one example from
-1.1 to 17 between λ = 0.5 and 0.1): with λ = 1e-5 no step is small. Where the law matters take λ near the size of
+D is the derivative of m by the present θ through *all* the gradients that m remembers: as h → 0 the
+total derivative of ḡ(θ)², with no factor 1 − α. J says how much of a change of θ was in the θ
+before. The law is then exp(−V/T) with a bias of order h, for every decay and every unbiased
+estimator. (In several dimensions J leaves out the others, so h must be small beside 1 − α.) Where ḡ
+passes through 0, G has a peak of height 1/λ and width λ. The bias is of order h only for steps
+√(2hT/λ) within it, and its constant grows steeply (in one example from 1.1 to 17 between λ = 0.5
+and 0.1): with λ = 1e-5 no step is small. Where the law matters take λ near the size of
 |ḡ|.
 """
 
@@ -44,7 +47,9 @@ from ewsg_jax.rows.view import view
 
 
 class PreconditionedState(NamedTuple):
-    """Position θ, running mean m of ḡ², its derivative D (`()` without the correction) and the moves made."""
+    """Position θ, running mean m of ḡ², its derivative D (`()` without the correction) and the
+    moves made.
+    """
 
     position: Position
     mean_square: PyTree
@@ -92,7 +97,9 @@ class Preconditioned(Dynamics[PreconditionedState]):
 
     def init(self, key: Key, position: Position) -> PreconditionedState:
         zero = _tree.widened(_tree.zeros_like(position))
-        return PreconditionedState(position, zero, _tree.copy(zero) if self.correction else (), jnp.int32(0))
+        return PreconditionedState(
+            position, zero, _tree.copy(zero) if self.correction else (), jnp.int32(0)
+        )
 
     def draw(self, key: Key, state: PreconditionedState) -> PyTree:
         if not self.correction:
@@ -104,10 +111,16 @@ class Preconditioned(Dynamics[PreconditionedState]):
     def coefficients(self, step: Array) -> Coefficients:
         """Return what the update and the weight multiply by at a step: scalars."""
         h, t = self.step_size(step), self.temperature(step)
-        return Coefficients(h, t, 2 * h * t, -jnp.sqrt(h * t / 2), jnp.sqrt(h / (2 * t)), 1 - self.decay)
+        return Coefficients(
+            h, t, 2 * h * t, -jnp.sqrt(h * t / 2), jnp.sqrt(h / (2 * t)), 1 - self.decay
+        )
 
-    def prepare(self, state: PreconditionedState, prior_gradient: PriorGradient, data: Data) -> Prepared:
-        return Prepared(state, prior_gradient(state.position), prior_gradient, view(data).number_in_all)
+    def prepare(
+        self, state: PreconditionedState, prior_gradient: PriorGradient, data: Data
+    ) -> Prepared:
+        return Prepared(
+            state, prior_gradient(state.position), prior_gradient, view(data).number_in_all
+        )
 
     def scale(self, mean_square: Array) -> Array:
         """Return G."""
@@ -116,16 +129,22 @@ class Preconditioned(Dynamics[PreconditionedState]):
     def divergence(self, mean_square: Array, slope: Array) -> Array:
         """Return Γ/T; 0 where no gradient has been seen."""
         root = jnp.sqrt(mean_square)
-        return jnp.where(root > 0, -(self.scale(mean_square) ** 2) * slope / jnp.where(root > 0, 2 * root, 1), 0)
+        return jnp.where(
+            root > 0, -(self.scale(mean_square) ** 2) * slope / jnp.where(root > 0, 2 * root, 1), 0
+        )
 
-    def log_weight(self, prepared: Prepared, estimate: Estimate, frozen_noise: str = "momentum") -> Array:
+    def log_weight(
+        self, prepared: Prepared, estimate: Estimate, frozen_noise: str = "momentum"
+    ) -> Array:
         state, c = prepared.state, self.coefficients(prepared.state.step)
         root = jax.tree.map(lambda m: jnp.sqrt(self.scale(m)), state.mean_square)
         scaled = jax.tree.map(lambda r, g: r * g, root, estimate.gradient)
         # θ' = θ is the most likely value: x undoes the drift Γ, and is 0 where there is none.
         named: dict[str, Term] = {}
         if self.correction:
-            drift = jax.tree.map(lambda m, d, r: self.divergence(m, d) / r, state.mean_square, state.slope, root)
+            drift = jax.tree.map(
+                lambda m, d, r: self.divergence(m, d) / r, state.mean_square, state.slope, root
+            )
             named["momentum"] = (c.frozen, drift)
         elif frozen_noise == "momentum":
             frozen_noise = "zero"
@@ -139,10 +158,13 @@ class Preconditioned(Dynamics[PreconditionedState]):
         mean = _per_row(g, prepared.prior_gradient, prepared.num_rows)
 
         def averaged(old: Array, new: Array) -> Array:
-            # With the correction the first steps are averaged evenly, for the first alone may be near 0.
+            # With the correction the first steps are averaged evenly, for the first alone may be
+            # near 0.
             count = state.step.astype(old.dtype)
             kept = jnp.minimum(self.decay, count / (count + 1)) if self.correction else self.decay
-            return (kept * old + (1 - kept if self.correction else c.renewed) * new).astype(old.dtype)
+            return (kept * old + (1 - kept if self.correction else c.renewed) * new).astype(
+                old.dtype
+            )
 
         mean_square = jax.tree.map(lambda m, x: averaged(m, x * x), state.mean_square, mean)
         if not self.correction:
@@ -185,13 +207,14 @@ def preconditioned(
     Args:
         step_size: h > 0, half of the paper's ε; a number, a traced scalar or a schedule.
         decay: α, in [0, 1), a number or a scalar array: how much of the mean a step keeps.
-        damping: λ > 0, a number or a scalar array, in units of (1/n) Σᵢ ∇Vᵢ. Default: 1e-5, as in the paper; to be
-            given with the correction, of the size that this mean over a batch's b rows has near the mode: with
-            S = Cov(∇Vᵢ) about √(tr S/(bd)).
-        correction: whether the law tends to exp(−V/T) as h → 0. It costs the derivative of a gradient along a ±1
-            vector and the memory of a position.
+        damping: λ > 0, a number or a scalar array, in units of (1/n) Σᵢ ∇Vᵢ. Default: 1e-5, as in
+            the paper; to be given with the correction, of the size that this mean over a batch's b
+            rows has near the mode: with S = Cov(∇Vᵢ) about √(tr S/(bd)).
+        correction: whether the law tends to exp(−V/T) as h → 0. It costs the derivative of a
+            gradient along a ±1 vector and the memory of a position.
         temperature: T > 0, of the same kinds.
-        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
+        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential
+            weights).
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.
@@ -204,7 +227,8 @@ def preconditioned(
     _check.decay("decay", decay)
     if _check.boolean("correction", correction) and damping is None:
         raise ValueError(
-            "damping must be a positive number with correction=True, of the size of (1/n) Σᵢ ∇Vᵢ: with the default "
+            "damping must be a positive number with correction=True, of the size of (1/n) Σᵢ ∇Vᵢ: "
+            "with the default "
             "of 1e-5 no step is small enough; got None"
         )
     damping = 1e-5 if damping is None else damping
@@ -226,6 +250,8 @@ def _per_row(gradient: Position, prior_gradient: Position, count: Array | int) -
 
 
 def _diagonal(gradient: PriorGradient, position: Position, signs: PyTree) -> PyTree:
-    """Return an unbiased estimate of ∂gᵢ/∂θᵢ from one random ±1 vector (Hutchinson 1989; exact for d = 1)."""
+    """Return an unbiased estimate of ∂gᵢ/∂θᵢ from one random ±1 vector (Hutchinson 1989; exact for
+    d = 1).
+    """
     _, change = jax.jvp(gradient, (position,), (signs,))
     return jax.tree.map(lambda v, c: v * c, signs, change)

@@ -1,4 +1,5 @@
-"""Langevin with a quasi-Newton matrix from past steps (HAMCMC: Şimşekli, Badeau, Cemgil & Richard 2016, eq. 16).
+"""Langevin with a quasi-Newton matrix from past steps (HAMCMC: Şimşekli, Badeau, Cemgil & Richard
+2016, eq. 16).
 
     θ_t = θ_{t−M} − h H g(θ_{t−M}) + √(2hT) S ξ,   S Sᵀ = H
 
@@ -6,21 +7,23 @@ H is the L-BFGS matrix, from γ_H I, of the M − 1 pairs i = t−M+1 … t−1,
 
     s_i = θ_i − θ_{i−M},   y_i = g_i(θ_i) − g_i(θ_{i−M}) + λ s_i,   g_i on the batch of step i.
 
-So M chains run interleaved, and each is moved by what the others have seen: H is no function of θ_{t−M}. (The
-papers at hand do not print the lag of the pairs. It follows from the supplement's set of points, θ_{t−2M+1} …
-θ_{t−1} without θ_{t−M}: any lag but M would need θ_{t−M}.) A pair that is missing, since one of its points is from
-before the start, or whose curvature is not above ε, sᵀy > ε ‖s‖ ‖y‖, is left out. h is constant on blocks of M
-steps.
+So M chains run interleaved, and each is moved by what the others have seen: H is no function of
+θ_{t−M}. (The papers at hand do not print the lag of the pairs. It follows from the supplement's set
+of points, θ_{t−2M+1} … θ_{t−1} without θ_{t−M}: any lag but M would need θ_{t−M}.) A pair that is
+missing, since one of its points is from before the start, or whose curvature is not above ε, sᵀy >
+ε ‖s‖ ‖y‖, is left out. h is constant on blocks of M steps.
 
-Targets exp(−V/T) on a quadratic V = θᵀAθ/2, with a bias of order h: there y = (A + λI) s, H holds the directions of
-the s alone, and a step from the target leaves, given H, the covariance T (A⁻¹ + h² H A H).
+Targets exp(−V/T) on a quadratic V = θᵀAθ/2, with a bias of order h: there y = (A + λI) s, H holds
+the directions of the s alone, and a step from the target leaves, given H, the covariance T (A⁻¹ +
+h² H A H).
 
-Elsewhere, in two dimensions or more, a bias stays as h → 0, against the supplement's Theorem 5. H is no function
-of θ_{t−M}, but it is not independent of it either: the steps between were made with matrices that know the
-curvature at θ_{t−M}, and the divergence of E[H | θ_{t−M}] is missing from the drift. (The proof takes the old
-points for independent of the new ones beside them.) Measured for x ~ N(0, 1), y | x ~ N(2 tanh x, 1/4), M = 2, λ =
-20, γ_H = 1: E x² = 1.185 ± 0.004 at h = 0.02 and 1.167 ± 0.002 at h = 0.01 for 1. So for posteriors that are
-nearly Gaussian, and with a λ that is not small beside the changes of the curvature.
+Elsewhere, in two dimensions or more, a bias stays as h → 0, against the supplement's Theorem 5. H
+is no function of θ_{t−M}, but it is not independent of it either: the steps between were made with
+matrices that know the curvature at θ_{t−M}, and the divergence of E[H | θ_{t−M}] is missing from
+the drift. (The proof takes the old points for independent of the new ones beside them.) Measured
+for x ~ N(0, 1), y | x ~ N(2 tanh x, 1/4), M = 2, λ = 20, γ_H = 1: E x² = 1.185 ± 0.004 at h = 0.02
+and 1.167 ± 0.002 at h = 0.01 for 1. So for posteriors that are nearly Gaussian, and with a λ that
+is not small beside the changes of the curvature.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -51,8 +54,8 @@ class QuasiNewtonState(NamedTuple):
         position: the newest point θ_t.
         point: θ_{t+1−M}, which moves next.
         points: θ_{t−M+1} … θ_t, leaves (M, …); θ_i at place i mod M.
-        pairs: s_{t−M+2} … s_t and then the y, leaves (2, M − 1, …); pair i at place i mod M − 1. With the points
-            the s say where θ_{t−2M+2} … θ_{t−M} were.
+        pairs: s_{t−M+2} … s_t and then the y, leaves (2, M − 1, …); pair i at place i mod M − 1.
+            With the points the s say where θ_{t−2M+2} … θ_{t−M} were.
         usable: whether there is such a pair, of enough curvature, shape (M − 1,).
         step: t, the number of moves made.
     """
@@ -126,13 +129,18 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
         h, t = self.step_size(step), self.temperature(step)
         return Coefficients(-h, jnp.sqrt(2 * h * t), jnp.sqrt(h / (2 * t)))
 
-    def prepare(self, state: QuasiNewtonState, prior_gradient: PriorGradient, data: Data) -> Prepared:
+    def prepare(
+        self, state: QuasiNewtonState, prior_gradient: PriorGradient, data: Data
+    ) -> Prepared:
         # The place of the oldest pair is that of the one which this step makes.
         oldest = (state.step + 1) % (self.memory_size - 1)
         return Prepared(state, lbfgs.factor(state.pairs, state.usable, oldest, self.initial_scale))
 
-    def log_weight(self, prepared: Prepared, estimate: Estimate, frozen_noise: str = "momentum") -> Array:
-        # θ_t = θ_{t−M} is the most likely value, so x = 0 is what "momentum" means without a momentum.
+    def log_weight(
+        self, prepared: Prepared, estimate: Estimate, frozen_noise: str = "momentum"
+    ) -> Array:
+        # θ_t = θ_{t−M} is the most likely value, so x = 0 is what "momentum" means without a
+        # momentum.
         name = "zero" if frozen_noise == "momentum" else frozen_noise
         force = lbfgs.transposed_times(prepared.factor, estimate.gradient)
         return half_squared_sum(name, {}, self.coefficients(prepared.state.step).weight, force)
@@ -150,21 +158,27 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
         y = _tree.combine((1, gradient_at(end)), (-1, g), (self.trust_region, s))
         step = state.step + 1
         place = step % (size - 1)
-        # In the first M steps θ_{t−M} is none of the chain's points, or the one that other steps begin from.
+        # In the first M steps θ_{t−M} is none of the chain's points, or the one that other steps
+        # begin from.
         usable = (step >= size) & lbfgs.is_usable(s, y, self.curvature_threshold)
         points = jax.tree.map(lambda x, new: _set(x, new, step % size), state.points, end)
         return QuasiNewtonState(
             end,
             # Read once written: a read before would have a compiled loop copy all points first.
-            jax.tree.map(lambda x: jax.lax.dynamic_index_in_dim(x, (step + 1) % size, keepdims=False), points),
+            jax.tree.map(
+                lambda x: jax.lax.dynamic_index_in_dim(x, (step + 1) % size, keepdims=False), points
+            ),
             points,
-            jax.tree.map(lambda x, s, y: _set(_set(x, s, 0, place), y, 1, place), state.pairs, s, y),
+            jax.tree.map(
+                lambda x, s, y: _set(_set(x, s, 0, place), y, 1, place), state.pairs, s, y
+            ),
             _set(state.usable, usable, place),
             step,
         )
 
     def with_evaluation_point(self, state: QuasiNewtonState, point: Position) -> QuasiNewtonState:
-        # Where it moved, to a point that the pairs may know, the history begins anew: H stays no function of it.
+        # Where it moved, to a point that the pairs may know, the history begins anew: H stays no
+        # function of it.
         stayed = _is_equal(point, state.point)
         return state._replace(point=point, usable=state.usable & stayed)
 
@@ -181,19 +195,22 @@ def quasi_newton(
 ) -> QuasiNewton:
     """Move M interleaved chains, each with a matrix that L-BFGS makes of the steps of the others.
 
-    Targets exp(−V/T) with a bias of order h where V is a quadratic; elsewhere a bias stays as h → 0, for the matrix
-    is no function of the point that it moves and yet not independent of it.
+    Targets exp(−V/T) with a bias of order h where V is a quadratic; elsewhere a bias stays as h →
+    0, for the matrix is no function of the point that it moves and yet not independent of it.
 
     Args:
-        step_size: h > 0, multiplies H ∇V, ∇V of the whole sum; a number, a traced scalar or a schedule, which is
-            read at the first step of every M.
+        step_size: h > 0, multiplies H ∇V, ∇V of the whole sum; a number, a traced scalar or a
+            schedule, which is read at the first step of every M.
         memory_size: M ≥ 2.
-        trust_region: λ > 0, added to the curvature of every pair; a curvature of V (1/variance of the position), of
-            the size of the posterior's. The default goes with parameters of unit scale.
-        initial_scale: γ_H > 0, an inverse curvature: H is γ_H I before there are pairs, and where they say nothing.
+        trust_region: λ > 0, added to the curvature of every pair; a curvature of V (1/variance of
+            the position), of the size of the posterior's. The default goes with parameters of unit
+            scale.
+        initial_scale: γ_H > 0, an inverse curvature: H is γ_H I before there are pairs, and where
+            they say nothing.
         curvature_threshold: ε > 0, the least cosine of the angle between s and y.
         temperature: T > 0, as `step_size` but read at every step.
-        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
+        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential
+            weights).
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.
@@ -223,7 +240,9 @@ def quasi_newton(
 def _set(stack: Array, value: Array, *place: Any) -> Array:
     """Return the stack with a value at a place of its leading axes."""
     start = [jnp.int32(number) for number in (*place, *[0] * value.ndim)]
-    return jax.lax.dynamic_update_slice(stack, value.reshape(*[1] * len(place), *value.shape), start)
+    return jax.lax.dynamic_update_slice(
+        stack, value.reshape(*[1] * len(place), *value.shape), start
+    )
 
 
 def _is_equal(tree: PyTree, other: PyTree) -> Array:

@@ -1,11 +1,13 @@
-"""Langevin dynamics in a user-defined metric (SGRLD, Patterson & Teh 2013; Girolami & Calderhead 2011).
+"""Langevin dynamics in a user-defined metric (SGRLD, Patterson & Teh 2013; Girolami & Calderhead
+2011).
 
     θ' = θ − h (G⁻¹ g − Γ) + √(2hT) L ξ,   L Lᵀ = G⁻¹(θ),   Γᵢ = T Σⱼ ∂ⱼ (G⁻¹)ᵢⱼ
 
-Targets exp(−V/T), a density by dθ, with a bias of order h. The step size h is half of the paper's ε. Γ is the one
-drift with which that density π has no flux: Γ π = G⁻¹∇V π + T ∇·(G⁻¹π). The drift that Patterson & Teh print,
-T (−2 Σⱼ (G⁻¹ ∂ⱼG G⁻¹)ᵢⱼ + Σⱼ (G⁻¹)ᵢⱼ tr(G⁻¹ ∂ⱼG)), is another unless G⁻¹ = diag(Dᵢ(θᵢ)), as in their examples. A
-stochastic gradient adds h·G⁻¹Cov(g)/2 to the temperature.
+Targets exp(−V/T), a density by dθ, with a bias of order h. The step size h is half of the paper's
+ε. Γ is the one drift with which that density π has no flux: Γ π = G⁻¹∇V π + T ∇·(G⁻¹π). The drift
+that Patterson & Teh print, T (−2 Σⱼ (G⁻¹ ∂ⱼG G⁻¹)ᵢⱼ + Σⱼ (G⁻¹)ᵢⱼ tr(G⁻¹ ∂ⱼG)), is another unless
+G⁻¹ = diag(Dᵢ(θᵢ)), as in their examples. A stochastic gradient adds h·G⁻¹Cov(g)/2 to the
+temperature.
 """
 
 from collections.abc import Callable
@@ -40,7 +42,9 @@ class RiemannianState(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """The state, G⁻¹, its factor L and Γ/T, in `ravel_pytree` order; a diagonal matrix has shape (d,)."""
+    """The state, G⁻¹, its factor L and Γ/T, in `ravel_pytree` order; a diagonal matrix has shape
+    (d,).
+    """
 
     state: RiemannianState
     inverse_metric: Array
@@ -62,7 +66,8 @@ class Coefficients(NamedTuple):
 class Riemannian(Dynamics[RiemannianState]):
     """The dynamics of `riemannian`."""
 
-    # The metric is a function of all rows. Whether it reads them is seen where data sets are stacked.
+    # The metric is a function of all rows. Whether it reads them is seen where data sets are
+    # stacked.
     needs = frozenset({Need.ONE_PLACE, Need.ALL_ROWS})
 
     frozen_noise: ClassVar = ("momentum", "zero", "one")
@@ -81,7 +86,9 @@ class Riemannian(Dynamics[RiemannianState]):
         h, t = self.step_size(step), self.temperature(step)
         return Coefficients(-h, t, jnp.sqrt(2 * h * t), -jnp.sqrt(h * t / 2), jnp.sqrt(h / (2 * t)))
 
-    def prepare(self, state: RiemannianState, prior_gradient: PriorGradient, data: Data) -> Prepared:
+    def prepare(
+        self, state: RiemannianState, prior_gradient: PriorGradient, data: Data
+    ) -> Prepared:
         shapes = _check.shapes(state.position), _check.shapes(data)
         is_dense = _is_matrix("inverse_metric", self.inverse_metric, *shapes, may_be=True)
         flat, unravel = ravel_pytree(state.position)
@@ -93,7 +100,9 @@ class Riemannian(Dynamics[RiemannianState]):
         metric = metric_at(flat)
         if self.divergence is None:
             along = _column_derivative if is_dense else _entry_derivative
-            drift = jax.vmap(lambda j: along(metric_at, flat, j), out_axes=-1)(jnp.arange(flat.shape[0]))
+            drift = jax.vmap(lambda j: along(metric_at, flat, j), out_axes=-1)(
+                jnp.arange(flat.shape[0])
+            )
             drift = jnp.sum(drift, axis=-1) if is_dense else drift
         else:
             _is_matrix("divergence", self.divergence, *shapes, may_be=False)
@@ -101,7 +110,9 @@ class Riemannian(Dynamics[RiemannianState]):
         factor = jnp.linalg.cholesky(metric) if is_dense else jnp.sqrt(metric)
         return Prepared(state, metric, factor, drift)
 
-    def log_weight(self, prepared: Prepared, estimate: Estimate, frozen_noise: str = "momentum") -> Array:
+    def log_weight(
+        self, prepared: Prepared, estimate: Estimate, frozen_noise: str = "momentum"
+    ) -> Array:
         factor, c = prepared.factor, self.coefficients(prepared.state.step)
         # θ' = θ is the most likely value: x undoes the drift Γ.
         if factor.ndim == 2:
@@ -116,7 +127,10 @@ class Riemannian(Dynamics[RiemannianState]):
         self, noise: PyTree, prepared: Prepared, estimate: Estimate, gradient_at: GradientAt
     ) -> RiemannianState:
         state, c = prepared.state, self.coefficients(prepared.state.step)
-        drift = _times(prepared.inverse_metric, _flat(estimate.gradient)) - c.temperature * prepared.divergence
+        drift = (
+            _times(prepared.inverse_metric, _flat(estimate.gradient))
+            - c.temperature * prepared.divergence
+        )
         change = c.drift * drift + c.noise * _times(prepared.factor, _flat(noise))
         return RiemannianState(
             _tree.combine((1, state.position), (1, _unflat(change, state.position))), state.step + 1
@@ -135,21 +149,27 @@ def riemannian(
 
     Args:
         step_size: h > 0, half of the paper's ε; a number, a traced scalar or a schedule.
-        inverse_metric: `inverse_metric(position, data)` is G⁻¹, differentiable and positive definite: a tree like
-            the position, for a diagonal metric; or an array (d, d), over the d parameters in `ravel_pytree`
-            order. It reads all data, and what it evaluates of them is not counted.
-        divergence: `divergence(position, data)` is Σⱼ ∂ⱼ(G⁻¹)ᵢⱼ, a tree like the position. By default automatic: d
-            forward derivatives of `inverse_metric` at once, of d² numbers or, dense, of d³.
+        inverse_metric: `inverse_metric(position, data)` is G⁻¹, differentiable and positive
+            definite: a tree like the position, for a diagonal metric; or an array (d, d), over the
+            d parameters in `ravel_pytree` order. It reads all data, and what it evaluates of them
+            is not counted.
+        divergence: `divergence(position, data)` is Σⱼ ∂ⱼ(G⁻¹)ᵢⱼ, a tree like the position. By
+            default automatic: d forward derivatives of `inverse_metric` at once, of d² numbers or,
+            dense, of d³.
         temperature: T > 0, of the same kinds.
-        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
+        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential
+            weights).
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; in a step, that a function fails or returns
-            something of another shape. A metric that is not positive definite makes the state NaN.
+        TypeError, ValueError: an argument has the wrong type or value; in a step, that a function
+            fails or returns something of another shape. A metric that is not positive definite
+            makes the state NaN.
 
     Example:
         >>> import ewsg_jax as ewsg
-        >>> dynamics = ewsg.dynamics.riemannian(1e-3, inverse_metric=lambda position, data: 1 + position**2)
+        >>> dynamics = ewsg.dynamics.riemannian(
+        ...     1e-3, inverse_metric=lambda position, data: 1 + position**2
+        ... )
     """
     given = hyperparameters(step_size=step_size, temperature=temperature)
     _check.function("inverse_metric", inverse_metric, "(position, data) -> G⁻¹")
@@ -194,8 +214,12 @@ def _entry_derivative(metric_at: Callable[[Array], Array], x: Array, j: Array) -
     return _derivative(lambda y: metric_at(y)[j], x, j)
 
 
-def _is_matrix(name: str, function: OfPosition, position: PyTree, data: PyTree, may_be: bool) -> bool:
-    """Check what the user's function makes of these shapes; return whether it is a matrix, where it may be one."""
+def _is_matrix(
+    name: str, function: OfPosition, position: PyTree, data: PyTree, may_be: bool
+) -> bool:
+    """Check what the user's function makes of these shapes; return whether it is a matrix, where it
+    may be one.
+    """
     d = sum(x.size for x in jax.tree.leaves(position))
     matrix = f" or an array ({d}, {d})" if may_be else ""
     takes = f"{name} must return a tree like the position{matrix}, of floating-point dtype"

@@ -4,9 +4,10 @@
     p' = e^{−γh/2} (e^{−γh/2} p − h g + σ√h ξ)
     θ' = θ + (h/2) (p + p')
 
-Targets exp(−(V(θ) + ‖p‖²/2)/T) with a bias of order h². On V = λθ²/2 it is stable for h²λ < 4 (exactly: for
-h²λ < 4 cosh(γh/2)). One gradient a step, as the first-order schemes. `palindrome("AOBOA")`
-is the same step with the noise of exact friction, sinh(γh)/(γh) times this one's variance.
+Targets exp(−(V(θ) + ‖p‖²/2)/T) with a bias of order h². On V = λθ²/2 it is stable for h²λ < 4
+(exactly: for h²λ < 4 cosh(γh/2)). One gradient a step, as the first-order schemes.
+`palindrome("AOBOA")` is the same step with the noise of exact friction, sinh(γh)/(γh) times this
+one's variance.
 """
 
 from typing import Any, ClassVar
@@ -38,7 +39,8 @@ class Splitting(Combined):
         unit = scales.noise_scale * jnp.sqrt(scales.step_size)
         half = scales.friction * scales.step_size / 2
         return WeightTerms(
-            scales.step_size / unit, {"momentum": 2 * jnp.sinh(half) / unit, "rest": -jnp.exp(-half) / unit}
+            scales.step_size / unit,
+            {"momentum": 2 * jnp.sinh(half) / unit, "rest": -jnp.exp(-half) / unit},
         )
 
 
@@ -51,15 +53,16 @@ def splitting(
 ) -> Dynamics[Any]:
     """Drift half, kick with damping and noise on both sides of it, drift half.
 
-    The noise is Gaussian: ±1 noise would give the momentum a kurtosis of order h and cost the second order.
+    The noise is Gaussian: ±1 noise would give the momentum a kurtosis of order h and cost the
+    second order.
 
     Args:
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
         friction: γ > 0 per unit of time, of the same kinds.
         temperature: T > 0, of the same kinds.
-        inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive definite matrix
-            (d, d) over the position in `ravel_pytree` order; or a `LowRank`. The momentum of the state is that of
-            L⁻¹θ, C = L Lᵀ.
+        inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive
+            definite matrix (d, d) over the position in `ravel_pytree` order; or a `LowRank`. The
+            momentum of the state is that of L⁻¹θ, C = L Lᵀ.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.

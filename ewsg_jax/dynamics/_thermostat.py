@@ -1,18 +1,20 @@
-"""Underdamped Langevin with a thermostat: stochastic-gradient Nosé–Hoover (SGNHT, Ding et al. 2014).
+"""Underdamped Langevin with a thermostat: stochastic-gradient Nosé–Hoover (SGNHT, Ding et al.
+2014).
 
     p' = (1 − hζ) p − h g(θ) + √(2Ah) ξ,   A = γT
     θ' = θ + h p'
     ζ' = ζ + h (‖p'‖²/d − T)
 
-with one thermostat ζ for all d parameters, at first γ. Targets exp(−(V(θ) + ‖p‖²/2 + d(ζ − γ)²/2)/T),
-so ζ ~ N(γ, T/d), with a bias of order h. A gradient noise of covariance sI adds hs/2 to A, and ζ takes it up by
-rising by hs/(2T): the law of θ stays that of an exact gradient. It settles at the rate T/ζ, so in several times
-ζ/(hT) steps. One ζ takes up the mean of Cov(g) over directions only: where Cov(g) differs between directions or
-changes with θ, some come out too wide and others too narrow.
+with one thermostat ζ for all d parameters, at first γ. Targets exp(−(V(θ) + ‖p‖²/2 + d(ζ −
+γ)²/2)/T), so ζ ~ N(γ, T/d), with a bias of order h. A gradient noise of covariance sI adds hs/2 to
+A, and ζ takes it up by rising by hs/(2T): the law of θ stays that of an exact gradient. It settles
+at the rate T/ζ, so in several times ζ/(hT) steps. One ζ takes up the mean of Cov(g) over directions
+only: where Cov(g) differs between directions or changes with θ, some come out too wide and others
+too narrow.
 
-The mean of ‖p‖²/d is T at every h, so the scheme's bias of order h falls on θ: for many dimensions its variance on
-V = λθ²/2 is T/λ (1 − hζ/2 + O(h²)). (`semi_implicit`, whose bias falls on p, is right to O(h²) there.) Beside the
-gradient's noise ζ lies h(γ²/2 − T/(2d)) above γ.
+The mean of ‖p‖²/d is T at every h, so the scheme's bias of order h falls on θ: for many dimensions
+its variance on V = λθ²/2 is T/λ (1 − hζ/2 + O(h²)). (`semi_implicit`, whose bias falls on p, is
+right to O(h²) there.) Beside the gradient's noise ζ lies h(γ²/2 − T/(2d)) above γ.
 """
 
 import math
@@ -75,10 +77,14 @@ class Thermostat(Dynamics[ThermostatState]):
         noise_scale = jnp.sqrt(2 * gamma * t)
         return Coefficients(h, t, -h, noise_scale, noise_scale * jnp.sqrt(h))
 
-    def log_weight(self, prepared: ThermostatState, estimate: Estimate, frozen_noise: str = "momentum") -> Array:
+    def log_weight(
+        self, prepared: ThermostatState, estimate: Estimate, frozen_noise: str = "momentum"
+    ) -> Array:
         # That of the underdamped dynamics whose friction is ζ and whose noise is that of γ.
         c = self.coefficients(prepared.step)
-        terms = explicit_exponent(Scales(c.step_size, prepared.thermostat, c.temperature, c.noise_scale))
+        terms = explicit_exponent(
+            Scales(c.step_size, prepared.thermostat, c.temperature, c.noise_scale)
+        )
         return weighed(terms, prepared.momentum, estimate, frozen_noise)
 
     def apply(
@@ -102,19 +108,22 @@ def thermostat(
     noise: NoiseLaw = "gaussian",
     inverse_mass: InverseMass = 1.0,
 ) -> Dynamics[Any]:
-    """Move with a momentum whose friction adapts until its kinetic energy is that of the temperature.
+    """Move with a momentum whose friction adapts until its kinetic energy is that of the
+    temperature.
 
-    Momenta are drawn from N(0, T I) at the start: from rest, the thermostat would first swing far below γ.
+    Momenta are drawn from N(0, T I) at the start: from rest, the thermostat would first swing far
+    below γ.
 
     Args:
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
-        friction: γ > 0 per unit of time, of the same kinds: the thermostat's start, and its mean without
-            gradient noise.
+        friction: γ > 0 per unit of time, of the same kinds: the thermostat's start, and its mean
+            without gradient noise.
         temperature: T > 0, of the same kinds.
-        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
-        inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive definite matrix
-            (d, d) over the position in `ravel_pytree` order; or a `LowRank`. The momentum of the state is that of
-            L⁻¹θ, C = L Lᵀ.
+        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential
+            weights).
+        inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive
+            definite matrix (d, d) over the position in `ravel_pytree` order; or a `LowRank`. The
+            momentum of the state is that of L⁻¹θ, C = L Lᵀ.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.
@@ -123,4 +132,6 @@ def thermostat(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.thermostat(step_size=1e-2, friction=1.0)
     """
-    return in_metric(Thermostat(**checked(step_size, friction, temperature, noise), noise=noise), inverse_mass)
+    return in_metric(
+        Thermostat(**checked(step_size, friction, temperature, noise), noise=noise), inverse_mass
+    )

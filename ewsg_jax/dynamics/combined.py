@@ -1,4 +1,6 @@
-"""Underdamped steps that are sums of position, momentum, gradient and normals, with the gradient a drift ahead."""
+"""Underdamped steps that are sums of position, momentum, gradient and normals, with the gradient a
+drift ahead.
+"""
 
 from typing import Any, ClassVar, NamedTuple
 
@@ -30,7 +32,9 @@ class Combined(Underdamped):
 
     @property
     def num_normals(self) -> int:
-        """How many normals a coordinate takes: one that moves the momentum, or another beside it."""
+        """How many normals a coordinate takes: one that moves the momentum, or another
+        beside it.
+        """
         return 1
 
     def draw(self, key: Key, state: UnderdampedState) -> PyTree:
@@ -39,23 +43,33 @@ class Combined(Underdamped):
 
     def evaluation_point(self, state: UnderdampedState) -> Position:
         ahead = self.coefficients(state.step).update.ahead
-        return state.position if ahead is None else _tree.combine((1, state.position), (ahead, state.momentum))
+        return (
+            state.position
+            if ahead is None
+            else _tree.combine((1, state.position), (ahead, state.momentum))
+        )
 
     def update(
         self, terms: Terms, noise: PyTree, state: UnderdampedState, gradient: Position
     ) -> tuple[Position, PyTree]:
         normals = (noise,) if self.num_normals == 1 else noise
-        momentum = _tree.combine(*zip(terms.momentum, (state.momentum, gradient, normals[0]), strict=True))
+        momentum = _tree.combine(
+            *zip(terms.momentum, (state.momentum, gradient, normals[0]), strict=True)
+        )
         parts = zip(terms.position, (state.momentum, gradient, momentum, *normals), strict=True)
         moves = [(coefficient, part) for coefficient, part in parts if coefficient is not None]
         return _tree.combine((1, state.position), *moves), momentum
 
     def position_excess(self, step: Any) -> Any:
-        """Return by how much batches raise the position's temperature where they raise the momentum's by 1."""
+        """Return by how much batches raise the position's temperature where they raise the
+        momentum's by 1.
+        """
         # Of how far the gradient and the normals lead in the end, where there is no force.
         update = self.coefficients(step).update
         old, gradient, noise = update.momentum
-        by_old, by_gradient, by_new, *normals = (0.0 if each is None else each for each in update.position)
+        by_old, by_gradient, by_new, *normals = (
+            0.0 if each is None else each for each in update.position
+        )
         reach = by_new + (by_old + by_new * old) / (1 - old)
         first, *second = normals
         drawn = (first + reach * noise) ** 2 + sum(each**2 for each in second)

@@ -4,14 +4,16 @@
     θ' = θ + h p'   semi_implicit (SGHMC as in SVRG-HMC, Li et al., eqs. 1–2)
     θ' = θ + h p    euler (EWSG eq. 3; also called SGULD)
 
-Both target exp(−(V(θ) + ‖p‖²/2)/T) with the gradient at the old position. The order of the two lines is all that
-differs:
+Both target exp(−(V(θ) + ‖p‖²/2)/T) with the gradient at the old position. The order of the two
+lines is all that differs:
 
-- `semi_implicit` moves the position with the *new* momentum, which keeps the symplectic order. Its bias of order h
-  falls, on V = λθ²/2, on the momentum: the variance of θ is T/λ (1 + h²λ/4 + O(h³)), that of p is T (1 + γh/2 +
-  O(h²)). It is stable for h²λ < 4 − 2γh, however small the friction.
-- `euler` uses the old values in both lines. Its bias is of order h with a constant that grows as 1/γ: on V = λθ²/2
-  it is stable only for hλ < γ. It is here to reproduce the papers; `semi_implicit` costs the same.
+- `semi_implicit` moves the position with the *new* momentum, which keeps the symplectic order. Its
+  bias of order h falls, on V = λθ²/2, on the momentum: the variance of θ is T/λ (1 + h²λ/4 +
+  O(h³)), that of p is T (1 + γh/2 + O(h²)). It is stable for h²λ < 4 − 2γh, however small the
+  friction.
+- `euler` uses the old values in both lines. Its bias is of order h with a constant that grows as
+  1/γ: on V = λθ²/2 it is stable only for hλ < γ. It is here to reproduce the papers;
+  `semi_implicit` costs the same.
 
 A stochastic gradient adds h·Cov(g)/(2γ) to the temperature.
 """
@@ -37,13 +39,17 @@ from ewsg_jax.dynamics.underdamped import (
 )
 
 
-def kick_then_drift(c: Kick, noise: PyTree, state: UnderdampedState, gradient: Position) -> tuple[Position, PyTree]:
+def kick_then_drift(
+    c: Kick, noise: PyTree, state: UnderdampedState, gradient: Position
+) -> tuple[Position, PyTree]:
     """Return the position and the momentum after a step of `semi_implicit`."""
     momentum = kick(c, noise, state.momentum, gradient)
     return _tree.combine((1, state.position), (c.step_size, momentum)), momentum
 
 
-def drift_and_kick(c: Kick, noise: PyTree, state: UnderdampedState, gradient: Position) -> tuple[Position, PyTree]:
+def drift_and_kick(
+    c: Kick, noise: PyTree, state: UnderdampedState, gradient: Position
+) -> tuple[Position, PyTree]:
     """Return the position and the momentum after a step of `euler`, both of the old values."""
     position = _tree.combine((1, state.position), (c.step_size, state.momentum))
     return position, kick(c, noise, state.momentum, gradient)
@@ -102,10 +108,12 @@ def semi_implicit(
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
         friction: γ > 0 per unit of time, of the same kinds.
         temperature: T > 0, of the same kinds.
-        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
-        inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive definite matrix
-            (d, d) in `ravel_pytree` order; or a `LowRank`. With the covariance of the posterior every direction has
-            width 1. The momentum of the state is that of L⁻¹θ, C = L Lᵀ.
+        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential
+            weights).
+        inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive
+            definite matrix (d, d) in `ravel_pytree` order; or a `LowRank`. With the covariance of
+            the posterior every direction has width 1. The momentum of the state is that of L⁻¹θ, C
+            = L Lᵀ.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.
@@ -114,7 +122,9 @@ def semi_implicit(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.semi_implicit(step_size=1e-2, friction=1.0)
     """
-    return in_metric(SemiImplicit(**checked(step_size, friction, temperature, noise), noise=noise), inverse_mass)
+    return in_metric(
+        SemiImplicit(**checked(step_size, friction, temperature, noise), noise=noise), inverse_mass
+    )
 
 
 def euler(
@@ -131,10 +141,11 @@ def euler(
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
         friction: γ > 0 per unit of time, of the same kinds.
         temperature: T > 0, of the same kinds.
-        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential weights).
-        inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive definite matrix
-            (d, d) over the position in `ravel_pytree` order; or a `LowRank`. The momentum of the state is that of
-            L⁻¹θ, C = L Lᵀ.
+        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential
+            weights).
+        inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive
+            definite matrix (d, d) over the position in `ravel_pytree` order; or a `LowRank`. The
+            momentum of the state is that of L⁻¹θ, C = L Lᵀ.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.
@@ -143,4 +154,6 @@ def euler(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.euler(step_size=5e-2, friction=10.0)
     """
-    return in_metric(Euler(**checked(step_size, friction, temperature, noise), noise=noise), inverse_mass)
+    return in_metric(
+        Euler(**checked(step_size, friction, temperature, noise), noise=noise), inverse_mass
+    )

@@ -1,15 +1,18 @@
-"""The L-BFGS matrix H of a few pairs (s, y) and a factor of it: S Sᵀ = H, both as products, never d × d.
+"""The L-BFGS matrix H of a few pairs (s, y) and a factor of it: S Sᵀ = H, both as products, never d
+× d.
 
-    H ← (I − s yᵀ/sᵀy) H (I − y sᵀ/sᵀy) + s sᵀ/sᵀy,   from H = γ_H I, over the pairs from the oldest to the newest
+    H ← (I − s yᵀ/sᵀy) H (I − y sᵀ/sᵀy) + s sᵀ/sᵀy,   from H = γ_H I, the oldest pair first
     S ← (I − p qᵀ) S,   p = s/sᵀy,   q = y + √(sᵀy/sᵀBs) B s,   B = H⁻¹
 
-(Brodlie, Gourlay & Greenstadt 1973; Zhang & Sutton 2011). The product of all these factors is one matrix,
+(Brodlie, Gourlay & Greenstadt 1973; Zhang & Sutton 2011). The product of all these factors is one
+matrix,
 
     S = √γ_H (I − Pᵀ Q),
 
-the K rows of P multiples of the s, those of Q combinations of the s and y whose coefficients follow from the inner
-products of the pairs: O(K² d) work, of which most is two matrix products, and O(K d) memory. P and Q serve S and Sᵀ
-alike, so S Sᵀ is the covariance of S ξ whatever rounding did to Q, which changes H and not the law.
+the K rows of P multiples of the s, those of Q combinations of the s and y whose coefficients follow
+from the inner products of the pairs: O(K² d) work, of which most is two matrix products, and O(K d)
+memory. P and Q serve S and Sᵀ alike, so S Sᵀ is the covariance of S ξ whatever rounding did to Q,
+which changes H and not the law.
 """
 
 import functools
@@ -24,8 +27,9 @@ from ewsg_jax import products
 from ewsg_jax._types import Array, PyTree
 
 LOST = 64
-"""A pair is left out where this many roundings would hide what it says: in sᵀBs, of the terms of its sum; in
-I − Pᵀ Q, of the largest that it has been."""
+"""A pair is left out where this many roundings would hide what it says: in sᵀBs, of the terms of
+its sum; in I − Pᵀ Q, of the largest that it has been.
+"""
 
 
 class Factor(NamedTuple):
@@ -60,14 +64,16 @@ def factor(pairs: PyTree, usable: Array, oldest: Array, initial_scale: Any) -> F
         initial_scale: γ_H.
     """
     count = usable.shape[0]
-    by_s = _sum(jax.tree.map(lambda x: products.matmul(_rows(x, count), _rows(x, 2 * count).T), pairs))
+    by_s = _sum(
+        jax.tree.map(lambda x: products.matmul(_rows(x, count), _rows(x, 2 * count).T), pairs)
+    )
     ss, sy, dtype = by_s[:, :count], by_s[:, count:], by_s.dtype
     gamma = jnp.asarray(initial_scale, dtype)
     lengths = jnp.sqrt(jnp.diagonal(ss))
     unit = jnp.where(lengths > 0, 1 / lengths, 0)
 
-    # From here on in the order of time, and each s of length 1, its y divided by the same: H stays what it is.
-    # A pair that does not count is of zeros.
+    # From here on in the order of time, and each s of length 1, its y divided by the same: H stays
+    # what it is. A pair that does not count is of zeros.
     order, back = ((jnp.arange(count) + shift) % count for shift in (oldest, -oldest))
     both = usable & usable[:, None]
     s_s, s_y = (jnp.where(both, x * unit * unit[:, None], 0)[order][:, order] for x in (ss, sy))
@@ -95,7 +101,9 @@ def factor(pairs: PyTree, usable: Array, oldest: Array, initial_scale: Any) -> F
         rows = rows.at[k].set(jnp.where(is_used, row, 0))
 
     weights = inverse[back] * unit
-    coefficients = (rows.reshape(count, 2, count)[back][:, :, back] * unit).reshape(count, 2 * count)
+    coefficients = (rows.reshape(count, 2, count)[back][:, :, back] * unit).reshape(
+        count, 2 * count
+    )
     # Beyond the range of floats: no pair.
     fine = jnp.all(jnp.isfinite(weights)) & jnp.all(jnp.isfinite(coefficients))
     weights, coefficients = jnp.where(fine, weights, 0), jnp.where(fine, coefficients, 0)
@@ -125,7 +133,8 @@ def _without(scale: Array, vector: PyTree, coefficients: Array, stack: PyTree) -
     def leaf(v: Array, x: Array) -> Array:
         wide = _wide(v)
         c = coefficients.astype(wide.dtype)
-        # Term by term, so that it is one pass with what comes before and after; a product would be written down.
+        # Term by term, so that it is one pass with what comes before and after; a product would be
+        # written down.
         for k in range(x.shape[0]):
             wide = wide - c[k] * _wide(x[k])
         return (scale.astype(wide.dtype) * wide).astype(v.dtype)
@@ -134,7 +143,9 @@ def _without(scale: Array, vector: PyTree, coefficients: Array, stack: PyTree) -
 
 
 def _products(matrices: PyTree, vector: PyTree) -> Array:
-    return _sum(jax.tree.map(lambda x, v: products.matmul(x, _wide(v).reshape(-1)), matrices, vector))
+    return _sum(
+        jax.tree.map(lambda x, v: products.matmul(x, _wide(v).reshape(-1)), matrices, vector)
+    )
 
 
 def _inner(tree: PyTree, other: PyTree) -> Array:

@@ -1,4 +1,6 @@
-"""Where the state stands among letters: A drift, B kick, O friction and noise, U is A and O together."""
+"""Where the state stands among letters: A drift, B kick, O friction and noise, U is A and O
+together.
+"""
 
 import functools
 from typing import NamedTuple
@@ -27,27 +29,34 @@ def cycle_of(letters: str) -> Cycle:
     if set(letters) not in (set("ABO"), set("BU")) or letters != letters[::-1]:
         raise ValueError(f"{TAKES}, such as 'ABOBA' or 'BAOAB'; {got}")
     places = letters.replace("O", "")
-    gradients = sum(there == "B" != before for before, there in zip(places[-1] + places, places, strict=False))
+    gradients = sum(
+        there == "B" != before for before, there in zip(places[-1] + places, places, strict=False)
+    )
     if gradients > 1:
         raise ValueError(f"{TAKES}; {got}, whose kicks are at {gradients} positions")
     found = []
     for place in range(len(letters)):
         ends = letters[:place], letters[place:]
         # θ is that of the letters: nothing moves between their end and where the state stands.
-        if not all(set(MOVES) & set(end) for end in ends) and (normals := _normals(ends[1] + ends[0])):
+        if not all(set(MOVES) & set(end) for end in ends) and (
+            normals := _normals(ends[1] + ends[0])
+        ):
             found.append((normals, place > 0, -place, ends[1] + ends[0]))
     if not found:
         half = len(letters) // 2
         turned = letters[half:] + letters[: len(letters) - half]
         raise ValueError(
-            f"{TAKES}, before noise moves the position; {got}, whose cycle from the gradient on is {turned!r}"
+            f"{TAKES}, before noise moves the position; {got}, whose cycle from the gradient on "
+            f"is {turned!r}"
         )
     normals, _, _, cycle = min(found)
     return Cycle(cycle, normals)
 
 
 def _normals(cycle: str) -> int:
-    """Return how many normals a coordinate takes, 0 where one gradient, known at once, is not for all kicks."""
+    """Return how many normals a coordinate takes, 0 where one gradient, known at once, is not for
+    all kicks.
+    """
     first, last = cycle.index("B"), cycle.rindex("B")
     to_move = cycle[:first].rstrip("BO")
     if set(NOISES) & set(to_move) or set(MOVES) & set(cycle[first:last]):

@@ -2,9 +2,10 @@
 
     z = L⁻¹ θ,   ∇_z V = Lᵀ ∇V:   the step is that of the dynamics in z, and θ' = θ + L (z' − z)
 
-So Langevin dynamics is θ' = θ − h C g + √(2hT) L ξ, and underdamped dynamics has p ~ N(0, T C⁻¹), kept as q = Lᵀp ~
-N(0, T I), with θ' = θ + h L q'. Exponential weights are those of Lᵀ g. The target is the same. With its covariance
-for C all directions are of unit width, and so is the unit of the step size.
+So Langevin dynamics is θ' = θ − h C g + √(2hT) L ξ, and underdamped dynamics has p ~ N(0, T C⁻¹),
+kept as q = Lᵀp ~ N(0, T I), with θ' = θ + h L q'. Exponential weights are those of Lᵀ g. The target
+is the same. With its covariance for C all directions are of unit width, and so is the unit of the
+step size.
 """
 
 import dataclasses
@@ -32,7 +33,8 @@ class Mass(Part):
 
 @module
 class InMetric(Dynamics[Any]):
-    """A dynamics in the coordinates z = L⁻¹θ of an inverse mass C = L Lᵀ. All else is that of the inner one.
+    """A dynamics in the coordinates z = L⁻¹θ of an inverse mass C = L Lᵀ. All else is that of the
+    inner one.
 
     Attributes:
         dynamics: the inner one, whose steps see the position through its gradient alone.
@@ -43,13 +45,16 @@ class InMetric(Dynamics[Any]):
     mass: Mass
 
     def __getattr__(self, name: str) -> Any:
-        # Its step size, friction, order of the bias, …; not before there is an inner one, as while it is unpickled.
+        # Its step size, friction, order of the bias, …; not before there is an inner one, as while
+        # it is unpickled.
         if name.startswith("__") or "dynamics" not in vars(self):
             raise AttributeError(name)
         return getattr(self.dynamics, name)
 
     def __repr__(self) -> str:
-        return written(made_by(self.dynamics), arguments(self.dynamics) | {"inverse_mass": self.mass.given})
+        return written(
+            made_by(self.dynamics), arguments(self.dynamics) | {"inverse_mass": self.mass.given}
+        )
 
     @property
     def frozen_noise(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -82,10 +87,14 @@ class InMetric(Dynamics[Any]):
     def prepare(self, state: Any, prior_gradient: PriorGradient, data: Data) -> Any:
         return self.dynamics.prepare(state, prior_gradient, data)
 
-    def log_weight(self, prepared: Any, estimate: Estimate, frozen_noise: str = "momentum") -> Array:
+    def log_weight(
+        self, prepared: Any, estimate: Estimate, frozen_noise: str = "momentum"
+    ) -> Array:
         return self.dynamics.log_weight(prepared, self._seen(estimate), frozen_noise)
 
-    def apply(self, noise: PyTree, prepared: Any, estimate: Estimate, gradient_at: GradientAt) -> Any:
+    def apply(
+        self, noise: PyTree, prepared: Any, estimate: Estimate, gradient_at: GradientAt
+    ) -> Any:
         # A step from the origin: what it adds to the position is rounded once.
         end = self.dynamics.apply(noise, _at_origin(prepared), self._seen(estimate), gradient_at)
         return end._replace(position=self._displaced(prepared, end.position))
@@ -99,7 +108,9 @@ class InMetric(Dynamics[Any]):
         covariance = estimate.covariance
         if needs_covariance(self.dynamics):
             covariance = Congruent(covariance, self.mass.factor)
-        return estimate._replace(gradient=self.mass.factor.transposed(estimate.gradient), covariance=covariance)
+        return estimate._replace(
+            gradient=self.mass.factor.transposed(estimate.gradient), covariance=covariance
+        )
 
 
 def _at_origin(state: Any) -> Any:
@@ -108,7 +119,11 @@ def _at_origin(state: Any) -> Any:
 
 def is_one(inverse_mass: Any) -> bool:
     """Return whether an inverse mass is the number 1, of which no factor is worked out."""
-    return isinstance(inverse_mass, int | float) and not isinstance(inverse_mass, bool) and inverse_mass == 1
+    return (
+        isinstance(inverse_mass, int | float)
+        and not isinstance(inverse_mass, bool)
+        and inverse_mass == 1
+    )
 
 
 def in_metric(dynamics: Dynamics[Any], inverse_mass: InverseMass) -> Dynamics[Any]:
@@ -116,8 +131,9 @@ def in_metric(dynamics: Dynamics[Any], inverse_mass: InverseMass) -> Dynamics[An
 
     Args:
         dynamics: one whose steps see the position through its gradient alone (`translates`).
-        inverse_mass: C > 0: a number, a tree of numbers like the position, a positive definite matrix (d, d) over
-            the position in `ravel_pytree` order, or a `LowRank`. Its factor is worked out in float64.
+        inverse_mass: C > 0: a number, a tree of numbers like the position, a positive definite
+            matrix (d, d) over the position in `ravel_pytree` order, or a `LowRank`. Its factor is
+            worked out in float64.
 
     Raises:
         TypeError, ValueError: it is no inverse mass, or the dynamics takes none.
@@ -132,7 +148,8 @@ def in_metric(dynamics: Dynamics[Any], inverse_mass: InverseMass) -> Dynamics[An
         return dynamics
     if not dynamics.translates:
         raise ValueError(
-            f"inverse_mass must be 1 for {made_by(dynamics)}, whose steps depend on the position; got "
+            f"inverse_mass must be 1 for {made_by(dynamics)}, whose steps depend on the position; "
+            "got "
             f"{_check.describe(inverse_mass)}"
         )
     factor = factor_of(inverse_mass, "inverse_mass")
@@ -144,8 +161,12 @@ def in_metric(dynamics: Dynamics[Any], inverse_mass: InverseMass) -> Dynamics[An
 
 
 def without_metric(dynamics: Dynamics[Any]) -> tuple[Dynamics[Any], Mass | None]:
-    """Return a dynamics in the coordinates of its inverse mass, and that mass; None where it is 1."""
-    return (dynamics.dynamics, dynamics.mass) if isinstance(dynamics, InMetric) else (dynamics, None)
+    """Return a dynamics in the coordinates of its inverse mass, and that mass; None
+    where it is 1.
+    """
+    return (
+        (dynamics.dynamics, dynamics.mass) if isinstance(dynamics, InMetric) else (dynamics, None)
+    )
 
 
 def with_step_size(dynamics: Dynamics[Any], step_size: Any) -> Dynamics[Any]:

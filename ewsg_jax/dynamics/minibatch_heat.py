@@ -3,10 +3,10 @@
     p' = p − h (g(θ) + Γ p) + √h Σ ξ,   Σ² + h Cov = 2TΓ
     θ' = θ + h p'  (semi_implicit)  or  θ + h p  (euler)
 
-with Cov the covariance of g at θ, as the estimator reports it or as the user gives it. A gradient with this
-covariance adds noise of variance h² Cov to each step: with the injected h Σ² it is what the friction Γ balances at
-temperature T. So the law is exp(−(V(θ) + ‖p‖²/2)/T) with the bias of the scheme alone, whatever the batch, as if
-the gradient were exact, the friction Γ and the noise 2TΓ.
+with Cov the covariance of g at θ, as the estimator reports it or as the user gives it. A gradient
+with this covariance adds noise of variance h² Cov to each step: with the injected h Σ² it is what
+the friction Γ balances at temperature T. So the law is exp(−(V(θ) + ‖p‖²/2)/T) with the bias of the
+scheme alone, whatever the batch, as if the gradient were exact, the friction Γ and the noise 2TΓ.
 """
 
 import abc
@@ -41,7 +41,8 @@ ROUNDING = 1e-4
 
 @module
 class TakesOutHeat(Underdamped):
-    """Underdamped Langevin with a force beside the gradient. Write `force`, and `terms` with a field `kick`.
+    """Underdamped Langevin with a force beside the gradient. Write `force`, and `terms` with a
+    field `kick`.
 
     Attributes:
         noise: the law of ξ.
@@ -65,7 +66,8 @@ class TakesOutHeat(Underdamped):
         numbers = sum(x.size for x in jax.tree.leaves(position))
         if self.covariance is not None and self.covariance.size != numbers:
             raise ValueError(
-                f"covariance must be over the d = {numbers} parameters; got one over {self.covariance.size}"
+                f"covariance must be over the d = {numbers} parameters; got one over "
+                f"{self.covariance.size}"
             )
         return super().init(key, position)
 
@@ -81,7 +83,9 @@ class TakesOutHeat(Underdamped):
     def apply(
         self, noise: PyTree, prepared: UnderdampedState, estimate: Estimate, gradient_at: GradientAt
     ) -> UnderdampedState:
-        return super().apply(noise, prepared, self.with_force(noise, prepared, estimate), gradient_at)
+        return super().apply(
+            noise, prepared, self.with_force(noise, prepared, estimate), gradient_at
+        )
 
     def update(
         self, terms: Any, noise: PyTree, state: UnderdampedState, gradient: Position
@@ -111,9 +115,13 @@ def given(covariance: Covariance | Array) -> Covariance:
     """Return a user's covariance as eigenvalues and vectors, or as its diagonal.
 
     Raises:
-        TypeError, ValueError: it is no symmetric matrix without negative eigenvalues, and no diagonal of one.
+        TypeError, ValueError: it is no symmetric matrix without negative eigenvalues, and no
+            diagonal of one.
     """
-    takes = "covariance must be a symmetric matrix (d, d) without negative eigenvalues, its diagonal (d,), or what"
+    takes = (
+        "covariance must be a symmetric matrix (d, d) without negative eigenvalues, its "
+        "diagonal (d,), or what"
+    )
     takes += " ewsg_jax.gradients.covariance_at returns"
     if isinstance(covariance, Covariance):
         return covariance
@@ -131,7 +139,9 @@ def given(covariance: Covariance | Array) -> Covariance:
     known = np.asarray(matrix, np.float64)
     if not np.isfinite(known).all():
         raise ValueError(f"{takes}; got one that is not finite")
-    if matrix.ndim == 2 and not np.allclose(known, known.T, rtol=0, atol=ROUNDING * np.abs(known).max()):
+    if matrix.ndim == 2 and not np.allclose(
+        known, known.T, rtol=0, atol=ROUNDING * np.abs(known).max()
+    ):
         raise ValueError(f"{takes}; got one that is not symmetric")
     values = np.asarray(made.matrix, np.float64)
     if values.size and values.min() < -ROUNDING * values.max():

@@ -27,16 +27,19 @@ PriorGradient = Callable[[Position], Position]
 
 @module
 class Dynamics(Part, abc.ABC, Generic[State]):
-    """What a gradient and a noise do to the state. Write `init` and `apply`; the rest has a default.
+    """What a gradient and a noise do to the state. Write `init` and `apply`; the rest has a
+    default.
 
-    It has a field `step_size`: h, a number or a schedule of the step. With a `log_weight` it may go under
-    exponential weights, and says by `frozen_noise` which x it knows. One that reads the estimate's covariance says
-    `needs_covariance = True`; `bias_order`, that of the bias of the position's law in h with exact gradients, is
-    asked for by `halve`.
+    It has a field `step_size`: h, a number or a schedule of the step. With a `log_weight` it may go
+    under exponential weights, and says by `frozen_noise` which x it knows. One that reads the
+    estimate's covariance says `needs_covariance = True`; `bias_order`, that of the bias of the
+    position's law in h with exact gradients, is asked for by `halve`.
     """
 
     translates: ClassVar[bool] = False
-    """Whether a step sees the position through its gradient alone, so that it may be taken in a metric."""
+    """Whether a step sees the position through its gradient alone, so that it may be taken in a
+    metric.
+    """
 
     frozen_noise: ClassVar[tuple[str, ...]] = ()
     """The names of x that `log_weight` takes."""
@@ -52,7 +55,9 @@ class Dynamics(Part, abc.ABC, Generic[State]):
         """Return the first state of a chain."""
 
     @abc.abstractmethod
-    def apply(self, noise: PyTree, prepared: Any, estimate: Estimate, gradient_at: GradientAt) -> State:
+    def apply(
+        self, noise: PyTree, prepared: Any, estimate: Estimate, gradient_at: GradientAt
+    ) -> State:
         """Return the state after a step with this noise and this estimate of the gradient."""
 
     def draw(self, key: Key, state: State) -> PyTree:
@@ -64,10 +69,14 @@ class Dynamics(Part, abc.ABC, Generic[State]):
         return state.position
 
     def prepare(self, state: State, prior_gradient: PriorGradient, data: Data) -> Any:
-        """Return what `log_weight` and `apply` get: worked out once a step, before any gradient is estimated."""
+        """Return what `log_weight` and `apply` get: worked out once a step, before any gradient is
+        estimated.
+        """
         return state
 
-    def log_weight(self, prepared: Any, estimate: Estimate, frozen_noise: str = "momentum") -> Array:
+    def log_weight(
+        self, prepared: Any, estimate: Estimate, frozen_noise: str = "momentum"
+    ) -> Array:
         """Return ½‖x + a‖²: a is the estimate in units of the noise, x the frozen noise."""
         raise NotImplementedError(f"{type(self).__name__} has no weight")
 
@@ -83,7 +92,9 @@ class Dynamics(Part, abc.ABC, Generic[State]):
 
 
 def needs_covariance(dynamics: Dynamics[Any]) -> bool:
-    """Return whether a dynamics asks for estimates with their covariance: whether it says `needs_covariance`."""
+    """Return whether a dynamics asks for estimates with their covariance: whether it says
+    `needs_covariance`.
+    """
     return getattr(dynamics, "needs_covariance", False)
 
 

@@ -1,4 +1,5 @@
-"""What the underdamped dynamics share: a position with a momentum, their coefficients and their weight.
+"""What the underdamped dynamics share: a position with a momentum, their coefficients and their
+weight.
 
     dθ = p dt,   dp = −(∇V(θ) + γp) dt + σ dW,   σ² = 2γT
 
@@ -14,13 +15,7 @@ from ewsg_jax import _tree
 from ewsg_jax._module import Constant, Schedule, hyperparameters, module
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
-from ewsg_jax.dynamics.protocol import (
-    Dynamics,
-    GradientAt,
-    Term,
-    check_noise,
-    half_squared_sum,
-)
+from ewsg_jax.dynamics.protocol import Dynamics, GradientAt, Term, check_noise, half_squared_sum
 from ewsg_jax.gradients.protocol import Estimate
 
 
@@ -42,7 +37,9 @@ class Scales(NamedTuple):
 
 
 class WeightTerms(NamedTuple):
-    """The exponent ½‖x + scale·g‖²: the scale, and each named x as a coefficient of the momentum."""
+    """The exponent ½‖x + scale·g‖²: the scale, and each named x as a coefficient of the
+    momentum.
+    """
 
     scale: Any
     frozen_noise: dict[str, Any]
@@ -88,8 +85,12 @@ class Underdamped(Dynamics[UnderdampedState]):
         scales = Scales(h, gamma, t, jnp.sqrt(2 * gamma * t))
         return Coefficients(self.terms(scales), self.exponent(scales))
 
-    def log_weight(self, prepared: UnderdampedState, estimate: Estimate, frozen_noise: str = "momentum") -> Array:
-        return weighed(self.coefficients(prepared.step).weight, prepared.momentum, estimate, frozen_noise)
+    def log_weight(
+        self, prepared: UnderdampedState, estimate: Estimate, frozen_noise: str = "momentum"
+    ) -> Array:
+        return weighed(
+            self.coefficients(prepared.step).weight, prepared.momentum, estimate, frozen_noise
+        )
 
     def apply(
         self, noise: PyTree, prepared: UnderdampedState, estimate: Estimate, gradient_at: GradientAt
@@ -145,7 +146,10 @@ def explicit_exponent(scales: Scales) -> WeightTerms:
 
 
 def checked(
-    step_size: Hyperparameter, friction: Hyperparameter, temperature: Hyperparameter, noise: NoiseLaw = "gaussian"
+    step_size: Hyperparameter,
+    friction: Hyperparameter,
+    temperature: Hyperparameter,
+    noise: NoiseLaw = "gaussian",
 ) -> dict[str, Any]:
     """Check what every underdamped dynamics is given, and return its hyperparameters by name."""
     check_noise(noise)

@@ -2,15 +2,15 @@
 
     p(θ, z) ∝ p₀(θ)^(1/T) Πᵢ bᵢ^(1−zᵢ) (lᵢ − bᵢ)^zᵢ,   lᵢ = Lᵢ(θ)^(1/T),   bᵢ = Bᵢ(θ)^(1/T)
 
-with zᵢ = 1 for bright data and 0 for dark ones, and 0 < Bᵢ ≤ Lᵢ. A bound stays one to the power 1/T, so any
-temperature will do: the sum over z is p₀^(1/T) Πᵢ lᵢ = exp(−V/T).
+with zᵢ = 1 for bright data and 0 for dark ones, and 0 < Bᵢ ≤ Lᵢ. A bound stays one to the power
+1/T, so any temperature will do: the sum over z is p₀^(1/T) Πᵢ lᵢ = exp(−V/T).
 
 A step is a random-walk Metropolis step for θ given z, θ* = θ + h ξ with
 
     log p(θ, z) = (log p₀ + Σᵢ log Bᵢ)/T + Σ_{i bright} log(lᵢ/bᵢ − 1),
 
-whose sum over all data is a closed form of sums taken once, then a move of z (`bright_set`, or `redrawing`). h may
-be brought to an acceptance while the chain burns in (`adapting`).
+whose sum over all data is a closed form of sums taken once, then a move of z (`bright_set`, or
+`redrawing`). h may be brought to an acceptance while the chain burns in (`adapting`).
 """
 
 import itertools
@@ -57,7 +57,8 @@ class FireflyState(NamedTuple):
         step: the number of steps made.
         log_dark: log p₀ + Σ log Bᵢ there, up to a constant.
         bright: the bright data.
-        overflow: whether more data were bright at the start than there is room for, until the first step.
+        overflow: whether more data were bright at the start than there is room for, until the first
+            step.
         log_scale: of the step size, a scalar; `()` where it is not adapted.
     """
 
@@ -138,7 +139,8 @@ class FireflyMonteCarlo(Kernel[P]):
         )
         if not _check.is_traced(count) and count > self.capacity:
             raise ValueError(
-                f"capacity must be at least {count}, the number of data that are bright at the start; got "
+                f"capacity must be at least {count}, the number of data that are bright at the "
+                "start; got "
                 f"{self.capacity}: a start and a centre near the mode make fewer bright"
             )
         dark, overflowed = self.log_dark(position, memory), count > self.capacity
@@ -153,16 +155,22 @@ class FireflyMonteCarlo(Kernel[P]):
             anew_key, choice_key = jax.random.split(uniform_key)
             uniforms = _random.log_uniform(anew_key, (1 + most,))
             walk = RandomWalkNoise(_random.noise(direction_key, state.position), uniforms[0])
-            return Randomness(choose(choice_key, most, n), FireflyNoise(walk, Redrawing(uniforms[1:])))
+            return Randomness(
+                choose(choice_key, most, n), FireflyNoise(walk, Redrawing(uniforms[1:]))
+            )
         # In one draw, of which each part costs little.
         lengths = 1, (most + 1) * uniforms_per_skip(self.resample_probability), self.capacity, most
         uniforms = _random.log_uniform(uniform_key, (sum(lengths),))
-        decide, skips, darken, brighten = jnp.split(uniforms, list(itertools.accumulate(lengths))[:-1])
+        decide, skips, darken, brighten = jnp.split(
+            uniforms, list(itertools.accumulate(lengths))[:-1]
+        )
         walk = RandomWalkNoise(_random.noise(direction_key, state.position), decide[0])
         selected = select(skips, self.resample_probability, n)
         return Randomness(selected, FireflyNoise(walk, Resampling(darken, brighten)))
 
-    def transition(self, randomness: Randomness, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
+    def transition(
+        self, randomness: Randomness, state: KernelState[P], data: Data
+    ) -> tuple[KernelState[P], Info]:
         (position, step, dark, bright, overflowed, log_scale), memory = state.dynamics, state.memory
         walk, resampling = randomness.noise
         h, temperature = self.step_size(step), self.temperature(step)
@@ -179,8 +187,12 @@ class FireflyMonteCarlo(Kernel[P]):
         log_ratio = (there - dark) / temperature + jnp.sum(jnp.where(is_bright, change, 0))
         accepted = walk.log_uniform <= log_ratio
         if self.target_acceptance is not None:
-            log_scale = adapted(log_scale, step, log_ratio, self.target_acceptance, self.adapt_steps)
-        position, dark, gaps = _tree.where(accepted, (proposed, there, gaps), (position, dark, bright.gaps))
+            log_scale = adapted(
+                log_scale, step, log_ratio, self.target_acceptance, self.adapt_steps
+            )
+        position, dark, gaps = _tree.where(
+            accepted, (proposed, there, gaps), (position, dark, bright.gaps)
+        )
 
         selected = randomness.batch
         proposal_gaps = self.bound.gaps(position, memory.center, rows_of(selected.rows, data))
@@ -189,8 +201,12 @@ class FireflyMonteCarlo(Kernel[P]):
             moved, num_dark, fits = redraw(lit, selected, proposal_gaps, resampling, temperature)
         else:
             q = self.resample_probability
-            moved, num_dark, fits = resample(lit, selected, proposal_gaps, resampling, q, temperature)
-        following = FireflyState(position, step + 1, dark, moved, jnp.zeros_like(overflowed), log_scale)
+            moved, num_dark, fits = resample(
+                lit, selected, proposal_gaps, resampling, q, temperature
+            )
+        following = FireflyState(
+            position, step + 1, dark, moved, jnp.zeros_like(overflowed), log_scale
+        )
         info = Info(
             gradient_evaluations=jnp.sum(is_bright, dtype=jnp.int32) + num_dark,
             is_finite=_tree.is_finite(following),
@@ -209,7 +225,9 @@ class FireflyMonteCarlo(Kernel[P]):
         centers.check_fits(self.center, position)
         n = num_rows(data)
         if self.num_resampled is not None and self.room(n) > n:
-            raise ValueError(f"num_resampled must be at most n = {n:,}, the rows of data; got {self.room(n):,}")
+            raise ValueError(
+                f"num_resampled must be at most n = {n:,}, the rows of data; got {self.room(n):,}"
+            )
 
     @property
     def sharing(self) -> Sharing:
@@ -243,59 +261,78 @@ def flymc(
     temperature: Hyperparameter = 1.0,
     chunk_size: int = CHUNK_SIZE,
 ) -> Kernel[P]:
-    """Firefly Monte Carlo (FlyMC): exact random-walk Metropolis that evaluates the bright data only.
+    """Firefly Monte Carlo (FlyMC): exact random-walk Metropolis that evaluates the bright data
+    only.
 
-    Update: a random-walk Metropolis step θ* = θ + h ξ for θ given z, then a move of z, where zᵢ = 1 for bright
-        data; the density of both is p₀(θ)^(1/T) Πᵢ bᵢ^(1−zᵢ) (lᵢ − bᵢ)^zᵢ, lᵢ = Lᵢ(θ)^(1/T), bᵢ = Bᵢ(θ)^(1/T) its
-        bound.
-    Target: exp(−V/T) exactly, whatever the step size, as long as no step reports `overflow`. A step that does keeps
-        its bright set, which makes it exact for another law: that of θ and z given that at most `capacity` data are
-        bright, in which θ has a density ∝ exp(−V/T) P(at most `capacity` bright | θ). While `target_acceptance`
-        adapts the step size a chain has no fixed law: keep what comes after `adapt_steps`.
-    Cost: as many evaluations a step, of Vᵢ, as there are bright data and selected dark ones, about nq of these; 2n
-        at the start. Memory of two positions and of the bound's sums for all chains, and twice `capacity` numbers
-        for each.
-    When: many data and a posterior that is narrow around a centre, in few dimensions. Not where the bound is loose,
-        so that a good part of the data is bright; not without the mode for the centre (`ewsg_jax.find_mode`). A
-        chain forgets more slowly than one of `random_walk_metropolis`: θ moves given z, and z by some data a step.
-    Source: D. Maclaurin and R. P. Adams, Firefly Monte Carlo: exact MCMC with subsets of data, IJCAI 2015.
+    Update: a random-walk Metropolis step θ* = θ + h ξ for θ given z, then a move of z, where zᵢ = 1
+    for bright
+        data; the density of both is p₀(θ)^(1/T) Πᵢ bᵢ^(1−zᵢ) (lᵢ − bᵢ)^zᵢ, lᵢ = Lᵢ(θ)^(1/T), bᵢ =
+        Bᵢ(θ)^(1/T) its bound.
+    Target: exp(−V/T) exactly, whatever the step size, as long as no step reports `overflow`. A step
+    that does keeps
+        its bright set, which makes it exact for another law: that of θ and z given that at most
+        `capacity` data are bright, in which θ has a density ∝ exp(−V/T) P(at most `capacity` bright
+        | θ). While `target_acceptance` adapts the step size a chain has no fixed law: keep what
+        comes after `adapt_steps`.
+    Cost: as many evaluations a step, of Vᵢ, as there are bright data and selected dark ones, about
+    nq of these; 2n
+        at the start. Memory of two positions and of the bound's sums for all chains, and twice
+        `capacity` numbers for each.
+    When: many data and a posterior that is narrow around a centre, in few dimensions. Not where the
+    bound is loose,
+        so that a good part of the data is bright; not without the mode for the centre
+        (`ewsg_jax.find_mode`). A chain forgets more slowly than one of `random_walk_metropolis`: θ
+        moves given z, and z by some data a step.
+    Source: D. Maclaurin and R. P. Adams, Firefly Monte Carlo: exact MCMC with subsets of data,
+    IJCAI 2015.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
-        step_size: h > 0, a proposal's standard deviation per coordinate; a number, a traced scalar or a schedule.
-        capacity: how many data may be bright at once. Every step takes the time of that many; the error that `init`
-            raises where they are too few reports how many there are.
-        resample_probability: q, with which a dark datum is selected to become bright, in (0, 1). Default 0.01.
-        proposal_capacity: how many data may be selected in a step, an integer or a function of n. Default:
-            nq + 6√(nq) + 8, which about one step in 10⁹ exceeds.
-        num_resampled: r, an integer or a function of n: each step redraws the brightness of r uniform data, in the
-            place of selecting each with probability q. Default None: by `resample_probability`.
-        target_acceptance: adapt the step size to this share of accepted proposals, in (0, 1), while the chain burns
-            in, from `step_size` on. Default None: `step_size` as it is.
-        adapt_steps: K ≥ 1, the first steps of a chain, which adapt; burn in for at least as many. Default None,
-            with `target_acceptance` alone.
+        step_size: h > 0, a proposal's standard deviation per coordinate; a number, a traced scalar
+            or a schedule.
+        capacity: how many data may be bright at once. Every step takes the time of that many; the
+            error that `init` raises where they are too few reports how many there are.
+        resample_probability: q, with which a dark datum is selected to become bright, in (0, 1).
+            Default 0.01.
+        proposal_capacity: how many data may be selected in a step, an integer or a function of n.
+            Default: nq + 6√(nq) + 8, which about one step in 10⁹ exceeds.
+        num_resampled: r, an integer or a function of n: each step redraws the brightness of r
+            uniform data, in the place of selecting each with probability q. Default None: by
+            `resample_probability`.
+        target_acceptance: adapt the step size to this share of accepted proposals, in (0, 1), while
+            the chain burns in, from `step_size` on. Default None: `step_size` as it is.
+        adapt_steps: K ≥ 1, the first steps of a chain, which adapt; burn in for at least as many.
+            Default None, with `target_acceptance` alone.
         bound: of the likelihood. Default: `posterior.bound`.
-        center: where the bound is tight, a tree like the position. None (default): the position given to `init`,
-            which costs a centre and its sums for each chain where each has a start of its own.
-        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
-        chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default 4,096.
+        center: where the bound is tight, a tree like the position. None (default): the position
+            given to `init`, which costs a centre and its sums for each chain where each has a start
+            of its own.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
+            itself.
+        chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default
+            4,096.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; the posterior has no bound and none is
-            given; at `init`, a centre that is not shaped like the position, a bound for another position, or more
-            bright data than `capacity`. Where `init` is traced, as in `sample`, the first step reports that as an
-            overflow; `sample` counts overflows (`samples.overflow`) and warns of them at its end.
+        TypeError, ValueError: an argument has the wrong type or value; the posterior has no bound
+            and none is given; at `init`, a centre that is not shaped like the position, a bound for
+            another position, or more bright data than `capacity`. Where `init` is traced, as in
+            `sample`, the first step reports that as an overflow; `sample` counts overflows
+            (`samples.overflow`) and warns of them at its end.
 
     Example: for about 20 rows of unit scale; with more rows, take shorter steps.
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
-        >>> kernel = ewsg.flymc(ewsg.models.logistic_regression(), 1.0, capacity=4, resample_probability=0.5)
+        >>> kernel = ewsg.flymc(
+        ...     ewsg.models.logistic_regression(), 1.0, capacity=4, resample_probability=0.5
+        ... )
         >>> rows = {"x": jnp.ones((20, 1)), "y": jnp.ones(20)}
         >>> state = kernel.init(jax.random.key(0), jnp.zeros(1), rows)
         >>> state, info = kernel.step(jax.random.key(1), state, rows)
         >>> int(info.gradient_evaluations) < 20, bool(info.overflow)
         (True, False)
     """
-    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    _check.instance(
+        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
+    )
     given = hyperparameters(step_size=step_size, temperature=temperature)
     _check.integer("capacity", capacity)
     probability = check_probability(resample_probability)
@@ -303,14 +340,16 @@ def flymc(
     redrawn = checked_period("num_resampled", num_resampled)
     if redrawn is not None and (room is not None or probability != 0.01):
         raise ValueError(
-            "num_resampled must be None where resample_probability or proposal_capacity is given: it takes their "
+            "num_resampled must be None where resample_probability or proposal_capacity is given: "
+            "it takes their "
             f"place; got {_check.describe(num_resampled)}"
         )
     target, steps = checked_target(target_acceptance, adapt_steps)
     lower = posterior.bound if bound is None else bound
     if lower is None:
         raise ValueError(
-            "bound must be a Bound (one of ewsg_jax.bounds) for a posterior that has none; got None. Those of "
+            "bound must be a Bound (one of ewsg_jax.bounds) for a posterior that has none; got "
+            "None. Those of "
             "ewsg_jax.models.logistic_regression, softmax_regression and normal have one"
         )
     _check.instance("bound", lower, Bound, "one of ewsg_jax.bounds")

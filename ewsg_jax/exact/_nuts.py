@@ -2,13 +2,15 @@
 
 A step draws a momentum p ~ N(0, I) and doubles a path of leapfrog steps,
 
-    p' = p − (h/2T) Lᵀ∇V(θ);   θ' = θ + h L p';   p'' = p' − (h/2T) Lᵀ∇V(θ'),   C = L Lᵀ the inverse mass,
+    p' = p − (h/2T) Lᵀ∇V(θ);   θ' = θ + h L p';   p'' = p' − (h/2T) Lᵀ∇V(θ'),
 
-forward or backward, until it turns back on itself or has 2^max_depth − 1 steps. It goes to one of the path's
-points, drawn by exp(−H), H = V/T + |p|²/2. p is the momentum of the coordinates L⁻¹θ, in which the mass is 1, so
-any inverse mass with a factor will do. How paths grow, end and are drawn from is BlackJAX's; V, ∇V and L are ours.
+with C = L Lᵀ the inverse mass, forward or backward, until it turns back on itself or has
+2^max_depth − 1 steps. It goes to one of the path's points, drawn by exp(−H), H = V/T + |p|²/2. p is
+the momentum of the coordinates L⁻¹θ, in which the mass is 1, so any inverse mass with a factor will
+do. How paths grow, end and are drawn from is BlackJAX's; V, ∇V and L are ours.
 
-Which point is drawn rests on differences of V (`energy`), which BlackJAX sees relative to the start of the path.
+Which point is drawn rests on differences of V (`energy`), which BlackJAX sees relative to the start
+of the path.
 """
 
 import functools
@@ -23,7 +25,16 @@ from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import _check, _random, _tree, optional, seen
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
-from ewsg_jax._module import Constant, Schedule, arguments, hyperparameters, made_by, module, static, written
+from ewsg_jax._module import (
+    Constant,
+    Schedule,
+    arguments,
+    hyperparameters,
+    made_by,
+    module,
+    static,
+    written,
+)
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, P, Position
 from ewsg_jax.dynamics.mass import InverseMass, Mass, is_one
 from ewsg_jax.exact.energy import Potential, potential_and_gradient, rounding_noise
@@ -34,11 +45,15 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 
 DIVERGENCE = 1000.0
-"""How far the energy may rise before a path is cut off, as in Stan and BlackJAX: such points are never drawn."""
+"""How far the energy may rise before a path is cut off, as in Stan and BlackJAX: such points are
+never drawn.
+"""
 COUNTED = 2**31
 """Evaluations of a step are counted in 32 bits."""
 MANY_ROWS = 10_000
-"""From which on a run measures the roundings of V: of fewer they matter where a row's V is in the thousands."""
+"""From which on a run measures the roundings of V: of fewer they matter where a row's V is in the
+thousands.
+"""
 NEIGHBOURS = 8
 """At which they are measured."""
 NOISE = 0.3
@@ -82,28 +97,40 @@ class Nuts(Kernel[P]):
         mass = named.pop("mass")
         if self.passes_per_step is None:
             named.pop("passes_per_step", None)
-        return written(made_by(self), named if is_one(mass.given) else named | {"inverse_mass": mass.given})
+        return written(
+            made_by(self), named if is_one(mass.given) else named | {"inverse_mass": mass.given}
+        )
 
     def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
         _check.key(key)
         position = _tree.copy(_check.position(position))
         _check.finite("position", position)
         self.check(position, data)
-        potential, gradient = potential_and_gradient(self.posterior, position, data, self.chunk_size)
+        potential, gradient = potential_and_gradient(
+            self.posterior, position, data, self.chunk_size
+        )
         if not _check.is_traced(potential.value):
             if not np.isfinite(potential.value):
                 raise ValueError(
-                    f"position must be where the posterior's potential is finite; it is {potential.value} there"
+                    "position must be where the posterior's potential is finite; it is "
+                    f"{potential.value} there"
                 )
             if not _tree.is_finite(gradient):
-                raise ValueError("position must be where the posterior's gradient is finite; it is not there")
-        return KernelState(NutsState(position, jnp.int32(0), potential, gradient), (), RowsSeen(num_rows(data)))
+                raise ValueError(
+                    "position must be where the posterior's gradient is finite; it is not there"
+                )
+        return KernelState(
+            NutsState(position, jnp.int32(0), potential, gradient), (), RowsSeen(num_rows(data))
+        )
 
     def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
-        # Words, which a run keeps by the block as it does other numbers: how long the path is nobody knows yet.
+        # Words, which a run keeps by the block as it does other numbers: how long the path is
+        # nobody knows yet.
         return Randomness((), jax.random.bits(key, (2,), jnp.uint32))
 
-    def transition(self, randomness: Randomness, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
+    def transition(
+        self, randomness: Randomness, state: KernelState[P], data: Data
+    ) -> tuple[KernelState[P], Info]:
         current: NutsState = state.dynamics
         h, temperature = self.step_size(current.step), self.temperature(current.step)
         hmc, nuts = _blackjax("hmc"), _blackjax("nuts")
@@ -118,11 +145,15 @@ class Nuts(Kernel[P]):
             return density.astype(vectors.dtype), -vectors.flat(gradient)
 
         # BlackJAX's own leapfrog has a mass of its own too; in these coordinates it is 1.
-        step = nuts.build_kernel(functools.partial(_leapfrog, self.mass.factor, temperature, vectors), DIVERGENCE)
+        step = nuts.build_kernel(
+            functools.partial(_leapfrog, self.mass.factor, temperature, vectors), DIVERGENCE
+        )
         here = vectors.flat(current.position)
         start = hmc.HMCState(here, jnp.zeros_like(here[0]), -vectors.flat(current.gradient))
         key = jax.random.wrap_key_data(randomness.noise, impl="threefry2x32")
-        end, path = step(key, start, log_density, jnp.asarray(h, here.dtype), jnp.ones_like(here), self.max_depth)
+        end, path = step(
+            key, start, log_density, jnp.asarray(h, here.dtype), jnp.ones_like(here), self.max_depth
+        )
 
         moved = NutsState(
             vectors.tree(end.position),
@@ -156,14 +187,16 @@ class Nuts(Kernel[P]):
         narrow = [str(dtype) for dtype in _tree.dtypes(position) if jnp.finfo(dtype).bits < 32]
         if narrow:
             raise ValueError(
-                f"position must be of float32 or float64 for nuts, which goes by differences of densities; got "
+                "position must be of float32 or float64 for nuts, which goes by differences of "
+                "densities; got "
                 f"{narrow[0]}"
             )
         n = num_rows(data)
         most = (COUNTED // n + 1).bit_length() - 1
         if self.max_depth > most:
             raise ValueError(
-                f"max_depth must be at most {most} for n = {n:,}, whose evaluations of a step are counted in 32 "
+                f"max_depth must be at most {most} for n = {n:,}, whose evaluations of a step are "
+                "counted in 32 "
                 f"bits; got {self.max_depth}"
             )
         if n >= MANY_ROWS and all(map(_is_known, jax.tree.leaves((position, data)))):
@@ -174,15 +207,20 @@ class Nuts(Kernel[P]):
         """Warn where float32 does not know differences of V as an acceptance needs them."""
         if jnp.result_type(*_tree.dtypes(position)) != jnp.float32:
             return
-        like = jax.tree.map(lambda x: jnp.zeros((NEIGHBOURS, *jnp.shape(x)), jnp.asarray(x).dtype), position)
+        like = jax.tree.map(
+            lambda x: jnp.zeros((NEIGHBOURS, *jnp.shape(x)), jnp.asarray(x).dtype), position
+        )
         directions = jax.vmap(self.mass.factor.times)(_random.noise(jax.random.key(0), like))
         moves = _tree.combine((self.step_size(jnp.int32(0)) / 2, directions))
         noise = float(rounding_noise(self.posterior, position, moves, data, self.chunk_size))
         if noise > NOISE:
             warnings.warn(
-                f"float32 knows the potential of these {num_rows(data):,} rows to {noise:.2g} only, so nuts "
-                "accepts less than its step size would have it: it needs a position and data of float64 "
-                "(jax.config.update('jax_enable_x64', True)), or a log_likelihood that is smaller by a constant",
+                f"float32 knows the potential of these {num_rows(data):,} rows to {noise:.2g} "
+                "only, so nuts "
+                "accepts less than its step size would have it: it needs a position and data of "
+                "float64 "
+                "(jax.config.update('jax_enable_x64', True)), or a log_likelihood that is smaller "
+                "by a constant",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -198,39 +236,51 @@ def nuts(
     chunk_size: int = CHUNK_SIZE,
     passes_per_step: float | None = None,
 ) -> Kernel[P]:
-    """The no-U-turn sampler (NUTS): Hamiltonian paths on all data, as long as they lead away from their start.
+    """The no-U-turn sampler (NUTS): Hamiltonian paths on all data, as long as they lead away from
+    their start.
 
-    Update: a momentum is drawn, and a path of leapfrog steps of length h doubled forward or backward until it turns
-        back or has 2^`max_depth` − 1 steps. θ' is a point of the path, drawn by exp(−V/T − |p|²/2), and rather a
-        far one. BlackJAX does it (`pip install 'ewsg_jax[nuts]'`); V and its gradient are this library's.
-    Target: exp(−V/T) exactly, whatever the step size. V is summed with its rounding errors: at 10⁶ rows in float32
+    Update: a momentum is drawn, and a path of leapfrog steps of length h doubled forward or
+    backward until it turns
+        back or has 2^`max_depth` − 1 steps. θ' is a point of the path, drawn by exp(−V/T − |p|²/2),
+        and rather a far one. BlackJAX does it (`pip install 'ewsg_jax[nuts]'`); V and its gradient
+        are this library's.
+    Target: exp(−V/T) exactly, whatever the step size. V is summed with its rounding errors: at 10⁶
+    rows in float32
         the energy is right to some 10⁻³.
-    Cost: n evaluations for each leapfrog step and n at the start: 3 to 31 data passes a step where the inverse mass
-        is near the posterior's covariance, up to 1,023 where it is not. Steps report what they took. Memory of
-        2 `max_depth` + 20 positions a chain. Chains side by side make the steps of the longest path of all, which
-        is little more in such a metric, and read each row once.
-    When: few data (below some 10⁴ rows) and a posterior far from normal, where minibatches gain little and their
-        noise costs most. Not with many data: a step of a minibatch method takes a thousandth of one of these.
-        `step_size` is in units of the inverse mass: 0.3 to 1 where that is near the covariance, such that
-        `samples.acceptance` is about 0.8.
-    Source: M. D. Hoffman and A. Gelman, The No-U-Turn Sampler, JMLR 15, 2014; M. Betancourt, A conceptual
-        introduction to Hamiltonian Monte Carlo, arXiv:1701.02434, 2017, for how a point is drawn; A. Cabezas et
-        al., BlackJAX: composable Bayesian inference in JAX, arXiv:2402.10797, 2024.
+    Cost: n evaluations for each leapfrog step and n at the start: 3 to 31 data passes a step where
+    the inverse mass
+        is near the posterior's covariance, up to 1,023 where it is not. Steps report what they
+        took. Memory of 2 `max_depth` + 20 positions a chain. Chains side by side make the steps of
+        the longest path of all, which is little more in such a metric, and read each row once.
+    When: few data (below some 10⁴ rows) and a posterior far from normal, where minibatches gain
+    little and their
+        noise costs most. Not with many data: a step of a minibatch method takes a thousandth of one
+        of these. `step_size` is in units of the inverse mass: 0.3 to 1 where that is near the
+        covariance, such that `samples.acceptance` is about 0.8.
+    Source: M. D. Hoffman and A. Gelman, The No-U-Turn Sampler, JMLR 15, 2014; M. Betancourt, A
+    conceptual
+        introduction to Hamiltonian Monte Carlo, arXiv:1701.02434, 2017, for how a point is drawn;
+        A. Cabezas et al., BlackJAX: composable Bayesian inference in JAX, arXiv:2402.10797, 2024.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
         step_size: h > 0 of a leapfrog step; a number, a traced scalar or a schedule.
-        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in `ewsg_jax.dynamics.langevin`. Default 1.
+        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in `ewsg_jax.dynamics.langevin`.
+            Default 1.
         max_depth: how often a path is doubled at the most. Default 10.
-        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
-        chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default 4,096.
-        passes_per_step: data passes of a step on average, as they were measured, by which `data_passes=` of
-            `ewsg_jax.sample` goes. Default: not known; a run is then given `num_steps`.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
+            itself.
+        chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default
+            4,096.
+        passes_per_step: data passes of a step on average, as they were measured, by which
+            `data_passes=` of `ewsg_jax.sample` goes. Default: not known; a run is then given
+            `num_steps`.
 
     Raises:
         ImportError: BlackJAX is not installed.
-        TypeError, ValueError: an argument has the wrong type or value; at `init`, a start where the density is 0,
-            an inverse mass that does not fit the position, or more evaluations a step than 32 bits count.
+        TypeError, ValueError: an argument has the wrong type or value; at `init`, a start where the
+            density is 0, an inverse mass that does not fit the position, or more evaluations a step
+            than 32 bits count.
 
     Example: for about 20 rows of unit scale; with more rows, take shorter steps.
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -243,7 +293,9 @@ def nuts(
     _blackjax("nuts")
     if passes_per_step is not None:
         _check.positive("passes_per_step", passes_per_step)
-    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    _check.instance(
+        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
+    )
     return Nuts(
         posterior=posterior,
         **hyperparameters(step_size=step_size, temperature=temperature),
@@ -259,7 +311,9 @@ def _is_known(leaf: Any) -> bool:
 
 
 class _Vectors:
-    """Trees like a position as vectors, of which BlackJAX makes smaller programs, in the dtype of its numbers."""
+    """Trees like a position as vectors, of which BlackJAX makes smaller programs, in the dtype of
+    its numbers.
+    """
 
     def __init__(self, position: Position) -> None:
         vector, self._unravel = ravel_pytree(position)

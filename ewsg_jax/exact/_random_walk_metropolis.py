@@ -2,8 +2,8 @@
 
     θ* = θ + h ξ;   θ' = θ* with probability min(1, exp((V(θ) − V(θ*))/T)), else θ
 
-Targets exp(−V/T) with no bias, whatever h: ground truth that other methods are measured by. Random-walk proposals
-are symmetric, so the densities alone decide.
+Targets exp(−V/T) with no bias, whatever h: ground truth that other methods are measured by.
+Random-walk proposals are symmetric, so the densities alone decide.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,9 @@ from ewsg_jax.rows.view import CHUNK_SIZE, num_rows
 
 
 class RandomWalkState(NamedTuple):
-    """Position θ, the number of steps made, and V(θ) up to a constant: a step evaluates one density."""
+    """Position θ, the number of steps made, and V(θ) up to a constant: a step evaluates one
+    density.
+    """
 
     position: Position
     step: Array
@@ -59,13 +61,19 @@ class RandomWalkMetropolis(Kernel[P]):
         _check.finite("position", position)
         start = self.potential(position, data)
         if not _check.is_traced(start) and not np.isfinite(start):
-            raise ValueError(f"position must be where the posterior's potential is finite; it is {start} there")
-        return KernelState(RandomWalkState(position, jnp.int32(0), start), (), RowsSeen(num_rows(data)))
+            raise ValueError(
+                f"position must be where the posterior's potential is finite; it is {start} there"
+            )
+        return KernelState(
+            RandomWalkState(position, jnp.int32(0), start), (), RowsSeen(num_rows(data))
+        )
 
     def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
         return Randomness((), draw_walk(key, state.position))
 
-    def transition(self, randomness: Randomness, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
+    def transition(
+        self, randomness: Randomness, state: KernelState[P], data: Data
+    ) -> tuple[KernelState[P], Info]:
         current, noise = state.dynamics, randomness.noise
         h, temperature = self.step_size(current.step), self.temperature(current.step)
         proposed = _tree.combine((1, current.position), (h, noise.direction))
@@ -112,23 +120,30 @@ def random_walk_metropolis(
     """Random-walk Metropolis: exact, with the potential of all data in every step.
 
     Update: θ* = θ + h ξ, accepted with probability min(1, exp((V(θ) − V(θ*))/T)).
-    Target: exp(−V/T) exactly, whatever the step size, up to the rounding of V: in float32 that of 10⁵ rows is known
+    Target: exp(−V/T) exactly, whatever the step size, up to the rounding of V: in float32 that of
+    10⁵ rows is known
         to some 10⁻², so large data need float64.
     Cost: n evaluations a step, of Vᵢ, and n at the start; memory of two positions.
-    When: ground truth on small problems, and as the baseline that minibatches are to beat. Not in many dimensions:
-        the best h is about 2.4 σ/√d (σ a posterior standard deviation, the same in all directions), where a quarter
-        of the proposals is accepted, and a chain forgets in some d steps.
-    Source: N. Metropolis, A. W. Rosenbluth, M. N. Rosenbluth, A. H. Teller and E. Teller, Equation of state
+    When: ground truth on small problems, and as the baseline that minibatches are to beat. Not in
+    many dimensions:
+        the best h is about 2.4 σ/√d (σ a posterior standard deviation, the same in all directions),
+        where a quarter of the proposals is accepted, and a chain forgets in some d steps.
+    Source: N. Metropolis, A. W. Rosenbluth, M. N. Rosenbluth, A. H. Teller and E. Teller, Equation
+    of state
         calculations by fast computing machines, Journal of Chemical Physics 21, 1953.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
-        step_size: h > 0, a proposal's standard deviation per coordinate; a number, a traced scalar or a schedule.
-        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
-        chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default 4,096.
+        step_size: h > 0, a proposal's standard deviation per coordinate; a number, a traced scalar
+            or a schedule.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
+            itself.
+        chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default
+            4,096.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; at `init`, a start where the density is 0.
+        TypeError, ValueError: an argument has the wrong type or value; at `init`, a start where the
+            density is 0.
 
     Example: for about 20 rows of unit scale; with more rows, take shorter steps.
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -138,16 +153,18 @@ def random_walk_metropolis(
         >>> int(info.gradient_evaluations), float(info.acceptance)
         (3, 1.0)
     """
-    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    _check.instance(
+        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
+    )
     given = hyperparameters(step_size=step_size, temperature=temperature)
     return RandomWalkMetropolis(
-        posterior=posterior,
-        **given,
-        chunk_size=_check.integer("chunk_size", chunk_size),
+        posterior=posterior, **given, chunk_size=_check.integer("chunk_size", chunk_size)
     )
 
 
 def draw_walk(key: Key, position: Position) -> RandomWalkNoise:
     """Draw what a random-walk Metropolis step needs."""
     direction_key, uniform_key = jax.random.split(key)
-    return RandomWalkNoise(_random.noise(direction_key, position), _random.log_uniform(uniform_key, ()))
+    return RandomWalkNoise(
+        _random.noise(direction_key, position), _random.log_uniform(uniform_key, ())
+    )

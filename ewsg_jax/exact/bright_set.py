@@ -1,14 +1,17 @@
-"""The set of bright data of FlyMC: how it is drawn at the start and moved, at a cost that does not depend on n.
+"""The set of bright data of FlyMC: how it is drawn at the start and moved, at a cost that does not
+depend on n.
 
-Given the position, datum i is bright with odds Oᵢ = (Lᵢ/Bᵢ)^(1/T) − 1, independently of the others. A move
-(implicit resampling, Maclaurin & Adams 2015) selects each of the n data with probability q: S. A bright datum
-becomes dark with probability min(1, q/Oᵢ), selected or not; a dark one that was selected becomes bright with
-probability min(1, Oᵢ/q). Each datum alone then goes up and down equally often: Oᵢ·min(1, q/Oᵢ) = q·min(1, Oᵢ/q).
+Given the position, datum i is bright with odds Oᵢ = (Lᵢ/Bᵢ)^(1/T) − 1, independently of the others.
+A move (implicit resampling, Maclaurin & Adams 2015) selects each of the n data with probability q:
+S. A bright datum becomes dark with probability min(1, q/Oᵢ), selected or not; a dark one that was
+selected becomes bright with probability min(1, Oᵢ/q). Each datum alone then goes up and down
+equally often: Oᵢ·min(1, q/Oᵢ) = q·min(1, Oᵢ/q).
 
-Both sets are bounded. Let U be the data that become bright, D those that become dark, and S' be S without them,
-with all of D, and with each of U again with probability q: in law the S of the move back. The whole move is kept
-only if S and S' are at most as large as may be selected and the new set as large as may be bright; else the set
-stays. The condition is the same for the move back, so the law above is kept, restricted to sets that fit.
+Both sets are bounded. Let U be the data that become bright, D those that become dark, and S' be S
+without them, with all of D, and with each of U again with probability q: in law the S of the move
+back. The whole move is kept only if S and S' are at most as large as may be selected and the new
+set as large as may be bright; else the set stays. The condition is the same for the move back, so
+the law above is kept, restricted to sets that fit.
 """
 
 import functools
@@ -32,7 +35,8 @@ FREE = -1
 
 
 class BrightSet(NamedTuple):
-    """Row numbers of the bright data and their gaps log Lᵢ − log Bᵢ, at the front of arrays of fixed length.
+    """Row numbers of the bright data and their gaps log Lᵢ − log Bᵢ, at the front of arrays of
+    fixed length.
 
     Attributes:
         rows: int32, −1 in free places.
@@ -58,7 +62,9 @@ class Selected(NamedTuple):
 
 
 class Resampling(NamedTuple):
-    """What decides which proposals are accepted: logarithms of uniform numbers, one for each place."""
+    """What decides which proposals are accepted: logarithms of uniform numbers, one for
+    each place.
+    """
 
     darken: Array
     brighten: Array
@@ -76,10 +82,12 @@ def uniforms_per_skip(probability: float) -> int:
 
 
 def select(log_uniforms: Array, probability: float, n: int) -> Selected:
-    """Return each of n data with the same probability, by geometric skips, the last of them to look for one more.
+    """Return each of n data with the same probability, by geometric skips, the last of them to look
+    for one more.
 
-    Uniform numbers of resolution ε (2⁻²³ in float32) give each skip, or for q below 2⁻¹² each of its two parts, its
-    probability to within some ε: that is, of a part of about √q, to a factor of about 1 ± ε/√q.
+    Uniform numbers of resolution ε (2⁻²³ in float32) give each skip, or for q below 2⁻¹² each of
+    its two parts, its probability to within some ε: that is, of a part of about √q, to a factor of
+    about 1 ± ε/√q.
 
     Args:
         log_uniforms: logarithms of uniform numbers, those of a skip one after the other.
@@ -95,16 +103,19 @@ def select(log_uniforms: Array, probability: float, n: int) -> Selected:
 
 
 def _skips(log_uniforms: Array, probability: float, n: int) -> Array:
-    """Return geometric numbers k, of probability q(1 − q)^k; where they are above n, anything from n on. uint32."""
+    """Return geometric numbers k, of probability q(1 − q)^k; where they are above n, anything from
+    n on. uint32.
+    """
     rate = -math.log1p(-probability)
     if uniforms_per_skip(probability) == 1:
         return jnp.minimum(jnp.floor(log_uniforms / -rate), 2.0**31).astype(jnp.uint32)
-    # A float32 knows no whole numbers above 2²⁴ and few small differences of its logarithm: so k = size·high + low,
-    # of which the high part is geometric too, and the low one independent of it.
+    # A float32 knows no whole numbers above 2²⁴ and few small differences of its logarithm: so k =
+    # size·high + low, of which the high part is geometric too, and the low one independent of it.
     size = 2 ** min(20, round(-math.log2(probability) / 2))
     high, low = log_uniforms[0::2], log_uniforms[1::2]
     of_high = jnp.minimum(jnp.floor(high / (-rate * size)), n // size + 1).astype(jnp.uint32)
-    # Inverse of its distribution function, (1 − e^(−rate·k)) / (1 − e^(−rate·size)), at the uniform number.
+    # Inverse of its distribution function, (1 − e^(−rate·k)) / (1 − e^(−rate·size)), at the uniform
+    # number.
     within = jnp.log1p(-math.expm1(-rate * size) * jnp.expm1(low)) / -rate
     return of_high * jnp.uint32(size) + jnp.minimum(jnp.floor(within), size - 1).astype(jnp.uint32)
 
@@ -117,7 +128,9 @@ def first_bright(
     temperature: Any,
     chunk_size: int,
 ) -> tuple[BrightSet, Array]:
-    """Draw all n brightness variables, a chunk of rows at a time; return the first that fit, and their number."""
+    """Draw all n brightness variables, a chunk of rows at a time; return the first that fit, and
+    their number.
+    """
     n = num_rows(data)
     size = min(chunk_size, n)
 
@@ -157,19 +170,23 @@ def resample(
         temperature: T.
 
     Returns:
-        The set, how many dark data were selected, and whether everything fitted; where not, the set is the old one.
+        The set, how many dark data were selected, and whether everything fitted; where not, the set
+        is the old one.
     """
     log_q = math.log(probability)
     is_bright = bright.rows >= 0
     numbers = selected.rows.indices
     place = placed(numbers, bright.rows)
     is_selected = is_bright & (numbers[place] == bright.rows) & selected.used[place]
-    is_dark = selected.used.at[jnp.where(is_selected, place, selected.used.size)].set(False, mode="drop")
+    is_dark = selected.used.at[jnp.where(is_selected, place, selected.used.size)].set(
+        False, mode="drop"
+    )
 
     darkened = is_bright & (randomness.darken <= log_q - log_odds(bright.gaps / temperature))
     log_accept = jnp.minimum(log_odds(gaps / temperature) - log_q, 0)
     brightened = is_dark & (randomness.brighten <= log_accept)
-    # Given that it is accepted, the uniform number over its bound is uniform again: the move back's selection.
+    # Given that it is accepted, the uniform number over its bound is uniform again: the move back's
+    # selection.
     back = brightened & (randomness.brighten <= log_accept + log_q)
 
     count = jnp.sum(selected.used) - jnp.sum(brightened) - jnp.sum(darkened & is_selected)
@@ -179,14 +196,17 @@ def resample(
     fits = selected.is_whole & (proposals_back <= selected.used.size)
     fits &= kept + jnp.sum(brightened) <= bright.rows.size
 
-    moved = put(put(empty_like(bright), bright, stays, 0), BrightSet(numbers, gaps), brightened, kept)
+    moved = put(
+        put(empty_like(bright), bright, stays, 0), BrightSet(numbers, gaps), brightened, kept
+    )
     moved = jax.tree.map(lambda new, old: jnp.where(fits, new, old), moved, bright)
     return moved, jnp.sum(is_dark, dtype=jnp.int32), fits
 
 
 def placed(numbers: Array, rows: Array) -> Array:
     """Return where in ascending numbers each row would stand."""
-    # A loop of few turns, which is many small programs elsewhere; unrolled it takes a CPU longer with one chain.
+    # A loop of few turns, which is many small programs elsewhere; unrolled it takes a CPU longer
+    # with one chain.
     unrolled = functools.partial(jnp.searchsorted, method="scan_unrolled")
     place = jax.lax.platform_dependent(numbers, rows, cpu=jnp.searchsorted, default=unrolled)
     return jnp.minimum(place, numbers.size - 1)
@@ -200,7 +220,9 @@ def empty_like(bright: BrightSet) -> BrightSet:
 def put(target: BrightSet, source: BrightSet, chosen: Array, first: Array | int) -> BrightSet:
     """Put the chosen ones into the places from `first` on, as far as there are such."""
     place = jnp.where(chosen, first + jnp.cumsum(chosen) - 1, target.rows.size)
-    return jax.tree.map(lambda t, s: t.at[place].set(s.astype(t.dtype), mode="drop"), target, source)
+    return jax.tree.map(
+        lambda t, s: t.at[place].set(s.astype(t.dtype), mode="drop"), target, source
+    )
 
 
 def check_probability(value: Any) -> float:

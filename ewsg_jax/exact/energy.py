@@ -1,10 +1,11 @@
 """V with the digits that differences of it need, and ∇V, in one pass over the rows.
 
-A float32 sum over 10⁶ rows is known to some 0.1, which an acceptance feels. Here the Vᵢ of a chunk of rows are cut
-in two parts: multiples of one number, whose sums are exact in any order, and what is left of them, whose sum is
-small (Rump, Ogita & Oishi, Accurate floating-point summation, SIAM Journal on Scientific Computing 31, 2008). Sums
-of chunks are added with their rounding errors. V is the pair of a rounded sum and what it is too small by; what
-remains are the roundings of each Vᵢ, by chance up and down.
+A float32 sum over 10⁶ rows is known to some 0.1, which an acceptance feels. Here the Vᵢ of a chunk
+of rows are cut in two parts: multiples of one number, whose sums are exact in any order, and what
+is left of them, whose sum is small (Rump, Ogita & Oishi, Accurate floating-point summation, SIAM
+Journal on Scientific Computing 31, 2008). Sums of chunks are added with their rounding errors. V is
+the pair of a rounded sum and what it is too small by; what remains are the roundings of each Vᵢ, by
+chance up and down.
 """
 
 import functools
@@ -61,7 +62,9 @@ def potential_and_gradient(
     def add(total: PyTree, rows: Data, before: Array | int) -> PyTree:
         potential, gradient = total
         (high, low), gradient_of_rows = _of_rows(posterior, position, rows)
-        return potential.raised(high).raised(low), _tree.combine((1, gradient), (1, gradient_of_rows))
+        return potential.raised(high).raised(low), _tree.combine(
+            (1, gradient), (1, gradient_of_rows)
+        )
 
     zero = jnp.zeros((), jnp.result_type(jnp.float32, *_tree.dtypes(position)))
     nothing = Potential(zero, zero), _tree.zeros_like(position)
@@ -71,12 +74,14 @@ def potential_and_gradient(
 
 
 @functools.partial(jax.jit, static_argnums=(0, 4))
-def rounding_noise(posterior: Posterior[P], position: P, moves: Position, data: Data, chunk_size: int) -> Array:
+def rounding_noise(
+    posterior: Posterior[P], position: P, moves: Position, data: Data, chunk_size: int
+) -> Array:
     """Return by how much differences of V are off by chance, as far as the roundings of each Vᵢ go.
 
-    It is the standard deviation of what V differs by and its gradient does not explain: over moves as long as a
-    step of the chain, which change the roundings, or over an eighth of them, where that is less. What is not
-    explained because a move is too long falls with its third power.
+    It is the standard deviation of what V differs by and its gradient does not explain: over moves
+    as long as a step of the chain, which change the roundings, or over an eighth of them, where
+    that is less. What is not explained because a move is too long falls with its third power.
 
     Args:
         posterior: the target.
@@ -100,7 +105,9 @@ def rounding_noise(posterior: Posterior[P], position: P, moves: Position, data: 
     return jnp.min(jnp.std(unexplained[1:].reshape(2, -1), axis=1))
 
 
-def _of_rows(posterior: Posterior[P], position: P, rows: Data) -> tuple[tuple[Array, Array], Position]:
+def _of_rows(
+    posterior: Posterior[P], position: P, rows: Data
+) -> tuple[tuple[Array, Array], Position]:
     """Return ΣVᵢ of some rows, as two sums, and Σ∇Vᵢ."""
     if posterior.predictor is not None:
         gradient = posterior.sum_of_rows(posterior.row_gradients(position, rows), rows)
@@ -115,7 +122,9 @@ def _of_rows(posterior: Posterior[P], position: P, rows: Data) -> tuple[tuple[Ar
 
 
 def _in_two_sums(values: Array) -> tuple[Array, Array]:
-    """Return two numbers whose sum is that of the values, but for a rounding of the second, which is small."""
+    """Return two numbers whose sum is that of the values, but for a rounding of the second, which
+    is small.
+    """
     large = 4 * values.size * jnp.max(jnp.abs(values))
     large = jnp.where(jnp.isfinite(large), large, 0)
     high = (large + values) - large

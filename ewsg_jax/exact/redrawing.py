@@ -1,8 +1,10 @@
-"""Explicit resampling of FlyMC's bright set: r data, chosen uniformly, are drawn again from their law given θ.
+"""Explicit resampling of FlyMC's bright set: r data, chosen uniformly, are drawn again from their
+law given θ.
 
-Datum i of the chosen ones is bright with probability 1 − (Bᵢ/Lᵢ)^(1/T), whatever it was: a Gibbs step, so the joint
-law is kept whichever r data are chosen without regard to it. Where the new set has no room the old one stays, which
-keeps the law restricted to sets that fit: the same condition holds the other way.
+Datum i of the chosen ones is bright with probability 1 − (Bᵢ/Lᵢ)^(1/T), whatever it was: a Gibbs
+step, so the joint law is kept whichever r data are chosen without regard to it. Where the new set
+has no room the old one stays, which keeps the law restricted to sets that fit: the same condition
+holds the other way.
 """
 
 from typing import Any, NamedTuple
@@ -16,8 +18,10 @@ from ewsg_jax.exact.bright_set import BrightSet, Selected, empty_like, placed, p
 from ewsg_jax.rows.gathering import Batch
 
 MOST_COMPARED = 256
-"""Chosen data of which each is compared with those before it, so that all sets are equally probable; more are what
-a keyed bijection puts at the first places, at a cost that grows with r and not with its square."""
+"""Chosen data of which each is compared with those before it, so that all sets are equally
+probable; more are what a keyed bijection puts at the first places, at a cost that grows with r and
+not with its square.
+"""
 
 
 class Redrawing(NamedTuple):
@@ -49,8 +53,8 @@ def redraw(
         temperature: T.
 
     Returns:
-        The set, how many of the chosen data were dark, and whether everything fitted; where not, the set is the old
-        one.
+        The set, how many of the chosen data were dark, and whether everything fitted; where not,
+        the set is the old one.
     """
     is_bright = bright.rows >= 0
     numbers = selected.rows.indices

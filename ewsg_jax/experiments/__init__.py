@@ -1,4 +1,5 @@
-"""Experiments from a TOML file: `python -m ewsg_jax run configs/quickstart.toml`, and what others are made of.
+"""Experiments from a TOML file: `python -m ewsg_jax run configs/quickstart.toml`, and what others
+are made of.
 
 from_toml, build, refuse_unknown, ConfigError: TOML tables into dataclasses of your own.
 Allowed, at_least, at_most, Count, Positive, NOT_EMPTY: which values a field of one takes.

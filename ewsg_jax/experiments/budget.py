@@ -1,7 +1,7 @@
 """Passes over the data, turned into steps; a run ahead counts steps of random cost.
 
-The randomness of a chain's step is a function of the key and the step's number, so the run ahead and the run proper
-are the same chains, and their steps cost the same.
+The randomness of a chain's step is a function of the key and the step's number, so the run ahead
+and the run proper are the same chains, and their steps cost the same.
 """
 
 import math
@@ -19,10 +19,13 @@ CLOSE = 0.01
 """What part of the passes need not be run ahead."""
 
 
-def least_steps(kernel: ewsg.Kernel, data: Data, data_passes: float, burn_in_passes: float) -> tuple[int, int]:
+def least_steps(
+    kernel: ewsg.Kernel, data: Data, data_passes: float, burn_in_passes: float
+) -> tuple[int, int]:
     """Return the steps of a budget and those of its burn-in, known before a run.
 
-    Of a kernel whose steps have a random cost: the fewest steps that the budget may allow, without a burn-in.
+    Of a kernel whose steps have a random cost: the fewest steps that the budget may allow, without
+    a burn-in.
 
     Raises:
         ValueError: the budget is not a positive number, or taken by the start alone.
@@ -33,7 +36,9 @@ def least_steps(kernel: ewsg.Kernel, data: Data, data_passes: float, burn_in_pas
         return num_steps, steps_reaching(cost, n, burn_in_passes)
     taken = max(burn_in_passes, cost.at_init / n)
     if data_passes <= taken:
-        raise ValueError(f"{data_passes:g} passes keep no draw, since burn-in and start take {taken:g} of them")
+        raise ValueError(
+            f"{data_passes:g} passes keep no draw, since burn-in and start take {taken:g} of them"
+        )
     return max(1, num_steps), 0
 
 
@@ -46,10 +51,12 @@ def steps_of_passes(
     data_passes: float,
     burn_in_passes: float = 0.0,
 ) -> tuple[int, int]:
-    """Return how many steps a number of passes over the data allows, and how many of them are burn-in.
+    """Return how many steps a number of passes over the data allows, and how many of them are
+    burn-in.
 
-    The cost of a step of some methods drifts with the chain (the bright data of FlyMC grow as it leaves its
-    centre), so that its beginning does not say what the rest costs: the whole run is made ahead, without draws.
+    The cost of a step of some methods drifts with the chain (the bright data of FlyMC grow as it
+    leaves its centre), so that its beginning does not say what the rest costs: the whole run is
+    made ahead, without draws.
 
     Args:
         key: that of the run, a typed PRNG key.
@@ -70,16 +77,27 @@ def steps_of_passes(
     made, spent, per_step, state = [0], [float(at_most.at_init)], float(at_most.per_step), None
     for wanted in (burn_in, budget):
         while (left := wanted - spent[-1]) > CLOSE * wanted:
-            # Not all that is left, nor more than were made: the next steps may cost more than the last.
+            # Not all that is left, nor more than were made: the next steps may cost more than the
+            # last.
             count = max(1, math.ceil(0.7 * left / per_step))
             count, begin = (count, start) if state is None else (min(count, made[-1]), None)
             part = ewsg.sample(
-                key, kernel, begin, data, count, num_chains=num_chains, keep=None, state=state, progress=False
+                key,
+                kernel,
+                begin,
+                data,
+                count,
+                num_chains=num_chains,
+                keep=None,
+                state=state,
+                progress=False,
             )
             if part.interrupted:
                 raise KeyboardInterrupt
             # The first part counts the evaluations of the start too.
-            spent.append((0.0 if state is None else spent[-1]) + part.gradient_evaluations / num_chains)
+            spent.append(
+                (0.0 if state is None else spent[-1]) + part.gradient_evaluations / num_chains
+            )
             made.append(made[-1] + part.num_steps)
             per_step = max((spent[-1] - spent[-2]) / part.num_steps, budget / MOST_STEPS)
             state = part.state

@@ -1,8 +1,9 @@
-"""Configurations: tables of TOML into frozen dataclasses, whose annotations say what each key takes.
+"""Configurations: tables of TOML into frozen dataclasses, whose annotations say what each key
+takes.
 
-A field is a key: its name, its type, its default and, by `Annotated`, which values are allowed. A key that is
-unknown or missing, and a value that does not fit, is refused with its full path. `Config` is the file of
-`python -m ewsg_jax run`:
+A field is a key: its name, its type, its default and, by `Annotated`, which values are allowed. A
+key that is unknown or missing, and a value that does not fit, is refused with its full path.
+`Config` is the file of `python -m ewsg_jax run`:
 
 [data]       which rows, how split and scaled
 [model]      the prior, and the coordinates that are sampled
@@ -28,7 +29,13 @@ from ewsg_jax import _check
 from ewsg_jax.methods import METHODS
 
 T = TypeVar("T")
-TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: "a string", list: "a list"}
+TYPES = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a string",
+    list: "a list",
+}
 REFERENCE = "reference"
 RESERVED = (REFERENCE, "names", "file", "allow_pickle")
 """Names that draws.npz needs for itself."""
@@ -46,7 +53,9 @@ class ConfigError(ValueError):
 
 
 class Allowed(NamedTuple):
-    """A condition on a value beside its type, for `Annotated`: what it is called, and whether a value meets it."""
+    """A condition on a value beside its type, for `Annotated`: what it is called, and whether a
+    value meets it.
+    """
 
     words: str
     holds: Callable[[Any], bool]
@@ -77,7 +86,9 @@ Seed = Annotated[int, at_least(0), at_most(MOST_SEED)]
 
 @dataclass(frozen=True)
 class Data:
-    """`[data]`: a name of `ewsg_jax.datasets`, the fraction and seed of the split, how features are made."""
+    """`[data]`: a name of `ewsg_jax.datasets`, the fraction and seed of the split, how features are
+    made.
+    """
 
     name: Literal["breast_cancer", "covertype", "heart", "pima"]
     test_fraction: Annotated[float, BETWEEN_0_AND_1] = 0.2
@@ -89,11 +100,12 @@ class Data:
 
 @dataclass(frozen=True)
 class Model:
-    """`[model]`: logistic regression with the prior N(0, prior_scale² I) on the weights of the features.
+    """`[model]`: logistic regression with the prior N(0, prior_scale² I) on the weights of the
+    features.
 
-    `coordinates` are those that the chains move in: the weights themselves (`"features"`), or weights in units
-    of the posterior's standard deviations at its mode (`"curvature"`): the same posterior, without narrow
-    directions. Draws are reported as weights in both cases.
+    `coordinates` are those that the chains move in: the weights themselves (`"features"`), or
+    weights in units of the posterior's standard deviations at its mode (`"curvature"`): the same
+    posterior, without narrow directions. Draws are reported as weights in both cases.
     """
 
     prior_scale: Positive = 1.0
@@ -104,12 +116,12 @@ class Model:
 class Run:
     """`[run]`: what all methods share, above all the number of passes over the data.
 
-    Passes count all that is evaluated, at the start and at refreshes too: the burn-in ends with the step that
-    reaches its own. A method whose steps have a random cost (`flymc`) is run twice, first without draws to count
-    them.
+    Passes count all that is evaluated, at the start and at refreshes too: the burn-in ends with the
+    step that reaches its own. A method whose steps have a random cost (`flymc`) is run twice, first
+    without draws to count them.
 
-    Chains start at zero, or around the mode with `start_spread` times the standard deviations of the normal
-    approximation there.
+    Chains start at zero, or around the mode with `start_spread` times the standard deviations of
+    the normal approximation there.
     """
 
     num_chains: Count
@@ -124,7 +136,9 @@ class Run:
 
 @dataclass(frozen=True)
 class Reference:
-    """`[reference]`: underdamped Langevin with the full gradient, symmetric splitting, started as the methods."""
+    """`[reference]`: underdamped Langevin with the full gradient, symmetric splitting, started as
+    the methods.
+    """
 
     step_size: float
     friction: float
@@ -146,7 +160,9 @@ class Published:
 
 @dataclass(frozen=True)
 class MethodConfig:
-    """A `[[methods]]` table: a name of `ewsg_jax.METHODS`, how it is called in the report, and its options."""
+    """A `[[methods]]` table: a name of `ewsg_jax.METHODS`, how it is called in the report, and its
+    options.
+    """
 
     name: str
     label: str
@@ -169,7 +185,9 @@ class Config:
     def __post_init__(self) -> None:
         for label in self.named:
             if label in RESERVED:
-                raise ConfigError(f"no run can be called {label!r}: give that method another 'label'")
+                raise ConfigError(
+                    f"no run can be called {label!r}: give that method another 'label'"
+                )
 
     @property
     def named(self) -> dict[str, MethodConfig]:
@@ -235,13 +253,15 @@ def build(kind: type[T], table: Any, path: str = "") -> T:
     """Build a dataclass from a table.
 
     Args:
-        kind: a dataclass whose fields are bool, int, float, str, list, a choice (`Literal`), a tuple of one type,
-            another dataclass, one of these with a condition (`Annotated`), or one of these or None.
+        kind: a dataclass whose fields are bool, int, float, str, list, a choice (`Literal`), a
+            tuple of one type, another dataclass, one of these with a condition (`Annotated`), or
+            one of these or None.
         table: what tomllib returned.
         path: where the table stands in the file, for messages.
 
     Raises:
-        ConfigError: a key is unknown (the nearest right one is named) or missing, or a value is not allowed.
+        ConfigError: a key is unknown (the nearest right one is named) or missing, or a value is not
+            allowed.
 
     Example:
         >>> @dataclass(frozen=True)
@@ -265,7 +285,9 @@ def build(kind: type[T], table: Any, path: str = "") -> T:
 
 
 def refuse_unknown(table: Any, known: Iterable[str], path: str) -> None:
-    """Refuse what is not a table, and a key that is not known: the nearest that is known is named."""
+    """Refuse what is not a table, and a key that is not known: the nearest that is
+    known is named.
+    """
     if not isinstance(table, Mapping):
         raise ConfigError(f"{path} must be a table of keys; got {_check.describe(table)}")
     known = list(known)
@@ -320,7 +342,9 @@ def methods_of(tables: Iterable[Any], **defaults: Any) -> dict[str, MethodConfig
     for number, table in enumerate(tables, 1):
         method = method_of(table, number, **defaults)
         if method.label in found:
-            raise ConfigError(f"two runs are called {method.label!r}: give one of the methods another 'label'")
+            raise ConfigError(
+                f"two runs are called {method.label!r}: give one of the methods another 'label'"
+            )
         found[method.label] = method
     return found
 
@@ -331,7 +355,8 @@ def method_of(table: Any, number: int, **defaults: Any) -> MethodConfig:
     Args:
         table: a `[[methods]]` table.
         number: which one it is, for messages.
-        defaults: options that the table need not give; a method that does not have them goes without.
+        defaults: options that the table need not give; a method that does not have them goes
+            without.
 
     Raises:
         ConfigError: there is no such method, or it has no such option, or not all that it needs.
@@ -351,5 +376,9 @@ def method_of(table: Any, number: int, **defaults: Any) -> MethodConfig:
         if parameter.default is inspect.Parameter.empty and key not in given:
             raise ConfigError(f"missing key '{path}.{key}'")
     label = _value(Annotated[str, NOT_EMPTY], table.get("label", name), f"{path}.label")
-    published = build(Published, table["published"], f"{path}.published") if "published" in table else None
-    return MethodConfig(name, label, {key: given[key] for key in parameters if key in given}, published)
+    published = (
+        build(Published, table["published"], f"{path}.published") if "published" in table else None
+    )
+    return MethodConfig(
+        name, label, {key: given[key] for key in parameters if key in given}, published
+    )

@@ -19,7 +19,9 @@ MOST_COORDINATES, MOST_CHAINS = 12, 4
 
 
 class Line(NamedTuple):
-    """A line and its band; `None` is a missing number. Those of one thing, in several panels, have one colour."""
+    """A line and its band; `None` is a missing number. Those of one thing, in several panels, have
+    one colour.
+    """
 
     label: str
     x: Sequence[float] | np.ndarray
@@ -80,8 +82,14 @@ def png(
     figure = pictures.blank(width, size[1] * num_rows + 0.13 * len(notes))
     if notes:
         figure.supxlabel("\n".join(notes), x=0.01, ha="left", fontsize=7)
-    axes = figure.subplots(num_rows, num_columns, squeeze=False, sharey="row" if same_heights else False).ravel()
-    of = list(dict.fromkeys(line.of or line.label for panel in shown for line in panel.lines if not line.is_guide))
+    axes = figure.subplots(
+        num_rows, num_columns, squeeze=False, sharey="row" if same_heights else False
+    ).ravel()
+    of = list(
+        dict.fromkeys(
+            line.of or line.label for panel in shown for line in panel.lines if not line.is_guide
+        )
+    )
     for axis, panel in zip(axes, shown, strict=False):
         for line in panel.lines:
             _draw(axis, line, of)
@@ -109,12 +117,19 @@ def _draw(axis: Any, line: Line, of: list[str]) -> None:
     axis.plot(line.x, numbers(line.y), label=line.label or None, **style)
     if line.low:
         axis.fill_between(
-            line.x, numbers(line.low), numbers(line.high), color=style["color"], alpha=0.15, linewidth=0
+            line.x,
+            numbers(line.low),
+            numbers(line.high),
+            color=style["color"],
+            alpha=0.15,
+            linewidth=0,
         )
 
 
 def _label_short_axis(axis: Any) -> None:
-    """Write 1, 2 and 5 of each decade below a short logarithmic axis, where its own labels lie over each other."""
+    """Write 1, 2 and 5 of each decade below a short logarithmic axis, where its own labels lie over
+    each other.
+    """
     low, high = axis.get_xlim()
     if high / low < SHORT:
         axis.set_xscale("log", subs=[])
@@ -143,7 +158,9 @@ def _encoded(figure: Any) -> bytes:
 
 
 def traces(results: Sequence[Result]) -> bytes:
-    """Draw chains against passes over the data: a row for each coordinate, a column for each method."""
+    """Draw chains against passes over the data: a row for each coordinate, a column for each
+    method.
+    """
     names, panels = _clearest(results, MOST_CHAINS), []
     for place, name in names.items():
         for result in results:
@@ -151,15 +168,21 @@ def traces(results: Sequence[Result]) -> bytes:
                 Line("", _passes(result), chain[:, place], of=result.plan.label, is_faint=True)
                 for chain in result.samples.position[:MOST_CHAINS]
             ]
-            panels.append(Panel(result.plan.label, "passes over the data", name, lines, (False, False)))
+            panels.append(
+                Panel(result.plan.label, "passes over the data", name, lines, (False, False))
+            )
     return png(panels, num_columns=len(results), size=(3.4, 2.2), same_heights=True)
 
 
 def marginals(results: Sequence[Result]) -> bytes:
-    """Draw densities of the weights of largest |mean| / sd, all methods in one panel for each coordinate."""
+    """Draw densities of the weights of largest |mean| / sd, all methods in one panel for each
+    coordinate.
+    """
     panels = []
     for place, name in _clearest(results, MOST_COORDINATES).items():
-        draws = {result.plan.label: result.samples.position[..., place].ravel() for result in results}
+        draws = {
+            result.plan.label: result.samples.position[..., place].ravel() for result in results
+        }
         finite = {label: values[np.isfinite(values)] for label, values in draws.items()}
         together = np.concatenate(list(finite.values()))
         low, high = np.quantile(together, [0.002, 0.998]) if together.size else (0.0, 0.0)
@@ -187,14 +210,20 @@ def held_out(results: Sequence[Result]) -> bytes:
         for result in results:
             label, passes = result.plan.label, _passes(result)
             running, ensemble = (
-                unit * getattr(result.trajectory, f"{which}_{of}") for which in ("running", "ensemble")
+                unit * getattr(result.trajectory, f"{which}_{of}")
+                for which in ("running", "ensemble")
             )
             if label == REFERENCE:
                 lines.append(Line(label, [0, longest], [running[-1]] * 2, is_dashed=True))
                 continue
-            lines += [Line(label, passes, running), Line("", passes, ensemble, of=label, is_faint=True)]
+            lines += [
+                Line(label, passes, running),
+                Line("", passes, ensemble, of=label, is_faint=True),
+            ]
         panels.append(Panel("", "passes over the data", f"held-out {name}", lines, (False, False)))
-    return png(panels, "bold: mean prediction of all draws so far; faint: of this draw of all chains")
+    return png(
+        panels, "bold: mean prediction of all draws so far; faint: of this draw of all chains"
+    )
 
 
 def _passes(result: Result) -> Any:
@@ -202,7 +231,9 @@ def _passes(result: Result) -> Any:
 
 
 def _clearest(results: Sequence[Result], count: int) -> dict[int, str]:
-    """Return the coordinates of largest |mean| / sd in the first run, in their own order, with their names."""
+    """Return the coordinates of largest |mean| / sd in the first run, in their own order, with
+    their names.
+    """
     summary = results[0].summary
     assert summary is not None
     with np.errstate(all="ignore"):

@@ -26,7 +26,8 @@ CHECKPOINT_EVERY = 30.0
 class Plan:
     """One run: its kernel, its steps and which of them are kept.
 
-    `number` counts the methods from 1, and the reference is 0: a method's draws do not depend on the reference.
+    `number` counts the methods from 1, and the reference is 0: a method's draws do not depend on
+    the reference.
     """
 
     number: int
@@ -40,10 +41,13 @@ class Plan:
 
     def __post_init__(self) -> None:
         if self.num_steps > MOST_STEPS:
-            raise ConfigError(f"{self.label}: a run takes at most {MOST_STEPS} steps; got {self.num_steps}")
+            raise ConfigError(
+                f"{self.label}: a run takes at most {MOST_STEPS} steps; got {self.num_steps}"
+            )
         if self.num_steps - self.burn_in < 1:
             raise ConfigError(
-                f"{self.label}: {self.num_steps} steps keep no draw after a burn-in of {self.burn_in}"
+                f"{self.label}: {self.num_steps} steps keep no draw after a burn-in of "
+                f"{self.burn_in}"
             )
 
     @property
@@ -53,7 +57,9 @@ class Plan:
 
     @property
     def thin(self) -> int:
-        """Steps from one draw to the next: at least `num_draws` draws, or every one where there are fewer."""
+        """Steps from one draw to the next: at least `num_draws` draws, or every one where there are
+        fewer.
+        """
         return max(1, (self.num_steps - self.burn_in) // self.num_draws)
 
 
@@ -61,8 +67,9 @@ class Plan:
 class Result:
     """What one run gave; `samples` holds the draws as weights of the features.
 
-    Everything else is None where the run was interrupted before it kept a draw. `check` and `forecast` are the
-    reason, a string, where they are not known; a forecast needs the mode, and is of methods alone.
+    Everything else is None where the run was interrupted before it kept a draw. `check` and
+    `forecast` are the reason, a string, where they are not known; a forecast needs the mode, and is
+    of methods alone.
     """
 
     plan: Plan
@@ -76,17 +83,24 @@ class Result:
 
 
 def plans_of(config: Config, problem: Regression) -> list[Plan]:
-    """Build every kernel and count every run's steps, so that what is wrong shows before anything runs.
+    """Build every kernel and count every run's steps, so that what is wrong shows before anything
+    runs.
 
     Raises:
         ConfigError: a method does not take its options, or a run is too short to keep a draw.
     """
     plans, run, long = [], config.run, config.reference
     if long is not None:
-        options = {"step_size": long.step_size, "friction": long.friction, "integrator": "splitting"}
+        options = {
+            "step_size": long.step_size,
+            "friction": long.friction,
+            "integrator": "splitting",
+        }
         method = MethodConfig("uld", REFERENCE, options)
         kernel = _kernel(method, problem)
-        plans.append(Plan(0, method, kernel, long.num_chains, long.num_draws, long.num_steps, long.burn_in))
+        plans.append(
+            Plan(0, method, kernel, long.num_chains, long.num_draws, long.num_steps, long.burn_in)
+        )
     for number, method in enumerate(config.named.values(), 1):
         kernel = _kernel(method, problem)
         try:
@@ -109,18 +123,29 @@ def _kernel(method: MethodConfig, problem: Regression) -> ewsg.Kernel:
         raise ConfigError(f"{method.label}: {error}") from error
 
 
-def execute(plan: Plan, config: Config, problem: Regression, reference: Result | None, checkpoint: Path) -> Result:
-    """Sample by one plan, or resume what is saved at `checkpoint`, and judge the draws, against a reference if any.
+def execute(
+    plan: Plan, config: Config, problem: Regression, reference: Result | None, checkpoint: Path
+) -> Result:
+    """Sample by one plan, or resume what is saved at `checkpoint`, and judge the draws, against a
+    reference if any.
 
     Raises:
         ConfigError: what is saved there is damaged.
     """
-    run_key, key = jax.random.split(jax.random.fold_in(jax.random.key(config.run.seed), plan.number))
+    run_key, key = jax.random.split(
+        jax.random.fold_in(jax.random.key(config.run.seed), plan.number)
+    )
     noise_key, check_key = (jax.random.fold_in(key, i) for i in (0, 1))
     data, kernel, run = problem.train, plan.kernel, config.run
     if kernel.evaluations(data).counted:
         num_steps, burn_in = steps_of_passes(
-            run_key, kernel, problem.start, data, plan.num_chains, run.data_passes, run.burn_in_passes
+            run_key,
+            kernel,
+            problem.start,
+            data,
+            plan.num_chains,
+            run.data_passes,
+            run.burn_in_passes,
         )
         plan = dataclasses.replace(plan, num_steps=num_steps, burn_in=burn_in)
     moved = _sampled(run_key, plan, problem, checkpoint)
@@ -161,7 +186,9 @@ def _sampled(key: Key, plan: Plan, problem: Regression, checkpoint: Path) -> ews
         try:
             return ewsg.resume(checkpoint, problem.train, kernel=plan.kernel, mesh=processes.mesh())
         except ValueError as error:
-            raise ConfigError(f"{plan.label}: {error}: remove {checkpoint.parent} to start again") from error
+            raise ConfigError(
+                f"{plan.label}: {error}: remove {checkpoint.parent} to start again"
+            ) from error
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     return ewsg.sample(
         key,

@@ -39,7 +39,8 @@ class Problem:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Regression(Problem):
-    """A logistic regression; its posterior and training rows are in the coordinates that the chains move in.
+    """A logistic regression; its posterior and training rows are in the coordinates that the chains
+    move in.
 
     Attributes:
         names: the features' names.
@@ -59,7 +60,8 @@ class Regression(Problem):
 
 
 def prepare(config: Config) -> Regression:
-    """Load and scale the data, build the posterior, and find its mode where the configuration needs it.
+    """Load and scale the data, build the posterior, and find its mode where the configuration needs
+    it.
 
     Raises:
         ImportError, OSError: the data are not there; the message says what to do.
@@ -69,7 +71,9 @@ def prepare(config: Config) -> Regression:
     model, run = config.model, config.run
     rows, names = train.rows(), train.feature_names
     posterior = ewsg.models.logistic_regression(prior_scale=model.prior_scale)
-    words.append(f"logistic regression, {len(names)} weights, prior N(0, {model.prior_scale:.4g}² I) on them")
+    words.append(
+        f"logistic regression, {len(names)} weights, prior N(0, {model.prior_scale:.4g}² I) on them"
+    )
 
     mode, matrix, centre = None, None, np.zeros(len(names))
     # The normal approximation at the mode has the covariance root rootᵀ.
@@ -78,7 +82,8 @@ def prepare(config: Config) -> Regression:
         mode = _mode(posterior, centre, rows)
         root = np.linalg.inv(np.linalg.cholesky(np.linalg.inv(np.asarray(mode.covariance)))).T
         words.append(
-            f"mode by Newton's method: {mode.num_steps} steps, {mode.data_passes:g} passes over the data "
+            f"mode by Newton's method: {mode.num_steps} steps, {mode.data_passes:g} passes over "
+            "the data "
             "(not counted below)"
         )
         if run.start == "mode":
@@ -90,9 +95,13 @@ def prepare(config: Config) -> Regression:
         rows["x"] = (rows["x"] @ matrix).astype(np.float32)
         centre = np.linalg.solve(matrix, centre)
         mode = _mode(posterior, np.linalg.solve(matrix, np.asarray(mode.position, float)), rows)
-        words.append("sampled in units of the posterior's standard deviations at the mode, reported as weights")
+        words.append(
+            "sampled in units of the posterior's standard deviations at the mode, reported as "
+            "weights"
+        )
     words.append(
-        f"chains start around the mode with {run.start_spread:g} times the standard deviations there"
+        f"chains start around the mode with {run.start_spread:g} times the standard deviations "
+        "there"
         if run.start == "mode"
         else "chains start at zero, all at one point"
     )
@@ -108,7 +117,9 @@ def prepare(config: Config) -> Regression:
     )
 
 
-def _mode(posterior: ewsg.Posterior, start: np.ndarray, rows: dict[str, np.ndarray]) -> ewsg.Mode[Array]:
+def _mode(
+    posterior: ewsg.Posterior, start: np.ndarray, rows: dict[str, np.ndarray]
+) -> ewsg.Mode[Array]:
     """Return the mode of a logistic regression.
 
     Raises:
@@ -118,10 +129,13 @@ def _mode(posterior: ewsg.Posterior, start: np.ndarray, rows: dict[str, np.ndarr
     with warnings.catch_warnings():
         # A search that failed is reported below, with what to do in a configuration.
         warnings.simplefilter("ignore", RuntimeWarning)
-        mode = ewsg.find_mode(jax.random.key(0), posterior, position, rows, tolerance=TOLERANCE, progress=False)
+        mode = ewsg.find_mode(
+            jax.random.key(0), posterior, position, rows, tolerance=TOLERANCE, progress=False
+        )
     if not np.isfinite(mode.distance):
         raise ConfigError(
-            "model.prior_scale must be smaller: the posterior's curvature at its mode is not positive definite, "
+            "model.prior_scale must be smaller: the posterior's curvature at its mode is not "
+            "positive definite, "
             "since features depend on each other and the prior is too flat"
         )
     return mode
@@ -142,7 +156,10 @@ def _rows(config: Config) -> tuple[ewsg.datasets.Dataset, ewsg.datasets.Dataset,
     scaled = "features standardised by the mean and standard deviation of the training rows"
     if settings.features == "whitened":
         train, test, dropped = ewsg.datasets.whiten(train, test)
-        scaled += f", then whitened: {len(train.feature_names)} components, {dropped} null directions dropped"
+        scaled += (
+            f", then whitened: {len(train.feature_names)} components, {dropped} null "
+            "directions dropped"
+        )
     if settings.intercept:
         train, test = train.with_intercept(), test.with_intercept()
         scaled += ", with an intercept"
@@ -150,7 +167,9 @@ def _rows(config: Config) -> tuple[ewsg.datasets.Dataset, ewsg.datasets.Dataset,
 
 
 def _in_coordinates(posterior: ewsg.Posterior, matrix: np.ndarray) -> ewsg.Posterior:
-    """Return the posterior of φ, where the weights are matrix @ φ and the rows' x became x @ matrix."""
+    """Return the posterior of φ, where the weights are matrix @ φ and the rows' x became x @
+    matrix.
+    """
     predictor = posterior.predictor
     assert predictor is not None
     to_weights = jnp.asarray(matrix, jnp.float32)

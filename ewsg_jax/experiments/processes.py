@@ -1,4 +1,6 @@
-"""One experiment by several processes: started here, or by a cluster that has started them itself."""
+"""One experiment by several processes: started here, or by a cluster that has started
+them itself.
+"""
 
 import contextlib
 import os
@@ -19,7 +21,9 @@ from jax.sharding import Mesh
 from ewsg_jax.experiments.config import ConfigError
 
 PLACE = "EWSG_JAX_PROCESS"
-"""The variable that says to a process which it is, of how many, and the port of the first one: "1/2/29511"."""
+"""The variable that says to a process which it is, of how many, and the port of the first one:
+"1/2/29511".
+"""
 PATIENCE, LOST = 20.0, 3
 """Seconds that the others have to end after one has, and the exit status where one was lost."""
 CONNECTING, SILENT = 120, 30
@@ -27,10 +31,16 @@ CONNECTING, SILENT = 120, 30
 
 
 def began_elsewhere() -> bool:
-    """Return whether this is one of several processes already: of ours, of SLURM, of Open MPI or of a TPU pod."""
-    counts = (os.environ.get(name, "1") for name in ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE"))
+    """Return whether this is one of several processes already: of ours, of SLURM, of Open MPI or of
+    a TPU pod.
+    """
+    counts = (
+        os.environ.get(name, "1") for name in ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE")
+    )
     on_pod = "," in os.environ.get("TPU_WORKER_HOSTNAMES", "")
-    return PLACE in os.environ or on_pod or any(count.isdigit() and int(count) > 1 for count in counts)
+    return (
+        PLACE in os.environ or on_pod or any(count.isdigit() and int(count) > 1 for count in counts)
+    )
 
 
 def join(count: int) -> None:
@@ -39,7 +49,10 @@ def join(count: int) -> None:
     Raises:
         ConfigError: they cannot be met, or there are more or fewer.
     """
-    options: dict[str, Any] = {"initialization_timeout": CONNECTING, "heartbeat_timeout_seconds": SILENT}
+    options: dict[str, Any] = {
+        "initialization_timeout": CONNECTING,
+        "heartbeat_timeout_seconds": SILENT,
+    }
     address = None
     if PLACE in os.environ:
         number, count, port = map(int, os.environ[PLACE].split("/"))
@@ -51,7 +64,9 @@ def join(count: int) -> None:
     except (RuntimeError, ValueError) as error:
         raise ConfigError(str(error)) from error
     if jax.process_count() != count:
-        raise ConfigError(f"--processes must be {jax.process_count()}, as many as were started; got {count}")
+        raise ConfigError(
+            f"--processes must be {jax.process_count()}, as many as were started; got {count}"
+        )
 
 
 def mesh() -> Mesh | None:
@@ -66,14 +81,19 @@ def is_first() -> bool:
 
 def as_the_first(answer: bool) -> bool:
     """Return what the first process answers; each waits until all have asked."""
-    return bool(multihost_utils.broadcast_one_to_all(np.bool_(answer))) if jax.process_count() > 1 else answer
+    return (
+        bool(multihost_utils.broadcast_one_to_all(np.bool_(answer)))
+        if jax.process_count() > 1
+        else answer
+    )
 
 
 def launch(count: int, words: Sequence[str], folder: Path) -> int:
-    """Start `count` processes of this command on this machine, wait for them, and return the exit status.
+    """Start `count` processes of this command on this machine, wait for them, and return the exit
+    status.
 
-    The first one prints. Where one is lost the others are ended; `folder` is where the checkpoints are, for the
-    message.
+    The first one prints. Where one is lost the others are ended; `folder` is where the checkpoints
+    are, for the message.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -95,10 +115,14 @@ def launch(count: int, words: Sequence[str], folder: Path) -> int:
         first, status = _wait(started)
     if first is None:
         return status
-    how = f"by signal {signal.Signals(-status).name}" if status < 0 else f"with exit status {status}"
+    how = (
+        f"by signal {signal.Signals(-status).name}" if status < 0 else f"with exit status {status}"
+    )
     print(
-        f"ewsg_jax: error: process {first} of {count} ended {how}, and the others were ended with it; the "
-        f"checkpoints in {folder}/ are complete, and the same command resumes from them, on any number of them",
+        f"ewsg_jax: error: process {first} of {count} ended {how}, and the others were ended with "
+        "it; the "
+        f"checkpoints in {folder}/ are complete, and the same command resumes from them, on any "
+        "number of them",
         file=sys.stderr,
     )
     return LOST
@@ -111,7 +135,9 @@ def _end(processes: list[subprocess.Popen]) -> None:
 
 
 def _wait(processes: list[subprocess.Popen]) -> tuple[int | None, int]:
-    """Return None and the exit status of all; or the first to end and its status, where they do not agree."""
+    """Return None and the exit status of all; or the first to end and its status, where they do not
+    agree.
+    """
     ended: dict[int, int] = {}
     limit = float("inf")
     while len(ended) < len(processes) and time.monotonic() < limit:

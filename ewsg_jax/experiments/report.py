@@ -1,4 +1,6 @@
-"""What an experiment says: the numbers of each run for metrics.json, and in words for report.txt."""
+"""What an experiment says: the numbers of each run for metrics.json, and in words for
+report.txt.
+"""
 
 import itertools
 from collections.abc import Sequence
@@ -39,12 +41,15 @@ COLUMNS = (
 )
 """Columns of the table: what they are called, the number in a run's, and its format."""
 LEGEND = """\
-accuracy and log lik.: held out, mean prediction of all draws; then of one draw of all chains, averaged over the
-  second half. R-hat: the largest; ESS: the smallest; noise: what gradient noise adds to the temperature, over it,
-  median coordinate, where it is known. sd ratio, mean off: against the reference, median and root mean square"""
+accuracy and log lik.: held out, mean prediction of all draws; then of one draw of all chains,
+  averaged over the second half. R-hat: the largest; ESS: the smallest; noise: what gradient noise
+  adds to the temperature, over it, median coordinate, where it is known. sd ratio, mean off:
+  against the reference, median and root mean square"""
 
 
-def metrics(config: Config, problem: Regression, results: Sequence[Result], interrupted: bool) -> Numbers:
+def metrics(
+    config: Config, problem: Regression, results: Sequence[Result], interrupted: bool
+) -> Numbers:
     """Return what was run, with what, and what came of it, for metrics.json."""
     return {
         "title": config.title,
@@ -62,8 +67,12 @@ def numbers_of(result: Result) -> Numbers:
     """Return the numbers of a run."""
     plan, samples, summary, distance = result.plan, result.samples, result.summary, result.distance
     numbers: Numbers = {"method": plan.method.name, "options": plan.method.options}
-    numbers |= _attributes(samples, "num_chains num_draws num_steps data_passes gradient_evaluations")
-    numbers |= _attributes(samples, "compile_seconds run_seconds interrupted") | _attributes(plan, "burn_in thin")
+    numbers |= _attributes(
+        samples, "num_chains num_draws num_steps data_passes gradient_evaluations"
+    )
+    numbers |= _attributes(samples, "compile_seconds run_seconds interrupted") | _attributes(
+        plan, "burn_in thin"
+    )
     numbers["index_acceptance"] = float(np.mean(samples.index_acceptance))
     numbers["finite_chains"] = int(np.sum(samples.is_finite))
     if plan.method.published is not None:
@@ -73,7 +82,8 @@ def numbers_of(result: Result) -> Numbers:
     numbers |= _attributes(summary, "worst_rhat least_ess notes")
     of = _attributes(summary, "mean sd rhat ess_bulk ess_tail mcse")
     numbers["coordinates"] = {
-        name: {column: values[i] for column, values in of.items()} for i, name in enumerate(summary.names)
+        name: {column: values[i] for column, values in of.items()}
+        for i, name in enumerate(summary.names)
     }
     numbers["held_out"] = held_out(result.trajectory)
     numbers["gradient_noise"] = result.noise._asdict()
@@ -98,11 +108,16 @@ def _attributes(of: Any, names: str) -> Numbers:
 
 def _quantiles(name: str, values: Any) -> dict[str, float]:
     quantiles = {"median": np.median, "least": np.min, "largest": np.max}
-    return {f"{name}_{which}": float(function(np.asarray(values))) for which, function in quantiles.items()}
+    return {
+        f"{name}_{which}": float(function(np.asarray(values)))
+        for which, function in quantiles.items()
+    }
 
 
 def held_out(trajectory: ewsg.diagnostics.Trajectory) -> dict[str, float]:
-    """Return held-out accuracy and log likelihood in the ways of `HELD_OUT`, with standard deviations."""
+    """Return held-out accuracy and log likelihood in the ways of `HELD_OUT`, with standard
+    deviations.
+    """
     numbers: dict[str, float] = {}
     for name in ("accuracy", "log_likelihood"):
         ensemble = getattr(trajectory, f"ensemble_{name}")
@@ -136,26 +151,39 @@ def section(result: Result) -> str:
         "-" * len(heading),
         ", ".join(f"{key} {value}" for key, value in plan.method.options.items()),
         f"{samples.num_steps:,} steps a chain = {samples.data_passes:,.1f} passes over the data; "
-        f"{samples.num_chains} chains; kept: {samples.num_draws:,} draws of each, every {plan.thin:,} steps after "
+        f"{samples.num_chains} chains; kept: {samples.num_draws:,} draws of each, every "
+        f"{plan.thin:,} steps after "
         f"{plan.burn_in:,}",
         f"{samples.gradient_evaluations:,} gradient evaluations in all; compiled in "
         f"{samples.compile_seconds:.1f} s, ran {samples.run_seconds:.1f} s",
     ]
     if not samples.is_finite.all():
         diverged = int(np.sum(~samples.is_finite))
-        lines.append(f"{diverged} of {samples.num_chains} chains DIVERGED: the step size is too large for them")
+        lines.append(
+            f"{diverged} of {samples.num_chains} chains DIVERGED: the step size is too large for "
+            "them"
+        )
     if result.summary is None or result.noise is None:
         return "\n".join([*lines, "interrupted before a draw was kept"])
     lines += ["", str(result.summary), "", f"check: {numbers['check']['verdict']}", "held out:"]
-    lines += [f"  {words}: {_both(numbers['held_out'], which, 100)}" for which, words in HELD_OUT.items()]
+    lines += [
+        f"  {words}: {_both(numbers['held_out'], which, 100)}" for which, words in HELD_OUT.items()
+    ]
     if "published" in numbers:
         lines.append(f"  published: {_both(numbers['published'], '', 1)}")
     if uses_batches(plan.kernel):
         median, largest = result.noise.median, result.noise.largest
-        adds = f"{median:.3g} of it (median coordinate), at most {largest:.3g}" if median is not None else "unknown"
+        adds = (
+            f"{median:.3g} of it (median coordinate), at most {largest:.3g}"
+            if median is not None
+            else "unknown"
+        )
         why = f": {result.noise.reason}" if result.noise.reason else ""
         if median is not None and median >= 1:
-            why = ": a noisy optimiser, whose draws are as wide as the step size makes them; judge it by prediction"
+            why = (
+                ": a noisy optimiser, whose draws are as wide as the step size makes them; "
+                "judge it by prediction"
+            )
         lines.append(f"what gradient noise adds to the temperature: {adds}{why}")
     if isinstance(result.forecast, ewsg.Forecast):
         # Its first line is the kernel, and a table of coordinates ends it.
@@ -164,7 +192,10 @@ def section(result: Result) -> str:
         )
         lines += ["forecast around the mode:", *(f"  {line}" for line in list(of_all)[1:])]
     if result.distance is not None:
-        lines += ["against the reference:", *(f"  {part}" for part in str(result.distance).split("; "))]
+        lines += [
+            "against the reference:",
+            *(f"  {part}" for part in str(result.distance).split("; ")),
+        ]
     return "\n".join(lines)
 
 
@@ -174,7 +205,10 @@ def _both(numbers: Numbers, which: str, unit: float) -> str:
     for name, factor, digits, sign in (("accuracy", unit, 2, " %"), ("log_likelihood", 1, 4, "")):
         sd = numbers.get(f"{which}{name}_sd")
         spread = "" if sd is None else f" ± {factor * sd:.{digits}f}"
-        words.append(f"{name.replace('_', ' ')} {factor * numbers[f'{which}{name}']:.{digits}f}{spread}{sign}")
+        words.append(
+            f"{name.replace('_', ' ')} "
+            f"{factor * numbers[f'{which}{name}']:.{digits}f}{spread}{sign}"
+        )
     return ", ".join(words)
 
 

@@ -1,4 +1,6 @@
-"""The folder of results, whose files are written whole or not at all, and what they say of the machine."""
+"""The folder of results, whose files are written whole or not at all, and what they say of the
+machine.
+"""
 
 import io
 import json
@@ -34,7 +36,9 @@ class Folder:
             with tempfile.TemporaryFile(dir=path):
                 pass
         except OSError as error:
-            raise OSError(f"cannot write to the output folder {path}: {error.strerror or error}") from error
+            raise OSError(
+                f"cannot write to the output folder {path}: {error.strerror or error}"
+            ) from error
 
     def read_text(self, name: str) -> str | None:
         """Return the content of a file, None where there is no such file."""

@@ -16,8 +16,8 @@ from ewsg_jax.experiments.results import Folder
 def run(path: Path, output: Path, seed: int | None, say: Callable[[str], None]) -> bool:
     """Run a configuration and write its results; return whether an interrupt ended it early.
 
-    What is wrong is found before anything runs. An earlier run of the same configuration, of which the folder holds
-    checkpoints, is resumed. Of several processes the first one prints and writes.
+    What is wrong is found before anything runs. An earlier run of the same configuration, of which
+    the folder holds checkpoints, is resumed. Of several processes the first one prints and writes.
 
     Args:
         path: the TOML file.
@@ -31,7 +31,9 @@ def run(path: Path, output: Path, seed: int | None, say: Callable[[str], None]) 
     """
     config, text, problem, plans = _ready(path, seed)
     folder, checkpoints = Folder(output), output / "checkpoints"
-    resumes = processes.as_the_first(folder.read_text("config.toml") == text and checkpoints.exists())
+    resumes = processes.as_the_first(
+        folder.read_text("config.toml") == text and checkpoints.exists()
+    )
     if processes.is_first():
         if not resumes:
             # Those of another configuration.
@@ -63,7 +65,9 @@ def run(path: Path, output: Path, seed: int | None, say: Callable[[str], None]) 
     if results:
         tell("\n" + report.table(results))
     if interrupted:
-        tell(f"\ninterrupted: what follows is missing; the same command resumes from {checkpoints}/")
+        tell(
+            f"\ninterrupted: what follows is missing; the same command resumes from {checkpoints}/"
+        )
     tell(f"\nwritten to {output}/")
     _write(folder, config, problem, results, interrupted)
     if processes.is_first():
@@ -87,13 +91,17 @@ def _ready(path: Path, seed: int | None) -> tuple[Config, str, Regression, list[
         raise ConfigError(str(error)) from error
 
 
-def _write(folder: Folder, config: Config, problem: Regression, results: list[Result], interrupted: bool) -> None:
+def _write(
+    folder: Folder, config: Config, problem: Regression, results: list[Result], interrupted: bool
+) -> None:
     """Write numbers and draws, after each run."""
     if not processes.is_first():
         return
     arrays: dict[str, np.ndarray] = {"names": np.array(problem.names)}
     for result in results:
         arrays[result.plan.label] = result.samples.position
-        arrays[f"{result.plan.label}.data_passes"] = result.samples.evaluations / result.samples.num_data
+        arrays[f"{result.plan.label}.data_passes"] = (
+            result.samples.evaluations / result.samples.num_data
+        )
     folder.write("draws.npz", arrays)
     folder.write("metrics.json", report.metrics(config, problem, results, interrupted))

@@ -1,9 +1,11 @@
-"""What a kernel will do, before it runs: how hot, how slow and how stable it is on a posterior that is near normal.
+"""What a kernel will do, before it runs: how hot, how slow and how stable it is on a posterior that
+is near normal.
 
     z' = A z + noise,   P = A P Aᵀ + Q,   Q = G S Gᵀ + B Bᵀ
 
-z is the position (and momentum) less the mode. A, G and B are Jacobians of the dynamics' own step, S the covariance
-of estimates on drawn batches, averaged over the law N(mode, P) itself: a control variate has none at the mode.
+z is the position (and momentum) less the mode. A, G and B are Jacobians of the dynamics' own step,
+S the covariance of estimates on drawn batches, averaged over the law N(mode, P) itself: a control
+variate has none at the mode.
 """
 
 import jax
@@ -43,26 +45,27 @@ def forecast(
 ) -> Forecast:
     """Predict the bias, the autocorrelation and the largest stable step of a kernel near a mode.
 
-    It does not run the kernel: it finds the law of the chain's own linear step with the noise of its batches, for
-    a posterior that is near normal. It costs some passes over the data (batches of up to a million rows a round,
-    two to six rounds), and in d dimensions some multiples of d³ operations. Above 1,000 dimensions each coordinate
-    is taken by itself, in those of the inverse mass.
+    It does not run the kernel: it finds the law of the chain's own linear step with the noise of
+    its batches, for a posterior that is near normal. It costs some passes over the data (batches of
+    up to a million rows a round, two to six rounds), and in d dimensions some multiples of d³
+    operations. Above 1,000 dimensions each coordinate is taken by itself, in those of the inverse
+    mass.
 
     Args:
         kernel: made by a method, or by `ewsg_jax.kernel`.
         mode: what `find_mode` returned for its posterior and these data.
         data: all n rows.
         step: at which step schedules are read.
-        mesh: several devices, as of `ewsg_jax.sample`: along `"data"` each has a part of the rows and sums over it.
-            Batches are those of one device, whose rows the devices that have them give to all. Not for
-            `stratified`, which reads the labels of all rows.
-        check_data: look once for NaN and infinity in the data, and for labels that the model does not know; False
-            where the likelihood masks what is missing.
+        mesh: several devices, as of `ewsg_jax.sample`: along `"data"` each has a part of the rows
+            and sums over it. Batches are those of one device, whose rows the devices that have them
+            give to all. Not for `stratified`, which reads the labels of all rows.
+        check_data: look once for NaN and infinity in the data, and for labels that the model does
+            not know; False where the likelihood masks what is missing.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; the mode is not a `Mode`; the kernel is
-            exact, or has a dynamics (preconditioned, quasi_newton) or an estimator (epochs, SVRG's option I, your
-            own) of which no forecast is known.
+        TypeError, ValueError: an argument has the wrong type or value; the mode is not a `Mode`;
+            the kernel is exact, or has a dynamics (preconditioned, quasi_newton) or an estimator
+            (epochs, SVRG's option I, your own) of which no forecast is known.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -90,12 +93,16 @@ def _checked(
 ) -> tuple[Pair, Curvature | CurvatureOfMany | None]:
     _check.instance("kernel", kernel, Kernel, "a method or ewsg_jax.kernel(…)")
     if not isinstance(kernel, Pair):
-        raise ValueError(f"kernel must be a dynamics with an estimator for a forecast; got {kernel}, an exact one")
+        raise ValueError(
+            f"kernel must be a dynamics with an estimator for a forecast; got {kernel}, an exact "
+            "one"
+        )
     _check.instance("mode", mode, Mode, "made by ewsg_jax.find_mode")
     fields = jax.eval_shape(kernel.dynamics.init, jax.random.key(0), mode.position)._fields
     if set(fields) - {*MOVING, *HELD} or kernel.dynamics.extra_gradients:
         raise ValueError(
-            "kernel must have a dynamics that remembers no more than a momentum and a thermostat for a forecast; "
+            "kernel must have a dynamics that remembers no more than a momentum and a thermostat "
+            "for a forecast; "
             f"got {type(kernel.dynamics).__name__}. Run it for some steps instead"
         )
     _ = mode.covariance
@@ -111,7 +118,8 @@ def _check_over_devices(kernel: Pair) -> None:
         sees_data = isinstance(part, Dynamics) and Need.ONE_PLACE in part.needs
         if sees_data or isinstance(part, Stratified):
             raise ValueError(
-                "mesh must have no axis 'data', or one of length 1, for a kernel that needs all rows in one place, "
+                "mesh must have no axis 'data', or one of length 1, for a kernel that needs all "
+                "rows in one place, "
                 f"for a metric or for labels of its own; got {type(part).__name__}"
             )
 
@@ -130,9 +138,15 @@ def _told(near: Near) -> Forecast:
         times = law.autocorrelation_times(matrix, covariance, d)
         shift = near.mean_shift(covariance, matrix, noise)
     sd = np.sqrt(np.diag(near.target.covariance))
-    told = {"variance_ratio": np.diag(whole) / sd**2, "mean_shift": shift / sd, "autocorrelation_time": times}
+    told = {
+        "variance_ratio": np.diag(whole) / sd**2,
+        "mean_shift": shift / sd,
+        "autocorrelation_time": times,
+    }
     return Forecast(
-        **{name: jax.tree.map(jnp.asarray, near.layout.tree(value)) for name, value in told.items()},
+        **{
+            name: jax.tree.map(jnp.asarray, near.layout.tree(value)) for name, value in told.items()
+        },
         covariance=whole / near.unit / near.unit[:, None],
         target=near.target.covariance / near.unit / near.unit[:, None],
         direction_ratios=directions,

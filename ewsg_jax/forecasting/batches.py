@@ -1,4 +1,6 @@
-"""The noise that batches make: estimates of the gradient on drawn batches, at points around the mode."""
+"""The noise that batches make: estimates of the gradient on drawn batches, at points around the
+mode.
+"""
 
 import functools
 from typing import NamedTuple
@@ -20,7 +22,9 @@ from ewsg_jax.rows.view import num_rows
 SURE = 2.0
 """Standard errors above which a shift is taken to be one."""
 ROWS_AT_ONCE = 256
-"""Rows whose gradients are worked out together: batches larger than that one by one, as in a step."""
+"""Rows whose gradients are worked out together: batches larger than that one by one, as
+in a step.
+"""
 ROWS_FETCHED = 2**14
 """Rows that devices give each other at once, where each has some of them."""
 
@@ -99,8 +103,11 @@ def estimates(
     return jax.lax.map(of_point, (keys, points, anchors), batch_size=together)
 
 
-def differences(estimator: GradientEstimator, position: Position, points: Array, data: Data) -> np.ndarray:
-    """Return how two drawn batches differ at each point, shape (points, d): half of its square is the noise of one.
+def differences(
+    estimator: GradientEstimator, position: Position, points: Array, data: Data
+) -> np.ndarray:
+    """Return how two drawn batches differ at each point, shape (points, d): half of its square is
+    the noise of one.
 
     Args:
         estimator: what is estimated by.
@@ -113,19 +120,26 @@ def differences(estimator: GradientEstimator, position: Position, points: Array,
 
 
 def anchored(estimator: GradientEstimator, anchor: Position) -> SVRGMemory:
-    """Return the memory of SVRG with an anchor. Its full gradient is the same for all batches, and is left out."""
+    """Return the memory of SVRG with an anchor. Its full gradient is the same for all batches, and
+    is left out.
+    """
     assert isinstance(estimator, SVRG)
     zero = _tree.widened(_tree.zeros_like(anchor))
     return SVRGMemory(anchor, zero, ())
 
 
 def noise_of(
-    gradients: np.ndarray, points: np.ndarray, weighing: Weighing | None, slope: np.ndarray, drawn: bool
+    gradients: np.ndarray,
+    points: np.ndarray,
+    weighing: Weighing | None,
+    slope: np.ndarray,
+    drawn: bool,
 ) -> Noise:
     """Return what estimates on batches at points say.
 
-    To first order in their noise weights add S ∂ℓ/∂g to the mean gradient, with ℓ the log weight at the mean
-    gradient: a force whose direction is known, and whose size is fitted to what the index chain does.
+    To first order in their noise weights add S ∂ℓ/∂g to the mean gradient, with ℓ the log weight at
+    the mean gradient: a force whose direction is known, and whose size is fitted to what the index
+    chain does.
 
     Args:
         gradients: shape (points, count, d).

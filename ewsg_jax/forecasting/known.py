@@ -1,8 +1,8 @@
 """Which estimators have a forecast, and what of their noise it rests on.
 
-SVRG and SAGA remember gradients of rows at points of some steps ago. The noise of an estimate is that of
-∇Vᵢ(θ) − ∇Vᵢ(w), with θ and w the points of two steps of the stationary chain. Of SVRG their distance in time is
-uniform on 0 … K − 1; of SAGA it differs from row to row, and is geometric.
+SVRG and SAGA remember gradients of rows at points of some steps ago. The noise of an estimate is
+that of ∇Vᵢ(θ) − ∇Vᵢ(w), with θ and w the points of two steps of the stationary chain. Of SVRG their
+distance in time is uniform on 0 … K − 1; of SAGA it differs from row to row, and is geometric.
 """
 
 from typing import Any, NamedTuple
@@ -32,7 +32,8 @@ class Lags(NamedTuple):
 
     Attributes:
         values: some of equal probability, whole numbers, shape (NUM_LAGS,) or fewer.
-        rate: of SAGA, the probability that a row is seen in a step; None where all rows have one anchor.
+        rate: of SAGA, the probability that a row is seen in a step; None where all rows have one
+            anchor.
     """
 
     values: np.ndarray
@@ -58,7 +59,8 @@ class Known(NamedTuple):
     """What batches of an estimator are drawn by.
 
     Attributes:
-        estimator: whose estimates have the same noise, at anchors where there are lags; None for no noise.
+        estimator: whose estimates have the same noise, at anchors where there are lags; None for no
+            noise.
         by: in words.
         lags: how old anchors are.
         chain_length: of the index chain that chooses among batches, None for no weights.
@@ -87,7 +89,9 @@ def known(estimator: GradientEstimator, data: Data) -> Known:
         if inner.lags is not None:
             raise _unknown(estimator, "exponential weights around a memory")
         by = "the index chain on batches drawn around the mode"
-        return inner._replace(by=by, chain_length=estimator.chain_length, frozen_noise=estimator.frozen_noise)
+        return inner._replace(
+            by=by, chain_length=estimator.chain_length, frozen_noise=estimator.frozen_noise
+        )
     if isinstance(estimator, Full):
         return Known(None, "the step alone: there are no batches")
     if isinstance(estimator, OfRows) and estimator.law.ordered:
@@ -96,7 +100,9 @@ def known(estimator: GradientEstimator, data: Data) -> Known:
     if isinstance(estimator, SVRG):
         if estimator.restarts:
             raise _unknown(estimator, "option='I', which restarts chains")
-        return Known(estimator, f"{drawn}, at anchors as old as SVRG's", uniform_lags(estimator.period(data)))
+        return Known(
+            estimator, f"{drawn}, at anchors as old as SVRG's", uniform_lags(estimator.period(data))
+        )
     if isinstance(estimator, SAGA):
         if estimator.law.weighted:
             raise _unknown(estimator, "a table whose rows are seen at unlike rates")
@@ -115,7 +121,10 @@ def known(estimator: GradientEstimator, data: Data) -> Known:
 
 def _unknown(estimator: Any, why: str) -> ValueError:
     return ValueError(
-        "kernel must have an estimator whose noise is known (full, uniform, stratified, control_variate, svrg with "
-        "option II, saga, covariance_tracking, kept_covariance, or exponentially_weighted around one without a "
-        f"memory) for a forecast; got {why}: {type(estimator).__name__}. Run it for some steps instead"
+        "kernel must have an estimator whose noise is known (full, uniform, stratified, "
+        "control_variate, svrg with "
+        "option II, saga, covariance_tracking, kept_covariance, or exponentially_weighted around "
+        "one without a "
+        f"memory) for a forecast; got {why}: {type(estimator).__name__}. Run it for some steps "
+        "instead"
     )

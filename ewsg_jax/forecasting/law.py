@@ -1,4 +1,5 @@
-"""The stationary law of z' = A z + noise: its covariance, how long z is remembered, z beside z some steps ago.
+"""The stationary law of z' = A z + noise: its covariance, how long z is remembered, z beside z some
+steps ago.
 
 Matrices may be stacks, shape (…, m, m): a law for each.
 """
@@ -59,7 +60,9 @@ def of_squares(matrix: np.ndarray) -> np.ndarray:
 def pairs(
     matrix: np.ndarray, covariance: np.ndarray, lags: Sequence[int] | np.ndarray, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return draws of z now and of z `lag` steps ago, each (count', m), count' a multiple of the lags."""
+    """Return draws of z now and of z `lag` steps ago, each (count', m), count' a multiple of the
+    lags.
+    """
     size = len(matrix)
     each = max(2, -(-count // len(lags)))
     now, then = [], []
@@ -81,12 +84,15 @@ def uniformly(matrix: np.ndarray, covariance: np.ndarray, count: int) -> np.ndar
 
 
 def geometrically(matrix: np.ndarray, covariance: np.ndarray, rate: float) -> np.ndarray:
-    """Return E[z wᵀ], w as long before z as a renewal of this rate: Σ rate (1 − rate)^(lag − 1) A^lag P."""
+    """Return E[z wᵀ], w as long before z as a renewal of this rate: Σ rate (1 − rate)^(lag − 1)
+    A^lag P.
+    """
     return rate * matrix @ np.linalg.solve(np.eye(len(matrix)) - (1 - rate) * matrix, covariance)
 
 
 def own_anchors(matrix: np.ndarray, covariance: np.ndarray, rate: float) -> np.ndarray:
-    """Return E[(z − w)(z − w)ᵀ] for one anchor of a geometric age, less that for the mean of all such anchors.
+    """Return E[(z − w)(z − w)ᵀ] for one anchor of a geometric age, less that for the mean of all
+    such anchors.
 
     Rows that have anchors of their own differ from their mean less than from any one.
     """
@@ -103,7 +109,9 @@ def root(covariance: np.ndarray) -> np.ndarray:
 
 
 def normal(seed: int, count: int, size: int) -> np.ndarray:
-    """Return draws of N(0, I), shape (count, size), in pairs ±; of covariance I itself where they are enough."""
+    """Return draws of N(0, I), shape (count, size), in pairs ±; of covariance I itself where they
+    are enough.
+    """
     half = np.random.default_rng(seed).normal(size=(-(-count // 2), size))
     draws = np.concatenate([half, -half])[:count]
     if count >= 2 * size + 2:

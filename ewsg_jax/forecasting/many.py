@@ -1,8 +1,10 @@
-"""A kernel near a mode of many numbers, coordinate by coordinate: what a matrix (d, d) is too large for.
+"""A kernel near a mode of many numbers, coordinate by coordinate: what a matrix (d, d) is too large
+for.
 
-In the coordinates of its inverse mass, y = L⁻¹(θ − mode), each number is taken to move by itself, in a curvature
-that is the inverse of its own variance under the normal approximation. With `mode.inverse_mass` for the mass all of
-these are 1, and nothing is lost but what the low rank leaves out.
+In the coordinates of its inverse mass, y = L⁻¹(θ − mode), each number is taken to move by itself,
+in a curvature that is the inverse of its own variance under the normal approximation. With
+`mode.inverse_mass` for the mass all of these are 1, and nothing is lost but what the low rank
+leaves out.
 """
 
 import jax
@@ -63,7 +65,9 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
 
     wide = factor_of(mode.inverse_mass, "covariance")
     half = law.normal(17, 2, len(curvature))
-    places = np.stack([vector(wide.times(tree(place))) for width in PLACES for place in width * half])
+    places = np.stack(
+        [vector(wide.times(tree(place))) for width in PLACES for place in width * half]
+    )
     of = Of(kernel.estimator.posterior, layout, CHUNK_SIZE, False)
     steepest = stability.largest_curvature(of, mass, mode.position, places, data)
     evaluations, n = kernel.evaluations(data), num_rows(data)
@@ -115,20 +119,29 @@ def _heat(
     def moved(draw: np.ndarray) -> np.ndarray:
         # As the normal approximation has it, directions that are narrow across coordinates too.
         if factor == wide:
-            return vector(wide.times(jax.tree.map(jnp.asarray, layout.tree(draw * np.sqrt(variance)))))
+            return vector(
+                wide.times(jax.tree.map(jnp.asarray, layout.tree(draw * np.sqrt(variance))))
+            )
         spread = np.sqrt(variance) * vector(factor.times(jax.tree.map(jnp.ones_like, position)))
         flat = vector(wide.times(jax.tree.map(jnp.asarray, layout.tree(draw))))
         return flat * spread / vector(mode.sd)
 
     places = np.stack([moved(draw) for draw in law.normal(11, NUM_POINTS, len(variance))])
-    differences = np.asarray(batches.differences(estimator, position, jnp.asarray(places, jnp.float32), data))
-    turned = [vector(factor.transposed(jax.tree.map(jnp.asarray, layout.tree(row)))) for row in differences]
+    differences = np.asarray(
+        batches.differences(estimator, position, jnp.asarray(places, jnp.float32), data)
+    )
+    turned = [
+        vector(factor.transposed(jax.tree.map(jnp.asarray, layout.tree(row))))
+        for row in differences
+    ]
     return np.mean(np.square(turned), axis=0) / 2
 
 
 def _too_many(what: str) -> ValueError:
     return ValueError(
-        "kernel must be of a dynamics without a thermostat or a matrix friction, a diagonal mass or "
-        "mode.inverse_mass, and the estimator full, uniform, stratified or control_variate, for a forecast of more "
+        "kernel must be of a dynamics without a thermostat or a matrix friction, a diagonal mass "
+        "or "
+        "mode.inverse_mass, and the estimator full, uniform, stratified or control_variate, for a "
+        "forecast of more "
         f"than 1,000 numbers; got {what}"
     )

@@ -1,4 +1,6 @@
-"""A kernel near a mode: its law, the noise that the law's points make, and what both say together."""
+"""A kernel near a mode: its law, the noise that the law's points make, and what both
+say together.
+"""
 
 import dataclasses
 from typing import Any
@@ -36,7 +38,9 @@ from ewsg_jax.rows.view import num_rows
 MOST_EVALUATIONS = 2**20
 """∇Vᵢ that batches may take, at each round."""
 MOST_POINTS, MOST_NUMBERS, MOST_LISTED = 2**14, 2**22, 64
-"""Points at which batches are compared, and numbers of their gradients; batches that are evaluated one by one."""
+"""Points at which batches are compared, and numbers of their gradients; batches that are evaluated
+one by one.
+"""
 MOST_ROUNDS, SETTLED = 6, 0.01
 """Rounds of law and noise, and the relative change of a variance that ends them."""
 SMALL = 1e-4
@@ -48,7 +52,9 @@ CANDIDATES = 8
 class Near:
     """A kernel near a mode, in coordinates y = D (θ − mode) with D² the diagonal of ∇²V."""
 
-    def __init__(self, kernel: Pair, mode: Mode, curvature: Curvature, data: Data, step: int) -> None:
+    def __init__(
+        self, kernel: Pair, mode: Mode, curvature: Curvature, data: Data, step: int
+    ) -> None:
         self.kernel, self.mode, self.data, self.step = kernel, mode, data, step
         self.dynamics, self.known = kernel.dynamics, known(kernel.estimator, data)
         self.layout, self.curvature = Layout.of(mode.position), curvature
@@ -56,14 +62,19 @@ class Near:
         self.temperature = float(temperature(jnp.int32(step)))
         self.fixed_steps: dict[float | None, list[AffineStep]] = {}
         self.target = Target(kernel.estimator.posterior, mode, curvature, self.temperature, data)
-        self.unit, self.hessian, self.d = self.target.unit, self.target.hessian, len(self.target.unit)
+        self.unit, self.hessian, self.d = (
+            self.target.unit,
+            self.target.hessian,
+            len(self.target.unit),
+        )
         self.step_size = float(self.dynamics.step_size(jnp.int32(step)))
         self.state = state_at(self.dynamics, mode.position, step, None)
         self.parts = len([name for name in MOVING if name in self.state._fields])
         self.scale = np.concatenate([self.unit, np.ones((self.parts - 1) * self.d)])
 
     def settled(self) -> tuple[np.ndarray | None, np.ndarray, Noise, bool]:
-        """Return the law's covariance with A and the noise there, and whether noise and law have settled.
+        """Return the law's covariance with A and the noise there, and whether noise and law have
+        settled.
 
         The noise is that of points from the law, which is made by the noise.
         """
@@ -85,7 +96,9 @@ class Near:
         return covariance, matrix, noise, False
 
     def against_target(self, covariance: np.ndarray) -> np.ndarray:
-        """Return P of the position in coordinates in which the target's covariance is I, shape (d, d)."""
+        """Return P of the position in coordinates in which the target's covariance is I, shape (d,
+        d).
+        """
         still = self.target.covariance
         if not self.dynamics.translates:
             # A map that is averaged over draws has what these take for the target.
@@ -106,7 +119,9 @@ class Near:
         listed = told.lags is None and batches.can_list(told.estimator, self.data, MOST_LISTED)
         count = 2
         if told.chain_length is not None:
-            count = CANDIDATES * (int(told.chain_length) + 1 if np.isfinite(told.chain_length) else 1)
+            count = CANDIDATES * (
+                int(told.chain_length) + 1 if np.isfinite(told.chain_length) else 1
+            )
         evaluations = told.estimator.evaluations(self.data)
         each = evaluations.per_step * (MOST_LISTED if listed else count)
         most = min(MOST_EVALUATIONS // each, MOST_NUMBERS // (count * self.d), MOST_POINTS)
@@ -167,18 +182,29 @@ class Near:
         """Return the step at the mode."""
         return self.steps(noise, None, thermostat)[0]
 
-    def steps(self, noise: Noise, draws: np.ndarray | None, thermostat: float | None) -> list[AffineStep]:
-        """Return the step at the mode, or at points of the law; where nothing changes it, worked out once."""
+    def steps(
+        self, noise: Noise, draws: np.ndarray | None, thermostat: float | None
+    ) -> list[AffineStep]:
+        """Return the step at the mode, or at points of the law; where nothing changes it, worked
+        out once.
+        """
         is_fixed = draws is None and not needs_covariance(self.dynamics)
         if is_fixed and thermostat in self.fixed_steps:
             return self.fixed_steps[thermostat]
         points = np.zeros((1, len(self.scale) + self.d))
         if draws is not None:
-            points = np.concatenate([draws / self.scale, draws[:, : self.d] @ self.hessian * self.unit], axis=1)
+            points = np.concatenate(
+                [draws / self.scale, draws[:, : self.d] @ self.hessian * self.unit], axis=1
+            )
         with jax.enable_x64(True):
             state = self.wide_state(thermostat)
             made, _ = maps(
-                self.dynamics, self.kernel.estimator.posterior, state, self.reported(noise), points, self.data
+                self.dynamics,
+                self.kernel.estimator.posterior,
+                state,
+                self.reported(noise),
+                points,
+                self.data,
             )
             parts = [np.asarray(part, float) for part in made]
         found = [AffineStep(*each).scaled(self.scale) for each in zip(*parts, strict=True)]
@@ -192,13 +218,17 @@ class Near:
         """Return A and Q, averaged over the law where the step depends on the position."""
         draws = None
         if not self.dynamics.translates:
-            draws = law.normal(13, max(NUM_POINTS, 2 * len(self.scale) + 2), len(self.scale)) @ law.root(covariance)
+            draws = law.normal(
+                13, max(NUM_POINTS, 2 * len(self.scale) + 2), len(self.scale)
+            ) @ law.root(covariance)
         hessian = self.hessian + self.target.seen(covariance).bend
         matrices, noises = [], []
         for step in self.steps(noise, draws, thermostat):
             slope = hessian @ step.wanted + noise.force
             matrices.append(step.matrix + step.gradient @ slope)
-            noises.append(step.noise @ step.noise.T + step.gradient @ noise.covariance @ step.gradient.T)
+            noises.append(
+                step.noise @ step.noise.T + step.gradient @ noise.covariance @ step.gradient.T
+            )
         return np.mean(matrices, axis=0), np.mean(noises, axis=0)
 
     def law(self, noise: Noise, covariance: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
@@ -214,7 +244,11 @@ class Near:
 
         def excess(value: float) -> float:
             found = law.stationary(at(value), heat)
-            return np.inf if found is None else float(np.mean(np.diag(found)[self.d :])) - self.temperature
+            return (
+                np.inf
+                if found is None
+                else float(np.mean(np.diag(found)[self.d :])) - self.temperature
+            )
 
         low = high = float(self.dynamics.friction(jnp.int32(self.step)))  # type: ignore[attr-defined]
         while excess(high) > 0 and high < 1e6 * low:
@@ -229,7 +263,9 @@ class Near:
     def mean_shift(self, covariance: np.ndarray, matrix: np.ndarray, noise: Noise) -> np.ndarray:
         """Return how far the mean of the law is from the target's."""
         slope = self.target.seen(covariance).mean - self.target.own.mean
-        by_weights = np.linalg.solve(np.eye(len(matrix)) - matrix, self.linear_step(noise).gradient @ noise.shift)
+        by_weights = np.linalg.solve(
+            np.eye(len(matrix)) - matrix, self.linear_step(noise).gradient @ noise.shift
+        )
         return by_weights[: self.d] - self.target.covariance @ slope / self.temperature
 
     def largest_step(self, noise: Noise) -> float:
@@ -244,7 +280,8 @@ class Near:
             own = given.covariance if isinstance(given, Congruent) else given
             matrix = np.asarray(self.layout.mapped(own.times, jnp.eye(self.d)), float)
         if needs_covariance(plain):
-            # The largest of it beside the largest curvature, though their directions may differ: on the safe side.
+            # The largest of it beside the largest curvature, though their directions may differ: on
+            # the safe side.
             heat = stability.in_mass(mass, matrix, self.layout)
         state = state_at(plain, jnp.zeros(1), self.step, None)
         return stability.largest_step(plain, state, self.target.steepest(mass), heat)

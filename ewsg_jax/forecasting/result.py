@@ -20,24 +20,28 @@ class Forecast:
     """What a kernel will do on a posterior that is near normal around a mode.
 
     Attributes:
-        variance_ratio: the variance of the chain's law over the target's (above 1: too wide), a tree
-            like the position; infinite where the step is unstable at the mode.
-        mean_shift: the mean of the chain's law less the target's, in standard deviations of the target, a tree like
-            the position. To first order: of the third derivatives of V, and of exponential weights. NaN where no
-            law was found, and above 1,000 dimensions.
-        autocorrelation_time: steps over which a coordinate forgets, 1 + 2 Σ of its autocorrelations, a tree like
-            the position: that many steps are worth one independent draw for its mean.
-        covariance: of the chain's law over the d parameters of the position in `ravel_pytree` order, shape (d, d);
-            None above 1,000 dimensions.
-        target: the covariance of the target by the same reckoning, shape (d, d): the inverse of the curvature that
-            its own law sees; None too.
-        direction_ratios: the least and the largest of the same ratio over all directions, not coordinates alone.
-        curvature_seen: the least and the largest curvature of a direction, over the mode's, averaged over the law
-            (and the target's): 1 where the posterior is normal. Outside of ½ … 2 it is far from normal, and the
-            forecast holds for a posterior that is bent so far at most. NaN above 1,000 dimensions.
+        variance_ratio: the variance of the chain's law over the target's (above 1: too wide), a
+            tree like the position; infinite where the step is unstable at the mode.
+        mean_shift: the mean of the chain's law less the target's, in standard deviations of the
+            target, a tree like the position. To first order: of the third derivatives of V, and of
+            exponential weights. NaN where no law was found, and above 1,000 dimensions.
+        autocorrelation_time: steps over which a coordinate forgets, 1 + 2 Σ of its
+            autocorrelations, a tree like the position: that many steps are worth one independent
+            draw for its mean.
+        covariance: of the chain's law over the d parameters of the position in `ravel_pytree`
+            order, shape (d, d); None above 1,000 dimensions.
+        target: the covariance of the target by the same reckoning, shape (d, d): the inverse of the
+            curvature that its own law sees; None too.
+        direction_ratios: the least and the largest of the same ratio over all directions, not
+            coordinates alone.
+        curvature_seen: the least and the largest curvature of a direction, over the mode's,
+            averaged over the law (and the target's): 1 where the posterior is normal. Outside of ½
+            … 2 it is far from normal, and the forecast holds for a posterior that is bent so far at
+            most. NaN above 1,000 dimensions.
         step_size: h of the kernel.
-        largest_step: the largest stable h for the largest curvature met at draws of once and twice the width of the
-            normal approximation; NaN for a dynamics whose step depends on the position by itself.
+        largest_step: the largest stable h for the largest curvature met at draws of once and twice
+            the width of the normal approximation; NaN for a dynamics whose step depends on the
+            position by itself.
         passes_per_step: evaluations of ∇Vᵢ in a step over n, refreshes with their share.
         passes_at_start: the same, once.
         by: what the noise of batches is known by.
@@ -62,17 +66,22 @@ class Forecast:
 
     @property
     def is_stable(self) -> bool:
-        """Whether chains stay near the mode: a law was found, and the step is below the largest stable one."""
+        """Whether chains stay near the mode: a law was found, and the step is below the largest
+        stable one.
+        """
         found = all(np.isfinite(np.asarray(x)).all() for x in jax.tree.leaves(self.variance_ratio))
         return found and not self.step_size > self.largest_step
 
     @property
     def is_near_normal(self) -> bool:
-        """Whether the posterior is as it is taken to be: no curvature seen is half or twice the mode's."""
+        """Whether the posterior is as it is taken to be: no curvature seen is half or twice the
+        mode's.
+        """
         return not (self.curvature_seen[0] < NORMAL[0] or self.curvature_seen[1] > NORMAL[1])
 
     def passes(self, ess: float = 1.0) -> float:
-        """Return how many passes over the data `ess` independent draws cost, for the slowest coordinate's mean.
+        """Return how many passes over the data `ess` independent draws cost, for the slowest
+        coordinate's mean.
 
         Args:
             ess: effective sample size, of all chains together.
@@ -81,7 +90,9 @@ class Forecast:
             TypeError, ValueError: it is no positive number.
         """
         _check.positive("ess", ess)
-        slowest = max(float(np.max(np.asarray(x))) for x in jax.tree.leaves(self.autocorrelation_time))
+        slowest = max(
+            float(np.max(np.asarray(x))) for x in jax.tree.leaves(self.autocorrelation_time)
+        )
         return self.passes_at_start + ess * slowest * self.passes_per_step
 
     def __repr__(self) -> str:
@@ -90,7 +101,9 @@ class Forecast:
             f"Forecast of {self.kernel}",
             f"step {self.step_size:.3g}{largest}; {self.passes_per_step:.3g} passes a step, "
             f"{self.passes():.3g} an independent draw of the slowest coordinate",
-            "variance ratios of all directions from {:.4g} to {:.4g}".format(*self.direction_ratios),
+            "variance ratios of all directions from {:.4g} to {:.4g}".format(
+                *self.direction_ratios
+            ),
             f"by {self.by}" + ("" if self.is_settled else "; noise and law have not settled"),
         ]
         if not self.is_stable:
@@ -98,19 +111,23 @@ class Forecast:
         if not self.is_near_normal:
             low, high = self.curvature_seen
             lines.append(
-                f"NOT NEAR NORMAL: its law sees curvatures {low:.2g} to {high:.2g} times the mode's; run it instead"
+                f"NOT NEAR NORMAL: its law sees curvatures {low:.2g} to {high:.2g} times the "
+                "mode's; run it instead"
             )
         names, ratio = _flat(self.variance_ratio)
         shift, time = _flat(self.mean_shift)[1], _flat(self.autocorrelation_time)[1]
         order = np.argsort(-np.abs(np.log(ratio)), kind="stable")
         shown = np.sort(order[:MOST_SHOWN]) if len(ratio) <= MOST_SHOWN else order[:MOST_SHOWN]
         width = max(len("coordinate"), *(len(names[i]) for i in shown))
-        lines.append(f"{'coordinate':{width}}  variance ratio  mean shift (sd)  autocorrelation time")
+        lines.append(
+            f"{'coordinate':{width}}  variance ratio  mean shift (sd)  autocorrelation time"
+        )
         for i in shown:
             lines.append(f"{names[i]:{width}}  {ratio[i]:14.4g}  {shift[i]:15.2g}  {time[i]:20.4g}")
         if len(ratio) > MOST_SHOWN:
             lines.append(
-                f"{'median':{width}}  {np.median(ratio):14.4g}  {np.median(shift):15.2g}  {np.median(time):20.4g}"
+                f"{'median':{width}}  {np.median(ratio):14.4g}  {np.median(shift):15.2g}  "
+                f"{np.median(time):20.4g}"
                 f"  of all {len(ratio)}"
             )
         return "\n".join(lines)

@@ -1,6 +1,8 @@
-"""The largest stable step: by the largest curvature that chains meet, which may be far from the mode's.
+"""The largest stable step: by the largest curvature that chains meet, which may be far from the
+mode's.
 
-A posterior that is steep on one side has walls. A chain that a step takes beyond them is kicked back, and orbits.
+A posterior that is steep on one side has walls. A chain that a step takes beyond them is kicked
+back, and orbits.
 """
 
 import dataclasses
@@ -32,7 +34,9 @@ FINE = 1e-5
 BISECTIONS = 40
 
 
-def largest_curvature(of: Of, mass: Mass | None, position: Position, places: np.ndarray, data: Data) -> float:
+def largest_curvature(
+    of: Of, mass: Mass | None, position: Position, places: np.ndarray, data: Data
+) -> float:
     """Return the largest eigenvalue of Lᵀ∇²V L at some places.
 
     Args:
@@ -49,7 +53,9 @@ def largest_curvature(of: Of, mass: Mass | None, position: Position, places: np.
     # All places together: the rows are read once for each product.
     while not all(one.is_over for one in found):
         vectors = np.stack([one.vector for one in found])
-        images = _images(of, factor, position, np.asarray(places, np.float32), vectors.astype(flat.dtype), data)
+        images = _images(
+            of, factor, position, np.asarray(places, np.float32), vectors.astype(flat.dtype), data
+        )
         for one, image in zip(found, np.asarray(images, float), strict=True):
             one.add(image)
     return max(0.0, *(one.spectrum().largest for one in found))
@@ -57,7 +63,10 @@ def largest_curvature(of: Of, mass: Mass | None, position: Position, places: np.
 
 def compile_ahead(of: Of, factor: Any, position: Position, count: int, data: Data) -> None:
     """Compile what `largest_curvature` runs for `count` places."""
-    size, dtype = sum(x.size for x in jax.tree.leaves(position)), jnp.result_type(*jax.tree.leaves(position))
+    size, dtype = (
+        sum(x.size for x in jax.tree.leaves(position)),
+        jnp.result_type(*jax.tree.leaves(position)),
+    )
     places, vectors = (jax.ShapeDtypeStruct((count, size), each) for each in (jnp.float32, dtype))
     _images.suited(of, data).lower(of, factor, position, places, vectors, data).compile()
 
@@ -66,31 +75,39 @@ def in_mass(mass: Mass | None, curvature: np.ndarray, layout: Layout) -> float:
     """Return the largest eigenvalue of Lᵀ H L of a matrix (d, d)."""
     if mass is not None:
         rows = [layout.tree(row, np.float32) for row in np.eye(len(curvature))]
-        turned = np.stack([vector(mass.factor.times(jax.tree.map(jnp.asarray, row))) for row in rows])
+        turned = np.stack(
+            [vector(mass.factor.times(jax.tree.map(jnp.asarray, row))) for row in rows]
+        )
         curvature = turned @ curvature @ turned.T
     return float(np.linalg.eigvalsh(curvature)[-1])
 
 
 @Compiled
-def _images(of: Of, factor: Any, position: Position, places: Array, vectors: Array, data: Data) -> Array:
+def _images(
+    of: Of, factor: Any, position: Position, places: Array, vectors: Array, data: Data
+) -> Array:
     """Return Lᵀ∇²V L v at each place, of a vector each, shape (places, d)."""
     flat, unravel = ravel_pytree(position)
 
     def at_place(place: Array, v: Array) -> Array:
         moved = ravel_pytree(factor.times(unravel(v)))[0]
-        return ravel_pytree(factor.transposed(unravel(product_with(of, flat + place, data)(moved))))[0]
+        return ravel_pytree(
+            factor.transposed(unravel(product_with(of, flat + place, data)(moved)))
+        )[0]
 
     return jax.vmap(at_place)(places, vectors)
 
 
 def largest_step(dynamics: Dynamics, state: Any, curvature: float, noise: float) -> float:
-    """Return the step size above which a direction of this curvature is unstable, of a dynamics without its mass.
+    """Return the step size above which a direction of this curvature is unstable, of a dynamics
+    without its mass.
 
     Args:
         dynamics: one whose step sees the position through its gradient alone.
         state: of a position of one number, at rest.
         curvature: in the coordinates of its mass.
-        noise: the largest eigenvalue of the covariance of the gradient there, for a friction that goes by it.
+        noise: the largest eigenvalue of the covariance of the gradient there, for a friction that
+            goes by it.
     """
     plain = dynamics
     if getattr(dynamics, "covariance", None) is not None:
@@ -113,20 +130,26 @@ def largest_step(dynamics: Dynamics, state: Any, curvature: float, noise: float)
 
 
 @functools.partial(jax.jit, compiler_options=UNOPTIMISED)
-def _jacobian(dynamics: Dynamics, state: Any, curvature: Array, covariance: Any, step_size: Array) -> Array:
+def _jacobian(
+    dynamics: Dynamics, state: Any, curvature: Array, covariance: Any, step_size: Array
+) -> Array:
     made = with_step_size(dynamics, Constant(value=step_size))
     noise = jax.tree.map(jnp.zeros_like, made.draw(jax.random.key(0), state))
 
     def moved(z: Array) -> Array:
         here = at(state, z)
         gradient = curvature * made.evaluation_point(here)
-        end = made.apply(noise, here, Estimate(gradient, (), covariance=covariance), lambda position: gradient)
+        end = made.apply(
+            noise, here, Estimate(gradient, (), covariance=covariance), lambda position: gradient
+        )
         return jnp.concatenate([getattr(end, name) for name in names_of(state)])
 
     return jax.jacfwd(moved)(jnp.zeros(len(names_of(state))))
 
 
-def _radius(dynamics: Dynamics, state: Any, curvature: float, covariance: Any, step_size: float) -> float:
+def _radius(
+    dynamics: Dynamics, state: Any, curvature: float, covariance: Any, step_size: float
+) -> float:
     """Return the largest absolute eigenvalue of a step."""
     matrix = np.asarray(_jacobian(dynamics, state, curvature, covariance, step_size), float)
     return float(np.abs(np.linalg.eigvals(matrix)).max()) if np.isfinite(matrix).all() else np.inf

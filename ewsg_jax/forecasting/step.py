@@ -2,7 +2,8 @@
 
     z' = A z + G g + B ξ,   g wanted at W z
 
-z is the position less the mode, then the momentum; g is the estimate of the gradient and ξ the noise.
+z is the position less the mode, then the momentum; g is the estimate of the gradient and ξ the
+noise.
 """
 
 import functools
@@ -72,9 +73,15 @@ def at(state: Any, flat: Array) -> Any:
 
 
 def _maps(
-    dynamics: Dynamics, posterior: Posterior, state: Any, covariance: PyTree, points: Array, data: Data
+    dynamics: Dynamics,
+    posterior: Posterior,
+    state: Any,
+    covariance: PyTree,
+    points: Array,
+    data: Data,
 ) -> Any:
-    """Return A, G, B and W at points z with the gradients there, and the drift, each with a leading axis.
+    """Return A, G, B and W at points z with the gradients there, and the drift, each with a leading
+    axis.
 
     Args:
         dynamics: whose step it is.
@@ -95,7 +102,10 @@ def _maps(
         prepared = dynamics.prepare(here, posterior.prior_gradient, data)
         estimate = Estimate(unravel(g), (), covariance=covariance)
         end = dynamics.apply(unravel_noise(xi), prepared, estimate, lambda position: unravel(g))
-        return jnp.concatenate([ravel_pytree(getattr(end, name))[0] for name in names_of(state)]) - origin
+        return (
+            jnp.concatenate([ravel_pytree(getattr(end, name))[0] for name in names_of(state)])
+            - origin
+        )
 
     def of_point(point: Array) -> Any:
         z, g = point[:size], point[size:]
@@ -111,7 +121,9 @@ maps = jax.jit(_maps, static_argnames="posterior", compiler_options=UNOPTIMISED)
 
 
 @functools.partial(jax.jit, compiler_options=UNOPTIMISED)
-def _maps_of_each(every: dict[str, Dynamics], states: dict[str, Any]) -> dict[str, tuple[Array, ...]]:
+def _maps_of_each(
+    every: dict[str, Dynamics], states: dict[str, Any]
+) -> dict[str, tuple[Array, ...]]:
     """Return A, G, B and W of stacks of dynamics of one coordinate, each with a leading axis.
 
     The map of one coordinate is affine, and 0 of 0: its columns are what it makes of unit vectors.
@@ -125,13 +137,18 @@ def _maps_of_each(every: dict[str, Dynamics], states: dict[str, Any]) -> dict[st
             here, g, xi = at(state, unit[:size]), unit[size : size + 1], noise[1](unit[size + 1 :])
             prepared = one.prepare(here, jnp.zeros_like, ())
             end = one.apply(xi, prepared, Estimate(g, (), covariance=()), lambda position: g)
-            return jnp.concatenate([getattr(end, name) for name in names]), one.evaluation_point(here)
+            return jnp.concatenate([getattr(end, name) for name in names]), one.evaluation_point(
+                here
+            )
 
         columns, wanted = jax.vmap(moved)(jnp.eye(size + 1 + noise[0].size))
         a, g, b = jnp.split(columns.T, [size, size + 1], axis=1)
         return a, g, b, wanted[:size].T
 
-    return {name: jax.vmap(lambda one, s=states[name]: of_one(one, s))(each) for name, each in every.items()}
+    return {
+        name: jax.vmap(lambda one, s=states[name]: of_one(one, s))(each)
+        for name, each in every.items()
+    }
 
 
 class Weight(NamedTuple):
@@ -150,15 +167,23 @@ class Weight(NamedTuple):
     def scaled(self, scale: np.ndarray) -> "Weight":
         """Return that of s z and g/s."""
         unit = scale[: len(self.linear)]
-        return Weight(unit[:, None] * self.square * unit, unit[:, None] * self.mixed / scale, unit * self.linear)
+        return Weight(
+            unit[:, None] * self.square * unit,
+            unit[:, None] * self.mixed / scale,
+            unit * self.linear,
+        )
 
     def of(self, gradients: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """Return the log weights of gradients (points, count, d) at z (points, m), shape (points, count)."""
+        """Return the log weights of gradients (points, count, d) at z (points, m), shape (points,
+        count).
+        """
         slope = points @ self.mixed.T + self.linear
         return np.einsum("pcd,pcd->pc", gradients, 0.5 * gradients @ self.square + slope[:, None])
 
 
-@functools.partial(jax.jit, static_argnames=("posterior", "frozen_noise"), compiler_options=UNOPTIMISED)
+@functools.partial(
+    jax.jit, static_argnames=("posterior", "frozen_noise"), compiler_options=UNOPTIMISED
+)
 def weight_terms(
     dynamics: Dynamics,
     posterior: Posterior,
@@ -177,7 +202,11 @@ def weight_terms(
         return dynamics.log_weight(prepared, estimate, frozen_noise)
 
     slope, still = jax.grad(weight), jnp.zeros(size, flat.dtype)
-    return jax.jacfwd(slope)(flat, still), jax.jacfwd(slope, argnums=1)(flat, still), slope(flat, still)
+    return (
+        jax.jacfwd(slope)(flat, still),
+        jax.jacfwd(slope, argnums=1)(flat, still),
+        slope(flat, still),
+    )
 
 
 def state_at(dynamics: Dynamics, position: Position, step: int, thermostat: float | None) -> Any:
@@ -236,12 +265,20 @@ def step_of(dynamics: Dynamics, posterior: Posterior, step: int, data: Data) -> 
 
 
 def steps_of(kinds: dict[str, list[Dynamics]]) -> dict[str, list[AffineStep]]:
-    """Return the steps of one coordinate by kinds of dynamics: those of a kind differ in numbers, no schedules."""
+    """Return the steps of one coordinate by kinds of dynamics: those of a kind differ in numbers,
+    no schedules.
+    """
     with jax.enable_x64(True):
         states = {name: at_rest(kind[0], 0) for name, kind in kinds.items()}
-        every = {name: jax.tree.map(lambda *numbers: np.stack(numbers), *kind) for name, kind in kinds.items()}
+        every = {
+            name: jax.tree.map(lambda *numbers: np.stack(numbers), *kind)
+            for name, kind in kinds.items()
+        }
         made = jax.device_get(_maps_of_each(every, states))
-    return {name: [AffineStep(*each) for each in zip(*parts, strict=True)] for name, parts in made.items()}
+    return {
+        name: [AffineStep(*each) for each in zip(*parts, strict=True)]
+        for name, parts in made.items()
+    }
 
 
 def stationary_each(step: AffineStep, curvature: np.ndarray, heat: np.ndarray) -> Each:
@@ -258,7 +295,9 @@ def stationary_each(step: AffineStep, curvature: np.ndarray, heat: np.ndarray) -
     tame = np.where(is_law[:, None, None], matrix, 0.0)
     with np.errstate(all="ignore"):
         time = law.autocorrelation_times(tame, covariance, 1)[:, 0]
-        square_time = law.autocorrelation_times(law.of_squares(tame), law.of_squares(covariance), 1)[:, 0]
+        square_time = law.autocorrelation_times(
+            law.of_squares(tame), law.of_squares(covariance), 1
+        )[:, 0]
 
     def known(found: np.ndarray) -> np.ndarray:
         return np.where(is_law, found, np.inf)

@@ -1,11 +1,13 @@
 """The posterior around its mode, as far as it is near normal: what laws of a position see of it.
 
-In coordinates y = D (θ − mode), D² the diagonal of ∇²V. Slopes and curvatures are averaged over a normal law there:
+In coordinates y = D (θ − mode), D² the diagonal of ∇²V. Slopes and curvatures are averaged over a
+normal law there:
 
     r(P) = E ∇V,   H(P) = E ∇²V = E[∇V zᵀ] P⁻¹   over z ~ N(0, P) (Stein's identity)
 
-The law of a chain sees these, not the curvature at the mode: where they differ, the posterior is not normal. Chains
-of an unbiased estimate settle where the mean of ∇V over their law is 0, that is −H(P)⁻¹ r(P) away from the mode.
+The law of a chain sees these, not the curvature at the mode: where they differ, the posterior is
+not normal. Chains of an unbiased estimate settle where the mean of ∇V over their law is 0, that is
+−H(P)⁻¹ r(P) away from the mode.
 """
 
 import functools
@@ -31,7 +33,9 @@ from ewsg_jax.rows.view import CHUNK_SIZE, num_rows
 from ewsg_jax.seen import remembered
 
 BENDS = (NORMAL[0] - 1, NORMAL[1] - 1)
-"""By what part of the mode's the curvature that a law sees may differ: beyond it is no longer near normal."""
+"""By what part of the mode's the curvature that a law sees may differ: beyond it is no longer near
+normal.
+"""
 ROUNDS = 2
 """Of the target's own covariance and the curvature that it sees."""
 PLACES = (1.0, 2.0)
@@ -63,7 +67,8 @@ class Target:
         hessian: ∇²V at the mode, shape (d, d).
         covariance: of the target, by the curvature that its own law sees, shape (d, d).
         own: what the target's law sees more than its mode.
-        bends: the least and the largest part of the mode's curvature by which that seen has differed so far.
+        bends: the least and the largest part of the mode's curvature by which that seen has
+            differed so far.
     """
 
     def __init__(
@@ -77,9 +82,12 @@ class Target:
         self._widest = np.zeros_like(self.hessian)
         self._last: tuple[np.ndarray, Slopes] | None = None
         self._widths = temperature * curvature.inverse
-        # Worked out once: several kernels are told of in turn. Of the data nothing may be remembered.
+        # Worked out once: several kernels are told of in turn. Of the data nothing may be
+        # remembered.
         question, arrays = ("target", posterior, temperature), (data, mode.position)
-        self.covariance, self.own, self.bends, self._widest = remembered(question, self._settled, arrays, curvature)
+        self.covariance, self.own, self.bends, self._widest = remembered(
+            question, self._settled, arrays, curvature
+        )
 
     def _settled(self) -> tuple[np.ndarray, Slopes, tuple[float, float], np.ndarray]:
         covariance = self._widths
@@ -106,12 +114,21 @@ class Target:
         return seen
 
     def steepest(self, mass: Mass | None) -> float:
-        """Return the largest curvature that chains meet, in the coordinates of a mass: at places, or on average."""
+        """Return the largest curvature that chains meet, in the coordinates of a mass: at places,
+        or on average.
+        """
         widths = law.root(self._widths) / self.unit
-        places = np.concatenate([width * law.normal(17, 2, len(self.unit)) for width in PLACES]) @ widths
+        places = (
+            np.concatenate([width * law.normal(17, 2, len(self.unit)) for width in PLACES]) @ widths
+        )
         of = Of(self.posterior, self.layout, CHUNK_SIZE, False)
         met = remembered(
-            ("walls", self.posterior, self._temperature, None if mass is None else _tree.digest(mass.given)),
+            (
+                "walls",
+                self.posterior,
+                self._temperature,
+                None if mass is None else _tree.digest(mass.given),
+            ),
             lambda: stability.largest_curvature(of, mass, self.mode.position, places, self.data),
             (self.data, self.mode.position),
             self.mode.curvature,
@@ -137,7 +154,9 @@ def slopes(posterior: Posterior, position: Position, root: np.ndarray, data: Dat
     # Of rows on several devices each has its own: they are no batch, which would be gathered.
     batch, data = (None, data.some(rows)) if isinstance(data, Spread) else (jnp.asarray(rows), data)
     places = np.concatenate([draws, NEAR * draws]) @ root.T
-    found = np.asarray(_slopes(posterior, position, jnp.asarray(places, jnp.float32), batch, data, n), float)
+    found = np.asarray(
+        _slopes(posterior, position, jnp.asarray(places, jnp.float32), batch, data, n), float
+    )
     # Of the same draws and rows: what these lack of all is in both.
     wide, near = found[:count], found[count:]
     bend = np.linalg.solve(root.T, (draws.T @ wide - draws.T @ near / NEAR) / count)
@@ -158,6 +177,8 @@ def _slopes(
             likelihood = _tree.combine((n / num_rows(data), whole))
         else:
             likelihood = posterior.estimate(here, data, batch)
-        return ravel_pytree(_tree.combine((1, _tree.widened(posterior.prior_gradient(here))), (1, likelihood)))[0]
+        return ravel_pytree(
+            _tree.combine((1, _tree.widened(posterior.prior_gradient(here))), (1, likelihood))
+        )[0]
 
     return jax.lax.map(of_place, places, batch_size=16)

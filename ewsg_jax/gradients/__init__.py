@@ -18,7 +18,9 @@ from ewsg_jax.gradients._control_variate import control_variate as control_varia
 from ewsg_jax.gradients._covariance_at import covariance_at as covariance_at
 from ewsg_jax.gradients._covariance_tracking import CovarianceTracking as CovarianceTracking
 from ewsg_jax.gradients._covariance_tracking import covariance_tracking as covariance_tracking
-from ewsg_jax.gradients._exponentially_weighted import exponentially_weighted as exponentially_weighted
+from ewsg_jax.gradients._exponentially_weighted import (
+    exponentially_weighted as exponentially_weighted,
+)
 from ewsg_jax.gradients._full import full as full
 from ewsg_jax.gradients._kept_covariance import kept_covariance as kept_covariance
 from ewsg_jax.gradients._saga import saga as saga

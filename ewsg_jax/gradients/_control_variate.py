@@ -1,11 +1,13 @@
-"""Variance reduction around a fixed centre (SGLD-CV, Baker et al. 2019; CV-LD and CV-ULD, Chatterji et al. 2018).
+"""Variance reduction around a fixed centre (SGLD-CV, Baker et al. 2019; CV-LD and CV-ULD, Chatterji
+et al. 2018).
 
     g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(c)) + Σᵢ ∇Vᵢ(c)
 
-with c near the mode, found beforehand (`ewsg_jax.find_mode`). Unbiased wherever c is; the covariance is that of the
-plain gradient with ∇Vᵢ(θ) − ∇Vᵢ(c) in the place of ∇Vᵢ(θ): none at the centre, and small only where the posterior
-is narrow around it. However small the step, the noise that it leaves stays of the plain gradient's order, h.
-2b evaluations a step and n at the start; the memory, two positions, is shared by all chains.
+with c near the mode, found beforehand (`ewsg_jax.find_mode`). Unbiased wherever c is; the
+covariance is that of the plain gradient with ∇Vᵢ(θ) − ∇Vᵢ(c) in the place of ∇Vᵢ(θ): none at the
+centre, and small only where the posterior is narrow around it. However small the step, the noise
+that it leaves stays of the plain gradient's order, h. 2b evaluations a step and n at the start; the
+memory, two positions, is shared by all chains.
 """
 
 from typing import NamedTuple
@@ -53,10 +55,17 @@ class ControlVariate(OfRows[P]):
         return ControlVariateMemory(chosen, gradient)
 
     def propose(
-        self, randomness: PyTree, memory: ControlVariateMemory, point: Position, data: Data, weight: Weight
+        self,
+        randomness: PyTree,
+        memory: ControlVariateMemory,
+        point: Position,
+        data: Data,
+        weight: Weight,
     ) -> tuple[Estimate, tuple[()]]:
         batch = fetched(randomness, data)
-        return anchored_estimate(self.posterior, memory.center, memory.gradient, batch, point, data), ()
+        return anchored_estimate(
+            self.posterior, memory.center, memory.gradient, batch, point, data
+        ), ()
 
     def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
         return anchored_gradient_at(self.posterior, estimate, position, data)
@@ -79,21 +88,28 @@ def control_variate(
     Args:
         posterior: what is sampled.
         batch_size: b, rows per step.
-        center: c, a tree like the position; None: the position given to `init`, where the chain starts.
+        center: c, a tree like the position; None: the position given to `init`, where the chain
+            starts.
         replace: as in `uniform`.
         rows: as in `uniform`.
         chunk_size: rows that the full gradient takes at once.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; at `init`, a centre that is not shaped like
-            the position.
+        TypeError, ValueError: an argument has the wrong type or value; at `init`, a centre that is
+            not shaped like the position.
 
     Example:
         >>> import ewsg_jax as ewsg
-        >>> estimator = ewsg.gradients.control_variate(ewsg.models.logistic_regression(), batch_size=10)
+        >>> estimator = ewsg.gradients.control_variate(
+        ...     ewsg.models.logistic_regression(), batch_size=10
+        ... )
         >>> cv_ld = ewsg.kernel(ewsg.dynamics.langevin(1e-3), estimator)
     """
-    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    _check.instance(
+        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
+    )
     law = row_law(batch_size, replace, rows)
     _check.integer("chunk_size", chunk_size)
-    return ControlVariate(posterior=posterior, law=law, center=centers.given(center), chunk_size=int(chunk_size))
+    return ControlVariate(
+        posterior=posterior, law=law, center=centers.given(center), chunk_size=int(chunk_size)
+    )

@@ -25,7 +25,8 @@ def exact_covariance(
     basis: Array | None,
     chunk_size: int,
 ) -> Covariance:
-    """Return the covariance of (n/b) Σ_{i∈I} ∇Vᵢ at a point, its negative rounding dropped; a pass over the data.
+    """Return the covariance of (n/b) Σ_{i∈I} ∇Vᵢ at a point, its negative rounding dropped; a pass
+    over the data.
 
     Dense or within a basis it comes as eigenvalues and vectors.
     """
@@ -37,7 +38,9 @@ def exact_covariance(
     return Covariance(found.matrix, products.matmul(basis, found.basis))
 
 
-@functools.partial(jax.jit, static_argnames=("posterior", "law", "structure", "rank", "passes", "chunk_size"))
+@functools.partial(
+    jax.jit, static_argnames=("posterior", "law", "structure", "rank", "passes", "chunk_size")
+)
 def _found(
     position: Position,
     data: Data,
@@ -52,7 +55,10 @@ def _found(
     if structure == "low_rank":
         basis = some_basis(jax.random.key(0), rank, like_row(posterior, position, data))
         basis = jax.lax.fori_loop(
-            0, passes - 1, lambda _, basis: turned(posterior, position, data, chunk_size, basis), basis
+            0,
+            passes - 1,
+            lambda _, basis: turned(posterior, position, data, chunk_size, basis),
+            basis,
         )
     return exact_covariance(posterior, law, position, data, structure, basis, chunk_size)
 
@@ -70,7 +76,8 @@ def covariance_at(
     replace: bool = True,
     chunk_size: int = CHUNK_SIZE,
 ) -> Covariance:
-    """Return the covariance of `uniform`'s gradient at a position, such as the mode, over all batches of b rows.
+    """Return the covariance of `uniform`'s gradient at a position, such as the mode, over all
+    batches of b rows.
 
     It is what `ewsg_jax.dynamics.noise_corrected(covariance=…)` takes: one matrix for all chains.
 
@@ -81,17 +88,19 @@ def covariance_at(
         batch_size: b, rows per step.
         structure: `"dense"`, `"diagonal"`, or `"low_rank"`: its r leading directions.
         rank: r, for a low rank; at most d are used.
-        passes: over the data for a low rank (others take one): all but the last turn a basis towards the leading
-            directions, each time closer by the ratio of the eigenvalues r + 1 and r.
+        passes: over the data for a low rank (others take one): all but the last turn a basis
+            towards the leading directions, each time closer by the ratio of the eigenvalues r + 1
+            and r.
         replace: rows with replacement, or (False) a uniform subset.
-        chunk_size: rows that are taken at once: this times d numbers of memory; for a low rank, which makes no
-            gradient of a row, what r gradients of the sum of these rows take.
+        chunk_size: rows that are taken at once: this times d numbers of memory; for a low rank,
+            which makes no gradient of a row, what r gradients of the sum of these rows take.
 
     Returns:
         The covariance, in units of ∇V squared: eigenvalues and vectors, or the diagonal.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value, or does not fit the posterior.
+        TypeError, ValueError: an argument has the wrong type or value, or does not fit the
+            posterior.
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
@@ -101,7 +110,9 @@ def covariance_at(
         >>> found.times(jnp.ones(1))
         Array([4.], dtype=float32)
     """
-    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    _check.instance(
+        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
+    )
     position = _check.position(position)
     _check.finite("position", position)
     law = row_law(batch_size, replace, "random")

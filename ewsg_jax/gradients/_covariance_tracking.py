@@ -4,16 +4,17 @@
     m₁ ← m₁ + Σ_{i∈I} (aᵢ(θ) − aᵢ(ω)),   m₂ ← m₂ + n Σ_{i∈I} (aᵢaᵢᵀ(θ) − aᵢaᵢᵀ(ω)),   aᵢ = ∇Vᵢ − c
     Cov = (m₂ − m₁m₁ᵀ)/b, times (n − b)/(n − 1) for subsets and for the rows of epochs
 
-Every K steps, the first included, ω ← θ, c is the mean of ∇Vᵢ(ω), m₁ = 0 and m₂ = n Σᵢ aᵢaᵢᵀ(ω): the covariance is
-then exact. The paper has c = 0, the same law, for as many rows come into the moments as go; but far from the mode
-its m₂ and m₁m₁ᵀ are large beside their difference. In its listing the inner loop stands in an `else`, so that with
-a reset in each pass nothing would move, and `ω ← θ` is lost; and each step sees the covariance of the moments after
-the last one, so that a reset is seen one step late. Here it is seen at once. Between resets Cov may be indefinite:
-its negative part is dropped. Such steps are counted, and those where rounding hides the covariance.
+Every K steps, the first included, ω ← θ, c is the mean of ∇Vᵢ(ω), m₁ = 0 and m₂ = n Σᵢ aᵢaᵢᵀ(ω):
+the covariance is then exact. The paper has c = 0, the same law, for as many rows come into the
+moments as go; but far from the mode its m₂ and m₁m₁ᵀ are large beside their difference. In its
+listing the inner loop stands in an `else`, so that with a reset in each pass nothing would move,
+and `ω ← θ` is lost; and each step sees the covariance of the moments after the last one, so that a
+reset is seen one step late. Here it is seen at once. Between resets Cov may be indefinite: its
+negative part is dropped. Such steps are counted, and those where rounding hides the covariance.
 
-The estimate is unbiased, 2b evaluations a step, b of them at ω for the accepted batch alone, and n at each
-reset (2n for a low rank: one more pass for the basis).
-Memory: d², 4d or (r + 3)d numbers; a dense one costs an eigendecomposition a step.
+The estimate is unbiased, 2b evaluations a step, b of them at ω for the accepted batch alone, and n
+at each reset (2n for a low rank: one more pass for the basis). Memory: d², 4d or (r + 3)d numbers;
+a dense one costs an eigendecomposition a step.
 """
 
 from typing import Any, NamedTuple
@@ -38,7 +39,9 @@ from ewsg_jax.rows.view import CHUNK_SIZE, all_rows, view
 
 
 class Moments(NamedTuple):
-    """m₁, shape (d,), and m₂ in the structure: (d, d), its diagonal (d,), or its part in a basis (r, r)."""
+    """m₁, shape (d,), and m₂ in the structure: (d, d), its diagonal (d,), or its part in a basis
+    (r, r).
+    """
 
     first: Array
     second: Array
@@ -53,7 +56,8 @@ class TrackingMemory(NamedTuple):
         moments: m₁ and m₂.
         rounding: what that of the ∇Vᵢ(ω) may have added to m₂, a scalar.
         basis: shape (d, r) for a low rank, else None.
-        num_clipped: how many steps so far had a covariance that was indefinite or lost in rounding, int32.
+        num_clipped: how many steps so far had a covariance that was indefinite or lost in rounding,
+            int32.
     """
 
     anchor: Position
@@ -109,7 +113,9 @@ class CovarianceTracking(WithCovariance[P]):
             basis = memory.basis
             if basis is not None:
                 basis = turned(self.posterior, point, data, self.chunk_size, view(data).same(basis))
-            center, second = spread(self.posterior, point, data, self.chunk_size, self.structure, basis)
+            center, second = spread(
+                self.posterior, point, data, self.chunk_size, self.structure, basis
+            )
             here = number_of(data, center.dtype)
             rounding = (jnp.finfo(center.dtype).eps * here * jnp.max(jnp.abs(center))) ** 2
             return point, center, zero._replace(second=second), rounding, basis
@@ -120,7 +126,9 @@ class CovarianceTracking(WithCovariance[P]):
         return renewed, point, jnp.where(due, self.passes * n, 0)
 
     def covariance_of(self, memory: TrackingMemory, data: Data) -> tuple[Covariance, Array]:
-        """Return the covariance of the estimate, and whether it was indefinite or lost in rounding."""
+        """Return the covariance of the estimate, and whether it was indefinite or lost
+        in rounding.
+        """
         first = memory.moments.first
         if memory.basis is not None:
             first = products.matmul(memory.basis.T, first)
@@ -128,18 +136,27 @@ class CovarianceTracking(WithCovariance[P]):
         second = memory.moments.second
         scale, n = share(self.law, data, second.dtype), number_of(data, second.dtype)
         # What a difference of sums over n rows may be below zero by rounding alone.
-        rounding = 4 * n**0.5 * jnp.finfo(second.dtype).eps * jnp.max(jnp.abs(second)) + memory.rounding
+        rounding = (
+            4 * n**0.5 * jnp.finfo(second.dtype).eps * jnp.max(jnp.abs(second)) + memory.rounding
+        )
         matrix, rounding = view(data).across((scale * (second - mean), scale * rounding))
         return clipped(matrix, rounding, view(data).same(memory.basis))
 
     def propose(
-        self, randomness: PyTree, memory: TrackingMemory, point: Position, data: Data, weight: Weight
+        self,
+        randomness: PyTree,
+        memory: TrackingMemory,
+        point: Position,
+        data: Data,
+        weight: Weight,
     ) -> tuple[Estimate, TrackingUpdate]:
         n = view(data).counted
         batch = fetched(randomness, data)
         part = rows_of(batch, data)
         seen = self.posterior.row_gradients(point, part)
-        gradient = self.posterior.total(point, data, self.posterior.estimate_from_rows(seen, part, data))
+        gradient = self.posterior.total(
+            point, data, self.posterior.estimate_from_rows(seen, part, data)
+        )
         covariance, was_clipped = self.covariance_of(memory, data)
         number = np.int32(n) if isinstance(n, int) else n
         update = TrackingUpdate(seen, part, number, was_clipped)
@@ -150,10 +167,13 @@ class CovarianceTracking(WithCovariance[P]):
         here = self.posterior.flat_rows(update.row_gradients, update.batch) - memory.center
         there = self.posterior.flat_row_gradients(memory.anchor, update.batch) - memory.center
         first, second = memory.moments
-        change = outer(here, self.structure, memory.basis) - outer(there, self.structure, memory.basis)
+        change = outer(here, self.structure, memory.basis) - outer(
+            there, self.structure, memory.basis
+        )
         return memory._replace(
             moments=Moments(
-                first + jnp.sum(here - there, axis=0), second + update.num_rows.astype(second.dtype) * change
+                first + jnp.sum(here - there, axis=0),
+                second + update.num_rows.astype(second.dtype) * change,
             ),
             num_clipped=memory.num_clipped + update.was_clipped,
         )
@@ -161,7 +181,9 @@ class CovarianceTracking(WithCovariance[P]):
     def evaluations(self, data: Data) -> Evaluations:
         b, n = self.batch_size, all_rows(data)
         period = self.period(data)
-        return Evaluations(2 * b, b, per_refresh=self.passes * n, refresh_every=period, per_accepted=b)
+        return Evaluations(
+            2 * b, b, per_refresh=self.passes * n, refresh_every=period, per_accepted=b
+        )
 
 
 def covariance_tracking(
@@ -180,13 +202,14 @@ def covariance_tracking(
     Args:
         posterior: what is sampled.
         batch_size: b, rows per step.
-        refresh_every: K, steps from one reset to the next: a whole number, or a function of n that returns one.
-            Default: ⌈n/b⌉.
-        structure: `"dense"`, `"diagonal"`, or `"low_rank"`: within a basis that each reset turns towards the
-            leading directions.
+        refresh_every: K, steps from one reset to the next: a whole number, or a function of n that
+            returns one. Default: ⌈n/b⌉.
+        structure: `"dense"`, `"diagonal"`, or `"low_rank"`: within a basis that each reset turns
+            towards the leading directions.
         rank: r, for a low rank; at most d are used.
         replace: as in `uniform`.
-        rows: `"random"` or `"epochs"`, as in `uniform`: the covariance of a block's sum is another one.
+        rows: `"random"` or `"epochs"`, as in `uniform`: the covariance of a block's sum is another
+            one.
         chunk_size: rows that a reset takes at once.
 
     Raises:
@@ -194,8 +217,12 @@ def covariance_tracking(
 
     Example:
         >>> import ewsg_jax as ewsg
-        >>> estimator = ewsg.gradients.covariance_tracking(ewsg.models.gaussian_location(), batch_size=1)
+        >>> estimator = ewsg.gradients.covariance_tracking(
+        ...     ewsg.models.gaussian_location(), batch_size=1
+        ... )
         >>> nc_sghmc = ewsg.kernel(ewsg.dynamics.noise_corrected(1e-2, friction=10.0), estimator)
     """
-    given = checked(posterior, batch_size, refresh_every, structure, rank, replace, rows, chunk_size)
+    given = checked(
+        posterior, batch_size, refresh_every, structure, rank, replace, rows, chunk_size
+    )
     return CovarianceTracking(**given)

@@ -1,23 +1,27 @@
 """Exponentially weighted estimates (EWSG, Algorithm 1 and eq. 4), around any estimator.
 
-Draw a batch I from the wrapped estimator; M times draw another, J, and replace I by J with probability
-min(1, exp(w(J) − w(I))), w the dynamics' log weight ½‖x + a‖² of the *estimate* a batch gives (a: the
-estimate in units of the dynamics' noise, x: that noise frozen). As M → ∞ the batch has the law
-p_I ∝ exp(w(I)); M = 0 is the wrapped estimator. Only the accepted batch moves the memory.
+Draw a batch I from the wrapped estimator; M times draw another, J, and replace I by J with
+probability min(1, exp(w(J) − w(I))), w the dynamics' log weight ½‖x + a‖² of the *estimate* a batch
+gives (a: the estimate in units of the dynamics' noise, x: that noise frozen). As M → ∞ the batch
+has the law p_I ∝ exp(w(I)); M = 0 is the wrapped estimator. Only the accepted batch moves the
+memory.
 
-Algorithm 1 draws I in every step; section 4.4 speaks of one index chain that lives across steps. With
-`carry_index` I is the batch that the last step accepted, with a weight where the chain now is: as many evaluations,
-and for small h the law of the batch is that of full weights whatever M, where Algorithm 1 has it to first order in
-h from M = 1 on. Batches of successive steps are then dependent: a batch that outweighs the others stays.
+Algorithm 1 draws I in every step; section 4.4 speaks of one index chain that lives across steps.
+With `carry_index` I is the batch that the last step accepted, with a weight where the chain now is:
+as many evaluations, and for small h the law of the batch is that of full weights whatever M, where
+Algorithm 1 has it to first order in h from M = 1 on. Batches of successive steps are then
+dependent: a batch that outweighs the others stays.
 
-Without noise (T = 0 or γ = 0, which a schedule may reach) there are no weights: as σ → 0 the longest gradient
-always wins, whose mean is not ∇V, so that the limit is no optimiser of V. A chain whose weight is not finite
-gets NaN for a gradient, and is reported as diverged at that step. M = 0 asks for no weight.
+Without noise (T = 0 or γ = 0, which a schedule may reach) there are no weights: as σ → 0 the
+longest gradient always wins, whose mean is not ∇V, so that the limit is no optimiser of V. A chain
+whose weight is not finite gets NaN for a gradient, and is reported as diverged at that step. M = 0
+asks for no weight.
 
-M = 1 tilts the mean of the estimate by (h/σ²)[S(γp + ∇V) + ½E‖δ‖²δ] to first order in h (S its covariance,
-δ its centred value): extra friction that damps the noise of minibatches, plus a bias from the skewness. A larger
-M adds second order and more of the bias, so it is not better in general. Evaluations: those that the wrapped
-estimator takes to propose, (M+1) times; to commit, once.
+M = 1 tilts the mean of the estimate by (h/σ²)[S(γp + ∇V) + ½E‖δ‖²δ] to first order in h (S its
+covariance, δ its centred value): extra friction that damps the noise of minibatches, plus a bias
+from the skewness. A larger M adds second order and more of the bias, so it is not better in
+general. Evaluations: those that the wrapped estimator takes to propose, (M+1) times; to commit,
+once.
 """
 
 import math
@@ -54,8 +58,8 @@ class ExponentiallyWeighted(GradientEstimator[P]):
     """The estimator of `exponentially_weighted`.
 
     Attributes:
-        estimator: the wrapped one, whose posterior and memory are this one's; one that remembers where the index
-            is carried.
+        estimator: the wrapped one, whose posterior and memory are this one's; one that remembers
+            where the index is carried.
         chain_length: M, or infinity for full weights.
         frozen_noise: the name of x.
     """
@@ -98,7 +102,9 @@ class ExponentiallyWeighted(GradientEstimator[P]):
         batch_key, chain_key = jax.random.split(key)
         length = 0 if self.is_exact else int(self.chain_length)
         fresh = length if self.carries_index else length + 1
-        batches = jax.vmap(lambda k: self.estimator.draw(k, data, order))(jax.random.split(batch_key, fresh))
+        batches = jax.vmap(lambda k: self.estimator.draw(k, data, order))(
+            jax.random.split(batch_key, fresh)
+        )
         if self.is_exact:
             # A refresh alone sees it, and no rows.
             batches = AsDrawn(batches)
@@ -123,7 +129,9 @@ class ExponentiallyWeighted(GradientEstimator[P]):
             return weight(estimate, self.frozen_noise)
 
         if self.is_exact:
-            return exactly(of_batch, log_weight, self.estimator.batches(data), randomness.log_uniforms[0])
+            return exactly(
+                of_batch, log_weight, self.estimator.batches(data), randomness.log_uniforms[0]
+            )
         if isinstance(self.estimator, Remembering):
             behind = self.estimator.behind_last(randomness.batches, memory, data)
             randomness = randomness._replace(batches=behind)
@@ -164,17 +172,19 @@ def exponentially_weighted(
 ) -> ExponentiallyWeighted[P]:
     """Choose among M+1 batches by a Metropolis chain on their exponential weights.
 
-    Weights divide by the noise: where a schedule takes the temperature or the friction to 0 a chain diverges, and
-    the run says so. End an annealing at a T > 0, or with the wrapped estimator alone.
+    Weights divide by the noise: where a schedule takes the temperature or the friction to 0 a chain
+    diverges, and the run says so. End an annealing at a T > 0, or with the wrapped estimator alone.
 
     Args:
         estimator: the wrapped estimator; its batches must be exchangeable.
         chain_length: M ≥ 0, proposals per step. `math.inf` uses full weights, those of all batches
             (small n; all n rows for batch_size=1).
-        frozen_noise: the x of the weight (EWSG Fig. 1b): `"momentum"`, its most likely value (no change of
-            momentum); `"zero"`; `"one"`, all ones; `"rest"`, the noise that brings the momentum to rest.
-        carry_index: begin each step's index chain with the batch that the last step accepted (EWSG section 4.4),
-            or (False) with a new one (Algorithm 1). Each chain then keeps a batch's row numbers.
+        frozen_noise: the x of the weight (EWSG Fig. 1b): `"momentum"`, its most likely value (no
+            change of momentum); `"zero"`; `"one"`, all ones; `"rest"`, the noise that brings the
+            momentum to rest.
+        carry_index: begin each step's index chain with the batch that the last step accepted (EWSG
+            section 4.4), or (False) with a new one (Algorithm 1). Each chain then keeps a batch's
+            row numbers.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.
@@ -192,8 +202,10 @@ def exponentially_weighted(
         raise ValueError("estimator must draw batches to be weighted; got the full gradient")
     if laws := [law for law in laws_of(estimator) if law.ordered]:
         raise ValueError(
-            f"estimator must draw exchangeable batches to be weighted; got {name_of(laws[0])}, where choosing "
-            "among the next rows of an epoch would change which rows are left; take rows='random' or 'blocks'"
+            f"estimator must draw exchangeable batches to be weighted; got {name_of(laws[0])}, "
+            "where choosing "
+            "among the next rows of an epoch would change which rows are left; take rows='random' "
+            "or 'blocks'"
         )
     if isinstance(estimator, ExponentiallyWeighted):
         raise ValueError(
@@ -204,18 +216,26 @@ def exponentially_weighted(
     if not is_exact:
         _check.integer("chain_length", chain_length, minimum=0)
     elif not lists_batches(estimator):
-        raise ValueError("chain_length must be finite for an estimator whose batches cannot be listed; got inf")
+        raise ValueError(
+            "chain_length must be finite for an estimator whose batches cannot be listed; got inf"
+        )
     _check.one_of("frozen_noise", frozen_noise, FROZEN_NOISE)
     _check.boolean("carry_index", carry_index)
     if carry_index and (is_exact or chain_length == 0):
         raise ValueError(
             f"carry_index must be False for chain_length={chain_length}, "
-            + ("whose weights need no index chain" if is_exact else "which would keep one batch for ever")
+            + (
+                "whose weights need no index chain"
+                if is_exact
+                else "which would keep one batch for ever"
+            )
             + "; got True"
         )
     return ExponentiallyWeighted(
         posterior=estimator.posterior,
-        estimator=Remembering(posterior=estimator.posterior, estimator=estimator) if carry_index else estimator,
+        estimator=Remembering(posterior=estimator.posterior, estimator=estimator)
+        if carry_index
+        else estimator,
         chain_length=math.inf if is_exact else int(chain_length),
         frozen_noise=frozen_noise,
     )

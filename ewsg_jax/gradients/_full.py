@@ -39,7 +39,8 @@ def full(posterior: Posterior[P], *, chunk_size: int = CHUNK_SIZE) -> Full[P]:
 
     Args:
         posterior: what is sampled.
-        chunk_size: rows taken at once; memory is bounded by one chunk (times the chains under `vmap`).
+        chunk_size: rows taken at once; memory is bounded by one chunk (times the chains under
+            `vmap`).
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.
@@ -49,5 +50,7 @@ def full(posterior: Posterior[P], *, chunk_size: int = CHUNK_SIZE) -> Full[P]:
         >>> model = ewsg.models.gaussian_location()
         >>> ld = ewsg.kernel(ewsg.dynamics.langevin(1e-2), ewsg.gradients.full(model))
     """
-    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    _check.instance(
+        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
+    )
     return Full(posterior=posterior, chunk_size=_check.integer("chunk_size", chunk_size))

@@ -1,16 +1,18 @@
 """The plain gradient with a covariance that is worked out now and then, and kept in between.
 
     g = ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ)
-    Cov = (1/b)(n Σᵢ ∇Vᵢ∇Vᵢᵀ − Σᵢ∇Vᵢ Σᵢ∇Vᵢᵀ) at ω, times (n − b)/(n − 1) for subsets and for the rows of epochs
+    Cov = (1/b)(n Σᵢ ∇Vᵢ∇Vᵢᵀ − Σᵢ∇Vᵢ Σᵢ∇Vᵢᵀ) at ω, times (n − b)/(n − 1) for subsets and for the
+    rows of epochs
 
-Every K steps, the first included, ω ← θ and Cov is exact; until the next such step it is that of ω, as its
-eigenvalues and eigenvectors. So a step costs a plain one's and a product with d² numbers (`covariance_tracking`
-follows the batches instead, with a second gradient of each and an eigendecomposition a step). Its error in between
-is the change of Cov from ω to θ: where the posterior is narrow about its mode, a share of order 1/√n; far from it,
-as in a burn-in, K steps of a friction that is too strong or too weak.
+Every K steps, the first included, ω ← θ and Cov is exact; until the next such step it is that of ω,
+as its eigenvalues and eigenvectors. So a step costs a plain one's and a product with d² numbers
+(`covariance_tracking` follows the batches instead, with a second gradient of each and an
+eigendecomposition a step). Its error in between is the change of Cov from ω to θ: where the
+posterior is narrow about its mode, a share of order 1/√n; far from it, as in a burn-in, K steps of
+a friction that is too strong or too weak.
 
-The estimate is unbiased, b evaluations a step and n at each reset (2n for a low rank: one more pass for the basis).
-Memory: d², d or rd numbers.
+The estimate is unbiased, b evaluations a step and n at each reset (2n for a low rank: one more pass
+for the basis). Memory: d², d or rd numbers.
 """
 
 from typing import Any, NamedTuple
@@ -63,10 +65,16 @@ class KeptCovariance(WithCovariance[P]):
             basis = memory.covariance.basis if self.structure == "low_rank" else None
             if basis is not None:
                 basis = turned(self.posterior, point, data, self.chunk_size, view(data).same(basis))
-            return exact_covariance(self.posterior, self.law, point, data, self.structure, basis, self.chunk_size)
+            return exact_covariance(
+                self.posterior, self.law, point, data, self.structure, basis, self.chunk_size
+            )
 
         covariance = batching.where_due(due, renew, memory.covariance)
-        return memory._replace(covariance=covariance), point, jnp.where(due, self.passes * all_rows(data), 0)
+        return (
+            memory._replace(covariance=covariance),
+            point,
+            jnp.where(due, self.passes * all_rows(data), 0),
+        )
 
     def propose(
         self, randomness: PyTree, memory: KeptMemory, point: Position, data: Data, weight: Weight
@@ -78,7 +86,9 @@ class KeptCovariance(WithCovariance[P]):
 
     def evaluations(self, data: Data) -> Evaluations:
         b = self.batch_size
-        return Evaluations(b, b, per_refresh=self.passes * all_rows(data), refresh_every=self.period(data))
+        return Evaluations(
+            b, b, per_refresh=self.passes * all_rows(data), refresh_every=self.period(data)
+        )
 
 
 def kept_covariance(
@@ -92,19 +102,21 @@ def kept_covariance(
     rows: Rows = "random",
     chunk_size: int = CHUNK_SIZE,
 ) -> KeptCovariance[P]:
-    """Estimate ∇V as `uniform` does, and report the covariance that the estimate had at the last reset.
+    """Estimate ∇V as `uniform` does, and report the covariance that the estimate had at the last
+    reset.
 
     Args:
         posterior: what is sampled.
         batch_size: b, rows per step.
-        refresh_every: K, steps from one reset to the next: a whole number, or a function of n that returns one.
-            Default: ⌈n/b⌉, a reset for every pass over the data; it then costs as much as the steps do, and ten
-            times as many (`lambda n: 10 * n // b`) a tenth of it.
-        structure: `"dense"`, `"diagonal"`, or `"low_rank"`: within a basis that each reset turns towards the
-            leading directions.
+        refresh_every: K, steps from one reset to the next: a whole number, or a function of n that
+            returns one. Default: ⌈n/b⌉, a reset for every pass over the data; it then costs as much
+            as the steps do, and ten times as many (`lambda n: 10 * n // b`) a tenth of it.
+        structure: `"dense"`, `"diagonal"`, or `"low_rank"`: within a basis that each reset turns
+            towards the leading directions.
         rank: r, for a low rank; at most d are used.
         replace: as in `uniform`.
-        rows: `"random"` or `"epochs"`, as in `uniform`: the covariance of a block's sum is another one.
+        rows: `"random"` or `"epochs"`, as in `uniform`: the covariance of a block's sum is another
+            one.
         chunk_size: rows that a reset takes at once.
 
     Raises:
@@ -112,7 +124,9 @@ def kept_covariance(
 
     Example:
         >>> import ewsg_jax as ewsg
-        >>> estimator = ewsg.gradients.kept_covariance(ewsg.models.gaussian_location(), batch_size=1)
+        >>> estimator = ewsg.gradients.kept_covariance(
+        ...     ewsg.models.gaussian_location(), batch_size=1
+        ... )
         >>> nc_sghmc = ewsg.kernel(ewsg.dynamics.noise_corrected(1e-2, friction=10.0), estimator)
     """
     return KeptCovariance(

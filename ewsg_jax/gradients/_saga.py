@@ -1,20 +1,22 @@
-"""Variance reduction by a table of past gradients: SAGA (Defazio et al. 2014; SAGA-LD, Dubey et al. 2016).
+"""Variance reduction by a table of past gradients: SAGA (Defazio et al. 2014; SAGA-LD, Dubey et al.
+2016).
 
     g  = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − αᵢ) + Σᵢ αᵢ
     αᵢ ← ∇Vᵢ(θ) for i ∈ I
 
-The table α starts at the gradients of the first point. Unbiased given the table; the covariance is that of the
-plain gradient with ∇Vᵢ(θ) − αᵢ in the place of ∇Vᵢ(θ), not zero even where the ∇Vᵢ differ by constants alone, for
-rows were last seen at different points. On a quadratic the noise that it leaves is of order h² under Langevin, h³
-under underdamped dynamics. b evaluations a step and n at the start.
+The table α starts at the gradients of the first point. Unbiased given the table; the covariance is
+that of the plain gradient with ∇Vᵢ(θ) − αᵢ in the place of ∇Vᵢ(θ), not zero even where the ∇Vᵢ
+differ by constants alone, for rows were last seen at different points. On a quadratic the noise
+that it leaves is of order h² under Langevin, h³ under underdamped dynamics. b evaluations a step
+and n at the start.
 
-The sum is kept with its rounding error: what a float32 loses while the sum is large, far from the mode, would
-be missing near the mode, for nothing ever sums the table again. What stays lost is the rounding of the batches'
-own sums: from where the gradients of rows are R times what they are near the mode, some 10⁻⁶ R sd of the
-posterior.
+The sum is kept with its rounding error: what a float32 loses while the sum is large, far from the
+mode, would be missing near the mode, for nothing ever sums the table again. What stays lost is the
+rounding of the batches' own sums: from where the gradients of rows are R times what they are near
+the mode, some 10⁻⁶ R sd of the posterior.
 
-Memory per chain: n numbers per linear predictor for models made by `Posterior.linear`, whose gradients are
-multiples of their inputs; else n positions.
+Memory per chain: n numbers per linear predictor for models made by `Posterior.linear`, whose
+gradients are multiples of their inputs; else n positions.
 """
 
 from typing import Any, NamedTuple
@@ -36,14 +38,17 @@ from ewsg_jax.rows.view import CHUNK_SIZE, fold_over_rows, map_over_rows, num_ro
 MEMORY_LIMIT = 4 * 2**30
 """Bytes that the tables of all chains may take."""
 ROWS_PER_SUM = 64
-"""Rows that the first sum adds up before it measures what rounding takes: about as few as a batch has."""
+"""Rows that the first sum adds up before it measures what rounding takes: about as few as a batch
+has.
+"""
 
 
 class SAGAMemory(NamedTuple):
     """What is kept between steps.
 
     Attributes:
-        table: what `Posterior.row_gradients` gave for each row when it was last seen, leading axis n.
+        table: what `Posterior.row_gradients` gave for each row when it was last seen, leading axis
+            n.
         gradient: the sum of the table, shaped like the position, at least in float32.
         error: what rounding has taken from it, shaped alike.
     """
@@ -54,7 +59,9 @@ class SAGAMemory(NamedTuple):
 
 
 class SAGAUpdate(NamedTuple):
-    """How a batch changes the table and its sum: each row's difference once, however often the batch holds it."""
+    """How a batch changes the table and its sum: each row's difference once, however often the
+    batch holds it.
+    """
 
     indices: Array
     differences: PyTree
@@ -77,13 +84,18 @@ class SAGA(OfRows[P]):
 
     def first_table(self, position: Position, data: Data) -> PyTree:
         """Return the table at the first point."""
-        return map_over_rows(lambda part: self.posterior.row_gradients(position, part), data, self.chunk_size)
+        return map_over_rows(
+            lambda part: self.posterior.row_gradients(position, part), data, self.chunk_size
+        )
 
     def check(self, position: Position, data: Data) -> None:
         super().check(position, data)
         table = _table.eval_shape(self, _check.shapes(position), _check.shapes(data))
         _check.fits(
-            "memory_limit", self.memory_limit, _tree.num_bytes(table), f"SAGA's table of {num_rows(data):,} rows"
+            "memory_limit",
+            self.memory_limit,
+            _tree.num_bytes(table),
+            f"SAGA's table of {num_rows(data):,} rows",
         )
 
     def init(self, key: Key, position: Position, data: Data) -> SAGAMemory:
@@ -106,19 +118,26 @@ class SAGA(OfRows[P]):
         differences, weights = _tree.combine((1, new), (-1, old)), batch.weights
         estimated = posterior.estimate_from_rows(differences, part, data, weights)
         gradient = posterior.total(point, data, estimated, memory.gradient)
-        # A row that comes twice would be replaced twice, and its difference would stay in the sum for ever. Where
-        # none does, the sum below is the one above, and XLA takes it once.
-        once = differences if self.law.distinct else _tree.scaled_rows(differences, _first_of_each(batch.indices))
+        # A row that comes twice would be replaced twice, and its difference would stay in the sum
+        # for ever. Where none does, the sum below is the one above, and XLA takes it once.
+        once = (
+            differences
+            if self.law.distinct
+            else _tree.scaled_rows(differences, _first_of_each(batch.indices))
+        )
         changed = posterior.sum_of_rows(once, part)
         update = SAGAUpdate(batch.indices, once, changed)
-        constant = _tree.combine((1, memory.gradient), (-1, posterior.estimate_from_rows(old, part, data, weights)))
+        constant = _tree.combine(
+            (1, memory.gradient), (-1, posterior.estimate_from_rows(old, part, data, weights))
+        )
         return Estimate(gradient, (batch.without_rows(), constant)), update
 
     def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
         return anchored_gradient_at(self.posterior, estimate, position, data)
 
     def commit(self, update: SAGAUpdate, memory: SAGAMemory) -> SAGAMemory:
-        # In place in a compiled loop: setting the new rows instead, once the old ones are read, copies the table.
+        # In place in a compiled loop: setting the new rows instead, once the old ones are read,
+        # copies the table.
         table = _tree.add_at(memory.table, update.indices, update.differences)
         gradient, error = _tree.add_with_error(memory.gradient, memory.error, update.sum)
         return SAGAMemory(table, gradient, error)
@@ -144,27 +163,34 @@ def saga(
         replace: as in `uniform`.
         rows: as in `uniform`.
         chunk_size: rows that the first table takes at once.
-        memory_limit: bytes that the tables of all chains may take; a run that needs more is refused.
+        memory_limit: bytes that the tables of all chains may take; a run that needs more is
+            refused.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; at `init`, a table larger than
-            `memory_limit`.
+        TypeError, ValueError: an argument has the wrong type or value; at `init`, a table larger
+            than `memory_limit`.
 
     Example:
         >>> import ewsg_jax as ewsg
         >>> estimator = ewsg.gradients.saga(ewsg.models.logistic_regression(), batch_size=10)
         >>> saga_ld = ewsg.kernel(ewsg.dynamics.langevin(1e-3), estimator)
     """
-    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    _check.instance(
+        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
+    )
     law = row_law(batch_size, replace, rows)
     _check.integer("chunk_size", chunk_size)
     _check.integer("memory_limit", memory_limit)
-    return SAGA(posterior=posterior, law=law, chunk_size=int(chunk_size), memory_limit=int(memory_limit))
+    return SAGA(
+        posterior=posterior, law=law, chunk_size=int(chunk_size), memory_limit=int(memory_limit)
+    )
 
 
 @jax.jit
 def _table(estimator: SAGA, position: Position, data: Data) -> PyTree:
-    """The first table: asked for its shapes only, which are traced once for all equal estimators."""
+    """The first table: asked for its shapes only, which are traced once for all equal
+    estimators.
+    """
     return estimator.first_table(position, data)
 
 

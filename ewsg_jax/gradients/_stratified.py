@@ -2,10 +2,11 @@
 
     g = ∇V₀(θ) + Σ_c (n_c/b_c) Σ_{i∈I_c} ∇Vᵢ(θ)
 
-I_c: b_c rows drawn with replacement from the n_c rows of stratum c. Unbiased; the covariance is Σ_c (n_c²/b_c)
-S_c, S_c that of ∇Vᵢ within the stratum: for b_c in proportion to n_c smaller than the plain gradient's by what the
-strata explain. The b rows go to the strata in proportion to n_c by largest remainder, at least one to each that
-is not empty. b evaluations a step; the memory, n row numbers, is shared by all chains.
+I_c: b_c rows drawn with replacement from the n_c rows of stratum c. Unbiased; the covariance is Σ_c
+(n_c²/b_c) S_c, S_c that of ∇Vᵢ within the stratum: for b_c in proportion to n_c smaller than the
+plain gradient's by what the strata explain. The b rows go to the strata in proportion to n_c by
+largest remainder, at least one to each that is not empty. b evaluations a step; the memory, n row
+numbers, is shared by all chains.
 """
 
 from collections.abc import Callable
@@ -63,7 +64,9 @@ class Stratified(GradientEstimator[P]):
         label = jnp.asarray(_labels(self.labels, data), jnp.int32)
         sizes = jnp.zeros(self.num_strata, jnp.int32).at[label].add(1)
         seats = allocate(sizes, self.batch_size)
-        stratum = jnp.repeat(jnp.arange(self.num_strata), seats, total_repeat_length=self.batch_size)
+        stratum = jnp.repeat(
+            jnp.arange(self.num_strata), seats, total_repeat_length=self.batch_size
+        )
         first = jnp.cumsum(sizes) - sizes
         order = jnp.argsort(label, stable=True).astype(jnp.int32)
         weight = sizes.astype(float) / jnp.maximum(seats, 1)
@@ -76,7 +79,9 @@ class Stratified(GradientEstimator[P]):
         self, randomness: Array, memory: Strata, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, tuple[()]]:
         place = _random.scaled(randomness, memory.size.astype(jnp.uint32))
-        batch = fetched(Batch(_tree.take(memory.order, memory.first + place), weights=memory.weight), data)
+        batch = fetched(
+            Batch(_tree.take(memory.order, memory.first + place), weights=memory.weight), data
+        )
         return Estimate(self.posterior.gradient_on(point, data, batch), batch.without_rows()), ()
 
     def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
@@ -87,42 +92,56 @@ class Stratified(GradientEstimator[P]):
 
 
 def stratified(
-    posterior: Posterior[P], *, batch_size: int, labels: str | Callable[[Data], Array], num_strata: int
+    posterior: Posterior[P],
+    *,
+    batch_size: int,
+    labels: str | Callable[[Data], Array],
+    num_strata: int,
 ) -> Stratified[P]:
     """Estimate ∇V from rows of every stratum.
 
-    Rows are uniform within a stratum, and strata are read from the data. Rows by probability within strata that are
-    known beforehand, for any estimator with `rows=`: `ewsg_jax.rows.by_probability(weights, strata=…)`.
+    Rows are uniform within a stratum, and strata are read from the data. Rows by probability within
+    strata that are known beforehand, for any estimator with `rows=`:
+    `ewsg_jax.rows.by_probability(weights, strata=…)`.
 
     Args:
         posterior: what is sampled.
         batch_size: b, rows per step, at least `num_strata`.
-        labels: the stratum of each row, whole numbers from 0 to `num_strata` − 1, shape (n,), such as
-            `ewsg_jax.cluster` makes: the key of data that are a dictionary, or `labels(data)`.
+        labels: the stratum of each row, whole numbers from 0 to `num_strata` − 1, shape (n,), such
+            as `ewsg_jax.cluster` makes: the key of data that are a dictionary, or `labels(data)`.
         num_strata: how many strata there are; some may be empty.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; at `init`, labels that are not such numbers.
+        TypeError, ValueError: an argument has the wrong type or value; at `init`, labels that are
+            not such numbers.
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
         >>> data = {"x": jnp.array([[0.0], [0.1], [9.0]]), "cluster": jnp.array([0, 0, 1])}
-        >>> model = ewsg.Posterior(lambda mean, row: -0.5 * jnp.sum((row["x"] - mean) ** 2), lambda mean: 0.0)
+        >>> model = ewsg.Posterior(
+        ...     lambda mean, row: -0.5 * jnp.sum((row["x"] - mean) ** 2), lambda mean: 0.0
+        ... )
         >>> estimator = ewsg.gradients.stratified(
         ...     model, batch_size=2, labels="cluster", num_strata=2
         ... )
     """
-    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    _check.instance(
+        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
+    )
     _check.integer("batch_size", batch_size)
     if not isinstance(labels, str):
         _check.function("labels", labels, "(data) -> the stratum of each row")
     _check.integer("num_strata", num_strata)
     if batch_size < num_strata:
         raise ValueError(
-            f"batch_size must be at least num_strata = {num_strata}, a row of each stratum; got {batch_size}"
+            f"batch_size must be at least num_strata = {num_strata}, a row of each stratum; got "
+            f"{batch_size}"
         )
     return Stratified(
-        posterior=posterior, batch_size=int(batch_size), labels=hashable(labels), num_strata=int(num_strata)
+        posterior=posterior,
+        batch_size=int(batch_size),
+        labels=hashable(labels),
+        num_strata=int(num_strata),
     )
 
 
@@ -131,13 +150,17 @@ def _labels(labels: str | Callable[[Data], Array], data: Data) -> Array:
         return labels(data)
     if not isinstance(data, dict) or labels not in data:
         what = f"the keys {list(data)}" if isinstance(data, dict) else _check.describe(data)
-        raise ValueError(f"labels must be a key of data that are a dictionary; got {labels!r} for {what}")
+        raise ValueError(
+            f"labels must be a key of data that are a dictionary; got {labels!r} for {what}"
+        )
     return data[labels]
 
 
 def _check_labels(labels: Callable[[Data], Array], data: Data, num_strata: int) -> None:
     n = num_rows(data)
-    takes = f"labels must return whole numbers from 0 to {num_strata - 1} for these data, shape ({n},)"
+    takes = (
+        f"labels must return whole numbers from 0 to {num_strata - 1} for these data, shape ({n},)"
+    )
     made = _check.outputs("labels", labels, "the data", _check.shapes(data))
     if (
         not isinstance(made, jax.ShapeDtypeStruct)

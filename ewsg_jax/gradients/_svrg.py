@@ -1,4 +1,5 @@
-"""Variance reduction by an anchor: SVRG (Johnson & Zhang 2013; SVRG-LD, Dubey et al. 2016; SVRG-HMC, Li et al.).
+"""Variance reduction by an anchor: SVRG (Johnson & Zhang 2013; SVRG-LD, Dubey et al. 2016;
+SVRG-HMC, Li et al.).
 
     g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(w)) + Σᵢ ∇Vᵢ(w)
 
@@ -7,14 +8,16 @@ with an anchor w whose full gradient is kept. Every K steps, the first included,
     option II  w ← the point where the dynamics wants its gradient
     option I   w ← the point of ℓ steps ago, ℓ uniform on 0 … K−1, and the chain restarts there
 
-(option I as in Johnson & Zhang: the lines of the papers on sampling are lost; a momentum is kept. Then the position
-advances by (K + 1)/(2K) of what the momentum does on average, and as h → 0 the variance of θ is that part of the
-right one. Langevin dynamics, which has no momentum, keeps its law.)
+(option I as in Johnson & Zhang: the lines of the papers on sampling are lost; a momentum is kept.
+Then the position advances by (K + 1)/(2K) of what the momentum does on average, and as h → 0 the
+variance of θ is that part of the right one. Langevin dynamics, which has no momentum, keeps its
+law.)
 
-Unbiased; the covariance is that of the plain gradient with ∇Vᵢ(θ) − ∇Vᵢ(w) in the place of ∇Vᵢ(θ): none at the
-anchor. On a quadratic the noise that it leaves is of order h²(K − 1) under Langevin, h³(K − 1)(2K − 1) under
-underdamped dynamics. 2b evaluations a step and n at each refresh; memory of two positions (option I: three). Under
-`vmap` a refresh is one full gradient for all chains, if they are at the same step.
+Unbiased; the covariance is that of the plain gradient with ∇Vᵢ(θ) − ∇Vᵢ(w) in the place of ∇Vᵢ(θ):
+none at the anchor. On a quadratic the noise that it leaves is of order h²(K − 1) under Langevin,
+h³(K − 1)(2K − 1) under underdamped dynamics. 2b evaluations a step and n at each refresh; memory of
+two positions (option I: three). Under `vmap` a refresh is one full gradient for all chains, if they
+are at the same step.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -41,7 +44,8 @@ class SVRGMemory(NamedTuple):
 
     Attributes:
         anchor: w.
-        gradient: Σᵢ ∇Vᵢ(w), shaped like the position, at least in float32; of a part of the data its own sum.
+        gradient: Σᵢ ∇Vᵢ(w), shaped like the position, at least in float32; of a part of the data
+            its own sum.
         candidate: option I: one of the points since the last refresh, each as probable; else `()`.
     """
 
@@ -74,7 +78,9 @@ class SVRG(OfRows[P]):
 
     def period(self, data: Data) -> int:
         """Return K."""
-        return period_at("refresh_every", self.refresh_every, epoch(self.batch_size), all_rows(data))
+        return period_at(
+            "refresh_every", self.refresh_every, epoch(self.batch_size), all_rows(data)
+        )
 
     def check(self, position: Position, data: Data) -> None:
         super().check(position, data)
@@ -90,7 +96,9 @@ class SVRG(OfRows[P]):
         if not self.restarts:
             return SVRGDraw(super().draw(key, data, order), ())
         batch_key, word_key = jax.random.split(key)
-        return SVRGDraw(super().draw(batch_key, data, order), _random.index_words(word_key, 1, 1)[:, 0])
+        return SVRGDraw(
+            super().draw(batch_key, data, order), _random.index_words(word_key, 1, 1)[:, 0]
+        )
 
     def refresh(
         self, randomness: SVRGDraw, memory: SVRGMemory, step: Array, point: Position, data: Data
@@ -98,7 +106,8 @@ class SVRG(OfRows[P]):
         every = self.period(data)
         due = step % every == 0
         if self.restarts:
-            # The points 1 … K since the last refresh: the i-th takes the last one's place with probability 1/i.
+            # The points 1 … K since the last refresh: the i-th takes the last one's place with
+            # probability 1/i.
             place = (step - 1) % every + 1
             taken = (step == 0) | (_random.scaled(randomness.word, place.astype(jnp.uint32)) == 0)
             candidate = _tree.where(taken, point, memory.candidate)
@@ -106,16 +115,24 @@ class SVRG(OfRows[P]):
             memory = memory._replace(candidate=candidate)
 
         def renew() -> tuple[Position, Position]:
-            return point, self.posterior.likelihood_gradient(point, data, self.chunk_size, widened=True)
+            return point, self.posterior.likelihood_gradient(
+                point, data, self.chunk_size, widened=True
+            )
 
         anchor, gradient = batching.where_due(due, renew, (memory.anchor, memory.gradient))
-        return memory._replace(anchor=anchor, gradient=gradient), point, jnp.where(due, all_rows(data), 0)
+        return (
+            memory._replace(anchor=anchor, gradient=gradient),
+            point,
+            jnp.where(due, all_rows(data), 0),
+        )
 
     def propose(
         self, randomness: SVRGDraw, memory: SVRGMemory, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, tuple[()]]:
         batch = fetched(randomness.batch, data)
-        return anchored_estimate(self.posterior, memory.anchor, memory.gradient, batch, point, data), ()
+        return anchored_estimate(
+            self.posterior, memory.anchor, memory.gradient, batch, point, data
+        ), ()
 
     def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
         return anchored_gradient_at(self.posterior, estimate, position, data)
@@ -145,11 +162,12 @@ def svrg(
     Args:
         posterior: what is sampled.
         batch_size: b, rows per step.
-        refresh_every: K, steps from one anchor to the next: a whole number, or a function of n that returns one.
-            Default: ⌈n/b⌉.
-        option: how the anchor moves: `"II"` (default), to the point where the gradient is evaluated; `"I"`, to that
-            of ℓ steps ago, ℓ uniform on 0 … K − 1, where the chain restarts. With a momentum `"I"` has another law
-            than the posterior's, at every step size: variances are about (K + 1)/(2K) of the right ones.
+        refresh_every: K, steps from one anchor to the next: a whole number, or a function of n that
+            returns one. Default: ⌈n/b⌉.
+        option: how the anchor moves: `"II"` (default), to the point where the gradient is
+            evaluated; `"I"`, to that of ℓ steps ago, ℓ uniform on 0 … K − 1, where the chain
+            restarts. With a momentum `"I"` has another law than the posterior's, at every step
+            size: variances are about (K + 1)/(2K) of the right ones.
         replace: as in `uniform`.
         rows: as in `uniform`.
         chunk_size: rows that a full gradient takes at once.
@@ -162,9 +180,13 @@ def svrg(
         >>> estimator = ewsg.gradients.svrg(ewsg.models.logistic_regression(), batch_size=10)
         >>> svrg_hmc = ewsg.kernel(ewsg.dynamics.semi_implicit(1e-2, friction=1.0), estimator)
     """
-    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    _check.instance(
+        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
+    )
     law = row_law(batch_size, replace, rows)
     every = checked_period("refresh_every", refresh_every)
     _check.one_of("option", option, ("I", "II"))
     _check.integer("chunk_size", chunk_size)
-    return SVRG(posterior=posterior, law=law, refresh_every=every, option=option, chunk_size=int(chunk_size))
+    return SVRG(
+        posterior=posterior, law=law, refresh_every=every, option=option, chunk_size=int(chunk_size)
+    )

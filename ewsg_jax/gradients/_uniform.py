@@ -31,32 +31,36 @@ class Uniform(OfRows[P]):
         return Evaluations(self.batch_size, self.batch_size)
 
 
-def uniform(posterior: Posterior[P], *, batch_size: int, replace: bool = True, rows: Rows = "random") -> Uniform[P]:
+def uniform(
+    posterior: Posterior[P], *, batch_size: int, replace: bool = True, rows: Rows = "random"
+) -> Uniform[P]:
     """Estimate ∇V from b rows, at a cost that does not depend on n.
 
     Args:
         posterior: what is sampled.
         batch_size: b, rows per step.
         replace: draw with replacement, or (False) a uniform subset.
-        rows: `"random"`: independent rows or a subset; `"blocks"`: b consecutive rows from a uniform start, the
-            first row following on the last, quick to fetch (the covariance is that of sums over blocks: for rows
-            in random order nearly that of a subset); `"epochs"`: each row at most once in ⌊n/b⌋ steps, in a new
-            order each time, the n mod b rows that are left out others each time (batches of successive steps are
-            then dependent; the law is no longer a Markov chain's in θ);
-            `"block_epochs"`: the data, which you have shuffled once, are cut into ⌊n/b⌋ blocks of b consecutive
-            rows, and an epoch takes each of them once, in a new order each time; `"block_sweeps"`: each such
-            order forward, then backwards, a new one for each pair (Paulin et al. 2024). Where b does not divide n
-            the rows are a circle, and each order cuts its blocks from a uniform row: all rows are as probable, and
-            estimates are unbiased. Or what
-            `ewsg_jax.rows.by_probability` or `leverage` returns, or a law of your own, an `ewsg_jax.rows.RowLaw` of
-            the same `batch_size`. With all but `"random"` `replace` must be True.
+        rows: `"random"`: independent rows or a subset; `"blocks"`: b consecutive rows from a
+            uniform start, the first row following on the last, quick to fetch (the covariance is
+            that of sums over blocks: for rows in random order nearly that of a subset); `"epochs"`:
+            each row at most once in ⌊n/b⌋ steps, in a new order each time, the n mod b rows that
+            are left out others each time (batches of successive steps are then dependent; the law
+            is no longer a Markov chain's in θ); `"block_epochs"`: the data, which you have shuffled
+            once, are cut into ⌊n/b⌋ blocks of b consecutive rows, and an epoch takes each of them
+            once, in a new order each time; `"block_sweeps"`: each such order forward, then
+            backwards, a new one for each pair (Paulin et al. 2024). Where b does not divide n the
+            rows are a circle, and each order cuts its blocks from a uniform row: all rows are as
+            probable, and estimates are unbiased. Or what `ewsg_jax.rows.by_probability` or
+            `leverage` returns, or a law of your own, an `ewsg_jax.rows.RowLaw` of the same
+            `batch_size`. With all but `"random"` `replace` must be True.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; at `init`, a batch larger than n
-            where no row comes twice.
+        TypeError, ValueError: an argument has the wrong type or value; at `init`, a batch larger
+            than n where no row comes twice.
 
     References:
-        D. Paulin, P. A. Whalley, N. K. Chada and B. Leimkuhler, Sampling from Bayesian neural network posteriors
+        D. Paulin, P. A. Whalley, N. K. Chada and B. Leimkuhler, Sampling from Bayesian neural
+        network posteriors
             with symmetric minibatch splitting Langevin dynamics, 2024: sweeps.
 
     Example:
@@ -67,5 +71,7 @@ def uniform(posterior: Posterior[P], *, batch_size: int, replace: bool = True, r
         >>> rows.shape, len(set(rows.tolist()))
         ((2,), 2)
     """
-    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    _check.instance(
+        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
+    )
     return Uniform(posterior=posterior, law=row_law(batch_size, replace, rows))

@@ -11,18 +11,28 @@ from ewsg_jax.rows.gathering import Batch, rows_of
 
 
 def anchored_estimate(
-    posterior: Posterior, anchor: Position, anchor_gradient: Position, batch: Batch, point: Position, data: Data
+    posterior: Posterior,
+    anchor: Position,
+    anchor_gradient: Position,
+    batch: Batch,
+    point: Position,
+    data: Data,
 ) -> Estimate:
     """Return g at a point; `anchor_gradient` is Σᵢ ∇Vᵢ(w), at least in float32."""
     identified = batch.without_rows()
     if posterior.predictor is None:
-        constant = _tree.combine((1, anchor_gradient), (-1, posterior.estimate(anchor, data, batch)))
+        constant = _tree.combine(
+            (1, anchor_gradient), (-1, posterior.estimate(anchor, data, batch))
+        )
         gradient = posterior.total(point, data, posterior.estimate(point, data, batch), constant)
         return Estimate(gradient, (identified, constant))
-    # Two numbers a row are subtracted before the rows are summed: one sum, not two, and one without the rounding of
-    # two of the size of n, which moves the mean where the posterior is wide (Covertype: by 0.06 sd).
+    # Two numbers a row are subtracted before the rows are summed: one sum, not two, and one without
+    # the rounding of two of the size of n, which moves the mean where the posterior is wide
+    # (Covertype: by 0.06 sd).
     part = rows_of(batch, data)
-    there, at_anchor = (_tree.widened(posterior.row_gradients(place, part)) for place in (point, anchor))
+    there, at_anchor = (
+        _tree.widened(posterior.row_gradients(place, part)) for place in (point, anchor)
+    )
     differences = _tree.combine((1, there), (-1, at_anchor))
     estimated = posterior.estimate_from_rows(differences, part, data, batch.weights)
     gradient = posterior.total(point, data, estimated, anchor_gradient)
@@ -30,7 +40,11 @@ def anchored_estimate(
     return Estimate(gradient, (identified, _tree.combine((1, anchor_gradient), (-1, of_batch))))
 
 
-def anchored_gradient_at(posterior: Posterior, estimate: Estimate, position: Position, data: Data) -> Position:
-    """Return g at another point, of the estimate's own batch and memory: its batch at the anchor is a constant."""
+def anchored_gradient_at(
+    posterior: Posterior, estimate: Estimate, position: Position, data: Data
+) -> Position:
+    """Return g at another point, of the estimate's own batch and memory: its batch at the anchor is
+    a constant.
+    """
     batch, constant = estimate.batch
     return posterior.total(position, data, posterior.estimate(position, data, batch), constant)

@@ -12,7 +12,9 @@ from ewsg_jax._types import Array, PyTree
 
 @jax.custom_batching.custom_vmap
 def _anywhere(due: Array) -> Array:
-    """Return whether it is due for any of the chains that `vmap` has put side by side: never batched."""
+    """Return whether it is due for any of the chains that `vmap` has put side by side: never
+    batched.
+    """
     return due
 
 
@@ -22,7 +24,8 @@ def _(axis_size: int, in_batched: Any, due: Array) -> tuple[Array, bool]:
 
 
 def where_due(due: Array, renew: Callable[[], PyTree], current: PyTree) -> PyTree:
-    """Return `renew()` where it is due, else `current`; nothing is computed where it is due nowhere.
+    """Return `renew()` where it is due, else `current`; nothing is computed where it is due
+    nowhere.
 
     A plain `lax.cond` under `vmap` becomes a `select` that computes both sides at every step.
 

@@ -1,4 +1,6 @@
-"""The centre of a method: a tree that its user gives, or else the position where its chains start."""
+"""The centre of a method: a tree that its user gives, or else the position where its
+chains start.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +21,9 @@ def given(center: Position | None) -> Position | None:
 def check_fits(center: Position | None, position: Position) -> None:
     """Check that a centre that is given has the shapes of the position."""
     if center is not None:
-        _check.same_tree("center must be a tree like the position", "center", center, position, dtypes=False)
+        _check.same_tree(
+            "center must be a tree like the position", "center", center, position, dtypes=False
+        )
 
 
 def or_start(center: Position | None, position: Position) -> Position:

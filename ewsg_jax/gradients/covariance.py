@@ -20,10 +20,10 @@ class Covariance(NamedTuple):
     """A symmetric matrix over the d parameters of a position in `ravel_pytree` order.
 
     Attributes:
-        matrix: dense, shape (d, d); its diagonal, shape (d,); or its part in the basis, shape (r, r), or (r,) where
-            that is diagonal: the eigenvalues.
-        basis: orthonormal columns, shape (d, r), where there is one: C = basis · matrix · basisᵀ. Those of a dense
-            one are its d eigenvectors.
+        matrix: dense, shape (d, d); its diagonal, shape (d,); or its part in the basis, shape (r,
+            r), or (r,) where that is diagonal: the eigenvalues.
+        basis: orthonormal columns, shape (d, r), where there is one: C = basis · matrix · basisᵀ.
+            Those of a dense one are its d eigenvectors.
     """
 
     matrix: Array
@@ -38,8 +38,14 @@ class Covariance(NamedTuple):
         """Return the product with a tree shaped like the position."""
         flat, unravel = ravel_pytree(vector)
         within = flat if self.basis is None else products.matmul(self.basis.T, flat)
-        product = self.matrix * within if self.matrix.ndim == 1 else products.matmul(self.matrix, within)
-        return unravel((product if self.basis is None else products.matmul(self.basis, product)).astype(flat.dtype))
+        product = (
+            self.matrix * within if self.matrix.ndim == 1 else products.matmul(self.matrix, within)
+        )
+        return unravel(
+            (product if self.basis is None else products.matmul(self.basis, product)).astype(
+                flat.dtype
+            )
+        )
 
     def combine(self, *terms: tuple[OfEigenvalues, Position]) -> Position:
         """Return Σ f(C) v of trees v shaped like the position; f takes eigenvalues, any shape.
@@ -53,13 +59,16 @@ class Covariance(NamedTuple):
             values, inner = jnp.linalg.eigh(self.matrix)
             bases.append(inner)
         if not bases:
-            total = sum(function(values) * vector for function, vector in zip(functions, flat, strict=True))
+            total = sum(
+                function(values) * vector for function, vector in zip(functions, flat, strict=True)
+            )
             return unravel[0](jnp.asarray(total).astype(flat[0].dtype))
 
         total = jnp.zeros((), values.dtype)
         beside = jnp.zeros((), values.dtype)
         for function, vector in zip(functions, flat, strict=True):
-            # Outside the basis the eigenvalues are 0. (Vectors side by side in one product: twice the time.)
+            # Outside the basis the eigenvalues are 0. (Vectors side by side in one product: twice
+            # the time.)
             outside = function(jnp.zeros((), values.dtype))
             within = vector
             for basis in bases:
@@ -88,10 +97,11 @@ class Congruent(NamedTuple):
 
 
 def clipped(matrix: Array, rounding: Array, basis: Array | None = None) -> tuple[Covariance, Array]:
-    """Return a symmetric matrix (or diagonal) without its negative part, and whether it is not to be relied on.
+    """Return a symmetric matrix (or diagonal) without its negative part, and whether it is not to
+    be relied on.
 
-    It is not where its negative part exceeds the rounding, or the rounding a tenth of its largest eigenvalue.
-    With a basis, the matrix is the part within it.
+    It is not where its negative part exceeds the rounding, or the rounding a tenth of its largest
+    eigenvalue. With a basis, the matrix is the part within it.
     """
 
     def is_unsure(values: Array) -> Array:

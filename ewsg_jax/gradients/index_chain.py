@@ -1,4 +1,5 @@
-"""The index chain of exponential weights (EWSG, Algorithm 1): Metropolis steps among batches, and their exact law.
+"""The index chain of exponential weights (EWSG, Algorithm 1): Metropolis steps among batches, and
+their exact law.
 
 A batch I is replaced by the next one, J, with probability min(1, exp(w(J) − w(I))).
 """
@@ -26,8 +27,9 @@ MOST_UNROLLED = 16
 class ChainDraw(NamedTuple):
     """Randomness of the index chain: M+1 batches and the logs of M uniform numbers.
 
-    M batches where the chain begins with that of the last step; a refresh then sees the first of these. For full
-    weights one batch, which only a refresh of the wrapped estimator sees, and one uniform number.
+    M batches where the chain begins with that of the last step; a refresh then sees the first of
+    these. For full weights one batch, which only a refresh of the wrapped estimator sees, and one
+    uniform number.
     """
 
     batches: PyTree
@@ -53,7 +55,9 @@ def together(propose: Propose, log_weight: LogWeight, drawn: ChainDraw) -> Propo
     return _accounted(estimate, at_end, accepted, length), update
 
 
-def exactly(propose: Propose, log_weight: LogWeight, batches: PyTree, log_uniform: Array) -> Proposal:
+def exactly(
+    propose: Propose, log_weight: LogWeight, batches: PyTree, log_uniform: Array
+) -> Proposal:
     """Return a draw from the chain's law, of all batches."""
     proposals, log_weights = _weighed(propose, log_weight, batches)
     cumulative = jnp.cumsum(jnp.exp(log_weights - jnp.max(log_weights)))
@@ -69,7 +73,9 @@ def _weighed(propose: Propose, log_weight: LogWeight, batches: PyTree) -> tuple[
 
 
 def _accounted(estimate: Estimate, log_weight: Array, accepted: Array, length: int) -> Estimate:
-    """The chosen estimate with the share accepted, 1 where nothing was proposed and no weight was asked for."""
+    """The chosen estimate with the share accepted, 1 where nothing was proposed and no weight was
+    asked for.
+    """
     if not length:
         return estimate._replace(acceptance=np.float32(1.0))
     acceptance = accepted.astype(jnp.float32) / length
@@ -77,6 +83,10 @@ def _accounted(estimate: Estimate, log_weight: Array, accepted: Array, length: i
 
 
 def _of_finite_weight(estimate: Estimate, weight: Array) -> Estimate:
-    """The estimate, NaN where its weight is not finite: the chain then counts as diverged at this step."""
+    """The estimate, NaN where its weight is not finite: the chain then counts as diverged at this
+    step.
+    """
     is_finite = jnp.isfinite(weight)
-    return estimate._replace(gradient=jax.tree.map(lambda g: jnp.where(is_finite, g, jnp.nan), estimate.gradient))
+    return estimate._replace(
+        gradient=jax.tree.map(lambda g: jnp.where(is_finite, g, jnp.nan), estimate.gradient)
+    )

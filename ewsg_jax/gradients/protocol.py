@@ -20,11 +20,11 @@ class Estimate(NamedTuple):
 
     Attributes:
         gradient: shaped like the position.
-        batch: which rows, without the rows themselves, and what `gradient_at` needs beside it; `()` for the full
-            data.
+        batch: which rows, without the rows themselves, and what `gradient_at` needs beside it; `()`
+            for the full data.
         acceptance: the share of index-chain proposals accepted; 1 where there is no index chain.
-        covariance: of the gradient, given the position, as one of `ewsg_jax.gradients.Covariance`; `()` where the
-            estimator does not report it.
+        covariance: of the gradient, given the position, as one of `ewsg_jax.gradients.Covariance`;
+            `()` where the estimator does not report it.
     """
 
     gradient: Position
@@ -34,7 +34,9 @@ class Estimate(NamedTuple):
 
 
 class Weight(Protocol):
-    """The exponent of the exponential weight of an estimate, up to a constant, at the current state."""
+    """The exponent of the exponential weight of an estimate, up to a constant, at the current
+    state.
+    """
 
     def __call__(self, estimate: Estimate, frozen_noise: str = "momentum") -> Array: ...
 
@@ -53,9 +55,10 @@ class Evaluations(NamedTuple):
         at_init: once, by `init`.
         per_refresh: besides, in the steps 0, K, 2K, …
         refresh_every: K.
-        per_accepted: how many of `per_step` wait until a batch is accepted: a candidate takes the others alone.
-        counted: whether steps say themselves what they evaluated (`Info.gradient_evaluations`) and `per_step` is
-            the most that they may.
+        per_accepted: how many of `per_step` wait until a batch is accepted: a candidate takes the
+            others alone.
+        counted: whether steps say themselves what they evaluated (`Info.gradient_evaluations`) and
+            `per_step` is the most that they may.
         expected: what a counted step takes on average, as it was measured; 0 where it is not known.
     """
 
@@ -69,7 +72,9 @@ class Evaluations(NamedTuple):
     expected: float = 0.0
 
     def of_steps(self, first: Any, count: Any) -> Any:
-        """Return the evaluations of `count` steps, the first of them number `first`; whole numbers or arrays."""
+        """Return the evaluations of `count` steps, the first of them number `first`; whole numbers
+        or arrays.
+        """
         refreshes = -(-(first + count) // self.refresh_every) + (-first // self.refresh_every)
         return count * self.per_step + refreshes * self.per_refresh
 
@@ -80,15 +85,17 @@ class Evaluations(NamedTuple):
 
     def of_candidates(self, count: int) -> "Evaluations":
         """Return those of steps that evaluate `count` batches, and accept one."""
-        return self._replace(per_step=count * (self.per_step - self.per_accepted) + self.per_accepted)
+        return self._replace(
+            per_step=count * (self.per_step - self.per_accepted) + self.per_accepted
+        )
 
 
 class Sharing(NamedTuple):
     """Whose a memory is, and how large it may grow.
 
     Attributes:
-        of: each "chain"'s; or never changed, and a function of the "start" and the data or of the "data" alone, so
-            that chains may share it.
+        of: each "chain"'s; or never changed, and a function of the "start" and the data or of the
+            "data" alone, so that chains may share it.
         limit: bytes that the memory of all chains may take, None for any.
     """
 
@@ -100,9 +107,10 @@ class Sharing(NamedTuple):
 class GradientEstimator(Part, abc.ABC, Generic[P]):
     """An estimator of ∇V, composed with any dynamics by `ewsg_jax.kernel`.
 
-    Write `draw`, `propose`, `gradient_at` and `evaluations`; the rest has the defaults of an estimator without a
-    memory. One whose estimates hold their covariance says `reports_covariance = True`; one that draws no rows
-    `uses_batches = False`; one whose memory chains may share has a `sharing`.
+    Write `draw`, `propose`, `gradient_at` and `evaluations`; the rest has the defaults of an
+    estimator without a memory. One whose estimates hold their covariance says `reports_covariance =
+    True`; one that draws no rows `uses_batches = False`; one whose memory chains may share has a
+    `sharing`.
 
     Attributes:
         posterior: what is sampled.
@@ -111,8 +119,8 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
     needs: ClassVar[frozenset[Need]] = EVERYTHING
     """What it needs of the data; everything, for an estimator that does not say otherwise.
 
-    One that needs nothing asks for rows by its law alone, for sums over all of them by `Posterior` alone, and
-    counts evaluations by `ewsg_jax.rows.all_rows`.
+    One that needs nothing asks for rows by its law alone, for sums over all of them by `Posterior`
+    alone, and counts evaluations by `ewsg_jax.rows.all_rows`.
     """
     posterior: Posterior[P] = static()
 
@@ -120,7 +128,8 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
     def draw(self, key: Key, data: Data, order: Order | None = None) -> PyTree:
         """Return what is random in an estimate, from the configuration and n alone.
 
-        Batches in it, as laws of rows draw them, are fetched ahead of the step where there is a run that can do so.
+        Batches in it, as laws of rows draw them, are fetched ahead of the step where there is a run
+        that can do so.
 
         Args:
             key: consumed.
@@ -215,7 +224,9 @@ class OfRows(GradientEstimator[P]):
 
 
 def sharing_of(part: Any) -> Sharing:
-    """Return whose the memory of a kernel or an estimator is: each chain's, where it does not say otherwise."""
+    """Return whose the memory of a kernel or an estimator is: each chain's, where it does not say
+    otherwise.
+    """
     for each in parts_of(part):
         # The outermost estimator: it may change what the memory of one that it wraps is part of.
         if hasattr(each, "sharing") or isinstance(each, GradientEstimator):
@@ -233,5 +244,7 @@ def uses_batches(part: Any) -> bool:
 
 
 def reports_covariance(estimator: GradientEstimator[Any]) -> bool:
-    """Return whether estimates hold their covariance: those of an estimator that says `reports_covariance`."""
+    """Return whether estimates hold their covariance: those of an estimator that says
+    `reports_covariance`.
+    """
     return getattr(estimator, "reports_covariance", False)

@@ -1,4 +1,6 @@
-"""An estimator that remembers which batch was accepted, so that the next step's index chain can begin with it."""
+"""An estimator that remembers which batch was accepted, so that the next step's index chain can
+begin with it.
+"""
 
 from typing import Any, NamedTuple
 
@@ -22,7 +24,9 @@ from ewsg_jax.rows.law import Order
 
 
 class Remembered(NamedTuple):
-    """A memory, and beside it the batch that was accepted last, as it was drawn: row numbers, not rows."""
+    """A memory, and beside it the batch that was accepted last, as it was drawn: row numbers, not
+    rows.
+    """
 
     memory: Memory
     last: PyTree
@@ -66,7 +70,9 @@ class Remembering(GradientEstimator[P]):
 
     def init(self, key: Key, position: Position, data: Data) -> Remembered:
         own, first = jax.random.split(key)
-        return Remembered(self.estimator.init(own, position, data), self.estimator.draw(first, data))
+        return Remembered(
+            self.estimator.init(own, position, data), self.estimator.draw(first, data)
+        )
 
     def behind_last(self, candidates: Draw, memory: Remembered, data: Data) -> Draw:
         """Return candidates, on a leading axis, behind the batch that was accepted last."""
@@ -78,13 +84,17 @@ class Remembering(GradientEstimator[P]):
     def refresh(
         self, randomness: Draw, memory: Remembered, step: Array, point: Position, data: Data
     ) -> tuple[Remembered, Position, Any]:
-        own, point, evaluations = self.estimator.refresh(randomness.batch, memory.memory, step, point, data)
+        own, point, evaluations = self.estimator.refresh(
+            randomness.batch, memory.memory, step, point, data
+        )
         return memory._replace(memory=own), point, evaluations
 
     def propose(
         self, randomness: Draw, memory: Remembered, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, PyTree]:
-        estimate, update = self.estimator.propose(randomness.batch, memory.memory, point, data, weight)
+        estimate, update = self.estimator.propose(
+            randomness.batch, memory.memory, point, data, weight
+        )
         return estimate, (update, randomness.drawn.randomness)
 
     def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:

@@ -1,4 +1,6 @@
-"""How much the gradients of all rows differ at a point: what the covariance of a minibatch's sum comes from."""
+"""How much the gradients of all rows differ at a point: what the covariance of a minibatch's sum
+comes from.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -20,7 +22,9 @@ ROWS_PER_GUESS = 16
 
 
 def outer(centred: Array, structure: Structure, basis: Array | None = None) -> Array:
-    """Return Σ aᵢaᵢᵀ of rows a, shape (b, d), in the structure: (d, d), its diagonal (d,), or (r, r) in a basis."""
+    """Return Σ aᵢaᵢᵀ of rows a, shape (b, d), in the structure: (d, d), its diagonal (d,), or (r,
+    r) in a basis.
+    """
     seen = centred if basis is None else products.matmul(centred, basis)
     return jnp.sum(seen**2, axis=0) if structure == "diagonal" else products.matmul(seen.T, seen)
 
@@ -35,18 +39,26 @@ def spread(
 ) -> tuple[Array, Array]:
     """Return the mean of all ∇Vᵢ, and n Σ aᵢaᵢᵀ of a = ∇Vᵢ − mean in the structure.
 
-    In one pass, about a guess at the mean: however large that is, no more cancels than the guess is off. Of a part
-    of the data both are its own.
+    In one pass, about a guess at the mean: however large that is, no more cancels than the guess is
+    off. Of a part of the data both are its own.
     """
     n = number_of(data, like_row(posterior, point, data).dtype)
     if basis is not None:
         size = basis.shape[1], basis.shape[1]
         sums = _through(
-            posterior, point, data, chunk_size, basis, size, lambda seen, _: products.matmul(seen.T, seen)
+            posterior,
+            point,
+            data,
+            chunk_size,
+            basis,
+            size,
+            lambda seen, _: products.matmul(seen.T, seen),
         )
         return sums.gradients / n, n * sums.products - jnp.outer(sums.seen, sums.seen)
 
-    def add(total: tuple[Array, Array, Array], rows: Data, before: Array | int) -> tuple[Array, Array, Array]:
+    def add(
+        total: tuple[Array, Array, Array], rows: Data, before: Array | int
+    ) -> tuple[Array, Array, Array]:
         guess, first, second = total
         g = posterior.flat_row_gradients(point, rows)
         guess = jnp.where(before == 0, jnp.mean(g[:ROWS_PER_GUESS], axis=0), guess)
@@ -55,20 +67,32 @@ def spread(
 
     row = like_row(posterior, point, data)
     zero = jnp.zeros(row.shape, row.dtype)
-    start = zero, zero, jnp.zeros(row.shape if structure == "diagonal" else row.shape * 2, row.dtype)
+    start = (
+        zero,
+        zero,
+        jnp.zeros(row.shape if structure == "diagonal" else row.shape * 2, row.dtype),
+    )
     guess, first, second = fold_over_rows(add, start, data, chunk_size)
     return guess + first / n, n * second - outer(first[None], structure)
 
 
-def turned(posterior: Posterior, point: Position, data: Data, chunk_size: int, basis: Array) -> Array:
-    """Return a basis turned towards the leading directions: the spread times the basis, orthonormal again."""
-    sums = _through(posterior, point, data, chunk_size, basis, basis.shape, lambda seen, back: back(seen))
+def turned(
+    posterior: Posterior, point: Position, data: Data, chunk_size: int, basis: Array
+) -> Array:
+    """Return a basis turned towards the leading directions: the spread times the basis, orthonormal
+    again.
+    """
+    sums = _through(
+        posterior, point, data, chunk_size, basis, basis.shape, lambda seen, back: back(seen)
+    )
     seen_twice = number_of(data, basis.dtype) * sums.products - jnp.outer(sums.gradients, sums.seen)
     return jnp.linalg.qr(view(data).across(seen_twice))[0]
 
 
 class _Sums(NamedTuple):
-    """Sums over rows: of sᵢ = (∇Vᵢ − guess) · basis, of ∇Vᵢ, of what products with sᵢ there are, and the guess."""
+    """Sums over rows: of sᵢ = (∇Vᵢ − guess) · basis, of ∇Vᵢ, of what products with sᵢ there are,
+    and the guess.
+    """
 
     seen: Array
     gradients: Array
@@ -85,7 +109,8 @@ def _through(
     size: tuple[int, ...],
     products_of: Callable[[Array, Callable[[Array], Array]], Array],
 ) -> _Sums:
-    """Sum over all rows what the columns of a basis see of their gradients, none of which is made by itself.
+    """Sum over all rows what the columns of a basis see of their gradients, none of which is made
+    by itself.
 
     Args:
         posterior: whose ∇Vᵢ they are.
@@ -94,8 +119,8 @@ def _through(
         chunk_size: rows at a time.
         basis: shape (d, r).
         size: the shape of the products.
-        products_of: gives them, of the sᵢ of some rows, shape (b, r), and of a function that makes Σᵢ ∇Vᵢ wᵢᵀ of
-            weights, (b, k) to (d, k).
+        products_of: gives them, of the sᵢ of some rows, shape (b, r), and of a function that makes
+            Σᵢ ∇Vᵢ wᵢᵀ of weights, (b, k) to (d, k).
     """
     flat, unravel = ravel_pytree(_tree.widened(point))
 
@@ -103,8 +128,11 @@ def _through(
         values, of_weights = jax.vjp(lambda p: -posterior.log_likelihoods(unravel(p), rows), flat)
         # The transposed transpose: forward differentiation for what knows the other alone.
         along = jax.linear_transpose(lambda weights: of_weights(weights)[0], values)
-        # Weights as exact as the likelihood, where a position of several dtypes is more exact than that.
-        back = jax.vmap(lambda weights: of_weights(weights.astype(values.dtype))[0], in_axes=1, out_axes=1)
+        # Weights as exact as the likelihood, where a position of several dtypes is more exact than
+        # that.
+        back = jax.vmap(
+            lambda weights: of_weights(weights.astype(values.dtype))[0], in_axes=1, out_axes=1
+        )
         seen = jax.vmap(lambda column: along(column)[0], in_axes=1, out_axes=1)(basis)
         guess = jnp.where(before == 0, jnp.mean(seen[:ROWS_PER_GUESS], axis=0), total.guess)
         seen = view(rows).only_counted(seen - guess)
@@ -128,7 +156,9 @@ def some_basis(key: Key, rank: int, row: jax.ShapeDtypeStruct) -> Array:
 
 def like_row(posterior: Posterior, position: Position, data: Data) -> jax.ShapeDtypeStruct:
     """Return the shape (d,) and the dtype of a row's gradient, raveled."""
-    gradients = jax.eval_shape(posterior.flat_row_gradients, position, jax.tree.map(lambda x: x[:1], data))
+    gradients = jax.eval_shape(
+        posterior.flat_row_gradients, position, jax.tree.map(lambda x: x[:1], data)
+    )
     return jax.ShapeDtypeStruct(gradients.shape[1:], gradients.dtype)
 
 
@@ -139,7 +169,8 @@ def number_of(data: Data, dtype: Any) -> Any:
 
 
 def share(law: RowLaw, data: Data, dtype: Any) -> Any:
-    """Return what n Σ aᵢaᵢᵀ of centred rows is multiplied by for the covariance of (n/b) Σ_{i∈I} aᵢ.
+    """Return what n Σ aᵢaᵢᵀ of centred rows is multiplied by for the covariance of (n/b) Σ_{i∈I}
+    aᵢ.
 
     Of a part of the data it is that of its share of the batch; those of all parts are independent.
     """

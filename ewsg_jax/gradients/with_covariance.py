@@ -1,4 +1,6 @@
-"""What estimators that report the covariance of their gradient share: when it is exact, and in which structure."""
+"""What estimators that report the covariance of their gradient share: when it is exact, and in
+which structure.
+"""
 
 from typing import Any
 
@@ -43,7 +45,9 @@ class WithCovariance(OfRows[P]):
 
     def period(self, data: Data) -> int:
         """Return K."""
-        return period_at("refresh_every", self.refresh_every, epoch(self.batch_size), all_rows(data))
+        return period_at(
+            "refresh_every", self.refresh_every, epoch(self.batch_size), all_rows(data)
+        )
 
     def check(self, position: Position, data: Data) -> None:
         super().check(position, data)
@@ -61,15 +65,22 @@ def checked(
     chunk_size: int,
 ) -> dict[str, Any]:
     """Check what such an estimator is given, and return its fields by name."""
-    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    _check.instance(
+        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
+    )
     law = row_law(batch_size, replace, rows)
     if isinstance(law, Blocks):
-        raise ValueError(f"rows must be 'random' or 'epochs': a block's covariance is not tracked; got {rows!r}")
+        raise ValueError(
+            f"rows must be 'random' or 'epochs': a block's covariance is not tracked; got {rows!r}"
+        )
     if law.weighted:
-        raise ValueError(f"rows must be 'random' or 'epochs': that of weighted rows is not tracked; got {rows!r}")
+        raise ValueError(
+            f"rows must be 'random' or 'epochs': that of weighted rows is not tracked; got {rows!r}"
+        )
     if not (law.independent or isinstance(law, Subset | Epochs)):
         raise ValueError(
-            "rows must be 'random' or 'epochs', or a law that says independent = True: the covariance of dependent "
+            "rows must be 'random' or 'epochs', or a law that says independent = True: the "
+            "covariance of dependent "
             f"rows is not tracked; got {rows!r}"
         )
     every = checked_period("refresh_every", refresh_every)

@@ -43,45 +43,54 @@ def halve(
     names: Names = None,
     progress: bool = True,
 ) -> Halved:
-    """Report how wrong a step size is, from chains at h and at h/2, and extrapolate to 0 (Richardson and Romberg).
+    """Report how wrong a step size is, from chains at h and at h/2, and extrapolate to 0
+    (Richardson and Romberg).
 
-    Beside each chain of step h runs one that makes two steps of h/2 with the same noise: the first takes the sum
-    of the other's normals, and the first of its two batches. Each chain has the law that it would have alone, and
-    means and variances differ by little else than the bias. Where that is c h^p the difference gives c: at h the
-    bias is 2^p/(2^p − 1) times the difference, and (2^p m_{h/2} − m_h)/(2^p − 1) is without it. What is of a higher
-    order stays, and counts where the bias is large.
+    Beside each chain of step h runs one that makes two steps of h/2 with the same noise: the first
+    takes the sum of the other's normals, and the first of its two batches. Each chain has the law
+    that it would have alone, and means and variances differ by little else than the bias. Where
+    that is c h^p the difference gives c: at h the bias is 2^p/(2^p − 1) times the difference, and
+    (2^p m_{h/2} − m_h)/(2^p − 1) is without it. What is of a higher order stays, and counts where
+    the bias is large.
 
-    With full gradients p is 1 for `langevin`, `euler` and `exact`, and 2 for the position of `semi_implicit`,
-    `splitting` and `palindrome`; with batches, whose noise is of order h, it is 1. Where these add next to nothing
-    to a bias of order 2, that is reported half as large again as it is. A step takes the gradients of three.
+    With full gradients p is 1 for `langevin`, `euler` and `exact`, and 2 for the position of
+    `semi_implicit`, `splitting` and `palindrome`; with batches, whose noise is of order h, it is 1.
+    Where these add next to nothing to a bias of order 2, that is reported half as large again as it
+    is. A step takes the gradients of three.
 
     Args:
         key: a typed PRNG key.
-        kernel: a named method or `ewsg_jax.kernel(dynamics, estimator)` with the step h, whose bias is of known
-            order: not of anchors, tables, epochs, weights, schedules, or of dynamics that adapt.
-        position: where the chains start: a tree of floating-point arrays, or a function of a key that returns one,
-            called once per pair.
+        kernel: a named method or `ewsg_jax.kernel(dynamics, estimator)` with the step h, whose bias
+            is of known order: not of anchors, tables, epochs, weights, schedules, or of dynamics
+            that adapt.
+        position: where the chains start: a tree of floating-point arrays, or a function of a key
+            that returns one, called once per pair.
         data: all n rows, as for `sample`.
         num_steps: steps of h that each pair makes, burn-in included.
         num_chains: pairs of chains, at least 8, whose differences give the errors.
-        burn_in: first steps that do not count; default a quarter. Chains that start together must have come apart.
-        tolerance: how far off, relatively, a standard deviation may be; a mean twice as many of them.
+        burn_in: first steps that do not count; default a quarter. Chains that start together must
+            have come apart.
+        tolerance: how far off, relatively, a standard deviation may be; a mean twice as many of
+            them.
         error_rate: how often a step without a bias is called wrong.
         names: a name for each coordinate. Default: its place in the tree of the position.
         progress: show a bar where tqdm is installed.
 
     Returns:
-        Means and standard deviations at h and h/2, their difference, what it says of the bias, and what is right.
+        Means and standard deviations at h and h/2, their difference, what it says of the bias, and
+        what is right.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value, the order of the kernel's bias is not known,
-            or too few pairs of chains stay finite.
+        TypeError, ValueError: an argument has the wrong type or value, the order of the kernel's
+            bias is not known, or too few pairs of chains stay finite.
         KeyboardInterrupt: the run was interrupted.
 
     References:
-        D. Talay and L. Tubaro, Expansion of the global error for numerical schemes solving stochastic differential
+        D. Talay and L. Tubaro, Expansion of the global error for numerical schemes solving
+        stochastic differential
             equations, Stochastic Analysis and Applications 1990.
-        A. Durmus, U. Şimşekli, É. Moulines, R. Badeau and G. Richard, Stochastic gradient Richardson–Romberg Markov
+        A. Durmus, U. Şimşekli, É. Moulines, R. Badeau and G. Richard, Stochastic gradient
+        Richardson–Romberg Markov
             chain Monte Carlo, NIPS 2016.
 
     Example:
@@ -95,7 +104,9 @@ def halve(
     _check.key(key)
     _check.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
     if any(map(_check.is_traced, jax.tree.leaves((key, kernel, position, data)))):
-        raise TypeError("halve must be called on the host, not under jit, vmap or grad; got a traced argument")
+        raise TypeError(
+            "halve must be called on the host, not under jit, vmap or grad; got a traced argument"
+        )
     if isinstance(data, StackedData):
         raise TypeError("data must be one data set; got several, stacked")
     _check.data(data)
@@ -107,7 +118,9 @@ def halve(
     num_kept = num_steps - _check.integer("burn_in", burn_in, minimum=0)
     if num_kept < FEWEST_STEPS:
         least = burn_in + FEWEST_STEPS
-        raise ValueError(f"num_steps must be at least burn_in + {FEWEST_STEPS} = {least}; got {num_steps}")
+        raise ValueError(
+            f"num_steps must be at least burn_in + {FEWEST_STEPS} = {least}; got {num_steps}"
+        )
     for name, value in {"tolerance": tolerance, "error_rate": error_rate}.items():
         _check.positive(name, value)
         _check.decay(name, value)
@@ -120,19 +133,28 @@ def halve(
     start = _paired(position) if is_function(position) else doubled(_check.position(position))
     pair, done = coupled(kernel), burn_in + num_kept // 2
     options: dict[str, Any] = {"keep": None, "moments": PLAN, "progress": progress}
-    first = _whole(sample(key, pair, start, data, done, num_chains=num_chains, burn_in=burn_in, **options))
+    first = _whole(
+        sample(key, pair, start, data, done, num_chains=num_chains, burn_in=burn_in, **options)
+    )
     second = _whole(
-        sample(key, pair, None, data, num_steps - done, state=first.state, check_data=False, **options)
+        sample(
+            key, pair, None, data, num_steps - done, state=first.state, check_data=False, **options
+        )
         if first.is_finite.any()
         else first
     )
     finite = first.is_finite & second.is_finite
     if finite.sum() < FEWEST_PAIRS:
         raise ValueError(
-            f"kernel must have a step size at which chains stay finite; got {text_of(kernel)}, of which "
+            f"kernel must have a step size at which chains stay finite; got {text_of(kernel)}, of "
+            "which "
             f"{np.sum(~finite)} of {num_chains} pairs of chains did not"
         )
-    parts = [Pairs.of(samples.moments, finite) for samples in (first, second) if samples.moments is not None]
+    parts = [
+        Pairs.of(samples.moments, finite)
+        for samples in (first, second)
+        if samples.moments is not None
+    ]
     return Halved(
         step_size=float(kernel.step_size(jnp.int32(0))),
         order=order,

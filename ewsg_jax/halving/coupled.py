@@ -1,8 +1,8 @@
 """Two chains with one noise as one kernel: a step of h, and two of h/2 that bring the same noise.
 
-Its position has a leading axis of two: that of h, and that of h/2. The step of h takes the normals of
-`normals.shared`, and of the two batches the first: independent of each other and, from step to step, of all others,
-as its own would be. So the law of either chain is that of its kernel alone.
+Its position has a leading axis of two: that of h, and that of h/2. The step of h takes the normals
+of `normals.shared`, and of the two batches the first: independent of each other and, from step to
+step, of all others, as its own would be. So the law of either chain is that of its kernel alone.
 """
 
 import dataclasses
@@ -71,7 +71,9 @@ class Coupled(Kernel[P]):
         first, second = (self.half.draw(own, half, data) for own in jax.random.split(key))
         return Randomness((first.batch, second.batch), (first.noise, second.noise))
 
-    def transition(self, randomness: Randomness, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
+    def transition(
+        self, randomness: Randomness, state: KernelState[P], data: Data
+    ) -> tuple[KernelState[P], Info]:
         (batch, other_batch), (noise, other_noise) = randomness
         whole, half = _apart(state)
         both = joined(self.weights, noise, other_noise, whole.position)
@@ -99,7 +101,8 @@ class Coupled(Kernel[P]):
     @property
     def sharing(self) -> Sharing:
         """Whose the memory is."""
-        # Whether chains share that of a start is told by its axes, which are as many as those of one position.
+        # Whether chains share that of a start is told by its axes, which are as many as those of
+        # one position.
         own = sharing_of(self.whole)
         return own if own.of == "data" else own._replace(of="chain")
 
@@ -118,7 +121,9 @@ def doubled(position: Position, axis: int = 0) -> Position:
 
 
 def _first(x: Any) -> Any:
-    return jax.ShapeDtypeStruct(x.shape[1:], x.dtype) if isinstance(x, jax.ShapeDtypeStruct) else x[0]
+    return (
+        jax.ShapeDtypeStruct(x.shape[1:], x.dtype) if isinstance(x, jax.ShapeDtypeStruct) else x[0]
+    )
 
 
 def _stacked(whole: Any, half: Any) -> CoupledState:

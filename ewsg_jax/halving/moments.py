@@ -1,4 +1,6 @@
-"""Means and variances of pairs of chains, and of the law that they lead to as the step goes to 0."""
+"""Means and variances of pairs of chains, and of the law that they lead to as the step
+goes to 0.
+"""
 
 from typing import Any, NamedTuple
 
@@ -15,7 +17,9 @@ TINY = float(np.finfo(float).tiny)
 
 
 def position_and_difference(position: Position) -> PyTree:
-    """Return the positions of a pair, and what they differ by: a small number with digits of its own."""
+    """Return the positions of a pair, and what they differ by: a small number with digits of its
+    own.
+    """
     return position, jax.tree.map(lambda x: x[0] - x[1], position)
 
 
@@ -43,7 +47,9 @@ class Pairs(NamedTuple):
 
         assert moments.variance is not None
         num_steps = int(np.max(moments.weight))
-        return cls(num_steps, flat(moments.mean[0], 2), flat(moments.variance[0], 2), flat(moments.mean[1]))
+        return cls(
+            num_steps, flat(moments.mean[0], 2), flat(moments.variance[0], 2), flat(moments.mean[1])
+        )
 
     def joined(self, later: "Pairs") -> "Pairs":
         """Return the moments over both."""
@@ -109,21 +115,27 @@ def known(of_pairs: np.ndarray) -> Known:
 
 @np.errstate(all="ignore")
 def extrapolated(pairs: Pairs, order: int) -> Extrapolation:
-    """Return the moments at h and h/2 and those, (2^p m_{h/2} − m_h)/(2^p − 1) of means and variances, at 0."""
+    """Return the moments at h and h/2 and those, (2^p m_{h/2} − m_h)/(2^p − 1) of means and
+    variances, at 0.
+    """
     weight, count = 1 / (2**order - 1), len(pairs.mean)
     # What each pair brings to the variance of all; the mean of all is an estimate itself.
     spread = pairs.variance + (pairs.mean - pairs.mean.mean(0)) ** 2 * (count / (count - 1))
     half_mean, apart = pairs.mean[:, 1], pairs.difference
     whole, half = spread[:, 0], spread[:, 1]
     right = half - weight * (whole - half)
-    of_whole, of_half = (Law(known(m), _root(known(v))) for m, v in ((half_mean + apart, whole), (half_mean, half)))
+    of_whole, of_half = (
+        Law(known(m), _root(known(v))) for m, v in ((half_mean + apart, whole), (half_mean, half))
+    )
     of_right = Law(known(half_mean - weight * apart), _root(known(right)))
     sd = of_right.sd.value
 
     def off(variance: np.ndarray, law: Law, share: float) -> Off:
         ratio, shift = law.sd.value / sd, known(apart)
         relative = known(variance / law.sd.value**2 - right / sd**2)
-        return Off(Known(ratio, ratio / 2 * relative.error), Known(*(share * x / sd for x in shift)))
+        return Off(
+            Known(ratio, ratio / 2 * relative.error), Known(*(share * x / sd for x in shift))
+        )
 
     slopes = whole / (2 * of_whole.sd.value) - half / (2 * of_half.sd.value)
     sds_apart = Known(of_whole.sd.value - of_half.sd.value, known(slopes).error)
@@ -139,7 +151,9 @@ def extrapolated(pairs: Pairs, order: int) -> Extrapolation:
 
 
 def drifts(first: Pairs, second: Pairs) -> bool:
-    """Return whether moments at h/2 or differences change from the first to the second steps beyond chance."""
+    """Return whether moments at h/2 or differences change from the first to the second steps beyond
+    chance.
+    """
     changes = _looked_at(second) - _looked_at(first)
     found = known(changes)
     bound = -student_quantile(len(changes) - 1, DRIFT / 2 / changes.shape[1])
@@ -159,7 +173,9 @@ def _looked_at(pairs: Pairs) -> np.ndarray:
 
 
 def _gain(whole: np.ndarray, half: np.ndarray, apart: np.ndarray) -> float:
-    """Return the median over coordinates of the variance of independent ones' difference over this one's."""
+    """Return the median over coordinates of the variance of independent ones' difference over this
+    one's.
+    """
     alone = whole.var(0, ddof=1) + half.var(0, ddof=1)
     return float(np.median(alone / apart.var(0, ddof=1)))
 

@@ -1,14 +1,15 @@
 """The normals of one step of h, made of those of two steps of h/2 that bring the same noise.
 
-Without a force a step is z' = M z + F ξ in each coordinate, and two half steps bring the noise N [ξ₁; ξ₂] with N =
-[M½F½, F½]. Rows of F and N are taken in the order of what lasts: first the distance that noise leads to in the end,
-ℓᵀz with ℓᵀM = ℓᵀ, then the momentum. With F = L Q and N = L' Q' (L lower triangular, the rows of Q orthonormal)
+Without a force a step is z' = M z + F ξ in each coordinate, and two half steps bring the noise N
+[ξ₁; ξ₂] with N = [M½F½, F½]. Rows of F and N are taken in the order of what lasts: first the
+distance that noise leads to in the end, ℓᵀz with ℓᵀM = ℓᵀ, then the momentum. With F = L Q and N =
+L' Q' (L lower triangular, the rows of Q orthonormal)
 
     Ξ = Qᵀ Q' [ξ₁; ξ₂]
 
-are independent standard normals, whatever F and N are: the law of the step that takes them is untouched. Where the
-step without a force is exact L = L', and the noise F Ξ is N [ξ₁; ξ₂] itself. With one normal a coordinate it is
-(ξ₁ + ξ₂)/√2, summed increments.
+are independent standard normals, whatever F and N are: the law of the step that takes them is
+untouched. Where the step without a force is exact L = L', and the noise F Ξ is N [ξ₁; ξ₂] itself.
+With one normal a coordinate it is (ξ₁ + ξ₂)/√2, summed increments.
 """
 
 from typing import Any
@@ -28,7 +29,9 @@ Weights = tuple[tuple[float, ...], ...]
 
 
 def free_step(dynamics: Dynamics) -> tuple[np.ndarray, np.ndarray]:
-    """Return M and F of a step of one coordinate without a force and in the unit mass, the position first."""
+    """Return M and F of a step of one coordinate without a force and in the unit mass, the position
+    first.
+    """
     dynamics, _ = without_metric(dynamics)
     with jax.enable_x64(True):
         start = dynamics.init(jax.random.key(0), jnp.zeros(()))
@@ -37,14 +40,19 @@ def free_step(dynamics: Dynamics) -> tuple[np.ndarray, np.ndarray]:
 
         def moved(values: dict[str, Any], noise: PyTree) -> np.ndarray:
             state = start._replace(**values)
-            end = dynamics.apply(noise, state, Estimate(jnp.zeros(()), ()), lambda position: position)
+            end = dynamics.apply(
+                noise, state, Estimate(jnp.zeros(()), ()), lambda position: position
+            )
             return np.array([float(getattr(end, name)) for name in names])
 
         origin = moved({}, none)
         matrix = [moved({name: jnp.ones(())}, none) - origin for name in names]
         leaves, structure = jax.tree.flatten(none)
         units = np.eye(len(leaves))
-        factor = [moved({}, structure.unflatten([jnp.asarray(x) for x in unit])) - origin for unit in units]
+        factor = [
+            moved({}, structure.unflatten([jnp.asarray(x) for x in unit])) - origin
+            for unit in units
+        ]
     return np.array(matrix).T, np.array(factor).T
 
 
@@ -53,7 +61,10 @@ def shared(coarse: Dynamics, fine: Dynamics) -> Weights:
     (matrix, factor), (half_matrix, half_factor) = free_step(coarse), free_step(fine)
     two = np.concatenate([half_matrix @ half_factor, half_factor], axis=1)
     count = factor.shape[1]
-    own, of_two = (_directions(rows, count) for rows in (_lasting(matrix) @ factor, _lasting(half_matrix) @ two))
+    own, of_two = (
+        _directions(rows, count)
+        for rows in (_lasting(matrix) @ factor, _lasting(half_matrix) @ two)
+    )
     return tuple(tuple(float(x) for x in row) for row in own.T @ of_two)
 
 
@@ -78,7 +89,9 @@ def _lasting(matrix: np.ndarray) -> np.ndarray:
 
 
 def _directions(rows: np.ndarray, count: int) -> np.ndarray:
-    """Return `count` orthonormal rows of Q, rows = L Q with a positive diagonal of L; beyond it any."""
+    """Return `count` orthonormal rows of Q, rows = L Q with a positive diagonal of L; beyond it
+    any.
+    """
     q, r = np.linalg.qr(rows.T, mode="complete")
     signs = np.ones(q.shape[1])
     diagonal = np.diag(r)

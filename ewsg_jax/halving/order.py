@@ -17,8 +17,10 @@ from ewsg_jax.pair import Pair
 from ewsg_jax.rows.view import view
 
 KERNELS = (
-    "kernel must be one whose bias has a known order in a constant step size: full gradients, or independent "
-    "unbiased batches (uniform, control_variate, stratified), under langevin, euler, semi_implicit, splitting, "
+    "kernel must be one whose bias has a known order in a constant step size: full gradients, or "
+    "independent "
+    "unbiased batches (uniform, control_variate, stratified), under langevin, euler, "
+    "semi_implicit, splitting, "
     "exact or palindrome, with Gaussian noise"
 )
 
@@ -32,7 +34,10 @@ def order_of(kernel: Kernel, data: Data) -> int:
     if not isinstance(kernel, Pair):
         raise ValueError(f"{KERNELS}; got {text_of(kernel)}")
     dynamics = kernel.dynamics
-    if any(isinstance(x, Schedule) for x in jax.tree.leaves(dynamics, is_leaf=lambda x: isinstance(x, Schedule))):
+    if any(
+        isinstance(x, Schedule)
+        for x in jax.tree.leaves(dynamics, is_leaf=lambda x: isinstance(x, Schedule))
+    ):
         raise ValueError(f"{KERNELS}; got a schedule, in {text_of(dynamics)}")
     noise = getattr(dynamics, "noise", "gaussian")
     if noise != "gaussian":
@@ -48,7 +53,9 @@ def order_of(kernel: Kernel, data: Data) -> int:
 
 
 def order_of_noise(estimator: GradientEstimator[Any], data: Data) -> float | None:
-    """Return of which order in h the bias is that an estimator's noise adds: ∞ without any, None: not known."""
+    """Return of which order in h the bias is that an estimator's noise adds: ∞ without any, None:
+    not known.
+    """
     if isinstance(estimator, Full):
         return math.inf
     if isinstance(estimator, Stratified):

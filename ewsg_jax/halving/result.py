@@ -85,14 +85,17 @@ class Halved:
 
     @property
     def difference(self) -> Estimates:
-        """At h less at h/2, with the errors of pairs: the part of them that a common noise leaves."""
+        """At h less at h/2, with the errors of pairs: the part of them that a common
+        noise leaves.
+        """
         return self._told(self.found.difference)
 
     @property
     def extrapolated(self) -> Estimates:
         """As the step goes to 0: means and variances (2^p m_{h/2} − m_h)/(2^p − 1).
 
-        Errors are of chance. What is of a higher order than p stays, about the square of the relative bias at h.
+        Errors are of chance. What is of a higher order than p stays, about the square of the
+        relative bias at h.
         """
         return self._told(self.found.right)
 
@@ -150,15 +153,18 @@ class Halved:
         power = "h" if self.order == 1 else f"h^{self.order}"
         lines = [
             f"Halving: {self.verdict}",
-            f"{self.num_pairs} pairs of chains{lost} with h = {self.step_size:.4g} and h/2, {self.num_kept:,} of "
-            f"{self.num_steps:,} steps kept, {self.data_passes:.3g} passes each; R-hat {self.rhat:.3f}",
+            f"{self.num_pairs} pairs of chains{lost} with h = {self.step_size:.4g} and h/2, "
+            f"{self.num_kept:,} of "
+            f"{self.num_steps:,} steps kept, {self.data_passes:.3g} passes each; R-hat "
+            f"{self.rhat:.3f}",
             f"bias of order {power}; common noise is worth runs {self.gain:.3g} times as long",
         ]
         size = verdicts.size_of(self.found.bias, self.tolerance).off.reshape(2, -1).max(0)
         shown = np.argsort(-size, kind="stable")[:MOST_SHOWN]
         width = max(len("coordinate"), *(len(self.names[i]) for i in shown))
         lines.append(
-            f"{'coordinate':{width}}  {'sd too wide by':>16} {'at h/2':>8}  {'mean off by (sd)':>16} {'at h/2':>7}"
+            f"{'coordinate':{width}}  {'sd too wide by':>16} {'at h/2':>8}  "
+            f"{'mean off by (sd)':>16} {'at h/2':>7}"
             f"  {'extrapolated mean':>24}  {'sd':>20}"
         )
         for i in shown:
@@ -167,17 +173,22 @@ class Halved:
             means = f"{with_digits(mean.value[i], sd.value[i])} ± {mean.error[i]:.2g}"
             sds = f"{sd.value[i]:.4g} ± {sd.error[i]:.2g}"
             lines.append(
-                f"{self.names[i]:{width}}  {wide:>16} {100 * (half_ratio.value[i] - 1):>6.2f} %  {off:>16} "
+                f"{self.names[i]:{width}}  {wide:>16} {100 * (half_ratio.value[i] - 1):>6.2f} %  "
+                f"{off:>16} "
                 f"{half_shift.value[i]:>7.3f}  {means:>24}  {sds:>20}"
             )
         if len(shown) < len(self.names):
-            lines.append(f"({len(self.names)} coordinates, the {len(shown)} with the largest bias shown)")
+            lines.append(
+                f"({len(self.names)} coordinates, the {len(shown)} with the largest bias shown)"
+            )
         return "\n".join(lines)
 
     def _told(self, law: Law) -> Estimates:
         tree = self.layout.tree
         mean, sd = law
-        return Estimates(*(tree(x, np.float64) for x in (mean.value, sd.value, mean.error, sd.error)))
+        return Estimates(
+            *(tree(x, np.float64) for x in (mean.value, sd.value, mean.error, sd.error))
+        )
 
     def _off(self, off: Off) -> Bias:
         return Bias(*(self.layout.tree(x, np.float64) for part in off for x in part))

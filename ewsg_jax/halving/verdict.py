@@ -44,16 +44,25 @@ def of(
 ) -> Verdict:
     """Judge a step size.
 
-    It is wrong where something is off beyond chance and, for sure, beyond the tolerance; right where everything is
-    known to be within it. Chains that have not settled show nothing.
+    It is wrong where something is off beyond chance and, for sure, beyond the tolerance; right
+    where everything is known to be within it. Chains that have not settled show nothing.
     """
     lost = f"; {num_lost} pairs of chains are lost, and left out" if num_lost else ""
     if rhat > CONVERGED or drifts:
-        why = f"R-hat {rhat:.2f}" if rhat > CONVERGED else "moments change over the steps that are kept"
-        return Verdict("unsure", f"chains have not settled ({why}){lost}. Burn in longer, and run longer")
+        why = (
+            f"R-hat {rhat:.2f}"
+            if rhat > CONVERGED
+            else "moments change over the steps that are kept"
+        )
+        return Verdict(
+            "unsure", f"chains have not settled ({why}){lost}. Burn in longer, and run longer"
+        )
     off, error = size_of(found.bias, tolerance)
     if not np.isfinite(off).all():
-        return Verdict("wrong", f"h is too large to extrapolate from: a variance would be below 0{lost}. Halve it")
+        return Verdict(
+            "wrong",
+            f"h is too large to extrapolate from: a variance would be below 0{lost}. Halve it",
+        )
     bound = -float(student_quantile(num_pairs - 1, error_rate / 2 / len(off)))
     surely = np.where(off > bound * error, off - SURE * error, 0)
     if surely.max() >= 1:
@@ -64,7 +73,9 @@ def of(
             word, size = "wide" if ratio.value[i] > 1 else "narrow", 100 * abs(ratio.value[i] - 1)
             parts.append(f"too {word} by {size:.3g} ± {100 * ratio.error[i]:.2g} % ({names[i]})")
         if surely[d + j] >= 1:
-            parts.append(f"mean off by {abs(shift.value[j]):.2g} ± {shift.error[j]:.2g} sd ({names[j]})")
+            parts.append(
+                f"mean off by {abs(shift.value[j]):.2g} ± {shift.error[j]:.2g} sd ({names[j]})"
+            )
         advice = f"Take halved.extrapolated, or a step of {right:.2g}"
         # What is beyond the leading order is about as large as its square.
         if (off.max() * tolerance) ** 2 > tolerance:
@@ -76,5 +87,8 @@ def of(
     k = int(np.argmax(off + SURE * error))
     longer = max(2.0, np.ceil((SURE * error[k] / max(1 - off[k], 0.25)) ** 2))
     what = f"{'sd' if k < len(names) else 'mean'} of {names[k % len(names)]}"
-    text = f"not enough steps to decide: the {what} is {off[k]:.2g} ± {error[k]:.2g} tolerances off{lost}"
+    text = (
+        f"not enough steps to decide: the {what} is {off[k]:.2g} ± {error[k]:.2g} tolerances "
+        f"off{lost}"
+    )
     return Verdict("unsure", f"{text}. Run some {longer:.0f} times as long")

@@ -1,4 +1,6 @@
-"""Underdamped Langevin dynamics: with all data, uniform minibatches, a thermostat, and rows of every cluster."""
+"""Underdamped Langevin dynamics: with all data, uniform minibatches, a thermostat, and rows of
+every cluster.
+"""
 
 from collections.abc import Callable
 from typing import Literal
@@ -36,7 +38,8 @@ def underdamped(
         return build(step_size, noise=noise, **shared)
     if noise != "gaussian":
         raise ValueError(
-            f"noise must be 'gaussian' for integrator={integrator!r}, whose order or exact law ±1 noise would "
+            f"noise must be 'gaussian' for integrator={integrator!r}, whose order or exact law ±1 "
+            "noise would "
             f"cost; got {_check.describe(noise)}"
         )
     if integrator == "exact":
@@ -71,33 +74,44 @@ def uld(
 ) -> Kernel[P]:
     """Underdamped Langevin dynamics with the full gradient (ULD).
 
-    Update: integrates dθ = p dt, dp = −(∇V(θ) + γp) dt + √(2γT) dW. The default, semi-implicit Euler, is
+    Update: integrates dθ = p dt, dp = −(∇V(θ) + γp) dt + √(2γT) dW. The default, semi-implicit
+    Euler, is
         p' = (1 − hγ) p − h ∇V(θ) + √(2hγT) ξ, θ' = θ + h p'.
     Target: exp(−V/T), with a bias of order h, or h² with `"splitting"`, `"ABOBA"` and `"BAOAB"`.
     Cost: n evaluations a step, no memory.
-    When: small data (`"BAOAB"` first), and as the reference of `sghmc` and `ewsg`. With large data a data pass buys
+    When: small data (`"BAOAB"` first), and as the reference of `sghmc` and `ewsg`. With large data
+    a data pass buys
         one step.
-    Source: X. Cheng, N. S. Chatterji, P. L. Bartlett and M. I. Jordan, Underdamped Langevin MCMC: a non-asymptotic
+    Source: X. Cheng, N. S. Chatterji, P. L. Bartlett and M. I. Jordan, Underdamped Langevin MCMC: a
+    non-asymptotic
         analysis, COLT 2018.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
         step_size: h > 0, time per step; a number, a traced scalar or a schedule h(step).
         friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
-        integrator: a scheme of `ewsg_jax.dynamics`: `"semi_implicit"` (default); `"euler"`, as in the papers;
-            `"splitting"`, of order h² with an exact gradient; `"ABOBA"` or `"BAOAB"` (`palindrome`), of order h²
-            and unbiased on Gaussians with an exact gradient; or `"exact"`, exact for a frozen one.
-        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
-        noise: `"gaussian"` (default); with the first two integrators also `"rademacher"` (±1: the same weak order).
-        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in `ewsg_jax.dynamics.semi_implicit`. Default 1.
-        chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default 4,096.
+        integrator: a scheme of `ewsg_jax.dynamics`: `"semi_implicit"` (default); `"euler"`, as in
+            the papers; `"splitting"`, of order h² with an exact gradient; `"ABOBA"` or `"BAOAB"`
+            (`palindrome`), of order h² and unbiased on Gaussians with an exact gradient; or
+            `"exact"`, exact for a frozen one.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
+            itself.
+        noise: `"gaussian"` (default); with the first two integrators also `"rademacher"` (±1: the
+            same weak order).
+        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in
+            `ewsg_jax.dynamics.semi_implicit`. Default 1.
+        chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default
+            4,096.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value, or one that the integrator does not take.
+        TypeError, ValueError: an argument has the wrong type or value, or one that the integrator
+            does not take.
 
     Example: for about 1,000 rows of unit scale; with more rows, take shorter steps.
         >>> import ewsg_jax as ewsg
-        >>> kernel = ewsg.uld(ewsg.models.logistic_regression(), 1e-2, friction=1.0, integrator="splitting")
+        >>> kernel = ewsg.uld(
+        ...     ewsg.models.logistic_regression(), 1e-2, friction=1.0, integrator="splitting"
+        ... )
     """
     return kernel(
         underdamped(integrator, step_size, friction, temperature, noise, inverse_mass),
@@ -133,15 +147,18 @@ def sghmc(
     """Stochastic-gradient Hamiltonian Monte Carlo (SGHMC): `uld` with b uniform rows a step.
 
     Update: with the default integrator p' = (1 − hγ) p − h g(θ) + √(2hγT) ξ, θ' = θ + h p', where
-        g = ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ). There is no estimate of the gradient's noise (B̂ = 0 in the first
-        source). With `integrator="euler"` it is SGULD of the second.
+        g = ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ). There is no estimate of the gradient's noise (B̂ = 0 in
+        the first source). With `integrator="euler"` it is SGULD of the second.
     Target: exp(−V/T), with a bias of order h; the minibatch adds h·Cov(g)/(2γ) to the temperature.
     Cost: b evaluations a step, no memory.
-    When: a run of few data passes, and as a baseline. Not on tall data at usual steps, where Cov(g) makes draws far
-        too wide: take shorter steps, `nc_sghmc`, or an estimator of less variance (`svrg2nd_hmc`, `saga2nd_hmc`).
-    Source: T. Chen, E. B. Fox and C. Guestrin, Stochastic gradient Hamiltonian Monte Carlo, ICML 2014. R. Li,
-        X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient MCMC methods via non-uniform
-        subsampling of gradients, Foundations of Data Science, eq. 3.
+    When: a run of few data passes, and as a baseline. Not on tall data at usual steps, where Cov(g)
+    makes draws far
+        too wide: take shorter steps, `nc_sghmc`, or an estimator of less variance (`svrg2nd_hmc`,
+        `saga2nd_hmc`).
+    Source: T. Chen, E. B. Fox and C. Guestrin, Stochastic gradient Hamiltonian Monte Carlo, ICML
+    2014. R. Li,
+        X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient MCMC methods
+        via non-uniform subsampling of gradients, Foundations of Data Science, eq. 3.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
@@ -150,18 +167,24 @@ def sghmc(
         batch_size: b, rows in a batch.
         integrator: `"semi_implicit"` (default), or another scheme that `ewsg_jax.uld` lists.
         replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs `replace=True`.
-        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
-        noise: `"gaussian"` (default); with the first two integrators also `"rademacher"` (±1: the same weak order).
-        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in `ewsg_jax.dynamics.semi_implicit`. Default 1.
+        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs
+            `replace=True`.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
+            itself.
+        noise: `"gaussian"` (default); with the first two integrators also `"rademacher"` (±1: the
+            same weak order).
+        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in
+            `ewsg_jax.dynamics.semi_implicit`. Default 1.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value, or one that the integrator does not take; at
-            `init`, b > n where no row comes twice.
+        TypeError, ValueError: an argument has the wrong type or value, or one that the integrator
+            does not take; at `init`, b > n where no row comes twice.
 
     Example: for about 1,000 rows of unit scale; with more rows, take shorter steps.
         >>> import ewsg_jax as ewsg
-        >>> kernel = ewsg.sghmc(ewsg.models.logistic_regression(), 1e-3, friction=50.0, batch_size=50)
+        >>> kernel = ewsg.sghmc(
+        ...     ewsg.models.logistic_regression(), 1e-3, friction=50.0, batch_size=50
+        ... )
     """
     return kernel(
         underdamped(integrator, step_size, friction, temperature, noise, inverse_mass),
@@ -192,16 +215,20 @@ def sgnht(
     inverse_mass: InverseMass = 1.0,
     noise: NoiseLaw = "gaussian",
 ) -> Kernel[P]:
-    """Stochastic-gradient Nosé–Hoover thermostat (SGNHT): `sghmc` whose friction ζ adapts to the gradient noise.
+    """Stochastic-gradient Nosé–Hoover thermostat (SGNHT): `sghmc` whose friction ζ adapts to the
+    gradient noise.
 
-    Update: p' = (1 − hζ) p − h g + √(2hγT) ξ, θ' = θ + h p', ζ' = ζ + h(‖p'‖²/d − T), ζ₀ = γ, g that of `sghmc`.
-    Target: exp(−V/T), with a bias of order h. A minibatch noise of equal covariance at every θ and in every
+    Update: p' = (1 − hζ) p − h g + √(2hγT) ξ, θ' = θ + h p', ζ' = ζ + h(‖p'‖²/d − T), ζ₀ = γ, g
+    that of `sghmc`. Target: exp(−V/T), with a bias of order h. A minibatch noise of equal
+    covariance at every θ and in every
         direction is no part of the bias: ζ, whose mean is γ without that noise, compensates it.
     Cost: b evaluations a step; the dynamics keeps a momentum and one number.
-    When: minibatch noise of unknown size, alike in many directions, as with networks. Not where a few directions
-        have far more noise than the others: the others then come out too narrow. Not for an exact gradient, where
-        `uld` has the smaller bias.
-    Source: N. Ding, Y. Fang, R. Babbush, C. Chen, R. D. Skeel and H. Neven, Bayesian sampling using stochastic
+    When: minibatch noise of unknown size, alike in many directions, as with networks. Not where a
+    few directions
+        have far more noise than the others: the others then come out too narrow. Not for an exact
+        gradient, where `uld` has the smaller bias.
+    Source: N. Ding, Y. Fang, R. Babbush, C. Chen, R. D. Skeel and H. Neven, Bayesian sampling using
+    stochastic
         gradient thermostats, NIPS 2014.
 
     Args:
@@ -210,21 +237,31 @@ def sgnht(
         friction: γ > 0 per unit of time, a number, traced scalar or schedule: where ζ starts.
         batch_size: b, rows in a batch.
         replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs `replace=True`.
-        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
-        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in `ewsg_jax.dynamics.semi_implicit`. Default 1.
+        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs
+            `replace=True`.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
+            itself.
+        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in
+            `ewsg_jax.dynamics.semi_implicit`. Default 1.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order).
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; at `init`, b > n where no row comes twice.
+        TypeError, ValueError: an argument has the wrong type or value; at `init`, b > n where no
+            row comes twice.
 
     Example: for about 1,000 rows of unit scale; with more rows, take shorter steps.
         >>> import ewsg_jax as ewsg
-        >>> kernel = ewsg.sgnht(ewsg.models.logistic_regression(), 1e-3, friction=10.0, batch_size=50)
+        >>> kernel = ewsg.sgnht(
+        ...     ewsg.models.logistic_regression(), 1e-3, friction=10.0, batch_size=50
+        ... )
     """
     return kernel(
         dynamics.thermostat(
-            step_size, friction=friction, temperature=temperature, noise=noise, inverse_mass=inverse_mass
+            step_size,
+            friction=friction,
+            temperature=temperature,
+            noise=noise,
+            inverse_mass=inverse_mass,
         ),
         gradients.uniform(posterior, batch_size=batch_size, replace=replace, rows=rows),
     )
@@ -262,38 +299,50 @@ def cp_sghmc(
 ) -> Kernel[P]:
     """Stochastic-gradient HMC with rows from every cluster (CP-SGHMC).
 
-    Update: that of `sghmc` with g = ∇V₀(θ) + Σ_c (n_c/b_c) Σ_{i∈I_c} ∇Vᵢ(θ), b_c rows from stratum c of n_c rows.
+    Update: that of `sghmc` with g = ∇V₀(θ) + Σ_c (n_c/b_c) Σ_{i∈I_c} ∇Vᵢ(θ), b_c rows from stratum
+    c of n_c rows.
         The strata are found first, by k-means (`ewsg_jax.cluster`).
-    Target: exp(−(V + ‖p‖²/2)/T), with a bias of order h; the minibatch adds h·Cov(g)/(2γ) to the temperature.
+    Target: exp(−(V + ‖p‖²/2)/T), with a bias of order h; the minibatch adds h·Cov(g)/(2γ) to the
+    temperature.
         Cov(g) lacks the part of the plain gradient's covariance that lies between the clusters.
     Cost: b evaluations a step; memory of n row numbers for all chains.
-    When: rows fall into groups whose gradients differ. The labels must not cost more than they save.
-    Source: T. Fu and Z. Zhang, CPSG-MCMC: clustering-based preprocessing method for stochastic gradient MCMC,
-        AISTATS 2017. Compared in R. Li, X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic
-        gradient MCMC methods via non-uniform subsampling of gradients, Foundations of Data Science.
+    When: rows fall into groups whose gradients differ. The labels must not cost more than they
+    save. Source: T. Fu and Z. Zhang, CPSG-MCMC: clustering-based preprocessing method for
+    stochastic gradient MCMC,
+        AISTATS 2017. Compared in R. Li, X. Wang, H. Zha and M. Tao, Improving sampling accuracy of
+        stochastic gradient MCMC methods via non-uniform subsampling of gradients, Foundations of
+        Data Science.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
         step_size: h > 0, time per step; a number, a traced scalar or a schedule h(step).
         friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
         batch_size: b, rows in a batch, at least `num_strata`.
-        labels: each row's stratum, integers 0 … `num_strata` − 1, (n,): a key of the data, or `labels(data)`.
+        labels: each row's stratum, integers 0 … `num_strata` − 1, (n,): a key of the data, or
+            `labels(data)`.
         num_strata: the number of strata; some may be empty.
         integrator: `"semi_implicit"` (default), or another scheme that `ewsg_jax.uld` lists.
-        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior itself.
-        noise: `"gaussian"` (default); with the first two integrators also `"rademacher"` (±1: the same weak order).
-        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in `ewsg_jax.dynamics.semi_implicit`. Default 1.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
+            itself.
+        noise: `"gaussian"` (default); with the first two integrators also `"rademacher"` (±1: the
+            same weak order).
+        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in
+            `ewsg_jax.dynamics.semi_implicit`. Default 1.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value, or one that the integrator does not take; at
-            `init`, labels that are not such integers.
+        TypeError, ValueError: an argument has the wrong type or value, or one that the integrator
+            does not take; at `init`, labels that are not such integers.
 
     Example: for about 1,000 rows of unit scale; with more rows, take shorter steps.
         >>> import ewsg_jax as ewsg
         >>> model = ewsg.models.logistic_regression()
-        >>> kernel = ewsg.cp_sghmc(model, 1e-3, friction=50.0, batch_size=20, labels="cluster", num_strata=10)
+        >>> kernel = ewsg.cp_sghmc(
+        ...     model, 1e-3, friction=50.0, batch_size=20, labels="cluster", num_strata=10
+        ... )
     """
     return kernel(
         underdamped(integrator, step_size, friction, temperature, noise, inverse_mass),
-        gradients.stratified(posterior, batch_size=batch_size, labels=labels, num_strata=num_strata),
+        gradients.stratified(
+            posterior, batch_size=batch_size, labels=labels, num_strata=num_strata
+        ),
     )

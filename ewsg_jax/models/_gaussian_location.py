@@ -1,4 +1,6 @@
-"""Gaussian location: xᵢ ~ N(θ, noise_scale² I). Conjugate; EWSG section 5.1 is the flat-prior case."""
+"""Gaussian location: xᵢ ~ N(θ, noise_scale² I). Conjugate; EWSG section 5.1 is the
+flat-prior case.
+"""
 
 import math
 from dataclasses import dataclass
@@ -24,12 +26,15 @@ class _Squares:
         # Broadcasting would make another model of a mean of another shape.
         if jnp.shape(mean) != jnp.shape(x):
             raise ValueError(
-                f"position must be shaped like a datum, {jnp.shape(x)}; got an array of shape {jnp.shape(mean)}"
+                f"position must be shaped like a datum, {jnp.shape(x)}; got an array of shape "
+                f"{jnp.shape(mean)}"
             )
         return -0.5 * self.precision * jnp.sum(jnp.square(x - mean))
 
 
-def gaussian_location(*, noise_scale: float = 1.0, prior_scale: float = math.inf) -> Posterior[Array]:
+def gaussian_location(
+    *, noise_scale: float = 1.0, prior_scale: float = math.inf
+) -> Posterior[Array]:
     """Return the posterior of the mean of Gaussian data.
 
     Data: an array (n, d). Position: an array (d,). With a flat prior the posterior is
@@ -37,7 +42,8 @@ def gaussian_location(*, noise_scale: float = 1.0, prior_scale: float = math.inf
 
     Args:
         noise_scale: standard deviation of a datum around the mean.
-        prior_scale: standard deviation of the prior N(0, prior_scale² I); `math.inf` for a flat one.
+        prior_scale: standard deviation of the prior N(0, prior_scale² I); `math.inf` for a flat
+            one.
 
     Raises:
         TypeError, ValueError: an argument is not a positive number.

@@ -39,7 +39,8 @@ def linear_regression(*, noise_scale: float = 1.0, prior_scale: float = 1.0) -> 
 
     Args:
         noise_scale: standard deviation of y around its mean.
-        prior_scale: standard deviation of the prior N(0, prior_scale² I); `math.inf` for a flat one.
+        prior_scale: standard deviation of the prior N(0, prior_scale² I); `math.inf` for a flat
+            one.
 
     Raises:
         TypeError, ValueError: an argument is not a positive number.

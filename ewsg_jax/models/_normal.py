@@ -15,7 +15,8 @@ from ewsg_jax.posterior import Posterior
 def _varying(position: Array, x: Array) -> Array:
     if jnp.shape(position) != (2,) or jnp.shape(x):
         raise ValueError(
-            f"position must be an array (2,), the mean and the log of the scale, and a datum a number; got "
+            "position must be an array (2,), the mean and the log of the scale, and a datum a "
+            "number; got "
             f"arrays of shapes {jnp.shape(position)} and {jnp.shape(x)}"
         )
     return -position[1] - 0.5 * jnp.square((x - position[0]) * jnp.exp(-position[1]))
@@ -24,11 +25,12 @@ def _varying(position: Array, x: Array) -> Array:
 def normal(*, prior_scale: float = math.inf) -> Posterior[Array]:
     """Return the posterior of the mean and the logarithm of the scale of normal data.
 
-    Data: an array (n,). Position: an array (2,), μ and log σ. With a flat prior the posterior is proper from n = 2
-    data that differ.
+    Data: an array (n,). Position: an array (2,), μ and log σ. With a flat prior the posterior is
+    proper from n = 2 data that differ.
 
     Args:
-        prior_scale: standard deviation of the prior N(0, prior_scale² I) of (μ, log σ); `math.inf` for a flat one.
+        prior_scale: standard deviation of the prior N(0, prior_scale² I) of (μ, log σ); `math.inf`
+            for a flat one.
 
     Raises:
         TypeError, ValueError: an argument is not a positive number.
@@ -40,4 +42,6 @@ def normal(*, prior_scale: float = math.inf) -> Posterior[Array]:
     """
     name = f"normal(prior_scale={text(prior_scale)})"
     density = LogDensity(_varying, -HALF_LOG_2PI)
-    return Posterior(density, normal_prior(prior_scale), bound=normal_taylor(), name=name, normalised=True)
+    return Posterior(
+        density, normal_prior(prior_scale), bound=normal_taylor(), name=name, normalised=True
+    )

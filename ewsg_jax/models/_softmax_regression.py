@@ -26,14 +26,16 @@ def _check_labels(weights: Array, data: Data) -> None:
 def softmax_regression(*, prior_scale: float = 1.0) -> Posterior[Array]:
     """Return the posterior of the weights of a softmax model.
 
-    Data: {"x": (n, d), "y": (n,) of integers 0 … k−1}. Position: an array (d, k). An intercept is a column of
-    ones in x.
+    Data: {"x": (n, d), "y": (n,) of integers 0 … k−1}. Position: an array (d, k). An intercept is a
+    column of ones in x.
 
     Args:
-        prior_scale: standard deviation of the prior N(0, prior_scale² I); `math.inf` for a flat one.
+        prior_scale: standard deviation of the prior N(0, prior_scale² I); `math.inf` for a flat
+            one.
 
     Raises:
-        TypeError, ValueError: an argument is not a positive number; when used, that y holds something else.
+        TypeError, ValueError: an argument is not a positive number; when used, that y holds
+            something else.
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg

@@ -1,4 +1,6 @@
-"""How to sample a posterior: which kernel, from where, how long; and whether a chain is needed at all."""
+"""How to sample a posterior: which kernel, from where, how long; and whether a chain is needed at
+all.
+"""
 
 import time
 import warnings
@@ -47,58 +49,69 @@ def plan(
     mesh: Mesh | None = None,
     check_data: bool = True,
 ) -> Plan:
-    """Choose a kernel, its start and the length of a run, so that means and sds are right at the least cost.
+    """Choose a kernel, its start and the length of a run, so that means and sds are right at the
+    least cost.
 
-    It finds the mode and judges the normal approximation there. Where that is right after correction,
-    `plan.gaussian` is an answer without a chain. Then it predicts what each dynamics with each estimator would do,
-    for each batch and step: its bias by the scheme and by the noise of batches, and its autocorrelation. Steps stay
-    below what the steepest curvature allows that chains meet. Where the posterior is not near normal, or has no
-    mode, chains warm up in windows, whose draws and gradients give a metric; then short runs are made, and
-    `ewsg_jax.check` judges them until one is right.
+    It finds the mode and judges the normal approximation there. Where that is right after
+    correction, `plan.gaussian` is an answer without a chain. Then it predicts what each dynamics
+    with each estimator would do, for each batch and step: its bias by the scheme and by the noise
+    of batches, and its autocorrelation. Steps stay below what the steepest curvature allows that
+    chains meet. Where the posterior is not near normal, or has no mode, chains warm up in windows,
+    whose draws and gradients give a metric; then short runs are made, and `ewsg_jax.check` judges
+    them until one is right.
 
     Args:
         key: a typed PRNG key.
         posterior: what is to be sampled.
-        position: where the search for its mode begins, a tree of floating-point arrays; it is planned, and to be
-            run, at least in float32.
+        position: where the search for its mode begins, a tree of floating-point arrays; it is
+            planned, and to be run, at least in float32.
         data: all n rows.
-        tolerance: how far off, relatively, a standard deviation may be, chance included; a mean twice as many of
-            them.
+        tolerance: how far off, relatively, a standard deviation may be, chance included; a mean
+            twice as many of them.
         num_chains: of the run.
         mode: what `find_mode` returned; None: it is searched for.
-        methods: names of those that may be taken; None: splitting, BAOAB, Langevin, semi-implicit and exact
-            dynamics with full, control-variate, SVRG, SAGA and uniform estimates.
+        methods: names of those that may be taken; None: splitting, BAOAB, Langevin, semi-implicit
+            and exact dynamics with full, control-variate, SVRG, SAGA and uniform estimates.
         batch_size: rows of a step, at most n; None: what costs least.
         memory_limit: bytes that the states of all chains may take; None: a quarter of what is free.
-        max_passes: over the data, of each chain of a trial, at most. Default: 2,000, or four million evaluations
-            of a row where that is more.
-        by: what a run costs: `"rows"` evaluated, and 64 more for each step; `"passes"`, rows alone, as where
-            a row takes much more than a step; or `"seconds"`: the best candidate of each estimator is run for some
-            steps on this machine (or mesh), a program for each, and the quickest is taken.
-        mesh: several devices, as of `ewsg_jax.sample`, by which the plan is made and is to be run: along `"data"`
-            each has a part of the rows and its share of every batch, whose size they divide; rows by leverage are
-            then left out.
-        check_data: look once for NaN and infinity in the data, and for labels that the model does not know; False
-            where the likelihood masks what is missing.
+        max_passes: over the data, of each chain of a trial, at most. Default: 2,000, or four
+            million evaluations of a row where that is more.
+        by: what a run costs: `"rows"` evaluated, and 64 more for each step; `"passes"`, rows alone,
+            as where a row takes much more than a step; or `"seconds"`: the best candidate of each
+            estimator is run for some steps on this machine (or mesh), a program for each, and the
+            quickest is taken.
+        mesh: several devices, as of `ewsg_jax.sample`, by which the plan is made and is to be run:
+            along `"data"` each has a part of the rows and its share of every batch, whose size they
+            divide; rows by leverage are then left out.
+        check_data: look once for NaN and infinity in the data, and for labels that the model does
+            not know; False where the likelihood masks what is missing.
 
     Returns:
-        The plan: `sample(key, plan.kernel, plan.start, data, data_passes=plan.data_passes(ess=1_000),
-        num_chains=8, burn_in=plan.burn_in)` carries it out.
-        Where nothing shows that the kernel is right `plan.is_trusted` is False and `plan.doubts` say why; it is
-        warned of (RuntimeWarning).
+        The plan: `sample(key, plan.kernel, plan.start, data,
+        data_passes=plan.data_passes(ess=1_000), num_chains=8, burn_in=plan.burn_in)` carries it
+        out. Where nothing shows that the kernel is right `plan.is_trusted` is False and
+        `plan.doubts` say why; it is warned of (RuntimeWarning).
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; nothing that is allowed fits.
+        TypeError, ValueError: an argument has the wrong type or value; nothing that is allowed
+            fits.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
         >>> x = jax.random.normal(jax.random.key(0), (400, 2))
-        >>> plan = ewsg.plan(jax.random.key(1), ewsg.models.gaussian_location(), jnp.zeros(2), {"x": x}["x"])
+        >>> plan = ewsg.plan(
+        ...     jax.random.key(1), ewsg.models.gaussian_location(), jnp.zeros(2), {"x": x}["x"]
+        ... )
         >>> plan.gaussian.is_right, plan.report is None
         (True, True)
         >>> samples = ewsg.sample(
-        ...     jax.random.key(2), plan.kernel, plan.start, x, data_passes=plan.data_passes(ess=1_000),
-        ...     num_chains=8, burn_in=plan.burn_in
+        ...     jax.random.key(2),
+        ...     plan.kernel,
+        ...     plan.start,
+        ...     x,
+        ...     data_passes=plan.data_passes(ess=1_000),
+        ...     num_chains=8,
+        ...     burn_in=plan.burn_in,
         ... )
         >>> bool(jnp.allclose(samples.sd, 400**-0.5, rtol=0.1))
         True
@@ -106,7 +119,9 @@ def plan(
     options = {"tolerance": tolerance} | ({} if max_passes is None else {"max_passes": max_passes})
     _check_on_host({"key": key, "position": position, "data": data, "mode": mode} | options)
     _check.key(key)
-    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    _check.instance(
+        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
+    )
     position = _check.position(position)
     _check.finite("position", position)
     n = _check.data(data)
@@ -126,7 +141,9 @@ def plan(
     _check.integer("num_chains", num_chains)
     if mode is not None:
         _check.instance("mode", mode, Mode, "made by ewsg_jax.find_mode")
-        _check.same_tree("mode must be of these positions", "mode.position", mode.position, position)
+        _check.same_tree(
+            "mode must be of these positions", "mode.position", mode.position, position
+        )
         _check.finite("mode.position", mode.position)
         mode = mode._replace(position=_tree.widened(mode.position))
     _check.one_of("by", by, ("rows", "passes", "seconds"))
@@ -136,17 +153,23 @@ def plan(
         _check.integer("batch_size", batch_size, maximum=n)
         if batch_size % parts:
             raise ValueError(
-                f"batch_size must be a multiple of {parts}, the parts into which mesh cuts the rows, for each "
+                f"batch_size must be a multiple of {parts}, the parts into which mesh cuts the "
+                "rows, for each "
                 f"has its share of every batch; got {batch_size}"
             )
     if memory_limit is not None:
         _check.integer("memory_limit", memory_limit)
 
-    # A half-precision number has fewer digits than a tolerance asks for, once the mode is some widths from 0.
+    # A half-precision number has fewer digits than a tolerance asks for, once the mode is some
+    # widths from 0.
     position = _tree.widened(position)
     began = time.perf_counter()
     for_mode, for_search = _random.keys_of(key, 2)
-    limit = memory_limit if memory_limit is not None else (free_on_the_host() or 2**32) // PART_OF_MEMORY
+    limit = (
+        memory_limit
+        if memory_limit is not None
+        else (free_on_the_host() or 2**32) // PART_OF_MEMORY
+    )
     is_restricted = methods is not None or batch_size is not None or by != "rows"
     wanted = Wanted(
         float(tolerance),
@@ -165,8 +188,18 @@ def plan(
     if mode is None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", RuntimeWarning)
-            mode = find_mode(for_mode, posterior, position, given, progress=False, mesh=mesh, check_data=check_data)
-        of_mode = [str(each.message) for each in caught if issubclass(each.category, RuntimeWarning)]
+            mode = find_mode(
+                for_mode,
+                posterior,
+                position,
+                given,
+                progress=False,
+                mesh=mesh,
+                check_data=check_data,
+            )
+        of_mode = [
+            str(each.message) for each in caught if issubclass(each.category, RuntimeWarning)
+        ]
         spent = mode.data_passes
     try:
         _ = mode.covariance
@@ -189,14 +222,20 @@ def plan(
         ahead=ahead,
     )
     try:
-        ended = search.around_mode(for_search) if has_widths else search.by_trials(for_search, None, None)
+        ended = (
+            search.around_mode(for_search)
+            if has_widths
+            else search.by_trials(for_search, None, None)
+        )
     except (NoGradientError, NothingFitsError) as error:
         # Of these two there was no way round.
         raise ValueError(str(error)) from error
     finally:
         ahead.drop()
     cost = ended.kernel.evaluations(data)
-    told = [report.note for report in (ended.gaussian and ended.gaussian.report, ended.report) if report]
+    told = [
+        report.note for report in (ended.gaussian and ended.gaussian.report, ended.report) if report
+    ]
     made = Plan(
         kernel=ended.kernel,
         start=ended.start,
@@ -219,7 +258,11 @@ def plan(
     )
     if not made.is_trusted:
         doubts = "; ".join(made.doubts)
-        warnings.warn(f"the plan is not trusted: {doubts}. What to do: {made.advice}", RuntimeWarning, stacklevel=3)
+        warnings.warn(
+            f"the plan is not trusted: {doubts}. What to do: {made.advice}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
     return made
 
 
@@ -227,13 +270,17 @@ def _check_on_host(given: dict[str, Any]) -> None:
     """Check that nothing is traced: what is planned depends on values."""
     for name, value in given.items():
         if any(map(_check.is_traced, jax.tree.leaves(value))):
-            raise TypeError(f"{name} must be known: call plan outside of jit, vmap and grad; got a traced one")
+            raise TypeError(
+                f"{name} must be known: call plan outside of jit, vmap and grad; got a traced one"
+            )
 
 
 def _check_methods(methods: Collection[str]) -> None:
     """Check names of methods that can be planned."""
     _check.texts("methods", methods)
     if not methods:
-        raise ValueError("methods must name a method, or be None for all that can be planned; got none")
+        raise ValueError(
+            "methods must name a method, or be None for all that can be planned; got none"
+        )
     for name in methods:
         _check.one_of("methods", name, plannable())

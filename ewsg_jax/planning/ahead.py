@@ -1,7 +1,7 @@
 """What every plan compiles, compiled by a thread while the mode is searched for.
 
-Its programs are known by the shapes of position and data alone. Most are run once, where a chain may start and on
-few places: that costs little beside compiling them.
+Its programs are known by the shapes of position and data alone. Most are run once, where a chain
+may start and on few places: that costs little beside compiling them.
 """
 
 import functools
@@ -37,8 +37,11 @@ MOST_NUMBERS = 2**26
 """Rows times parameters above which a pass takes long beside compiling."""
 
 
-def compile_ahead(posterior: Posterior, position: Position, data: Data, ways: list[Way], wanted: Wanted) -> Ahead:
-    """Begin, and return what is waited for: `"gradients"`, `"check"`, `"walls"`, `"noise"`, `"modes"`.
+def compile_ahead(
+    posterior: Posterior, position: Position, data: Data, ways: list[Way], wanted: Wanted
+) -> Ahead:
+    """Begin, and return what is waited for: `"gradients"`, `"check"`, `"walls"`, `"noise"`,
+    `"modes"`.
 
     Args:
         posterior: which.
@@ -53,12 +56,27 @@ def compile_ahead(posterior: Posterior, position: Position, data: Data, ways: li
     key, size = jax.random.key(0), len(flat)
     units = np.eye(size) if size <= DENSE else LowRank(np.ones(size), np.eye(size, 1), np.ones(1))  # pyright: ignore[reportArgumentType]
     frame = Frame.at(Mode(position, False, 0.0, 0.0, 0.0, 0, 0.0), position, units)
-    here = Draws(np.stack([flat, flat + 1])[None], layout, (), 0, 2, np.zeros(1, int), np.arange(2), shared=False)
+    here = Draws(
+        np.stack([flat, flat + 1])[None],
+        layout,
+        (),
+        0,
+        2,
+        np.zeros(1, int),
+        np.arange(2),
+        shared=False,
+    )
     by_leverage = posterior.predictor is not None and num_rows(data) > FULL * ROWS
 
     def gradients() -> None:
         fresh_gradients(
-            key, posterior, here, data, ROWS, frame.leverage(posterior, data) if by_leverage else "random", 1.0
+            key,
+            posterior,
+            here,
+            data,
+            ROWS,
+            frame.leverage(posterior, data) if by_leverage else "random",
+            1.0,
         )
 
     def check() -> None:

@@ -100,4 +100,6 @@ class Asked:
         with self.timed("trials"):
             self.ahead.wait("check")
             start = functools.partial(frame.starts, count=NUM_CHAINS)
-            return trial(key, kernel, start, self.posterior, self.given, memory, tolerance, most, self.mesh)
+            return trial(
+                key, kernel, start, self.posterior, self.given, memory, tolerance, most, self.mesh
+            )

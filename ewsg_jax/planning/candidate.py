@@ -17,13 +17,15 @@ class Wanted:
 
     Attributes:
         tolerance: of standard deviations, relatively; of means twice as much.
-        careful: the part of that for standard deviations that a forecast may predict; for means its root.
+        careful: the part of that for standard deviations that a forecast may predict; for means its
+            root.
         ess: effective draws, of all chains together.
         num_chains: chains.
         batch_size: the only one; None for any.
         memory_limit: bytes of all chains' states.
         parts: into which rows are cut; each has its share of every batch.
-        is_restricted: whether methods, a batch or a measure of cost were asked for: all ways are compared then.
+        is_restricted: whether methods, a batch or a measure of cost were asked for: all ways are
+            compared then.
     """
 
     tolerance: float
@@ -57,7 +59,8 @@ class Candidate(NamedTuple):
         batch_size: rows of a step.
         step_size: in units in which the posterior is of width 1.
         friction: in the same units; 0 where there is none.
-        sd_error: how far off standard deviations are predicted to be at most, relatively; NaN where nothing fits.
+        sd_error: how far off standard deviations are predicted to be at most, relatively; NaN where
+            nothing fits.
         mean_error: how far means are, in standard deviations.
         time: steps that one effective draw takes.
         passes: over the data, of all chains, for all effective draws that are asked for.

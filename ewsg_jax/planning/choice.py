@@ -28,18 +28,27 @@ from ewsg_jax.rows.probability import RowProbabilities
 OVERHEAD = 64
 """Rows that a step itself is worth."""
 TABLE = 4
-"""Rows that one of SAGA is worth whose table holds all d numbers of a gradient: both are read and written."""
+"""Rows that one of SAGA is worth whose table holds all d numbers of a gradient: both are read and
+written.
+"""
 SHARE = 0.5
 """Of the tolerance, what a forecast may take: chance takes the rest."""
 CHEAP = 10**8
-"""Rows of a run by full gradients that take less time than to compile what batches are compared by."""
+"""Rows of a run by full gradients that take less time than to compile what batches are
+compared by.
+"""
 LESS_NOISE = 1 / 8
-"""The noise of rows around a centre, over the number of rows, up to which rows alone are no better; of regressions,
-counts, softmaxes and hierarchies their own noise is 1.2 to 1.9 times that number."""
+"""The noise of rows around a centre, over the number of rows, up to which rows alone are no better;
+of regressions, counts, softmaxes and hierarchies their own noise is 1.2 to 1.9 times that number.
+"""
 MEASURED, LEAST = ROWS // 2, 8
-"""Rows of the batches whose noise is measured, as many as a check's; and the least that are taken."""
+"""Rows of the batches whose noise is measured, as many as a check's; and the least that
+are taken.
+"""
 MOST_COST = 20
-"""Times the least cost at which steps are measured still: rows in a row are read quicker than others."""
+"""Times the least cost at which steps are measured still: rows in a row are read quicker than
+others.
+"""
 
 
 class Choice:
@@ -51,7 +60,8 @@ class Choice:
 
     Args:
         posterior, frame, data: of which.
-        places: of the posterior, less the frame's center, at which noise is measured, shape (places, d).
+        places: of the posterior, less the frame's center, at which noise is measured, shape
+            (places, d).
         ways: that may be taken.
         steepest: the largest curvature that chains meet, over the frame's.
         wanted: of the run.
@@ -69,13 +79,21 @@ class Choice:
     ) -> None:
         self.posterior, self.frame, self.data, self.wanted = posterior, frame, data, wanted
         self._places, self._steepest, self._n = places, steepest, num_rows(data)
-        # Of this choice alone: what a method remembers by itself it keeps for ever, and the data with it.
+        # Of this choice alone: what a method remembers by itself it keeps for ever, and the data
+        # with it.
         self._law, self._laws = functools.cache(self._law_of), functools.cache(self._laws_of)
-        self.noise, self._evaluations = functools.cache(self._noise_of), functools.cache(self._evaluations_of)
+        self.noise, self._evaluations = (
+            functools.cache(self._noise_of),
+            functools.cache(self._evaluations_of),
+        )
         self._too_large = functools.cache(self._too_large_of)
         full = [self._best(way) for way in ways if way.estimator == "full"]
-        self.is_cheap = not wanted.is_restricted and min((each.cost for each in full), default=np.inf) <= CHEAP
-        found = full + [self._best(way) for way in ways if way.estimator != "full" and not self.is_cheap]
+        self.is_cheap = (
+            not wanted.is_restricted and min((each.cost for each in full), default=np.inf) <= CHEAP
+        )
+        found = full + [
+            self._best(way) for way in ways if way.estimator != "full" and not self.is_cheap
+        ]
         self.candidates = sorted(found, key=lambda each: each.cost)
 
     def measure(self, seconds_of: Callable[[Candidate], float]) -> None:
@@ -88,7 +106,10 @@ class Choice:
         for each in self.candidates:
             if not each.why_not and each.cost <= MOST_COST * self.candidates[0].cost:
                 first.setdefault((each.way.estimator, each.way.rows), each)
-        measured = [each._replace(seconds=seconds_of(each) * self._steps(each.time)) for each in first.values()]
+        measured = [
+            each._replace(seconds=seconds_of(each) * self._steps(each.time))
+            for each in first.values()
+        ]
         others = [each for each in self.candidates if each not in first.values()]
         self.candidates = sorted(measured, key=lambda each: each.seconds) + others
 
@@ -127,9 +148,15 @@ class Choice:
         return laws(dynamics, self._steepest)
 
     def _noise_of(self, estimator: str, rows: RowsBy) -> tuple[float, float]:
-        """Return the noise of a batch of one row: of the direction that has most, and on average."""
+        """Return the noise of a batch of one row: of the direction that has most, and
+        on average.
+        """
         way = Way("langevin", estimator, rows)
-        size = min(MEASURED, max(1, self._n // 4)) if self.wanted.batch_size is None else self.wanted.batch_size
+        size = (
+            min(MEASURED, max(1, self._n // 4))
+            if self.wanted.batch_size is None
+            else self.wanted.batch_size
+        )
         made = way.estimator_of(self.posterior, size, self.frame, self._law(rows, size))
         found = noise_of(made, size, self.frame, self._places, self.data)
         return found.largest, float(found.coordinates.mean())
@@ -144,7 +171,9 @@ class Choice:
             noise, sizes = None, [self._n]
         else:
             if self._is_needless(way):
-                return none._replace(why_not="its noise is that of some n rows, around a centre there is much less")
+                return none._replace(
+                    why_not="its noise is that of some n rows, around a centre there is much less"
+                )
             anchored = "control_variate" if way.estimator in ("svrg", "saga") else way.estimator
             noise, sizes = self.noise(anchored, way.rows), self._sizes()
             if not sizes:
@@ -163,7 +192,9 @@ class Choice:
         return min(found, key=lambda each: each.sd_error)
 
     def _is_needless(self, way: Way) -> bool:
-        """Return whether plain batches need not be measured: near a mode one row's noise is that of n rows."""
+        """Return whether plain batches need not be measured: near a mode one row's noise is that of
+        n rows.
+        """
         if way.estimator != "uniform" or self.wanted.is_restricted:
             return False
         return self.noise("control_variate", "random")[0] <= LESS_NOISE * self._n
@@ -218,7 +249,8 @@ class Choice:
         elif way.estimator == "uniform":
             largest, mean = (law.variance + law.slope * each / size for each in noise)
         else:
-            # Where rows are anchored their noise grows with the distance from there, and so with the variance.
+            # Where rows are anchored their noise grows with the distance from there, and so with
+            # the variance.
             share, more = self._anchored(way, size, law)
             heat = (law.slope * (share * each + more) / size for each in noise)
             largest, mean = (law.variance / max(1 - each, 1e-3) for each in heat)
@@ -233,11 +265,22 @@ class Choice:
             why_not = f"means off by {mean_error:.2g} sd"
         cost, passes = float("inf") if why_not else spent.rows, spent.evaluations / self._n
         return Candidate(
-            way, size, law.step_size, law.friction, sd_error, mean_error, law.time, passes, cost, why_not
+            way,
+            size,
+            law.step_size,
+            law.friction,
+            sd_error,
+            mean_error,
+            law.time,
+            passes,
+            cost,
+            why_not,
         )
 
     def _anchored(self, way: Way, size: int, law: Law) -> tuple[float, float]:
-        """Return the part of the noise around the center that anchors as old as the way's have, and what adds."""
+        """Return the part of the noise around the center that anchors as old as the way's have, and
+        what adds.
+        """
         if way.estimator == "control_variate":
             return 1.0, 0.0
         if way.estimator == "svrg":

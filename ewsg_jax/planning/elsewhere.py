@@ -1,8 +1,9 @@
 """Whether there is another mode near the one that was found: draws around one show no other.
 
-Searches begin 3 to 100 widths away and go downhill, in the units of the posterior around the mode, along the
-gradient of some rows. Where they settle somewhere else, at a density that is not far lower, the posterior has
-another mode. It is no proof that there is none: a narrow one, or one farther away, is missed.
+Searches begin 3 to 100 widths away and go downhill, in the units of the posterior around the mode,
+along the gradient of some rows. Where they settle somewhere else, at a density that is not far
+lower, the posterior has another mode. It is no proof that there is none: a narrow one, or one
+farther away, is missed.
 """
 
 import functools
@@ -26,17 +27,20 @@ WIDTHS, EACH = (3.0, 10.0, 30.0, 100.0), 6
 """Of the draws at which searches begin, and how many of each."""
 NUM_SEARCHES = len(WIDTHS) * EACH
 STEPS, DAMPING, LESS, MORE = 60, 0.3, 0.5, 1.1
-"""Of a search, the part of a step of Newton's method that it begins with, and how that changes where the slope
-grows, and where it does not."""
+"""Of a search, the part of a step of Newton's method that it begins with, and how that changes
+where the slope grows, and where it does not.
+"""
 MOST_ROWS = 1_024
 """Rows of a gradient, less their gradient at the mode."""
 SETTLED, FAR, LOWER = 0.02, 3.0, 12.0
-"""Slope, in standard deviations, that is that of a mode; how far beyond the radius of the posterior it is another;
-and by how much its log density may be lower to matter."""
+"""Slope, in standard deviations, that is that of a mode; how far beyond the radius of the posterior
+it is another; and by how much its log density may be lower to matter.
+"""
 
 
 def elsewhere(posterior: Posterior, frame: Frame, data: Data) -> int:
-    """Return how many of 24 searches end at another mode; 0 without a search where there can be none.
+    """Return how many of 24 searches end at another mode; 0 without a search where there can be
+    none.
 
     Args:
         posterior: of which.
@@ -65,7 +69,8 @@ def elsewhere(posterior: Posterior, frame: Frame, data: Data) -> int:
 def _ends(
     posterior: Posterior, factor: Factor, center: Position, places: Array, rows: Array, data: Data
 ) -> tuple[Position, Array, Array]:
-    """Return where searches end, and how far from the center and how steep that is, in standard deviations.
+    """Return where searches end, and how far from the center and how steep that is, in standard
+    deviations.
 
     The center comes first.
     """
@@ -75,14 +80,17 @@ def _ends(
     def gradient(y: Array) -> Array:
         position = position_of(y)
         likelihood = posterior.estimate(position, data, batch)
-        total = _tree.combine((1, _tree.widened(posterior.prior_gradient(position))), (1, likelihood))
+        total = _tree.combine(
+            (1, _tree.widened(posterior.prior_gradient(position))), (1, likelihood)
+        )
         return ravel_pytree(factor.transposed(total))[0].astype(y.dtype)
 
     def position_of(y: Array) -> Position:
         moved = ravel_pytree(factor.times(unravel(y.astype(flat.dtype))))[0]
         return unravel((flat + moved).astype(flat.dtype))
 
-    # The first search stays at the center, whose gradient is not 0 on some of the rows: others are less it.
+    # The first search stays at the center, whose gradient is not 0 on some of the rows: others are
+    # less it.
     stays = jnp.zeros((1, places.shape[1]), places.dtype)
 
     def step(carry: tuple[Array, Array, Array], _: None) -> tuple[tuple[Array, Array, Array], None]:
@@ -97,6 +105,10 @@ def _ends(
         return (y - part[:, None] * g, length, damping), None
 
     every = jnp.concatenate([stays, places])
-    start = every, jnp.full(len(every), jnp.inf, every.dtype), jnp.full(len(every), DAMPING, every.dtype)
+    start = (
+        every,
+        jnp.full(len(every), jnp.inf, every.dtype),
+        jnp.full(len(every), DAMPING, every.dtype),
+    )
     (ends, slopes, _), _ = jax.lax.scan(step, start, None, length=STEPS)
     return jax.vmap(position_of)(ends), jnp.linalg.norm(ends, axis=1), slopes

@@ -1,4 +1,6 @@
-"""Coordinates in which a posterior is taken to be N(0, I): y = L⁻¹(θ − center), L Lᵀ its covariance."""
+"""Coordinates in which a posterior is taken to be N(0, I): y = L⁻¹(θ − center), L Lᵀ its
+covariance.
+"""
 
 import functools
 from dataclasses import dataclass, replace
@@ -82,7 +84,9 @@ class Frame:
         return self.on_host.solved(values)
 
     def places(self, key: Key, count: int, width: float) -> np.ndarray:
-        """Return draws less the center, `width` times as wide as the posterior, shape (count, d), float32."""
+        """Return draws less the center, `width` times as wide as the posterior, shape (count, d),
+        float32.
+        """
         return np.float32(width) * self.on_host.draws(key, count)
 
     def starts(self, key: Key, count: int) -> Position:
@@ -107,7 +111,9 @@ class Frame:
         size = inputs.shape[1]
         if isinstance(self.inverse_mass, LowRank):
             return leverage(inputs, (self.sd**2).reshape(size, -1).mean(1))
-        blocks = np.asarray(self.inverse_mass, np.float64).reshape(size, len(self.sd) // size, size, -1)
+        blocks = np.asarray(self.inverse_mass, np.float64).reshape(
+            size, len(self.sd) // size, size, -1
+        )
         return leverage(inputs, np.einsum("iaja->ij", blocks) / blocks.shape[1])
 
     @classmethod
@@ -123,7 +129,9 @@ class Frame:
         return replace(Frame.at(self.mode, right.mean, right.covariance), rows=self.rows)
 
     @classmethod
-    def at(cls, mode: Mode, center: Position, covariance: np.ndarray | LowRank, of_chains: bool = False) -> "Frame":
+    def at(
+        cls, mode: Mode, center: Position, covariance: np.ndarray | LowRank, of_chains: bool = False
+    ) -> "Frame":
         """Return that of a mean and a covariance, (d, d) or of low rank."""
         at = jax.tree.map(lambda x, like: jnp.asarray(x, like.dtype), center, mode.position)
         dtype = jnp.result_type(float, *(x.dtype for x in jax.tree.leaves(at)))

@@ -1,4 +1,6 @@
-"""Candidate zero, without a chain: the posterior taken to be normal around its mode, judged and corrected."""
+"""Candidate zero, without a chain: the posterior taken to be normal around its mode, judged and
+corrected.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -30,7 +32,9 @@ MANY_ROWS = FULL * ROWS
 MOST_LOOKS = 64
 """Draws that are evaluated one by one for what is not finite there."""
 NEAR = 0.1
-"""What a Stein function may show of another shape, in standard deviations, for a posterior to be near normal."""
+"""What a Stein function may show of another shape, in standard deviations, for a posterior to be
+near normal.
+"""
 
 
 class NoGradientError(ValueError):
@@ -51,7 +55,8 @@ class Gaussian:
 
     Attributes:
         draws: of N(mode, (∇²V)⁻¹), a tree like the position with the leading axes (chain, draw).
-        report: what `ewsg_jax.check` says of them; `report.correct(draws)` moves them to where they should be.
+        report: what `ewsg_jax.check` says of them; `report.correct(draws)` moves them to where they
+            should be.
         tolerance: as given.
         outside: how many of the draws lie where the density is 0, which no gradient shows.
     """
@@ -77,7 +82,9 @@ class Gaussian:
 
     @property
     def doubt(self) -> float:
-        """The largest error of a corrected mean, in sds, or of a sd, relatively, over what is tolerated."""
+        """The largest error of a corrected mean, in sds, or of a sd, relatively, over what is
+        tolerated.
+        """
         if self.report.corrected is None:
             return float("inf")
         of_mean, of_sd = self.report.corrected.errors
@@ -92,7 +99,9 @@ class Gaussian:
 
     @property
     def is_normal(self) -> bool:
-        """Whether the posterior is of a normal law's shape, once the draws have its mean and covariance."""
+        """Whether the posterior is of a normal law's shape, once the draws have its mean and
+        covariance.
+        """
         rest = self.report.scores if self.report.rest is None else self.report.rest
         return rest.distance <= NEAR
 
@@ -105,10 +114,19 @@ class Gaussian:
         if self.report.corrected is None:
             return f"{name} cannot be corrected: {self.report.not_corrected}"
         if not (self.is_right or self.report.outcome == "right"):
-            return f"{name} cannot be corrected: errors up to {self.doubt:.2g} times what is tolerated"
+            return (
+                f"{name} cannot be corrected: errors up to {self.doubt:.2g} times what is tolerated"
+            )
         corrected = "" if self.report.outcome == "right" else ", corrected,"
-        added = "shape, and probabilities of tails" if self.is_normal else "its shape, which is not a normal law's"
-        return f"{name}{corrected} is right within tolerance, for means and standard deviations; a run adds {added}"
+        added = (
+            "shape, and probabilities of tails"
+            if self.is_normal
+            else "its shape, which is not a normal law's"
+        )
+        return (
+            f"{name}{corrected} is right within tolerance, for means and standard deviations; "
+            f"a run adds {added}"
+        )
 
     def __repr__(self) -> str:
         return f"Gaussian: {self.verdict}\n{self.report!r}"
@@ -131,19 +149,31 @@ def gaussian(
     size = sum(x.size for x in jax.tree.leaves(mode.position))
     count = int(np.clip(MOST_NUMBERS // size, 8 * NUM_CHAINS, MOST_DRAWS)) // NUM_CHAINS
     for_draws, for_batches = _random.keys_of(key, 2)
-    flat = vector(mode.position) + HostFactor(mode.inverse_mass).draws(for_draws, NUM_CHAINS * count)
+    flat = vector(mode.position) + HostFactor(mode.inverse_mass).draws(
+        for_draws, NUM_CHAINS * count
+    )
     all_draws = Layout.of(mode.position).tree(flat)
-    draws = jax.tree.map(lambda x: jnp.asarray(x.reshape(NUM_CHAINS, count, *x.shape[1:])), all_draws)
+    draws = jax.tree.map(
+        lambda x: jnp.asarray(x.reshape(NUM_CHAINS, count, *x.shape[1:])), all_draws
+    )
     beyond = outside(posterior, all_draws, data)
 
     try:
         report = check(
-            for_batches, draws, posterior, data, tolerance=tolerance, batch_size=ROWS, rows=by_norm, mesh=mesh
+            for_batches,
+            draws,
+            posterior,
+            data,
+            tolerance=tolerance,
+            batch_size=ROWS,
+            rows=by_norm,
+            mesh=mesh,
         )
     except ValueError as error:
         share, where = _without(posterior, mode, all_draws, data)
         raise NoGradientError(
-            "posterior must have a gradient some widths around its mode (posterior.transformed(…) takes a "
+            "posterior must have a gradient some widths around its mode (posterior.transformed(…) "
+            "takes a "
             "bounded parameter to all numbers); of draws of the normal approximation there, "
             f"{_check.reason(error)}{where}",
             share,
@@ -153,9 +183,13 @@ def gaussian(
 
 
 def _without(posterior: Posterior, mode: Mode, draws: PyTree, data: Data) -> tuple[float, str]:
-    """Return the share of draws where the potential or its gradient is not finite, and which part, in words."""
+    """Return the share of draws where the potential or its gradient is not finite, and which part,
+    in words.
+    """
     of = Of(posterior, Layout.of(mode.position), CHUNK_SIZE, False)
     count = min(MOST_LOOKS, jax.tree.leaves(draws)[0].shape[0])
-    said = [not_finite(of, vector(jax.tree.map(lambda x, i=i: x[i], draws)), data) for i in range(count)]
+    said = [
+        not_finite(of, vector(jax.tree.map(lambda x, i=i: x[i], draws)), data) for i in range(count)
+    ]
     found = [each for each in said if each]
     return len(found) / count, f": {found[0]}" if found else ""

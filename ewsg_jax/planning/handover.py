@@ -1,7 +1,8 @@
-"""Where no step of minibatches or of full gradients gets round a posterior, the no-U-turn sampler may.
+"""Where no step of minibatches or of full gradients gets round a posterior, the no-U-turn sampler
+may.
 
-It adapts the length of its paths to where a chain is, as no fixed step does: along ridges that bend, into funnels.
-It takes all rows, so it is tried where these are few.
+It adapts the length of its paths to where a chain is, as no fixed step does: along ridges that
+bend, into funnels. It takes all rows, so it is tried where these are few.
 """
 
 import importlib.util
@@ -23,7 +24,9 @@ from ewsg_jax.rows.gathering import num_rows
 from ewsg_jax.sampling import sample
 
 FIRST, TARGET, NEAR = 0.3, 0.8, 0.07
-"""The first step in the units of the metric, the acceptance that is aimed at, and how near to it is near enough."""
+"""The first step in the units of the metric, the acceptance that is aimed at, and how near to it is
+near enough.
+"""
 STEPS, ROUNDS = 32, 6
 """Steps of a chain by which its acceptance is measured, and how often at most."""
 MAX_DEPTH = 8
@@ -81,7 +84,9 @@ def by_nuts(key: Key, asked: Asked, frame: Frame) -> HandedOver | None:
 
     for own in keys:
         with asked.timed("trials"), warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # of chains that diverge, and of roundings
+            warnings.simplefilter(
+                "ignore", RuntimeWarning
+            )  # of chains that diverge, and of roundings
             samples = sample(
                 own,
                 kernel_of(None),

@@ -1,4 +1,6 @@
-"""The law of each dynamics on N(0, I), in coordinates of its mass, over a grid of steps and frictions."""
+"""The law of each dynamics on N(0, I), in coordinates of its mass, over a grid of steps and
+frictions.
+"""
 
 import functools
 from typing import NamedTuple
@@ -25,8 +27,9 @@ class Law(NamedTuple):
         matrix: A of z' = A z + noise, z = (position, momentum), shape (m, m).
         covariance: of z without noise of batches, shape (m, m).
         slope: what variance of the position a gradient's variance of 1 adds.
-        seen: the variance of where the gradient is wanted, without noise of batches. Its mean vanishes there, so
-            that the mean of the position is moved as third derivatives make of what it is off 1.
+        seen: the variance of where the gradient is wanted, without noise of batches. Its mean
+            vanishes there, so that the mean of the position is moved as third derivatives make of
+            what it is off 1.
         time: steps over which the position or its square forgets, whichever is longer.
     """
 
@@ -53,7 +56,9 @@ class Law(NamedTuple):
         return self._apart(uniformly(self.matrix, self.covariance, max(1, round(period))))
 
     def apart_geometrically(self, rate: float) -> float:
-        """Return E(θ − ω)², ω the position that many steps ago that a renewal of such a rate has."""
+        """Return E(θ − ω)², ω the position that many steps ago that a renewal of such a
+        rate has.
+        """
         return self._apart(geometrically(self.matrix, self.covariance, rate))
 
     def _apart(self, across: np.ndarray) -> float:
@@ -61,14 +66,17 @@ class Law(NamedTuple):
 
 
 def laws(dynamics: str, steepest: float) -> list[Law]:
-    """Return the laws of a dynamics whose steps are stable where the curvature is the steepest that is met.
+    """Return the laws of a dynamics whose steps are stable where the curvature is the steepest that
+    is met.
 
     Args:
         dynamics: by name.
         steepest: that curvature, over the posterior's own.
     """
     steps = _steps(DYNAMICS if dynamics in DYNAMICS else (dynamics,))[dynamics]
-    found = [_law(step, *each, steepest) for step, each in zip(steps, _numbers(dynamics), strict=True)]
+    found = [
+        _law(step, *each, steepest) for step, each in zip(steps, _numbers(dynamics), strict=True)
+    ]
     return [law for law in found if law is not None]
 
 
@@ -80,8 +88,12 @@ def _numbers(dynamics: str) -> list[tuple[float, float]]:
 
 @functools.cache
 def _steps(names: tuple[str, ...]) -> dict[str, list[AffineStep]]:
-    """Return the steps of dynamics over the grid, which no posterior changes: once, by one program."""
-    return steps_of({name: [_way(name).dynamics_of(*each) for each in _numbers(name)] for name in names})
+    """Return the steps of dynamics over the grid, which no posterior changes: once, by
+    one program.
+    """
+    return steps_of(
+        {name: [_way(name).dynamics_of(*each) for each in _numbers(name)] for name in names}
+    )
 
 
 def _way(dynamics: str) -> Way:

@@ -1,10 +1,10 @@
 """The metric of a posterior, from draws and the gradients ∇V there.
 
-Of all normal laws N(c, Σ) the one whose gradients Σ⁻¹(θ − c) are nearest to ∇V at the draws, in the metric Σ (of
-least Fisher divergence), has Σ B Σ = A: A is the covariance of the draws, B that of their gradients, and Σ the
-geometric mean of A and B⁻¹ (as in nutpie, Seyboldt, Carlson & Carpenter 2026). Of a normal posterior it is right
-with d + 1 draws from anywhere: what A and B⁻¹ are off by, of chains that have not arrived or that noise makes wide,
-cancels.
+Of all normal laws N(c, Σ) the one whose gradients Σ⁻¹(θ − c) are nearest to ∇V at the draws, in the
+metric Σ (of least Fisher divergence), has Σ B Σ = A: A is the covariance of the draws, B that of
+their gradients, and Σ the geometric mean of A and B⁻¹ (as in nutpie, Seyboldt, Carlson & Carpenter
+2026). Of a normal posterior it is right with d + 1 draws from anywhere: what A and B⁻¹ are off by,
+of chains that have not arrived or that noise makes wide, cancels.
 """
 
 from typing import NamedTuple
@@ -29,8 +29,8 @@ class Metric(NamedTuple):
     Attributes:
         covariance: Σ, shape (d, d), or of low rank above 1,000 numbers.
         center: the draws' mean, shape (d,).
-        ratio: the largest factor by which a variance differs from the metric before, either way: in any direction,
-            or of a coordinate where the metric is of low rank.
+        ratio: the largest factor by which a variance differs from the metric before, either way: in
+            any direction, or of a coordinate where the metric is of low rank.
     """
 
     covariance: np.ndarray | LowRank
@@ -38,7 +38,9 @@ class Metric(NamedTuple):
     ratio: float
 
 
-def metric_of(draws: np.ndarray, first: np.ndarray, second: np.ndarray, before: np.ndarray | LowRank) -> Metric:
+def metric_of(
+    draws: np.ndarray, first: np.ndarray, second: np.ndarray, before: np.ndarray | LowRank
+) -> Metric:
     """Return the metric of least Fisher divergence.
 
     Args:
@@ -57,7 +59,9 @@ def metric_of(draws: np.ndarray, first: np.ndarray, second: np.ndarray, before: 
 
 
 def start_of(gradients: np.ndarray) -> np.ndarray | LowRank:
-    """Return a metric to begin with: variances of 1 over the size of gradients (draws, d), as in nutpie."""
+    """Return a metric to begin with: variances of 1 over the size of gradients (draws, d), as in
+    nutpie.
+    """
     width = 1 / max(float(np.sqrt(np.mean(gradients**2))), np.finfo(np.float32).tiny)
     size = gradients.shape[1]
     if size <= DENSE:
@@ -76,7 +80,9 @@ def _dense(
     return (turned + turned.T) / 2, float(max(values[-1], 1 / values[0]))
 
 
-def _low_rank(moved: np.ndarray, first: np.ndarray, second: np.ndarray, before: LowRank) -> tuple[LowRank, float]:
+def _low_rank(
+    moved: np.ndarray, first: np.ndarray, second: np.ndarray, before: LowRank
+) -> tuple[LowRank, float]:
     of_gradients = np.mean(first * second, axis=0)
     of_gradients = np.maximum(of_gradients, 1e-3 * np.mean((first - second) ** 2, axis=0))
     of_gradients = np.maximum(of_gradients, LEAST * of_gradients.max())
@@ -94,16 +100,22 @@ def _low_rank(moved: np.ndarray, first: np.ndarray, second: np.ndarray, before: 
 
 
 def _widest(values: np.ndarray) -> np.ndarray:
-    """Return orthonormal directions in which values (draws, d) are widest, shape (d, RANK or fewer)."""
+    """Return orthonormal directions in which values (draws, d) are widest, shape (d, RANK or
+    fewer).
+    """
     return np.linalg.svd(values, full_matrices=False)[2][:RANK].T
 
 
 def _mean(draws: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return the geometric mean of draws' covariance and the inverse of gradients', both shrunk alike."""
+    """Return the geometric mean of draws' covariance and the inverse of gradients', both shrunk
+    alike.
+    """
     count, size = draws.shape
     share = SHRUNK * size / (size + count)
     product = first.T @ second / count
-    wide, steep = (_shrunk(each, share) for each in (draws.T @ draws / count, (product + product.T) / 2))
+    wide, steep = (
+        _shrunk(each, share) for each in (draws.T @ draws / count, (product + product.T) / 2)
+    )
     values, vectors = np.linalg.eigh(steep)
     # Two batches leave no noise on average; what chance makes negative is as little as is mixed in.
     root = np.sqrt(np.maximum(values, share * max(np.median(values), LEAST * values[-1])))

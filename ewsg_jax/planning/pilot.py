@@ -18,7 +18,12 @@ STEPS, LONGER, MOST = 64, 8, 6
 
 
 def seconds_of_step(
-    key: Key, kernel: Kernel, start: Callable[[Key], Any], data: Data, num_chains: int, mesh: Mesh | None = None
+    key: Key,
+    kernel: Kernel,
+    start: Callable[[Key], Any],
+    data: Data,
+    num_chains: int,
+    mesh: Mesh | None = None,
 ) -> float:
     """Return the seconds that a step of all chains takes, its compilation apart.
 

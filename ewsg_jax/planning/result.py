@@ -23,8 +23,10 @@ LONGER = 1.05
 LEAST = 1e-4
 """The least relative error that is shown."""
 ADVICE = (
-    "another parametrisation (of groups or a path: non-centred where rows say little of each member, centred where "
-    "they say much; a bijector for what is bounded), longer trials (max_passes=), or NUTS of NumPyro or BlackJAX "
+    "another parametrisation (of groups or a path: non-centred where rows say little of each "
+    "member, centred where "
+    "they say much; a bijector for what is bounded), longer trials (max_passes=), or NUTS of "
+    "NumPyro or BlackJAX "
     "on the same functions; judge any run by ewsg_jax.check"
 )
 MOST_SHOWN = 12
@@ -41,18 +43,19 @@ class Plan:
         burn_in: first steps that are not kept.
         autocorrelation_time: steps of a chain that one effective draw takes.
         table: all candidates, the best first, with what each would do and why it lost.
-        gaussian: the normal approximation at the mode, judged and corrected: an answer without a chain where
-            `gaussian.is_right`. None where there is no mode, or the posterior is far off around it.
+        gaussian: the normal approximation at the mode, judged and corrected: an answer without a
+            chain where `gaussian.is_right`. None where there is no mode, or the posterior is far
+            off around it.
         mode: where the search ended.
-        report: what `check` says of the last trial of the kernel; None where the posterior is near normal, and a
-            forecast was enough.
+        report: what `check` says of the last trial of the kernel; None where the posterior is near
+            normal, and a forecast was enough.
         notes: what one should know, in words.
         tolerance: as given.
         num_chains: of the run that is planned.
         data_passes_spent: over the data, by planning.
-        seconds_spent: by planning, compiling included: in the search for the mode, the check of the normal
-            approximation (`gaussian`), the warm-up by chains (`windows`), the forecasts of all `candidates`, the
-            `trials`, the search for other `modes`, and in `all`.
+        seconds_spent: by planning, compiling included: in the search for the mode, the check of the
+            normal approximation (`gaussian`), the warm-up by chains (`windows`), the forecasts of
+            all `candidates`, the `trials`, the search for other `modes`, and in `all`.
         doubts: why the plan is not trusted, in words; none where it is.
     """
 
@@ -78,10 +81,11 @@ class Plan:
     def is_trusted(self) -> bool:
         """Whether what was tried or worked out gives no reason for doubt.
 
-        Either the normal approximation, corrected, is right and near normal, so that the law of the kernel is
-        known; or a trial of the kernel was judged by `ewsg_jax.check`, by at least 100 effective draws of chains
-        that agree, and is right, or shows no bias. No draws lie where the density is 0, and no search from up to
-        100 widths away settled at another mode; a narrow or farther one may be missed.
+        Either the normal approximation, corrected, is right and near normal, so that the law of the
+        kernel is known; or a trial of the kernel was judged by `ewsg_jax.check`, by at least 100
+        effective draws of chains that agree, and is right, or shows no bias. No draws lie where the
+        density is 0, and no search from up to 100 widths away settled at another mode; a narrow or
+        farther one may be missed.
         """
         return not self.doubts
 
@@ -96,15 +100,18 @@ class Plan:
 
     @property
     def ess(self) -> float:
-        """Effective draws with which chance moves no standard deviation by more than half of the tolerance."""
+        """Effective draws with which chance moves no standard deviation by more than half of the
+        tolerance.
+        """
         return enough(self.tolerance)
 
     def data_passes(self, ess: float | None = None) -> float:
-        """Return what `ewsg_jax.sample` takes for `data_passes`, of each chain, its burn-in included.
+        """Return what `ewsg_jax.sample` takes for `data_passes`, of each chain, its burn-in
+        included.
 
         Args:
-            ess: effective draws of all chains together, for means and for standard deviations; None: as many that
-                chance moves no sd by more than half of the tolerance.
+            ess: effective draws of all chains together, for means and for standard deviations;
+                None: as many that chance moves no sd by more than half of the tolerance.
 
         Raises:
             TypeError, ValueError: it is no positive number.
@@ -120,16 +127,19 @@ class Plan:
             ess: as of `data_passes`.
 
         Raises:
-            TypeError, ValueError: it is no positive number; the plan was not made with `by="seconds"`, or knows no
-                candidates.
+            TypeError, ValueError: it is no positive number; the plan was not made with
+                `by="seconds"`, or knows no candidates.
         """
         if not self.table or not np.isfinite(self.table[0].seconds):
             raise ValueError(
-                f"by must be 'seconds' in ewsg_jax.plan for a plan to know how long a step takes; got {self.by!r}"
+                "by must be 'seconds' in ewsg_jax.plan for a plan to know how long a step takes; "
+                f"got {self.by!r}"
                 f"{'' if self.table else ', and no candidates'}"
             )
         best = self.table[0]
-        of_step = best.seconds / (burn_in_of(best.time) + steps_of(best.time, self.ess, self.num_chains))
+        of_step = best.seconds / (
+            burn_in_of(best.time) + steps_of(best.time, self.ess, self.num_chains)
+        )
         return of_step * self._steps(ess)
 
     def _steps(self, ess: float | None) -> int:
@@ -152,41 +162,61 @@ class Plan:
         return plot(repr(self.kernel), self.table, self.ess, self.tolerance, path)
 
     def __repr__(self) -> str:
-        lines = [f"NOT TRUSTED: {'; '.join(self.doubts)}", f"what to do: {self.advice}"] if self.doubts else []
+        lines = (
+            [f"NOT TRUSTED: {'; '.join(self.doubts)}", f"what to do: {self.advice}"]
+            if self.doubts
+            else []
+        )
         lines.append(f"Plan: {self.kernel}")
         if self.gaussian is not None:
             lines.append(f"without a chain: {self.gaussian.verdict}")
-        passes = f"{self.data_passes():.3g} passes over the data by each of {self.num_chains} chains"
+        passes = (
+            f"{self.data_passes():.3g} passes over the data by each of {self.num_chains} chains"
+        )
         slower = self.table and self.autocorrelation_time > LONGER * self.table[0].time
         by = ", by its trial (the table's are predicted for a normal law)" if slower else ""
-        lines.append(f"burn-in {self.burn_in} steps; {self.autocorrelation_time:.3g} steps an effective draw{by}")
-        lines.append(f"{passes} for {self.ess:,.0f} effective draws")
-        parts = ", ".join(f"{part} {took:.2g}" for part, took in self.seconds_spent.items() if part != "all")
         lines.append(
-            f"planning took {self.data_passes_spent:.3g} passes, {self.seconds_spent['all']:.2g} s ({parts})"
+            f"burn-in {self.burn_in} steps; {self.autocorrelation_time:.3g} steps an effective "
+            f"draw{by}"
+        )
+        lines.append(f"{passes} for {self.ess:,.0f} effective draws")
+        parts = ", ".join(
+            f"{part} {took:.2g}" for part, took in self.seconds_spent.items() if part != "all"
+        )
+        lines.append(
+            f"planning took {self.data_passes_spent:.3g} passes, {self.seconds_spent['all']:.2g} "
+            f"s ({parts})"
         )
         if self.report is not None:
             # A trial is as short as may be: that it leaves means uncertain is no news.
             few = f"no bias seen in its {self.report.scores.ess:.0f} effective draws"
-            lines.append(f"its trial: {few if self.report.outcome == 'unsure' else self.report.verdict}")
+            lines.append(
+                f"its trial: {few if self.report.outcome == 'unsure' else self.report.verdict}"
+            )
         lines += [f"note: {note}" for note in self.notes]
         if self.table:
             width = max(len(str(each.way)) for each in self.table)
             seconds = "   seconds" if self.by == "seconds" else ""
             lines.append(
-                f"{'candidate':{width}}   batch      step  friction  sds off  steps/draw    passes{seconds}"
+                f"{'candidate':{width}}   batch      step  friction  sds off  steps/draw    "
+                f"passes{seconds}"
             )
             lines += [_row(each, width, self.table[0]) for each in self.table[:MOST_SHOWN]]
             if len(self.table) > MOST_SHOWN:
                 lines.append(f"({len(self.table)} candidates, the best {MOST_SHOWN} shown)")
-            costs = {"rows": f"cost: rows, and {OVERHEAD} more for each step", "passes": "cost: these"}
+            costs = {
+                "rows": f"cost: rows, and {OVERHEAD} more for each step",
+                "passes": "cost: these",
+            }
             cost = costs.get(self.by, "seconds: of steps measured here")
             lines.append(f"passes: of all {self.num_chains} chains; {cost}")
         return "\n".join(lines)
 
 
 def enough(tolerance: float) -> float:
-    """Return the effective draws with which chance moves no sd by more than half of the tolerance."""
+    """Return the effective draws with which chance moves no sd by more than half of the
+    tolerance.
+    """
     return float(np.ceil((SURE / (tolerance / 2)) ** 2 / 2))
 
 
@@ -212,4 +242,7 @@ def _row(each: Candidate, width: int, best: Candidate) -> str:
     seconds = ""
     if np.isfinite(best.seconds):
         seconds = f"{each.seconds:10.3g}" if np.isfinite(each.seconds) else " " * 10
-    return f"{each.way!s:{width}}  {sizes}  {each.time:10.3g}  {each.passes:8.3g}{seconds}  {why(each, best)}"
+    return (
+        f"{each.way!s:{width}}  {sizes}  {each.time:10.3g}  {each.passes:8.3g}{seconds}  "
+        f"{why(each, best)}"
+    )

@@ -1,4 +1,6 @@
-"""The kernel that costs least, by forecast where the posterior is near normal, by trials where it is not."""
+"""The kernel that costs least, by forecast where the posterior is near normal, by trials where it
+is not.
+"""
 
 from dataclasses import replace
 
@@ -29,11 +31,15 @@ WIDE = 2.0
 FEW_ROWS = 1_024
 """Rows of a step where no forecast says how many there should be, all where there are no more."""
 CAREFUL = 0.25
-"""The part of the errors allowed that may be predicted for a kernel where the posterior is not near normal."""
+"""The part of the errors allowed that may be predicted for a kernel where the posterior is not near
+normal.
+"""
 OF_FEW_ROWS = 1e3
 """The curvature, over the posterior's, that few rows make."""
 FEW = 0.1
-"""The share of draws without a gradient up to which the normal approximation is given up, not the plan."""
+"""The share of draws without a gradient up to which the normal approximation is given up, not the
+plan.
+"""
 SLOW = 40.0
 """Data passes an effective draw from which NUTS is tried too."""
 MOST_TRIALS = 6
@@ -48,7 +54,8 @@ class Search(Asked):
     """By the law around the mode, and by trials."""
 
     def around_mode(self, key: Key) -> Ended:
-        """Return the kernel, by the law that it has around the mode; or by trials, where that is no good.
+        """Return the kernel, by the law that it has around the mode; or by trials, where that is no
+        good.
 
         Raises:
             ValueError: nothing that is allowed fits.
@@ -64,14 +71,20 @@ class Search(Asked):
                 ended.notes.insert(0, f"the normal approximation at the mode is no answer: {far}")
                 return self.with_others(ended, at_mode)
         # A check of rows in parts draws them uniformly from each.
-        if self.posterior.predictor is not None and num_rows(self.data) > MANY_ROWS and self.parts == 1:
+        if (
+            self.posterior.predictor is not None
+            and num_rows(self.data) > MANY_ROWS
+            and self.parts == 1
+        ):
             at_mode = replace(at_mode, rows=at_mode.leverage(self.posterior, self.data))
         tolerance, rows = self.wanted.tolerance, at_mode.rows
         try:
             with self.timed("gaussian"):
                 for name in ("gradients", "check"):
                     self.ahead.wait(name)
-                normal = gaussian(for_gaussian, self.posterior, self.mode, self.data, tolerance, rows, self.mesh)
+                normal = gaussian(
+                    for_gaussian, self.posterior, self.mode, self.data, tolerance, rows, self.mesh
+                )
         except NoGradientError as error:
             if error.share > FEW:
                 raise
@@ -80,7 +93,9 @@ class Search(Asked):
         if normal.outside.matters(tolerance):
             # No trial cures it: chains do not see where the density is 0.
             ended = self.by_law(for_places, normal, at_mode, for_trials)
-            return replace(ended, doubts=[f"of draws of the normal approximation {normal.outside.in_short}"])
+            return replace(
+                ended, doubts=[f"of draws of the normal approximation {normal.outside.in_short}"]
+            )
         frame = at_mode.corrected(normal)
         return self.with_others(self.by_law(for_places, normal, frame, for_trials), frame)
 
@@ -91,26 +106,37 @@ class Search(Asked):
             others = elsewhere(self.posterior, frame, self.data)
         if others:
             ended.doubts.append(
-                f"there is another mode: {others} of {NUM_SEARCHES} searches that began some widths away settled "
+                f"there is another mode: {others} of {NUM_SEARCHES} searches that began some "
+                "widths away settled "
                 "at one, and chains near the first do not see it"
             )
         return ended
 
     def by_law(self, key: Key, normal: Gaussian, frame: Frame, for_trials: Key) -> Ended:
-        """Return the kernel by its law in a frame where the posterior is near normal there, else by trials."""
+        """Return the kernel by its law in a frame where the posterior is near normal there, else by
+        trials.
+        """
         for_near, for_far, for_steps = _random.keys_of(key, 3)
-        if not (normal.outside.matters(self.wanted.tolerance) or (normal.is_right and normal.is_normal)):
+        if not (
+            normal.outside.matters(self.wanted.tolerance) or (normal.is_right and normal.is_normal)
+        ):
             return self.by_trials(for_trials, normal, frame)
         near = frame.places(for_near, NUM_POINTS, 1.0)
         with self.timed("candidates"):
             self.ahead.wait("walls")
-            wall = steepest(self.posterior, frame, frame.places(for_far, NUM_POINTS, WIDE), self.data)
+            wall = steepest(
+                self.posterior, frame, frame.places(for_far, NUM_POINTS, WIDE), self.data
+            )
             choice = self.choice(for_steps, frame, near, wall.curvature, self.wanted)
         best = self.best(choice)
         burn_in, table, spent = burn_in_of(best.time), choice.candidates, normal.report.data_passes
-        return Ended(choice.kernel(best), frame.start, burn_in, best.time, table, normal, None, spent)
+        return Ended(
+            choice.kernel(best), frame.start, burn_in, best.time, table, normal, None, spent
+        )
 
-    def choice(self, key: Key, frame: Frame, places: np.ndarray, wall: float, wanted: Wanted) -> Choice:
+    def choice(
+        self, key: Key, frame: Frame, places: np.ndarray, wall: float, wanted: Wanted
+    ) -> Choice:
         """Return all candidates; the key is for the steps that are measured."""
         self.ahead.wait("noise")
         # On such a wall few rows make most of the noise, which batches at random seldom show.
@@ -121,7 +147,9 @@ class Search(Asked):
         return choice
 
     def seconds_of(self, key: Key, choice: Choice, each: Candidate) -> float:
-        """Return what a step of a candidate takes; of one that was measured before, what it took then."""
+        """Return what a step of a candidate takes; of one that was measured before, what it took
+        then.
+        """
         way = each.way
         alike = way.estimator, way.rows, way.has_friction, each.batch_size
         if alike not in self.measured:
@@ -145,12 +173,14 @@ class Search(Asked):
         if choice.best is None:
             reasons = "; ".join(f"{each.way}: {each.why_not}" for each in choice.candidates[:3])
             raise NothingFitsError(
-                f"methods and batch_size must allow a run within the tolerance; got none ({reasons})"
+                "methods and batch_size must allow a run within the tolerance; got none "
+                f"({reasons})"
             )
         return choice.best
 
     def by_trials(self, key: Key, normal: Gaussian | None, frame: Frame | None) -> Ended:
-        """Return the kernel whose trial is right: noise, walls and widths are those that chains met.
+        """Return the kernel whose trial is right: noise, walls and widths are those that chains
+        met.
 
         Args:
             key: a typed PRNG key.
@@ -170,8 +200,10 @@ class Search(Asked):
             notes.append(f"the warm-up has not settled: {warm.why_not}")
         if warm.is_curved:
             notes.append(
-                f"a variance still changed by a factor of {warm.ratio:.3g} from one window to the next: no metric "
-                "fits where parameters scale each other. Effects of groups with many rows are better centred, "
+                f"a variance still changed by a factor of {warm.ratio:.3g} from one window to the "
+                "next: no metric "
+                "fits where parameters scale each other. Effects of groups with many rows are "
+                "better centred, "
                 "those of groups with few rows non-centred"
             )
         frame, places = warm.frame, warm.places(NUM_POINTS)
@@ -181,16 +213,26 @@ class Search(Asked):
             for_trial, for_steps = _random.keys_of(own, 2)
             wall = steepest(self.posterior, frame, places, self.data)
             if number == 0 and wall.curvature > STEEP:
-                names = "" if normal is None else ", ".join(normal.report.names[k] for k in wall.coordinates)
+                names = (
+                    ""
+                    if normal is None
+                    else ", ".join(normal.report.names[k] for k in wall.coordinates)
+                )
                 along = f", along {names}" if names else ""
-                notes.append(f"a wall: the curvature reaches {wall.curvature:.3g} times the posterior's{along}")
+                notes.append(
+                    f"a wall: the curvature reaches {wall.curvature:.3g} times the "
+                    f"posterior's{along}"
+                )
             steep = max(least, wall.curvature)
-            strict = replace(self.wanted, tolerance=self.wanted.tolerance / 2**number, careful=CAREFUL)
+            strict = replace(
+                self.wanted, tolerance=self.wanted.tolerance / 2**number, careful=CAREFUL
+            )
             with self.timed("candidates"):
                 choice = self.choice(for_steps, frame, places, steep, strict)
             if choice.best is None and ended is not None:
                 notes.append(
-                    "nothing is predicted to be right at half of that error: the last trial is the nearest to it"
+                    "nothing is predicted to be right at half of that error: the last trial is "
+                    "the nearest to it"
                 )
                 break
             if choice.best is None and not self.is_restricted:
@@ -232,7 +274,9 @@ class Search(Asked):
         return ended.time * ended.kernel.evaluations(self.data).on_average / num_rows(self.data)
 
     def or_nuts(self, key: Key, ended: Ended, frame: Frame) -> Ended:
-        """Return an end, or that of NUTS where it is right and the other not, or slower by gradients."""
+        """Return an end, or that of NUTS where it is right and the other not, or slower by
+        gradients.
+        """
         if reason := why_not(self):
             if ended.doubts:
                 ended.notes.append(f"NUTS was not tried: {reason}")
@@ -247,7 +291,9 @@ class Search(Asked):
         # Of two that are in doubt, or of two that are not, the quicker one.
         is_worse = bool(found.trial.doubts) and not ended.doubts
         if is_worse or (bool(found.trial.doubts) == bool(ended.doubts) and took > before):
-            ended.notes.append(f"NUTS was tried: {took:.3g} passes an effective draw, for {before:.3g}")
+            ended.notes.append(
+                f"NUTS was tried: {took:.3g} passes an effective draw, for {before:.3g}"
+            )
             return replace(ended, data_passes=spent)
         why = f"{took:.3g} passes an effective draw, for {before:.3g} of what was best before"
         if ended.doubts and not found.trial.doubts:
@@ -264,7 +310,9 @@ class Search(Asked):
         )
 
     def careful(self, frame: Frame, wall: float) -> tuple[Kernel, float]:
-        """Return a kernel whose step is stable on a wall, for where no forecast is within tolerance; its memory."""
+        """Return a kernel whose step is stable on a wall, for where no forecast is within
+        tolerance; its memory.
+        """
         n = num_rows(self.data)
         few = max(self.parts, min(FEW_ROWS, n // 2) // self.parts * self.parts)
         size = self.wanted.batch_size or few

@@ -1,4 +1,6 @@
-"""A short run of a kernel, judged: how wrong it is, how far apart its draws are worth, and where it went."""
+"""A short run of a kernel, judged: how wrong it is, how far apart its draws are worth, and where it
+went.
+"""
 
 import functools
 import warnings
@@ -26,7 +28,9 @@ from ewsg_jax.sampling.coordinates import CONVERGED
 from ewsg_jax.support import NONE, Outside
 
 NUM_CHAINS, ESS, FEWEST = 8, 300.0, 100.0
-"""Chains of a trial, effective draws of all together that it is given steps for, and those that judge it."""
+"""Chains of a trial, effective draws of all together that it is given steps for, and those that
+judge it.
+"""
 LONGER, MOST_TIMES = 3, 3
 """How many times as long a run is made that gave too few, and how often."""
 MOST_SHOWN = 1e3
@@ -62,12 +66,16 @@ class Trial(NamedTuple):
 
     @property
     def is_outside(self) -> bool:
-        """Whether its chains walk where the density is 0: no step size keeps them in, for no gradient does."""
+        """Whether its chains walk where the density is 0: no step size keeps them in, for no
+        gradient does.
+        """
         return self.outside.matters(self.tolerance)
 
     @property
     def is_wrong(self) -> bool:
-        """Whether it is wrong beyond chance, or chains diverged; chains that have not met yet are not."""
+        """Whether it is wrong beyond chance, or chains diverged; chains that have not met yet are
+        not.
+        """
         if self.report is None or self.report.num_lost > 0 or self.is_outside:
             return True
         return self.report.outcome == "wrong" and not self.is_short
@@ -75,11 +83,15 @@ class Trial(NamedTuple):
     @property
     def is_short(self) -> bool:
         """Whether its chains do not agree yet, or its draws are too few."""
-        return self.report is not None and (self.report.rhat > CONVERGED or self.report.scores.ess < FEWEST)
+        return self.report is not None and (
+            self.report.rhat > CONVERGED or self.report.scores.ess < FEWEST
+        )
 
     @property
     def doubts(self) -> list[str]:
-        """Why it may not be trusted, in words; none where it is right, or without a bias in enough draws."""
+        """Why it may not be trusted, in words; none where it is right, or without a bias in enough
+        draws.
+        """
         found = []
         if self.is_outside:
             found.append(f"of the draws of its trial {self.outside.in_short}")
@@ -88,13 +100,18 @@ class Trial(NamedTuple):
         if self.report.num_lost:
             found.append(f"{self.report.num_lost} of {NUM_CHAINS} chains of its trial diverged")
         if not self.report.rhat <= CONVERGED:
-            rhat = f"{self.report.rhat:.3g}" if self.report.rhat < MOST_SHOWN else f"above {MOST_SHOWN:,.0f}"
+            rhat = (
+                f"{self.report.rhat:.3g}"
+                if self.report.rhat < MOST_SHOWN
+                else f"above {MOST_SHOWN:,.0f}"
+            )
             found.append(f"chains of its trial do not agree (R-hat {rhat})")
         elif self.report.outcome == "wrong":
             found.append(f"its trial is wrong: {self.report.verdict}")
         if self.report.scores.ess < FEWEST:
             found.append(
-                f"its trial is worth {self.report.scores.ess:.0f} independent draws, where {FEWEST:.0f} would "
+                f"its trial is worth {self.report.scores.ess:.0f} independent draws, where "
+                f"{FEWEST:.0f} would "
                 f"judge it: an effective draw takes {self.time:,.0f} steps or more"
             )
         return found
@@ -106,7 +123,9 @@ class Trial(NamedTuple):
 
     @property
     def time(self) -> float:
-        """Steps that one effective draw took, of the slowest direction, for its mean or its variance."""
+        """Steps that one effective draw took, of the slowest direction, for its mean or its
+        variance.
+        """
         if self.report is None:
             return float("inf")
         return NUM_CHAINS * self.num_steps / max(self.report.scores.ess, 1.0)
@@ -185,7 +204,8 @@ def _judged(
             burn_in=burn_in,
             thin=max(1, (steps - burn_in) // MOST_DRAWS),
             state=state,
-            # Their noise is a small part of what moves them: all chains may have it in common, nearly independent.
+            # Their noise is a small part of what moves them: all chains may have it in common,
+            # nearly independent.
             shared_minibatch=uses_batches(kernel) and not is_ordered(kernel),
             progress=False,
             check_data=False,
@@ -195,7 +215,13 @@ def _judged(
     if samples.is_finite.any():
         try:
             report = check(
-                for_check, samples, posterior, data, tolerance=tolerance, shared_minibatch=False, mesh=mesh
+                for_check,
+                samples,
+                posterior,
+                data,
+                tolerance=tolerance,
+                shared_minibatch=False,
+                mesh=mesh,
             )
             passes += report.data_passes
         except ValueError as error:
@@ -203,7 +229,9 @@ def _judged(
             why_not = str(error)
     beyond = NONE
     if samples.num_draws:
-        beyond = outside(posterior, _some(samples), data if mesh is None else spread.over(mesh, data))
+        beyond = outside(
+            posterior, _some(samples), data if mesh is None else spread.over(mesh, data)
+        )
     passes += beyond.data_passes
     return Trial(kernel, samples, report, steps - burn_in, passes, beyond, tolerance, why_not)
 

@@ -1,4 +1,6 @@
-"""The steepest curvature that chains meet, which may be far from the mode's: no step is stable above its bound."""
+"""The steepest curvature that chains meet, which may be far from the mode's: no step is stable
+above its bound.
+"""
 
 import functools
 from typing import NamedTuple
@@ -26,7 +28,9 @@ NUM_DENSE, NUM_PLACES = 128, 32
 AT_ONCE = 8
 """Places that are evaluated together."""
 STEEP, ALONG = 4.0, 0.5
-"""The curvature from which a direction is a wall, and the correlation with it from which a coordinate is named."""
+"""The curvature from which a direction is a wall, and the correlation with it from which a
+coordinate is named.
+"""
 
 
 class Wall(NamedTuple):
@@ -44,7 +48,8 @@ class Wall(NamedTuple):
 def steepest(posterior: Posterior, frame: Frame, places: np.ndarray, data: Data) -> Wall:
     """Return the largest curvature over some places.
 
-    Of a model of linear predictors, one for each row, an upper bound: each row is as steep as it is anywhere there.
+    Of a model of linear predictors, one for each row, an upper bound: each row is as steep as it is
+    anywhere there.
 
     Args:
         posterior: of which.
@@ -54,21 +59,32 @@ def steepest(posterior: Posterior, frame: Frame, places: np.ndarray, data: Data)
     """
     places = places[:: max(1, len(places) // NUM_DENSE)]
     predictor, leaves = posterior.predictor, jax.tree.leaves(frame.center)
-    if predictor is not None and leaves[0].ndim == 1 and not isinstance(frame.inverse_mass, LowRank):
+    if (
+        predictor is not None
+        and leaves[0].ndim == 1
+        and not isinstance(frame.inverse_mass, LowRank)
+    ):
         return _of_rows(posterior, predictor, frame, places, data)
     of = Of(posterior, frame.layout, CHUNK_SIZE, False)
     mass = Mass(given=frame.inverse_mass, factor=frame.factor)
     few = places[:: max(1, len(places) // NUM_PLACES)][:NUM_PLACES]
     groups = [few[k : k + AT_ONCE] for k in range(0, len(few), AT_ONCE)]
-    return Wall(max(stability.largest_curvature(of, mass, frame.center, group, data) for group in groups), ())
+    return Wall(
+        max(stability.largest_curvature(of, mass, frame.center, group, data) for group in groups),
+        (),
+    )
 
 
 def _of_rows(
     posterior: Posterior, predictor: LinearPredictor, frame: Frame, places: np.ndarray, data: Data
 ) -> Wall:
     (center,) = jax.tree.leaves(frame.center)
-    rows = np.asarray(_largest(predictor, center, places, data, np.ones((), places.dtype)), np.float64)
-    whole = rows + np.asarray(prior_curvatures(posterior, frame.layout, center[None]), np.float64)[0]
+    rows = np.asarray(
+        _largest(predictor, center, places, data, np.ones((), places.dtype)), np.float64
+    )
+    whole = (
+        rows + np.asarray(prior_curvatures(posterior, frame.layout, center[None]), np.float64)[0]
+    )
     root = np.linalg.cholesky(np.asarray(frame.inverse_mass, np.float64))
     values, vectors = np.linalg.eigh(root.T @ whole @ root)
     correlations = np.abs(root @ vectors[:, values > STEEP]) / frame.sd[:, None]
@@ -82,7 +98,8 @@ def _largest(
 ) -> Array:
     """Return Σᵢ wᵢ xᵢxᵢᵀ, wᵢ the largest −∂²log p over the places.
 
-    The one is an argument: of a curvature that is constant XLA would work out n numbers while it compiles.
+    The one is an argument: of a curvature that is constant XLA would work out n numbers while it
+    compiles.
     """
     rows = view(data)
     return rows.sum(lambda part: _largest_of(predictor, center, places, part, one), rows.length)

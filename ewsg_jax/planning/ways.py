@@ -1,4 +1,6 @@
-"""What may be run: any of these dynamics with any of these estimators, and rows drawn in either way."""
+"""What may be run: any of these dynamics with any of these estimators, and rows drawn in either
+way.
+"""
 
 from collections.abc import Collection
 from typing import Any, Literal, NamedTuple, cast
@@ -49,17 +51,29 @@ class Way(NamedTuple):
         """Return the dynamics."""
         if not self.has_friction:
             return dynamics.langevin(step_size, inverse_mass=inverse_mass)
-        return underdamped(cast(Integrator, self.dynamics), step_size, friction, inverse_mass=inverse_mass)
+        return underdamped(
+            cast(Integrator, self.dynamics), step_size, friction, inverse_mass=inverse_mass
+        )
 
-    def estimator_of(self, posterior: Posterior, batch_size: int, frame: Frame, rows: Rows) -> GradientEstimator:
+    def estimator_of(
+        self, posterior: Posterior, batch_size: int, frame: Frame, rows: Rows
+    ) -> GradientEstimator:
         """Return the estimator."""
         if self.estimator == "full":
             return gradients.full(posterior)
         options = {"center": frame.center} if self.estimator == "control_variate" else {}
-        return getattr(gradients, self.estimator)(posterior, batch_size=batch_size, rows=rows, **options)
+        return getattr(gradients, self.estimator)(
+            posterior, batch_size=batch_size, rows=rows, **options
+        )
 
     def kernel_of(
-        self, posterior: Posterior, step_size: float, friction: float, batch_size: int, frame: Frame, rows: Rows
+        self,
+        posterior: Posterior,
+        step_size: float,
+        friction: float,
+        batch_size: int,
+        frame: Frame,
+        rows: Rows,
     ) -> Kernel:
         """Return the kernel."""
         return kernel(
@@ -68,11 +82,16 @@ class Way(NamedTuple):
         )
 
     def __str__(self) -> str:
-        return f"{self.dynamics} + {self.estimator}" + (", by leverage" if self.rows == "leverage" else "")
+        return f"{self.dynamics} + {self.estimator}" + (
+            ", by leverage" if self.rows == "leverage" else ""
+        )
 
 
-def ways(posterior: Posterior, methods: Collection[str] | None, by_leverage: bool = True) -> list[Way]:
-    """Return all ways that a posterior allows, or those of the methods that are named; by leverage or without.
+def ways(
+    posterior: Posterior, methods: Collection[str] | None, by_leverage: bool = True
+) -> list[Way]:
+    """Return all ways that a posterior allows, or those of the methods that are named; by leverage
+    or without.
 
     Raises:
         ValueError: a name is none, or that of a method which cannot be planned.
@@ -111,6 +130,8 @@ def _pairs(methods: Collection[str] | None) -> list[tuple[str, str]]:
 def bytes_kept(kernel: Kernel, frame: Frame, data: Data) -> int:
     """Return how many bytes a chain's state takes."""
     rows = _check.shapes(view(data).tree)
-    state = jax.eval_shape(lambda key, rows: kernel.init(key, frame.center, rows), jax.random.key(0), rows)
+    state = jax.eval_shape(
+        lambda key, rows: kernel.init(key, frame.center, rows), jax.random.key(0), rows
+    )
     kept = [x for x in jax.tree.leaves(state) if not jnp.issubdtype(x.dtype, jax.dtypes.prng_key)]
     return sum(x.size * x.dtype.itemsize for x in kept)

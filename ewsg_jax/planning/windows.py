@@ -1,8 +1,8 @@
 """Warming up by chains, where the normal approximation at the mode is no answer.
 
-Some chains go ahead in windows by underdamped dynamics, at steps that are stable where they are. The draws of a
-window and the gradients there give the metric of the next (`metric.py`). Windows get longer until the metric no
-longer changes. One program makes all of them.
+Some chains go ahead in windows by underdamped dynamics, at steps that are stable where they are.
+The draws of a window and the gradients there give the metric of the next (`metric.py`). Windows get
+longer until the metric no longer changes. One program makes all of them.
 """
 
 import warnings
@@ -36,23 +36,31 @@ LENGTHS = (1, 1, 2, 3, 4, 6, 8, 12, 16, 24)
 FEWEST_DRAWS, MOST_NUMBERS = 32, 2**23
 """Draws of a chain that a window keeps, at least, and numbers of all that it keeps, at most."""
 FULL, MOST_FULL = 100_000, 1_000_000
-"""Rows up to which every step takes all of them; and up to which it does while the metric changes by much: what a
-batch is worth is not known far from where it is centred."""
+"""Rows up to which every step takes all of them; and up to which it does while the metric changes
+by much: what a batch is worth is not known far from where it is centred.
+"""
 FRICTION, LONGEST = 1.0, 0.5
 """In units of the metric: of a posterior of width 1 the friction, and the largest step."""
 STABLE = 0.5
 """Of the largest step that is stable where chains are, the part that is taken."""
 OUTLYING = 5.0
-"""Times as far out, or as steep, as the chain in the middle: a chain that diverged, or has not arrived."""
+"""Times as far out, or as steep, as the chain in the middle: a chain that diverged, or has not
+arrived.
+"""
 SETTLED, STILL = 4.0, 1.0
-"""Once the metric has settled: the largest factor of a variance, and the largest move of a mean, in sd."""
+"""Once the metric has settled: the largest factor of a variance, and the largest move of a mean, in
+sd.
+"""
 FALLS = 0.6
-"""The part of the last factor to which it falls where longer windows help. Where it does not, draws are too few for
-their dimension, or no metric fits: the posterior is curved."""
+"""The part of the last factor to which it falls where longer windows help. Where it does not, draws
+are too few for their dimension, or no metric fits: the posterior is curved.
+"""
 NEAR = 8.0
 """The factor below which batches are centred near enough."""
 FAR = 2.0
-"""Standard deviations that a mean is off its mode, beyond which the normal approximation is not corrected."""
+"""Standard deviations that a mean is off its mode, beyond which the normal approximation is not
+corrected.
+"""
 FIRST_WIDTH = 0.3
 """Of where chains begin around a start without widths."""
 
@@ -107,7 +115,9 @@ def warmed(key: Key, asked: Asked, frame: Frame | None) -> Warmed:
         for_run, for_gradients = _random.keys_of(own, 2)
         estimator = _estimator(asked, made.frame, made.ratio <= NEAR)
         steps = 2 * kept * thin * length
-        samples = _ahead(for_run, asked, estimator, made.frame, positions, damping, steps, thin * length)
+        samples = _ahead(
+            for_run, asked, estimator, made.frame, positions, damping, steps, thin * length
+        )
         if samples is None:
             return made._replace(why_not=f"{made.why_not} (max_passes={asked.max_passes:,.0f})")
         made = made._replace(data_passes=made.data_passes + NUM_CHAINS * samples.data_passes)
@@ -116,7 +126,9 @@ def warmed(key: Key, asked: Asked, frame: Frame | None) -> Warmed:
         except ValueError:  # no chain is left, or none moved
             damping, made = damping / 4, made._replace(why_not="all chains diverged")
             continue
-        fresh = fresh_gradients(for_gradients, asked.posterior, found, asked.data, ROWS, "random", 1.0)
+        fresh = fresh_gradients(
+            for_gradients, asked.posterior, found, asked.data, ROWS, "random", 1.0
+        )
         made = made._replace(data_passes=made.data_passes + fresh.data_passes)
         inside = _inside(found, fresh, made.frame)
         if not inside.any():
@@ -131,10 +143,14 @@ def warmed(key: Key, asked: Asked, frame: Frame | None) -> Warmed:
         second = first if fresh.first is fresh.second else fresh.second[rows]
         metric = metric_of(draws, first, second, made.frame.known)
         moved = float(np.max(np.abs(metric.center - vector(made.frame.center)) / made.frame.sd))
-        frame = Frame.at(asked.mode, made.frame.layout.tree(metric.center), metric.covariance, of_chains=True)
+        frame = Frame.at(
+            asked.mode, made.frame.layout.tree(metric.center), metric.covariance, of_chains=True
+        )
         limit = SETTLED if metric.ratio <= FALLS * made.ratio else np.inf
         # The first windows are too short to tell.
-        why_not = _why_not(metric.ratio, limit, moved, lost) or ("" if length > 1 else "its windows were short")
+        why_not = _why_not(metric.ratio, limit, moved, lost) or (
+            "" if length > 1 else "its windows were short"
+        )
         made = Warmed(frame, draws, made.data_passes, why_not, metric.ratio)
         if not why_not:
             break
@@ -142,9 +158,11 @@ def warmed(key: Key, asked: Asked, frame: Frame | None) -> Warmed:
 
 
 def is_far(key: Key, asked: Asked, frame: Frame) -> str:
-    """Return how far the posterior is off the normal law of a frame, in words; empty where it may be near.
+    """Return how far the posterior is off the normal law of a frame, in words; empty where it may
+    be near.
 
-    A first check of some draws, which costs little: `gaussian.py` says whether that law is an answer.
+    A first check of some draws, which costs little: `gaussian.py` says whether that law is an
+    answer.
     """
     for_draws, for_gradients = _random.keys_of(key, 2)
     count = NUM_CHAINS * _num_kept(len(frame.sd))
@@ -156,7 +174,10 @@ def is_far(key: Key, asked: Asked, frame: Frame) -> str:
     off = np.abs(metric.covariance @ fresh.mean.mean(0)) / np.sqrt(np.diag(metric.covariance))
     if metric.ratio <= SETTLED and off.max() <= FAR:
         return ""
-    return f"variances are off by a factor of up to {metric.ratio:.3g}, means by up to {off.max():.2g} sd"
+    return (
+        f"variances are off by a factor of up to {metric.ratio:.3g}, means by up to "
+        f"{off.max():.2g} sd"
+    )
 
 
 def _ahead(
@@ -207,7 +228,9 @@ def _why_not(ratio: float, limit: float, moved: float, lost: int) -> str:
 
 
 def _begun(asked: Asked, key: Key) -> tuple[Frame, np.ndarray]:
-    """Return the units of the gradients where the search for a mode began, and positions around there."""
+    """Return the units of the gradients where the search for a mode began, and positions around
+    there.
+    """
     for_normal, for_gradients = _random.keys_of(key, 2)
     at = vector(asked.begin)
     normal = np.asarray(jax.random.normal(for_normal, (NUM_CHAINS, len(at))), np.float64)
@@ -218,11 +241,15 @@ def _begun(asked: Asked, key: Key) -> tuple[Frame, np.ndarray]:
     finite = np.isfinite(found).all(1)
     if not finite.any():
         return here, positions
-    return Frame.at(asked.mode, asked.begin, start_of(found[finite])), np.resize(positions[finite], ones.shape)
+    return Frame.at(asked.mode, asked.begin, start_of(found[finite])), np.resize(
+        positions[finite], ones.shape
+    )
 
 
 def _num_kept(size: int) -> int:
-    """Return the draws of a chain that a window keeps: two for each number of the position, of all chains."""
+    """Return the draws of a chain that a window keeps: two for each number of the position, of all
+    chains.
+    """
     kept = max(FEWEST_DRAWS, -(-2 * size // NUM_CHAINS))
     return int(np.clip(MOST_NUMBERS // (NUM_CHAINS * size), 8, kept))
 
@@ -236,7 +263,9 @@ def _gradients_at(key: Key, asked: Asked, frame: Frame, flat: np.ndarray) -> Fre
 
 
 def _estimator(asked: Asked, frame: Frame, is_near: bool) -> GradientEstimator:
-    """Return what windows step by; of likelihoods that are log-concave batches serve from the mode on."""
+    """Return what windows step by; of likelihoods that are log-concave batches serve from the mode
+    on.
+    """
     if num_rows(asked.data) <= (FULL if is_near or asked.posterior.log_concave else MOST_FULL):
         return gradients.full(asked.posterior)
     size = asked.wanted.batch_size or ROWS // asked.parts * asked.parts
@@ -244,7 +273,9 @@ def _estimator(asked: Asked, frame: Frame, is_near: bool) -> GradientEstimator:
 
 
 def _inside(draws: Draws, fresh: Fresh, frame: Frame) -> np.ndarray:
-    """Return which chains are neither far out nor where gradients are large, beside the others, shape (chains,)."""
+    """Return which chains are neither far out nor where gradients are large, beside the others,
+    shape (chains,).
+    """
     moved = frame.unit(draws.flat - np.median(draws.flat, axis=0))
     steep = frame.whitened(fresh.mean)
     inside = np.ones(len(draws.values), bool)

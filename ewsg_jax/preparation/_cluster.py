@@ -1,4 +1,6 @@
-"""Strata of rows by k-means, for `gradients.stratified` (the preprocessing of CP-SGHMC, Fu & Zhang 2017)."""
+"""Strata of rows by k-means, for `gradients.stratified` (the preprocessing of CP-SGHMC, Fu & Zhang
+2017).
+"""
 
 from collections.abc import Callable
 
@@ -21,19 +23,20 @@ def cluster(
     seed: int = 0,
     check_data: bool = True,
 ) -> Array:
-    """Return a stratum for each row, by scikit-learn's k-means on features of it (the extra `data`).
+    """Return a stratum for each row, by scikit-learn's k-means on features of it (the extra
+    `data`).
 
-    Features are taken as they are: standardise them where their scales differ. More than 50,000 rows are clustered
-    by k-means on minibatches.
+    Features are taken as they are: standardise them where their scales differ. More than 50,000
+    rows are clustered by k-means on minibatches.
 
     Args:
         data: a tree of arrays that share their leading axis, the n rows.
         k: how many clusters, at most n.
-        features: what is clustered, shape (n, …): the key of data that are a dictionary, or `features(data)`; None:
-            data that are one array, or the key `"x"`.
+        features: what is clustered, shape (n, …): the key of data that are a dictionary, or
+            `features(data)`; None: data that are one array, or the key `"x"`.
         seed: of the first centres.
-        check_data: refuse features that are NaN or infinite; False: each counts as the mean of its column, over the
-            rows that have it, so that a row is clustered by what is known of it.
+        check_data: refuse features that are NaN or infinite; False: each counts as the mean of its
+            column, over the rows that have it, so that a row is clustered by what is known of it.
 
     Returns:
         Whole numbers from 0 to k − 1, int32, shape (n,).
@@ -68,7 +71,9 @@ def cluster(
 
 
 def _filled(x: np.ndarray) -> np.ndarray:
-    """Return features (n, d) with the mean of their column for what is not finite; 0 where all of it is not."""
+    """Return features (n, d) with the mean of their column for what is not finite; 0 where all of
+    it is not.
+    """
     known = np.isfinite(x)
     total, count = np.where(known, x, 0.0).sum(0), known.sum(0)
     return np.where(known, x, total / np.maximum(count, 1)).astype(x.dtype)
@@ -81,8 +86,12 @@ def _features(data: Data, features: str | Callable[[Data], Array] | None) -> Arr
         return jax.tree.leaves(data)[0]
     name = "x" if features is None else features
     if not isinstance(name, str):
-        raise TypeError(f"features must be a key of the data or a function of them; got {_check.describe(name)}")
+        raise TypeError(
+            f"features must be a key of the data or a function of them; got {_check.describe(name)}"
+        )
     if not isinstance(data, dict) or name not in data:
         what = f"the keys {list(data)}" if isinstance(data, dict) else _check.describe(data)
-        raise ValueError(f"features must be a key of data that are a dictionary; got {name!r} for {what}")
+        raise ValueError(
+            f"features must be a key of data that are a dictionary; got {name!r} for {what}"
+        )
     return data[name]

@@ -1,7 +1,7 @@
 """A mode of the posterior, for control variates and for chains to start at.
 
-Newton's method, damped, in float64; before it, where a Hessian costs much, L-BFGS in the dtypes of the position,
-and where asked for steps of any optax optimiser on minibatches.
+Newton's method, damped, in float64; before it, where a Hessian costs much, L-BFGS in the dtypes of
+the position, and where asked for steps of any optax optimiser on minibatches.
 """
 
 import contextlib
@@ -38,14 +38,16 @@ if TYPE_CHECKING:
     import optax
 
 NEAREST, NUM_NEAREST, AT_WALL = 0.1, 32, 0.3
-"""Standard deviations, and pairs of places around a mode, at which a wall is looked for; and the share of them
-beyond it from which the mode lies on one."""
+"""Standard deviations, and pairs of places around a mode, at which a wall is looked for; and the
+share of them beyond it from which the mode lies on one.
+"""
 AT_ONCE = 32
 """Dimension up to which Newton's method begins at the start."""
 QUICKER = 2**27
-"""Rows times squared numbers up to which Newton's method, whose every step takes this many, ends before L-BFGS is
-compiled: of a hierarchy of 67 numbers in 1.5 s of a processor instead of 5.4, of an item response of 190 in 2.8
-instead of 6.5. With a hundred times as many it takes twice as long."""
+"""Rows times squared numbers up to which Newton's method, whose every step takes this many, ends
+before L-BFGS is compiled: of a hierarchy of 67 numbers in 1.5 s of a processor instead of 5.4, of
+an item response of 190 in 2.8 instead of 6.5. With a hundred times as many it takes twice as long.
+"""
 AT_ONCE_LINEAR = 256
 """The same for models through linear predictors, whose Hessians cost less."""
 
@@ -70,20 +72,22 @@ def find_mode(
 ) -> Mode[P]:
     """Find a mode of the posterior from a point. It runs a host loop over compiled steps.
 
-    It takes steps of Newton's method, which do not depend on the units of the coordinates. Above 32 dimensions (256
-    where rows enter through linear predictors) L-BFGS comes first, with at most half of the steps. All sums are in
-    float64, with x64 enabled or not, where the model's functions can be traced so; else in the dtypes of the
-    position, and `distance` is then as good as these. Where JAX differentiates the functions only once, second
-    derivatives are differences of gradients. No step leads to where the density is 0; a point on the boundary of
-    the support is not a mode.
+    It takes steps of Newton's method, which do not depend on the units of the coordinates. Above 32
+    dimensions (256 where rows enter through linear predictors) L-BFGS comes first, with at most
+    half of the steps. All sums are in float64, with x64 enabled or not, where the model's functions
+    can be traced so; else in the dtypes of the position, and `distance` is then as good as these.
+    Where JAX differentiates the functions only once, second derivatives are differences of
+    gradients. No step leads to where the density is 0; a point on the boundary of the support is
+    not a mode.
 
     Args:
         key: a typed PRNG key, used for minibatches.
         posterior: what is sampled.
         position: where to begin, a tree of floating-point arrays.
         data: all n rows, or a stream of them (`ewsg_jax.stream`), which each sum reads once.
-        tolerance: the distance to the mode, in posterior standard deviations, at which the search ends. A float32
-            is known to 6e-8 of itself: a coordinate a million of its own standard deviations from zero to 0.06.
+        tolerance: the distance to the mode, in posterior standard deviations, at which the search
+            ends. A float32 is known to 6e-8 of itself: a coordinate a million of its own standard
+            deviations from zero to 0.06.
         max_steps: steps at most.
         batch_size: start with steps on minibatches of this many rows; None: without.
         warm_up_passes: passes over the data that these take.
@@ -92,17 +96,18 @@ def find_mode(
         rank: above 1,000 dimensions, how many directions of large curvature are separated from
             the others, at the mode, by as many passes more; 0: none, and the mode has no widths.
         progress: show a bar where tqdm is installed.
-        mesh: several devices, as of `ewsg_jax.sample`: each along `"data"` sums over its part of the rows. Not with
-            a `batch_size`.
-        check_data: look once for NaN and infinity in the data, and for labels that the model does not know; False
-            where the likelihood masks what is missing.
+        mesh: several devices, as of `ewsg_jax.sample`: each along `"data"` sums over its part of
+            the rows. Not with a `batch_size`.
+        check_data: look once for NaN and infinity in the data, and for labels that the model does
+            not know; False where the likelihood masks what is missing.
 
     Returns:
-        The point, with a report of convergence; not to have converged is warned of (RuntimeWarning).
+        The point, with a report of convergence; not to have converged is warned of
+        (RuntimeWarning).
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value, or the potential is not finite at the
-            position.
+        TypeError, ValueError: an argument has the wrong type or value, or the potential is not
+            finite at the position.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -112,12 +117,18 @@ def find_mode(
         (True, Array([2.], dtype=float32))
     """
     _check.key(key)
-    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    _check.instance(
+        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
+    )
     position = _check.position(position)
     _check.finite("position", position)
     stream = data if isinstance(data, Stream) else None
     if batch_size is not None and (mesh is not None or stream is not None):
-        other = "with mesh, whose devices take all rows" if stream is None else "where data are a stream"
+        other = (
+            "with mesh, whose devices take all rows"
+            if stream is None
+            else "where data are a stream"
+        )
         raise ValueError(f"batch_size must be None {other}; got {batch_size}")
     if stream is not None:
         if mesh is not None:
@@ -147,7 +158,16 @@ def find_mode(
 
     with contextlib.nullcontext() if stream is None else stream.causes():
         mode, ended = _search(
-            posterior, begin, position, data, given, tolerance, max_steps, chunk_size, rank, progress
+            posterior,
+            begin,
+            position,
+            data,
+            given,
+            tolerance,
+            max_steps,
+            chunk_size,
+            rank,
+            progress,
         )
     mode = mode._replace(data_passes=mode.data_passes + warm_up_cost)
     if not mode.converged:
@@ -167,10 +187,11 @@ def _search(
     rank: int,
     progress: bool,
 ) -> tuple[Mode[P], tuple[newton.Descent, str]]:
-    """Return where the search ended, and how, with what ends the support there; `some` rows lie in one place.
+    """Return where the search ended, and how, with what ends the support there; `some` rows lie in
+    one place.
 
-    It starts at the position, or where it began if minibatches, which do not look where they go, led out of the
-    support.
+    It starts at the position, or where it began if minibatches, which do not look where they go,
+    led out of the support.
 
     Raises:
         ValueError: the potential is not finite at the position.
@@ -178,7 +199,11 @@ def _search(
     layout = Layout.of(position)
     dimension = sum(leaf.size for leaf in jax.tree.leaves(position))
     goes_ahead = dimension > (AT_ONCE if posterior.predictor is None else AT_ONCE_LINEAR)
-    if posterior.predictor is None and dimension <= MOST_DENSE and all_rows(data) * dimension**2 <= QUICKER:
+    if (
+        posterior.predictor is None
+        and dimension <= MOST_DENSE
+        and all_rows(data) * dimension**2 <= QUICKER
+    ):
         goes_ahead = False
     potential = Potential(posterior, position, data, chunk_size, lazy=goes_ahead)
     start = potential.at(vector(position))
@@ -187,7 +212,8 @@ def _search(
     if not start.is_finite():
         raise ValueError(
             "position must be a start where the potential and its derivatives are finite; got V = "
-            f"{start.value:.4g} and {np.sum(~np.isfinite(start.gradient))} of {dimension} derivatives not finite: "
+            f"{start.value:.4g} and {np.sum(~np.isfinite(start.gradient))} of {dimension} "
+            "derivatives not finite: "
             f"{support.not_finite(potential.of, start.flat, data) or 'their sum overflows'}"
         )
     bar, num_steps, lbfgs_passes = Progress(max_steps, progress), 0, 0.0
@@ -195,7 +221,14 @@ def _search(
     if goes_ahead:
         units = quasi_newton.units_of(posterior, position, some)
         found = quasi_newton.approach(
-            posterior, position, units, data, tolerance, max_steps // 2, chunk_size, lambda: bar.update(1)
+            posterior,
+            position,
+            units,
+            data,
+            tolerance,
+            max_steps // 2,
+            chunk_size,
+            lambda: bar.update(1),
         )
         num_steps, lbfgs_passes = found.num_steps, found.data_passes
         nearer = potential.at(vector(found.position))
@@ -208,10 +241,16 @@ def _search(
         potential, curvature_at, start, tolerance, max_steps - num_steps, lambda: bar.update(1)
     )
     if descent.end is End.NO_MINIMUM and potential.twice and potential.is_dense:
-        # Second derivatives may be wrong without a word, such as through stop_gradient in a rule of one's own.
+        # Second derivatives may be wrong without a word, such as through stop_gradient in a rule of
+        # one's own.
         potential.take_differences()
         again = newton.descend(
-            potential, curvature_at, descent.point, tolerance, max_steps - num_steps, lambda: bar.update(1)
+            potential,
+            curvature_at,
+            descent.point,
+            tolerance,
+            max_steps - num_steps,
+            lambda: bar.update(1),
         )
         if again.end is End.CONVERGED:
             descent = again._replace(num_steps=descent.num_steps + again.num_steps)
@@ -232,7 +271,9 @@ def _search(
     if descent.beyond is not None:
         beyond = layout.tree(descent.beyond)
         both = jax.tree.map(lambda x, y: jnp.stack([x, jnp.asarray(y)]), mode.position, beyond)
-        return mode._replace(distance=np.inf), _at_wall(descent, support.outside(posterior, both, data, chunk_size))
+        return mode._replace(distance=np.inf), _at_wall(
+            descent, support.outside(posterior, both, data, chunk_size)
+        )
     around = _around(posterior, mode, data, chunk_size) if mode.converged else NONE
     if around.share >= AT_WALL:
         return mode._replace(converged=False, distance=np.inf), _at_wall(descent, around)
@@ -271,21 +312,34 @@ def _complaint(mode: Mode, descent: newton.Descent, wall: str, tolerance: float)
     after = f"after {mode.num_steps} steps (tolerance {tolerance})"
     if descent.end is End.WALL:
         return (
-            f"the search found no mode, {after}: it ended at the boundary of the support, beyond which {wall}; "
+            f"the search found no mode, {after}: it ended at the boundary of the support, beyond "
+            f"which {wall}; "
             f"{CURE}"
         )
-    improper = "the posterior may be improper: is the sign of log_likelihood right, and log_prior proper?"
-    shape, distance = descent.step.shape, f"{mode.distance:.2g} standard deviations from a mode, {after}"
+    improper = (
+        "the posterior may be improper: is the sign of log_likelihood right, and log_prior proper?"
+    )
+    shape, distance = (
+        descent.step.shape,
+        f"{mode.distance:.2g} standard deviations from a mode, {after}",
+    )
     if descent.end is End.FALLS:
         return f"the search found no mode, {after}: the potential falls without bound; {improper}"
     if descent.end is End.NO_MINIMUM:
         return (
-            f"the search found no mode, {after}: the potential falls ever more gently, to no parabola; {improper}"
+            f"the search found no mode, {after}: the potential falls ever more gently, to no "
+            f"parabola; {improper}"
         )
     if shape is Shape.FLAT and descent.end is End.NOT_A_BOWL:
         return f"the search found no mode, {after}: the potential is {shape.value}; {improper}"
     if shape is not Shape.BOWL:
-        return f"the search ended where the potential is {shape.value}, {after}: take more steps or another start"
+        return (
+            f"the search ended where the potential is {shape.value}, {after}: take more steps "
+            "or another start"
+        )
     if descent.end is End.OUT_OF_STEPS:
         return f"the search ended {distance}: take more steps or another start"
-    return f"the search ended {distance}: rounding lets it come no nearer; take float64 or a larger tolerance"
+    return (
+        f"the search ended {distance}: rounding lets it come no nearer; take float64 or a "
+        "larger tolerance"
+    )

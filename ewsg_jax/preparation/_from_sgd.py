@@ -16,7 +16,8 @@ class SGDMatch:
     Attributes:
         step_size: h.
         friction: γ per unit of time; None without momentum, where the match is Langevin dynamics.
-        prior_scale: σ, the standard deviation of a normal prior on each weight; infinity without weight decay.
+        prior_scale: σ, the standard deviation of a normal prior on each weight; infinity without
+            weight decay.
     """
 
     step_size: float
@@ -24,25 +25,30 @@ class SGDMatch:
     prior_scale: float
 
 
-def from_sgd(learning_rate: float, momentum: float = 0.0, weight_decay: float = 0.0, *, n: int) -> SGDMatch:
-    """Return the step size, friction and prior scale of the sampler that moves as SGD does on the mean loss.
+def from_sgd(
+    learning_rate: float, momentum: float = 0.0, weight_decay: float = 0.0, *, n: int
+) -> SGDMatch:
+    """Return the step size, friction and prior scale of the sampler that moves as SGD does on the
+    mean loss.
 
     With the mean loss L̄ = −(1/n) Σᵢ log likelihood and V = n L̄ + ‖θ‖²/(2σ²), the optimiser's step
 
         v ← μ v − ℓ (∇L̄ + λ θ),   θ ← θ + v
 
-    is with v = h p, h = √(ℓ/n), γ = (1 − μ)/h and σ = 1/√(nλ) the step p ← (1 − γh) p − h ∇V, θ ← θ + h p of
-    `sghmc` and `uld` (`integrator="semi_implicit"`, their default) without its noise. Without momentum it is that
-    of `sgld` and `ld` with h = ℓ/n. What the sampler adds is noise of temperature 1: weights that an optimiser kept
-    at a minimum move to where the posterior is.
+    is with v = h p, h = √(ℓ/n), γ = (1 − μ)/h and σ = 1/√(nλ) the step p ← (1 − γh) p − h ∇V, θ ← θ
+    + h p of `sghmc` and `uld` (`integrator="semi_implicit"`, their default) without its noise.
+    Without momentum it is that of `sgld` and `ld` with h = ℓ/n. What the sampler adds is noise of
+    temperature 1: weights that an optimiser kept at a minimum move to where the posterior is.
 
-    Adam and its like have no equivalent: they divide by the gradient's own size, which changes what is sampled
-    (`psgld` has a correction for that). Weight decay that is not a part of the gradient (AdamW) has none either.
+    Adam and its like have no equivalent: they divide by the gradient's own size, which changes what
+    is sampled (`psgld` has a correction for that). Weight decay that is not a part of the gradient
+    (AdamW) has none either.
 
     Args:
         learning_rate: ℓ > 0, of the mean loss over a batch.
         momentum: μ, in [0, 1), without dampening. Default 0.
-        weight_decay: λ ≥ 0, whose λθ is added to the gradient of the mean loss. Default 0: a flat prior.
+        weight_decay: λ ≥ 0, whose λθ is added to the gradient of the mean loss. Default 0: a flat
+            prior.
         n: rows of all data, not of a batch.
 
     Returns:

@@ -1,4 +1,6 @@
-"""The curvature of a potential at a point: steps of Newton's method, and distances in standard deviations."""
+"""The curvature of a potential at a point: steps of Newton's method, and distances in standard
+deviations.
+"""
 
 import enum
 import functools
@@ -8,7 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 FLAT = {True: 1e-14, False: 1e-6}
-"""Times d, where curvatures are known in float64 or are not: relative ones below it are rounding."""
+"""Times d, where curvatures are known in float64 or are not: relative ones below it are
+rounding.
+"""
 DIFFERENCES = {True: 1e-9, False: 1e-5}
 """The same of curvatures by differences of gradients in float64 or not."""
 LEAST = 1e-8
@@ -28,7 +32,8 @@ class Step(NamedTuple):
 
     Attributes:
         direction: the whole step, shape (d,); where the shape is no bowl one that goes downhill.
-        distance: √(∇Vᵀ (∇²V)⁻¹ ∇V), its length in posterior standard deviations; inf where the shape is no bowl.
+        distance: √(∇Vᵀ (∇²V)⁻¹ ∇V), its length in posterior standard deviations; inf where the
+            shape is no bowl.
         shape: of the potential.
         is_still: whether the slope is nothing beside the tolerance.
     """
@@ -41,7 +46,8 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """∇²V = D C D, with D the roots of its diagonal: nothing of C depends on the units of a coordinate.
+    """∇²V = D C D, with D the roots of its diagonal: nothing of C depends on the units of a
+    coordinate.
 
     Attributes:
         scale: the diagonal of D, shape (d,).
@@ -107,7 +113,9 @@ class Curvature:
         return float(moved @ self.scaled @ moved)
 
     def weak(self) -> np.ndarray:
-        """Return one standard deviation in a direction of little curvature, where the shape is a bowl."""
+        """Return one standard deviation in a direction of little curvature, where the shape is a
+        bowl.
+        """
         assert self.inverse is not None
         i = int(np.argmax(np.diag(self.inverse)))
         return self.inverse[i] / np.sqrt(self.inverse[i, i]) / self.scale

@@ -1,8 +1,8 @@
 """Second derivatives by differences of gradients, where a model can be differentiated once only.
 
-A central difference (∇V(θ + hv) − ∇V(θ − hv))/2h is off by rounding, which grows as h falls, and by the third
-derivatives of the gradient, which grow as h². The step is a small part of a standard deviation, h √(vᵀ∇²V v) = δ:
-nothing depends on the units of a parameter.
+A central difference (∇V(θ + hv) − ∇V(θ − hv))/2h is off by rounding, which grows as h falls, and by
+the third derivatives of the gradient, which grow as h². The step is a small part of a standard
+deviation, h √(vᵀ∇²V v) = δ: nothing depends on the units of a parameter.
 """
 
 from collections.abc import Callable
@@ -14,20 +14,30 @@ from ewsg_jax import products
 from ewsg_jax._types import Array
 
 PARTS = {8: (1e-4, 1e-3, 1e-2, 1e-1), 4: (0.03, 0.1, 0.3)}
-"""δ by the bytes of a number: the first for functions that are known to rounding, the others for rougher ones."""
+"""δ by the bytes of a number: the first for functions that are known to rounding, the others for
+rougher ones.
+"""
 MOST_ROUNDS, NEAR = 12, 4.0
-"""Steps that are tried for one direction, and how far, as a factor, the last may be from the one that is wanted."""
+"""Steps that are tried for one direction, and how far, as a factor, the last may be from the one
+that is wanted.
+"""
 FARTHER = 1e3
 """How many times as far the next step may go at most."""
 
 
 def part_of(dtype: jnp.dtype) -> float:
-    """Return the δ of a function of this dtype that is known to some digits less than rounding allows."""
+    """Return the δ of a function of this dtype that is known to some digits less than rounding
+    allows.
+    """
     return PARTS[jnp.dtype(dtype).itemsize][1]
 
 
 def product(
-    gradient: Callable[[Array], Array], flat: Array, v: Array, part: Array | float, first: Array | None = None
+    gradient: Callable[[Array], Array],
+    flat: Array,
+    v: Array,
+    part: Array | float,
+    first: Array | None = None,
 ) -> Array:
     """Return ∇²V v.
 
@@ -36,10 +46,11 @@ def product(
         flat: where, shape (d,).
         v: shape (d,).
         part: δ, the length of the step in standard deviations.
-        first: the step that is tried first; None: one that moves no coordinate by more than a small part of itself.
+        first: the step that is tried first; None: one that moves no coordinate by more than a small
+            part of itself.
 
-    The step is found between one that is too short for what the difference says of the width, and one that is too
-    long, or leads to where there is no gradient.
+    The step is found between one that is too short for what the difference says of the width, and
+    one that is too long, or leads to where there is no gradient.
     """
     if first is None:
         largest = jnp.max(jnp.abs(v) / jnp.maximum(jnp.abs(flat), 1.0))
@@ -52,7 +63,9 @@ def product(
         found = (gradient(plus) - gradient(minus)) / (2 * length)
         is_known = jnp.all(jnp.isfinite(found))
         bend = jnp.abs(products.matmul(v, found))
-        wanted = jnp.where(is_known, part / jnp.sqrt(jnp.maximum(bend, tiny)), 0.0).astype(length.dtype)
+        wanted = jnp.where(is_known, part / jnp.sqrt(jnp.maximum(bend, tiny)), 0.0).astype(
+            length.dtype
+        )
         is_near = is_known & (wanted <= NEAR * length) & (length <= NEAR * wanted)
         short = jnp.where(wanted > length, jnp.maximum(short, length), short)
         long = jnp.where(wanted > length, long, jnp.minimum(long, length))
@@ -77,12 +90,15 @@ def derivative(gradient: Callable[[Array], Array], flat: Array, v: Array) -> Arr
     try:
         return jax.vjp(gradient, flat)[1](v)[0]
     except Exception:
-        # Such as a NotImplementedError of gammaincc, or a custom_vjp whose rule cannot be differentiated.
+        # Such as a NotImplementedError of gammaincc, or a custom_vjp whose rule cannot be
+        # differentiated.
         return product(gradient, flat, v, part_of(flat.dtype))
 
 
 def slopes(function: Callable[[Array], Array], at: Array, v: Array) -> Array:
-    """Return the derivatives of a function that takes each number by itself, times v, in the same way."""
+    """Return the derivatives of a function that takes each number by itself, times v, in the same
+    way.
+    """
     try:
         return jax.jvp(function, (at,), (v,))[1]
     except Exception:

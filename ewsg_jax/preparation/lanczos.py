@@ -6,14 +6,17 @@ from typing import NamedTuple
 import numpy as np
 
 FINE = 1e-6
-"""Share of the largest eigenvalue below which a residual is rounding: there are no further directions."""
+"""Share of the largest eigenvalue below which a residual is rounding: there are no further
+directions.
+"""
 
 
 class Spectrum(NamedTuple):
     """What Lanczos' method says of a symmetric matrix.
 
     Attributes:
-        values: eigenvalues that are settled, of a residual below a tenth of the value, the largest first.
+        values: eigenvalues that are settled, of a residual below a tenth of the value, the largest
+            first.
         directions: their vectors, in columns.
         least: the least eigenvalue of its matrix, settled or not.
         largest: the largest, settled or not.
@@ -53,14 +56,18 @@ class Recursion:
             image = image - self.basis[:, : k + 1] @ (self.basis[:, : k + 1].T @ image)
         beta = float(np.linalg.norm(image))
         self._betas.append(beta)
-        self.is_over = not beta > self._fine * max(map(abs, self._alphas)) or k + 2 == self.basis.shape[1]
+        self.is_over = (
+            not beta > self._fine * max(map(abs, self._alphas)) or k + 2 == self.basis.shape[1]
+        )
         if not self.is_over:
             self.basis[:, k + 1] = image / beta
 
     def spectrum(self) -> Spectrum:
         """Return what has been found."""
         count = len(self._alphas)
-        values, vectors = np.linalg.eigh(tridiagonal(np.array(self._alphas), np.array(self._betas[: count - 1])))
+        values, vectors = np.linalg.eigh(
+            tridiagonal(np.array(self._alphas), np.array(self._betas[: count - 1]))
+        )
         settled = self._betas[count - 1] * np.abs(vectors[-1]) <= 0.1 * np.abs(values)
         order = np.argsort(-values)
         order = order[settled[order]]

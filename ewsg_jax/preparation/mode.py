@@ -1,7 +1,7 @@
 """A mode, in the units in which a kernel is given its step: the widths of the posterior around it.
 
-With the covariance of the normal approximation there for an inverse mass, every direction is of unit width, and a
-step size has the unit 1.
+With the covariance of the normal approximation there for an inverse mass, every direction is of
+unit width, and a step size has the unit 1.
 """
 
 from typing import Generic, NamedTuple
@@ -21,24 +21,25 @@ from ewsg_jax.preparation.start import Start
 class Mode(NamedTuple, Generic[P]):
     """Where the search ended, and how.
 
-    Its covariance, standard deviations, starts and inverse mass are those of the normal approximation N(mode,
-    (∇²V)⁻¹) at temperature 1, as good as the posterior is normal.
+    Its covariance, standard deviations, starts and inverse mass are those of the normal
+    approximation N(mode, (∇²V)⁻¹) at temperature 1, as good as the posterior is normal.
 
     Attributes:
         position: the point, a tree like the start.
-        converged: whether the distance is at most the tolerance, ∇²V positive definite and the potential a parabola
-            on the way from there to the mode.
-        distance: √(∇Vᵀ (∇²V)⁻¹ ∇V) there, how many posterior standard deviations (at temperature 1) the mode is
-            away; infinite where ∇²V is not positive definite, or there seems to be no mode. For a position of more
-            than 1,000 numbers it is found from products of ∇²V with vectors, and includes the error that their
-            residual leaves.
+        converged: whether the distance is at most the tolerance, ∇²V positive definite and the
+            potential a parabola on the way from there to the mode.
+        distance: √(∇Vᵀ (∇²V)⁻¹ ∇V) there, how many posterior standard deviations (at temperature 1)
+            the mode is away; infinite where ∇²V is not positive definite, or there seems to be no
+            mode. For a position of more than 1,000 numbers it is found from products of ∇²V with
+            vectors, and includes the error that their residual leaves.
         potential: V there, with the constants of prior and likelihood, as `Posterior.potential`.
         gradient_norm: ‖∇V‖ there.
         num_steps: steps of L-BFGS and of Newton's method.
-        data_passes: passes over the data that the whole search cost: one for each gradient and for each product of
-            ∇²V with a vector. Where rows enter through linear predictors, all of ∇²V comes with a gradient.
-        curvature: ∇²V there, taken apart: as a matrix up to 1,000 numbers, above by its directions of largest
-            curvature (`rank` of `find_mode`); None where these were not asked for.
+        data_passes: passes over the data that the whole search cost: one for each gradient and for
+            each product of ∇²V with a vector. Where rows enter through linear predictors, all of
+            ∇²V comes with a gradient.
+        curvature: ∇²V there, taken apart: as a matrix up to 1,000 numbers, above by its directions
+            of largest curvature (`rank` of `find_mode`); None where these were not asked for.
     """
 
     position: P
@@ -54,8 +55,8 @@ class Mode(NamedTuple, Generic[P]):
     def covariance(self) -> np.ndarray | LowRank:
         """(∇²V)⁻¹ over the d parameters of the position in `ravel_pytree` order.
 
-        A matrix (d, d) in float64 up to 1,000 numbers; above that a `dynamics.LowRank`, in which all directions but
-        those of largest curvature are of one width in units of the coordinates.
+        A matrix (d, d) in float64 up to 1,000 numbers; above that a `dynamics.LowRank`, in which
+        all directions but those of largest curvature are of one width in units of the coordinates.
 
         Raises:
             ValueError: ∇²V is not positive definite there, or was not worked out.
@@ -77,7 +78,8 @@ class Mode(NamedTuple, Generic[P]):
 
     @property
     def inverse_mass(self) -> Array | LowRank:
-        """`covariance` as the `inverse_mass=` of a kernel takes it, in the precision of the position.
+        """`covariance` as the `inverse_mass=` of a kernel takes it, in the precision of the
+        position.
 
         Raises:
             ValueError: as `covariance`.
@@ -86,17 +88,20 @@ class Mode(NamedTuple, Generic[P]):
             >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
             >>> model, data = ewsg.models.gaussian_location(), jnp.array([[1.0], [3.0]])
             >>> mode = ewsg.find_mode(jax.random.key(0), model, jnp.zeros(1), data)
-            >>> kernel = ewsg.ld(model, 0.1, inverse_mass=mode.inverse_mass)  # a tenth of the widths squared
+            >>> kernel = ewsg.ld(
+            ...     model, 0.1, inverse_mass=mode.inverse_mass
+            ... )  # a tenth of the widths squared
         """
         dtype = jnp.result_type(float, *(x.dtype for x in jax.tree.leaves(self.position)))
         return jax.tree.map(lambda x: jnp.asarray(x, dtype), self.covariance)
 
     @property
     def start(self) -> Start[P]:
-        """Draws from around the mode, a function of a key: `ewsg_jax.sample(key, kernel, mode.start, …)` starts so.
+        """Draws from around the mode, a function of a key: `ewsg_jax.sample(key, kernel,
+        mode.start, …)` starts so.
 
-        They are 1.5 times as wide as the posterior, so that chains that do not mix show it; those of
-        `mode.start(key, width)` are `width` times as wide.
+        They are 1.5 times as wide as the posterior, so that chains that do not mix show it; those
+        of `mode.start(key, width)` are `width` times as wide.
 
         Raises:
             ValueError: as `covariance`.
@@ -106,12 +111,14 @@ class Mode(NamedTuple, Generic[P]):
     def _bowl(self) -> Curvature | CurvatureOfMany:
         if self.curvature is None:
             raise ValueError(
-                "mode must have its curvature for its widths; got one of more than 1,000 numbers that was searched "
+                "mode must have its curvature for its widths; got one of more than 1,000 numbers "
+                "that was searched "
                 "for with rank=0, or is no mode"
             )
         if isinstance(self.curvature, Curvature) and self.curvature.inverse is None:
             raise ValueError(
-                f"mode must be one for its widths; got a point where the potential is {self.curvature.shape.value}"
+                "mode must be one for its widths; got a point where the potential is "
+                f"{self.curvature.shape.value}"
             )
         return self.curvature
 

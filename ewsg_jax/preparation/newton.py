@@ -1,4 +1,6 @@
-"""Newton's method, damped: downhill from a point to a mode, and what is wrong where there is none."""
+"""Newton's method, damped: downhill from a point to a mode, and what is wrong where
+there is none.
+"""
 
 import enum
 from collections.abc import Callable
@@ -14,11 +16,17 @@ MOST_TRIALS = 40
 SUFFICIENT = 1e-4
 """Part of the fall that the slope predicts with which a step is content."""
 STEADY = 0.3
-"""Part of the slope that is left after a whole step where a longer one is tried: exp(−w) has 0.37, and w⁴ 0.30."""
+"""Part of the slope that is left after a whole step where a longer one is tried: exp(−w) has 0.37,
+and w⁴ 0.30.
+"""
 PROBED = {True: 1e-4, False: 0.1}
-"""Standard deviations over which slopes are not lost in rounding, where they are float64 or are not."""
+"""Standard deviations over which slopes are not lost in rounding, where they are float64 or are
+not.
+"""
 PROBED_BY_DIFFERENCES = 0.3
-"""The same on both sides, where the curvature itself is a difference of slopes over a shorter way."""
+"""The same on both sides, where the curvature itself is a difference of slopes over a
+shorter way.
+"""
 QUADRATIC = 0.2
 """Part by which the change of a slope may differ from the one that the curvature predicts."""
 WALL = 1e6
@@ -83,10 +91,12 @@ def descend(
     max_steps: int,
     progress: Callable[[], None],
 ) -> Descent:
-    """Take steps of Newton's method until the mode is nearer than the tolerance, in standard deviations.
+    """Take steps of Newton's method until the mode is nearer than the tolerance, in standard
+    deviations.
 
-    A point is near a mode only where the potential is a parabola on the way there: its slope changes as the
-    curvature predicts. A potential that falls for ever, such as exp(−w), seems to come ever nearer to a mode too.
+    A point is near a mode only where the potential is a parabola on the way there: its slope
+    changes as the curvature predicts. A potential that falls for ever, such as exp(−w), seems to
+    come ever nearer to a mode too.
     """
 
     def seen(point: Point) -> tuple[Point, AnyCurvature, Step]:
@@ -150,7 +160,9 @@ def _along(potential: Potential, point: Point, step: Step, eager: bool) -> Point
         if trial.value == -np.inf:
             return End.FALLS
         foretold = SUFFICIENT * float(point.gradient @ (flat - point.flat))
-        falls = trial.is_finite() and trial.value <= point.value + foretold + potential.noise(point.value)
+        falls = trial.is_finite() and trial.value <= point.value + foretold + potential.noise(
+            point.value
+        )
         if best is not None:
             if not (falls and trial.value < best.value):
                 return best
@@ -170,7 +182,9 @@ def _along(potential: Potential, point: Point, step: Step, eager: bool) -> Point
 
 
 def beyond_wall(potential: Potential, point: Point, direction: np.ndarray) -> np.ndarray | None:
-    """Return where a step downhill leads to a density of 0, however short it is made; None where it does not."""
+    """Return where a step downhill leads to a density of 0, however short it is made; None where it
+    does not.
+    """
     for exponent in range(0, 8, 2):
         there = potential.at(potential.of.layout.rounded(point.flat + 10.0**-exponent * direction))
         if np.array_equal(there.flat, point.flat):
@@ -181,7 +195,9 @@ def beyond_wall(potential: Potential, point: Point, direction: np.ndarray) -> np
 
 
 def _shorter(foretold: float, change: float) -> float:
-    """Return by what to shorten a step: to the lowest point of the parabola through what is known, if near that."""
+    """Return by what to shorten a step: to the lowest point of the parabola through what is known,
+    if near that.
+    """
     if not np.isfinite(change):
         return 0.1
     return float(np.clip(-foretold / (2 * max(change - foretold, 1e-300)), 0.1, 0.5))
@@ -195,7 +211,9 @@ def _is_parabola(potential: Potential, point: Point, curvature: AnyCurvature, st
     size = step.distance
     if not potential.twice:
         way = step.direction / size if size > 0 else curvature.weak()
-        there, back = (potential.at(point.flat + sign * PROBED_BY_DIFFERENCES * way) for sign in (1, -1))
+        there, back = (
+            potential.at(point.flat + sign * PROBED_BY_DIFFERENCES * way) for sign in (1, -1)
+        )
         moved = (there.flat - back.flat) / 2
         foretold = curvature.squared_length(moved)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -203,7 +221,9 @@ def _is_parabola(potential: Potential, point: Point, curvature: AnyCurvature, st
         return foretold > 0 and abs(change - foretold) <= QUADRATIC * foretold
     least = PROBED[potential.of.wide]
     longer = step.direction * (least / size) if size > 0 else least * curvature.weak()
-    for way in (step.direction, longer) if 0 < size < least else (step.direction if size > 0 else longer,):
+    for way in (
+        (step.direction, longer) if 0 < size < least else (step.direction if size > 0 else longer,)
+    ):
         # Not rounded to the position's dtypes where the model takes float64.
         there = potential.at(point.flat + way)
         moved = there.flat - point.flat
@@ -220,7 +240,10 @@ def _is_stuck(
 ) -> bool:
     """Return whether a step came no nearer to the mode because positions or sums are rounded."""
     start, curvature, step = before
-    if not (step.shape is following.shape is Shape.BOWL) or following.distance < 0.5 * step.distance:
+    if (
+        not (step.shape is following.shape is Shape.BOWL)
+        or following.distance < 0.5 * step.distance
+    ):
         return False
     if start.value - point.value <= potential.noise(point.value):
         return True

@@ -1,8 +1,8 @@
 """The potential on the host, point by point: its value, gradient and Hessian over all rows.
 
-In float32 a gradient over 10⁵ rows may be wrong by some posterior standard deviations, and with columns of unlike
-scales by many. So what a mode is judged by is worked out in float64 where the model allows it, chunk by chunk, from
-data and positions that stay what they are.
+In float32 a gradient over 10⁵ rows may be wrong by some posterior standard deviations, and with
+columns of unlike scales by many. So what a mode is judged by is worked out in float64 where the
+model allows it, chunk by chunk, from data and positions that stay what they are.
 """
 
 from typing import NamedTuple
@@ -20,10 +20,13 @@ from ewsg_jax.preparation.programs import Layout
 MOST_DENSE = 1_000
 """Dimension up to which the Hessian is a matrix."""
 MOST_METRICS, UNIT = 3, 4.0
-"""How often directions of unit curvature are looked for, and up to which factor their curvature is a unit."""
+"""How often directions of unit curvature are looked for, and up to which factor their curvature is
+a unit.
+"""
 EVEN, WORSE = 1e-3, 10.0
-"""Asymmetry of a matrix of differences, relative to unit curvature, that is small; and the factor above the least
-beyond which still longer steps are not tried."""
+"""Asymmetry of a matrix of differences, relative to unit curvature, that is small; and the factor
+above the least beyond which still longer steps are not tried.
+"""
 
 
 class Point(NamedTuple):
@@ -48,18 +51,22 @@ class Point(NamedTuple):
 
 
 class Potential:
-    """V over all rows, evaluated on the host point by point, with a count of the passes over the data.
+    """V over all rows, evaluated on the host point by point, with a count of the passes over the
+    data.
 
     Attributes:
         of: what shapes the programs.
-        twice: whether JAX can differentiate the model twice; where not, by differences of gradients.
+        twice: whether JAX can differentiate the model twice; where not, by differences of
+            gradients.
         data: all n rows.
         is_dense: whether the Hessian is worked out as a matrix.
-        data_passes: gradients, and products of the Hessian with vectors, over all rows so far; a model through
-            linear predictors has its Hessian with the gradient.
+        data_passes: gradients, and products of the Hessian with vectors, over all rows so far; a
+            model through linear predictors has its Hessian with the gradient.
     """
 
-    def __init__(self, posterior: Posterior, position: Position, data: Data, chunk_size: int, lazy: bool) -> None:
+    def __init__(
+        self, posterior: Posterior, position: Position, data: Data, chunk_size: int, lazy: bool
+    ) -> None:
         leaves, structure = jax.tree.flatten(_check.shapes(data))
         layout = Layout.of(position)
         self.of, self.twice = programs.of_potential(
@@ -75,7 +82,9 @@ class Potential:
         self._hessian_cost = 1.0 if posterior.predictor is not None else 1.0 + self.size
 
     def take_differences(self) -> None:
-        """Take differences of gradients for second derivatives from now on, where they are asked for alone."""
+        """Take differences of gradients for second derivatives from now on, where they are asked
+        for alone.
+        """
         self.twice, self._lazy = False, True
 
     def noise(self, value: float) -> float:
@@ -83,15 +92,21 @@ class Potential:
         return (1e-13 if self.of.wide else 1e-6) * abs(value)
 
     def at(self, flat: np.ndarray) -> Point:
-        """Return what is known at a point, which is rounded where the model is not given float64."""
+        """Return what is known at a point, which is rounded where the model is not
+        given float64.
+        """
         flat = flat if self.of.wide else self.of.layout.rounded(flat)
         with self.of.precision():
             if self._lazy:
                 self.data_passes += 1
-                value, gradient = jax.device_get(programs.value_and_gradient(self.of, flat, self.data))
+                value, gradient = jax.device_get(
+                    programs.value_and_gradient(self.of, flat, self.data)
+                )
                 return Point(flat, float(value), _float64(gradient), None)
             self.data_passes += self._hessian_cost
-            value, gradient, hessian = jax.device_get(programs.derivatives(self.of, flat, self.data))
+            value, gradient, hessian = jax.device_get(
+                programs.derivatives(self.of, flat, self.data)
+            )
             return Point(flat, float(value), _float64(gradient), _float64(hessian))
 
     def hessian(self, point: Point) -> np.ndarray:
@@ -111,17 +126,23 @@ class Potential:
     def _by_differences(self, point: Point) -> np.ndarray:
         """Return ∇²V by differences of gradients along directions of unit curvature.
 
-        So an error is relative to the curvature of its own direction, however unlike these are. The directions are
-        those of the last point, or are found here; a rough function is given longer steps.
+        So an error is relative to the curvature of its own direction, however unlike these are. The
+        directions are those of the last point, or are found here; a rough function is given longer
+        steps.
         """
         parts = differences.PARTS[8 if self.of.wide else 4]
         if self._metric is None:
-            self._metric = Metric.of(self._along(point, np.eye(self.size), parts[1], 0.0), self.of.wide)
+            self._metric = Metric.of(
+                self._along(point, np.eye(self.size), parts[1], 0.0), self.of.wide
+            )
         hessian = np.empty(0)
         for _ in range(MOST_METRICS):
             best, least = np.empty(0), np.inf
             for part in parts:
-                found = self._along(point, self._metric.directions.T, part, part) @ self._metric.directions
+                found = (
+                    self._along(point, self._metric.directions.T, part, part)
+                    @ self._metric.directions
+                )
                 uneven = float(np.abs(found - found.T).max())
                 if uneven < least:
                     best, least = found, uneven
@@ -138,17 +159,28 @@ class Potential:
     def _along(self, point: Point, ways: np.ndarray, part: float, first: float) -> np.ndarray:
         """Return ∇²V v of each row v."""
         at_once = programs.PRODUCTS_AT_ONCE
-        rows = ways if len(ways) <= at_once else np.resize(ways, (-(-len(ways) // at_once) * at_once, self.size))
+        rows = (
+            ways
+            if len(ways) <= at_once
+            else np.resize(ways, (-(-len(ways) // at_once) * at_once, self.size))
+        )
         self.data_passes += 2 * len(ways)
         with self.of.precision():
-            dtype = np.float64 if self.of.wide else np.result_type(np.float32, *self.of.layout.dtypes)
+            dtype = (
+                np.float64 if self.of.wide else np.result_type(np.float32, *self.of.layout.dtypes)
+            )
             given = (np.asarray(each, dtype) for each in (point.flat, rows, part, first))
-            found = _float64(jax.device_get(programs.differences_along(self.of, *given, self.data)))[: len(ways)]
+            found = _float64(
+                jax.device_get(programs.differences_along(self.of, *given, self.data))
+            )[: len(ways)]
         if not np.all(np.isfinite(found)):
             raise ValueError(
-                "log_likelihood and log_prior must have a finite gradient all around the position for their second "
-                "derivatives, which are differences of gradients here (JAX differentiates them once only); got "
-                f"{np.sum(~np.isfinite(found).all(1))} of {self.size} directions without one, at V = "
+                "log_likelihood and log_prior must have a finite gradient all around the position "
+                "for their second "
+                "derivatives, which are differences of gradients here (JAX differentiates them "
+                "once only); got "
+                f"{np.sum(~np.isfinite(found).all(1))} of {self.size} directions without one, at "
+                "V = "
                 f"{point.value:.4g}"
             )
         return found
@@ -171,7 +203,9 @@ class Metric(NamedTuple):
         curvature = Curvature.of(hessian, wide, by_differences=True)
         values, vectors = np.linalg.eigh(curvature.scaled)
         size = np.sqrt(np.maximum(np.abs(values), DIFFERENCES[wide]))
-        return cls(vectors / size / curvature.scale[:, None], size[:, None] * vectors.T * curvature.scale)
+        return cls(
+            vectors / size / curvature.scale[:, None], size[:, None] * vectors.T * curvature.scale
+        )
 
 
 def _float64(x: Array) -> np.ndarray:

@@ -1,7 +1,8 @@
 """The curvature of a potential of many coordinates, by products of the Hessian with vectors.
 
-The method of conjugate gradients, in coordinates of about equal curvature. The Lanczos matrix that it makes shows
-the least curvature, and with it and the residual how far its answer may be from the true one.
+The method of conjugate gradients, in coordinates of about equal curvature. The Lanczos matrix that
+it makes shows the least curvature, and with it and the residual how far its answer may be from the
+true one.
 """
 
 from typing import Any, NamedTuple
@@ -64,7 +65,8 @@ class Probes:
         self._potential, self._unit, self._point = potential, unit, point
 
     def step(self, gradient: np.ndarray, tolerance: float) -> Step:
-        """Return the step of Newton's method; its distance is one that the true one is hardly above.
+        """Return the step of Newton's method; its distance is one that the true one is hardly
+        above.
 
         Near a mode a second answer, for a vector at random, looks for directions curved downwards.
         """
@@ -79,7 +81,9 @@ class Probes:
             return Step(-self._unit * found.x, np.inf, Shape.FLAT, True)
         product, squared = float(b @ found.x), found.squared_residual
         if product + squared / least > tolerance**2:
-            return Step(-self._unit * found.x, float(np.sqrt(product + squared / least)), Shape.BOWL, False)
+            return Step(
+                -self._unit * found.x, float(np.sqrt(product + squared / least)), Shape.BOWL, False
+            )
         return self._verified(found.x, product, squared, least, gradient, tolerance)
 
     def squared_length(self, moved: np.ndarray) -> float:
@@ -87,7 +91,10 @@ class Probes:
         potential = self._potential
         potential.data_passes += 1
         with potential.of.precision():
-            return float(moved @ np.asarray(hessian_product(potential.of, self._point.flat, moved, potential.data)))
+            return float(
+                moved
+                @ np.asarray(hessian_product(potential.of, self._point.flat, moved, potential.data))
+            )
 
     def weak(self) -> np.ndarray:
         """Return one standard deviation in a direction at random."""
@@ -95,7 +102,13 @@ class Probes:
         return way / np.sqrt(abs(self.squared_length(way)))
 
     def _verified(
-        self, x: np.ndarray, product: float, squared: float, least: float, gradient: np.ndarray, tolerance: float
+        self,
+        x: np.ndarray,
+        product: float,
+        squared: float,
+        least: float,
+        gradient: np.ndarray,
+        tolerance: float,
     ) -> Step:
         other = self._solve(self._random())
         if not other.is_positive:
@@ -107,10 +120,14 @@ class Probes:
         return Step(-self._unit * x, distance, Shape.BOWL, distance <= tolerance)
 
     def _downwards(self, found: Answer, gradient: np.ndarray) -> Step:
-        """Return what was found so far, and one standard deviation in the direction curved downwards."""
+        """Return what was found so far, and one standard deviation in the direction curved
+        downwards.
+        """
         size = np.sqrt(max(-found.curvature, LEAST * float(found.search @ found.search)))
         sign = 1.0 if gradient @ (self._unit * found.search) >= 0 else -1.0
-        return Step(-self._unit * (found.x + sign * found.search / size), np.inf, Shape.SADDLE, False)
+        return Step(
+            -self._unit * (found.x + sign * found.search / size), np.inf, Shape.SADDLE, False
+        )
 
     def _random(self) -> np.ndarray:
         return np.random.default_rng(0).normal(size=self._unit.shape)
@@ -118,7 +135,9 @@ class Probes:
     def _solve(self, b: np.ndarray) -> Answer:
         potential = self._potential
         with potential.of.precision():
-            found = _conjugate_gradients(potential.of, self._point.flat, self._unit, b, potential.data)
+            found = _conjugate_gradients(
+                potential.of, self._point.flat, self._unit, b, potential.data
+            )
             x, squared, search, curvature, lengths, ratios, count = jax.device_get(found)
         potential.data_passes += int(count) + (not curvature > 0)
         return Answer(x, float(squared), search, float(curvature), lengths, ratios, int(count))
@@ -156,10 +175,14 @@ def _conjugate_gradients(of: Of, flat: Array, unit: Array, b: Array, data: Data)
             )
 
         return jax.lax.cond(
-            curvature > 0, moved, lambda: (x, residual, squared, search, curvature, lengths, ratios, count)
+            curvature > 0,
+            moved,
+            lambda: (x, residual, squared, search, curvature, lengths, ratios, count),
         )
 
     one = jnp.ones((), flat.dtype)
     start = (jnp.zeros_like(b), b, dot(b, b), b, one, none, none, jnp.int32(0))
-    x, _, squared, search, curvature, lengths, ratios, count = jax.lax.while_loop(goes_on, step, start)
+    x, _, squared, search, curvature, lengths, ratios, count = jax.lax.while_loop(
+        goes_on, step, start
+    )
     return x, squared, search, curvature, lengths, ratios, count

@@ -107,15 +107,21 @@ class Of(NamedTuple):
 
     def row_gradient(self, flat: Array, rows: Data) -> Array:
         """Return Σ ∇Vᵢ over these rows, a vector."""
-        return _flat(self.posterior.likelihood_gradient(self.position(flat), rows, num_rows(rows)), flat)
+        return _flat(
+            self.posterior.likelihood_gradient(self.position(flat), rows, num_rows(rows)), flat
+        )
 
 
 class Compiled:
-    """`program(of, flat, …, data)`, compiled quickly where one evaluation is short beside compiling."""
+    """`program(of, flat, …, data)`, compiled quickly where one evaluation is short beside
+    compiling.
+    """
 
     def __init__(self, program: Callable[..., Any]) -> None:
         self.program = program
-        self.quick, self.thorough = (jax.jit(program, static_argnums=0, compiler_options=o) for o in (QUICK, None))
+        self.quick, self.thorough = (
+            jax.jit(program, static_argnums=0, compiler_options=o) for o in (QUICK, None)
+        )
         functools.update_wrapper(self, program)
 
     def suited(self, of: Of, data: Data) -> Any:
@@ -131,11 +137,18 @@ class Compiled:
 
 @functools.lru_cache(maxsize=256)
 def of_potential(
-    posterior: Posterior, layout: Layout, chunk_size: int, structure: Any, leaves: tuple[Any, ...], as_of: Hashable
+    posterior: Posterior,
+    layout: Layout,
+    chunk_size: int,
+    structure: Any,
+    leaves: tuple[Any, ...],
+    as_of: Hashable,
 ) -> tuple[Of, bool]:
-    """Return the programs' shape in float64 where the model can be traced so, else in its own dtypes.
+    """Return the programs' shape in float64 where the model can be traced so, else in its own
+    dtypes.
 
-    And whether JAX can differentiate the model twice. Remembered for what functions read now, `as_of`.
+    And whether JAX can differentiate the model twice. Remembered for what functions read now,
+    `as_of`.
     """
     of = Of(posterior, layout, chunk_size, True)
     shapes = jax.tree.unflatten(structure, leaves)
@@ -145,9 +158,12 @@ def of_potential(
         dtype = np.float64 if of.wide else np.result_type(np.float32, *layout.dtypes)
         try:
             with of.precision():
-                jax.eval_shape(functools.partial(function, of), jax.ShapeDtypeStruct((size,), dtype), shapes)
+                jax.eval_shape(
+                    functools.partial(function, of), jax.ShapeDtypeStruct((size,), dtype), shapes
+                )
         except Exception:
-            # Such as a scan whose carry is declared float32, or a function with a first derivative alone.
+            # Such as a scan whose carry is declared float32, or a function with a first derivative
+            # alone.
             return False
         return True
 
@@ -165,7 +181,8 @@ def of_potential(
 def product_with(of: Of, flat: Array, data: Data) -> Callable[[Array], Array]:
     """Return v → ∇²V v.
 
-    In reverse mode twice, which custom reverse rules allow too; by differences of gradients where they do not.
+    In reverse mode twice, which custom reverse rules allow too; by differences of gradients where
+    they do not.
     """
 
     def product(v: Array) -> Array:
@@ -192,8 +209,11 @@ def gradient_at(of: Of, flat: Array, data: Data) -> Array:
 
 
 @Compiled
-def differences_along(of: Of, flat: Array, ways: Array, part: Array, first: Array, data: Data) -> Array:
-    """∇²V v of each row of `ways`, by differences of gradients; `part` and `first` as of `differences.product`.
+def differences_along(
+    of: Of, flat: Array, ways: Array, part: Array, first: Array, data: Data
+) -> Array:
+    """∇²V v of each row of `ways`, by differences of gradients; `part` and `first` as of
+    `differences.product`.
 
     Where `first` is 0 a first step is found.
     """

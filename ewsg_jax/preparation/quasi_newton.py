@@ -1,7 +1,8 @@
-"""L-BFGS with a zoom line search, both of optax, in coordinates of about equal curvature: towards a mode, cheaply.
+"""L-BFGS with a zoom line search, both of optax, in coordinates of about equal curvature: towards a
+mode, cheaply.
 
-In the dtypes of the position. What it says of its distance is its own estimate; whether there is a mode is judged
-elsewhere.
+In the dtypes of the position. What it says of its distance is its own estimate; whether there is a
+mode is judged elsewhere.
 """
 
 import math
@@ -66,7 +67,9 @@ def approach(
     chunk_size: int,
     progress: Callable[[], None],
 ) -> Found:
-    """Go downhill until its own estimate of the distance is at most the tolerance, or as low as rounding allows."""
+    """Go downhill until its own estimate of the distance is at most the tolerance, or as low as
+    rounding allows.
+    """
     here = position, units
     search, num_steps = _begin(posterior, here, data, chunk_size), 0
     while num_steps < max_steps and float(search.distance) > tolerance:
@@ -82,7 +85,8 @@ def approach(
 
 @jax.jit(static_argnums=0)
 def units_of(posterior: Posterior, position: Position, data: Data) -> Position:
-    """Return units of the coordinates in which their curvatures are alike, to some orders of magnitude.
+    """Return units of the coordinates in which their curvatures are alike, to some orders of
+    magnitude.
 
     Σ (∂Vᵢ)² over some rows stands for the diagonal of Σ ∇²Vᵢ, and |∇²V₀ 1| for that of the prior.
     """
@@ -116,7 +120,9 @@ def _in_place(position: Position, here: tuple[Position, Position]) -> Position:
     return jax.tree.map(lambda z, start, unit: start + unit * z, position, *here)
 
 
-def _potential(posterior: Posterior, here: tuple[Position, Position], data: Data, chunk_size: int) -> Any:
+def _potential(
+    posterior: Posterior, here: tuple[Position, Position], data: Data, chunk_size: int
+) -> Any:
     """Return V as a function of the point in units, whose derivative is the posterior's own."""
 
     @jax.custom_vjp
@@ -138,27 +144,38 @@ def _parts() -> Any:
 
 
 def _with_direction(search: _Search) -> _Search:
-    """Return the search with its next direction, B g, and √(gᵀ B g), the distance that it implies."""
+    """Return the search with its next direction, B g, and √(gᵀ B g), the distance that
+    it implies.
+    """
     direction, pairs = _parts()[0].update(search.gradient, search.pairs, search.position)
     products = jax.tree.map(lambda g, d: jnp.sum(g * d), search.gradient, direction)
     distance = jnp.sqrt(jnp.maximum(sum(jax.tree.leaves(products)), 0.0))
     made = search._replace(direction=direction, distance=distance, pairs=pairs)
-    # Of the same types from the first step on, also where the optimiser's are weak: one program for all steps.
+    # Of the same types from the first step on, also where the optimiser's are weak: one program for
+    # all steps.
     return jax.tree.map(lambda x: jnp.asarray(x, x.dtype), made)
 
 
 @jax.jit(static_argnums=(0, 3))
-def _begin(posterior: Posterior, here: tuple[Position, Position], data: Data, chunk_size: int) -> _Search:
+def _begin(
+    posterior: Posterior, here: tuple[Position, Position], data: Data, chunk_size: int
+) -> _Search:
     lbfgs, line_search = _parts()
     position = _tree.zeros_like(here[0])
     value, gradient = jax.value_and_grad(_potential(posterior, here, data, chunk_size))(position)
     kept = lbfgs.init(position), line_search.init(position)
-    return _with_direction(_Search(position, value, gradient, gradient, jnp.zeros(()), *kept, jnp.float32(1.0)))
+    return _with_direction(
+        _Search(position, value, gradient, gradient, jnp.zeros(()), *kept, jnp.float32(1.0))
+    )
 
 
 @jax.jit(static_argnums=(0, 4))
 def _improve(
-    posterior: Posterior, search: _Search, here: tuple[Position, Position], data: Data, chunk_size: int
+    posterior: Posterior,
+    search: _Search,
+    here: tuple[Position, Position],
+    data: Data,
+    chunk_size: int,
 ) -> _Search:
     """Go along the direction as far as the line search says."""
     updates, line = _parts()[1].update(

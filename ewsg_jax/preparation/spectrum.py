@@ -1,7 +1,8 @@
 """The curvature of a potential of many coordinates, by its directions of largest curvature.
 
-By Lanczos' method, in coordinates of about equal curvature. The directions that it does not find are taken to be of
-one curvature, such that the trace of the inverse is that which the method's quadrature gives.
+By Lanczos' method, in coordinates of about equal curvature. The directions that it does not find
+are taken to be of one curvature, such that the trace of the inverse is that which the method's
+quadrature gives.
 """
 
 from dataclasses import dataclass
@@ -41,8 +42,12 @@ class CurvatureOfMany:
         return LowRank(self.unit**2 / self.others, self.directions, self.others / self.values)  # type: ignore[arg-type]
 
 
-def curvature_of_many(potential: Potential, unit: np.ndarray, point: Point, rank: int) -> CurvatureOfMany | None:
-    """Return the curvature by `rank` directions of largest curvature at a point; None where one is negative."""
+def curvature_of_many(
+    potential: Potential, unit: np.ndarray, point: Point, rank: int
+) -> CurvatureOfMany | None:
+    """Return the curvature by `rank` directions of largest curvature at a point; None where one is
+    negative.
+    """
 
     def product(v: np.ndarray) -> np.ndarray:
         potential.data_passes += 1
@@ -54,7 +59,9 @@ def curvature_of_many(potential: Potential, unit: np.ndarray, point: Point, rank
     if found.least <= 0:
         return None
     left = len(unit) - len(found.values)
-    width = (found.mean_inverse * len(unit) - float(np.sum(1 / found.values))) / left if left else 1.0
+    width = (
+        (found.mean_inverse * len(unit) - float(np.sum(1 / found.values))) / left if left else 1.0
+    )
     # The quadrature is of one direction at random, which among few directions may tell too little.
     others = 1 / width if width > 0 else float(found.values.min())
     return CurvatureOfMany(unit, found.directions, found.values, others)

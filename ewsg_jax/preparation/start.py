@@ -14,12 +14,14 @@ from ewsg_jax.factors import Factor, factor_of
 
 @dataclass(frozen=True)
 class Start(Generic[P]):
-    """Draws of N(center, width² C): a function of a key, as `ewsg_jax.sample` takes it for a position.
+    """Draws of N(center, width² C): a function of a key, as `ewsg_jax.sample` takes it for a
+    position.
 
     Attributes:
         center: a tree of floating-point arrays.
         covariance: C, as `inverse_mass=` of a kernel takes it.
-        width: standard deviations of a draw, in those of C: above 1, so that chains that do not mix show it.
+        width: standard deviations of a draw, in those of C: above 1, so that chains that do not mix
+            show it.
     """
 
     center: P

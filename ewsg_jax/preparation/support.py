@@ -1,7 +1,7 @@
 """Where the density is 0: log_prior, or the log likelihood of a row, −inf or NaN.
 
-A gradient does not show it: of `jnp.where(inside, …, -jnp.inf)` it is 0 outside, as at a mode. So densities
-themselves are evaluated, where by its structure a function can end.
+A gradient does not show it: of `jnp.where(inside, …, -jnp.inf)` it is 0 outside, as at a mode. So
+densities themselves are evaluated, where by its structure a function can end.
 """
 
 import functools
@@ -22,16 +22,32 @@ from ewsg_jax.rows.view import view
 from ewsg_jax.support import Outside, is_outside
 
 FAR = 1e6
-"""A log density so far below the best is that of a wall, such as `jnp.where(inside, 0.0, -1e30)`."""
+"""A log density so far below the best is that of a wall, such as `jnp.where(inside,
+0.0, -1e30)`.
+"""
 MOST_ROWS, FEWEST = 2**24, 64
-"""Rows at which the likelihood is evaluated, and the positions that are evaluated however many rows there are."""
+"""Rows at which the likelihood is evaluated, and the positions that are evaluated however many rows
+there are.
+"""
 AT_ONCE = 16
 """Positions that are evaluated together."""
 NEEDS_POSITIVE = {"log", "log1p", "sqrt", "rsqrt", "pow"}
 """What is NaN, or −inf, of a number that is not positive."""
 POSITIVE = {"exp", "exp2", "abs", "square", "logistic", "cosh"}
 KEEPS_POSITIVE = {
-    *("add", "mul", "div", "max", "min", "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "cumsum", "sqrt"),
+    *(
+        "add",
+        "mul",
+        "div",
+        "max",
+        "min",
+        "reduce_sum",
+        "reduce_max",
+        "reduce_min",
+        "reduce_prod",
+        "cumsum",
+        "sqrt",
+    ),
     *(
         "broadcast_in_dim",
         "reshape",
@@ -42,26 +58,49 @@ KEEPS_POSITIVE = {
         "concatenate",
         "copy",
     ),
-    *("stop_gradient", "expand_dims", "log1p", "select_n", "gather", "dynamic_slice", "rsqrt", "pow"),
+    *(
+        "stop_gradient",
+        "expand_dims",
+        "log1p",
+        "select_n",
+        "gather",
+        "dynamic_slice",
+        "rsqrt",
+        "pow",
+    ),
 }
-CALLS = {"jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "remat2"}
+CALLS = {
+    "jit",
+    "pjit",
+    "closed_call",
+    "custom_jvp_call",
+    "custom_vjp_call",
+    "custom_vjp_call_jaxpr",
+    "remat2",
+}
 
 
 def can_end(posterior: Posterior, position: Position, data: Data) -> tuple[bool, bool]:
     """Return whether log_prior and log_likelihood can be −inf by their structure.
 
-    They can where they hold an infinity, or a number beyond any log density, or the logarithm or root of a number
-    that may be negative.
+    They can where they hold an infinity, or a number beyond any log density, or the logarithm or
+    root of a number that may be negative.
     """
-    datum = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), view(data).tree)
+    datum = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), view(data).tree
+    )
     shapes = jax.tree.flatten((_check.shapes(position), datum))
     return _can_end(posterior, shapes[1], tuple(shapes[0]), freshness.now())
 
 
 @functools.lru_cache(maxsize=256)
-def _can_end(posterior: Posterior, structure: Any, leaves: tuple[Any, ...], as_of: Hashable) -> tuple[bool, bool]:
+def _can_end(
+    posterior: Posterior, structure: Any, leaves: tuple[Any, ...], as_of: Hashable
+) -> tuple[bool, bool]:
     position, datum = jax.tree.unflatten(structure, leaves)
-    return _has_end(posterior.log_prior, position), _has_end(posterior.log_likelihood, position, datum)
+    return _has_end(posterior.log_prior, position), _has_end(
+        posterior.log_likelihood, position, datum
+    )
 
 
 def _has_end(function: Callable[..., Any], position: Any, *others: Any) -> bool:
@@ -86,7 +125,9 @@ class Kind(NamedTuple):
 
 
 def _ends(program: Any, kinds: list[Kind]) -> tuple[bool, list[Kind]]:
-    """Return whether a program can be −inf or NaN, and what its results are, for arguments of these kinds."""
+    """Return whether a program can be −inf or NaN, and what its results are, for arguments of these
+    kinds.
+    """
     known = dict(zip(map(id, program.invars), kinds, strict=True))
     known |= {id(x): Kind(False, False) for x in program.constvars}
 
@@ -100,15 +141,24 @@ def _ends(program: Any, kinds: list[Kind]) -> tuple[bool, list[Kind]]:
         name, given = line.primitive.name, [kind(x) for x in line.invars]
         depends, all_positive = any(k.depends for k in given), all(k.is_positive for k in given)
         # Of the largest or the least of numbers an infinity is the neutral one.
-        found |= name not in ("max", "min") and any(hasattr(x, "val") and _is_beyond(x.val) for x in line.invars)
+        found |= name not in ("max", "min") and any(
+            hasattr(x, "val") and _is_beyond(x.val) for x in line.invars
+        )
         found |= depends and name in NEEDS_POSITIVE and not given[0].is_positive
         is_even = name == "integer_pow" and line.params["y"] % 2 == 0
         is_square = name == "mul" and line.invars[0] is line.invars[1]
-        is_positive = name in POSITIVE or is_even or is_square or (name in KEEPS_POSITIVE and all_positive)
+        is_positive = (
+            name in POSITIVE or is_even or is_square or (name in KEEPS_POSITIVE and all_positive)
+        )
         results = [Kind(depends, is_positive)] * len(line.outvars)
-        # A rule of one's own is for something like a solver, whose inner numbers are not the density's.
+        # A rule of one's own is for something like a solver, whose inner numbers are not the
+        # density's.
         for inner in () if name.startswith("custom_vjp_call") else _inside(line):
-            own = given if len(given) == len(inner.invars) else [Kind(depends, False)] * len(inner.invars)
+            own = (
+                given
+                if len(given) == len(inner.invars)
+                else [Kind(depends, False)] * len(inner.invars)
+            )
             ends, made = _ends(inner, own)
             found |= ends
             if name in CALLS and len(made) == len(results):
@@ -119,7 +169,9 @@ def _ends(program: Any, kinds: list[Kind]) -> tuple[bool, list[Kind]]:
 
 def _inside(line: Any) -> Iterator[Any]:
     """Yield the programs inside a line."""
-    for value in jax.tree.leaves(line.params, is_leaf=lambda x: hasattr(x, "eqns") or hasattr(x, "jaxpr")):
+    for value in jax.tree.leaves(
+        line.params, is_leaf=lambda x: hasattr(x, "eqns") or hasattr(x, "jaxpr")
+    ):
         inner = getattr(value, "jaxpr", value)
         if hasattr(inner, "eqns"):
             yield inner
@@ -132,7 +184,9 @@ def _is_beyond(value: Any) -> bool:
     return known.size > 0 and not bool(np.all(np.abs(known) < FAR))
 
 
-def outside(posterior: Posterior, positions: Position, data: Data, chunk_size: int = CHUNK_SIZE) -> Outside:
+def outside(
+    posterior: Posterior, positions: Position, data: Data, chunk_size: int = CHUNK_SIZE
+) -> Outside:
     """Return how many positions lie where the density is 0.
 
     Args:
@@ -172,13 +226,17 @@ def _priors(posterior: Posterior, positions: Position) -> Array:
 @functools.partial(jax.jit, static_argnums=(0, 3), compiler_options=QUICK)
 def _likelihoods(posterior: Posterior, positions: Position, data: Data, chunk_size: int) -> Array:
     def total(position: Position) -> Array:
-        return sum_over_rows(lambda rows: jnp.sum(posterior.log_likelihoods(position, rows)), data, chunk_size)
+        return sum_over_rows(
+            lambda rows: jnp.sum(posterior.log_likelihoods(position, rows)), data, chunk_size
+        )
 
     return jax.lax.map(total, positions, batch_size=AT_ONCE)
 
 
 def not_finite(of: Of, flat: np.ndarray, data: Data) -> str:
-    """Return which part of a potential, or of its gradient, is not finite at a point, in words; empty for none."""
+    """Return which part of a potential, or of its gradient, is not finite at a point, in words;
+    empty for none.
+    """
     with of.precision():
         found = jax.device_get(_parts(of, flat, data))
     prior, prior_gradient, minus, nan, plus, gradient = (np.asarray(x, np.float64) for x in found)
@@ -187,7 +245,9 @@ def not_finite(of: Of, flat: np.ndarray, data: Data) -> str:
     if not np.isfinite(prior):
         said.append(f"log_prior is {float(prior):.4g}" + _why(bool(ends[0]), float(prior)))
     elif prior_gradient:
-        said.append(f"{int(prior_gradient)} of {d} derivatives of log_prior are not finite" + MASKED)
+        said.append(
+            f"{int(prior_gradient)} of {d} derivatives of log_prior are not finite" + MASKED
+        )
     for count, name in ((minus, "-inf"), (plus, "inf"), (nan, "NaN")):
         if count:
             why = _why(bool(ends[1]), float(name))
@@ -198,7 +258,8 @@ def not_finite(of: Of, flat: np.ndarray, data: Data) -> str:
 
 
 MASKED = (
-    ", though it is finite itself (jnp.where differentiates the branch that is not taken too: make its argument "
+    ", though it is finite itself (jnp.where differentiates the branch that is not taken too: "
+    "make its argument "
     "safe first)"
 )
 
@@ -208,7 +269,8 @@ def _why(ends: bool, value: float) -> str:
         return (
             " (the density is 0 there: start where it is positive)"
             if ends
-            else " (a number that is too large: start nearer, or rescale the parameters or the data)"
+            else " (a number that is too large: start nearer, or rescale the parameters or the "
+            "data)"
         )
     return " (outside its domain, or NaN in data that it does not mask)" if np.isnan(value) else ""
 
@@ -219,7 +281,8 @@ def _parts(of: Of, flat: Array, data: Data) -> tuple[Array, ...]:
         rows = of.rows(rows)
         values = of.posterior.log_likelihoods(of.position(flat), rows)
         counts = [
-            jnp.sum(jnp.asarray(x, jnp.int32)) for x in (values == -jnp.inf, jnp.isnan(values), values == jnp.inf)
+            jnp.sum(jnp.asarray(x, jnp.int32))
+            for x in (values == -jnp.inf, jnp.isnan(values), values == jnp.inf)
         ]
         return (*counts, of.row_gradient(flat, rows))
 

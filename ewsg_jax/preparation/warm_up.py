@@ -31,7 +31,9 @@ def warm_up(
     if optimizer is None:
         optimizer = optax.adam(optax.cosine_decay_schedule(1e-2, num_steps))
     elif not isinstance(optimizer, optax.GradientTransformation):
-        raise TypeError(f"optimizer must be an optax.GradientTransformation; got {_check.describe(optimizer)}")
+        raise TypeError(
+            f"optimizer must be an optax.GradientTransformation; got {_check.describe(optimizer)}"
+        )
 
     @jax.jit
     def many(first: Array, count: Array, carry: Any, data: Data) -> Any:
@@ -39,7 +41,8 @@ def warm_up(
             position, state = carry
             rows = _random.rows(jax.random.fold_in(key, first + i), num_rows(data), batch_size)
             gradient = _tree.combine(
-                (1, posterior.prior_gradient(position)), (1, posterior.batch_gradient(position, data, rows))
+                (1, posterior.prior_gradient(position)),
+                (1, posterior.batch_gradient(position, data, rows)),
             )
             updates, state = optimizer.update(gradient, state, position)
             return _tree.combine((1, position), (1, updates)), state

@@ -15,15 +15,17 @@ LEAST = 1e-12
 
 
 def leverage(inputs: Array | np.ndarray, covariance: Array | np.ndarray) -> RowProbabilities:
-    """Draw rows by their norms in the metric of the posterior, √(xᵢᵀ C xᵢ): those that bear on it, however rare.
+    """Draw rows by their norms in the metric of the posterior, √(xᵢᵀ C xᵢ): those that bear on it,
+    however rare.
 
-    For linear predictors ∇Vᵢ is a multiple of xᵢ. In a metric in which the posterior has width 1 a row's norm says
-    how far one of its kind may move it; a column that few rows have makes theirs large.
+    For linear predictors ∇Vᵢ is a multiple of xᵢ. In a metric in which the posterior has width 1 a
+    row's norm says how far one of its kind may move it; a column that few rows have makes theirs
+    large.
 
     Args:
         inputs: the xᵢ, shape (n, d).
-        covariance: C, near the posterior's, such as the inverse of the curvature at the mode: (d, d), or its
-            diagonal (d,).
+        covariance: C, near the posterior's, such as the inverse of the curvature at the mode: (d,
+            d), or its diagonal (d,).
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.
@@ -32,7 +34,9 @@ def leverage(inputs: Array | np.ndarray, covariance: Array | np.ndarray) -> RowP
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
         >>> x = jnp.array([[1.0, 0.0], [1.0, 0.0], [1.0, 30.0]])
         >>> law = ewsg.rows.leverage(x, jnp.linalg.inv(x.T @ x + jnp.eye(2)))
-        >>> print((3 * law.probabilities).round(1))  # the third row alone tells of the second column
+        >>> print(
+        ...     (3 * law.probabilities).round(1)
+        ... )  # the third row alone tells of the second column
         [0.8 0.8 1.4]
     """
     for name, value in {"inputs": inputs, "covariance": covariance}.items():
@@ -43,10 +47,17 @@ def leverage(inputs: Array | np.ndarray, covariance: Array | np.ndarray) -> RowP
         raise ValueError(f"inputs must be an array (n, d); got {_check.describe(inputs)}")
     d = x.shape[1]
     if metric.shape not in ((d,), (d, d)):
-        raise ValueError(f"covariance must have the shape ({d},) or ({d}, {d}); got {_check.describe(covariance)}")
-    squares = np.concatenate([_squares(x[i : i + AT_ONCE], metric) for i in range(0, max(1, len(x)), AT_ONCE)])
+        raise ValueError(
+            f"covariance must have the shape ({d},) or ({d}, {d}); got "
+            f"{_check.describe(covariance)}"
+        )
+    squares = np.concatenate(
+        [_squares(x[i : i + AT_ONCE], metric) for i in range(0, max(1, len(x)), AT_ONCE)]
+    )
     if not np.isfinite(squares).all() or (squares < 0).any():
-        raise ValueError("covariance must be finite, without negative eigenvalues; got one that is not")
+        raise ValueError(
+            "covariance must be finite, without negative eigenvalues; got one that is not"
+        )
     # Rows of zeros too may fill a batch that is larger than all others together.
     norms = np.sqrt(np.maximum(squares, LEAST * squares.mean()))
     return by_probability(norms.astype(jnp.result_type(float)))

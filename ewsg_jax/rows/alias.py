@@ -1,4 +1,5 @@
-"""Tables that draw from any probabilities at the cost of a uniform row and a coin (Walker 1977; Vose 1991).
+"""Tables that draw from any probabilities at the cost of a uniform row and a coin (Walker 1977;
+Vose 1991).
 
 The coin is between that row and another one, its alias.
 """
@@ -9,7 +10,9 @@ WORD = 2**32
 
 
 def certain_rows(p: np.ndarray, batch_size: int) -> np.ndarray:
-    """Return which rows are in every batch: those of b pᵢ ≥ 1, and of the others as often as there are any."""
+    """Return which rows are in every batch: those of b pᵢ ≥ 1, and of the others as often as there
+    are any.
+    """
     certain = np.zeros(len(p), bool)
     while True:
         left, mass = batch_size - certain.sum(), p[~certain].sum()
@@ -22,8 +25,9 @@ def certain_rows(p: np.ndarray, batch_size: int) -> np.ndarray:
 def alias_table(p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return thresholds of 2³², aliases as places, and the probabilities that they make, exactly.
 
-    Places that have too little are filled, in order, by those that have too much, and one of these that has given
-    more than it had by the next: what each gives is where sums of both meet (Hübschle-Schneider & Sanders 2019).
+    Places that have too little are filled, in order, by those that have too much, and one of these
+    that has given more than it had by the next: what each gives is where sums of both meet
+    (Hübschle-Schneider & Sanders 2019).
     """
     k = len(p)
     scaled, alias, stays = p * k, np.arange(k), np.ones(k)

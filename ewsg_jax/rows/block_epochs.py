@@ -1,11 +1,14 @@
-"""Epochs of blocks: the data are cut into blocks of b consecutive rows, and an epoch takes each block once.
+"""Epochs of blocks: the data are cut into blocks of b consecutive rows, and an epoch takes each
+block once.
 
-The order of the blocks is new in every epoch; or (sweeps) a forward epoch is followed by its mirror image, the last
-block first, and every such pair has a new order (Paulin, Whalley, Chada & Leimkuhler 2024).
+The order of the blocks is new in every epoch; or (sweeps) a forward epoch is followed by its mirror
+image, the last block first, and every such pair has a new order (Paulin, Whalley, Chada &
+Leimkuhler 2024).
 
-The rows are a circle, from which each order cuts its ⌊n/b⌋ blocks, beginning at a uniform row of its own. Every
-batch is then a block from a uniform start and each row stands for n/b: the estimate is unbiased. Where b divides n
-no row is left out, and all epochs have the blocks that begin at row 0.
+The rows are a circle, from which each order cuts its ⌊n/b⌋ blocks, beginning at a uniform row of
+its own. Every batch is then a block from a uniform start and each row stands for n/b: the estimate
+is unbiased. Where b divides n no row is left out, and all epochs have the blocks that begin at row
+0.
 """
 
 import jax.numpy as jnp

@@ -1,7 +1,8 @@
 """Reshuffled epochs: every row at most once in each ⌊n/b⌋ steps, in a new order each time.
 
-An epoch is a function of the words that a chain keeps and of the number of the step: it is known before any step is
-made. The n mod b rows that it leaves out are others in each epoch, all as probable: estimates are unbiased.
+An epoch is a function of the words that a chain keeps and of the number of the step: it is known
+before any step is made. The n mod b rows that it leaves out are others in each epoch, all as
+probable: estimates are unbiased.
 """
 
 import jax.numpy as jnp

@@ -11,10 +11,12 @@ from ewsg_jax.rows.view import view
 
 
 class Order(NamedTuple):
-    """Where a chain is in the order in which it goes through the rows: all that an epoch is a function of.
+    """Where a chain is in the order in which it goes through the rows: all that an epoch is a
+    function of.
 
     Attributes:
-        words: what the chain's permutations are made from, uint32, shape (4,): the chain keeps them from `init`.
+        words: what the chain's permutations are made from, uint32, shape (4,): the chain keeps them
+            from `init`.
         step: the number of the step, int32.
     """
 
@@ -35,7 +37,9 @@ class RowLaw(Part, abc.ABC):
     needs: ClassVar[frozenset[Need]] = EVERYTHING
     """What it needs of the data; everything, for a law that does not say otherwise."""
     ordered: ClassVar[bool] = False
-    """Whether batches follow the chain's own order through the rows: they then depend on each other."""
+    """Whether batches follow the chain's own order through the rows: they then depend on each
+    other.
+    """
     distinct: ClassVar[bool] = False
     """Whether no batch holds a row twice."""
     independent: ClassVar[bool] = False
@@ -68,12 +72,15 @@ def laws_of(part: Any) -> list[RowLaw]:
 
 
 def is_ordered(part: Any) -> bool:
-    """Return whether batches follow each chain's own order: they may then not be exchanged, nor serve others."""
+    """Return whether batches follow each chain's own order: they may then not be exchanged, nor
+    serve others.
+    """
     return any(law.ordered for law in laws_of(part))
 
 
 def lists_batches(estimator: Any) -> bool:
-    """Return whether `batches` of an estimator can list them: those of its laws of rows, as they are drawn.
+    """Return whether `batches` of an estimator can list them: those of its laws of rows, as they
+    are drawn.
 
     Example:
         >>> import ewsg_jax as ewsg

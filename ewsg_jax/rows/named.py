@@ -11,7 +11,11 @@ from ewsg_jax.rows.law import RowLaw
 from ewsg_jax.rows.probability import ByProbability, RowProbabilities
 from ewsg_jax.rows.probability_parts import ProbabilityInParts
 
-Rows = Literal["random", "blocks", "epochs", "block_epochs", "block_sweeps"] | RowLaw | RowProbabilities
+Rows = (
+    Literal["random", "blocks", "epochs", "block_epochs", "block_sweeps"]
+    | RowLaw
+    | RowProbabilities
+)
 """A law of rows by its name, by probabilities, or one of your own."""
 ROW_LAWS = ("random", "blocks", "epochs", "block_epochs", "block_sweeps")
 
@@ -22,11 +26,12 @@ def row_law(batch_size: int, replace: bool, rows: Rows) -> RowLaw:
     Args:
         batch_size: b.
         replace: for `"random"`: with replacement, or a uniform subset.
-        rows: `"random"`; `"blocks"`: b consecutive rows (the first follows on the last) from a uniform start, quick
-            to fetch, for data in random order; `"epochs"`: every row once in each n, in a new order each time;
-            `"block_epochs"`: each of ⌊n/b⌋ blocks of consecutive rows once in an epoch, in a new order each time,
-            for data in random order; `"block_sweeps"`: such epochs in pairs, the second of each the first one
-            backwards; what `by_probability` or `leverage` returns; or a law of your own, a `RowLaw` of the same
+        rows: `"random"`; `"blocks"`: b consecutive rows (the first follows on the last) from a
+            uniform start, quick to fetch, for data in random order; `"epochs"`: every row once in
+            each n, in a new order each time; `"block_epochs"`: each of ⌊n/b⌋ blocks of consecutive
+            rows once in an epoch, in a new order each time, for data in random order;
+            `"block_sweeps"`: such epochs in pairs, the second of each the first one backwards; what
+            `by_probability` or `leverage` returns; or a law of your own, a `RowLaw` of the same
             `batch_size`.
 
     Raises:
@@ -43,10 +48,14 @@ def row_law(batch_size: int, replace: bool, rows: Rows) -> RowLaw:
         _check.one_of("rows", rows, ROW_LAWS)
     if rows != "random" and not replace:
         named = rows if isinstance(rows, RowLaw | RowProbabilities) else repr(rows)
-        raise ValueError(f"replace must be True for rows={named}, whose batches hold each row once; got False")
+        raise ValueError(
+            f"replace must be True for rows={named}, whose batches hold each row once; got False"
+        )
     if isinstance(rows, RowLaw):
         if rows.batch_size != batch_size:
-            raise ValueError(f"batch_size must be that of rows, {rows.batch_size}; got {batch_size}")
+            raise ValueError(
+                f"batch_size must be that of rows, {rows.batch_size}; got {batch_size}"
+            )
         return rows
     if isinstance(rows, RowProbabilities):
         return rows.of_size(batch_size)
@@ -58,12 +67,19 @@ def row_law(batch_size: int, replace: bool, rows: Rows) -> RowLaw:
 
 
 def chosen_by(law: RowLaw) -> dict[str, Any]:
-    """Return what chooses a law in the call of an estimator, but for `batch_size`: the inverse of `row_law`."""
+    """Return what chooses a law in the call of an estimator, but for `batch_size`: the inverse of
+    `row_law`.
+    """
     if isinstance(law, ByProbability | ProbabilityInParts):
         return {"rows": law.given}
     if isinstance(law, BlockEpochs):
         return {"rows": law.rows}
-    of_class = {Independent: {}, Subset: {"replace": False}, Blocks: {"rows": "blocks"}, Epochs: {"rows": "epochs"}}
+    of_class = {
+        Independent: {},
+        Subset: {"replace": False},
+        Blocks: {"rows": "blocks"},
+        Epochs: {"rows": "epochs"},
+    }
     return of_class.get(type(law), {"rows": law})
 
 

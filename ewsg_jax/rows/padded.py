@@ -1,4 +1,6 @@
-"""A data set made as long as others by rows that do not count, so that one program serves them all."""
+"""A data set made as long as others by rows that do not count, so that one program
+serves them all.
+"""
 
 from collections.abc import Callable
 from typing import Any

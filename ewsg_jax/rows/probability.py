@@ -1,12 +1,14 @@
-"""Rows by probability: row i with pᵢ, standing for 1/(b pᵢ) rows; rows that are rare and matter are seen often.
+"""Rows by probability: row i with pᵢ, standing for 1/(b pᵢ) rows; rows that are rare and matter are
+seen often.
 
     (1/b) Σ_{i∈I} ∇Vᵢ/pᵢ,   i ~ p, independent
 
-is unbiased, of covariance (1/b)(Σᵢ ∇Vᵢ∇Vᵢᵀ/pᵢ − ∇V∇Vᵀ), least in trace for pᵢ ∝ ‖∇Vᵢ‖. Rows with b pᵢ ≥ 1 are taken
-in every step, exactly, and the rest of the batch is drawn from the others.
+is unbiased, of covariance (1/b)(Σᵢ ∇Vᵢ∇Vᵢᵀ/pᵢ − ∇V∇Vᵀ), least in trace for pᵢ ∝ ‖∇Vᵢ‖. Rows with b
+pᵢ ≥ 1 are taken in every step, exactly, and the rest of the batch is drawn from the others.
 
-Within strata c of probability P_c, b_c of the b rows are drawn from each, row i standing for P_c/(b_c pᵢ); the
-covariance is Σ_c (1/b_c)(P_c Σ_{i∈c} ∇Vᵢ∇Vᵢᵀ/pᵢ − (Σ_{i∈c} ∇Vᵢ)(…)ᵀ), with b_c = b P_c never more than without.
+Within strata c of probability P_c, b_c of the b rows are drawn from each, row i standing for
+P_c/(b_c pᵢ); the covariance is Σ_c (1/b_c)(P_c Σ_{i∈c} ∇Vᵢ∇Vᵢᵀ/pᵢ − (Σ_{i∈c} ∇Vᵢ)(…)ᵀ), with b_c =
+b P_c never more than without.
 """
 
 from typing import Any, NamedTuple
@@ -58,8 +60,8 @@ class RowProbabilities(Part):
         """Return the law of batches of this size.
 
         Raises:
-            ValueError: nothing is left to draw from, but rows are to be drawn; or there are more strata than rows
-                in a batch.
+            ValueError: nothing is left to draw from, but rows are to be drawn; or there are more
+                strata than rows in a batch.
         """
         p = np.asarray(self.probabilities, np.float64)
         certain, weight = certain_rows(p, batch_size), np.zeros(len(p))
@@ -83,27 +85,38 @@ class RowProbabilities(Part):
             certain=jax.device_put(np.flatnonzero(certain).astype(np.int32)),
             table=jax.device_put(np.concatenate(tables)),
             weight=jax.device_put(weight.astype(jnp.result_type(float))),
-            places=Places(jnp.asarray(first, jnp.int32), jnp.asarray(size, jnp.uint32)) if stratified else None,
+            places=Places(jnp.asarray(first, jnp.int32), jnp.asarray(size, jnp.uint32))
+            if stratified
+            else None,
             given=self,
         )
 
     def _table(self, p: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return a table that draws some rows, and the probabilities that it makes; that of all rows only once."""
+        """Return a table that draws some rows, and the probabilities that it makes; that of all
+        rows only once.
+        """
 
         def made() -> tuple[np.ndarray, np.ndarray]:
             threshold, alias, realised = alias_table(p[rows] / p[rows].sum())
             columns = [threshold, rows, rows[alias], np.zeros_like(rows)]
             return np.stack([column.astype(np.uint32) for column in columns], axis=1), realised
 
-        return made() if len(rows) < len(p) else seen.remembered("alias table", made, self.probabilities)
+        return (
+            made()
+            if len(rows) < len(p)
+            else seen.remembered("alias table", made, self.probabilities)
+        )
 
-    def _strata(self, p: np.ndarray, certain: np.ndarray, batch_size: int) -> list[tuple[np.ndarray, int]]:
+    def _strata(
+        self, p: np.ndarray, certain: np.ndarray, batch_size: int
+    ) -> list[tuple[np.ndarray, int]]:
         """Return the rows of each stratum that may be drawn, and how many of them are."""
         others = np.flatnonzero((p > 0) & ~certain)
         drawn = batch_size - int(certain.sum())
         if drawn and not len(others):
             raise ValueError(
-                f"batch_size must be at most {certain.sum()}, the rows that have a probability; got {batch_size}"
+                f"batch_size must be at most {certain.sum()}, the rows that have a probability; "
+                f"got {batch_size}"
             )
         if self.strata is None or not len(others):
             return [(others, drawn)] if drawn else []
@@ -111,8 +124,10 @@ class RowProbabilities(Part):
         sizes = np.bincount(label, p[others])
         if drawn < np.count_nonzero(sizes):
             raise ValueError(
-                f"batch_size must be at least {np.count_nonzero(sizes) + certain.sum()}: a row of each of the "
-                f"{np.count_nonzero(sizes)} strata, beside {certain.sum()} rows that are in every batch; got "
+                f"batch_size must be at least {np.count_nonzero(sizes) + certain.sum()}: a row of "
+                "each of the "
+                f"{np.count_nonzero(sizes)} strata, beside {certain.sum()} rows that are in every "
+                "batch; got "
                 f"{batch_size}"
             )
         with jax.ensure_compile_time_eval():
@@ -126,8 +141,9 @@ class ByProbability(Independent):
 
     Attributes:
         certain: rows that are in every batch.
-        table: for each of k uniform places how often, of 2³², it stays with its own row, that row, and the one that
-            it goes to else; uint32, shape (k, 4), the last column 0: 16 bytes are fetched as one.
+        table: for each of k uniform places how often, of 2³², it stays with its own row, that row,
+            and the one that it goes to else; uint32, shape (k, 4), the last column 0: 16 bytes are
+            fetched as one.
         weight: what each row stands for, shape (n,); 0 where it is never seen.
         places: the part of the table for each row that is drawn; None for all of it.
         given: what it was made from.
@@ -154,10 +170,14 @@ class ByProbability(Independent):
             return self.certain
         k = self.table.shape[0]
         words = _random.index_words(key, k, count, words=2)
-        place, coin = _random.scaled_with_rest(words, jnp.uint32(k) if self.places is None else self.places.size)
+        place, coin = _random.scaled_with_rest(
+            words, jnp.uint32(k) if self.places is None else self.places.size
+        )
         place = place if self.places is None else self.places.first + place
         threshold, own, alias, _ = jnp.moveaxis(_tree.take(self.table, place), -1, 0)
-        return jnp.concatenate([self.certain, jnp.where(coin < threshold, own, alias).astype(jnp.int32)])
+        return jnp.concatenate(
+            [self.certain, jnp.where(coin < threshold, own, alias).astype(jnp.int32)]
+        )
 
     batches = RowLaw.batches
 
@@ -173,35 +193,43 @@ class ByProbability(Independent):
 
 
 def by_probability(weights: Array | np.ndarray, *, strata: Array | None = None) -> RowProbabilities:
-    """Draw rows in proportion to weights, and let each stand for as many rows as make the gradient unbiased.
+    """Draw rows in proportion to weights, and let each stand for as many rows as make the gradient
+    unbiased.
 
     Args:
-        weights: how often each row is to be seen, not negative, not all zero, shape (n,); divided by their sum. A
-            row of weight 0 is never seen: it has no part in the gradient then, which is right where its gradient
-            is 0 alone.
-        strata: the stratum of each row, whole numbers from 0, shape (n,), such as `ewsg_jax.cluster` makes: each
-            has rows in every batch, as many as its weights come to, at least one. Default: one stratum.
+        weights: how often each row is to be seen, not negative, not all zero, shape (n,); divided
+            by their sum. A row of weight 0 is never seen: it has no part in the gradient then,
+            which is right where its gradient is 0 alone.
+        strata: the stratum of each row, whole numbers from 0, shape (n,), such as
+            `ewsg_jax.cluster` makes: each has rows in every batch, as many as its weights come to,
+            at least one. Default: one stratum.
 
     Returns:
-        What `rows=` takes, in `uniform`, `svrg`, `saga` and `control_variate` and the methods made of them.
+        What `rows=` takes, in `uniform`, `svrg`, `saga` and `control_variate` and the methods made
+        of them.
 
     Raises:
         TypeError, ValueError: it is no such array, or it is traced.
 
     References:
-        S. Putcha, C. Nemeth and P. Fearnhead, Preferential subsampling for stochastic gradient Langevin dynamics,
+        S. Putcha, C. Nemeth and P. Fearnhead, Preferential subsampling for stochastic gradient
+        Langevin dynamics,
             2022: with weights that are norms of the rows' gradients.
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
         >>> law = ewsg.rows.by_probability(jnp.array([1.0, 1.0, 8.0]))
-        >>> estimator = ewsg.gradients.uniform(ewsg.models.gaussian_location(), batch_size=2, rows=law)
-        >>> estimator.law.certain.tolist()  # 2 · 0.8 ≥ 1: in every batch, and one of the other two beside it
+        >>> estimator = ewsg.gradients.uniform(
+        ...     ewsg.models.gaussian_location(), batch_size=2, rows=law
+        ... )
+        >>> estimator.law.certain.tolist()  # 2 · 0.8 ≥ 1: in every batch, beside one of the others
         [2]
     """
     takes = "weights must be an array (n,) of numbers that are not negative and not all zero"
     if not isinstance(weights, jax.Array | np.ndarray) or _check.is_traced(weights):
-        raise TypeError(f"{takes}, known before anything is compiled; got {_check.describe(weights)}")
+        raise TypeError(
+            f"{takes}, known before anything is compiled; got {_check.describe(weights)}"
+        )
     known = np.asarray(weights)
     is_real = jnp.issubdtype(known.dtype, jnp.floating) or jnp.issubdtype(known.dtype, jnp.integer)
     if known.ndim != 1 or not is_real:
@@ -209,7 +237,9 @@ def by_probability(weights: Array | np.ndarray, *, strata: Array | None = None) 
     known = known.astype(np.float64)
     if not np.isfinite(known).all() or (known < 0).any() or not known.sum() > 0:
         least = "NaN" if np.isnan(known).any() else f"{known.min() if len(known) else 0:.3g}"
-        raise ValueError(f"{takes}; got {len(known)} numbers, the least {least}, of sum {known.sum():.3g}")
+        raise ValueError(
+            f"{takes}; got {len(known)} numbers, the least {least}, of sum {known.sum():.3g}"
+        )
     probabilities = jax.device_put((known / known.sum()).astype(jnp.result_type(float)))
     return RowProbabilities(probabilities=probabilities, strata=_labels(strata, len(known)))
 
@@ -220,7 +250,9 @@ def _labels(strata: Any, n: int) -> Array | None:
         return None
     takes = f"strata must be an array ({n},) of whole numbers from 0, the stratum of each row"
     if not isinstance(strata, jax.Array | np.ndarray) or _check.is_traced(strata):
-        raise TypeError(f"{takes}, known before anything is compiled; got {_check.describe(strata)}")
+        raise TypeError(
+            f"{takes}, known before anything is compiled; got {_check.describe(strata)}"
+        )
     if strata.shape != (n,) or not jnp.issubdtype(strata.dtype, jnp.integer):
         raise ValueError(f"{takes}; got {_check.describe(strata)}")
     if int(strata.min()) < 0:

@@ -1,7 +1,8 @@
-"""Rows by probability over several parts of the data: each part draws its share of a batch from its own rows.
+"""Rows by probability over several parts of the data: each part draws its share of a batch from its
+own rows.
 
-Of a part c of probability P_c the b/S rows are drawn with pᵢ/P_c, and each stands for P_c S/(b pᵢ): the sum over
-the parts is unbiased. What is in every batch has a place of the table to itself.
+Of a part c of probability P_c the b/S rows are drawn with pᵢ/P_c, and each stands for P_c S/(b pᵢ):
+the sum over the parts is unbiased. What is in every batch has a place of the table to itself.
 """
 
 import itertools
@@ -27,7 +28,8 @@ class ProbabilityInParts(Independent):
     """The law of `by_probability` for batches of one size, of rows in S parts.
 
     Attributes:
-        table: as of `ByProbability`, for each part, its rows by their number in it, uint32, shape (S, places, 4).
+        table: as of `ByProbability`, for each part, its rows by their number in it, uint32, shape
+            (S, places, 4).
         first: where in the table each row of a part's share is drawn from, int32, shape (S, b/S).
         size: from how many places on, uint32, of the same shape.
         weight: what each row stands for, shape (S, rows of a part).
@@ -60,11 +62,14 @@ class ProbabilityInParts(Independent):
         # One part by itself is asked for its shapes alone.
         if not isinstance(data, Padded) and all_rows(data) != n:
             raise ValueError(
-                f"rows must have a probability for each of the {all_rows(data)} rows of data; got {n} probabilities"
+                f"rows must have a probability for each of the {all_rows(data)} rows of data; got "
+                f"{n} probabilities"
             )
 
     def _of(self, parts: Array, data: Data, other: int | None = None) -> Array:
-        """Return this part's; of data that know of no parts, of which shapes are asked, all or one of them."""
+        """Return this part's; of data that know of no parts, of which shapes are asked, all or one
+        of them.
+        """
         if isinstance(data, Shard):
             return parts[data.part]
         return parts.reshape(-1) if other is None else parts[other]
@@ -79,7 +84,8 @@ def in_parts(given: Any, batch_size: int, parts: int) -> ProbabilityInParts:
         parts: their number.
 
     Raises:
-        ValueError: a part has no row of a probability, or too few, or more strata than its share of a batch.
+        ValueError: a part has no row of a probability, or too few, or more strata than its share of
+            a batch.
     """
     p = np.asarray(given.probabilities, np.float64)
     bounds, share = ends(len(p), parts), batch_size // parts
@@ -90,15 +96,22 @@ def in_parts(given: Any, batch_size: int, parts: int) -> ProbabilityInParts:
         try:
             if not total:
                 raise ValueError("its rows have no probability")
-            within = type(given)(probabilities=jnp.asarray(own / total, given.probabilities.dtype), strata=strata)
+            within = type(given)(
+                probabilities=jnp.asarray(own / total, given.probabilities.dtype), strata=strata
+            )
             laws.append(within.of_size(share))
         except ValueError as error:
             raise ValueError(
-                f"rows must have, in each of the {parts} parts into which mesh cuts them, at least {share} of a "
-                f"probability for the part's share of a batch, one of each of its strata; got part {part}, where "
+                f"rows must have, in each of the {parts} parts into which mesh cuts them, at "
+                f"least {share} of a "
+                "probability for the part's share of a batch, one of each of its strata; got "
+                f"part {part}, where "
                 f"{_check.reason(error)}"
             ) from error
-    places, most = max(len(law.certain) + len(law.table) for law in laws), int(np.diff(bounds).max())
+    places, most = (
+        max(len(law.certain) + len(law.table) for law in laws),
+        int(np.diff(bounds).max()),
+    )
     table, weight = np.zeros((parts, places, 4), np.uint32), np.zeros((parts, most))
     first, size = np.zeros((parts, share), np.int32), np.ones((parts, share), np.uint32)
     for part, law in enumerate(laws):
@@ -113,4 +126,6 @@ def in_parts(given: Any, batch_size: int, parts: int) -> ProbabilityInParts:
         weight[part, : len(law.weight)] = law.weight
     made = (jnp.asarray(x) for x in (table, first, size, weight.astype(jnp.result_type(float))))
     names = ("table", "first", "size", "weight")
-    return ProbabilityInParts(batch_size=batch_size, **dict(zip(names, made, strict=True)), given=given)
+    return ProbabilityInParts(
+        batch_size=batch_size, **dict(zip(names, made, strict=True)), given=given
+    )

@@ -1,7 +1,9 @@
-"""Rows that lie on several devices: each device's part knows how sums over it become sums over all rows.
+"""Rows that lie on several devices: each device's part knows how sums over it become sums over all
+rows.
 
-What is summed over rows stays each part's own until it becomes a gradient or a potential, in `Posterior` alone: one
-sum over the devices of d numbers. A batch of b rows is b/S from each of S parts.
+What is summed over rows stays each part's own until it becomes a gradient or a potential, in
+`Posterior` alone: one sum over the devices of d numbers. A batch of b rows is b/S from each of S
+parts.
 """
 
 import jax
@@ -18,7 +20,8 @@ PARTS = "parts"
 
 @module
 class Shard(PartlyCounted):
-    """One of several parts of the data, seen where `axes` are mapped: by `jax.shard_map`, by `jax.vmap`, or both.
+    """One of several parts of the data, seen where `axes` are mapped: by `jax.shard_map`, by
+    `jax.vmap`, or both.
 
     The parts are equally long; rows that do not count are copies of such as do.
 

@@ -1,4 +1,6 @@
-"""Rows on several devices, seen as one: sums over them are made part by part, and meet in one over the devices."""
+"""Rows on several devices, seen as one: sums over them are made part by part, and meet in one over
+the devices.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,7 +38,9 @@ class Spread(Rows):
 
     @property
     def tree(self) -> Data:
-        return jax.tree.map(lambda x: jax.ShapeDtypeStruct((self.total, *x.shape[2:]), x.dtype), self.rows)
+        return jax.tree.map(
+            lambda x: jax.ShapeDtypeStruct((self.total, *x.shape[2:]), x.dtype), self.rows
+        )
 
     @property
     def cut(self) -> Data:
@@ -51,7 +55,9 @@ class Spread(Rows):
         return self.alike(lambda part: jax.lax.psum(part.sum(function, chunk_size), DATA))
 
     def take(self, indices: Array) -> Data:
-        """Return rows by their numbers, any shape, on all devices: each gives those that it has, whole."""
+        """Return rows by their numbers, any shape, on all devices: each gives those that it has,
+        whole.
+        """
         first = jnp.asarray(ends(self.total, self.mesh.shape[DATA]), jnp.int32)
 
         def of_part(part: Shard) -> Data:
@@ -76,18 +82,26 @@ class Spread(Rows):
         asked = numbers[np.minimum(bounds[:-1, None] + places, len(numbers) - 1)]
         own = asked - ends(self.total, len(sizes))[:-1, None]
         own = np.where(counts > 0, own, 0).astype(np.int32)
-        return Spread(rows=_each(self, own), size=jnp.asarray(counts), total=len(numbers), mesh=self.mesh)
+        return Spread(
+            rows=_each(self, own), size=jnp.asarray(counts), total=len(numbers), mesh=self.mesh
+        )
 
     def alike(self, function: Callable[[Shard], PyTree]) -> PyTree:
-        """Return what a function makes of each part that is the same for all of them, on all devices."""
+        """Return what a function makes of each part that is the same for all of them, on all
+        devices.
+        """
         parts = self.mesh.shape[DATA]
 
         def here(rows: Data, size: Array) -> PyTree:
             own = jax.tree.map(lambda x: jnp.squeeze(x, 0), rows)
-            return function(Shard(rows=own, size=size[0], total=self.total, parts=parts, axes=(DATA,)))
+            return function(
+                Shard(rows=own, size=size[0], total=self.total, parts=parts, axes=(DATA,))
+            )
 
         cut, whole = PartitionSpec(DATA), PartitionSpec()
-        mapped = jax.shard_map(here, mesh=self.mesh, in_specs=(cut, cut), out_specs=whole, check_vma=False)
+        mapped = jax.shard_map(
+            here, mesh=self.mesh, in_specs=(cut, cut), out_specs=whole, check_vma=False
+        )
         return mapped(self.rows, self.size)
 
 
@@ -99,13 +113,14 @@ def _each(data: Spread, numbers: Array) -> Data:
         return jax.tree.map(lambda x: x[0][own[0]][None], rows)
 
     spec = PartitionSpec(DATA)
-    return jax.shard_map(of_part, mesh=data.mesh, in_specs=(spec, spec), out_specs=spec, check_vma=False)(
-        data.rows, numbers
-    )
+    return jax.shard_map(
+        of_part, mesh=data.mesh, in_specs=(spec, spec), out_specs=spec, check_vma=False
+    )(data.rows, numbers)
 
 
 def checked_mesh(mesh: Any) -> Mesh:
-    """Return a mesh of these devices, with axes of type Auto: programs are mapped over it device by device.
+    """Return a mesh of these devices, with axes of type Auto: programs are mapped over it device by
+    device.
 
     Raises:
         TypeError, ValueError: it is no mesh with such axes.
@@ -126,7 +141,9 @@ def check_rows(data: Data, parts: int) -> None:
     """
     n = _check.data(data)
     if n < parts:
-        raise ValueError(f"mesh must have an axis 'data' of at most n = {n} devices, a row on each; got {parts}")
+        raise ValueError(
+            f"mesh must have an axis 'data' of at most n = {n} devices, a row on each; got {parts}"
+        )
 
 
 def ends(n: int, parts: int) -> np.ndarray:
@@ -135,7 +152,9 @@ def ends(n: int, parts: int) -> np.ndarray:
 
 
 def cut(data: Data, parts: int, mesh: Mesh, axis: str | None) -> tuple[Data, Array]:
-    """Return rows in parts as even as can be, in order, along a mesh's axis; and how many of each part count."""
+    """Return rows in parts as even as can be, in order, along a mesh's axis; and how many of each
+    part count.
+    """
     n = jax.tree.leaves(data)[0].shape[0]
     most, bounds = -(-n // parts), ends(n, parts)
     sizes, spec = np.diff(bounds).astype(np.int32), PartitionSpec(axis)
@@ -150,14 +169,18 @@ def cut(data: Data, parts: int, mesh: Mesh, axis: str | None) -> tuple[Data, Arr
         return placed(mesh, spec, (parts, most, *known.shape[1:]), some, known.dtype)
 
     counts = np.where(np.arange(most) < sizes[:, None], sizes[:, None], 0).astype(np.int32)
-    return jax.tree.map(of_leaf, data), placed(mesh, spec, counts.shape, lambda index: counts[index], counts.dtype)
+    return jax.tree.map(of_leaf, data), placed(
+        mesh, spec, counts.shape, lambda index: counts[index], counts.dtype
+    )
 
 
 def over(mesh: Any, data: Data) -> Data:
-    """Return rows on the devices along a mesh's axis `data`; as they are where it has none, or is no mesh.
+    """Return rows on the devices along a mesh's axis `data`; as they are where it has none, or is
+    no mesh.
 
     Raises:
-        TypeError, ValueError: it is no mesh with such axes, or has more devices than there are rows.
+        TypeError, ValueError: it is no mesh with such axes, or has more devices than there are
+            rows.
     """
     if mesh is None:
         return data
@@ -172,10 +195,16 @@ def over(mesh: Any, data: Data) -> Data:
     return Spread(rows=rows, size=size, total=jax.tree.leaves(data)[0].shape[0], mesh=auto)
 
 
-def placed(mesh: Mesh, spec: PartitionSpec, shape: Any, rows: Callable[[Any], np.ndarray], dtype: Any) -> jax.Array:
-    """Return an array on the devices of a mesh, of which each process makes what its own devices hold."""
+def placed(
+    mesh: Mesh, spec: PartitionSpec, shape: Any, rows: Callable[[Any], np.ndarray], dtype: Any
+) -> jax.Array:
+    """Return an array on the devices of a mesh, of which each process makes what its own devices
+    hold.
+    """
     kind, sharding = jax.dtypes.canonicalize_dtype(dtype), NamedSharding(mesh, spec)
-    return jax.make_array_from_callback(tuple(shape), sharding, lambda index: np.asarray(rows(index), kind))
+    return jax.make_array_from_callback(
+        tuple(shape), sharding, lambda index: np.asarray(rows(index), kind)
+    )
 
 
 def on_host(x: Any) -> np.ndarray:
@@ -185,5 +214,7 @@ def on_host(x: Any) -> np.ndarray:
         ValueError: another process holds a part of them.
     """
     if isinstance(x, jax.Array) and not x.is_fully_addressable:
-        raise ValueError("data must be whole in each process with mesh, which cuts them; got a part of them")
+        raise ValueError(
+            "data must be whole in each process with mesh, which cuts them; got a part of them"
+        )
     return np.asarray(x, jax.dtypes.canonicalize_dtype(x.dtype))

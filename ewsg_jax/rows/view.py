@@ -1,13 +1,15 @@
-"""One view of the data: which rows are here, which of them count, and how sums over them become sums over all rows.
+"""One view of the data: which rows are here, which of them count, and how sums over them become
+sums over all rows.
 
-A user gives a tree of arrays that share their leading axis n. A run may see it as a window of a stream, as one of
-several parts, made as long as other data sets, or on several devices. Each of these is a `Rows` of its own, and
-what is written for `Rows` serves them all. They are trees like any other data, cut and gathered row by row.
+A user gives a tree of arrays that share their leading axis n. A run may see it as a window of a
+stream, as one of several parts, made as long as other data sets, or on several devices. Each of
+these is a `Rows` of its own, and what is written for `Rows` serves them all. They are trees like
+any other data, cut and gathered row by row.
 
-Gathering is the costliest part of a step on a CPU. XLA's CPU backend copies a gathered row number by number; where
-the last axis is seen as pieces of 16 bytes it copies piece by piece (measured with 50 random rows of 54 float32:
-7.4 against 3.0 µs). So rows are gathered as pieces, ahead of the step where there is a run that can do so, and put
-together where they are used.
+Gathering is the costliest part of a step on a CPU. XLA's CPU backend copies a gathered row number
+by number; where the last axis is seen as pieces of 16 bytes it copies piece by piece (measured with
+50 random rows of 54 float32: 7.4 against 3.0 µs). So rows are gathered as pieces, ahead of the step
+where there is a run that can do so, and put together where they are used.
 """
 
 import math
@@ -53,7 +55,9 @@ class Rows(Part):
 
     @property
     def in_all(self) -> int:
-        """How many rows there are: of a window of a stream or a part of the data, more than are here."""
+        """How many rows there are: of a window of a stream or a part of the data, more than are
+        here.
+        """
         return self.length
 
     @property
@@ -63,7 +67,9 @@ class Rows(Part):
 
     @property
     def number(self) -> Array | int:
-        """n, to which a batch's sum is scaled, of a part its own; in floating point where it is an array."""
+        """n, to which a batch's sum is scaled, of a part its own; in floating point where it is an
+        array.
+        """
         return self.length
 
     @property
@@ -73,15 +79,21 @@ class Rows(Part):
 
     @property
     def fewest(self) -> int:
-        """The least n of some data sets or parts, as far as it is known: none is larger than the array."""
+        """The least n of some data sets or parts, as far as it is known: none is larger than the
+        array.
+        """
         return self.length
 
     def draw(self, key: Key, batch_size: int, replace: bool = True) -> Array:
-        """Return the row numbers of a batch: of a part of the data its share of them, from its own rows."""
+        """Return the row numbers of a batch: of a part of the data its share of them, from its own
+        rows.
+        """
         return _random.rows(key, self.length, batch_size, replace)
 
     def each(self, function: Callable[..., PyTree], *shared: Any) -> PyTree:
-        """Return `function(*shared, row)` of each row, leading axis row, with 0 for rows that do not count."""
+        """Return `function(*shared, row)` of each row, leading axis row, with 0 for rows that do
+        not count.
+        """
         return jax.vmap(function, (*[None] * len(shared), 0))(*shared, self.rows)
 
     def only_counted(self, of_rows: PyTree) -> PyTree:
@@ -93,7 +105,9 @@ class Rows(Part):
         return sum_in_chunks(function, self.cut, chunk_size)
 
     def take(self, indices: Array) -> Data:
-        """Return rows by their numbers, known to be in bounds, any shape; the last axis of each leaf in pieces."""
+        """Return rows by their numbers, known to be in bounds, any shape; the last axis of each
+        leaf in pieces.
+        """
         return jax.tree.map(lambda leaf: in_pieces(leaf, indices, _tree.take), self.cut)
 
     def across(self, of_part: PyTree) -> PyTree:
@@ -109,7 +123,9 @@ class Rows(Part):
         return tree
 
     def key(self, key: Key) -> Key:
-        """Return a key of this part's own: that of batches, whose rows each part draws from its own."""
+        """Return a key of this part's own: that of batches, whose rows each part draws from its
+        own.
+        """
         return key
 
     def share(self, batch_size: int) -> int:
@@ -131,7 +147,8 @@ def view(data: Data) -> Rows:
 
 
 def sum_in_chunks(function: Callable[[Data], PyTree], data: Data, chunk_size: int) -> PyTree:
-    """Return `function(data)` for a function that sums over rows, at most `chunk_size` rows at a time.
+    """Return `function(data)` for a function that sums over rows, at most `chunk_size` rows at a
+    time.
 
     No copy of the data is made; memory is that of one chunk (times the chains, under `vmap`).
     """
@@ -152,7 +169,8 @@ def num_rows(data: Data) -> int:
 
 
 def all_rows(data: Data) -> int:
-    """Return how many rows there are in all: of a window of a stream or a part of the data, more than are here.
+    """Return how many rows there are in all: of a window of a stream or a part of the data, more
+    than are here.
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
@@ -162,25 +180,38 @@ def all_rows(data: Data) -> int:
     return view(data).in_all
 
 
-def sum_over_rows(function: Callable[[Data], PyTree], data: Data, chunk_size: int = CHUNK_SIZE) -> PyTree:
+def sum_over_rows(
+    function: Callable[[Data], PyTree], data: Data, chunk_size: int = CHUNK_SIZE
+) -> PyTree:
     """Return the sum over all rows of what a function makes of at most `chunk_size` of them."""
     return view(data).sum(function, chunk_size)
 
 
-def map_over_rows(function: Callable[[Data], PyTree], data: Data, chunk_size: int = CHUNK_SIZE) -> PyTree:
-    """Return `function(data)` for a function of each row apart, at most `chunk_size` rows at a time."""
+def map_over_rows(
+    function: Callable[[Data], PyTree], data: Data, chunk_size: int = CHUNK_SIZE
+) -> PyTree:
+    """Return `function(data)` for a function of each row apart, at most `chunk_size` rows at a
+    time.
+    """
     n = num_rows(data)
     if n <= chunk_size:
         return function(data)
     return jax.lax.map(
-        lambda row: _tree.take(function(jax.tree.map(lambda x: x[None], row)), 0), data, batch_size=chunk_size
+        lambda row: _tree.take(function(jax.tree.map(lambda x: x[None], row)), 0),
+        data,
+        batch_size=chunk_size,
     )
 
 
 def fold_over_rows(
-    add: Callable[[PyTree, Data, Array | int], PyTree], total: PyTree, data: Data, chunk_size: int = CHUNK_SIZE
+    add: Callable[[PyTree, Data, Array | int], PyTree],
+    total: PyTree,
+    data: Data,
+    chunk_size: int = CHUNK_SIZE,
 ) -> PyTree:
-    """Return a total to which `add(total, rows, before)` has added chunk after chunk; `before`: rows already in."""
+    """Return a total to which `add(total, rows, before)` has added chunk after chunk; `before`:
+    rows already in.
+    """
     n = num_rows(data)
     chunks, rest = divmod(n, chunk_size)
 
@@ -197,7 +228,9 @@ def fold_over_rows(
 
 
 def in_pieces(leaf: Array, where: Array, take: Callable[[Array, Array], Array]) -> Array:
-    """Return what `take(leaf, where)` does, its last axis in pieces: as many numbers each as 16 bytes hold."""
+    """Return what `take(leaf, where)` does, its last axis in pieces: as many numbers each as 16
+    bytes hold.
+    """
     # A power of two that divides the last axis.
     width = math.gcd(leaf.shape[-1], BYTES_PER_PIECE // leaf.dtype.itemsize) if leaf.ndim > 1 else 1
     if width == 1:

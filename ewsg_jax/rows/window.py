@@ -1,4 +1,6 @@
-"""Some rows of a data set that is larger than memory: those that are in memory, which stand for all of them."""
+"""Some rows of a data set that is larger than memory: those that are in memory, which stand for all
+of them.
+"""
 
 import abc
 from collections.abc import Callable
@@ -14,7 +16,8 @@ from ewsg_jax.rows.view import Rows, sum_in_chunks
 
 
 class Whole(abc.ABC):
-    """All rows of a data set, read from where they are when they are asked for. Two are equal where they are one.
+    """All rows of a data set, read from where they are when they are asked for. Two are equal where
+    they are one.
 
     Attributes:
         num_rows: N, how many there are.
@@ -30,8 +33,8 @@ class Whole(abc.ABC):
     def piece(self, number: int, length: int, size: int, like: Data) -> Data:
         """Return `size` rows from row `number · length` on, NumPy arrays of the dtypes of `like`.
 
-        A compiled program asks for them, which is to end by itself: where they cannot be read they are zeros, and
-        why is kept to be raised after it.
+        A compiled program asks for them, which is to end by itself: where they cannot be read they
+        are zeros, and why is kept to be raised after it.
         """
 
 
@@ -58,25 +61,32 @@ class Window(Rows):
     def sum(self, function: Callable[[Data], PyTree], chunk_size: int) -> PyTree:
         """Return the sum over all rows of the stream, as many of them at a time as a window has.
 
-        They are read by a callback of the host: once for all chains, whose number of the piece is one.
+        They are read by a callback of the host: once for all chains, whose number of the piece is
+        one.
         """
         whole, size = self.whole, self.length
         if whole.num_rows == size:
             return sum_in_chunks(function, self.rows, chunk_size)
 
         def of_piece(number: Array | int, length: int) -> PyTree:
-            like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((length, *x.shape[1:]), x.dtype), self.rows)
+            like = jax.tree.map(
+                lambda x: jax.ShapeDtypeStruct((length, *x.shape[1:]), x.dtype), self.rows
+            )
             words = jax.tree.map(lambda x: jax.eval_shape(_in_words, x), like)
 
             def read(number: Any) -> PyTree:
                 found = whole.piece(int(number), size, length, like)
                 return jax.tree.map(
-                    lambda x, y: x if x.dtype == y.dtype else x[..., None].view(y.dtype), found, words
+                    lambda x, y: x if x.dtype == y.dtype else x[..., None].view(y.dtype),
+                    found,
+                    words,
                 )
 
             found = jax.pure_callback(read, words, jnp.asarray(number, jnp.int32))
             rows = jax.tree.map(
-                lambda x, y: x if x.dtype == y.dtype else jax.lax.bitcast_convert_type(x, y.dtype), found, like
+                lambda x, y: x if x.dtype == y.dtype else jax.lax.bitcast_convert_type(x, y.dtype),
+                found,
+                like,
             )
             return sum_in_chunks(function, rows, chunk_size)
 
@@ -91,5 +101,7 @@ class Window(Rows):
 
 
 def _in_words(x: Array) -> Array:
-    """Return numbers of 64 bits as two words each: the callback's thread need not have x64 enabled."""
+    """Return numbers of 64 bits as two words each: the callback's thread need not have
+    x64 enabled.
+    """
     return jax.lax.bitcast_convert_type(x, jnp.uint32) if x.dtype.itemsize == 8 else x

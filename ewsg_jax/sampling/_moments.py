@@ -1,7 +1,8 @@
 """Running moments of a chain: mean and covariance in a memory that does not grow with the run.
 
-Weighted updates after Welford (1962) and merges after Chan, Golub & LeVeque (1983). Each compiled call starts
-its own sums and merges them at its end, so that rounding grows with the number of calls, not of steps.
+Weighted updates after Welford (1962) and merges after Chan, Golub & LeVeque (1983). Each compiled
+call starts its own sums and merges them at its end, so that rounding grows with the number of
+calls, not of steps.
 """
 
 from collections.abc import Callable
@@ -26,7 +27,9 @@ def positions(position: Position) -> Position:
 
 
 class Sums(NamedTuple):
-    """What is known of one chain: total weight, mean, and the weighted sum of squared deviations."""
+    """What is known of one chain: total weight, mean, and the weighted sum of squared
+    deviations.
+    """
 
     weight: Array
     mean: PyTree
@@ -43,7 +46,9 @@ class MomentPlan:
 
     def start(self, position: Position) -> Sums:
         """Return empty sums for one chain."""
-        zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(self._value, position))
+        zero = jax.tree.map(
+            lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(self._value, position)
+        )
         return Sums(jnp.float32(0.0), zero, self._products(zero, zero))
 
     def add(self, sums: Sums, weight: Array, position: Position) -> Sums:
@@ -67,7 +72,9 @@ class MomentPlan:
 
     def _value(self, position: Position) -> PyTree:
         # Sums of many small numbers need at least 32 bits.
-        return jax.tree.map(lambda x: x.astype(jnp.promote_types(x.dtype, jnp.float32)), self.of(position))
+        return jax.tree.map(
+            lambda x: x.astype(jnp.promote_types(x.dtype, jnp.float32)), self.of(position)
+        )
 
     def _products(self, a: PyTree, b: PyTree) -> PyTree:
         if self.covariance == "none":
@@ -84,8 +91,10 @@ class Moments:
     Attributes:
         weight: the total weight, shape (chain,): kept steps, or the sum of their step sizes.
         mean: the weighted mean, a tree.
-        variance: the weighted variance of each number, a tree like the mean; None unless "diagonal".
-        covariance: shape (chain, d, d) in the order of `jax.flatten_util.ravel_pytree`; None unless "dense".
+        variance: the weighted variance of each number, a tree like the mean; None unless
+            "diagonal".
+        covariance: shape (chain, d, d) in the order of `jax.flatten_util.ravel_pytree`; None unless
+            "dense".
     """
 
     weight: np.ndarray
@@ -94,7 +103,9 @@ class Moments:
     covariance: np.ndarray | None = None
 
     def pooled(self) -> "Moments":
-        """Return the moments of all chains' draws together, without the chain axis; chains without weight drop."""
+        """Return the moments of all chains' draws together, without the chain axis; chains without
+        weight drop.
+        """
         weight = np.asarray(self.weight, np.float64)
         shares = weight / weight.sum()
 
@@ -128,10 +139,12 @@ def moments(
 
     Args:
         of: the function of the position whose moments are wanted; default the position.
-        covariance: `"none"` keeps the mean alone, `"diagonal"` variances, `"dense"` a d × d matrix a chain.
-        weights: `"equal"`; or, as averages under decreasing step sizes must, `"step_size"`: each position counts
-            with the step size of the step that made it (Şimşekli et al. 2016, supplement, eq. 12), or
-            `"next_step_size"`: with that of the step that leaves it (Welling & Teh 2011, eq. 11).
+        covariance: `"none"` keeps the mean alone, `"diagonal"` variances, `"dense"` a d × d matrix
+            a chain.
+        weights: `"equal"`; or, as averages under decreasing step sizes must, `"step_size"`: each
+            position counts with the step size of the step that made it (Şimşekli et al. 2016,
+            supplement, eq. 12), or `"next_step_size"`: with that of the step that leaves it
+            (Welling & Teh 2011, eq. 11).
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.
@@ -141,8 +154,15 @@ def moments(
         >>> data = jnp.arange(6.0)[:, None]
         >>> kernel = ewsg.sgld(ewsg.models.gaussian_location(), 1e-2, batch_size=2)
         >>> samples = ewsg.sample(
-        ...     jax.random.key(0), kernel, jnp.zeros(1), data, 1_000, num_chains=3, burn_in=100,
-        ...     keep=None, moments=ewsg.moments(),
+        ...     jax.random.key(0),
+        ...     kernel,
+        ...     jnp.zeros(1),
+        ...     data,
+        ...     1_000,
+        ...     num_chains=3,
+        ...     burn_in=100,
+        ...     keep=None,
+        ...     moments=ewsg.moments(),
         ... )
         >>> samples.moments.mean.shape, samples.moments.pooled().variance.shape
         ((3, 1), (1,))
@@ -172,7 +192,13 @@ def finish(plan: MomentPlan, sums: Sums) -> Moments:
 
 def joined(first: Moments, second: Moments) -> Moments:
     """Return the moments over both, of chains that have them of the same kind."""
-    kind = "dense" if first.covariance is not None else "none" if first.variance is None else "diagonal"
+    kind = (
+        "dense"
+        if first.covariance is not None
+        else "none"
+        if first.variance is None
+        else "diagonal"
+    )
     plan = MomentPlan(positions, kind, "equal")
 
     def sums(moments: Moments) -> Sums:

@@ -1,4 +1,6 @@
-"""Run a kernel: chains side by side, in compiled calls from a loop on the host; and resume one that ended early."""
+"""Run a kernel: chains side by side, in compiled calls from a loop on the host; and resume one that
+ended early.
+"""
 
 import os
 from collections.abc import Callable
@@ -109,78 +111,102 @@ def sample(
 ) -> Samples[P] | StackedSamples[P]:
     """Run many chains of a kernel and keep their draws.
 
-    It runs a host loop over compiled calls, so call it outside `jit` and `vmap`: `num_chains` is for many chains,
-    and `kernel.init` with `kernel.step` in a `jax.lax.scan` for a program of your own.
+    It runs a host loop over compiled calls, so call it outside `jit` and `vmap`: `num_chains` is
+    for many chains, and `kernel.init` with `kernel.step` in a `jax.lax.scan` for a program of your
+    own.
 
     Args:
-        key: a typed PRNG key; the randomness of chain c at step t is a function of (key, c, t) alone.
-        kernel: a named method or `ewsg_jax.kernel(dynamics, estimator)`; or a stack of some, by `ewsg_jax.stack`:
-            everything else is then as for each of its members.
-        position: where the chains start: a tree of floating-point arrays; or a function of a key that
-            returns one, called once per chain; or, with `stacked=True`, a tree with a leading chain axis.
+        key: a typed PRNG key; the randomness of chain c at step t is a function of (key, c, t)
+            alone.
+        kernel: a named method or `ewsg_jax.kernel(dynamics, estimator)`; or a stack of some, by
+            `ewsg_jax.stack`: everything else is then as for each of its members.
+        position: where the chains start: a tree of floating-point arrays; or a function of a key
+            that returns one, called once per chain; or, with `stacked=True`, a tree with a leading
+            chain axis.
         data: a tree of arrays that share their leading axis, the n rows; or several data sets, by
-            `ewsg_jax.stack_data`: each is then sampled as by itself, with randomness of its own; or more rows than
-            memory holds, by `ewsg_jax.stream`.
+            `ewsg_jax.stack_data`: each is then sampled as by itself, with randomness of its own; or
+            more rows than memory holds, by `ewsg_jax.stream`.
         num_steps: steps of each chain, burn-in included.
-        data_passes: instead of `num_steps`, the largest number of steps whose evaluations stay within this many
-            passes over the data, per chain.
-        seconds: beside one of these, whichever ends first: a bound on the time of sampling, above 0. The compiled
-            call in which it is up, of about half a second or of one block of steps, is the last one; time to
-            compile does not count. The draws are those of a run of `samples.num_steps` steps.
+        data_passes: instead of `num_steps`, the largest number of steps whose evaluations stay
+            within this many passes over the data, per chain.
+        seconds: beside one of these, whichever ends first: a bound on the time of sampling, above
+            0. The compiled call in which it is up, of about half a second or of one block of steps,
+            is the last one; time to compile does not count. The draws are those of a run of
+            `samples.num_steps` steps.
         num_chains: chains run side by side; with `stacked=True` or `state` it follows from them.
         burn_in: first steps that are not kept.
         thin: keep every thin-th step after the burn-in.
-        keep: the function of the position that is kept, evaluated at kept steps only; None keeps no draws.
-        keep_when: a function of a step's number, as in `samples.step`: of the steps that `burn_in` and `thin`
-            leave, those are kept of which it is true, such as the ends of a cyclical schedule's phases.
+        keep: the function of the position that is kept, evaluated at kept steps only; None keeps no
+            draws.
+        keep_when: a function of a step's number, as in `samples.step`: of the steps that `burn_in`
+            and `thin` leave, those are kept of which it is true, such as the ends of a cyclical
+            schedule's phases.
         moments: running moments over the kept steps, as `ewsg_jax.moments` describes them.
-        state: `samples.state` of an earlier run of this kernel, to continue from there; then `position` is None.
-            With the same key and data it continues as if never stopped. A chain that diverged starts again from its
-            last finite state.
-        stacked: whether `position` has a leading chain axis. All members of a stack, of kernels or data sets, have
-            the same starts; but "members" says that the tree, or what the function of a key returns, has a leading
-            axis of members instead.
-        shared_minibatch: draw one batch a step for all chains: much faster for many chains. The law of each
-            chain is untouched, but chains are no longer independent, so errors estimated between chains are
-            too small (`samples.shared_minibatch` says so; `ewsg_jax.check` allows for it).
-        chain_batch_size: run this many chains at a time, one batch after the other, where all at once do not fit in
-            the device's memory: the same draws, bit for bit where there are two at a time or more. Draws and states
-            of all are then in the host's memory. Not with `seconds`.
+        state: `samples.state` of an earlier run of this kernel, to continue from there; then
+            `position` is None. With the same key and data it continues as if never stopped. A chain
+            that diverged starts again from its last finite state.
+        stacked: whether `position` has a leading chain axis. All members of a stack, of kernels or
+            data sets, have the same starts; but "members" says that the tree, or what the function
+            of a key returns, has a leading axis of members instead.
+        shared_minibatch: draw one batch a step for all chains: much faster for many chains. The law
+            of each chain is untouched, but chains are no longer independent, so errors estimated
+            between chains are too small (`samples.shared_minibatch` says so; `ewsg_jax.check`
+            allows for it).
+        chain_batch_size: run this many chains at a time, one batch after the other, where all at
+            once do not fit in the device's memory: the same draws, bit for bit where there are two
+            at a time or more. Draws and states of all are then in the host's memory. Not with
+            `seconds`.
         progress: show a bar where tqdm is installed.
-        randomness_memory: bound in bytes on the randomness drawn ahead and on the rows gathered for it.
-        memory_limit: bytes that the run may take beside the data; default what is free. What it needs is worked out
-            from shapes, and refused before anything is made.
-        check_data: look once for NaN and infinity in the data, and for labels that the model does not know.
-        checkpoint: path of a new folder in which checkpoints of the run are written, each file whole or not at
-            all: `ewsg_jax.resume(checkpoint, data, kernel=kernel)` resumes after a kill, bit for bit. Batches of
-            chains have a folder each in it. None: none.
-        checkpoint_every: seconds between checkpoints; more where writing takes over a twentieth of the time.
-        mesh: several devices, as a `jax.sharding.Mesh` with the axes `"chains"`, `"data"` or both. Along `"chains"`
-            each has some of the chains: the same draws, bit for bit where XLA rounds alike. Along `"data"` each has
-            some of the rows and draws its share of every batch from them: another law of batches, unbiased too, and
-            one sum of d numbers over the devices for each chain and gradient. See `docs/scaling.md`.
+        randomness_memory: bound in bytes on the randomness drawn ahead and on the rows gathered for
+            it.
+        memory_limit: bytes that the run may take beside the data; default what is free. What it
+            needs is worked out from shapes, and refused before anything is made.
+        check_data: look once for NaN and infinity in the data, and for labels that the model does
+            not know.
+        checkpoint: path of a new folder in which checkpoints of the run are written, each file
+            whole or not at all: `ewsg_jax.resume(checkpoint, data, kernel=kernel)` resumes after a
+            kill, bit for bit. Batches of chains have a folder each in it. None: none.
+        checkpoint_every: seconds between checkpoints; more where writing takes over a twentieth of
+            the time.
+        mesh: several devices, as a `jax.sharding.Mesh` with the axes `"chains"`, `"data"` or both.
+            Along `"chains"` each has some of the chains: the same draws, bit for bit where XLA
+            rounds alike. Along `"data"` each has some of the rows and draws its share of every
+            batch from them: another law of batches, unbiased too, and one sum of d numbers over the
+            devices for each chain and gradient. See `docs/scaling.md`.
 
     Returns:
-        The draws and what they cost; of kernels or data sets in a stack a `StackedSamples`, whose items they are.
-        An interrupt (Ctrl-C) ends the run early and returns what was sampled. A chain that diverges stays at its
-        last finite position, with a warning, and the others continue unchanged; when none is left the run ends.
+        The draws and what they cost; of kernels or data sets in a stack a `StackedSamples`, whose
+        items they are. An interrupt (Ctrl-C) ends the run early and returns what was sampled. A
+        chain that diverges stays at its last finite position, with a warning, and the others
+        continue unchanged; when none is left the run ends.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value, or `seconds` are over before a draw is kept;
-            the message names it.
-        ValueError: with several processes also that they were given different things; it names them.
-        OSError, ValueError: the first rows of a stream cannot be read, or are wrong; later ones end the run.
+        TypeError, ValueError: an argument has the wrong type or value, or `seconds` are over before
+            a draw is kept; the message names it.
+        ValueError: with several processes also that they were given different things; it names
+            them.
+        OSError, ValueError: the first rows of a stream cannot be read, or are wrong; later ones end
+            the run.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
         >>> data = jax.random.normal(jax.random.key(0), (50, 2))
         >>> kernel = ewsg.ewsg(ewsg.models.gaussian_location(), 1e-2, friction=10.0, batch_size=5)
         >>> samples = ewsg.sample(
-        ...     jax.random.key(1), kernel, jnp.zeros(2), data, 200, num_chains=4, burn_in=100, thin=10
+        ...     jax.random.key(1),
+        ...     kernel,
+        ...     jnp.zeros(2),
+        ...     data,
+        ...     200,
+        ...     num_chains=4,
+        ...     burn_in=100,
+        ...     thin=10,
         ... )
         >>> samples.position.shape, samples.data_passes
         ((4, 10, 2), 40.0)
-        >>> more = ewsg.sample(jax.random.key(1), kernel, None, data, 100, state=samples.state, thin=10)
+        >>> more = ewsg.sample(
+        ...     jax.random.key(1), kernel, None, data, 100, state=samples.state, thin=10
+        ... )
         >>> more.step[[0, -1]]
         array([210, 300])
     """
@@ -212,7 +238,10 @@ def sample(
     )
     with as_of_now(kernel, position if is_function(position) else None, keep, keep_when, moments):
         checked = run.checked(request)
-        del request, data  # The run goes on with arrays of JAX: data that the caller does not keep are freed.
+        del (
+            request,
+            data,
+        )  # The run goes on with arrays of JAX: data that the caller does not keep are freed.
         return run.run(checked)
 
 
@@ -233,19 +262,31 @@ class ResumeOptions(TypedDict, Generic[P], total=False):
 
 @overload
 def resume(  # pyright: ignore[reportOverlappingOverload]  # a stack is a kernel, the first one that fits counts
-    path: str | os.PathLike[str], data: Data, *, kernel: Stack[P], **options: Unpack[ResumeOptions[P]]
+    path: str | os.PathLike[str],
+    data: Data,
+    *,
+    kernel: Stack[P],
+    **options: Unpack[ResumeOptions[P]],
 ) -> StackedSamples[P]: ...
 
 
 @overload
 def resume(
-    path: str | os.PathLike[str], data: StackedData, *, kernel: Kernel[P], **options: Unpack[ResumeOptions[P]]
+    path: str | os.PathLike[str],
+    data: StackedData,
+    *,
+    kernel: Kernel[P],
+    **options: Unpack[ResumeOptions[P]],
 ) -> StackedSamples[P]: ...
 
 
 @overload
 def resume(
-    path: str | os.PathLike[str], data: Data, *, kernel: Kernel[P], **options: Unpack[ResumeOptions[P]]
+    path: str | os.PathLike[str],
+    data: Data,
+    *,
+    kernel: Kernel[P],
+    **options: Unpack[ResumeOptions[P]],
 ) -> Samples[P]: ...
 
 
@@ -267,31 +308,34 @@ def resume(
 ) -> Samples[P] | StackedSamples[P]:
     """Resume a run of `ewsg_jax.sample(…, checkpoint=path)` from its last checkpoint, to its end.
 
-    Draws are bit for bit those of a run that was never stopped, and running moments are the same to rounding. A run
-    that had ended is read, not run, and so are batches of chains that had ended. Its length, which steps it keeps,
-    its key and its `chain_batch_size` are in the file.
+    Draws are bit for bit those of a run that was never stopped, and running moments are the same to
+    rounding. A run that had ended is read, not run, and so are batches of chains that had ended.
+    Its length, which steps it keeps, its key and its `chain_batch_size` are in the file.
 
     Args:
         path: of the checkpoint; the run is written there as before.
         data: the same as before.
-        kernel: equal to the one that began it: functions are not in the file, and are known by their names.
+        kernel: equal to the one that began it: functions are not in the file, and are known by
+            their names.
         keep: the same function as before, if one was given.
         keep_when: the same.
         moments: the same.
-        position: as of `ewsg_jax.load`: a tree of the structure of the run's position, needed where it is of other
-            classes than dictionaries, lists and tuples.
-        seconds: a bound on the time from here on; default what is left of the run's own bound, if it had one. Not
-            for runs with a `chain_batch_size`.
+        position: as of `ewsg_jax.load`: a tree of the structure of the run's position, needed where
+            it is of other classes than dictionaries, lists and tuples.
+        seconds: a bound on the time from here on; default what is left of the run's own bound, if
+            it had one. Not for runs with a `chain_batch_size`.
         checkpoint_every: seconds between checkpoints.
         progress: show a bar where tqdm is installed.
         memory_limit: as of `sample`.
         check_data: as of `sample`.
-        mesh: as of `sample`: the devices from here on, which may be more or fewer than before, or others. Rows stay
-            cut into as many parts as they were, of which each device along `"data"` has one or several.
+        mesh: as of `sample`: the devices from here on, which may be more or fewer than before, or
+            others. Rows stay cut into as many parts as they were, of which each device along
+            `"data"` has one or several.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; the path is of no checkpoint, or of a
-            damaged one; the kernel, the data or what is kept are others than those of the run.
+        TypeError, ValueError: an argument has the wrong type or value; the path is of no
+            checkpoint, or of a damaged one; the kernel, the data or what is kept are others than
+            those of the run.
         OSError: a file cannot be read or written.
 
     Example:
@@ -300,7 +344,9 @@ def resume(
         >>> data = jnp.arange(6.0)[:, None]
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = f"{folder}/run"
-        ...     samples = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(1), data, 50, checkpoint=path)
+        ...     samples = ewsg.sample(
+        ...         jax.random.key(0), kernel, jnp.zeros(1), data, 50, checkpoint=path
+        ...     )
         ...     again = ewsg.resume(path, data, kernel=kernel)
         >>> bool((again.position == samples.position).all())
         True
@@ -308,7 +354,9 @@ def resume(
     _check.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
     earlier = read(path, position)
     head = earlier.head
-    key = jax.random.wrap_key_data(jnp.asarray(head["key"]["words"], jnp.uint32), impl=head["key"]["by"])
+    key = jax.random.wrap_key_data(
+        jnp.asarray(head["key"]["words"], jnp.uint32), impl=head["key"]["by"]
+    )
     if isinstance(earlier, Batches):
         size, num_chains = head["chain_batch_size"], head["num_chains"]
         length = head["num_steps"], head["data_passes"]

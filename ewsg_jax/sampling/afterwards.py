@@ -1,17 +1,18 @@
 """What a run has come to: draws where the density is 0, and chains that blew up and stayed finite.
 
-A step follows gradients; what the density is where a chain has gone only an evaluation says. At the end of a run
-some hundred of log_prior and up to four thousand of log_likelihood are made, at most a two-hundredth of the run's
-own or 128, by one compiled program that later runs share.
+A step follows gradients; what the density is where a chain has gone only an evaluation says. At the
+end of a run some hundred of log_prior and up to four thousand of log_likelihood are made, at most a
+two-hundredth of the run's own or 128, by one compiled program that later runs share.
 
-A chain has blown up where its last potential is a thousand temperatures a dimension above that of its own start and
-those of all chains that have not, and ten times as high above the least that is known (on the way from a bad start
-it may go up before it falls); or a million above its start, whatever others do: less may be the noise of batches.
-That of a chain that is right is not: it stays d/2 temperatures above the least one, give or take a few roots of d,
-wherever a chain of a heavy-tailed law may be; and on the way from a bad start it falls. Where the potential hardly
-sees how far a chain is, as that of a network without a prior, one has blown up that is a thousand times farther
-than all other chains, and above them by 200 temperatures and ten a dimension: a draw of a Cauchy law would have to
-be e¹⁰⁰ times as far as others.
+A chain has blown up where its last potential is a thousand temperatures a dimension above that of
+its own start and those of all chains that have not, and ten times as high above the least that is
+known (on the way from a bad start it may go up before it falls); or a million above its start,
+whatever others do: less may be the noise of batches. That of a chain that is right is not: it stays
+d/2 temperatures above the least one, give or take a few roots of d, wherever a chain of a
+heavy-tailed law may be; and on the way from a bad start it falls. Where the potential hardly sees
+how far a chain is, as that of a network without a prior, one has blown up that is a thousand times
+farther than all other chains, and above them by 200 temperatures and ten a dimension: a draw of a
+Cauchy law would have to be e¹⁰⁰ times as far as others.
 """
 
 import dataclasses
@@ -39,14 +40,21 @@ from ewsg_jax.support import NONE, Outside, evenly
 SHARE = 1 / 200
 """Of the run's evaluations, those of log_likelihood that may be made here."""
 CLIMB, TIMES = 1e3, 10.0
-"""Temperatures a dimension above its start and all other chains, and times as high above the least potential known,
-at which a chain has blown up."""
+"""Temperatures a dimension above its start and all other chains, and times as high above the least
+potential known, at which a chain has blown up.
+"""
 ALONE = 1e6
-"""The first of these where no other chains are known that have not: all may be hot alike, by noise of batches."""
+"""The first of these where no other chains are known that have not: all may be hot alike, by noise
+of batches.
+"""
 FAR, HIGH, MORE = 1e3, 10.0, 200.0
-"""Times as far as all other chains, and temperatures a dimension and more above them, at which it has, too."""
+"""Times as far as all other chains, and temperatures a dimension and more above them, at which it
+has, too.
+"""
 ENORMOUS = 1e15
-"""A distance whose square float32 hardly holds: with a potential that is not finite, a chain has blown up."""
+"""A distance whose square float32 hardly holds: with a potential that is not finite, a chain has
+blown up.
+"""
 MOST_MEMBERS = 256
 """Members of a stack that are evaluated."""
 
@@ -80,7 +88,9 @@ class Run(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What was found: draws outside, whether the first chain started there, and which chains blew up."""
+    """What was found: draws outside, whether the first chain started there, and which chains blew
+    up.
+    """
 
     outside: Outside
     starts_outside: bool
@@ -88,7 +98,9 @@ class Found(NamedTuple):
 
 
 class Look:
-    """The check at a run's end: the first chain's start and some rows are kept for it, and no more."""
+    """The check at a run's end: the first chain's start and some rows are kept for it,
+    and no more.
+    """
 
     def __init__(self, request: Request) -> None:
         self._request, self._start, self._rows = request, None, []
@@ -109,19 +121,25 @@ class Look:
             self._rows.append(support.take_rows(rows, (places, int(member))))
 
     def judged(self, samples: Samples) -> Samples:
-        """Return the samples with chains marked that blew up; warn of these and of draws where the density is 0."""
+        """Return the samples with chains marked that blew up; warn of these and of draws where the
+        density is 0.
+        """
         if self._posterior is None or not self._rows:
             return samples
         kernel, last = self._request.kernel, int(np.ravel(on_host(samples.state.step))[0])
         draws = samples.draws if samples.keeps_positions and samples.num_draws else None
         position, ended = on_host(samples.state.position), samples.diverged_at >= 0
         if not isinstance(kernel, Stack):
-            found = look(self._run(samples, kernel, draws, position, ~ended, self._start, self._starts))
+            found = look(
+                self._run(samples, kernel, draws, position, ~ended, self._start, self._starts)
+            )
             _warn_outside([] if found is None else [("", found)])
             if found is None or not found.blown.any():
                 return samples
             _warn_blown(found.blown)
-            return dataclasses.replace(samples, diverged_at=np.where(found.blown, last, samples.diverged_at))
+            return dataclasses.replace(
+                samples, diverged_at=np.where(found.blown, last, samples.diverged_at)
+            )
         state: Any = samples.state.dynamics
         diverged = np.array(on_host(state.diverged_at))
         said = []
@@ -163,9 +181,17 @@ class Look:
         num_data = samples.num_data if sets is None else int(sets.num_rows.max())
         assert self._posterior is not None
         return Run(
-            self._posterior, temperature, draws, last, alive, start, starts, self._rows[number], num_data,
+            self._posterior,
+            temperature,
+            draws,
+            last,
+            alive,
+            start,
+            starts,
+            self._rows[number],
+            num_data,
             int(SHARE * spent / max(1, members if sets is not None else 1)),
-        )  # fmt: skip
+        )
 
     def _starts(self) -> PyTree:
         """Return where all chains started, or continued from."""
@@ -188,7 +214,11 @@ def look(run: Run) -> Found | None:
         # A chain that blew up is among the farthest.
         farthest = alive[np.argsort(-norms[alive], kind="stable")][: (few - 1) // 2]
         kept, first = _draws(run, alive, most - 1 - len(farthest), few - 1 - len(farthest))
-        parts = [jax.tree.map(lambda x: np.asarray(x)[None], run.start), _take(run.last, farthest), kept]
+        parts = [
+            jax.tree.map(lambda x: np.asarray(x)[None], run.start),
+            _take(run.last, farthest),
+            kept,
+        ]
         found = support.densities(run.posterior, _put(parts), run.rows, run.evaluations)
         behind = 1 + len(farthest)
         likelihood = found.outside_likelihood[behind : behind + first]
@@ -203,7 +233,9 @@ def look(run: Run) -> Found | None:
 def _blown_up(
     run: Run, those: np.ndarray, norms: np.ndarray, alive: np.ndarray, potential: np.ndarray
 ) -> np.ndarray:
-    """Return which chains, of `those`, blew up; `potential` is that of a start, of these, and of others."""
+    """Return which chains, of `those`, blew up; `potential` is that of a start, of these, and of
+    others.
+    """
     blown = np.zeros(len(run.alive), bool)
     unit = run.temperature * max(1, sum(x[0].size for x in jax.tree.leaves(run.last)))
     own = potential[1 : 1 + len(those)]
@@ -218,11 +250,14 @@ def _blown_up(
     _, few, _ = support.sizes(run.evaluations, run.last)
     some = others[evenly(len(others), few // 2)] if others.size else others
     starts = _take(run.starts(), chains[: few - len(some)])
-    again = support.densities(run.posterior, _put([starts, _take(run.last, some)]), run.rows, run.evaluations)
+    again = support.densities(
+        run.posterior, _put([starts, _take(run.last, some)]), run.rows, run.evaluations
+    )
     values = again.potential(run.num_data)
     highest = np.max(values[len(values) - len(some) :], initial=-np.inf)
     farthest = norms[others].max(initial=0.0)
-    # From the lowest on: a law with a heavy tail, as of a hot run, has chains at every height, a blow-up a gap.
+    # From the lowest on: a law with a heavy tail, as of a hot run, has chains at every height, a
+    # blow-up a gap.
     for number in np.argsort(own[: few - len(some)], kind="stable"):
         chain, before = chains[number], values[number]
         if not np.isfinite(own[number]):
@@ -230,9 +265,13 @@ def _blown_up(
             continue
         known = max(before, highest)
         climb = CLIMB if len(some) else ALONE
-        climbs = np.isfinite(known) and own[number] > known + climb * unit + TIMES * max(0.0, known - least)
+        climbs = np.isfinite(known) and own[number] > known + climb * unit + TIMES * max(
+            0.0, known - least
+        )
         climbs |= bool(own[number] > before + ALONE * unit + TIMES * max(0.0, before - least))
-        far = len(some) > 1 and norms[chain] > FAR * max(farthest, _norms(_take(starts, [number]))[0])
+        far = len(some) > 1 and norms[chain] > FAR * max(
+            farthest, _norms(_take(starts, [number]))[0]
+        )
         blown[chain] = climbs or bool(far and own[number] > highest + high)
         if not blown[chain]:
             highest, farthest = max(highest, own[number]), max(farthest, norms[chain])
@@ -240,7 +279,9 @@ def _blown_up(
 
 
 def _draws(run: Run, alive: np.ndarray, most: int, few: int) -> tuple[PyTree, int]:
-    """Return draws of these chains, evenly spaced, the first few of them too, and how many these are."""
+    """Return draws of these chains, evenly spaced, the first few of them too, and how many these
+    are.
+    """
     if run.draws is None:
         chosen = alive[evenly(len(alive), most)]
         return _take(run.last, chosen), min(few, len(chosen))
@@ -263,7 +304,9 @@ def _norms(positions: PyTree) -> np.ndarray:
     """Return the length of each position, in float64, shape (chain,)."""
     leaves = jax.tree.leaves(positions)
     with np.errstate(over="ignore"):
-        squares = [np.square(np.asarray(x).reshape(len(x), -1), dtype=np.float64).sum(1) for x in leaves]
+        squares = [
+            np.square(np.asarray(x).reshape(len(x), -1), dtype=np.float64).sum(1) for x in leaves
+        ]
     return np.sqrt(np.sum(squares, axis=0))
 
 
@@ -275,15 +318,20 @@ def _warn_outside(found: list[tuple[str, Found]]) -> None:
     name, worst = max(outside, key=lambda one: max(one[1].outside.prior, one[1].outside.likelihood))
     more = f" ({len(outside)} of {len(found)} members have such draws)" if len(found) > 1 else ""
     started = "; they started there" if worst.starts_outside else ""
-    warnings.warn(f"{name}{worst.outside}{more}{started}: {support.CURE}", RuntimeWarning, stacklevel=6)
+    warnings.warn(
+        f"{name}{worst.outside}{more}{started}: {support.CURE}", RuntimeWarning, stacklevel=6
+    )
 
 
 def _warn_blown(blown: np.ndarray) -> None:
     numbers = ", ".join(map(str, np.flatnonzero(blown)[:5])) + (", …" if blown.sum() > 5 else "")
     warnings.warn(
-        f"{blown.sum()} of {len(blown)} chains blew up and stayed finite (chains {numbers}): their potential is "
-        "far above that of their start or of the other chains; they are marked like those that diverged "
-        "(samples.diverged_at), and means leave them out: a smaller step_size or a better start may help",
+        f"{blown.sum()} of {len(blown)} chains blew up and stayed finite (chains {numbers}): "
+        "their potential is "
+        "far above that of their start or of the other chains; they are marked like those that "
+        "diverged "
+        "(samples.diverged_at), and means leave them out: a smaller step_size or a better start "
+        "may help",
         RuntimeWarning,
         stacklevel=6,
     )

@@ -1,11 +1,12 @@
-"""Runs in files: a NumPy archive whose entries are arrays named by key paths, and a JSON text about them.
+"""Runs in files: a NumPy archive whose entries are arrays named by key paths, and a JSON text about
+them.
 
-The draws of a position `{"a": …}` are the entry `draws['a']`, the last momenta `state.dynamics.momentum`:
-`numpy.load` reads them. Nothing is pickled, and no class is named.
+The draws of a position `{"a": …}` are the entry `draws['a']`, the last momenta
+`state.dynamics.momentum`: `numpy.load` reads them. Nothing is pickled, and no class is named.
 
-The text describes trees of dictionaries, lists, tuples and None. The structure of others is not in a file. That of
-a state is the structure of what the kernel's `init` returns. That of a position with classes in it, such as a named
-tuple or the parameters of a network, is asked for.
+The text describes trees of dictionaries, lists, tuples and None. The structure of others is not in
+a file. That of a state is the structure of what the kernel's `init` returns. That of a position
+with classes in it, such as a named tuple or the parameters of a network, is asked for.
 """
 
 import ast
@@ -63,7 +64,9 @@ class Contents(NamedTuple):
         Raises:
             UnreadableError: an array is missing.
         """
-        return jax.tree.unflatten(jax.tree.structure(like), [self.array(one) for one in entries(name, like)])
+        return jax.tree.unflatten(
+            jax.tree.structure(like), [self.array(one) for one in entries(name, like)]
+        )
 
     def array(self, name: str) -> Any:
         """Return one array.
@@ -108,7 +111,9 @@ def write(path: Any, holds: str, about: Mapping[str, Any], arrays: Mapping[str, 
     encoded = {name: _encoded(value) for name, value in arrays.items()}
     dtypes = {name: dtype for name, (_, dtype) in encoded.items() if dtype}
     text = json.dumps({"format": FORMAT, "holds": holds, "dtypes": dtypes, **about})
-    stored = {name: array for name, (array, _) in encoded.items()} | {ABOUT: np.frombuffer(text.encode(), np.uint8)}
+    stored = {name: array for name, (array, _) in encoded.items()} | {
+        ABOUT: np.frombuffer(text.encode(), np.uint8)
+    }
     write_whole(path_of(path), lambda file: np.savez(file, allow_pickle=False, **stored))
 
 
@@ -130,7 +135,8 @@ def read(path: Path, *holds: str, without: str | None = None) -> Contents:
         except (UnreadableError, MemoryError):
             raise
         except Exception as error:
-            # A damaged table of contents may send the reader to a place before the file's beginning: EINVAL.
+            # A damaged table of contents may send the reader to a place before the file's
+            # beginning: EINVAL.
             if isinstance(error, OSError) and error.errno != errno.EINVAL:
                 raise
             raise UnreadableError(_check.reason(error)) from error
@@ -144,26 +150,35 @@ def _read(file: BinaryIO, holds: tuple[str, ...], without: str | None) -> Conten
             raise UnreadableError(f"it is not in the format {FORMAT!r}")
         if about["holds"] not in holds:
             raise UnreadableError(f"it holds {about['holds']}, not {' or '.join(holds)}")
-        wanted = [name for name in names if name != ABOUT and not (without and name.startswith(without))]
-        arrays = {name: _decoded(_array(archive, name), about["dtypes"].get(name)) for name in wanted}
+        wanted = [
+            name for name in names if name != ABOUT and not (without and name.startswith(without))
+        ]
+        arrays = {
+            name: _decoded(_array(archive, name), about["dtypes"].get(name)) for name in wanted
+        }
     return Contents(about["holds"], about, arrays)
 
 
 def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
     with archive.open(f"{name}.npy") as file:
         array = np.lib.format.read_array(file, allow_pickle=False)
-        # NumPy's reader stops where the header says, which may be damaged; the checksum is compared at the end.
+        # NumPy's reader stops where the header says, which may be damaged; the checksum is compared
+        # at the end.
         file.read()
     return array
 
 
 def _encoded(value: Any) -> tuple[np.ndarray, str | None]:
-    """Return an array of a dtype that NumPy's format knows, and what it is of where that is another one."""
+    """Return an array of a dtype that NumPy's format knows, and what it is of where that is another
+    one.
+    """
     if is_key(value):
         return np.asarray(jax.random.key_data(value)), f"{KEYS_OF}{jax.random.key_impl(value)}"
     array = np.asarray(value)
     if array.dtype.kind == "O":
-        raise TypeError(f"samples must hold arrays of numbers to be saved; got {_check.describe(value)}")
+        raise TypeError(
+            f"samples must hold arrays of numbers to be saved; got {_check.describe(value)}"
+        )
     if array.dtype.kind != "V":
         return array, None
     # bfloat16 and its like.
@@ -179,7 +194,8 @@ def _decoded(array: np.ndarray, dtype: str | None) -> Any:
 
 
 def describe(tree: PyTree, position: PyTree, name: str) -> str:
-    """Return a tree of dictionaries, lists, tuples and None as a literal of Python with 0 for each array.
+    """Return a tree of dictionaries, lists, tuples and None as a literal of Python with 0 for each
+    array.
 
     Args:
         tree: the tree.
@@ -194,17 +210,22 @@ def describe(tree: PyTree, position: PyTree, name: str) -> str:
     def is_position(part: PyTree) -> bool:
         return needs_it and jax.tree.structure(part) == known
 
-    marked = jax.tree.map(lambda part: POSITION if is_position(part) else 0, tree, is_leaf=is_position)
+    marked = jax.tree.map(
+        lambda part: POSITION if is_position(part) else 0, tree, is_leaf=is_position
+    )
     if not is_plain(marked):
         raise TypeError(
-            f"{name} must be of dictionaries, lists, tuples, arrays and trees of the position's structure to be "
+            f"{name} must be of dictionaries, lists, tuples, arrays and trees of the position's "
+            "structure to be "
             f"saved: give sample a function keep that returns such; got {_check.describe(tree)}"
         )
     return repr(marked)
 
 
 def is_plain(tree: PyTree) -> bool:
-    """Return whether a tree is of dictionaries, lists, tuples and None alone, so that a literal describes it."""
+    """Return whether a tree is of dictionaries, lists, tuples and None alone, so that a literal
+    describes it.
+    """
     marked = jax.tree.map(lambda _: 0, tree)
     try:
         return jax.tree.structure(ast.literal_eval(repr(marked))) == jax.tree.structure(marked)
@@ -217,7 +238,8 @@ def structure(described: Any, position: Callable[[], PyTree]) -> PyTree:
 
     Args:
         described: what `describe` returned.
-        position: returns a tree of the position's structure; called only where there is such a tree.
+        position: returns a tree of the position's structure; called only where there is such a
+            tree.
 
     Raises:
         UnreadableError: it describes none.
@@ -251,7 +273,9 @@ def position_shapes(described: Any, position: PyTree) -> PyTree:
     """
     try:
         leaves, like = described["leaves"], structure(described["structure"], lambda: position)
-        arrays = {name: np.broadcast_to(np.zeros((), dtype), shape) for name, shape, dtype in leaves}
+        arrays = {
+            name: np.broadcast_to(np.zeros((), dtype), shape) for name, shape, dtype in leaves
+        }
         shapes = [_check.shapes(x) for x in arrays.values()]
     except Exception as error:
         raise UnreadableError(f"it describes no position: {_check.reason(error)}") from error
@@ -261,7 +285,10 @@ def position_shapes(described: Any, position: PyTree) -> PyTree:
         raise UnreadableError(f"it describes no position: {described!r}")
     raise ValueError(
         f"position must be a tree like the run's position, of {len(arrays)} arrays "
-        f"({', '.join(list(arrays)[:3])}{', …' * (len(arrays) > 3)}), for its classes are not kept in the file: "
-        "give load(path, position=…) where the run started, or a tree of that structure, such as a new network's "
-        f"parameters (of equinox, eqx.filter(network, eqx.is_inexact_array)); got {_check.describe(position)}"
+        f"({', '.join(list(arrays)[:3])}{', …' * (len(arrays) > 3)}), for its classes are not "
+        "kept in the file: "
+        "give load(path, position=…) where the run started, or a tree of that structure, such as "
+        "a new network's "
+        "parameters (of equinox, eqx.filter(network, eqx.is_inexact_array)); got "
+        f"{_check.describe(position)}"
     )

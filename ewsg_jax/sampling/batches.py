@@ -1,9 +1,10 @@
-"""A run whose chains go in batches, one after the other, where all at once do not fit in memory; and its files.
+"""A run whose chains go in batches, one after the other, where all at once do not fit in memory;
+and its files.
 
-On disk it is one small file of the whole, and a checkpoint like any other for each batch. The file of the whole,
-written before the first batch starts, says what was asked for and where all chains start. The batch whose first
-chain is number c is in the folder `chains-c`; one that has none has not started. A batch belongs to the run whose
-mark it has.
+On disk it is one small file of the whole, and a checkpoint like any other for each batch. The file
+of the whole, written before the first batch starts, says what was asked for and where all chains
+start. The batch whose first chain is number c is in the folder `chains-c`; one that has none has
+not started. A batch belongs to the run whose mark it has.
 """
 
 import dataclasses
@@ -53,7 +54,11 @@ def of_all(run: Callable[[Request], Samples], request: Request, size: int) -> Sa
             _warn(f"the chains from {first} on failed: {_check.reason(error)}", first, total)
             break
         if part.interrupted:
-            _warn(f"an interrupt ended the run of chains {first} to {first + part.num_chains - 1}", first, total)
+            _warn(
+                f"an interrupt ended the run of chains {first} to {first + part.num_chains - 1}",
+                first,
+                total,
+            )
             if not parts:
                 return part
             break
@@ -69,14 +74,20 @@ def of_all(run: Callable[[Request], Samples], request: Request, size: int) -> Sa
 
 
 def cut(total: int, size: int) -> list[tuple[int, int]]:
-    """Return the batches of all chains: the numbers of their first ones, and those behind their last ones."""
+    """Return the batches of all chains: the numbers of their first ones, and those behind their
+    last ones.
+    """
     # As even as can be: a last batch of one chain would round differently.
     parts = np.array_split(np.arange(total), -(-total // size))
     return [(int(numbers[0]), int(numbers[-1]) + 1) for numbers in parts]
 
 
 def _warn(what: str, done: int, total: int) -> None:
-    left = f"those of the {done} before them are returned" if done else "what they had sampled is returned"
+    left = (
+        f"those of the {done} before them are returned"
+        if done
+        else "what they had sampled is returned"
+    )
     warnings.warn(f"{what}; of {total} chains {left}", RuntimeWarning, stacklevel=6)
 
 
@@ -90,8 +101,12 @@ def _some(request: Request, first: int, end: int) -> Request:
     return request._replace(position=position, state=state, num_chains=end - first, first=first)
 
 
-def _of_chains(f: Callable[..., np.ndarray], states: list[KernelState], shared_memory: bool) -> KernelState:
-    """Return f of what each chain has of its own, and the first state's memory where chains share it."""
+def _of_chains(
+    f: Callable[..., np.ndarray], states: list[KernelState], shared_memory: bool
+) -> KernelState:
+    """Return f of what each chain has of its own, and the first state's memory where chains share
+    it.
+    """
     own = [state._replace(memory=()) if shared_memory else state for state in states]
     made = jax.tree.map(f, *own)
     return made._replace(memory=states[0].memory) if shared_memory else made
@@ -139,7 +154,9 @@ def _joined(parts: list[Samples], shared_memory: bool) -> Samples:
 
 
 class BatchFiles:
-    """Where the batches of a run are written, and what is there of them; nowhere without a checkpoint."""
+    """Where the batches of a run are written, and what is there of them; nowhere without a
+    checkpoint.
+    """
 
     def __init__(self, request: Request, batches: Batches | None = None) -> None:
         """Read what there is of a run that is resumed, in the host's memory.
@@ -159,7 +176,9 @@ class BatchFiles:
                     self._there[first] = _read(folder, batches, first, like)
 
     def of(self, some: Request) -> tuple[Request, Earlier | None]:
-        """Return the request of a batch as it continues, with where it is written, and what is there of it."""
+        """Return the request of a batch as it continues, with where it is written, and what is
+        there of it.
+        """
         if self._request.checkpoint is None:
             return some, None
         folder = path_of(self._request.checkpoint) / FOLDER.format(some.first)
@@ -167,7 +186,9 @@ class BatchFiles:
         if earlier is not None:
             state = states.restored(earlier.state, some.kernel, some.data)
             some = some._replace(position=None, state=state, stacked=False)
-        return some._replace(checkpoint=folder, begun=functools.partial(self._begun, some.first)), earlier
+        return some._replace(
+            checkpoint=folder, begun=functools.partial(self._begun, some.first)
+        ), earlier
 
     def _begun(self, first: int) -> dict[str, Any]:
         """Return what the batch from a chain on is of; write that of the whole, where none is yet.
@@ -199,14 +220,17 @@ def _read(folder: Path, batches: Batches, first: int, position: PyTree) -> Earli
         raise checkpoint.unreadable(folder / RUN, f"it holds {HOLDS_BATCHES}, not {HOLDS}")
     if (found.head.get("mark"), found.head.get("first")) != (batches.head["mark"], first):
         raise ValueError(
-            f"path must be a checkpoint of ewsg_jax.sample; got {os.fspath(folder.parent)!r}, in which "
+            f"path must be a checkpoint of ewsg_jax.sample; got {os.fspath(folder.parent)!r}, in "
+            "which "
             f"{folder.name} is of another run"
         )
     return found
 
 
 def _starts(request: Request, size: int) -> tuple[PyTree, KernelState | None, bool]:
-    """Return where all chains start: position, state, and whether the position has an axis of chains."""
+    """Return where all chains start: position, state, and whether the position has an axis of
+    chains.
+    """
     position, stacked = request.position, bool(request.stacked)
     if position is not None and is_function(position):
         # By batches, as in the run itself: not all may fit on the device.

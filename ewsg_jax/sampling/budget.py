@@ -9,7 +9,8 @@ from ewsg_jax.gradients import Evaluations
 
 
 def steps_within(cost: Evaluations, n: int, data_passes: float, first_step: int = 0) -> int:
-    """Return the largest number of steps whose evaluations, `init` included, stay within this many passes.
+    """Return the largest number of steps whose evaluations, `init` included, stay within this many
+    passes.
 
     Args:
         cost: evaluations per step and at init.
@@ -21,17 +22,22 @@ def steps_within(cost: Evaluations, n: int, data_passes: float, first_step: int 
         TypeError, ValueError: `data_passes` is not a finite number.
     """
     if isinstance(data_passes, bool) or not isinstance(data_passes, numbers.Real):
-        raise TypeError(f"data_passes must be a positive number; got {_check.describe(data_passes)}")
+        raise TypeError(
+            f"data_passes must be a positive number; got {_check.describe(data_passes)}"
+        )
     if not math.isfinite(data_passes):
         raise ValueError(f"data_passes must be a positive number; got {data_passes}")
     # A budget that is a whole number of steps must not lose one to rounding.
     budget = math.floor(float(data_passes) * n * (1 + 1e-12)) - cost.at_init
     at_most = range(max(0, budget // cost.per_step) + 1)
-    return bisect.bisect_right(at_most, budget, key=lambda count: cost.of_steps(first_step, count)) - 1
+    return (
+        bisect.bisect_right(at_most, budget, key=lambda count: cost.of_steps(first_step, count)) - 1
+    )
 
 
 def steps_reaching(cost: Evaluations, n: int, data_passes: float, first_step: int = 0) -> int:
-    """Return the least number of steps whose evaluations, `init` included, reach this many passes over the data.
+    """Return the least number of steps whose evaluations, `init` included, reach this many passes
+    over the data.
 
     Args:
         cost: evaluations per step and at init.
@@ -58,7 +64,11 @@ def num_steps_of(
         TypeError, ValueError: none or both are given, or what is given allows no step.
     """
     if (num_steps is None) == (data_passes is None):
-        beside = "" if seconds is None else f" beside seconds={seconds!r}, which may end a run before its last step"
+        beside = (
+            ""
+            if seconds is None
+            else f" beside seconds={seconds!r}, which may end a run before its last step"
+        )
         raise ValueError(
             f"give either num_steps or data_passes; got num_steps={num_steps!r} and "
             f"data_passes={data_passes!r}{beside}"
@@ -68,7 +78,8 @@ def num_steps_of(
     if cost.counted:
         if not cost.expected:
             raise ValueError(
-                f"data_passes must be None for a method whose steps cost what they turn out to: give num_steps; "
+                "data_passes must be None for a method whose steps cost what they turn out to: "
+                "give num_steps; "
                 f"got {data_passes!r}"
             )
         _check.positive("data_passes", data_passes)
@@ -76,7 +87,8 @@ def num_steps_of(
     steps = steps_within(cost, n, data_passes, first_step)
     if steps < 1:
         raise ValueError(
-            f"data_passes must allow at least one step, of {cost.per_step} evaluations after {cost.at_init} at the "
+            f"data_passes must allow at least one step, of {cost.per_step} evaluations after "
+            f"{cost.at_init} at the "
             f"start, with n = {n}; got {data_passes}"
         )
     return steps

@@ -1,7 +1,9 @@
-"""A run on disk, so that a run that ends before its time can resume: a folder of files, each written whole.
+"""A run on disk, so that a run that ends before its time can resume: a folder of files, each
+written whole.
 
-The draws since the last checkpoint are a file of their own; the file of the run, written after it, says how many of
-those there are, and holds the last states, sums and counts. A kill in between leaves the checkpoint before.
+The draws since the last checkpoint are a file of their own; the file of the run, written after it,
+says how many of those there are, and holds the last states, sums and counts. A kill in between
+leaves the checkpoint before.
 """
 
 import functools
@@ -55,7 +57,8 @@ class Earlier(NamedTuple):
 
 
 class Batches(NamedTuple):
-    """What the checkpoint of a run of batches of chains holds beside the batches: where all chains start.
+    """What the checkpoint of a run of batches of chains holds beside the batches: where all chains
+    start.
 
     Attributes:
         head: what was asked for, and of what.
@@ -88,11 +91,12 @@ def read(path: Any, position: Position | None) -> Earlier | Batches:
 
     Args:
         path: of the folder.
-        position: a tree of the structure of the run's position, needed where its classes are not in the file.
+        position: a tree of the structure of the run's position, needed where its classes are not in
+            the file.
 
     Raises:
-        TypeError, ValueError: the path is not a file path, or not of a checkpoint; a file is missing or damaged; or
-            `position` is missing or does not fit.
+        TypeError, ValueError: the path is not a file path, or not of a checkpoint; a file is
+            missing or damaged; or `position` is missing or does not fit.
         OSError: a file cannot be read.
     """
     file = path_of(path) / RUN
@@ -103,7 +107,9 @@ def read(path: Any, position: Position | None) -> Earlier | Batches:
             return _batches(whole, head, position)
         counts = whole.told("counts", dict) | {name: whole.array(name) for name in COUNTED}
         totals = {name.removeprefix(TOTALS): x for name, x in whole.under(TOTALS).items()}
-        earlier = Earlier(head, counts, totals, saved(whole, position), whole if whole.under(SUMS) else None, [])
+        earlier = Earlier(
+            head, counts, totals, saved(whole, position), whole if whole.under(SUMS) else None, []
+        )
         for number in range(counts["pieces"]):
             file = path_of(path) / DRAWS.format(number)
             earlier.pieces.append(_file(file, HOLDS_DRAWS))
@@ -147,7 +153,8 @@ def write_batches(
 def unreadable(file: Path, why: str) -> ValueError:
     """Return the error that a folder is no checkpoint."""
     return ValueError(
-        f"path must be a checkpoint of ewsg_jax.sample; got {os.fspath(file.parent)!r}, no checkpoint or damaged: "
+        f"path must be a checkpoint of ewsg_jax.sample; got {os.fspath(file.parent)!r}, no "
+        "checkpoint or damaged: "
         f"{file.name}: {why}"
     )
 
@@ -183,7 +190,9 @@ class CheckpointWriter:
         self._due = self._began + self._every
 
     def look(self, outcome: Outcome) -> None:
-        """Write a checkpoint if one is due; a disk that is full is reported, and does not end the run."""
+        """Write a checkpoint if one is due; a disk that is full is reported, and does not end the
+        run.
+        """
         if self._clock.now() < self._due:
             return
         self.save(outcome)
@@ -195,7 +204,8 @@ class CheckpointWriter:
             self.write(outcome)
         except OSError as error:
             warnings.warn(
-                f"the checkpoint after {outcome.done} steps could not be written, and the one after {self._saved} "
+                f"the checkpoint after {outcome.done} steps could not be written, and the one "
+                f"after {self._saved} "
                 f"still stands: {_check.reason(error)}",
                 RuntimeWarning,
                 stacklevel=6,
@@ -218,7 +228,12 @@ class CheckpointWriter:
         pieces = self._pieces
         if last > first and jax.tree.leaves(outcome.draws):
             some = jax.tree.map(lambda x: x[:, first:last], outcome.draws)
-            archive.write(self._folder / DRAWS.format(pieces), HOLDS_DRAWS, {}, archive.entries(SOME_DRAWS, some))
+            archive.write(
+                self._folder / DRAWS.format(pieces),
+                HOLDS_DRAWS,
+                {},
+                archive.entries(SOME_DRAWS, some),
+            )
             pieces += 1
         before = (0.0, 0.0) if self._earlier is None else self._earlier.counts["seconds"]
         counts = {
@@ -252,24 +267,32 @@ def restore(earlier: Earlier, outcome: Outcome, layout: Layout) -> None:
         one = _as_kept(piece, SOME_DRAWS, outcome.draws, "keep", 2)
         count = jax.tree.leaves(one)[0].shape[1]
 
-        def write(draws: np.ndarray, some: np.ndarray, first: int = filled, count: int = count) -> None:
+        def write(
+            draws: np.ndarray, some: np.ndarray, first: int = filled, count: int = count
+        ) -> None:
             draws[:, first : first + count] = some
 
         jax.tree.map(write, outcome.draws, one)
         filled += count
     if earlier.sums is not None:
-        like = jax.eval_shape(functools.partial(keeping.nothing, layout), outcome.state.position).sums
+        like = jax.eval_shape(
+            functools.partial(keeping.nothing, layout), outcome.state.position
+        ).sums
         outcome.sums = _as_kept(earlier.sums, SUMS, like, "moments", 0)
 
 
 def _as_kept(contents: Contents, name: str, like: PyTree, argument: str, axes: int) -> PyTree:
-    """Return what was kept, of which a user-defined function has the same name but may have changed."""
+    """Return what was kept, of which a user-defined function has the same name but may have
+    changed.
+    """
     takes = f"{argument} must return what it did when the run began"
     try:
         found = contents.tree(name, like)
     except archive.UnreadableError as error:
         raise ValueError(f"{takes}; of what it returns now {error}") from error
-    for (one, x), now in zip(archive.entries(name, found).items(), jax.tree.leaves(like), strict=True):
+    for (one, x), now in zip(
+        archive.entries(name, found).items(), jax.tree.leaves(like), strict=True
+    ):
         if (x.shape[axes:], x.dtype) != (now.shape[axes:], now.dtype):
             raise ValueError(f"{takes}, {one} {_check.describe(x)}; got {_check.describe(now)}")
     return found

@@ -1,7 +1,8 @@
-"""The compiled loop: many steps of many chains, randomness drawn and rows gathered a block of steps at a time.
+"""The compiled loop: many steps of many chains, randomness drawn and rows gathered a block of steps
+at a time.
 
-The randomness of chain c at step t is a function of (key, c, t) alone, so how the steps are cut into blocks
-and calls changes nothing.
+The randomness of chain c at step t is a function of (key, c, t) alone, so how the steps are cut
+into blocks and calls changes nothing.
 """
 
 import functools
@@ -34,8 +35,10 @@ class Call(NamedTuple):
     Attributes:
         state: the states, leading axis chain.
         record: what is kept.
-        totals: sums over the steps of what `Info` does not know beforehand, by name, shape (chain,).
-        health: of each chain, checked after every step where the call is guarded, else after the last.
+        totals: sums over the steps of what `Info` does not know beforehand, by name, shape
+            (chain,).
+        health: of each chain, checked after every step where the call is guarded, else after the
+            last.
     """
 
     state: KernelState
@@ -45,13 +48,19 @@ class Call(NamedTuple):
 
 
 @functools.partial(jax.jit, static_argnames=("shared_memory",))
-def start(kernel: Kernel, data: Data, keys: Array, positions: PyTree, shared_memory: bool) -> KernelState:
-    """Return the first states of all chains, leading axis chain; a memory that they share is the first one's."""
+def start(
+    kernel: Kernel, data: Data, keys: Array, positions: PyTree, shared_memory: bool
+) -> KernelState:
+    """Return the first states of all chains, leading axis chain; a memory that they share is the
+    first one's.
+    """
     if not shared_memory:
         return jax.vmap(kernel.init, in_axes=(0, 0, None))(keys, positions, data)
     # Of this only the memory is kept, but no key is used twice.
     first = kernel.init(jax.random.fold_in(keys[0], 0), _tree.take(positions, 0), data)
-    own = jax.vmap(lambda key, position: kernel.init(key, position, data)._replace(memory=()))(keys, positions)
+    own = jax.vmap(lambda key, position: kernel.init(key, position, data)._replace(memory=()))(
+        keys, positions
+    )
     return own._replace(memory=first.memory)
 
 
@@ -73,7 +82,8 @@ def call(
 ) -> Call:
     """Make the steps of `advance`; `counted` as there, by default where it can be and is of use.
 
-    The program is that of one device, quickly compiled or not, unless one that takes the same is given.
+    The program is that of one device, quickly compiled or not, unless one that takes the same is
+    given.
     """
     if counted is None:
         counted = layout.accelerator and num_steps % layout.block_size == 0
@@ -94,9 +104,25 @@ def compile_ahead(
     state: KernelState,
     counted: bool,
 ) -> None:
-    """Compile what `call` will run on one device, of states and keys of which the shapes are known."""
-    program, alive = advance_small if layout.small else advance, jax.ShapeDtypeStruct(chain_keys.shape, bool)
-    parts = kernel, layout, chain_keys, shared_key, data, plan, np.int32(0), np.int32(0), state, alive
+    """Compile what `call` will run on one device, of states and keys of which the
+    shapes are known.
+    """
+    program, alive = (
+        advance_small if layout.small else advance,
+        jax.ShapeDtypeStruct(chain_keys.shape, bool),
+    )
+    parts = (
+        kernel,
+        layout,
+        chain_keys,
+        shared_key,
+        data,
+        plan,
+        np.int32(0),
+        np.int32(0),
+        state,
+        alive,
+    )
     program.lower(*parts, guarded=False, counted=counted).compile()
 
 
@@ -115,7 +141,8 @@ def _advance(
     guarded: bool = False,
     counted: bool = False,
 ) -> Call:
-    """Make `num_steps` steps of all chains; `num_steps` may change from call to call without compiling.
+    """Make `num_steps` steps of all chains; `num_steps` may change from call to call without
+    compiling.
 
     Args:
         kernel: the kernel.
@@ -128,9 +155,10 @@ def _advance(
         num_steps: steps to make now.
         state: states with a leading chain axis, but for a memory that the chains share.
         alive: which chains still move where the call is guarded, shape (chains,).
-        guarded: check every chain after every step, and freeze one that is not finite at its last finite state.
-        counted: `num_steps` is whole blocks: the loop over the steps of one has a known length, and a GPU need not
-            ask the host after every step whether there is another.
+        guarded: check every chain after every step, and freeze one that is not finite at its last
+            finite state.
+        counted: `num_steps` is whole blocks: the loop over the steps of one has a known length, and
+            a GPU need not ask the host after every step whether there is another.
     """
     first_step = jnp.ravel(state.step)[0]
     first_slot = plan.kept(done)
@@ -144,7 +172,9 @@ def _advance(
         state, info = kernel.transition(randomness, state, data)
         return state, unknown_beforehand(info, counts_evaluations)
 
-    transition = jax.vmap(one_transition, in_axes=(axes, state_axes, None), out_axes=(state_axes, 0))
+    transition = jax.vmap(
+        one_transition, in_axes=(axes, state_axes, None), out_axes=(state_axes, 0)
+    )
 
     def draw(step: Array, state: KernelState) -> Randomness:
         def one_chain(key: Key, state: KernelState) -> Randomness:
@@ -163,16 +193,20 @@ def _advance(
         def draw_all() -> Randomness:
             return jax.vmap(draw, in_axes=(0, None))(steps, carry[0])
 
-        # There is always a step left; the condition keeps XLA from making each row number anew for every number
-        # of the row that it gathers (measured: a fifth of the time of one chain).
-        randomness = jax.lax.cond(start < num_steps, draw_all, functools.partial(_zeros, jax.eval_shape(draw_all)))
+        # There is always a step left; the condition keeps XLA from making each row number anew for
+        # every number of the row that it gathers (measured: a fifth of the time of one chain).
+        randomness = jax.lax.cond(
+            start < num_steps, draw_all, functools.partial(_zeros, jax.eval_shape(draw_all))
+        )
         if layout.gather_ahead:
             randomness = kernel.fetch(randomness, data)
 
         def step(i: Array, carry: Any) -> Any:
             state, record, totals, health = carry
             # The only step of a block is the block: to take it would be to copy its rows.
-            own = _one_step_of(randomness, i) if layout.block_size > 1 else _tree.take(randomness, 0)
+            own = (
+                _one_step_of(randomness, i) if layout.block_size > 1 else _tree.take(randomness, 0)
+            )
             moved, info = transition(own, state, data)
             totals = jax.tree.map(jnp.add, totals, info)
             if guarded:
@@ -183,7 +217,9 @@ def _advance(
             made = done + start + i + 1
             before, kept = plan.kept(made - 1), plan.kept(made)
             counts = health.alive if guarded else None
-            record = keeping.after(kernel, layout, record, moved, counts, before - first_slot, kept > before)
+            record = keeping.after(
+                kernel, layout, record, moved, counts, before - first_slot, kept > before
+            )
             return moved, record, totals, health
 
         turns = layout.block_size if counted else jnp.minimum(layout.block_size, num_steps - start)
@@ -194,7 +230,9 @@ def _advance(
     totals = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), info)
     health = Health(alive, jnp.full(alive.shape, -1, jnp.int32))
     num_blocks = (num_steps + layout.block_size - 1) // layout.block_size
-    state, record, totals, health = jax.lax.fori_loop(0, num_blocks, block, (state, record, totals, health))
+    state, record, totals, health = jax.lax.fori_loop(
+        0, num_blocks, block, (state, record, totals, health)
+    )
     if not guarded:
         health = health._replace(alive=jax.vmap(_tree.is_finite)(state.dynamics))
     return Call(state, record, totals, health)
@@ -206,8 +244,12 @@ _jit = functools.partial(
 advance, advance_small = _jit(), _jit(compiler_options=QUICK)
 
 
-def select_chains(chosen: Array, yes: KernelState, no: KernelState, shared_memory: bool) -> KernelState:
-    """Return the chosen chains' states from one, the others' from another; a shared memory is that of both."""
+def select_chains(
+    chosen: Array, yes: KernelState, no: KernelState, shared_memory: bool
+) -> KernelState:
+    """Return the chosen chains' states from one, the others' from another; a shared memory is that
+    of both.
+    """
     pick = jax.vmap(_tree.where)
     memory = no.memory if shared_memory else pick(chosen, yes.memory, no.memory)
     return no._replace(dynamics=pick(chosen, yes.dynamics, no.dynamics), memory=memory)
@@ -218,10 +260,17 @@ def unknown_beforehand(info: Info, counted: bool) -> dict[str, Array]:
 
     Evaluations are among it only where `Kernel.evaluations` cannot say what any steps cost.
     """
-    names = ["index_acceptance", "acceptance", "overflow", *(["gradient_evaluations"] if counted else [])]
+    names = [
+        "index_acceptance",
+        "acceptance",
+        "overflow",
+        *(["gradient_evaluations"] if counted else []),
+    ]
     found = {name: getattr(info, name) for name in names}
     return {
-        name: x.astype(jnp.int32) if x.dtype == bool else x for name, x in found.items() if isinstance(x, jax.Array)
+        name: x.astype(jnp.int32) if x.dtype == bool else x
+        for name, x in found.items()
+        if isinstance(x, jax.Array)
     }
 
 
@@ -229,8 +278,8 @@ def _one_step_of(randomness: Randomness, i: Array) -> Randomness:
     """Return the randomness of step i of a block."""
 
     def once(randomness: Randomness, i: Array) -> Randomness:
-        # XLA's CPU backend would copy the rows for each product that reads them; out of a condition they come once.
-        # Elsewhere a condition waits for the host.
+        # XLA's CPU backend would copy the rows for each product that reads them; out of a condition
+        # they come once. Elsewhere a condition waits for the host.
         take = functools.partial(_tree.take, randomness, i)
         return jax.lax.cond(i >= 0, take, functools.partial(_zeros, jax.eval_shape(take)))
 

@@ -1,4 +1,6 @@
-"""What a run is of, by its fingerprint; and whether it is the same in all processes, and when the run resumes."""
+"""What a run is of, by its fingerprint; and whether it is the same in all processes, and when the
+run resumes.
+"""
 
 import hashlib
 import importlib.metadata
@@ -47,20 +49,30 @@ def of_run(request: Request) -> dict[str, Any]:
 def of_kernel(kernel: Kernel) -> dict[str, str]:
     """Return what stands for a kernel: its text, in which functions have names, and its numbers."""
     # Where a function has a place in memory too, it is another in each process.
-    return {"text": re.sub(r" at 0x[0-9a-fA-F]+", "", repr(kernel)), "numbers": _tree.digest(kernel)}
+    return {
+        "text": re.sub(r" at 0x[0-9a-fA-F]+", "", repr(kernel)),
+        "numbers": _tree.digest(kernel),
+    }
 
 
 def of_data(data: Data) -> dict[str, str]:
     """Return what stands for data."""
     if isinstance(data, Window | Stream):
         return (data if isinstance(data, Stream) else data.whole).fingerprint()
-    return {"shapes": str(jax.tree.map(lambda x: (x.shape, x.dtype.name), data)), "numbers": _tree.digest(data)}
+    return {
+        "shapes": str(jax.tree.map(lambda x: (x.shape, x.dtype.name), data)),
+        "numbers": _tree.digest(data),
+    }
 
 
 def of_kept(request: Request) -> dict[str, str]:
     """Return what stands for what is kept: functions by their names."""
     moments = request.moments
-    told = "None" if moments is None else f"{text(moments.of)}, {moments.covariance}, {moments.weights}"
+    told = (
+        "None"
+        if moments is None
+        else f"{text(moments.of)}, {moments.covariance}, {moments.weights}"
+    )
     return {"keep": text(request.keep), "keep_when": text(request.keep_when), "moments": told}
 
 
@@ -76,7 +88,8 @@ def of_programs() -> dict[str, str]:
 
 
 def check_processes(request: Request, earlier: Earlier | Batches | None) -> None:
-    """Check that every process was given what the first one was; each of them calls this at the same time.
+    """Check that every process was given what the first one was; each of them calls this at the
+    same time.
 
     Args:
         request: what was asked for.
@@ -87,14 +100,16 @@ def check_processes(request: Request, earlier: Earlier | Batches | None) -> None
     """
     told = _told(request, earlier)
     mine = np.array(
-        [list(hashlib.blake2b(repr(x).encode(), digest_size=16).digest()) for x in told.values()], np.uint8
+        [list(hashlib.blake2b(repr(x).encode(), digest_size=16).digest()) for x in told.values()],
+        np.uint8,
     )
     every = np.asarray(multihost_utils.process_allgather(mine))
     others = (every != every[0]).any(axis=2)
     if others.any():
         what = [name for name, differs in zip(told, others.any(axis=0), strict=True) if differs]
         raise ValueError(
-            f"{', '.join(what)} must be the same in all {jax.process_count()} processes; got what process "
+            f"{', '.join(what)} must be the same in all {jax.process_count()} processes; got what "
+            "process "
             f"0 has not in process {', '.join(map(str, np.flatnonzero(others.any(axis=1))))}"
         )
 
@@ -112,7 +127,11 @@ def _told(request: Request, earlier: Earlier | Batches | None) -> dict[str, Any]
         "data": run["data"],
         "position": where,
         "state": None if state is None else _tree.digest(state),
-        "num_steps, data_passes or seconds": (request.num_steps, request.data_passes, request.seconds),
+        "num_steps, data_passes or seconds": (
+            request.num_steps,
+            request.data_passes,
+            request.seconds,
+        ),
         "burn_in or thin": (request.burn_in, request.thin),
         "num_chains or stacked": (request.num_chains, request.stacked),
         "keep, keep_when or moments": run["kept"],
@@ -122,7 +141,11 @@ def _told(request: Request, earlier: Earlier | Batches | None) -> dict[str, Any]
             request.check_data,
         ),
         "the versions of jax, numpy and Python": run["programs"],
-        "mesh": (devices.mesh.shape_tuple, devices.parts, [device.id for device in devices.mesh.devices.flat]),
+        "mesh": (
+            devices.mesh.shape_tuple,
+            devices.parts,
+            [device.id for device in devices.mesh.devices.flat],
+        ),
         "jax_enable_x64": run["x64"],
     }
 
@@ -137,7 +160,11 @@ def check_resumed(request: Request, earlier: Earlier | Batches) -> None:
     where = f"the run in {os.fspath(request.checkpoint)!r}"
     if now["x64"] != then["x64"]:
         raise ValueError(f"jax_enable_x64 must be {then['x64']}, as in {where}; got {now['x64']}")
-    for name, argument in (("kernel", "kernel"), ("kept", "keep, keep_when and moments"), ("data", "data")):
+    for name, argument in (
+        ("kernel", "kernel"),
+        ("kept", "keep, keep_when and moments"),
+        ("data", "data"),
+    ):
         if now[name] != then[name]:
             differ = [part for part in now[name] if now[name][part] != then[name][part]]
             told = "other numbers" if differ == ["numbers"] else f"{now[name][differ[0]]}"
@@ -147,7 +174,8 @@ def check_resumed(request: Request, earlier: Earlier | Batches) -> None:
     changed = [f"{name} {old} is now {new}" for name, (old, new) in others.items() if old != new]
     if changed:
         warnings.warn(
-            f"{where} was started by other programs ({', '.join(changed)}): what follows is of the same law, but "
+            f"{where} was started by other programs ({', '.join(changed)}): what follows is of "
+            "the same law, but "
             "maybe not bit for bit what it would have been",
             RuntimeWarning,
             stacklevel=4,

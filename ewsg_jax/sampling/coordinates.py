@@ -1,4 +1,6 @@
-"""The draws of a run as one array, a name for each coordinate, and the statistics that take such arrays."""
+"""The draws of a run as one array, a name for each coordinate, and the statistics that take such
+arrays.
+"""
 
 import itertools
 import math
@@ -28,7 +30,9 @@ def coordinates(samples: Samples, names: Names = None) -> tuple[np.ndarray, tupl
     return flattened(samples.named(), names)
 
 
-def flattened(leaves: dict[str, np.ndarray], names: Names = None) -> tuple[np.ndarray, tuple[str, ...]]:
+def flattened(
+    leaves: dict[str, np.ndarray], names: Names = None
+) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return the same of named arrays (chain, draw, …).
 
     Raises:
@@ -39,14 +43,18 @@ def flattened(leaves: dict[str, np.ndarray], names: Names = None) -> tuple[np.nd
         shape = leaf.shape[2:]
         parts.append(np.asarray(leaf, np.float64).reshape(*leaf.shape[:2], math.prod(shape)))
         places = itertools.product(*map(range, shape))
-        own += [f"{leaf_name}[{','.join(map(str, place))}]" if shape else leaf_name for place in places]
+        own += [
+            f"{leaf_name}[{','.join(map(str, place))}]" if shape else leaf_name for place in places
+        ]
     if names is not None and len(names) != len(own):
         raise ValueError(f"names must be {len(own)}, one for each coordinate; got {len(names)}")
     return np.concatenate(parts, axis=2), tuple(own if names is None else names)
 
 
 def with_digits(value: Any, sd: Any) -> str:
-    """Return a number in four digits, or as many as it takes to see a tenth of its standard deviation."""
+    """Return a number in four digits, or as many as it takes to see a tenth of its standard
+    deviation.
+    """
     with np.errstate(all="ignore"):
         wanted = np.ceil(np.log10(np.abs(np.float64(value)) / np.float64(sd))) + 2
     return f"{value:.{int(np.clip(wanted, 4, 12)) if np.isfinite(wanted) else 4}g}"

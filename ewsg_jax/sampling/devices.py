@@ -1,7 +1,9 @@
-"""Over which devices a run goes: some of the chains on each, or some of the rows, or both; and its programs.
+"""Over which devices a run goes: some of the chains on each, or some of the rows, or both; and its
+programs.
 
-The programs are those of one device, mapped. No chain waits for another. Parts of the rows meet in one sum of d
-numbers per chain and gradient, in `Posterior.total`; what a chain does with it is done on all of its devices.
+The programs are those of one device, mapped. No chain waits for another. Parts of the rows meet in
+one sum of d numbers per chain and gradient, in `Posterior.total`; what a chain does with it is done
+on all of its devices.
 """
 
 import functools
@@ -39,7 +41,8 @@ class Devices:
 
     Attributes:
         mesh: axes of type Auto: what runs on it is mapped by `jax.shard_map`, device by device.
-        parts: S, at least one for each device along `data`; more where a run resumes with fewer devices.
+        parts: S, at least one for each device along `data`; more where a run resumes with fewer
+            devices.
     """
 
     mesh: Mesh
@@ -92,7 +95,9 @@ class Devices:
         return len({device.process_index for device in self.mesh.devices.flat}) > 1
 
     def each(self, num_chains: int) -> int:
-        """Return how many chains a device has: as many as the others, of which the last may be copies."""
+        """Return how many chains a device has: as many as the others, of which the last may be
+        copies.
+        """
         return -(-num_chains // self.along_chains)
 
     def width(self, num_chains: int) -> int:
@@ -100,7 +105,9 @@ class Devices:
         return self.each(num_chains) * self.along_chains
 
     def specs(self, num_chains: int | None, shared_memory: bool) -> KernelState:
-        """Return how states lie: those of `num_chains` whole on each device where they cannot be shared evenly."""
+        """Return how states lie: those of `num_chains` whole on each device where they cannot be
+        shared evenly.
+        """
         even = num_chains is None or self.width(num_chains) == num_chains
         chains = self.chains_axis if even else None
         memory = (self.data_axis,) if shared_memory else (chains, self.data_axis)
@@ -109,7 +116,9 @@ class Devices:
         return KernelState(own, of_memory, own, own)
 
     def cut_laws(self, kernel: Kernel) -> Kernel:
-        """Return the kernel with its laws of rows for rows in parts: those by probability have a table for each."""
+        """Return the kernel with its laws of rows for rows in parts: those by probability have a
+        table for each.
+        """
 
         def in_parts(part: Any) -> Any:
             return part.over_parts(self.parts) if isinstance(part, ByProbability) else part
@@ -132,7 +141,10 @@ class Devices:
 
         own: Any = specs.dynamics
         return KernelState(
-            put(own, state.dynamics), put(specs.memory, state.memory), state.rows, put(own, state.order)
+            put(own, state.dynamics),
+            put(specs.memory, state.memory),
+            state.rows,
+            put(own, state.order),
         )
 
     def of_one(self, state: KernelState, shared_memory: bool) -> KernelState:
@@ -145,7 +157,9 @@ class Devices:
         def of_part(x: Any) -> jax.ShapeDtypeStruct:
             shape = x.shape if shared_memory else (each, *x.shape[1:])
             axis = 0 if shared_memory else 1
-            return jax.ShapeDtypeStruct(shape[:axis] + shape[axis + 1 :] if self.cuts_data else shape, x.dtype)
+            return jax.ShapeDtypeStruct(
+                shape[:axis] + shape[axis + 1 :] if self.cuts_data else shape, x.dtype
+            )
 
         memory = jax.tree.map(of_part, state.memory)
         dynamics, order = jax.tree.map(some, (state.dynamics, state.order))
@@ -173,7 +187,8 @@ def checked(mesh: Any, kernel: Kernel, data: Data, parts: int | None = None) -> 
         parts: into how many parts rows are cut; default as many as devices along `data`.
 
     Raises:
-        TypeError, ValueError: it is no mesh with such axes, or the kernel cannot have its rows on several devices.
+        TypeError, ValueError: it is no mesh with such axes, or the kernel cannot have its rows on
+            several devices.
     """
     if mesh is None:
         if parts in (None, 1):
@@ -184,22 +199,27 @@ def checked(mesh: Any, kernel: Kernel, data: Data, parts: int | None = None) -> 
     devices = Devices(auto, along if parts is None else parts)
     if devices.parts % along:
         raise ValueError(
-            f"mesh must have an axis 'data' whose length divides {devices.parts}, the parts into which the rows of "
+            f"mesh must have an axis 'data' whose length divides {devices.parts}, the parts into "
+            "which the rows of "
             f"this run are cut; got {along}"
         )
     if not devices.cuts_data:
         return devices
     if (part := who_needs(kernel, Need.ONE_PLACE)) is not None:
         raise ValueError(
-            f"mesh must have no axis 'data', or one of length 1, for a kernel of which {part!r} needs "
-            f"{Need.ONE_PLACE.value}; those of the estimators full, uniform, svrg, saga, control_variate, "
-            "covariance_tracking, kept_covariance and their exponential weights with rows='random' or by "
+            f"mesh must have no axis 'data', or one of length 1, for a kernel of which {part!r} "
+            "needs "
+            f"{Need.ONE_PLACE.value}; those of the estimators full, uniform, svrg, saga, "
+            "control_variate, "
+            "covariance_tracking, kept_covariance and their exponential weights with "
+            "rows='random' or by "
             f"probability do not; got the axis {along} long and {kernel!r}"
         )
     for size in (part.batch_size for part in parts_of(kernel) if hasattr(part, "batch_size")):
         if size % devices.parts:
             raise ValueError(
-                f"batch_size must be a multiple of {devices.parts}, the parts into which mesh cuts the rows, for "
+                f"batch_size must be a multiple of {devices.parts}, the parts into which mesh "
+                "cuts the rows, for "
                 f"each has its share of every batch; got {size}"
             )
     spread.check_rows(data, devices.parts)
@@ -208,9 +228,16 @@ def checked(mesh: Any, kernel: Kernel, data: Data, parts: int | None = None) -> 
 
 @functools.partial(jax.jit, static_argnames=("devices", "shared_memory"))
 def start(
-    devices: Devices, kernel: Kernel, data: Data, keys: Array, positions: PyTree, shared_memory: bool
+    devices: Devices,
+    kernel: Kernel,
+    data: Data,
+    keys: Array,
+    positions: PyTree,
+    shared_memory: bool,
 ) -> KernelState:
-    """Return the first states, as `chunks.start`; a memory has an axis of parts behind that of chains."""
+    """Return the first states, as `chunks.start`; a memory has an axis of parts behind that of
+    chains.
+    """
     count, own = keys.shape[0], PartitionSpec(devices.chains_axis)
 
     def here(kernel: Kernel, data: Data, keys: Array, positions: PyTree) -> KernelState:
@@ -227,7 +254,12 @@ def start(
 
 
 def call(
-    devices: Devices, kernel: Kernel, layout: Layout, chain_keys: Array, *arguments: Any, **options: Any
+    devices: Devices,
+    kernel: Kernel,
+    layout: Layout,
+    chain_keys: Array,
+    *arguments: Any,
+    **options: Any,
 ) -> Call:
     """Make steps of all chains, as `chunks.call` does on one device."""
     count = chain_keys.shape[0]
@@ -266,7 +298,9 @@ def _advance(
     count, shared_memory = alive.shape[0], layout.shared_memory
     own, states = PartitionSpec(devices.chains_axis), devices.specs(None, shared_memory)
 
-    def here(kernel: Kernel, keys: Array, alive: Array, state: KernelState, data: Data, *rest: Any) -> Call:
+    def here(
+        kernel: Kernel, keys: Array, alive: Array, state: KernelState, data: Data, *rest: Any
+    ) -> Call:
         shared_key, plan, done, num_steps = rest
 
         def of_part(memory: PyTree, data: Data) -> Call:
@@ -279,7 +313,9 @@ def _advance(
     memory = () if shared_memory else state.memory
     chains = chain_keys, alive, state.dynamics, state.order, memory
     keys, alive, dynamics, order, memory = _wider(devices, chains)
-    wide = state._replace(dynamics=dynamics, memory=state.memory if shared_memory else memory, order=order)
+    wide = state._replace(
+        dynamics=dynamics, memory=state.memory if shared_memory else memory, order=order
+    )
     slots = PartitionSpec(None, devices.chains_axis)
     made = _mapped(
         devices,
@@ -309,7 +345,9 @@ def _with_parts(
         return function(*memory, data)
     axis = 0 if shared_memory else 1
     if devices.parts_here == 1 and devices.data_axis is not None:
-        made = function(*(jax.tree.map(lambda x: jnp.squeeze(x, axis), tree) for tree in memory), _part(data))
+        made = function(
+            *(jax.tree.map(lambda x: jnp.squeeze(x, axis), tree) for tree in memory), _part(data)
+        )
         return _in_memory(made, lambda tree: jax.tree.map(lambda x: jnp.expand_dims(x, axis), tree))
     out: Any = KernelState(None, axis, None)
     if memory:
@@ -333,8 +371,12 @@ def _data_spec(devices: Devices) -> PartitionSpec:
     return PartitionSpec(devices.data_axis) if devices.cuts_data else NONE
 
 
-def _mapped(devices: Devices, function: Callable[..., Any], in_specs: Any, out_specs: Any) -> Callable[..., Any]:
-    return jax.shard_map(function, mesh=devices.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
+def _mapped(
+    devices: Devices, function: Callable[..., Any], in_specs: Any, out_specs: Any
+) -> Callable[..., Any]:
+    return jax.shard_map(
+        function, mesh=devices.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
+    )
 
 
 def _wider(devices: Devices, tree: PyTree) -> PyTree:
@@ -347,21 +389,29 @@ def _wider(devices: Devices, tree: PyTree) -> PyTree:
     return jax.tree.map(wide, tree)
 
 
-def _cut_state(devices: Devices, state: KernelState, count: int, shared_memory: bool) -> KernelState:
+def _cut_state(
+    devices: Devices, state: KernelState, count: int, shared_memory: bool
+) -> KernelState:
     if devices.width(count) == count:
         return state
     memory = state.memory
     if not shared_memory:
-        memory = jax.tree.map(lambda x: _cut(devices, count, x, spec=devices.specs(count, False).memory), memory)
+        memory = jax.tree.map(
+            lambda x: _cut(devices, count, x, spec=devices.specs(count, False).memory), memory
+        )
     dynamics, order = _cut(devices, count, (state.dynamics, state.order))
     return state._replace(dynamics=dynamics, memory=memory, order=order)
 
 
-def _cut(devices: Devices, count: int, tree: PyTree, axis: int = 0, spec: PartitionSpec = NONE) -> PyTree:
+def _cut(
+    devices: Devices, count: int, tree: PyTree, axis: int = 0, spec: PartitionSpec = NONE
+) -> PyTree:
     """Return the first chains, on all devices."""
     sharding = NamedSharding(devices.mesh, spec)
 
     def first(x: Array) -> Array:
-        return jax.lax.with_sharding_constraint(jax.lax.slice_in_dim(x, 0, count, axis=axis), sharding)
+        return jax.lax.with_sharding_constraint(
+            jax.lax.slice_in_dim(x, 0, count, axis=axis), sharding
+        )
 
     return jax.tree.map(first, tree)

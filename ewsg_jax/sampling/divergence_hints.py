@@ -25,11 +25,15 @@ FLOWN = 1e3
 MOST_DERIVATIVES, MOST_AT_ONCE = 2**30, 2**22
 """Derivatives of rows that are evaluated, and at once."""
 ENORMOUS = 1e3
-"""How much the potential must fall, in units of what it was at the start, to be said to fall without bound."""
+"""How much the potential must fall, in units of what it was at the start, to be said to fall
+without bound.
+"""
 
 
 def of_schedules(kernel: Kernel, step: int) -> str:
-    """Return which schedules are not positive and finite after `step` steps, as a string; empty where all are."""
+    """Return which schedules are not positive and finite after `step` steps, as a string; empty
+    where all are.
+    """
     found = []
     for part in filter(dataclasses.is_dataclass, (kernel, getattr(kernel, "dynamics", None))):
         for field in dataclasses.fields(part):
@@ -41,7 +45,8 @@ def of_schedules(kernel: Kernel, step: int) -> str:
 
 
 def of_gradients(kernel: Kernel, start: Position, end: Position, data: Data, at_start: bool) -> str:
-    """Return whose gradient is not finite where a chain ended, a string; empty where all are, or the step was it.
+    """Return whose gradient is not finite where a chain ended, a string; empty where all are, or
+    the step was it.
 
     Args:
         kernel: of one chain, no stack.
@@ -64,7 +69,10 @@ def of_gradients(kernel: Kernel, start: Position, end: Position, data: Data, at_
 def _of_posterior(posterior: Posterior, position: Position, data: Data, where: str) -> str:
     value, gradient = jax.value_and_grad(lambda p: jnp.asarray(posterior.log_prior(p)))(position)
     if not _is_finite(gradient):
-        return f"the gradient is not finite {where}: that of log_prior is not, where log_prior is {float(value):g}"
+        return (
+            f"the gradient is not finite {where}: that of log_prior is not, where log_prior is "
+            f"{float(value):g}"
+        )
 
     def of_row(p: Position, row: Data) -> tuple[Array, PyTree]:
         return jax.value_and_grad(posterior.log_likelihood)(p, row)
@@ -75,7 +83,9 @@ def _of_posterior(posterior: Posterior, position: Position, data: Data, where: s
 
     @jax.jit
     def are_finite(position: Position, rows: Data) -> Array:
-        return jax.lax.map(lambda row: _all_finite(of_row(position, row)[1]), rows, batch_size=at_once)
+        return jax.lax.map(
+            lambda row: _all_finite(of_row(position, row)[1]), rows, batch_size=at_once
+        )
 
     bad = places[~np.asarray(are_finite(position, take_rows(data, places)))]
     if not bad.size:
@@ -83,7 +93,8 @@ def _of_posterior(posterior: Posterior, position: Position, data: Data, where: s
     row = take_rows(data, bad[0])
     value = float(of_row(position, row)[0])
     told = (
-        f"the gradient is not finite {where}: that of log_likelihood of row {bad[0]} is not ({len(bad)} such "
+        f"the gradient is not finite {where}: that of log_likelihood of row {bad[0]} is not "
+        f"({len(bad)} such "
         f"rows), where log_likelihood is {value:g}"
     )
     if not all(np.isfinite(np.asarray(x, float)).all() for x in jax.tree.leaves(row)):
@@ -93,7 +104,10 @@ def _of_posterior(posterior: Posterior, position: Position, data: Data, where: s
         with jax.enable_x64(True):
             wide = jax.tree.map(_widened, (position, row))
             if _is_finite(of_row(*wide)[1]):
-                return f"{told}; in float64 it is finite: float32 overflows or loses a difference there"
+                return (
+                    f"{told}; in float64 it is finite: float32 overflows or loses a difference "
+                    "there"
+                )
     return told
 
 
@@ -112,14 +126,18 @@ def _is_finite(tree: PyTree) -> bool:
 
 def _length(position: Position) -> float:
     with np.errstate(over="ignore"):
-        return math.sqrt(sum(np.sum(np.square(np.asarray(x, np.float64))) for x in jax.tree.leaves(position)))
+        return math.sqrt(
+            sum(np.sum(np.square(np.asarray(x, np.float64))) for x in jax.tree.leaves(position))
+        )
 
 
 def falls(kernel: Kernel, start: Position, end: Position, data: Data) -> bool:
-    """Return whether the potential falls enormously from a chain's start towards its last finite position.
+    """Return whether the potential falls enormously from a chain's start towards its last finite
+    position.
 
-    There its terms may be too large for numbers: then it is evaluated on the way, at the farthest point where it
-    is finite. A step that is too large for a potential that is bounded leads upwards.
+    There its terms may be too large for numbers: then it is evaluated on the way, at the farthest
+    point where it is finite. A step that is too large for a potential that is bounded leads
+    upwards.
     """
     posterior = getattr(getattr(kernel, "estimator", kernel), "posterior", None)
     if posterior is None:
@@ -139,7 +157,9 @@ def falls(kernel: Kernel, start: Position, end: Position, data: Data) -> bool:
 
 
 def warn_of_degenerate(kernel: Kernel, start: Position, data: Data) -> None:
-    """Warn of arrays of a position that a likelihood reads and does not depend on, once for the same data."""
+    """Warn of arrays of a position that a likelihood reads and does not depend on, once for the
+    same data.
+    """
     rows, own = view(data).tree, kernel
     if isinstance(kernel, Stack):
         own, start = kernel.kernel, jax.tree.map(lambda x: x[0], start)

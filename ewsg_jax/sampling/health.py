@@ -1,9 +1,11 @@
-"""Chains that diverge: found after each call, replayed to the step where it happened, and frozen there.
+"""Chains that diverge: found after each call, replayed to the step where it happened, and frozen
+there.
 
-Watching every step would cost every run; since a call's randomness is a function of its keys, it can be made
-again under watch when a chain has been lost, from the last state that was kept: calls use up the state that they
-are given, for a large one (SAGA's table) takes longer to copy than to step. The other chains keep the results of
-the unwatched call, so that their bits do not depend on it.
+Watching every step would cost every run; since a call's randomness is a function of its keys, it
+can be made again under watch when a chain has been lost, from the last state that was kept: calls
+use up the state that they are given, for a large one (SAGA's table) takes longer to copy than to
+step. The other chains keep the results of the unwatched call, so that their bits do not depend on
+it.
 """
 
 import functools
@@ -41,7 +43,8 @@ class DivergenceMonitor:
         alive: shape (chain,).
         clock: by which a state is kept.
         start: the position of the first chain at the start.
-        diverged_at: the step whose result was not finite, −1 for a chain that is alive; shape (chain,).
+        diverged_at: the step whose result was not finite, −1 for a chain that is alive; shape
+            (chain,).
     """
 
     def __init__(
@@ -55,10 +58,14 @@ class DivergenceMonitor:
         # One chain's, for all of them may be large.
         self.start = _first(first.position)
         self._first_step = int(np.ravel(on_host(first.step))[0])
-        self._next_copy = self.clock.now() + _tree.num_bytes(first) / BYTES_PER_SECOND / COPYING_SHARE
+        self._next_copy = (
+            self.clock.now() + _tree.num_bytes(first) / BYTES_PER_SECOND / COPYING_SHARE
+        )
 
     def keep(self, state: KernelState, done: int) -> None:
-        """Keep a copy of the state to replay from, unless the last one is too young for what a copy costs."""
+        """Keep a copy of the state to replay from, unless the last one is too young for what a copy
+        costs.
+        """
         began = self.clock.now()
         if began >= self._next_copy:
             self._replay_from = jax.block_until_ready(_tree.copy(state)), done
@@ -66,7 +73,9 @@ class DivergenceMonitor:
             self._next_copy = now + (now - began) / COPYING_SHARE
 
     def restore(self, alive: np.ndarray, diverged_at: np.ndarray, done: int) -> None:
-        """Continue after `done` steps of a run, with these chains diverged: the first state is that after them."""
+        """Continue after `done` steps of a run, with these chains diverged: the first state is that
+        after them.
+        """
         self.alive, self.diverged_at = np.array(alive), np.array(diverged_at)
         self._replay_from = self._replay_from[0], done
 
@@ -83,10 +92,12 @@ class DivergenceMonitor:
         done: int,
         steps: int,
     ) -> Call:
-        """Make a call, and put in it what the diverged chains have: their last finite state, its draws, no sums.
+        """Make a call, and put in it what the diverged chains have: their last finite state, its
+        draws, no sums.
 
         Args:
-            advance: `advance(done, steps, state, alive, guarded=…)`, which takes the memory of the state.
+            advance: `advance(done, steps, state, alive, guarded=…)`, which takes the memory of the
+                state.
             keep: what is kept of a position.
             state: to continue from, after `done` steps of the run.
             done: the number of these steps.
@@ -105,7 +116,8 @@ class DivergenceMonitor:
             if since < done:
                 again = advance(since, done - since, again, before).state
             replayed = make(again, before, guarded=True)
-            # A replay may round differently and keep a chain finite a little longer: then to the call's end.
+            # A replay may round differently and keep a chain finite a little longer: then to the
+            # call's end.
             fell = on_host(replayed.health.diverged_at)
             self.diverged_at[lost] = np.where(fell < 0, on_host(call.state.step), fell)[lost]
             call = _put(lost, replayed, call, self._shared_memory)
@@ -121,14 +133,21 @@ class DivergenceMonitor:
             why = hints.of_schedules(kernel, fell - 1)
             if not why and not isinstance(state.dynamics, StackState):
                 end = jax.tree.map(lambda x: x[first], on_host(state.position))
-                why = hints.of_gradients(kernel, on_host(self.start), end, data, fell == self._first_step + 1)
+                why = hints.of_gradients(
+                    kernel, on_host(self.start), end, data, fell == self._first_step + 1
+                )
             why = why or "a smaller step_size may help"
             all_lost = lost.size == self.alive.size
             if all_lost and hints.falls(kernel, self.start, on_host(_first(state.position)), data):
-                why += "; the potential falls without bound along the chain: has the likelihood the right sign?"
+                why += (
+                    "; the potential falls without bound along the chain: has the likelihood "
+                    "the right sign?"
+                )
             warnings.warn(
-                f"{lost.size} of {self.alive.size} chains diverged, the first (chain {first}) at step "
-                f"{self.diverged_at[first]}; they stay at their last finite positions (samples.diverged_at): "
+                f"{lost.size} of {self.alive.size} chains diverged, the first (chain {first}) at "
+                "step "
+                f"{self.diverged_at[first]}; they stay at their last finite positions "
+                "(samples.diverged_at): "
                 f"{why}",
                 RuntimeWarning,
                 stacklevel=4,
@@ -136,12 +155,17 @@ class DivergenceMonitor:
 
 
 def warn_of_overflow(steps: np.ndarray) -> None:
-    """Warn of bounded sets that could not hold what they should, in this many steps of each chain."""
+    """Warn of bounded sets that could not hold what they should, in this many steps of
+    each chain.
+    """
     if steps.any():
         warnings.warn(
-            f"{np.count_nonzero(steps)} of {steps.size} chains had more bright or selected data than there is room "
-            f"for, in up to {steps.max()} steps (samples.overflow); the bright set stood still there, and what "
-            "they sample is not the posterior: a larger capacity or proposal_capacity, or a centre nearer to the "
+            f"{np.count_nonzero(steps)} of {steps.size} chains had more bright or selected data "
+            "than there is room "
+            f"for, in up to {steps.max()} steps (samples.overflow); the bright set stood still "
+            "there, and what "
+            "they sample is not the posterior: a larger capacity or proposal_capacity, or a "
+            "centre nearer to the "
             "mode, is needed",
             RuntimeWarning,
             stacklevel=4,

@@ -1,4 +1,6 @@
-"""What the loop on the host reads: the time, interrupts, and arrays of which several processes hold parts."""
+"""What the loop on the host reads: the time, interrupts, and arrays of which several processes hold
+parts.
+"""
 
 import signal
 import threading
@@ -15,7 +17,8 @@ from ewsg_jax._types import PyTree
 
 
 class Clock:
-    """The time by which a run decides how it continues: with several processes that of the first one.
+    """The time by which a run decides how it continues: with several processes that of the first
+    one.
 
     Each of them must read it as often as the others, so that all make the same calls.
 
@@ -48,7 +51,9 @@ def is_key(x: Any) -> bool:
 
 
 def on_host(tree: PyTree) -> Any:
-    """Return a tree in NumPy arrays, but for PRNG keys; what processes hold parts of comes to each of them."""
+    """Return a tree in NumPy arrays, but for PRNG keys; what processes hold parts of comes to each
+    of them.
+    """
 
     def fetched(x: Any) -> Any:
         if is_key(x):
@@ -61,7 +66,9 @@ def on_host(tree: PyTree) -> Any:
 
 
 class Interrupts:
-    """While entered in the main thread, remember a first SIGINT instead of raising; a second one raises."""
+    """While entered in the main thread, remember a first SIGINT instead of raising; a second one
+    raises.
+    """
 
     def __init__(self) -> None:
         self.requested = False
@@ -73,7 +80,10 @@ class Interrupts:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._previous is not None:
             signal.signal(signal.SIGINT, self._previous)

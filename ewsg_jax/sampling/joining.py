@@ -29,7 +29,10 @@ def concatenated(first: Any, later: Any) -> Any:
         return np.concatenate([getattr(first, name), getattr(later, name)])
 
     leaves, structure = jax.tree.flatten(first.draws)
-    draws = [np.concatenate(pair, axis=1) for pair in zip(leaves, jax.tree.leaves(later.draws), strict=True)]
+    draws = [
+        np.concatenate(pair, axis=1)
+        for pair in zip(leaves, jax.tree.leaves(later.draws), strict=True)
+    ]
     before = round(first.gradient_evaluations / first.num_chains)
     return dataclasses.replace(
         later,

@@ -31,7 +31,9 @@ class Plan(NamedTuple):
     counts: Any = None
 
     def due(self, made: Any) -> Any:
-        """Return how many of the first `made` steps are due, for numbers of the host and of a compiled program."""
+        """Return how many of the first `made` steps are due, for numbers of the host and of a
+        compiled program.
+        """
         return (made > self.burn_in) * ((made - self.burn_in) // self.thin)
 
     def kept(self, made: Any) -> Any:
@@ -45,13 +47,22 @@ class Plan(NamedTuple):
         found = first_step + self.burn_in + self.thin * np.arange(1, due + 1)
         return found if self.counts is None else found[np.diff(self.counts[: due + 1]) > 0]
 
-    def only(self, keep_when: Callable[[Array], Any] | None, first_step: int, num_steps: int) -> "Plan":
-        """Return the plan that keeps, of what this one keeps, the steps of which a function is true."""
+    def only(
+        self, keep_when: Callable[[Array], Any] | None, first_step: int, num_steps: int
+    ) -> "Plan":
+        """Return the plan that keeps, of what this one keeps, the steps of which a function is
+        true.
+        """
         if keep_when is None:
             return self
         steps = self.steps(first_step, num_steps).astype(np.int32)
-        said = [np.asarray(_said(keep_when, steps[k : k + AT_ONCE])) for k in range(0, len(steps), AT_ONCE)]
-        return self._replace(counts=np.concatenate([[0], np.cumsum(np.concatenate(said))]).astype(np.int32))
+        said = [
+            np.asarray(_said(keep_when, steps[k : k + AT_ONCE]))
+            for k in range(0, len(steps), AT_ONCE)
+        ]
+        return self._replace(
+            counts=np.concatenate([[0], np.cumsum(np.concatenate(said))]).astype(np.int32)
+        )
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -60,7 +71,9 @@ def _said(keep_when: Callable[[Array], Any], steps: Array) -> Array:
 
 
 class Record(NamedTuple):
-    """What one call keeps: draws with leading axes (slot, chain), and sums with a leading chain axis, or None."""
+    """What one call keeps: draws with leading axes (slot, chain), and sums with a leading chain
+    axis, or None.
+    """
 
     slots: PyTree
     sums: Any
@@ -108,19 +121,30 @@ def after(
 
 
 def _written(
-    kernel: Kernel, layout: Layout, record: Record, state: KernelState, chosen: Array | None, slot: Array
+    kernel: Kernel,
+    layout: Layout,
+    record: Record,
+    state: KernelState,
+    chosen: Array | None,
+    slot: Array,
 ) -> Record:
-    """Return the record with the position in a slot, and in the sums of the chosen chains, None for all."""
+    """Return the record with the position in a slot, and in the sums of the chosen chains, None for
+    all.
+    """
     keep, moments = layout.keep, layout.moments
     slots, sums = record
     if keep is not None:
         values = jax.vmap(keep)(state.position)
-        slots = jax.tree.map(lambda s, x: jax.lax.dynamic_update_index_in_dim(s, x, slot, 0), slots, values)
+        slots = jax.tree.map(
+            lambda s, x: jax.lax.dynamic_update_index_in_dim(s, x, slot, 0), slots, values
+        )
     if moments is not None:
         weight = jnp.float32(1.0)
         if moments.weights != "equal":
             made = jnp.ravel(state.step)[0]
-            weight = jnp.asarray(kernel.step_size(made - (moments.weights == "step_size")), jnp.float32)
+            weight = jnp.asarray(
+                kernel.step_size(made - (moments.weights == "step_size")), jnp.float32
+            )
         added = jax.vmap(moments.add, in_axes=(0, None, 0))(sums, weight, state.position)
         # A weight of 0 would not do: a lost chain's position may be too large to be squared.
         sums = added if chosen is None else jax.vmap(_tree.where)(chosen, added, sums)

@@ -1,4 +1,6 @@
-"""How a run is cut into blocks of steps whose randomness is drawn, and whose rows are gathered, at once."""
+"""How a run is cut into blocks of steps whose randomness is drawn, and whose rows are gathered, at
+once.
+"""
 
 import functools
 from collections.abc import Callable
@@ -15,9 +17,13 @@ MOST_STEPS_PER_BLOCK = 256
 WORK_PER_BLOCK = 10**8
 """Numbers that the gradients of one block touch at the most: roughly half a second on one core."""
 FEWEST_STEPS, CHEAP = 32, 2**24
-"""Of a run whose blocks may be longer than itself, and bytes of randomness of such a block: some 20 ms."""
+"""Of a run whose blocks may be longer than itself, and bytes of randomness of such a block: some 20
+ms.
+"""
 SMALL = 2**17
-"""Numbers that the gradients of one step of all chains touch at the most where it is small: some 0.2 ms."""
+"""Numbers that the gradients of one step of all chains touch at the most where it is small: some
+0.2 ms.
+"""
 COUNTED = 2**31 - 1
 """Evaluations that a call counts of each chain, in 32 bits."""
 ROWS_PER_BLOCK = 16 * 2**20
@@ -31,13 +37,15 @@ class Layout(NamedTuple):
         block_size: steps whose randomness is drawn at once.
         gather_ahead: whether their rows are gathered at once too.
         shared_minibatch: whether one batch serves all chains.
-        shared_memory: whether the chains share the estimator's memory, which then has no chain axis.
+        shared_memory: whether the chains share the estimator's memory, which then has no chain
+            axis.
         num_slots: kept draws that fit in one call.
         keep: the function of the position that is kept, or None.
         moments: the running moments, or None.
         accelerator: whether it runs on a GPU or TPU, for which the host waits.
         small: whether its steps are so short that it had better be compiled quickly.
-        most_steps: in one call, where steps count their evaluations: the sum of each chain's is of 32 bits.
+        most_steps: in one call, where steps count their evaluations: the sum of each chain's is of
+            32 bits.
     """
 
     block_size: int
@@ -55,23 +63,30 @@ class Layout(NamedTuple):
     def writes_always(self) -> bool:
         """Whether a step that is not kept is written too, where the next one that is will be.
 
-        Beside a few numbers per chain a GPU's condition, whose branch the host may have to choose, is dear.
+        Beside a few numbers per chain a GPU's condition, whose branch the host may have to choose,
+        is dear.
         """
         whole = self.keep in (None, positions)
-        small = self.moments is None or (self.moments.of is positions and self.moments.covariance != "dense")
+        small = self.moments is None or (
+            self.moments.of is positions and self.moments.covariance != "dense"
+        )
         return self.accelerator and whole and small
 
 
 def on_accelerator(data: Data) -> bool:
     """Return whether data lie on a GPU or TPU, where what uses them then runs."""
-    return any(device.platform != "cpu" for leaf in jax.tree.leaves(data) for device in leaf.devices())
+    return any(
+        device.platform != "cpu" for leaf in jax.tree.leaves(data) for device in leaf.devices()
+    )
 
 
 @functools.partial(jax.jit, static_argnums=3)
 def _randomness(
     kernel: Kernel, data: Data, state: KernelState, shared_memory: bool
 ) -> tuple[Randomness, Randomness]:
-    """One step's randomness of all chains, without its rows and with them: asked for its shapes only."""
+    """One step's randomness of all chains, without its rows and with them: asked for its shapes
+    only.
+    """
     keys = jax.random.split(jax.random.key(0), state.step.shape[0])
     one = jax.vmap(kernel.draw, in_axes=(0, chain_axes(shared_memory), None))(keys, state, data)
     return one, kernel.fetch(one, data)
@@ -91,10 +106,10 @@ def choose_layout(
 ) -> tuple[Layout, int]:
     """Return how a run is cut into blocks, and the bytes of one block's randomness.
 
-    A block's randomness fits in `memory` bytes, its work is small enough for an interrupt to be answered, and
-    its rows stay in a CPU's cache; they are gathered ahead where those of one step fit in `memory`. An accelerator
-    waits for the host once a block, so its blocks are as long as `memory` allows. `total` is of how many
-    chains these are some, which are to be compiled alike.
+    A block's randomness fits in `memory` bytes, its work is small enough for an interrupt to be
+    answered, and its rows stay in a CPU's cache; they are gathered ahead where those of one step
+    fit in `memory`. An accelerator waits for the host once a block, so its blocks are as long as
+    `memory` allows. `total` is of how many chains these are some, which are to be compiled alike.
     """
     num_chains = state.step.shape[0]
     one, gathered = seen.shapes(_randomness, kernel, data, state, shared_memory)
@@ -104,9 +119,11 @@ def choose_layout(
     numbers = sum(x.size for x in jax.tree.leaves(state.position))
     cost = kernel.evaluations(data)
     work = cost.per_step * numbers
-    steps = min(memory // max(_tree.num_bytes(one), 1), WORK_PER_BLOCK // work, MOST_STEPS_PER_BLOCK)
-    # A run of fewer steps shares the program of longer ones where the randomness it does not need costs little; on
-    # an accelerator its one block is a loop of known length.
+    steps = min(
+        memory // max(_tree.num_bytes(one), 1), WORK_PER_BLOCK // work, MOST_STEPS_PER_BLOCK
+    )
+    # A run of fewer steps shares the program of longer ones where the randomness it does not need
+    # costs little; on an accelerator its one block is a loop of known length.
     if accelerator or num_steps < FEWEST_STEPS or steps * _tree.num_bytes(one) > CHEAP:
         steps = min(steps, num_steps)
     gather_ahead = 0 < rows <= memory

@@ -17,7 +17,9 @@ from ewsg_jax.sampling.predict import prepare, run
 CHUNK_SIZE = 8192
 """Rows evaluated at once."""
 COPIES = 3
-"""Arrays of draws × rows that a leave-one-out estimate holds: this one, and two in the making of it."""
+"""Arrays of draws × rows that a leave-one-out estimate holds: this one, and two in the making of
+it.
+"""
 SMALL = 2**24
 """Bytes so few that the system is not asked whether it has them."""
 
@@ -29,17 +31,23 @@ def check_density(posterior: Any) -> Posterior:
         TypeError: it is no posterior.
         ValueError: it was made with `normalised=False`.
     """
-    _check.instance("posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models")
+    _check.instance(
+        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
+    )
     if posterior.normalised is False:
         raise ValueError(
-            "posterior must be one whose log_likelihood is the log of a density with all its constants; got one "
-            "with normalised=False, whose values cannot be compared between models: add what is left out, such as "
+            "posterior must be one whose log_likelihood is the log of a density with all its "
+            "constants; got one "
+            "with normalised=False, whose values cannot be compared between models: add what is "
+            "left out, such as "
             "−log σ − log(2π)/2 of a normal density, and give normalised=True"
         )
     return posterior
 
 
-def mean_of_rows(draws: PyTree, log_likelihoods: Callable[[Any, Data], Any], data: Data, chunk_size: int) -> Any:
+def mean_of_rows(
+    draws: PyTree, log_likelihoods: Callable[[Any, Data], Any], data: Data, chunk_size: int
+) -> Any:
     """Return the log of the mean over draws of the likelihood of each row, shape (n,)."""
     _check.data(data)
     _check.integer("chunk_size", chunk_size)
@@ -55,7 +63,8 @@ def of_rows(draws: PyTree, posterior: Posterior, data: Data, chunk_size: int) ->
     """Return the log likelihood of each row at each draw, shape (chain, draw, row).
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; the result is larger than what is free.
+        TypeError, ValueError: an argument has the wrong type or value; the result is larger than
+            what is free.
     """
     n = _check.data(data)
     _check.integer("chunk_size", chunk_size)
@@ -74,7 +83,9 @@ def of_rows(draws: PyTree, posterior: Posterior, data: Data, chunk_size: int) ->
 
 
 def row_chunks(data: Data, chunk_size: int) -> Iterator[tuple[Data, int]]:
-    """Yield the rows in chunks of one length, the last one filled up with the last row, and how many count."""
+    """Yield the rows in chunks of one length, the last one filled up with the last row, and how
+    many count.
+    """
     n = _check.data(data)
     size = min(chunk_size, n)
     for start in range(0, n, size):
@@ -87,7 +98,9 @@ def _check_fits(num_draws: int, num_rows: int, itemsize: int) -> None:
     free = free_on_the_host() if needed * COPIES > SMALL else None
     if free is not None and needed * COPIES > free:
         raise ValueError(
-            f"data must be so few rows that {num_draws:,} draws × {num_rows:,} rows fit in memory, {COPIES} times "
-            f"{needed / 2**30:.3g} GiB; got {free / 2**30:.3g} GiB that are free: sample with a larger thin, or "
+            f"data must be so few rows that {num_draws:,} draws × {num_rows:,} rows fit in "
+            f"memory, {COPIES} times "
+            f"{needed / 2**30:.3g} GiB; got {free / 2**30:.3g} GiB that are free: sample with a "
+            "larger thin, or "
             "take fewer rows, a random part of them"
         )

@@ -30,7 +30,8 @@ class Outcome:
     """What the calls so far add up to.
 
     Attributes:
-        draws: the kept draws in the host's memory, leading axes (chain, draw); filled as far as the calls came.
+        draws: the kept draws in the host's memory, leading axes (chain, draw); filled as far as the
+            calls came.
         totals: by the names of `Call.totals`, shape (chain,).
         spent: pairs of steps and counted evaluations of all chains, call after call.
     """
@@ -77,7 +78,8 @@ def run(
         interrupts: entered; a request ends the run after the call in progress.
         limit: seconds; the call in which they are over is the last one.
         look: shown the outcome after each call but the last, so that checkpoints are written.
-        is_part: whether chains that have all diverged stay frozen to the end, for others make as many steps.
+        is_part: whether chains that have all diverged stay frozen to the end, for others make as
+            many steps.
         left: of a run over windows of a stream, how many steps there are with one from a step on.
 
     Returns:
@@ -101,7 +103,9 @@ def run(
         outcome.watch.keep(outcome.state, done)
         began = clock.now()
         try:
-            call = jax.block_until_ready(outcome.watch.call(advance, layout.keep, outcome.state, done, steps))
+            call = jax.block_until_ready(
+                outcome.watch.call(advance, layout.keep, outcome.state, done, steps)
+            )
         except Exception as error:
             if not done:
                 raise
@@ -115,13 +119,20 @@ def run(
         _add(outcome, call, steps, plan)
         if layout.moments is not None:
             sums = call.record.sums
-            outcome.sums = sums if outcome.sums is None else _merged(layout.moments, outcome.sums, sums)
+            outcome.sums = (
+                sums if outcome.sums is None else _merged(layout.moments, outcome.sums, sums)
+            )
         bar.update(steps)
         wanted = max(0.0, min(SECONDS_PER_CALL, end - now))
         blocks = math.floor(min(8.0, wanted / max(seconds, 1e-9)) * steps / layout.block_size)
         steps = max(1, blocks) * layout.block_size
         outcome.interrupted = clock.any_process(interrupts.requested)
-        if outcome.done == num_steps or now >= end or outcome.interrupted or (outcome.all_lost and not is_part):
+        if (
+            outcome.done == num_steps
+            or now >= end
+            or outcome.interrupted
+            or (outcome.all_lost and not is_part)
+        ):
             break
         if look is not None:
             look(outcome)
@@ -143,7 +154,8 @@ def _stop_at(outcome: Outcome, error: Exception) -> None:
         outcome.state = outcome.watch.last_kept
     step = int(np.ravel(on_host(outcome.state.step))[0])
     warnings.warn(
-        f"the run ended after {outcome.done} steps because the next ones failed: {_check.reason(error)}; what was "
+        f"the run ended after {outcome.done} steps because the next ones failed: "
+        f"{_check.reason(error)}; what was "
         f"sampled is returned, and samples.state is that after step {step}",
         RuntimeWarning,
         stacklevel=6,
@@ -161,7 +173,9 @@ def _add(outcome: Outcome, call: Call, steps: int, plan: Plan) -> None:
     jax.tree.map(write, outcome.draws, call.record.slots)
     for name, total in call.totals.items():
         # Wide numbers: one call's sum fits in 32 bits, a run's need not.
-        wide = np.asarray(total, np.float64 if np.issubdtype(total.dtype, np.floating) else np.int64)
+        wide = np.asarray(
+            total, np.float64 if np.issubdtype(total.dtype, np.floating) else np.int64
+        )
         outcome.totals[name] = outcome.totals.get(name, 0) + wide
     outcome.done += steps
     counted = outcome.totals.get("gradient_evaluations", np.zeros(1, int))

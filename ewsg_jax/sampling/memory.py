@@ -14,7 +14,9 @@ except ImportError:  # on Windows
 COPIES_OF_THE_STATE = 3
 """The one to replay from, the one that moves, and what a step makes of it."""
 NOT_ASKED_FOR = 2**24
-"""Bytes so few that the system is not asked whether it has them: it would take a tenth of a short call."""
+"""Bytes so few that the system is not asked whether it has them: it would take a tenth of a short
+call.
+"""
 
 
 class Needs(NamedTuple):
@@ -42,7 +44,8 @@ def check(needs: Needs, num_chains: int, limit: int | None) -> None:
     """Check that a run fits in what there is of memory, or in the caller's limit.
 
     Raises:
-        ValueError: it does not; the message has the sizes of its parts, and what would make them smaller.
+        ValueError: it does not; the message has the sizes of its parts, and what would make them
+            smaller.
     """
     device = jax.devices()[0]
     if device.platform == "cpu":
@@ -57,11 +60,15 @@ def check(needs: Needs, num_chains: int, limit: int | None) -> None:
         if room is not None and needed > room:
             got = f"{_size(room)}{' that is free' if limit is None else ''}"
             raise ValueError(
-                f"memory_limit must be at least {_size(needed)}{where} for this run; got {got}: the states of "
-                f"{num_chains:,} chains take {COPIES_OF_THE_STATE} times {_size(needs.states)}, randomness "
+                f"memory_limit must be at least {_size(needed)}{where} for this run; got {got}: "
+                "the states of "
+                f"{num_chains:,} chains take {COPIES_OF_THE_STATE} times {_size(needs.states)}, "
+                "randomness "
                 f"{_size(needs.randomness)}, the kept draws {_size(needs.draws)} and a buffer of "
-                f"{_size(needs.buffer)} for them. Smaller are runs of fewer chains, with a larger thin or burn_in, "
-                "with a keep that returns less, with keep=None and moments=ewsg_jax.moments(), with a smaller "
+                f"{_size(needs.buffer)} for them. Smaller are runs of fewer chains, with a larger "
+                "thin or burn_in, "
+                "with a keep that returns less, with keep=None and moments=ewsg_jax.moments(), "
+                "with a smaller "
                 "randomness_memory, or, but for the draws, with a chain_batch_size"
             )
 
@@ -110,7 +117,10 @@ def _in_container() -> int | None:
     """What the limit of a container (cgroup, version 2 or 1) leaves."""
     for most, taken in (
         ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+        (
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+        ),
     ):
         try:
             return max(0, int(Path(most).read_text()) - int(Path(taken).read_text()))

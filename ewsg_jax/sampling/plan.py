@@ -1,4 +1,6 @@
-"""The plan of a run: its first states, how many steps there are, and how they are cut into compiled calls."""
+"""The plan of a run: its first states, how many steps there are, and how they are cut into compiled
+calls.
+"""
 
 import functools
 import time
@@ -32,8 +34,9 @@ from ewsg_jax.sampling.windows import Windows
 DRAW_MEMORY = 64 * 2**20
 """Bytes of kept draws that one call holds on the device."""
 FEWEST_DRAWS, FEW_DRAWS, CALLS = 16, 512, 4
-"""Draws up to which a run has a place for each alone, and places that longer ones have where they are filled in
-`CALLS` calls; else four times as many, and so on."""
+"""Draws up to which a run has a place for each alone, and places that longer ones have where they
+are filled in `CALLS` calls; else four times as many, and so on.
+"""
 
 
 class Terms(NamedTuple):
@@ -83,11 +86,10 @@ class Planned(NamedTuple):
 
 
 def plan(
-    request: Request,
-    earlier: Earlier | None = None,
-    windows: Windows | None = None,
+    request: Request, earlier: Earlier | None = None, windows: Windows | None = None
 ) -> tuple[Planned, Outcome]:
-    """Make the chains' first states, decide how many steps there are and how they are cut into calls.
+    """Make the chains' first states, decide how many steps there are and how they are cut into
+    calls.
 
     Args:
         request: what is asked for; of a run that resumes with the states of its checkpoint.
@@ -95,7 +97,8 @@ def plan(
         windows: of a run over a stream.
 
     Returns:
-        The plan, and an outcome of no steps, which alone holds the first states: their memory may be large.
+        The plan, and an outcome of no steps, which alone holds the first states: their memory may
+        be large.
 
     Raises:
         TypeError, ValueError: arguments do not go together; the message names one.
@@ -121,12 +124,16 @@ def plan(
     )
     num_chains = shapes.step.shape[0]
     cost = kernel.evaluations(data)
-    terms = _settled(request, cost, num_chains) if earlier is None else Terms(**earlier.head["terms"])
+    terms = (
+        _settled(request, cost, num_chains) if earlier is None else Terms(**earlier.head["terms"])
+    )
     num_steps, cost = terms.num_steps, cost._replace(at_init=terms.at_init)
     kept = Plan(request.burn_in, request.thin).only(request.keep_when, terms.first_step, num_steps)
     one_draw, num_draws = check_kept(request, shapes.position), int(kept.kept(num_steps))
     if not num_draws:
-        raise ValueError(f"keep_when must keep a step; got none of the {kept.due(num_steps)} that are due")
+        raise ValueError(
+            f"keep_when must keep a step; got none of the {kept.due(num_steps)} that are due"
+        )
     draw_bytes = 0 if request.keep is None else max(1, _tree.num_bytes(one_draw))
     of_one, rows = (shapes, data) if devices is None else (
         devices.of_one(shapes, shared_memory), devices.rows_of_one(request.placed)
@@ -148,7 +155,9 @@ def plan(
     # The first batch of chains makes the array for the draws of all; later ones write into it.
     share = 1 if request.total is None or request.first else request.total / num_chains
     kept_bytes = int(share * num_draws * draw_bytes)
-    needs = memory.Needs(_tree.num_bytes(shapes), block_bytes, layout.num_slots * draw_bytes, kept_bytes)
+    needs = memory.Needs(
+        _tree.num_bytes(shapes), block_bytes, layout.num_slots * draw_bytes, kept_bytes
+    )
     memory.check(needs, num_chains, request.memory_limit)
 
     in_program = kept if kept.counts is None else kept._replace(counts=jnp.asarray(kept.counts))
@@ -157,8 +166,12 @@ def plan(
         # While the first states are made.
         keys = jax.ShapeDtypeStruct((num_chains,), request.key.dtype)
         parts = kernel, layout, keys, shared_key, data, in_program
-        ahead.add("steps", functools.partial(chunks.compile_ahead, *parts, shapes, layout.accelerator))
-    draws = jax.tree.map(lambda x: np.empty((x.shape[0], num_draws, *x.shape[1:]), x.dtype), one_draw)
+        ahead.add(
+            "steps", functools.partial(chunks.compile_ahead, *parts, shapes, layout.accelerator)
+        )
+    draws = jax.tree.map(
+        lambda x: np.empty((x.shape[0], num_draws, *x.shape[1:]), x.dtype), one_draw
+    )
     first = make_first() if windows is None else windows.made(make_first)
     watch = DivergenceMonitor(num_chains, shared_memory, first, clock)
     if devices is not None:
@@ -182,17 +195,25 @@ def plan(
     outcome, saver, before = Outcome(_tree.copy(first), watch, draws), None, (0.0, 0.0)
     if earlier is not None:
         restore(earlier, outcome, layout)
-        saver, before = CheckpointWriter(request, kept, earlier.head, earlier, clock), earlier.counts["seconds"]
+        saver, before = (
+            CheckpointWriter(request, kept, earlier.head, earlier, clock),
+            earlier.counts["seconds"],
+        )
     elif request.checkpoint is not None:
         head = consistency.of_run(request) if request.begun is None else request.begun()
         saver = CheckpointWriter(request, kept, {"terms": terms._asdict()} | head, clock=clock)
-        # What cannot be written is told before anything is run; of later batches it does not end the run.
+        # What cannot be written is told before anything is run; of later batches it does not end
+        # the run.
         (saver.save if request.first else saver.write)(outcome)
     is_part = request.total is not None
-    return Planned(advance, terms, num_chains, kept, layout, cost, began, saver, before, is_part, ahead), outcome
+    return Planned(
+        advance, terms, num_chains, kept, layout, cost, began, saver, before, is_part, ahead
+    ), outcome
 
 
-def _on_window(of: Any, data: Window, done: int, steps: int, state: Any, alive: Any, **how: Any) -> chunks.Call:
+def _on_window(
+    of: Any, data: Window, done: int, steps: int, state: Any, alive: Any, **how: Any
+) -> chunks.Call:
     """Make steps on one window."""
     (kernel, layout, keys, shared), kept = of
     return chunks.call(kernel, layout, keys, shared, data, kept, done, steps, state, alive, **how)
@@ -205,13 +226,16 @@ def _settled(request: Request, cost: Evaluations, num_chains: int) -> Terms:
     num_steps = num_steps_of(cost, all_rows(request.data), *budget, first_step)
     check_length(num_steps, first_step, request)
     one_start = request.state is None and not request.stacked and not is_function(request.position)
-    return Terms(num_steps, first_step, cost.at_init, (request.total or num_chains) > 1 and one_start)
+    return Terms(
+        num_steps, first_step, cost.at_init, (request.total or num_chains) > 1 and one_start
+    )
 
 
 def _slots(draw_bytes: int, num_draws: int) -> int:
     """Return how many draws one call holds, none where a draw has no bytes because none is kept.
 
-    One of few numbers, of which the largest is that of few calls: runs of other lengths share a program.
+    One of few numbers, of which the largest is that of few calls: runs of other lengths share a
+    program.
     """
     if not draw_bytes:
         return 0

@@ -1,4 +1,6 @@
-"""A function of the position at new inputs, averaged over draws: a bounded number of draws at a time."""
+"""A function of the position at new inputs, averaged over draws: a bounded number of draws at a
+time.
+"""
 
 import functools
 import math
@@ -32,22 +34,24 @@ def predict(
 
     Args:
         draws: a tree of arrays with leading axes (chain, draw).
-        function: `function(position, inputs) -> tree of floating-point arrays`, for one draw. It is compiled and
-            vectorised over draws; give the same function object again to spare the compilation.
-        inputs: its second argument: a tree of arrays or numbers, an argument of the compiled program.
+        function: `function(position, inputs) -> tree of floating-point arrays`, for one draw. It is
+            compiled and vectorised over draws; give the same function object again to spare the
+            compilation.
+        inputs: its second argument: a tree of arrays or numbers, an argument of the compiled
+            program.
         log: the outputs are logarithms: return log(mean(exp(outputs))), computed without overflow.
         keep_draws: return the outputs at all draws instead of their mean.
-        chunk_size: draws evaluated at once. Default: as many as hold 64 MiB of positions, outputs and the largest
-            intermediate array. It changes the result by rounding only.
+        chunk_size: draws evaluated at once. Default: as many as hold 64 MiB of positions, outputs
+            and the largest intermediate array. It changes the result by rounding only.
 
     Returns:
-        The tree of outputs as NumPy arrays in the outputs' dtypes (sums over chunks are made in float64); with
-        `keep_draws` they have leading axes (chain, draw).
+        The tree of outputs as NumPy arrays in the outputs' dtypes (sums over chunks are made in
+        float64); with `keep_draws` they have leading axes (chain, draw).
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; the function fails on one draw, or returns
-            integers or booleans, which have no mean in their own dtype (with `keep_draws` they are returned as they
-            are); there are no draws.
+        TypeError, ValueError: an argument has the wrong type or value; the function fails on one
+            draw, or returns integers or booleans, which have no mean in their own dtype (with
+            `keep_draws` they are returned as they are); there are no draws.
 
     Example:
         >>> import jax.numpy as jnp, numpy as np
@@ -85,7 +89,11 @@ class Program(NamedTuple):
 
 
 def prepare(
-    draws: PyTree, function: Callable[..., PyTree], inputs: PyTree, reduce: str, chunk_size: int | None
+    draws: PyTree,
+    function: Callable[..., PyTree],
+    inputs: PyTree,
+    reduce: str,
+    chunk_size: int | None,
 ) -> Program:
     """Check the arguments of `predict` and choose the size of a chunk."""
     lengths = _lengths(draws)
@@ -95,11 +103,19 @@ def prepare(
     _check.held("inputs", inputs)
     _numeric("inputs", inputs)
     function = _hashable(function)
-    output, draw_bytes = _examine(draws, function, jax.tree.map(jnp.asarray, inputs), averaged=reduce != "none")
-    size = max(1, MEMORY // max(draw_bytes, 1)) if chunk_size is None else _check.integer("chunk_size", chunk_size)
+    output, draw_bytes = _examine(
+        draws, function, jax.tree.map(jnp.asarray, inputs), averaged=reduce != "none"
+    )
+    size = (
+        max(1, MEMORY // max(draw_bytes, 1))
+        if chunk_size is None
+        else _check.integer("chunk_size", chunk_size)
+    )
     total = math.prod(lengths)
     # Chunks of about one length, so that little of the last one is filled up.
-    return Program(draws, lengths, function, output, reduce, math.ceil(total / math.ceil(total / size)))
+    return Program(
+        draws, lengths, function, output, reduce, math.ceil(total / math.ceil(total / size))
+    )
 
 
 def run(program: Program, inputs: PyTree) -> PyTree:
@@ -110,23 +126,33 @@ def run(program: Program, inputs: PyTree) -> PyTree:
     if reduce == "none":
         total = jax.tree.map(lambda x: np.empty((num_draws, *x.shape), x.dtype), output)
     else:
-        total = jax.tree.map(lambda x: np.full(x.shape, -np.inf if reduce == "log" else 0.0), output)
+        total = jax.tree.map(
+            lambda x: np.full(x.shape, -np.inf if reduce == "log" else 0.0), output
+        )
     for first in range(0, num_draws, size):
-        chain, draw = np.unravel_index(np.minimum(np.arange(first, first + size), num_draws - 1), lengths)
+        chain, draw = np.unravel_index(
+            np.minimum(np.arange(first, first + size), num_draws - 1), lengths
+        )
         positions = jax.tree.map(lambda x, c=chain, d=draw: x[c, d], draws)
         count = min(size, num_draws - first)
         result = outputs_at(function, reduce, positions, inputs, jnp.int32(count))
         if reduce == "none":
-            jax.tree.map(lambda to, x, f=first, n=count: _write(to, f, np.asarray(x)[:n]), total, result)
+            jax.tree.map(
+                lambda to, x, f=first, n=count: _write(to, f, np.asarray(x)[:n]), total, result
+            )
         else:
             add = np.logaddexp if reduce == "log" else np.add
             with np.errstate(invalid="ignore"):  # NaN and infinity pass through
-                total = jax.tree.map(lambda t, x, add=add: add(t, np.asarray(x, np.float64)), total, result)
+                total = jax.tree.map(
+                    lambda t, x, add=add: add(t, np.asarray(x, np.float64)), total, result
+                )
     if reduce == "none":
         return jax.tree.map(lambda x: x.reshape(*lengths, *x.shape[1:]), total)
 
     def mean(x: np.ndarray, shape: jax.ShapeDtypeStruct) -> np.ndarray:
-        return np.asarray(x - math.log(num_draws) if reduce == "log" else x / num_draws, shape.dtype)
+        return np.asarray(
+            x - math.log(num_draws) if reduce == "log" else x / num_draws, shape.dtype
+        )
 
     return jax.tree.map(mean, total, output)
 
@@ -143,9 +169,13 @@ def _lengths(draws: PyTree) -> tuple[int, int]:
         raise ValueError(f"{takes}; got a tree without leaves, {_check.describe(draws)}")
     shapes = {np.shape(x)[:2] for x in leaves}
     if len(shapes) > 1 or len(shape := next(iter(shapes))) < 2:
-        raise ValueError(f"{takes}, the same for all; got leaves of shapes {[np.shape(x) for x in leaves]}")
+        raise ValueError(
+            f"{takes}, the same for all; got leaves of shapes {[np.shape(x) for x in leaves]}"
+        )
     if not shape[0] * shape[1]:
-        raise ValueError(f"{takes}, at least one draw; got leaves of shapes {[np.shape(x) for x in leaves]}")
+        raise ValueError(
+            f"{takes}, at least one draw; got leaves of shapes {[np.shape(x) for x in leaves]}"
+        )
     return shape
 
 
@@ -154,7 +184,9 @@ def _numeric(name: str, tree: PyTree) -> PyTree:
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         if not isinstance(leaf, jax.Array) and np.asarray(leaf).dtype.kind in "OSUM":
             where = f"{name}{jax.tree_util.keystr(path)}"
-            raise TypeError(f"{name} must be a tree of arrays or numbers; {where} is {_check.describe(leaf)}")
+            raise TypeError(
+                f"{name} must be a tree of arrays or numbers; {where} is {_check.describe(leaf)}"
+            )
     return tree
 
 
@@ -167,20 +199,27 @@ def _hashable(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
     return function
 
 
-def _examine(draws: PyTree, function: Callable[..., PyTree], inputs: PyTree, averaged: bool) -> tuple[PyTree, int]:
-    """Return the shapes of the output and the bytes that one draw needs, the largest intermediate included."""
+def _examine(
+    draws: PyTree, function: Callable[..., PyTree], inputs: PyTree, averaged: bool
+) -> tuple[PyTree, int]:
+    """Return the shapes of the output and the bytes that one draw needs, the largest intermediate
+    included.
+    """
     position = jax.tree.map(lambda x: jax.eval_shape(jnp.asarray, x[0, 0]), draws)
     takes = "function must be (position, inputs) -> tree of floating-point arrays"
     try:
         program, output = jax.make_jaxpr(function, return_shape=True)(position, inputs)
     except Exception as error:
-        raise ValueError(f"{takes}; it failed on one draw and these inputs: {_check.reason(error)}") from error
+        raise ValueError(
+            f"{takes}; it failed on one draw and these inputs: {_check.reason(error)}"
+        ) from error
     if not jax.tree.leaves(output):
         raise ValueError(f"{takes}; it returned {_check.describe(output)}")
     for path, leaf in jax.tree_util.tree_leaves_with_path(output):
         if averaged and not jnp.issubdtype(leaf.dtype, jnp.floating):
             raise TypeError(
-                f"{takes}; function(…){jax.tree_util.keystr(path)} is {_check.describe(leaf)}: convert it with "
+                f"{takes}; function(…){jax.tree_util.keystr(path)} is {_check.describe(leaf)}: "
+                "convert it with "
                 f".astype(float), or take keep_draws=True"
             )
     sizes = [x.size * x.dtype.itemsize for x in jax.tree.leaves((position, output))]
@@ -203,7 +242,9 @@ def _largest_intermediate(program: Any) -> int:
 def outputs_at(
     function: Callable[..., PyTree], reduce: str, positions: PyTree, inputs: PyTree, count: Array
 ) -> PyTree:
-    """The outputs at one chunk's draws; or, over the first `count` of them, their sum or the log of that of exp."""
+    """The outputs at one chunk's draws; or, over the first `count` of them, their sum or the log of
+    that of exp.
+    """
     outputs = jax.vmap(function, (0, None))(positions, inputs)
     if reduce == "none":
         return outputs

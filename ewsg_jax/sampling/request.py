@@ -25,7 +25,9 @@ Stacked = bool | Literal["members"]
 
 
 class Request(NamedTuple):
-    """What `sample` is asked for: its arguments, and what is settled of them before and during a run."""
+    """What `sample` is asked for: its arguments, and what is settled of them before and during a
+    run.
+    """
 
     key: Key
     kernel: Kernel
@@ -64,7 +66,9 @@ class Request(NamedTuple):
     placed: Data = None
     """The data on those devices."""
     begun: Callable[[], dict[str, Any]] | None = None
-    """Of a batch of chains: writes what the run is of, where that is not written yet, and returns it."""
+    """Of a batch of chains: writes what the run is of, where that is not written yet, and returns
+    it.
+    """
 
 
 def check(request: Request) -> Request:
@@ -101,7 +105,11 @@ def check(request: Request) -> Request:
     _check.boolean("stacked", request.stacked)
     shared = _check.boolean("shared_minibatch", request.shared_minibatch)
     if shared and not (uses_batches(kernel) and not is_ordered(kernel)):
-        what = "whose chains have epochs of their own" if uses_batches(kernel) else "that draws no batches"
+        what = (
+            "whose chains have epochs of their own"
+            if uses_batches(kernel)
+            else "that draws no batches"
+        )
         raise ValueError(f"shared_minibatch must be False for a kernel {what}; got True")
     _check.boolean("progress", request.progress)
     if request.seconds is not None:
@@ -116,7 +124,8 @@ def check(request: Request) -> Request:
         _check.integer("chain_batch_size", request.chain_batch_size)
         if request.seconds is not None:
             raise ValueError(
-                "seconds must be None with chain_batch_size, whose batches make as many steps as each other; got "
+                "seconds must be None with chain_batch_size, whose batches make as many steps as "
+                "each other; got "
                 f"{request.seconds}"
             )
     if request.keep is not None:
@@ -135,8 +144,10 @@ def _check_stream(kernel: Kernel, data: Stream) -> None:
     """Check that a kernel takes its rows from windows."""
     if (part := who_needs(kernel, Need.ALL_ROWS)) is not None:
         raise ValueError(
-            "kernel must take rows from the windows of a stream, as the estimators uniform, control_variate, svrg, "
-            f"full and their exponential weights do; got {kernel!r}, of which {part!r} needs {Need.ALL_ROWS.value}"
+            "kernel must take rows from the windows of a stream, as the estimators uniform, "
+            "control_variate, svrg, "
+            f"full and their exponential weights do; got {kernel!r}, of which {part!r} needs "
+            f"{Need.ALL_ROWS.value}"
         )
 
 
@@ -145,7 +156,9 @@ def _check_when(request: Request) -> None:
     takes = "keep_when must be a function of a step's number that returns a boolean"
     assert request.keep_when is not None
     _check.function("keep_when", request.keep_when, "(step) -> boolean, or None")
-    told = _check.outputs("keep_when", request.keep_when, "a step's number", jax.ShapeDtypeStruct((), jnp.int32))
+    told = _check.outputs(
+        "keep_when", request.keep_when, "a step's number", jax.ShapeDtypeStruct((), jnp.int32)
+    )
     if getattr(told, "shape", None) != () or told.dtype != bool:
         raise TypeError(f"{takes}; it returned {_check.describe(told)}")
 
@@ -154,7 +167,8 @@ def _check_on_host(request: Request) -> None:
     """Check that nothing is traced: what the loop on the host reads must be known."""
     takes = "sample must be called on the host, where it compiles and watches the run itself"
     advice = (
-        "for many chains give num_chains=…; in a program of your own put kernel.init and kernel.step into "
+        "for many chains give num_chains=…; in a program of your own put kernel.init and "
+        "kernel.step into "
         "jax.lax.scan, and vmap that; for many kernels give ewsg_jax.stack(kernels)"
     )
     for name in ("key", "kernel", "position", "data", "state"):
@@ -168,23 +182,31 @@ def check_length(num_steps: int, first_step: int, request: Request) -> None:
     """Check that steps can be counted, and that one of them is kept."""
     if first_step + num_steps >= 2**31:
         raise ValueError(
-            f"num_steps must be a whole number, from 1 to {2**31 - 1 - first_step}: steps are counted in 32 bits; "
+            f"num_steps must be a whole number, from 1 to {2**31 - 1 - first_step}: steps are "
+            "counted in 32 bits; "
             f"got {num_steps}"
         )
     least = request.burn_in + request.thin
     if num_steps < least:
-        raise ValueError(f"num_steps must be at least burn_in + thin = {least} to keep a draw; got {num_steps}")
+        raise ValueError(
+            f"num_steps must be at least burn_in + thin = {least} to keep a draw; got {num_steps}"
+        )
 
 
 def check_kept(request: Request, positions: Position) -> PyTree:
-    """Check that the user's functions take one chain's position; return the shapes of one draw of all chains."""
+    """Check that the user's functions take one chain's position; return the shapes of one draw of
+    all chains.
+    """
     one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), positions)
     if request.moments is not None:
-        made = _check.outputs("the function of moments", request.moments.of, "one chain's position", one)
+        made = _check.outputs(
+            "the function of moments", request.moments.of, "one chain's position", one
+        )
         for leaf in jax.tree.leaves(made):
             if not jnp.issubdtype(leaf.dtype, jnp.floating):
                 raise TypeError(
-                    f"the function of moments must return floating-point arrays; got {_check.describe(leaf)}"
+                    "the function of moments must return floating-point arrays; got "
+                    f"{_check.describe(leaf)}"
                 )
     if request.keep is None:
         return ()

@@ -36,7 +36,8 @@ from ewsg_jax.streams import Stream
 
 
 def checked(request: Request) -> Request:
-    """Check each argument by itself; return the request for one kernel, with its data as arrays of JAX.
+    """Check each argument by itself; return the request for one kernel, with its data as arrays of
+    JAX.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; the message names it.
@@ -71,7 +72,11 @@ def run(request: Request, earlier: Earlier | Batches | None = None) -> Samples |
     look = Look(request)
 
     def run_some(some: Request, earlier: Earlier | None) -> Samples:
-        windows = Windows(some.data, some.key, kernel, some.check_data) if isinstance(some.data, Stream) else None
+        windows = (
+            Windows(some.data, some.key, kernel, some.check_data)
+            if isinstance(some.data, Stream)
+            else None
+        )
         with contextlib.nullcontext() if windows is None else contextlib.closing(windows):
             planned, outcome = plan(some, earlier, windows)
             compiled = make_steps(planned, outcome, request.seconds, request.progress, windows)
@@ -88,7 +93,9 @@ def run(request: Request, earlier: Earlier | Batches | None = None) -> Samples |
     else:
         assert not isinstance(earlier, Earlier)
         files = BatchFiles(request, earlier)
-        samples = batches.of_all(lambda some: run_some(*files.of(some)), request, request.chain_batch_size)
+        samples = batches.of_all(
+            lambda some: run_some(*files.of(some)), request, request.chain_batch_size
+        )
     warn_of_overflow(samples.overflow)
     samples = look.judged(samples)
     if not isinstance(kernel, Stack):
@@ -97,7 +104,9 @@ def run(request: Request, earlier: Earlier | Batches | None = None) -> Samples |
 
 
 def _resumed(request: Request, earlier: Earlier | Batches) -> Request:
-    """Return the request of a run that resumes, with the states of its checkpoint or with all chains' starts."""
+    """Return the request of a run that resumes, with the states of its checkpoint or with all
+    chains' starts.
+    """
     if earlier.state is not None:
         kernel, data = request.kernel, request.data
         state = states.restored(earlier.state, kernel, data, request.devices, request.placed)
@@ -107,9 +116,14 @@ def _resumed(request: Request, earlier: Earlier | Batches) -> Request:
 
 
 def make_steps(
-    planned: Planned, outcome: Outcome, seconds: float | None, progress: bool, windows: Windows | None = None
+    planned: Planned,
+    outcome: Outcome,
+    seconds: float | None,
+    progress: bool,
+    windows: Windows | None = None,
 ) -> float:
-    """Compile, make the steps and fill the outcome; return when the program was compiled, in seconds.
+    """Compile, make the steps and fill the outcome; return when the program was compiled, in
+    seconds.
 
     Raises:
         ValueError: time was up before a draw could be kept.
@@ -133,16 +147,24 @@ def make_steps(
         bar = Progress(num_steps, progress)
         bar.update(outcome.done)
         advance, is_part = planned.advance, planned.is_part
-        left = None if windows is None else lambda done: windows.left(planned.terms.first_step + done)
-        loop.run(advance, outcome, num_steps, kept, layout, bar, interrupts, seconds, look, is_part, left)
-        # After a call that failed the states may be those of an earlier step: the last checkpoint stands.
-        is_last = int(np.ravel(on_host(outcome.state.step))[0]) == planned.terms.first_step + outcome.done
+        left = (
+            None if windows is None else lambda done: windows.left(planned.terms.first_step + done)
+        )
+        loop.run(
+            advance, outcome, num_steps, kept, layout, bar, interrupts, seconds, look, is_part, left
+        )
+        # After a call that failed the states may be those of an earlier step: the last checkpoint
+        # stands.
+        is_last = (
+            int(np.ravel(on_host(outcome.state.step))[0]) == planned.terms.first_step + outcome.done
+        )
         if planned.saver is not None and is_last:
             planned.saver.save(outcome)
     ended = outcome.interrupted or outcome.all_lost or outcome.done == num_steps
     if not ended and not kept.kept(outcome.done):
         raise ValueError(
-            f"seconds must be enough for burn_in + thin = {kept.burn_in + kept.thin} steps to keep a draw; got "
+            f"seconds must be enough for burn_in + thin = {kept.burn_in + kept.thin} steps to "
+            "keep a draw; got "
             f"{seconds}, in which {outcome.done} were made"
         )
     return compiled
@@ -163,7 +185,9 @@ def collect(request: Request, planned: Planned, outcome: Outcome, compiled: floa
     spent = functools.partial(_spent, cost, outcome, num_chains, first_step)
     return Samples(
         draws=None if request.keep is None else draws,
-        moments=None if request.moments is None or outcome.sums is None else finish(request.moments, outcome.sums),
+        moments=None
+        if request.moments is None or outcome.sums is None
+        else finish(request.moments, outcome.sums),
         state=outcome.state if request.devices is None else on_host(outcome.state),
         step=step,
         step_size=np.broadcast_to(step_size, (num_draws, *step_size.shape[1:])),
@@ -190,14 +214,22 @@ def _step_sizes(kernel: Kernel, steps: Array) -> Array:
     return jax.vmap(lambda step: jnp.asarray(kernel.step_size(step)))(steps)
 
 
-def _of_each_chain(totals: dict[str, np.ndarray], num_chains: int, name: str, known: int) -> np.ndarray:
-    """Return the sums over a run's steps of what `Info` reports, shape (chain,); `known` where nothing ran it."""
+def _of_each_chain(
+    totals: dict[str, np.ndarray], num_chains: int, name: str, known: int
+) -> np.ndarray:
+    """Return the sums over a run's steps of what `Info` reports, shape (chain,); `known` where
+    nothing ran it.
+    """
     total = totals.get(name, np.asarray(known))
     return np.broadcast_to(total, (num_chains, *total.shape[1:])).copy()
 
 
-def _spent(cost: Evaluations, outcome: Outcome, num_chains: int, first_step: int, steps: np.ndarray) -> np.ndarray:
-    """Return the evaluations of all chains in their first `steps` steps, int64; between calls a straight line."""
+def _spent(
+    cost: Evaluations, outcome: Outcome, num_chains: int, first_step: int, steps: np.ndarray
+) -> np.ndarray:
+    """Return the evaluations of all chains in their first `steps` steps, int64; between calls a
+    straight line.
+    """
     if not cost.counted:
         return num_chains * cost.of_steps(first_step, steps)
     return np.rint(np.interp(steps, *np.transpose(outcome.spent))).astype(np.int64)

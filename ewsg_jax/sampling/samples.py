@@ -31,9 +31,13 @@ READERS = {HOLDS: "ewsg_jax.load", HOLDS_STACK: "ewsg_jax.StackedSamples.load"}
 
 
 def named(tree: PyTree, single: str) -> dict[str, np.ndarray]:
-    """Return the leaves by their place in the tree; one that is the whole tree by the name `single`."""
+    """Return the leaves by their place in the tree; one that is the whole tree by the name
+    `single`.
+    """
     leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return {jax.tree_util.keystr(path, simple=True, separator=".") or single: x for path, x in leaves}
+    return {
+        jax.tree_util.keystr(path, simple=True, separator=".") or single: x for path, x in leaves
+    }
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,22 +47,26 @@ class Samples(Generic[P]):
     Attributes:
         draws: what was kept, NumPy arrays with leading axes (chain, draw); None with `keep=None`.
         moments: the running moments, where they were asked for.
-        state: the chains' last states, leading axis chain. Of samples that were loaded without their kernel it is
-            missing, and says so.
+        state: the chains' last states, leading axis chain. Of samples that were loaded without
+            their kernel it is missing, and says so.
         step: step number of each draw, shape (draw,); the state that `init` returns is step 0.
-        step_size: h of the step that made each draw, shape (draw,): its weight under a decreasing schedule.
-        evaluations: ∇Vᵢ evaluated by one chain up to each draw, `init` included, shape (draw,), int64;
-            in proportion to the steps inside one call of the compiled loop where steps cost unequally.
+        step_size: h of the step that made each draw, shape (draw,): its weight under a decreasing
+            schedule.
+        evaluations: ∇Vᵢ evaluated by one chain up to each draw, `init` included, shape (draw,),
+            int64; in proportion to the steps inside one call of the compiled loop where steps cost
+            unequally.
         gradient_evaluations: ∇Vᵢ evaluated by all chains together, burn-in and `init` included.
         num_data: n.
         num_steps: steps that each chain made in this run.
         index_acceptance: mean share of index-chain proposals accepted, shape (chain,).
-        acceptance: mean share of Metropolis' proposals accepted, 1 for methods that make none, shape (chain,).
-        overflow: in how many steps a bounded set (the bright data of FlyMC) could not hold what it should, and the
-            law was that given that it can, shape (chain,).
-        diverged_at: the step at which each chain ceased to be finite, −1 for none, shape (chain,), int64. Such a
-            chain stays at its last finite position. Of a chain that blew up and stayed finite it is the last step:
-            its potential is far above that of its start or of the other chains.
+        acceptance: mean share of Metropolis' proposals accepted, 1 for methods that make none,
+            shape (chain,).
+        overflow: in how many steps a bounded set (the bright data of FlyMC) could not hold what it
+            should, and the law was that given that it can, shape (chain,).
+        diverged_at: the step at which each chain ceased to be finite, −1 for none, shape (chain,),
+            int64. Such a chain stays at its last finite position. Of a chain that blew up and
+            stayed finite it is the last step: its potential is far above that of its start or of
+            the other chains.
         keeps_positions: whether the draws are positions.
         common_start: whether all chains started at one point, which makes R-hat too kind.
         shared_minibatch: whether all chains had one batch a step, so that they are not independent.
@@ -88,9 +96,12 @@ class Samples(Generic[P]):
     run_seconds: float
 
     def __repr__(self) -> str:
-        """Return one line: how many draws of how many chains, what they cost, and how many chains diverged."""
+        """Return one line: how many draws of how many chains, what they cost, and how many chains
+        diverged.
+        """
         return (
-            f"Samples(num_chains={self.num_chains}, num_draws={self.num_draws}, num_steps={self.num_steps}, "
+            f"Samples(num_chains={self.num_chains}, num_draws={self.num_draws}, "
+            f"num_steps={self.num_steps}, "
             f"data_passes={self.data_passes:.4g}, diverged={np.count_nonzero(~self.is_finite)})"
         )
 
@@ -103,7 +114,8 @@ class Samples(Generic[P]):
         """
         if not self.keeps_positions:
             raise AttributeError(
-                "these samples hold no positions: the run was asked to keep something else (samples.draws, "
+                "these samples hold no positions: the run was asked to keep something else "
+                "(samples.draws, "
                 "samples.moments); the last positions are in samples.state.position"
             )
         return self.draws
@@ -139,7 +151,8 @@ class Samples(Generic[P]):
 
     @property
     def sd(self) -> PyTree:
-        """The standard deviation of the draws of all chains that stayed finite, like one draw, in float64.
+        """The standard deviation of the draws of all chains that stayed finite, like one draw, in
+        float64.
 
         Raises:
             AttributeError: the run kept no draws.
@@ -148,11 +161,14 @@ class Samples(Generic[P]):
 
     def _checked_draws(self) -> PyTree:
         if self.draws is None:
-            raise AttributeError("these samples hold no draws: the run was given keep=None (samples.moments)")
+            raise AttributeError(
+                "these samples hold no draws: the run was given keep=None (samples.moments)"
+            )
         return self.draws
 
     def named(self) -> dict[str, np.ndarray]:
-        """Return the draws as a flat dictionary of arrays (chain, draw, …), named by their place in the tree.
+        """Return the draws as a flat dictionary of arrays (chain, draw, …), named by their place in
+        the tree.
 
         Draws that are a single array are called `position`, or `draws` where they are no positions.
         """
@@ -161,17 +177,18 @@ class Samples(Generic[P]):
     def concatenate(self, later: "Samples[P]") -> "Samples[P]":
         """Return these samples and those of the run that continued from their state, as of one run.
 
-        Draws, steps and evaluations are put one behind the other, costs, overflows and seconds added up; shares of
-        accepted proposals are means over all steps, moments those over both. A chain that diverged in either
-        counts as diverged, at its first time; `interrupted` is that of the later run, as the state is.
+        Draws, steps and evaluations are put one behind the other, costs, overflows and seconds
+        added up; shares of accepted proposals are means over all steps, moments those over both. A
+        chain that diverged in either counts as diverged, at its first time; `interrupted` is that
+        of the later run, as the state is.
 
         Args:
-            later: what `sample(…, state=samples.state)` returned. That its first step follows the last one of these
-                is checked, its kernel, data and key are not.
+            later: what `sample(…, state=samples.state)` returned. That its first step follows the
+                last one of these is checked, its kernel, data and key are not.
 
         Raises:
-            TypeError, ValueError: it is not samples; or of other chains, of other steps than those that follow, or
-                keeps something else: other draws, or moments of another kind.
+            TypeError, ValueError: it is not samples; or of other chains, of other steps than those
+                that follow, or keeps something else: other draws, or moments of another kind.
 
         Example:
             >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -194,13 +211,16 @@ class Samples(Generic[P]):
         keep_draws: bool = False,
         chunk_size: int | None = None,
     ) -> PyTree:
-        """Return the mean over all draws of `function(position, inputs)`, of all chains that stayed finite.
+        """Return the mean over all draws of `function(position, inputs)`, of all chains that stayed
+        finite.
 
         Args:
             function: `function(position, inputs) -> tree of floating-point arrays`, for one draw.
             inputs: its second argument, a tree of arrays.
-            log: the outputs are logarithms: return log(mean(exp(outputs))), such as log predictive densities.
-            keep_draws: return the outputs at all draws of all chains, leading axes (chain, draw), instead.
+            log: the outputs are logarithms: return log(mean(exp(outputs))), such as log predictive
+                densities.
+            keep_draws: return the outputs at all draws of all chains, leading axes (chain, draw),
+                instead.
             chunk_size: draws evaluated at once; default as many as fit in 64 MiB.
 
         Raises:
@@ -210,20 +230,23 @@ class Samples(Generic[P]):
         # One chain that blew up would spoil a mean; where none is left, that shows in it.
         if not keep_draws and finite.any() and not finite.all():
             draws = jax.tree.map(lambda x: np.asarray(x)[finite], draws)
-        return predict(draws, function, inputs, log=log, keep_draws=keep_draws, chunk_size=chunk_size)
+        return predict(
+            draws, function, inputs, log=log, keep_draws=keep_draws, chunk_size=chunk_size
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file, which `ewsg_jax.load` reads; an existing file is replaced at the end.
+        """Write everything to one file, which `ewsg_jax.load` reads; an existing file is replaced
+        at the end.
 
-        It is a NumPy archive: `numpy.load(path)` has an array for each leaf, under its name and its key path, such
-        as `draws`, `draws['a']` or `state.dynamics.position`.
+        It is a NumPy archive: `numpy.load(path)` has an array for each leaf, under its name and its
+        key path, such as `draws`, `draws['a']` or `state.dynamics.position`.
 
         Args:
             path: of the file, usually ending in `.npz`.
 
         Raises:
-            TypeError: the path is not a file path; or there is a tree among what was kept with classes in it, such
-                as a named tuple, that is no tree of the position's structure.
+            TypeError: the path is not a file path; or there is a tree among what was kept with
+                classes in it, such as a named tuple, that is no tree of the position's structure.
             AttributeError: the samples were loaded without their states.
             OSError: the file cannot be written.
         """
@@ -239,29 +262,34 @@ class Samples(Generic[P]):
     ) -> Any:
         """Return the draws as ArviZ takes them: `InferenceData` (ArviZ 0.x) or a `DataTree` (1.x).
 
-        With a posterior and data there is a group `log_likelihood` of shape (chain, draw, row), from which
-        `arviz.loo` estimates leave-one-out predictive densities and `arviz.compare` compares models. Chains that
-        diverged are in it, where they stayed: leave them out first.
+        With a posterior and data there is a group `log_likelihood` of shape (chain, draw, row),
+        from which `arviz.loo` estimates leave-one-out predictive densities and `arviz.compare`
+        compares models. Chains that diverged are in it, where they stayed: leave them out first.
 
         Args:
-            posterior: gives the log likelihood of a row at a draw, which must be a density with all its constants
-                (see `Posterior`). Default: no such group.
+            posterior: gives the log likelihood of a row at a draw, which must be a density with all
+                its constants (see `Posterior`). Default: no such group.
             data: the rows: those that the run was given.
             chunk_size: rows evaluated at once.
             options: passed on to `arviz.from_dict`, such as `dims` and `coords`.
 
         Raises:
             ImportError: ArviZ is not installed.
-            TypeError, ValueError: posterior and data are not given together; the draws are no positions of the
-                posterior, which was made with `normalised=False`, or whose log likelihood fails; draws × rows do
-                not fit in memory, or there are no draws.
+            TypeError, ValueError: posterior and data are not given together; the draws are no
+                positions of the posterior, which was made with `normalised=False`, or whose log
+                likelihood fails; draws × rows do not fit in memory, or there are no draws.
             AttributeError: the run kept something else than positions.
 
         Example:
             >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
-            >>> posterior, data = ewsg.models.gaussian_location(), jnp.linspace(-2.0, 2.0, 20)[:, None]
+            >>> posterior, data = (
+            ...     ewsg.models.gaussian_location(),
+            ...     jnp.linspace(-2.0, 2.0, 20)[:, None],
+            ... )
             >>> kernel = ewsg.uld(posterior, 0.1, friction=5.0)
-            >>> samples = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(1), data, 500, num_chains=4)
+            >>> samples = ewsg.sample(
+            ...     jax.random.key(0), kernel, jnp.zeros(1), data, 500, num_chains=4
+            ... )
             >>> found = samples.to_arviz(posterior=posterior, data=data)  # then arviz.loo(found)
             >>> found["log_likelihood"]["log_likelihood"].shape
             (4, 500, 20)
@@ -270,7 +298,9 @@ class Samples(Generic[P]):
             return in_arviz(self.named(), {}, **options)
         if posterior is None or data is None:
             missing, given = ("posterior", "data") if posterior is None else ("data", "posterior")
-            raise TypeError(f"{missing} must be given where {given} is, for the group log_likelihood; got None")
+            raise TypeError(
+                f"{missing} must be given where {given} is, for the group log_likelihood; got None"
+            )
         draws = self.position
         if draws is None or not self.num_draws:
             raise ValueError("samples must hold draws; the run kept none")
@@ -286,14 +316,16 @@ def in_arviz(
     groups: dict[str, dict[str, np.ndarray]] | None = None,
     **options: Any,
 ) -> Any:
-    """Return draws as ArviZ takes them, with more coordinates and more groups of arrays (chain, draw, …).
+    """Return draws as ArviZ takes them, with more coordinates and more groups of arrays (chain,
+    draw, …).
 
     Raises:
         ImportError: ArviZ is not installed.
     """
     if taken := {"posterior", "data"} & set(options):
         raise TypeError(
-            f"to_arviz of a stack takes no {' and no '.join(sorted(taken))}: likelihoods are those of one run, "
+            f"to_arviz of a stack takes no {' and no '.join(sorted(taken))}: likelihoods are "
+            "those of one run, "
             "runs[i].to_arviz(posterior=…, data=…)"
         )
     arviz = optional.module("arviz", "to_arviz")
@@ -309,8 +341,8 @@ def in_arviz(
 def mean_of(draws: PyTree, chains: np.ndarray) -> PyTree:
     """Return the mean over chains and draws, a tree like one draw, in float64.
 
-    Float32 has 24 bits: of some thousand draws whose mean is a thousand times their spread, NumPy's own sums, in
-    their precision, have lost the spread.
+    Float32 has 24 bits: of some thousand draws whose mean is a thousand times their spread, NumPy's
+    own sums, in their precision, have lost the spread.
 
     Args:
         draws: a tree of arrays with leading axes (chain, draw).
@@ -348,17 +380,18 @@ def load(
 
     Args:
         path: of the file.
-        position: a tree of the structure of the run's position, such as its starting point; needed only where it
-            is of other classes than dictionaries, lists and tuples. flax's parameters, dictionaries, need none;
-            a named tuple, a `FrozenDict` of flax, and the parameters of an equinox network do: those of a new
-            network of that shape, such as `eqx.filter(network, eqx.is_inexact_array)`.
-        kernel: of the run. With it `samples.state` is read too, from which `sample(…, state=samples.state)`
-            continues; without it everything else is.
+        position: a tree of the structure of the run's position, such as its starting point; needed
+            only where it is of other classes than dictionaries, lists and tuples. flax's
+            parameters, dictionaries, need none; a named tuple, a `FrozenDict` of flax, and the
+            parameters of an equinox network do: those of a new network of that shape, such as
+            `eqx.filter(network, eqx.is_inexact_array)`.
+        kernel: of the run. With it `samples.state` is read too, from which `sample(…,
+            state=samples.state)` continues; without it everything else is.
         data: of the run, given with the kernel: together they give the structure of the states.
 
     Raises:
-        TypeError, ValueError: the path is not a file path, the file is not one of samples or is damaged, or another
-            argument is missing or is not that of the run.
+        TypeError, ValueError: the path is not a file path, the file is not one of samples or is
+            damaged, or another argument is missing or is not that of the run.
         OSError: the file cannot be read.
 
     Example:
@@ -383,14 +416,28 @@ def stored(samples: Samples) -> tuple[dict[str, Any], dict[str, Any]]:
         TypeError: there is a tree that cannot be saved.
     """
     position = samples.state.position
-    trees = {"draws": samples.draws, "moments": None if samples.moments is None else vars(samples.moments)}
+    trees = {
+        "draws": samples.draws,
+        "moments": None if samples.moments is None else vars(samples.moments),
+    }
     others = {field.name: getattr(samples, field.name) for field in dataclasses.fields(samples)}
-    others = {name: value for name, value in others.items() if name not in ("draws", "moments", states.STATE)}
-    arrays = {name: value for name, value in others.items() if isinstance(value, np.ndarray | jax.Array)}
-    numbers = {name: np.asarray(value).item() for name, value in others.items() if name not in arrays}
+    others = {
+        name: value
+        for name, value in others.items()
+        if name not in ("draws", "moments", states.STATE)
+    }
+    arrays = {
+        name: value for name, value in others.items() if isinstance(value, np.ndarray | jax.Array)
+    }
+    numbers = {
+        name: np.asarray(value).item() for name, value in others.items() if name not in arrays
+    }
     about = {
         "numbers": numbers,
-        "trees": {name: archive.describe(tree, position, f"samples.{name}") for name, tree in trees.items()},
+        "trees": {
+            name: archive.describe(tree, position, f"samples.{name}")
+            for name, tree in trees.items()
+        },
     }
     for name, tree in trees.items():
         arrays |= archive.entries(name, tree)
@@ -398,20 +445,28 @@ def stored(samples: Samples) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def opened(path: str | os.PathLike[str], holds: str, kernel: Kernel | None, data: Any) -> Contents:
-    """Check arguments of `load`, and read a file: the arrays of the states only where there is a kernel.
+    """Check arguments of `load`, and read a file: the arrays of the states only where there is a
+    kernel.
 
     Raises:
         TypeError, UnreadableError, OSError: an argument or the file is not as it must be.
     """
     file = path_of(path)
     if kernel is not None:
-        _check.instance("kernel", kernel, Kernel, "that of the run, ewsg_jax.kernel(…) or a named method, or None")
+        _check.instance(
+            "kernel",
+            kernel,
+            Kernel,
+            "that of the run, ewsg_jax.kernel(…) or a named method, or None",
+        )
     if (kernel is None) != (data is None):
         missing, given = ("kernel", "data") if kernel is None else ("data", "kernel")
         raise TypeError(f"{missing} must be given where {given} is, those of the run; got None")
     contents = archive.read(file, *READERS, without=states.STATE if kernel is None else None)
     if contents.holds != holds:
-        raise archive.UnreadableError(f"it holds {contents.holds}, which {READERS[contents.holds]} reads")
+        raise archive.UnreadableError(
+            f"it holds {contents.holds}, which {READERS[contents.holds]} reads"
+        )
     return contents
 
 
@@ -426,7 +481,8 @@ def reading(path: Any) -> Iterator[None]:
         yield
     except archive.UnreadableError as error:
         raise ValueError(
-            f"path must be a file that samples.save wrote; got {os.fspath(path)!r}, which is not one: {error}"
+            f"path must be a file that samples.save wrote; got {os.fspath(path)!r}, which is not "
+            f"one: {error}"
         ) from error
 
 
@@ -440,9 +496,15 @@ def samples_of(contents: Contents, position: Any, kernel: Kernel | None, data: A
     numbers, trees = contents.told("numbers", dict), contents.told("trees", dict)
     of_position = functools.partial(archive.position_shapes, contents.told("position"), position)
     draws, moments = (
-        contents.tree(name, archive.structure(trees.get(name), of_position)) for name in ("draws", "moments")
+        contents.tree(name, archive.structure(trees.get(name), of_position))
+        for name in ("draws", "moments")
     )
-    names = {field.name for field in dataclasses.fields(Samples)} - {"draws", "moments", states.STATE, *numbers}
+    names = {field.name for field in dataclasses.fields(Samples)} - {
+        "draws",
+        "moments",
+        states.STATE,
+        *numbers,
+    }
     arrays = {name: contents.array(name) for name in names}
     state: Any = states.StateNotLoaded(contents.told("step", int))
     if kernel is not None:

@@ -19,7 +19,8 @@ from ewsg_jax.stacking.data import StackedData
 from ewsg_jax.stacking.kernels import Stack
 
 BY_KEYS = (
-    "for a start of each chain and member give stacked='members' and a function of a key that returns one for each "
+    "for a start of each chain and member give stacked='members' and a function of a key that "
+    "returns one for each "
     "member; it is called with a key for each chain"
 )
 
@@ -68,7 +69,9 @@ class MomentsOfEach(MomentPlan):
 
     def add(self, sums: Sums, weight: Array, position: Position) -> Sums:
         """Add the positions of one chain's members, of one weight or a weight each."""
-        return jax.vmap(self.plan.add, in_axes=(0, 0 if weight.ndim else None, 0))(sums, weight, position)
+        return jax.vmap(self.plan.add, in_axes=(0, 0 if weight.ndim else None, 0))(
+            sums, weight, position
+        )
 
     def merge(self, first: Sums, second: Sums) -> Sums:
         """Return the sums over both."""
@@ -105,7 +108,9 @@ def _starts(stack: Stack, request: Request) -> tuple[Any, Stacked]:
     is_one = callable(position) and is_function(position)
     if isinstance(stacked, str):
         if stacked != "members":
-            raise ValueError(f"stacked must be True, False or 'members'; got {stacked!r}: {BY_KEYS}")
+            raise ValueError(
+                f"stacked must be True, False or 'members'; got {stacked!r}: {BY_KEYS}"
+            )
         if request.state is not None:
             raise ValueError(f"stacked must be False where state is given; got {stacked!r}")
         if not is_one and position is not None:
@@ -126,8 +131,10 @@ def _check_axis(stack: Stack, position: Position) -> None:
     for shape in map(np.shape, jax.tree.leaves(position)):
         if shape[:1] != (len(stack),):
             raise ValueError(
-                f"position must have a leading axis of the {len(stack)} members when stacked='members', as "
-                "jax.tree.map(lambda *x: jnp.stack(x), *positions) makes of one for each; got an array of shape "
+                f"position must have a leading axis of the {len(stack)} members when "
+                "stacked='members', as "
+                "jax.tree.map(lambda *x: jnp.stack(x), *positions) makes of one for each; got an "
+                "array of shape "
                 f"{shape}"
             )
 

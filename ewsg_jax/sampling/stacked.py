@@ -15,7 +15,15 @@ from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Data, P, PyTree
 from ewsg_jax.sampling import archive
 from ewsg_jax.sampling._moments import Moments
-from ewsg_jax.sampling.samples import HOLDS_STACK, Samples, in_arviz, opened, reading, samples_of, stored
+from ewsg_jax.sampling.samples import (
+    HOLDS_STACK,
+    Samples,
+    in_arviz,
+    opened,
+    reading,
+    samples_of,
+    stored,
+)
 from ewsg_jax.sampling.states import StateNotLoaded
 from ewsg_jax.stacking.data import StackedData
 from ewsg_jax.stacking.kernels import Stack, StackState
@@ -27,20 +35,25 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StackedSamples(Generic[P]):
-    """What a run of a stack of kernels returns: `runs[i]` are the samples of member i, a `Samples` like any other.
+    """What a run of a stack of kernels returns: `runs[i]` are the samples of member i, a `Samples`
+    like any other.
 
-    Members have the same starts unless they were given their own. Kernels on the same data have the same batches
-    and noise: they are compared without the noise between runs, and are not independent of each other. Those of
-    several data sets have theirs.
+    Members have the same starts unless they were given their own. Kernels on the same data have the
+    same batches and noise: they are compared without the noise between runs, and are not
+    independent of each other. Those of several data sets have theirs.
 
     Attributes:
-        whole: the run as that of one kernel: axes (chain, draw, member) of draws, (chain, member) of what is
-            known of each chain. Its costs and seconds are those of one member, and of all.
-        values: what the members differ by, shape (member,): numbers by their names, labels as `data_set`.
-        memory_axis: where the states' memory has its axis of members, None where all members share it.
-        num_rows: n of each data set, int64, shape (member,); None where all members have the same data.
-        diverged_at: the step at which each chain of each member ceased to be finite, −1 for none, int64, shape
-            (chain, member).
+        whole: the run as that of one kernel: axes (chain, draw, member) of draws, (chain, member)
+            of what is known of each chain. Its costs and seconds are those of one member, and of
+            all.
+        values: what the members differ by, shape (member,): numbers by their names, labels as
+            `data_set`.
+        memory_axis: where the states' memory has its axis of members, None where all members share
+            it.
+        num_rows: n of each data set, int64, shape (member,); None where all members have the same
+            data.
+        diverged_at: the step at which each chain of each member ceased to be finite, −1 for none,
+            int64, shape (chain, member).
     """
 
     whole: Samples[P]
@@ -80,7 +93,8 @@ class StackedSamples(Generic[P]):
     def __repr__(self) -> str:
         names = ", ".join(self.values)
         return (
-            f"StackedSamples(members={len(self)}, by={names or 'arrays'}, num_chains={self.num_chains}, "
+            f"StackedSamples(members={len(self)}, by={names or 'arrays'}, "
+            f"num_chains={self.num_chains}, "
             f"num_draws={self.whole.num_draws}, num_steps={self.whole.num_steps}, "
             f"stable={np.count_nonzero(self.is_stable)})"
         )
@@ -101,13 +115,16 @@ class StackedSamples(Generic[P]):
         return self.whole.state
 
     def concatenate(self, later: "StackedSamples[P]") -> "StackedSamples[P]":
-        """Return these and those of the run that continued from their state, as `Samples.concatenate` does.
+        """Return these and those of the run that continued from their state, as
+        `Samples.concatenate` does.
 
         Raises:
             TypeError, ValueError: it is not such a run.
         """
         _check.instance("later", later, StackedSamples, "what ewsg_jax.sample of a stack returns")
-        return dataclasses.replace(self, whole=self.whole.concatenate(later.whole), diverged_at=later.diverged_at)
+        return dataclasses.replace(
+            self, whole=self.whole.concatenate(later.whole), diverged_at=later.diverged_at
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, as `Samples.save` does; `StackedSamples.load` reads it.
@@ -142,7 +159,10 @@ class StackedSamples(Generic[P]):
             whole = samples_of(contents, position, kernel, data)
             return cls(
                 whole,
-                {name: contents.array(f"values[{name!r}]") for name in contents.told("values", list)},
+                {
+                    name: contents.array(f"values[{name!r}]")
+                    for name in contents.told("values", list)
+                },
                 contents.told("memory_axis"),
                 contents.arrays.get("num_rows"),
                 contents.array("member_diverged_at"),
@@ -150,13 +170,16 @@ class StackedSamples(Generic[P]):
 
     @property
     def _labels(self) -> tuple[str, np.ndarray]:
-        """What distinguishes members: the number by which they differ, their own where these are several."""
+        """What distinguishes members: the number by which they differ, their own where these are
+        several.
+        """
         if len(self.values) == 1:
             return next(iter(self.values.items()))
         return "member", np.arange(len(self))
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Draw means and standard deviations of up to eight coordinates against what the members differ by.
+        """Draw means and standard deviations of up to eight coordinates against what the members
+        differ by.
 
         Args:
             path: of a picture to write, by its ending. Default: none.
@@ -176,10 +199,11 @@ class StackedSamples(Generic[P]):
         return plot(repr(self), name, labels, list(self), path)
 
     def to_arviz(self, **options: Any) -> Any:
-        """Return the draws as ArviZ takes them, with a dimension of members behind chains and draws.
+        """Return the draws as ArviZ takes them, with a dimension of members behind chains and
+        draws.
 
-        It has the name of what they differ by and its values as coordinates; `member`, with a coordinate for each,
-        where they differ by several numbers.
+        It has the name of what they differ by and its values as coordinates; `member`, with a
+        coordinate for each, where they differ by several numbers.
 
         Args:
             options: passed on to `arviz.from_dict`.
@@ -190,7 +214,11 @@ class StackedSamples(Generic[P]):
         draws, (dimension, labels) = self.whole.named(), self._labels
         dims = {name: [dimension] for name in draws} | options.pop("dims", {})
         coords = {dimension: labels} | options.pop("coords", {})
-        beside = {} if len(self.values) == 1 else {name: (dimension, x) for name, x in self.values.items()}
+        beside = (
+            {}
+            if len(self.values) == 1
+            else {name: (dimension, x) for name, x in self.values.items()}
+        )
         return in_arviz(draws, beside, dims=dims, coords=coords, **options)
 
 
@@ -207,12 +235,14 @@ def split_members(
     lost = np.flatnonzero(~found.is_stable)
     if lost.size:
         those = [
-            ", ".join(f"{name} = {_short(x[member])}" for name, x in found.values.items()) or f"member {member}"
+            ", ".join(f"{name} = {_short(x[member])}" for name, x in found.values.items())
+            or f"member {member}"
             for member in lost[:MOST_NAMED]
         ]
         more = "; …" if lost.size > MOST_NAMED else ""
         warnings.warn(
-            f"{lost.size} of {len(found)} members have diverged chains, frozen at their last finite states "
+            f"{lost.size} of {len(found)} members have diverged chains, frozen at their last "
+            "finite states "
             f"(runs.is_stable, runs.diverged_at): {'; '.join(those)}{more}",
             RuntimeWarning,
             stacklevel=4,
@@ -251,9 +281,14 @@ WIDE = 10.0
 
 
 def plot(
-    title: str, name: str, values: np.ndarray, runs: Sequence[Samples], path: str | os.PathLike[str] | None
+    title: str,
+    name: str,
+    values: np.ndarray,
+    runs: Sequence[Samples],
+    path: str | os.PathLike[str] | None,
 ) -> Any:
-    """Draw the means and standard deviations of some coordinates, and where chains diverged; return the figure.
+    """Draw the means and standard deviations of some coordinates, and where chains diverged; return
+    the figure.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -267,11 +302,16 @@ def plot(
     panels = figure.subplots(1, 2)
     for panel, part, label in zip(panels, (0, 1), ("mean", "standard deviation"), strict=True):
         if moments:
-            panel.plot(values[stable], np.array([each[part] for each in moments]), ".-", linewidth=0.8)
+            panel.plot(
+                values[stable], np.array([each[part] for each in moments]), ".-", linewidth=0.8
+            )
         for member in order:
             if member not in stable:
                 panel.axvline(values[member], color="#D55E00", linewidth=0.8)
-        panel.set(xlabel=f"{name} (lines: diverged chains)" if len(stable) < len(order) else name, ylabel=label)
+        panel.set(
+            xlabel=f"{name} (lines: diverged chains)" if len(stable) < len(order) else name,
+            ylabel=label,
+        )
         if values.min() > 0 and values.max() > WIDE * values.min():
             panel.set_xscale("log")
     panels[1].set_yscale("log")
@@ -281,7 +321,8 @@ def plot(
 def _moments(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
     """Return means and standard deviations of some coordinates, shape (coordinate,) each."""
     draws = [
-        np.asarray(x, np.float64).reshape(-1, int(np.prod(x.shape[2:]))) for x in jax.tree.leaves(samples.draws)
+        np.asarray(x, np.float64).reshape(-1, int(np.prod(x.shape[2:])))
+        for x in jax.tree.leaves(samples.draws)
     ]
     whole = np.concatenate(draws, axis=1)
     some = whole[:, evenly(whole.shape[1], MOST_LINES)]

@@ -35,13 +35,16 @@ def first_state(
     devices: Devices | None = None,
     placed: Data = None,
 ) -> tuple[KernelState, bool, Callable[[], KernelState]]:
-    """Return the shapes of the chains' first states, whether they share a memory, and what makes them.
+    """Return the shapes of the chains' first states, whether they share a memory, and what makes
+    them.
 
     Raises:
         TypeError, ValueError: there are both or neither, or one of them is not what it must be.
     """
     if (position is None) == (state is None):
-        raise ValueError(f"give either position or state; got {'neither' if state is None else 'both'}")
+        raise ValueError(
+            f"give either position or state; got {'neither' if state is None else 'both'}"
+        )
     if state is not None:
         if stacked:
             raise ValueError("stacked must be False where state is given; got True")
@@ -54,7 +57,9 @@ def first_state(
     states = state_shapes(kernel, data, shapes, shared_memory, devices, placed, key.dtype)
     if sharing.limit is not None:
         needed = _tree.num_bytes(states.memory)
-        _check.fits("memory_limit", sharing.limit, needed, f"the estimator's memory for {num_chains} chains")
+        _check.fits(
+            "memory_limit", sharing.limit, needed, f"the estimator's memory for {num_chains} chains"
+        )
 
     def make() -> KernelState:
         positions = make_starts(key, position, num_chains, stacked, first)
@@ -76,7 +81,9 @@ def state_shapes(
     placed: Data,
     key_dtype: Any = None,
 ) -> KernelState:
-    """Return the shapes of the first states of chains with such positions; their keys are of the default kind."""
+    """Return the shapes of the first states of chains with such positions; their keys are of the
+    default kind.
+    """
     chains = jax.tree.leaves(positions)[0].shape[0]
     keys = jax.ShapeDtypeStruct((chains,), key_dtype or jax.random.key(0).dtype)
     if devices is None:
@@ -85,7 +92,12 @@ def state_shapes(
 
 
 def _earlier_state(
-    kernel: Kernel, data: Data, state: KernelState, num_chains: int, devices: Devices | None, placed: Data
+    kernel: Kernel,
+    data: Data,
+    state: KernelState,
+    num_chains: int,
+    devices: Devices | None,
+    placed: Data,
 ) -> tuple[KernelState, bool, Callable[[], KernelState]]:
     """Check an earlier run's states."""
     _chains_of(kernel, state, num_chains)
@@ -98,7 +110,9 @@ def _earlier_state(
     # What a member that was lost remembers may not be.
     _check.finite("state", state.dynamics if isinstance(kernel, Stack) else state)
     if len(np.unique(np.asarray(state.step))) > 1:
-        raise ValueError(f"state must be of chains at one step; got steps {np.unique(np.asarray(state.step))}")
+        raise ValueError(
+            f"state must be of chains at one step; got steps {np.unique(np.asarray(state.step))}"
+        )
     if devices is not None:
         return _check.shapes(state), shared_memory, lambda: devices.put_states(state, shared_memory)
     return _check.shapes(state), shared_memory, lambda: jax.tree.map(jnp.asarray, state)
@@ -118,12 +132,16 @@ def _chains_of(kernel: Kernel, state: KernelState, num_chains: int) -> int:
     chains = jnp.shape(leaves[0])[0] if leaves and jnp.ndim(leaves[0]) else 0
     if not chains or num_chains not in (1, chains):
         wanted = "" if num_chains == 1 else f" of num_chains = {num_chains} chains"
-        raise ValueError(f"state must be {MADE_BY}{wanted}; got positions {_check.listed('state', state.position)}")
+        raise ValueError(
+            f"state must be {MADE_BY}{wanted}; got positions "
+            f"{_check.listed('state', state.position)}"
+        )
     return chains
 
 
 def shares_memory(kernel: Kernel, state: KernelState) -> bool:
-    """Return whether the chains of a run's state share the estimator's memory, which then has no chain axis.
+    """Return whether the chains of a run's state share the estimator's memory, which then has no
+    chain axis.
 
     One that chains share where they have one start is a tree like the position.
     """
@@ -134,7 +152,9 @@ def shares_memory(kernel: Kernel, state: KernelState) -> bool:
 
 
 def is_function(position: Any) -> bool:
-    """Return whether a position is given as a function of a key (a network's weights may be a callable tree)."""
+    """Return whether a position is given as a function of a key (a network's weights may be a
+    callable tree).
+    """
     return callable(position) and jax.tree_util.all_leaves([position])
 
 
@@ -150,14 +170,16 @@ def check_starts(
         stacked: whether the position has a leading chain axis.
 
     Raises:
-        TypeError, ValueError: the position is no tree of floating-point arrays, or not stacked as said.
+        TypeError, ValueError: the position is no tree of floating-point arrays, or not stacked as
+            said.
     """
     if is_function(position):
         if stacked:
             raise ValueError("stacked must be False when position is a function of a key; got True")
         if isinstance(position, type):
             raise TypeError(
-                f"position must be a tree of arrays or a function of a key; got the class {position.__name__}"
+                "position must be a tree of arrays or a function of a key; got the class "
+                f"{position.__name__}"
             )
         one = _check.outputs("position", position, "a key", key)
         _check.position(jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), one), "position(key)")
@@ -169,7 +191,10 @@ def check_starts(
     if len(lengths) != 1 or 0 in lengths or (num_chains != 1 and {num_chains} != lengths):
         wanted = "" if num_chains == 1 else f" of length num_chains = {num_chains}"
         shapes = [x.shape for x in jax.tree.leaves(checked)]
-        raise ValueError(f"position must have a leading chain axis{wanted} when stacked=True; got shapes {shapes}")
+        raise ValueError(
+            f"position must have a leading chain axis{wanted} when stacked=True; got shapes "
+            f"{shapes}"
+        )
     return _check.shapes(checked)
 
 
@@ -183,11 +208,17 @@ def num_chains_of(request: Request) -> int:
         return _chains_of(request.kernel, request.state, request.num_chains)
     if not request.stacked or request.position is None:
         return request.num_chains
-    return jax.tree.leaves(check_starts(request.key, request.position, request.num_chains, True))[0].shape[0]
+    return jax.tree.leaves(check_starts(request.key, request.position, request.num_chains, True))[
+        0
+    ].shape[0]
 
 
 def make_starts(
-    key: Key, position: Position | Callable[[Key], Position], num_chains: int, stacked: bool, first: int = 0
+    key: Key,
+    position: Position | Callable[[Key], Position],
+    num_chains: int,
+    stacked: bool,
+    first: int = 0,
 ) -> Position:
     """Return starting positions with a leading chain axis, as `check_starts` found them."""
     if is_function(position):
@@ -216,6 +247,8 @@ def split(key: Key) -> tuple[Key, Key, Key]:
 
 @functools.partial(jax.jit, static_argnums=(1, 2), compiler_options=QUICK)
 def chain_keys(key: Key, num_chains: int, use: int | None = None, first: int | Array = 0) -> Array:
-    """Return one key per chain from the first on, that of chain c a function of (key, use, c) alone."""
+    """Return one key per chain from the first on, that of chain c a function of (key, use, c)
+    alone.
+    """
     key = key if use is None else jax.random.fold_in(key, use)
     return jax.vmap(lambda chain: jax.random.fold_in(key, chain))(first + jnp.arange(num_chains))

@@ -1,6 +1,8 @@
-"""The states of chains in files: arrays by key paths, in the structure of what a kernel's `init` returns.
+"""The states of chains in files: arrays by key paths, in the structure of what a kernel's `init`
+returns.
 
-A file names no classes. The states come back where there is the kernel again: `resume` has it, `load` takes it.
+A file names no classes. The states come back where there is the kernel again: `resume` has it,
+`load` takes it.
 """
 
 from typing import Any, NamedTuple
@@ -61,7 +63,8 @@ class StateNotLoaded:
 
 
 def as_run(kernel: Kernel, data: Any) -> tuple[Kernel, Any]:
-    """Return the kernel and the shapes of the data that a run of these has, of a stack over data sets its.
+    """Return the kernel and the shapes of the data that a run of these has, of a stack over data
+    sets its.
 
     Raises:
         TypeError, ValueError: the data are none, or not of as many data sets as the stack.
@@ -97,11 +100,17 @@ def saved(contents: Contents, position: PyTree) -> SavedState:
         ValueError: the position is missing where its structure is not in the file, or does not fit.
     """
     positions = archive.position_shapes(contents.told("position"), position)
-    return SavedState(positions, contents.under(STATE), contents.told("rows"), contents.told("on_device", bool))
+    return SavedState(
+        positions, contents.under(STATE), contents.told("rows"), contents.told("on_device", bool)
+    )
 
 
 def restored(
-    found: SavedState, kernel: Kernel, data: Data, devices: Devices | None = None, placed: Data = None
+    found: SavedState,
+    kernel: Kernel,
+    data: Data,
+    devices: Devices | None = None,
+    placed: Data = None,
 ) -> KernelState:
     """Return states in the structure of those of a kernel.
 
@@ -125,7 +134,8 @@ def restored(
     for name in has | wants:
         if has.get(name) != wants.get(name):
             raise ValueError(
-                f"kernel must be that of the run, and jax_enable_x64 as in it; got {kernel!r}: {name} is "
+                f"kernel must be that of the run, and jax_enable_x64 as in it; got {kernel!r}: "
+                f"{name} is "
                 f"{has.get(name, 'not')} in the file, {wants.get(name, 'not')} in its states"
             )
     leaves = [found.arrays[name] for name in like]

@@ -25,8 +25,8 @@ USE = 2
 class Windows:
     """The windows of one run.
 
-    That of step t is number ⌊t/s⌋, and which rows it holds is a function of the run's key and that number alone: a
-    run that is resumed or continued has the same ones.
+    That of step t is number ⌊t/s⌋, and which rows it holds is a function of the run's key and that
+    number alone: a run that is resumed or continued has the same ones.
     """
 
     def __init__(self, stream: Stream, key: Key, kernel: Kernel, check_data: bool) -> None:
@@ -70,7 +70,9 @@ class Windows:
         return None if self._steps is None else self._steps - step % self._steps
 
     def look(self, look: Callable[[Window], None]) -> None:
-        """Have every window from now on checked by what raises ValueError where its rows are wrong."""
+        """Have every window from now on checked by what raises ValueError where its
+        rows are wrong.
+        """
         self._look = look
         if self._here is not None:
             self._look_at(self._here[1], self._here[0])
@@ -118,7 +120,9 @@ class Windows:
         self._ahead = self._here = self._room = None
 
     def _leave(self) -> None:
-        """Let the window at hand go, and have its memory read into again: new memory takes longer than reading."""
+        """Let the window at hand go, and have its memory read into again: new memory takes longer
+        than reading.
+        """
         if self._here is not None:
             _, window, self._room = self._here
             # Whoever held on to it would be given other rows, and is given an error.
@@ -142,7 +146,9 @@ class Windows:
             return jax.block_until_ready(self._stream.on_device(rows)), room
 
     def _look_at(self, window: Window, number: int) -> None:
-        """Check a window, and raise what is wrong with its rows with the place of the first that is."""
+        """Check a window, and raise what is wrong with its rows with the place of the first that
+        is.
+        """
         assert self._look is not None
         try:
             self._look(window)

@@ -15,26 +15,31 @@ from ewsg_jax.stacking.members import TAKES, joined
 
 
 def stack(kernels: Sequence[Kernel[P]] | Kernel[P]) -> Stack[P]:
-    """Join kernels that differ by numbers into one: step sizes, frictions, temperatures, masses, centers.
+    """Join kernels that differ by numbers into one: step sizes, frictions, temperatures, masses,
+    centers.
 
-    `ewsg_jax.sample` runs them in one program. A member that diverges is frozen and marked; the others continue.
+    `ewsg_jax.sample` runs them in one program. A member that diverges is frozen and marked; the
+    others continue.
 
     Args:
-        kernels: one after the other; or one kernel whose leaves have a leading axis of members, such as `jax.vmap`
-            of a function that makes a kernel returns.
+        kernels: one after the other; or one kernel whose leaves have a leading axis of members,
+            such as `jax.vmap` of a function that makes a kernel returns.
 
     Returns:
-        A kernel of positions with a leading axis of members: `len(stack)`, `stack[i]`, and `stack.values`, the
-        numbers by which they differ.
+        A kernel of positions with a leading axis of members: `len(stack)`, `stack[i]`, and
+        `stack.values`, the numbers by which they differ.
 
     Raises:
-        TypeError, ValueError: they are none, or differ by more than numbers: other parts, functions or batch sizes.
+        TypeError, ValueError: they are none, or differ by more than numbers: other parts, functions
+            or batch sizes.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
         >>> model = ewsg.models.gaussian_location()
         >>> grid = ewsg.stack([ewsg.sgld(model, h, batch_size=2) for h in (0.1, 0.01, 0.001)])
-        >>> runs = ewsg.sample(jax.random.key(0), grid, jnp.zeros(1), jnp.ones((6, 1)), 10, num_chains=4)
+        >>> runs = ewsg.sample(
+        ...     jax.random.key(0), grid, jnp.zeros(1), jnp.ones((6, 1)), 10, num_chains=4
+        ... )
         >>> runs.values["step_size"].tolist(), runs[2].position.shape
         ([0.1, 0.01, 0.001], (4, 10, 1))
     """
@@ -45,7 +50,9 @@ def stack(kernels: Sequence[Kernel[P]] | Kernel[P]) -> Stack[P]:
         leaves, structure = jax.tree.flatten(kernels)
         lengths = {jnp.shape(leaf)[0] if jnp.ndim(leaf) else 0 for leaf in leaves}
         if len(lengths) != 1 or 0 in lengths:
-            raise ValueError(f"{TAKES}, each of whose leaves has an axis of members; got {kernels!r}")
+            raise ValueError(
+                f"{TAKES}, each of whose leaves has an axis of members; got {kernels!r}"
+            )
         (size,) = lengths
         return _of([structure.unflatten([leaf[i] for leaf in leaves]) for i in range(size)])
     if not isinstance(kernels, Sequence) or not kernels:
@@ -61,9 +68,13 @@ def stack(kernels: Sequence[Kernel[P]] | Kernel[P]) -> Stack[P]:
 def over_data(kernel: Kernel[P], size: int) -> Stack[P]:
     """Return a kernel, or a stack of as many, as that of `size` data sets."""
     if not isinstance(kernel, Stack):
-        return Stack(kernel=kernel, size=size, differs=("",) * len(jax.tree.leaves(kernel)), of_data=True)
+        return Stack(
+            kernel=kernel, size=size, differs=("",) * len(jax.tree.leaves(kernel)), of_data=True
+        )
     if kernel.size != size:
-        raise ValueError(f"kernel must be one, or a stack of one for each of {size} data sets; got {kernel!r}")
+        raise ValueError(
+            f"kernel must be one, or a stack of one for each of {size} data sets; got {kernel!r}"
+        )
     return dataclasses.replace(kernel, of_data=True)
 
 

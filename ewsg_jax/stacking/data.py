@@ -1,4 +1,6 @@
-"""Data sets of one kind, as one: made equally long, so that one program and one run serve them all."""
+"""Data sets of one kind, as one: made equally long, so that one program and one run
+serve them all.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +16,9 @@ from ewsg_jax.rows.padded import Padded
 from ewsg_jax.rows.view import num_rows
 
 TAKES = "data_sets must be a list of trees of arrays, alike but for their numbers of rows"
-TAKES_MASKED = "data_sets must be a tree of arrays with axes (data set, row, …) where weights are given"
+TAKES_MASKED = (
+    "data_sets must be a tree of arrays with axes (data set, row, …) where weights are given"
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,32 +54,39 @@ class StackedData:
 
 
 def stack_data(
-    data_sets: Sequence[Data] | PyTree, *, labels: Sequence[Any] | None = None, weights: Array | None = None
+    data_sets: Sequence[Data] | PyTree,
+    *,
+    labels: Sequence[Any] | None = None,
+    weights: Array | None = None,
 ) -> StackedData:
-    """Join several data sets, so that `ewsg_jax.sample` samples the posterior of each in one program.
+    """Join several data sets, so that `ewsg_jax.sample` samples the posterior of each in one
+    program.
 
-    Shorter ones are made as long as the longest by copies of rows that do not count: no batch holds them, sums
-    leave them out, and n is that of each data set. Copies take time and memory, so the data sets should have about
-    one length.
+    Shorter ones are made as long as the longest by copies of rows that do not count: no batch holds
+    them, sums leave them out, and n is that of each data set. Copies take time and memory, so the
+    data sets should have about one length.
 
     Args:
-        data_sets: one after the other, each a tree of arrays with a leading axis of its rows; or with `weights` one
-            tree of arrays with axes (data set, row, …).
-        labels: of the data sets: what they are called in `runs.values`, in pictures and in ArviZ. Default: their
-            numbers.
-        weights: of arrays that are padded already: 1 for a row that counts, 0 for one that does not, shape
-            (data set, row).
+        data_sets: one after the other, each a tree of arrays with a leading axis of its rows; or
+            with `weights` one tree of arrays with axes (data set, row, …).
+        labels: of the data sets: what they are called in `runs.values`, in pictures and in ArviZ.
+            Default: their numbers.
+        weights: of arrays that are padded already: 1 for a row that counts, 0 for one that does
+            not, shape (data set, row).
 
     Returns:
-        What `sample` takes as data; what it then returns is a `StackedSamples`, a run for each data set.
+        What `sample` takes as data; what it then returns is a `StackedSamples`, a run for each data
+        set.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value: the data sets differ by more than their
-            lengths, are empty, or the labels are not one for each.
+        TypeError, ValueError: an argument has the wrong type or value: the data sets differ by more
+            than their lengths, are empty, or the labels are not one for each.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
-        >>> schools = ewsg.stack_data([jnp.full((n, 1), 1.0 * n) for n in (20, 45, 60)], labels=["A", "B", "C"])
+        >>> schools = ewsg.stack_data(
+        ...     [jnp.full((n, 1), 1.0 * n) for n in (20, 45, 60)], labels=["A", "B", "C"]
+        ... )
         >>> kernel = ewsg.sgld(ewsg.models.gaussian_location(), 1e-3, batch_size=10)
         >>> runs = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(1), schools, 200, num_chains=4)
         >>> runs.values["data_set"].tolist(), runs[2].num_data, runs[2].position.shape
@@ -85,13 +96,19 @@ def stack_data(
     lengths = np.array([num_rows(one) for one in sets])
     told = np.arange(len(sets)) if labels is None else np.asarray(labels)
     if told.shape != lengths.shape:
-        raise ValueError(f"labels must be one for each of {len(sets)} data sets; got {_check.describe(labels)}")
+        raise ValueError(
+            f"labels must be one for each of {len(sets)} data sets; got {_check.describe(labels)}"
+        )
     if len(np.unique(told)) < len(told):
-        raise ValueError(f"labels must differ between the data sets; got one twice, {_check.describe(labels)}")
+        raise ValueError(
+            f"labels must differ between the data sets; got one twice, {_check.describe(labels)}"
+        )
     places = np.arange(lengths.max())
 
     def stacked(*leaves: Any) -> Array:
-        return jnp.asarray(np.stack([np.asarray(leaf)[places % len(leaf)] for leaf in leaves], axis=1))
+        return jnp.asarray(
+            np.stack([np.asarray(leaf)[places % len(leaf)] for leaf in leaves], axis=1)
+        )
 
     rows = jax.tree.map(stacked, *sets)
     if (lengths == lengths[0]).all():
@@ -115,20 +132,28 @@ def _listed(data_sets: Any) -> list[Data]:
         shapes = jax.tree.map(lambda x: (x.shape[1:], jnp.result_type(x).name), one)
         kinds.append(shapes)
         if shapes != kinds[0]:
-            raise ValueError(f"{TAKES}; got rows of {kinds[0]} and, as number {number}, of {shapes}")
+            raise ValueError(
+                f"{TAKES}; got rows of {kinds[0]} and, as number {number}, of {shapes}"
+            )
     return list(data_sets)
 
 
 def _unmasked(data_sets: Any, weights: Any) -> list[Data]:
     """Return the data sets of arrays that are padded, without the rows that do not count."""
     takes = (
-        "weights must be 1 for rows that count and 0 for others, shape (data set, row), with a 1 in each data set"
+        "weights must be 1 for rows that count and 0 for others, shape (data set, row), with "
+        "a 1 in each data set"
     )
     try:
         mask = np.asarray(weights)
     except Exception as error:
         raise TypeError(f"{takes}; got {_check.describe(weights)}") from error
-    if mask.ndim != 2 or not np.isin(mask, (0, 1)).all() or not mask.size or not mask.any(axis=1).all():
+    if (
+        mask.ndim != 2
+        or not np.isin(mask, (0, 1)).all()
+        or not mask.size
+        or not mask.any(axis=1).all()
+    ):
         raise ValueError(f"{takes}; got {_check.describe(weights)}")
     leaves = jax.tree.leaves(data_sets)
     if not leaves:

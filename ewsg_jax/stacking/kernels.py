@@ -1,8 +1,9 @@
-"""Kernels that differ by numbers or by their data, as one kernel: a grid of step sizes is one program and one run.
+"""Kernels that differ by numbers or by their data, as one kernel: a grid of step sizes is one
+program and one run.
 
-Its position has a leading axis of members. Members that see the same data get the same randomness, so that each
-does what its own kernel would do with the chain's key, and rows are gathered once for all. Members with data sets
-of their own, on the second axis of the data, get keys of their own.
+Its position has a leading axis of members. Members that see the same data get the same randomness,
+so that each does what its own kernel would do with the chain's key, and rows are gathered once for
+all. Members with data sets of their own, on the second axis of the data, get keys of their own.
 """
 
 from collections.abc import Callable
@@ -31,8 +32,8 @@ class StackState(NamedTuple):
         position: leading axis member.
         step: of all, int32.
         rest: what else each dynamics carries, with the same axes.
-        diverged_at: the step at which each member ceased to be finite, −1 for none, shape (member,), int32. It
-            is frozen at its last finite state.
+        diverged_at: the step at which each member ceased to be finite, −1 for none, shape
+            (member,), int32. It is frozen at its last finite state.
     """
 
     position: PyTree
@@ -75,14 +76,18 @@ class Stack(Kernel[P]):
         """The numbers by which the members differ, by their names, shape (member,) each."""
         found = {name: np.asarray(leaf) for name, leaf in self._differing if np.ndim(leaf) == 1}
         short = [name.split(".")[-1] for name in found]
-        return dict(zip(short if len(set(short)) == len(short) else found, found.values(), strict=True))
+        return dict(
+            zip(short if len(set(short)) == len(short) else found, found.values(), strict=True)
+        )
 
     def spread(self, position: Position) -> Position:
         """Return one position for all members."""
         return jax.tree.map(lambda x: jnp.broadcast_to(x, (self.size, *jnp.shape(x))), position)
 
     def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
-        """Return the first states of a chain's members; `position` has a leading axis of members."""
+        """Return the first states of a chain's members; `position` has a leading axis
+        of members.
+        """
         position = _check.position(position)
         self._check_members(position)
         if isinstance(data, Padded):
@@ -118,7 +123,9 @@ class Stack(Kernel[P]):
         # Members whose estimators differ, or with data of their own, fetch theirs in the step.
         return super().fetch(randomness, data) if self._one_batch else randomness
 
-    def transition(self, randomness: Randomness, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
+    def transition(
+        self, randomness: Randomness, state: KernelState[P], data: Data
+    ) -> tuple[KernelState[P], Info]:
         members, axes = self._members(state)
         known: dict[str, Any] = {}
 
@@ -132,21 +139,29 @@ class Stack(Kernel[P]):
             return moved, {name: x for name, x in told.items() if isinstance(x, jax.Array)}
 
         in_axes = (None if self._one_batch else 0, axes, self._data_axis)
-        moved, found = self._over(one, (randomness, members, data), in_axes, (axes, 0), state.position)
+        moved, found = self._over(
+            one, (randomness, members, data), in_axes, (axes, 0), state.position
+        )
         before: StackState = state.dynamics
         fine = (before.diverged_at < 0) & found["is_finite"]
         inner: Any = moved.dynamics
         fallen = (before.diverged_at < 0) & ~fine
         position, rest = jax.vmap(_tree.where)(
-            fine, (inner.position, inner._replace(position=(), step=())), (before.position, before.rest)
+            fine,
+            (inner.position, inner._replace(position=(), step=())),
+            (before.position, before.rest),
         )
-        own = StackState(position, inner.step, rest, jnp.where(fallen, inner.step, before.diverged_at))
+        own = StackState(
+            position, inner.step, rest, jnp.where(fallen, inner.step, before.diverged_at)
+        )
         return moved._replace(dynamics=own), Info(**known, **(found | {"is_finite": fine}))
 
     @property
     def step_size(self) -> Callable[[Array], Any]:
         """The step size of each member at step number `step`, shape (member,)."""
-        return lambda step: self._over(lambda kernel: jnp.asarray(kernel.step_size(step)), (), (), 0, jnp.zeros(()))
+        return lambda step: self._over(
+            lambda kernel: jnp.asarray(kernel.step_size(step)), (), (), 0, jnp.zeros(())
+        )
 
     def evaluations(self, data: Data) -> Evaluations:
         """Return how many ∇Vᵢ a member evaluates."""
@@ -161,8 +176,10 @@ class Stack(Kernel[P]):
             return
         if isinstance(data, Padded) and (part := who_needs(self.kernel, Need.ONE_N)) is not None:
             raise ValueError(
-                "kernel must separate the rows that count from others, for data sets of several lengths, as the "
-                "estimators uniform, control_variate, svrg, saga, full and their exponential weights do with "
+                "kernel must separate the rows that count from others, for data sets of several "
+                "lengths, as the "
+                "estimators uniform, control_variate, svrg, saga, full and their exponential "
+                "weights do with "
                 f"rows='random'; got {self.kernel!r}, of which {part!r} needs {Need.ONE_N.value}"
             )
         # All rows of all data sets, one after the other: what is wrong with one is wrong there.
@@ -173,8 +190,10 @@ class Stack(Kernel[P]):
         metric = getattr(getattr(self.kernel, "dynamics", None), "inverse_metric", None)
         if metric is not None and reads_data(metric, position, rows):
             raise ValueError(
-                "inverse_metric must not read the data, for data sets of several lengths: the shorter ones are "
-                f"made as long as the longest by copies of rows; got {metric!r}, which reads them. Sample each "
+                "inverse_metric must not read the data, for data sets of several lengths: the "
+                "shorter ones are "
+                f"made as long as the longest by copies of rows; got {metric!r}, which reads "
+                "them. Sample each "
                 "data set by itself, or stack those of one length"
             )
 
@@ -198,11 +217,17 @@ class Stack(Kernel[P]):
     def _differing(self) -> list[tuple[str, Any]]:
         """The leaves in which members differ, with their names."""
         paths = jax.tree_util.tree_leaves_with_path(self.kernel)
-        return [(name_of(path), leaf) for (path, leaf), kind in zip(paths, self.differs, strict=True) if kind]
+        return [
+            (name_of(path), leaf)
+            for (path, leaf), kind in zip(paths, self.differs, strict=True)
+            if kind
+        ]
 
     @property
     def memory_axis(self) -> int | None:
-        """Where a memory has its axis of members: it has none if it is a function of the data, and that of all."""
+        """Where a memory has its axis of members: it has none if it is a function of the data, and
+        that of all.
+        """
         return None if self._one_batch and sharing_of(self.kernel).of == "data" else 0
 
     @property
@@ -219,7 +244,12 @@ class Stack(Kernel[P]):
         return KernelState(inner, state.memory, state.rows, state.order), own_axes
 
     def _over(
-        self, function: Callable[..., Any], arguments: Any, in_axes: Any, out_axes: Any, like: Position
+        self,
+        function: Callable[..., Any],
+        arguments: Any,
+        in_axes: Any,
+        out_axes: Any,
+        like: Position,
     ) -> Any:
         """Return what a function returns of each member's kernel and arguments."""
         leaves, structure = jax.tree.flatten(self.kernel)
@@ -234,7 +264,9 @@ class Stack(Kernel[P]):
             return function(structure.unflatten(leaves), *arguments)
 
         kernel_axes = [0 if kind else None for kind in self.differs]
-        return jax.vmap(one, (kernel_axes, *in_axes), out_axes, axis_size=self.size)(own, *arguments)
+        return jax.vmap(one, (kernel_axes, *in_axes), out_axes, axis_size=self.size)(
+            own, *arguments
+        )
 
     def _check_members(self, position: Position) -> None:
         shapes = [jnp.shape(x) for x in jax.tree.leaves(position)]

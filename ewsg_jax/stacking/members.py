@@ -15,7 +15,8 @@ TAKES = "kernels must be some that differ by their numbers alone, or one made un
 
 
 def joined(kernels: Sequence[Kernel]) -> tuple[Kernel, tuple[str, ...]]:
-    """Return one kernel of some, with a leading axis of members on what differs, and of each leaf how it does.
+    """Return one kernel of some, with a leading axis of members on what differs, and of each leaf
+    how it does.
 
     Raises:
         ValueError: arrays differ in shape.
@@ -23,7 +24,9 @@ def joined(kernels: Sequence[Kernel]) -> tuple[Kernel, tuple[str, ...]]:
     structure = jax.tree.structure(kernels[0])
     leaves, differs = [], []
     for (path, first), *others in zip(
-        jax.tree_util.tree_leaves_with_path(kernels[0]), *map(jax.tree.leaves, kernels[1:]), strict=True
+        jax.tree_util.tree_leaves_with_path(kernels[0]),
+        *map(jax.tree.leaves, kernels[1:]),
+        strict=True,
     ):
         if all(is_same(first, other) for other in others):
             leaves.append(first)
@@ -57,7 +60,9 @@ def first_along(axes: PyTree, tree: PyTree) -> PyTree:
 
 
 def merged(data: PyTree) -> PyTree:
-    """Return the rows of all data sets after each other, of arrays or shapes with axes (row, data set, …)."""
+    """Return the rows of all data sets after each other, of arrays or shapes with axes (row, data
+    set, …).
+    """
     return jax.tree.map(_merged, data)
 
 
@@ -71,12 +76,18 @@ def _one(value: Any, kind: str) -> Any:
 
 
 def _first(x: Any) -> Any:
-    return jax.ShapeDtypeStruct(x.shape[1:], x.dtype) if isinstance(x, jax.ShapeDtypeStruct) else x[0]
+    return (
+        jax.ShapeDtypeStruct(x.shape[1:], x.dtype) if isinstance(x, jax.ShapeDtypeStruct) else x[0]
+    )
 
 
 def _merged(x: Any) -> Any:
     shape = (x.shape[0] * x.shape[1], *x.shape[2:])
-    return jax.ShapeDtypeStruct(shape, x.dtype) if isinstance(x, jax.ShapeDtypeStruct) else x.reshape(shape)
+    return (
+        jax.ShapeDtypeStruct(shape, x.dtype)
+        if isinstance(x, jax.ShapeDtypeStruct)
+        else x.reshape(shape)
+    )
 
 
 def _first_along(axis: int | None, tree: PyTree) -> PyTree:

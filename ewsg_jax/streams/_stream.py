@@ -34,7 +34,8 @@ class Stream(Whole):
     """
 
     instead: ClassVar[str] = (
-        "sample, resume and find_mode take it; others want rows in memory, such as stream.read(start, stop) gives"
+        "sample, resume and find_mode take it; others want rows in memory, such as "
+        "stream.read(start, stop) gives"
     )
     """What to do where it is given in the place of arrays."""
 
@@ -49,14 +50,24 @@ class Stream(Whole):
         self._source, self._rows = opened(source), rows
         self.num_rows, self.passes = self._source.num_rows, passes
         if window is None:
-            bytes_of_row = sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(self._source.row))
+            bytes_of_row = sum(
+                int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(self._source.row)
+            )
             window = max(1, WINDOW_BYTES // max(bytes_of_row, 1))
         if pieces > max(1, min(window, self.num_rows // -(-self.num_rows // window))):
-            raise ValueError(f"pieces must be at most the rows of a window; got {pieces}, of {window:,} rows")
+            raise ValueError(
+                f"pieces must be at most the rows of a window; got {pieces}, of {window:,} rows"
+            )
         self.cut = order.cut(self.num_rows, window, pieces)
-        self.window, self.num_windows, self.pieces = self.cut.size, self.cut.num_windows, self.cut.pieces
+        self.window, self.num_windows, self.pieces = (
+            self.cut.size,
+            self.cut.num_windows,
+            self.cut.pieces,
+        )
         if self.window > _check.MOST_ROWS:
-            raise ValueError(f"window must be at most {_check.MOST_ROWS:,} rows; got {self.window:,}")
+            raise ValueError(
+                f"window must be at most {_check.MOST_ROWS:,} rows; got {self.window:,}"
+            )
         self._ahead: tuple[Any, Future[Any]] | None = None
         self._reading = threading.Lock()
         self._kinds: PyTree = None
@@ -71,10 +82,13 @@ class Stream(Whole):
 
     def __repr__(self) -> str:
         parts = f" of {self.pieces} pieces" if self.pieces > 1 else ""
-        return f"Stream({self.num_rows:,} rows, {self.num_windows} windows of {self.window:,}{parts})"
+        return (
+            f"Stream({self.num_rows:,} rows, {self.num_windows} windows of {self.window:,}{parts})"
+        )
 
     def read(self, start: int, stop: int) -> Data:
-        """Return the rows from `start` to below `stop`, arrays of NumPy: such as some for `ewsg_jax.check`.
+        """Return the rows from `start` to below `stop`, arrays of NumPy: such as some for
+        `ewsg_jax.check`.
 
         Raises:
             TypeError, ValueError: there are no such rows.
@@ -86,7 +100,10 @@ class Stream(Whole):
 
     def room(self, length: int) -> list[np.ndarray]:
         """Return arrays that `length` rows are read into."""
-        return [values.room((length, *leaf.shape), leaf.dtype) for leaf in jax.tree.leaves(self._source.row)]
+        return [
+            values.room((length, *leaf.shape), leaf.dtype)
+            for leaf in jax.tree.leaves(self._source.row)
+        ]
 
     def read_runs(self, runs: list[tuple[int, int]], room: list[np.ndarray] | None = None) -> Data:
         """Return runs of rows, each given by its first row and its length, one after the other.
@@ -123,12 +140,19 @@ class Stream(Whole):
             values.check_finite(found, lambda row: self.where(runs, row))
             _check.held("data", found)
             kinds = [x.dtype for x in jax.tree.leaves(like)]
-            return [x.astype(kind, copy=False) for x, kind in zip(jax.tree.leaves(found), kinds, strict=True)]
+            return [
+                x.astype(kind, copy=False)
+                for x, kind in zip(jax.tree.leaves(found), kinds, strict=True)
+            ]
 
         (asked, self._ahead), leaves = (self._ahead, None), []
         try:
             if self.error is None:
-                leaves = asked[1].result() if asked and asked[0] == (number, size) else read(number, size)
+                leaves = (
+                    asked[1].result()
+                    if asked and asked[0] == (number, size)
+                    else read(number, size)
+                )
         except Exception as error:
             self.error = error
         if self.error is not None:
@@ -161,7 +185,8 @@ class Stream(Whole):
         return self._rows is not None
 
     def on_device(self, rows: Data) -> Data:
-        """Return rows that were read as arrays of JAX, on a CPU in the memory that they were read into.
+        """Return rows that were read as arrays of JAX, on a CPU in the memory that they were read
+        into.
 
         Raises:
             ValueError: JAX's dtypes do not hold their numbers.
@@ -175,13 +200,23 @@ class Stream(Whole):
     def fingerprint(self) -> dict[str, str]:
         """Return what stands for the rows and for how they are cut."""
         rows = jax.tree.map(lambda x: (x.shape, x.dtype.name), self._source.row)
-        told = f"{self.num_rows} rows of {rows} in {self.num_windows} windows of {self.window} in {self.pieces}"
-        some = [(int(row), 1) for row in np.linspace(0, self.num_rows - 1, min(MARKS, self.num_rows))]
-        return {"shapes": f"{told}, {self.passes} passes", "numbers": _tree.digest(self.read_runs(some))}
+        told = (
+            f"{self.num_rows} rows of {rows} in {self.num_windows} windows of {self.window} in "
+            f"{self.pieces}"
+        )
+        some = [
+            (int(row), 1) for row in np.linspace(0, self.num_rows - 1, min(MARKS, self.num_rows))
+        ]
+        return {
+            "shapes": f"{told}, {self.passes} passes",
+            "numbers": _tree.digest(self.read_runs(some)),
+        }
 
     @contextlib.contextmanager
     def causes(self) -> Iterator[None]:
-        """Raise what was wrong with the rows that a compiled program asked for, once it has ended."""
+        """Raise what was wrong with the rows that a compiled program asked for, once it
+        has ended.
+        """
         self.error = None
         try:
             yield
@@ -196,17 +231,24 @@ class Stream(Whole):
         Raises:
             ValueError: it fails, or does not return as many rows.
         """
-        takes = "rows must be a function of a tree of arrays with a leading axis of rows that returns another"
+        takes = (
+            "rows must be a function of a tree of arrays with a leading axis of rows that "
+            "returns another"
+        )
         assert self._rows is not None
         try:
             made = jax.tree.map(np.asarray, self._rows(tree))
         except Exception as error:
             raise ValueError(f"{takes}; it failed: {_check.reason(error)}") from error
-        if not jax.tree.leaves(made) or any(x.ndim == 0 or len(x) != length for x in jax.tree.leaves(made)):
+        if not jax.tree.leaves(made) or any(
+            x.ndim == 0 or len(x) != length for x in jax.tree.leaves(made)
+        ):
             raise ValueError(f"{takes}; of {length} rows it returned {_check.describe(made)}")
         kinds = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), made)
         if self._kinds not in (None, kinds):
-            raise ValueError(f"{takes}, always of one kind; it returned {kinds}, and before {self._kinds}")
+            raise ValueError(
+                f"{takes}, always of one kind; it returned {kinds}, and before {self._kinds}"
+            )
         return made
 
 
@@ -218,25 +260,29 @@ def stream(
     pieces: int = 1,
     rows: Callable[[PyTree], PyTree] | None = None,
 ) -> Stream:
-    """Read data that are larger than memory in windows of rows, as `data` of `sample`, `resume` and `find_mode`.
+    """Read data that are larger than memory in windows of rows, as `data` of `sample`, `resume` and
+    `find_mode`.
 
-    Batches are drawn within a window, and scaled to all rows. A thread reads the next window meanwhile. An epoch
-    takes all windows once, in a new order each time, which is a function of the run's key. All chains have the same
-    window. What windows add to the bias of a run is in docs/streams.md: with one
-    pass over each, at most as much as the batches.
+    Batches are drawn within a window, and scaled to all rows. A thread reads the next window
+    meanwhile. An epoch takes all windows once, in a new order each time, which is a function of the
+    run's key. All chains have the same window. What windows add to the bias of a run is in
+    docs/streams.md: with one pass over each, at most as much as the batches.
 
     Args:
-        source: what rows are read from: a tree of arrays, of memory maps (`numpy.memmap`), or of paths of .npy
-            files, a list of paths being their rows one after the other; paths of Parquet files, whose rows are
-            dicts of columns (pyarrow); or anything with `__len__` and `__getitem__` of a row's number, such as a
-            data source of grain or a data set of Hugging Face or PyTorch. Files must not change.
-        window: rows of a window, at the most; all windows have one length. Default: 128 MiB of them. Two windows
-            are in memory at a time, with `rows` more. As many as there are rows: the draws are those of data in
-            memory.
-        passes: how often the steps of a chain go over the rows of a window, on average, before the next one.
-        pieces: of how many runs of consecutive rows, from all over the data, a window is put together: more than 1
-            where rows that are near each other are alike.
-        rows: a function of some rows, NumPy arrays with a leading axis, that returns the data that the model takes.
+        source: what rows are read from: a tree of arrays, of memory maps (`numpy.memmap`), or of
+            paths of .npy files, a list of paths being their rows one after the other; paths of
+            Parquet files, whose rows are dicts of columns (pyarrow); or anything with `__len__` and
+            `__getitem__` of a row's number, such as a data source of grain or a data set of Hugging
+            Face or PyTorch. Files must not change.
+        window: rows of a window, at the most; all windows have one length. Default: 128 MiB of
+            them. Two windows are in memory at a time, with `rows` more. As many as there are rows:
+            the draws are those of data in memory.
+        passes: how often the steps of a chain go over the rows of a window, on average, before the
+            next one.
+        pieces: of how many runs of consecutive rows, from all over the data, a window is put
+            together: more than 1 where rows that are near each other are alike.
+        rows: a function of some rows, NumPy arrays with a leading axis, that returns the data that
+            the model takes.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.

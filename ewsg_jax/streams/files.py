@@ -18,7 +18,9 @@ class Raw(Source):
     They are read, not mapped: a map whose file became shorter would end the process.
     """
 
-    def __init__(self, path: str | os.PathLike[str], dtype: np.dtype, shape: tuple[int, ...], offset: int) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], dtype: np.dtype, shape: tuple[int, ...], offset: int
+    ) -> None:
         """Read the head of the file.
 
         Raises:
@@ -53,13 +55,17 @@ class Raw(Source):
                     done += count
                 if self._is_large:
                     os.posix_fadvise(
-                        file.fileno(), self._offset + start * self._bytes, done, os.POSIX_FADV_DONTNEED
+                        file.fileno(),
+                        self._offset + start * self._bytes,
+                        done,
+                        os.POSIX_FADV_DONTNEED,
                     )
         except OSError as error:
             raise unreadable(self.where(start + done // self._bytes), error) from error
         if done < len(view):
             raise ValueError(
-                f"data must be whole files; {self._file} ends in row {start + done // self._bytes:,} of "
+                f"data must be whole files; {self._file} ends in row "
+                f"{start + done // self._bytes:,} of "
                 f"{self.num_rows:,}"
             )
         self._file.check()
@@ -88,27 +94,42 @@ def npy(path: Path) -> Raw:
     with path.open("rb") as file:
         try:
             version = np.lib.format.read_magic(file)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            read = (
+                np.lib.format.read_array_header_1_0
+                if version == (1, 0)
+                else np.lib.format.read_array_header_2_0
+            )
             shape, fortran, dtype = read(file)
         except ValueError as error:
-            raise ValueError(f"source must be of .npy files; {str(path)!r} is not one: {error}") from error
+            raise ValueError(
+                f"source must be of .npy files; {str(path)!r} is not one: {error}"
+            ) from error
         offset = file.tell()
     if dtype.hasobject or not shape or (fortran and len(shape) > 1):
         kind = "in Fortran order" if fortran else "an array"
         raise ValueError(
-            f"source must be of .npy files of rows of numbers in C order; {str(path)!r} holds {kind} of {dtype} "
+            f"source must be of .npy files of rows of numbers in C order; {str(path)!r} holds "
+            f"{kind} of {dtype} "
             f"and shape {shape}"
         )
     return Raw(path, dtype, shape, offset)
 
 
 def mapped(array: np.memmap) -> Raw | None:
-    """Return the rows of a memory map as those of its file; None where they are not one piece of it."""
+    """Return the rows of a memory map as those of its file; None where they are not one piece of
+    it.
+    """
     base: Any = array
     while isinstance(base.base, np.ndarray):
         base = base.base
     name, is_map = getattr(array, "filename", None), isinstance(base, np.memmap)
-    if name is None or not is_map or not array.flags.c_contiguous or not array.ndim or not os.path.exists(name):
+    if (
+        name is None
+        or not is_map
+        or not array.flags.c_contiguous
+        or not array.ndim
+        or not os.path.exists(name)
+    ):
         return None
     if base.mode == "c":
         return None  # What was written into it is not in the file.
@@ -133,7 +154,9 @@ class Parquet(Source):
         try:
             self._parquet = parquet.ParquetFile(str(path))
         except Exception as error:
-            raise ValueError(f"source must be of Parquet files; {str(path)!r} is not one: {error}") from error
+            raise ValueError(
+                f"source must be of Parquet files; {str(path)!r} is not one: {error}"
+            ) from error
         groups = self._parquet.metadata
         self._ends = np.cumsum([groups.row_group(i).num_rows for i in range(groups.num_row_groups)])
         self.num_rows = groups.num_rows
@@ -169,10 +192,15 @@ class Parquet(Source):
         return f"row {row:,} of {self._file}"
 
     def _group(self, number: int) -> list[np.ndarray]:
-        """Return the columns of a row group, by the order of their names; the last group is kept."""
+        """Return the columns of a row group, by the order of their names; the last
+        group is kept.
+        """
         if self._last is None or self._last[0] != number:
             table = self._parquet.read_row_group(number)
-            self._last = number, [_numbers(table.column(name), name) for name in sorted(table.column_names)]
+            self._last = (
+                number,
+                [_numbers(table.column(name), name) for name in sorted(table.column_names)],
+            )
         return self._last[1]
 
 

@@ -1,4 +1,6 @@
-"""Rows of a data set of which a row, or some, can be asked for: of grain, Hugging Face, PyTorch or one's own."""
+"""Rows of a data set of which a row, or some, can be asked for: of grain, Hugging Face, PyTorch or
+one's own.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,8 +16,8 @@ from ewsg_jax.streams.source import Source, check_alike, unreadable
 class Items(Source):
     """Rows of anything with `__len__` and `__getitem__`.
 
-    Several at once are asked for by a slice where that gives them, as of Hugging Face, by `__getitems__` where
-    there is one, as of PyTorch, and else one by one.
+    Several at once are asked for by a slice where that gives them, as of Hugging Face, by
+    `__getitems__` where there is one, as of PyTorch, and else one by one.
     """
 
     def __init__(self, items: Any) -> None:
@@ -46,7 +48,9 @@ class Items(Source):
 
     def _put(self, found: PyTree, out: list[np.ndarray], where: str) -> None:
         if jax.tree.structure(found) != self._structure:
-            raise ValueError(f"data must have rows like the first one, {self._structure}; {where}: another tree")
+            raise ValueError(
+                f"data must have rows like the first one, {self._structure}; {where}: another tree"
+            )
         for room, leaf in zip(out, jax.tree.leaves(found), strict=True):
             check_alike(leaf, room, where)
             room[...] = leaf
@@ -60,10 +64,14 @@ class Items(Source):
             raise unreadable(f"row {row:,}", error) from error
 
     def _way(self, first: PyTree) -> Callable[[int, int], PyTree] | None:
-        """Return how rows from one to below another are asked for at once; None where they are not."""
+        """Return how rows from one to below another are asked for at once; None where
+        they are not.
+        """
 
         def by_slice(start: int, stop: int) -> PyTree:
-            return _arrays(self._items[start:stop], f"rows {start:,} to {stop - 1:,}", of_rows=self._structure)
+            return _arrays(
+                self._items[start:stop], f"rows {start:,} to {stop - 1:,}", of_rows=self._structure
+            )
 
         def by_list(start: int, stop: int) -> PyTree:
             found = self._items.__getitems__(list(range(start, stop)))
@@ -74,8 +82,12 @@ class Items(Source):
                 continue
             try:
                 found = way(0, min(2, self.num_rows))
-                same = jax.tree.map(lambda x, y: x.dtype == y.dtype and np.array_equal(x[0], y), found, first)
-                if all(jax.tree.leaves(same)) and len(jax.tree.leaves(found)[0]) == min(2, self.num_rows):
+                same = jax.tree.map(
+                    lambda x, y: x.dtype == y.dtype and np.array_equal(x[0], y), found, first
+                )
+                if all(jax.tree.leaves(same)) and len(jax.tree.leaves(found)[0]) == min(
+                    2, self.num_rows
+                ):
                     return way
             except Exception:  # Whatever it answers to what it does not take.
                 continue
@@ -95,10 +107,13 @@ def _arrays(tree: PyTree, where: str, of_rows: Any = None) -> PyTree:
         leaves, structure = of_rows.flatten_up_to(tree), of_rows
     found = [np.asarray(leaf) for leaf in leaves]
     if not found:
-        raise ValueError(f"data must have rows that are trees of numbers; {where} is {_check.describe(tree)}")
+        raise ValueError(
+            f"data must have rows that are trees of numbers; {where} is {_check.describe(tree)}"
+        )
     for leaf, array in zip(leaves, found, strict=True):
         if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
             raise ValueError(
-                f"data must have rows that are trees of numbers; {where} holds {_check.describe(leaf)}"
+                f"data must have rows that are trees of numbers; {where} holds "
+                f"{_check.describe(leaf)}"
             )
     return jax.tree.unflatten(structure, found)

@@ -14,7 +14,8 @@ from ewsg_jax.streams.items import Items
 from ewsg_jax.streams.source import Array, Joined, Source, Together
 
 TAKES = (
-    "source must be a tree of arrays or memory maps, of paths of .npy or .parquet files or lists of such, or have "
+    "source must be a tree of arrays or memory maps, of paths of .npy or .parquet files or lists "
+    "of such, or have "
     "__len__ and __getitem__"
 )
 
@@ -80,7 +81,9 @@ def _is_one(part: Any) -> bool:
     """Return whether a part of a tree is an array, a path or a list of paths."""
     if isinstance(part, list):
         return len(part) > 0 and all(map(_is_path, part))
-    return _is_path(part) or all(hasattr(part, name) for name in ("shape", "dtype", "ndim", "__getitem__"))
+    return _is_path(part) or all(
+        hasattr(part, name) for name in ("shape", "dtype", "ndim", "__getitem__")
+    )
 
 
 def _has_rows(source: PyTree) -> bool:

@@ -1,10 +1,11 @@
 """Which rows each window of a run holds: a function of a key and the window's number.
 
-The rows are a circle of N. An epoch cuts W·c pieces of k consecutive rows from it, beginning where the last one
-ended, so that the fewer than W·c rows that it leaves out are the first of the next one's, and takes each piece
-once, in a new order each time; a window is the next c pieces. The first epoch begins at a uniform row. So all
-windows are of one length m = c·k, each row is in each of them with probability m/N, and a batch of one, scaled to
-N rows, is unbiased. Where no row is left out all epochs have the pieces that begin at row 0.
+The rows are a circle of N. An epoch cuts W·c pieces of k consecutive rows from it, beginning where
+the last one ended, so that the fewer than W·c rows that it leaves out are the first of the next
+one's, and takes each piece once, in a new order each time; a window is the next c pieces. The first
+epoch begins at a uniform row. So all windows are of one length m = c·k, each row is in each of them
+with probability m/N, and a batch of one, scaled to N rows, is unbiased. Where no row is left out
+all epochs have the pieces that begin at row 0.
 """
 
 import functools
@@ -45,7 +46,9 @@ class Cut(NamedTuple):
 
 
 def cut(num_rows: int, window: int, pieces: int) -> Cut:
-    """Return how rows are cut into as few windows as have at most `window` rows, all of one length."""
+    """Return how rows are cut into as few windows as have at most `window` rows, all of
+    one length.
+    """
     count = -(-num_rows // window)
     if count == 1:
         return Cut(num_rows, 1, 1, num_rows)
@@ -58,7 +61,9 @@ def words_of(key: Key) -> np.ndarray:
 
 
 def runs_of(cut: Cut, words: np.ndarray, number: int) -> list[tuple[int, int]]:
-    """Return the runs of consecutive rows that a window holds: the first row and the length of each."""
+    """Return the runs of consecutive rows that a window holds: the first row and the length of
+    each.
+    """
     epoch, place = divmod(number, cut.num_windows)
     count, length = cut.num_windows * cut.pieces, cut.length
     first = 0

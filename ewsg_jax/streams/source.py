@@ -25,7 +25,8 @@ class Source(abc.ABC):
 
     @abc.abstractmethod
     def read(self, start: int, out: list[np.ndarray]) -> None:
-        """Write rows from `start` on into arrays, one for each leaf of `row`, as many as these are long.
+        """Write rows from `start` on into arrays, one for each leaf of `row`, as many as these are
+        long.
 
         Raises:
             OSError, ValueError: a row cannot be read, or is not what it was; the message names it.
@@ -37,7 +38,9 @@ class Source(abc.ABC):
 
 
 class Array(Source):
-    """Rows of an array: anything with a shape, a dtype and slices, such as one of NumPy, HDF5 or Zarr."""
+    """Rows of an array: anything with a shape, a dtype and slices, such as one of NumPy, HDF5 or
+    Zarr.
+    """
 
     def __init__(self, array: Any) -> None:
         self._array = array
@@ -64,7 +67,8 @@ class Joined(Source):
         for part in self.parts[1:]:
             if _kinds(part.row) != _kinds(self.row):
                 raise ValueError(
-                    f"source must be of files whose rows are alike; {part.where(0)} is {_kinds(part.row)}, and "
+                    f"source must be of files whose rows are alike; {part.where(0)} is "
+                    f"{_kinds(part.row)}, and "
                     f"{self.parts[0].where(0)} is {_kinds(self.row)}"
                 )
 
@@ -91,11 +95,15 @@ class Together(Source):
     """A tree of sources, each a part of every row."""
 
     def __init__(self, tree: PyTree) -> None:
-        self._parts, structure = jax.tree.flatten(tree, is_leaf=lambda part: isinstance(part, Source))
+        self._parts, structure = jax.tree.flatten(
+            tree, is_leaf=lambda part: isinstance(part, Source)
+        )
         lengths = {part.num_rows for part in self._parts}
         if len(lengths) > 1:
             found = ", ".join(f"{part.num_rows:,}" for part in self._parts)
-            raise ValueError(f"source must be a tree whose parts have as many rows as each other; got {found}")
+            raise ValueError(
+                f"source must be a tree whose parts have as many rows as each other; got {found}"
+            )
         self.num_rows = lengths.pop()
         self.row = jax.tree.unflatten(structure, [part.row for part in self._parts])
         self._counts = [len(jax.tree.leaves(part.row)) for part in self._parts]
@@ -132,9 +140,13 @@ class Watched:
             found = self._look()
         except OSError as error:
             raise unreadable(str(self), error) from error
-        for name, old, new in zip(("bytes", "as time of its last change"), self._found, found, strict=True):
+        for name, old, new in zip(
+            ("bytes", "as time of its last change"), self._found, found, strict=True
+        ):
             if old != new:
-                raise ValueError(f"data must stay what they are; {self} has {new:,} {name}, and had {old:,}")
+                raise ValueError(
+                    f"data must stay what they are; {self} has {new:,} {name}, and had {old:,}"
+                )
 
     def _look(self) -> tuple[int, int]:
         found = os.stat(self.path)
@@ -144,15 +156,20 @@ class Watched:
 def unreadable(where: str, error: Exception) -> OSError:
     """Return the error that rows could not be read."""
     told = getattr(error, "strerror", None) or _check.reason(error)
-    return OSError(getattr(error, "errno", None) or 5, f"data must be readable; {where} could not be read: {told}")
+    return OSError(
+        getattr(error, "errno", None) or 5,
+        f"data must be readable; {where} could not be read: {told}",
+    )
 
 
 def check_alike(found: np.ndarray, wanted: np.ndarray, where: str) -> None:
     """Raise ValueError where an array of rows has not the shape or the dtype of the first row's."""
     if found.shape != wanted.shape or found.dtype != wanted.dtype:
         raise ValueError(
-            f"data must have rows like the first one, {wanted.dtype} of shape {wanted.shape[1:]}; {where}: "
-            f"{found.dtype} of shape {found.shape[1:]}, {len(found) if found.ndim else 0} of {len(wanted)} rows"
+            f"data must have rows like the first one, {wanted.dtype} of shape {wanted.shape[1:]}; "
+            f"{where}: "
+            f"{found.dtype} of shape {found.shape[1:]}, {len(found) if found.ndim else 0} of "
+            f"{len(wanted)} rows"
         )
 
 

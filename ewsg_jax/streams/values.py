@@ -43,4 +43,6 @@ def check_finite(data: Data, where: Callable[[int], str]) -> None:
                 told = some[row].reshape(-1)
                 value = told[~np.isfinite(told)][0]
                 name = jax.tree_util.keystr(path)
-                raise ValueError(f"data must be finite; {where(first + row)} holds {value} in data{name}")
+                raise ValueError(
+                    f"data must be finite; {where(first + row)} holds {value} in data{name}"
+                )

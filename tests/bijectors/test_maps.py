@@ -1,4 +1,6 @@
-"""Each map against its formula in NumPy float64, its inverse and the determinant of its Jacobian."""
+"""Each map against its formula in NumPy float64, its inverse and the determinant of its
+Jacobian.
+"""
 
 from typing import NamedTuple
 
@@ -31,16 +33,25 @@ def stick_breaking(u):
     return np.array([*parts, left]), log_det
 
 
-# name: (bijector, θ(u), log|det|(u), θ without its dependent coordinates), typed from the definitions.
+# name: (bijector, θ(u), log|det|(u), θ without its dependent coordinates), typed from the
+# definitions.
 MAPS = {
     "identity": (bijectors.identity(), lambda u: u, lambda u: 0.0),
-    "positive": (bijectors.positive(), lambda u: np.log(1 + np.exp(u)), lambda u: np.log(sigmoid(u)).sum()),
+    "positive": (
+        bijectors.positive(),
+        lambda u: np.log(1 + np.exp(u)),
+        lambda u: np.log(sigmoid(u)).sum(),
+    ),
     "interval": (
         bijectors.interval(-1.5, 4.0),
         lambda u: -1.5 + 5.5 * sigmoid(u),
         lambda u: np.log(5.5 * sigmoid(u) * (1 - sigmoid(u))).sum(),
     ),
-    "simplex": (bijectors.simplex(), lambda u: stick_breaking(u)[0], lambda u: stick_breaking(u)[1]),
+    "simplex": (
+        bijectors.simplex(),
+        lambda u: stick_breaking(u)[0],
+        lambda u: stick_breaking(u)[1],
+    ),
     "ordered": (
         bijectors.ordered(),
         lambda u: np.cumsum([u[0], *np.log(1 + np.exp(u[1:]))]),
@@ -57,14 +68,18 @@ def test_closed_forms(x64, name):
     for u in POINTS:
         np.testing.assert_allclose(bijector.forward(u), forward(u), rtol=1e-12, atol=1e-13)
         np.testing.assert_allclose(bijector.log_det(u), log_det(u), rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(bijector.log_det(POINTS), sum(log_det(u) for u in POINTS), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        bijector.log_det(POINTS), sum(log_det(u) for u in POINTS), rtol=1e-12, atol=1e-12
+    )
 
 
 @every_map
 def test_log_det_is_that_of_the_jacobian(x64, name):
     bijector = MAPS[name][0]
     for u in POINTS:
-        jacobian = np.asarray(jax.jacfwd(bijector.forward)(jnp.asarray(u)))[: len(u)]  # a simplex's free parts
+        jacobian = np.asarray(jax.jacfwd(bijector.forward)(jnp.asarray(u)))[
+            : len(u)
+        ]  # a simplex's free parts
         sign, expected = np.linalg.slogdet(jacobian)
         assert sign == 1
         np.testing.assert_allclose(bijector.log_det(u), expected, rtol=1e-10, atol=1e-12)
@@ -73,7 +88,9 @@ def test_log_det_is_that_of_the_jacobian(x64, name):
 @every_map
 def test_round_trips(x64, name):
     bijector = MAPS[name][0]
-    np.testing.assert_allclose(bijector.inverse(bijector.forward(POINTS)), POINTS, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(
+        bijector.inverse(bijector.forward(POINTS)), POINTS, rtol=1e-9, atol=1e-11
+    )
     theta = np.array(bijector.forward(POINTS[::-1]))
     np.testing.assert_allclose(bijector.forward(bijector.inverse(theta)), theta, rtol=1e-12)
 
@@ -87,14 +104,20 @@ def test_dtype_jit_and_vmap(x64, name):
         back = jax.jit(jax.vmap(bijector.inverse))(theta)
         assert theta.dtype == log_dets.dtype == back.dtype == dtype
         for i, point in enumerate(POINTS):
-            np.testing.assert_allclose(theta[i], bijector.forward(point), rtol=tolerance, atol=tolerance)
-            np.testing.assert_allclose(log_dets[i], bijector.log_det(point), rtol=tolerance, atol=tolerance)
+            np.testing.assert_allclose(
+                theta[i], bijector.forward(point), rtol=tolerance, atol=tolerance
+            )
+            np.testing.assert_allclose(
+                log_dets[i], bijector.log_det(point), rtol=tolerance, atol=tolerance
+            )
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 @every_map
 def test_extreme_points(x64, name, dtype):
-    """Value, gradient and the logarithms that priors take of θ stay finite; θ stays inside its constraint."""
+    """Value, gradient and the logarithms that priors take of θ stay finite; θ stays inside its
+    constraint.
+    """
     bijector = MAPS[name][0]
     sizes = [30.0, 100.0, 1e4, 1e30]
     signs = np.array([[1, 1, 1], [-1, -1, -1], [1, -1, 1], [-1, 1, -1], [0, 1, -1]])
@@ -137,7 +160,9 @@ def test_small_numbers_keep_their_digits():
     np.testing.assert_allclose(bijectors.interval(-2.0, 0.0).forward(-u), -2 * small, rtol=1e-5)
     np.testing.assert_allclose(bijectors.simplex().forward(-u[None])[1], small, rtol=1e-5)
     np.testing.assert_allclose(bijectors.positive().inverse(jnp.float32(small)), -40, rtol=1e-6)
-    np.testing.assert_allclose(bijectors.simplex().inverse(jnp.float32([1, small])), [40], rtol=1e-6)
+    np.testing.assert_allclose(
+        bijectors.simplex().inverse(jnp.float32([1, small])), [40], rtol=1e-6
+    )
 
 
 def test_slope_at_zero():
@@ -148,11 +173,15 @@ def test_slope_at_zero():
 
 def test_simplex_begins_in_the_middle():
     for k in (2, 3, 10):
-        np.testing.assert_allclose(bijectors.simplex().forward(jnp.zeros((2, k - 1))), 1 / k, rtol=1e-6)
+        np.testing.assert_allclose(
+            bijectors.simplex().forward(jnp.zeros((2, k - 1))), 1 / k, rtol=1e-6
+        )
 
 
 def test_tree_of_maps(x64):
-    """Bijectors at leaves and at subtrees, in a NamedTuple, a list and a dictionary, and a user's own object."""
+    """Bijectors at leaves and at subtrees, in a NamedTuple, a list and a dictionary, and a user's
+    own object.
+    """
 
     class Doubled:
         def forward(self, position):
@@ -171,13 +200,19 @@ def test_tree_of_maps(x64):
     np.testing.assert_allclose(theta.mean[1], MAPS["ordered"][1](u))
     np.testing.assert_allclose(theta.rest["weights"], stick_breaking(v)[0])
     np.testing.assert_allclose(theta.rest["scales"]["b"], np.log(1 + np.exp(v[2])))
-    expected = MAPS["ordered"][2](u) + stick_breaking(v)[1] + MAPS["positive"][2](np.append(u[:2], v[2]))
+    expected = (
+        MAPS["ordered"][2](u) + stick_breaking(v)[1] + MAPS["positive"][2](np.append(u[:2], v[2]))
+    )
     np.testing.assert_allclose(both.log_det(position), expected, rtol=1e-12)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), both.inverse(theta), position)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), both.inverse(theta), position
+    )
 
     own = bijectors.tree([Doubled(), bijectors.positive()])
     np.testing.assert_allclose(own.forward([u, v])[0], 2 * u)
-    np.testing.assert_allclose(own.log_det([u, v]), 4 * np.log(2) + MAPS["positive"][2](v), rtol=1e-12)
+    np.testing.assert_allclose(
+        own.log_det([u, v]), 4 * np.log(2) + MAPS["positive"][2](v), rtol=1e-12
+    )
     with pytest.raises(TypeError, match=r"bijectors\[0\].inverse must be a function"):
         own.inverse([u, v])
 
@@ -212,7 +247,9 @@ def test_refusals():
             bijector.forward(jnp.array(1.0))
     with pytest.raises(TypeError, match="tree of floating-point arrays; position is"):
         bijectors.positive().forward(jnp.arange(3))
-    with pytest.raises(TypeError, match=r"bijectors\['scale'\] must be an object with the methods forward"):
+    with pytest.raises(
+        TypeError, match=r"bijectors\['scale'\] must be an object with the methods forward"
+    ):
         bijectors.tree({"mean": bijectors.identity(), "scale": 3})
     with pytest.raises(TypeError, match=r"bijectors\['scale'\] must be an object"):
         bijectors.tree({"scale": bijectors.positive})

@@ -31,7 +31,8 @@ def rate_of_exponential_data():
     shape, rate = 2 + len(x), 1.5 + x.sum()
     evidence = 1.5**2 * math.gamma(shape) / math.gamma(2) / rate**shape
     model = ewsg.Posterior(
-        lambda theta, x: jnp.log(theta) - theta * x, lambda theta: log_gamma_density(theta, 2.0, 1.5)
+        lambda theta, x: jnp.log(theta) - theta * x,
+        lambda theta: log_gamma_density(theta, 2.0, 1.5),
     )
     return model, bijectors.positive(), x, jnp.zeros(()), evidence, shape / rate
 
@@ -53,35 +54,56 @@ def shares_of_counts():
     """Dirichlet(1.5, 2, 1) prior, categorical data."""
     prior, counts = np.array([1.5, 2.0, 1.0]), np.bincount(COUNTS)
     model = ewsg.Posterior(
-        lambda theta, k: jnp.log(theta[k]), lambda theta: jnp.sum((prior - 1) * jnp.log(theta)) - log_beta(*prior)
+        lambda theta, k: jnp.log(theta[k]),
+        lambda theta: jnp.sum((prior - 1) * jnp.log(theta)) - log_beta(*prior),
     )
     evidence = math.exp(log_beta(*(prior + counts)) - log_beta(*prior))
-    return model, bijectors.simplex(), COUNTS, jnp.zeros(2), evidence, (prior + counts) / (prior + counts).sum()
+    return (
+        model,
+        bijectors.simplex(),
+        COUNTS,
+        jnp.zeros(2),
+        evidence,
+        (prior + counts) / (prior + counts).sum(),
+    )
 
 
 def two_ordered_normals():
     """Two standard normals in order: half of the plane, means ∓1/√π. The data say nothing."""
-    model = ewsg.Posterior(lambda theta, x: 0.0 * x, lambda theta: jnp.sum(log_normal_density(theta, 0.0, 1.0)))
+    model = ewsg.Posterior(
+        lambda theta, x: 0.0 * x, lambda theta: jnp.sum(log_normal_density(theta, 0.0, 1.0))
+    )
     means = np.array([-1, 1]) / math.sqrt(math.pi)
     return model, bijectors.ordered(), np.zeros(1), jnp.zeros(2), 0.5, means
 
 
 def mean_and_precision():
-    """Normal-gamma prior (Murphy 2007, section 3), normal data; the precision's posterior mean is a_n/b_n."""
+    """Normal-gamma prior (Murphy 2007, section 3), normal data; the precision's posterior mean is
+    a_n/b_n.
+    """
     x = np.array([0.2, -0.5, 1.4, 0.9])
     n, center = len(x), x.mean()
     a, b, kappa, mu = 2.5, 1.2, 0.7, 0.3
     a_n, kappa_n, mu_n = a + n / 2, kappa + n, (kappa * mu + n * center) / (kappa + n)
     b_n = b + 0.5 * ((x - center) ** 2).sum() + kappa * n * (center - mu) ** 2 / (2 * (kappa + n))
     evidence = (
-        math.gamma(a_n) / math.gamma(a) * b**a / b_n**a_n * math.sqrt(kappa / kappa_n) * (2 * math.pi) ** (-n / 2)
+        math.gamma(a_n)
+        / math.gamma(a)
+        * b**a
+        / b_n**a_n
+        * math.sqrt(kappa / kappa_n)
+        * (2 * math.pi) ** (-n / 2)
     )
 
     def prior(theta):
         precision = theta["precision"]
-        return log_normal_density(theta["mean"], mu, 1 / (kappa * precision)) + log_gamma_density(precision, a, b)
+        return log_normal_density(theta["mean"], mu, 1 / (kappa * precision)) + log_gamma_density(
+            precision, a, b
+        )
 
-    model = ewsg.Posterior(lambda theta, x: log_normal_density(x, theta["mean"], 1 / theta["precision"]), prior)
+    model = ewsg.Posterior(
+        lambda theta, x: log_normal_density(x, theta["mean"], 1 / theta["precision"]), prior
+    )
     both = bijectors.tree({"mean": bijectors.identity(), "precision": bijectors.positive()})
     start = {"mean": jnp.zeros(()), "precision": jnp.zeros(())}
     return model, both, x, start, evidence, {"mean": mu_n, "precision": a_n / b_n}
@@ -98,7 +120,9 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES)
 def test_integral_and_mean_over_the_unconstrained_position(x64, case):
-    """The trapezoid rule converges faster than any power for these densities, which die out on both sides."""
+    """The trapezoid rule converges faster than any power for these densities, which die out on both
+    sides.
+    """
     model, bijector, data, start, evidence, mean = case()
     transformed = model.transformed(bijector)
     flat, unravel = jax.flatten_util.ravel_pytree(start)
@@ -107,7 +131,9 @@ def test_integral_and_mean_over_the_unconstrained_position(x64, case):
 
     def at(u):
         position = unravel(u)
-        return jnp.exp(-transformed.potential(position, jnp.asarray(data))), bijector.forward(position)
+        return jnp.exp(-transformed.potential(position, jnp.asarray(data))), bijector.forward(
+            position
+        )
 
     density, theta = jax.jit(jax.vmap(at))(grid)
     integral = float(jnp.sum(density)) * step**flat.size
@@ -120,7 +146,13 @@ def test_a_kernel_runs_on_it():
     model, bijector, data, _, _, mean = rate_of_exponential_data()
     kernel = ewsg.uld(model.transformed(bijector), 0.1, friction=1.0)
     samples = ewsg.sample(
-        jax.random.key(0), kernel, bijector.inverse(jnp.float32(0.8)), data, 1_000, num_chains=50, burn_in=200
+        jax.random.key(0),
+        kernel,
+        bijector.inverse(jnp.float32(0.8)),
+        data,
+        1_000,
+        num_chains=50,
+        burn_in=200,
     )
     assert np.mean(bijector.forward(samples.position)) == pytest.approx(mean, rel=0.02)
 
@@ -140,8 +172,12 @@ def test_a_users_own_bijector(x64):
     own = model.transformed(Own(lambda u: u))
     u = 0.4
     theta = np.exp(u)
-    log_density = 2 * np.log(1.5) + np.log(theta) - 1.5 * theta + len(data) * u - theta * data.sum() + u
-    np.testing.assert_allclose(own.potential(jnp.array(u), jnp.asarray(data)), -log_density, rtol=1e-12)
+    log_density = (
+        2 * np.log(1.5) + np.log(theta) - 1.5 * theta + len(data) * u - theta * data.sum() + u
+    )
+    np.testing.assert_allclose(
+        own.potential(jnp.array(u), jnp.asarray(data)), -log_density, rtol=1e-12
+    )
     # d/du of (2 + n) u − (1.5 + Σx) eᵘ
     expected = -(2 + len(data)) + (1.5 + data.sum()) * theta
     np.testing.assert_allclose(own.gradient(jnp.array(u), jnp.asarray(data)), expected, rtol=1e-12)

@@ -26,7 +26,9 @@ OF_ROWS = LABELS * LOGITS - np.logaddexp(0, LOGITS)
 
 def walked(model, start, data, step_size, num_steps=4_000, **options):
     kernel = ewsg.random_walk_metropolis(model, step_size)
-    return ewsg.sample(KEY, kernel, start, data, num_steps, num_chains=4, burn_in=200, progress=False, **options)
+    return ewsg.sample(
+        KEY, kernel, start, data, num_steps, num_chains=4, burn_in=200, progress=False, **options
+    )
 
 
 def weights_on_the_grid(log_density):
@@ -37,7 +39,11 @@ def weights_on_the_grid(log_density):
 @pytest.fixture(scope="module")
 def logistic():
     model = ewsg.models.logistic_regression(prior_scale=2.0)
-    return model, walked(model, jnp.zeros(1), ROWS, 0.6), OF_ROWS.sum(1) + stats.norm(0, 2).logpdf(GRID)
+    return (
+        model,
+        walked(model, jnp.zeros(1), ROWS, 0.6),
+        OF_ROWS.sum(1) + stats.norm(0, 2).logpdf(GRID),
+    )
 
 
 def test_a_prior_scale_is_chosen_by_laplace_evidence():
@@ -45,7 +51,9 @@ def test_a_prior_scale_is_chosen_by_laplace_evidence():
     for scale in (0.3, 1.0, 3.0, 30.0):
         model = ewsg.models.logistic_regression(prior_scale=scale)
         mode = ewsg.find_mode(KEY, model, jnp.zeros(1), ROWS, progress=False)
-        found[scale] = -mode.potential + 0.5 * np.log(2 * np.pi * float(np.asarray(mode.covariance).squeeze()))
+        found[scale] = -mode.potential + 0.5 * np.log(
+            2 * np.pi * float(np.asarray(mode.covariance).squeeze())
+        )
         log_density = OF_ROWS.sum(1) + stats.norm(0, scale).logpdf(GRID)
         top = log_density.max()
         right[scale] = top + np.log(integrate.trapezoid(np.exp(log_density - top), GRID))
@@ -55,14 +63,23 @@ def test_a_prior_scale_is_chosen_by_laplace_evidence():
 
 def test_evidence_by_importance_sampling():
     targets = (1.2 * X + 0.4 * np.random.default_rng(1).normal(size=80)).astype(np.float32)
-    model, data = ewsg.models.linear_regression(noise_scale=0.4, prior_scale=2.0), {"x": X[:, None], "y": targets}
+    model, data = (
+        ewsg.models.linear_regression(noise_scale=0.4, prior_scale=2.0),
+        {"x": X[:, None], "y": targets},
+    )
     mode = ewsg.find_mode(KEY, model, jnp.zeros(1), data, progress=False)
-    normal = stats.norm(float(mode.position[0]), float(np.asarray(mode.covariance).squeeze()) ** 0.5)
+    normal = stats.norm(
+        float(mode.position[0]), float(np.asarray(mode.covariance).squeeze()) ** 0.5
+    )
     drawn = normal.rvs(size=100, random_state=0)
-    potentials = jax.jit(jax.vmap(model.potential, (0, None)))(jnp.asarray(drawn, jnp.float32)[:, None], data)
+    potentials = jax.jit(jax.vmap(model.potential, (0, None)))(
+        jnp.asarray(drawn, jnp.float32)[:, None], data
+    )
     log_weights = -np.asarray(potentials, float) - normal.logpdf(drawn)
     wide = X.astype(float)
-    evidence = stats.multivariate_normal(np.zeros(80), 0.16 * np.eye(80) + 4 * np.outer(wide, wide)).logpdf(targets)
+    evidence = stats.multivariate_normal(
+        np.zeros(80), 0.16 * np.eye(80) + 4 * np.outer(wide, wide)
+    ).logpdf(targets)
     assert np.log(np.mean(np.exp(log_weights - evidence))) == pytest.approx(0, abs=0.01)
 
 
@@ -71,7 +88,9 @@ def test_leave_one_out_of_a_logistic_regression(logistic):
     model, run, log_density = logistic
     loo = arviz.loo(run.to_arviz(posterior=model, data=ROWS), pointwise=True)
     each = np.asarray(loo.elpd_i if hasattr(loo, "elpd_i") else loo.loo_i)
-    right = [np.log(weights_on_the_grid(log_density - of_row) @ np.exp(of_row)) for of_row in OF_ROWS.T]
+    right = [
+        np.log(weights_on_the_grid(log_density - of_row) @ np.exp(of_row)) for of_row in OF_ROWS.T
+    ]
     np.testing.assert_allclose(each, right, atol=0.05)
 
 
@@ -89,7 +108,10 @@ def test_two_models_are_compared():
 
 def test_a_density_of_one_s_own_with_an_unknown_scale():
     def log_likelihood(p, y):
-        return jax.scipy.stats.t.logpdf((y - p["mean"]) / jnp.exp(p["log_scale"]), 4.0) - p["log_scale"]
+        return (
+            jax.scipy.stats.t.logpdf((y - p["mean"]) / jnp.exp(p["log_scale"]), 4.0)
+            - p["log_scale"]
+        )
 
     posterior = ewsg.Posterior(
         log_likelihood, lambda p: -0.5 * (p["mean"] ** 2 + p["log_scale"] ** 2), normalised=True
@@ -103,7 +125,9 @@ def test_a_density_of_one_s_own_with_an_unknown_scale():
     weights = weights_on_the_grid(log_density)
     at = (test[:, None, None] - mean) / np.exp(log_scale)
     right = np.log((weights * stats.t(4).pdf(at) / np.exp(log_scale)).sum((1, 2)))
-    np.testing.assert_allclose(DIAGNOSTICS.log_predictive_density(run, posterior, test), right, atol=0.05)
+    np.testing.assert_allclose(
+        DIAGNOSTICS.log_predictive_density(run, posterior, test), right, atol=0.05
+    )
 
 
 def test_a_rate_above_zero_in_both_coordinates():
@@ -117,7 +141,9 @@ def test_a_rate_above_zero_in_both_coordinates():
     of_u = walked(moved, jnp.zeros(()), y, 0.3)
     of_theta = dataclasses.replace(of_u, draws=np.asarray(bijector.forward(of_u.draws)))
     for run, posterior in ((of_u, moved), (of_theta, written)):
-        np.testing.assert_allclose(DIAGNOSTICS.log_predictive_density(run, posterior, test), right, atol=0.03)
+        np.testing.assert_allclose(
+            DIAGNOSTICS.log_predictive_density(run, posterior, test), right, atol=0.03
+        )
 
 
 @pytest.mark.filterwarnings("ignore:.*diverged")
@@ -129,7 +155,9 @@ def test_a_chain_that_diverged_has_no_weight():
     run = dataclasses.replace(run, draws=draws, diverged_at=np.array([-1, -1, -1, 5]))
     test = np.array([[0.0], [1.0]], np.float32)
     right = stats.norm(y.mean(), np.sqrt(1 + 1 / 50)).logpdf(test[:, 0])
-    np.testing.assert_allclose(DIAGNOSTICS.log_predictive_density(run, model, test), right, atol=0.03)
+    np.testing.assert_allclose(
+        DIAGNOSTICS.log_predictive_density(run, model, test), right, atol=0.03
+    )
 
 
 def test_probabilities_are_calibrated(logistic):
@@ -153,7 +181,8 @@ def test_a_run_that_was_saved_gives_the_same_numbers(logistic, tmp_path):
     density = DIAGNOSTICS.log_predictive_density
     np.testing.assert_array_equal(density(again, model, ROWS), density(run, model, ROWS))
     groups = (
-        each.to_arviz(posterior=model, data=ROWS)["log_likelihood"]["log_likelihood"] for each in (again, run)
+        each.to_arviz(posterior=model, data=ROWS)["log_likelihood"]["log_likelihood"]
+        for each in (again, run)
     )
     np.testing.assert_array_equal(*(group.values for group in groups))
 
@@ -183,7 +212,8 @@ def test_a_table_of_pandas():
     run = walked(model, jnp.zeros(1), {"x": X[:, None], "y": y}, 0.1, 210)
     table = {"x": pandas.DataFrame({"a": X}), "y": pandas.Series(y)}
     with pytest.raises(
-        TypeError, match=r"(?s)data\['x'\] is a DataFrame with columns a .*: take NumPy arrays out of it"
+        TypeError,
+        match=r"(?s)data\['x'\] is a DataFrame with columns a .*: take NumPy arrays out of it",
     ):
         DIAGNOSTICS.log_predictive_density(run, model, table)
     converted = jax.tree.map(jnp.asarray, table)

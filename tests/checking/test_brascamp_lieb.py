@@ -31,7 +31,9 @@ def widths(posterior, temperature=1.0):
 def test_the_prior_of_ones_own_is_its_inverse_curvature():
     found = widths(ewsg.Posterior(logistic, normal_prior, log_concave=True), 4.0)
     np.testing.assert_allclose(found, 2 * np.sqrt(np.diag(np.linalg.inv(PRECISION))), rtol=1e-5)
-    shrunk = ewsg.models.logistic_regression(prior_scale=2.0).transformed(ewsg.bijectors.affine(np.ones(3), 4.0))
+    shrunk = ewsg.models.logistic_regression(prior_scale=2.0).transformed(
+        ewsg.bijectors.affine(np.ones(3), 4.0)
+    )
     np.testing.assert_allclose(widths(shrunk), 2.0 / 4.0**0.5, rtol=1e-5)
 
 
@@ -57,7 +59,9 @@ def test_what_is_impossible_is_said_and_what_may_be_chance_is_not():
     assert report.impossible.startswith("impossible: 2.93 ± 0.0")
     assert "(position[1])" in report.impossible
     assert report.impossible in report.verdict
-    apart = ewsg.check(KEY, NORMAL * [0.7, 3.0, 0.8] + 9.0 * np.arange(4)[:, None, None], model, DATA)
+    apart = ewsg.check(
+        KEY, NORMAL * [0.7, 3.0, 0.8] + 9.0 * np.arange(4)[:, None, None], model, DATA
+    )
     assert "chains do not agree" in apart.verdict
     assert apart.impossible in apart.verdict
     assert apart.impossible
@@ -66,7 +70,9 @@ def test_what_is_impossible_is_said_and_what_may_be_chance_is_not():
 
 
 def test_draws_of_the_prior_are_seldom_impossible():
-    """At 2 %, of 100 more than ten are rarer than 1e-5; a fifth wider than the prior they are called so."""
+    """At 2 %, of 100 more than ten are rarer than 1e-5; a fifth wider than the prior they are
+    called so.
+    """
     found = dict.fromkeys((1.0, 1.2), 0)
     for _ in range(100):
         values = RNG.standard_normal((4, 250, 5))
@@ -79,7 +85,9 @@ def test_draws_of_the_prior_are_seldom_impossible():
 
 def test_without_a_log_concave_likelihood_nothing_is_impossible():
     wide = NORMAL * [0.7, 3.0, 0.8]
-    assert ewsg.check(KEY, wide, ewsg.Posterior(logistic, normal_prior, log_concave=True), DATA).impossible
+    assert ewsg.check(
+        KEY, wide, ewsg.Posterior(logistic, normal_prior, log_concave=True), DATA
+    ).impossible
     assert not ewsg.check(KEY, wide, ewsg.Posterior(logistic, normal_prior), DATA).impossible
 
 

@@ -1,4 +1,6 @@
-"""How wrong draws are: against targets whose moments are known, and Stein's identities by themselves."""
+"""How wrong draws are: against targets whose moments are known, and Stein's identities by
+themselves.
+"""
 
 import dataclasses
 
@@ -29,7 +31,11 @@ COVARIANCE = np.linalg.inv(X.T @ X + np.eye(4) / 25)
 MEAN = COVARIANCE @ X.T @ ROWS["y"]
 SD = np.sqrt(np.diag(COVARIANCE))
 # Draws of no normal law, too wide and elsewhere: uniform ones, a coordinate of them squared.
-ODD = RNG.uniform(-2, 2, (4, 60, 4)) ** [1, 1, 2, 1] @ np.linalg.cholesky(COVARIANCE).T + MEAN + 0.5 * SD
+ODD = (
+    RNG.uniform(-2, 2, (4, 60, 4)) ** [1, 1, 2, 1] @ np.linalg.cholesky(COVARIANCE).T
+    + MEAN
+    + 0.5 * SD
+)
 
 
 @pytest.mark.parametrize("count", [60, 12], ids=["all polynomials", "by the spread"])
@@ -38,7 +44,9 @@ def test_the_moments_of_a_normal_target_are_exact_whatever_the_draws(count):
     report = ewsg.check(KEY, ODD[:, :count], LINEAR, ROWS)
     right = report.corrected
     np.testing.assert_allclose((right.mean - MEAN) / SD, 0, atol=2e-4)
-    np.testing.assert_allclose(right.covariance / SD / SD[:, None], COVARIANCE / SD / SD[:, None], atol=1e-3)
+    np.testing.assert_allclose(
+        right.covariance / SD / SD[:, None], COVARIANCE / SD / SD[:, None], atol=1e-3
+    )
     flat = ODD[:, :count].reshape(-1, 4)
     np.testing.assert_allclose(report.sd_ratio, flat.std(0) / SD, rtol=1e-3)
     np.testing.assert_allclose(report.mean_shift, (flat.mean(0) - MEAN) / SD, atol=1e-3)
@@ -50,7 +58,9 @@ def test_one_correction_is_exact_for_a_normal_target(count):
     slopes = (flat - MEAN) @ np.linalg.inv(COVARIANCE)
     found = Correction(flat, slopes, slopes, 0.0).moments
     np.testing.assert_allclose((found.mean - MEAN) / SD, 0, atol=1e-8)
-    np.testing.assert_allclose(found.covariance / SD / SD[:, None], COVARIANCE / SD / SD[:, None], atol=1e-8)
+    np.testing.assert_allclose(
+        found.covariance / SD / SD[:, None], COVARIANCE / SD / SD[:, None], atol=1e-8
+    )
 
 
 def test_expectations_of_squares_are_exact_and_draws_are_moved_to_them():
@@ -63,7 +73,9 @@ def test_expectations_of_squares_are_exact_and_draws_are_moved_to_them():
     assert float(error["square"]) < 1e-3 * found["square"]
     moved = report.correct(ODD).reshape(-1, 4)
     np.testing.assert_allclose((moved.mean(0) - MEAN) / SD, 0, atol=1e-3)
-    np.testing.assert_allclose(np.cov(moved.T, ddof=0) / SD / SD[:, None], COVARIANCE / SD / SD[:, None], atol=2e-3)
+    np.testing.assert_allclose(
+        np.cov(moved.T, ddof=0) / SD / SD[:, None], COVARIANCE / SD / SD[:, None], atol=2e-3
+    )
 
 
 def test_a_temperature_scales_the_target():
@@ -99,7 +111,9 @@ def test_coordinate_by_coordinate():
 
 @pytest.mark.parametrize("name", stein.FUNCTIONS)
 def test_functions_of_steins_identity(name):
-    """Zero under N(0, 1), of size 1 for what their effects are told in, and slopes are derivatives."""
+    """Zero under N(0, 1), of size 1 for what their effects are told in, and slopes are
+    derivatives.
+    """
     function = stein.FUNCTIONS[name]
     at = np.linspace(-2, 2, 9)
     slope = (function.value(at + 1e-5) - function.value(at - 1e-5)) / 2e-5
@@ -107,7 +121,9 @@ def test_functions_of_steins_identity(name):
 
     def identity(mean, scale):
         law = stats.norm(mean, scale).pdf
-        inside = lambda u: (u * function.value(np.array(u)) - function.slope(np.array(u))) / function.size * law(u)
+        inside = lambda u: (
+            (u * function.value(np.array(u)) - function.slope(np.array(u))) / function.size * law(u)
+        )
         return integrate.quad(inside, -12, 12)[0]
 
     assert abs(identity(0.0, 1.0)) < 1e-9
@@ -135,14 +151,18 @@ def autocorrelated(rng, shape, sd=1.0, memory=0.75, common=0.0):
 
 
 def alarms(sd, runs, d, seed, root=None, common=0.0):
-    """In which of some runs of N(0, L sd² Lᵀ) a score for N(0, L Lᵀ) is above its bound, at a rate of 2 %."""
+    """In which of some runs of N(0, L sd² Lᵀ) a score for N(0, L Lᵀ) is above its bound, at a rate
+    of 2 %.
+    """
     shared = common > 0
     rng, found = np.random.default_rng(seed), []
     root = np.eye(d) if root is None else root
     for _ in range(runs):
         draws = autocorrelated(rng, (8, 1000, d), sd, common=common)
         slopes = (draws + 0.3 * rng.standard_normal(draws.shape)) @ np.linalg.inv(root)
-        scores = stein.scores_of(stein.by_halves(draws @ root.T, slopes, None, True, shared), 0.02, shared)
+        scores = stein.scores_of(
+            stein.by_halves(draws @ root.T, slopes, None, True, shared), 0.02, shared
+        )
         found.append(any(score.z > scores.bound for score in scores.worst.values()))
     return np.array(found)
 
@@ -177,7 +197,9 @@ def test_copies_of_a_chain_say_what_one_says():
 
 
 def test_an_sd_ten_percent_off_is_found():
-    """Of one coordinate of four, with 1,000 effective draws: in 95 of 100; less than 20 of 30: 1e-6."""
+    """Of one coordinate of four, with 1,000 effective draws: in 95 of 100; less than 20 of 30:
+    1e-6.
+    """
     assert alarms(np.array([1.1, 1.0, 1.0, 1.0]), 30, 4, seed=2).sum() >= 20
     assert alarms(np.array([1.0, 0.9, 1.0, 1.0]), 30, 4, seed=3).sum() >= 20
 
@@ -215,7 +237,9 @@ def test_each_half_has_the_directions_of_the_other():
 
 
 def test_two_batches_undo_the_attenuation_by_their_noise():
-    """Of a normal target: with one noisy gradient twice the means would be a tenth of the shift off."""
+    """Of a normal target: with one noisy gradient twice the means would be a tenth of the shift
+    off.
+    """
     rng = np.random.default_rng(5)
     draws = 1.0 + 1.3 * rng.standard_normal((6_000, 3))
     first, second = (draws + 0.8 * rng.standard_normal(draws.shape) for _ in range(2))
@@ -259,7 +283,9 @@ def skewed():
 
 @pytest.mark.full
 def test_a_hot_run_of_a_skewed_posterior():
-    """Sds half as wide again, means 0.3 sd off: found, and put right to the few percent that are told."""
+    """Sds half as wide again, means 0.3 sd off: found, and put right to the few percent that are
+    told.
+    """
     data, known = skewed()
     model = ewsg.models.logistic_regression()
     mode = ewsg.find_mode(KEY, model, jnp.zeros(3), data, progress=False)
@@ -267,7 +293,13 @@ def test_a_hot_run_of_a_skewed_posterior():
         ewsg.dynamics.splitting(0.4, friction=1.5, inverse_mass=mode.inverse_mass),
         ewsg.gradients.uniform(model, batch_size=8),
     )
-    options = {"num_chains": 8, "burn_in": 200, "thin": 7, "moments": ewsg.moments(), "progress": False}
+    options = {
+        "num_chains": 8,
+        "burn_in": 200,
+        "thin": 7,
+        "moments": ewsg.moments(),
+        "progress": False,
+    }
     run = ewsg.sample(KEY, kernel, mode.start, data, 3_000, **options)
     raw = run.position.std((0, 1)) / known.sd
     assert raw.min() > 1.2
@@ -280,7 +312,9 @@ def test_a_hot_run_of_a_skewed_posterior():
     assert np.abs((right.mean - known.mean) / known.sd).max() < 0.012
     assert np.abs(right.sd / known.sd - 1).max() < 0.015
     np.testing.assert_allclose(report.sd_ratio, raw, rtol=0.015)
-    assert np.all(np.abs(right.mean - known.mean) < 4 * np.hypot(right.mean_error, 0.005 * known.sd))
+    assert np.all(
+        np.abs(right.mean - known.mean) < 4 * np.hypot(right.mean_error, 0.005 * known.sd)
+    )
     assert np.all(np.abs(right.sd - known.sd) < 4 * np.hypot(right.sd_error, 0.005 * known.sd))
     # Three times as wide still: nothing is advised that is not known.
     far = run.position.mean((0, 1)) + 3 * (run.position - run.position.mean((0, 1)))
@@ -311,7 +345,9 @@ def test_batches_of_many_rows():
     data = {"x": x, "y": (rng.random(6_000) < 0.5).astype(float)}
     model = ewsg.models.logistic_regression()
     mode = ewsg.find_mode(KEY, model, jnp.zeros(3), data, progress=False)
-    draws = jax.vmap(jax.vmap(lambda key: mode.start(key, 1.0)))(jax.random.split(jax.random.key(1), (4, 250)))
+    draws = jax.vmap(jax.vmap(lambda key: mode.start(key, 1.0)))(
+        jax.random.split(jax.random.key(1), (4, 250))
+    )
     fresh = fresh_gradients(KEY, model, draws_of(draws, None, 1000), data, 100, None, 1.0)
     apart = (fresh.first - fresh.second) * np.asarray(mode.sd)
     assert 0.01 < apart.std() < 1.0
@@ -368,7 +404,11 @@ class Said:
         (Said(z=5.0), "right", "a bias shows, which is smaller"),
         (Said(z=9.0, effect=0.6, ratio=(1.3, 1.0)), "wrong", "too wide by 30 ± 1 % (a)"),
         (Said(z=9.0, effect=-0.4, ratio=(1.0, 0.8)), "wrong", "too narrow by 20 ± 1 % (b)"),
-        (Said(z=9.0, effect=0.3, name="1", shift=(0.3, 0.0)), "wrong", "mean off by 0.3 ± 0.01 sd (a)"),
+        (
+            Said(z=9.0, effect=0.3, name="1", shift=(0.3, 0.0)),
+            "wrong",
+            "mean off by 0.3 ± 0.01 sd (a)",
+        ),
         (Said(z=14.0, effect=0.4, name="exp(-u²/2)"), "wrong", "of another shape"),
         (Said(z=14.0, effect=0.4), "wrong", "too wide in some direction, the variance × 1.4"),
         (Said(z=5.0, shift=(0.15, 0.0)), "wrong", "mean off by 0.15 ± 0.01 sd (a)"),
@@ -390,7 +430,9 @@ def test_verdicts(said, outcome, words):
 
 
 def test_a_report_is_a_table_with_the_largest_bias_first(tmp_path):
-    report = ewsg.check(KEY, ODD * [1, 1, 1, 3], LINEAR, ROWS, names=["one", "two", "three", "four"])
+    report = ewsg.check(
+        KEY, ODD * [1, 1, 1, 3], LINEAR, ROWS, names=["one", "two", "three", "four"]
+    )
     lines = str(report).splitlines()
     assert lines[0] == f"Check: {report.verdict}"
     assert lines[5].startswith("four")
@@ -402,7 +444,10 @@ def test_a_report_is_a_table_with_the_largest_bias_first(tmp_path):
 def test_half_precision_and_few_draws():
     """Errors are told in float32; without draws for a covariance coordinate by coordinate."""
     report = ewsg.check(
-        KEY, jnp.asarray(ODD[:, :, :2], jnp.bfloat16), ewsg.models.gaussian_location(), ODD[0, :, :2]
+        KEY,
+        jnp.asarray(ODD[:, :, :2], jnp.bfloat16),
+        ewsg.models.gaussian_location(),
+        ODD[0, :, :2],
     )
     assert report.sd_ratio.dtype == jnp.float32
     few = ewsg.check(KEY, ODD[:1, :10], LINEAR, ROWS)
@@ -423,7 +468,9 @@ def of_target(num_chains, num_draws):
 
 
 def test_what_is_off_is_that_of_all_draws():
-    """The first half is too wide, and every 25th draw is looked at: of neither has the ratio the chance."""
+    """The first half is too wide, and every 25th draw is looked at: of neither has the ratio the
+    chance.
+    """
     draws = of_target(4, 2_500)
     draws[:, :1_250] += 0.3 * (draws[:, :1_250] - MEAN)
     report = ewsg.check(KEY, draws, LINEAR, ROWS, max_draws=400)

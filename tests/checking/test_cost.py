@@ -44,17 +44,24 @@ def programs():
 
 @pytest.mark.parametrize("kind", ["linear predictors", "groups"])
 def test_a_check_on_batches_compiles_a_handful_of_programs_and_again_none(programs, kind):
-    """Draws and data of both kinds of arrays, in a tree of three leaves; a second call is equal, bit by bit."""
+    """Draws and data of both kinds of arrays, in a tree of three leaves; a second call is equal,
+    bit by bit.
+    """
     n, rows = 9_000, np.random.default_rng(1)
     x, group = rows.standard_normal((n, 3)).astype(np.float32), rows.integers(0, 3, n)
     y = (x @ np.array([0.3, -0.2, 0.1]) + rows.standard_normal(n)).astype(np.float32)
-    draws = (0.01 * np.random.default_rng(2).standard_normal((4, 500, 3)) + [0.3, -0.2, 0.1]).astype(np.float32)
+    draws = (
+        0.01 * np.random.default_rng(2).standard_normal((4, 500, 3)) + [0.3, -0.2, 0.1]
+    ).astype(np.float32)
     if kind == "groups":
         posterior = ewsg.Posterior(
             lambda p, row: -0.5 * (row["y"] - p["u"][row["group"]] - p["v"]) ** 2,
             lambda p: -0.5 * jnp.sum(p["u"] ** 2) - 0.5 * p["v"] ** 2,
         )
-        data, samples = {"y": jnp.asarray(y), "group": jnp.asarray(group)}, {"u": draws, "v": draws[..., 0]}
+        data, samples = (
+            {"y": jnp.asarray(y), "group": jnp.asarray(group)},
+            {"u": draws, "v": draws[..., 0]},
+        )
     else:
         posterior = ewsg.models.linear_regression(noise_scale=1.0, prior_scale=2.0)
         data, samples = {"x": x, "y": y}, jnp.asarray(draws)
@@ -71,7 +78,8 @@ def test_a_check_on_batches_compiles_a_handful_of_programs_and_again_none(progra
 
 
 def ended(distances, changes):
-    """Return which round's answer is taken, and how many are made, of draws that are so far off in each round.
+    """Return which round's answer is taken, and how many are made, of draws that are so far off in
+    each round.
 
     The answer of a round is off the one before by the change, of one coordinate.
     """
@@ -138,7 +146,9 @@ def test_the_slowest_directions_are_those_of_arviz(shape, memory):
     assert mixing.least_ess(draws)[0] == min(np.min(every), draws[..., 0].size)
 
 
-@pytest.mark.parametrize("kind", ["alike", "a place", "a width", "heavy tails", "an outlier", "two values"])
+@pytest.mark.parametrize(
+    "kind", ["alike", "a place", "a width", "heavy tails", "an outlier", "two values"]
+)
 def test_the_largest_r_hat_is_that_of_all_coordinates(kind):
     for memory in (0.0, 0.95):
         draws = autocorrelated((4, 250, 60), memory, RNG)

@@ -1,4 +1,6 @@
-"""Draws at the edges: few of them, one chain, badly scaled, far from zero, in float32, or not finite."""
+"""Draws at the edges: few of them, one chain, badly scaled, far from zero, in float32, or not
+finite.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -20,14 +22,18 @@ def normal(mean, sd):
     """Independent normal numbers."""
     return ewsg.Posterior(
         lambda p, row: 0.0 * row[0] + 0.0 * p[0],
-        lambda p: -0.5 * jnp.sum(((p - jnp.asarray(mean, p.dtype)) / jnp.asarray(sd, p.dtype)) ** 2),
+        lambda p: (
+            -0.5 * jnp.sum(((p - jnp.asarray(mean, p.dtype)) / jnp.asarray(sd, p.dtype)) ** 2)
+        ),
     )
 
 
 def errors_hold(report, mean, sd):
     """Whether what is right is within three errors, and as much as rounding."""
     right = report.moments
-    np.testing.assert_array_less(np.abs(right.mean - mean) / sd, 3 * right.mean_error / sd + LEAST_ERROR)
+    np.testing.assert_array_less(
+        np.abs(right.mean - mean) / sd, 3 * right.mean_error / sd + LEAST_ERROR
+    )
     np.testing.assert_array_less(np.abs(right.sd / sd - 1), 3 * right.sd_error + LEAST_ERROR)
 
 
@@ -48,7 +54,9 @@ def test_few(shape):
 
 @pytest.mark.parametrize("scale", [1.0, 1.3])
 def test_sds_a_million_times_apart_in_float32(scale):
-    """Of numbers from 1e-3 to 1e3, means at a thousand sds: float32 has a width of 6e-5 sds there."""
+    """Of numbers from 1e-3 to 1e3, means at a thousand sds: float32 has a width of 6e-5
+    sds there.
+    """
     sd = np.exp(np.linspace(np.log(1e-3), np.log(1e3), 25))
     draws = (1e3 * sd + scale * sd * standard((4, 500, 25))).astype(np.float32)
     report = ewsg.check(KEY, draws, normal(1e3 * sd, sd), ROWS)
@@ -60,7 +68,9 @@ def test_sds_a_million_times_apart_in_float32(scale):
 
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 def test_a_covariance_of_condition_ten_to_the_twelve(noise):
-    """Sds of directions a million times apart, turned: what is right is known to the error that is told."""
+    """Sds of directions a million times apart, turned: what is right is known to the error that is
+    told.
+    """
     rng, d, count = np.random.default_rng(1), 12, 2_000
     turn = np.linalg.qr(rng.standard_normal((d, d)))[0]
     root = turn * np.exp(np.linspace(0, np.log(1e6), d))
@@ -91,7 +101,9 @@ def test_float32_draws_a_million_from_zero():
 def test_a_number_that_never_moves_is_named():
     draws = standard((2, 30, 3))
     draws[..., 1] = 2.0
-    with pytest.raises(ValueError, match=r"samples must move in every coordinate; got 1 .*: position\[1\]"):
+    with pytest.raises(
+        ValueError, match=r"samples must move in every coordinate; got 1 .*: position\[1\]"
+    ):
         ewsg.check(KEY, draws, normal(np.zeros(3), 1.0), ROWS)
 
 

@@ -1,4 +1,6 @@
-"""Errors of corrections: linear algebra against least squares, expectations without bias, and how errors cover."""
+"""Errors of corrections: linear algebra against least squares, expectations without bias, and how
+errors cover.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +11,15 @@ import ewsg_jax as ewsg
 from benchmarks import check_errors
 from ewsg_jax.checking import stein
 from ewsg_jax.checking.correction import LEAST_ERROR, Correction
-from ewsg_jax.checking.crossfit import FOLDS, CrossFit, fitted, groups, jackknife, spread_of, standardised
+from ewsg_jax.checking.crossfit import (
+    FOLDS,
+    CrossFit,
+    fitted,
+    groups,
+    jackknife,
+    spread_of,
+    standardised,
+)
 
 KEY = jax.random.key(0)
 
@@ -20,7 +30,10 @@ def with_one(functions):
 
 def test_coefficients_are_those_of_least_squares_on_other_folds():
     rng = np.random.default_rng(0)
-    functions, targets = rng.normal(size=(83, 6)) @ rng.normal(size=(6, 6)), rng.normal(size=(83, 3))
+    functions, targets = (
+        rng.normal(size=(83, 6)) @ rng.normal(size=(6, 6)),
+        rng.normal(size=(83, 3)),
+    )
     fit = CrossFit(functions, functions)
     coefficients = fit.coefficients(targets)
     predicted, again = fit.predicted(coefficients)
@@ -32,7 +45,9 @@ def test_coefficients_are_those_of_least_squares_on_other_folds():
         np.testing.assert_allclose(predicted[fold], functions[fold] @ expected, atol=1e-8)
     # The variance of an intercept over that of a mean, less 1.
     design = with_one(functions)
-    np.testing.assert_allclose(fit.stretch, 83 * np.linalg.inv(design.T @ design)[0, 0] - 1, rtol=1e-8)
+    np.testing.assert_allclose(
+        fit.stretch, 83 * np.linalg.inv(design.T @ design)[0, 0] - 1, rtol=1e-8
+    )
 
 
 def test_a_fit_is_least_squares_of_each_function():
@@ -71,11 +86,15 @@ def test_many_functions_leave_no_bias():
         ours.append(fitted(f, [fit.predicted(fit.coefficients(f))], 32).expectation[0])
         least.append(np.linalg.lstsq(with_one(g), f)[0][0, 0])
     assert abs(np.mean(ours)) < 5 * np.std(ours) / 10
-    assert abs(np.mean(least)) > 5 * np.std(least) / 10, "least squares are biased here: else this shows nothing"
+    assert abs(np.mean(least)) > 5 * np.std(least) / 10, (
+        "least squares are biased here: else this shows nothing"
+    )
 
 
 def test_the_identity_of_a_scale_has_no_bias():
-    """Its mean is 0; with the mean of the same draws in it, it would be 1/m: here more than five of its errors."""
+    """Its mean is 0; with the mean of the same draws in it, it would be 1/m: here more than five of
+    its errors.
+    """
     rng = np.random.default_rng(4)
     found = []
     for _ in range(30):
@@ -102,7 +121,9 @@ def test_noise_of_batches_is_no_spread():
 
 
 def test_the_response_of_a_scale():
-    """What E[g u] changes by: 2 of a normal law, 2ν/(ν + 3) of Student's t, so that 10 % is seen so."""
+    """What E[g u] changes by: 2 of a normal law, 2ν/(ν + 3) of Student's t, so that 10 % is seen
+    so.
+    """
     rng = np.random.default_rng(7)
     for draws, slope, right in (
         (rng.standard_normal((8, 20_000, 1)), lambda u: u, 2.0),
@@ -125,7 +146,9 @@ def test_errors_are_no_smaller_than_rounding():
 @pytest.mark.full
 @pytest.mark.parametrize("kind", check_errors.KINDS)
 def test_errors_cover(kind):
-    """A slice of `docs/check_errors.md`: of too wide draws a third was beyond three errors, the worst at 37."""
+    """A slice of `docs/check_errors.md`: of too wide draws a third was beyond three errors, the
+    worst at 37.
+    """
     found = check_errors.cell("hierarchical", 86, 1_000, kind, 2)
     assert max(found["beyond_three"]) <= 0.02
     assert max(found["worst"]) < 8
@@ -133,7 +156,9 @@ def test_errors_cover(kind):
 
 
 class Ridge:
-    """y = ab + noise: an over-parametrised mean, whose posterior is a ridge; draws and moments by a grid."""
+    """y = ab + noise: an over-parametrised mean, whose posterior is a ridge; draws and moments by a
+    grid.
+    """
 
     ends, count = 4.5, 900
 
@@ -174,7 +199,9 @@ def test_a_ridge_is_corrected_within_errors_or_not_at_all(scale):
 
 
 def test_what_is_not_known_is_not_advised():
-    """Of draws on a ridge that are three times as wide: the reason, instead of numbers that are wrong."""
+    """Of draws on a ridge that are three times as wide: the reason, instead of numbers that are
+    wrong.
+    """
     ridge = Ridge()
     report = ewsg.check(KEY, 3 * ridge.draws, ridge.posterior, ridge.rows)
     assert report.outcome == "wrong"
@@ -190,7 +217,9 @@ def test_what_is_not_known_is_not_advised():
 
 @pytest.mark.parametrize("noise", [0.0, 0.5], ids=["all rows", "batches"])
 def test_errors_are_nearly_those_of_fits_without_a_group(noise):
-    """The influence of groups is linear; leaving each of them out, which takes a fit for each, says the same."""
+    """The influence of groups is linear; leaving each of them out, which takes a fit for each, says
+    the same.
+    """
     rng, count, num_groups = np.random.default_rng(10), 4_000, 32
     true = rng.standard_t(6, size=(2, count, 4))
     pairs = []
@@ -200,15 +229,20 @@ def test_errors_are_nearly_those_of_fits_without_a_group(noise):
     targets = 2 * true[0] - true[1] + np.abs(rng.standard_normal((count, 4)))
     # Draws of a group have something in common, as those of a chain that forgets slowly.
     parts = groups(count, num_groups)
-    targets += 0.3 * np.repeat(rng.standard_normal((num_groups, 4)), [len(targets[part]) for part in parts], axis=0)
+    targets += 0.3 * np.repeat(
+        rng.standard_normal((num_groups, 4)), [len(targets[part]) for part in parts], axis=0
+    )
     found = fitted(targets, pairs, num_groups)
     for k in range(4):
-        first, second = (with_one(np.stack([pair[i][:, k] for pair in pairs], axis=1)) for i in (0, 1))
+        first, second = (
+            with_one(np.stack([pair[i][:, k] for pair in pairs], axis=1)) for i in (0, 1)
+        )
         both = (first + second) / 2
         exact = []
         for part in parts:
             a, b, m, t = (
-                np.delete(each, np.arange(count)[part], axis=0) for each in (first, second, both, targets)
+                np.delete(each, np.arange(count)[part], axis=0)
+                for each in (first, second, both, targets)
             )
             exact.append(np.linalg.solve((a.T @ b + b.T @ a) / 2, m.T @ t[:, k])[0])
         np.testing.assert_allclose(found.error[k], jackknife(np.array(exact)), rtol=0.05)

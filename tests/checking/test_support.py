@@ -1,4 +1,6 @@
-"""Draws where a density is 0, and its gradient as well: walls, supports that data set, orders and simplices."""
+"""Draws where a density is 0, and its gradient as well: walls, supports that data set, orders and
+simplices.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -59,7 +61,9 @@ def test_draws_inside_are_not_called_outside(name):
 @pytest.mark.usual_parameters("300")
 @pytest.mark.parametrize("n", [300, 6_000])
 def test_a_support_that_data_set(n):
-    """Rows of U(0, θ): θ below the largest of them is impossible. Of many rows each draw sees a part."""
+    """Rows of U(0, θ): θ below the largest of them is impossible. Of many rows each draw sees a
+    part.
+    """
     rows = RNG.uniform(0, 2, n)
     rows[: n // 20] = np.linspace(1.9, 2.0, n // 20)
     posterior = ewsg.Posterior(
@@ -74,7 +78,8 @@ def test_a_support_that_data_set(n):
 
 def test_shares_are_those_of_each_density():
     posterior = ewsg.Posterior(
-        lambda w, row: jnp.where(w[1] > row[0], 0.0, -jnp.inf), lambda w: jnp.where(w[0] > 0, 0.0, -jnp.inf)
+        lambda w, row: jnp.where(w[1] > row[0], 0.0, -jnp.inf),
+        lambda w: jnp.where(w[0] > 0, 0.0, -jnp.inf),
     )
     draws = draws_of(ZERO, None, 10_000)
     found = outside_by_batches(KEY, posterior, draws.layout, draws.flat, jnp.asarray(ROWS), 100)
@@ -84,13 +89,19 @@ def test_shares_are_those_of_each_density():
 
 @pytest.mark.parametrize("n", [900, 5_000, 40_000])
 def test_a_single_row_that_is_impossible_is_found_among_many(n):
-    """All rows are seen by some draws, whichever the row, where draws times rows of each are enough."""
+    """All rows are seen by some draws, whichever the row, where draws times rows of each are
+    enough.
+    """
     draws = draws_of(RNG.uniform(0, 1, (4, 100, 1)), None, 10_000)
-    posterior = ewsg.Posterior(lambda t, row: jnp.where(row < 2, 0.0 * t[0], -jnp.inf), lambda t: 0.0 * t[0])
+    posterior = ewsg.Posterior(
+        lambda t, row: jnp.where(row < 2, 0.0 * t[0], -jnp.inf), lambda t: 0.0 * t[0]
+    )
     for where in (0, n // 3, n - 1):
         rows = np.zeros(n, np.float32)
         rows[where] = 3.0
-        found = outside_by_batches(KEY, posterior, draws.layout, draws.flat, jax.device_put(rows), 100)
+        found = outside_by_batches(
+            KEY, posterior, draws.layout, draws.flat, jax.device_put(rows), 100
+        )
         assert 0 < found.likelihood <= 1
         assert found.prior == 0
         # Each draw sees 100 of n rows.

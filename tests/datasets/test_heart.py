@@ -48,4 +48,6 @@ def test_heart_is_the_published_data():
     data = ewsg.datasets.heart()
     assert data.x.shape == (270, 13)
     assert data.y.sum() == 120
-    np.testing.assert_allclose(data.x[0], [70, 1, 4, 130, 322, 0, 2, 109, 0, 2.4, 2, 3, 3], rtol=1e-6)
+    np.testing.assert_allclose(
+        data.x[0], [70, 1, 4, 130, 322, 0, 2, 109, 0, 2.4, 2, 3, 3], rtol=1e-6
+    )

@@ -1,4 +1,6 @@
-"""Letter recognition from either of its files, some letters, and what is none; the real data where they are."""
+"""Letter recognition from either of its files, some letters, and what is none; the real data where
+they are.
+"""
 
 import dataclasses
 

@@ -54,14 +54,22 @@ def test_missing_file_says_where_it_looked(monkeypatch, tmp_path):
     monkeypatch.setenv("EWSG_JAX_DATA", str(tmp_path))
     with pytest.raises(FileNotFoundError) as error:
         ewsg.datasets.covertype()
-    for part in ("covertype.npz", "covtype.data.gz", str(tmp_path), "EWSG_JAX_DATA names", "archive.ics.uci.edu"):
+    for part in (
+        "covertype.npz",
+        "covtype.data.gz",
+        str(tmp_path),
+        "EWSG_JAX_DATA names",
+        "archive.ics.uci.edu",
+    ):
         assert part in str(error.value)
 
 
 def test_default_folder_is_the_users_cache(monkeypatch, tmp_path):
     monkeypatch.delenv("EWSG_JAX_DATA", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match=r"\.cache/ewsg_jax \(as EWSG_JAX_DATA is not set\)"):
+    with pytest.raises(
+        FileNotFoundError, match=r"\.cache/ewsg_jax \(as EWSG_JAX_DATA is not set\)"
+    ):
         ewsg.datasets.covertype()
     assert not list(tmp_path.iterdir())
 
@@ -69,7 +77,9 @@ def test_default_folder_is_the_users_cache(monkeypatch, tmp_path):
 @pytest.fixture
 def small_covertype(monkeypatch, tmp_path):
     """A file of Covertype's form with 14 rows."""
-    monkeypatch.setitem(SOURCES, "covertype", dataclasses.replace(SOURCES["covertype"], shape=(14, 54)))
+    monkeypatch.setitem(
+        SOURCES, "covertype", dataclasses.replace(SOURCES["covertype"], shape=(14, 54))
+    )
     monkeypatch.setenv("EWSG_JAX_DATA", str(tmp_path))
     x = np.arange(14 * 54, dtype=np.int16).reshape(14, 54)
     return tmp_path, x, np.arange(14, dtype=np.uint8) % 7 + 1
@@ -91,7 +101,10 @@ def test_covertype_from_npz_and_from_text(small_covertype):
     ("arrays", "message"),
     [
         ({"x": np.zeros(3)}, r"must hold arrays X and y; it holds \['x'\]"),
-        ({"X": np.zeros((3, 54)), "y": np.ones(3)}, r"14 rows of 54 features.* got X of shape \(3, 54\)"),
+        (
+            {"X": np.zeros((3, 54)), "y": np.ones(3)},
+            r"14 rows of 54 features.* got X of shape \(3, 54\)",
+        ),
     ],
 )
 def test_a_file_that_is_not_covertype(small_covertype, arrays, message):

@@ -17,13 +17,20 @@ PREPARED = [name for name, source in SOURCES.items() if source.checksum is not N
 def small(monkeypatch, tmp_path):
     """A folder, and Parkinsons with four rows."""
     monkeypatch.setenv("EWSG_JAX_DATA", str(tmp_path))
-    known = dataclasses.replace(SOURCES["parkinsons"], shape=(4, 3), dtypes=KINDS, checksum=checksum(X, Y, KINDS))
+    known = dataclasses.replace(
+        SOURCES["parkinsons"], shape=(4, 3), dtypes=KINDS, checksum=checksum(X, Y, KINDS)
+    )
     monkeypatch.setitem(SOURCES, "parkinsons", known)
     return tmp_path
 
 
 def test_a_file_is_read_whatever_its_order_in_memory(small):
-    np.savez(small / "parkinsons.npz", X=np.asfortranarray(X), y=Y, feature_names=np.array(["a", "b", "c"]))
+    np.savez(
+        small / "parkinsons.npz",
+        X=np.asfortranarray(X),
+        y=Y,
+        feature_names=np.array(["a", "b", "c"]),
+    )
     data = ewsg.datasets.load("parkinsons")
     np.testing.assert_array_equal(data.x, X)
     np.testing.assert_array_equal(data.y, Y)

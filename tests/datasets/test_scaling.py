@@ -10,7 +10,9 @@ from ewsg_jax.datasets import Dataset
 
 def made(x, name="made"):
     x = np.asarray(x, np.float64)
-    return Dataset(x, np.arange(len(x)) % 2, tuple(f"f{i}" for i in range(x.shape[1])), name, "here")
+    return Dataset(
+        x, np.arange(len(x)) % 2, tuple(f"f{i}" for i in range(x.shape[1])), name, "here"
+    )
 
 
 def test_split_is_a_partition_and_reproducible():
@@ -81,7 +83,9 @@ def test_standardise_takes_arrays():
 
 @pytest.mark.parametrize("shape", [(3,), (2, 7, 3)])
 def test_the_way_back_keeps_the_linear_predictor(shape):
-    """In numbers that float32 holds exactly: means 4 and 7, standard deviations 2 and 1, one column constant."""
+    """In numbers that float32 holds exactly: means 4 and 7, standard deviations 2 and 1, one column
+    constant.
+    """
     x = np.array([[2.0, 6.0, 5.0], [6.0, 8.0, 5.0], [2.0, 8.0, 5.0], [6.0, 6.0, 5.0]])
     scaling = ewsg.datasets.standardisation(x)
     z = scaling(x)
@@ -90,7 +94,9 @@ def test_the_way_back_keeps_the_linear_predictor(shape):
     weights, intercept = generator.normal(size=shape), generator.normal(size=shape[:-1])
     w, b = scaling.original(weights, intercept)
     assert (w.shape, b.shape) == (weights.shape, intercept.shape)
-    np.testing.assert_allclose(w @ x.T + b[..., None], weights @ z.T + intercept[..., None], rtol=1e-12)
+    np.testing.assert_allclose(
+        w @ x.T + b[..., None], weights @ z.T + intercept[..., None], rtol=1e-12
+    )
     np.testing.assert_array_equal(w[..., 2], 0)
     without = scaling.original(jnp.asarray(weights, jnp.float32))[1]
     np.testing.assert_allclose(without, b - intercept, rtol=1e-5)
@@ -103,7 +109,9 @@ def test_the_way_back_of_several_classes():
     scaling = ewsg.datasets.standardisation(x)
     weights, intercept = generator.normal(size=(5, 3)), generator.normal(size=3)
     w, b = scaling.original(weights, intercept, axis=0)
-    np.testing.assert_allclose(x @ w + b, (x - x.mean(0)) / x.std(0) @ weights + intercept, rtol=1e-10)
+    np.testing.assert_allclose(
+        x @ w + b, (x - x.mean(0)) / x.std(0) @ weights + intercept, rtol=1e-10
+    )
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-6, 1e6])

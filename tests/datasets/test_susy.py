@@ -21,7 +21,9 @@ def small_susy(monkeypatch, tmp_path):
 
 def test_from_npz_and_from_text(small_susy):
     folder, x, y = small_susy
-    text = "\n".join(",".join(f"{value:.6e}" for value in [kind, *row]) for kind, row in zip(y, x, strict=True))
+    text = "\n".join(
+        ",".join(f"{value:.6e}" for value in [kind, *row]) for kind, row in zip(y, x, strict=True)
+    )
     (folder / "mine.csv.gz").write_bytes(gzip.compress(text.encode()))
     np.savez(folder / "susy.npz", X=x, y=y)
     for data in (ewsg.datasets.susy(folder / "mine.csv.gz"), ewsg.datasets.load("susy")):
@@ -42,7 +44,9 @@ def test_from_openml(small_susy, monkeypatch):
 
 def test_what_is_not_there_is_told(small_susy):
     folder, x, y = small_susy
-    with pytest.raises(FileNotFoundError, match=r"found no susy\.npz.*SUSY comes from the UCI archive"):
+    with pytest.raises(
+        FileNotFoundError, match=r"found no susy\.npz.*SUSY comes from the UCI archive"
+    ):
         ewsg.datasets.susy()
     with pytest.raises(FileNotFoundError, match=r"found no file .*other\.csv.*UCI"):
         ewsg.datasets.susy(folder / "other.csv")

@@ -14,8 +14,13 @@ def test_from_each_file(monkeypatch, tmp_path):
     known = dataclasses.replace(SOURCES["year_prediction_msd"], shape=(3, 90))
     monkeypatch.setitem(SOURCES, "year_prediction_msd", known)
     monkeypatch.setenv("EWSG_JAX_DATA", str(tmp_path))
-    x, y = np.arange(270, dtype=np.float32).reshape(3, 90) / 8, np.array([2001, 1999, 1980], np.float32)
-    text = "\n".join(",".join(f"{value:g}" for value in [year, *row]) for year, row in zip(y, x, strict=True))
+    x, y = (
+        np.arange(270, dtype=np.float32).reshape(3, 90) / 8,
+        np.array([2001, 1999, 1980], np.float32),
+    )
+    text = "\n".join(
+        ",".join(f"{value:g}" for value in [year, *row]) for year, row in zip(y, x, strict=True)
+    )
     (tmp_path / "YearPredictionMSD.txt").write_text(text)
     with zipfile.ZipFile(tmp_path / "songs.zip", "w") as archive:
         archive.writestr("YearPredictionMSD.txt", text)
@@ -26,7 +31,9 @@ def test_from_each_file(monkeypatch, tmp_path):
         np.testing.assert_allclose(data.x, x)
         np.testing.assert_array_equal(data.y, y)
     np.savez(tmp_path / "year_prediction_msd.npz", X=x[:2], y=y[:2])
-    with pytest.raises(ValueError, match="must hold YearPredictionMSD: 3 rows of 90 features and a year"):
+    with pytest.raises(
+        ValueError, match="must hold YearPredictionMSD: 3 rows of 90 features and a year"
+    ):
         ewsg.datasets.year_prediction_msd()
 
 

@@ -1,4 +1,6 @@
-"""Zero-variance control variates: exact of normal targets, and never worse where gradients are noisy."""
+"""Zero-variance control variates: exact of normal targets, and never worse where gradients are
+noisy.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -35,16 +37,26 @@ def test_a_normal_target_leaves_no_variance(chains, temperature):
     with jax.enable_x64(True):
         first, second = (
             control_variates(
-                KEY, draws, LINEAR, ROWS, function=linear_and_square, order=order, temperature=temperature
+                KEY,
+                draws,
+                LINEAR,
+                ROWS,
+                function=linear_and_square,
+                order=order,
+                temperature=temperature,
             )
             for order in (1, 2)
         )
         assert first.mean["linear"] == pytest.approx(linear, rel=1e-9)
         assert first.error["linear"] < 1e-9 * first.plain_error["linear"]
-        assert np.all(np.asarray(first.error["square"]) > 1e-3 * np.asarray(first.plain_error["square"]))
+        assert np.all(
+            np.asarray(first.error["square"]) > 1e-3 * np.asarray(first.plain_error["square"])
+        )
         assert second.mean["linear"] == pytest.approx(linear, rel=1e-9)
         np.testing.assert_allclose(second.mean["square"], square, rtol=1e-9)
-        np.testing.assert_array_less(second.error["square"], 1e-9 * np.asarray(second.plain_error["square"]))
+        np.testing.assert_array_less(
+            second.error["square"], 1e-9 * np.asarray(second.plain_error["square"])
+        )
         np.testing.assert_allclose(second.taken["square"], 1.0, atol=1e-12)
         values = jax.vmap(linear_and_square)(draws.reshape(-1, 3))
         assert first.plain_mean["linear"] == pytest.approx(float(values["linear"].mean()), rel=1e-6)
@@ -65,7 +77,9 @@ def test_one_number_in_float32():
 @pytest.mark.full
 @pytest.mark.parametrize("order", [1, 2])
 def test_noise_of_batches_takes_no_more_than_it_gives(order):
-    """Over sets of draws: means are the target's, errors as told and no larger than those without."""
+    """Over sets of draws: means are the target's, errors as told and no larger than
+    those without.
+    """
     off, told, plain = [], [], []
     for key in jax.random.split(KEY, 40):
         draws = MEAN + RNG.normal(size=(2, 200, 3)) @ ROOT.T

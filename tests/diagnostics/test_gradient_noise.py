@@ -17,11 +17,15 @@ COVARIANCE = 1000**2 / 5 * np.asarray(DATA).var(0)
 
 
 def run(kernel, num_chains=4, num_steps=40, position=START, data=DATA, **options):
-    return ewsg.sample(KEY, kernel, position, data, num_steps, num_chains=num_chains, progress=False, **options)
+    return ewsg.sample(
+        KEY, kernel, position, data, num_steps, num_chains=num_chains, progress=False, **options
+    )
 
 
 def noise(kernel, samples=None, data=DATA):
-    return ewsg.diagnostics.gradient_noise(KEY, kernel, run(kernel) if samples is None else samples, data)
+    return ewsg.diagnostics.gradient_noise(
+        KEY, kernel, run(kernel) if samples is None else samples, data
+    )
 
 
 @pytest.mark.usual_parameters("kernel1-2.5e-05")
@@ -29,7 +33,10 @@ def noise(kernel, samples=None, data=DATA):
     ("kernel", "ratio"),
     [
         (ewsg.sgld(MODEL, 1e-5, batch_size=5), 1e-5 / 2),
-        (ewsg.sghmc(MODEL, 1e-3, friction=10.0, batch_size=5, temperature=2.0), 1e-3 / (2 * 10 * 2)),
+        (
+            ewsg.sghmc(MODEL, 1e-3, friction=10.0, batch_size=5, temperature=2.0),
+            1e-3 / (2 * 10 * 2),
+        ),
     ],
 )
 def test_it_is_the_formula(kernel, ratio):
@@ -42,14 +49,18 @@ def test_it_is_the_formula(kernel, ratio):
 
 @pytest.mark.full
 def test_it_is_that_of_the_position():
-    """BAOAB at γ = 2: friction takes most of what a batch gave the momentum, after that has moved the position."""
+    """BAOAB at γ = 2: friction takes most of what a batch gave the momentum, after that has moved
+    the position.
+    """
     kernel = ewsg.sghmc(SHARP, 0.8, friction=2.0, batch_size=5, integrator="BAOAB")
     expected = 0.8**2 / 4 / np.tanh(0.8) * COVARIANCE.max() / 1000**2
     assert noise(kernel).largest == pytest.approx(expected, rel=0.25)
 
 
 def anchored(**options):
-    return ewsg.kernel(ewsg.dynamics.langevin(1e-5), ewsg.gradients.svrg(MODEL, batch_size=5, **options))
+    return ewsg.kernel(
+        ewsg.dynamics.langevin(1e-5), ewsg.gradients.svrg(MODEL, batch_size=5, **options)
+    )
 
 
 @pytest.mark.usual_parameters("kernel0-", "kernel7-weights")

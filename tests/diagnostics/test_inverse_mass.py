@@ -1,4 +1,6 @@
-"""A mass from a pilot's draws: where they differ from the curvature by more than their error, and only there."""
+"""A mass from a pilot's draws: where they differ from the curvature by more than their error, and
+only there.
+"""
 
 import dataclasses
 import functools
@@ -25,7 +27,9 @@ GIVEN = {"dense": DENSE, "diagonal": np.linspace(0.5, 4.0, D), "low rank": LOW}
 def matrix_of(given):
     """What an inverse mass is, as a matrix: L Lᵀ of its factor."""
     with jax.enable_x64(True):
-        factor = factor_of(jax.tree.map(lambda x: jnp.asarray(x, jnp.float64), given), "inverse_mass")
+        factor = factor_of(
+            jax.tree.map(lambda x: jnp.asarray(x, jnp.float64), given), "inverse_mass"
+        )
         L = np.stack([factor.times(row) for row in jnp.eye(D)], axis=1)
     return L @ L.T
 
@@ -47,7 +51,9 @@ def run():
 
 
 def found(draws, covariance, **options):
-    return ewsg.diagnostics.inverse_mass(dataclasses.replace(run(), draws=draws), covariance, **options)
+    return ewsg.diagnostics.inverse_mass(
+        dataclasses.replace(run(), draws=draws), covariance, **options
+    )
 
 
 @pytest.mark.usual_parameters("diagonal", "low rank")
@@ -60,7 +66,9 @@ def test_draws_of_the_covariance_leave_it_as_it_is(x64, kind):
 
 @pytest.mark.parametrize("kind", GIVEN)
 def test_directions_that_differ_are_corrected_and_no_others(x64, kind):
-    """One of thrice the width, one of a third: found to within 4 standard errors; the others stay exactly 1."""
+    """One of thrice the width, one of a third: found to within 4 standard errors; the others stay
+    exactly 1.
+    """
     C = matrix_of(GIVEN[kind])
     L = np.linalg.cholesky(C)
     axes = np.linalg.qr(np.random.default_rng(1).normal(size=(D, D)))[0]
@@ -88,10 +96,18 @@ def test_the_eigenvalue_of_a_spike_gives_the_spike(true, ratio):
 
 @pytest.mark.full
 def test_a_spread_that_is_of_few_draws_is_taken_off(x64):
-    """Of 400 draws in 200 dimensions a variance of 5 shows as 5 + (200/400) 5/4 = 5.6, and is given back as 5."""
+    """Of 400 draws in 200 dimensions a variance of 5 shows as 5 + (200/400) 5/4 = 5.6, and is given
+    back as 5.
+    """
     d, n, got = 200, 400, []
     for seed in range(20):
-        draws = chains(np.random.default_rng(seed), 2, n // 2, d, widths=np.where(np.arange(d) == 0, 5**0.5, 1.0))
+        draws = chains(
+            np.random.default_rng(seed),
+            2,
+            n // 2,
+            d,
+            widths=np.where(np.arange(d) == 0, 5**0.5, 1.0),
+        )
         made = found(draws, np.ones(d))
         assert made.values.shape == (1,)
         got.append(made.values[0])
@@ -105,13 +121,21 @@ def test_eigenvectors_of_more_numbers_than_draws():
     np.testing.assert_allclose((vectors * values) @ vectors.T, flat.T @ flat / 4, atol=1e-12)
 
 
-CASES = [(4, 250, 1, 0.0), (4, 250, 5, 0.5), (2, 25, 60, 0.5), (8, 100, 50, 0.9), (4, 100, 20, 0.97)]
+CASES = [
+    (4, 250, 1, 0.0),
+    (4, 250, 5, 0.5),
+    (2, 25, 60, 0.5),
+    (8, 100, 50, 0.9),
+    (4, 100, 20, 0.97),
+]
 
 
 def changed(num_chains, num_draws, d, memory, seeds, **options):
     """In how many runs whose draws are of I it is not left as it is."""
     C = np.eye(d, dtype=np.float32)
-    made = lambda seed: chains(np.random.default_rng(seed), num_chains, num_draws, d, memory).astype(np.float32)
+    made = lambda seed: chains(
+        np.random.default_rng(seed), num_chains, num_draws, d, memory
+    ).astype(np.float32)
     return sum(not np.array_equal(found(made(seed), C, **options), C) for seed in range(seeds))
 
 
@@ -137,7 +161,9 @@ def test_chains_that_do_not_agree_say_nothing():
 
 
 def test_a_tree_and_the_next_run():
-    """Leaf after leaf; and it goes into a kernel, whose noise is then ten times as wide in that coordinate."""
+    """Leaf after leaf; and it goes into a kernel, whose noise is then ten times as wide in that
+    coordinate.
+    """
     posterior = ewsg.Posterior(
         lambda p, row: 0.0 * row, lambda p: -0.5 * (p["a"] ** 2 / 100 + jnp.sum(p["b"] ** 2))
     )

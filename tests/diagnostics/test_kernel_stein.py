@@ -1,4 +1,6 @@
-"""The kernel Stein discrepancy and thinning by it: kernels typed by automatic differentiation, and quadrature."""
+"""The kernel Stein discrepancy and thinning by it: kernels typed by automatic differentiation, and
+quadrature.
+"""
 
 import dataclasses
 
@@ -35,7 +37,12 @@ def by_autodiff(u, v, g, h, scale):
     with jax.enable_x64(True):
         u, v, g, h = (jnp.asarray(x, jnp.float64) for x in (u, v, g, h))
         mixed = jax.jacfwd(jax.grad(k, 0), 1)(u, v)
-        return float(jnp.trace(mixed) - jax.grad(k, 0)(u, v) @ h - jax.grad(k, 1)(u, v) @ g + k(u, v) * (g @ h))
+        return float(
+            jnp.trace(mixed)
+            - jax.grad(k, 0)(u, v) @ h
+            - jax.grad(k, 1)(u, v) @ g
+            + k(u, v) * (g @ h)
+        )
 
 
 def scores_of(draws, temperature=1.0, mode=MODE):
@@ -67,10 +74,16 @@ def test_the_stein_kernel_by_automatic_differentiation(d, scale):
     u, h = RNG.normal(size=(2, 5, d))
     kernel = SteinKernel(u, h, scale)
     right = [[by_autodiff(u[i], u[j], h[i], h[j], scale) for j in range(5)] for i in range(5)]
-    np.testing.assert_allclose(kernel.between(slice(None), slice(None)), right, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(kernel.between(slice(1, 3), slice(2, 5)), np.array(right)[1:3, 2:5], rtol=1e-9)
+    np.testing.assert_allclose(
+        kernel.between(slice(None), slice(None)), right, rtol=1e-9, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        kernel.between(slice(1, 3), slice(2, 5)), np.array(right)[1:3, 2:5], rtol=1e-9
+    )
     np.testing.assert_allclose(kernel.diagonal, np.diag(right), rtol=1e-9)
-    np.testing.assert_allclose(by_closed_form(u[0], u[1], h[0], h[1], scale), right[0][1], rtol=1e-9)
+    np.testing.assert_allclose(
+        by_closed_form(u[0], u[1], h[0], h[1], scale), right[0][1], rtol=1e-9
+    )
 
 
 def test_the_stein_kernel_has_mean_zero_under_the_target():
@@ -86,7 +99,9 @@ def test_the_stein_kernel_has_mean_zero_under_the_target():
 
 
 def expected(mean, sd):
-    """E κ(X, Y) of independent X, Y ~ N(mean, sd²), target N(0, 1), as E δ(X) k(X, Y) δ(Y), δ = s_p − s_q."""
+    """E κ(X, Y) of independent X, Y ~ N(mean, sd²), target N(0, 1), as E δ(X) k(X, Y) δ(Y), δ = s_p
+    − s_q.
+    """
     y = np.linspace(-10, 10, 1001)
     law = np.exp(-(y**2) / 2) / np.sqrt(2 * np.pi) * (y[1] - y[0])
     x = mean + sd * y
@@ -96,13 +111,17 @@ def expected(mean, sd):
 
 @pytest.mark.parametrize(("mean", "sd"), [(0.4, 1.0), (0.0, 1.5), (-0.3, 0.7)])
 def test_its_expectation_under_another_law(mean, sd):
-    """The kernel's mean over a grid is the closed form's; that of exact draws is so within its error."""
+    """The kernel's mean over a grid is the closed form's; that of exact draws is so within its
+    error.
+    """
     y = np.linspace(-10, 10, 1001)
     law = np.exp(-(y**2) / 2) / np.sqrt(2 * np.pi) * (y[1] - y[0])
     x = (mean + sd * y)[:, None]
     whole = slice(None)
     right = expected(mean, sd)
-    assert law @ SteinKernel(x, x, 1.0).between(whole, whole) @ law == pytest.approx(right, rel=1e-8)
+    assert law @ SteinKernel(x, x, 1.0).between(whole, whole) @ law == pytest.approx(
+        right, rel=1e-8
+    )
     draws = mean + sd * np.random.default_rng(1).normal(size=(4, 500, 1))
     for temperature in (1.0, 4.0):
         found = kernel_stein_discrepancy(
@@ -117,9 +136,13 @@ def test_its_expectation_under_another_law(mean, sd):
 def test_against_all_pairs(monkeypatch, temperature):
     """The mean over pairs of different draws, and its jackknife over blocks, whatever the tiles."""
     pairs = gram(DRAWS, 0.8, temperature) * (1 - np.eye(72))
-    whole = kernel_stein_discrepancy(KEY, DRAWS, LOGISTIC, ROWS, mode=MODE, scale=0.8, temperature=temperature)
+    whole = kernel_stein_discrepancy(
+        KEY, DRAWS, LOGISTIC, ROWS, mode=MODE, scale=0.8, temperature=temperature
+    )
     monkeypatch.setattr(stein_kernel, "TILE", 7)
-    found = kernel_stein_discrepancy(KEY, DRAWS, LOGISTIC, ROWS, mode=MODE, scale=0.8, temperature=temperature)
+    found = kernel_stein_discrepancy(
+        KEY, DRAWS, LOGISTIC, ROWS, mode=MODE, scale=0.8, temperature=temperature
+    )
     assert found.squared == pytest.approx(whole.squared, rel=1e-12)
     assert found.p_value == whole.p_value
     assert found.squared == pytest.approx(pairs.sum() / (72 * 71), rel=1e-4)
@@ -143,12 +166,20 @@ def test_the_draws_own_metric_does_not_know_units():
 
 
 def test_a_metric_of_widths_where_draws_are_few():
-    """Where there are fewer than four draws for each number and one more, coordinate by coordinate."""
-    draws = RNG.normal(size=(2, 24, 12)) * np.linspace(0.2, 3, 12) @ np.linalg.qr(RNG.normal(size=(12, 12)))[0]
+    """Where there are fewer than four draws for each number and one more, coordinate by
+    coordinate.
+    """
+    draws = (
+        RNG.normal(size=(2, 24, 12))
+        * np.linspace(0.2, 3, 12)
+        @ np.linalg.qr(RNG.normal(size=(12, 12)))[0]
+    )
     found = kernel_stein_discrepancy(KEY, draws, NORMAL, np.zeros((1, 12), np.float32))
     flat = draws.reshape(-1, 12)
     u, h = (flat - flat.mean(0)) / flat.std(0), flat * flat.std(0)
-    pairs = [by_closed_form(u[i], u[j], h[i], h[j], 1.0) for i in range(48) for j in range(48) if i != j]
+    pairs = [
+        by_closed_form(u[i], u[j], h[i], h[j], 1.0) for i in range(48) for j in range(48) if i != j
+    ]
     assert found.squared == pytest.approx(np.mean(pairs), rel=1e-4)
 
 
@@ -157,15 +188,20 @@ def test_noise_of_gradients_does_not_bias_it():
     """The mean over many keys is that with all rows."""
     whole = kernel_stein_discrepancy(KEY, DRAWS, LOGISTIC, ROWS, batch_size=None)
     found = [
-        kernel_stein_discrepancy(key, DRAWS, LOGISTIC, ROWS, batch_size=4) for key in jax.random.split(KEY, 40)
+        kernel_stein_discrepancy(key, DRAWS, LOGISTIC, ROWS, batch_size=4)
+        for key in jax.random.split(KEY, 40)
     ]
     values = np.array([each.squared for each in found])
     error = values.std(ddof=1) / np.sqrt(len(values))
     assert abs(values.mean() - whole.squared) < 4 * error
     assert found[0].data_passes == pytest.approx(2 * 72 * 2 / 60 + 1)
     twice = draws_of(np.concatenate([DRAWS, DRAWS]), None, 10**4)
-    noisy = fresh_gradients(KEY, LOGISTIC, twice, jax.tree.map(jnp.asarray, ROWS), 4, None, 1.0).mean
-    exact = fresh_gradients(KEY, LOGISTIC, twice, jax.tree.map(jnp.asarray, ROWS), 60, None, 1.0).mean
+    noisy = fresh_gradients(
+        KEY, LOGISTIC, twice, jax.tree.map(jnp.asarray, ROWS), 4, None, 1.0
+    ).mean
+    exact = fresh_gradients(
+        KEY, LOGISTIC, twice, jax.tree.map(jnp.asarray, ROWS), 60, None, 1.0
+    ).mean
     noise = (noisy - exact).reshape(2, 72, 2) * twice.flat.std(0)
     # There is noise, and draws at one place do not have it in common.
     assert np.sum(noise**2, 2).mean() > 20 * error
@@ -174,7 +210,9 @@ def test_noise_of_gradients_does_not_bias_it():
 
 @pytest.mark.full
 def test_p_values_of_right_draws():
-    """At most as often below 10 % as chance allows in 100 runs, of independent draws and of chains with memory."""
+    """At most as often below 10 % as chance allows in 100 runs, of independent draws and of chains
+    with memory.
+    """
     rng, runs = np.random.default_rng(2), 100
     for memory in (0.0, 0.7):
         low = 0
@@ -204,7 +242,9 @@ def test_thinning_is_the_greedy_choice():
 
 @pytest.mark.full
 def test_thinning_of_a_lost_chain_and_of_shared_batches():
-    """Numbers are those in the samples; of a run that lost a chain, and whatever the order of rows within."""
+    """Numbers are those in the samples; of a run that lost a chain, and whatever the order of rows
+    within.
+    """
     kernel = ewsg.sgld(LOGISTIC, 1e-2, batch_size=8)
     samples = ewsg.sample(KEY, kernel, jnp.zeros(2), ROWS, 20, num_chains=3, progress=False)
     lost = dataclasses.replace(
@@ -218,14 +258,18 @@ def test_thinning_of_a_lost_chain_and_of_shared_batches():
         assert set(few.chain.tolist()) <= {0, 2}
         assert few.num_draws == 40
         np.testing.assert_array_equal(few.of(each), right)
-    alone, together = (kernel_stein_discrepancy(KEY, each, LOGISTIC, ROWS) for each in (lost, shared))
+    alone, together = (
+        kernel_stein_discrepancy(KEY, each, LOGISTIC, ROWS) for each in (lost, shared)
+    )
     assert together.squared == pytest.approx(alone.squared, rel=1e-6)
     of_time = blocks_of(lost.draws[[0, 2]].astype(float), True).number
     assert together.num_blocks == of_time
 
 
 def test_every_so_many_draws_and_trees():
-    """A tree gives what one array gives; draws beyond `max_draws` are thinned evenly, and numbered as they were."""
+    """A tree gives what one array gives; draws beyond `max_draws` are thinned evenly, and numbered
+    as they were.
+    """
     posterior = ewsg.Posterior(
         lambda p, x: -0.5 * ((p["a"] - x[0]) ** 2 + (p["b"] - x[1]) ** 2), lambda p: 0.0 * p["a"]
     )
@@ -233,7 +277,9 @@ def test_every_so_many_draws_and_trees():
     draws = RNG.normal(size=(2, 100, 2)).astype(np.float32)
     tree = {"a": draws[..., 0], "b": draws[..., 1]}
     one = kernel_stein_discrepancy(KEY, draws, NORMAL, rows)
-    assert kernel_stein_discrepancy(KEY, tree, posterior, rows).squared == pytest.approx(one.squared, rel=1e-5)
+    assert kernel_stein_discrepancy(KEY, tree, posterior, rows).squared == pytest.approx(
+        one.squared, rel=1e-5
+    )
     few = stein_thinning(KEY, tree, posterior, rows, 10, max_draws=64)
     assert few.num_draws == 64
     kept = np.unique(np.linspace(0, 99, 32).astype(int))

@@ -60,7 +60,9 @@ def test_trajectory(run, held_out, chunk_size):
     running = np.cumsum(p.mean(0), axis=0) / np.arange(1, DRAWS + 1)[:, None]
     for name, expected in (("ensemble", p.mean(0)), ("running", running), ("chain", p)):
         log_likelihood, accuracy = judged(expected, y)
-        np.testing.assert_allclose(getattr(path, f"{name}_log_likelihood"), log_likelihood, rtol=1e-5)
+        np.testing.assert_allclose(
+            getattr(path, f"{name}_log_likelihood"), log_likelihood, rtol=1e-5
+        )
         np.testing.assert_allclose(getattr(path, f"{name}_accuracy"), accuracy, rtol=1e-6)
     np.testing.assert_allclose(path.data_passes, np.arange(1, DRAWS + 1) * 10 * 5 / ROWS)
     whole = ewsg.diagnostics.predictive(run, held_out)
@@ -100,7 +102,9 @@ def normal_scale_mixture(draws):
     """A run of {"mean": (), "log_scale": ()} with these draws, and its posterior."""
     posterior = ewsg.Posterior(
         lambda p, x: (
-            -0.5 * jnp.log(2 * jnp.pi) - p["log_scale"] - 0.5 * ((x - p["mean"]) / jnp.exp(p["log_scale"])) ** 2
+            -0.5 * jnp.log(2 * jnp.pi)
+            - p["log_scale"]
+            - 0.5 * ((x - p["mean"]) / jnp.exp(p["log_scale"])) ** 2
         ),
         lambda p: 0.0,
     )
@@ -114,10 +118,15 @@ def normal_scale_mixture(draws):
 @pytest.mark.parametrize("chunk_size", [8192, 10, 53, 1])
 def test_log_predictive_density(chunk_size):
     generator = np.random.default_rng(1)
-    draws = {"mean": generator.normal(size=(3, 11)), "log_scale": 0.3 * generator.normal(size=(3, 11))}
+    draws = {
+        "mean": generator.normal(size=(3, 11)),
+        "log_scale": 0.3 * generator.normal(size=(3, 11)),
+    }
     run, posterior = normal_scale_mixture({k: v.astype(np.float32) for k, v in draws.items()})
     rows = generator.normal(size=53)
-    found = ewsg.diagnostics.log_predictive_density(run, posterior, rows.astype(np.float32), chunk_size=chunk_size)
+    found = ewsg.diagnostics.log_predictive_density(
+        run, posterior, rows.astype(np.float32), chunk_size=chunk_size
+    )
     assert found.shape == (53,)
     for x, value in zip(rows, found, strict=True):
         densities = [
@@ -129,16 +138,22 @@ def test_log_predictive_density(chunk_size):
 
 def test_log_predictive_density_of_two_draws_by_hand():
     """N(0, 1) and N(2, 1) at 0 and at 40, where both densities underflow."""
-    run, posterior = normal_scale_mixture({"mean": np.float32([[0, 2]]), "log_scale": np.zeros((1, 2), np.float32)})
+    run, posterior = normal_scale_mixture(
+        {"mean": np.float32([[0, 2]]), "log_scale": np.zeros((1, 2), np.float32)}
+    )
     found = ewsg.diagnostics.log_predictive_density(run, posterior, jnp.array([0.0, 40.0]))
     constant = -0.5 * np.log(2 * np.pi) - np.log(2)
-    np.testing.assert_allclose(found, [constant + np.log(1 + np.exp(-2)), constant - 722], rtol=1e-6)
+    np.testing.assert_allclose(
+        found, [constant + np.log(1 + np.exp(-2)), constant - 722], rtol=1e-6
+    )
 
 
 def test_log_predictive_density_is_that_of_predictive(run, held_out):
     posterior = ewsg.models.logistic_regression()
     density = ewsg.diagnostics.log_predictive_density(run, posterior, held_out)
-    assert density.mean() == pytest.approx(ewsg.diagnostics.predictive(run, held_out).log_likelihood, rel=1e-5)
+    assert density.mean() == pytest.approx(
+        ewsg.diagnostics.predictive(run, held_out).log_likelihood, rel=1e-5
+    )
 
 
 def test_log_predictive_density_refusals(run, held_out):
@@ -148,12 +163,16 @@ def test_log_predictive_density_refusals(run, held_out):
     with pytest.raises(TypeError, match="posterior must be a Posterior"):
         ewsg.diagnostics.log_predictive_density(run, posterior.log_likelihood, held_out)
     with pytest.raises(ValueError, match="it failed on one draw and these inputs"):
-        ewsg.diagnostics.log_predictive_density(run, posterior, {"x": held_out["x"][:, :3], "y": held_out["y"]})
+        ewsg.diagnostics.log_predictive_density(
+            run, posterior, {"x": held_out["x"][:, :3], "y": held_out["y"]}
+        )
     empty = dataclasses.replace(run, draws=run.position[:, :0])
     with pytest.raises(ValueError, match="at least one draw"):
         ewsg.diagnostics.log_predictive_density(empty, posterior, held_out)
     with pytest.raises(ValueError, match="their lengths differ"):
-        ewsg.diagnostics.log_predictive_density(run, posterior, {"x": held_out["x"], "y": held_out["y"][:3]})
+        ewsg.diagnostics.log_predictive_density(
+            run, posterior, {"x": held_out["x"], "y": held_out["y"][:3]}
+        )
 
 
 # Calibration.
@@ -178,7 +197,9 @@ def test_calibration_of_several_classes():
     np.testing.assert_array_equal(result.counts, [1, 3])
     np.testing.assert_allclose(result.confidence, [0.4, 0.7], rtol=1e-6)
     np.testing.assert_allclose(result.frequency, [1, 2 / 3], rtol=1e-12)
-    assert result.expected_calibration_error == pytest.approx((0.6 + 3 * (0.7 - 2 / 3)) / 4, rel=1e-5)
+    assert result.expected_calibration_error == pytest.approx(
+        (0.6 + 3 * (0.7 - 2 / 3)) / 4, rel=1e-5
+    )
 
 
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, np.float16, np.float32, np.float64])
@@ -204,7 +225,9 @@ def test_calibrated_probabilities_have_no_error():
     exact = ewsg.diagnostics.calibration(p, y)
     assert exact.expected_calibration_error == pytest.approx(0, abs=1e-12)
     assert ewsg.diagnostics.calibration(1 - p, y).expected_calibration_error > 0.3
-    assert ewsg.diagnostics.calibration(1 - p, ~y).expected_calibration_error == pytest.approx(0, abs=1e-12)
+    assert ewsg.diagnostics.calibration(1 - p, ~y).expected_calibration_error == pytest.approx(
+        0, abs=1e-12
+    )
 
 
 def test_calibration_refusals():

@@ -18,12 +18,20 @@ def run():
     data = jax.random.normal(jax.random.key(0), (50, 3))
     kernel = ewsg.uld(ewsg.models.gaussian_location(), 5e-2, friction=10.0)
     return ewsg.sample(
-        jax.random.key(1), kernel, lambda key: jax.random.normal(key, (3,)), data, 400, num_chains=4, burn_in=100
+        jax.random.key(1),
+        kernel,
+        lambda key: jax.random.normal(key, (3,)),
+        data,
+        400,
+        num_chains=4,
+        burn_in=100,
     )
 
 
 def with_draws(run, draws, **changes):
-    return dataclasses.replace(run, draws=draws, diverged_at=np.full(len(jax.tree.leaves(draws)[0]), -1), **changes)
+    return dataclasses.replace(
+        run, draws=draws, diverged_at=np.full(len(jax.tree.leaves(draws)[0]), -1), **changes
+    )
 
 
 def test_numbers_are_those_of_arviz_stats(run):
@@ -37,7 +45,9 @@ def test_numbers_are_those_of_arviz_stats(run):
         assert summary.mean[i] == pytest.approx(draws.mean(), rel=1e-12)
         assert summary.sd[i] == pytest.approx(draws.std(ddof=1), rel=1e-12)
         assert summary.rhat[i] == pytest.approx(array_stats.rhat(draws), rel=1e-12)
-        assert summary.ess_bulk[i] == pytest.approx(array_stats.ess(draws, method="bulk"), rel=1e-12)
+        assert summary.ess_bulk[i] == pytest.approx(
+            array_stats.ess(draws, method="bulk"), rel=1e-12
+        )
         assert summary.ess_tail[i] == pytest.approx(
             array_stats.ess(draws, method="tail", prob=(0.05, 0.95)), rel=1e-12
         )
@@ -115,7 +125,9 @@ def test_quantiles(run):
     """Of the sorted draws of all chains: between two of them a straight line."""
     draws = np.random.default_rng(0).normal(size=(4, 50, 3)).astype(np.float32)
     draws[1, 3, 2] = np.inf
-    summary = ewsg.diagnostics.summary(with_draws(run, draws), ["a", "b", "c"], quantiles=[0.0, 0.3, 1])
+    summary = ewsg.diagnostics.summary(
+        with_draws(run, draws), ["a", "b", "c"], quantiles=[0.0, 0.3, 1]
+    )
     assert summary.probabilities.tolist() == [0.0, 0.3, 1.0]
     assert summary.quantiles.shape == (3, 3)
     assert np.isnan(summary.quantiles[:, 2]).all()
@@ -123,7 +135,9 @@ def test_quantiles(run):
         ordered = np.sort(draws[:, :, i].astype(np.float64), axis=None)
         # 0.3 · 199 = 59.7
         between = 0.3 * ordered[59] + 0.7 * ordered[60]
-        np.testing.assert_allclose(summary.quantiles[:, i], [ordered[0], between, ordered[-1]], rtol=1e-12)
+        np.testing.assert_allclose(
+            summary.quantiles[:, i], [ordered[0], between, ordered[-1]], rtol=1e-12
+        )
     title, first = str(summary).splitlines()[:2]
     assert title.split()[-3:] == ["0%", "30%", "100%"]
     assert first.split()[-3:] == [f"{q:.4g}" for q in summary.quantiles[:, 0]]
@@ -145,12 +159,16 @@ def test_a_table_for_pandas(run, monkeypatch):
     assert frame.loc["b", "rhat"] == summary.rhat[1]
     assert frame.loc["c", "50%"] == summary.quantiles[1, 2]
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"to_pandas needs pandas: pip install 'ewsg_jax\[diagnostics\]'"):
+    with pytest.raises(
+        ImportError, match=r"to_pandas needs pandas: pip install 'ewsg_jax\[diagnostics\]'"
+    ):
         summary.to_pandas()
 
 
 def test_a_table_in_a_file(run, tmp_path, monkeypatch):
-    """Every bit of every number is read back; no pandas is needed; names may hold what separates."""
+    """Every bit of every number is read back; no pandas is needed; names may hold what
+    separates.
+    """
     monkeypatch.setitem(sys.modules, "pandas", None)
     names = ["w[0,1]", 'ε "noise"', "c\nd"]
     summary = ewsg.diagnostics.summary(run, names, quantiles=(0.025, 0.5))

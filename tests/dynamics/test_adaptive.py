@@ -1,4 +1,5 @@
-"""Thermostat, preconditioner and metric over every estimator, and in the choice of exponentially weighted batches.
+"""Thermostat, preconditioner and metric over every estimator, and in the choice of exponentially
+weighted batches.
 
 The dynamics' part of a step is typed here in NumPy from the estimate that the estimator makes.
 """
@@ -33,8 +34,12 @@ def divergence_of_matrix(theta):
 DYNAMICS = {
     "thermostat": ewsg.dynamics.thermostat(H, friction=GAMMA, temperature=T),
     "preconditioned": ewsg.dynamics.preconditioned(H, decay=DECAY, damping=DAMPING, temperature=T),
-    "corrected": ewsg.dynamics.preconditioned(H, decay=DECAY, damping=DAMPING, correction=True, temperature=T),
-    "diagonal": ewsg.dynamics.riemannian(H, inverse_metric=lambda theta, data: 1 / (1 + theta**2), temperature=T),
+    "corrected": ewsg.dynamics.preconditioned(
+        H, decay=DECAY, damping=DAMPING, correction=True, temperature=T
+    ),
+    "diagonal": ewsg.dynamics.riemannian(
+        H, inverse_metric=lambda theta, data: 1 / (1 + theta**2), temperature=T
+    ),
     "dense": ewsg.dynamics.riemannian(H, inverse_metric=matrix, temperature=T),
 }
 MODEL = ewsg.models.logistic_regression(prior_scale=2.0)
@@ -115,7 +120,12 @@ def test_over_every_estimator(x64, name, estimator):
             dynamics.log_weight, dynamics.prepare(current, made.posterior.prior_gradient, data)
         )
         estimate, _ = made.propose(randomness.batch, memory, point, data, weight)
-        return kernel.transition(randomness, state, data), randomness.noise, current, estimate.gradient
+        return (
+            kernel.transition(randomness, state, data),
+            randomness.noise,
+            current,
+            estimate.gradient,
+        )
 
     state = kernel.init(jax.random.key(0), jnp.asarray(contract.POSITION), data)
     spent = 0
@@ -129,7 +139,11 @@ def test_over_every_estimator(x64, name, estimator):
             np.testing.assert_allclose(state.position, expected, rtol=1e-11)
     probed = 5 * (7 if estimator == "full" else 2) if name == "corrected" else 0
     refreshed = 2 * 7 if "svrg" in estimator else 0
-    assert spent == kernel.evaluations(data).of_steps(0, 5) == 5 * PER_STEP[estimator] + refreshed + probed
+    assert (
+        spent
+        == kernel.evaluations(data).of_steps(0, 5)
+        == 5 * PER_STEP[estimator] + refreshed + probed
+    )
 
 
 # The choice among exponentially weighted batches, b = 1, from the typed weights.
@@ -159,10 +173,16 @@ def log_weights(name, gradients):
     elif name == "corrected":
         scale = 1 / (DAMPING + np.sqrt(MEAN_SQUARE))
         drift = -T * scale**2 * SLOPE / (2 * np.sqrt(MEAN_SQUARE))
-        x, a = -np.sqrt(H / (2 * T)) * drift / np.sqrt(scale), np.sqrt(H * scale / (2 * T)) * gradients
+        x, a = (
+            -np.sqrt(H / (2 * T)) * drift / np.sqrt(scale),
+            np.sqrt(H * scale / (2 * T)) * gradients,
+        )
     elif name == "diagonal":
         scale, drift = 1 / (1 + THETA**2), -2 * T * THETA / (1 + THETA**2) ** 2
-        x, a = -np.sqrt(H / (2 * T)) * drift / np.sqrt(scale), np.sqrt(H * scale / (2 * T)) * gradients
+        x, a = (
+            -np.sqrt(H / (2 * T)) * drift / np.sqrt(scale),
+            np.sqrt(H * scale / (2 * T)) * gradients,
+        )
     else:
         factor = np.linalg.cholesky(matrix(THETA, None))
         x = -np.sqrt(H / (2 * T)) * np.linalg.solve(factor, T * divergence_of_matrix(THETA))
@@ -172,17 +192,23 @@ def log_weights(name, gradients):
 
 @pytest.mark.parametrize("name", DYNAMICS)
 def test_a_weighted_batch_is_chosen_by_the_typed_weights(x64, name):
-    """Of two rows the second is taken where log u is below the difference of the weights, just so."""
+    """Of two rows the second is taken where log u is below the difference of the
+    weights, just so.
+    """
     prior = THETA / 4
     gradients = prior + 5 * (THETA - ROWS)
     w = log_weights(name, gradients)
-    pairs = np.array([pair for pair in itertools.permutations(range(5), 2) if w[pair[1]] < w[pair[0]]])
+    pairs = np.array(
+        [pair for pair in itertools.permutations(range(5), 2) if w[pair[1]] < w[pair[0]]]
+    )
     threshold = w[pairs[:, 1]] - w[pairs[:, 0]]
     weighted = G.exponentially_weighted(
         G.uniform(ewsg.models.gaussian_location(prior_scale=2.0), batch_size=1), chain_length=1
     )
     kernel, data = ewsg.kernel(DYNAMICS[name], weighted), jnp.asarray(ROWS)
-    state = kernel.init(jax.random.key(0), jnp.asarray(THETA), data)._replace(dynamics=state_of(name))
+    state = kernel.init(jax.random.key(0), jnp.asarray(THETA), data)._replace(
+        dynamics=state_of(name)
+    )
     noise = (jnp.zeros(2), jnp.ones(2)) if name == "corrected" else jnp.zeros(2)
 
     @jax.jit
@@ -219,7 +245,9 @@ def test_named_methods_hand_on_their_options(name):
     }[name]
     build = {"sgnht": "thermostat", "psgld": "preconditioned", "sgrld": "riemannian"}[name]
     named = getattr(ewsg, name)(MODEL, H, **own, **shared, **rows)
-    composed = ewsg.kernel(getattr(ewsg.dynamics, build)(H, **own, **shared), G.uniform(MODEL, **rows))
+    composed = ewsg.kernel(
+        getattr(ewsg.dynamics, build)(H, **own, **shared), G.uniform(MODEL, **rows)
+    )
     data, ends = contract.data(jnp.float32), []
     for kernel in (named, composed):
         state = kernel.init(jax.random.key(0), jnp.asarray(contract.POSITION, jnp.float32), data)

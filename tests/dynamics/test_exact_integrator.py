@@ -18,7 +18,29 @@ from tests.oracles import lyapunov
 TEMPERATURE, INVERSE_MASS = 0.6, 0.3
 
 # Around γh = 2 the integrator changes from a continued fraction to a plain difference.
-PRODUCTS = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.3, 0.7, 1, 1.5, 1.9, 1.99, 2, 2.01, 2.1, 2.5, 3, 4, 6, 10, 20]
+PRODUCTS = [
+    1e-6,
+    1e-5,
+    1e-4,
+    1e-3,
+    1e-2,
+    0.1,
+    0.3,
+    0.7,
+    1,
+    1.5,
+    1.9,
+    1.99,
+    2,
+    2.01,
+    2.1,
+    2.5,
+    3,
+    4,
+    6,
+    10,
+    20,
+]
 
 
 def grid():
@@ -44,12 +66,17 @@ def reference(h, gamma):
 
 
 def entries(h, gamma):
-    """The same of `transition`, by its Jacobians; h and γ may be arrays of step sizes and frictions."""
-    # One datum x with V = ½(θ − x)²: at θ = 0 the gradient is −x, so ∂/∂g = −∂/∂x, free of the 1 of ∂θ'/∂θ.
+    """The same of `transition`, by its Jacobians; h and γ may be arrays of step sizes and
+    frictions.
+    """
+    # One datum x with V = ½(θ − x)²: at θ = 0 the gradient is −x, so ∂/∂g = −∂/∂x, free of the 1 of
+    # ∂θ'/∂θ.
     posterior = ewsg.models.gaussian_location()
 
     def end(h, gamma, velocity, datum, noise):
-        dynamics = ewsg.dynamics.exact(h, friction=gamma, temperature=TEMPERATURE, inverse_mass=INVERSE_MASS)
+        dynamics = ewsg.dynamics.exact(
+            h, friction=gamma, temperature=TEMPERATURE, inverse_mass=INVERSE_MASS
+        )
         kernel = ewsg.kernel(dynamics, ewsg.gradients.full(posterior))
         state = kernel.init(jax.random.key(0), jnp.zeros(1), jnp.zeros((1, 1)))
         state = state._replace(dynamics=state.dynamics._replace(momentum=velocity[None]))
@@ -57,7 +84,9 @@ def entries(h, gamma):
         moved, _ = kernel.transition(randomness, state, datum[None, None])
         return moved.dynamics.momentum[0], moved.dynamics.position[0]
 
-    jacobians = jax.jit(jax.vmap(jax.jacfwd(end, argnums=(2, 3, 4)), in_axes=(0, 0, None, None, None)))
+    jacobians = jax.jit(
+        jax.vmap(jax.jacfwd(end, argnums=(2, 3, 4)), in_axes=(0, 0, None, None, None))
+    )
     velocity, position = jacobians(h, gamma, jnp.ones(()), jnp.ones(()), jnp.zeros(2))
     (v_by_v, v_by_x, v_by_noise), (p_by_v, p_by_x, p_by_noise) = jax.tree.map(
         lambda x: np.asarray(x, np.float64), (velocity, position)
@@ -83,7 +112,10 @@ def matrices(e):
     return (
         rows([one, e["position by velocity"]], [zero, e["velocity by velocity"]]),
         rows([e["position by gradient"]], [e["velocity by gradient"]]),
-        rows([e["variance of position"], e["covariance"]], [e["covariance"], e["variance of velocity"]]),
+        rows(
+            [e["variance of position"], e["covariance"]],
+            [e["covariance"], e["variance of velocity"]],
+        ),
     )
 
 

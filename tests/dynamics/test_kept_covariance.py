@@ -1,8 +1,10 @@
-"""The law of a friction that stays that of the last reset, where the covariance changes much within the posterior.
+"""The law of a friction that stays that of the last reset, where the covariance changes much within
+the posterior.
 
-One coefficient of a regression of four rows, one row a step: Cov(θ) is a parabola. Its exact law with K steps from
-one reset to the next comes from a grid over θ, the θ before and the anchor ω; the equations are typed here, and the
-library's step is compared with them, then its chains with the law.
+One coefficient of a regression of four rows, one row a step: Cov(θ) is a parabola. Its exact law
+with K steps from one reset to the next comes from a grid over θ, the θ before and the anchor ω; the
+equations are typed here, and the library's step is compared with them, then its chains with the
+law.
 """
 
 import functools
@@ -41,14 +43,18 @@ def kick(theta, p, anchor):
 def law(period):
     """Mean, variance and E p² over a cycle of the typed equations."""
     grid = MEAN + PRECISION**-0.5 * np.linspace(-6, 6, 41)
-    mean, variance, momentum, lost = grid_laws.semi_implicit_with_anchor(kick, H, SIGMA, grid, period, 60 // period)
+    mean, variance, momentum, lost = grid_laws.semi_implicit_with_anchor(
+        kick, H, SIGMA, grid, period, 60 // period
+    )
     assert abs(lost) < 1e-7
     return mean, variance, momentum
 
 
 def kernel(period):
     posterior = ewsg.models.linear_regression(noise_scale=SCALE, prior_scale=PRIOR_SCALE)
-    return ewsg.nc_sghmc(posterior, H, friction=FRICTION, batch_size=1, covariance="kept", refresh_every=period)
+    return ewsg.nc_sghmc(
+        posterior, H, friction=FRICTION, batch_size=1, covariance="kept", refresh_every=period
+    )
 
 
 def data():
@@ -58,12 +64,16 @@ def data():
 def test_the_grid_is_fine_enough():
     """With a reset in every step it is the law of another grid, of θ and the θ before alone."""
     grid = MEAN + PRECISION**-0.5 * np.linspace(-6, 6, 61)
-    mean, variance, momentum = grid_laws.semi_implicit(lambda t, p: kick(t, p, t), H, SIGMA, grid, 60)
+    mean, variance, momentum = grid_laws.semi_implicit(
+        lambda t, p: kick(t, p, t), H, SIGMA, grid, 60
+    )
     np.testing.assert_allclose(law(1), (mean, variance, momentum), rtol=2e-5)
 
 
 def test_what_keeping_it_costs_here():
-    """The worst case: four rows. Var θ/Var is off by 1 % with a reset a step and by 6 % with one in five."""
+    """The worst case: four rows. Var θ/Var is off by 1 % with a reset a step and by 6 % with one in
+    five.
+    """
     ratios = [law(period)[1] * PRECISION for period in (1, K)]
     assert ratios == pytest.approx([0.98906, 1.06407], abs=2e-5)
 
@@ -86,16 +96,27 @@ def test_steps_are_those_typed(x64):
         after = all_batches(state, jnp.array([xi]), data())
         expected = kick(np.float64(theta), p, np.float64(anchor))[0] + SIGMA * np.sqrt(H) * xi
         np.testing.assert_allclose(after.dynamics.momentum[:, 0], expected, rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(after.dynamics.position[:, 0], theta + H * expected, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(
+            after.dynamics.position[:, 0], theta + H * expected, rtol=1e-12, atol=1e-12
+        )
         row = int(rng.integers(N))
         state = jax.tree.map(lambda x, row=row: x[row], after)
 
 
 @pytest.mark.full
 def test_chains_have_that_law():
-    """The mean square over time of 2,000 chains; with a reset in every step, or none, they would not have it."""
+    """The mean square over time of 2,000 chains; with a reset in every step, or none, they would
+    not have it.
+    """
     samples = ewsg.sample(
-        jax.random.key(1), kernel(K), jnp.array([MEAN]), data(), 440, num_chains=2_000, burn_in=40, progress=False
+        jax.random.key(1),
+        kernel(K),
+        jnp.array([MEAN]),
+        data(),
+        440,
+        num_chains=2_000,
+        burn_in=40,
+        progress=False,
     )
     deviations = np.asarray(samples.position, np.float64)[..., 0] - MEAN
     mean, variance, _ = law(K)

@@ -41,12 +41,24 @@ def masses():
         "scalar": (jnp.asarray(0.3), np.sqrt(0.3) * np.eye(D)),
         "tree": (tree(jnp.asarray(SPREAD)), np.diag(np.sqrt(SPREAD))),
         "dense": (jnp.asarray(DENSE), np.linalg.cholesky(DENSE)),
-        "low_rank": (LowRank(*map(jnp.asarray, (SPREAD, BASIS, VALUES))), np.sqrt(SPREAD)[:, None] * middle),
+        "low_rank": (
+            LowRank(*map(jnp.asarray, (SPREAD, BASIS, VALUES))),
+            np.sqrt(SPREAD)[:, None] * middle,
+        ),
     }
 
 
 STRUCTURES = ("number", "scalar", "tree", "dense", "low_rank")
-DYNAMICS = ("langevin", "semi_implicit", "euler", "splitting", "exact", "BUB", "thermostat", "noise_corrected")
+DYNAMICS = (
+    "langevin",
+    "semi_implicit",
+    "euler",
+    "splitting",
+    "exact",
+    "BUB",
+    "thermostat",
+    "noise_corrected",
+)
 
 
 def log_likelihood(position, row):
@@ -60,14 +72,18 @@ def log_prior(position):
 def in_its_coordinates(L):
     """The posterior as a function of z."""
     there = lambda z: tree(jnp.asarray(L) @ flat(z))
-    return ewsg.Posterior(lambda z, row: log_likelihood(there(z), row), lambda z: log_prior(there(z)))
+    return ewsg.Posterior(
+        lambda z, row: log_likelihood(there(z), row), lambda z: log_prior(there(z))
+    )
 
 
 def dynamics_of(name, **options):
     options |= {} if name == "langevin" else {"friction": 1.3}
     if name.isupper():
         return ewsg.dynamics.palindrome(name, 0.04, temperature=0.7, **options)
-    return getattr(ewsg.dynamics, name)(0.01 if name == "langevin" else 0.04, temperature=0.7, **options)
+    return getattr(ewsg.dynamics, name)(
+        0.01 if name == "langevin" else 0.04, temperature=0.7, **options
+    )
 
 
 def estimator_of(kind, posterior, dynamics):
@@ -88,8 +104,14 @@ def estimator_of(kind, posterior, dynamics):
     [(name, "uniform") for name in DYNAMICS] + [(name, "weighted svrg") for name in DYNAMICS[:-1]],
 )
 def test_it_is_the_same_dynamics_in_other_coordinates(x64, name, kind):
-    """Seven steps with the same randomness, each structure: θ = L z and the momentum is that of z, to rounding."""
-    given = {key: value for key, value in masses().items() if kind == "uniform" or key in ("dense", "tree")}
+    """Seven steps with the same randomness, each structure: θ = L z and the momentum is that of z,
+    to rounding.
+    """
+    given = {
+        key: value
+        for key, value in masses().items()
+        if kind == "uniform" or key in ("dense", "tree")
+    }
     posterior = ewsg.Posterior(log_likelihood, log_prior)
 
     def run(kernel, start, data):
@@ -103,7 +125,9 @@ def test_it_is_the_same_dynamics_in_other_coordinates(x64, name, kind):
     @jax.jit
     def with_each(data):
         def end(inverse_mass):
-            kernel = ewsg.kernel(dynamics_of(name, inverse_mass=inverse_mass), estimator_of(kind, posterior, name))
+            kernel = ewsg.kernel(
+                dynamics_of(name, inverse_mass=inverse_mass), estimator_of(kind, posterior, name)
+            )
             return run(kernel, tree(jnp.asarray(START)), data)
 
         return [end(inverse_mass) for inverse_mass, _ in given.values()]
@@ -122,11 +146,17 @@ def test_it_is_the_same_dynamics_in_other_coordinates(x64, name, kind):
         np.testing.assert_array_equal(accepted, same)
         position = np.asarray(flat(end.position))
         assert np.abs(position - START).max() > 0.05
-        np.testing.assert_allclose(position, L @ np.asarray(flat(plain.position)), rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(
+            position, L @ np.asarray(flat(plain.position)), rtol=1e-10, atol=1e-12
+        )
         if name != "langevin":
-            scale = np.sqrt(0.3) if name == "exact" and structure in ("number", "scalar") else 1.0  # its velocity
+            scale = (
+                np.sqrt(0.3) if name == "exact" and structure in ("number", "scalar") else 1.0
+            )  # its velocity
             momentum = scale * np.asarray(flat(plain.dynamics.momentum))
-            np.testing.assert_allclose(flat(end.dynamics.momentum), momentum, rtol=1e-10, atol=1e-12)
+            np.testing.assert_allclose(
+                flat(end.dynamics.momentum), momentum, rtol=1e-10, atol=1e-12
+            )
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)
@@ -142,7 +172,8 @@ def test_factors(x64, structure):
         "scalar": 0.3 * np.eye(D),
         "tree": np.diag(SPREAD),
         "dense": DENSE,
-        "low_rank": np.sqrt(np.outer(SPREAD, SPREAD)) * (np.eye(D) + (BASIS * (VALUES - 1)) @ BASIS.T),
+        "low_rank": np.sqrt(np.outer(SPREAD, SPREAD))
+        * (np.eye(D) + (BASIS * (VALUES - 1)) @ BASIS.T),
     }[structure]
     np.testing.assert_allclose(L @ L.T, C, rtol=1e-12, atol=1e-14)
 
@@ -163,12 +194,18 @@ def test_weights_are_those_of_the_gradient_there(x64, name):
 
 
 def test_a_given_covariance_is_turned_too(x64):
-    """The friction of `noise_corrected` is that of Lᵀ Cov L, Cov given in the position's coordinates."""
+    """The friction of `noise_corrected` is that of Lᵀ Cov L, Cov given in the position's
+    coordinates.
+    """
     _, L = masses()["dense"]
     C, p, xi, g = np.cov(RNG.normal(size=(D, 40))), *RNG.normal(size=(3, D))
     own = dynamics_of("noise_corrected", covariance=jnp.asarray(C), inverse_mass=jnp.asarray(DENSE))
-    state = own.init(jax.random.key(0), tree(jnp.asarray(START)))._replace(momentum=tree(jnp.asarray(p)))
-    moved = own.apply(tree(jnp.asarray(xi)), state, Estimate(tree(jnp.asarray(g)), ()), lambda position: position)
+    state = own.init(jax.random.key(0), tree(jnp.asarray(START)))._replace(
+        momentum=tree(jnp.asarray(p))
+    )
+    moved = own.apply(
+        tree(jnp.asarray(xi)), state, Estimate(tree(jnp.asarray(g)), ()), lambda position: position
+    )
     h, gamma, T = 0.04, 1.3, 0.7
     friction = lyapunov.friction_matrix(L.T @ C @ L, h, gamma, T)
     momentum = p - h * (L.T @ g + friction @ p) + np.sqrt(2 * gamma * T * h) * xi
@@ -180,11 +217,16 @@ def test_a_given_covariance_is_turned_too(x64):
 def test_a_restart_takes_the_gradient_where_it_is_told(x64, name):
     """Of the splitting that is half a drift ahead of the position, and the momentum stays."""
     own = dynamics_of(name, inverse_mass=jnp.asarray(DENSE))
-    state, there = own.init(jax.random.key(0), tree(jnp.asarray(START))), tree(jnp.linspace(-1.0, 1.0, D))
+    state, there = (
+        own.init(jax.random.key(0), tree(jnp.asarray(START))),
+        tree(jnp.linspace(-1.0, 1.0, D)),
+    )
     if name != "langevin":
         state = state._replace(momentum=tree(jnp.linspace(2.0, 3.0, D)))
     restarted = own.with_evaluation_point(state, there)
-    np.testing.assert_allclose(flat(own.evaluation_point(restarted)), flat(there), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(
+        flat(own.evaluation_point(restarted)), flat(there), rtol=1e-12, atol=1e-14
+    )
     moved = restarted._replace(position=state.position)
     jax.tree.map(np.testing.assert_array_equal, moved, state)
 
@@ -194,20 +236,32 @@ def test_a_restart_takes_the_gradient_where_it_is_told(x64, name):
 
 @pytest.mark.parametrize("name", ["langevin", "semi_implicit", "euler", "splitting"])
 def test_with_the_covariance_of_the_target_every_direction_is_of_width_one(linearize, name):
-    """Variances of 1 and of 10⁶, correlated: the law is L times that of N(0, T I) at the same step."""
+    """Variances of 1 and of 10⁶, correlated: the law is L times that of N(0, T I) at
+    the same step.
+    """
     n, d = 4, 2
     covariance = np.array([[1.0, 600.0], [600.0, 1e6]])
     precision = np.linalg.inv(covariance)
-    posterior = ewsg.Posterior(lambda p, row: -0.5 * p @ jnp.asarray(precision) @ p / n, lambda p: 0.0)
+    posterior = ewsg.Posterior(
+        lambda p, row: -0.5 * p @ jnp.asarray(precision) @ p / n, lambda p: 0.0
+    )
     h, T = 0.3, 0.6
     options = {} if name == "langevin" else {"friction": 1.5}
-    dynamics = getattr(ewsg.dynamics, name)(h, temperature=T, inverse_mass=jnp.asarray(covariance), **options)
+    dynamics = getattr(ewsg.dynamics, name)(
+        h, temperature=T, inverse_mass=jnp.asarray(covariance), **options
+    )
     maps = linearize(ewsg.kernel(dynamics, ewsg.gradients.full(posterior)), d, jnp.zeros((n, 1)))
     _, found = lyapunov.stationary(maps.steps)
     L = np.linalg.cholesky(covariance)
     expected = lyapunov.CLOSED_FORMS[name](1.0, h, *options.values(), T)
-    blocks = np.kron(np.diag([1, 0]), L) + np.kron(np.diag([0, 1]), np.eye(d)) if name != "langevin" else L
-    np.testing.assert_allclose(found, blocks @ np.kron(expected, np.eye(d)) @ blocks.T, rtol=1e-8, atol=1e-8)
+    blocks = (
+        np.kron(np.diag([1, 0]), L) + np.kron(np.diag([0, 1]), np.eye(d))
+        if name != "langevin"
+        else L
+    )
+    np.testing.assert_allclose(
+        found, blocks @ np.kron(expected, np.eye(d)) @ blocks.T, rtol=1e-8, atol=1e-8
+    )
 
 
 # As a value.
@@ -215,7 +269,11 @@ def test_with_the_covariance_of_the_target_every_direction_is_of_width_one(linea
 
 def test_one_costs_nothing():
     for name in DYNAMICS:
-        assert dynamics_of(name, inverse_mass=1) == dynamics_of(name, inverse_mass=1.0) == dynamics_of(name)
+        assert (
+            dynamics_of(name, inverse_mass=1)
+            == dynamics_of(name, inverse_mass=1.0)
+            == dynamics_of(name)
+        )
         if name != "exact":
             assert not isinstance(dynamics_of(name, inverse_mass=1.0), InMetric)
 
@@ -225,14 +283,20 @@ def test_it_is_printed_and_compared_by_value():
     text = "euler(step_size=0.04, friction=1.3, temperature=0.7, inverse_mass="
     assert repr(made(inverse_mass=0.5)) == f"{text}0.5)"
     assert repr(made(inverse_mass=np.eye(2, dtype=np.float32))) == f"{text}<float32[2, 2]>)"
-    assert made(inverse_mass=np.eye(2)) == made(inverse_mass=np.eye(2)) != made(inverse_mass=2 * np.eye(2))
+    assert (
+        made(inverse_mass=np.eye(2))
+        == made(inverse_mass=np.eye(2))
+        != made(inverse_mass=2 * np.eye(2))
+    )
 
 
 def test_a_stack_of_masses_is_one_program():
     """`vmap` over kernels of different masses, as over any leaf."""
     data, start = jnp.asarray(ROWS, jnp.float32), jnp.ones(D)
     model = ewsg.models.gaussian_location()
-    build = lambda c: ewsg.sgld(model, 0.01, batch_size=2, inverse_mass=c * jnp.asarray(DENSE, jnp.float32))
+    build = lambda c: ewsg.sgld(
+        model, 0.01, batch_size=2, inverse_mass=c * jnp.asarray(DENSE, jnp.float32)
+    )
     kernels = [build(c) for c in (0.5, 2.0)]
     stack = jax.tree.map(lambda *x: jnp.stack(x), *kernels)
     first = kernels[0].init(jax.random.key(0), start, data)
@@ -248,15 +312,21 @@ def test_types_are_kept(structure, dtype):
     inverse_mass = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), masses()[structure][0])
     own = dynamics_of("semi_implicit", inverse_mass=inverse_mass)
     ones = jax.tree.map(lambda x: jnp.ones(x.shape, dtype), tree(jnp.zeros(D)))
-    moved = own.apply(ones, own.init(jax.random.key(0), ones), Estimate(ones, ()), lambda position: position)
+    moved = own.apply(
+        ones, own.init(jax.random.key(0), ones), Estimate(ones, ()), lambda position: position
+    )
     assert all(x.dtype == dtype for x in jax.tree.leaves((moved.position, moved.momentum)))
 
 
 def test_a_reported_covariance_stays_in_the_coordinates_of_the_position():
-    """What an estimator reports is not changed on the way: `Covariance` is that of ∇V, not of Lᵀ∇V."""
+    """What an estimator reports is not changed on the way: `Covariance` is that of ∇V,
+    not of Lᵀ∇V.
+    """
     own = dynamics_of("noise_corrected", inverse_mass=4.0)
     state = own.init(jax.random.key(0), jnp.zeros(2))._replace(momentum=jnp.ones(2))
     estimate = Estimate(jnp.zeros(2), (), covariance=Covariance(jnp.array([3.0, 5.0])))
     moved = own.apply(jnp.zeros(2), state, estimate, lambda position: position)
     h, gamma, T = 0.04, 1.3, 0.7
-    np.testing.assert_allclose(moved.momentum, 1 - h * (gamma + h * 4 * np.array([3.0, 5.0]) / (2 * T)), rtol=1e-6)
+    np.testing.assert_allclose(
+        moved.momentum, 1 - h * (gamma + h * 4 * np.array([3.0, 5.0]) / (2 * T)), rtol=1e-6
+    )

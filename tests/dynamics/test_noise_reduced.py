@@ -1,4 +1,5 @@
-"""Less noise for the minibatch's: its formulas, its exact law on EWSG's Gaussian example, and a covariance given.
+"""Less noise for the minibatch's: its formulas, its exact law on EWSG's Gaussian example, and a
+covariance given.
 
 p' = p − h (g + Γp) + √h Σ ξ, typed in `tests/oracles/lyapunov.py::reduced`.
 """
@@ -42,7 +43,9 @@ def factored():
 
 
 def made(integrator, h=H, gamma=GAMMA, T=TEMPERATURE, **options):
-    return ewsg.dynamics.noise_reduced(h, friction=gamma, temperature=T, integrator=integrator, **options)
+    return ewsg.dynamics.noise_reduced(
+        h, friction=gamma, temperature=T, integrator=integrator, **options
+    )
 
 
 def typed_move(integrator, h, covariance):
@@ -66,7 +69,11 @@ def test_move(x64, integrator, structure, h):
     name = "dense" if structure == "factored" else structure
     position, momentum, values = typed_move(integrator, h, COVARIANCES[name][1])
     assert (h * values > 2 * GAMMA * TEMPERATURE).any() == (h == 1.5 and name != "none")
-    estimate = Estimate(tree(GRADIENT), (), covariance=factored()) if structure == "factored" else estimate_of(name)
+    estimate = (
+        Estimate(tree(GRADIENT), (), covariance=factored())
+        if structure == "factored"
+        else estimate_of(name)
+    )
     moved = made(integrator, h).apply(tree(NOISE), state_of(), estimate, no_probe)
     np.testing.assert_allclose(flat(moved.momentum), momentum, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(flat(moved.position), position, rtol=1e-12, atol=1e-12)
@@ -80,7 +87,8 @@ def test_a_covariance_that_is_given(x64, kind, given):
     covariance = factored() if given == "factored" else COVARIANCES[structure][0][0]
     build = getattr(ewsg.dynamics, kind)
     of_the_estimate, own = (
-        build(0.3, friction=GAMMA, temperature=TEMPERATURE, covariance=c) for c in (None, covariance)
+        build(0.3, friction=GAMMA, temperature=TEMPERATURE, covariance=c)
+        for c in (None, covariance)
     )
     assert needs_covariance(of_the_estimate)
     assert not needs_covariance(own)
@@ -93,7 +101,9 @@ def test_it_has_no_weight():
     weighted = ewsg.gradients.exponentially_weighted(
         ewsg.gradients.covariance_tracking(ewsg.models.gaussian_location(), batch_size=1)
     )
-    with pytest.raises(ValueError, match="dynamics must have a weight for an exponentially weighted estimator"):
+    with pytest.raises(
+        ValueError, match="dynamics must have a weight for an exponentially weighted estimator"
+    ):
         ewsg.kernel(made("semi_implicit"), weighted)
 
 
@@ -122,7 +132,9 @@ def kernels(balance, covariance):
 @pytest.mark.parametrize(("balance", "h"), [("noise", 0.005), ("noise", 0.02), ("friction", 0.02)])
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_laws(linearize, integrator, balance, h, way):
-    """The maps typed; and where there is noise enough, the law of the full gradient without a friction beside γ."""
+    """The maps typed; and where there is noise enough, the law of the full gradient without a
+    friction beside γ.
+    """
     rows = rows_of(0)
     C = covariance_of(rows)
     kernel = kernels(balance, jnp.asarray(C))[way](h, integrator)
@@ -152,10 +164,15 @@ def test_laws(linearize, integrator, balance, h, way):
 
 
 def test_any_estimator_with_the_covariance_given(linearize):
-    """Strata, whose estimates do not report theirs: the law is that of their own covariance taken out."""
+    """Strata, whose estimates do not report theirs: the law is that of their own covariance taken
+    out.
+    """
     rows, h = rows_of(1)[:6], 0.05
     estimator = ewsg.gradients.stratified(
-        ewsg.models.gaussian_location(), batch_size=2, labels=lambda data: jnp.arange(6) // 3, num_strata=2
+        ewsg.models.gaussian_location(),
+        batch_size=2,
+        labels=lambda data: jnp.arange(6) // 3,
+        num_strata=2,
     )
     listed = np.array([(i, j) for i in range(3) for j in range(3, 6)])
     sums = 3 * (rows[listed[:, 0]] + rows[listed[:, 1]])
@@ -177,7 +194,9 @@ def test_a_low_rank_takes_out_the_heat_of_its_directions(x64):
     outside = np.linalg.svd(COVARIANCES["low_rank"][0][1].T)[2][3:]
     plain = ewsg.dynamics.semi_implicit(0.3, friction=GAMMA, temperature=TEMPERATURE)
     estimate = estimate_of("low_rank")
-    ends = [flat(d.apply(tree(NOISE), state_of(), estimate, no_probe).momentum) for d in (found, plain)]
+    ends = [
+        flat(d.apply(tree(NOISE), state_of(), estimate, no_probe).momentum) for d in (found, plain)
+    ]
     assert len(outside) == SIZE - 3
     np.testing.assert_allclose(outside @ ends[0], outside @ ends[1], rtol=1e-12)
     assert np.abs(ends[0] - ends[1]).max() > 0.1

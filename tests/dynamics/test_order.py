@@ -1,7 +1,9 @@
-"""The order of every dynamics: of its stationary variances on a quadratic, and of one step on a quartic.
+"""The order of every dynamics: of its stationary variances on a quadratic, and of one step on a
+quartic.
 
-Nothing is sampled: the stationary law comes from the Jacobians of `transition`, the mean over one step's noise
-from Gauss–Hermite quadrature, and what it should be from the generator of the diffusion.
+Nothing is sampled: the stationary law comes from the Jacobians of `transition`, the mean over one
+step's noise from Gauss–Hermite quadrature, and what it should be from the generator of the
+diffusion.
 """
 
 import itertools
@@ -29,8 +31,9 @@ def build(name, h):
 
 
 # Stationary variance / target − 1 = constant · h^order + …, expanded from the closed forms in
-# tests/oracles/lyapunov.py. "exact" uses a gradient that is old by h/2 on average, which is a friction smaller by
-# huλ/2: its order is 1. The position of "semi_implicit" has order 2 on a quadratic, its momentum has order 1.
+# tests/oracles/lyapunov.py. "exact" uses a gradient that is old by h/2 on average, which is a
+# friction smaller by huλ/2: its order is 1. The position of "semi_implicit" has order 2 on a
+# quadratic, its momentum has order 1.
 STATIONARY_BIAS = {
     ("langevin", "position"): (1, LAMBDA / 2),
     ("euler", "position"): (1, LAMBDA / GAMMA),
@@ -106,7 +109,9 @@ def generator(drift, diffusion):
 )
 def test_one_step_on_a_quartic_is_weakly_accurate_to_its_order(x64, name, order):
     # V = θ⁴/4 + θ²/2, one datum that plays no part.
-    posterior = ewsg.Posterior(lambda theta, x: 0.0 * x[0], lambda theta: -(theta[0] ** 4) / 4 - theta[0] ** 2 / 2)
+    posterior = ewsg.Posterior(
+        lambda theta, x: 0.0 * x[0], lambda theta: -(theta[0] ** 4) / 4 - theta[0] ** 2 / 2
+    )
     force = lambda theta: -(theta**3) - theta
     u = INVERSE_MASS if name == "exact" else 1.0
     if name == "langevin":
@@ -122,7 +127,9 @@ def test_one_step_on_a_quartic_is_weakly_accurate_to_its_order(x64, name, order)
     points, weights = np.polynomial.hermite_e.hermegauss(8)
     count = 2 if name == "exact" else 1
     noises = jnp.array(list(itertools.product(points, repeat=count)))
-    probabilities = jnp.prod(jnp.array(list(itertools.product(weights / weights.sum(), repeat=count))), axis=1)
+    probabilities = jnp.prod(
+        jnp.array(list(itertools.product(weights / weights.sum(), repeat=count))), axis=1
+    )
 
     data = jnp.zeros((1, 1))
 
@@ -148,5 +155,7 @@ def test_one_step_on_a_quartic_is_weakly_accurate_to_its_order(x64, name, order)
 
     once, twice = L(moments)(z), L(L(moments))(z)
     expansion = lambda h: moments(z) + h * once + (h**2 / 2 * twice if order == 2 else 0)
-    errors = [float(jnp.max(jnp.abs(mean_after(h) - expansion(h)))) for h in 0.02 / 2.0 ** np.arange(4)]
+    errors = [
+        float(jnp.max(jnp.abs(mean_after(h) - expansion(h)))) for h in 0.02 / 2.0 ** np.arange(4)
+    ]
     np.testing.assert_allclose(slopes(errors), order + 1, atol=0.05)

@@ -1,4 +1,6 @@
-"""Integrators by their letters: laws, order and stability by matrices of the letters, paths by letters in NumPy."""
+"""Integrators by their letters: laws, order and stability by matrices of the letters, paths by
+letters in NumPy.
+"""
 
 import pickle
 
@@ -63,7 +65,9 @@ def law_of(linearize, dynamics, lam):
 
 @pytest.mark.parametrize("letters", CYCLES)
 def test_a_step_is_that_of_its_letters(linearize, letters):
-    """The map from state to state, in two correlated dimensions; and the formula of the variance."""
+    """The map from state to state, in two correlated dimensions; and the formula of the
+    variance.
+    """
     X = np.array([[1.0, 0.2], [0.5, -1.0], [-0.4, 0.9], [1.5, 1.2]])
     y = np.array([0.5, -1.2, 2.0, 0.1])
     model = ewsg.models.linear_regression(noise_scale=1.3, prior_scale=2.0)
@@ -78,7 +82,9 @@ def test_a_step_is_that_of_its_letters(linearize, letters):
     if letters in VARIANCES:
         lams, vectors = np.linalg.eigh(precision)
         variances = [TEMPERATURE / lam * VARIANCES[letters](H, GAMMA, lam) for lam in lams]
-        np.testing.assert_allclose(covariance[:2, :2], (vectors * variances) @ vectors.T, rtol=1e-10)
+        np.testing.assert_allclose(
+            covariance[:2, :2], (vectors * variances) @ vectors.T, rtol=1e-10
+        )
 
 
 def test_two_are_exact_where_the_splitting_is_cold(linearize):
@@ -122,7 +128,9 @@ def test_it_is_stable_up_to_its_limit(x64, letters):
 
 
 def path_by_letters(word, start, count, theta, p, gradient, normals):
-    """θ at the end of each word, from the start within the first; a gradient is kept until the position moves."""
+    """θ at the end of each word, from the start within the first; a gradient is kept until the
+    position moves.
+    """
     stream, g, found = word[start:] + count * word, None, []
     for place, name in enumerate(stream, start):
         t = H / word.count(name)
@@ -136,9 +144,9 @@ def path_by_letters(word, start, count, theta, p, gradient, normals):
             g, noise = None, 0
             if name == "U":
                 one, two = next(normals)
-                part, cross, whole = lyapunov.exact(np.eye(1), np.zeros(1), t, GAMMA, TEMPERATURE).noise[
-                    [0, 0, 1], [0, 1, 1]
-                ]
+                part, cross, whole = lyapunov.exact(
+                    np.eye(1), np.zeros(1), t, GAMMA, TEMPERATURE
+                ).noise[[0, 0, 1], [0, 1, 1]]
                 noise = cross / whole**0.5 * one + (part - cross**2 / whole) ** 0.5 * two
                 theta, p = theta + (1 - e) / GAMMA * p + noise, e * p + spread * one
             else:
@@ -150,10 +158,14 @@ def path_by_letters(word, start, count, theta, p, gradient, normals):
 
 @pytest.mark.parametrize("letters", [name for name in CYCLES if name != "OBAOABO"])
 def test_positions_are_those_of_the_scheme_that_keeps_its_gradient(x64, letters):
-    """Twelve steps on batches of rows: each letter with its own normal, kicks at one position with one batch."""
+    """Twelve steps on batches of rows: each letter with its own normal, kicks at one position with
+    one batch.
+    """
     steps, rng = 12, np.random.default_rng(3)
     rows, batches = rng.normal(size=(7, 2)), rng.integers(0, 7, size=(steps + 2, 3))
-    posterior = ewsg.Posterior(lambda theta, x: -jnp.sum(jnp.log(jnp.cosh(theta - x))), lambda theta: 0.0)
+    posterior = ewsg.Posterior(
+        lambda theta, x: -jnp.sum(jnp.log(jnp.cosh(theta - x))), lambda theta: 0.0
+    )
     own = 2 if letters == "BUB" else letters.count("O")
     normals = rng.normal(size=(steps + 2, own, 2))
     unused = iter(batches)
@@ -170,14 +182,18 @@ def test_positions_are_those_of_the_scheme_that_keeps_its_gradient(x64, letters)
     if letters == "BUB":
         drawn = tuple(jnp.asarray(normals).swapaxes(0, 1))
     else:
-        drawn = jnp.asarray(normals[:, 0] if own == 1 else (e * normals[:, 0] + normals[:, 1]) / np.hypot(e, 1))
+        drawn = jnp.asarray(
+            normals[:, 0] if own == 1 else (e * normals[:, 0] + normals[:, 1]) / np.hypot(e, 1)
+        )
     kernel = ewsg.kernel(build(letters), ewsg.gradients.uniform(posterior, batch_size=3))
     state = kernel.init(jax.random.key(0), jnp.asarray(theta), jnp.asarray(rows))
     state = state._replace(dynamics=state.dynamics._replace(momentum=jnp.asarray(p)))
 
     def step(state, randomness):
         batch, noise = randomness
-        moved, _ = kernel.transition(ewsg.Randomness(as_drawn(batch), noise), state, jnp.asarray(rows))
+        moved, _ = kernel.transition(
+            ewsg.Randomness(as_drawn(batch), noise), state, jnp.asarray(rows)
+        )
         return moved, moved.position
 
     _, found = jax.lax.scan(step, state, (jnp.asarray(batches), drawn))
@@ -189,9 +205,13 @@ def test_positions_are_those_of_the_scheme_that_keeps_its_gradient(x64, letters)
 
 @pytest.mark.parametrize("letters", ["ABOBA", "BAOAB", "OBABO"])
 def test_one_batch_in_both_half_kicks_heats_by_formula(linearize, letters):
-    """C h²/(4λ) coth(γh/2), over 1 − q; and with a batch for each half kick half of it, or (1 + e²)/(1 + e)²."""
+    """C h²/(4λ) coth(γh/2), over 1 − q; and with a batch for each half kick half of it, or (1 +
+    e²)/(1 + e)².
+    """
     h, gamma, lam, rows = 0.5, 1.4, 2.0, np.array([[-1.0], [0.4], [2.1]])
-    kernel = ewsg.kernel(build(letters, h, gamma, 1.0), ewsg.gradients.uniform(scaled(lam, 3), batch_size=1))
+    kernel = ewsg.kernel(
+        build(letters, h, gamma, 1.0), ewsg.gradients.uniform(scaled(lam, 3), batch_size=1)
+    )
     maps = linearize(kernel, 1, jnp.asarray(rows), jnp.arange(3)[:, None])
     variance = lyapunov.stationary(maps.steps)[1][0, 0]
     cov, q, e = lam**2 * rows.var(), Q(h, lam), np.exp(-gamma * h)
@@ -199,7 +219,10 @@ def test_one_batch_in_both_half_kicks_heats_by_formula(linearize, letters):
     still = VARIANCES[letters](h, gamma, lam) / lam
     np.testing.assert_allclose(variance, still + heat, rtol=1e-10)
 
-    each = [lyapunov.letter(x, np.array([[lam]]), np.zeros(1), h / letters.count(x), gamma, 1.0) for x in letters]
+    each = [
+        lyapunov.letter(x, np.array([[lam]]), np.zeros(1), h / letters.count(x), gamma, 1.0)
+        for x in letters
+    ]
     matrix, noise = np.eye(2), np.zeros((2, 2))
     for name, part in zip(letters, each, strict=True):
         own = np.diag([0, (h / 2) ** 2 * cov]) if name == "B" else part.noise
@@ -211,7 +234,9 @@ def test_one_batch_in_both_half_kicks_heats_by_formula(linearize, letters):
 
 @pytest.mark.parametrize("name", [*CYCLES, "splitting", "exact"])
 def test_the_heat_of_the_position_by_that_of_the_momentum(name):
-    """By the laws of both noises where the potential is nearly flat, over that of one step's momentum."""
+    """By the laws of both noises where the potential is nearly flat, over that of one step's
+    momentum.
+    """
     h, gamma, lam = 0.8, 2.0, 1e-5
     options, one, none = {"friction": gamma}, np.array([[lam]]), np.zeros(1)
     if name in CYCLES:
@@ -223,10 +248,13 @@ def test_the_heat_of_the_position_by_that_of_the_momentum(name):
     still, pulled = (step(*arguments, one, k, h, gamma, 1.0) for k in (none, np.ones(1)))
     batch = np.outer(pulled.shift, pulled.shift)
     by_batch, by_noise = (
-        lyapunov.stationary([still._replace(noise=noise)])[1][0, 0] for noise in (batch, still.noise)
+        lyapunov.stationary([still._replace(noise=noise)])[1][0, 0]
+        for noise in (batch, still.noise)
     )
     of_momentum = batch[1, 1] / still.noise[1, 1]
-    np.testing.assert_allclose(dynamics.position_excess(0), by_batch / by_noise / of_momentum, rtol=1e-4)
+    np.testing.assert_allclose(
+        dynamics.position_excess(0), by_batch / by_noise / of_momentum, rtol=1e-4
+    )
 
 
 # Weights.
@@ -243,7 +271,9 @@ def test_a_weight_is_that_of_the_noise_that_freezes_the_momentum(x64, letters, h
     end = {"momentum": momentum, "rest": 0 * momentum, "zero": decay * momentum}[how]
     noise = (end - decay * momentum - by_gradient * g) / spread
     estimate = ewsg.gradients.Estimate(g, ())
-    np.testing.assert_allclose(dynamics.log_weight(state, estimate, how), 0.5 * noise @ noise, rtol=1e-12)
+    np.testing.assert_allclose(
+        dynamics.log_weight(state, estimate, how), 0.5 * noise @ noise, rtol=1e-12
+    )
     drawn = (noise, jnp.ones(4)) if letters == "BUB" else noise
     moved = dynamics.apply(drawn, state, estimate, lambda position: g)
     np.testing.assert_allclose(moved.momentum, end, atol=1e-12)
@@ -258,14 +288,20 @@ def test_coefficients_keep_their_digits_in_float32(letters):
     for h in (1e-4, 0.3, 5.0):
         with jax.enable_x64(True):
             known = build(letters, h, 1.0).coefficients(0)
-        traced = jax.jit(lambda h, letters=letters: build(letters, h, 1.0).coefficients(0))(jnp.float32(h))
+        traced = jax.jit(lambda h, letters=letters: build(letters, h, 1.0).coefficients(0))(
+            jnp.float32(h)
+        )
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5), traced, known)
 
 
 def test_it_is_a_value_whose_letters_shape_the_program():
     made = build("BAOAB")
     assert pickle.loads(pickle.dumps(made)) == made == build("BAOAB") != build("ABOBA")
-    assert jax.tree.structure(made) == jax.tree.structure(build("BAOAB", 2 * H)) != jax.tree.structure(build("BUB"))
+    assert (
+        jax.tree.structure(made)
+        == jax.tree.structure(build("BAOAB", 2 * H))
+        != jax.tree.structure(build("BUB"))
+    )
 
 
 def test_it_is_forecast_as_any_dynamics():
@@ -276,7 +312,9 @@ def test_it_is_forecast_as_any_dynamics():
     dynamics = build("ABOBA", h, gamma, 1.0)
     told = ewsg.forecast(ewsg.kernel(dynamics, ewsg.gradients.full(model)), mode, data)
     np.testing.assert_allclose(told.variance_ratio, 1, rtol=1e-5)
-    told = ewsg.forecast(ewsg.kernel(dynamics, ewsg.gradients.uniform(model, batch_size=4)), mode, data)
+    told = ewsg.forecast(
+        ewsg.kernel(dynamics, ewsg.gradients.uniform(model, batch_size=4)), mode, data
+    )
     heat = np.var(np.asarray(data, float), axis=0) / 4 * h**2 / 4 / np.tanh(gamma * h / 2)
     np.testing.assert_allclose(told.variance_ratio, 1 + heat, rtol=1e-3)
 
@@ -284,7 +322,9 @@ def test_it_is_forecast_as_any_dynamics():
 @pytest.mark.usefixtures("optimised")
 def test_on_tails_baoab_is_nearly_exact_and_aboba_is_not():
     """A posterior ∝ cosh(θ)^−2 at h = 1, of unit width by its mass: sd off by 0.3 % and by 7 %."""
-    posterior = ewsg.Posterior(lambda theta, x: 0.0 * x, lambda theta: -2 * jnp.log(jnp.cosh(theta)))
+    posterior = ewsg.Posterior(
+        lambda theta, x: 0.0 * x, lambda theta: -2 * jnp.log(jnp.cosh(theta))
+    )
     sd = np.pi / 12**0.5
     for letters, least, most in (("BAOAB", -0.006, 0.006), ("ABOBA", 0.06, 0.08)):
         dynamics = build(letters, 1.0, 1.0, 1.0, inverse_mass=sd**2)

@@ -1,7 +1,9 @@
-"""The running preconditioner against its formulas, and against the laws that it should and should not have.
+"""The running preconditioner against its formulas, and against the laws that it should and should
+not have.
 
-m' = α m + (1 − α) ḡ², G = 1/(λ + √m'), θ' = θ − h G g + √(2hTG) ξ; corrected with the stored m in place of m', and
-with Γ from D' = α J D + 2(1 − α) ḡ ∂ḡ. Typed here in NumPy, as are the laws that steps of any size should tend to.
+m' = α m + (1 − α) ḡ², G = 1/(λ + √m'), θ' = θ − h G g + √(2hTG) ξ; corrected with the stored m in
+place of m', and with Γ from D' = α J D + 2(1 − α) ḡ ∂ḡ. Typed here in NumPy, as are the laws that
+steps of any size should tend to.
 """
 
 from typing import Any
@@ -65,7 +67,9 @@ class Typed:
             used = self.m if self.count else m
             G, gamma = self.metric(used), self.drift(used, self.D)
             J = np.clip(1 - self.h * G * signs * ((hessian + PRECISION) @ signs), 0, 1)
-            self.D = alpha * J * self.D + (1 - alpha) * 2 * mean * signs * (hessian @ signs) / len(X)
+            self.D = alpha * J * self.D + (1 - alpha) * 2 * mean * signs * (hessian @ signs) / len(
+                X
+            )
         else:
             G, gamma = self.metric(m), 0
         self.theta = self.theta - self.h * (G * g - gamma) + np.sqrt(2 * self.h * self.T * G) * xi
@@ -121,7 +125,9 @@ def test_moves(x64, correction, batch_size):
 @pytest.mark.parametrize("how", ["momentum", "zero", "one"])
 @pytest.mark.parametrize("correction", [False, True])
 def test_weight(x64, correction, how, scale):
-    """½‖x + √(hG/2T) g‖² with the stored m; "momentum" is the noise with which the corrected step stands still."""
+    """½‖x + √(hG/2T) g‖² with the stored m; "momentum" is the noise with which the corrected step
+    stands still.
+    """
     state, _, typed, data = run_both(correction, None)
     dynamics, g = dynamics_of(correction), scale * np.random.default_rng(2).normal(size=3)
     prepared = dynamics.prepare(state.dynamics, model().prior_gradient, data)
@@ -136,14 +142,18 @@ def test_weight(x64, correction, how, scale):
     if how == "momentum":
         np.testing.assert_allclose(dynamics.log_weight(prepared, estimate), found, rtol=1e-15)
     if correction:
-        moved = dynamics.apply((jnp.asarray(still), jnp.ones(3)), prepared, estimate, lambda theta: theta)
+        moved = dynamics.apply(
+            (jnp.asarray(still), jnp.ones(3)), prepared, estimate, lambda theta: theta
+        )
         np.testing.assert_allclose(moved.position, state.position, rtol=1e-12)
 
 
 @pytest.mark.parametrize("correction", [False, True])
 def test_schedules_are_read_at_the_step_of_the_state(x64, correction):
     state, _, _, data = run_both(correction, None, steps=3)
-    scheduled = dynamics_of(correction, lambda step: H / (1.0 + step), lambda step: TEMPERATURE * (1.0 + step))
+    scheduled = dynamics_of(
+        correction, lambda step: H / (1.0 + step), lambda step: TEMPERATURE * (1.0 + step)
+    )
     constant = dynamics_of(correction, H / 4, 4 * TEMPERATURE)
     assert float(scheduled.step_size(jnp.int32(3))) == H / 4
     estimate = ewsg.gradients.Estimate(jnp.asarray(GIVEN), ())
@@ -151,7 +161,12 @@ def test_schedules_are_read_at_the_step_of_the_state(x64, correction):
     ends = []
     for dynamics in (scheduled, constant):
         prepared = dynamics.prepare(state.dynamics, model().prior_gradient, data)
-        ends.append((dynamics.log_weight(prepared, estimate), dynamics.apply(noise, prepared, estimate, jnp.exp)))
+        ends.append(
+            (
+                dynamics.log_weight(prepared, estimate),
+                dynamics.apply(noise, prepared, estimate, jnp.exp),
+            )
+        )
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-13), *ends)
 
 
@@ -171,7 +186,9 @@ def test_decays_and_dampings_may_be_traced(x64):
 
     decays, dampings = jnp.array([0.3, 0.9]), jnp.array([0.1, 0.2])
     found = jax.vmap(moved)(decays, dampings)
-    np.testing.assert_allclose(found, [moved(a, b) for a, b in ((0.3, 0.1), (0.9, 0.2))], rtol=1e-12)
+    np.testing.assert_allclose(
+        found, [moved(a, b) for a, b in ((0.3, 0.1), (0.9, 0.2))], rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("correction", [False, True])
@@ -198,7 +215,9 @@ def test_one_vector_of_signs_estimates_the_diagonal_without_bias(x64):
     @jax.jit
     @jax.vmap
     def slope(signs):
-        return kernel.transition(ewsg.Randomness((), (jnp.zeros(3), signs)), state, data)[0].dynamics.slope
+        return kernel.transition(ewsg.Randomness((), (jnp.zeros(3), signs)), state, data)[
+            0
+        ].dynamics.slope
 
     slopes = slope(every)
     gradient, hessian = likelihood_gradient(START, np.arange(5))
@@ -207,7 +226,8 @@ def test_one_vector_of_signs_estimates_the_diagonal_without_bias(x64):
     assert np.ptp(slopes, axis=0).min() > 0.01
 
 
-# The laws, in one dimension. Each model is n = 3 data, its V and the gradient of its mean likelihood.
+# The laws, in one dimension. Each model is n = 3 data, its V and the gradient of its mean
+# likelihood.
 
 ROWS = np.array([0.5, 1.0, 1.5])
 A = 6.0
@@ -222,7 +242,9 @@ MODELS = {
     ),
     # ḡ = 0.7 θ has one, where |ḡ| has a kink.
     "quadratic": (
-        lambda: ewsg.Posterior(lambda p, x: -0.35 * (p[0] - x + 1) ** 2, lambda p: -0.3 * p[0] ** 2),
+        lambda: ewsg.Posterior(
+            lambda p, x: -0.35 * (p[0] - x + 1) ** 2, lambda p: -0.3 * p[0] ** 2
+        ),
         lambda t: 1.05 * t**2 + 0.3 * t**2,
         lambda t: 0.7 * t,
         (-4.5, 4.5),
@@ -232,28 +254,39 @@ MODELS = {
 
 
 def moments_of_the_chain(name, correction, h, T, points):
-    """Mean and variance of the chain for α = 0, when m is ḡ² of this step or, corrected, of the one before."""
+    """Mean and variance of the chain for α = 0, when m is ḡ² of this step or, corrected, of the one
+    before.
+    """
     build, _, _, bounds, damping = MODELS[name]
-    dynamics = ewsg.dynamics.preconditioned(h, decay=0, damping=damping, correction=correction, temperature=T)
+    dynamics = ewsg.dynamics.preconditioned(
+        h, decay=0, damping=damping, correction=correction, temperature=T
+    )
     kernel = ewsg.kernel(dynamics, ewsg.gradients.full(build()))
     data, grid = jnp.asarray(ROWS), np.linspace(*bounds, points)
     some = kernel.init(jax.random.key(0), jnp.zeros(1), data)
 
     def end(state, x, xi):
-        state = state._replace(dynamics=state.dynamics._replace(position=x[None], step=jnp.int32(5)))
+        state = state._replace(
+            dynamics=state.dynamics._replace(position=x[None], step=jnp.int32(5))
+        )
         noise = (xi[None], jnp.ones(1)) if correction else xi[None]
         return kernel.transition(ewsg.Randomness((), noise), state, data)[0]
 
     @jax.jit
     def mean_and_scale(before):
-        ends = [jax.vmap(lambda x, xi=xi: end(before, x, xi).position[0])(grid) for xi in jnp.array([0.0, 1.0])]
+        ends = [
+            jax.vmap(lambda x, xi=xi: end(before, x, xi).position[0])(grid)
+            for xi in jnp.array([0.0, 1.0])
+        ]
         return ends[0], ends[1] - ends[0]
 
     if not correction:
         density = transition.stationary(grid, *map(np.asarray, mean_and_scale(some)))
     else:
         before = jax.vmap(lambda x: end(some, x, jnp.float64(0)))(grid)
-        density = transition.stationary_of_pairs(grid, *map(np.asarray, jax.vmap(mean_and_scale)(before)))
+        density = transition.stationary_of_pairs(
+            grid, *map(np.asarray, jax.vmap(mean_and_scale)(before))
+        )
     return transition.mean_and_variance(grid, density)
 
 
@@ -267,10 +300,16 @@ def moments_of_the_limit(name, correction, T):
 
 @pytest.mark.parametrize("T", [pytest.param(1.0, marks=pytest.mark.sweep), 0.7])
 def test_law_without_correction(x64, T):
-    """The law tends to (λ + |ḡ|) exp(−V/T), 0.11 or 0.08 from the target in the mean, at the order h."""
-    limit, target = (moments_of_the_limit("exponential", correction, T) for correction in (False, True))
+    """The law tends to (λ + |ḡ|) exp(−V/T), 0.11 or 0.08 from the target in the mean, at the order
+    h.
+    """
+    limit, target = (
+        moments_of_the_limit("exponential", correction, T) for correction in (False, True)
+    )
     assert limit[0] - target[0] == pytest.approx({1.0: 0.1111, 0.7: 0.0778}[T], abs=1e-4)
-    coarse, fine = (moments_of_the_chain("exponential", False, h, T, 401) - limit for h in (0.08, 0.04))
+    coarse, fine = (
+        moments_of_the_chain("exponential", False, h, T, 401) - limit for h in (0.08, 0.04)
+    )
     np.testing.assert_allclose(coarse / fine, 2, rtol=0.06)
     assert np.abs(2 * fine - coarse).max() < 0.04 * np.abs(target - limit).max()
 
@@ -278,23 +317,32 @@ def test_law_without_correction(x64, T):
 def test_law_with_correction(x64):
     """The law tends to exp(−V/T) at the order h."""
     target, T = moments_of_the_limit("exponential", True, 0.7), 0.7
-    coarse, fine = (moments_of_the_chain("exponential", True, h, T, 141) - target for h in (0.08, 0.04))
+    coarse, fine = (
+        moments_of_the_chain("exponential", True, h, T, 141) - target for h in (0.08, 0.04)
+    )
     np.testing.assert_allclose(coarse / fine, 2, rtol=0.15)
     assert np.abs(2 * fine - coarse).max() < 2e-3
 
 
 @pytest.mark.parametrize("correction", [False, pytest.param(True, marks=pytest.mark.sweep)])
 def test_law_where_the_metric_has_a_kink(x64, correction):
-    """The order stays near h at a kink of G, if steps are within its width: √(2hT/λ) = 0.28 and 0.2, λ/ḡ' = 0.71.
+    """The order stays near h at a kink of G, if steps are within its width: √(2hT/λ) = 0.28 and
+    0.2, λ/ḡ' = 0.71.
 
     Measured between h = 0.02 and 0.01: 1.00 uncorrected, 0.93 corrected.
     """
     limit = moments_of_the_limit("quadratic", correction, 1.0)[1]
     points = 181 if correction else 401
-    coarse, fine = (moments_of_the_chain("quadratic", correction, h, 1.0, points)[1] - limit for h in (0.02, 0.01))
+    coarse, fine = (
+        moments_of_the_chain("quadratic", correction, h, 1.0, points)[1] - limit
+        for h in (0.02, 0.01)
+    )
     assert coarse / fine == pytest.approx(1.9 if correction else 2, rel=0.01)
     assert abs(2 * fine - coarse) < 1e-2 * limit
-    assert moments_of_the_limit("quadratic", False, 1.0)[1] > 1.4 * moments_of_the_limit("quadratic", True, 1.0)[1]
+    assert (
+        moments_of_the_limit("quadratic", False, 1.0)[1]
+        > 1.4 * moments_of_the_limit("quadratic", True, 1.0)[1]
+    )
 
 
 def variance_of_chains(kernel, data, chains, steps, start, seed):
@@ -303,7 +351,10 @@ def variance_of_chains(kernel, data, chains, steps, start, seed):
     end, _ = run(kernel, states, data, steps, jax.random.split(jax.random.key(seed), chains))
     values = np.asarray(end.position)[:, 0]
     squares = (values - values.mean()) ** 2
-    return (values.mean(), values.std() / np.sqrt(chains)), (squares.mean(), squares.std() / np.sqrt(chains))
+    return (values.mean(), values.std() / np.sqrt(chains)), (
+        squares.mean(),
+        squares.std() / np.sqrt(chains),
+    )
 
 
 @pytest.mark.full
@@ -316,19 +367,26 @@ def variance_of_chains(kernel, data, chains, steps, start, seed):
     ],
 )
 def test_law_where_m_remembers(x64, correction, decay):
-    """Γ has no factor 1 − α: with it the corrected mean would be off by 0.05 at α = 0.5 and 0.1 at α = 0.9.
+    """Γ has no factor 1 − α: with it the corrected mean would be off by 0.05 at α = 0.5 and 0.1 at
+    α = 0.9.
 
     Uncorrected, the mean is off by more than half of its limit's 0.11.
     """
     chains, h, T = 10_000, 0.004, 1.0
     build, potential, _, bounds, damping = MODELS["exponential"]
-    dynamics = ewsg.dynamics.preconditioned(h, decay=decay, damping=damping, correction=correction, temperature=T)
+    dynamics = ewsg.dynamics.preconditioned(
+        h, decay=decay, damping=damping, correction=correction, temperature=T
+    )
     kernel = ewsg.kernel(dynamics, ewsg.gradients.full(build()))
     target = moments_of_the_limit("exponential", True, T)
     grid = np.linspace(*bounds, 4001)
     law = transition.tilted(grid, potential(grid), T)
-    start = np.interp(np.random.default_rng(1).uniform(size=chains), np.cumsum(law) / law.sum(), grid)[:, None]
-    mean, variance = variance_of_chains(kernel, jnp.asarray(ROWS), chains, 600, jnp.asarray(start), seed=2)
+    start = np.interp(
+        np.random.default_rng(1).uniform(size=chains), np.cumsum(law) / law.sum(), grid
+    )[:, None]
+    mean, variance = variance_of_chains(
+        kernel, jnp.asarray(ROWS), chains, 600, jnp.asarray(start), seed=2
+    )
     if correction:
         assert abs(mean[0] - target[0]) < Z * mean[1] + 2e-3
         assert abs(variance[0] - target[1]) < Z * variance[1] + 2e-3
@@ -339,11 +397,15 @@ def test_law_where_m_remembers(x64, correction, decay):
 @pytest.mark.full
 @pytest.mark.parametrize("correction", [pytest.param(False, marks=pytest.mark.sweep), True])
 def test_law_with_minibatches(x64, correction):
-    """With b = 1 the batch is in G and in g: uncorrected, the variance is 1.6 times too large however small h."""
+    """With b = 1 the batch is in G and in g: uncorrected, the variance is 1.6 times too large
+    however small h.
+    """
     chains, h, decay, damping = 6000, 2e-4, 0.5, 0.1
     rows = np.tile([-1.0, 1.0], 5)
     dynamics = ewsg.dynamics.preconditioned(h, decay=decay, damping=damping, correction=correction)
-    kernel = ewsg.kernel(dynamics, ewsg.gradients.uniform(ewsg.models.gaussian_location(), batch_size=1))
+    kernel = ewsg.kernel(
+        dynamics, ewsg.gradients.uniform(ewsg.models.gaussian_location(), batch_size=1)
+    )
     start = np.random.default_rng(1).normal(size=(chains, 1)) / np.sqrt(10)
     mean, variance = variance_of_chains(
         kernel, jnp.asarray(rows)[:, None], chains, 1500, jnp.asarray(start), seed=3
@@ -360,11 +422,14 @@ def test_law_with_minibatches(x64, correction):
 @pytest.mark.sweep
 @pytest.mark.parametrize(("correction", "batch_size"), [(True, None), (True, 1), (False, None)])
 def test_law_in_two_dimensions(x64, correction, batch_size):
-    """A Hessian that is not diagonal, and gradients that cross 0: moments against quadrature on a grid."""
+    """A Hessian that is not diagonal, and gradients that cross 0: moments against quadrature on a
+    grid.
+    """
     chains, h, decay, damping = 40_000, 1e-3, 0.8, 0.5
     x, y = np.array([[1.0, 0.5], [-0.3, 1.0], [0.6, -0.8]]), np.array([1.0, 0.7, 1.3])
     posterior = ewsg.Posterior(
-        lambda p, row: row["y"] * (row["x"] @ p) - jnp.exp(row["x"] @ p), lambda p: -0.5 * jnp.sum(p**2)
+        lambda p, row: row["y"] * (row["x"] @ p) - jnp.exp(row["x"] @ p),
+        lambda p: -0.5 * jnp.sum(p**2),
     )
     dynamics = ewsg.dynamics.preconditioned(h, decay=decay, damping=damping, correction=correction)
     estimator = ewsg.gradients.full(posterior)
@@ -378,11 +443,17 @@ def test_law_in_two_dimensions(x64, correction, batch_size):
     mean = law @ points
     start = points[np.random.default_rng(1).choice(len(points), chains, p=law)]
     kernel, data = ewsg.kernel(dynamics, estimator), {"x": jnp.asarray(x), "y": jnp.asarray(y)}
-    states = jax.vmap(kernel.init, in_axes=(None, 0, None))(jax.random.key(0), jnp.asarray(start), data)
+    states = jax.vmap(kernel.init, in_axes=(None, 0, None))(
+        jax.random.key(0), jnp.asarray(start), data
+    )
     states, _ = run(kernel, states, data, 1500, jax.random.split(jax.random.key(4), chains))
     end = np.asarray(states.position)
     excess = []
-    for statistic in (lambda z: z, lambda z: (z - mean) ** 2, lambda z: (z - mean).prod(1, keepdims=True)):
+    for statistic in (
+        lambda z: z,
+        lambda z: (z - mean) ** 2,
+        lambda z: (z - mean).prod(1, keepdims=True),
+    ):
         values = statistic(end)
         allowed = Z * values.std(0) / np.sqrt(chains) + 2e-3
         excess.extend(np.abs(values.mean(0) - law @ statistic(points)) / allowed)

@@ -1,4 +1,6 @@
-"""What every dynamics promises: the tree and the dtypes it was given, its step counter, `restart`, clear errors."""
+"""What every dynamics promises: the tree and the dtypes it was given, its step counter, `restart`,
+clear errors.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -46,7 +48,13 @@ def of_state(name, position, momentum, step=0):
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("dtype", "x64_is_on"),
-    [("float32", False), ("bfloat16", False), ("float16", False), ("float32", True), ("float64", True)],
+    [
+        ("float32", False),
+        ("bfloat16", False),
+        ("float16", False),
+        ("float32", True),
+        ("float64", True),
+    ],
 )
 @pytest.mark.parametrize("name", DYNAMICS)
 def test_tree_and_dtypes_are_kept_and_steps_are_counted(name, dtype, x64_is_on):
@@ -54,7 +62,9 @@ def test_tree_and_dtypes_are_kept_and_steps_are_counted(name, dtype, x64_is_on):
         # Arrays have a dtype that they could press on the state; numbers of Python have none.
         numbers = {key: value for key, value in ARGUMENTS[name].items() if key != "letters"}
         arguments = {argument: jnp.asarray(value) for argument, value in numbers.items()}
-        kernel = ewsg.kernel(build(name, jnp.asarray(0.1), **arguments), ewsg.gradients.full(POSTERIOR))
+        kernel = ewsg.kernel(
+            build(name, jnp.asarray(0.1), **arguments), ewsg.gradients.full(POSTERIOR)
+        )
         position = {
             "scalar": jnp.asarray(0.3, dtype),
             "matrix": jnp.ones((2, 3), dtype),
@@ -84,7 +94,8 @@ def test_a_chain_starts_where_it_is_told_with_no_momentum(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "law"), [(name, "gaussian") for name in DYNAMICS] + [(n, "rademacher") for n in WITH_NOISE]
+    ("name", "law"),
+    [(name, "gaussian") for name in DYNAMICS] + [(n, "rademacher") for n in WITH_NOISE],
 )
 def test_noise_depends_on_the_key_alone_and_every_number_has_its_own(name, law):
     dynamics = build(name, **({"noise": law} if name in WITH_NOISE else {}))
@@ -97,7 +108,11 @@ def test_noise_depends_on_the_key_alone_and_every_number_has_its_own(name, law):
     parts = jax.tree.leaves(first) + jax.tree.leaves(
         dynamics.draw(jax.random.key(8), of_state(name, position, position))
     )
-    assert len({x.tobytes() for x in map(np.asarray, parts)}) == len(parts) == (8 if name == "exact" else 4)
+    assert (
+        len({x.tobytes() for x in map(np.asarray, parts)})
+        == len(parts)
+        == (8 if name == "exact" else 4)
+    )
     if law == "rademacher":
         assert {float(number) for part in parts for number in part} == {-1.0, 1.0}
 
@@ -108,7 +123,9 @@ def test_restart_moves_the_evaluation_point_and_nothing_else(x64, name):
     tree = lambda seed: {"a": jax.random.normal(jax.random.key(seed), (3,)), "hole": None}
     state, target = of_state(name, tree(1), tree(2), step=4), tree(3)
     restarted = dynamics.with_evaluation_point(state, target)
-    np.testing.assert_allclose(dynamics.evaluation_point(restarted)["a"], target["a"], rtol=1e-14, atol=1e-15)
+    np.testing.assert_allclose(
+        dynamics.evaluation_point(restarted)["a"], target["a"], rtol=1e-14, atol=1e-15
+    )
     assert restarted.step == 4
     assert described(restarted) == described(state)
     if name != "langevin":
@@ -127,9 +144,13 @@ def test_gradient_is_taken_at_the_position_or_in_the_middle_of_the_drift(x64, na
 def test_a_chain_whose_estimator_moves_the_point_goes_on_from_there(x64, name):
     dynamics, estimator = build(name), ewsg.gradients.full(POSTERIOR)
     target = jnp.array([0.3, -0.8])
-    moving = altered(estimator, refresh=lambda randomness, memory, step, point, data: (memory, target, 5))
+    moving = altered(
+        estimator, refresh=lambda randomness, memory, step, point, data: (memory, target, 5)
+    )
     state = ewsg.kernel(dynamics, estimator).init(jax.random.key(0), jnp.array([1.0, 2.0]), DATA)
-    state = state._replace(dynamics=of_state(name, jnp.array([1.0, 2.0]), jnp.array([-0.4, 0.9]), step=2))
+    state = state._replace(
+        dynamics=of_state(name, jnp.array([1.0, 2.0]), jnp.array([-0.4, 0.9]), step=2)
+    )
     randomness = ewsg.kernel(dynamics, moving).draw(jax.random.key(1), state, DATA)
 
     found, info = ewsg.kernel(dynamics, moving).transition(randomness, state, DATA)
@@ -143,7 +164,9 @@ def test_what_is_prepared_reaches_the_weight_and_the_move_and_probes_are_counted
     """A dynamics that shifts each estimate by ∇V₀ at the point and n, and that probes twice."""
     plain = build("langevin")
     posterior = ewsg.Posterior(log_likelihood, lambda position: -0.5 * jnp.sum(position**2))
-    estimator = ewsg.gradients.exponentially_weighted(ewsg.gradients.uniform(posterior, batch_size=2))
+    estimator = ewsg.gradients.exponentially_weighted(
+        ewsg.gradients.uniform(posterior, batch_size=2)
+    )
     seen = []
 
     def prepare(state, prior_gradient, data):
@@ -155,7 +178,9 @@ def test_what_is_prepared_reaches_the_weight_and_the_move_and_probes_are_counted
 
     def move(noise, prepared, estimate, probe):
         state, prior, n = prepared
-        total = estimate.gradient + n * prior + probe(state.position) + 10 * probe(state.position + 1)
+        total = (
+            estimate.gradient + n * prior + probe(state.position) + 10 * probe(state.position + 1)
+        )
         return plain.apply(noise, state, estimate._replace(gradient=total), probe)
 
     probing = altered(plain, prepare=prepare, log_weight=weight, apply=move, extra_gradients=2)
@@ -174,7 +199,9 @@ def test_what_is_prepared_reaches_the_weight_and_the_move_and_probes_are_counted
         for p in (state.position, state.position + 1)
     )
     total = 2 * here + 10 * there + len(DATA) * np.asarray(posterior.prior_gradient(state.position))
-    expected = plain.apply(randomness.noise, state.dynamics, estimate._replace(gradient=total), None)
+    expected = plain.apply(
+        randomness.noise, state.dynamics, estimate._replace(gradient=total), None
+    )
     np.testing.assert_allclose(found.position, expected.position, rtol=1e-13)
     assert set(seen) == {len(DATA)}
     assert info.gradient_evaluations == 2 * 2 + 2 * 2 == kernel.evaluations(DATA).per_step
@@ -220,7 +247,9 @@ def test_a_bad_number_is_refused_by_name(name, argument, bad):
 
 @pytest.mark.parametrize("name", WITH_NOISE)
 def test_an_unknown_noise_is_refused_by_name(name):
-    with pytest.raises(ValueError, match=r"^noise must be one of .* \(did you mean 'rademacher'\?\)"):
+    with pytest.raises(
+        ValueError, match=r"^noise must be one of .* \(did you mean 'rademacher'\?\)"
+    ):
         build(name, noise="rademacker")
 
 
@@ -228,14 +257,20 @@ def test_an_unknown_noise_is_refused_by_name(name):
 @pytest.mark.parametrize("method", ["uld", "sghmc", "ewsg"])
 def test_rademacher_noise_is_refused_where_the_dynamics_has_none(method, integrator):
     options = {} if method == "uld" else {"batch_size": 1}
-    with pytest.raises(ValueError, match=f"^noise must be 'gaussian' for integrator='{integrator}'"):
-        getattr(ewsg, method)(POSTERIOR, 0.1, friction=1.0, integrator=integrator, noise="rademacher", **options)
+    with pytest.raises(
+        ValueError, match=f"^noise must be 'gaussian' for integrator='{integrator}'"
+    ):
+        getattr(ewsg, method)(
+            POSTERIOR, 0.1, friction=1.0, integrator=integrator, noise="rademacher", **options
+        )
     with pytest.raises(TypeError, match="noise"):
         build("palindrome" if integrator.isupper() else integrator, noise="rademacher")
 
 
 def test_an_unknown_integrator_is_refused_by_name():
-    with pytest.raises(ValueError, match=r"^integrator must be one of .* \(did you mean 'splitting'\?\)"):
+    with pytest.raises(
+        ValueError, match=r"^integrator must be one of .* \(did you mean 'splitting'\?\)"
+    ):
         ewsg.uld(POSTERIOR, 0.1, friction=1.0, integrator="spliting")
 
 

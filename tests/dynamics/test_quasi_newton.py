@@ -1,4 +1,5 @@
-"""The quasi-Newton dynamics against dense matrices, the two-loop recursion and chains typed in NumPy.
+"""The quasi-Newton dynamics against dense matrices, the two-loop recursion and chains typed in
+NumPy.
 
 The model of whole steps is logistic regression, its gradients typed here.
 """
@@ -27,7 +28,9 @@ G = ewsg.gradients
 
 
 def stack(pairs, size, count, oldest):
-    """Pairs in the order of time as a tree of two leaves, the oldest at a place; one number of each alone."""
+    """Pairs in the order of time as a tree of two leaves, the oldest at a place; one number of each
+    alone.
+    """
     turned = np.roll(np.array(pairs).reshape(count, 2, size), oldest, axis=0).swapaxes(0, 1)
     return {"alone": jnp.asarray(turned[..., 0]), "rest": jnp.asarray(turned[..., 1:])}
 
@@ -54,7 +57,9 @@ def both_matrices(pairs, usable, oldest, gamma, size):
 @pytest.mark.usual_parameters("2", "4")
 @pytest.mark.parametrize("memory_size", [2, 3, 4, 5, 6])
 def test_factor_is_that_of_the_two_loop_recursion(x64, memory_size):
-    """S Sᵀ = H column by column, S the product of the dense factors; any pairs may be left out, at any turn."""
+    """S Sᵀ = H column by column, S the product of the dense factors; any pairs may be left out, at
+    any turn.
+    """
     rng = np.random.default_rng(memory_size)
     size, count = 7, memory_size - 1
     for trial in range(12):
@@ -64,33 +69,47 @@ def test_factor_is_that_of_the_two_loop_recursion(x64, memory_size):
         pairs[~usable & (rng.random(count) < 0.5), 1] *= -1
         oldest, gamma = int(rng.integers(count)), float(np.exp(rng.normal()))
         root, transposed = both_matrices(
-            stack(pairs, size, count, oldest), jnp.asarray(np.roll(usable, oldest)), jnp.int32(oldest), gamma, size
+            stack(pairs, size, count, oldest),
+            jnp.asarray(np.roll(usable, oldest)),
+            jnp.int32(oldest),
+            gamma,
+            size,
         )
         used = [(s, y) for (s, y), is_used in zip(pairs, usable, strict=True) if is_used]
         expected = oracle.inverse_hessian(used, gamma, size)
-        np.testing.assert_allclose(root @ root.T, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+        np.testing.assert_allclose(
+            root @ root.T, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max()
+        )
         np.testing.assert_allclose(transposed, root.T, rtol=1e-9, atol=1e-10 * np.abs(root).max())
         dense = oracle.factor(used, gamma, size)
         np.testing.assert_allclose(root, dense, rtol=1e-8, atol=1e-9 * np.abs(dense).max())
 
 
 def test_no_pairs_are_no_matrix(x64):
-    root, _ = both_matrices(stack(np.full((3, 2, 4), 7.0), 4, 3, 0), jnp.zeros(3, bool), jnp.int32(0), 0.25, 4)
+    root, _ = both_matrices(
+        stack(np.full((3, 2, 4), 7.0), 4, 3, 0), jnp.zeros(3, bool), jnp.int32(0), 0.25, 4
+    )
     np.testing.assert_array_equal(root, 0.5 * np.eye(4))
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("dtype", "size"), [("float32", 1), ("float32", 3), ("float32", 8), ("float64", 3)])
+@pytest.mark.parametrize(
+    ("dtype", "size"), [("float32", 1), ("float32", 3), ("float32", 8), ("float64", 3)]
+)
 def test_any_history_gives_a_positive_definite_matrix(dtype, size, request):
-    """10⁴ histories of all sizes and angles, most of them of no chain: S is finite and no direction dies."""
+    """10⁴ histories of all sizes and angles, most of them of no chain: S is finite and no direction
+    dies.
+    """
     if dtype == "float64":
         request.getfixturevalue("x64")
     rng, number, count = np.random.default_rng(size), 10_000, 4
     scale = 10.0 ** rng.uniform(-6, 6, size=(number, 2, count, 1))
     vectors = rng.normal(size=(number, 2, count, size))
-    # A third of them are nearly along one another, and a third of a quadratic that is nearly singular.
+    # A third of them are nearly along one another, and a third of a quadratic that is nearly
+    # singular.
     vectors[::3] = (
-        vectors[::3, :, :1] + 10.0 ** rng.uniform(-8, 0, size=(len(vectors[::3]), 1, 1, 1)) * vectors[::3]
+        vectors[::3, :, :1]
+        + 10.0 ** rng.uniform(-8, 0, size=(len(vectors[::3]), 1, 1, 1)) * vectors[::3]
     )
     vectors[1::3, 1] = vectors[1::3, 0] * 10.0 ** rng.uniform(-6, 6, size=size)
     scale[1::3, 1] = scale[1::3, 0]
@@ -113,7 +132,9 @@ def test_any_history_gives_a_positive_definite_matrix(dtype, size, request):
     smallest = np.linalg.svd(root, compute_uv=False)[:, -1]
     assert smallest.min() > 0
     largest = np.abs(root).max(axis=(1, 2), keepdims=True)
-    assert np.max(np.abs(root - transposed.swapaxes(1, 2)) / largest) < (0.02 if dtype == "float32" else 1e-9)
+    assert np.max(np.abs(root - transposed.swapaxes(1, 2)) / largest) < (
+        0.02 if dtype == "float32" else 1e-9
+    )
 
 
 FORMS = (lbfgs.times, lbfgs.transposed_times)
@@ -219,12 +240,16 @@ LOG_UNIFORMS = np.log(RNG.random((STEPS, 1)))
 
 def test_steps_are_those_of_the_oracle(x64):
     kernel = ewsg.kernel(dynamics(), G.uniform(posterior(), batch_size=2))
-    draws = [Randomness(as_drawn(jnp.asarray(ROWS[t, 0])), jnp.asarray(NOISE[t])) for t in range(STEPS)]
+    draws = [
+        Randomness(as_drawn(jnp.asarray(ROWS[t, 0])), jnp.asarray(NOISE[t])) for t in range(STEPS)
+    ]
     state, found = trajectory(kernel, draws)
     chain, skipped = oracle.Chain(START, *ARGUMENTS), 0
     for t in range(STEPS):
         gradient = functools.partial(batch_gradient, rows=ROWS[t, 0])
-        np.testing.assert_allclose(found[t], chain.move(held(t), gradient, NOISE[t]), rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(
+            found[t], chain.move(held(t), gradient, NOISE[t]), rtol=1e-8, atol=1e-10
+        )
         if t >= 3:
             s, y = chain.pairs[t]
             skipped += s @ y <= 0.05 * np.linalg.norm(s) * np.linalg.norm(y)
@@ -233,21 +258,33 @@ def test_steps_are_those_of_the_oracle(x64):
 
 
 def test_steps_with_pairs_left_out(x64):
-    """A wild y on purpose: the probe of the estimator is replaced by one whose pairs have any curvature."""
+    """A wild y on purpose: the probe of the estimator is replaced by one whose pairs have any
+    curvature.
+    """
     estimator = G.uniform(posterior(), batch_size=2)
     bent = np.array([[0.0, 3.0, 0.0], [-3.0, 0.0, 1.0], [0.0, 2.0, -1.0]])
     crooked = altered(
-        estimator, gradient_at=lambda estimate, position, data: estimate.gradient + jnp.asarray(bent) @ position
+        estimator,
+        gradient_at=lambda estimate, position, data: (
+            estimate.gradient + jnp.asarray(bent) @ position
+        ),
     )
     _, found = trajectory(
         ewsg.kernel(dynamics(), crooked),
-        [Randomness(as_drawn(jnp.asarray(ROWS[t, 0])), jnp.asarray(NOISE[t])) for t in range(STEPS)],
+        [
+            Randomness(as_drawn(jnp.asarray(ROWS[t, 0])), jnp.asarray(NOISE[t]))
+            for t in range(STEPS)
+        ],
     )
     chain, skipped = oracle.Chain(START, *ARGUMENTS), 0
     for t in range(STEPS):
         at_start = batch_gradient(chain.point, ROWS[t, 0])
-        gradient = lambda theta, g=at_start, start=chain.point: g if theta is start else g + bent @ theta
-        np.testing.assert_allclose(found[t], chain.move(held(t), gradient, NOISE[t]), rtol=1e-7, atol=1e-9)
+        gradient = lambda theta, g=at_start, start=chain.point: (
+            g if theta is start else g + bent @ theta
+        )
+        np.testing.assert_allclose(
+            found[t], chain.move(held(t), gradient, NOISE[t]), rtol=1e-7, atol=1e-9
+        )
         s, y = chain.pairs.get(t + 1, (np.ones(1), np.ones(1)))
         skipped += s @ y <= 0.05 * np.linalg.norm(s) * np.linalg.norm(y)
     assert 3 < skipped < 25
@@ -255,9 +292,13 @@ def test_steps_with_pairs_left_out(x64):
 
 @pytest.mark.parametrize("option", ["I", "II"])
 def test_steps_with_anchors_are_those_of_the_oracle(x64, option):
-    """SVRG, K = 4; option I goes on from a point of up to three steps ago, without the pairs from before."""
+    """SVRG, K = 4; option I goes on from a point of up to three steps ago, without the pairs from
+    before.
+    """
     every = 4
-    kernel = ewsg.kernel(dynamics(), G.svrg(posterior(), batch_size=2, refresh_every=every, option=option))
+    kernel = ewsg.kernel(
+        dynamics(), G.svrg(posterior(), batch_size=2, refresh_every=every, option=option)
+    )
     start = kernel.init(jax.random.key(0), jnp.asarray(START), data())
     blank = kernel.draw(jax.random.key(1), start, data())
     words = RNG.integers(0, 2**32, size=STEPS, dtype=np.uint32)
@@ -282,13 +323,17 @@ def test_steps_with_anchors_are_those_of_the_oracle(x64, option):
             anchor = chain.point
         shift = full_gradient(anchor) - batch_gradient(anchor, ROWS[t, 0])
         gradient = lambda theta, rows=ROWS[t, 0], shift=shift: batch_gradient(theta, rows) + shift
-        np.testing.assert_allclose(found[t], chain.move(held(t), gradient, NOISE[t]), rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(
+            found[t], chain.move(held(t), gradient, NOISE[t]), rtol=1e-8, atol=1e-10
+        )
     assert (restarts > 2) == (option == "I")
 
 
 @pytest.mark.parametrize("name", ["uniform", "svrg"])
 def test_weighted_steps_are_those_of_the_oracle(x64, name):
-    """Exponential weights, M = 1: the second batch replaces the first by the exponent ½‖√(h/2T) Sᵀg‖²."""
+    """Exponential weights, M = 1: the second batch replaces the first by the exponent ½‖√(h/2T)
+    Sᵀg‖².
+    """
     every = 4
     inner = (
         G.uniform(posterior(), batch_size=2)
@@ -296,12 +341,18 @@ def test_weighted_steps_are_those_of_the_oracle(x64, name):
         else G.svrg(posterior(), batch_size=2, refresh_every=every)
     )
     kernel = ewsg.kernel(dynamics(), G.exponentially_weighted(inner, chain_length=1))
-    blank = kernel.draw(jax.random.key(1), kernel.init(jax.random.key(0), jnp.asarray(START), data()), data())
+    blank = kernel.draw(
+        jax.random.key(1), kernel.init(jax.random.key(0), jnp.asarray(START), data()), data()
+    )
     draws = []
     for t in range(STEPS):
         rows = jnp.asarray(ROWS[t])
         batches = rows if name == "uniform" else blank.batch.batches._replace(batch=rows)
-        draws.append(Randomness(as_drawn(ChainDraw(batches, jnp.asarray(LOG_UNIFORMS[t]))), jnp.asarray(NOISE[t])))
+        draws.append(
+            Randomness(
+                as_drawn(ChainDraw(batches, jnp.asarray(LOG_UNIFORMS[t]))), jnp.asarray(NOISE[t])
+            )
+        )
     _, found = trajectory(kernel, draws)
 
     chain, accepted = oracle.Chain(START, *ARGUMENTS), 0
@@ -317,7 +368,9 @@ def test_weighted_steps_are_those_of_the_oracle(x64, name):
         accept = LOG_UNIFORMS[t, 0] <= second - first
         accepted += accept
         chosen = functools.partial(gradient, rows=ROWS[t, int(accept)])
-        np.testing.assert_allclose(found[t], chain.move(held(t), chosen, NOISE[t]), rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(
+            found[t], chain.move(held(t), chosen, NOISE[t]), rtol=1e-8, atol=1e-10
+        )
     assert accepted > 3
     assert accepted < STEPS or name == "svrg"
 
@@ -343,15 +396,22 @@ def test_weight_is_the_exponent_of_the_noise(x64):
 
 
 def of_points(points, gradient, t, memory_size, trust_region):
-    """The state after t moves, from its last 2M − 1 points, the newest last, typed from the definitions."""
+    """The state after t moves, from its last 2M − 1 points, the newest last, typed from the
+    definitions.
+    """
     count = memory_size - 1
     by_number = {t - k: points[len(points) - 1 - k] for k in range(len(points))}
     pairs = dict.fromkeys(range(t - count + 1, t + 1))
     for i in pairs:
         s = by_number[i] - by_number[i - memory_size]
-        pairs[i] = (s, gradient(by_number[i]) - gradient(by_number[i - memory_size]) + trust_region * s)
+        pairs[i] = (
+            s,
+            gradient(by_number[i]) - gradient(by_number[i - memory_size]) + trust_region * s,
+        )
     place = [next(i for i in pairs if i % count == k) for k in range(count)]
-    of_place = [next(i for i in range(t - count, t + 1) if i % memory_size == k) for k in range(memory_size)]
+    of_place = [
+        next(i for i in range(t - count, t + 1) if i % memory_size == k) for k in range(memory_size)
+    ]
     return ewsg.dynamics.QuasiNewtonState(
         by_number[t],
         by_number[t + 1 - memory_size],
@@ -377,7 +437,11 @@ def test_the_matrix_does_not_depend_on_the_point_that_moves(x64, memory_size):
         visited.append(state.position)
     points = jnp.stack(visited[-(2 * memory_size - 1) :])
     rebuilt = of_points(points, gradient, t, memory_size, lam)
-    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-12), state.dynamics, rebuilt)
+    jax.tree.map(
+        functools.partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-12),
+        state.dynamics,
+        rebuilt,
+    )
 
     def root(points):
         prepared = made.prepare(of_points(points, gradient, t, memory_size, lam), gradient, data())
@@ -397,12 +461,16 @@ PRECISION = np.array([[3.0, 1.0, 0.2], [1.0, 2.0, -0.5], [0.2, -0.5, 1.0]])
 
 def gaussian():
     """V = θᵀAθ/2."""
-    return ewsg.Posterior(lambda p, row: 0.0 * row[0], lambda p: -0.5 * p @ jnp.asarray(PRECISION) @ p)
+    return ewsg.Posterior(
+        lambda p, row: 0.0 * row[0], lambda p: -0.5 * p @ jnp.asarray(PRECISION) @ p
+    )
 
 
 @pytest.mark.parametrize("temperature", [0.3])
 def test_exact_moments_of_a_step_on_a_quadratic(x64, temperature):
-    """θ_{t−M} of the law N(0, T A⁻¹) goes to one of covariance T (A⁻¹ + h² H A H), given H; and H y = s."""
+    """θ_{t−M} of the law N(0, T A⁻¹) goes to one of covariance T (A⁻¹ + h² H A H), given H; and H y
+    = s.
+    """
     h, lam = 0.05, 0.4
     made = ewsg.dynamics.quasi_newton(h, memory_size=3, trust_region=lam, temperature=temperature)
     kernel, rows = ewsg.kernel(made, G.full(gaussian())), jnp.zeros((2, 1))
@@ -429,7 +497,9 @@ def test_exact_moments_of_a_step_on_a_quadratic(x64, temperature):
 
 @pytest.mark.full
 def test_chains_stay_in_a_gaussian_law():
-    """All M points of a chain from the target; 40 steps; the bias of order h is a tenth of the test's width."""
+    """All M points of a chain from the target; 40 steps; the bias of order h is a tenth of the
+    test's width.
+    """
     chains, h, size = 20_000, 2e-3, 3
     made = ewsg.dynamics.quasi_newton(h, memory_size=size, trust_region=0.2)
     kernel, rows = ewsg.kernel(made, G.full(gaussian())), jnp.zeros((2, 1))
@@ -455,10 +525,13 @@ def test_chains_stay_in_a_gaussian_law():
 
 @pytest.mark.sweep
 def test_a_bias_stays_where_the_curvature_changes():
-    """x ~ N(0, 1), y | x ~ N(2 tanh x, 1/4): E x² is 1; at h = 0.01 about 1.17, Langevin alone 1.02."""
+    """x ~ N(0, 1), y | x ~ N(2 tanh x, 1/4): E x² is 1; at h = 0.01 about 1.17, Langevin alone
+    1.02.
+    """
     chains, h = 4_000, 0.01
     model = ewsg.Posterior(
-        lambda p, row: 0.0 * row[0], lambda p: -0.5 * p[0] ** 2 - 2 * (p[1] - 2 * jnp.tanh(p[0])) ** 2
+        lambda p, row: 0.0 * row[0],
+        lambda p: -0.5 * p[0] ** 2 - 2 * (p[1] - 2 * jnp.tanh(p[0])) ** 2,
     )
     rng, rows = np.random.default_rng(1), jnp.zeros((1, 1))
     x, noise = rng.normal(size=(2, chains, 2))
@@ -467,9 +540,13 @@ def test_a_bias_stays_where_the_curvature_changes():
     found = []
     for made, steps in ((quasi_newton, 3200), (ewsg.dynamics.langevin(h), 1600)):
         kernel = ewsg.kernel(made, G.full(model))
-        states = jax.vmap(kernel.init, in_axes=(None, 0, None))(jax.random.key(0), points[:, 1], rows)
+        states = jax.vmap(kernel.init, in_axes=(None, 0, None))(
+            jax.random.key(0), points[:, 1], rows
+        )
         if made is quasi_newton:
-            states = states._replace(dynamics=states.dynamics._replace(points=points[:, ::-1], point=points[:, 0]))
+            states = states._replace(
+                dynamics=states.dynamics._replace(points=points[:, ::-1], point=points[:, 0])
+            )
 
         ends, _ = run(kernel, states, rows, steps, jax.random.split(jax.random.key(2), chains))
         found.append(float(np.mean(np.asarray(ends.position, np.float64)[:, 0] ** 2)))
@@ -497,12 +574,16 @@ ESTIMATORS = {
 @pytest.mark.usual_parameters("full", "svrg I", "weighted")
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_pairs_are_of_one_batch_whatever_the_estimator(x64, name):
-    """y = ∇V₀ and Σ wᵢ ∇Vᵢ at both points of the same rows: typed from the rows that the step reports."""
+    """y = ∇V₀ and Σ wᵢ ∇Vᵢ at both points of the same rows: typed from the rows that the step
+    reports.
+    """
     seen = []
     estimator = ESTIMATORS[name](posterior())
 
     def watched(estimate, position, data):
-        jax.debug.callback(lambda g: seen.append(np.asarray(g)), estimator.gradient_at(estimate, START, data))
+        jax.debug.callback(
+            lambda g: seen.append(np.asarray(g)), estimator.gradient_at(estimate, START, data)
+        )
         return estimator.gradient_at(estimate, position, data)
 
     kernel = ewsg.kernel(dynamics(), altered(estimator, gradient_at=watched))
@@ -536,7 +617,9 @@ def test_hamcmc_is_the_dynamics_over_uniform_rows(x64):
     states = [k.init(jax.random.key(0), jnp.asarray(START), data()) for k in (method, composed)]
     steps = [jax.jit(k.step) for k in (method, composed)]
     for t in range(6):
-        states = [step(jax.random.key(t), s, data())[0] for step, s in zip(steps, states, strict=True)]
+        states = [
+            step(jax.random.key(t), s, data())[0] for step, s in zip(steps, states, strict=True)
+        ]
     jax.tree.map(np.testing.assert_array_equal, *states)
     assert method.evaluations(data()).per_step == 4
 
@@ -546,13 +629,17 @@ def test_step_sizes_are_constant_on_blocks(x64):
     state, step = kernel.init(jax.random.key(0), jnp.asarray(START), data()), jax.jit(kernel.step)
     for t in range(8):
         state, info = step(jax.random.key(t), state, data())
-        np.testing.assert_allclose(info.step_size, 0.4 / (1 + 0.1 * (0, 0, 0, 3, 3, 3, 6, 6)[t]), rtol=1e-12)
+        np.testing.assert_allclose(
+            info.step_size, 0.4 / (1 + 0.1 * (0, 0, 0, 3, 3, 3, 6, 6)[t]), rtol=1e-12
+        )
         np.testing.assert_allclose(kernel.step_size(t), info.step_size, rtol=1e-12)
 
 
 @pytest.mark.full
 def test_traced_numbers_and_many_chains_are_one_by_one(x64):
-    """A grid over all numbers, and chains at different steps of their blocks, side by side under `vmap`."""
+    """A grid over all numbers, and chains at different steps of their blocks, side by side under
+    `vmap`.
+    """
 
     def end(h, lam, gamma, start, steps, key):
         made = ewsg.dynamics.quasi_newton(h, memory_size=3, trust_region=lam, initial_scale=gamma)
@@ -568,4 +655,8 @@ def test_traced_numbers_and_many_chains_are_one_by_one(x64):
     together = jax.jit(jax.vmap(end))(*arguments, steps, keys)
     for c in range(4):
         alone = jax.jit(end)(*(x[c] for x in arguments), steps[c], keys[c])
-        jax.tree.map(lambda a, b, c=c: np.testing.assert_allclose(a, b[c], rtol=1e-8, atol=1e-11), alone, together)
+        jax.tree.map(
+            lambda a, b, c=c: np.testing.assert_allclose(a, b[c], rtol=1e-8, atol=1e-11),
+            alone,
+            together,
+        )

@@ -1,6 +1,8 @@
-"""Langevin in a metric against its formulas and the Fokker–Planck equation, and its law with and without Γ.
+"""Langevin in a metric against its formulas and the Fokker–Planck equation, and its law with and
+without Γ.
 
-θ' = θ − h(M g − Γ) + √(2hT) L ξ, M = G⁻¹ = L Lᵀ, Γᵢ = T Σⱼ ∂ⱼMᵢⱼ: M and its derivatives typed here in NumPy.
+θ' = θ − h(M g − Γ) + √(2hT) L ξ, M = G⁻¹ = L Lᵀ, Γᵢ = T Σⱼ ∂ⱼMᵢⱼ: M and its derivatives typed here
+in NumPy.
 """
 
 from typing import Any
@@ -21,7 +23,8 @@ FIELD = np.array([[1.0, 0.3, -0.2], [0.1, 1.2, 0.4], [-0.3, 0.2, 0.9]])
 POSITION, GRADIENT, NOISE, _ = np.random.default_rng(6).normal(size=(4, 3))
 
 
-# Three metrics of three numbers: of its own coordinate each, diagonal, dense. M(θ) and ∂ₖM(θ), (3, 3, 3), k last.
+# Three metrics of three numbers: of its own coordinate each, diagonal, dense. M(θ) and ∂ₖM(θ), (3,
+# 3, 3), k last.
 
 
 def separable(theta):
@@ -111,9 +114,13 @@ def flat(position):
 def test_move(x64, name, form, divergence):
     make, metric = FORMS[form]
     M, L, gamma = typed_parts(name, POSITION)
-    given = {"divergence": lambda p, data: make(gamma / TEMPERATURE)} if divergence == "given" else {}
+    given = (
+        {"divergence": lambda p, data: make(gamma / TEMPERATURE)} if divergence == "given" else {}
+    )
     dynamics = dynamics_of(metric(name), **given)
-    prepared = dynamics.prepare(RiemannianState(make(POSITION), jnp.int32(4)), no_prior, jnp.asarray(DATA))
+    prepared = dynamics.prepare(
+        RiemannianState(make(POSITION), jnp.int32(4)), no_prior, jnp.asarray(DATA)
+    )
     moved = dynamics.apply(make(NOISE), prepared, Estimate(make(GRADIENT), ()), no_probe)
     expected = POSITION - H * (M @ GRADIENT - gamma) + np.sqrt(2 * H * TEMPERATURE) * L @ NOISE
     np.testing.assert_allclose(flat(moved.position), expected, rtol=1e-12)
@@ -131,7 +138,9 @@ def test_weight_is_that_of_the_noise_that_freezes_the_position(x64, name, how, s
     total = {"momentum": still, "zero": a, "one": 1 + a}[how]
     for make, metric in FORMS.values():
         dynamics = dynamics_of(metric(name))
-        prepared = dynamics.prepare(RiemannianState(make(POSITION), jnp.int32(0)), no_prior, jnp.asarray(DATA))
+        prepared = dynamics.prepare(
+            RiemannianState(make(POSITION), jnp.int32(0)), no_prior, jnp.asarray(DATA)
+        )
         estimate = Estimate(make(g), ())
         found = dynamics.log_weight(prepared, estimate, how)
         np.testing.assert_allclose(found, 0.5 * total @ total, rtol=1e-12)
@@ -143,7 +152,9 @@ def test_weight_is_that_of_the_noise_that_freezes_the_position(x64, name, how, s
 
 def test_schedules_are_read_at_the_step_of_the_state(x64):
     scheduled = dynamics_of(
-        inverse_metric("dense"), lambda step: H / (1.0 + step), lambda step: TEMPERATURE * (1.0 + step)
+        inverse_metric("dense"),
+        lambda step: H / (1.0 + step),
+        lambda step: TEMPERATURE * (1.0 + step),
     )
     constant = dynamics_of(inverse_metric("dense"), H / 4, 4 * TEMPERATURE)
     assert float(scheduled.step_size(jnp.int32(3))) == H / 4
@@ -163,7 +174,9 @@ def test_the_identity_is_langevin(x64):
     expected = plain.apply(noise, plain.init(jax.random.key(0), position), estimate, no_probe)
     for metric in (lambda p, data: jax.tree.map(jnp.ones_like, p), lambda p, data: jnp.eye(3)):
         dynamics = dynamics_of(metric)
-        prepared = dynamics.prepare(dynamics.init(jax.random.key(0), position), no_prior, jnp.asarray(DATA))
+        prepared = dynamics.prepare(
+            dynamics.init(jax.random.key(0), position), no_prior, jnp.asarray(DATA)
+        )
         moved = dynamics.apply(noise, prepared, estimate, no_probe)
         np.testing.assert_allclose(flat(moved.position), flat(expected.position), rtol=1e-14)
 
@@ -178,7 +191,9 @@ def test_a_metric_that_is_not_positive_definite_shows():
     ones = jnp.ones(2)
     for metric in (lambda p, data: -jnp.eye(2), lambda p, data: jnp.array([1.0, -1.0])):
         dynamics = dynamics_of(metric)
-        prepared = dynamics.prepare(RiemannianState(ones, jnp.int32(0)), no_prior, jnp.asarray(DATA))
+        prepared = dynamics.prepare(
+            RiemannianState(ones, jnp.int32(0)), no_prior, jnp.asarray(DATA)
+        )
         moved = dynamics.apply(ones, prepared, Estimate(ones, ()), no_probe)
         assert np.isnan(moved.position).any()
 
@@ -204,7 +219,9 @@ def printed_drift(name, theta, T):
 
 @pytest.mark.parametrize("name", TYPED)
 def test_the_target_has_no_flux_with_this_drift(x64, name):
-    """J = b π − T ∇·(M π), b from `move`, the divergence by differences of M typed, at points of R³."""
+    """J = b π − T ∇·(M π), b from `move`, the divergence by differences of M typed, at points of
+    R³.
+    """
     T, eps = TEMPERATURE, 1e-3
     dynamics = dynamics_of(inverse_metric(name))
     density = lambda theta: np.exp(-potential(theta) / T)
@@ -213,12 +230,20 @@ def test_the_target_has_no_flux_with_this_drift(x64, name):
 
     @jax.jit
     def drift(theta, g):
-        prepared = dynamics.prepare(RiemannianState(theta, jnp.int32(0)), no_prior, jnp.asarray(DATA))
-        return (dynamics.apply(jnp.zeros(3), prepared, Estimate(g, ()), no_probe).position - theta) / H
+        prepared = dynamics.prepare(
+            RiemannianState(theta, jnp.int32(0)), no_prior, jnp.asarray(DATA)
+        )
+        return (
+            dynamics.apply(jnp.zeros(3), prepared, Estimate(g, ()), no_probe).position - theta
+        ) / H
 
     def diffusive(theta):
         return sum(
-            w * TYPED[name](theta + k * eps * unit)[0] @ unit * density(theta + k * eps * unit) / eps
+            w
+            * TYPED[name](theta + k * eps * unit)[0]
+            @ unit
+            * density(theta + k * eps * unit)
+            / eps
             for unit in np.eye(3)
             for k, w in weights.items()
         )
@@ -248,7 +273,10 @@ def test_the_printed_drift_has_another_law(x64):
     for name in TYPED:
         found = []
         for theta in np.random.default_rng(2).uniform(-1, 1, size=(10, 3)):
-            terms = [(flux(name, theta + eps * e) - flux(name, theta - eps * e)) @ e / (2 * eps) for e in np.eye(3)]
+            terms = [
+                (flux(name, theta + eps * e) - flux(name, theta - eps * e)) @ e / (2 * eps)
+                for e in np.eye(3)
+            ]
             found.append(abs(sum(terms)) / np.exp(-potential(theta) / T))
         assert max(found) < 1e-9 if name == "separable" else min(found) > 1e-2
 
@@ -268,7 +296,8 @@ def moments_of_the_chain(h, T, **options):
     def ends(x):
         state = start._replace(dynamics=start.dynamics._replace(position=x[None]))
         return [
-            kernel.transition(ewsg.Randomness((), jnp.full(1, xi)), state, data)[0].position[0] for xi in (0.0, 1.0)
+            kernel.transition(ewsg.Randomness((), jnp.full(1, xi)), state, data)[0].position[0]
+            for xi in (0.0, 1.0)
         ]
 
     mean, end = (np.asarray(x) for x in ends(grid))
@@ -278,7 +307,9 @@ def moments_of_the_chain(h, T, **options):
 @pytest.mark.full
 @pytest.mark.parametrize("T", [pytest.param(1.0, marks=pytest.mark.sweep), 0.7])
 def test_law(x64, T):
-    """exp(−V/T) at the order h; without Γ the law would be exp(−V/T)/M, 0.11 or 0.08 off in the mean."""
+    """exp(−V/T) at the order h; without Γ the law would be exp(−V/T)/M, 0.11 or 0.08 off in the
+    mean.
+    """
     grid = np.linspace(-4.5, 3.0, 20_001)
     V = 3 * np.exp(grid) - 6 * grid
     target = transition.mean_and_variance(grid, transition.tilted(grid, V, T))

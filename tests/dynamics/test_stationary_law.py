@@ -1,7 +1,9 @@
-"""The exact stationary mean and covariance of every dynamics on Gaussian posteriors, without Monte Carlo.
+"""The exact stationary mean and covariance of every dynamics on Gaussian posteriors, without Monte
+Carlo.
 
-The map of one step comes from the Jacobians of `transition`; its stationary law solves a linear equation. Both
-are compared with matrices typed from the equations and with closed forms (tests/oracles/lyapunov.py).
+The map of one step comes from the Jacobians of `transition`; its stationary law solves a linear
+equation. Both are compared with matrices typed from the equations and with closed forms
+(tests/oracles/lyapunov.py).
 """
 
 import itertools
@@ -61,14 +63,18 @@ def with_momentum(mean, name):
 
 
 def location_gradients(batches, noise_scale, prior_scale):
-    """(H, k) of every batch: ∇V₀ = θ/prior², ∇Vᵢ = (θ − xᵢ)/noise²; the sum over a batch counts n/b times."""
+    """(H, k) of every batch: ∇V₀ = θ/prior², ∇Vᵢ = (θ − xᵢ)/noise²; the sum over a batch counts n/b
+    times.
+    """
     n = len(LOCATIONS)
     h = np.array([[n / noise_scale**2 + 1 / prior_scale**2]])
     return [(h, n * LOCATIONS[batch].mean(0) / noise_scale**2) for batch in batches]
 
 
 def regression_gradients(batches, noise_scale, prior_scale):
-    """(H, k) of every batch: ∇V₀ = θ/prior², ∇Vᵢ = xᵢ(xᵢᵀθ − yᵢ)/noise²; the batch counts n/b times."""
+    """(H, k) of every batch: ∇V₀ = θ/prior², ∇Vᵢ = xᵢ(xᵢᵀθ − yᵢ)/noise²; the batch counts n/b
+    times.
+    """
     n = len(INPUTS)
     found = []
     for batch in batches:
@@ -99,7 +105,9 @@ def test_full_gradient_in_one_dimension(linearize, name, h, gamma, T, lam):
     posterior = ewsg.models.gaussian_location(noise_scale=(len(LOCATIONS) / lam) ** 0.5)
     maps = linearize(full_kernel(name, posterior, h, gamma, T), 1, jnp.asarray(LOCATIONS))
 
-    step = lyapunov.UPDATES[name](np.array([[lam]]), lam * LOCATIONS.mean(0), *numbers(name, h, gamma, T))
+    step = lyapunov.UPDATES[name](
+        np.array([[lam]]), lam * LOCATIONS.mean(0), *numbers(name, h, gamma, T)
+    )
     assert_maps_equal(maps, [step])
     mean, covariance = lyapunov.stationary(maps.steps)
     np.testing.assert_allclose(mean, with_momentum(LOCATIONS.mean(0), name), rtol=EXACT, atol=EXACT)
@@ -109,7 +117,9 @@ def test_full_gradient_in_one_dimension(linearize, name, h, gamma, T, lam):
 
 
 @pytest.mark.usual_parameters("*-0.05-1.2-0.3-0.7")
-@pytest.mark.parametrize(("h", "gamma", "T", "noise_scale"), [(0.1, 2.5, 1.0, 0.8), (0.05, 1.2, 0.3, 0.7)])
+@pytest.mark.parametrize(
+    ("h", "gamma", "T", "noise_scale"), [(0.1, 2.5, 1.0, 0.8), (0.05, 1.2, 0.3, 0.7)]
+)
 @pytest.mark.parametrize("name", DYNAMICS)
 def test_full_gradient_with_correlations(linearize, name, h, gamma, T, noise_scale):
     posterior = ewsg.models.linear_regression(noise_scale=noise_scale, prior_scale=2.0)
@@ -122,7 +132,9 @@ def test_full_gradient_with_correlations(linearize, name, h, gamma, T, noise_sca
     np.testing.assert_allclose(mean, with_momentum(posterior_mean, name), rtol=EXACT, atol=EXACT)
     if name in lyapunov.CLOSED_FORMS:
         closed_form = lyapunov.CLOSED_FORMS[name]
-        expected = lyapunov.rotated(lambda lam: closed_form(lam, *numbers(name, h, gamma, T)), precision)
+        expected = lyapunov.rotated(
+            lambda lam: closed_form(lam, *numbers(name, h, gamma, T)), precision
+        )
         np.testing.assert_allclose(covariance, expected, rtol=EXACT, atol=EXACT)
 
 
@@ -146,12 +158,15 @@ def test_minibatch_noise_that_does_not_depend_on_the_position(linearize, name, b
     maps = linearize(kernel, 1, jnp.asarray(LOCATIONS), jnp.asarray(batches))
 
     gradients = location_gradients(batches, noise_scale, prior_scale)
-    steps = [lyapunov.UPDATES[name](*gradient, *numbers(name, h, gamma, T)) for gradient in gradients]
+    steps = [
+        lyapunov.UPDATES[name](*gradient, *numbers(name, h, gamma, T)) for gradient in gradients
+    ]
     assert_maps_equal(maps, steps)
     assert_same_law(lyapunov.stationary(maps.steps), lyapunov.stationary(steps))
 
-    # The estimate is unbiased and its noise enters where ξ does, with variance h²C beside 2hT or 2γhT: the law
-    # is that of the full gradient at a higher temperature. C = n²s²/b, s² the variance of ∇Vᵢ over the rows.
+    # The estimate is unbiased and its noise enters where ξ does, with variance h²C beside 2hT or
+    # 2γhT: the law is that of the full gradient at a higher temperature. C = n²s²/b, s² the
+    # variance of ∇Vᵢ over the rows.
     lam, shift = gradients[0][0].item(), 5 * LOCATIONS.mean(0) / noise_scale**2
     mean, covariance = lyapunov.stationary(maps.steps)
     np.testing.assert_allclose(mean, with_momentum(shift / lam, name), rtol=EXACT, atol=EXACT)
@@ -159,7 +174,9 @@ def test_minibatch_noise_that_does_not_depend_on_the_position(linearize, name, b
     if not replace:
         C *= (5 - batch_size) / (5 - 1)
     if name == "langevin":
-        np.testing.assert_allclose(covariance, (2 * h * T + h**2 * C) / (1 - (1 - h * lam) ** 2), rtol=EXACT)
+        np.testing.assert_allclose(
+            covariance, (2 * h * T + h**2 * C) / (1 - (1 - h * lam) ** 2), rtol=EXACT
+        )
     elif name in lyapunov.CLOSED_FORMS:
         expected = lyapunov.CLOSED_FORMS[name](lam, h, gamma, T + h * C / (2 * gamma))
         np.testing.assert_allclose(covariance, expected, rtol=EXACT, atol=EXACT)
@@ -176,15 +193,21 @@ def test_minibatch_noise_that_depends_on_the_position(linearize, name, batch_siz
     maps = linearize(kernel, 2, regression_data(), jnp.asarray(batches))
 
     gradients = regression_gradients(batches, noise_scale, prior_scale)
-    steps = [lyapunov.UPDATES[name](*gradient, *numbers(name, h, gamma, T)) for gradient in gradients]
+    steps = [
+        lyapunov.UPDATES[name](*gradient, *numbers(name, h, gamma, T)) for gradient in gradients
+    ]
     assert_maps_equal(maps, steps)
     mean, covariance = lyapunov.stationary(maps.steps)
     assert_same_law((mean, covariance), lyapunov.stationary(steps))
 
     ((precision, k),) = regression_gradients([np.arange(5)], noise_scale, prior_scale)
-    np.testing.assert_allclose(mean, with_momentum(np.linalg.solve(precision, k), name), rtol=EXACT, atol=EXACT)
+    np.testing.assert_allclose(
+        mean, with_momentum(np.linalg.solve(precision, k), name), rtol=EXACT, atol=EXACT
+    )
     # The minibatch heats: the variance along every axis exceeds that of the full gradient.
-    _, quiet = lyapunov.stationary([lyapunov.UPDATES[name](precision, k, *numbers(name, h, gamma, T))])
+    _, quiet = lyapunov.stationary(
+        [lyapunov.UPDATES[name](precision, k, *numbers(name, h, gamma, T))]
+    )
     assert np.all(np.diag(covariance) > 1.01 * np.diag(quiet))
 
 
@@ -198,7 +221,9 @@ def test_rademacher_noise_has_the_same_stationary_covariance(linearize, name):
     data = regression_data()
 
     state = kernel.init(jax.random.key(0), jnp.array([0.3, -1.0]), data)
-    drawn = jax.vmap(lambda key: kernel.draw(key, state, data).noise)(jax.random.split(jax.random.key(1), 200))
+    drawn = jax.vmap(lambda key: kernel.draw(key, state, data).noise)(
+        jax.random.split(jax.random.key(1), 200)
+    )
     signs = jnp.array(list(itertools.product([-1.0, 1.0], repeat=2)))
     assert {tuple(row) for row in drawn.tolist()} == {tuple(row) for row in signs.tolist()}
 
@@ -212,18 +237,24 @@ def test_rademacher_noise_has_the_same_stationary_covariance(linearize, name):
 
     maps = linearize(kernel, 2, data)
     law = lyapunov.stationary([lyapunov.Step(maps.matrix[0], maps.shift[0], noise)])
-    assert_same_law(law, lyapunov.stationary(linearize(full_kernel(name, posterior, h, gamma, T), 2, data).steps))
+    assert_same_law(
+        law,
+        lyapunov.stationary(linearize(full_kernel(name, posterior, h, gamma, T), 2, data).steps),
+    )
 
 
 @pytest.mark.parametrize("u", [0.25, 3.0])
 def test_inverse_mass_sets_the_velocity_variance_and_leaves_the_position(linearize, u):
     h, gamma, T, lam = 0.02, 2.0, 0.6, 3.0
     posterior = ewsg.models.gaussian_location(noise_scale=lam**-0.5)
-    maps = linearize(full_kernel("exact", posterior, h, gamma, T, inverse_mass=u), 1, jnp.zeros((1, 1)))
+    maps = linearize(
+        full_kernel("exact", posterior, h, gamma, T, inverse_mass=u), 1, jnp.zeros((1, 1))
+    )
 
     assert_maps_equal(maps, [lyapunov.exact(np.array([[lam]]), np.zeros(1), h, gamma, T, u)])
     _, covariance = lyapunov.stationary(maps.steps)
-    # The gradient is old by h/2 on average: the friction is γ − huλ/2, the temperature T γ/(γ − huλ/2).
+    # The gradient is old by h/2 on average: the friction is γ − huλ/2, the temperature T γ/(γ −
+    # huλ/2).
     heat = 1 / (1 - h * u * lam / (2 * gamma))
     assert covariance[0, 0] == pytest.approx(T / lam * heat, rel=h**2)
     assert covariance[1, 1] == pytest.approx(u * T * heat, rel=h**2)

@@ -1,7 +1,9 @@
-"""The exact stationary laws of every linear dynamics with anchors, tables and strata, without Monte Carlo.
+"""The exact stationary laws of every linear dynamics with anchors, tables and strata, without Monte
+Carlo.
 
-The map of one step over the whole state, dynamics and memory, comes from the Jacobians of `transition`. Maps and
-laws are compared with those typed from the equations (tests/oracles/memory_laws.py) and with closed forms.
+The map of one step over the whole state, dynamics and memory, comes from the Jacobians of
+`transition`. Maps and laws are compared with those typed from the equations
+(tests/oracles/memory_laws.py) and with closed forms.
 """
 
 import functools
@@ -51,7 +53,9 @@ class Problem(NamedTuple):
 
 
 def regression(n, d):
-    """Curvatures differ from row to row, so the noise of an estimate depends on where it is taken."""
+    """Curvatures differ from row to row, so the noise of an estimate depends on where
+    it is taken.
+    """
     x, y = INPUTS[:n, :d], OUTPUTS[:n]
     return Problem(
         ewsg.models.linear_regression(noise_scale=NOISE_SCALE, prior_scale=PRIOR_SCALE),
@@ -95,14 +99,16 @@ def size_of(name, dimension):
 def moving(state, whole):
     """Return the leaves that make up s, and a function that puts others in their places.
 
-    Every floating-point leaf of position, momentum and memory; with `whole` False the memory stays as it is. What
-    rounding has taken from a sum is no part of the law: it stays 0.
+    Every floating-point leaf of position, momentum and memory; with `whole` False the memory stays
+    as it is. What rounding has taken from a sum is no part of the law: it stays 0.
     """
     leaves, tree = jax.tree.flatten(state)
     end = len(leaves) if whole else len(jax.tree.leaves(state.dynamics))
     rounding = [id(x) for x in jax.tree.leaves(getattr(state.memory, "error", ()))]
     places = [
-        i for i, x in enumerate(leaves[:end]) if jnp.issubdtype(x.dtype, jnp.floating) and id(x) not in rounding
+        i
+        for i, x in enumerate(leaves[:end])
+        if jnp.issubdtype(x.dtype, jnp.floating) and id(x) not in rounding
     ]
 
     def put(new):
@@ -113,7 +119,8 @@ def moving(state, whole):
 
 
 def maps_of(build, hs, problem, batches, stages=(0,), whole=True):
-    """Return `steps[h][stage]`: (matrix, shift, noise) of every batch, from the Jacobians of `transition`.
+    """Return `steps[h][stage]`: (matrix, shift, noise) of every batch, from the Jacobians of
+    `transition`.
 
     `build(h)` makes the kernel; one compilation serves all step sizes, stages and batches.
     """
@@ -131,15 +138,23 @@ def maps_of(build, hs, problem, batches, stages=(0,), whole=True):
             kernel = build(h)
 
             def step(s, noise):
-                leaves = [x.reshape(shape) for x, shape in zip(jnp.split(s, splits), shapes, strict=True)]
+                leaves = [
+                    x.reshape(shape) for x, shape in zip(jnp.split(s, splits), shapes, strict=True)
+                ]
                 start = put(leaves).at_step(stage)
-                moved, _ = kernel.transition(ewsg.Randomness(as_drawn(batch), unravel(noise)), start, data)
+                moved, _ = kernel.transition(
+                    ewsg.Randomness(as_drawn(batch), unravel(noise)), start, data
+                )
                 return jnp.concatenate([jnp.ravel(x) for x in moving(moved, whole)[0]])
 
-            s, other, no_noise = jnp.linspace(-1, 1.5, size), jnp.linspace(2, -3, size), jnp.zeros_like(some_noise)
-            (matrix, factor), end = jax.jacfwd(lambda *at: (step(*at),) * 2, argnums=(0, 1), has_aux=True)(
-                s, no_noise
+            s, other, no_noise = (
+                jnp.linspace(-1, 1.5, size),
+                jnp.linspace(2, -3, size),
+                jnp.zeros_like(some_noise),
             )
+            (matrix, factor), end = jax.jacfwd(
+                lambda *at: (step(*at),) * 2, argnums=(0, 1), has_aux=True
+            )(s, no_noise)
             shift = end - matrix @ s
             curvature = step(other, some_noise) - (matrix @ other + shift + factor @ some_noise)
             return matrix, shift, factor @ factor.T, curvature
@@ -153,19 +168,28 @@ def maps_of(build, hs, problem, batches, stages=(0,), whole=True):
     )
     np.testing.assert_allclose(curvature, 0, atol=1e-10, err_msg="the step is not affine")
     return [
-        [[lyapunov.Step(*step) for step in zip(*(x[i, k] for x in parts), strict=True)] for k in range(len(stages))]
+        [
+            [lyapunov.Step(*step) for step in zip(*(x[i, k] for x in parts), strict=True)]
+            for k in range(len(stages))
+        ]
         for i in range(len(hs))
     ]
 
 
-PROBLEMS = {"line": lambda: regression(3, 1), "plane": lambda: regression(4, 2), "location": lambda: location(4, 2)}
+PROBLEMS = {
+    "line": lambda: regression(3, 1),
+    "plane": lambda: regression(4, 2),
+    "location": lambda: location(4, 2),
+}
 STEP_SIZES = {"line": (0.05, 0.02, 0.01, 0.005), "plane": (0.05,), "location": (0.02, 0.1)}
 BATCH_SIZE = {"line": 1, "plane": 2, "location": 1}
 
 
 @functools.cache
 def library_maps(name, estimator, problem):
-    """The library's steps of the whole state at each h, at each stage of SVRG's cycle, for every ordered batch."""
+    """The library's steps of the whole state at each h, at each stage of SVRG's cycle, for every
+    ordered batch.
+    """
     made = PROBLEMS[problem]()
     listed, _ = enumeration.batches(len(made.rows.basis), BATCH_SIZE[problem], replace=True)
     gradient = estimator_of(estimator, made, BATCH_SIZE[problem])
@@ -249,7 +273,9 @@ def test_noise_that_depends_on_position_and_memory(x64, name, estimator, problem
     rows = PROBLEMS[problem]().rows
     d, size = len(rows.prior), size_of(name, len(rows.prior))
     full = full_covariance(name, rows.precision, h)
-    chosen = [lambda cycle: cycle] + [lambda cycle: without_repeats(cycle, problem)] * (BATCH_SIZE[problem] > 1)
+    chosen = [lambda cycle: cycle] + [lambda cycle: without_repeats(cycle, problem)] * (
+        BATCH_SIZE[problem] > 1
+    )
     for batches in chosen:
         laws = law_of(name, estimator, problem, batches(found))
         assert_same_laws(laws, law_of(name, estimator, problem, batches(expected)))
@@ -262,13 +288,17 @@ def test_noise_that_depends_on_position_and_memory(x64, name, estimator, problem
             if estimator == "saga":
                 entries = rows.slope @ rows.mean - rows.offset
                 np.testing.assert_allclose(mean[size:], entries.ravel(), rtol=EXACT)
-            assert np.all(np.diag(covariance)[:d] > (1 + 1e-4) * np.diag(full)[:d]), "the estimate has no noise"
+            assert np.all(np.diag(covariance)[:d] > (1 + 1e-4) * np.diag(full)[:d]), (
+                "the estimate has no noise"
+            )
 
 
 @pytest.mark.parametrize("estimator", ["svrg", "saga"])
 @pytest.mark.parametrize("name", ["langevin", "splitting"])
 def test_sums_in_memory_follow_what_they_sum(x64, name, estimator):
-    """SAGA's G stays Σ Bᵢαᵢ and SVRG's Σᵢ ∇Vᵢ(w), for every batch and from any state where they agree."""
+    """SAGA's G stays Σ Bᵢαᵢ and SVRG's Σᵢ ∇Vᵢ(w), for every batch and from any state where they
+    agree.
+    """
     rows, size = PROBLEMS["plane"]().rows, size_of(name, 2)
     if estimator == "saga":
         total, constant = rows.basis[:, :, 0].T, np.zeros(2)
@@ -289,7 +319,9 @@ def test_memory_starts_with_what_is_summed_there(x64, estimator):
     made = estimator_of(estimator, problem, 2)
     memory = made.init(jax.random.key(0), jnp.asarray(start), problem.data)
     at = start if estimator == "saga" else CENTER
-    np.testing.assert_allclose(memory.gradient, rows.hessians.sum(0) @ at - rows.constants.sum(0), rtol=1e-12)
+    np.testing.assert_allclose(
+        memory.gradient, rows.hessians.sum(0) @ at - rows.constants.sum(0), rtol=1e-12
+    )
     if estimator == "saga":
         np.testing.assert_allclose(memory.table, (rows.slope @ at - rows.offset)[:, 0], rtol=1e-12)
     else:
@@ -298,13 +330,17 @@ def test_memory_starts_with_what_is_summed_there(x64, estimator):
 
 @pytest.mark.usual_parameters("semi_implicit-labels2-seats2", "exact-labels4-seats4")
 @pytest.mark.parametrize(
-    ("name", "labels", "seats"), [*((name, *TWO_STRATA) for name in DYNAMICS), ("langevin", *ONE_STRATUM)]
+    ("name", "labels", "seats"),
+    [*((name, *TWO_STRATA) for name in DYNAMICS), ("langevin", *ONE_STRATUM)],
 )
 def test_strata(x64, name, labels, seats):
     h, problem, labels = 0.03, regression(4, 2), np.array(labels)
     data = problem.data | {"stratum": jnp.asarray(labels)}
     made = ewsg.gradients.stratified(
-        problem.posterior, batch_size=sum(seats), labels=lambda data: data["stratum"], num_strata=len(seats)
+        problem.posterior,
+        batch_size=sum(seats),
+        labels=lambda data: data["stratum"],
+        num_strata=len(seats),
     )
     strata = [np.flatnonzero(labels == c).tolist() for c in range(len(seats))]
     # The word w chooses ⌊w m/2³²⌋ of m rows.
@@ -317,7 +353,9 @@ def test_strata(x64, name, labels, seats):
     batches = jnp.asarray(np.array(words)[:, None], jnp.uint32)
     ((found,),) = maps_of(build, [h], problem._replace(data=data), batches, whole=False)
 
-    expected = memory_laws.stratified(memory_laws.drift(name, 2, *numbers(name, h)), problem.rows, strata, seats)
+    expected = memory_laws.stratified(
+        memory_laws.drift(name, 2, *numbers(name, h)), problem.rows, strata, seats
+    )
     assert_maps_equal([found], [expected])
     mean, covariance = lyapunov.stationary(found)
     assert_same_laws([(mean, covariance)], [lyapunov.stationary(expected)])
@@ -337,22 +375,32 @@ def test_strata(x64, name, labels, seats):
 @pytest.mark.parametrize("estimator", ["control_variate", "svrg"])
 @pytest.mark.parametrize("name", ["langevin", "semi_implicit", "splitting"])
 def test_one_curvature_leaves_an_anchor_no_noise(x64, name, estimator):
-    """∇Vᵢ(θ) − ∇Vᵢ(w) is the same of all rows: the law is that of the full gradient, whatever the batch."""
+    """∇Vᵢ(θ) − ∇Vᵢ(w) is the same of all rows: the law is that of the full gradient, whatever the
+    batch.
+    """
     rows, size = PROBLEMS["location"]().rows, size_of(name, 2)
-    for found, h in zip(library_maps(name, estimator, "location"), STEP_SIZES["location"], strict=True):
+    for found, h in zip(
+        library_maps(name, estimator, "location"), STEP_SIZES["location"], strict=True
+    ):
         expected = full_covariance(name, rows.precision, h)
         closed_form = lyapunov.CLOSED_FORMS[name](rows.precision[0, 0], *numbers(name, h))
-        np.testing.assert_allclose(expected, np.kron(closed_form, np.eye(2)), rtol=EXACT, atol=EXACT)
+        np.testing.assert_allclose(
+            expected, np.kron(closed_form, np.eye(2)), rtol=EXACT, atol=EXACT
+        )
         for mean, covariance in law_of(name, estimator, "location", found):
             np.testing.assert_allclose(mean[:2], rows.mean, rtol=EXACT)
             np.testing.assert_allclose(covariance[:size, :size], expected, rtol=EXACT, atol=EXACT)
 
 
 def test_one_curvature_leaves_a_table_the_noise_of_its_ages(x64):
-    """The rows of SAGA's table were last seen at different points: noise remains, of a higher order in h."""
+    """The rows of SAGA's table were last seen at different points: noise remains, of a higher order
+    in h.
+    """
     rows = PROBLEMS["location"]().rows
     n, lam = len(rows.basis), rows.precision[0, 0]
-    for found, h in zip(library_maps("langevin", "saga", "location"), STEP_SIZES["location"], strict=True):
+    for found, h in zip(
+        library_maps("langevin", "saga", "location"), STEP_SIZES["location"], strict=True
+    ):
         ((mean, covariance),) = law_of("langevin", "saga", "location", found)
         variance = memory_laws.saga_location_variance(n, lam, h, T)
         np.testing.assert_allclose(mean[:2], rows.mean, rtol=EXACT)
@@ -371,7 +419,9 @@ def test_control_variates_have_the_law_worked_out_by_hand(x64, name):
     lam = curvatures.sum() + 1 / PRIOR_SCALE**2
     posterior_mean = (INPUTS[:3, 0] @ OUTPUTS[:3] / NOISE_SCALE**2) / lam
     distance = posterior_mean - CENTER[0]
-    for found, h in zip(library_maps(name, "control_variate", "line"), STEP_SIZES["line"], strict=True):
+    for found, h in zip(
+        library_maps(name, "control_variate", "line"), STEP_SIZES["line"], strict=True
+    ):
         ((mean, covariance),) = law_of(name, "control_variate", "line", found)
         expected = memory_laws.control_variate_variances(
             name, lam, 9 * curvatures.var(), distance, *numbers(name, h)
@@ -384,10 +434,11 @@ def test_control_variates_have_the_law_worked_out_by_hand(x64, name):
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("name", DYNAMICS)
 def test_order_and_constant_of_the_excess(x64, name, estimator):
-    """What the batches add to Var θ is, beside the full gradient's law at the same h, a constant times hᵏ.
+    """What the batches add to Var θ is, beside the full gradient's law at the same h, a constant
+    times hᵏ.
 
-    k = 1 for control variates; for SVRG and SAGA 2 under Langevin and 3 under the underdamped dynamics. The ratio
-    to that term is 1 + O(h): extrapolated from three step sizes.
+    k = 1 for control variates; for SVRG and SAGA 2 under Langevin and 3 under the underdamped
+    dynamics. The ratio to that term is 1 + O(h): extrapolated from three step sizes.
     """
     curvatures = INPUTS[:3, 0] ** 2 / NOISE_SCALE**2
     rows = PROBLEMS["line"]().rows
@@ -402,7 +453,9 @@ def test_order_and_constant_of_the_excess(x64, name, estimator):
     assert order == {"control_variate": 1}.get(estimator, 2 if name == "langevin" else 3)
 
     ratios = []
-    for found, h in list(zip(library_maps(name, estimator, "line"), STEP_SIZES["line"], strict=True))[1:]:
+    for found, h in list(
+        zip(library_maps(name, estimator, "line"), STEP_SIZES["line"], strict=True)
+    )[1:]:
         variance = law_of(name, estimator, "line", found)[0][1][0, 0]
         excess = variance / full_covariance(name, rows.precision, h)[0, 0] - 1
         ratios.append(excess / (leading * h**order))

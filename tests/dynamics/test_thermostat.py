@@ -1,4 +1,5 @@
-"""The thermostat against its formulas, its invariant law, and the bias and the heat it should have; mostly exact.
+"""The thermostat against its formulas, its invariant law, and the bias and the heat it should have;
+mostly exact.
 
 p' = p − hζp − h g + √(2Ah) ξ, θ' = θ + h p', ζ' = ζ + h(‖p'‖²/d − T), A = γT: typed here in NumPy.
 """
@@ -75,12 +76,7 @@ def test_weight_is_that_of_the_noise_that_freezes_the_momentum(x64, how, scale):
     gradient = scale * np.random.default_rng(5).normal(size=SIZE)
     spread = np.sqrt(2 * GAMMA * TEMPERATURE * H)
     alone = (1 - H * ZETA) * MOMENTUM
-    end = {
-        "momentum": MOMENTUM,
-        "rest": 0 * MOMENTUM,
-        "zero": alone,
-        "one": alone + spread,
-    }[how]
+    end = {"momentum": MOMENTUM, "rest": 0 * MOMENTUM, "zero": alone, "one": alone + spread}[how]
     xi = (end - alone + H * gradient) / spread
     estimate = Estimate(tree(gradient), ())
     weight = dynamics_of().log_weight(state_of(), estimate, how)
@@ -88,12 +84,16 @@ def test_weight_is_that_of_the_noise_that_freezes_the_momentum(x64, how, scale):
     moved = dynamics_of().apply(tree(xi), state_of(), estimate, no_probe)
     np.testing.assert_allclose(flat(moved.momentum), end, rtol=1e-12, atol=1e-12)
     if how == "momentum":
-        np.testing.assert_allclose(dynamics_of().log_weight(state_of(), estimate), weight, rtol=1e-15)
+        np.testing.assert_allclose(
+            dynamics_of().log_weight(state_of(), estimate), weight, rtol=1e-15
+        )
 
 
 def test_schedules_are_read_at_the_step_of_the_state(x64):
     scheduled = dynamics_of(
-        lambda step: H / (1.0 + step), lambda step: GAMMA + step, lambda step: TEMPERATURE * (1.0 + step)
+        lambda step: H / (1.0 + step),
+        lambda step: GAMMA + step,
+        lambda step: TEMPERATURE * (1.0 + step),
     )
     constant = dynamics_of(H / 4, GAMMA + 3, 4 * TEMPERATURE)
     assert float(scheduled.step_size(jnp.int32(3))) == H / 4
@@ -102,7 +102,9 @@ def test_schedules_are_read_at_the_step_of_the_state(x64):
         lambda d: d.log_weight(state_of(step=3), estimate),
         lambda d: d.apply(tree(GIVEN), state_of(step=3), estimate, no_probe),
     ):
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-13), way(scheduled), way(constant))
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-13), way(scheduled), way(constant)
+        )
     start = scheduled.init(jax.random.key(0), tree(POSITION))
     assert float(start.thermostat) == GAMMA
 
@@ -112,15 +114,22 @@ def test_start(dtype, request):
     """Momenta from N(0, T), ζ = γ at least in float32; and dtypes stay."""
     if dtype == "float64":
         request.getfixturevalue("x64")
-    dynamics, position = dynamics_of(T=4.0), {"a": jnp.ones(20_000, dtype), "b": jnp.zeros((2, 3), dtype)}
+    dynamics, position = (
+        dynamics_of(T=4.0),
+        {"a": jnp.ones(20_000, dtype), "b": jnp.zeros((2, 3), dtype)},
+    )
     state = dynamics.init(jax.random.key(1), position)
     p = np.asarray(state.momentum["a"], float)
     assert abs(p.mean()) < Z * np.sqrt(4 / p.size)
     assert abs((p**2).mean() / 4 - 1) < Z * np.sqrt(2 / p.size) + 1e-3
     assert state.thermostat.dtype == jnp.promote_types(dtype, jnp.float32)
     np.testing.assert_allclose(state.thermostat, GAMMA, rtol=1e-6)
-    moved = dynamics.apply(dynamics.draw(jax.random.key(2), state), state, Estimate(position, ()), no_probe)
-    assert jax.tree.map(lambda x: (x.shape, x.dtype), moved) == jax.tree.map(lambda x: (x.shape, x.dtype), state)
+    moved = dynamics.apply(
+        dynamics.draw(jax.random.key(2), state), state, Estimate(position, ()), no_probe
+    )
+    assert jax.tree.map(lambda x: (x.shape, x.dtype), moved) == jax.tree.map(
+        lambda x: (x.shape, x.dtype), state
+    )
 
 
 def test_noise_may_be_signs():
@@ -130,13 +139,16 @@ def test_noise_may_be_signs():
     assert len(set(state.momentum.tolist())) == 64
 
 
-# The law. V = ½ Σ λᵢθᵢ²; the invariant density is that of V + ‖p‖²/2 + d(ζ − γ)²/2 over T, so ζ ~ N(γ, T/d).
+# The law. V = ½ Σ λᵢθᵢ²; the invariant density is that of V + ‖p‖²/2 + d(ζ − γ)²/2 over T, so ζ ~
+# N(γ, T/d).
 
 
 @pytest.mark.usual_parameters("1")
 @pytest.mark.parametrize("d", [1, 6])
 def test_invariant_density_solves_the_fokker_planck_equation(x64, d):
-    """The step's drift and noise as h → 0, from `move`, put into ∇·(bπ) = ½ Σ ∂∂(Bπ) by central differences."""
+    """The step's drift and noise as h → 0, from `move`, put into ∇·(bπ) = ½ Σ ∂∂(Bπ) by central
+    differences.
+    """
     h, gamma, T = 1e-7, 1.3, 0.6
     curvature = 0.5 + np.arange(d)
     dynamics = dynamics_of(h, gamma, T)
@@ -159,16 +171,21 @@ def test_invariant_density_solves_the_fokker_planck_equation(x64, d):
         drift = (np.asarray(moved(near, np.zeros((len(near), d)))) - near) / h
         # The noise's part of a step is linear in it, and the same everywhere.
         unit = np.eye(d) / np.sqrt(h)
-        noise = np.asarray(moved(np.tile(z, (d, 1)), unit) - moved(np.tile(z, (d, 1)), 0 * unit))[:, d:-1]
+        noise = np.asarray(moved(np.tile(z, (d, 1)), unit) - moved(np.tile(z, (d, 1)), 0 * unit))[
+            :, d:-1
+        ]
         np.testing.assert_allclose(noise, np.sqrt(2 * gamma * T) * np.eye(d), atol=1e-6)
 
         def residual(variance, z=z, near=near, drift=drift):
             pi = np.array([density(point, variance) for point in near])
             flux = sum(
-                (drift[k, k] * pi[k] - drift[k + len(z), k] * pi[k + len(z)]) / (2 * eps) for k in range(len(z))
+                (drift[k, k] * pi[k] - drift[k + len(z), k] * pi[k + len(z)]) / (2 * eps)
+                for k in range(len(z))
             )
             ps = range(d, 2 * d)
-            laplacian = sum((pi[k] + pi[k + len(z)] - 2 * density(z, variance)) / eps**2 for k in ps)
+            laplacian = sum(
+                (pi[k] + pi[k + len(z)] - 2 * density(z, variance)) / eps**2 for k in ps
+            )
             size = abs(density(z, variance)) * np.abs(drift).max()
             return (-flux + gamma * T * laplacian) / size
 
@@ -177,7 +194,9 @@ def test_invariant_density_solves_the_fokker_planck_equation(x64, d):
 
 
 def moments_in_one_dimension(h, gamma, T, curvature, pushes=(0.0,)):
-    """Var θ · λ/T, E p²/T and E ζ of the library's own steps, the gradient λθ plus one of `pushes`."""
+    """Var θ · λ/T, E p²/T and E ζ of the library's own steps, the gradient λθ plus one
+    of `pushes`.
+    """
     dynamics = dynamics_of(h, gamma, T)
 
     def push(by):
@@ -191,7 +210,9 @@ def moments_in_one_dimension(h, gamma, T, curvature, pushes=(0.0,)):
         return lambda z, xi: np.asarray(moved(z, xi))
 
     deviation = np.sqrt([T / curvature, T, T])
-    expectation = hermite.stationary([push(by) for by in pushes], [0, 0, gamma], deviation, 6, 14, 10)
+    expectation = hermite.stationary(
+        [push(by) for by in pushes], [0, 0, gamma], deviation, 6, 14, 10
+    )
     return np.array(
         [
             expectation(lambda z: z[:, 0] ** 2) * curvature / T,
@@ -213,7 +234,9 @@ STEPS = (0.04, 0.02, 0.01)
 
 @pytest.mark.parametrize(("gamma", "T", "curvature"), [(2.0, 0.6, 3.0), (4.0, 1.0, 1.0)])
 def test_order_and_constant_of_the_bias(x64, gamma, T, curvature):
-    """The stationary law by Hermite polynomials: E p² = T at every h, E ζ − γ = h(γ²/2 − T/2), θ off by O(h)."""
+    """The stationary law by Hermite polynomials: E p² = T at every h, E ζ − γ = h(γ²/2 − T/2), θ
+    off by O(h).
+    """
     found = np.array([moments_in_one_dimension(h, gamma, T, curvature) for h in STEPS])
     np.testing.assert_allclose(found[:, 1], 1, atol=1e-9)
     assert slope(found[:, 2] - gamma, STEPS) == pytest.approx(gamma**2 / 2 - T / 2, rel=1e-2)
@@ -222,22 +245,32 @@ def test_order_and_constant_of_the_bias(x64, gamma, T, curvature):
 
 
 def test_thermostat_takes_up_the_noise_of_the_gradient(x64):
-    """Two batches whose gradients differ by ±√s: E ζ rises by hs/(2T) besides, and the law of θ stays."""
+    """Two batches whose gradients differ by ±√s: E ζ rises by hs/(2T) besides, and the law of θ
+    stays.
+    """
     gamma, T, curvature, s = 2.0, 0.6, 3.0, 4.0
-    found = np.array([moments_in_one_dimension(h, gamma, T, curvature, (np.sqrt(s), -np.sqrt(s))) for h in STEPS])
+    found = np.array(
+        [moments_in_one_dimension(h, gamma, T, curvature, (np.sqrt(s), -np.sqrt(s))) for h in STEPS]
+    )
     np.testing.assert_allclose(found[:, 1], 1, atol=1e-9)
-    assert slope(found[:, 2] - gamma, STEPS) == pytest.approx(s / (2 * T) + gamma**2 / 2 - T / 2, rel=2e-2)
+    assert slope(found[:, 2] - gamma, STEPS) == pytest.approx(
+        s / (2 * T) + gamma**2 / 2 - T / 2, rel=2e-2
+    )
     # Without a thermostat the variance of θ would rise by hs/(2γT), a slope of 1.67.
     assert slope(found[:, 0] - 1, STEPS) == pytest.approx(-gamma / 2, rel=3e-2)
 
 
 def linear_variance(h, gamma, T, curvature, heat=0.0):
-    """For many dimensions ζ is constant: that with which the linear step has E p² = T; and its Var θ."""
+    """For many dimensions ζ is constant: that with which the linear step has E p² = T; and its Var
+    θ.
+    """
     added = gamma * T + h * heat / 2
 
     def of(zeta):
         one = np.ones((1, 1))
-        return lyapunov.stationary([lyapunov.semi_implicit(curvature * one, np.zeros(1), h, zeta, added / zeta)])[1]
+        return lyapunov.stationary(
+            [lyapunov.semi_implicit(curvature * one, np.zeros(1), h, zeta, added / zeta)]
+        )[1]
 
     low, high = added / T / 2, 2 * added / T
     for _ in range(100):
@@ -251,13 +284,19 @@ def assert_law(end, kinds):
     for name, values, variance, allowance in kinds:
         squares = np.asarray(values, float) ** 2
         error = squares.std() / np.sqrt(squares.size)
-        assert abs(squares.mean() - variance) < Z * error + allowance * variance, (name, squares.mean(), variance)
+        assert abs(squares.mean() - variance) < Z * error + allowance * variance, (
+            name,
+            squares.mean(),
+            variance,
+        )
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("d", [pytest.param(1, marks=pytest.mark.sweep), 5, 100])
 def test_marginal_laws_at_another_temperature(d):
-    """Chains started in the invariant law stay in it; at the step size used it is moved by less than is seen."""
+    """Chains started in the invariant law stay in it; at the step size used it is moved by less
+    than is seen.
+    """
     gamma, T, curvature, chains = 1.5, 0.6, 2.0, 40_000 // d
     h, steps = 0.02, 300
     posterior = ewsg.Posterior(lambda p, row: 0.0 * row, lambda p: -0.5 * curvature * jnp.sum(p**2))
@@ -269,11 +308,15 @@ def test_marginal_laws_at_another_temperature(d):
     expected = linear_variance(h, gamma, T, curvature)
     states = states._replace(
         dynamics=states.dynamics._replace(
-            position=jnp.asarray(np.sqrt(T / curvature) * rng.normal(size=(chains, d)), jnp.float32),
+            position=jnp.asarray(
+                np.sqrt(T / curvature) * rng.normal(size=(chains, d)), jnp.float32
+            ),
             thermostat=jnp.asarray(gamma + np.sqrt(T / d) * rng.normal(size=chains), jnp.float32),
         )
     )
-    end = run(kernel, states, data, steps, jax.random.split(jax.random.key(7 + d), chains))[0].dynamics
+    end = run(kernel, states, data, steps, jax.random.split(jax.random.key(7 + d), chains))[
+        0
+    ].dynamics
     zeta = np.asarray(end.thermostat, float)
     shift = h * (gamma**2 / 2 - T / (2 * d))
     assert abs(zeta.mean() - gamma - shift) < Z * zeta.std() / np.sqrt(chains)
@@ -290,14 +333,18 @@ def test_marginal_laws_at_another_temperature(d):
 
 @pytest.mark.full
 def test_a_known_minibatch_noise_is_taken_up(x64):
-    """Gaussian location, b = 1, whitened rows: s = n² in every direction; SGHMC comes out over twice too hot."""
+    """Gaussian location, b = 1, whitened rows: s = n² in every direction; SGHMC comes out over
+    twice too hot.
+    """
     n, d, h, gamma, T, chains = 20, 5, 0.01, 2.0, 0.8, 2000
     rows = np.random.default_rng(2).normal(size=(n, d))
     rows = np.linalg.solve(np.linalg.cholesky(np.cov(rows.T, bias=True)), (rows - rows.mean(0)).T).T
     s, data = n**2, jnp.asarray(rows)
     expected = linear_variance(h, gamma, T, n, heat=s)
     assert expected.zeta == pytest.approx(gamma + h * s / (2 * T), rel=0.05)
-    cold = ewsg.sgnht(ewsg.models.gaussian_location(), h, friction=gamma, batch_size=1, temperature=T)
+    cold = ewsg.sgnht(
+        ewsg.models.gaussian_location(), h, friction=gamma, batch_size=1, temperature=T
+    )
     states = jax.vmap(cold.init, in_axes=(0, None, None))(
         jax.random.split(jax.random.key(0), chains), jnp.zeros(d), data
     )
@@ -307,7 +354,11 @@ def test_a_known_minibatch_noise_is_taken_up(x64):
     end = run(cold, states, data, 800, jax.random.split(jax.random.key(3), chains))[0].dynamics
     zeta = np.asarray(end.thermostat, float)
     assert abs(zeta.mean() - expected.zeta + h * T / (2 * d)) < Z * zeta.std() / np.sqrt(chains)
-    assert_law(end, [("position", end.position, expected.variance, 0.01), ("momentum", end.momentum, T, 0)])
+    assert_law(
+        end, [("position", end.position, expected.variance, 0.01), ("momentum", end.momentum, T, 0)]
+    )
     assert expected.variance == pytest.approx(T / n, rel=0.03)
-    hot = lyapunov.stationary([lyapunov.semi_implicit(n * np.eye(1), n * x, h, gamma, T) for x in rows[:, :1]])[1]
+    hot = lyapunov.stationary(
+        [lyapunov.semi_implicit(n * np.eye(1), n * x, h, gamma, T) for x in rows[:, :1]]
+    )[1]
     assert hot[0, 0] > 2 * T / n

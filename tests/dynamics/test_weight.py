@@ -1,4 +1,5 @@
-"""The log weight of an estimate is ½‖ξ‖², ξ the noise that the update needs to reach its frozen end.
+"""The log weight of an estimate is ½‖ξ‖², ξ the noise that the update needs to reach its frozen
+end.
 
 Each ξ is solved from the update as the papers write it and then handed to `move`: the state
 must arrive where it was frozen. That ties the weight of every dynamics to its own update.
@@ -42,11 +43,15 @@ def half_squared_norm(*trees):
 
 
 def assert_trees_close(found, expected):
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12), found, expected)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12), found, expected
+    )
 
 
 def frozen_momentum(name, how):
-    """Where the momentum is frozen: at its old value, at rest, or where a frozen noise x alone would take it."""
+    """Where the momentum is frozen: at its old value, at rest, or where a frozen noise x alone
+    would take it.
+    """
     if how == "momentum":
         return MOMENTUM
     if how == "rest":
@@ -54,7 +59,9 @@ def frozen_momentum(name, how):
     x = {"zero": ZERO, "one": ONE}[how]
     if name == "splitting":
         return jax.tree.map(
-            lambda p, x: np.exp(-GAMMA * H) * p + np.exp(-GAMMA * H / 2) * SIGMA * np.sqrt(H) * x, MOMENTUM, x
+            lambda p, x: np.exp(-GAMMA * H) * p + np.exp(-GAMMA * H / 2) * SIGMA * np.sqrt(H) * x,
+            MOMENTUM,
+            x,
         )
     return jax.tree.map(lambda p, x: (1 - GAMMA * H) * p + SIGMA * np.sqrt(H) * x, MOMENTUM, x)
 
@@ -96,7 +103,9 @@ def test_langevin_weight_is_that_of_the_noise_that_freezes_the_position(x64, how
     # Without a momentum its most likely value is no move at all.
     x = {"momentum": ZERO, "zero": ZERO, "one": ONE}[how]
     end = jax.tree.map(lambda theta, x: theta + spread * x, POSITION, x)
-    noise = jax.tree.map(lambda theta, g, end: (end - theta + H * g) / spread, POSITION, GRADIENTS[gradient], end)
+    noise = jax.tree.map(
+        lambda theta, g, end: (end - theta + H * g) / spread, POSITION, GRADIENTS[gradient], end
+    )
 
     estimate = estimate_of(GRADIENTS[gradient])
     weight = dynamics.log_weight(state, estimate, how)
@@ -109,7 +118,9 @@ def test_langevin_weight_is_that_of_the_noise_that_freezes_the_position(x64, how
 @pytest.mark.parametrize("how", ["momentum", "zero"])
 def test_exact_weight_is_that_of_the_joint_law_of_position_and_velocity(x64, how, gradient):
     # Frozen at v' = v, θ' = θ + h v; "zero" is the same of a state at rest.
-    dynamics = ewsg.dynamics.exact(H, friction=GAMMA, temperature=TEMPERATURE, inverse_mass=INVERSE_MASS)
+    dynamics = ewsg.dynamics.exact(
+        H, friction=GAMMA, temperature=TEMPERATURE, inverse_mass=INVERSE_MASS
+    )
     velocity = ZERO if how == "zero" else MOMENTUM
     u, e = INVERSE_MASS, np.exp(-GAMMA * H)
     covariance = TEMPERATURE * np.array(
@@ -126,26 +137,37 @@ def test_exact_weight_is_that_of_the_joint_law_of_position_and_velocity(x64, how
 
     residuals = jax.tree.map(residual, velocity, GRADIENTS[gradient])
     mahalanobis = sum(
-        np.sum(r * np.linalg.solve(covariance, r.reshape(2, -1)).reshape(r.shape)) for r in residuals.values()
+        np.sum(r * np.linalg.solve(covariance, r.reshape(2, -1)).reshape(r.shape))
+        for r in residuals.values()
     )
     state = UnderdampedState(*jax.tree.map(jnp.asarray, (POSITION, MOMENTUM)), jnp.int32(0))
     estimate = estimate_of(GRADIENTS[gradient])
-    np.testing.assert_allclose(dynamics.log_weight(state, estimate, how), mahalanobis / 2, rtol=1e-12)
+    np.testing.assert_allclose(
+        dynamics.log_weight(state, estimate, how), mahalanobis / 2, rtol=1e-12
+    )
 
-    # The first noise drives the velocity, the second what is left of the position: a Cholesky factor.
+    # The first noise drives the velocity, the second what is left of the position: a Cholesky
+    # factor.
     factor = np.linalg.cholesky(covariance)
-    noises = jax.tree.map(lambda r: np.linalg.solve(factor, r.reshape(2, -1)).reshape(r.shape), residuals)
+    noises = jax.tree.map(
+        lambda r: np.linalg.solve(factor, r.reshape(2, -1)).reshape(r.shape), residuals
+    )
     np.testing.assert_allclose(half_squared_norm(noises), mahalanobis / 2, rtol=1e-12)
     noise = tuple({name: jnp.asarray(both[k]) for name, both in noises.items()} for k in (0, 1))
     state = state._replace(momentum=jax.tree.map(jnp.asarray, velocity))
     moved = dynamics.apply(noise, state, estimate, no_probe)
     assert_trees_close(moved.momentum, velocity)
-    assert_trees_close(moved.position, jax.tree.map(lambda theta, v: theta + H * v, POSITION, velocity))
+    assert_trees_close(
+        moved.position, jax.tree.map(lambda theta, v: theta + H * v, POSITION, velocity)
+    )
 
 
 def test_exact_weight_of_a_frozen_noise_adds_it_to_the_scaled_gradient(x64):
-    # The residuals are d numbers times fixed ones, so the joint law has one effective noise: x + √(uh/2γT) g.
-    dynamics = ewsg.dynamics.exact(H, friction=GAMMA, temperature=TEMPERATURE, inverse_mass=INVERSE_MASS)
+    # The residuals are d numbers times fixed ones, so the joint law has one effective noise: x +
+    # √(uh/2γT) g.
+    dynamics = ewsg.dynamics.exact(
+        H, friction=GAMMA, temperature=TEMPERATURE, inverse_mass=INVERSE_MASS
+    )
     state = UnderdampedState(*jax.tree.map(jnp.asarray, (POSITION, MOMENTUM)), jnp.int32(0))
     scale = np.sqrt(INVERSE_MASS * H / (2 * GAMMA * TEMPERATURE))
     expected = half_squared_norm(jax.tree.map(lambda x, g: x + scale * g, ONE, GRADIENTS["small"]))
@@ -154,7 +176,9 @@ def test_exact_weight_of_a_frozen_noise_adds_it_to_the_scaled_gradient(x64):
 
 
 @pytest.mark.parametrize("name", ["langevin", "euler", "semi_implicit", "splitting", "exact"])
-def test_the_default_is_the_frozen_momentum_and_schedules_are_read_at_the_step_of_the_state(x64, name):
+def test_the_default_is_the_frozen_momentum_and_schedules_are_read_at_the_step_of_the_state(
+    x64, name
+):
     options = {"temperature": lambda step: TEMPERATURE * (1.0 + step)}
     constant = {"temperature": 4 * TEMPERATURE}
     if name != "langevin":

@@ -5,7 +5,9 @@ import numpy as np
 from tests.oracles import flymc
 
 POINTS = 71
-"""Along each axis, over 14 standard deviations: a uniform place in a cell adds 0.3 % of a variance."""
+"""Along each axis, over 14 standard deviations: a uniform place in a cell adds 0.3 % of
+a variance.
+"""
 Z = 5.6
 """Two-sided 2e-8, for several tests of one run."""
 
@@ -37,4 +39,6 @@ def assert_moments(draws, mean, covariance):
     assert np.abs(z).max() < Z, f"mean {centred.mean(axis=0) + mean}, expected {mean}, z = {z}"
     products = centred[:, :, None] * centred[:, None, :]
     z = (products.mean(axis=0) - covariance) / (products.std(axis=0) / np.sqrt(len(centred)))
-    assert np.abs(z).max() < Z, f"covariance {products.mean(axis=0)}, expected {covariance}, z = {z}"
+    assert np.abs(z).max() < Z, (
+        f"covariance {products.mean(axis=0)}, expected {covariance}, z = {z}"
+    )

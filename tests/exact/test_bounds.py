@@ -1,6 +1,7 @@
 """Bounds are bounds, tight at the centre, and their closed-form sums are sums over rows.
 
-Against the published formulas typed in NumPy (tests/oracles/flymc.py), over random data, centres and positions.
+Against the published formulas typed in NumPy (tests/oracles/flymc.py), over random data, centres
+and positions.
 """
 
 import functools
@@ -41,10 +42,18 @@ class Problem:
         self.bound, self._gaps, self._total = compiled(name)
         if name == "logistic_regression":
             y = rng.integers(0, 2, N)
-            self.shape, self.rows, self.oracle = (D,), {"x": x, "y": y}, flymc.logistic_regression(x, y)
+            self.shape, self.rows, self.oracle = (
+                (D,),
+                {"x": x, "y": y},
+                flymc.logistic_regression(x, y),
+            )
         elif name == "softmax_regression":
             y = rng.integers(0, K, N)
-            self.shape, self.rows, self.oracle = (D, K), {"x": x, "y": y}, flymc.softmax_regression(x, y)
+            self.shape, self.rows, self.oracle = (
+                (D, K),
+                {"x": x, "y": y},
+                flymc.softmax_regression(x, y),
+            )
         else:
             x = np.exp(rng.normal(size=N))
             self.shape, self.rows, self.oracle = (2,), x, flymc.normal(x)
@@ -64,7 +73,9 @@ class Problem:
 
     def total(self, position, dtype, chunk_size=N):
         return float(
-            self._total(position.astype(dtype), self.center.astype(dtype), self.rows_in(dtype), chunk_size)
+            self._total(
+                position.astype(dtype), self.center.astype(dtype), self.rows_in(dtype), chunk_size
+            )
         )
 
     def rows_in(self, dtype):
@@ -72,7 +83,9 @@ class Problem:
 
 
 def far(name, distance):
-    """Whether σ is moved by more than a factor: there the scales of the normal model have no size of their own."""
+    """Whether σ is moved by more than a factor: there the scales of the normal model have no size
+    of their own.
+    """
     return name == "normal" and distance > 1
 
 
@@ -88,17 +101,26 @@ def test_gaps_are_the_published_ones_and_never_negative(x64, name, distance):
         expected = log_likelihoods(theta) - log_bounds(theta, problem.center)
         scale = 1e-13 * (1 + np.abs(log_likelihoods(theta)).max() + np.abs(expected).max())
         if name == "normal":
-            # The oracle is the Taylor polynomial: what the bound takes from it is at least what it lacks.
+            # The oracle is the Taylor polynomial: what the bound takes from it is at least what it
+            # lacks.
             remainder = found - expected
             assert remainder.min() >= -scale
-            np.testing.assert_allclose(remainder, published_remainder(problem, theta), rtol=1e-9, atol=scale)
+            np.testing.assert_allclose(
+                remainder, published_remainder(problem, theta), rtol=1e-9, atol=scale
+            )
         else:
             np.testing.assert_allclose(found, expected, rtol=1e-10, atol=scale)
 
 
 def published_remainder(problem, theta):
-    """R as the docstring of the bound has it, by quadrature over the segment instead of its closed form."""
-    (a, b), w, r = theta - problem.center, np.exp(-2 * problem.center[1]), problem.rows - problem.center[0]
+    """R as the docstring of the bound has it, by quadrature over the segment instead of its closed
+    form.
+    """
+    (a, b), w, r = (
+        theta - problem.center,
+        np.exp(-2 * problem.center[1]),
+        problem.rows - problem.center[0],
+    )
     t, weights = np.polynomial.legendre.leggauss(8)
     t, weights = (t + 1) / 2, weights / 2
     if b >= 0:
@@ -109,7 +131,9 @@ def published_remainder(problem, theta):
 
 
 def test_the_third_derivative_of_the_normal_model_is_bounded_on_the_segment():
-    """What the remainder of the normal model's bound rests on, at every point of the segment, by differences."""
+    """What the remainder of the normal model's bound rests on, at every point of the segment, by
+    differences.
+    """
     rng = np.random.default_rng(7)
     t = np.linspace(0, 1, 201)
     for _ in range(300):
@@ -119,13 +143,17 @@ def test_the_third_derivative_of_the_normal_model_is_bounded_on_the_segment():
         # Its definition: f(t) = −½ w_t r_t², by central differences in the middle of the segment.
         h = 1e-3
         f = lambda s, a=a, b=b, r=r: -0.5 * np.exp(-2 * b * s) * (r - s * a) ** 2
-        difference = (f(0.5 + 2 * h) - 2 * f(0.5 + h) + 2 * f(0.5 - h) - f(0.5 - 2 * h)) / (2 * h**3)
+        difference = (f(0.5 + 2 * h) - 2 * f(0.5 + h) + 2 * f(0.5 - h) - f(0.5 - 2 * h)) / (
+            2 * h**3
+        )
         size = 1 + np.abs(third).max() + np.abs(f(0.5)) * (1 + b**2)
         assert abs(difference - third[100]) < 1e-3 * size * (1 + b**2 + a**2)
         lowest = (
             -3 * a * a * b
             if b >= 0
-            else b * np.exp(-2 * b) * (12 * a * a + 10 * b * b * ((1 - t) * r**2 + t * (r - a) ** 2))
+            else b
+            * np.exp(-2 * b)
+            * (12 * a * a + 10 * b * b * ((1 - t) * r**2 + t * (r - a) ** 2))
         )
         assert np.all(third >= lowest - 1e-9 * size)
 
@@ -133,7 +161,9 @@ def test_the_third_derivative_of_the_normal_model_is_bounded_on_the_segment():
 @pytest.mark.parametrize("distance", DISTANCES)
 @pytest.mark.parametrize("name", NAMES)
 def test_in_float32_a_gap_keeps_the_digits_of_a_small_difference(x64, name, distance):
-    """The error is that of the quadratic part, not of the log likelihood; a negative gap is as small."""
+    """The error is that of the quadratic part, not of the log likelihood; a negative gap is as
+    small.
+    """
     for seed in SEEDS:
         problem = Problem(name, seed)
         theta = problem.at(distance if not far(name, distance) else 2.0)
@@ -146,7 +176,9 @@ def test_in_float32_a_gap_keeps_the_digits_of_a_small_difference(x64, name, dist
         exact, found = problem.gaps(theta, np.float64), problem.gaps(theta, np.float32)
         if name == "normal":
             # Of third order; its parts are of like size.
-            scale = np.maximum(exact, np.max(np.abs(theta - problem.center)) ** 3 * (1 + problem.rows**2))
+            scale = np.maximum(
+                exact, np.max(np.abs(theta - problem.center)) ** 3 * (1 + problem.rows**2)
+            )
         else:
             x = problem.rows["x"]
             scale = np.sum(np.square(x @ (theta - problem.center)).reshape(N, -1), axis=1)
@@ -165,17 +197,25 @@ def test_the_closed_form_is_the_sum_over_rows(x64, name, chunk_size):
             expected = np.sum(log_bounds) - np.sum(log_likelihoods(problem.center))
             size = np.abs(log_bounds).sum() + np.abs(log_likelihoods(problem.center)).sum()
             np.testing.assert_allclose(
-                problem.total(theta, np.float64, chunk_size), expected, rtol=1e-11, atol=1e-13 * size
+                problem.total(theta, np.float64, chunk_size),
+                expected,
+                rtol=1e-11,
+                atol=1e-13 * size,
             )
             in_single = problem.total(theta, np.float32, chunk_size)
-            assert abs(in_single - expected) <= 2e-5 * np.abs(log_bounds - log_likelihoods(problem.center)).sum()
+            assert (
+                abs(in_single - expected)
+                <= 2e-5 * np.abs(log_bounds - log_likelihoods(problem.center)).sum()
+            )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_tight_at_the_centre_with_the_same_gradient(x64, name):
     bound = compiled(name)[0]
     slopes_of_gaps = jax.jit(jax.jacfwd(bound.gaps))
-    slope_of_total = jax.jit(jax.grad(lambda p, c, rows: bound.total(p, c, bound.summarize(c, rows, N))))
+    slope_of_total = jax.jit(
+        jax.grad(lambda p, c, rows: bound.total(p, c, bound.summarize(c, rows, N)))
+    )
     for seed in SEEDS:
         problem = Problem(name, seed)
         center, rows = jnp.asarray(problem.center), jax.tree.map(jnp.asarray, problem.rows)
@@ -189,7 +229,9 @@ def test_tight_at_the_centre_with_the_same_gradient(x64, name):
             moved = np.zeros(problem.shape)
             moved[place] = step
             ahead, behind = (np.sum(log_likelihoods(problem.center + s * moved)) for s in (1, -1))
-            np.testing.assert_allclose(slope[place], (ahead - behind) / (2 * step), rtol=1e-6, atol=1e-5)
+            np.testing.assert_allclose(
+                slope[place], (ahead - behind) / (2 * step), rtol=1e-6, atol=1e-5
+            )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -220,10 +262,19 @@ def test_remainders_of_the_exponential(x64):
 def test_a_label_between_0_and_1_is_bounded_too(x64):
     """The gap does not depend on y."""
     rng = np.random.default_rng(0)
-    x, y, theta, center = rng.normal(size=(N, D)), rng.uniform(size=N), rng.normal(size=D), rng.normal(size=D)
+    x, y, theta, center = (
+        rng.normal(size=(N, D)),
+        rng.uniform(size=N),
+        rng.normal(size=D),
+        rng.normal(size=D),
+    )
     rows = {"x": jnp.asarray(x), "y": jnp.asarray(y)}
     bound = ewsg.bounds.jaakkola_jordan()
     log_likelihood = lambda position: np.sum(y * (x @ position) - np.logaddexp(0, x @ position))
-    total = bound.total(jnp.asarray(theta), jnp.asarray(center), bound.summarize(jnp.asarray(center), rows, N))
+    total = bound.total(
+        jnp.asarray(theta), jnp.asarray(center), bound.summarize(jnp.asarray(center), rows, N)
+    )
     gap = np.sum(bound.gaps(jnp.asarray(theta), jnp.asarray(center), rows))
-    np.testing.assert_allclose(total + gap, log_likelihood(theta) - log_likelihood(center), rtol=1e-11)
+    np.testing.assert_allclose(
+        total + gap, log_likelihood(theta) - log_likelihood(center), rtol=1e-11
+    )

@@ -1,8 +1,9 @@
 """FlyMC leaves the joint law of position and bright set invariant, by enumeration.
 
-Every outcome of a step's randomness is handed to `transition`: the direction of the walk, every selected set, and
-every uniform number on either side of the threshold that NumPy computes from the published law
-(tests/oracles/flymc.py). The result is the exact transition matrix over positions and all 2ⁿ bright sets.
+Every outcome of a step's randomness is handed to `transition`: the direction of the walk, every
+selected set, and every uniform number on either side of the threshold that NumPy computes from the
+published law (tests/oracles/flymc.py). The result is the exact transition matrix over positions and
+all 2ⁿ bright sets.
 """
 
 import functools
@@ -68,7 +69,9 @@ def outcomes_of(bright, odds):
 
 
 class Branches(NamedTuple):
-    """Outcomes of steps on a leading axis: probabilities, where the walk leads, states and randomness."""
+    """Outcomes of steps on a leading axis: probabilities, where the walk leads, states and
+    randomness.
+    """
 
     probability: np.ndarray
     places: np.ndarray
@@ -98,9 +101,9 @@ def branches_of(capacity, room, temperature):
         free = capacity - len(order)
         for direction in (-1, 1):
             there = theta + H * direction
-            log_ratio = flymc.log_joint(MODEL, log_prior, there, z, CENTER, temperature) - flymc.log_joint(
-                MODEL, log_prior, theta, z, CENTER, temperature
-            )
+            log_ratio = flymc.log_joint(
+                MODEL, log_prior, there, z, CENTER, temperature
+            ) - flymc.log_joint(MODEL, log_prior, theta, z, CENTER, temperature)
             accept = min(1, np.exp(log_ratio))
             for moves, log_uniform, p in (
                 (True, min(log_ratio, 0) - EDGE, accept / 2),
@@ -112,8 +115,11 @@ def branches_of(capacity, room, temperature):
                 outcomes, probability = outcomes[probability > 0], probability[probability > 0]
                 is_selected, thresholds = outcomes[..., 0] == 1, outcomes[..., 1]
                 number = len(outcomes)
-                same = lambda value, number=number: np.broadcast_to(value, (number, *np.shape(value)))
-                # The selected ones first, ascending; those that are free or bright would be accepted if they could.
+                same = lambda value, number=number: np.broadcast_to(
+                    value, (number, *np.shape(value))
+                )
+                # The selected ones first, ascending; those that are free or bright would be
+                # accepted if they could.
                 chosen = np.argsort(~is_selected, axis=1, kind="stable")[:, :room]
                 used = np.take_along_axis(is_selected, chosen, axis=1)
                 brighten = np.take_along_axis(thresholds, chosen, axis=1)
@@ -200,7 +206,9 @@ def test_the_joint_law_is_invariant(x64, capacity, room, temperature):
     law = np.zeros((len(LATTICE), len(SETS)))
     for (j, theta), (k, z) in itertools.product(enumerate(LATTICE), enumerate(SETS)):
         if z.sum() <= capacity:
-            law[j, k] = np.exp(flymc.log_joint(MODEL, log_prior, np.array([theta]), z, CENTER, temperature))
+            law[j, k] = np.exp(
+                flymc.log_joint(MODEL, log_prior, np.array([theta]), z, CENTER, temperature)
+            )
     from_states = made.places[:, 0], number(made.before)
     to_places = made.places[:, 1]
     np.testing.assert_allclose(made.state.position[:, 0], LATTICE[0] + H * to_places, atol=1e-12)
@@ -222,9 +230,12 @@ def test_the_move_of_the_set_is_in_detailed_balance(x64, capacity, room, tempera
     for j, theta in enumerate(LATTICE):
         here = (made.places == j).all(axis=1)
         matrix = np.zeros((len(SETS), len(SETS)))
-        np.add.at(matrix, (number(made.before[here]), number(made.after[here])), made.probability[here])
+        np.add.at(
+            matrix, (number(made.before[here]), number(made.after[here])), made.probability[here]
+        )
         fits = SETS.sum(axis=1) <= capacity
-        # Steps whose walk was rejected, from every set: all of them the same matrix but for that probability.
+        # Steps whose walk was rejected, from every set: all of them the same matrix but for that
+        # probability.
         rejected = matrix.sum(axis=1)
         matrix = matrix[fits] / np.where(rejected[fits] > 0, rejected[fits], 1)[:, None]
         law = np.array(
@@ -250,14 +261,20 @@ def test_with_room_for_all_each_datum_moves_alone(x64):
             expected[a, b] = np.prod(change)
         arrived = made.places[:, 1] == j
         matrix, total = np.zeros_like(expected), np.zeros(len(SETS))
-        np.add.at(matrix, (number(made.before[arrived]), number(made.after[arrived])), made.probability[arrived])
+        np.add.at(
+            matrix,
+            (number(made.before[arrived]), number(made.after[arrived])),
+            made.probability[arrived],
+        )
         np.add.at(total, number(made.before[arrived]), made.probability[arrived])
         np.testing.assert_allclose(matrix / total[:, None], expected, atol=1e-12)
 
 
 @pytest.mark.parametrize(("capacity", "room", "temperature"), CASES)
 def test_what_does_not_fit_is_told_and_changes_no_set(x64, capacity, room, temperature):
-    """The move is made where its selection, its set and the selection of the move back fit, and only there."""
+    """The move is made where its selection, its set and the selection of the move back fit, and
+    only there.
+    """
     made = moves(capacity, room, temperature)
     overflow = made.info.overflow
     assert overflow.any() == (capacity < N or room < N)
@@ -275,8 +292,12 @@ def test_what_a_state_keeps_is_of_its_own_position(x64, capacity, room, temperat
     for theta in np.unique(thetas):
         at = thetas == theta
         gaps = np.append(np.log1p(flymc.odds(MODEL, np.array([theta]), CENTER)), 0)
-        np.testing.assert_allclose(states.bright.gaps[at], gaps[states.bright.rows[at]], rtol=1e-9, atol=1e-14)
-        np.testing.assert_allclose(states.log_dark[at], log_dark(np.array([theta])), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            states.bright.gaps[at], gaps[states.bright.rows[at]], rtol=1e-9, atol=1e-14
+        )
+        np.testing.assert_allclose(
+            states.log_dark[at], log_dark(np.array([theta])), rtol=1e-9, atol=1e-12
+        )
     used = states.bright.rows >= 0
     assert (np.diff(used.astype(int), axis=1) <= 0).all(), "the set lies at the front"
     np.testing.assert_array_equal(used.sum(axis=1), made.after.sum(axis=1))
@@ -290,7 +311,9 @@ def test_what_a_state_keeps_is_of_its_own_position(x64, capacity, room, temperat
 @pytest.mark.usual_parameters("3")
 @pytest.mark.parametrize("room", [1, 2, 3, 4])
 def test_skips_select_every_set_with_its_probability(x64, room):
-    """Every sequence of skips, from uniform numbers at both ends of the interval that gives each."""
+    """Every sequence of skips, from uniform numbers at both ends of the interval that
+    gives each.
+    """
     skips = np.array(list(itertools.product(range(N + 1), repeat=room + 1)))
     law = {tuple(z): Q ** z.sum() * (1 - Q) ** (N - z.sum()) for z in SETS}
     probability = np.prod(np.where(skips < N, Q * (1 - Q) ** skips, (1 - Q) ** N), axis=1)
@@ -315,7 +338,10 @@ def test_skips_select_every_set_with_its_probability(x64, room):
 @pytest.mark.parametrize("n", [10**9, 2**31 - 1])
 def test_skips_do_not_leave_32_bits(n):
     """A sum of many skips of about n."""
-    for found in (bright_set.select(jnp.full(18, -30.0), 1e-8, n), bright_set.select(jnp.full(9, -1e30), 0.5, n)):
+    for found in (
+        bright_set.select(jnp.full(18, -30.0), 1e-8, n),
+        bright_set.select(jnp.full(9, -1e30), 0.5, n),
+    ):
         assert not np.asarray(found.used).any()
         assert bool(found.is_whole)
         assert np.asarray(found.rows.indices).max() == n - 1
@@ -328,7 +354,9 @@ EVERY_UNIFORM = np.arange(2**23, dtype=np.float32) * np.float32(2**-23)
 @pytest.mark.usual_parameters("1e-07-16777217")
 @pytest.mark.parametrize(("q", "n"), [(1e-7, 2**24 + 1), (5e-10, 2**31 - 1)])
 def test_a_long_skip_has_its_probability_to_the_resolution_of_uniform_numbers(q, n):
-    """k = size·high + low, each of the two over all 2²³ uniform numbers, against q(1 − q)^k in float64."""
+    """k = size·high + low, each of the two over all 2²³ uniform numbers, against q(1 − q)^k in
+    float64.
+    """
     every, one = jnp.log1p(-EVERY_UNIFORM), jnp.zeros(2**23)
     skips = jax.jit(lambda *parts: bright_set._skips(jnp.stack(parts, axis=1).reshape(-1), q, n))
     size = 2 ** round(-math.log2(q) / 2)
@@ -354,7 +382,9 @@ def test_the_last_rows_of_many_are_told_apart():
     for k in (n - 3, n - 2, n - 1, n, n + 1):
         high, low = divmod(k, size)
         log_low = np.log1p(-np.expm1(-rate * (low + 0.5)) / np.expm1(-rate * size))
-        found = bright_set.select(jnp.array([-rate * size * (high + 0.5), log_low, -1e30, 0.0], jnp.float32), q, n)
+        found = bright_set.select(
+            jnp.array([-rate * size * (high + 0.5), log_low, -1e30, 0.0], jnp.float32), q, n
+        )
         assert bool(found.used[0]) == (k < n)
         assert int(found.rows.indices[0]) == min(k, n - 1)
         assert bool(found.is_whole)

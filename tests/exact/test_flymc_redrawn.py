@@ -1,7 +1,8 @@
-"""FlyMC with exactly r data drawn anew a step, by enumeration; and a step size adapted while the chain burns in.
+"""FlyMC with exactly r data drawn anew a step, by enumeration; and a step size adapted while the
+chain burns in.
 
-As tests/exact/test_flymc.py: every outcome of a step's randomness is handed to `transition`, and the exact
-transition matrix over positions and all 2ⁿ bright sets follows.
+As tests/exact/test_flymc.py: every outcome of a step's randomness is handed to `transition`, and
+the exact transition matrix over positions and all 2ⁿ bright sets follows.
 """
 
 import functools
@@ -48,7 +49,9 @@ def rows_of_data():
 
 
 class Branches(NamedTuple):
-    """Outcomes of steps on a leading axis: probabilities, where the walk leads, states and randomness."""
+    """Outcomes of steps on a leading axis: probabilities, where the walk leads, states and
+    randomness.
+    """
 
     probability: np.ndarray
     places: np.ndarray
@@ -74,12 +77,19 @@ def branches_of(capacity, count, temperature):
         free = capacity - len(order)
         for direction in (-1, 1):
             there = theta + H * direction
-            joint = [flymc.log_joint(MODEL, log_prior, x, z, CENTER, temperature) for x in (there, theta)]
+            joint = [
+                flymc.log_joint(MODEL, log_prior, x, z, CENTER, temperature) for x in (there, theta)
+            ]
             log_ratio = joint[0] - joint[1]
             accept = min(1, np.exp(log_ratio))
-            walks = [(True, min(log_ratio, 0) - EDGE, accept / 2), (False, log_ratio + EDGE, (1 - accept) / 2)]
+            walks = [
+                (True, min(log_ratio, 0) - EDGE, accept / 2),
+                (False, log_ratio + EDGE, (1 - accept) / 2),
+            ]
             for (moves, log_uniform, p), chosen in itertools.product(walks, choices):
-                odds = flymc.odds(MODEL, there if moves else theta, CENTER, temperature)[list(chosen)]
+                odds = flymc.odds(MODEL, there if moves else theta, CENTER, temperature)[
+                    list(chosen)
+                ]
                 bright = odds / (1 + odds)
                 for lit in itertools.product([False, True], repeat=count):
                     probability = p / len(choices) * np.prod(np.where(lit, bright, 1 - bright))
@@ -108,7 +118,12 @@ def branches_of(capacity, count, temperature):
 def moved(capacity, count, temperature):
     """The branches, the states and infos that `transition` makes of them, and the sets after it."""
     kernel = ewsg.flymc(
-        MODEL_OF_OURS, H, capacity=capacity, num_resampled=count, center=CENTER, temperature=temperature
+        MODEL_OF_OURS,
+        H,
+        capacity=capacity,
+        num_resampled=count,
+        center=CENTER,
+        temperature=temperature,
     )
     center = jnp.asarray(CENTER)
     memory = FireflyMemory(center, MODEL_OF_OURS.bound.summarize(center, rows_of_data(), N))
@@ -119,8 +134,12 @@ def moved(capacity, count, temperature):
         bright = BrightSet(made.rows, made.gaps)
         state = FireflyState(theta, jnp.int32(3), made.log_dark, bright, jnp.bool_(False))
         selected = Selected(Batch(made.chosen), jnp.ones(count, bool), jnp.bool_(True))
-        noise = FireflyNoise(RandomWalkNoise(made.direction[None], made.log_uniform), Redrawing(made.log_uniforms))
-        return kernel.transition(Randomness(selected, noise), ewsg.KernelState(state, memory), rows_of_data())
+        noise = FireflyNoise(
+            RandomWalkNoise(made.direction[None], made.log_uniform), Redrawing(made.log_uniforms)
+        )
+        return kernel.transition(
+            Randomness(selected, noise), ewsg.KernelState(state, memory), rows_of_data()
+        )
 
     over_all = jax.jit(jax.vmap(step, (0, None), (ewsg.KernelState(0, None), 0)))
     state, info = jax.tree.map(np.asarray, over_all(jax.tree.map(jnp.asarray, made), memory))
@@ -135,7 +154,9 @@ def test_the_joint_law_is_invariant(x64, capacity, count, temperature):
     law = np.zeros((len(LATTICE), len(SETS)))
     for (j, theta), (k, z) in itertools.product(enumerate(LATTICE), enumerate(SETS)):
         if z.sum() <= capacity:
-            law[j, k] = np.exp(flymc.log_joint(MODEL, log_prior, np.array([theta]), z, CENTER, temperature))
+            law[j, k] = np.exp(
+                flymc.log_joint(MODEL, log_prior, np.array([theta]), z, CENTER, temperature)
+            )
     start, to = (made.places[:, 0], number(made.z)), made.places[:, 1]
     np.testing.assert_allclose(state.position[:, 0], LATTICE[0] + H * to, atol=1e-12)
     np.testing.assert_array_equal(after, made.after)
@@ -156,7 +177,9 @@ def test_what_a_step_keeps_and_counts(x64, capacity, count, temperature):
     for theta in np.unique(state.position[:, 0]):
         at = state.position[:, 0] == theta
         gaps = np.append(np.log1p(flymc.odds(MODEL, np.array([theta]), CENTER)), 0)
-        np.testing.assert_allclose(state.bright.gaps[at], gaps[state.bright.rows[at]], rtol=1e-9, atol=1e-14)
+        np.testing.assert_allclose(
+            state.bright.gaps[at], gaps[state.bright.rows[at]], rtol=1e-9, atol=1e-14
+        )
         odds = np.expm1(gaps[made.chosen[at]] / temperature)
         bright = made.log_uniforms[at] <= np.log(odds / (1 + odds))
         for row, chosen, is_lit in zip(np.flatnonzero(at), made.chosen[at], bright, strict=True):
@@ -194,7 +217,13 @@ def test_exactly_so_many_different_data_are_chosen_each_as_often():
 
 def adapting_kernel(steps=20, h=5.0):
     return ewsg.flymc(
-        MODEL_OF_OURS, h, capacity=4, num_resampled=2, target_acceptance=0.3, adapt_steps=steps, center=CENTER
+        MODEL_OF_OURS,
+        h,
+        capacity=4,
+        num_resampled=2,
+        target_acceptance=0.3,
+        adapt_steps=steps,
+        center=CENTER,
     )
 
 
@@ -204,18 +233,23 @@ def test_the_step_size_follows_the_probability_of_acceptance(x64):
     kernel = adapting_kernel()
     start = kernel.init(jax.random.key(0), jnp.array([0.7]), rows_of_data())
     transition = jax.jit(kernel.transition)
-    for step, log_scale, direction in itertools.product((0, 7, 19, 20, 300), (-1.5, 0.25), (-0.4, 1.0)):
+    for step, log_scale, direction in itertools.product(
+        (0, 7, 19, 20, 300), (-1.5, 0.25), (-0.4, 1.0)
+    ):
         dynamics = start.dynamics._replace(step=jnp.int32(step), log_scale=jnp.asarray(log_scale))
         drawn = kernel.draw(jax.random.key(1), start, rows_of_data())
         walk = RandomWalkNoise(jnp.array([direction]), drawn.noise.walk.log_uniform)
         state, info = transition(
-            drawn._replace(noise=drawn.noise._replace(walk=walk)), start._replace(dynamics=dynamics), rows_of_data()
+            drawn._replace(noise=drawn.noise._replace(walk=walk)),
+            start._replace(dynamics=dynamics),
+            rows_of_data(),
         )
         h = 5.0 * np.exp(log_scale)
         np.testing.assert_allclose(info.step_size, h, rtol=1e-12)
         z = np.isin(np.arange(N), np.asarray(start.dynamics.bright.rows))
         joint = [
-            flymc.log_joint(MODEL, log_prior, np.array([0.7 + shift]), z, CENTER) for shift in (h * direction, 0.0)
+            flymc.log_joint(MODEL, log_prior, np.array([0.7 + shift]), z, CENTER)
+            for shift in (h * direction, 0.0)
         ]
         probability = min(1, np.exp(joint[0] - joint[1]))
         change = (step + 1) ** -0.6 * (probability - 0.3) if step < 20 else 0
@@ -231,7 +265,13 @@ def test_a_proposal_without_a_density_counts_as_rejected():
 def test_adaptation_ends_with_the_burn_in_and_is_a_function_of_the_key():
     kernel = adapting_kernel(200, h=20.0)
     run = functools.partial(
-        ewsg.sample, jax.random.key(5), kernel, jnp.zeros(1), rows_of_data(), num_chains=50, progress=False
+        ewsg.sample,
+        jax.random.key(5),
+        kernel,
+        jnp.zeros(1),
+        rows_of_data(),
+        num_chains=50,
+        progress=False,
     )
     samples, longer = run(200), run(400, burn_in=200)
     scales = np.asarray(samples.state.dynamics.log_scale)

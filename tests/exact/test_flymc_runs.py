@@ -1,4 +1,5 @@
-"""Chains of FlyMC stay in the law that it targets, say what they did, and hold nothing as long as the data.
+"""Chains of FlyMC stay in the law that it targets, say what they did, and hold nothing as long as
+the data.
 
 z-tests over many chains that start at draws of the law, with fixed seeds, each at a level of 2e-8.
 """
@@ -32,8 +33,12 @@ def log_posterior(theta):
 
 @pytest.mark.parametrize("temperature", [1.0, pytest.param(1.7, marks=pytest.mark.sweep)])
 def test_it_stays_in_the_posterior(temperature):
-    """From draws of a grid, through `sample`, against quadrature; what a run reports is what its steps did."""
-    law = laws.draws_and_moments(lambda theta: log_posterior(theta) / temperature, 2, num_chains=6_000, seed=5)
+    """From draws of a grid, through `sample`, against quadrature; what a run reports is what its
+    steps did.
+    """
+    law = laws.draws_and_moments(
+        lambda theta: log_posterior(theta) / temperature, 2, num_chains=6_000, seed=5
+    )
     kernel = ewsg.flymc(
         POSTERIOR,
         0.3,
@@ -43,11 +48,15 @@ def test_it_stays_in_the_posterior(temperature):
         temperature=temperature,
     )
     starts = jnp.asarray(law[0], jnp.float32)
-    samples = ewsg.sample(jax.random.key(6), kernel, starts, DATA, 30, burn_in=29, stacked=True, progress=False)
+    samples = ewsg.sample(
+        jax.random.key(6), kernel, starts, DATA, 30, burn_in=29, stacked=True, progress=False
+    )
     laws.assert_moments(samples.position[:, 0], *law[1:])
     # Given a position of its own law, the number of bright data has a known mean and variance.
     bright = np.sum(np.asarray(samples.state.dynamics.bright.rows) >= 0, axis=1)
-    odds = np.array([flymc.odds(MODEL, theta, CENTER, temperature) for theta in samples.position[:, 0]])
+    odds = np.array(
+        [flymc.odds(MODEL, theta, CENTER, temperature) for theta in samples.position[:, 0]]
+    )
     p = odds / (1 + odds)
     z = np.sum(bright - p.sum(axis=1)) / np.sqrt(np.sum(p * (1 - p)))
     assert abs(z) < laws.Z, f"{bright.mean()} bright data, {p.sum(axis=1).mean()} expected, z = {z}"
@@ -59,14 +68,22 @@ def test_it_stays_in_the_posterior(temperature):
 
 @pytest.mark.parametrize(
     ("capacity", "room"),
-    [pytest.param(2, 12, marks=pytest.mark.sweep), pytest.param(40, 7, marks=pytest.mark.sweep), (2, 7)],
+    [
+        pytest.param(2, 12, marks=pytest.mark.sweep),
+        pytest.param(40, 7, marks=pytest.mark.sweep),
+        (2, 7),
+    ],
 )
 def test_where_sets_do_not_fit_the_law_is_that_of_those_that_do(capacity, room):
-    """θ has a density ∝ exp(−V) P(at most `capacity` bright | θ), whatever the number of proposals."""
+    """θ has a density ∝ exp(−V) P(at most `capacity` bright | θ), whatever the number
+    of proposals.
+    """
 
     def log_density(theta):
         odds = flymc.odds(MODEL, theta, CENTER)
-        return log_posterior(theta) + np.log(max(flymc.at_most(odds / (1 + odds), capacity), 1e-300))
+        return log_posterior(theta) + np.log(
+            max(flymc.at_most(odds / (1 + odds), capacity), 1e-300)
+        )
 
     starts, *unrestricted = laws.draws_and_moments(log_posterior, 2, num_chains=8_000, seed=7)
     kernel = ewsg.flymc(
@@ -78,7 +95,9 @@ def test_where_sets_do_not_fit_the_law_is_that_of_those_that_do(capacity, room):
         center=CENTER_32,
     )
     keys = jax.random.split(jax.random.key(8), len(starts))
-    states = jax.jit(jax.vmap(kernel.init, (0, 0, None)))(keys, jnp.asarray(starts, jnp.float32), DATA)
+    states = jax.jit(jax.vmap(kernel.init, (0, 0, None)))(
+        keys, jnp.asarray(starts, jnp.float32), DATA
+    )
     # Draws of the posterior whose bright sets fit are draws of the joint law given that they do.
     fits = ~np.asarray(states.dynamics.overflow)
     states = jax.tree.map(lambda x: x[fits], states)
@@ -95,7 +114,9 @@ def test_where_sets_do_not_fit_the_law_is_that_of_those_that_do(capacity, room):
 
 @pytest.mark.sweep
 def test_flymc_agrees_with_metropolis():
-    """Two ways to one posterior, from the mode, in three dimensions: means and variances between chains."""
+    """Two ways to one posterior, from the mode, in three dimensions: means and variances between
+    chains.
+    """
     rng = np.random.default_rng(9)
     x = rng.normal(size=(100, 3))
     y = (rng.uniform(size=100) < 1 / (1 + np.exp(-x @ [1.0, 0.5, -1.0]))).astype(float)
@@ -108,7 +129,15 @@ def test_flymc_agrees_with_metropolis():
     mode = jnp.asarray(mode, jnp.float32)
     runs = [
         ewsg.sample(
-            jax.random.key(seed), kernel, mode, data, 300, num_chains=400, burn_in=100, thin=4, progress=False
+            jax.random.key(seed),
+            kernel,
+            mode,
+            data,
+            300,
+            num_chains=400,
+            burn_in=100,
+            thin=4,
+            progress=False,
         )
         for seed, kernel in enumerate(
             (
@@ -133,7 +162,8 @@ def test_a_start_that_does_not_fit_is_told():
     # So few are selected that no later step has too many.
     kernel = ewsg.flymc(POSTERIOR, 0.01, capacity=3, center=CENTER_32, resample_probability=1e-4)
     with pytest.raises(
-        ValueError, match=r"capacity must be at least \d+, the number of data that are bright .*; got 3"
+        ValueError,
+        match=r"capacity must be at least \d+, the number of data that are bright .*; got 3",
     ):
         kernel.init(jax.random.key(0), far, DATA)
     state = jax.jit(kernel.init)(jax.random.key(0), far, DATA)
@@ -143,21 +173,34 @@ def test_a_start_that_does_not_fit_is_told():
     with pytest.warns(RuntimeWarning, match=r"3 of 3 chains had more bright .* in up to 1 steps"):
         samples = ewsg.sample(jax.random.key(0), kernel, far, DATA, 3, num_chains=3, progress=False)
     np.testing.assert_array_equal(samples.overflow, 1)
-    assert any("a bounded set could not hold" in note for note in ewsg.diagnostics.summary(samples).notes)
+    assert any(
+        "a bounded set could not hold" in note for note in ewsg.diagnostics.summary(samples).notes
+    )
     assert not np.asarray(samples.state.dynamics.overflow).any(), "told once"
 
 
 @pytest.mark.parametrize(
-    ("chunk_size", "temperature"), [(4096, 1.0), (7, 1.0), (4096, 0.6)], ids=["4096", "7", "another temperature"]
+    ("chunk_size", "temperature"),
+    [(4096, 1.0), (7, 1.0), (4096, 0.6)],
+    ids=["4096", "7", "another temperature"],
 )
 def test_the_start_is_drawn_from_its_law(chunk_size, temperature):
-    """Each datum bright with probability 1 − (B/L)^(1/T), whatever the chunks; gaps are those of its position."""
+    """Each datum bright with probability 1 − (B/L)^(1/T), whatever the chunks; gaps are those of
+    its position.
+    """
     theta = np.array([-0.3, 0.5])
     kernel = ewsg.flymc(
-        POSTERIOR, 0.1, capacity=ROWS, center=CENTER_32, chunk_size=chunk_size, temperature=temperature
+        POSTERIOR,
+        0.1,
+        capacity=ROWS,
+        center=CENTER_32,
+        chunk_size=chunk_size,
+        temperature=temperature,
     )
     keys = jax.random.split(jax.random.key(1), 20_000)
-    init = jax.jit(jax.vmap(lambda key: kernel.init(key, jnp.asarray(theta, jnp.float32), DATA).dynamics))
+    init = jax.jit(
+        jax.vmap(lambda key: kernel.init(key, jnp.asarray(theta, jnp.float32), DATA).dynamics)
+    )
     bright = init(keys).bright
     rows = np.asarray(bright.rows)
     found = np.stack([(rows == i).any(axis=1) for i in range(ROWS)], axis=1)
@@ -173,21 +216,35 @@ def test_the_start_is_drawn_from_its_law(chunk_size, temperature):
     assert found[:, ~often].mean() < 100 / len(keys)
     used = rows >= 0
     np.testing.assert_allclose(
-        np.asarray(bright.gaps)[used], temperature * np.log1p(odds)[rows[used]], rtol=1e-4, atol=1e-6
+        np.asarray(bright.gaps)[used],
+        temperature * np.log1p(odds)[rows[used]],
+        rtol=1e-4,
+        atol=1e-6,
     )
     np.testing.assert_array_equal(np.asarray(bright.gaps)[~used], 0)
 
 
 def test_a_step_holds_nothing_as_long_as_the_data():
-    """The compiled step has no temporary that grows with n, and draws, moves and keeps arrays of fixed length."""
+    """The compiled step has no temporary that grows with n, and draws, moves and keeps arrays of
+    fixed length.
+    """
 
-    kernel = ewsg.flymc(POSTERIOR, 0.1, capacity=50, resample_probability=1e-3, proposal_capacity=90)
+    kernel = ewsg.flymc(
+        POSTERIOR, 0.1, capacity=50, resample_probability=1e-3, proposal_capacity=90
+    )
 
     def bytes_of(n):
-        data = {"x": jax.ShapeDtypeStruct((n, 8), jnp.float32), "y": jax.ShapeDtypeStruct((n,), jnp.float32)}
-        state = jax.eval_shape(kernel.init, jax.random.key(0), jax.ShapeDtypeStruct((8,), jnp.float32), data)
+        data = {
+            "x": jax.ShapeDtypeStruct((n, 8), jnp.float32),
+            "y": jax.ShapeDtypeStruct((n,), jnp.float32),
+        }
+        state = jax.eval_shape(
+            kernel.init, jax.random.key(0), jax.ShapeDtypeStruct((8,), jnp.float32), data
+        )
         assert max(x.size for x in jax.tree.leaves(state)) <= 64
-        analysis = jax.jit(kernel.step).lower(jax.random.key(1), state, data).compile().memory_analysis()
+        analysis = (
+            jax.jit(kernel.step).lower(jax.random.key(1), state, data).compile().memory_analysis()
+        )
         assert analysis is not None
         return analysis.temp_size_in_bytes
 
@@ -213,7 +270,9 @@ def test_gathering_ahead_changes_nothing(x64):
 
 def test_batches_cannot_be_shared_and_passes_are_not_known():
     kernel = ewsg.flymc(POSTERIOR, 0.1, capacity=ROWS)
-    with pytest.raises(ValueError, match="shared_minibatch must be False for a kernel that draws no batches"):
+    with pytest.raises(
+        ValueError, match="shared_minibatch must be False for a kernel that draws no batches"
+    ):
         ewsg.sample(jax.random.key(0), kernel, jnp.zeros(2), DATA, 5, shared_minibatch=True)
     with pytest.raises(ValueError, match="data_passes must be None"):
         ewsg.sample(jax.random.key(0), kernel, jnp.zeros(2), DATA, data_passes=5)

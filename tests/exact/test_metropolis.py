@@ -1,4 +1,6 @@
-"""Random-walk Metropolis accepts what NumPy says, keeps its law exactly, and reports what it did."""
+"""Random-walk Metropolis accepts what NumPy says, keeps its law exactly, and reports
+what it did.
+"""
 
 import itertools
 
@@ -35,7 +37,9 @@ def decided(kernel, theta, direction, log_uniform, data):
 @pytest.mark.parametrize("temperature", [1.0, 0.4, 3.0])
 @pytest.mark.parametrize("chunk_size", [4096, 5])
 def test_the_acceptance_is_the_ratio_of_densities(x64, temperature, chunk_size):
-    """Proposals with the uniform number on either side of exp((V − V*)/T); the state keeps its own V."""
+    """Proposals with the uniform number on either side of exp((V − V*)/T); the state keeps its own
+    V.
+    """
     model = ewsg.models.logistic_regression(prior_scale=PRIOR_SCALE)
     data = jax.tree.map(jnp.asarray, {"x": X, "y": Y})
     h = 0.7
@@ -60,20 +64,27 @@ def test_the_acceptance_is_the_ratio_of_densities(x64, temperature, chunk_size):
 
 
 def test_the_law_is_invariant_on_a_lattice(x64):
-    """The exact transition matrix of a walk between neighbours: π P = π and detailed balance, to 1e-12."""
+    """The exact transition matrix of a walk between neighbours: π P = π and detailed balance, to
+    1e-12.
+    """
     model, h = ewsg.models.logistic_regression(prior_scale=PRIOR_SCALE), 0.8
     kernel = ewsg.random_walk_metropolis(model, h)
     data = jax.tree.map(jnp.asarray, {"x": X[:, :1], "y": Y})
     lattice = -2.0 + h * np.arange(7)
     log_likelihoods, _ = flymc.logistic_regression(X[:, :1], Y)
-    v = np.array([t**2 / (2 * PRIOR_SCALE**2) - log_likelihoods(np.array([t])).sum() for t in lattice])
+    v = np.array(
+        [t**2 / (2 * PRIOR_SCALE**2) - log_likelihoods(np.array([t])).sum() for t in lattice]
+    )
     step = jax.jit(lambda *at: decided(kernel, *at, data)[0].position[0])
     matrix = np.zeros((7, 7))
     for j, d in itertools.product(range(7), (-1, 1)):
         if not 0 <= j + d < 7:
             continue
         accept = min(1, np.exp(v[j] - v[j + d]))
-        for log_uniform, p in ((np.log(accept) - 1e-9, accept), (np.log(accept) + 1e-9, 1 - accept)):
+        for log_uniform, p in (
+            (np.log(accept) - 1e-9, accept),
+            (np.log(accept) + 1e-9, 1 - accept),
+        ):
             if p > 0:
                 end = float(step(lattice[[j]], np.array([float(d)]), log_uniform))
                 matrix[j, int(np.rint((end - lattice[0]) / h))] += p / 2
@@ -95,13 +106,19 @@ def test_where_the_density_is_0_or_no_number(x64):
         assert float(state.position[0]) == 0.5
         assert float(info.acceptance) == 0
         assert bool(info.is_finite)
-        with pytest.raises(ValueError, match="position must be where the posterior's potential is finite; it is"):
+        with pytest.raises(
+            ValueError, match="position must be where the posterior's potential is finite; it is"
+        ):
             kernel.init(jax.random.key(0), jnp.array([-1.0]), data)
 
 
 def test_a_run_reports_its_acceptance_and_its_cost():
-    kernel = ewsg.random_walk_metropolis(ewsg.models.logistic_regression(), lambda step: 1.0 / (1 + step))
-    samples = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(2), DATA, 50, num_chains=4, progress=False)
+    kernel = ewsg.random_walk_metropolis(
+        ewsg.models.logistic_regression(), lambda step: 1.0 / (1 + step)
+    )
+    samples = ewsg.sample(
+        jax.random.key(0), kernel, jnp.zeros(2), DATA, 50, num_chains=4, progress=False
+    )
     moved = np.any(np.diff(samples.position, axis=1, prepend=np.zeros((4, 1, 2))) != 0, axis=2)
     np.testing.assert_allclose(samples.acceptance, moved.mean(axis=1), rtol=1e-6)
     assert 0.05 < samples.acceptance.mean() < 0.98
@@ -113,7 +130,9 @@ def test_a_run_reports_its_acceptance_and_its_cost():
 
 def test_batches_cannot_be_shared():
     kernel = ewsg.random_walk_metropolis(ewsg.models.logistic_regression(), 0.1)
-    with pytest.raises(ValueError, match="shared_minibatch must be False for a kernel that draws no batches"):
+    with pytest.raises(
+        ValueError, match="shared_minibatch must be False for a kernel that draws no batches"
+    ):
         ewsg.sample(jax.random.key(0), kernel, jnp.zeros(2), DATA, 5, shared_minibatch=True)
 
 
@@ -150,7 +169,9 @@ def test_the_normal_model_s_law(x64):
         np.testing.assert_allclose(v(jnp.array([mean, tau]), x), here, rtol=1e-12)
         step = 0.3
         np.testing.assert_allclose(
-            v(jnp.array([mean + step, tau]), x) - here, n * step**2 / 2 * np.exp(-2 * tau), rtol=1e-9
+            v(jnp.array([mean + step, tau]), x) - here,
+            n * step**2 / 2 * np.exp(-2 * tau),
+            rtol=1e-9,
         )
 
 

@@ -1,4 +1,6 @@
-"""NUTS goes where BlackJAX's own kernel goes in every metric, keeps its law, counts gradients, and is a kernel."""
+"""NUTS goes where BlackJAX's own kernel goes in every metric, keeps its law, counts gradients, and
+is a kernel.
+"""
 
 import dataclasses
 import pickle
@@ -71,7 +73,9 @@ def test_a_step_is_that_of_blackjax_with_a_dense_mass(x64, depth, temperature):
     start, data = in_float64()
     inverse_mass = jnp.asarray(DENSE)
     density = lambda p: -SKEWED.potential(p, data) / temperature
-    kernel = ewsg.nuts(SKEWED, 0.35, inverse_mass=DENSE, max_depth=depth, temperature=temperature, chunk_size=5)
+    kernel = ewsg.nuts(
+        SKEWED, 0.35, inverse_mass=DENSE, max_depth=depth, temperature=temperature, chunk_size=5
+    )
     step = jax.jit(lambda words, state: kernel.transition(ewsg.Randomness((), words), state, data))
     other = jax.jit(lambda words, p: theirs(words, density, p, 0.35, inverse_mass, depth))
     state, lengths = kernel.init(KEY, start, data), set()
@@ -81,7 +85,9 @@ def test_a_step_is_that_of_blackjax_with_a_dense_mass(x64, depth, temperature):
         for name, leaf in state.position.items():
             np.testing.assert_allclose(leaf, expected.position[name], rtol=1e-9, atol=1e-11)
         gradient = jax.tree.map(lambda g: -temperature * g, expected.logdensity_grad)
-        np.testing.assert_allclose(*(ravel_pytree(g)[0] for g in (state.dynamics.gradient, gradient)), atol=1e-8)
+        np.testing.assert_allclose(
+            *(ravel_pytree(g)[0] for g in (state.dynamics.gradient, gradient)), atol=1e-8
+        )
         np.testing.assert_allclose(info.acceptance, path.acceptance_rate, rtol=1e-6)
         assert int(info.gradient_evaluations) == len(Y) * int(path.num_integration_steps)
         lengths.add(int(path.num_integration_steps))
@@ -102,25 +108,40 @@ def test_any_inverse_mass_is_a_change_of_coordinates(x64, mass):
     for words in np.random.default_rng(3).integers(0, 2**32, size=(12, 2), dtype=np.uint32):
         expected, path = other(words, factor.solved(state.position))
         state, info = step(words, state)
-        ours, there = ravel_pytree(state.position)[0], ravel_pytree(factor.times(expected.position))[0]
+        ours, there = (
+            ravel_pytree(state.position)[0],
+            ravel_pytree(factor.times(expected.position))[0],
+        )
         np.testing.assert_allclose(ours, there, rtol=1e-9, atol=1e-11)
         assert int(info.gradient_evaluations) == len(Y) * int(path.num_integration_steps)
 
 
 def logistic_potential(theta):
-    return 0.5 * np.sum(np.square(theta)) / PRIOR_SCALE**2 - flymc.logistic_regression(X, Y)[0](theta).sum()
+    return (
+        0.5 * np.sum(np.square(theta)) / PRIOR_SCALE**2
+        - flymc.logistic_regression(X, Y)[0](theta).sum()
+    )
 
 
 @pytest.mark.parametrize("temperature", [1.0, pytest.param(2.0, marks=pytest.mark.full)])
 def test_it_stays_in_the_posterior(temperature):
-    """From draws of a grid, steps as long as they may be, in a metric that is not the posterior's."""
+    """From draws of a grid, steps as long as they may be, in a metric that is not the
+    posterior's.
+    """
     starts, mean, covariance = laws.draws_and_moments(
         lambda theta: -logistic_potential(theta) / temperature, 2, num_chains=4_000, seed=2
     )
     mass = np.array([[0.5, 0.3], [0.3, 0.6]])
     kernel = ewsg.nuts(LOGISTIC, 1.1, inverse_mass=mass, max_depth=4, temperature=temperature)
     samples = ewsg.sample(
-        KEY, kernel, jnp.asarray(starts, jnp.float32), DATA, 4, burn_in=3, stacked=True, progress=False
+        KEY,
+        kernel,
+        jnp.asarray(starts, jnp.float32),
+        DATA,
+        4,
+        burn_in=3,
+        stacked=True,
+        progress=False,
     )
     assert 0.5 < samples.acceptance.mean() < 0.97
     laws.assert_moments(samples.position[:, 0], mean, covariance)
@@ -130,7 +151,9 @@ def test_it_stays_in_a_skewed_density():
     """θ of five Poisson counts, its density far from normal on the left: by quadrature."""
     counts = np.array([0.0, 0, 1, 0, 1], np.float32)
     poisson = ewsg.Posterior(lambda p, y: y * p[0] - jnp.exp(p[0]), lambda p: -(p[0] ** 2) / 50)
-    log_density = lambda theta: counts.sum() * theta[0] - len(counts) * np.exp(theta[0]) - theta[0] ** 2 / 50
+    log_density = lambda theta: (
+        counts.sum() * theta[0] - len(counts) * np.exp(theta[0]) - theta[0] ** 2 / 50
+    )
     starts, mean, covariance = laws.draws_and_moments(log_density, 1, num_chains=6_000, seed=4)
     kernel = ewsg.nuts(poisson, 1.2, max_depth=3)
     samples = ewsg.sample(
@@ -147,7 +170,9 @@ def test_it_stays_in_a_skewed_density():
 
 
 def test_every_gradient_is_counted(monkeypatch):
-    """By a potential that says when it is evaluated; most paths end before their last doubling is whole."""
+    """By a potential that says when it is evaluated; most paths end before their last doubling is
+    whole.
+    """
     seen = []
     real = _nuts.potential_and_gradient
 
@@ -196,11 +221,17 @@ def test_one_chain_whichever_way_it_is_run(tmp_path):
     for key in keys:
         state, _ = step(key, state, DATA)
         looped.append(state.position)
-    advance = lambda state, key: (lambda new: (new[0], new[0].position))(kernel.step(key, state, DATA))
-    scanned = jax.jit(lambda state: jax.lax.scan(advance, state, keys)[1])(kernel.init(KEY, start, DATA))
+    advance = lambda state, key: (lambda new: (new[0], new[0].position))(
+        kernel.step(key, state, DATA)
+    )
+    scanned = jax.jit(lambda state: jax.lax.scan(advance, state, keys)[1])(
+        kernel.init(KEY, start, DATA)
+    )
     np.testing.assert_array_equal(np.stack(looped), scanned)
 
-    run = lambda steps, **how: ewsg.sample(KEY, kernel, start, DATA, steps, num_chains=3, progress=False, **how)
+    run = lambda steps, **how: ewsg.sample(
+        KEY, kernel, start, DATA, steps, num_chains=3, progress=False, **how
+    )
     together = run(20)
     apart = run(20, chain_batch_size=1)
     np.testing.assert_allclose(together.position, apart.position, rtol=2e-5, atol=2e-6)
@@ -230,11 +261,20 @@ def test_another_metric_goes_on_from_the_state_of_one():
 
 @pytest.mark.full
 def test_a_far_start_in_float32():
-    """A thousand standard deviations away, where V is 10⁶ higher: it arrives, and its law is right there."""
+    """A thousand standard deviations away, where V is 10⁶ higher: it arrives, and its law is right
+    there.
+    """
     data = jnp.asarray(np.random.default_rng(0).normal(3.0, 1.0, (400, 2)), jnp.float32)
     kernel = ewsg.nuts(ewsg.models.gaussian_location(), 0.5, inverse_mass=1 / 400)
     samples = ewsg.sample(
-        KEY, kernel, jnp.array([60.0, -50.0]), data, 1_200, num_chains=4, burn_in=200, progress=False
+        KEY,
+        kernel,
+        jnp.array([60.0, -50.0]),
+        data,
+        1_200,
+        num_chains=4,
+        burn_in=200,
+        progress=False,
     )
     assert not (samples.diverged_at >= 0).any()
     np.testing.assert_allclose(samples.sd, 1 / 20, rtol=0.1)
@@ -245,8 +285,12 @@ def test_a_far_start_in_float32():
 @pytest.mark.parametrize(("n", "d"), [(1, 1), (30, 300)])
 def test_few_rows_and_many_numbers(n, d):
     data = jnp.asarray(np.random.default_rng(0).normal(size=(n, d)), jnp.float32)
-    kernel = ewsg.nuts(ewsg.models.gaussian_location(prior_scale=1.0), 0.4, inverse_mass=1 / (n + 1))
-    samples = ewsg.sample(KEY, kernel, jnp.zeros(d), data, 600, num_chains=4, burn_in=50, progress=False)
+    kernel = ewsg.nuts(
+        ewsg.models.gaussian_location(prior_scale=1.0), 0.4, inverse_mass=1 / (n + 1)
+    )
+    samples = ewsg.sample(
+        KEY, kernel, jnp.zeros(d), data, 600, num_chains=4, burn_in=50, progress=False
+    )
     width = (n + 1) ** -0.5
     np.testing.assert_allclose(samples.mean, data.sum(0) / (n + 1), atol=0.3 * width)
     np.testing.assert_allclose(samples.sd, width, rtol=0.15)
@@ -271,20 +315,29 @@ def test_no_path_leads_where_the_density_is_0_or_no_number(outside):
         lambda p, x: -0.5 * jnp.sum((x - p) ** 2), lambda p: jnp.where(jnp.all(p > 0), 0.0, outside)
     )
     kernel = ewsg.nuts(half, 0.3, max_depth=4)
-    samples = ewsg.sample(KEY, kernel, jnp.ones(1), jnp.zeros((3, 1)), 4_000, num_chains=8, progress=False)
+    samples = ewsg.sample(
+        KEY, kernel, jnp.ones(1), jnp.zeros((3, 1)), 4_000, num_chains=8, progress=False
+    )
     assert (samples.position > 0).all()
     assert 0.05 < samples.acceptance.mean() < 0.95
     np.testing.assert_allclose(samples.mean, np.sqrt(2 / np.pi / 3), rtol=0.04)
 
 
 def test_a_kernel_is_a_value():
-    kernel = ewsg.nuts(LOGISTIC, 0.1, inverse_mass=2.0, max_depth=7, temperature=2.0, chunk_size=100)
+    kernel = ewsg.nuts(
+        LOGISTIC, 0.1, inverse_mass=2.0, max_depth=7, temperature=2.0, chunk_size=100
+    )
     given = "step_size=0.1, max_depth=7, temperature=2.0, chunk_size=100, inverse_mass=2.0"
     assert repr(kernel) == f"nuts(posterior={LOGISTIC!r}, {given})"
     names = {"nuts": ewsg.nuts, "logistic_regression": ewsg.models.logistic_regression}
     assert eval(repr(kernel), names) == kernel == pickle.loads(pickle.dumps(kernel))
     assert "inverse_mass" not in repr(ewsg.nuts(LOGISTIC, 0.1))
-    for other in ({"inverse_mass": 3.0}, {"max_depth": 6}, {"temperature": 1.0}, {"step_size": 0.2}):
+    for other in (
+        {"inverse_mass": 3.0},
+        {"max_depth": 6},
+        {"temperature": 1.0},
+        {"step_size": 0.2},
+    ):
         given = {
             "step_size": 0.1,
             "inverse_mass": 2.0,
@@ -298,7 +351,9 @@ def test_a_kernel_is_a_value():
 @pytest.mark.full
 def test_kernels_of_a_stack_are_those_alone():
     kernels = [ewsg.nuts(LOGISTIC, h, max_depth=4) for h in (0.2, 0.6)]
-    run = lambda kernel: ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 6, num_chains=2, progress=False)
+    run = lambda kernel: ewsg.sample(
+        KEY, kernel, jnp.zeros(2), DATA, 6, num_chains=2, progress=False
+    )
     stacked = run(ewsg.stack(kernels))
     for i, kernel in enumerate(kernels):
         np.testing.assert_allclose(stacked[i].position, run(kernel).position, rtol=1e-4, atol=1e-5)
@@ -310,7 +365,14 @@ def test_data_sets_of_unlike_lengths_are_sampled_each_by_itself():
     sets = [rng.normal(i, 1, (n, 2)).astype(np.float32) for i, n in enumerate((30, 7, 12))]
     kernel = ewsg.nuts(ewsg.models.gaussian_location(), 0.2, max_depth=4)
     samples = ewsg.sample(
-        KEY, kernel, jnp.zeros(2), ewsg.stack_data(sets), 800, num_chains=2, burn_in=100, progress=False
+        KEY,
+        kernel,
+        jnp.zeros(2),
+        ewsg.stack_data(sets),
+        800,
+        num_chains=2,
+        burn_in=100,
+        progress=False,
     )
     for found, rows in zip(samples, sets, strict=True):
         np.testing.assert_allclose(found.mean, rows.mean(0), atol=0.2 * len(rows) ** -0.5)
@@ -330,7 +392,9 @@ def test_half_the_dtypes_of_a_mixed_position(x64):
 @pytest.mark.full
 def test_check_judges_its_draws():
     kernel = ewsg.nuts(LOGISTIC, 0.8)
-    samples = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 600, num_chains=4, burn_in=50, progress=False)
+    samples = ewsg.sample(
+        KEY, kernel, jnp.zeros(2), DATA, 600, num_chains=4, burn_in=50, progress=False
+    )
     report = ewsg.check(KEY, samples, LOGISTIC, DATA)
     assert report.outcome == "right", report.verdict
 
@@ -363,7 +427,9 @@ def test_a_potential_that_is_raised_often_does_not_drift():
     """10⁵ rises of some 10⁻³ on 3·10⁶, of which float32 alone would keep none."""
     rises = np.random.default_rng(0).normal(3e-3, 1e-3, 100_000).astype(np.float32)
     first = energy.Potential(jnp.float32(3e6), jnp.float32(0))
-    last, _ = jax.jit(lambda x: jax.lax.scan(lambda v, r: (v.raised(r), None), first, x))(jnp.asarray(rises))
+    last, _ = jax.jit(lambda x: jax.lax.scan(lambda v, r: (v.raised(r), None), first, x))(
+        jnp.asarray(rises)
+    )
     np.testing.assert_allclose(last.above(first), rises.astype(np.float64).sum(), rtol=1e-5)
     assert abs(float(last.error)) <= 0.125
 
@@ -397,7 +463,9 @@ def test_more_evaluations_than_32_bits_hold_are_refused():
     kernel = ewsg.nuts(ewsg.models.gaussian_location(), 0.01)
     position = jnp.zeros(1)
     many = jax.ShapeDtypeStruct((3_000_000, 1), jnp.float32)
-    with pytest.raises(ValueError, match=r"max_depth must be at most 9 for n = 3,000,000, .*; got 10"):
+    with pytest.raises(
+        ValueError, match=r"max_depth must be at most 9 for n = 3,000,000, .*; got 10"
+    ):
         kernel.check(position, many)
     dataclasses.replace(kernel, max_depth=9).check(position, many)
 
@@ -405,5 +473,7 @@ def test_more_evaluations_than_32_bits_hold_are_refused():
 def test_what_is_missing_is_named(monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "blackjax"]:
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ImportError, match=r"ewsg_jax.nuts needs BlackJAX: pip install 'ewsg_jax\[nuts\]'"):
+    with pytest.raises(
+        ImportError, match=r"ewsg_jax.nuts needs BlackJAX: pip install 'ewsg_jax\[nuts\]'"
+    ):
         ewsg.nuts(LOGISTIC, 0.1)

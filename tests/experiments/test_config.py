@@ -59,7 +59,12 @@ def test_a_good_one():
     assert experiment.data.drop_columns == ()
     sghmc, long = experiment.named.values()
     assert (sghmc.label, long.label) == ("sghmc", "long")
-    assert dict(long.options) == {"step_size": 1e-2, "friction": 1, "batch_size": 5, "chain_length": 3}
+    assert dict(long.options) == {
+        "step_size": 1e-2,
+        "friction": 1,
+        "batch_size": 5,
+        "chain_length": 3,
+    }
     assert long.published is not None
     assert long.published.accuracy == 75.0
 
@@ -74,14 +79,22 @@ def test_the_configurations_of_the_project(path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("num_chains = 4", "num_chians = 4", "unknown key 'run.num_chians' (did you mean 'num_chains'?)"),
+        (
+            "num_chains = 4",
+            "num_chians = 4",
+            "unknown key 'run.num_chians' (did you mean 'num_chains'?)",
+        ),
         ("[reference]", "[refrence]", "unknown key 'refrence' (did you mean 'reference'?)"),
         (
             "chain_length",
             "chain_lenght",
             "unknown key 'methods[2] (ewsg).chain_lenght' (did you mean 'chain_length'?)",
         ),
-        ("accuracy = 75", "acuracy = 75", "unknown key 'methods[2] (ewsg).published.acuracy' (did you mean"),
+        (
+            "accuracy = 75",
+            "acuracy = 75",
+            "unknown key 'methods[2] (ewsg).published.acuracy' (did you mean",
+        ),
         ("num_chains = 4", "zzz = 4", "unknown key 'run.zzz'; known are num_chains, data_passes"),
         ('name = "ewsg"', 'name = "ewgs"', "methods[2].name must be one of"),
         ('name = "ewsg"', 'name = "ewgs"', "(did you mean 'ewsg'?)"),
@@ -89,16 +102,36 @@ def test_the_configurations_of_the_project(path):
         ('name = "sghmc"', "", "missing key 'methods[1].name': one of ld, uld"),
         ("data_passes = 10", "", "missing key 'run.data_passes'"),
         ('title = "A title"', "", "missing key 'title'"),
-        ("num_chains = 4", "num_chains = 4.5", "run.num_chains must be a whole number; got 4.5 (float)"),
-        ("num_chains = 4", "num_chains = true", "run.num_chains must be a whole number; got True (bool)"),
-        ("prior_scale = 2", 'prior_scale = "2"', "model.prior_scale must be a number; got '2' (str)"),
-        ("prior_scale = 2", "prior_scale = true", "model.prior_scale must be a number; got True (bool)"),
+        (
+            "num_chains = 4",
+            "num_chains = 4.5",
+            "run.num_chains must be a whole number; got 4.5 (float)",
+        ),
+        (
+            "num_chains = 4",
+            "num_chains = true",
+            "run.num_chains must be a whole number; got True (bool)",
+        ),
+        (
+            "prior_scale = 2",
+            'prior_scale = "2"',
+            "model.prior_scale must be a number; got '2' (str)",
+        ),
+        (
+            "prior_scale = 2",
+            "prior_scale = true",
+            "model.prior_scale must be a number; got True (bool)",
+        ),
         (
             "num_chains = 4",
             "num_chains = 4\nshared_minibatch = 1",
             "run.shared_minibatch must be true or false; got 1",
         ),
-        ("prior_scale = 2", 'coordinates = "curved"', "model.coordinates must be one of 'features', 'curvature'"),
+        (
+            "prior_scale = 2",
+            'coordinates = "curved"',
+            "model.coordinates must be one of 'features', 'curvature'",
+        ),
         ('name = "breast_cancer"', 'name = "brest_cancer"', "(did you mean 'breast_cancer'?)"),
         (
             'name = "breast_cancer"',
@@ -110,7 +143,11 @@ def test_the_configurations_of_the_project(path):
             'name = "breast_cancer"\ndrop_columns = [1]',
             "data.drop_columns[1] must be a string; got 1 (int)",
         ),
-        ('name = "breast_cancer"', 'name = "breast_cancer"\ntest_fraction = 1', "above 0 and below 1; got 1.0"),
+        (
+            'name = "breast_cancer"',
+            'name = "breast_cancer"\ntest_fraction = 1',
+            "above 0 and below 1; got 1.0",
+        ),
         ("num_chains = 4", "num_chains = 0", "run.num_chains must be at least 1; got 0"),
         ("data_passes = 10", "data_passes = 0", "run.data_passes must be above 0; got 0.0"),
         ("prior_scale = 2", "prior_scale = -1", "model.prior_scale must be above 0; got -1.0"),
@@ -121,11 +158,23 @@ def test_the_configurations_of_the_project(path):
             f"data_passes = {10**400}",
             "run.data_passes must be a number; got a whole number too",
         ),
-        ("[run]", "[run]\nburn_in_passes = inf", "run.burn_in_passes must be a finite number; got inf"),
+        (
+            "[run]",
+            "[run]\nburn_in_passes = inf",
+            "run.burn_in_passes must be a finite number; got inf",
+        ),
         ("[run]", "[run]\nstart_spread = inf", "run.start_spread must be a finite number; got inf"),
-        ("[run]", "[run]\nseed = 4294967296", "run.seed must be at most 4294967295; got 4294967296"),
+        (
+            "[run]",
+            "[run]\nseed = 4294967296",
+            "run.seed must be at most 4294967295; got 4294967296",
+        ),
         ("[data]", f"[data]\nsplit_seed = {2**70}", "data.split_seed must be at most 4294967295"),
-        ("[data]", "[build-system]\n[data]", "unknown key 'build-system'; known are title, data, run"),
+        (
+            "[data]",
+            "[build-system]\n[data]",
+            "unknown key 'build-system'; known are title, data, run",
+        ),
         ('label = "long"', 'label = "sghmc"', "two runs are called 'sghmc'"),
         ('label = "long"', 'label = "reference"', "no run can be called 'reference'"),
         ('label = "long"', "label = 3", "methods[2] (ewsg).label must be a string"),
@@ -159,7 +208,9 @@ def test_methods_must_be_there():
 
 def test_a_file_that_is_not_text(tmp_path):
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigError, match=r"not valid TOML, which is text in UTF-8: .* 0xff in position 0"):
+    with pytest.raises(
+        ConfigError, match=r"not valid TOML, which is text in UTF-8: .* 0xff in position 0"
+    ):
         load(tmp_path / "bytes.toml")
 
 
@@ -169,7 +220,9 @@ def test_every_method_can_be_named():
         options = {"name": name, "step_size": 0.1, **method.example}
         options |= {"labels": "stratum"} if "labels" in options else {}
         functions = [key for key, value in options.items() if callable(value)]
-        lines = [f"{key} = {json.dumps(value)}" for key, value in options.items() if key not in functions]
+        lines = [
+            f"{key} = {json.dumps(value)}" for key, value in options.items() if key not in functions
+        ]
         text = start + "[[methods]]\n" + "\n".join(lines)
         if functions:  # which no config can hold
             with pytest.raises(ConfigError, match=functions[0]):
@@ -192,7 +245,9 @@ def test_another_seed_keeps_the_rest(tmp_path, before):
 def test_another_seed_where_it_cannot_be_set(tmp_path):
     start, rest = GOOD.split("[run]  # what all methods share\nnum_chains = 4\ndata_passes = 10\n")
     path = tmp_path / "inline.toml"
-    path.write_text(start.replace("[data]", "run = { num_chains = 4, data_passes = 10 }\n[data]") + rest)
+    path.write_text(
+        start.replace("[data]", "run = { num_chains = 4, data_passes = 10 }\n[data]") + rest
+    )
     assert load(path)[0].run.num_chains == 4
     with pytest.raises(ConfigError, match=r"--seed needs a table \[run\]"):
         load(path, seed=7)

@@ -44,8 +44,12 @@ def test_a_flat_prior_on_dependent_features_is_refused(monkeypatch):
     x = np.column_stack([whole.x[:, 0], whole.x[:, 0]])
     twice = ewsg.datasets.Dataset(x, whole.y, ("mean_area", "again"), "twice", "made here")
     monkeypatch.setattr(ewsg.datasets, "load", lambda name: twice)
-    text = TEXT.format(coordinates="features", start="mode", data="").replace('drop_columns = ["mean_area"]', "")
-    with pytest.raises(ConfigError, match=r"model.prior_scale must be smaller: .* not positive definite"):
+    text = TEXT.format(coordinates="features", start="mode", data="").replace(
+        'drop_columns = ["mean_area"]', ""
+    )
+    with pytest.raises(
+        ConfigError, match=r"model.prior_scale must be smaller: .* not positive definite"
+    ):
         prepare(parse(text.replace("prior_scale = 2.0", "prior_scale = inf")))
 
 
@@ -60,9 +64,13 @@ def test_curvature_coordinates_are_the_same_posterior():
     np.testing.assert_array_equal(plain.to_weights(draws), draws)
     for phi, w in zip(draws, weights, strict=True):
         expected = float(plain.posterior.potential(w, plain.train))
-        assert float(round_one.posterior.potential(phi, round_one.train)) == pytest.approx(expected, rel=1e-4)
+        assert float(round_one.posterior.potential(phi, round_one.train)) == pytest.approx(
+            expected, rel=1e-4
+        )
     # The curvature at the mode is the identity there.
-    hessian = jax.hessian(lambda p: round_one.posterior.potential(p, round_one.train))(round_one.mode.position)
+    hessian = jax.hessian(lambda p: round_one.posterior.potential(p, round_one.train))(
+        round_one.mode.position
+    )
     np.testing.assert_allclose(hessian, np.eye(len(plain.names)), atol=2e-3)
 
 
@@ -80,13 +88,21 @@ def test_starts_are_spread_around_the_mode(coordinates):
 def test_whitened_features():
     made = problem(data='features = "whitened"\nintercept = false')
     assert made.names[0] == "component_1"
-    np.testing.assert_allclose(np.cov(np.asarray(made.train["x"]).T, bias=True), np.eye(29), atol=1e-3)
+    np.testing.assert_allclose(
+        np.cov(np.asarray(made.train["x"]).T, bias=True), np.eye(29), atol=1e-3
+    )
     assert any("0 null directions dropped" in line for line in made.description)
 
 
 def test_a_column_that_is_not_there():
     with pytest.raises(ValueError, match="did you mean 'mean_area'"):
-        prepare(parse(TEXT.format(coordinates="features", start="zero", data="").replace("mean_area", "mean_aera")))
+        prepare(
+            parse(
+                TEXT.format(coordinates="features", start="zero", data="").replace(
+                    "mean_area", "mean_aera"
+                )
+            )
+        )
 
 
 def test_an_option_of_the_wrong_kind_is_refused_before_the_run():
@@ -107,7 +123,9 @@ refresh_every = 70
 
 
 def test_burn_in_counts_refreshes():
-    """The burn-in is the least number of steps that takes its passes, by counting them one by one."""
+    """The burn-in is the least number of steps that takes its passes, by counting them
+    one by one.
+    """
     text = TEXT.format(coordinates="features", start="zero", data="") + SVRG
     made = problem()
     for passes in (0, 3, 4.5):
@@ -133,27 +151,36 @@ resample_probability = 0.1
 
 def test_steps_that_cost_what_they_turn_out_to_get_their_passes(tmp_path):
     text = TEXT.format(coordinates="features", start="mode", data="") + FLYMC
-    text = text.replace("data_passes = 1\n", "data_passes = 20\nburn_in_passes = 8\nnum_draws = 20\n")
+    text = text.replace(
+        "data_passes = 1\n", "data_passes = 20\nburn_in_passes = 8\nnum_draws = 20\n"
+    )
     experiment, made = parse(text), problem("features", "mode")
     planned = plans_of(experiment, made)[1]
     result = execute(planned, experiment, made, None, tmp_path / "run")
     assert result.samples.data_passes == pytest.approx(20, rel=0.05)
     assert result.samples.num_draws >= 20
     assert "kernel must be a dynamics with an estimator for a forecast" in result.forecast
-    # The chains again, as far as the burn-in: inside a call evaluations are reported in proportion to its steps.
+    # The chains again, as far as the burn-in: inside a call evaluations are reported in proportion
+    # to its steps.
     key, _ = jax.random.split(jax.random.fold_in(jax.random.key(0), 2))
-    burnt = ewsg.sample(key, planned.kernel, made.start, made.train, result.plan.burn_in, num_chains=2, keep=None)
+    burnt = ewsg.sample(
+        key, planned.kernel, made.start, made.train, result.plan.burn_in, num_chains=2, keep=None
+    )
     assert burnt.data_passes == pytest.approx(8, rel=0.05)
 
 
 def test_a_budget_that_the_start_takes_is_refused_before_the_run():
     text = TEXT.format(coordinates="features", start="zero", data="") + FLYMC
-    with pytest.raises(ConfigError, match="flymc: 1 passes keep no draw, since burn-in and start take 2 of them"):
+    with pytest.raises(
+        ConfigError, match="flymc: 1 passes keep no draw, since burn-in and start take 2 of them"
+    ):
         plans_of(parse(text), problem())
 
 
 def test_a_run_is_judged_in_the_coordinates_of_its_chains(tmp_path):
-    """By the library: the noise is that of the gradients of rows there, the forecast that of its kernel."""
+    """By the library: the noise is that of the gradients of rows there, the forecast that of its
+    kernel.
+    """
     made = problem("curvature", "mode")
     experiment = parse(TEXT.format(coordinates="curvature", start="mode", data=""))
     (planned,) = plans_of(experiment, made)

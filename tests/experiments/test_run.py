@@ -90,7 +90,14 @@ def test_a_run_writes_its_files(tmp_path):
         assert run["data_passes"] == pytest.approx(4, abs=0.3)
         assert run["compile_seconds"] > 0
         assert run["run_seconds"] > 0
-        assert set(run["coordinates"]["intercept"]) == {"mean", "sd", "rhat", "ess_bulk", "ess_tail", "mcse"}
+        assert set(run["coordinates"]["intercept"]) == {
+            "mean",
+            "sd",
+            "rhat",
+            "ess_bulk",
+            "ess_tail",
+            "mcse",
+        }
         assert 0.5 < run["held_out"]["accuracy"] <= 1
         assert run["held_out"]["log_likelihood"] < 0
         assert (run["gradient_noise"]["median"] is None) == (label == "ewsg")
@@ -113,7 +120,11 @@ def test_a_diverged_run_is_reported_and_the_seed_is_kept(tmp_path, capsys):
     """In this process, where every warning is an error."""
     config, output = configuration(tmp_path, step_size=1e12), tmp_path / "out"
     text = config.read_text()
-    reference, first, second = text.index("[reference]"), text.index("[[methods]]"), text.rindex("[[methods]]")
+    reference, first, second = (
+        text.index("[reference]"),
+        text.index("[[methods]]"),
+        text.rindex("[[methods]]"),
+    )
     config.write_text(text[:reference] + text[first:second])
     with pytest.warns(RuntimeWarning, match="2 of 2 chains diverged"):
         assert main(["run", str(config), "--output", str(output), "--seed", "5"]) == 0
@@ -130,7 +141,10 @@ def test_a_diverged_run_is_reported_and_the_seed_is_kept(tmp_path, capsys):
     [
         (("num_chains", "num_chians"), "unknown key 'run.num_chians' (did you mean 'num_chains'?)"),
         (("breast_cancer", "covertype"), "EWSG_JAX_DATA must name a folder"),
-        (("data_passes = 4", "data_passes = inf"), "data_passes must be a positive number; got inf"),
+        (
+            ("data_passes = 4", "data_passes = inf"),
+            "data_passes must be a positive number; got inf",
+        ),
     ],
 )
 def test_what_cannot_be_run_is_one_line(tmp_path, capsys, monkeypatch, change, message):
@@ -146,12 +160,14 @@ def test_what_cannot_be_run_is_one_line(tmp_path, capsys, monkeypatch, change, m
 
 
 @pytest.mark.parametrize(
-    ("module", "extra"),
-    [("matplotlib.figure", "run"), ("sklearn.datasets", "data")],
+    ("module", "extra"), [("matplotlib.figure", "run"), ("sklearn.datasets", "data")]
 )
 def test_a_missing_package_is_refused_before_the_run(tmp_path, capsys, monkeypatch, module, extra):
     monkeypatch.setitem(sys.modules, module, None)
-    assert main(["run", str(configuration(tmp_path, passes=1e9)), "--output", str(tmp_path / "out")]) == 2
+    assert (
+        main(["run", str(configuration(tmp_path, passes=1e9)), "--output", str(tmp_path / "out")])
+        == 2
+    )
     assert f"pip install 'ewsg_jax[{extra}]'" in capsys.readouterr().err
 
 
@@ -163,7 +179,9 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_run(tmp_path, cap
 
 
 def test_exit_status_without_traceback(tmp_path):
-    done = subprocess.run(command(tmp_path / "none.toml"), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command(tmp_path / "none.toml"), capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert "No such file" in done.stderr
@@ -172,9 +190,15 @@ def test_exit_status_without_traceback(tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_an_interrupt_writes_what_there_is(tmp_path):
     config, output = configuration(tmp_path, passes=1e7), tmp_path / "out"
-    process = subprocess.Popen(command(config, "--output", output), env=QUICK, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command(config, "--output", output), env=QUICK, stdout=subprocess.PIPE, text=True
+    )
     until = time.monotonic() + 200
-    while not (output / "metrics.json").exists() and process.poll() is None and time.monotonic() < until:
+    while (
+        not (output / "metrics.json").exists()
+        and process.poll() is None
+        and time.monotonic() < until
+    ):
         time.sleep(0.1)
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
@@ -197,9 +221,13 @@ def whole(config, output):
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_a_killed_run_resumes(tmp_path):
-    """It says so, gives what it would have given, and leaves no checkpoint; another configuration starts again."""
+    """It says so, gives what it would have given, and leaves no checkpoint; another configuration
+    starts again.
+    """
     config, output = configuration(tmp_path), tmp_path / "out"
-    process = subprocess.Popen(command(config, "--output", output), env=QUICK, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command(config, "--output", output), env=QUICK, stdout=subprocess.PIPE, text=True
+    )
     until = time.monotonic() + 200
     while not (output / "checkpoints" / "ewsg" / "run.npz").exists() and time.monotonic() < until:
         time.sleep(0.02)

@@ -1,4 +1,6 @@
-"""An experiment whose chains are shared by processes of this machine, and the message where one is lost."""
+"""An experiment whose chains are shared by processes of this machine, and the message where one is
+lost.
+"""
 
 import os
 import signal
@@ -50,15 +52,21 @@ def child(parent, number):
     return None
 
 
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for the processes in /proc")
+@pytest.mark.skipif(
+    not Path("/proc/self/environ").exists(), reason="looks for the processes in /proc"
+)
 def test_a_lost_process_is_reported_and_the_run_resumes_without_it(tmp_path):
     config, output = tmp_path / "tiny.toml", tmp_path / "shared"
     # Enough passes that it is under way when its process is killed.
     config.write_text(TINY.format(passes=3_000))
-    running = subprocess.Popen(command(config, output, 2), env=QUICK, stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen(
+        command(config, output, 2), env=QUICK, stderr=subprocess.PIPE, text=True
+    )
     try:
         limit = time.monotonic() + 120
-        while not (output / "checkpoints" / "sghmc" / "run.npz").exists() and time.monotonic() < limit:
+        while (
+            not (output / "checkpoints" / "sghmc" / "run.npz").exists() and time.monotonic() < limit
+        ):
             time.sleep(0.1)
         os.kill(child(running.pid, 1), signal.SIGKILL)
         told = running.communicate(timeout=60)[1]
@@ -68,9 +76,19 @@ def test_a_lost_process_is_reported_and_the_run_resumes_without_it(tmp_path):
     assert running.returncode == processes.LOST, told
     last = told.strip().splitlines()[-1]
     assert "process 1 of 2 ended by signal SIGKILL, and the others were ended with it" in last
-    assert f"the checkpoints in {output}/checkpoints/ are complete, and the same command resumes from them" in last
+    assert (
+        f"the checkpoints in {output}/checkpoints/ are complete, and the same command resumes "
+        "from them" in last
+    )
     done = [
-        subprocess.run(command(config, folder), env=QUICK, capture_output=True, text=True, timeout=200, check=True)
+        subprocess.run(
+            command(config, folder),
+            env=QUICK,
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=True,
+        )
         for folder in (output, tmp_path / "alone")
     ]
     assert "resumes from" in done[0].stdout

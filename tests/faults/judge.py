@@ -30,9 +30,15 @@ class Judge:
     """Plants one fault at a time and runs tests on it, in forks of one process that holds one thread."""
 
     def __init__(self, folder: Path):
-        self.tree, self.output, self.raised = folder / "tree", folder / "output", folder / "raised.json"
+        self.tree, self.output, self.raised = (
+            folder / "tree",
+            folder / "output",
+            folder / "raised.json",
+        )
         for name in READ:
-            shutil.copytree(ROOT / name, self.tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                ROOT / name, self.tree / name, ignore=shutil.ignore_patterns("__pycache__")
+            )
         for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "CITATION.cff"):
             shutil.copy2(ROOT / name, self.tree)
         compileall.compile_dir(self.tree / "ewsg_jax", quiet=1)
@@ -57,7 +63,9 @@ class Judge:
         self.process.wait()
         self.answered.close()
 
-    def run(self, file: Path, source: str, tests: list[str], seconds: int = 600, marker: str = "") -> Verdict:
+    def run(
+        self, file: Path, source: str, tests: list[str], seconds: int = 600, marker: str = ""
+    ) -> Verdict:
         """With that source for the file: the tests in their order, to the first that fails."""
         name = str(file.relative_to(ROOT))
         compile(source, name, "exec")

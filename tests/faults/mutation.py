@@ -33,13 +33,17 @@ FATES = {0: "survived", 1: "killed", 2: "killed", TIMED_OUT: "timed out"}
 
 
 def _only_raises(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.If) and all(isinstance(inner, ast.Raise) for inner in statement.body)
+    return isinstance(statement, ast.If) and all(
+        isinstance(inner, ast.Raise) for inner in statement.body
+    )
 
 
 def _worth_changing(node: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a function without what only refuses a wrong call."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Raise | ast.Assert) or (isinstance(child, ast.stmt) and _only_raises(child)):
+        if isinstance(child, ast.Raise | ast.Assert) or (
+            isinstance(child, ast.stmt) and _only_raises(child)
+        ):
             continue
         check = child.value if isinstance(child, ast.Expr) else child
         if isinstance(check, ast.Call) and ast.unparse(check.func).startswith("_check."):
@@ -52,7 +56,9 @@ def _changes(node: ast.AST, bound: set[str]) -> Iterator[tuple[str, str]]:
     """The kind and the wrong text of every mutant of one node."""
     match node:
         case ast.BinOp() | ast.Compare():
-            yield from ((swap.label, text) for swap in SWAPS if (text := swap.change(node)) is not None)
+            yield from (
+                (swap.label, text) for swap in SWAPS if (text := swap.change(node)) is not None
+            )
         case ast.Constant(bool() as value):
             yield "constant", repr(not value)
         case ast.Constant(int() | float() as value):
@@ -67,7 +73,10 @@ def _changes(node: ast.AST, bound: set[str]) -> Iterator[tuple[str, str]]:
         case ast.AugAssign():
             yield "statement dropped", "pass"
         case ast.Return(ast.Tuple([first, second, *rest])):
-            yield "returned values swapped", f"return {ast.unparse(ast.Tuple([second, first, *rest], ast.Load()))}"
+            yield (
+                "returned values swapped",
+                f"return {ast.unparse(ast.Tuple([second, first, *rest], ast.Load()))}",
+            )
 
 
 def mutants(room: str) -> list[tuple[operators.Function, ast.AST, str, str]]:
@@ -78,7 +87,9 @@ def mutants(room: str) -> list[tuple[operators.Function, ast.AST, str, str]]:
         if place.lstrip("_") != room or found.node.name == "__repr__":
             continue
         # Only what is bound a second time can be dropped: without the first there is no program.
-        bound = {argument.arg for argument in ast.walk(found.node.args) if isinstance(argument, ast.arg)}
+        bound = {
+            argument.arg for argument in ast.walk(found.node.args) if isinstance(argument, ast.arg)
+        }
         changed = {id(node) for node in _worth_changing(found.node)}
         for node in operators.nodes_of(found.node):
             if id(node) in changed:
@@ -108,7 +119,9 @@ def summary(runs: list[dict], rooms: list[str], how: dict) -> dict:
     return {"rooms": shares, **how, "mutants": runs}
 
 
-def run(rooms: list[str], every: int, seed: int, seconds: int, most: int | None, output: Path | None) -> dict:
+def run(
+    rooms: list[str], every: int, seed: int, seconds: int, most: int | None, output: Path | None
+) -> dict:
     """The fate of every K-th mutant of the rooms; the file is written after each, so that a run may be cut off."""
     runs, chosen, how = [], [], {"seed": seed, "every": every, "seconds": seconds}
     for room in rooms:
@@ -120,11 +133,19 @@ def run(rooms: list[str], every: int, seed: int, seconds: int, most: int | None,
         for room, found, node, kind, text in chosen[:most]:
             begun = time.monotonic()
             source = operators.planted(found, node, text)
-            verdict = judge.run(found.file, source, tests_of(found, room), seconds, marker="not sweep")
+            verdict = judge.run(
+                found.file, source, tests_of(found, room), seconds, marker="not sweep"
+            )
             fate = FATES.get(verdict.code, "not run")
             line = found.file.read_text().splitlines()[node.lineno - 1].strip()
             taken = round(time.monotonic() - begun, 1)
-            entry = {"room": room, "function": found.path, "operator": kind, "line": line, "new": text}
+            entry = {
+                "room": room,
+                "function": found.path,
+                "operator": kind,
+                "line": line,
+                "new": text,
+            }
             runs.append({**entry, "fate": fate, "seconds": taken})
             print(f"{fate:9} {taken:6} s  {found.path}: {kind}: {line}", flush=True)
             if output:
@@ -134,19 +155,35 @@ def run(rooms: list[str], every: int, seed: int, seconds: int, most: int | None,
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rooms", nargs="+", help="rooms of the package: dynamics gradients rows kernel checking")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "rooms", nargs="+", help="rooms of the package: dynamics gradients rows kernel checking"
+    )
     parser.add_argument("--every", type=int, default=1, help="run every K-th mutant (default 1)")
     parser.add_argument("--most", type=int, help="run this many at most (default: all)")
-    parser.add_argument("--seed", type=int, default=0, help="of the order of the mutants (default 0)")
-    parser.add_argument("--seconds", type=int, default=300, help="limit of one mutant (default 300)")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of the order of the mutants (default 0)"
+    )
+    parser.add_argument(
+        "--seconds", type=int, default=300, help="limit of one mutant (default 300)"
+    )
     parser.add_argument("--output", type=Path, help="a file for the JSON")
     given = parser.parse_args()
     known = {found.path.split(".")[1].lstrip("_") for found in operators.functions(ROOT)}
     if unknown := set(given.rooms) - known:
-        parser.error(f"rooms must be of {', '.join(sorted(known))}; got {', '.join(sorted(unknown))}")
-    if untested := [room for room in given.rooms if not (ROOT / "tests" / room).is_dir() and room not in ELSEWHERE]:
-        parser.error(f"rooms must have tests in tests/ROOM or in ELSEWHERE; got {', '.join(untested)}")
+        parser.error(
+            f"rooms must be of {', '.join(sorted(known))}; got {', '.join(sorted(unknown))}"
+        )
+    if untested := [
+        room
+        for room in given.rooms
+        if not (ROOT / "tests" / room).is_dir() and room not in ELSEWHERE
+    ]:
+        parser.error(
+            f"rooms must have tests in tests/ROOM or in ELSEWHERE; got {', '.join(untested)}"
+        )
     result = run(given.rooms, given.every, given.seed, given.seconds, given.most, given.output)
     print(json.dumps(result["rooms"], indent=1))
 

@@ -95,7 +95,11 @@ def comparison(old: str, new: str, nth: int = 0) -> Operator:
     """One comparison for another."""
 
     def change(node):
-        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ORDER[old]):
+        if (
+            isinstance(node, ast.Compare)
+            and len(node.ops) == 1
+            and isinstance(node.ops[0], ORDER[old])
+        ):
             return f"({ast.unparse(node.left)}) {new} ({ast.unparse(node.comparators[0])})"
         return None
 
@@ -121,7 +125,9 @@ def drop(text: str, nth: int = 0) -> Operator:
                 return f"{sign}({ast.unparse(node.right)})"
         if isinstance(node, ast.BoolOp) and any(_is(value, text) for value in node.values):
             word = " and " if isinstance(node.op, ast.And) else " or "
-            return word.join(f"({ast.unparse(value)})" for value in node.values if not _is(value, text))
+            return word.join(
+                f"({ast.unparse(value)})" for value in node.values if not _is(value, text)
+            )
         return None
 
     return Operator(f"drop {text}", change, nth)
@@ -157,7 +163,9 @@ def swap_arguments(name: str, first: int = 0, second: int = 1, nth: int = 0) -> 
 
     def change(node):
         if not (
-            isinstance(node, ast.Call) and ast.unparse(node.func) == name and len(node.args) > max(first, second)
+            isinstance(node, ast.Call)
+            and ast.unparse(node.func) == name
+            and len(node.args) > max(first, second)
         ):
             return None
         args = list(node.args)
@@ -171,7 +179,9 @@ def constant(old: object, new: object, nth: int = 0) -> Operator:
     """One number for another."""
 
     def change(node):
-        found = isinstance(node, ast.Constant) and type(node.value) is type(old) and node.value == old
+        found = (
+            isinstance(node, ast.Constant) and type(node.value) is type(old) and node.value == old
+        )
         return repr(new) if found else None
 
     return Operator(f"constant {old} {new}", change, nth)
@@ -189,14 +199,20 @@ def rename(old: str, new: str, nth: int = 0) -> Operator:
 def assume(condition: str, value: bool, nth: int = 0) -> Operator:
     """A condition that always holds, or never does."""
     condition = normal(condition)
-    return Operator(f"assume {condition} {value}", lambda node: repr(value) if _is(node, condition) else None, nth)
+    return Operator(
+        f"assume {condition} {value}",
+        lambda node: repr(value) if _is(node, condition) else None,
+        nth,
+    )
 
 
 def drop_statement(begins: str, nth: int = 0) -> Operator:
     """A statement left out, known by how it begins."""
 
     def change(node):
-        return "pass" if isinstance(node, ast.stmt) and ast.unparse(node).startswith(begins) else None
+        return (
+            "pass" if isinstance(node, ast.stmt) and ast.unparse(node).startswith(begins) else None
+        )
 
     return Operator(f"drop_statement {begins}", change, nth)
 

@@ -31,7 +31,9 @@ class Failures:
             paths = [os.path.relpath(entry.path, self.tree) for entry in call.excinfo.traceback]
             inside = [path for path in paths if not path.startswith(os.pardir)]
             kinds = [cls.__name__ for cls in call.excinfo.type.__mro__]
-            self.found.append({"when": call.when, "kinds": kinds, "raised_in": inside[-1] if inside else None})
+            self.found.append(
+                {"when": call.when, "kinds": kinds, "raised_in": inside[-1] if inside else None}
+            )
 
 
 def run(tree, tests, output, raised, seconds, marker):
@@ -43,7 +45,9 @@ def run(tree, tests, output, raised, seconds, marker):
     os.chdir(tree)
     sys.path.insert(0, tree)
     failures = Failures(tree)
-    code = pytest.main(["-q", "-x", "-m", marker, "-p", "no:cacheprovider", *tests], plugins=[failures])
+    code = pytest.main(
+        ["-q", "-x", "-m", marker, "-p", "no:cacheprovider", *tests], plugins=[failures]
+    )
     with open(raised, "w") as file:
         json.dump(failures.found, file)
     sys.stdout.flush()

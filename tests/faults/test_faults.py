@@ -13,7 +13,9 @@ from tests.faults import operators
 from tests.faults.judge import ROOT, Judge
 from tests.faults.tables import FAULTS, USUAL
 
-PARAMETERS = [pytest.param(f, id=f.name, marks=[] if f.name in USUAL else [pytest.mark.sweep]) for f in FAULTS]
+PARAMETERS = [
+    pytest.param(f, id=f.name, marks=[] if f.name in USUAL else [pytest.mark.sweep]) for f in FAULTS
+]
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +36,17 @@ def test_fault_is_killed(fault, judge):
 @pytest.mark.parametrize(
     ("operator", "test", "why"),
     [
-        (operators.rename("jnp.sqrt", "(jnp.sqrt)", nth=1), "test_factors[tree]", r"no test failed \(0\)"),
+        (
+            operators.rename("jnp.sqrt", "(jnp.sqrt)", nth=1),
+            "test_factors[tree]",
+            r"no test failed \(0\)",
+        ),
         (operators.drop_call("jnp.sqrt"), "test_no_such_test", r"no test failed \(4\)"),
-        (operators.rename("jnp.sqrt", "no_such_name", nth=1), "test_factors[tree]", "the fault cannot run"),
+        (
+            operators.rename("jnp.sqrt", "no_such_name", nth=1),
+            "test_factors[tree]",
+            "the fault cannot run",
+        ),
         (operators.drop_argument("jax.tree.map", 1), "test_factors[tree]", "the fault cannot run"),
         (operators.rename("jnp.sqrt", "jnp.abs", nth=1), "test_factors[tree]", None),
     ],
@@ -112,8 +122,16 @@ def test_an_operator_changes_one_place(tmp_path, operator, was, now):
             operators.swap("+", "-"),
             "must be one function of the package; got 'room.leap', which names none",
         ),
-        ("step", operators.swap("+", "-"), r"got 'step', which names ewsg_jax.a.step, ewsg_jax.b.step"),
-        ("a.step", operators.swap("+", "-", nth=1), r"nth must be below 1, its places in a.step; got 1"),
+        (
+            "step",
+            operators.swap("+", "-"),
+            r"got 'step', which names ewsg_jax.a.step, ewsg_jax.b.step",
+        ),
+        (
+            "a.step",
+            operators.swap("+", "-", nth=1),
+            r"nth must be below 1, its places in a.step; got 1",
+        ),
     ],
     ids=["missing", "ambiguous", "no place"],
 )

@@ -1,4 +1,6 @@
-"""Forecasts against exact laws: those of docs/bias.json, found by listing every batch, and formulas."""
+"""Forecasts against exact laws: those of docs/bias.json, found by listing every batch, and
+formulas.
+"""
 
 import gc
 import json
@@ -44,8 +46,9 @@ def worst(told):
     return max(told.direction_ratios, key=lambda ratio: abs(ratio - 1)) - 1
 
 
-# A step that is affine for every batch has the law that is told: to the rounding of points in float32, and where
-# batches are drawn and not listed to the few percent that some thousand pairs leave.
+# A step that is affine for every batch has the law that is told: to the rounding of points in
+# float32, and where batches are drawn and not listed to the few percent that some thousand pairs
+# leave.
 @pytest.mark.usual_parameters(
     "*2-D, ld*",
     "*uld, splitting*",
@@ -72,7 +75,8 @@ def worst(told):
         # Noise and law are settled to a percent of the variance.
         ("regression in 2-D, cv_ld, b=1", 0.25, 5e-3),
         ("regression in 2-D, cv_uld, b=2", 0.25, 5e-3),
-        # Anchors in the middle of their period, and rows whose anchors are unlike: six rows are few.
+        # Anchors in the middle of their period, and rows whose anchors are unlike: six rows are
+        # few.
         ("regression in 2-D, svrg_ld, b=1", 0.25, 0.05),
         ("regression in 2-D, svrg_hmc, b=2", 0.25, 0.05),
         ("regression in 2-D, saga_ld, b=2", 0.25, 0.05),
@@ -93,9 +97,13 @@ def test_the_exact_law(x64, key, h, tolerance):
     exact, told = stored(key, h)
     np.testing.assert_allclose(worst(told), exact["variance"], rtol=tolerance)
     if "ewsg" in key:
-        np.testing.assert_allclose(told.mean_shift, exact["mean"], atol=0.05 * abs(exact["mean"]) + 2e-3)
+        np.testing.assert_allclose(
+            told.mean_shift, exact["mean"], atol=0.05 * abs(exact["mean"]) + 2e-3
+        )
     if "sgnht" not in key and "sgrld" not in key:
-        np.testing.assert_allclose(told.passes(1.0) - told.passes_at_start, exact["passes"], rtol=0.02)
+        np.testing.assert_allclose(
+            told.passes(1.0) - told.passes_at_start, exact["passes"], rtol=0.02
+        )
     assert told.is_settled
 
 
@@ -134,15 +142,20 @@ def test_the_largest_step(dynamics, largest):
     told = ewsg.forecast(kernel, mode, data)
     np.testing.assert_allclose(told.largest_step, largest, rtol=1e-4)
     assert told.is_stable
-    over = ewsg.forecast(ewsg.kernel(dynamics(1.1 * largest), ewsg.gradients.full(model)), mode, data)
+    over = ewsg.forecast(
+        ewsg.kernel(dynamics(1.1 * largest), ewsg.gradients.full(model)), mode, data
+    )
     assert not over.is_stable
     assert np.isinf(over.variance_ratio).all()
     assert "UNSTABLE" in repr(over)
 
 
 def test_walls_away_from_the_mode_set_the_largest_step():
-    # −log likelihood is softplus(50 (w − 1)), flat at the mode, of curvature 625 at 1; the prior N(0, 1).
-    model = ewsg.Posterior(lambda w, x: -jax.nn.softplus(50 * (w[0] - x)), lambda w: -0.5 * jnp.sum(w**2))
+    # −log likelihood is softplus(50 (w − 1)), flat at the mode, of curvature 625 at 1; the prior
+    # N(0, 1).
+    model = ewsg.Posterior(
+        lambda w, x: -jax.nn.softplus(50 * (w[0] - x)), lambda w: -0.5 * jnp.sum(w**2)
+    )
     data = jnp.linspace(0.9, 1.1, 9)
     mode = a_mode(model, jnp.zeros(1), data)
     told = ewsg.forecast(ewsg.ld(model, 0.05), mode, data)
@@ -156,7 +169,8 @@ def test_walls_away_from_the_mode_set_the_largest_step():
 
 
 def test_the_mean_of_a_skewed_posterior_shifts_with_the_heat(x64):
-    # V = λ(eˣ − x) has V'' = V''' = λ at the mode: a variance too large by Δ shifts the mean by −Δ/2.
+    # V = λ(eˣ − x) has V'' = V''' = λ at the mode: a variance too large by Δ shifts the mean by
+    # −Δ/2.
     model = ewsg.Posterior(lambda w, x: x * (w[0] - jnp.exp(w[0])), lambda w: 0.0)
     data = jnp.full(100, 4.0)
     mode = a_mode(model, jnp.zeros(1), data)
@@ -165,7 +179,9 @@ def test_the_mean_of_a_skewed_posterior_shifts_with_the_heat(x64):
     np.testing.assert_allclose(told.mean_shift[0], -0.5 * excess * 20, rtol=0.02)
     # And the law sees a curvature that is larger than the mode's, by half of the variance.
     np.testing.assert_allclose(told.target[0, 0], 1 / (400 * np.exp(0.5 / 400)), rtol=1e-4)
-    np.testing.assert_allclose(told.curvature_seen[1], np.exp(0.5 * told.covariance[0, 0]), rtol=1e-4)
+    np.testing.assert_allclose(
+        told.curvature_seen[1], np.exp(0.5 * told.covariance[0, 0]), rtol=1e-4
+    )
     assert told.is_near_normal
 
 
@@ -180,7 +196,9 @@ def test_temperature_and_schedules(x64):
         told = ewsg.forecast(ewsg.ld(model, falling, temperature=3.0), mode, data, step=step)
         curvature = 1 / float(mode.sd[0]) ** 2
         np.testing.assert_allclose(told.variance_ratio, 1 / (1 - h * curvature / 2), rtol=1e-6)
-        np.testing.assert_allclose(told.covariance, 3 / curvature / (1 - h * curvature / 2), rtol=1e-6)
+        np.testing.assert_allclose(
+            told.covariance, 3 / curvature / (1 - h * curvature / 2), rtol=1e-6
+        )
         assert told.step_size == h
 
 
@@ -189,7 +207,13 @@ def test_it_prints_a_table():
     model, data = LINEAR, ROWS
     mode = a_mode(model, {"w": jnp.zeros(3)}["w"], data)
     text = repr(ewsg.forecast(ewsg.sghmc(model, 1e-3, friction=1.0, batch_size=5), mode, data))
-    for part in ("Forecast of kernel(", "variance ratio", "largest stable", "[1]", "batches drawn around the mode"):
+    for part in (
+        "Forecast of kernel(",
+        "variance ratio",
+        "largest stable",
+        "[1]",
+        "batches drawn around the mode",
+    ):
         assert part in text
     many = ewsg.models.gaussian_location()
     rows = jnp.ones((4, 12))
@@ -205,7 +229,9 @@ def test_stationary_covariance_and_times():
     np.testing.assert_allclose(found, matrix @ found @ matrix.T + noise, rtol=1e-12)
     lags = sum(np.linalg.matrix_power(matrix, k) @ found for k in range(1, 500))
     np.testing.assert_allclose(
-        law.autocorrelation_times(matrix, found, 2), 1 + 2 * np.diag(lags) / np.diag(found), rtol=1e-10
+        law.autocorrelation_times(matrix, found, 2),
+        1 + 2 * np.diag(lags) / np.diag(found),
+        rtol=1e-10,
     )
     assert law.stationary(1.01 * np.eye(2), noise) is None
     assert law.stationary(np.eye(2), noise) is None
@@ -229,20 +255,26 @@ def test_anchors_of_rows_against_sums():
         for k in range(200):
             gap = np.linalg.matrix_power(matrix, abs(j - k)) @ covariance
             mean += shares[j] * shares[k] * (gap if k >= j else gap.T)
-    np.testing.assert_allclose(law.own_anchors(matrix, covariance, rate), one - mean, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(
+        law.own_anchors(matrix, covariance, rate), one - mean, rtol=1e-8, atol=1e-10
+    )
     # Draws of now and then have the law's own covariance, and that between them.
     now, then = law.pairs(matrix, covariance, [2], 64)
     np.testing.assert_allclose(now.T @ now / len(now), covariance, rtol=1e-9)
-    np.testing.assert_allclose(now.T @ then / len(now), powers[1] @ covariance, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        now.T @ then / len(now), powers[1] @ covariance, rtol=1e-9, atol=1e-12
+    )
     assert set(known.uniform_lags(5).values) == {0, 1, 2, 3, 4}
     np.testing.assert_allclose(known.uniform_lags(1000).values.mean(), 499.5, rtol=2e-3)
     np.testing.assert_allclose(known.geometric_lags(0.01).values.mean(), 100, rtol=0.1)
-    # Half of the rows were last seen one step ago, a quarter two: a step does not know what it sees itself.
+    # Half of the rows were last seen one step ago, a quarter two: a step does not know what it sees
+    # itself.
     assert np.bincount(known.geometric_lags(0.5).values)[:4].tolist() == [0, 8, 4, 2]
 
 
 def test_the_index_chain_on_a_few_batches():
-    # Two listed batches, of log weights 0 and 1: the second is accepted with probability 1, the first with e⁻¹.
+    # Two listed batches, of log weights 0 and 1: the second is accepted with probability 1, the
+    # first with e⁻¹.
     gradients, points = np.array([[[0.0], [1.0]]]), np.array([[0.0]])
     weight = Weight(np.zeros((1, 1)), np.zeros((1, 1)), np.ones(1))
     slope = np.ones((1, 1))
@@ -286,7 +318,9 @@ def test_rows_by_probability_are_told_cooler():
     mode = a_mode(model, jnp.zeros(1), rows)
     excess = []
     for law_of_rows in ("random", ewsg.rows.by_probability(np.abs(x[:, 0]) ** 2)):
-        estimator = ewsg.gradients.control_variate(model, batch_size=5, center=mode.position, rows=law_of_rows)
+        estimator = ewsg.gradients.control_variate(
+            model, batch_size=5, center=mode.position, rows=law_of_rows
+        )
         dynamics = ewsg.dynamics.langevin(0.1, inverse_mass=mode.inverse_mass)
         told = ewsg.forecast(ewsg.kernel(dynamics, estimator), mode, rows)
         excess.append(float(told.variance_ratio[0]) - 1)
@@ -299,11 +333,15 @@ def test_rows_by_probability_are_told_cooler():
     np.testing.assert_allclose(excess[1], 1 / (1 - h / 2) - 1, rtol=1e-3)
 
 
-NO_MODE = ewsg.Mode(jnp.zeros(2), True, 0.0, 0.0, 0.0, 1, 1.0, Curvature.of(np.diag([1.0, -4.0]), True))
+NO_MODE = ewsg.Mode(
+    jnp.zeros(2), True, 0.0, 0.0, 0.0, 1, 1.0, Curvature.of(np.diag([1.0, -4.0]), True)
+)
 
 
 def many(rank):
-    """A Gaussian posterior of 1,100 numbers, twelve of whose directions are narrow, and its mode."""
+    """A Gaussian posterior of 1,100 numbers, twelve of whose directions are narrow, and
+    its mode.
+    """
     x = np.random.default_rng(2).normal(size=(12, 1100)).astype(np.float32)
     model = ewsg.models.linear_regression(noise_scale=0.5, prior_scale=1.0)
     rows = {"x": jnp.asarray(x), "y": jnp.ones(12)}
@@ -320,11 +358,14 @@ def test_many_numbers_one_by_one():
     np.testing.assert_allclose(told.variance_ratio, 1 / (1 - h / 2), rtol=1e-6)
     np.testing.assert_allclose(told.autocorrelation_time, 2 / h - 1, rtol=1e-5)
     np.testing.assert_allclose(told.largest_step, 2.0, rtol=0.05)
-    # Without it the narrow directions set the step, and a coordinate is as slow as its variance is wide.
+    # Without it the narrow directions set the step, and a coordinate is as slow as its variance is
+    # wide.
     plain = ewsg.forecast(ewsg.ld(model, 1e-5), mode, rows)
     steepest = 1 + 4 * np.linalg.eigvalsh(rows["x"] @ rows["x"].T)[-1]
     np.testing.assert_allclose(plain.largest_step, 2 / steepest, rtol=0.01)
-    np.testing.assert_allclose(plain.autocorrelation_time, 2 / 1e-5 * np.asarray(mode.sd) ** 2, rtol=1e-3)
+    np.testing.assert_allclose(
+        plain.autocorrelation_time, 2 / 1e-5 * np.asarray(mode.sd) ** 2, rtol=1e-3
+    )
     assert "coordinate by coordinate" in repr(plain)
 
 
@@ -388,7 +429,9 @@ def test_temperatures_of_one_mode():
     data = jax.tree.map(jnp.asarray, ROWS)
     mode = a_mode(LINEAR, jnp.zeros(3), data)
     targets = [
-        ewsg.forecast(ewsg.ld(LINEAR, 0.1, temperature=t, inverse_mass=mode.inverse_mass), mode, data).target
+        ewsg.forecast(
+            ewsg.ld(LINEAR, 0.1, temperature=t, inverse_mass=mode.inverse_mass), mode, data
+        ).target
         for t in (1.0, 0.25)
     ]
     np.testing.assert_allclose(targets[1], targets[0] / 4, rtol=1e-4)
@@ -399,7 +442,9 @@ def test_temperatures_of_one_mode():
 @pytest.mark.parametrize("is_massive", [False, True])
 @pytest.mark.parametrize("is_given", [False, True])
 def test_the_friction_of_batches_bounds_the_step(curvature, is_massive, is_given):
-    """With friction γ + hC/2 a step on a parabola is stable where h²λ < 4 − 2h(γ + hC/2); a mass makes λ one."""
+    """With friction γ + hC/2 a step on a parabola is stable where h²λ < 4 − 2h(γ + hC/2); a mass
+    makes λ one.
+    """
     n, friction = 10, 1.0
     scale = (n / curvature) ** 0.5
     data = jnp.asarray(2 * scale * np.linspace(-1, 1, n)[:, None])
@@ -430,7 +475,9 @@ def test_a_covariance_that_is_given_is_told_like_one_that_is_kept():
     given = ewsg.gradients.covariance_at(model, mode.position, data, batch_size=3)
     kept, told = (
         ewsg.forecast(
-            ewsg.kernel(ewsg.dynamics.noise_corrected(0.03, friction=3.0, covariance=covariance), estimator),
+            ewsg.kernel(
+                ewsg.dynamics.noise_corrected(0.03, friction=3.0, covariance=covariance), estimator
+            ),
             mode,
             data,
         )

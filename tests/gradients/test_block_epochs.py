@@ -1,4 +1,6 @@
-"""Epochs and sweeps of blocks: every block once, from a cut of its own; and epochs of any kind in a run."""
+"""Epochs and sweeps of blocks: every block once, from a cut of its own; and epochs of any kind in a
+run.
+"""
 
 import functools
 import math
@@ -46,7 +48,9 @@ def stream(n, batch_size, rows, num_steps):
 
 
 def blocks_of(indices, n):
-    """The first row of each block, of which the others are the next ones around the circle: (…,)."""
+    """The first row of each block, of which the others are the next ones around the
+    circle: (…,).
+    """
     rows = np.sort(indices, axis=-1)
     # The first one is that before which a row is missing; in a block of all rows it is row 0.
     gap = (np.roll(rows, 1, axis=-1) + 1) % n != rows
@@ -58,7 +62,9 @@ def blocks_of(indices, n):
 @pytest.mark.parametrize("rows", LAWS)
 @pytest.mark.parametrize(("n", "batch_size"), SIZES)
 def test_every_block_comes_once_in_an_epoch(n, batch_size, rows):
-    """Cut from a row of the order's own where b does not divide n; sweeps take each twice, the second backwards."""
+    """Cut from a row of the order's own where b does not divide n; sweeps take each twice, the
+    second backwards.
+    """
     count, orders, halves = n // batch_size, 6, 1 + (rows == "block_sweeps")
     cuts = []
     for indices in stream(n, batch_size, rows, count * orders * halves):
@@ -67,9 +73,16 @@ def test_every_block_comes_once_in_an_epoch(n, batch_size, rows):
             np.testing.assert_array_equal(starts[:, 1], starts[:, 0, ::-1])
         for own in starts[:, 0]:
             # The rows that are left out stand before the cut.
-            left_out = set(range(n)) - set(((own[:, None] + np.arange(batch_size)) % n).ravel().tolist())
+            left_out = set(range(n)) - set(
+                ((own[:, None] + np.arange(batch_size)) % n).ravel().tolist()
+            )
             assert len(left_out) == n % batch_size
-            cuts.append(next((row for row in range(n) if row not in left_out and (row - 1) % n in left_out), 0))
+            cuts.append(
+                next(
+                    (row for row in range(n) if row not in left_out and (row - 1) % n in left_out),
+                    0,
+                )
+            )
             expected = (cuts[-1] + batch_size * np.arange(count)) % n
             np.testing.assert_array_equal(np.sort(own), np.sort(expected))
         if count >= 14:
@@ -81,7 +94,9 @@ def test_every_block_comes_once_in_an_epoch(n, batch_size, rows):
 
 
 def words_to_each_cut():
-    """Words whose first order is cut at row 0, 1, …, n − 1, one for each; the order's are the same for all."""
+    """Words whose first order is cut at row 0, 1, …, n − 1, one for each; the order's are the same
+    for all.
+    """
     tried = jnp.asarray([[5, 0, k, 7] for k in range(64)], jnp.uint32)
     cut = lambda words: _random.permuted(words[2:], jnp.int32(0), jnp.int32(0), N)
     cuts = np.asarray(quick_jit(jax.vmap(cut))(tried))
@@ -98,7 +113,11 @@ def test_estimates_are_unbiased_in_every_place(x64, batch_size):
     # Where b divides n there is one cut, and the order is averaged over.
     aligned, steps = N % batch_size == 0, N // batch_size
     count = 600 if aligned else N
-    words = jnp.asarray([[5, k, 0, 0] for k in range(count)], jnp.uint32) if aligned else words_to_each_cut()
+    words = (
+        jnp.asarray([[5, k, 0, 0] for k in range(count)], jnp.uint32)
+        if aligned
+        else words_to_each_cut()
+    )
 
     @quick_jit
     def gradients(words):
@@ -122,14 +141,21 @@ def test_estimates_are_unbiased_in_every_place(x64, batch_size):
             close(np.mean(values[:, step], axis=0), enumeration.full_gradient(per_datum, prior))
     # The estimate of each batch gives every row the weight n/b.
     batches = np.asarray(indices).reshape(-1, batch_size)
-    close(np.asarray(values).reshape(-1, 3), enumeration.stochastic_gradients(per_datum, prior, batches))
+    close(
+        np.asarray(values).reshape(-1, 3),
+        enumeration.stochastic_gradients(per_datum, prior, batches),
+    )
 
 
 @pytest.mark.parametrize("rows", ["epochs", *LAWS])
 def test_all_rows_are_as_probable(rows):
-    """Seven rows in batches of three: over 20,000 orders each is left out as often, to 5 standard deviations."""
+    """Seven rows in batches of three: over 20,000 orders each is left out as often, to 5 standard
+    deviations.
+    """
     law, data = row_law(3, True, rows), jnp.arange(7.0)
-    draw = lambda words: gathering.fetched(law.draw(jax.random.key(0), data, order(words, 0)), data).indices
+    draw = lambda words: (
+        gathering.fetched(law.draw(jax.random.key(0), data, order(words, 0)), data).indices
+    )
     seen = np.bincount(np.ravel(quick_jit(jax.vmap(draw))(words_of(20_000))), minlength=7)
     assert np.abs(seen / 20_000 - 3 / 7).max() <= 5 * math.sqrt(3 / 7 * 4 / 7 / 20_000)
 
@@ -137,7 +163,14 @@ def test_all_rows_are_as_probable(rows):
 # A run.
 
 
-ESTIMATORS = ["uniform", "svrg", "saga", "control_variate", "covariance_tracking", "kept_covariance"]
+ESTIMATORS = [
+    "uniform",
+    "svrg",
+    "saga",
+    "control_variate",
+    "covariance_tracking",
+    "kept_covariance",
+]
 
 
 @pytest.mark.usual_parameters("saga", "kept_covariance")
@@ -171,7 +204,10 @@ def test_every_estimator_takes_the_rows_that_were_fetched(kind):
 @pytest.mark.parametrize("rows", ["epochs", "block_sweeps"])
 def test_a_run_is_its_steps(x64, rows):
     """Whole, in blocks of one step and in two parts; and one step after the other."""
-    model, data = ewsg.models.gaussian_location(), jnp.asarray(np.random.default_rng(0).normal(size=(23, 1)))
+    model, data = (
+        ewsg.models.gaussian_location(),
+        jnp.asarray(np.random.default_rng(0).normal(size=(23, 1))),
+    )
     kernel = ewsg.sghmc(model, 0.05, friction=1.0, batch_size=4, rows=rows)
     key, start = jax.random.key(1), jnp.zeros(1)
     run = functools.partial(ewsg.sample, key, kernel, data=data, num_chains=2, progress=False)
@@ -179,7 +215,10 @@ def test_a_run_is_its_steps(x64, rows):
     _, run_key, _ = jax.random.split(key, 3)
     step = quick_jit(jax.vmap(kernel.step, in_axes=(0, 0, None)))
     first = run(position=start, num_steps=1)
-    state, own = first.state, jax.vmap(lambda chain: jax.random.fold_in(run_key, chain))(jnp.arange(2))
+    state, own = (
+        first.state,
+        jax.vmap(lambda chain: jax.random.fold_in(run_key, chain))(jnp.arange(2)),
+    )
     for t in range(1, 40):
         state, _ = step(jax.vmap(lambda key, t=t: jax.random.fold_in(key, t))(own), state, data)
     for others in (state, run(position=start, num_steps=40, randomness_memory=1).state):
@@ -193,7 +232,9 @@ def test_a_run_is_its_steps(x64, rows):
 @pytest.mark.usual_parameters("2147483647")
 @pytest.mark.parametrize("batch_size", [1, 5, 2**30, MOST])
 def test_blocks_near_the_end_of_32_bits(batch_size):
-    """Cuts, places and starts in Python's integers; steps beyond 2³¹, whose numbers are negative, to 2³²."""
+    """Cuts, places and starts in Python's integers; steps beyond 2³¹, whose numbers are negative,
+    to 2³².
+    """
     count, left_out = divmod(MOST, batch_size)
     law, words = row_law(batch_size, True, "block_epochs"), jnp.array([1, 2, 3, 4], jnp.uint32)
     steps = [0, 1, 2**31 - 1, 2**31, 2**32 - 1]

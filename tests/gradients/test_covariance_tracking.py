@@ -1,4 +1,6 @@
-"""The tracked covariance: exact where it is reset, between resets along a NumPy run of EWSG-VR's Algorithm 2."""
+"""The tracked covariance: exact where it is reset, between resets along a NumPy run of EWSG-VR's
+Algorithm 2.
+"""
 
 import functools
 from typing import Any
@@ -13,7 +15,14 @@ import ewsg_jax as ewsg
 from ewsg_jax.gradients import Covariance
 from ewsg_jax.rows import Batch
 from tests.gradients.test_enumeration import N, as_jax, close, no_weight
-from tests.gradients.test_variance_reduced import MODELS, NAMES, flat, like_position, quick_jit, shifted
+from tests.gradients.test_variance_reduced import (
+    MODELS,
+    NAMES,
+    flat,
+    like_position,
+    quick_jit,
+    shifted,
+)
 from tests.oracles import enumeration
 
 BATCHES = [(2, True), (2, False)]
@@ -52,7 +61,9 @@ def restricted(matrix, structure, basis=None):
 
 @functools.cache
 def at_a_reset(estimator_name, name, structure):
-    """(values of all batches, covariance that each reports) right after a reset, for each of BATCHES."""
+    """(values of all batches, covariance that each reports) right after a reset, for each of
+    BATCHES.
+    """
     model = MODELS[name]
 
     @quick_jit
@@ -61,7 +72,11 @@ def at_a_reset(estimator_name, name, structure):
         for batch_size, replace in BATCHES:
             # Six rows in chunks of four.
             estimator = getattr(ewsg.gradients, estimator_name)(
-                model.posterior, batch_size=batch_size, replace=replace, chunk_size=4, **STRUCTURES[structure]
+                model.posterior,
+                batch_size=batch_size,
+                replace=replace,
+                chunk_size=4,
+                **STRUCTURES[structure],
             )
             memory = estimator.init(jax.random.key(0), elsewhere, data)
             memory, _, evaluations = estimator.refresh((), memory, jnp.int32(0), position, data)
@@ -69,7 +84,12 @@ def at_a_reset(estimator_name, name, structure):
             def one(rows, estimator=estimator, memory=memory):
                 estimate, _ = estimator.propose(rows, memory, position, data, no_weight)
                 probe = estimator.gradient_at(estimate, elsewhere, data)
-                return flat(estimate.gradient), estimate.covariance, estimate.batch.indices, flat(probe)
+                return (
+                    flat(estimate.gradient),
+                    estimate.covariance,
+                    estimate.batch.indices,
+                    flat(probe),
+                )
 
             rows = Batch(jnp.asarray(enumeration.batches(N, batch_size, replace)[0], jnp.int32))
             found.append((*jax.vmap(one)(rows), evaluations))
@@ -79,28 +99,43 @@ def at_a_reset(estimator_name, name, structure):
     return jax.device_get(every(as_jax(model.position), as_jax(elsewhere), as_jax(model.data)))
 
 
-@pytest.mark.usual_parameters("*-logistic_regression-dense", "*-custom-diagonal", "*-custom-low_rank")
+@pytest.mark.usual_parameters(
+    "*-logistic_regression-dense", "*-custom-diagonal", "*-custom-low_rank"
+)
 @pytest.mark.parametrize(
     ("estimator", "name", "structure"),
     [
         *(("covariance_tracking", name, "dense") for name in NAMES),
-        *(("covariance_tracking", "custom", structure) for structure in STRUCTURES if structure != "dense"),
+        *(
+            ("covariance_tracking", "custom", structure)
+            for structure in STRUCTURES
+            if structure != "dense"
+        ),
         ("covariance_tracking", "softmax_regression", "low_rank"),
         *(("kept_covariance", "custom", structure) for structure in STRUCTURES),
         ("kept_covariance", "softmax_regression", "low_rank"),
     ],
 )
 def test_the_covariance_is_exact_at_a_reset(x64, estimator, name, structure):
-    """That of the closed form and of the estimates over all batches, or what the structure keeps of it."""
+    """That of the closed form and of the estimates over all batches, or what the structure keeps of
+    it.
+    """
     model = MODELS[name]
     per_datum, prior = model.per_datum(model.position), model.prior(model.position)
     elsewhere = shifted(model.position, 0.5, -0.2)
-    for (batch_size, replace), found in zip(BATCHES, at_a_reset(estimator, name, structure), strict=True):
+    for (batch_size, replace), found in zip(
+        BATCHES, at_a_reset(estimator, name, structure), strict=True
+    ):
         values, covariance, batch, probes, evaluations = found
         listed, probabilities = enumeration.batches(N, batch_size, replace)
         np.testing.assert_array_equal(batch, listed)
         close(values, enumeration.stochastic_gradients(per_datum, prior, listed))
-        close(probes, enumeration.stochastic_gradients(model.per_datum(elsewhere), model.prior(elsewhere), listed))
+        close(
+            probes,
+            enumeration.stochastic_gradients(
+                model.per_datum(elsewhere), model.prior(elsewhere), listed
+            ),
+        )
         mean, enumerated = enumeration.mean_and_covariance(values, probabilities)
         close(mean, enumeration.full_gradient(per_datum, prior))
 
@@ -111,7 +146,10 @@ def test_the_covariance_is_exact_at_a_reset(x64, estimator, name, structure):
         if basis is not None:
             rank = min(STRUCTURES[structure].get("rank", d), d)
             assert basis.shape == (len(listed), d, rank)
-            close(np.swapaxes(basis, 1, 2) @ basis, np.broadcast_to(np.eye(rank), (len(listed), rank, rank)))
+            close(
+                np.swapaxes(basis, 1, 2) @ basis,
+                np.broadcast_to(np.eye(rank), (len(listed), rank, rank)),
+            )
         expected = np.broadcast_to(exact, (len(listed), d, d))
         close(matrix_of(covariance), restricted(expected, structure, basis), 1e-12)
         if structure == "full_rank":
@@ -121,7 +159,9 @@ def test_the_covariance_is_exact_at_a_reset(x64, estimator, name, structure):
 
 @pytest.mark.parametrize("rank", [1, 2])
 def test_the_basis_turns_to_the_leading_eigenvectors(x64, rank):
-    """Each reset at one point is a step of orthogonal iteration: the error falls as (λ_{r+1}/λ_r)^resets."""
+    """Each reset at one point is a step of orthogonal iteration: the error falls as
+    (λ_{r+1}/λ_r)^resets.
+    """
     model = MODELS["custom"]
     values, vectors = np.linalg.eigh(
         enumeration.batch_covariance(model.per_datum(model.position), batch_size=1, replace=True)
@@ -171,7 +211,9 @@ RUNS.append(("linear_regression", "dense", 3, True))
 
 @functools.cache
 def tracked(name, structure, batch_size, replace):
-    """A run along given points with given batches: (points, rows, covariances, counts, anchors, moments)."""
+    """A run along given points with given batches: (points, rows, covariances, counts, anchors,
+    moments).
+    """
     model = MODELS[name]
     rng = np.random.default_rng(11)
     center = np.asarray(flat(as_jax(model.position)))
@@ -181,17 +223,28 @@ def tracked(name, structure, batch_size, replace):
     listed = enumeration.batches(N, batch_size, replace)[0]
     rows = listed[rng.integers(len(listed), size=STEPS)]
     estimator = ewsg.gradients.covariance_tracking(
-        model.posterior, batch_size=batch_size, replace=replace, refresh_every=EVERY, **STRUCTURES[structure]
+        model.posterior,
+        batch_size=batch_size,
+        replace=replace,
+        refresh_every=EVERY,
+        **STRUCTURES[structure],
     )
 
     @quick_jit
     def run(points, data):
         def step(memory, given):
             number, point, batch = given
-            memory, same, _ = estimator.refresh(batch, memory, number, like_position(point, model), data)
+            memory, same, _ = estimator.refresh(
+                batch, memory, number, like_position(point, model), data
+            )
             estimate, update = estimator.propose(batch, memory, same, data, no_weight)
             after = estimator.commit(update, memory)
-            shown = estimate.covariance, after.num_clipped, flat(memory.anchor), (memory.center, *memory.moments)
+            shown = (
+                estimate.covariance,
+                after.num_clipped,
+                flat(memory.anchor),
+                (memory.center, *memory.moments),
+            )
             return after, shown
 
         start = estimator.init(jax.random.key(2), like_position(points[0], model), data)
@@ -208,13 +261,16 @@ def as_numpy(vector, model):
 @pytest.mark.usual_parameters("custom-*-2-False", "linear*")
 @pytest.mark.parametrize(("name", "structure", "batch_size", "replace"), RUNS)
 def test_moments_and_covariance_follow_algorithm_two(x64, name, structure, batch_size, replace):
-    """Step by step: m₁ and m₂ by lines 16 and 17, the covariance by 18 but its negative part, ω and the count.
+    """Step by step: m₁ and m₂ by lines 16 and 17, the covariance by 18 but its negative part, ω and
+    the count.
 
-    The library's moments are those of ∇Vᵢ − c, with c the mean at the last reset; the paper's, about 0, have the
-    covariance.
+    The library's moments are those of ∇Vᵢ − c, with c the mean at the last reset; the paper's,
+    about 0, have the covariance.
     """
     model = MODELS[name]
-    points, rows, covariance, counts, anchors, moments = tracked(name, structure, batch_size, replace)
+    points, rows, covariance, counts, anchors, moments = tracked(
+        name, structure, batch_size, replace
+    )
     is_clipped, found = [], matrix_of(covariance)
     anchor, there = points[0], model.per_datum(as_numpy(points[0], model))
     first, second = enumeration.moments(there)
@@ -259,7 +315,9 @@ def test_some_steps_are_clipped_and_some_are_not(x64, structure):
 
 
 def test_rounding_is_no_negative_part():
-    """A covariance that is singular, in float32: d = 12 numbers and six rows. It is no step to count."""
+    """A covariance that is singular, in float32: d = 12 numbers and six rows. It is no step to
+    count.
+    """
     model = MODELS["softmax_regression"]
     position, data = jnp.asarray(model.position, jnp.float32), as_jax(model.data)
     data = data | {"x": jnp.asarray(data["x"], jnp.float32)}
@@ -269,21 +327,27 @@ def test_rounding_is_no_negative_part():
     def run(position, data):
         def step(memory, number):
             memory, _, _ = estimator.refresh((), memory, number, position * (1 + number / 10), data)
-            estimate, update = estimator.propose(Batch(jnp.array([0])), memory, position, data, no_weight)
+            estimate, update = estimator.propose(
+                Batch(jnp.array([0])), memory, position, data, no_weight
+            )
             return estimator.commit(update, memory), estimate.covariance
 
         return jax.lax.scan(step, estimator.init(jax.random.key(0), position, data), jnp.arange(20))
 
     memory, covariance = run(position, data)
     assert memory.num_clipped == 0
-    values = np.linalg.eigvalsh(matrix_of(jax.tree.map(lambda x: np.asarray(x, np.float64), covariance)))
+    values = np.linalg.eigvalsh(
+        matrix_of(jax.tree.map(lambda x: np.asarray(x, np.float64), covariance))
+    )
     assert np.all(values[:, 0] > -1e-5 * values[:, -1])
     assert np.all(values[:, :7] < 1e-5 * values[:, -1:])
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_differences_of_large_moments_are_no_negative_part(structure):
-    """A coordinate that is the same in all rows, in float32: m₂ − m₁m₁ᵀ is rounding there, of m₂'s size."""
+    """A coordinate that is the same in all rows, in float32: m₂ − m₁m₁ᵀ is rounding there, of m₂'s
+    size.
+    """
     rows = np.random.default_rng(0).normal(size=(60, 3))
     rows[:, 1] = 0.3
     data = jnp.asarray(rows, jnp.float32)
@@ -299,14 +363,18 @@ def test_differences_of_large_moments_are_no_negative_part(structure):
             return estimator.commit(update, memory), None
 
         positions = jnp.linspace(0.0, 5.0, 50)[:, None] * jnp.ones(3)
-        return jax.lax.scan(step, estimator.init(jax.random.key(0), positions[0], data), positions)[0]
+        return jax.lax.scan(step, estimator.init(jax.random.key(0), positions[0], data), positions)[
+            0
+        ]
 
     assert run(data).num_clipped == 0
 
 
 @functools.cache
 def resets_far_away():
-    """At 10³ and at 10⁸ from the mode, in float32: (num_clipped, covariance at 10³) of each structure."""
+    """At 10³ and at 10⁸ from the mode, in float32: (num_clipped, covariance at 10³) of each
+    structure.
+    """
     rows = np.sort(np.random.default_rng(0).normal(size=(20_000, 2)), axis=0)
 
     @quick_jit
@@ -319,7 +387,9 @@ def resets_far_away():
 
             def step(memory, position, estimator=estimator):
                 memory, _, _ = estimator.refresh((), memory, jnp.int32(0), position, data)
-                estimate, update = estimator.propose(Batch(jnp.array([0])), memory, position, data, no_weight)
+                estimate, update = estimator.propose(
+                    Batch(jnp.array([0])), memory, position, data, no_weight
+                )
                 memory = estimator.commit(update, memory)
                 return memory, (memory.num_clipped, estimate.covariance)
 
@@ -335,7 +405,8 @@ def resets_far_away():
 def test_far_from_the_mode_the_covariance_does_not_cancel(structure):
     """Gradients of 10³ that differ by 1, rows sorted so that the chunks have means of their own.
 
-    At 10⁸ neighbouring float32 are 8 apart: the gradients say nothing of the rows, and the step is counted.
+    At 10⁸ neighbouring float32 are 8 apart: the gradients say nothing of the rows, and the step is
+    counted.
     """
     rows, found = resets_far_away()
     counts, covariance = found[structure]
@@ -343,15 +414,21 @@ def test_far_from_the_mode_the_covariance_does_not_cancel(structure):
     exact = n**2 * np.cov(rows.T, bias=True)
     basis = covariance.basis[0] if "rank" in structure else None
     first = matrix_of(jax.tree.map(lambda x: x[0], covariance))
-    np.testing.assert_allclose(first, restricted(exact, structure, basis), rtol=0, atol=1e-4 * np.abs(exact).max())
+    np.testing.assert_allclose(
+        first, restricted(exact, structure, basis), rtol=0, atol=1e-4 * np.abs(exact).max()
+    )
     assert counts.tolist() == [0, 1]
 
 
 def test_float32_counts_the_steps_that_float64_does(x64):
-    """Along the same points with the same batches, some of them clipped: no bound on rounding may hide those."""
+    """Along the same points with the same batches, some of them clipped: no bound on rounding may
+    hide those.
+    """
     points, rows, _, counts, _, _ = tracked("custom", "dense", 2, True)
     model = MODELS["custom"]
-    estimator = ewsg.gradients.covariance_tracking(model.posterior, batch_size=2, refresh_every=EVERY)
+    estimator = ewsg.gradients.covariance_tracking(
+        model.posterior, batch_size=2, refresh_every=EVERY
+    )
     single = lambda tree: jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), tree)
     unravel = ravel_pytree(single(model.position))[1]
 
@@ -360,20 +437,28 @@ def test_float32_counts_the_steps_that_float64_does(x64):
         def step(memory, given):
             number, point, batch = given
             memory, same, _ = estimator.refresh(batch, memory, number, unravel(point), data)
-            memory = estimator.commit(estimator.propose(batch, memory, same, data, no_weight)[1], memory)
+            memory = estimator.commit(
+                estimator.propose(batch, memory, same, data, no_weight)[1], memory
+            )
             return memory, memory.num_clipped
 
         given = (jnp.arange(STEPS, dtype=jnp.int32), points, Batch(jnp.asarray(rows, jnp.int32)))
-        return jax.lax.scan(step, estimator.init(jax.random.key(2), unravel(points[0]), data), given)[1]
+        return jax.lax.scan(
+            step, estimator.init(jax.random.key(2), unravel(points[0]), data), given
+        )[1]
 
     np.testing.assert_array_equal(run(single(points), single(model.data)), counts)
 
 
 @pytest.mark.parametrize("batch_size", [2, 3, 6])
 def test_batches_of_an_epoch_are_subsets(x64, batch_size):
-    """Where b divides n: over all permutations a batch is a uniform subset, and no batch varies where b = n."""
+    """Where b divides n: over all permutations a batch is a uniform subset, and no batch varies
+    where b = n.
+    """
     model = MODELS["custom"]
-    estimator = ewsg.gradients.covariance_tracking(model.posterior, batch_size=batch_size, rows="epochs")
+    estimator = ewsg.gradients.covariance_tracking(
+        model.posterior, batch_size=batch_size, rows="epochs"
+    )
 
     @quick_jit
     def covariance(position, data):
@@ -389,7 +474,9 @@ def test_batches_of_an_epoch_are_subsets(x64, batch_size):
 @pytest.mark.parametrize("kind", ["covariance_tracking", "kept_covariance"])
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_a_position_may_be_more_exact_than_its_likelihood(x64, kind, structure):
-    """A leaf of float64 beside others, and a likelihood in float32: the covariance of the closed form."""
+    """A leaf of float64 beside others, and a likelihood in float32: the covariance of the closed
+    form.
+    """
     rows = np.random.default_rng(3).normal(size=(8, 2))
 
     def log_likelihood(position, row):
@@ -407,7 +494,9 @@ def test_a_position_may_be_more_exact_than_its_likelihood(x64, kind, structure):
         # Of a low rank the basis turns towards the leading directions.
         reset = lambda _, memory: estimator.refresh((), memory, jnp.int32(0), position, data)[0]
         memory = jax.lax.fori_loop(0, 20, reset, memory)
-        return estimator.propose(Batch(jnp.array([0, 1])), memory, position, data, no_weight)[0].covariance
+        return estimator.propose(Batch(jnp.array([0, 1])), memory, position, data, no_weight)[
+            0
+        ].covariance
 
     found = matrix_of(jax.device_get(reported(position, data)))
     exact = np.tile(8 * 8 / 2 * np.cov(rows.T, bias=True), (2, 2))
@@ -428,12 +517,19 @@ def test_the_period_is_a_pass_by_default():
 
 @pytest.mark.parametrize("structure", ["dense", "diagonal"])
 def test_a_kept_covariance_is_that_of_the_last_reset(x64, structure):
-    """Whatever the rank, along given points: that of the closed form at the point of the last reset."""
+    """Whatever the rank, along given points: that of the closed form at the point of the last
+    reset.
+    """
     model = MODELS["custom"]
     center = np.asarray(flat(as_jax(model.position)))
     points = center + 0.3 * np.random.default_rng(5).normal(size=(STEPS, len(center)))
     estimator = ewsg.gradients.kept_covariance(
-        model.posterior, batch_size=2, replace=False, refresh_every=EVERY, structure=structure, rank=2
+        model.posterior,
+        batch_size=2,
+        replace=False,
+        refresh_every=EVERY,
+        structure=structure,
+        rank=2,
     )
 
     @quick_jit
@@ -443,19 +539,27 @@ def test_a_kept_covariance_is_that_of_the_last_reset(x64, structure):
             position, batch = like_position(point, model), Batch(jnp.array([1, 4]))
             memory, same, evaluations = estimator.refresh(batch, memory, number, position, data)
             estimate, update = estimator.propose(batch, memory, same, data, no_weight)
-            return estimator.commit(update, memory), (estimate.covariance, evaluations, flat(estimate.gradient))
+            return estimator.commit(update, memory), (
+                estimate.covariance,
+                evaluations,
+                flat(estimate.gradient),
+            )
 
         start = estimator.init(jax.random.key(2), like_position(points[0], model), data)
         return jax.lax.scan(step, start, (jnp.arange(STEPS, dtype=jnp.int32), points))[1]
 
-    covariance, evaluations, gradients = jax.device_get(run(jnp.asarray(points), as_jax(model.data)))
+    covariance, evaluations, gradients = jax.device_get(
+        run(jnp.asarray(points), as_jax(model.data))
+    )
     found = matrix_of(covariance)
     for step, point in enumerate(points):
         anchor = as_numpy(points[step - step % EVERY], model)
         exact = enumeration.batch_covariance(model.per_datum(anchor), 2, replace=False)
         close(found[step], restricted(exact, structure), 1e-12)
         here = as_numpy(point, model)
-        expected = enumeration.stochastic_gradients(model.per_datum(here), model.prior(here), np.array([[1, 4]]))
+        expected = enumeration.stochastic_gradients(
+            model.per_datum(here), model.prior(here), np.array([[1, 4]])
+        )
         close(gradients[step], expected[0], 1e-12)
     np.testing.assert_array_equal(evaluations, np.where(np.arange(STEPS) % EVERY == 0, N, 0))
     cost = estimator.evaluations(as_jax(model.data))
@@ -499,13 +603,16 @@ half_square.defvjp(lambda x: (half_square(x), x), lambda x, weight: (x * weight,
 
 @pytest.mark.full
 def test_a_low_rank_makes_no_gradient_of_a_row(x64):
-    """Of a likelihood that knows no forward differentiation: no array of rows by numbers of a position."""
+    """Of a likelihood that knows no forward differentiation: no array of rows by numbers of a
+    position.
+    """
     rng = np.random.default_rng(6)
     d, rows_at_once = 33, 16
     data = {"x": jnp.asarray(rng.normal(size=(50, 11))), "y": jnp.asarray(rng.normal(size=50))}
     position = jnp.asarray(rng.normal(size=(3, 11)))
     posterior = ewsg.Posterior(
-        lambda w, row: -half_square(row["y"] - jnp.sum(jnp.tanh(w @ row["x"]))), lambda w: -jnp.sum(w**2) / 2
+        lambda w, row: -half_square(row["y"] - jnp.sum(jnp.tanh(w @ row["x"]))),
+        lambda w: -jnp.sum(w**2) / 2,
     )
 
     def found(structure, passes, rank=d):
@@ -519,8 +626,15 @@ def test_a_low_rank_makes_no_gradient_of_a_row(x64):
             chunk_size=rows_at_once,
         )
 
-    close(matrix_of(found("low_rank", 2)(position, data)), matrix_of(found("dense", 1)(position, data)), 1e-12)
-    told = {name: jax.jit(found(name, 2, rank=4)).lower(position, data).as_text() for name in ("dense", "low_rank")}
+    close(
+        matrix_of(found("low_rank", 2)(position, data)),
+        matrix_of(found("dense", 1)(position, data)),
+        1e-12,
+    )
+    told = {
+        name: jax.jit(found(name, 2, rank=4)).lower(position, data).as_text()
+        for name in ("dense", "low_rank")
+    }
     of_rows = f"tensor<{rows_at_once}x{d}x"
     assert of_rows in told["dense"]
     assert of_rows not in told["low_rank"]
@@ -530,7 +644,9 @@ def test_a_low_rank_makes_no_gradient_of_a_row(x64):
 
 
 @pytest.mark.usual_parameters("dense", "low_rank")
-@pytest.mark.parametrize("structure", ["dense", "diagonal", "low_rank", "factored", "low_rank_factored"])
+@pytest.mark.parametrize(
+    "structure", ["dense", "diagonal", "low_rank", "factored", "low_rank_factored"]
+)
 def test_functions_of_the_eigenvalues(x64, structure):
     """Σ f(C) v, with C outside its basis 0."""
     rng = np.random.default_rng(4)
@@ -550,7 +666,9 @@ def test_functions_of_the_eigenvalues(x64, structure):
     dense = np.diag(dense) if structure == "diagonal" else dense
     values, vectors = np.linalg.eigh(dense)
     u, v = rng.normal(size=(2, 5))
-    expected = vectors @ (np.sqrt(values.clip(0) + 1) * (vectors.T @ u) + np.exp(-values) * (vectors.T @ v))
+    expected = vectors @ (
+        np.sqrt(values.clip(0) + 1) * (vectors.T @ u) + np.exp(-values) * (vectors.T @ v)
+    )
     split = lambda x: {"a": jnp.asarray(x[:1]), "b": jnp.asarray(x[1:].reshape(2, 2))}
     found = covariance.combine(
         (lambda x: jnp.sqrt(jnp.maximum(x, 0) + 1), split(u)), (lambda x: jnp.exp(-x), split(v))
@@ -594,13 +712,18 @@ def test_times_keeps_the_types():
 def test_refusals():
     posterior = MODELS["custom"].posterior
     track: Any = functools.partial(ewsg.gradients.covariance_tracking, posterior, batch_size=1)
-    with pytest.raises(ValueError, match="rows must be 'random' or 'epochs': a block's covariance is not tracked"):
+    with pytest.raises(
+        ValueError, match="rows must be 'random' or 'epochs': a block's covariance is not tracked"
+    ):
         track(rows="blocks")
-    with pytest.raises(ValueError, match="structure must be one of 'dense', 'diagonal', 'low_rank'"):
+    with pytest.raises(
+        ValueError, match="structure must be one of 'dense', 'diagonal', 'low_rank'"
+    ):
         track(structure="full")
     with pytest.raises(ValueError, match="rank must be a whole number, at least 1"):
         track(structure="low_rank", rank=0)
     with pytest.raises(ValueError, match="must report the covariance of its gradient"):
         ewsg.kernel(
-            ewsg.dynamics.noise_corrected(0.1, friction=1.0), ewsg.gradients.uniform(posterior, batch_size=1)
+            ewsg.dynamics.noise_corrected(0.1, friction=1.0),
+            ewsg.gradients.uniform(posterior, batch_size=1),
         )

@@ -30,9 +30,14 @@ class Case(NamedTuple):
 
 def dict_posterior():
     def log_likelihood(p, x):
-        return -0.5 * jnp.sum((x - p["mean"]) ** 2) * jnp.exp(-2 * p["log_scale"]) - x.size * p["log_scale"]
+        return (
+            -0.5 * jnp.sum((x - p["mean"]) ** 2) * jnp.exp(-2 * p["log_scale"])
+            - x.size * p["log_scale"]
+        )
 
-    return ewsg.Posterior(log_likelihood, lambda p: -0.5 * jnp.sum(p["mean"] ** 2) - 2.0 * p["log_scale"] ** 2)
+    return ewsg.Posterior(
+        log_likelihood, lambda p: -0.5 * jnp.sum(p["mean"] ** 2) - 2.0 * p["log_scale"] ** 2
+    )
 
 
 CASES = {
@@ -175,16 +180,23 @@ def test_probe_is_the_same_batch_elsewhere(case, kind):
     if kind == "full":
         estimator, batch = ewsg.gradients.full(case.posterior, chunk_size=4), ()
     else:
-        estimator, batch = ewsg.gradients.uniform(case.posterior, batch_size=2), Batch(jnp.array([4, 1]))
+        estimator, batch = (
+            ewsg.gradients.uniform(case.posterior, batch_size=2),
+            Batch(jnp.array([4, 1])),
+        )
 
     @jax.jit
     def probe_and_propose(position, elsewhere, data):
-        here, there = (estimator.propose(batch, (), p, data, no_weight)[0] for p in (position, elsewhere))
+        here, there = (
+            estimator.propose(batch, (), p, data, no_weight)[0] for p in (position, elsewhere)
+        )
         probes = [estimator.gradient_at(here, p, data) for p in (position, elsewhere)]
         return [ravel_pytree(x)[0] for x in (here.gradient, there.gradient, *probes)]
 
     elsewhere = jax.tree.map(lambda x: 0.5 * x - 0.2, case.position)
-    here, there, probed_here, probed_there = map(np.asarray, probe_and_propose(case.position, elsewhere, case.data))
+    here, there, probed_here, probed_there = map(
+        np.asarray, probe_and_propose(case.position, elsewhere, case.data)
+    )
     close(probed_here, here)
     close(probed_there, there)
     assert np.abs(there - here).max() > 0.1
@@ -196,7 +208,10 @@ def test_full_does_not_depend_on_the_chunk_size(case):
         sizes = [1, 3, 4, N, N + 1]
         estimators = [ewsg.gradients.full(case.posterior, chunk_size=size) for size in sizes]
         return (
-            [ravel_pytree(e.propose((), (), position, data, no_weight)[0].gradient)[0] for e in estimators],
+            [
+                ravel_pytree(e.propose((), (), position, data, no_weight)[0].gradient)[0]
+                for e in estimators
+            ],
             [case.posterior.potential(position, data, size) for size in sizes],
         )
 
@@ -219,18 +234,26 @@ def test_a_step_counts_its_evaluations(method, options, evaluations):
     kernel = method(ewsg.models.gaussian_location(), 1e-3, **options)
     data = jnp.asarray(X, jnp.float32)
     state = jax.jit(kernel.init)(jax.random.key(0), jnp.zeros(3), data)
-    counted = jax.jit(lambda key: kernel.step(key, state, data)[1].gradient_evaluations)(jax.random.key(1))
+    counted = jax.jit(lambda key: kernel.step(key, state, data)[1].gradient_evaluations)(
+        jax.random.key(1)
+    )
     assert int(counted) == evaluations
     assert counted.dtype == jnp.int32
-    assert kernel.evaluations(data) == ewsg.gradients.Evaluations(evaluations, options.get("batch_size", N))
+    assert kernel.evaluations(data) == ewsg.gradients.Evaluations(
+        evaluations, options.get("batch_size", N)
+    )
 
 
 def test_a_subset_larger_than_the_data_is_refused():
     data = jnp.asarray(X, jnp.float32)
-    estimator = ewsg.gradients.uniform(ewsg.models.gaussian_location(), batch_size=N + 1, replace=False)
+    estimator = ewsg.gradients.uniform(
+        ewsg.models.gaussian_location(), batch_size=N + 1, replace=False
+    )
     with pytest.raises(ValueError, match="batch_size must be at most n = 6"):
         estimator.check(jnp.zeros(3), data)
-    ewsg.gradients.uniform(ewsg.models.gaussian_location(), batch_size=N, replace=False).check(jnp.zeros(3), data)
+    ewsg.gradients.uniform(ewsg.models.gaussian_location(), batch_size=N, replace=False).check(
+        jnp.zeros(3), data
+    )
 
 
 # Memory and program size of `full`: what is compiled for 16 chains, without running it.
@@ -240,12 +263,17 @@ ROWS, CHAINS, CHUNK, WIDTH = 200_000, 16, 4096, 20
 
 def network():
     """A posterior without a closed form, whose activations are as wide as its inputs."""
-    return ewsg.Posterior(lambda w, row: -jnp.square(row["y"] - jnp.sum(jnp.tanh(row["x"] @ w))), lambda w: 0.0)
+    return ewsg.Posterior(
+        lambda w, row: -jnp.square(row["y"] - jnp.sum(jnp.tanh(row["x"] @ w))), lambda w: 0.0
+    )
 
 
 def lowered_for_chains(model, shape, n, chunk_size=CHUNK):
     estimator = ewsg.gradients.full(model, chunk_size=chunk_size)
-    data = {"x": jax.ShapeDtypeStruct((n, WIDTH), jnp.float32), "y": jax.ShapeDtypeStruct((n,), jnp.float32)}
+    data = {
+        "x": jax.ShapeDtypeStruct((n, WIDTH), jnp.float32),
+        "y": jax.ShapeDtypeStruct((n,), jnp.float32),
+    }
     positions = jax.ShapeDtypeStruct((CHAINS, *shape), jnp.float32)
     one = lambda position, data: estimator.propose((), (), position, data, no_weight)[0].gradient
     return jax.jit(jax.vmap(one, (0, None))).lower(positions, data)
@@ -256,7 +284,9 @@ MODELS = [(ewsg.models.logistic_regression(), (WIDTH,), 1), (network(), (WIDTH, 
 
 @pytest.mark.parametrize(("model", "shape", "activations"), MODELS, ids=["closed_form", "autodiff"])
 def test_memory_of_full_is_bounded_by_a_chunk(model, shape, activations):
-    """A chunk of the rows and, per chain, a few numbers for each activation; all rows at once need far more."""
+    """A chunk of the rows and, per chain, a few numbers for each activation; all rows at once need
+    far more.
+    """
 
     def used(chunk_size):
         compiled = lowered_for_chains(model, shape, ROWS, chunk_size).compile()
@@ -269,5 +299,7 @@ def test_memory_of_full_is_bounded_by_a_chunk(model, shape, activations):
 
 @pytest.mark.parametrize(("model", "shape", "activations"), MODELS, ids=["closed_form", "autodiff"])
 def test_program_of_full_does_not_grow_with_n(model, shape, activations):
-    few, many = (lowered_for_chains(model, shape, n).as_text().count("\n") for n in (10_001, 200_001))
+    few, many = (
+        lowered_for_chains(model, shape, n).as_text().count("\n") for n in (10_001, 200_001)
+    )
     assert few == many

@@ -1,7 +1,8 @@
-"""What the compiled programs of estimators with memory hold: no second table, and no refresh that is not due.
+"""What the compiled programs of estimators with memory hold: no second table, and no refresh that
+is not due.
 
-By XLA's own account of its temporaries, on the JAX that runs: whether a table is updated where it lies has changed
-between versions, and a copy in each step is found by no test of values.
+By XLA's own account of its temporaries, on the JAX that runs: whether a table is updated where it
+lies has changed between versions, and a copy in each step is found by no test of values.
 """
 
 import jax
@@ -55,7 +56,9 @@ def loop_bytes(monkeypatch):
             monkeypatch.setattr(chunks, name, stop)
         kernel = ewsg.kernel(ewsg.dynamics.langevin(1e-5), estimator)
         with pytest.raises(CalledError):
-            ewsg.sample(jax.random.key(0), kernel, jnp.zeros(D), DATA, 3, num_chains=chains, progress=False)
+            ewsg.sample(
+                jax.random.key(0), kernel, jnp.zeros(D), DATA, 3, num_chains=chains, progress=False
+            )
         ((args, kwargs),) = calls
         return temporaries(advance.lower(*args, **kwargs).compile())
 
@@ -70,7 +73,9 @@ def test_the_loop_holds_no_second_table(loop_bytes, posterior, numbers, chains):
 
 
 def test_a_second_table_would_be_seen(loop_bytes):
-    """The obvious form, which sets the new rows once the old ones are read, copies the table in every step."""
+    """The obvious form, which sets the new rows once the old ones are read, copies the table in
+    every step.
+    """
     saga = ewsg.gradients.saga(GRADIENTS, batch_size=BATCH)
 
     def propose(randomness, memory, point, data, weight):
@@ -99,7 +104,9 @@ def test_a_step_of_svrg_chooses_and_holds_a_chunk_of_rows():
         states = jax.vmap(kernel.init, (0, 0, None))(keys, positions, DATA)
         return jax.vmap(kernel.draw, (0, 0, None))(keys, states, DATA), states
 
-    drawn = jax.eval_shape(first, jax.random.split(jax.random.key(0), chains), jnp.zeros((chains, D)))
+    drawn = jax.eval_shape(
+        first, jax.random.split(jax.random.key(0), chains), jnp.zeros((chains, D))
+    )
     step = jax.jit(jax.vmap(kernel.transition, (0, 0, None))).lower(*drawn, DATA).compile()
     text = step.as_text()
     assert text is not None

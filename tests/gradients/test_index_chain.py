@@ -1,8 +1,9 @@
-"""Exponential weights: the index chain's exact law, its thresholds and what it costs, without sampling.
+"""Exponential weights: the index chain's exact law, its thresholds and what it costs, without
+sampling.
 
-All candidates of five rows are handed in as randomness, and every uniform number on either side of the
-threshold that the implementation itself shows; the law that follows is compared with a transition matrix
-made by NumPy from log weights typed from the paper.
+All candidates of five rows are handed in as randomness, and every uniform number on either side of
+the threshold that the implementation itself shows; the law that follows is compared with a
+transition matrix made by NumPy from log weights typed from the paper.
 """
 
 import dataclasses
@@ -45,7 +46,9 @@ class Setting(NamedTuple):
 
     @property
     def weight(self):
-        dynamics = ewsg.dynamics.semi_implicit(self.step_size, friction=FRICTION, temperature=TEMPERATURE)
+        dynamics = ewsg.dynamics.semi_implicit(
+            self.step_size, friction=FRICTION, temperature=TEMPERATURE
+        )
         return functools.partial(dynamics.log_weight, state_at(dynamics))
 
     def log_weights(self, frozen_noise="momentum"):
@@ -55,7 +58,9 @@ class Setting(NamedTuple):
 
     def uniform(self):
         replace = len(self.batches) == N
-        return ewsg.gradients.uniform(self.posterior, batch_size=self.batches.shape[1], replace=replace)
+        return ewsg.gradients.uniform(
+            self.posterior, batch_size=self.batches.shape[1], replace=replace
+        )
 
 
 def setting(model, batch_size=1, replace=True, step_size=None):
@@ -66,18 +71,24 @@ def setting(model, batch_size=1, replace=True, step_size=None):
         posterior, data = ewsg.models.logistic_regression(prior_scale=2.0), {"x": X, "y": Y}
         per_datum = enumeration.logistic_regression(POSITION, X, Y)
     listed, _ = enumeration.batches(N, batch_size, replace)
-    gradients = enumeration.stochastic_gradients(per_datum, enumeration.normal_prior(POSITION, 2.0), listed)
+    gradients = enumeration.stochastic_gradients(
+        per_datum, enumeration.normal_prior(POSITION, 2.0), listed
+    )
     data = jax.tree.map(jnp.asarray, data)
     return Setting(posterior, data, step_size or STEP_SIZE[model], listed, gradients)
 
 
 def state_at(dynamics):
     state = dynamics.init(jax.random.key(0), jnp.asarray(POSITION))
-    return state._replace(**{"momentum": jnp.asarray(MOMENTUM)} if hasattr(state, "momentum") else {})
+    return state._replace(
+        **{"momentum": jnp.asarray(MOMENTUM)} if hasattr(state, "momentum") else {}
+    )
 
 
 class Outcome(NamedTuple):
-    """What the chain chose: the number of the batch, the share of proposals accepted, the gradient."""
+    """What the chain chose: the number of the batch, the share of proposals accepted,
+    the gradient.
+    """
 
     number: np.ndarray
     acceptance: np.ndarray
@@ -85,7 +96,9 @@ class Outcome(NamedTuple):
 
 
 def outcomes(s, chain_length, frozen_noise="momentum"):
-    """Return `choose(numbers, log_uniforms) -> Outcome`, both with the tuples of candidates on the leading axis."""
+    """Return `choose(numbers, log_uniforms) -> Outcome`, both with the tuples of candidates on the
+    leading axis.
+    """
     estimator = ewsg.gradients.exponentially_weighted(
         s.uniform(), chain_length=chain_length, frozen_noise=frozen_noise
     )
@@ -109,7 +122,9 @@ def outcomes(s, chain_length, frozen_noise="momentum"):
 
 
 def thresholds(choose, count):
-    """Bisect, for every pair (i, j), the largest log u at which i gives way to j: (count, count)."""
+    """Bisect, for every pair (i, j), the largest log u at which i gives way to j:
+    (count, count).
+    """
     pairs = np.array(list(itertools.product(range(count), repeat=2)))
 
     def accepts(log_u):
@@ -136,14 +151,19 @@ def thresholds_of(model, batch_size, replace):
 def law_of_the_chain(choose, log_threshold, chain_length):
     """The exact law of the chosen batch, from the implementation's choices alone.
 
-    For every tuple of M+1 candidates and every accept/reject pattern, the uniforms are put just inside the end
-    of the interval that the pattern asks for, and the interval's length is that pattern's probability.
+    For every tuple of M+1 candidates and every accept/reject pattern, the uniforms are put just
+    inside the end of the interval that the pattern asks for, and the interval's length is that
+    pattern's probability.
     """
     count, edge = len(log_threshold), 1e-9
     numbers = np.array(list(itertools.product(range(count), repeat=chain_length + 1)))
     law = np.zeros(count)
     for pattern in itertools.product([True, False], repeat=chain_length):
-        current, probability, log_uniforms = numbers[:, 0], np.full(len(numbers), 1 / len(numbers)), []
+        current, probability, log_uniforms = (
+            numbers[:, 0],
+            np.full(len(numbers), 1 / len(numbers)),
+            [],
+        )
         for accepted, proposal in zip(pattern, numbers[:, 1:].T, strict=True):
             threshold = log_threshold[current, proposal]
             log_uniforms.append(np.minimum(threshold - edge if accepted else threshold + edge, 0))
@@ -166,10 +186,16 @@ def law_of_the_chain(choose, log_threshold, chain_length):
 def test_log_weights_are_the_papers(x64, model, frozen_noise, integrator):
     """½‖x + √h g/σ‖² for the four named x; only differences matter."""
     s = setting(model)
-    dynamics = getattr(ewsg.dynamics, integrator)(s.step_size, friction=FRICTION, temperature=TEMPERATURE)
-    weight = lambda g: dynamics.log_weight(state_at(dynamics), Estimate(g, (), jnp.float32(1)), frozen_noise)
+    dynamics = getattr(ewsg.dynamics, integrator)(
+        s.step_size, friction=FRICTION, temperature=TEMPERATURE
+    )
+    weight = lambda g: dynamics.log_weight(
+        state_at(dynamics), Estimate(g, (), jnp.float32(1)), frozen_noise
+    )
     ours, papers = jax.jit(jax.vmap(weight))(jnp.asarray(s.gradients)), s.log_weights(frozen_noise)
-    np.testing.assert_allclose(ours - ours[0], papers - papers[0], rtol=0, atol=1e-13 * papers.max())
+    np.testing.assert_allclose(
+        ours - ours[0], papers - papers[0], rtol=0, atol=1e-13 * papers.max()
+    )
     assert np.ptp(papers) > 0.1
 
 
@@ -209,7 +235,9 @@ def test_oracle_is_stationary_and_in_detailed_balance(model, batch_size, replace
 @pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
 @pytest.mark.parametrize("model", STEP_SIZE)
 def test_acceptance_has_metropolis_threshold(x64, model, batch_size, replace):
-    """A visit accepts exactly for u ≤ min(1, exp(Δw)): bisected to rounding, then on a grid of 1/4096."""
+    """A visit accepts exactly for u ≤ min(1, exp(Δw)): bisected to rounding, then on a grid of
+    1/4096.
+    """
     s = setting(model, batch_size, replace)
     count, w = len(s.batches), s.log_weights()
     choose, found = outcomes(s, 1), thresholds_of(model, batch_size, replace)
@@ -231,11 +259,15 @@ def test_acceptance_has_metropolis_threshold(x64, model, batch_size, replace):
 @pytest.mark.parametrize("chain_length", [1, 2, 3])
 @pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
 @pytest.mark.parametrize("model", STEP_SIZE)
-def test_law_is_the_transition_matrix_applied_to_uniform(x64, model, batch_size, replace, chain_length):
+def test_law_is_the_transition_matrix_applied_to_uniform(
+    x64, model, batch_size, replace, chain_length
+):
     s = setting(model, batch_size, replace)
     found = thresholds_of(model, batch_size, replace)
     law = law_of_the_chain(outcomes(s, chain_length), found, chain_length)
-    np.testing.assert_allclose(law, index_chain.law(s.log_weights(), chain_length), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        law, index_chain.law(s.log_weights(), chain_length), rtol=0, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("frozen_noise", FROZEN_NOISE)
@@ -265,12 +297,18 @@ def exact_draw(log_uniform):
 @pytest.mark.parametrize(("batch_size", "replace"), [(1, True), (2, True), (2, False)])
 @pytest.mark.parametrize("model", STEP_SIZE)
 def test_infinite_chain_has_the_exact_law(x64, model, batch_size, replace):
-    """One uniform number chooses by the inverse of the cumulative law: it jumps exactly at Σ_{k≤i} p_k, eq. 4."""
+    """One uniform number chooses by the inverse of the cumulative law: it jumps exactly at Σ_{k≤i}
+    p_k, eq. 4.
+    """
     s = setting(model, batch_size, replace)
     inner = ewsg.gradients.uniform(s.posterior, batch_size=batch_size, replace=replace)
     estimator = ewsg.gradients.exponentially_weighted(inner, chain_length=math.inf)
     position = jnp.asarray(POSITION)
-    run = jax.jit(jax.vmap(lambda log_u: estimator.propose(exact_draw(log_u), (), position, s.data, s.weight)[0]))
+    run = jax.jit(
+        jax.vmap(
+            lambda log_u: estimator.propose(exact_draw(log_u), (), position, s.data, s.weight)[0]
+        )
+    )
 
     def number(u):
         estimate = jax.device_get(run(jnp.log(jnp.asarray(u))))
@@ -297,21 +335,29 @@ def test_exact_weights_do_not_overflow():
     s = setting("gaussian_location", step_size=1e3)
     estimator = ewsg.gradients.exponentially_weighted(s.uniform(), chain_length=math.inf)
     position, heaviest = jnp.asarray(POSITION, jnp.float32), int(s.log_weights().argmax())
-    choose = jax.jit(lambda log_u: estimator.propose(exact_draw(log_u), (), position, s.data, s.weight)[0].batch)
+    choose = jax.jit(
+        lambda log_u: estimator.propose(exact_draw(log_u), (), position, s.data, s.weight)[0].batch
+    )
     assert [choose(jnp.log(u)).indices.tolist() for u in (1e-6, 0.5, 1.0)] == 3 * [[heaviest]]
 
 
 def test_every_candidate_and_the_uniforms_have_their_own_key():
-    """A wrapped estimator whose draw is its key: M+1 different keys, none of them the chain's own."""
+    """A wrapped estimator whose draw is its key: M+1 different keys, none of them the
+    chain's own.
+    """
     s = setting("gaussian_location")
     inner = s.uniform()
     keyed = altered(inner, draw=lambda key, data, order: jax.random.key_data(key))
-    drawn = ewsg.gradients.exponentially_weighted(keyed, chain_length=6).draw(jax.random.key(5), s.data)
+    drawn = ewsg.gradients.exponentially_weighted(keyed, chain_length=6).draw(
+        jax.random.key(5), s.data
+    )
     keys = {tuple(key) for key in drawn.batches.tolist()}
     assert len(keys) == 7
     assert drawn.log_uniforms.shape == (6,)
     for key in keys:
-        same = jnp.log1p(-jax.random.uniform(jax.random.wrap_key_data(jnp.array(key, jnp.uint32)), (6,)))
+        same = jnp.log1p(
+            -jax.random.uniform(jax.random.wrap_key_data(jnp.array(key, jnp.uint32)), (6,))
+        )
         assert not np.any(np.asarray(same) == np.asarray(drawn.log_uniforms))
 
 
@@ -322,7 +368,9 @@ def test_every_candidate_and_the_uniforms_have_their_own_key():
 @pytest.mark.parametrize("model", STEP_SIZE)
 @pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
 def test_one_visit_tilts_the_mean_to_first_order(x64, model, batch_size, replace):
-    """E g + (h/σ²)[S(γp + ∇V) + ½E‖δ‖²δ] + O(h²), over all pairs and the implementation's thresholds."""
+    """E g + (h/σ²)[S(γp + ∇V) + ½E‖δ‖²δ] + O(h²), over all pairs and the implementation's
+    thresholds.
+    """
 
     def residual(h):
         s = setting(model, batch_size, replace, step_size=h)
@@ -347,7 +395,13 @@ def test_one_visit_tilts_the_mean_to_first_order(x64, model, batch_size, replace
 
 @pytest.mark.parametrize(
     ("batch_size", "replace", "chain_length", "evaluations"),
-    [(1, True, 0, 1), (1, True, 1, 2), (2, False, 3, 8), (1, True, math.inf, 5), (2, False, math.inf, 20)],
+    [
+        (1, True, 0, 1),
+        (1, True, 1, 2),
+        (2, False, 3, 8),
+        (1, True, math.inf, 5),
+        (2, False, math.inf, 20),
+    ],
 )
 def test_evaluations(batch_size, replace, chain_length, evaluations):
     s = setting("gaussian_location", batch_size, replace)
@@ -355,7 +409,9 @@ def test_evaluations(batch_size, replace, chain_length, evaluations):
     assert estimator.evaluations(s.data) == Evaluations(evaluations, batch_size)
     kernel = ewsg.kernel(ewsg.dynamics.semi_implicit(0.01, friction=1.0), estimator)
     state = jax.jit(kernel.init)(jax.random.key(0), jnp.asarray(POSITION, jnp.float32), s.data)
-    counted = jax.jit(lambda key: kernel.step(key, state, s.data)[1].gradient_evaluations)(jax.random.key(1))
+    counted = jax.jit(lambda key: kernel.step(key, state, s.data)[1].gradient_evaluations)(
+        jax.random.key(1)
+    )
     assert int(counted) == evaluations
 
 
@@ -380,14 +436,26 @@ def test_refusals():
         weighted(weighted(inner))
     with pytest.raises(ValueError, match="must not be exponentially weighted already"):
         weighted(weighted(inner, chain_length=math.inf, frozen_noise="one"))
-    with pytest.raises(ValueError, match="chain_length must be finite for an estimator whose batches cannot"):
-        weighted(dataclasses.replace(inner, law=by_probability(jnp.ones(5)).of_size(1)), chain_length=math.inf)
+    with pytest.raises(
+        ValueError, match="chain_length must be finite for an estimator whose batches cannot"
+    ):
+        weighted(
+            dataclasses.replace(inner, law=by_probability(jnp.ones(5)).of_size(1)),
+            chain_length=math.inf,
+        )
     with pytest.raises(TypeError, match="estimator must be a GradientEstimator"):
         weighted(s.posterior)
-    for chain_length, error in ((-1, ValueError), (1.5, TypeError), (-math.inf, TypeError), (math.nan, TypeError)):
+    for chain_length, error in (
+        (-1, ValueError),
+        (1.5, TypeError),
+        (-math.inf, TypeError),
+        (math.nan, TypeError),
+    ):
         with pytest.raises(error, match="chain_length must be a whole number, at least 0"):
             weighted(inner, chain_length=chain_length)
-    with pytest.raises(ValueError, match=r"frozen_noise must be one of .* \(did you mean 'momentum'\?\)"):
+    with pytest.raises(
+        ValueError, match=r"frozen_noise must be one of .* \(did you mean 'momentum'\?\)"
+    ):
         weighted(inner, frozen_noise="momentun")
     with pytest.raises(ValueError, match="frozen_noise must be one of"):
         weighted(inner, frozen_noise=None)
@@ -397,18 +465,28 @@ def test_refusals():
 
 def test_too_many_batches_for_exact_weights_are_refused():
     posterior = ewsg.models.gaussian_location()
-    kernel = ewsg.ewsg(posterior, 0.01, friction=1.0, batch_size=3, chain_length=math.inf, replace=False)
-    with pytest.raises(ValueError, match="n = 100 and batch_size = 3 give 161,700 of them, at most 100,000"):
+    kernel = ewsg.ewsg(
+        posterior, 0.01, friction=1.0, batch_size=3, chain_length=math.inf, replace=False
+    )
+    with pytest.raises(
+        ValueError, match="n = 100 and batch_size = 3 give 161,700 of them, at most 100,000"
+    ):
         kernel.init(jax.random.key(0), jnp.zeros(2), jnp.zeros((100, 2)))
     kernel.init(jax.random.key(0), jnp.zeros(2), jnp.zeros((80, 2)))  # 82,160 of them
 
 
 def counting(s):
-    """The plain estimator with a memory: how many batches were committed, which one last, how many refreshes."""
+    """The plain estimator with a memory: how many batches were committed, which one last, how many
+    refreshes.
+    """
     inner = s.uniform()
 
     def init(key, position, data):
-        return {"commits": jnp.int32(0), "last": jnp.full(s.batches.shape[1], -1), "refreshes": jnp.int32(0)}
+        return {
+            "commits": jnp.int32(0),
+            "last": jnp.full(s.batches.shape[1], -1),
+            "refreshes": jnp.int32(0),
+        }
 
     def refresh(randomness, memory, step, point, data):
         return memory | {"refreshes": memory["refreshes"] + 1}, point, 7
@@ -421,18 +499,25 @@ def counting(s):
         return memory | {"commits": memory["commits"] + 1, "last": rows}
 
     evaluations = lambda data: Evaluations(per_step=2, per_extra_gradient=2, at_init=3)
-    return altered(inner, propose=propose, evaluations=evaluations, init=init, refresh=refresh, commit=commit)
+    return altered(
+        inner, propose=propose, evaluations=evaluations, init=init, refresh=refresh, commit=commit
+    )
 
 
 def test_only_the_accepted_batch_is_committed(x64):
-    """Three visits from each batch in turn, with uniforms that accept none, the first, the second, or all."""
+    """Three visits from each batch in turn, with uniforms that accept none, the first, the second,
+    or all.
+    """
     s = setting("gaussian_location")
     estimator = ewsg.gradients.exponentially_weighted(counting(s), chain_length=3)
     kernel = ewsg.kernel(ewsg.dynamics.semi_implicit(s.step_size, friction=FRICTION), estimator)
     state = kernel.init(jax.random.key(0), jnp.asarray(POSITION), s.data)
     transition = jax.jit(kernel.transition)
     assert kernel.evaluations(s.data) == Evaluations(4 * 2, 2, 3)
-    yes, no = -1e9, np.inf  # beyond any threshold, so that the pattern does not depend on the weights
+    yes, no = (
+        -1e9,
+        np.inf,
+    )  # beyond any threshold, so that the pattern does not depend on the weights
     patterns = [((no, no, no), 0), ((yes, no, no), 1), ((no, yes, no), 2), ((yes, yes, yes), 3)]
     for step, (log_uniforms, place) in enumerate(patterns, start=1):
         rows = np.roll(np.arange(4), step)[:, None]
@@ -442,13 +527,17 @@ def test_only_the_accepted_batch_is_committed(x64):
         assert int(state.memory["commits"]) == step
         assert int(state.memory["refreshes"]) == step
         assert int(info.gradient_evaluations) == 4 * 2 + 7
-        np.testing.assert_allclose(info.index_acceptance, np.mean(np.array(log_uniforms) < 0), rtol=1e-6)
+        np.testing.assert_allclose(
+            info.index_acceptance, np.mean(np.array(log_uniforms) < 0), rtol=1e-6
+        )
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("chain_length", [0, 2, math.inf])
 def test_a_refresh_gets_the_wrapped_estimators_own_draw(chain_length):
-    """A refresh may need random numbers of its own (SVRG's option I): it sees one batch, not the index chain."""
+    """A refresh may need random numbers of its own (SVRG's option I): it sees one batch, not the
+    index chain.
+    """
     seen = []
     inner = ewsg.gradients.uniform(ewsg.models.gaussian_location(), batch_size=1)
 
@@ -456,7 +545,9 @@ def test_a_refresh_gets_the_wrapped_estimators_own_draw(chain_length):
         seen.append(randomness)
         return memory, point, 0
 
-    estimator = ewsg.gradients.exponentially_weighted(altered(inner, refresh=refresh), chain_length=chain_length)
+    estimator = ewsg.gradients.exponentially_weighted(
+        altered(inner, refresh=refresh), chain_length=chain_length
+    )
     kernel = ewsg.kernel(ewsg.dynamics.langevin(0.1), estimator)
     data = jnp.arange(5.0)[:, None]
     state = kernel.init(jax.random.key(0), jnp.zeros(1), data)

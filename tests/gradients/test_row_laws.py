@@ -1,4 +1,6 @@
-"""Blocks and reshuffled epochs: every block of a small data set, and permutations for many keys and epochs."""
+"""Blocks and reshuffled epochs: every block of a small data set, and permutations for many keys and
+epochs.
+"""
 
 import dataclasses
 import functools
@@ -48,14 +50,18 @@ def assert_rows_are(batch, indices, data):
 @pytest.mark.usual_parameters("3", "6")
 @pytest.mark.parametrize("batch_size", range(1, N + 1))
 def test_blocks_are_the_cyclic_ones(x64, batch_size):
-    """All n starts: each block b consecutive rows, around the end too, and each row in b of them."""
+    """All n starts: each block b consecutive rows, around the end too, and each row in
+    b of them.
+    """
     law, data = row_law(batch_size, True, "blocks"), as_jax(PARTS)
     blocks = law.batches(data)
     assert blocks.start.dtype == jnp.int32
     np.testing.assert_array_equal(blocks.start, np.arange(N))
     batches = gathering.fetch(blocks, data)
     assert batches.indices.dtype == jnp.int32
-    np.testing.assert_array_equal(np.sort(batches.indices), np.sort(enumeration.blocks(N, batch_size)))
+    np.testing.assert_array_equal(
+        np.sort(batches.indices), np.sort(enumeration.blocks(N, batch_size))
+    )
     np.testing.assert_array_equal(np.bincount(np.ravel(batches.indices)), batch_size)
     assert_rows_are(batches, np.asarray(batches.indices), data)
     again = gathering.fetched(jax.tree.map(lambda x: x[2], batches), data)
@@ -71,8 +77,12 @@ def test_rows_are_fetched_ahead_of_the_step(rows):
     """A run draws the rows of many steps at once, and fetches them at once."""
     data = {"x": jnp.zeros((N, 3)), "y": jnp.zeros(N)}
     kernel = ewsg.sgld(ewsg.models.linear_regression(), 1e-3, batch_size=4, rows=rows)
-    state = jax.vmap(lambda key: kernel.init(key, jnp.zeros(3), data))(jax.random.split(jax.random.key(0), 2))
-    layout, _ = choose_layout(kernel, state, data, 10, 2**20, False, False, num_slots=1, keep=None, moments=None)
+    state = jax.vmap(lambda key: kernel.init(key, jnp.zeros(3), data))(
+        jax.random.split(jax.random.key(0), 2)
+    )
+    layout, _ = choose_layout(
+        kernel, state, data, 10, 2**20, False, False, num_slots=1, keep=None, moments=None
+    )
     assert (layout.gather_ahead, layout.block_size) == (True, 10)
 
 
@@ -85,7 +95,10 @@ def test_blocks_are_unbiased_with_their_own_covariance(x64, batch_size):
     one = lambda block: estimator.propose(block, (), jnp.asarray(w), data, no_weight)[0].gradient
     values = np.asarray(quick_jit(jax.vmap(one))(estimator.batches(data)))
     per_datum, prior = enumeration.linear_regression(w, X, Y, 0.8), enumeration.normal_prior(w, 0.7)
-    close(values, enumeration.stochastic_gradients(per_datum, prior, enumeration.blocks(N, batch_size)))
+    close(
+        values,
+        enumeration.stochastic_gradients(per_datum, prior, enumeration.blocks(N, batch_size)),
+    )
     mean, covariance = enumeration.mean_and_covariance(values, np.full(N, 1 / N))
     close(mean, enumeration.full_gradient(per_datum, prior))
     expected = enumeration.block_covariance(per_datum, batch_size)
@@ -135,13 +148,17 @@ def permutations(n, num_keys=200, num_epochs=20):
 @pytest.mark.parametrize("n", SIZES)
 def test_permuted_is_a_bijection(n):
     found = permutations(n) if n < 1000 else permutations(n, 40, 10)
-    np.testing.assert_array_equal(np.sort(found, axis=2), np.broadcast_to(np.arange(n), found.shape))
+    np.testing.assert_array_equal(
+        np.sort(found, axis=2), np.broadcast_to(np.arange(n), found.shape)
+    )
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("n", [7, 1025])
 def test_a_gpu_looks_less_often_and_finds_the_same(monkeypatch, n):
-    """Whether all walks have ended is asked of the host there. Here the loop is Python's, and looks are counted."""
+    """Whether all walks have ended is asked of the host there. Here the loop is Python's, and looks
+    are counted.
+    """
     words, places = jnp.array([1, 2], jnp.uint32), jnp.arange(n, dtype=jnp.int32)
     looks = []
 
@@ -164,21 +181,28 @@ def test_a_gpu_looks_less_often_and_finds_the_same(monkeypatch, n):
 
 @pytest.mark.parametrize("n", [400_000, 2**20, 2**20 + 1, 2**31 - 1])
 def test_permuted_is_one_to_one_at_any_size(n):
-    """Of numbers too large to be listed: 4096 places lead to as many rows, near the ends of the range too."""
+    """Of numbers too large to be listed: 4096 places lead to as many rows, near the ends of the
+    range too.
+    """
     places = np.unique(np.linspace(0, n - 1, 4096).astype(np.int64)).astype(np.int32)
     rows = np.asarray(
-        jax.jit(lambda p: _random.permuted(jnp.arange(2, dtype=jnp.uint32), jnp.int32(3), p, n))(places)
+        jax.jit(lambda p: _random.permuted(jnp.arange(2, dtype=jnp.uint32), jnp.int32(3), p, n))(
+            places
+        )
     )
     assert len(np.unique(rows)) == len(places) == 4096
     assert rows.min() >= 0
     assert rows.max() < n
-    # Sorted and divided by n they would be uniform: 1.95/√4096, the level 1e-3 of Kolmogorov and Smirnov.
+    # Sorted and divided by n they would be uniform: 1.95/√4096, the level 1e-3 of Kolmogorov and
+    # Smirnov.
     assert np.abs(np.sort(rows) / n - (np.arange(4096) + 0.5) / 4096).max() < 1.95 / 64
 
 
 @pytest.mark.full
 def test_epochs_and_keys_have_permutations_of_their_own():
-    """Of 100 rows, 200 keys and 20 epochs: all 4000 differ, and two of them agree in 1 place on average."""
+    """Of 100 rows, 200 keys and 20 epochs: all 4000 differ, and two of them agree in 1 place on
+    average.
+    """
     found = permutations(100).reshape(-1, 100)
     assert len(np.unique(found, axis=0)) == len(found)
     pairs = {"next epoch": (found[:-1], found[1:]), "next key": (found[:-20], found[20:])}
@@ -211,7 +235,9 @@ def test_all_permutations_of_four_rows_are_as_probable():
 
 
 def feistel_law(rounds):
-    """The law of the permutations of four rows that so many rounds make of ideal round functions {0,1} → {0,1}."""
+    """The law of the permutations of four rows that so many rounds make of ideal round functions
+    {0,1} → {0,1}.
+    """
     law = {(0, 1, 2, 3): 1.0}
     for _ in range(rounds):
         after = {}
@@ -237,7 +263,9 @@ def test_permutations_of_four_rows_have_the_law_of_the_rounds():
 
 @pytest.mark.parametrize("n", [2, 3, 5, 7, 16])
 def test_every_place_has_every_row_as_often(n):
-    """1 in n over 4000 keys and epochs; where n is no power of four that takes walks along cycles."""
+    """1 in n over 4000 keys and epochs; where n is no power of four that takes walks
+    along cycles.
+    """
     found = permutations(n).reshape(-1, n)
     for place in range(n):
         counts = np.bincount(found[:, place], minlength=n)
@@ -247,9 +275,13 @@ def test_every_place_has_every_row_as_often(n):
 @pytest.mark.sweep
 @pytest.mark.parametrize("n", [3, 5, 7, 9])
 def test_the_bias_of_a_place_is_small(n):
-    """P(row at place) is 1/n within 3 per cent, six standard deviations of 1,000,000 keys apart from that."""
+    """P(row at place) is 1/n within 3 per cent, six standard deviations of 1,000,000 keys apart
+    from that.
+    """
     found = permutations(n, 1_000_000, 1)[:, 0]
-    shares = np.stack([np.bincount(found[:, place], minlength=n) for place in range(n)]) * n / 1_000_000
+    shares = (
+        np.stack([np.bincount(found[:, place], minlength=n) for place in range(n)]) * n / 1_000_000
+    )
     assert np.abs(shares - 1).max() < 0.03 + 6 * np.sqrt((n - 1) / 1_000_000)
 
 
@@ -275,13 +307,17 @@ def stream(n, batch_size, steps):
 @pytest.mark.parametrize("first", [0, 2**31, 2**32 - 700])
 @pytest.mark.parametrize(("n", "batch_size"), [(1, 1), (3, 3), (5, 3), (7, 5), (100, 7)])
 def test_no_row_comes_twice_in_an_epoch(n, batch_size, first):
-    """⌊n/b⌋ steps; where b does not divide n, others are left out each time. A step's number is one of 32 bits."""
+    """⌊n/b⌋ steps; where b does not divide n, others are left out each time. A step's number is one
+    of 32 bits.
+    """
     count = n // batch_size
     first = -(-first // count) * count
     indices = stream(n, batch_size, first + np.arange(6 * count)).reshape(6, count * batch_size)
     for number, epoch in enumerate(indices):
         assert len(set(epoch.tolist())) == count * batch_size
-        permuted = _random.permuted(WORDS[:2], jnp.uint32(first // count + number), jnp.arange(n), n)
+        permuted = _random.permuted(
+            WORDS[:2], jnp.uint32(first // count + number), jnp.arange(n), n
+        )
         np.testing.assert_array_equal(epoch, permuted[: count * batch_size])
     if n >= 100:
         assert len(np.unique(indices, axis=0)) == 6
@@ -289,14 +325,23 @@ def test_no_row_comes_twice_in_an_epoch(n, batch_size, first):
 
 
 def test_rows_of_an_epoch_are_the_datas():
-    law, data = row_law(4, True, "epochs"), jax.tree.map(lambda x: jnp.asarray(x, np.float32), PARTS)
-    draw = lambda: gathering.fetched(law.draw(jax.random.key(0), data, Order(WORDS, jnp.int32(1))), data)
+    law, data = (
+        row_law(4, True, "epochs"),
+        jax.tree.map(lambda x: jnp.asarray(x, np.float32), PARTS),
+    )
+    draw = lambda: gathering.fetched(
+        law.draw(jax.random.key(0), data, Order(WORDS, jnp.int32(1))), data
+    )
     batch = quick_jit(draw)()
     assert_rows_are(batch, np.asarray(batch.indices), data)
-    np.testing.assert_array_equal(batch.indices, _random.permuted(WORDS[:2], jnp.int32(1), jnp.arange(4), N))
+    np.testing.assert_array_equal(
+        batch.indices, _random.permuted(WORDS[:2], jnp.int32(1), jnp.arange(4), N)
+    )
 
 
-@pytest.mark.parametrize("kind", ["uniform", "svrg", "saga", "control_variate", "covariance_tracking"])
+@pytest.mark.parametrize(
+    "kind", ["uniform", "svrg", "saga", "control_variate", "covariance_tracking"]
+)
 def test_every_estimator_goes_on_in_its_epoch(kind):
     """Six rows, two a step: three steps are an epoch; each chain has words of its own."""
     model = ewsg.models.linear_regression()
@@ -318,12 +363,16 @@ def test_every_estimator_goes_on_in_its_epoch(kind):
     for seed in range(2):
         batch = run(jax.random.key(seed))
         indices = np.asarray((batch.batch if kind == "svrg" else batch).indices)
-        np.testing.assert_array_equal(np.sort(indices.reshape(2, N), axis=1), np.tile(np.arange(N), (2, 1)))
+        np.testing.assert_array_equal(
+            np.sort(indices.reshape(2, N), axis=1), np.tile(np.arange(N), (2, 1))
+        )
         streams.append(indices.tolist())
     assert streams[0] != streams[1]
 
 
-@pytest.mark.parametrize(("replace", "rows"), [(True, "random"), (False, "random"), (True, "blocks")])
+@pytest.mark.parametrize(
+    ("replace", "rows"), [(True, "random"), (False, "random"), (True, "blocks")]
+)
 def test_distinct_says_whether_a_row_may_come_twice(replace, rows):
     law, data = row_law(4, replace, rows), jnp.zeros(N)
     indices = jax.vmap(lambda drawn: gathering.fetched(drawn, data).indices)(law.batches(data))
@@ -336,7 +385,9 @@ MOST = 2**31 - 1
 
 
 def test_rows_near_the_end_of_32_bits():
-    """The last batches of an epoch and a block over the end of the data, where data are none at all."""
+    """The last batches of an epoch and a block over the end of the data, where data are none at
+    all.
+    """
     law, count = row_law(5, True, "epochs"), MOST // 5
     places, block = jnp.arange(5, dtype=jnp.int32), row_law(5, True, "blocks").batches(jnp.zeros(6))
 
@@ -355,7 +406,9 @@ def test_rows_near_the_end_of_32_bits():
     for left in (1, 3, 5):
         _, found = run(jnp.int32(0), jnp.int32(MOST - left))
         np.testing.assert_array_equal(np.sort(found), [*range(5 - left), *range(MOST - left, MOST)])
-    np.testing.assert_array_equal(run(jnp.int32(0), jnp.int32(MOST - 6))[1], np.arange(MOST - 6, MOST - 1))
+    np.testing.assert_array_equal(
+        run(jnp.int32(0), jnp.int32(MOST - 6))[1], np.arange(MOST - 6, MOST - 1)
+    )
 
 
 # Refusals.
@@ -364,10 +417,18 @@ def test_rows_near_the_end_of_32_bits():
 @pytest.mark.parametrize("rows", ["epochs", "block_epochs", "block_sweeps"])
 def test_epochs_cannot_be_weighted(rows):
     model = ewsg.models.linear_regression()
-    for kind in ("uniform", "svrg", "saga", "control_variate", *["covariance_tracking"] * (rows == "epochs")):
+    for kind in (
+        "uniform",
+        "svrg",
+        "saga",
+        "control_variate",
+        *["covariance_tracking"] * (rows == "epochs"),
+    ):
         estimator = getattr(ewsg.gradients, kind)(model, batch_size=2, rows=rows)
         for chain_length in (1, np.inf):
-            with pytest.raises(ValueError, match=rf"exchangeable batches to be weighted; got rows='{rows}'"):
+            with pytest.raises(
+                ValueError, match=rf"exchangeable batches to be weighted; got rows='{rows}'"
+            ):
                 ewsg.gradients.exponentially_weighted(estimator, chain_length=chain_length)
 
 
@@ -376,14 +437,20 @@ def test_epochs_cannot_be_shared_between_chains(rows):
     estimator = ewsg.gradients.uniform(ewsg.models.linear_regression(), batch_size=2, rows=rows)
     kernel = ewsg.kernel(ewsg.dynamics.langevin(1e-3), estimator)
     data = {"x": jnp.zeros((6, 3)), "y": jnp.zeros(6)}
-    with pytest.raises(ValueError, match="shared_minibatch must be False for a kernel whose chains have epochs"):
-        ewsg.sample(jax.random.key(0), kernel, jnp.zeros(3), data, 2, num_chains=2, shared_minibatch=True)
+    with pytest.raises(
+        ValueError, match="shared_minibatch must be False for a kernel whose chains have epochs"
+    ):
+        ewsg.sample(
+            jax.random.key(0), kernel, jnp.zeros(3), data, 2, num_chains=2, shared_minibatch=True
+        )
 
 
 @pytest.mark.parametrize("rows", ["blocks", "epochs", "block_epochs", "block_sweeps"])
 def test_what_does_not_go_with_a_law_is_refused(rows):
     model, data = ewsg.models.linear_regression(), {"x": jnp.zeros((6, 3)), "y": jnp.zeros(6)}
-    with pytest.raises(ValueError, match=rf"batch_size must be at most n = 6 when rows='{rows}'; got 7"):
+    with pytest.raises(
+        ValueError, match=rf"batch_size must be at most n = 6 when rows='{rows}'; got 7"
+    ):
         ewsg.gradients.uniform(model, batch_size=7, rows=rows).check(jnp.zeros(3), data)
     ewsg.gradients.uniform(model, batch_size=6, rows=rows).check(jnp.zeros(3), data)
     with pytest.raises(ValueError, match=rf"replace must be True for rows='{rows}'"):
@@ -404,7 +471,11 @@ class Pairs(ewsg.rows.RowLaw):
         rows = jnp.repeat(jax.random.randint(key, (self.batch_size // 2,), 0, N), 2)
         if self.returns == "too few":
             return ewsg.rows.Batch(rows[1:])
-        return rows if self.returns == "numbers" else ewsg.rows.Batch(rows, weights=self._weights(rows))
+        return (
+            rows
+            if self.returns == "numbers"
+            else ewsg.rows.Batch(rows, weights=self._weights(rows))
+        )
 
     def _weights(self, rows):
         return jnp.ones(rows.shape) if self.returns == "weights" else None
@@ -416,16 +487,23 @@ class Pairs(ewsg.rows.RowLaw):
         (
             "numbers",
             TypeError,
-            r"draw of pairs\(batch_size=4, returns='numbers'\) must return an ewsg_jax\.rows\.Batch",
+            r"draw of pairs\(batch_size=4, returns='numbers'\) must return an "
+            r"ewsg_jax\.rows\.Batch",
         ),
         ("too few", ValueError, r"must return 4 rows, shape \(4,\); got shape \(3,\)"),
-        ("weights", ValueError, "must say whether its batches have weights; got False and a batch with weights"),
+        (
+            "weights",
+            ValueError,
+            "must say whether its batches have weights; got False and a batch with weights",
+        ),
     ],
 )
 def test_a_law_of_ones_own_draws_what_it_says(returns, error, match):
     model, data = ewsg.models.gaussian_location(), jnp.zeros((N, 1))
     for kind in ("uniform", "svrg", "saga", "control_variate"):
-        estimator = getattr(ewsg.gradients, kind)(model, batch_size=4, rows=Pairs(batch_size=4, returns=returns))
+        estimator = getattr(ewsg.gradients, kind)(
+            model, batch_size=4, rows=Pairs(batch_size=4, returns=returns)
+        )
         with pytest.raises(error, match=match):
             estimator.draw(jax.random.key(0), data)
     with pytest.raises(ValueError, match="a law that says independent = True"):
@@ -443,6 +521,7 @@ def test_batches_of_a_draw_of_ones_own_are_not_listed_by_another_class():
     model = ewsg.models.gaussian_location()
     estimator = Doubled(posterior=model, law=row_law(1, True, "random"))
     with pytest.raises(
-        ValueError, match="chain_length must be finite for an estimator whose batches cannot be listed"
+        ValueError,
+        match="chain_length must be finite for an estimator whose batches cannot be listed",
     ):
         ewsg.gradients.exponentially_weighted(estimator, chain_length=np.inf)

@@ -1,4 +1,6 @@
-"""Rows drawn within strata: every batch of small strata, and how the rows of a batch go to the strata."""
+"""Rows drawn within strata: every batch of small strata, and how the rows of a batch go to the
+strata.
+"""
 
 import functools
 
@@ -15,7 +17,8 @@ from tests.gradients.test_enumeration import N, as_jax, close, no_weight
 from tests.gradients.test_variance_reduced import MODELS, NAMES, quick_jit, shifted
 from tests.oracles import enumeration
 
-# Labels of the six rows, how many strata there are, b, and how many rows each stratum then gets (by hand).
+# Labels of the six rows, how many strata there are, b, and how many rows each stratum then gets (by
+# hand).
 STRATA = {
     "one each": ([0, 1, 0, 1, 1, 0], 2, 2, [1, 1]),
     "by size": ([2, 0, 0, 1, 0, 0], 3, 4, [2, 1, 1]),
@@ -26,15 +29,20 @@ STRATA = {
 
 
 def words_of(batches, labels, strata):
-    """For each place of each batch the least word of its row, the k-th of its stratum: ⌈k 2³²/n_c⌉."""
-    place = np.array([np.searchsorted(np.flatnonzero(labels == labels[row]), row) for row in range(len(labels))])
+    """For each place of each batch the least word of its row, the k-th of its stratum:
+    ⌈k 2³²/n_c⌉.
+    """
+    place = np.array(
+        [np.searchsorted(np.flatnonzero(labels == labels[row]), row) for row in range(len(labels))]
+    )
     size = np.bincount(labels, minlength=strata.max() + 1)[strata]
     return -(-place[batches] * 2**32 // size)
 
 
 @functools.cache
 def results(name, strata):
-    """All batches, and what the estimator makes of them, each row by its least word and by its last.
+    """All batches, and what the estimator makes of them, each row by its least word and by its
+    last.
 
     That is (estimates, rows, probes elsewhere), batches on the leading axis.
     """
@@ -42,7 +50,10 @@ def results(name, strata):
     labels, num_strata, batch_size, seats = STRATA[strata]
     labels = np.array(labels)
     estimator = ewsg.gradients.stratified(
-        model.posterior, batch_size=batch_size, labels=lambda data: jnp.asarray(labels), num_strata=num_strata
+        model.posterior,
+        batch_size=batch_size,
+        labels=lambda data: jnp.asarray(labels),
+        num_strata=num_strata,
     )
     batches, places = enumeration.stratified_batches(labels, seats)
     first = words_of(batches, labels, places)
@@ -65,7 +76,10 @@ def results(name, strata):
     elsewhere = shifted(model.position, 0.5, -0.2)
     run = lambda words: jax.device_get(
         every(
-            jnp.asarray(words[:, None], jnp.uint32), as_jax(model.position), as_jax(elsewhere), as_jax(model.data)
+            jnp.asarray(words[:, None], jnp.uint32),
+            as_jax(model.position),
+            as_jax(elsewhere),
+            as_jax(model.data),
         )
     )
     return batches, run(first), run(last)
@@ -77,12 +91,16 @@ def weighted(per_datum, prior, labels, seats, batches):
     return prior + (weight[batches, None] * per_datum[batches]).sum(axis=1)
 
 
-CASES = [(name, "by size") for name in NAMES] + [("logistic_regression", key) for key in STRATA if key != "by size"]
+CASES = [(name, "by size") for name in NAMES] + [
+    ("logistic_regression", key) for key in STRATA if key != "by size"
+]
 
 
 @pytest.mark.parametrize(("name", "strata"), CASES)
 def test_over_all_batches(x64, name, strata):
-    """Each batch, hit from both ends of its words, is as probable as the others: unbiased, Σ_c (n_c²/b_c) S_c."""
+    """Each batch, hit from both ends of its words, is as probable as the others: unbiased, Σ_c
+    (n_c²/b_c) S_c.
+    """
     model, labels, seats = MODELS[name], np.array(STRATA[strata][0]), STRATA[strata][3]
     batches, first, last = results(name, strata)
     assert len(batches) == np.prod([np.sum(labels == c) ** b for c, b in enumerate(seats)])
@@ -91,8 +109,13 @@ def test_over_all_batches(x64, name, strata):
     for values, indices, probes in (first, last):
         np.testing.assert_array_equal(indices, batches)
         close(values, weighted(per_datum, prior, labels, seats, batches))
-        close(probes, weighted(model.per_datum(elsewhere), model.prior(elsewhere), labels, seats, batches))
-    mean, covariance = enumeration.mean_and_covariance(values, np.full(len(batches), 1 / len(batches)))
+        close(
+            probes,
+            weighted(model.per_datum(elsewhere), model.prior(elsewhere), labels, seats, batches),
+        )
+    mean, covariance = enumeration.mean_and_covariance(
+        values, np.full(len(batches), 1 / len(batches))
+    )
     close(mean, enumeration.full_gradient(per_datum, prior))
     close(covariance, enumeration.stratified_covariance(per_datum, labels, seats))
     if len({np.sum(labels == c) / seats[c] for c in labels}) == 1:
@@ -104,7 +127,10 @@ def test_over_all_batches(x64, name, strata):
 def test_words_are_drawn_for_every_place():
     """As many words as rows a batch has, two for each where n asks for two; none is drawn twice."""
     estimator = ewsg.gradients.stratified(
-        ewsg.models.gaussian_location(), batch_size=5, labels=lambda x: jnp.zeros(len(x), jnp.int32), num_strata=1
+        ewsg.models.gaussian_location(),
+        batch_size=5,
+        labels=lambda x: jnp.zeros(len(x), jnp.int32),
+        num_strata=1,
     )
     draw = lambda n: jax.eval_shape(lambda: estimator.draw(jax.random.key(0), jnp.zeros((n, 1))))
     assert (draw(N).shape, draw(N).dtype) == ((1, 5), jnp.uint32)
@@ -122,15 +148,21 @@ def allocated(sizes, batch_size):
 
 def random_sizes(num_strata, largest, count, seed):
     rng = np.random.default_rng(seed)
-    sizes = rng.integers(0, largest + 1, size=(count, num_strata)) * (rng.random((count, num_strata)) < 0.8)
+    sizes = rng.integers(0, largest + 1, size=(count, num_strata)) * (
+        rng.random((count, num_strata)) < 0.8
+    )
     sizes[sizes.sum(axis=1) == 0, 0] = 1
     return sizes.astype(np.int32)
 
 
-@pytest.mark.parametrize(("num_strata", "batch_size"), [(1, 1), (3, 3), (4, 7), (5, 20), (10, 10), (10, 100)])
+@pytest.mark.parametrize(
+    ("num_strata", "batch_size"), [(1, 1), (3, 3), (4, 7), (5, 20), (10, 10), (10, 100)]
+)
 @pytest.mark.parametrize("largest", [3, 40, 2000])
 def test_allocation(num_strata, batch_size, largest):
-    """b in all, at least one for each stratum that is not empty, none for the others; then by largest remainder."""
+    """b in all, at least one for each stratum that is not empty, none for the others; then by
+    largest remainder.
+    """
     sizes = random_sizes(num_strata, largest, 300, num_strata * largest + batch_size)
     seats = np.asarray(allocated(jnp.asarray(sizes), batch_size))
     np.testing.assert_array_equal(seats.sum(axis=1), batch_size)
@@ -147,13 +179,25 @@ def test_allocation(num_strata, batch_size, largest):
 
 
 def equal_but_for_ties(found, expected, sizes):
-    """Equal; or strata that lack exactly as much, which rounding may take in another order, have changed places."""
+    """Equal; or strata that lack exactly as much, which rounding may take in another order, have
+    changed places.
+    """
     n, b = sum(sizes), sum(expected)
     if found == expected:
         return True
-    gained = [b * size - n * seat for size, seat, other in zip(sizes, expected, found, strict=True) if other > seat]
-    lost = [b * size - n * seat for size, seat, other in zip(sizes, found, expected, strict=True) if other > seat]
-    return sorted(gained) == sorted(lost) and all(abs(a - b) <= 1 for a, b in zip(found, expected, strict=True))
+    gained = [
+        b * size - n * seat
+        for size, seat, other in zip(sizes, expected, found, strict=True)
+        if other > seat
+    ]
+    lost = [
+        b * size - n * seat
+        for size, seat, other in zip(sizes, found, expected, strict=True)
+        if other > seat
+    ]
+    return sorted(gained) == sorted(lost) and all(
+        abs(a - b) <= 1 for a, b in zip(found, expected, strict=True)
+    )
 
 
 def test_equal_strata_share_equally():
@@ -176,20 +220,28 @@ def test_equal_strata_share_equally():
 )
 def test_wrong_labels_are_refused(labels, message):
     model = MODELS["logistic_regression"]
-    estimator = ewsg.gradients.stratified(model.posterior, batch_size=2, labels=labels, num_strata=2)
+    estimator = ewsg.gradients.stratified(
+        model.posterior, batch_size=2, labels=labels, num_strata=2
+    )
     position, data = as_jax((model.position, model.data))
-    with pytest.raises(ValueError, match=f"labels must return whole numbers from 0 to 1 .*{message}"):
+    with pytest.raises(
+        ValueError, match=f"labels must return whole numbers from 0 to 1 .*{message}"
+    ):
         estimator.check(position, data)
 
 
 @pytest.mark.full
 def test_labels_of_data_that_a_compiled_step_holds():
-    """BlackJAX's form binds the data, and its loops compile the step: labels are then checked while tracing."""
+    """BlackJAX's form binds the data, and its loops compile the step: labels are then checked while
+    tracing.
+    """
     model = MODELS["logistic_regression"]
     estimator = ewsg.gradients.stratified(
         model.posterior, batch_size=2, labels=lambda data: data["y"] + 0, num_strata=2
     )
-    position, data = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), (model.position, model.data))
+    position, data = jax.tree.map(
+        lambda x: jnp.asarray(x, jnp.float32), (model.position, model.data)
+    )
     data = data | {"y": jnp.asarray(model.data["y"])}
     bound = ewsg.kernel(ewsg.dynamics.langevin(0.01), estimator).bind(data)
     state, _ = quick_jit(bound.step)(jax.random.key(1), bound.init(position))
@@ -199,5 +251,8 @@ def test_labels_of_data_that_a_compiled_step_holds():
 def test_fewer_rows_than_strata_are_refused():
     with pytest.raises(ValueError, match="batch_size must be at least num_strata = 3"):
         ewsg.gradients.stratified(
-            MODELS["custom"].posterior, batch_size=2, labels=lambda data: jnp.zeros(N, jnp.int32), num_strata=3
+            MODELS["custom"].posterior,
+            batch_size=2,
+            labels=lambda data: jnp.zeros(N, jnp.int32),
+            num_strata=3,
         )

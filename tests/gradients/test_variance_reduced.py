@@ -1,4 +1,6 @@
-"""SVRG, SAGA and control variates against every batch of six rows, with gradients and formulas typed in NumPy."""
+"""SVRG, SAGA and control variates against every batch of six rows, with gradients and formulas
+typed in NumPy.
+"""
 
 import functools
 import itertools
@@ -39,7 +41,9 @@ quick_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimizati
 
 
 class Model(NamedTuple):
-    """A posterior, a position of NumPy arrays, and what NumPy says of both parts of ∇V at any such position."""
+    """A posterior, a position of NumPy arrays, and what NumPy says of both parts of ∇V at any such
+    position.
+    """
 
     posterior: ewsg.Posterior
     position: Any
@@ -52,7 +56,9 @@ def network_posterior():
     def log_likelihood(p, row):
         return -0.5 * jnp.square(jnp.tanh(row["x"] @ p["first"]) @ p["second"] - row["y"])
 
-    return ewsg.Posterior(log_likelihood, lambda p: -0.5 * (jnp.sum(p["first"] ** 2) + jnp.sum(p["second"] ** 2)))
+    return ewsg.Posterior(
+        log_likelihood, lambda p: -0.5 * (jnp.sum(p["first"] ** 2) + jnp.sum(p["second"] ** 2))
+    )
 
 
 MODELS = {
@@ -153,7 +159,9 @@ def some_memory(kind, model):
             table = jax.vmap(lambda row: like_position(row, model))(jnp.asarray(references))
         else:
             table = rng.normal(size=(N, *np.shape(model.position)[1:]))
-            references = np.stack([np.multiply.outer(x, t).ravel() for x, t in zip(X, table, strict=True)])
+            references = np.stack(
+                [np.multiply.outer(x, t).ravel() for x, t in zip(X, table, strict=True)]
+            )
         total = like_position(references.sum(axis=0), model)
         return SAGAMemory(as_jax(table), total, jax.tree.map(jnp.zeros_like, total)), references
     reference = shifted(model.position, -0.7, 0.3)
@@ -165,7 +173,9 @@ def some_memory(kind, model):
 
 
 class Outcomes(NamedTuple):
-    """Of each batch of a law: the estimate, the probe elsewhere, both (N, d), and the memory after it."""
+    """Of each batch of a law: the estimate, the probe elsewhere, both (N, d), and the memory after
+    it.
+    """
 
     gradients: object
     probes: object
@@ -185,7 +195,9 @@ def estimators_on_all_batches(name, kind):
             def one(randomness, estimator=estimator, batch_size=law[0]):
                 estimate, update = estimator.propose(randomness, memory, position, data, no_weight)
                 probe = estimator.gradient_at(estimate, elsewhere, data)
-                return Outcomes(flat(estimate.gradient), flat(probe), estimator.commit(update, memory))
+                return Outcomes(
+                    flat(estimate.gradient), flat(probe), estimator.commit(update, memory)
+                )
 
             found.append(jax.vmap(one)(drawn(kind, randomness_of(law))))
         return found
@@ -197,7 +209,9 @@ def outcomes(name, kind, memory):
     model = MODELS[name]
     every = estimators_on_all_batches(name, kind)
     elsewhere = shifted(model.position, 0.5, -0.2)
-    return jax.device_get(every(memory, as_jax(model.position), as_jax(elsewhere), as_jax(model.data)))
+    return jax.device_get(
+        every(memory, as_jax(model.position), as_jax(elsewhere), as_jax(model.data))
+    )
 
 
 # Laws over all batches.
@@ -229,13 +243,18 @@ def test_probe_is_the_same_batch_and_memory_elsewhere(x64, name, kind):
     elsewhere = shifted(model.position, 0.5, -0.2)
     per_datum, prior = model.per_datum(elsewhere), model.prior(elsewhere)
     for law, found in zip(LAWS, outcomes(name, kind, memory), strict=True):
-        close(found.probes, enumeration.reduced_gradients(per_datum, references, prior, batches_of(law)))
+        close(
+            found.probes,
+            enumeration.reduced_gradients(per_datum, references, prior, batches_of(law)),
+        )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_batch_is_exact_where_the_memory_was_made(x64, name, kind):
-    """SVRG at its anchor, control variates at their centre, SAGA at its start, for the memories they make."""
+    """SVRG at its anchor, control variates at their centre, SAGA at its start, for the memories
+    they make.
+    """
     model = MODELS[name]
     # Six rows in chunks of four.
     estimator = ESTIMATORS[kind](model.posterior, batch_size=2, chunk_size=4)
@@ -267,7 +286,9 @@ def table_rows(table, model):
     """What SAGA's table stands for, (n, d), in NumPy."""
     if model.posterior.predictor is None:
         return np.asarray(jax.vmap(flat)(table))
-    return np.stack([np.multiply.outer(x, t).ravel() for x, t in zip(X, np.asarray(table), strict=True)])
+    return np.stack(
+        [np.multiply.outer(x, t).ravel() for x, t in zip(X, np.asarray(table), strict=True)]
+    )
 
 
 def test_a_centre_that_is_given_is_the_centre(x64):
@@ -286,7 +307,9 @@ def test_a_centre_that_is_given_is_the_centre(x64):
 def test_a_step_leaves_anchor_and_centre_alone(x64, kind):
     memory, _ = some_memory(kind, MODELS["custom"])
     for found in outcomes("custom", kind, memory):
-        for before, after in zip(jax.tree.leaves(memory), jax.tree.leaves(found.memories), strict=True):
+        for before, after in zip(
+            jax.tree.leaves(memory), jax.tree.leaves(found.memories), strict=True
+        ):
             np.testing.assert_array_equal(after, np.broadcast_to(before, after.shape))
 
 
@@ -295,7 +318,9 @@ def test_a_step_leaves_anchor_and_centre_alone(x64, kind):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_commit_replaces_the_rows_of_the_batch(x64, name):
-    """Every batch of every law, those that hold a row twice among them: α, its sum, and nothing else."""
+    """Every batch of every law, those that hold a row twice among them: α, its sum, and nothing
+    else.
+    """
     model = MODELS[name]
     memory, references = some_memory("saga", model)
     per_datum = model.per_datum(model.position)
@@ -309,7 +334,9 @@ def test_commit_replaces_the_rows_of_the_batch(x64, name):
 
 
 class Run(NamedTuple):
-    """SAGA's steps: tables (steps + 1, 3, d), their sums and the points of the steps (steps + 1, d), in float64."""
+    """SAGA's steps: tables (steps + 1, 3, d), their sums and the points of the steps (steps + 1,
+    d), in float64.
+    """
 
     table: np.ndarray
     total: np.ndarray
@@ -317,10 +344,14 @@ class Run(NamedTuple):
 
 
 def repeated_rows(name, num_steps):
-    """A run in float32 with batches of four among three rows: every one of them holds a row twice."""
+    """A run in float32 with batches of four among three rows: every one of them holds a
+    row twice.
+    """
     x, y = np.float32(X[:3]), np.float32(Y[:3])
     model = MODELS[name]
-    kernel = ewsg.kernel(ewsg.dynamics.langevin(2e-3), ewsg.gradients.saga(model.posterior, batch_size=4))
+    kernel = ewsg.kernel(
+        ewsg.dynamics.langevin(2e-3), ewsg.gradients.saga(model.posterior, batch_size=4)
+    )
     start = jax.tree.map(lambda p: jnp.asarray(p, jnp.float32), model.position)
 
     @quick_jit
@@ -334,7 +365,9 @@ def repeated_rows(name, num_steps):
 
     keys = jax.random.split(jax.random.key(3), num_steps + 1)
     first, later = run(keys, start, as_jax({"x": x, "y": y}))
-    memories, points = jax.tree.map(lambda a, b: np.concatenate([np.asarray(a)[None], np.asarray(b)]), first, later)
+    memories, points = jax.tree.map(
+        lambda a, b: np.concatenate([np.asarray(a)[None], np.asarray(b)]), first, later
+    )
     if model.posterior.predictor is None:
         rows = jax.vmap(jax.vmap(flat))(memories.table)
     else:
@@ -346,28 +379,38 @@ def repeated_rows(name, num_steps):
 
 @pytest.mark.parametrize("name", ["linear_regression", "network"])
 def test_the_sum_stays_the_tables_in_float32(name):
-    """10⁴ steps leave the sum where rounding alone may have moved it: a forward error bound, u = 2⁻²⁴.
+    """10⁴ steps leave the sum where rounding alone may have moved it: a forward error bound, u =
+    2⁻²⁴.
 
-    One step adds to sum − Σα at most: u|sum| where the change is added, (b + 1)u Σ|Δα| in the change itself, and
-    u Σ|α| where the table is changed.
+    One step adds to sum − Σα at most: u|sum| where the change is added, (b + 1)u Σ|Δα| in the
+    change itself, and u Σ|α| where the table is changed.
     """
     num_steps, batch_size, unit = 10_000, 4, 2.0**-24
     model, (table, total, point) = MODELS[name], repeated_rows(name, num_steps)
     error = total - table.sum(axis=1)
     after, change = np.abs(table[1:]), np.abs(np.diff(table, axis=0))
     # Δα before rounding is the change of the table but for u|α|.
-    rounding = np.abs(total[1:]) + (batch_size + 1) * (change + unit * after).sum(axis=1) + after.sum(axis=1)
-    bound = np.abs(error[:1]) + unit * np.concatenate([np.zeros_like(rounding[:1]), np.cumsum(rounding, axis=0)])
+    rounding = (
+        np.abs(total[1:])
+        + (batch_size + 1) * (change + unit * after).sum(axis=1)
+        + after.sum(axis=1)
+    )
+    bound = np.abs(error[:1]) + unit * np.concatenate(
+        [np.zeros_like(rounding[:1]), np.cumsum(rounding, axis=0)]
+    )
     assert np.all(np.abs(error) <= bound)
     typical = np.abs(table).sum(axis=1).mean(axis=0)
     assert np.all(bound[-1] < 0.02 * typical), "the bound says little"
     assert np.all(np.abs(error[0]) < 1e-5 * typical)
     assert np.all(change.max(axis=(0, 1)) > 0.01 * typical), "the table hardly changes"
 
-    # A row of the table is what it was or the gradient at the step's point, also where the batch holds it twice.
+    # A row of the table is what it was or the gradient at the step's point, also where the batch
+    # holds it twice.
     for step in range(0, num_steps, 97):
         new = model.per_datum(as_numpy(like_position(point[step], model)))[:3]
-        known = np.minimum(np.abs(table[step + 1] - new), np.abs(table[step + 1] - table[step])).max(axis=1)
+        known = np.minimum(
+            np.abs(table[step + 1] - new), np.abs(table[step + 1] - table[step])
+        ).max(axis=1)
         assert np.all(known < 1e-5 * typical.max())
 
 
@@ -376,7 +419,9 @@ def as_numpy(tree):
 
 
 def test_a_sum_misses_nothing_once_it_is_small_again():
-    """Ones that a float32 of 2³⁰ does not see, a thousand of them: the optimised program keeps them all."""
+    """Ones that a float32 of 2³⁰ does not see, a thousand of them: the optimised program keeps them
+    all.
+    """
 
     @jax.jit
     def total(terms):
@@ -395,10 +440,11 @@ FAR = [("numbers", "random"), ("gradients", "random"), ("gradients", "epochs")]
 
 @pytest.mark.parametrize(("form", "rows"), FAR)
 def test_a_far_start_leaves_no_bias(form, rows):
-    """float32, 1,000 rows, from a point where their gradients are 1,000 times what they are near the mode.
+    """float32, 1,000 rows, from a point where their gradients are 1,000 times what they are near
+    the mode.
 
-    After ten epochs the sum is down to its usual size, √n, which is also the posterior's sd in its unit. What is
-    missing from it stays for ever: it must be nothing in that unit.
+    After ten epochs the sum is down to its usual size, √n, which is also the posterior's sd in its
+    unit. What is missing from it stays for ever: it must be nothing in that unit.
     """
     n, rng = 1000, np.random.default_rng(0)
     x = np.float32(rng.normal(size=(n, 2)))
@@ -419,31 +465,45 @@ def test_a_far_start_leaves_no_bias(form, rows):
         expected = x.T @ table if form == "numbers" else table.sum(axis=0)
         missing = (state.memory.gradient - expected) / np.sqrt(n)
         assert np.abs(missing).max() < 0.003
-    assert np.abs(state.memory.gradient).max() < 10 * np.sqrt(n), "the table is not that of the mode yet"
+    assert np.abs(state.memory.gradient).max() < 10 * np.sqrt(n), (
+        "the table is not that of the mode yet"
+    )
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.float16])
 def test_the_first_sum_is_that_of_the_table_as_it_is_stored(dtype):
-    """What is lost where gradients are rounded to few bits is lost in both; the unit is √n again."""
+    """What is lost where gradients are rounded to few bits is lost in both; the unit is
+    √n again.
+    """
     n = 8000
     data = jnp.asarray(np.random.default_rng(0).normal(size=(n, 1)), dtype)
     estimator = ewsg.gradients.saga(ewsg.models.gaussian_location(), batch_size=2)
     memory = quick_jit(estimator.init)(jax.random.key(0), jnp.full(1, 1e3, dtype), data)
-    assert (memory.table.dtype, memory.gradient.dtype, memory.error.dtype) == (dtype, jnp.float32, jnp.float32)
+    assert (memory.table.dtype, memory.gradient.dtype, memory.error.dtype) == (
+        dtype,
+        jnp.float32,
+        jnp.float32,
+    )
     total = np.asarray(memory.gradient, np.float64) + np.asarray(memory.error)
     expected = np.asarray(memory.table, np.float64).sum(axis=0)
     assert np.abs(total - expected).max() < 0.003 * np.sqrt(n)
 
 
-@pytest.mark.parametrize(("name", "numbers"), [("linear_regression", 1), ("softmax_regression", 4), ("custom", 4)])
+@pytest.mark.parametrize(
+    ("name", "numbers"), [("linear_regression", 1), ("softmax_regression", 4), ("custom", 4)]
+)
 def test_a_table_that_is_too_large_is_refused(name, numbers):
     """One number of 4 bytes for each row and predictor, or a position for each row."""
     model = MODELS[name]
     position, data = jax.tree.map(jnp.asarray, (model.position, model.data))
     size = 4 * numbers * N
     ewsg.gradients.saga(model.posterior, batch_size=1, memory_limit=size).check(position, data)
-    with pytest.raises(ValueError, match=f"memory_limit must be at least {size} .*SAGA's table of 6 rows"):
-        ewsg.gradients.saga(model.posterior, batch_size=1, memory_limit=size - 1).check(position, data)
+    with pytest.raises(
+        ValueError, match=f"memory_limit must be at least {size} .*SAGA's table of 6 rows"
+    ):
+        ewsg.gradients.saga(model.posterior, batch_size=1, memory_limit=size - 1).check(
+            position, data
+        )
 
 
 # SVRG's anchors, along a NumPy run of the whole method without noise.
@@ -473,7 +533,8 @@ def moved(dynamics, position, momentum, gradient):
 
 
 def run_of_svrg(dynamics, every, batches, takes=None):
-    """(points, anchors, ends): where each step begins, its anchor, and (position, momentum) after it.
+    """(points, anchors, ends): where each step begins, its anchor, and (position, momentum) after
+    it.
 
     `takes` (option I) says for each step whether its point becomes the next anchor's candidate.
     """
@@ -498,15 +559,23 @@ def run_of_svrg(dynamics, every, batches, takes=None):
 
 
 def steps_of(kernel, batches, words=()):
-    """Anchors, their gradients and (position, momentum) after each step, for chosen batches and words, no noise."""
+    """Anchors, their gradients and (position, momentum) after each step, for chosen batches and
+    words, no noise.
+    """
     model = MODELS["linear_regression"]
 
     def step(state, randomness):
         batch, word = randomness
         noise = jnp.zeros(3)
-        state, _ = kernel.transition(ewsg.Randomness(SVRGDraw(batch, word), noise), state, as_jax(model.data))
+        state, _ = kernel.transition(
+            ewsg.Randomness(SVRGDraw(batch, word), noise), state, as_jax(model.data)
+        )
         momentum = getattr(state.dynamics, "momentum", noise)
-        return state, (state.memory.anchor, state.memory.gradient, jnp.concatenate([state.position, momentum]))
+        return state, (
+            state.memory.anchor,
+            state.memory.gradient,
+            jnp.concatenate([state.position, momentum]),
+        )
 
     start = kernel.init(jax.random.key(0), jnp.asarray(W), as_jax(model.data))
     return jax.lax.scan(step, start, (Batch(jnp.asarray(batches, jnp.int32)), words))[1]
@@ -542,20 +611,25 @@ def test_option_two_anchors_where_the_gradient_is_wanted(x64, dynamics, period):
 def test_option_one_restarts_at_each_point_with_equal_probability(x64, dynamics):
     """All words that matter: the i-th point since the last anchor is taken with probability 1/i.
 
-    Over two periods of K = 3 the pair of anchors has 9 values, each of probability 1/9, and the chain is in each
-    case NumPy's that goes on from there with the momentum it had.
+    Over two periods of K = 3 the pair of anchors has 9 values, each of probability 1/9, and the
+    chain is in each case NumPy's that goes on from there with the momentum it had.
     """
     model, every, num_steps = MODELS["linear_regression"], 3, 8
     batches = np.random.default_rng(1).integers(N, size=(num_steps, 1))
     places = [(step - 1) % every + 1 for step in range(1, 2 * every + 1)]
     patterns = np.array(list(itertools.product([True, False], repeat=len(places))))
-    probabilities = np.prod(np.where(patterns, 1 / np.array(places), 1 - 1 / np.array(places)), axis=1)
+    probabilities = np.prod(
+        np.where(patterns, 1 / np.array(places), 1 - 1 / np.array(places)), axis=1
+    )
     patterns, probabilities = patterns[probabilities > 0], probabilities[probabilities > 0]
     takes = np.pad(patterns, ((0, 0), (1, num_steps - 1 - len(places))))
 
-    # The largest word that takes a point, and the least that does not: of 2³² words the first ⌈2³²/i⌉ do.
+    # The largest word that takes a point, and the least that does not: of 2³² words the first
+    # ⌈2³²/i⌉ do.
     edges = [-(-(2**32) // i) for i in places]
-    words = np.pad(np.where(patterns, np.array(edges) - 1, np.minimum(edges, 2**32 - 1)), ((0, 0), (1, 1)))
+    words = np.pad(
+        np.where(patterns, np.array(edges) - 1, np.minimum(edges, 2**32 - 1)), ((0, 0), (1, 1))
+    )
     assert all(abs(edge / 2**32 - 1 / i) <= 2.0**-32 for edge, i in zip(edges, places, strict=True))
 
     estimator = ewsg.gradients.svrg(model.posterior, batch_size=1, refresh_every=every, option="I")
@@ -567,7 +641,11 @@ def test_option_one_restarts_at_each_point_with_equal_probability(x64, dynamics)
     for number, (taken, probability) in enumerate(zip(takes, probabilities, strict=True)):
         points, expected, positions = run_of_svrg(dynamics, every, batches, taken)
         close(np.asarray(anchors[number]), expected, 1e-12)
-        close(np.asarray(totals[number]), np.stack([model.per_datum(w).sum(axis=0) for w in expected]), 1e-12)
+        close(
+            np.asarray(totals[number]),
+            np.stack([model.per_datum(w).sum(axis=0) for w in expected]),
+            1e-12,
+        )
         close(np.asarray(ends[number]), positions, 1e-12)
         chosen = [
             period + np.flatnonzero((points[period : period + every] == w).all(axis=1))
@@ -580,13 +658,20 @@ def test_option_one_restarts_at_each_point_with_equal_probability(x64, dynamics)
 
 
 def test_option_one_warns_where_a_momentum_is_kept():
-    """Not of Langevin dynamics, which has none, nor of option II, nor of an estimator without anchors that move."""
+    """Not of Langevin dynamics, which has none, nor of option II, nor of an estimator without
+    anchors that move.
+    """
     posterior = ewsg.models.gaussian_location()
-    svrg = {option: ewsg.gradients.svrg(posterior, batch_size=2, option=option) for option in ("I", "II")}
+    svrg = {
+        option: ewsg.gradients.svrg(posterior, batch_size=2, option=option)
+        for option in ("I", "II")
+    }
     underdamped = ewsg.dynamics.splitting(0.1, friction=1.0, inverse_mass=2.0)
     weighted = ewsg.gradients.exponentially_weighted(svrg["I"])
     for estimator in (svrg["I"], weighted):
-        with pytest.warns(UserWarning, match=r"variances are about \(K \+ 1\)/\(2K\) of the right ones"):
+        with pytest.warns(
+            UserWarning, match=r"variances are about \(K \+ 1\)/\(2K\) of the right ones"
+        ):
             ewsg.kernel(underdamped, estimator)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -598,9 +683,13 @@ def test_option_one_draws_one_word_beside_the_batch():
     """It is uniform on 32 bits, and says nothing of the batch's rows."""
     model, count = MODELS["linear_regression"], 4096
     data = as_jax(model.data)
-    one, two = (ewsg.gradients.svrg(model.posterior, batch_size=2, option=option) for option in ("I", "II"))
+    one, two = (
+        ewsg.gradients.svrg(model.posterior, batch_size=2, option=option) for option in ("I", "II")
+    )
     assert two.draw(jax.random.key(0), data).word == ()
-    draws = quick_jit(lambda key: jax.vmap(lambda k: one.draw(k, data))(jax.random.split(key, count)))
+    draws = quick_jit(
+        lambda key: jax.vmap(lambda k: one.draw(k, data))(jax.random.split(key, count))
+    )
     batch, word = jax.device_get(draws(jax.random.key(0)))
     assert (word.shape, word.dtype) == ((count, 1), np.uint32)
     assert len(np.unique(word)) == count
@@ -608,7 +697,9 @@ def test_option_one_draws_one_word_beside_the_batch():
     bits = (word >> np.arange(32, dtype=np.uint32)) & 1
     assert np.abs(bits.mean(axis=0) - 1 / 2).max() < 6 * (1 / 2) / np.sqrt(count)
     same = np.uint64(N) * word >> np.uint64(32) == batch.indices
-    assert np.abs(same.mean(axis=0) - 1 / N).max() < 6 * np.sqrt(1 / N * (1 - 1 / N)) / np.sqrt(count)
+    assert np.abs(same.mean(axis=0) - 1 / N).max() < 6 * np.sqrt(1 / N * (1 - 1 / N)) / np.sqrt(
+        count
+    )
 
 
 # The full gradient is computed when it is due, and once for all chains.
@@ -638,7 +729,9 @@ def counting(calls):
 REFRESHED = {
     "svrg-II": lambda posterior: ewsg.gradients.svrg(posterior, batch_size=2),
     "svrg-I": lambda posterior: ewsg.gradients.svrg(posterior, batch_size=2, option="I"),
-    "covariance_tracking": lambda posterior: ewsg.gradients.covariance_tracking(posterior, batch_size=2),
+    "covariance_tracking": lambda posterior: ewsg.gradients.covariance_tracking(
+        posterior, batch_size=2
+    ),
     "exponentially_weighted": lambda posterior: ewsg.gradients.exponentially_weighted(
         ewsg.gradients.svrg(posterior, batch_size=2)
     ),
@@ -648,9 +741,13 @@ REFRESHED = {
 @pytest.mark.usual_parameters("svrg-II")
 @pytest.mark.parametrize("name", REFRESHED)
 def test_chains_in_phase_share_a_refresh(name):
-    """K = 3: one full gradient for all chains in steps 0, 3, 6, and not a row of it in the others."""
+    """K = 3: one full gradient for all chains in steps 0, 3, 6, and not a row of it in
+    the others.
+    """
     calls = []
-    kernel = ewsg.kernel(ewsg.dynamics.splitting(0.05, friction=1.0), REFRESHED[name](counting(calls)))
+    kernel = ewsg.kernel(
+        ewsg.dynamics.splitting(0.05, friction=1.0), REFRESHED[name](counting(calls))
+    )
     data = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), {"x": X, "y": Y})
     keys = jax.random.split(jax.random.key(0), CHAINS)
     starts = jnp.asarray(np.random.default_rng(2).normal(size=(CHAINS, 3)), jnp.float32)
@@ -670,7 +767,9 @@ def test_chains_in_phase_share_a_refresh(name):
 
 
 def test_only_the_accepted_batch_looks_at_the_tracked_anchor():
-    """b = 2 and M = 4, at a step without a reset: 5 candidates at the point, one at the anchor, 12 rows in all."""
+    """b = 2 and M = 4, at a step without a reset: 5 candidates at the point, one at the anchor, 12
+    rows in all.
+    """
     calls = []
     estimator = ewsg.gradients.exponentially_weighted(
         ewsg.gradients.covariance_tracking(counting(calls), batch_size=2), chain_length=4
@@ -688,7 +787,8 @@ def test_only_the_accepted_batch_looks_at_the_tracked_anchor():
 def test_chains_out_of_phase_have_their_own_refresh(x64, name):
     """Chains at steps 0 to 3, side by side and one by one: the same states, memories and counts."""
     kernel = ewsg.kernel(
-        ewsg.dynamics.splitting(0.05, friction=1.0), REFRESHED[name](MODELS["linear_regression"].posterior)
+        ewsg.dynamics.splitting(0.05, friction=1.0),
+        REFRESHED[name](MODELS["linear_regression"].posterior),
     )
     data = as_jax({"x": X, "y": Y})
     init, step = quick_jit(kernel.init), quick_jit(kernel.step)
@@ -733,7 +833,9 @@ PLAIN = {
         p, batch_size=2, labels=lambda data: jnp.arange(N) % 2, num_strata=2
     ),
     "covariance_tracking": lambda p: ewsg.gradients.covariance_tracking(p, batch_size=2),
-    "low_rank": lambda p: ewsg.gradients.covariance_tracking(p, batch_size=2, structure="low_rank", rank=2),
+    "low_rank": lambda p: ewsg.gradients.covariance_tracking(
+        p, batch_size=2, structure="low_rank", rank=2
+    ),
 }
 # Per step, at init, per refresh and K, for n = 6 and b = 2: methods.md.
 COSTS = {
@@ -753,14 +855,17 @@ COSTS = {
 @pytest.mark.parametrize("chain_length", [None, 2])
 @pytest.mark.parametrize("name", COSTS)
 def test_steps_report_what_evaluations_say_beforehand(name, chain_length):
-    """Over all runs of up to 14 steps, from any step on: the sum of what each reports, and NumPy's count."""
+    """Over all runs of up to 14 steps, from any step on: the sum of what each reports, and NumPy's
+    count.
+    """
     estimator = PLAIN[name](MODELS["linear_regression"].posterior)
     per_step, at_init, per_refresh, every = COSTS[name]
     if chain_length is not None:
         if name in ("full", "uniform-epochs"):
             return
         estimator = ewsg.gradients.exponentially_weighted(estimator, chain_length=chain_length)
-        # What a candidate does not take, but the accepted batch does: the tracked covariance's look at its anchor.
+        # What a candidate does not take, but the accepted batch does: the tracked covariance's look
+        # at its anchor.
         late = 2 if "rank" in name or "covariance" in name else 0
         per_step = (per_step - late) * (chain_length + 1) + late
     kernel = ewsg.kernel(ewsg.dynamics.semi_implicit(0.01, friction=1.0), estimator)

@@ -1,7 +1,9 @@
-"""Exponential weights around estimators with a memory: the exact law of the index chain, and what a batch moves.
+"""Exponential weights around estimators with a memory: the exact law of the index chain, and what a
+batch moves.
 
-As tests/gradients/test_index_chain.py does for plain gradients: thresholds by bisection, laws over all candidates,
-against the transition matrix on the weights of the *reduced* gradients, typed in NumPy.
+As tests/gradients/test_index_chain.py does for plain gradients: thresholds by bisection, laws over
+all candidates, against the transition matrix on the weights of the *reduced* gradients, typed in
+NumPy.
 """
 
 import functools
@@ -45,7 +47,8 @@ class Wrapped(NamedTuple):
         rows: the same as row numbers, (N, b).
         gradients: the estimates, (N, d).
         after: the numbers of the memory after a step with each batch, (N, …).
-        damping: h Cov p/(2T), which the frozen noise holds beside γp; 0 where no covariance is reported.
+        damping: h Cov p/(2T), which the frozen noise holds beside γp; 0 where no covariance is
+            reported.
     """
 
     estimator: GradientEstimator
@@ -66,14 +69,18 @@ class Wrapped(NamedTuple):
     @property
     def weight(self):
         state = self.dynamics.init(jax.random.key(0), jnp.asarray(POSITION))
-        return functools.partial(self.dynamics.log_weight, state._replace(momentum=jnp.asarray(MOMENTUM)))
+        return functools.partial(
+            self.dynamics.log_weight, state._replace(momentum=jnp.asarray(MOMENTUM))
+        )
 
     @property
     def log_weights(self):
         """½‖x + √h g/σ‖², x = √h Γp/σ."""
         sigma = np.sqrt(2 * FRICTION * TEMPERATURE)
         x = np.sqrt(STEP_SIZE) * (FRICTION * MOMENTUM + self.damping) / sigma
-        return index_chain.log_weights(self.gradients, MOMENTUM, STEP_SIZE, FRICTION, TEMPERATURE, x)
+        return index_chain.log_weights(
+            self.gradients, MOMENTUM, STEP_SIZE, FRICTION, TEMPERATURE, x
+        )
 
 
 def per_datum(position):
@@ -89,7 +96,11 @@ REFERENCES = TABLE[:, None] * X
 def numbers_of(memory):
     """All numbers of memories with a leading axis, (N, …), row numbers and counts among them."""
     leaves = [np.asarray(x, np.float64) for x in jax.tree.leaves(memory)]
-    return np.concatenate([x.reshape(len(x), -1) for x in leaves], axis=1) if leaves else np.zeros((0, 0))
+    return (
+        np.concatenate([x.reshape(len(x), -1) for x in leaves], axis=1)
+        if leaves
+        else np.zeros((0, 0))
+    )
 
 
 def unchanged(memory, count):
@@ -99,7 +110,9 @@ def unchanged(memory, count):
 
 def anchored(kind, batch_size, replace, **options):
     """SVRG or a control variate over uniform batches: no step moves the memory."""
-    estimator = getattr(ewsg.gradients, kind)(POSTERIOR, batch_size=batch_size, replace=replace, **options)
+    estimator = getattr(ewsg.gradients, kind)(
+        POSTERIOR, batch_size=batch_size, replace=replace, **options
+    )
     listed, _ = enumeration.batches(N, batch_size, replace)
     anchor, total = jnp.asarray(ANCHOR), jnp.asarray(THERE.sum(axis=0))
     rows = Batch(jnp.asarray(listed, jnp.int32))
@@ -123,7 +136,9 @@ def saga():
         table[rows] = new[rows]
         after.append(np.concatenate([table, table @ X, np.zeros(2)]))
     gradients = enumeration.reduced_gradients(HERE, REFERENCES, PRIOR, listed)
-    return Wrapped(estimator, memory, Batch(jnp.asarray(listed, jnp.int32)), listed, gradients, np.array(after))
+    return Wrapped(
+        estimator, memory, Batch(jnp.asarray(listed, jnp.int32)), listed, gradients, np.array(after)
+    )
 
 
 def stratified():
@@ -134,7 +149,9 @@ def stratified():
     )
     listed, places = enumeration.stratified_batches(labels, seats)
     size = np.bincount(labels)
-    place = np.array([np.searchsorted(np.flatnonzero(labels == labels[row]), row) for row in range(N)])
+    place = np.array(
+        [np.searchsorted(np.flatnonzero(labels == labels[row]), row) for row in range(N)]
+    )
     words = -(-place[listed] * 2**32 // size[places])
     weight = (size / seats)[places]
     gradients = PRIOR + (weight[:, None] * HERE[listed]).sum(axis=1)
@@ -144,7 +161,9 @@ def stratified():
 
 
 def covariance_tracking():
-    """Subsets of two rows; the covariance at ω is in every weight, and the moments move by the accepted rows."""
+    """Subsets of two rows; the covariance at ω is in every weight, and the moments move by the
+    accepted rows.
+    """
     estimator = ewsg.gradients.covariance_tracking(POSTERIOR, batch_size=2, replace=False)
     listed, _ = enumeration.batches(N, 2, replace=False)
     first, second = enumeration.moments(THERE)
@@ -198,7 +217,8 @@ def wrapped(name):
 def outcomes(name, chain_length):
     """`choose(numbers, log_uniforms) -> Outcome` as test_index_chain takes it.
 
-    Whatever is chosen, the gradient must be that batch's reduced one, and the memory what that batch alone makes.
+    Whatever is chosen, the gradient must be that batch's reduced one, and the memory what that
+    batch alone makes.
     """
     w = wrapped(name)
     estimator = ewsg.gradients.exponentially_weighted(w.estimator, chain_length=chain_length)
@@ -212,7 +232,9 @@ def outcomes(name, chain_length):
     run = quick_jit(jax.vmap(one))
 
     def choose(numbers, log_uniforms):
-        estimate, memory = jax.device_get(run(jnp.asarray(numbers), jnp.asarray(log_uniforms, jnp.float64)))
+        estimate, memory = jax.device_get(
+            run(jnp.asarray(numbers), jnp.asarray(log_uniforms, jnp.float64))
+        )
         chosen = number_of(estimate, w)
         close(estimate.gradient, w.gradients[chosen], 1e-12)
         if w.after.size:
@@ -248,7 +270,9 @@ def test_law_is_the_transition_matrix_on_reduced_gradients(x64, name, chain_leng
 
 @pytest.mark.parametrize("name", ["svrg", "saga", "control_variate", "covariance_tracking"])
 def test_exact_weights_of_reduced_gradients(x64, name):
-    """M = ∞: the law jumps at Σ_{k≤i} p_k, p the exact law of reduced gradients; the memory goes with it."""
+    """M = ∞: the law jumps at Σ_{k≤i} p_k, p the exact law of reduced gradients; the memory goes
+    with it.
+    """
     w = wrapped(name)
     estimator = ewsg.gradients.exponentially_weighted(w.estimator, chain_length=np.inf)
     data = as_jax(DATA)
@@ -288,10 +312,13 @@ def test_a_step_commits_once_and_counts_every_candidate(x64, name):
         draw = ChainDraw(jax.tree.map(lambda x: x[numbers], w.randomness), log_uniforms)
         return kernel.transition(ewsg.Randomness(draw, jnp.zeros(2)), state, data)
 
-    moved, info = jax.device_get(quick_jit(jax.vmap(one))(jnp.array([log_u for log_u, _ in patterns])))
+    moved, info = jax.device_get(
+        quick_jit(jax.vmap(one))(jnp.array([log_u for log_u, _ in patterns]))
+    )
     chosen = numbers[[place for _, place in patterns]]
     close(numbers_of(moved.memory), w.after[chosen], 1e-12)
-    # b = 1 of SVRG, at the point and at the anchor; b = 2 of the others, the tracked anchor for one batch alone.
+    # b = 1 of SVRG, at the point and at the anchor; b = 2 of the others, the tracked anchor for one
+    # batch alone.
     expected = {"svrg": 3 * 2 * 1, "saga": 3 * 2, "covariance_tracking": 3 * 2 + 2}[name]
     np.testing.assert_array_equal(info.gradient_evaluations, expected)
     np.testing.assert_allclose(info.index_acceptance, [0, 0.5, 0.5, 1], rtol=1e-6)

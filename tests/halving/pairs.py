@@ -1,4 +1,6 @@
-"""Kernels whose halving is judged, and the affine map that a step of both chains is on a Gaussian posterior."""
+"""Kernels whose halving is judged, and the affine map that a step of both chains is on a Gaussian
+posterior.
+"""
 
 import functools
 
@@ -12,7 +14,18 @@ from ewsg_jax import Randomness
 from tests.parts import as_drawn
 
 GAMMA, TEMPERATURE = 1.6, 0.7
-DYNAMICS = ("langevin", "euler", "semi_implicit", "splitting", "exact", "ABOBA", "BAOAB", "OBABO", "OABAO", "BUB")
+DYNAMICS = (
+    "langevin",
+    "euler",
+    "semi_implicit",
+    "splitting",
+    "exact",
+    "ABOBA",
+    "BAOAB",
+    "OBABO",
+    "OABAO",
+    "BUB",
+)
 ROWS = np.array([[-1.0], [0.3], [0.7], [2.2], [5.0]])
 NOISE_SCALE = 1.3
 LAMBDA = len(ROWS) / NOISE_SCALE**2
@@ -40,13 +53,19 @@ def of_batches(name, h, batch_size=1, replace=True):
 
 @functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 def _maps(kernel, start, noise, data, batches):
-    flat, unravel = ravel_pytree((start.dynamics.position, start.dynamics.whole, start.dynamics.half))
+    flat, unravel = ravel_pytree(
+        (start.dynamics.position, start.dynamics.whole, start.dynamics.half)
+    )
     at, unravel_noise = ravel_pytree(noise)
 
     def step(z, noise, batch):
         position, whole, half = unravel(z)
-        state = start._replace(dynamics=start.dynamics._replace(position=position, whole=whole, half=half))
-        moved, _ = kernel.transition(Randomness(jax.tree.map(as_drawn, batch), unravel_noise(noise)), state, data)
+        state = start._replace(
+            dynamics=start.dynamics._replace(position=position, whole=whole, half=half)
+        )
+        moved, _ = kernel.transition(
+            Randomness(jax.tree.map(as_drawn, batch), unravel_noise(noise)), state, data
+        )
         return ravel_pytree((moved.dynamics.position, moved.dynamics.whole, moved.dynamics.half))[0]
 
     def maps(batch):
@@ -54,11 +73,17 @@ def _maps(kernel, start, noise, data, batches):
         matrix, factor = jax.jacfwd(step, argnums=(0, 1))(z, 0 * at, batch)
         return matrix, step(z, 0 * at, batch) - matrix @ z, factor @ factor.T
 
-    return jax.vmap(maps)(batches) if batches is not None else jax.tree.map(lambda x: x[None], maps(((), ())))
+    return (
+        jax.vmap(maps)(batches)
+        if batches is not None
+        else jax.tree.map(lambda x: x[None], maps(((), ())))
+    )
 
 
 def steps_of(kernel, data, batches=None):
-    """`(matrix, shift, noise)` of each pair of batches, in (θ, θ at h/2, then the rest of h and of h/2)."""
+    """`(matrix, shift, noise)` of each pair of batches, in (θ, θ at h/2, then the rest of h and of
+    h/2).
+    """
     start = kernel.init(jax.random.key(0), jnp.zeros((2, data.shape[1])), data)
     noise = kernel.draw(jax.random.key(1), start, data).noise
     return list(zip(*map(np.asarray, _maps(kernel, start, noise, data, batches)), strict=True))

@@ -1,7 +1,8 @@
-"""Chains at h and h/2 with one noise: each has its own law, and what they have in common is known exactly.
+"""Chains at h and h/2 with one noise: each has its own law, and what they have in common is known
+exactly.
 
-Nothing is sampled: the stationary law of both together solves a Lyapunov equation of the Jacobians of `transition`,
-over all pairs of batches.
+Nothing is sampled: the stationary law of both together solves a Lyapunov equation of the Jacobians
+of `transition`, over all pairs of batches.
 """
 
 import itertools
@@ -62,7 +63,11 @@ def test_each_chain_has_the_law_of_its_kernel(linearize, name):
 @pytest.mark.parametrize("name", DYNAMICS)
 def test_each_chain_has_the_law_of_its_kernel_on_batches(linearize, name, batch_size, replace):
     kernel = coupled(of_batches(name, 0.15, batch_size, replace))
-    combine = itertools.product(range(5), repeat=1) if replace else itertools.combinations(range(5), batch_size)
+    combine = (
+        itertools.product(range(5), repeat=1)
+        if replace
+        else itertools.combinations(range(5), batch_size)
+    )
     batches = np.array(list(combine))
     both = np.array(list(itertools.product(batches, repeat=2)))
     steps = steps_of(kernel, jnp.asarray(ROWS), (jnp.asarray(both[:, 0]), jnp.asarray(both[:, 1])))
@@ -70,14 +75,18 @@ def test_each_chain_has_the_law_of_its_kernel_on_batches(linearize, name, batch_
 
 
 def test_what_langevin_chains_have_in_common_by_hand(x64):
-    # θ' = (1 − hλ)θ − h e₁ + √(2hT)(ξ₁ + ξ₂)/√2, η' = (1 − hλ/2)²η − (h/2)((1 − hλ/2)e₁ + e₂) + √(hT)(… ξ₁ + ξ₂),
-    # with e the noise of a batch's gradient.
+    # θ' = (1 − hλ)θ − h e₁ + √(2hT)(ξ₁ + ξ₂)/√2, η' = (1 − hλ/2)²η − (h/2)((1 − hλ/2)e₁ + e₂) +
+    # √(hT)(… ξ₁ + ξ₂), with e the noise of a batch's gradient.
     h, keep = 0.15, 1 - 0.15 * LAMBDA / 2
     values = (len(ROWS) / NOISE_SCALE**2 * ROWS[:, 0]).var()
-    expected = (h * TEMPERATURE * (keep + 1) + h * h / 2 * keep * values) / (1 - (1 - h * LAMBDA) * keep**2)
+    expected = (h * TEMPERATURE * (keep + 1) + h * h / 2 * keep * values) / (
+        1 - (1 - h * LAMBDA) * keep**2
+    )
     rows = jnp.arange(5)[:, None]
     both = jnp.repeat(rows, 5, axis=0), jnp.tile(rows, (5, 1))
-    _, covariance = lyapunov.stationary(steps_of(coupled(of_batches("langevin", h)), jnp.asarray(ROWS), both))
+    _, covariance = lyapunov.stationary(
+        steps_of(coupled(of_batches("langevin", h)), jnp.asarray(ROWS), both)
+    )
     assert covariance[0, 1] == pytest.approx(expected, rel=1e-10)
 
 
@@ -92,7 +101,8 @@ def test_a_step_without_a_force(name):
         step = lyapunov.UPDATES[name](*zero, *numbers)
     else:
         order = {"OBABO": "BOOBA", "OABAO": "ABAOO", "BUB": "BBU"}[name]
-        # Twice the letters of the cycle: O and O one after the other are O for the sum of their times.
+        # Twice the letters of the cycle: O and O one after the other are O for the sum of their
+        # times.
         step = lyapunov.letters(order, *zero, *numbers)
     assert_same(matrix, step.matrix)
     assert_same(factor @ factor.T, step.noise)
@@ -107,7 +117,10 @@ def test_normals_of_the_step_are_standard_and_independent(name):
         assert_same(weights, np.full((1, 2), 0.5**0.5))
     if name in ("langevin", "exact", "BUB"):
         # Steps without a force are exact there: two halves bring the noise of the whole.
-        (_, factor), (half_matrix, half_factor) = free_step(kernel.whole.dynamics), free_step(kernel.half.dynamics)
+        (_, factor), (half_matrix, half_factor) = (
+            free_step(kernel.whole.dynamics),
+            free_step(kernel.half.dynamics),
+        )
         assert_same(factor @ weights, np.hstack([half_matrix @ half_factor, half_factor]))
 
 
@@ -117,7 +130,9 @@ def test_normals_are_those_of_the_unit_mass():
     )
 
 
-@pytest.mark.parametrize("like", [np.zeros(3), {"a": np.zeros(2), "b": (np.zeros(()), np.zeros((2, 2)))}])
+@pytest.mark.parametrize(
+    "like", [np.zeros(3), {"a": np.zeros(2), "b": (np.zeros(()), np.zeros((2, 2)))}]
+)
 def test_normals_of_trees_are_joined_leaf_by_leaf(x64, like):
     weights = ((0.6, 0.0, 0.8, 0.0), (0.0, 0.8, 0.0, -0.6))
     trees = [jax.tree.map(lambda x, value=value: x + value, like) for value in (1.0, 2.0, 3.0, 4.0)]
@@ -134,7 +149,9 @@ def test_normals_of_trees_are_joined_leaf_by_leaf(x64, like):
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["langevin", "exact"])
 def test_it_is_a_kernel_as_others_are(name):
-    """No key is used twice, evaluations are those of three steps, and a step is what its parts say."""
+    """No key is used twice, evaluations are those of three steps, and a step is what
+    its parts say.
+    """
     estimator = ewsg.gradients.control_variate(MODEL, batch_size=2)
     kernel = coupled(ewsg.kernel(full(name, 0.1).dynamics, estimator))
     data = jnp.asarray(ROWS, jnp.float32)

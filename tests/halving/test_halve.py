@@ -58,7 +58,8 @@ def test_extrapolation_is_that_of_the_moments_and_its_errors_those_of_pairs(orde
     np.testing.assert_allclose(found.bias.mean_shift.value, (mean[0] - mean[1]) * p / (p - 1) / sd)
     np.testing.assert_allclose(found.half_bias.mean_shift.value, (mean[0] - mean[1]) / (p - 1) / sd)
     np.testing.assert_allclose(found.half_bias.sd_ratio.value, found.half.sd.value / sd)
-    # Leaving out one pair after the other (the jackknife) tells the same errors, to a tenth with twelve pairs.
+    # Leaving out one pair after the other (the jackknife) tells the same errors, to a tenth with
+    # twelve pairs.
     left = [moments.extrapolated(without(pairs, i), order) for i in range(12)]
     for take in (
         lambda found: found.right.mean,
@@ -97,7 +98,12 @@ def test_the_gain_is_that_over_independent_runs():
 
 def test_a_negative_variance_is_told():
     found = moments.extrapolated(
-        Pairs(10, np.zeros((8, 2, 1)), np.array([5.0, 1.0])[None, :, None] + np.zeros((8, 2, 1)), np.zeros((8, 1))),
+        Pairs(
+            10,
+            np.zeros((8, 2, 1)),
+            np.array([5.0, 1.0])[None, :, None] + np.zeros((8, 2, 1)),
+            np.zeros((8, 1)),
+        ),
         1,
     )
     assert np.isnan(found.right.sd.value)
@@ -108,12 +114,16 @@ def test_a_negative_variance_is_told():
 
 def test_runs_that_change_are_told_and_others_seldom():
     def halves(seed, change):
-        # Pairs of one law have their own means; the second half is theirs again, with chance of its own.
+        # Pairs of one law have their own means; the second half is theirs again, with chance of its
+        # own.
         rng = np.random.default_rng(seed)
         parts = [rng.normal(size=(32, 2, 3)) for _ in range(2)]
         parts[1][:, :, 1] += change
         variances = rng.gamma(50.0, size=(2, 32, 2, 3))
-        return [Pairs(50, mean, v, mean[:, 0] - mean[:, 1]) for mean, v in zip(parts, variances, strict=True)]
+        return [
+            Pairs(50, mean, v, mean[:, 0] - mean[:, 1])
+            for mean, v in zip(parts, variances, strict=True)
+        ]
 
     assert moments.drifts(*halves(0, 3.0))
     assert sum(moments.drifts(*halves(seed, 0.0)) for seed in range(300)) <= 3  # of 0.3
@@ -129,7 +139,9 @@ def test_rhat_is_that_of_arviz():
         return Pairs(values.shape[1], two.mean(2), two.var(2), np.zeros((6, 2)))
 
     found = moments.rhat(part(draws[:, :200]), part(draws[:, 200:]))
-    expected = max(array_stats.rhat(draws[..., i], chain_axis=0, draw_axis=1, method="split") for i in range(2))
+    expected = max(
+        array_stats.rhat(draws[..., i], chain_axis=0, draw_axis=1, method="split") for i in range(2)
+    )
     assert found == pytest.approx(float(expected), abs=0.005)
 
 
@@ -149,7 +161,11 @@ def extrapolation(ratio, ratio_error, shift=0.0, shift_error=0.0):
     ("numbers", "outcome", "says"),
     [
         ((1.02, 0.005), "right", "within tolerance (5 % of sds, 0.1 sd of means)"),
-        ((1.1, 0.005), "wrong", "too wide by 10 ± 0.5 % (a). Take halved.extrapolated, or a step of 0.05"),
+        (
+            (1.1, 0.005),
+            "wrong",
+            "too wide by 10 ± 0.5 % (a). Take halved.extrapolated, or a step of 0.05",
+        ),
         ((0.9, 0.005), "wrong", "too narrow by 10"),
         ((1.0, 0.005, 0.2, 0.01), "wrong", "mean off by 0.2 ± 0.01 sd (a)"),
         ((1.1, 0.04), "unsure", "the sd of a is 2 ± 0.8 tolerances off"),
@@ -170,11 +186,16 @@ def test_the_right_step_is_right_to_leading_order(order):
     # 4 times the tolerance: a quarter of the step, or half of it.
     right = verdict.right_step(extrapolation(1.2, 0.005, 0.1, 0.01), 0.8, order, 0.05)
     assert right == pytest.approx(0.8 / 4 ** (1 / order))
-    assert verdict.right_step(extrapolation(1.0, 0.005, 0.4, 0.01), 0.8, order, 0.05) == pytest.approx(right)
+    assert verdict.right_step(
+        extrapolation(1.0, 0.005, 0.4, 0.01), 0.8, order, 0.05
+    ) == pytest.approx(right)
 
 
 def test_chains_that_have_not_settled_tell_nothing():
-    for told in (judged(extrapolation(1.1, 0.001), rhat=1.3), judged(extrapolation(1.1, 0.001), drifts=True)):
+    for told in (
+        judged(extrapolation(1.1, 0.001), rhat=1.3),
+        judged(extrapolation(1.1, 0.001), drifts=True),
+    ):
         assert told.outcome == "unsure"
         assert "not settled" in told.text
     assert "3 pairs of chains are lost" in judged(extrapolation(1.1, 0.001), num_lost=3).text
@@ -185,9 +206,17 @@ def skewed():
     """Langevin dynamics on the skewed target, in float64; 400 pairs."""
     with jax.enable_x64(True):
         jax.config.update("jax_disable_most_optimizations", False)
-        kernel = ewsg.kernel(dynamics_of("langevin", 0.2, temperature=1.0), ewsg.gradients.full(SKEWED))
+        kernel = ewsg.kernel(
+            dynamics_of("langevin", 0.2, temperature=1.0), ewsg.gradients.full(SKEWED)
+        )
         halved = ewsg.halve(
-            jax.random.key(5), kernel, jnp.zeros(1), jnp.zeros((1, 1)), 3_000, num_chains=400, burn_in=100
+            jax.random.key(5),
+            kernel,
+            jnp.zeros(1),
+            jnp.zeros((1, 1)),
+            3_000,
+            num_chains=400,
+            burn_in=100,
         )
         jax.config.update("jax_disable_most_optimizations", True)
         laws = np.array([skewed_moments("langevin", h) for h in (0.2, 0.1)])
@@ -195,7 +224,9 @@ def skewed():
 
 
 def test_a_skewed_target_is_told_as_it_is(skewed):
-    """Moments at h and h/2 and their differences against the exact laws, each within chance; and the truth."""
+    """Moments at h and h/2 and their differences against the exact laws, each within chance; and
+    the truth.
+    """
     halved, laws = skewed
     for found, (mean, variance) in ((halved.whole, laws[0]), (halved.half, laws[1])):
         assert abs(found.mean[0] - mean) < CHANCE * found.mean_error[0]
@@ -228,12 +259,21 @@ def test_what_is_printed(skewed):
 
 
 def test_errors_are_those_of_many_runs(optimised):
-    """Means of differences of 60 runs spread as their errors say: a χ² test with α = 1e-6 on either side."""
+    """Means of differences of 60 runs spread as their errors say: a χ² test with α = 1e-6 on either
+    side.
+    """
     kernel = ewsg.sgld(MODEL, 0.03, batch_size=2)
     data = jnp.linspace(-2.0, 2.0, 6)[:, None]
     runs = [
         ewsg.halve(
-            jax.random.key(seed), kernel, jnp.zeros(1), data, 400, num_chains=16, burn_in=100, progress=False
+            jax.random.key(seed),
+            kernel,
+            jnp.zeros(1),
+            data,
+            400,
+            num_chains=16,
+            burn_in=100,
+            progress=False,
         )
         for seed in range(60)
     ]
@@ -249,7 +289,8 @@ def test_errors_are_those_of_many_runs(optimised):
 def test_it_is_a_run_of_the_coupled_kernel_and_starts_where_it_is_told(x64):
     """Moments are those of `sample`'s own draws, whatever the tree and however it starts."""
     posterior = ewsg.Posterior(
-        lambda p, x: -0.5 * jnp.sum((x[:1] - p["a"]) ** 2) - 0.5 * jnp.sum((x[1:] - p["b"]) ** 2), lambda p: 0.0
+        lambda p, x: -0.5 * jnp.sum((x[:1] - p["a"]) ** 2) - 0.5 * jnp.sum((x[1:] - p["b"]) ** 2),
+        lambda p: 0.0,
     )
     kernel = ewsg.sghmc(posterior, 0.1, friction=2.0, batch_size=2)
     data = jax.random.normal(jax.random.key(0), (10, 3))
@@ -257,28 +298,41 @@ def test_it_is_a_run_of_the_coupled_kernel_and_starts_where_it_is_told(x64):
     key = jax.random.key(1)
     halved = ewsg.halve(key, kernel, start, data, 61, num_chains=8, burn_in=20, progress=False)
     paired = lambda key: doubled(start(key))
-    samples = ewsg.sample(key, coupled(kernel), paired, data, 61, num_chains=8, burn_in=20, progress=False)
+    samples = ewsg.sample(
+        key, coupled(kernel), paired, data, 61, num_chains=8, burn_in=20, progress=False
+    )
     for name in ("a", "b"):
         draws = samples.position[name]
         np.testing.assert_allclose(halved.whole.mean[name], draws[:, :, 0].mean((0, 1)), rtol=1e-7)
         np.testing.assert_allclose(halved.half.mean[name], draws[:, :, 1].mean((0, 1)), rtol=1e-7)
-        within = draws.var(1).mean(0) + np.sum((draws.mean(1) - draws.mean((0, 1))) ** 2, axis=0) / 7
+        within = (
+            draws.var(1).mean(0) + np.sum((draws.mean(1) - draws.mean((0, 1))) ** 2, axis=0) / 7
+        )
         np.testing.assert_allclose(halved.whole.sd[name], np.sqrt(within[0]), rtol=1e-7)
     assert halved.names == ("a[0]", "b[0]", "b[1]")
     assert (halved.num_kept, halved.num_pairs, halved.order) == (41, 8, 1)
     assert halved.data_passes == pytest.approx(61 * 3 * 2 / 10)
-    named = ewsg.halve(key, kernel, start, data, 61, num_chains=8, names=["x", "y", "z"], progress=False)
+    named = ewsg.halve(
+        key, kernel, start, data, 61, num_chains=8, names=["x", "y", "z"], progress=False
+    )
     assert named.names == ("x", "y", "z")
     assert named.num_kept == 61 - 15
 
 
 def test_small_differences_have_their_digits_far_from_0(optimised):
-    """At 10⁴ standard deviations in float32, where numbers are 10⁻³ of one apart, they are those at 0."""
+    """At 10⁴ standard deviations in float32, where numbers are 10⁻³ of one apart, they are those at
+    0.
+    """
     kernel = ewsg.ld(ewsg.models.gaussian_location(noise_scale=40**0.5), 0.3)
 
     def differences(center):
         run = lambda seed: ewsg.halve(
-            jax.random.key(seed), kernel, jnp.full(1, center), center + 6 * DATA, 4_000, progress=False
+            jax.random.key(seed),
+            kernel,
+            jnp.full(1, center),
+            center + 6 * DATA,
+            4_000,
+            progress=False,
         )
         return np.array([run(seed).difference.mean[0] for seed in (2, 3, 4)])
 
@@ -289,11 +343,15 @@ def test_small_differences_have_their_digits_far_from_0(optimised):
 
 def test_pairs_that_are_lost_are_left_out_and_told():
     """A potential with a cliff: chains that start beyond it leave for infinity."""
-    cliff = ewsg.Posterior(lambda p, x: 0.0 * x[0], lambda p: jnp.where(p[0] > 50.0, p[0] ** 4, -0.5 * p[0] ** 2))
+    cliff = ewsg.Posterior(
+        lambda p, x: 0.0 * x[0], lambda p: jnp.where(p[0] > 50.0, p[0] ** 4, -0.5 * p[0] ** 2)
+    )
     kernel = ewsg.ld(cliff, 0.1)
     start = lambda key: jnp.where(jax.random.uniform(key) < 0.3, 100.0, 0.0)[None]
     with pytest.warns(RuntimeWarning, match="diverged"):
-        halved = ewsg.halve(jax.random.key(3), kernel, start, jnp.zeros((1, 1)), 400, progress=False)
+        halved = ewsg.halve(
+            jax.random.key(3), kernel, start, jnp.zeros((1, 1)), 400, progress=False
+        )
     assert 3 < halved.num_lost < 20
     assert np.isfinite(halved.extrapolated.sd).all()
     assert 0.8 < halved.half.sd[0] < 1.3
@@ -301,12 +359,16 @@ def test_pairs_that_are_lost_are_left_out_and_told():
 
 
 def test_a_dynamics_of_ones_own_that_says_its_order_is_taken(x64):
-    """Langevin dynamics typed anew, with two normals a coordinate and one part in its state: the law is its own."""
+    """Langevin dynamics typed anew, with two normals a coordinate and one part in its state: the
+    law is its own.
+    """
     kernel = ewsg.kernel(Doubled(**ewsg.hyperparameters(step_size=0.2)), ewsg.gradients.full(MODEL))
     weights = np.array(coupled(kernel).weights)
     np.testing.assert_allclose(weights @ weights.T, np.eye(2), atol=1e-12)
     data = jnp.linspace(-1.0, 1.0, 5)[:, None]
-    halved = ewsg.halve(jax.random.key(6), kernel, jnp.zeros(1), data, 2_000, num_chains=64, progress=False)
+    halved = ewsg.halve(
+        jax.random.key(6), kernel, jnp.zeros(1), data, 2_000, num_chains=64, progress=False
+    )
     lam = 5 / 1.3**2
     for found, h in ((halved.whole, 0.2), (halved.half, 0.1)):
         expected = (lam * (1 - h * lam / 2)) ** -0.5
@@ -330,7 +392,9 @@ class Doubled(ewsg.dynamics.Dynamics):
 
     def draw(self, key, state):
         keys = jax.random.split(key)
-        return tuple(jax.random.normal(own, state.position.shape, state.position.dtype) for own in keys)
+        return tuple(
+            jax.random.normal(own, state.position.shape, state.position.dtype) for own in keys
+        )
 
     def apply(self, noise, prepared, estimate, gradient_at):
         h = self.step_size(prepared.step)

@@ -1,6 +1,7 @@
 """The order of the bias that each dynamics and estimator declares, and what extrapolation leaves.
 
-Exact stationary moments: on a normal target by Lyapunov equations, on a skewed one in Hermite polynomials.
+Exact stationary moments: on a normal target by Lyapunov equations, on a skewed one in Hermite
+polynomials.
 """
 
 import functools
@@ -16,7 +17,16 @@ import ewsg_jax as ewsg
 from ewsg_jax import Randomness
 from ewsg_jax.halving.moments import Pairs, extrapolated
 from ewsg_jax.halving.order import order_of, order_of_noise
-from tests.halving.pairs import DYNAMICS, LAMBDA, MODEL, ROWS, TEMPERATURE, dynamics_of, full, of_batches
+from tests.halving.pairs import (
+    DYNAMICS,
+    LAMBDA,
+    MODEL,
+    ROWS,
+    TEMPERATURE,
+    dynamics_of,
+    full,
+    of_batches,
+)
 from tests.oracles import hermite, lyapunov
 
 pytestmark = pytest.mark.full
@@ -31,7 +41,10 @@ def slopes(errors):
 
 def known_pairs(variances, means=((0.0, 0.0),)):
     """Pairs of chains that all have the same moments, without noise."""
-    mean, variance = np.broadcast_to(np.transpose(means), (8, 2, 1)), np.broadcast_to(variances, (8, 2))[..., None]
+    mean, variance = (
+        np.broadcast_to(np.transpose(means), (8, 2, 1)),
+        np.broadcast_to(variances, (8, 2))[..., None],
+    )
     return Pairs(100, mean, variance, mean[:, 0] - mean[:, 1])
 
 
@@ -53,9 +66,12 @@ def test_what_extrapolation_leaves_is_of_a_higher_order(linearize, name, of):
         found = extrapolated(known_pairs([one, half]), order)
         left.append(float(found.right.sd.value[0]) ** 2 / target - 1)
         # What is told of the bias at h is what was extrapolated.
-        assert found.bias.sd_ratio.value[0] == pytest.approx((one / target / (1 + left[-1])) ** 0.5, rel=1e-12)
+        assert found.bias.sd_ratio.value[0] == pytest.approx(
+            (one / target / (1 + left[-1])) ** 0.5, rel=1e-12
+        )
     if max(np.abs(left)) < 1e-9:
-        # With full gradients ABOBA and BAOAB have no bias here, and that of OABAO is h² and nothing else.
+        # With full gradients ABOBA and BAOAB have no bias here, and that of OABAO is h² and nothing
+        # else.
         assert name in ("ABOBA", "BAOAB", "OABAO")
         assert of is full
         return
@@ -65,7 +81,9 @@ def test_what_extrapolation_leaves_is_of_a_higher_order(linearize, name, of):
 
 # A skewed target with an entire potential: V = θ²/2 + A sin θ.
 A, T = 0.4, 1.0
-SKEWED = ewsg.Posterior(lambda theta, x: 0.0 * x[0], lambda theta: -(theta[0] ** 2) / 2 - A * jnp.sin(theta[0]))
+SKEWED = ewsg.Posterior(
+    lambda theta, x: 0.0 * x[0], lambda theta: -(theta[0] ** 2) / 2 - A * jnp.sin(theta[0])
+)
 
 
 @functools.cache
@@ -91,7 +109,9 @@ def _moved(kernel, start, points, noise):
 
 
 def skewed_moments(name, h):
-    """Mean and variance of the stationary law of the position, exact but for what is cut off of the polynomials."""
+    """Mean and variance of the stationary law of the position, exact but for what is cut off of the
+    polynomials.
+    """
     dynamics = dynamics_of(name, h, temperature=T)
     kernel = ewsg.kernel(dynamics, ewsg.gradients.full(SKEWED))
     start = kernel.init(jax.random.key(0), jnp.zeros(1), jnp.zeros((1, 1)))
@@ -131,12 +151,16 @@ def test_orders_that_are_known_and_those_that_are_not():
         (baoab, ewsg.gradients.control_variate(MODEL, batch_size=2), 1),
         (
             baoab,
-            ewsg.gradients.stratified(MODEL, batch_size=2, labels=lambda d: jnp.zeros(5, int), num_strata=1),
+            ewsg.gradients.stratified(
+                MODEL, batch_size=2, labels=lambda d: jnp.zeros(5, int), num_strata=1
+            ),
             1,
         ),
     ):
         assert order_of(ewsg.kernel(dynamics, estimator), data) == order
-    epochs = [uniform(batch_size=2, rows=rows) for rows in ("epochs", "block_epochs", "block_sweeps")]
+    epochs = [
+        uniform(batch_size=2, rows=rows) for rows in ("epochs", "block_epochs", "block_sweeps")
+    ]
     weighted = ewsg.gradients.exponentially_weighted(uniform(batch_size=2), chain_length=1)
     anchored = ewsg.gradients.svrg(MODEL, batch_size=2, refresh_every=3)
     for estimator in (*epochs, weighted, anchored, ewsg.gradients.saga(MODEL, batch_size=2)):

@@ -1,4 +1,6 @@
-"""Every named method's docstring has what a reader needs, and agrees with its signature and its record."""
+"""Every named method's docstring has what a reader needs, and agrees with its signature and its
+record.
+"""
 
 import doctest
 import functools
@@ -18,7 +20,9 @@ EVERY_METHOD = pytest.mark.parametrize("method", ewsg.METHODS.values(), ids=list
 
 def entries(text):
     """Each `name: text` by its name; what follows is indented deeper. A text's spaces are one."""
-    found = re.findall(r"^(\w[\w, ]*):\s(.*(?:\n(?:[ ].*)?)*)", inspect.cleandoc("\n" + text), flags=re.MULTILINE)
+    found = re.findall(
+        r"^(\w[\w, ]*):\s(.*(?:\n(?:[ ].*)?)*)", inspect.cleandoc("\n" + text), flags=re.MULTILINE
+    )
     assert len({name for name, _ in found}) == len(found)
     return dict(found)
 
@@ -28,7 +32,9 @@ def sections(method):
 
 
 def arguments(method):
-    return {name: " ".join(text.split()) for name, text in entries(sections(method)["Args"]).items()}
+    return {
+        name: " ".join(text.split()) for name, text in entries(sections(method)["Args"]).items()
+    }
 
 
 @functools.cache
@@ -40,7 +46,10 @@ def example(name):
 
 
 def test_entries_end_where_the_next_begins():
-    assert entries("    one: a\n      and b:\n    two:\n      c\n\n") == {"one": "a\n  and b:\n", "two": "  c"}
+    assert entries("    one: a\n      and b:\n    two:\n      c\n\n") == {
+        "one": "a\n  and b:\n",
+        "two": "  c",
+    }
 
 
 @EVERY_METHOD
@@ -79,8 +88,12 @@ def test_the_record_says_the_same(method):
         assert order in re.findall(r"h²?", method.bias)
     if method.dynamics:
         assert found["Cost"].startswith(f"{method.evaluations.split(',')[0]} evaluations a step")
-        assert ("every K steps" in method.evaluations) == bool(re.search("every K steps|each reset", found["Cost"]))
-    assert all(word in found["Source"] for word in re.findall(r"\d+|\b[^\W\d_a-z]\w+", method.source))
+        assert ("every K steps" in method.evaluations) == bool(
+            re.search("every K steps|each reset", found["Cost"])
+        )
+    assert all(
+        word in found["Source"] for word in re.findall(r"\d+|\b[^\W\d_a-z]\w+", method.source)
+    )
 
 
 @EVERY_METHOD
@@ -95,10 +108,11 @@ def test_what_it_names_exists(method):
 @pytest.mark.usual_parameters("sg*", "*ewsg*", "*_ld", "*_hmc")
 @EVERY_METHOD
 def test_the_step_of_the_example_goes_with_its_rows(method):
-    """Short enough there, by stability and by the minibatch's gradient noise; too long with 30 times the rows.
+    """Short enough there, by stability and by the minibatch's gradient noise; too long with 30
+    times the rows.
 
-    Rows of unit scale have curvatures 1 in Gaussian location, 1/4 in logistic regression, which are the variances
-    of their gradients too.
+    Rows of unit scale have curvatures 1 in Gaussian location, 1/4 in logistic regression, which are
+    the variances of their gradients too.
     """
     stated = re.match(r"for about ([\d,]+) rows of unit scale", sections(method)["Example"])
     n, kernel = int(stated[1].replace(",", "")), example(method.name)

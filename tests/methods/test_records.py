@@ -45,7 +45,8 @@ def test_a_second_method_of_a_name_is_refused():
 
     kept = METHODS["sgld"]
     with pytest.raises(
-        ValueError, match=r"two methods are called 'sgld': in ewsg_jax\.methods\._langevin and tests"
+        ValueError,
+        match=r"two methods are called 'sgld': in ewsg_jax\.methods\._langevin and tests",
     ):
         method(**FACTS)(sgld)
     assert METHODS["sgld"] is kept
@@ -78,6 +79,8 @@ def test_the_example_is_what_the_method_asks_for(record):
     posterior = ewsg.models.logistic_regression()
     assert isinstance(record.build(posterior, 0.1, **record.example), ewsg.Kernel)
     for integrator in record.integrators:
-        assert isinstance(record.build(posterior, 0.1, integrator=integrator, **record.example), ewsg.Kernel)
+        assert isinstance(
+            record.build(posterior, 0.1, integrator=integrator, **record.example), ewsg.Kernel
+        )
     with pytest.raises((TypeError, ValueError), match="integrator"):
         record.build(posterior, 0.1, integrator="another", **record.example)

@@ -1,4 +1,6 @@
-"""Densities of the ready models are densities: quadrature, closed forms, and what float32 knows of their sums."""
+"""Densities of the ready models are densities: quadrature, closed forms, and what float32 knows of
+their sums.
+"""
 
 import dataclasses
 import math
@@ -23,7 +25,11 @@ CLASSES = RNG.integers(0, 3, N)
 
 NORMAL_MODELS = {
     "gaussian_location": (models.gaussian_location, np.array([0.3]), lambda y: jnp.array([y])),
-    "linear_regression": (models.linear_regression, np.array([0.3, -1.0]), lambda y: {"x": jnp.ones(2), "y": y}),
+    "linear_regression": (
+        models.linear_regression,
+        np.array([0.3, -1.0]),
+        lambda y: {"x": jnp.ones(2), "y": y},
+    ),
 }
 
 
@@ -42,9 +48,13 @@ def test_other_data_have_densities(x64):
     for log_scale in (-2.0, 0.0, 1.2):
         at = jnp.array([0.3, log_scale])
         density = jnp.exp(jax.vmap(lambda y, at=at: models.normal().log_likelihood(at, y))(grid))
-        assert integrate.trapezoid(np.asarray(density), np.asarray(grid)) == pytest.approx(1, rel=1e-9)
+        assert integrate.trapezoid(np.asarray(density), np.asarray(grid)) == pytest.approx(
+            1, rel=1e-9
+        )
     # In several dimensions the constant counts each.
-    ours = models.gaussian_location(noise_scale=0.3).log_likelihoods(jnp.array([0.3, -1.0]), jnp.asarray(X))
+    ours = models.gaussian_location(noise_scale=0.3).log_likelihoods(
+        jnp.array([0.3, -1.0]), jnp.asarray(X)
+    )
     np.testing.assert_allclose(ours, stats.norm([0.3, -1.0], 0.3).logpdf(X).sum(1), rtol=1e-12)
     x = jnp.array([0.4, -2.0])
     logistic, softmax = models.logistic_regression(), models.softmax_regression()
@@ -60,7 +70,9 @@ def test_the_prior_is_a_density(x64, scale):
     position = {"a": jnp.asarray(RNG.normal(size=(2, 3))), "b": jnp.asarray(1.5)}
     prior = models.priors.normal_prior(scale)
     flat = np.concatenate([np.ravel(x) for x in jax.tree.leaves(position)])
-    assert float(prior(position)) == pytest.approx(stats.norm(0, scale).logpdf(flat).sum(), rel=1e-12)
+    assert float(prior(position)) == pytest.approx(
+        stats.norm(0, scale).logpdf(flat).sum(), rel=1e-12
+    )
     assert float(models.priors.normal_prior(math.inf)(position)) == 0
 
 
@@ -78,7 +90,9 @@ WHOLE = {
         (2,),
     ),
     "interval": (
-        models.gaussian_location(noise_scale=0.3, prior_scale=2.0).transformed(bijectors.interval(-4.0, 3.0)),
+        models.gaussian_location(noise_scale=0.3, prior_scale=2.0).transformed(
+            bijectors.interval(-4.0, 3.0)
+        ),
         X,
         (2,),
     ),
@@ -92,30 +106,47 @@ def test_the_potential_has_the_constants_of_all_rows(x64, name):
     model, data, shape = WHOLE[name]
     position = jnp.asarray(RNG.normal(size=shape))
     data = jax.tree.map(jnp.asarray, data)
-    expected = -model.log_prior(position) - jnp.sum(jax.vmap(lambda row: model.log_likelihood(position, row))(data))
-    found = model.potential(position, data), jax.jit(model.potential, static_argnums=2)(position, data, 7)
+    expected = -model.log_prior(position) - jnp.sum(
+        jax.vmap(lambda row: model.log_likelihood(position, row))(data)
+    )
+    found = (
+        model.potential(position, data),
+        jax.jit(model.potential, static_argnums=2)(position, data, 7),
+    )
     np.testing.assert_allclose(found, [expected] * 2, rtol=1e-12)
     constants = model.constants(position, data)
-    np.testing.assert_allclose(model.varying.potential(position, data) - constants, expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        model.varying.potential(position, data) - constants, expected, rtol=1e-12
+    )
     assert (constants == 0) == (model.varying is model)
     more = jax.tree.map(lambda x: jnp.concatenate([x, x[:9]]), data)
     padded = Padded(rows=more, size=jnp.where(jnp.arange(N + 9) < N, N, 0).astype(jnp.int32))
     np.testing.assert_allclose(model.potential(position, padded), expected, rtol=1e-12)
     halves = jax.tree.map(lambda x: x.reshape(2, N // 2, *x.shape[1:]), data)
-    parts = Shard(rows=halves, size=jnp.full((2, N // 2), N // 2, jnp.int32), total=N, parts=2, axes=("parts",))
+    parts = Shard(
+        rows=halves,
+        size=jnp.full((2, N // 2), N // 2, jnp.int32),
+        total=N,
+        parts=2,
+        axes=("parts",),
+    )
     of_parts = jax.vmap(lambda part: model.potential(position, part), axis_name="parts")(parts)
     np.testing.assert_allclose(of_parts, [expected] * 2, rtol=1e-12)
 
 
 def log_evidence(noise, prior):
     """log ∫ p(y | w) p(w) dw of the linear regression, in closed form."""
-    return stats.multivariate_normal(np.zeros(N), noise**2 * np.eye(N) + prior**2 * X @ X.T).logpdf(Y)
+    return stats.multivariate_normal(np.zeros(N), noise**2 * np.eye(N) + prior**2 * X @ X.T).logpdf(
+        Y
+    )
 
 
 @pytest.mark.usual_parameters("in other coordinates")
 @pytest.mark.parametrize("affine", [False, True], ids=["as it is", "in other coordinates"])
 def test_scales_are_chosen_by_evidence(affine):
-    """Laplace's approximation, exact here: −V(mode) + (d/2) log 2π − ½ log det ∇²V, whatever the coordinates."""
+    """Laplace's approximation, exact here: −V(mode) + (d/2) log 2π − ½ log det ∇²V, whatever the
+    coordinates.
+    """
     found, right = {}, {}
     for noise in (0.25, 0.5, 2.0):
         for prior in (0.1, 1.0):
@@ -143,11 +174,19 @@ def plain_regression(noise, prior):
 
 @pytest.mark.full
 def test_sums_over_a_million_rows_are_as_good_as_without_constants():
-    """Differences of potentials decide what random_walk_metropolis accepts. Bit for bit those without constants."""
+    """Differences of potentials decide what random_walk_metropolis accepts. Bit for bit those
+    without constants.
+    """
     n, noise = 1_000_000, 0.01
     x = RNG.normal(size=(n, 1)).astype(np.float32)
-    data = {"x": jnp.asarray(x), "y": jnp.asarray(x[:, 0] + noise * RNG.normal(size=n).astype(np.float32))}
-    model, plain = models.linear_regression(noise_scale=noise, prior_scale=1.0), plain_regression(noise, 1.0)
+    data = {
+        "x": jnp.asarray(x),
+        "y": jnp.asarray(x[:, 0] + noise * RNG.normal(size=n).astype(np.float32)),
+    }
+    model, plain = (
+        models.linear_regression(noise_scale=noise, prior_scale=1.0),
+        plain_regression(noise, 1.0),
+    )
     kernel = ewsg.random_walk_metropolis(model, 1e-5)
     assert isinstance(kernel, RandomWalkMetropolis)
     rows = {name: np.asarray(value, float) for name, value in data.items()}
@@ -161,7 +200,9 @@ def test_sums_over_a_million_rows_are_as_good_as_without_constants():
         value = plain.potential(here, data)
         assert kernel.potential(here, data) == value
         # With the constant added last there is one rounding more, of a number eight times as large.
-        assert float(model.potential(here, data)) == pytest.approx(exact(float(here[0])) - constant, rel=3e-6)
+        assert float(model.potential(here, data)) == pytest.approx(
+            exact(float(here[0])) - constant, rel=3e-6
+        )
         np.testing.assert_array_equal(model.gradient(here, data), plain.gradient(here, data))
 
 
@@ -169,10 +210,14 @@ def test_sums_over_a_million_rows_are_as_good_as_without_constants():
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
 def test_gradients_do_not_see_constants(dtype):
     data = {"x": jnp.asarray(X, dtype), "y": jnp.asarray(Y, dtype)}
-    model, plain = models.linear_regression(noise_scale=0.3, prior_scale=2.0), plain_regression(0.3, 2.0)
+    model, plain = (
+        models.linear_regression(noise_scale=0.3, prior_scale=2.0),
+        plain_regression(0.3, 2.0),
+    )
     location = models.gaussian_location(noise_scale=0.3, prior_scale=2.0)
     squares = ewsg.Posterior(
-        lambda p, x: -0.5 * 0.3**-2 * jnp.sum(jnp.square(x - p)), lambda p: -0.5 * 2.0**-2 * jnp.sum(p**2)
+        lambda p, x: -0.5 * 0.3**-2 * jnp.sum(jnp.square(x - p)),
+        lambda p: -0.5 * 2.0**-2 * jnp.sum(p**2),
     )
     position = jnp.asarray([0.3, -0.7], dtype)
     for ours, theirs, rows in ((model, plain, data), (location, squares, data["x"])):
@@ -199,18 +244,24 @@ def test_bounds_lie_below_the_densities(x64, name):
             log_bound = model.log_likelihoods(center, row)[0] + change
             gap = bound.gaps(position, center, row)[0]
             assert gap >= -1e-12
-            np.testing.assert_allclose(log_bound + gap, model.log_likelihoods(position, row)[0], atol=1e-10)
+            np.testing.assert_allclose(
+                log_bound + gap, model.log_likelihoods(position, row)[0], atol=1e-10
+            )
 
 
 def drawn(model, data, draws):
     """A run of a model with these draws."""
     kernel = ewsg.uld(model, 1e-3, friction=1.0)
-    run = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(draws.shape[2]), data, 2, num_chains=2, progress=False)
+    run = ewsg.sample(
+        jax.random.key(0), kernel, jnp.zeros(draws.shape[2]), data, 2, num_chains=2, progress=False
+    )
     return dataclasses.replace(run, draws=draws.astype(np.float32), step=np.arange(draws.shape[1]))
 
 
 def regression(noise, prior):
-    """A run of exact draws of the linear regression with one weight, its data, and those held out."""
+    """A run of exact draws of the linear regression with one weight, its data, and
+    those held out.
+    """
     x, y = X[:, :1], X[:, 0] + 0.5 * RNG.normal(size=N)
     model = models.linear_regression(noise_scale=noise, prior_scale=prior)
     x, y = x.astype(np.float32), y.astype(np.float32)
@@ -230,7 +281,10 @@ def test_a_noise_scale_is_chosen_by_held_out_densities():
         model, (_, test), run, (mean, precision) = regression(noise, 1.0)
         at = test["x"][:, 0].astype(float)
         predicted = stats.norm(mean * at, np.sqrt(noise**2 + at**2 / precision))
-        ours, exact = ewsg.diagnostics.log_predictive_density(run, model, test), predicted.logpdf(test["y"])
+        ours, exact = (
+            ewsg.diagnostics.log_predictive_density(run, model, test),
+            predicted.logpdf(test["y"]),
+        )
         np.testing.assert_allclose(ours, exact, atol=0.05)
         found[noise], right[noise] = ours.mean(), exact.mean()
     assert max(found, key=found.get) == max(right, key=right.get) == 0.5
@@ -258,7 +312,11 @@ def test_leave_one_out_is_that_of_the_closed_form():
             others = np.arange(30) != i
             precision = (x[others, 0] ** 2).sum() / noise**2 + 1
             mean = x[others, 0] @ y[others] / noise**2 / precision
-            exact.append(stats.norm(mean * x[i, 0], np.sqrt(noise**2 + x[i, 0] ** 2 / precision)).logpdf(y[i]))
+            exact.append(
+                stats.norm(mean * x[i, 0], np.sqrt(noise**2 + x[i, 0] ** 2 / precision)).logpdf(
+                    y[i]
+                )
+            )
         np.testing.assert_allclose(each, exact, atol=0.05)
         found[noise], right[noise] = each.sum(), sum(exact)
     assert max(found, key=found.get) == max(right, key=right.get) == 0.5
@@ -278,13 +336,27 @@ def test_what_is_no_density_is_refused():
         with pytest.raises(ValueError, match="all its constants; got one with normalised=False"):
             use()
     # Sampling needs no constant.
-    ewsg.sample(jax.random.key(0), ewsg.sgld(half, 1e-4, batch_size=5), jnp.zeros(1), train, 3, progress=False)
-    for unlike in (plain_regression(0.5, 1.0), dataclasses.replace(plain_regression(0.5, 1.0), normalised=True)):
+    ewsg.sample(
+        jax.random.key(0),
+        ewsg.sgld(half, 1e-4, batch_size=5),
+        jnp.zeros(1),
+        train,
+        3,
+        progress=False,
+    )
+    for unlike in (
+        plain_regression(0.5, 1.0),
+        dataclasses.replace(plain_regression(0.5, 1.0), normalised=True),
+    ):
         assert np.isfinite(ewsg.diagnostics.log_predictive_density(run, unlike, test)).all()
 
 
 def test_likelihoods_that_do_not_fit_in_memory_are_refused(monkeypatch):
     model, (train, _), run, _ = regression(0.5, 1.0)
-    many = {name: np.broadcast_to(value[:1], (10**9, *value.shape[1:])) for name, value in train.items()}
-    with pytest.raises(ValueError, match=r"16,000 draws × 1,000,000,000 rows .*, 3 times 5\.96e\+04 GiB"):
+    many = {
+        name: np.broadcast_to(value[:1], (10**9, *value.shape[1:])) for name, value in train.items()
+    }
+    with pytest.raises(
+        ValueError, match=r"16,000 draws × 1,000,000,000 rows .*, 3 times 5\.96e\+04 GiB"
+    ):
         run.to_arviz(posterior=model, data=many)

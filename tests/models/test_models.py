@@ -1,4 +1,6 @@
-"""The ready models: types of data they take, extremes, conjugate answers and arguments they refuse."""
+"""The ready models: types of data they take, extremes, conjugate answers and arguments
+they refuse.
+"""
 
 import math
 
@@ -42,14 +44,18 @@ def test_logistic_takes_any_type_of_label(label):
     expected = enumeration.full_gradient(enumeration.logistic_regression(W, X, BINARY), W)
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6)
     signs = np.where(BINARY == 1, 1, -1)
-    np.testing.assert_allclose(potential, np.log1p(np.exp(-signs * (X @ W))).sum() + prior(W), rtol=1e-5)
+    np.testing.assert_allclose(
+        potential, np.log1p(np.exp(-signs * (X @ W))).sum() + prior(W), rtol=1e-5
+    )
 
 
 @pytest.mark.usual_parameters("uint8")
 @pytest.mark.parametrize("label", [np.int32, np.int8, np.uint8])
 def test_softmax_takes_any_type_of_label(label):
     model, x = ewsg.models.softmax_regression(), X.astype(np.float32)
-    gradient, potential = gradient_and_potential(model, MATRIX, {"x": x, "y": CLASSES.astype(label)})
+    gradient, potential = gradient_and_potential(
+        model, MATRIX, {"x": x, "y": CLASSES.astype(label)}
+    )
     per_datum = enumeration.softmax_regression(MATRIX, X, CLASSES)
     np.testing.assert_allclose(
         gradient.ravel(), enumeration.full_gradient(per_datum, MATRIX.ravel()), rtol=1e-5, atol=1e-5
@@ -62,10 +68,18 @@ def test_softmax_takes_any_type_of_label(label):
 @pytest.mark.usual_parameters("int8")
 @pytest.mark.parametrize("dtype", [np.int32, np.int8])
 def test_integer_features(dtype):
-    """Whole-number features and targets are data like any other; nothing is cast to integers on the way."""
+    """Whole-number features and targets are data like any other; nothing is cast to integers on the
+    way.
+    """
     x, y = INTEGERS.astype(dtype), INTEGERS[:, 0].astype(dtype)
     cases = [
-        (ewsg.models.gaussian_location(), W, x, enumeration.gaussian_location(W, INTEGERS, 1), 0 * W),
+        (
+            ewsg.models.gaussian_location(),
+            W,
+            x,
+            enumeration.gaussian_location(W, INTEGERS, 1),
+            0 * W,
+        ),
         (
             ewsg.models.linear_regression(),
             W,
@@ -91,7 +105,9 @@ def test_integer_features(dtype):
     for model, position, data, per_datum, prior in cases:
         gradient, _ = gradient_and_potential(model, position, data)
         expected = enumeration.full_gradient(per_datum, prior)
-        np.testing.assert_allclose(gradient.ravel(), expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+        np.testing.assert_allclose(
+            gradient.ravel(), expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max()
+        )
 
 
 def test_flat_gaussian_location_is_centred_on_the_data(x64):
@@ -110,7 +126,9 @@ def test_linear_regression_has_its_conjugate_posterior(x64, prior_scale):
     mean = np.linalg.solve(precision, X.T @ Y / 0.6**2)
     data = {"x": jnp.asarray(X), "y": jnp.asarray(Y)}
     np.testing.assert_allclose(model.gradient(jnp.asarray(mean), data), 0, atol=1e-11)
-    np.testing.assert_allclose(jax.hessian(lambda p: model.potential(p, data))(jnp.zeros(3)), precision, rtol=1e-11)
+    np.testing.assert_allclose(
+        jax.hessian(lambda p: model.potential(p, data))(jnp.zeros(3)), precision, rtol=1e-11
+    )
 
 
 @pytest.mark.parametrize(
@@ -124,10 +142,14 @@ def test_linear_regression_has_its_conjugate_posterior(x64, prior_scale):
 )
 def test_prior_scale(x64, make, shape):
     position = jnp.asarray(RNG.normal(size=shape))
-    np.testing.assert_allclose(make(prior_scale=0.5).prior_gradient(position), 4 * position, rtol=1e-14)
+    np.testing.assert_allclose(
+        make(prior_scale=0.5).prior_gradient(position), 4 * position, rtol=1e-14
+    )
     density = stats.norm(0, 0.5).logpdf(position).sum()
     np.testing.assert_allclose(make(prior_scale=0.5).log_prior(position), density, rtol=1e-13)
-    np.testing.assert_array_equal(make(prior_scale=math.inf).prior_gradient(position), np.zeros(shape))
+    np.testing.assert_array_equal(
+        make(prior_scale=math.inf).prior_gradient(position), np.zeros(shape)
+    )
     default = 0.0 if make is ewsg.models.gaussian_location else 1.0
     np.testing.assert_allclose(make().prior_gradient(position), default * position, rtol=1e-14)
 
@@ -139,18 +161,25 @@ def test_extreme_logits_stay_finite(logit):
         data = {"x": x, "y": jnp.array([label])}
         logistic = ewsg.models.logistic_regression(prior_scale=math.inf)
         wrong = (logit > 0) != (label == 1)
-        np.testing.assert_allclose(logistic.potential(w, data), abs(logit) if wrong else 0.0, atol=1e-30)
-        np.testing.assert_allclose(logistic.gradient(w, data), [np.sign(logit) if wrong else 0.0], atol=1e-30)
+        np.testing.assert_allclose(
+            logistic.potential(w, data), abs(logit) if wrong else 0.0, atol=1e-30
+        )
+        np.testing.assert_allclose(
+            logistic.gradient(w, data), [np.sign(logit) if wrong else 0.0], atol=1e-30
+        )
         softmax = ewsg.models.softmax_regression(prior_scale=math.inf)
         matrix = jnp.array([[0.0, logit]])
-        np.testing.assert_allclose(softmax.potential(matrix, data), abs(logit) if wrong else 0.0, atol=1e-30)
+        np.testing.assert_allclose(
+            softmax.potential(matrix, data), abs(logit) if wrong else 0.0, atol=1e-30
+        )
         expected = np.array([[-1.0, 1.0]]) * np.sign(logit) if wrong else np.zeros((1, 2))
         np.testing.assert_allclose(softmax.gradient(matrix, data), expected, atol=1e-30)
 
 
 @pytest.mark.parametrize("make", [ewsg.models.logistic_regression, ewsg.models.softmax_regression])
 @pytest.mark.parametrize(
-    ("value", "error"), [(0.0, ValueError), (-1.0, ValueError), (math.nan, ValueError), ("1", TypeError)]
+    ("value", "error"),
+    [(0.0, ValueError), (-1.0, ValueError), (math.nan, ValueError), ("1", TypeError)],
 )
 def test_prior_scale_must_be_positive(make, value, error):
     with pytest.raises(error, match="prior_scale must be a positive number"):
@@ -158,7 +187,9 @@ def test_prior_scale_must_be_positive(make, value, error):
 
 
 @pytest.mark.parametrize("make", [ewsg.models.gaussian_location, ewsg.models.linear_regression])
-@pytest.mark.parametrize(("value", "error"), [(0.0, ValueError), (math.inf, ValueError), (True, TypeError)])
+@pytest.mark.parametrize(
+    ("value", "error"), [(0.0, ValueError), (math.inf, ValueError), (True, TypeError)]
+)
 def test_noise_scale_must_be_positive(make, value, error):
     with pytest.raises(error, match="noise_scale must be a positive number"):
         make(noise_scale=value)
@@ -170,7 +201,9 @@ def test_wrong_shapes_are_refused_at_init():
     for position in (jnp.zeros(2), jnp.zeros((3, 2)), {"w": jnp.zeros(3)}):
         with pytest.raises(ValueError, match="log_likelihood must return a"):
             kernel.init(jax.random.key(0), position, data)
-    with pytest.raises(ValueError, match=r"log_likelihood must return a scalar .*; it failed on them"):
+    with pytest.raises(
+        ValueError, match=r"log_likelihood must return a scalar .*; it failed on them"
+    ):
         kernel.init(jax.random.key(0), jnp.zeros(3), jnp.asarray(X, jnp.float32))
 
 
@@ -189,7 +222,12 @@ KINDS = {
         CLASSES + 1,
         r"from 0 to 3 only; got 4 in row 1 \(1 such",
     ),
-    "below": (ewsg.models.softmax_regression(), MATRIX, CLASSES - 1, "from 0 to 3 only; got -1 in row 0"),
+    "below": (
+        ewsg.models.softmax_regression(),
+        MATRIX,
+        CLASSES - 1,
+        "from 0 to 3 only; got -1 in row 0",
+    ),
 }
 
 
@@ -220,7 +258,9 @@ def test_labels_of_another_kind_are_refused(kind):
 def test_values_are_looked_at_by_init_and_not_again_in_each_step():
     looked = []
     model = ewsg.Posterior(
-        lambda p, x: -0.5 * (x - p) ** 2, lambda p: 0.0 * p, check_values=lambda p, x: looked.append(x)
+        lambda p, x: -0.5 * (x - p) ** 2,
+        lambda p: 0.0 * p,
+        check_values=lambda p, x: looked.append(x),
     )
     kernel, data = ewsg.sgld(model, 1e-3, batch_size=2), jnp.arange(4.0)
     state = kernel.init(jax.random.key(0), jnp.float32(0), data)

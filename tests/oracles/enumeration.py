@@ -1,8 +1,8 @@
 """Every minibatch of a small data set, and gradients typed by hand.
 
-NumPy in float64, importing nothing of ewsg_jax: a test that compares with it shares no code with the library.
-V = V₀ + Σᵢ Vᵢ with V₀ = −log prior and Vᵢ = −log likelihood of datum i. Per-datum gradients come back as
-an array (n, d) whose row i is ∇Vᵢ, flattened.
+NumPy in float64, importing nothing of ewsg_jax: a test that compares with it shares no code with
+the library. V = V₀ + Σᵢ Vᵢ with V₀ = −log prior and Vᵢ = −log likelihood of datum i. Per-datum
+gradients come back as an array (n, d) whose row i is ∇Vᵢ, flattened.
 """
 
 import itertools
@@ -65,7 +65,9 @@ def gaussian_location(mean, x, noise_scale):
 
 def linear_regression(w, x, y, noise_scale):
     """Vᵢ = (yᵢ − xᵢᵀw)²/2s²."""
-    return np.stack([-(y_i - x_i @ w) * x_i / noise_scale**2 for x_i, y_i in zip(x, y, strict=True)])
+    return np.stack(
+        [-(y_i - x_i @ w) * x_i / noise_scale**2 for x_i, y_i in zip(x, y, strict=True)]
+    )
 
 
 def logistic_regression(w, x, y):
@@ -104,12 +106,17 @@ def two_layer_network(first, second, x, y):
     return np.stack(gradients)
 
 
-# Variance reduction: gradients by their difference to references α, one row of an array (n, d) for each datum.
+# Variance reduction: gradients by their difference to references α, one row of an array (n, d) for
+# each datum.
 
 
 def reduced_gradients(per_datum, references, prior, listed):
     """Return ∇V₀ + (n/b) Σ_{i∈I} (∇Vᵢ − αᵢ) + Σᵢ αᵢ for every batch I listed, (N, d)."""
-    return prior + len(per_datum) * (per_datum - references)[listed].mean(axis=1) + references.sum(axis=0)
+    return (
+        prior
+        + len(per_datum) * (per_datum - references)[listed].mean(axis=1)
+        + references.sum(axis=0)
+    )
 
 
 # Blocks.
@@ -127,7 +134,9 @@ def block_covariance(per_datum, batch_size):
     """
     n, b = len(per_datum), batch_size
     centred = per_datum - per_datum.mean(axis=0)
-    terms = [(1 - abs(m) / b) * centred.T @ np.roll(centred, -m, axis=0) / n for m in range(1 - b, b)]
+    terms = [
+        (1 - abs(m) / b) * centred.T @ np.roll(centred, -m, axis=0) / n for m in range(1 - b, b)
+    ]
     return n**2 / b * sum(terms)
 
 
@@ -135,7 +144,9 @@ def block_covariance(per_datum, batch_size):
 
 
 def stratified_batches(labels, seats):
-    """Return all batches of seats[c] rows of each stratum c, with replacement, (N, b), and the b places' strata."""
+    """Return all batches of seats[c] rows of each stratum c, with replacement, (N, b), and the b
+    places' strata.
+    """
     strata = np.repeat(np.arange(len(seats)), seats)
     return np.array(list(itertools.product(*[np.flatnonzero(labels == c) for c in strata]))), strata
 
@@ -151,21 +162,25 @@ def stratified_covariance(per_datum, labels, seats):
 
 
 def one_each_then_greedy(sizes, num_seats):
-    """Return seats: one to each stratum that is not empty, then one by one to the one furthest below its quota.
+    """Return seats: one to each stratum that is not empty, then one by one to the one furthest
+    below its quota.
 
     In whole numbers: n times what is lacking of the quota b·n_c/n.
     """
     n, seats = sum(sizes), [int(size > 0) for size in sizes]
     while sum(seats) < num_seats:
         lacking = [
-            num_seats * size - n * seat if size else -math.inf for size, seat in zip(sizes, seats, strict=True)
+            num_seats * size - n * seat if size else -math.inf
+            for size, seat in zip(sizes, seats, strict=True)
         ]
         seats[lacking.index(max(lacking))] += 1
     return seats
 
 
 def largest_remainder(sizes, num_seats):
-    """Return seats by the method of the largest remainder (Hamilton's), the first of equal remainders first."""
+    """Return seats by the method of the largest remainder (Hamilton's), the first of equal
+    remainders first.
+    """
     n = sum(sizes)
     seats = [num_seats * size // n for size in sizes]
     by_remainder = sorted(range(len(sizes)), key=lambda c: (-(num_seats * sizes[c] % n), c))
@@ -174,7 +189,8 @@ def largest_remainder(sizes, num_seats):
     return seats
 
 
-# Tracked covariance: EWSG-VR, Algorithm 2, with the `else` of its listing taken out and ω ← θ put in.
+# Tracked covariance: EWSG-VR, Algorithm 2, with the `else` of its listing taken out and ω ← θ put
+# in.
 
 
 def moments(per_datum):
@@ -183,7 +199,9 @@ def moments(per_datum):
 
 
 def moved_moments(first, second, here, there, rows):
-    """Return both after the rows of a batch: lines 16 and 17, `here` ∇Vᵢ(θ) and `there` ∇Vᵢ(ω) of all rows."""
+    """Return both after the rows of a batch: lines 16 and 17, `here` ∇Vᵢ(θ) and `there` ∇Vᵢ(ω) of
+    all rows.
+    """
     n = len(here)
     for i in rows:
         first = first + here[i] - there[i]

@@ -1,7 +1,8 @@
-"""The joint law of FlyMC (Maclaurin & Adams 2015, eq. 2), its bounds, and quadrature of its marginal.
+"""The joint law of FlyMC (Maclaurin & Adams 2015, eq. 2), its bounds, and quadrature of its
+marginal.
 
-NumPy in float64, importing nothing of ewsg_jax. Every model is `(log_likelihoods(θ), log_bounds(θ, c))`, arrays
-(n,), as functions of a position alone.
+NumPy in float64, importing nothing of ewsg_jax. Every model is `(log_likelihoods(θ), log_bounds(θ,
+c))`, arrays (n,), as functions of a position alone.
 """
 
 import itertools
@@ -29,7 +30,9 @@ def logistic_regression(x, y):
 
 
 def softmax_regression(x, y):
-    """P(y) ∝ exp(xᵀw_y), θ of shape (d, K), and the bound of Böhning (1992) with A = ½(I − 11ᵀ/K)."""
+    """P(y) ∝ exp(xᵀw_y), θ of shape (d, K), and the bound of Böhning (1992) with A =
+    ½(I − 11ᵀ/K).
+    """
     rows = np.arange(len(y))
 
     def log_normaliser(logits):
@@ -44,7 +47,11 @@ def softmax_regression(x, y):
         a = 0.5 * (np.eye(k) - np.ones((k, k)) / k)
         psi, delta = x @ center, x @ (theta - center)
         p = np.exp(psi - log_normaliser(psi)[:, None])
-        upper = log_normaliser(psi) + np.sum(p * delta, axis=1) + 0.5 * np.einsum("ik,kl,il->i", delta, a, delta)
+        upper = (
+            log_normaliser(psi)
+            + np.sum(p * delta, axis=1)
+            + 0.5 * np.einsum("ik,kl,il->i", delta, a, delta)
+        )
         return (x @ theta)[rows, y] - upper
 
     return log_likelihoods, log_bounds
@@ -76,7 +83,9 @@ def odds(model, theta, center, temperature=1.0):
 
 
 def log_joint(model, log_prior, theta, z, center, temperature=1.0):
-    """Return log p(θ, z) up to a constant: p₀ Π Bᵢ^(1−zᵢ) (Lᵢ − Bᵢ)^zᵢ with p₀, L and B to the power 1/T."""
+    """Return log p(θ, z) up to a constant: p₀ Π Bᵢ^(1−zᵢ) (Lᵢ − Bᵢ)^zᵢ with p₀, L and B to the
+    power 1/T.
+    """
     log_likelihoods, log_bounds = model
     likelihoods = np.exp(log_likelihoods(theta) / temperature)
     bounds = np.exp(log_bounds(theta, center) / temperature)

@@ -8,4 +8,6 @@ def kl_divergence(mean, covariance, other_mean, other_covariance) -> float:
     precision = np.linalg.inv(other_covariance)
     shift = other_mean - mean
     log_ratio = np.linalg.slogdet(other_covariance)[1] - np.linalg.slogdet(covariance)[1]
-    return 0.5 * (np.trace(precision @ covariance) - len(mean) + shift @ precision @ shift + log_ratio)
+    return 0.5 * (
+        np.trace(precision @ covariance) - len(mean) + shift @ precision @ shift + log_ratio
+    )

@@ -1,8 +1,9 @@
-"""The stationary law of a chain near a Gaussian, in Hermite polynomials; NumPy float64, nothing of ewsg_jax.
+"""The stationary law of a chain near a Gaussian, in Hermite polynomials; NumPy float64, nothing of
+ewsg_jax.
 
-With ψ_i the polynomials orthonormal under the Gaussian π₀ and the density ρ = π₀ Σ cᵢψᵢ, stationarity says
-Σᵢ cᵢ (E_π₀[ψᵢ Pψ_j] − δᵢⱼ) = 0 for every j, P the chain's expectation over one step. Expectations are Gauss–Hermite
-sums; what is cut off is the polynomials above a degree.
+With ψ_i the polynomials orthonormal under the Gaussian π₀ and the density ρ = π₀ Σ cᵢψᵢ,
+stationarity says Σᵢ cᵢ (E_π₀[ψᵢ Pψ_j] − δᵢⱼ) = 0 for every j, P the chain's expectation over one
+step. Expectations are Gauss–Hermite sums; what is cut off is the polynomials above a degree.
 """
 
 import itertools
@@ -30,12 +31,17 @@ def polynomials(z, listed):
     one = [hermite_e.hermevander(z[:, k], degree) for k in range(z.shape[1])]
     scale = np.sqrt([math.factorial(k) for k in range(degree + 1)])
     return np.stack(
-        [np.prod([one[k][:, e] / scale[e] for k, e in enumerate(exponent)], axis=0) for exponent in listed], axis=1
+        [
+            np.prod([one[k][:, e] / scale[e] for k, e in enumerate(exponent)], axis=0)
+            for exponent in listed
+        ],
+        axis=1,
     )
 
 
 def stationary(steps, mean, deviation, degree, nodes, noise_nodes):
-    """Return `expectation(f)` under the stationary law of z' = step(z, ξ), ξ ~ N(0, 1), one of the steps by chance.
+    """Return `expectation(f)` under the stationary law of z' = step(z, ξ), ξ ~ N(0, 1), one of the
+    steps by chance.
 
     Args:
         steps: equally probable; each maps points (N, k) and noises (N,) to points (N, k).
@@ -48,12 +54,16 @@ def stationary(steps, mean, deviation, degree, nodes, noise_nodes):
     mean, deviation = np.asarray(mean), np.asarray(deviation)
     x, w = rule(nodes)
     standard = np.stack([g.ravel() for g in np.meshgrid(*[x] * len(mean), indexing="ij")], axis=1)
-    weights = np.prod(np.stack([g.ravel() for g in np.meshgrid(*[w] * len(mean), indexing="ij")]), axis=0)
+    weights = np.prod(
+        np.stack([g.ravel() for g in np.meshgrid(*[w] * len(mean), indexing="ij")]), axis=0
+    )
     points = mean + deviation * standard
     listed = exponents(len(mean), degree)
     before = polynomials(standard, listed)
     after = sum(
-        weight / len(steps) * polynomials((step(points, np.full(len(points), xi)) - mean) / deviation, listed)
+        weight
+        / len(steps)
+        * polynomials((step(points, np.full(len(points), xi)) - mean) / deviation, listed)
         for xi, weight in zip(*rule(noise_nodes), strict=True)
         for step in steps
     )

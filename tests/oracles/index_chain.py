@@ -1,6 +1,8 @@
-"""The index chain of exponentially weighted gradients (EWSG Algorithm 1, eq. 4) as a transition matrix.
+"""The index chain of exponentially weighted gradients (EWSG Algorithm 1, eq. 4) as a transition
+matrix.
 
-NumPy in float64, importing nothing of ewsg_jax. `w` are the log weights of the N equally probable batches.
+NumPy in float64, importing nothing of ewsg_jax. `w` are the log weights of the N equally probable
+batches.
 """
 
 import numpy as np
@@ -9,7 +11,8 @@ import numpy as np
 def log_weights(gradients, momentum, step_size, friction, temperature, frozen_noise):
     """Return ½‖x + √h g/σ‖² for each row g of `gradients`, σ² = 2γT: EWSG section 4.2.
 
-    `frozen_noise` is one of the four x of Fig. 1b, "momentum", "zero", "one" and "rest", or x itself.
+    `frozen_noise` is one of the four x of Fig. 1b, "momentum", "zero", "one" and "rest", or x
+    itself.
     """
     h, sigma = step_size, np.sqrt(2 * friction * temperature)
     if not isinstance(frozen_noise, str):

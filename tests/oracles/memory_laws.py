@@ -1,8 +1,8 @@
 """Stationary laws of linear recursions whose gradient has a memory, in NumPy float64 alone.
 
-The state is s = (z, m): z = (θ, p), or θ alone for Langevin, and the memory m of the estimator. Each step is an
-affine map of s chosen by its batch. Everything here is typed from the equations of the methods, nothing is computed
-with the library.
+The state is s = (z, m): z = (θ, p), or θ alone for Langevin, and the memory m of the estimator.
+Each step is an affine map of s chosen by its batch. Everything here is typed from the equations of
+the methods, nothing is computed with the library.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,8 @@ Batches = Iterable[Iterable[int]]
 class Rows(NamedTuple):
     """Rows with ∇Vᵢ = Bᵢ aᵢ(θ), aᵢ(θ) = Fᵢ θ − fᵢ, and ∇V₀ = prior θ.
 
-    aᵢ is what a table keeps of a row: of a linear model its derivative by the predictor, else ∇Vᵢ itself.
+    aᵢ is what a table keeps of a row: of a linear model its derivative by the predictor, else ∇Vᵢ
+    itself.
     """
 
     basis: Matrix  # B, (n, d, q)
@@ -52,7 +53,9 @@ class Rows(NamedTuple):
 def linear_regression(x: Matrix, y: Matrix, noise_scale: float, prior_scale: float) -> Rows:
     """Vᵢ = (xᵢᵀθ − yᵢ)²/2s²: its derivative by the predictor is (xᵢᵀθ − yᵢ)/s²."""
     slope = x[:, None, :] / noise_scale**2
-    return Rows(x[:, :, None], slope, y[:, None] / noise_scale**2, np.eye(x.shape[1]) / prior_scale**2)
+    return Rows(
+        x[:, :, None], slope, y[:, None] / noise_scale**2, np.eye(x.shape[1]) / prior_scale**2
+    )
 
 
 def gaussian_location(x: Matrix, noise_scale: float) -> Rows:
@@ -63,7 +66,9 @@ def gaussian_location(x: Matrix, noise_scale: float) -> Rows:
 
 
 class Drift(NamedTuple):
-    """What a dynamics does with any gradient: z' = free z − pull g + noise, g wanted at the position point z."""
+    """What a dynamics does with any gradient: z' = free z − pull g + noise, g wanted at the
+    position point z.
+    """
 
     free: Matrix
     pull: Matrix
@@ -72,7 +77,8 @@ class Drift(NamedTuple):
 
 
 def drift(name: str, d: int, *numbers: float) -> Drift:
-    """Take a linear dynamics apart; `numbers` as in `lyapunov.UPDATES`: (h, γ, T), or (h, T) for Langevin.
+    """Take a linear dynamics apart; `numbers` as in `lyapunov.UPDATES`: (h, γ, T), or (h, T) for
+    Langevin.
 
     With H = 0 the gradient of those updates is −k, whatever the state.
     """
@@ -85,21 +91,34 @@ def drift(name: str, d: int, *numbers: float) -> Drift:
     return Drift(free.matrix, pull, np.asarray(np.kron(point, np.eye(d)), np.float64), free.noise)
 
 
-def _step(of: Drift, gradient: Matrix, constant: Matrix, memory: Matrix, memory_shift: Matrix) -> Step:
+def _step(
+    of: Drift, gradient: Matrix, constant: Matrix, memory: Matrix, memory_shift: Matrix
+) -> Step:
     """One step from g = gradient s − constant and m' = memory s + memory_shift."""
     dynamics = -of.pull @ gradient
     dynamics[:, : len(of.free)] += of.free
     noise = np.zeros((gradient.shape[1],) * 2)
     noise[: len(of.free), : len(of.free)] = of.noise
-    return Step(np.concatenate([dynamics, memory]), np.concatenate([of.pull @ constant, memory_shift]), noise)
+    return Step(
+        np.concatenate([dynamics, memory]),
+        np.concatenate([of.pull @ constant, memory_shift]),
+        noise,
+    )
 
 
-def stratified(of: Drift, rows: Rows, strata: Sequence[Sequence[int]], seats: Sequence[int]) -> list[Step]:
-    """g = ∇V₀ + Σ_c (n_c/b_c) Σ_{i∈I_c} ∇Vᵢ, I_c any b_c rows of the stratum: all such batches, s = z.
+def stratified(
+    of: Drift, rows: Rows, strata: Sequence[Sequence[int]], seats: Sequence[int]
+) -> list[Step]:
+    """g = ∇V₀ + Σ_c (n_c/b_c) Σ_{i∈I_c} ∇Vᵢ, I_c any b_c rows of the stratum: all such batches, s =
+    z.
 
     The last seat's row changes fastest.
     """
-    places = [(row, len(rows_of) / b) for rows_of, b in zip(strata, seats, strict=True) for row in [rows_of] * b]
+    places = [
+        (row, len(rows_of) / b)
+        for rows_of, b in zip(strata, seats, strict=True)
+        for row in [rows_of] * b
+    ]
     grid = np.meshgrid(*[row for row, _ in places], indexing="ij")
     weights = [weight for _, weight in places]
     steps = []
@@ -111,7 +130,8 @@ def stratified(of: Drift, rows: Rows, strata: Sequence[Sequence[int]], seats: Se
 
 
 def anchored(of: Drift, rows: Rows, batches: Batches, refresh: bool = False) -> list[Step]:
-    """g = ∇V₀(θ) + (n/b) Σ_I (∇Vᵢ(θ) − ∇Vᵢ(w)) + G, s = (z, w, G): control variates, and SVRG between refreshes.
+    """g = ∇V₀(θ) + (n/b) Σ_I (∇Vᵢ(θ) − ∇Vᵢ(w)) + G, s = (z, w, G): control variates, and SVRG
+    between refreshes.
 
     With `refresh`, w ← θ and G ← Σᵢ ∇Vᵢ(w) come first (SVRG's option II).
     """
@@ -131,7 +151,9 @@ def anchored(of: Drift, rows: Rows, batches: Batches, refresh: bool = False) -> 
 
 
 def saga(of: Drift, rows: Rows, batches: Batches) -> list[Step]:
-    """g = ∇V₀(θ) + (n/b) Σ_I (∇Vᵢ(θ) − Bᵢαᵢ) + G, then αᵢ ← aᵢ(θ) and G follows; s = (z, α₁, …, αₙ, G)."""
+    """g = ∇V₀(θ) + (n/b) Σ_I (∇Vᵢ(θ) − Bᵢαᵢ) + G, then αᵢ ← aᵢ(θ) and G follows; s = (z, α₁, …, αₙ,
+    G).
+    """
     (n, d, q), size = rows.basis.shape, len(of.free)
     eye = np.eye(size + n * q + d)
     point = of.point @ eye[:size]
@@ -141,21 +163,37 @@ def saga(of: Drift, rows: Rows, batches: Batches) -> list[Step]:
         batch = list(batch)
         # aᵢ(θ) − αᵢ = by[i] s − fᵢ.
         by = rows.slope @ point - table
-        gradient = rows.prior @ point + total + n * np.mean([rows.basis[i] @ by[i] for i in batch], axis=0)
+        gradient = (
+            rows.prior @ point + total + n * np.mean([rows.basis[i] @ by[i] for i in batch], axis=0)
+        )
         constant = n * np.mean([rows.constants[i] for i in batch], axis=0)
-        new_table, table_shift, new_total, total_shift = table.copy(), np.zeros((n, q)), total.copy(), np.zeros(d)
+        new_table, table_shift, new_total, total_shift = (
+            table.copy(),
+            np.zeros((n, q)),
+            total.copy(),
+            np.zeros(d),
+        )
         for i in set(batch):
             new_table[i], table_shift[i] = rows.slope[i] @ point, -rows.offset[i]
             new_total = new_total + rows.basis[i] @ by[i]
             total_shift = total_shift - rows.constants[i]
         memory = np.concatenate([new_table.reshape(n * q, -1), new_total])
-        steps.append(_step(of, gradient, constant, memory, np.concatenate([table_shift.ravel(), total_shift])))
+        steps.append(
+            _step(
+                of, gradient, constant, memory, np.concatenate([table_shift.ravel(), total_shift])
+            )
+        )
     return steps
 
 
 def substituted(steps: Sequence[Step], embedding: Matrix, offset: Matrix, size: int) -> list[Step]:
-    """Return the steps of u, the first `size` numbers of s, where s = embedding u + offset at all times."""
-    return [Step((a @ embedding)[:size], (a @ offset + c)[:size], noise[:size, :size]) for a, c, noise in steps]
+    """Return the steps of u, the first `size` numbers of s, where s = embedding u + offset at all
+    times.
+    """
+    return [
+        Step((a @ embedding)[:size], (a @ offset + c)[:size], noise[:size, :size])
+        for a, c, noise in steps
+    ]
 
 
 def with_fixed_anchor(steps: Sequence[Step], rows: Rows, size: int, center: Matrix) -> list[Step]:
@@ -176,9 +214,9 @@ def with_sum_of_table(steps: Sequence[Step], rows: Rows, size: int) -> list[Step
 def periodic(cycle: Sequence[Sequence[Step]]) -> list[tuple[NDArray[Any], NDArray[Any]]]:
     """Return mean and covariance before each stage of a cycle that repeats for ever.
 
-    At each stage the step is one of its own list, all equally probable. As in `lyapunov.stationary`: with m and m'
-    the means before and after, P' = E[Aᵢ P Aᵢᵀ] + E[dᵢdᵢᵀ + Qᵢ], dᵢ = Aᵢm + cᵢ − m'. The law before the first
-    stage is the fixed point of the whole cycle.
+    At each stage the step is one of its own list, all equally probable. As in
+    `lyapunov.stationary`: with m and m' the means before and after, P' = E[Aᵢ P Aᵢᵀ] + E[dᵢdᵢᵀ +
+    Qᵢ], dᵢ = Aᵢm + cᵢ − m'. The law before the first stage is the fixed point of the whole cycle.
     """
     stages = [[np.stack(part) for part in zip(*steps, strict=True)] for steps in cycle]
     size = stages[0][0].shape[-1]
@@ -213,11 +251,13 @@ def periodic(cycle: Sequence[Sequence[Step]]) -> list[tuple[NDArray[Any], NDArra
 def control_variate_variances(
     name: str, lam: float, spread: float, distance: float, h: float, *gamma_and_T: float
 ) -> NDArray[np.float64]:
-    """Return the covariance of z with control variates around a centre at `distance` from the posterior's mean.
+    """Return the covariance of z with control variates around a centre at `distance` from the
+    posterior's mean.
 
-    With curvatures λᵢ that sum to λ (a prior's not counted: its gradient is exact) the estimate's variance at θ is
-    N (θ − c)², N = `spread` = (n²/b) Var λᵢ, times (n − b)/(n − 1) for subsets. It enters where ξ does: with P the
-    closed form of the full gradient at T = 1, the law is P times a temperature that solves
+    With curvatures λᵢ that sum to λ (a prior's not counted: its gradient is exact) the estimate's
+    variance at θ is N (θ − c)², N = `spread` = (n²/b) Var λᵢ, times (n − b)/(n − 1) for subsets. It
+    enters where ξ does: with P the closed form of the full gradient at T = 1, the law is P times a
+    temperature that solves
 
         τ = T + (h/2γ) N (τ P_point + distance²),   P_point the variance where the gradient is taken
 
@@ -233,8 +273,9 @@ def control_variate_variances(
 def saga_location_variance(n: int, lam: float, h: float, T: float) -> float:
     """Return Var θ of Langevin with SAGA, b = 1, on rows of one curvature λ/n, along each axis.
 
-    Row i was last seen at φᵢ: g = λ (θ + φ̄ − φ_I − x̄), so the table's ages leave noise although all curvatures
-    are equal. Var φᵢ = Var θ = V, Cov(φᵢ, φⱼ) = Cov(θ, φᵢ) = V − D, s = hλ and c = 1 − 1/n give
+    Row i was last seen at φᵢ: g = λ (θ + φ̄ − φ_I − x̄), so the table's ages leave noise although
+    all curvatures are equal. Var φᵢ = Var θ = V, Cov(φᵢ, φⱼ) = Cov(θ, φᵢ) = V − D, s = hλ and c = 1
+    − 1/n give
 
         V = (1 − s)² V + s² c D + 2hT,   D = s V / (1/n + c² s)
     """
@@ -242,14 +283,18 @@ def saga_location_variance(n: int, lam: float, h: float, T: float) -> float:
     return 2 * T / lam / (2 - s - s**2 * c / (1 / n + c**2 * s))
 
 
-# What the batches add to Var θ, relative to the law of the full gradient, to leading order in h: (constant, order).
+# What the batches add to Var θ, relative to the law of the full gradient, to leading order in h:
+# (constant, order).
 #
-# An estimate's noise of variance h² N D enters each step beside 2hT (Langevin) or 2γhT. D, the mean square of how
-# far θ is from where a row was last seen, grows with the age a of that sight: 2hT a for Langevin, T (ha)² for the
-# underdamped dynamics. λᵢ are the curvatures of the rows (one dimension).
+# An estimate's noise of variance h² N D enters each step beside 2hT (Langevin) or 2γhT. D, the mean
+# square of how far θ is from where a row was last seen, grows with the age a of that sight: 2hT a
+# for Langevin, T (ha)² for the underdamped dynamics. λᵢ are the curvatures of the rows (one
+# dimension).
 
 
-def control_variate_excess(curvatures: Matrix, distance: float, gamma: float | None) -> tuple[float, int]:
+def control_variate_excess(
+    curvatures: Matrix, distance: float, gamma: float | None
+) -> tuple[float, int]:
     """The distance does not shrink with h; `distance` is E(θ − c)²/T under the target."""
     spread = len(curvatures) ** 2 * curvatures.var()
     return spread * distance / (2 * (gamma or 1.0)), 1
@@ -264,7 +309,8 @@ def svrg_excess(curvatures: Matrix, K: int, gamma: float | None) -> tuple[float,
 
 
 def saga_excess(curvatures: Matrix, gamma: float | None) -> tuple[float, int]:
-    """b = 1: ages are geometric, E a = n, E a² = n(2n − 1); of two rows E min(a, a') = n/2, E aa' = n(2n − 1)/2.
+    """b = 1: ages are geometric, E a = n, E a² = n(2n − 1); of two rows E min(a, a') = n/2, E aa' =
+    n(2n − 1)/2.
 
     n² Var_I λ_I(θ − φ_I) = n Σ λᵢ² E(θ − φᵢ)² − Σᵢⱼ λᵢλⱼ E(θ − φᵢ)(θ − φⱼ).
     """

@@ -1,7 +1,7 @@
 """HAMCMC in NumPy float64 alone, with dense matrices and every point of the past at hand.
 
-H by the two-loop recursion as Nocedal & Wright (2006, Algorithm 7.4) have it; S by the product form of Brodlie,
-Gourlay & Greenstadt (1973), with B the inverse of the dense H.
+H by the two-loop recursion as Nocedal & Wright (2006, Algorithm 7.4) have it; S by the product form
+of Brodlie, Gourlay & Greenstadt (1973), with B the inverse of the dense H.
 """
 
 import numpy as np
@@ -27,7 +27,9 @@ def inverse_hessian(pairs, gamma, size):
 
 
 def factor(pairs, gamma, size):
-    """Return S of S Sᵀ = H: S ← (I − p qᵀ) S, p = s/(sᵀy), q = y + c B s, c² = sᵀy/(sᵀB s), c > 0."""
+    """Return S of S Sᵀ = H: S ← (I − p qᵀ) S, p = s/(sᵀy), q = y + c B s, c² = sᵀy/(sᵀB
+    s), c > 0.
+    """
     root = np.sqrt(gamma) * np.eye(size)
     for s, y in pairs:
         curved = np.linalg.solve(root @ root.T, s)

@@ -1,7 +1,7 @@
 """Means and standard deviations of regression posteriors, in NumPy and without Markov chains.
 
-Linear models of unknown σ by quadrature over σ, β being normal given it; logistic and softmax regression with prior
-N(0, I) by importance sampling from a t distribution around the mode.
+Linear models of unknown σ by quadrature over σ, β being normal given it; logistic and softmax
+regression with prior N(0, I) by importance sampling from a t distribution around the mode.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,9 @@ class Moments(NamedTuple):
 def linear(
     x: np.ndarray, y: np.ndarray, log_prior: Callable[[np.ndarray], np.ndarray], precision: float
 ) -> Moments:
-    """Return the moments of (β, σ): y ~ N(xβ, σ²), β ~ N(0, I/precision), σ of this log density; exact."""
+    """Return the moments of (β, σ): y ~ N(xβ, σ²), β ~ N(0, I/precision), σ of this log density;
+    exact.
+    """
     least_squares, *_ = np.linalg.lstsq(x, y)
     sigmas = np.std(y - x @ least_squares) * np.exp(np.linspace(-1.5, 1.8, 4001))
     logs, means, covariances = [], [], []
@@ -33,7 +35,9 @@ def linear(
         off = y - x @ mean
         exponent = -0.5 * (off @ off / sigma**2 + precision * mean @ mean)
         # The last term: the grid is even in log σ.
-        logs.append(exponent - 0.5 * np.linalg.slogdet(matrix)[1] - len(y) * np.log(sigma) + np.log(sigma))
+        logs.append(
+            exponent - 0.5 * np.linalg.slogdet(matrix)[1] - len(y) * np.log(sigma) + np.log(sigma)
+        )
         means.append(mean)
         covariances.append(np.diag(covariance))
     logs = np.array(logs) + log_prior(sigmas)
@@ -46,7 +50,9 @@ def linear(
 
 
 def softmax(x: np.ndarray, y: np.ndarray, num_draws: int, degrees: float, seed: int = 0) -> Moments:
-    """Return the moments of the weights W (p, k), leaf order row by row: P(y = j) ∝ exp(xᵀW_j), prior N(0, I)."""
+    """Return the moments of the weights W (p, k), leaf order row by row: P(y = j) ∝ exp(xᵀW_j),
+    prior N(0, I).
+    """
     size, num_classes = x.shape[1], int(y.max()) + 1
     hot = np.eye(num_classes)[y.astype(int)]
 
@@ -61,12 +67,16 @@ def softmax(x: np.ndarray, y: np.ndarray, num_draws: int, degrees: float, seed: 
         p = np.exp(x @ w)
         p /= p.sum(1, keepdims=True)
         spread = np.einsum("nj,jk->njk", p, np.eye(num_classes)) - np.einsum("nj,nk->njk", p, p)
-        hessian = np.einsum("np,nq,njk->pjqk", x, x, spread).reshape(w.size, w.size) + np.eye(w.size)
+        hessian = np.einsum("np,nq,njk->pjqk", x, x, spread).reshape(w.size, w.size) + np.eye(
+            w.size
+        )
         w = w + np.linalg.solve(hessian, (x.T @ (hot - p) - w).ravel()).reshape(w.shape)
     return importance(log_density, w.ravel(), hessian, num_draws, degrees, seed)
 
 
-def logistic(x: np.ndarray, y: np.ndarray, num_draws: int, degrees: float, seed: int = 0) -> Moments:
+def logistic(
+    x: np.ndarray, y: np.ndarray, num_draws: int, degrees: float, seed: int = 0
+) -> Moments:
     """Return the moments of the weights: P(y = 1) = 1/(1 + exp(−xᵀw)), prior N(0, I)."""
 
     def log_density(w: np.ndarray) -> np.ndarray:
@@ -89,7 +99,9 @@ def importance(
     degrees: float,
     seed: int,
 ) -> Moments:
-    """Return the moments by self-normalised importance sampling from a t distribution, errors by linearisation."""
+    """Return the moments by self-normalised importance sampling from a t distribution, errors by
+    linearisation.
+    """
     generator = np.random.default_rng(seed)
     factor = np.linalg.cholesky(np.linalg.inv(hessian))
     draws, logs = [], []
@@ -107,5 +119,8 @@ def importance(
     variance = weights @ squares
     error_of_variance = np.sqrt(weights**2 @ (squares - variance) ** 2)
     return Moments(
-        mean, np.sqrt(variance), np.sqrt(weights**2 @ squares), error_of_variance / (2 * np.sqrt(variance))
+        mean,
+        np.sqrt(variance),
+        np.sqrt(weights**2 @ squares),
+        error_of_variance / (2 * np.sqrt(variance)),
     )

@@ -1,7 +1,8 @@
-"""Stationary laws of chains on the line whose steps are Gaussian, on a grid; NumPy float64, nothing of ewsg_jax.
+"""Stationary laws of chains on the line whose steps are Gaussian, on a grid; NumPy float64, nothing
+of ewsg_jax.
 
-Densities and moments are sums over an even grid, of which the error falls faster than any power of its spacing for
-smooth integrands that vanish at its ends.
+Densities and moments are sums over an even grid, of which the error falls faster than any power of
+its spacing for smooth integrands that vanish at its ends.
 """
 
 import numpy as np
@@ -15,7 +16,9 @@ def normal(grid, mean, scale):
 
 
 def stationary(grid, mean, scale):
-    """Return the density of the chain x' ~ N(mean(x), scale(x)²), mean and scale given at the grid, (N,)."""
+    """Return the density of the chain x' ~ N(mean(x), scale(x)²), mean and scale given at the grid,
+    (N,).
+    """
     spacing = grid[1] - grid[0]
     transition = normal(grid, mean, scale) * spacing
     equations = np.vstack([transition.T - np.eye(len(grid)), np.full(len(grid), spacing)])
@@ -23,7 +26,9 @@ def stationary(grid, mean, scale):
 
 
 def stationary_of_pairs(grid, mean, scale):
-    """Return the density of x in the chain (w, x) → (x, y), y ~ N(mean(w, x), scale(w, x)²), given as (N, N)."""
+    """Return the density of x in the chain (w, x) → (x, y), y ~ N(mean(w, x), scale(w, x)²), given
+    as (N, N).
+    """
     spacing, size = grid[1] - grid[0], len(grid)
     transition = normal(grid, mean, scale) * spacing
 

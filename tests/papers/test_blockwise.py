@@ -1,4 +1,6 @@
-"""HAMCMC with a matrix for each block of the position, against the NumPy chain with block-diagonal factors."""
+"""HAMCMC with a matrix for each block of the position, against the NumPy chain with block-diagonal
+factors.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +23,9 @@ PLACES = np.split(np.arange(D), np.cumsum(SIZES)[:-1])
 
 
 class Chain(oracle.Chain):
-    """The oracle whose S has a block for each block of the position, from its own parts of the pairs."""
+    """The oracle whose S has a block for each block of the position, from its own parts of the
+    pairs.
+    """
 
     left_out = 0
 
@@ -55,7 +59,10 @@ def kernel_of(form=blockwise):
     force = lambda p: tree(jnp.asarray(BENT) @ flat(p))
     bent = altered(
         full,
-        propose=lambda r, memory, point, data, weight: (ewsg.gradients.Estimate(force(point), ()), ()),
+        propose=lambda r, memory, point, data, weight: (
+            ewsg.gradients.Estimate(force(point), ()),
+            (),
+        ),
         gradient_at=lambda estimate, position, data: force(position),
     )
     made = ewsg.dynamics.quasi_newton(
@@ -71,7 +78,10 @@ def kernel_of(form=blockwise):
 
 def trajectory(kernel):
     data = jnp.zeros((4, D))
-    state, transition = kernel.init(jax.random.key(0), tree(START), data), jax.jit(kernel.transition)
+    state, transition = (
+        kernel.init(jax.random.key(0), tree(START), data),
+        jax.jit(kernel.transition),
+    )
     found = []
     for noise in NOISE:
         state, _ = transition(Randomness((), tree(noise)), state, data)
@@ -86,7 +96,9 @@ def test_steps_are_those_of_an_oracle_with_a_matrix_for_each_block(x64):
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
     assert [block.usable.shape for block in state.dynamics.blocks] == [(M - 1,)] * len(SIZES)
     assert chain.left_out > 0, "some blocks' pairs are left out, others' of the same step are not"
-    assert np.abs(trajectory(kernel_of(lambda whole: whole))[1] - found).max() > 1e-3, "one matrix is another chain"
+    assert np.abs(trajectory(kernel_of(lambda whole: whole))[1] - found).max() > 1e-3, (
+        "one matrix is another chain"
+    )
 
 
 def test_one_leaf_is_the_whole(x64):

@@ -17,9 +17,15 @@ def small(name, split):
     rng = np.random.default_rng(split)
     x = rng.normal(size=(50, 2)).astype(np.float32)
     y = (x[:, 0] + rng.logistic(size=50) > 0).astype(np.float32)
-    train, test = ({"x": jnp.asarray(x[s]), "y": jnp.asarray(y[s])} for s in (slice(40), slice(40, None)))
+    train, test = (
+        {"x": jnp.asarray(x[s]), "y": jnp.asarray(y[s])} for s in (slice(40), slice(40, None))
+    )
     return Problem(
-        blr_vr.POSTERIOR, train, test, jnp.zeros(2), {blr_vr.METRIC: metrics.log_likelihood(blr_vr.POSTERIOR)}
+        blr_vr.POSTERIOR,
+        train,
+        test,
+        jnp.zeros(2),
+        {blr_vr.METRIC: metrics.log_likelihood(blr_vr.POSTERIOR)},
     )
 
 

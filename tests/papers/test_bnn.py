@@ -1,4 +1,6 @@
-"""The networks of Li et al.: their rows, their grids, how scores are compared, and the experiment made small."""
+"""The networks of Li et al.: their rows, their grids, how scores are compared, and the experiment
+made small.
+"""
 
 import dataclasses
 
@@ -35,7 +37,11 @@ def no_data(monkeypatch, tmp_path):
 def test_rows_that_stand_in_are_of_like_shape(no_data):
     for name, d in (("music", 90), ("susy", 18)):
         problem, choose, source = bnn.posed(name, 1_000, 0.7)
-        assert [rows["x"].shape for rows in (problem.train, choose, problem.test)] == [(700, d), (100, d), (200, d)]
+        assert [rows["x"].shape for rows in (problem.train, choose, problem.test)] == [
+            (700, d),
+            (100, d),
+            (200, d),
+        ]
         assert source == f"rows that stand in for {name}"
         np.testing.assert_allclose(problem.train["x"].std(0), 1, atol=1e-3)
     assert abs(float(problem.train["y"].mean()) - 0.5) < 0.06
@@ -47,7 +53,9 @@ def test_rows_that_stand_in_are_of_like_shape(no_data):
 
 def test_a_step_moves_as_far_by_one_gradient_with_a_momentum_and_without():
     settings = small()
-    first, second = (bnn.grid(settings.named[label], settings, 400)[0] for label in ("SVRG-LD", "SGHMC"))
+    first, second = (
+        bnn.grid(settings.named[label], settings, 400)[0] for label in ("SVRG-LD", "SGHMC")
+    )
     assert first["step_size"] == pytest.approx(second["step_size"] ** 2)
     assert second["friction"] == pytest.approx(0.1 * 20)
 
@@ -78,5 +86,7 @@ def test_a_small_experiment(no_data):
         done[label] = part | {"label": label}
     assert [claim.share for claim in bnn.claims(done)] == [0, 0, 0, 0, 1]
     assert png(bnn.draw(done))[:4] == b"\x89PNG"
-    with pytest.raises(ConfigError, match=r"full\.data must be some of protein, music, letter, susy"):
+    with pytest.raises(
+        ConfigError, match=r"full\.data must be some of protein, music, letter, susy"
+    ):
         dataclasses.replace(settings, data=("iris",))

@@ -17,13 +17,20 @@ def test_a_small_experiment(monkeypatch):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(700, 3)).astype(np.float32)
     every = {"x": x, "y": (x @ [1.0, -1.0, 0.5] + rng.logistic(size=700) > 0).astype(np.float32)}
-    train, test = ({k: jnp.asarray(v[s]) for k, v in every.items()} for s in (slice(500), slice(500, None)))
+    train, test = (
+        {k: jnp.asarray(v[s]) for k, v in every.items()} for s in (slice(500), slice(500, None))
+    )
     monkeypatch.setattr(covertype, "rows", lambda: (train, test))
     settings = settings_of(covertype.Settings, text_of("covertype"), "quick")
     tables = [dict(table) for table in settings.methods]
     tables[-1] |= {"capacity": 500}
     settings = dataclasses.replace(
-        settings, ensemble=3, num_draws=2, step_sizes=(1e-3, 1e-2, 9.0), flymc_steps=60, methods=tables
+        settings,
+        ensemble=3,
+        num_draws=2,
+        step_sizes=(1e-3, 1e-2, 9.0),
+        flymc_steps=60,
+        methods=tables,
     )
     done = {}
     for name, compute in covertype.parts(settings).items():

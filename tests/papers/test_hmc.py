@@ -31,7 +31,9 @@ def test_rows_are_split_as_the_paper_says(drawn):
     np.testing.assert_allclose(rows.chosen_by["x"].mean(0), 0, atol=1e-5)
     np.testing.assert_allclose(rows.chosen_by["y"].std(), 1, rtol=1e-5)
     np.testing.assert_array_equal(rows.train["x"], rows.chosen_by["x"][:70])
-    seen = {tuple(row) for part in (rows.chosen_by, rows.test) for row in np.asarray(part["x"]).tolist()}
+    seen = {
+        tuple(row) for part in (rows.chosen_by, rows.test) for row in np.asarray(part["x"]).tolist()
+    }
     assert len(seen) == 101
 
 
@@ -49,22 +51,34 @@ def test_wild_rows_are_left_out(monkeypatch):
 def test_the_other_two_features(monkeypatch, tmp_path):
     x = np.zeros((4, 19))
     np.savez(tmp_path / "parkinsons_updrs.npz", y_motor=np.arange(4.0), subject=np.ones(4))
-    data = Dataset(x=x, y=np.ones(4), feature_names=("a",) * 19, name="parkinsons_updrs", source="drawn")
+    data = Dataset(
+        x=x, y=np.ones(4), feature_names=("a",) * 19, name="parkinsons_updrs", source="drawn"
+    )
     monkeypatch.setattr(hmc.datasets, "load", lambda name: data)
     monkeypatch.setenv("EWSG_JAX_DATA", str(tmp_path))
-    assert hmc.arrays("parkinsons_updrs, 21 features")[0][:, 19:].tolist() == [[i, 1] for i in range(4)]
+    assert hmc.arrays("parkinsons_updrs, 21 features")[0][:, 19:].tolist() == [
+        [i, 1] for i in range(4)
+    ]
     assert hmc.arrays("parkinsons_updrs")[0].shape == (4, 19)
 
 
 def settings(**changed):
-    small = {"num_repeats": 3, "data_passes": 5.0, "num_draws": 6, "steps": (0.05, 0.2), "frictions": (0.3,)}
+    small = {
+        "num_repeats": 3,
+        "data_passes": 5.0,
+        "num_draws": 6,
+        "steps": (0.05, 0.2),
+        "frictions": (0.3,),
+    }
     return dataclasses.replace(
         settings_of(hmc.Settings, text_of("vr-hmc-regression"), "quick"), **{**small, **changed}
     )
 
 
 def test_a_small_run(drawn, monkeypatch):
-    """The mode of a regression is what the least score is near; steps and frictions are told in units of L."""
+    """The mode of a regression is what the least score is near; steps and frictions are told in
+    units of L.
+    """
     monkeypatch.setattr(predicting, "checked", lambda *_: {})
     methods = [x for x in settings().methods if x["name"] == "svrg2nd_hmc"]
     told = hmc.on("concrete", settings(methods=methods))
@@ -77,7 +91,9 @@ def test_a_small_run(drawn, monkeypatch):
     expected = np.mean(off**2 + np.einsum("id,de,ie->i", judged, covariance, judged))
     assert told["limit"] == pytest.approx(expected, rel=0.02)
     assert told["start"] == pytest.approx(np.mean(np.asarray(rows.test["y"]) ** 2), rel=1e-3)
-    assert hmc.posed("concrete").curvature == pytest.approx(np.linalg.eigvalsh(precision)[-1], rel=1e-3)
+    assert hmc.posed("concrete").curvature == pytest.approx(
+        np.linalg.eigvalsh(precision)[-1], rel=1e-3
+    )
     second = told["methods"]["SVRG2nd-HMC"]
     assert second["step"] in (0.05, 0.2)
     assert second["friction"] == pytest.approx(0.3)
@@ -104,7 +120,11 @@ def test_rules_read_arrivals():
     as_said = {"SVRG_LD": slow, "SVRG_HMC": fast, "SVRG2nd_HMC": fast}
     as_said |= {"SAGA_LD": never, "SAGA_HMC": slow, "SAGA2nd_HMC": fast}
     one = part(**as_said)
-    assert [hmc.arrival(one, label) for label in ("SVRG-LD", "SVRG-HMC", "SAGA-LD")] == [3.0, 2.0, np.inf]
+    assert [hmc.arrival(one, label) for label in ("SVRG-LD", "SVRG-HMC", "SAGA-LD")] == [
+        3.0,
+        2.0,
+        np.inf,
+    ]
     assert hmc.arrival(part(SVRG_LD=[1.5, 0.7, 0.9]), "SVRG-LD") == 2.0
     assert [claim.share for claim in hmc.claims({"grid": {}, "a": one})] == [1.0] * 10
     other = part(**{label: slow if "LD" not in label else fast for label in as_said})
@@ -115,6 +135,11 @@ def test_rules_read_arrivals():
 def test_settings_that_cannot_be_run():
     good = {name: list(x) if isinstance(x, tuple) else x for name, x in vars(settings()).items()}
     assert build(hmc.Settings, good) == settings()
-    for change in ({"data": ["pima", "bike"]}, {"num_folds": 9}, {"steps": []}, {"frictions": [-1.0]}):
+    for change in (
+        {"data": ["pima", "bike"]},
+        {"num_folds": 9},
+        {"steps": []},
+        {"frictions": [-1.0]},
+    ):
         with pytest.raises(ConfigError, match=f"full.{next(iter(change))}.* must be"):
             build(hmc.Settings, good | change, "full")

@@ -14,10 +14,14 @@ PAPERS = sorted(Path(benchmarks.papers.__file__).parent.glob("*.py"))
 
 
 def imported(text):
-    """The library's names that a text imports, as (room, name); the name is None where a module is imported."""
+    """The library's names that a text imports, as (room, name); the name is None where a module is
+    imported.
+    """
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
-            yield from ((each.name, None) for each in node.names if each.name.split(".")[0] == "ewsg_jax")
+            yield from (
+                (each.name, None) for each in node.names if each.name.split(".")[0] == "ewsg_jax"
+            )
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "ewsg_jax":
             yield from ((node.module, each.name) for each in node.names)
 
@@ -26,18 +30,26 @@ def is_public(room, name):
     """Whether a name is one of `ewsg_jax`, or one that the `__init__` of a room of it offers."""
     if name is None:
         return room == "ewsg_jax"
-    if name.startswith("_") or room.count(".") > 1 or any(part.startswith("_") for part in room.split(".")):
+    if (
+        name.startswith("_")
+        or room.count(".") > 1
+        or any(part.startswith("_") for part in room.split("."))
+    ):
         return False
     module = importlib.import_module(room)
     if room == "ewsg_jax":
         return name in dir(ewsg)
     # A file is no room, and a room's files are not what it offers.
-    return hasattr(module, "__path__") and not isinstance(getattr(module, name, None), types.ModuleType | None)
+    return hasattr(module, "__path__") and not isinstance(
+        getattr(module, name, None), types.ModuleType | None
+    )
 
 
 @pytest.mark.parametrize("path", PAPERS, ids=lambda path: path.stem)
 def test_papers_import_public_names_alone(path):
-    assert [each for each in imported(path.read_text(encoding="utf-8")) if not is_public(*each)] == []
+    assert [
+        each for each in imported(path.read_text(encoding="utf-8")) if not is_public(*each)
+    ] == []
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,11 @@ from tests.gradients.test_index_chain import POSITION, counting, setting
 
 CASES = pytest.mark.parametrize(
     ("model", "batch_size", "replace"),
-    [("gaussian_location", 1, True), ("logistic_regression", 1, True), ("logistic_regression", 2, False)],
+    [
+        ("gaussian_location", 1, True),
+        ("logistic_regression", 1, True),
+        ("logistic_regression", 2, False),
+    ],
 )
 
 
@@ -59,7 +63,9 @@ def test_a_step_draws_from_it(x64, model, batch_size, replace):
     b = s.gradients - s.gradients.mean(axis=0)
     _, p = best_vertex(b)
     place = jnp.asarray(POSITION)
-    run = jax.jit(jax.vmap(lambda u: estimator.propose(LawDraw((), u), (), place, s.data, s.weight)[0]))
+    run = jax.jit(
+        jax.vmap(lambda u: estimator.propose(LawDraw((), u), (), place, s.data, s.weight)[0])
+    )
     # The midpoints between the ends of the law's intervals, and points just inside them.
     ends = np.append(0.0, np.cumsum(p[p > 0]))
     u = np.concatenate([ends[:-1] + 1e-8, ends[1:] - 1e-8, (ends[1:] + ends[:-1]) / 2])
@@ -77,7 +83,10 @@ def test_a_step_draws_from_it(x64, model, batch_size, replace):
 def test_chains_side_by_side_have_laws_of_their_own(x64):
     s = setting("logistic_regression")
     kernel = ewsg.kernel(ewsg.dynamics.langevin(0.01), least_variance(s.uniform()))
-    positions, keys = jnp.array([[0.4, -0.3], [2.0, 1.0], [-1.0, 0.5]]), jax.random.split(jax.random.key(0), 3)
+    positions, keys = (
+        jnp.array([[0.4, -0.3], [2.0, 1.0], [-1.0, 0.5]]),
+        jax.random.split(jax.random.key(0), 3),
+    )
 
     def one(key, position):
         state = kernel.init(key, position, s.data)

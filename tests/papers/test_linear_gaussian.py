@@ -1,4 +1,6 @@
-"""The linear Gaussian model of Şimşekli et al.: its exact law, steps that fall, errors, the law off Gaussians."""
+"""The linear Gaussian model of Şimşekli et al.: its exact law, steps that fall, errors, the law off
+Gaussians.
+"""
 
 import dataclasses
 import functools
@@ -54,17 +56,29 @@ def test_rows_are_as_wide_as_is_said():
 
 def test_steps_fall_as_a_power():
     step = Decreasing(first=0.1)
-    np.testing.assert_allclose([step(jnp.int32(t - 1)) for t in (1, 10)], [0.1, 0.1 * 10**-0.51], rtol=1e-6)
+    np.testing.assert_allclose(
+        [step(jnp.int32(t - 1)) for t in (1, 10)], [0.1, 0.1 * 10**-0.51], rtol=1e-6
+    )
     kernel = ewsg.sgld(linear_gaussian.model_of(1.0), step, batch_size=1)
     np.testing.assert_allclose(kernel.step_size(jnp.int32(3)), 0.1 * 4**-0.51, rtol=1e-6)
     assert "first=0.1" in repr(kernel)
 
 
 def test_psgld_moves_as_with_gradients_of_the_sum():
-    """By hand: G = 1/(λ + |Σ|) at the first step with α = 0, of the gradient Σ of the likelihood's sum."""
+    """By hand: G = 1/(λ + |Σ|) at the first step with α = 0, of the gradient Σ of the likelihood's
+    sum.
+    """
     data = {"x": jnp.asarray([[1.0], [2.0]]), "y": jnp.asarray([3.0, 5.0])}
     method = method_of(
-        {"label": "p", "name": "psgld", "step_size": 1.0, "batch_size": 2, "decay": 0.0, "damping": 1e-3}, 1
+        {
+            "label": "p",
+            "name": "psgld",
+            "step_size": 1.0,
+            "batch_size": 2,
+            "decay": 0.0,
+            "damping": 1e-3,
+        },
+        1,
     )
     (kernel,) = kernels(
         method,
@@ -109,7 +123,8 @@ def test_the_law_off_gaussians_is_that_of_an_integral():
 def test_what_is_left_at_no_step_is_on_a_line():
     error = np.full(3, 0.01)
     steps = [
-        {"step": h, "A": np.array([1.0, 2.0, 3.0]) + 0.3 + 2 * h, "A, error": error} for h in (0.04, 0.02, 0.01)
+        {"step": h, "A": np.array([1.0, 2.0, 3.0]) + 0.3 + 2 * h, "A, error": error}
+        for h in (0.04, 0.02, 0.01)
     ]
     value, found = curved.left({"exact": [1.0, 2.0, 3.0], "steps": steps}, "A")
     np.testing.assert_allclose(value, 0.3)

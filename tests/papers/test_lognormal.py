@@ -1,4 +1,6 @@
-"""Log-normal data: the posterior's exact moments, the error of averages, the rules, and a small run."""
+"""Log-normal data: the posterior's exact moments, the error of averages, the rules, and a small
+run.
+"""
 
 import dataclasses
 
@@ -15,13 +17,17 @@ def test_the_model_is_a_normal_law():
     rows, position = np.array([0.3, 2.0, -1.0]), np.array([0.2, 1.5])
     mean, scale = position
     expected = [np.sum(mean - rows) / scale**2, 3 / scale - np.sum((rows - mean) ** 2) / scale**3]
-    found = lognormal.MODEL.gradient(jnp.asarray(position, jnp.float32), jnp.asarray(rows, jnp.float32))
+    found = lognormal.MODEL.gradient(
+        jnp.asarray(position, jnp.float32), jnp.asarray(rows, jnp.float32)
+    )
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_moments_are_those_of_quadrature():
     rows = lognormal.draws_of(3, 12)
-    mean, scale = np.meshgrid(np.linspace(-15, 20, 1201), np.linspace(0.02, 60, 6001), indexing="ij")
+    mean, scale = np.meshgrid(
+        np.linspace(-15, 20, 1201), np.linspace(0.02, 60, 6001), indexing="ij"
+    )
     squares = np.sum((rows - rows.mean()) ** 2) + len(rows) * (mean - rows.mean()) ** 2
     log = -len(rows) * np.log(scale) - squares / (2 * scale**2)
     weight = np.exp(log - log.max())
@@ -65,7 +71,14 @@ def test_rules_know_nothing_but_errors():
     )
     assert [claim.share for claim in lognormal.claims(as_said)] == [1.0] * 8
     other = parts(
-        **{"LD": [1, 1], "SGLD": [1, 3], "SAGA-LD": [3, 1], "SVRG-LD": [4, 1], "CV-LD": [2, 3], "CV-ULD": [1, 1]}
+        **{
+            "LD": [1, 1],
+            "SGLD": [1, 3],
+            "SAGA-LD": [3, 1],
+            "SVRG-LD": [4, 1],
+            "CV-LD": [2, 3],
+            "CV-ULD": [1, 1],
+        }
     )
     assert [claim.share for claim in lognormal.claims(other)] == [0.0] * 8
 

@@ -1,4 +1,6 @@
-"""Matrix factorisation: the stable law against another way to it, gradients, and the experiment made small."""
+"""Matrix factorisation: the stable law against another way to it, gradients, and the experiment
+made small.
+"""
 
 import dataclasses
 
@@ -23,22 +25,32 @@ def density(x, alpha):
 def test_the_mixture_has_the_stable_density(alpha):
     x = np.array([0.3, 1.0, 3.0, 8.0])
     expected = [density(each / 0.7, alpha) / 0.7 for each in x]
-    np.testing.assert_allclose(np.exp(StableNoise(alpha, 0.7)(jnp.asarray(x))), expected, rtol=0.006)
+    np.testing.assert_allclose(
+        np.exp(StableNoise(alpha, 0.7)(jnp.asarray(x))), expected, rtol=0.006
+    )
 
 
 def test_cauchy_and_normal_noise():
     x = jnp.asarray([0.0, 0.5, 2.0, 40.0])
-    np.testing.assert_allclose(StableNoise(1.0, 2.0)(x), stats.cauchy(scale=2).logpdf(x), atol=0.005)
-    np.testing.assert_allclose(StableNoise(2.0, 0.5)(x), stats.norm(scale=0.5**0.5).logpdf(x), rtol=1e-5)
+    np.testing.assert_allclose(
+        StableNoise(1.0, 2.0)(x), stats.cauchy(scale=2).logpdf(x), atol=0.005
+    )
+    np.testing.assert_allclose(
+        StableNoise(2.0, 0.5)(x), stats.norm(scale=0.5**0.5).logpdf(x), rtol=1e-5
+    )
 
 
 def test_draws_are_of_the_law():
     rng, noise = np.random.default_rng(0), StableNoise(1.5, 0.5)
     draws = noise.draw(rng, (100_000,))
     t = np.array([0.5, 1.0, 2.0])
-    np.testing.assert_allclose(np.cos(np.outer(t, draws)).mean(1), np.exp(-((0.5 * t) ** 1.5)), atol=0.01)
+    np.testing.assert_allclose(
+        np.cos(np.outer(t, draws)).mean(1), np.exp(-((0.5 * t) ** 1.5)), atol=0.01
+    )
     assert abs(np.median(draws)) < 0.01
-    np.testing.assert_allclose(StableNoise(2.0, 0.5).draw(rng, (100_000,)).std(), 0.5**0.5, rtol=0.01)
+    np.testing.assert_allclose(
+        StableNoise(2.0, 0.5).draw(rng, (100_000,)).std(), 0.5**0.5, rtol=0.01
+    )
 
 
 def test_the_gradient_is_that_of_normal_noise():
@@ -56,7 +68,10 @@ def test_the_gradient_is_that_of_normal_noise():
 
 def test_held_out_entries_are_others_and_without_noise():
     problem = synthetic(6, 2, StableNoise(1.5, 0.1), 0.25, 0)
-    places = [set(zip(x["row"].tolist(), x["column"].tolist(), strict=True)) for x in (problem.train, problem.test)]
+    places = [
+        set(zip(x["row"].tolist(), x["column"].tolist(), strict=True))
+        for x in (problem.train, problem.test)
+    ]
     assert (len(places[0]), len(places[1]), len(places[0] | places[1])) == (27, 9, 36)
     rng = np.random.default_rng(0)
     left, right = rng.standard_normal((2, 6, 2))
@@ -92,7 +107,10 @@ def test_a_small_experiment():
 
 def test_ends_are_compared_repeat_by_repeat():
     curve = lambda *last: {"passes": [1, 2], "rmse": {"mean": [9.0, 1.0], "last": list(last)}}
-    sets = [{"A": curve(1.0, 2.0), "B": curve(2.0, 1.0)}, {"A": curve(1.0, None), "B": curve(None, 5.0)}]
+    sets = [
+        {"A": curve(1.0, 2.0), "B": curve(2.0, 1.0)},
+        {"A": curve(1.0, None), "B": curve(None, 5.0)},
+    ]
     assert predicting.better(sets, "A", "B", "rmse", "").share == 0.5
     assert predicting.better(sets, "A", "B", "rmse", "", higher=True).share == 0.5
     assert predicting.better(sets, "A", "B", "rmse", "", below=1.0).share == 0.0

@@ -1,4 +1,6 @@
-"""A normal law fitted to log-normal draws: its exact law, autocorrelations, and the experiment made small."""
+"""A normal law fitted to log-normal draws: its exact law, autocorrelations, and the experiment made
+small.
+"""
 
 import dataclasses
 
@@ -23,7 +25,9 @@ def test_the_exact_law_is_that_of_a_grid():
     for place, values in enumerate((m, s)):
         middle = np.average(values, weights=weight)
         assert mean[place] == pytest.approx(middle, abs=1e-6)
-        assert sd[place] == pytest.approx(np.average((values - middle) ** 2, weights=weight) ** 0.5, rel=1e-3)
+        assert sd[place] == pytest.approx(
+            np.average((values - middle) ** 2, weights=weight) ** 0.5, rel=1e-3
+        )
 
 
 def test_the_mode_is_where_the_gradient_vanishes():
@@ -45,7 +49,9 @@ def test_the_autocorrelation_is_that_of_a_known_chain():
 
 
 def test_a_small_experiment():
-    """FlyMC from the mode is dark; from afar it is bright at first; Metropolis samples the posterior."""
+    """FlyMC from the mode is dark; from afar it is bright at first; Metropolis samples the
+    posterior.
+    """
     settings = settings_of(misspecified.Settings, text_of("misspecified"), "quick")
     settings = dataclasses.replace(
         settings,

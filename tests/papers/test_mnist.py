@@ -1,4 +1,6 @@
-"""Networks of MNIST: against NumPy and XLA's own convolutions, and the experiments made small on made-up digits."""
+"""Networks of MNIST: against NumPy and XLA's own convolutions, and the experiments made small on
+made-up digits.
+"""
 
 import dataclasses
 import types
@@ -33,7 +35,9 @@ def test_a_perceptron_is_products_and_relu():
     expected = hidden @ np.asarray(last["kernel"]) + np.asarray(last["bias"])
     rows = {"x": jnp.asarray(x, jnp.float32)}
     np.testing.assert_allclose(Outputs(network)(weights, rows), expected, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(np.exp(LogProbabilities(network)(weights, rows)).sum(1), 1, rtol=1e-5)
+    np.testing.assert_allclose(
+        np.exp(LogProbabilities(network)(weights, rows)).sum(1), 1, rtol=1e-5
+    )
     other = start_of(network)(jax.random.key(1))
     assert not np.allclose(other["layers"][0]["kernel"], first["kernel"])
 
@@ -51,10 +55,14 @@ def test_convolutions_are_those_of_xla():
             found, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
         )
         found = jax.nn.relu(found + layers[place]["bias"])
-        found = jax.lax.reduce_window(found, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+        found = jax.lax.reduce_window(
+            found, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"
+        )
     (dense,) = (layer["layers"][0] for place, layer in layers.items() if "layers" in layer)
     expected = found.ravel() @ dense["kernel"] + dense["bias"]
-    np.testing.assert_allclose(Outputs(network)(weights, {"x": image.reshape(1, 64)})[0], expected, rtol=1e-4)
+    np.testing.assert_allclose(
+        Outputs(network)(weights, {"x": image.reshape(1, 64)})[0], expected, rtol=1e-4
+    )
 
 
 def test_likelihoods_are_of_classes_and_of_numbers():
@@ -62,11 +70,15 @@ def test_likelihoods_are_of_classes_and_of_numbers():
     weights = start_of(network)(jax.random.key(0))
     off = (np.asarray(rows["y"]) - np.asarray(Outputs(network)(weights, rows))) / 0.7
     expected = -0.5 * off**2 - np.log(0.7 * np.sqrt(2 * np.pi))
-    np.testing.assert_allclose(numbers(network, 0.7).log_likelihoods(weights, rows), expected, rtol=1e-5)
+    np.testing.assert_allclose(
+        numbers(network, 0.7).log_likelihoods(weights, rows), expected, rtol=1e-5
+    )
     network, labelled = Perceptron((3, 4, 5)), {"x": jnp.ones((2, 3)), "y": jnp.asarray([4, 0])}
     weights = start_of(network)(jax.random.key(0))
     expected = np.asarray(LogProbabilities(network)(weights, labelled))[[0, 1], [4, 0]]
-    np.testing.assert_allclose(classes(network).log_likelihoods(weights, labelled), expected, rtol=1e-5)
+    np.testing.assert_allclose(
+        classes(network).log_likelihoods(weights, labelled), expected, rtol=1e-5
+    )
 
 
 @pytest.fixture
@@ -92,7 +104,9 @@ def test_rows_are_of_their_sets(made_up):
 
 
 def test_steps_in_the_unit_of_the_mean_move_as_the_mean_does():
-    """Two recursions typed by hand: of the mean over n at temperature 1/n, and of the sum with what is told."""
+    """Two recursions typed by hand: of the mean over n at temperature 1/n, and of the sum with what
+    is told.
+    """
     n, h, friction, temperature = 400, 0.05, 0.3, 1 / 400
     rng = np.random.default_rng(1)
     rows, noise = rng.normal(size=n), rng.normal(size=(30, 2))
@@ -105,7 +119,9 @@ def test_steps_in_the_unit_of_the_mean_move_as_the_mean_does():
         position, momentum = 0.3, 0.1 * scale
         for xi in noise[:, 0]:
             gradient = weight * np.sum(position - rows)
-            momentum += -step * gamma * momentum - step * gradient + np.sqrt(2 * gamma * heat * step) * xi
+            momentum += (
+                -step * gamma * momentum - step * gradient + np.sqrt(2 * gamma * heat * step) * xi
+            )
             position += step * momentum
         ends.append(position)
     assert ends[0] == pytest.approx(ends[1], rel=1e-9)
@@ -118,7 +134,9 @@ def test_steps_keep_their_product_with_the_mean_gradient():
     sum_of = options("SGHMC", 15_000, of=mnist.OF_SUM)
     assert (sum_of["step_size"], sum_of["friction"]) == pytest.approx((4e-3, 0.05))
     mean_of = options("SGHMC", 15_000, factor=3.0)
-    assert (mean_of["step_size"], mean_of["friction"]) == pytest.approx((6e-3 / 15_000**0.5, 0.1 * 15_000**0.5))
+    assert (mean_of["step_size"], mean_of["friction"]) == pytest.approx(
+        (6e-3 / 15_000**0.5, 0.1 * 15_000**0.5)
+    )
     assert options("SGHMC", mnist.NUM_TRAINING, of=mnist.OF_SUM)["step_size"] == 2e-3
     assert options("SGLD", 15_000)["step_size"] == pytest.approx(4e-7)
     assert options("pSGLD", 15_000)["step_size"] == pytest.approx(1e-4 / 15_000)

@@ -32,7 +32,9 @@ def small():
 
 def test_a_small_experiment(monkeypatch):
     x = np.random.default_rng(0).integers(0, 256, (70_000, 784), np.uint8)
-    monkeypatch.setattr(mnist.datasets, "mnist", lambda: types.SimpleNamespace(x=x, y=np.arange(70_000) % 10))
+    monkeypatch.setattr(
+        mnist.datasets, "mnist", lambda: types.SimpleNamespace(x=x, y=np.arange(70_000) % 10)
+    )
     settings = small()
     (compute,) = mnist_chains.parts(settings).values()
     done = {"b = 5, M + 1 = 2": compute({}) | {"seconds": 0.0}}
@@ -46,13 +48,20 @@ def test_a_small_experiment(monkeypatch):
 
 def test_errors_are_compared_cell_by_cell():
     def part(b, *errors):
-        curves = {label: {"error": {"last": each}} for label, each in zip(mnist_chains.LABELS, errors, strict=True)}
+        curves = {
+            label: {"error": {"last": each}}
+            for label, each in zip(mnist_chains.LABELS, errors, strict=True)
+        }
         return {"b": b, "candidates": 2, "paper": curves, "tuned": curves, "of_sum": curves}
 
-    claims = mnist_chains.claims({"one": part(1, [0.1, 0.2], [0.2, 0.1]), "two": part(2, [0.1, 0.1], [None, 0.9])})
+    claims = mnist_chains.claims(
+        {"one": part(1, [0.1, 0.2], [0.2, 0.1]), "two": part(2, [0.1, 0.1], [None, 0.9])}
+    )
     assert [claim.share for claim in claims] == [0.75, 0.75, 0.75, 0.75]
     claims = mnist_chains.claims({"one": part(1, [0.6, 0.2], [0.9, 0.3])})
-    assert [claim.share for claim in claims] == [0.5, 0.5, 0.5, 0.5], "one that has learned nothing is not better"
+    assert [claim.share for claim in claims] == [0.5, 0.5, 0.5, 0.5], (
+        "one that has learned nothing is not better"
+    )
 
 
 def test_wrong_settings():

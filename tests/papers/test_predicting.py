@@ -1,4 +1,6 @@
-"""Methods judged by what they predict: scores against those of `diagnostics` and NumPy, passes, and the tuner."""
+"""Methods judged by what they predict: scores against those of `diagnostics` and NumPy, passes, and
+the tuner.
+"""
 
 import functools
 
@@ -46,8 +48,12 @@ def test_scores_are_those_of_the_trajectory():
     running = scores(samples, problem, Budget(10, 1, ensemble=4, running=True))
     single = scores(samples, problem, Budget(10, 4))
     for name in problem.metrics:
-        np.testing.assert_allclose(together[name][0], getattr(expected, f"ensemble_{name}"), rtol=1e-5)
-        np.testing.assert_allclose(running[name][0], getattr(expected, f"running_{name}"), rtol=1e-5)
+        np.testing.assert_allclose(
+            together[name][0], getattr(expected, f"ensemble_{name}"), rtol=1e-5
+        )
+        np.testing.assert_allclose(
+            running[name][0], getattr(expected, f"running_{name}"), rtol=1e-5
+        )
         np.testing.assert_allclose(single[name], getattr(expected, f"chain_{name}"), rtol=1e-5)
 
 
@@ -57,7 +63,9 @@ def test_errors_of_means_are_those_of_numpy():
     found = scores(samples, problem, budget)
     draws = np.asarray(samples.position, float).reshape(3, 2, -1, 3)
     for last in range(draws.shape[2]):
-        off = problem.test["x"] @ draws[:, :, : last + 1].mean((1, 2)).T - problem.test["y"][:, None]
+        off = (
+            problem.test["x"] @ draws[:, :, : last + 1].mean((1, 2)).T - problem.test["y"][:, None]
+        )
         np.testing.assert_allclose(found["mse"][:, last], np.mean(off**2, 0), rtol=1e-4)
         np.testing.assert_allclose(found["rmse"][:, last], np.mean(off**2, 0) ** 0.5, rtol=1e-4)
 
@@ -90,7 +98,9 @@ def test_passes_are_equal():
 def test_draws_are_checked_and_lost_repeats_told():
     problem, budget = regression(), Budget(1_500, 2, ensemble=4, num_draws=500, burn_in_passes=100)
     right = measured(KEY, ewsg.uld(LINE, 0.02, friction=10.0), problem, budget)
-    wrong = measured(KEY, kernel_of(SGLD, LINE, step_size=5e-3), problem, Budget(200, 512, num_draws=2))
+    wrong = measured(
+        KEY, kernel_of(SGLD, LINE, step_size=5e-3), problem, Budget(200, 512, num_draws=2)
+    )
     assert right["check"]["outcome"] == "right"
     assert wrong["check"]["outcome"] == "wrong"
     assert wrong["check"]["sd_ratio"] > 1.5
@@ -114,10 +124,16 @@ def test_the_tuner_takes_what_predicts_best():
     assert found["scores"][2] is None
     assert found["evaluations"] <= 3 * 3 * 4 * 5 * 40
     by_hand = [
-        scores(run(jax.random.fold_in(KEY, i), kernel_of(SGLD, LINE, step_size=2e-3), part, budget), part, budget)
+        scores(
+            run(jax.random.fold_in(KEY, i), kernel_of(SGLD, LINE, step_size=2e-3), part, budget),
+            part,
+            budget,
+        )
         for i, part in enumerate(parts)
     ]
-    np.testing.assert_allclose(found["scores"][1], np.mean([x["rmse"][:, -1].mean() for x in by_hand]), rtol=1e-3)
+    np.testing.assert_allclose(
+        found["scores"][1], np.mean([x["rmse"][:, -1].mean() for x in by_hand]), rtol=1e-3
+    )
     assert tuned(KEY, SGLD, parts, [{"step_size": 9.0}], budget, "rmse")["best"] is None
 
 

@@ -1,4 +1,6 @@
-"""The papers' experiments at the quick scale, by the command: six in every run, all in the sweep."""
+"""The papers' experiments at the quick scale, by the command: six in every run, all in
+the sweep.
+"""
 
 import json
 
@@ -9,7 +11,14 @@ from benchmarks.papers.experiment import FAILS, HOLDS
 from benchmarks.papers.running import RESULT, stored
 from ewsg_jax.__main__ import main
 
-IN_EVERY_RUN = ("gaussian-kl", "gaussian-x", "gaussian-m", "gaussian-vr", "convergence-speed", "ewsg-theorems")
+IN_EVERY_RUN = (
+    "gaussian-kl",
+    "gaussian-x",
+    "gaussian-m",
+    "gaussian-vr",
+    "convergence-speed",
+    "ewsg-theorems",
+)
 OF_FILES = {
     "ewsg-theorems",
     "covertype",
@@ -27,18 +36,23 @@ OF_FILES = {
 
 def marked(name):
     marks = [] if name in IN_EVERY_RUN else [pytest.mark.sweep]
-    return pytest.param(name, marks=[*marks, *([pytest.mark.real_data] if name in OF_FILES else [])])
+    return pytest.param(
+        name, marks=[*marks, *([pytest.mark.real_data] if name in OF_FILES else [])]
+    )
 
 
 @pytest.mark.parametrize("name", [marked(name) for name in EXPERIMENTS])
 @pytest.mark.usefixtures("optimised")
 def test_what_is_made_is_what_is_stored(tmp_path, capsys, name):
-    """What a paper claims and what is stored as so, or as not so, does not turn into its opposite."""
+    """What a paper claims and what is stored as so, or as not so, does not turn into
+    its opposite.
+    """
     assert main(["reproduce", name, "--output", str(tmp_path)]) == 0
     result, known = json.loads((tmp_path / RESULT).read_text()), stored(name)
     assert f"{name}: {result['verdict']}" in capsys.readouterr().out
     assert {path.name for path in tmp_path.iterdir()} == {RESULT, "figure.png"}
-    # At the paper's size some of the others come out otherwise than at the quick one, as their pages say.
+    # At the paper's size some of the others come out otherwise than at the quick one, as their
+    # pages say.
     if known is None or (known["scale"] != "quick" and name not in IN_EVERY_RUN):
         return
     opposite = {HOLDS: FAILS, FAILS: HOLDS}

@@ -1,4 +1,6 @@
-"""Rates on a strongly convex quadratic: exact laws against enumerated batches, costs, and the rules."""
+"""Rates on a strongly convex quadratic: exact laws against enumerated batches, costs, and the
+rules.
+"""
 
 import dataclasses
 from types import SimpleNamespace
@@ -32,7 +34,11 @@ def plain(drift, b):
     for batch in batches(b):
         H_b = N * np.mean(kept.hessians[batch], axis=0)
         k_b = N * np.mean(kept.constants[batch], axis=0)
-        steps.append(memory_laws._step(drift, H_b @ drift.point, k_b, np.zeros((0, len(drift.free))), np.zeros(0)))
+        steps.append(
+            memory_laws._step(
+                drift, H_b @ drift.point, k_b, np.zeros((0, len(drift.free))), np.zeros(0)
+            )
+        )
     return steps
 
 
@@ -67,12 +73,16 @@ def test_underdamped_with_plain_batches_and_a_centre(b):
         found = quadratic_laws.underdamped(steps, N, LAM, b, 1.0, False).variance[number]
         np.testing.assert_allclose(found, expected, rtol=1e-6)
         anchored = memory_laws.anchored(exact(h), rows(), batches(b))
-        expected = lyapunov.stationary(memory_laws.with_fixed_anchor(anchored, rows(), 2, np.zeros(1)))[1][0, 0]
+        expected = lyapunov.stationary(
+            memory_laws.with_fixed_anchor(anchored, rows(), 2, np.zeros(1))
+        )[1][0, 0]
         found = quadratic_laws.underdamped(steps, N, LAM, b, 1.0, True).variance[number]
         np.testing.assert_allclose(found, expected, rtol=1e-6)
         full = lyapunov.exact(np.eye(1) * N * LAM, np.zeros(1), h, 2.0, 1.0, 1 / N)
         found = quadratic_laws.underdamped(steps, N, LAM, None, 0.0, False)
-        np.testing.assert_allclose(found.variance[number], lyapunov.stationary([full])[1][0, 0], rtol=1e-6)
+        np.testing.assert_allclose(
+            found.variance[number], lyapunov.stationary([full])[1][0, 0], rtol=1e-6
+        )
         radius = np.abs(np.linalg.eigvals(full.matrix)).max()
         np.testing.assert_allclose(np.exp(-found.rate[number]), radius, rtol=1e-9)
 
@@ -81,11 +91,16 @@ def test_underdamped_with_plain_batches_and_a_centre(b):
 def test_a_table(b):
     for number, h in enumerate(H):
         drift = memory_laws.drift("langevin", 1, h, 1.0)
-        steps = memory_laws.with_sum_of_table(memory_laws.saga(drift, rows(), batches(b)), rows(), 1)
+        steps = memory_laws.with_sum_of_table(
+            memory_laws.saga(drift, rows(), batches(b)), rows(), 1
+        )
         # Rows that know nothing of θ keep their 0.
         size = len(steps[0].shift)
         known = np.eye(size)[:, [0, 1, 2]]
-        steps = [lyapunov.Step(known.T @ a @ known, known.T @ c, known.T @ q @ known) for a, c, q in steps]
+        steps = [
+            lyapunov.Step(known.T @ a @ known, known.T @ c, known.T @ q @ known)
+            for a, c, q in steps
+        ]
         expected = lyapunov.stationary(steps)[1][0, 0]
         found = quadratic_laws.saga(H, N, LAM, b).variance[number]
         np.testing.assert_allclose(found, expected, rtol=1e-9)
@@ -115,7 +130,10 @@ def test_anchors():
             here, cross, told = start, start, []
             for _ in range(period):
                 noise = N**2 / b * LAM**2 * (here - 2 * cross + start)
-                here, cross = (1 - h * N * LAM) ** 2 * here + h**2 * noise + 2 * h, (1 - h * N * LAM) * cross
+                here, cross = (
+                    (1 - h * N * LAM) ** 2 * here + h**2 * noise + 2 * h,
+                    (1 - h * N * LAM) * cross,
+                )
                 told.append(here)
             return np.mean(told)
 
@@ -138,7 +156,16 @@ def test_no_law_beyond_stable_steps():
 
 def settings():
     return rates.Settings(
-        (1.0, 0.01, 0.001), 1e-3, (1000, 100), (1, 4), 4.0, (1, 10), (200, 400), (2, 3), 10, (0.1, 0.01)
+        (1.0, 0.01, 0.001),
+        1e-3,
+        (1000, 100),
+        (1, 4),
+        4.0,
+        (1, 10),
+        (200, 400),
+        (2, 3),
+        10,
+        (0.1, 0.01),
     )
 
 
@@ -169,7 +196,9 @@ def test_the_distance_is_that_of_normal_laws():
 
 
 def made(power, order):
-    """Parts in which all methods cost (1/ε)^power n^0.5 d^0.5, and as much more as they come later in an order."""
+    """Parts in which all methods cost (1/ε)^power n^0.5 d^0.5, and as much more as they come later
+    in an order.
+    """
     axes = {"accuracy": [1.0, 100.0, 1000.0], "rows": [10, 1000], "dimension": [1, 9]}
     costs = {
         label: {
@@ -183,18 +212,35 @@ def made(power, order):
     parts = {"quadratic": {"axes": axes, "costs": costs, "num_rows": 10}}
     for n, d in ((10, 1), (1000, 1), (10, 9)):
         costs = {"distance": [0.1, 0.01], "cost": [x**power * n**0.5 * d**0.5 for x in (10, 100)]}
-        parts[f"logistic {n} x {d}"] = {"rows": n, "dimension": d} | dict.fromkeys(rates.RATES, costs)
+        parts[f"logistic {n} x {d}"] = {"rows": n, "dimension": d} | dict.fromkeys(
+            rates.RATES, costs
+        )
     return parts
 
 
 def test_rules_read_powers():
-    order = ["SAGA-LD", "CV-LD", "CV-ULD", "SVRG-LD (II)", "SVRG-LD (I)", "SGLD", "SGULD", "LD", "ULD"]
+    order = [
+        "SAGA-LD",
+        "CV-LD",
+        "CV-ULD",
+        "SVRG-LD (II)",
+        "SVRG-LD (I)",
+        "SGLD",
+        "SGULD",
+        "LD",
+        "ULD",
+    ]
     found = {claim.words: claim for claim in rates.claims(made(2.0, order))}
     of = lambda begin: next(claim for words, claim in found.items() if words.startswith(begin))
     assert of("SGLD's cost grows no").share == pytest.approx(4 / 6)
     assert of("SGLD's cost grows so").share == pytest.approx(2 / 6)
     assert of("LD's cost grows no").share == pytest.approx(4 / 6)
-    assert of("SAGA-LD is").share == of("all methods").share == of("SVRG-LD (II) costs more").share == 1
+    assert (
+        of("SAGA-LD is").share
+        == of("all methods").share
+        == of("SVRG-LD (II) costs more").share
+        == 1
+    )
     assert of("SGLD or").share == of("control variates").share == 0
     assert png(rates.draw(made(1.0, order)))[:4] == b"\x89PNG"
 
@@ -203,7 +249,9 @@ def test_forecasts_of_two_methods(monkeypatch):
     """Twice as long a step is about twice as far off, at half the cost."""
     every = rates.kernels
     monkeypatch.setattr(
-        rates, "kernels", lambda *given: {x: k for x, k in every(*given).items() if x in ("LD", "CV-LD")}
+        rates,
+        "kernels",
+        lambda *given: {x: k for x, k in every(*given).items() if x in ("LD", "CV-LD")},
     )
     found = rates.forecasts(200, 2, 10, (0.02, 0.01))
     for label in ("LD", "CV-LD"):

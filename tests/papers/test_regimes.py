@@ -15,7 +15,9 @@ from ewsg_jax.experiments import ConfigError, build, png
 
 
 def test_steps_fall_as_the_cube_root():
-    found = [float(Decreasing(first=0.5, over=10.0, power=FALL)(jnp.int32(t))) for t in (0, 70, 630)]
+    found = [
+        float(Decreasing(first=0.5, over=10.0, power=FALL)(jnp.int32(t))) for t in (0, 70, 630)
+    ]
     np.testing.assert_allclose(found, [0.5, 0.25, 0.125], rtol=1e-6)
     steps = [Decreasing(first=h, over=s, power=FALL) for h in (0.1, 0.2) for s in (1.0, 9.0)]
     grid = ewsg.stack([ewsg.ld(ewsg.models.gaussian_location(), step) for step in steps])
@@ -43,8 +45,17 @@ def test_one_half_chooses_and_the_other_is_judged():
 
 
 def part(name, rows, **reached):
-    methods = {label.replace("_", "-"): {"reached": x, "floor": x[-1] or 9.0} for label, x in reached.items()}
-    return {"data": name, "rows": rows, "levels": [0.1, 0.01, 0.001], "search": 3.0, "methods": methods}
+    methods = {
+        label.replace("_", "-"): {"reached": x, "floor": x[-1] or 9.0}
+        for label, x in reached.items()
+    }
+    return {
+        "data": name,
+        "rows": rows,
+        "levels": [0.1, 0.01, 0.001],
+        "search": 3.0,
+        "methods": methods,
+    }
 
 
 def test_rules_know_nothing_but_passes():
@@ -63,7 +74,12 @@ def test_rules_know_nothing_but_passes():
     assert regimes.best_of(parts["a"]) == ["SGLD", "CV-LD", "SAGA-LD"]
     assert regimes.best_of(parts["a"], 4.0) == ["CV-LD", "CV-LD", "SAGA-LD"]
     assert png(regimes.draw(parts))[:4] == b"\x89PNG"
-    slow = small | {"SGLD": [9, 9, None], "CV_LD": [9, 9, 9], "CV_ULD": [9, 9, 9], "SVRG_LD": [1, 3, 5]}
+    slow = small | {
+        "SGLD": [9, 9, None],
+        "CV_LD": [9, 9, 9],
+        "CV_ULD": [9, 9, 9],
+        "SVRG_LD": [1, 3, 5],
+    }
     found = regimes.claims({"a": part("a", 10, **slow), "b": part("b", 100, **slow)})
     assert [claim.share for claim in found] == [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
 
@@ -87,7 +103,8 @@ def test_a_small_run_says_that_its_data_stand_in(settings, monkeypatch):
     methods = [x for x in settings.methods if x["name"] == "cv_uld"]
     monkeypatch.setattr(regimes, "checked", lambda *_: {})
     done = {
-        name: compute({}) for name, compute in regimes.parts(dataclasses.replace(settings, methods=methods)).items()
+        name: compute({})
+        for name, compute in regimes.parts(dataclasses.replace(settings, methods=methods)).items()
     }
     told = done["susy"]
     assert told["data"] == "stand-in for SUSY"
@@ -102,6 +119,11 @@ def test_a_small_run_says_that_its_data_stand_in(settings, monkeypatch):
 def test_settings_that_cannot_be_run(settings):
     good = {name: list(x) if isinstance(x, tuple) else x for name, x in vars(settings).items()}
     assert build(regimes.Settings, good) == settings
-    for change in ({"data": ["mnist"]}, {"data_passes": [1.0]}, {"num_trials": 1}, {"levels": [0.0]}):
+    for change in (
+        {"data": ["mnist"]},
+        {"data_passes": [1.0]},
+        {"num_trials": 1},
+        {"levels": [0.0]},
+    ):
         with pytest.raises(ConfigError, match=f"full.{next(iter(change))}.* must be"):
             build(regimes.Settings, good | change, "full")

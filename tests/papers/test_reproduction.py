@@ -1,4 +1,6 @@
-"""The papers' experiments: the rules that judge, the arithmetic under them, and runs that are taken up again."""
+"""The papers' experiments: the rules that judge, the arithmetic under them, and runs that are taken
+up again.
+"""
 
 import dataclasses
 import functools
@@ -33,7 +35,9 @@ STORED = sorted((CONFIGS / "results").glob(f"*/{RESULT}"))
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.parent.name)
 def test_a_stored_verdict_follows_from_stored_numbers(path):
-    """By the rule as it stands, from the numbers alone; made with the configuration as it stands."""
+    """By the rule as it stands, from the numbers alone; made with the configuration as
+    it stands.
+    """
     result = json.loads(path.read_text())
     name = path.parent.name
     expected = json.loads(json.dumps(judged(EXPERIMENTS[name], result["parts"])))
@@ -58,7 +62,10 @@ def test_the_command_needs_a_checkout(monkeypatch, tmp_path, capsys):
     """Of an installed wheel there is the package alone."""
     monkeypatch.setattr(ewsg, "__file__", str(tmp_path / "ewsg_jax" / "__init__.py"))
     assert main(["reproduce", "--list"]) == 2
-    assert "error: reproduce: needs a checkout of the repository, with the folder" in capsys.readouterr().err
+    assert (
+        "error: reproduce: needs a checkout of the repository, with the folder"
+        in capsys.readouterr().err
+    )
 
 
 def test_the_command_works_from_a_folder_with_benchmarks_of_its_own(tmp_path):
@@ -66,7 +73,9 @@ def test_the_command_works_from_a_folder_with_benchmarks_of_its_own(tmp_path):
     (tmp_path / "benchmarks" / "__init__.py").write_text("raise ImportError('not these')")
     command = [sys.executable, "-m", "ewsg_jax", "reproduce", "--list"]
     paths = {"PYTHONPATH": str(Path(ewsg.__file__).parents[1])}
-    done = subprocess.run(command, cwd=tmp_path, env=os.environ | paths, capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | paths, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == len(EXPERIMENTS)
 
@@ -86,7 +95,9 @@ def test_claims_hold_by_shares():
 
 
 def curves(**ends):
-    """Curves of three passes that end where they are told, at the paper's steps and at tuned ones."""
+    """Curves of three passes that end where they are told, at the paper's steps and at
+    tuned ones.
+    """
     both = {label: {"passes": [1, 2, 3], "kl": [9.0, *end]} for label, end in ends.items()}
     return {"paper": both, "tuned": both}
 
@@ -128,7 +139,9 @@ def test_slopes_are_judged_within_a_quarter():
     less["short"][0]["full"] = 4.0
     claims = gaussian_mse.claims({"axes": axes, "data 0": part(1.0), "data 1": less})
     assert (claims[1].share, claims[0].shown) == (0.5, "slopes -1.00, -1.00")
-    assert claims[1].shown == "slopes 1.00, none; none where it is not above 0, which it is not at 1"
+    assert (
+        claims[1].shown == "slopes 1.00, none; none where it is not above 0, which it is not at 1"
+    )
 
 
 def test_means_are_judged_by_their_errors_and_order():
@@ -154,7 +167,10 @@ def test_means_are_judged_by_their_errors_and_order():
 
 def test_exact_means_are_powers():
     h, gamma = 0.1, 1.5
-    moved = np.linalg.matrix_power(np.eye(2) + h * np.array([[0, 1], [-1, -gamma]]), 7) @ [convergence.START, 0]
+    moved = np.linalg.matrix_power(np.eye(2) + h * np.array([[0, 1], [-1, -gamma]]), 7) @ [
+        convergence.START,
+        0,
+    ]
     np.testing.assert_allclose(convergence.exact(h, gamma, 7)[-1], moved[0], rtol=1e-12)
 
 
@@ -163,7 +179,10 @@ def test_exact_means_are_powers():
 
 def test_the_divergence_is_that_of_normal_laws():
     rng = np.random.default_rng(0)
-    draws, rows = rng.normal(size=(500, 2)) @ [[0.3, 0.1], [0.0, 0.2]] + 0.1, rng.normal(size=(50, 2))
+    draws, rows = (
+        rng.normal(size=(500, 2)) @ [[0.3, 0.1], [0.0, 0.2]] + 0.1,
+        rng.normal(size=(50, 2)),
+    )
     expected = kl_divergence(rows.mean(0), np.eye(2) / 50, draws.mean(0), np.cov(draws.T))
     np.testing.assert_allclose(gaussian.divergence(draws, rows), expected, rtol=1e-12)
     assert gaussian.divergence(np.full((9, 2), np.nan), rows) == np.inf
@@ -175,8 +194,12 @@ def test_averages_are_those_of_all_steps():
     data, chains = gaussian.rows_of(0), 3
     kernel = ewsg.sgld(gaussian.MODEL, 1e-3, batch_size=1)
     found = gaussian_mse.averages(kernel, data, chains, [2, 5], jax.random.key(1))
-    whole = ewsg.sample(jax.random.key(1), kernel, jnp.zeros(2), data, 5, num_chains=chains, progress=False)
-    values = np.sum((np.asarray(whole.position, float) - np.asarray(data, float).mean(0)) ** 2, axis=-1)
+    whole = ewsg.sample(
+        jax.random.key(1), kernel, jnp.zeros(2), data, 5, num_chains=chains, progress=False
+    )
+    values = np.sum(
+        (np.asarray(whole.position, float) - np.asarray(data, float).mean(0)) ** 2, axis=-1
+    )
     np.testing.assert_allclose(found, [values[:, :2].mean(1), values.mean(1)], rtol=1e-5)
 
 
@@ -186,7 +209,12 @@ def small():
     text = text_of("gaussian-x")
     settings = settings_of(gaussian.Settings, text, "quick")
     return dataclasses.replace(
-        settings, num_chains=128, data_passes=4, data_seeds=(0,), tuning_chains=16, step_sizes=(1e-3, 0.9)
+        settings,
+        num_chains=128,
+        data_passes=4,
+        data_seeds=(0,),
+        tuning_chains=16,
+        step_sizes=(1e-3, 0.9),
     )
 
 
@@ -196,7 +224,11 @@ def test_a_small_experiment():
     for name, compute in gaussian.parts(small()).items():
         done[name] = compute(done) | {"seconds": 0.0}
     assert set(done["tuning"]["step_sizes"].values()) == {1e-3}
-    ends = [curve["passes"][-1] for which in ("paper", "tuned") for curve in done["data 0"][which].values()]
+    ends = [
+        curve["passes"][-1]
+        for which in ("paper", "tuned")
+        for curve in done["data 0"][which].values()
+    ]
     assert ends == [4.0] * 8
     assert done["data 0"]["evaluations"] == 8 * 128 * 4 * 50
     curve = done["data 0"]["paper"]["x = √hγr/σ"]
@@ -233,12 +265,19 @@ def test_a_map_has_each_method_at_each_step():
 
 
 def test_a_figure_says_what_check_says_of_draws():
-    """By the steps they ran at; of each method the runs that are right, and the median of what is told of sds."""
+    """By the steps they ran at; of each method the runs that are right, and the median of what is
+    told of sds.
+    """
     check = lambda outcome, **told: {"check": {"outcome": outcome, **told}}
     parts = {
         "tuning": {"step_sizes": {}},
-        "data 0": {"paper": {"A": check("right", sd_ratio=1.1), "B": check(None, note="lost")}, "seconds": 1.0},
-        "data 1": {"paper": {"A": check("wrong", sd_ratio=1.3), "B": [check("wrong", sd_ratio=9.0)]}},
+        "data 0": {
+            "paper": {"A": check("right", sd_ratio=1.1), "B": check(None, note="lost")},
+            "seconds": 1.0,
+        },
+        "data 1": {
+            "paper": {"A": check("wrong", sd_ratio=1.3), "B": [check("wrong", sd_ratio=9.0)]}
+        },
         "C": {"tuned": check("right", sd_ratio=1.0)},
         "D": check("unsure", sd_ratio=0.5),
     }
@@ -256,7 +295,9 @@ def test_a_short_logarithmic_axis_has_labels_apart():
     axis.set_xscale("log")
     _label_short_axis(axis)
     low, high = axis.get_xlim()
-    told = [text.get_text() for text in axis.get_xticklabels() if low <= text.get_position()[0] <= high]
+    told = [
+        text.get_text() for text in axis.get_xticklabels() if low <= text.get_position()[0] <= high
+    ]
     assert told == ["200", "500", "1000", "2000", "5000"]
     assert not len(axis.get_xticks(minor=True))
 
@@ -331,7 +372,10 @@ def test_all_are_made_but_those_whose_data_are_missing(monkeypatch, tmp_path, ca
 
         return {"a": compute}
 
-    two = {"first": dataclasses.replace(counting(None, made), parts=without_data), "second": counting(None, made)}
+    two = {
+        "first": dataclasses.replace(counting(None, made), parts=without_data),
+        "second": counting(None, made),
+    }
     monkeypatch.setattr(command, "EXPERIMENTS", two)
     monkeypatch.setattr(command, "text_of", lambda name: TEXT)
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,6 @@
-"""The theorems on weights: laws of rows against the library's estimator, forms against enumeration."""
+"""The theorems on weights: laws of rows against the library's estimator, forms against
+enumeration.
+"""
 
 import dataclasses
 
@@ -15,14 +17,20 @@ from ewsg_jax.experiments import png
 
 
 def test_laws_are_those_of_the_kernel():
-    """Where a step of the library's EWSG goes, over many keys, is where the listed laws say on average."""
+    """Where a step of the library's EWSG goes, over many keys, is where the listed laws say on
+    average.
+    """
     rows = np.asarray(theorems.rows_of(0), float)[:6]
     theta, momentum, h, gamma = np.array([0.2, -0.1]), np.array([0.7, -0.4]), 0.2, 3.0
     gradients = len(rows) * (theta - rows)
-    kernel = ewsg.ewsg(ewsg.models.gaussian_location(), h, friction=gamma, batch_size=1, integrator="euler")
+    kernel = ewsg.ewsg(
+        ewsg.models.gaussian_location(), h, friction=gamma, batch_size=1, integrator="euler"
+    )
     data = jnp.asarray(rows, jnp.float32)
     state = kernel.init(jax.random.key(0), jnp.asarray(theta, jnp.float32), data)
-    state = state._replace(dynamics=state.dynamics._replace(momentum=jnp.asarray(momentum, jnp.float32)))
+    state = state._replace(
+        dynamics=state.dynamics._replace(momentum=jnp.asarray(momentum, jnp.float32))
+    )
     keys = jax.random.split(jax.random.key(1), 40_000)
     after = jax.jit(jax.vmap(lambda key: kernel.step(key, state, data)[0].dynamics.momentum))(keys)
     found = np.asarray(after, float)
@@ -56,16 +64,21 @@ def test_forms_are_first_orders(name):
     h, gamma = 1e-6, 2.0
     law = theorems.law_of(name, theorems.log_weights(gradients, momentum, h, gamma))
     found = theorems.change(gradients, law)
-    np.testing.assert_allclose(found.drift, sum(theorems.first_order(gradients, momentum, h, gamma)), rtol=1e-4)
+    np.testing.assert_allclose(
+        found.drift, sum(theorems.first_order(gradients, momentum, h, gamma)), rtol=1e-4
+    )
     change = found.trace - theorems.change(gradients, np.full(7, 1 / 7)).trace
-    assert change == pytest.approx(float(theorems.first_variance_change(gradients, momentum, h, gamma)), rel=1e-3)
+    assert change == pytest.approx(
+        float(theorems.first_variance_change(gradients, momentum, h, gamma)), rel=1e-3
+    )
 
 
 @pytest.mark.real_data
 def test_rows_of_pima_add_up_to_the_gradient():
     each = theorems.pima_gradients(2)
     assert each.shape == (2, 768, 9)
-    # At draws of the normal approximation the gradient is some standard deviations of the posterior's.
+    # At draws of the normal approximation the gradient is some standard deviations of the
+    # posterior's.
     assert np.abs(each.mean(1)).max() < 200 < np.abs(each).max()
 
 
@@ -73,9 +86,16 @@ def test_rows_of_pima_add_up_to_the_gradient():
 def test_a_small_experiment():
     settings = settings_of(theorems.Settings, text_of("ewsg-theorems"), "quick")
     settings = dataclasses.replace(
-        settings, num_data_sets=50, mechanism_data_sets=1, nodes=4, positions=2, step_sizes=(1e-5, 1e-3)
+        settings,
+        num_data_sets=50,
+        mechanism_data_sets=1,
+        nodes=4,
+        positions=2,
+        step_sizes=(1e-5, 1e-3),
     )
-    done = {name: compute({}) | {"seconds": 0.0} for name, compute in theorems.parts(settings).items()}
+    done = {
+        name: compute({}) | {"seconds": 0.0} for name, compute in theorems.parts(settings).items()
+    }
     result = judged(EXPERIMENTS["ewsg-theorems"], done)
     assert [claim["share"] for claim in result["claims"]] == [1.0, 0.0] + [1.0] * 9
     assert png(EXPERIMENTS["ewsg-theorems"].draw(done))[:4] == b"\x89PNG"

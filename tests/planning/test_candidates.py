@@ -24,7 +24,9 @@ KEY = jax.random.key(0)
 N = 64
 MODEL = ewsg.models.gaussian_location()
 DATA = jnp.linspace(-1, 1, N)[:, None]
-MODE = Mode(jnp.zeros(1), True, 0.0, 0.0, 0.0, 1, 1.0, Curvature.of(np.full((1, 1), float(N)), True))
+MODE = Mode(
+    jnp.zeros(1), True, 0.0, 0.0, 0.0, 1, 1.0, Curvature.of(np.full((1, 1), float(N)), True)
+)
 FRAME = Frame(MODE.position, jnp.eye(1) / N, MODE)
 WANTED = Wanted(0.05, 4_000.0, 8, None, 2**30, is_restricted=True)
 NOISE = 5.0
@@ -33,24 +35,36 @@ NOISE = 5.0
 
 def choice(*among, **wanted):
     return Choice(
-        MODEL, FRAME, DATA, FRAME.places(KEY, 64, 1.0), list(among), 1.0, dataclasses.replace(WANTED, **wanted)
+        MODEL,
+        FRAME,
+        DATA,
+        FRAME.places(KEY, 64, 1.0),
+        list(among),
+        1.0,
+        dataclasses.replace(WANTED, **wanted),
     )
 
 
 def told(estimator, size, law, dynamics="langevin", noise=NOISE):
-    """What a way is told at a batch and a step, of which another coordinate has half of the noise."""
+    """What a way is told at a batch and a step, of which another coordinate has half of
+    the noise.
+    """
     return choice()._at(Way(dynamics, estimator, "random"), size, law, (noise, 3 / 4 * noise))
 
 
 def one(dynamics, step_size, friction=0.0):
     """The law of a step nearest to that."""
     found = laws(dynamics, 1.0)
-    return min(found, key=lambda law: abs(law.step_size / step_size - 1) + abs(law.friction - friction))
+    return min(
+        found, key=lambda law: abs(law.step_size / step_size - 1) + abs(law.friction - friction)
+    )
 
 
 @pytest.mark.parametrize("size", [4, 16])
 def test_the_heat_of_a_batch_by_hand(size):
-    """θ' = (1 − h)θ + h √(s²/b) ξ + √(2h) ζ; s² a number, or times θ², or times (θ − ω)² of an older ω."""
+    """θ' = (1 − h)θ + h √(s²/b) ξ + √(2h) ζ; s² a number, or times θ², or times (θ − ω)² of an
+    older ω.
+    """
     law = one("langevin", 0.03)
     h, heat, period = law.step_size, NOISE / size, N // size
     ages = (1 - h) ** np.arange(period)
@@ -67,7 +81,9 @@ def test_the_heat_of_a_batch_by_hand(size):
 
 
 def test_a_table_is_as_hot_as_its_rows_are_old():
-    """θ' = (1 − h)θ + h(φᵢ − mean φ) + √(2h) ζ, φᵢ' = θ: the second moments of θ, φᵢ and two φ, solved for."""
+    """θ' = (1 − h)θ + h(φᵢ − mean φ) + √(2h) ζ, φᵢ' = θ: the second moments of θ, φᵢ and two φ,
+    solved for.
+    """
     for step_size in (0.1, 0.03):
         law = one("langevin", step_size)
         h = law.step_size
@@ -83,7 +99,9 @@ def test_a_table_is_as_hot_as_its_rows_are_old():
 
 
 def test_the_slope_of_a_momentum_is_its_step_over_twice_the_friction():
-    for friction, dynamics in itertools.product((0.7, 2.0), ("splitting", "semi_implicit", "ABOBA")):
+    for friction, dynamics in itertools.product(
+        (0.7, 2.0), ("splitting", "semi_implicit", "ABOBA")
+    ):
         law = one(dynamics, 0.02, friction)
         np.testing.assert_allclose(law.slope, law.step_size / (2 * law.friction), rtol=0.05)
 
@@ -98,7 +116,9 @@ def test_errors_of_a_scheme_and_of_its_noise_are_added():
 
 
 def test_a_way_is_at_its_cheapest_batch_and_step():
-    """By looking at all of them; burn-in and the rows that a step itself is worth are among the cost."""
+    """By looking at all of them; burn-in and the rows that a step itself is worth are among the
+    cost.
+    """
     ways = Way("splitting", "uniform", "random"), Way("langevin", "full", "all")
     found = {each.way: each for each in choice(*ways, tolerance=0.2).candidates}
     for way in ways:
@@ -138,7 +158,9 @@ def test_the_memory_of_all_chains_is_counted():
 
 def test_a_table_above_its_own_limit_is_not_taken(monkeypatch):
     """SAGA would raise when it is run; the plan takes another way."""
-    monkeypatch.setattr(ewsg.gradients, "saga", functools.partial(ewsg.gradients.saga, memory_limit=4 * N - 1))
+    monkeypatch.setattr(
+        ewsg.gradients, "saga", functools.partial(ewsg.gradients.saga, memory_limit=4 * N - 1)
+    )
     (found,) = choice(Way("langevin", "saga", "random"), num_chains=1, tolerance=0.2).candidates
     assert found.why_not.startswith("a table of")
 
@@ -203,7 +225,9 @@ def test_a_trial_that_lost_a_chain_is_wrong():
 
 
 def test_a_trial_tells_steps_of_a_chain_and_heat():
-    """Draws that are independent, ten steps apart: an effective draw takes as many steps of all chains."""
+    """Draws that are independent, ten steps apart: an effective draw takes as many steps of all
+    chains.
+    """
     trial = a_trial(normal_draws(1.5), steps=2_000)
     assert 8 < trial.time < 16
     assert trial.heat == pytest.approx(1.5**2 - 1, abs=0.25)
@@ -224,7 +248,9 @@ def test_the_normal_approximation_is_right_where_errors_are_within_tolerance():
 @pytest.mark.full
 @pytest.mark.parametrize(("rows", "scale"), [(N, 1.0), (3, 10.0)])
 def test_a_thousand_rows_are_evaluated_at_each_draw(monkeypatch, rows, scale):
-    """As by a check of a run, whose program is the same; a posterior of three rows is skewed, and is seen to be."""
+    """As by a check of a run, whose program is the same; a posterior of three rows is skewed, and
+    is seen to be.
+    """
     made = []
 
     def looked(*arguments, batch_size, **options):
@@ -235,7 +261,10 @@ def test_a_thousand_rows_are_evaluated_at_each_draw(monkeypatch, rows, scale):
     monkeypatch.setattr("ewsg_jax.planning.gaussian.check", looked)
     told = jnp.arange(4_100) < rows
     model = ewsg.models.logistic_regression(prior_scale=scale)
-    data = {"x": told[:, None].astype(jnp.float32), "y": (jnp.arange(4_100) % 2 if rows == N else told).astype(int)}
+    data = {
+        "x": told[:, None].astype(jnp.float32),
+        "y": (jnp.arange(4_100) % 2 if rows == N else told).astype(int),
+    }
     mode = ewsg.find_mode(KEY, model, jnp.zeros(1), data, progress=False)
     found = gaussian(KEY, model, mode, data, 0.05, Frame.at_mode(mode).leverage(model, data))
     assert [size for size, _ in made] == [1_000]

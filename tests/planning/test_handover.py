@@ -1,4 +1,6 @@
-"""NUTS, where no fixed step gets round a posterior: taken with its reason, with a budget as other kernels have."""
+"""NUTS, where no fixed step gets round a posterior: taken with its reason, with a budget as other
+kernels have.
+"""
 
 import importlib.util
 import warnings
@@ -15,8 +17,7 @@ from ewsg_jax.planning import handover
 KEY = jax.random.key(0)
 ROWS = np.random.default_rng(0).normal(1.0, 1.0, 200).astype(np.float32)
 BENT = ewsg.Posterior(
-    lambda p, row: -0.5 * (row - p[0] - p[1] ** 2) ** 2,
-    lambda p: -0.5 * jnp.sum(p**2),
+    lambda p, row: -0.5 * (row - p[0] - p[1] ** 2) ** 2, lambda p: -0.5 * jnp.sum(p**2)
 )
 """A ridge a + b² that bends: far narrower than long, and nowhere straight."""
 
@@ -43,7 +44,9 @@ def planned(**options):
 
 @pytest.mark.full
 def test_a_ridge_that_bends_is_given_to_nuts():
-    """The plan says so, its budget is what a run takes, and the run has the widths of quadrature."""
+    """The plan says so, its budget is what a run takes, and the run has the widths of
+    quadrature.
+    """
     pytest.importorskip("blackjax")
     plan = planned()
     assert isinstance(plan.kernel, Nuts)
@@ -59,7 +62,9 @@ def test_a_ridge_that_bends_is_given_to_nuts():
         burn_in=plan.burn_in,
         progress=False,
     )
-    assert samples.num_steps == pytest.approx(plan.burn_in + plan.autocorrelation_time * ess / 8, rel=0.01)
+    assert samples.num_steps == pytest.approx(
+        plan.burn_in + plan.autocorrelation_time * ess / 8, rel=0.01
+    )
     means, sds = by_quadrature()
     # Of some 500 effective draws at least: five standard errors.
     np.testing.assert_allclose(samples.mean, means, atol=5 * sds.max() / 500**0.5)
@@ -70,7 +75,9 @@ def test_a_ridge_that_bends_is_given_to_nuts():
 def test_without_blackjax_it_is_said(monkeypatch):
     real = importlib.util.find_spec
     monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *args: None if name == "blackjax" else real(name, *args)
+        importlib.util,
+        "find_spec",
+        lambda name, *args: None if name == "blackjax" else real(name, *args),
     )
     plan = planned(max_passes=300.0)
     assert not isinstance(plan.kernel, Nuts)

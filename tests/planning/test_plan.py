@@ -1,4 +1,6 @@
-"""Plans: laws and noise against formulas, candidates against forecasts, whole runs against quadrature."""
+"""Plans: laws and noise against formulas, candidates against forecasts, whole runs against
+quadrature.
+"""
 
 import dataclasses
 import gc
@@ -26,7 +28,10 @@ KEY = jax.random.key(0)
 RNG = np.random.default_rng(4)
 N = 600
 X = RNG.normal(size=(N, 3)) @ [[1.0, 0.8, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 20.0]]
-ROWS = {"x": X.astype(np.float32), "y": (X @ [0.3, -0.5, 0.02] + RNG.normal(size=N)).astype(np.float32)}
+ROWS = {
+    "x": X.astype(np.float32),
+    "y": (X @ [0.3, -0.5, 0.02] + RNG.normal(size=N)).astype(np.float32),
+}
 LINEAR = ewsg.models.linear_regression(noise_scale=1.0, prior_scale=5.0)
 COVARIANCE = np.linalg.inv(X.T @ X + np.eye(3) / 25)
 MEAN = COVARIANCE @ X.T @ ROWS["y"]
@@ -53,7 +58,9 @@ def one_by_one(dynamics, wall=1.0):
 
 
 def test_the_law_of_langevin_dynamics_is_the_formula_s():
-    """Var θ = (2 + h λ)/(2 − h), of autocorrelation (1 − h)^lag; E(θ − ω)² = 2 Var (1 − mean of these)."""
+    """Var θ = (2 + h λ)/(2 − h), of autocorrelation (1 − h)^lag; E(θ − ω)² = 2 Var (1 − mean of
+    these).
+    """
     found = one_by_one("langevin")
     assert len(found) > 10
     for law in found:
@@ -63,7 +70,9 @@ def test_the_law_of_langevin_dynamics_is_the_formula_s():
         np.testing.assert_allclose(law.slope, h / (2 - h), rtol=1e-5)
         np.testing.assert_allclose(law.time, max((1 + rho) / (1 - rho), 1), rtol=1e-5)
         ages = rho ** np.arange(7)
-        np.testing.assert_allclose(law.apart_uniformly(7), 2 * law.variance * (1 - ages.mean()), rtol=1e-4)
+        np.testing.assert_allclose(
+            law.apart_uniformly(7), 2 * law.variance * (1 - ages.mean()), rtol=1e-4
+        )
         rate, lags = 0.3, np.arange(1, 200)
         share = rate * (1 - rate) ** (lags - 1)
         np.testing.assert_allclose(
@@ -81,7 +90,9 @@ def test_a_mean_is_moved_by_how_wide_the_gradient_sees():
 
 
 def test_letters_are_off_by_batches_alone():
-    """Var θ = 1, κ = h²/4 coth(γh/2), 1/(1 − q) where the gradient is wanted, q = h²/4. BAOAB: κ/(1 − q), and 1."""
+    """Var θ = 1, κ = h²/4 coth(γh/2), 1/(1 − q) where the gradient is wanted, q = h²/4. BAOAB: κ/(1
+    − q), and 1.
+    """
     for name, is_wider in (("ABOBA", True), ("BAOAB", False)):
         found = one_by_one(name)
         assert len(found) > 60
@@ -95,18 +106,24 @@ def test_letters_are_off_by_batches_alone():
 
 @pytest.mark.full
 def test_the_mean_of_a_skewed_posterior_is_as_far_off_as_told():
-    """V = eᶿ − aθ: θ = log of a Gamma variable of shape a; its chain's mean against that of tiny steps."""
+    """V = eᶿ − aθ: θ = log of a Gamma variable of shape a; its chain's mean against that of tiny
+    steps.
+    """
     gamma = ewsg.Posterior(lambda w, x: w * x - jnp.exp(w) / 8, lambda w: 0.0)
     data, shape = jnp.full(8, 6.0 / 8), 6.0
     mean, sd = special.digamma(shape), np.sqrt(special.polygamma(1, shape))
     mode = a_mode(gamma, jnp.zeros(()), data)
     frame = Frame.at(mode, jnp.asarray(mean), np.array([[sd**2]]))
     wanted = dataclasses.replace(WANTED, tolerance=0.07)
-    choice = Choice(gamma, frame, data, frame.places(KEY, 64, 1.0), ways(gamma, ("uld",)), 1.0, wanted)
+    choice = Choice(
+        gamma, frame, data, frame.places(KEY, 64, 1.0), ways(gamma, ("uld",)), 1.0, wanted
+    )
     run = {"num_chains": 8_000, "burn_in": 40, "progress": False}
     found = {}
     for told in [each for each in choice.candidates if each.way.dynamics in ("splitting", "BAOAB")]:
-        samples = ewsg.sample(KEY, choice.kernel(told), jnp.asarray(mean, jnp.float32), data, 240, **run)
+        samples = ewsg.sample(
+            KEY, choice.kernel(told), jnp.asarray(mean, jnp.float32), data, 240, **run
+        )
         found[told.way.dynamics] = told, abs(np.asarray(samples.draws, float).mean() - mean) / sd
     told, off = found["splitting"]
     assert told.mean_error > 0.01
@@ -119,8 +136,13 @@ def test_the_mean_of_a_skewed_posterior_is_as_far_off_as_told():
 
 
 def test_the_splitting_s_law_and_memory():
-    """From simulation of its own linear step, in float64; squares remember for longer where it swings."""
-    law = min(one_by_one("splitting"), key=lambda each: abs(each.step_size - 0.35) + abs(each.friction - 0.7))
+    """From simulation of its own linear step, in float64; squares remember for longer where it
+    swings.
+    """
+    law = min(
+        one_by_one("splitting"),
+        key=lambda each: abs(each.step_size - 0.35) + abs(each.friction - 0.7),
+    )
     lags = [np.linalg.matrix_power(law.matrix, k) @ law.covariance for k in range(1, 400)]
     rho = np.array([x[0, 0] for x in lags]) / law.variance
     np.testing.assert_allclose(law.time, max(1 + 2 * rho.sum(), 1 + 2 * (rho**2).sum()), rtol=1e-6)
@@ -132,7 +154,9 @@ def test_the_splitting_s_law_and_memory():
 
 @pytest.mark.parametrize(("dynamics", "power"), [("splitting", 0.5), ("langevin", 1.0)])
 def test_steps_end_below_what_a_wall_allows(dynamics, power):
-    """Stable is h < 2 λ^-½ (more with friction), of Langevin dynamics h < 2/λ; 0.7 of it, or its square."""
+    """Stable is h < 2 λ^-½ (more with friction), of Langevin dynamics h < 2/λ; 0.7 of it, or its
+    square.
+    """
     for wall in (4.0, 9.0, 900.0):
         largest = max(law.step_size for law in one_by_one(dynamics, wall=wall))
         bound = 0.7 ** (2 * power) * 2 / wall**power
@@ -143,7 +167,9 @@ def test_steps_end_below_what_a_wall_allows(dynamics, power):
 @pytest.mark.parametrize("estimator", ["uniform", "control_variate"])
 @pytest.mark.parametrize("rows", ["random", "leverage"])
 def test_noise_is_that_of_the_rows_by_formula(estimator, rows):
-    """Var(C g)ⱼ/Cⱼⱼ = (Σᵢ E(C gᵢ)ⱼ²/pᵢ − E(C Σ gᵢ)ⱼ²)/(b Cⱼⱼ), δ ~ N(0, C) for the mean and at each point."""
+    """Var(C g)ⱼ/Cⱼⱼ = (Σᵢ E(C gᵢ)ⱼ²/pᵢ − E(C Σ gᵢ)ⱼ²)/(b Cⱼⱼ), δ ~ N(0, C) for the mean and at each
+    point.
+    """
     law = FRAME.leverage(LINEAR, ROWS) if rows == "leverage" else None
     p = np.full(N, 1 / N) if law is None else np.asarray(law.probabilities, float)
     turned = X @ COVARIANCE
@@ -158,17 +184,23 @@ def test_noise_is_that_of_the_rows_by_formula(estimator, rows):
     made = way.estimator_of(LINEAR, 8, FRAME, law or "random")
     found = noise_of(made, 8, FRAME, FRAME.places(KEY, 4_000, 1.0), ROWS)
     np.testing.assert_allclose(found.coordinates, told, rtol=0.1)
-    # Of directions: Σᵢ E gᵢgᵢᵀ/pᵢ less the mean's, in coordinates in which the posterior is N(0, I).
+    # Of directions: Σᵢ E gᵢgᵢᵀ/pᵢ less the mean's, in coordinates in which the posterior is N(0,
+    # I).
     root = np.linalg.cholesky(COVARIANCE)
     rows = X @ root
     whole = (rows * ((lengths + residual**2) / p)[:, None]).T @ rows
-    inner = root.T @ (X.T @ X) @ COVARIANCE @ (X.T @ X) @ root + np.outer(rows.T @ residual, rows.T @ residual)
+    inner = root.T @ (X.T @ X) @ COVARIANCE @ (X.T @ X) @ root + np.outer(
+        rows.T @ residual, rows.T @ residual
+    )
     np.testing.assert_allclose(found.largest, np.linalg.eigvalsh(whole - inner)[-1], rtol=0.1)
 
 
 def test_noise_along_no_coordinate_is_seen():
     """Rows that differ along (1, …, 1) alone: eight times the noise of a coordinate there."""
-    model, rows = ewsg.models.gaussian_location(), np.outer(RNG.normal(size=200), np.ones(8)).astype(np.float32)
+    model, rows = (
+        ewsg.models.gaussian_location(),
+        np.outer(RNG.normal(size=200), np.ones(8)).astype(np.float32),
+    )
     mode = a_mode(model, jnp.zeros(8), rows)
     frame = Frame.at_mode(mode)
     made = Way("langevin", "uniform", "random").estimator_of(model, 8, frame, "random")
@@ -180,7 +212,9 @@ def test_noise_along_no_coordinate_is_seen():
 @pytest.mark.full
 def test_what_candidates_are_told_is_what_a_forecast_of_their_kernels_tells():
     """Another reckoning: Jacobians of the whole kernel and a Lyapunov equation in d dimensions."""
-    choice = Choice(LINEAR, FRAME, ROWS, FRAME.places(KEY, 2_000, 1.0), ways(LINEAR, None), 1.0, WANTED)
+    choice = Choice(
+        LINEAR, FRAME, ROWS, FRAME.places(KEY, 2_000, 1.0), ways(LINEAR, None), 1.0, WANTED
+    )
     judged = {}
     for candidate in choice.candidates:
         if candidate.why_not or candidate.way.dynamics not in ("BAOAB", "langevin"):
@@ -196,11 +230,15 @@ def test_what_candidates_are_told_is_what_a_forecast_of_their_kernels_tells():
         )
         # A candidate's errors are added: the scheme's, and the worst coordinate's heat.
         off = abs(still - 1) + ratio.max() - still
-        judged[str(candidate.way)] = candidate.sd_error / off if off > 1e-5 else 1 + candidate.sd_error
+        judged[str(candidate.way)] = (
+            candidate.sd_error / off if off > 1e-5 else 1 + candidate.sd_error
+        )
         assert (
             abs(
                 candidate.passes
-                - 8 * told.passes_per_step * (burn_in_of(candidate.time) + steps_of(candidate.time, WANTED.ess, 8))
+                - 8
+                * told.passes_per_step
+                * (burn_in_of(candidate.time) + steps_of(candidate.time, WANTED.ess, 8))
             )
             < 8 * (1 + told.passes_at_start) + 0.05 * candidate.passes
         )
@@ -252,7 +290,9 @@ def test_passes_follow_from_the_draws_that_are_asked_for(planned):
     assert many - few == pytest.approx(wanted, rel=0.01)
     # Burn-in is among them, and no run is shorter than it.
     least = planned.cost.at_init + planned.cost.of_steps(0, planned.burn_in)
-    assert planned.data_passes(ess=1e-6) == pytest.approx((least + 16 * planned.cost.per_step) / N, rel=1e-6)
+    assert planned.data_passes(ess=1e-6) == pytest.approx(
+        (least + 16 * planned.cost.per_step) / N, rel=1e-6
+    )
     # Three standard errors of a sd, 1/√(2 ESS) each, are half of the tolerance.
     assert enough(0.05) == np.ceil((3.3 / 0.025) ** 2 / 2)
 
@@ -265,7 +305,9 @@ def test_starts_are_wider_than_the_posterior(planned):
 
 @pytest.mark.full
 def test_methods_and_batches_may_be_restricted():
-    found = ewsg.plan(KEY, LINEAR, jnp.zeros(3), ROWS, mode=MODE, methods=("sgld", "cv_ld"), batch_size=32)
+    found = ewsg.plan(
+        KEY, LINEAR, jnp.zeros(3), ROWS, mode=MODE, methods=("sgld", "cv_ld"), batch_size=32
+    )
     pairs = {(each.way.dynamics, each.way.estimator) for each in found.table}
     assert pairs == {("langevin", "uniform"), ("langevin", "control_variate")}
     assert {each.batch_size for each in found.table} == {32}
@@ -307,7 +349,9 @@ def test_the_rows_own_curvatures_bound_the_steepest():
 
 
 def test_a_prior_is_steep_too():
-    """A linear regression is as steep anywhere as at its mode, 1 in its coordinates: here that is the prior's."""
+    """A linear regression is as steep anywhere as at its mode, 1 in its coordinates: here that is
+    the prior's.
+    """
     model = ewsg.models.linear_regression(prior_scale=1e-3)
     mode = a_mode(model, jnp.zeros(3), ROWS)
     frame = Frame.at_mode(mode)
@@ -326,9 +370,14 @@ def quadrature(potential, axes):
 
 
 def skewed():
-    """Few rows, of which a column separates the classes: one steep side, one held by the prior alone."""
+    """Few rows, of which a column separates the classes: one steep side, one held by the prior
+    alone.
+    """
     x = np.stack([np.linspace(-1, 1, 24), np.r_[np.zeros(18), np.full(6, 3.0)]], axis=1)
-    return {"x": x.astype(np.float32), "y": np.r_[np.tile([0.0, 1.0], 9), np.ones(6)].astype(np.float32)}
+    return {
+        "x": x.astype(np.float32),
+        "y": np.r_[np.tile([0.0, 1.0], 9), np.ones(6)].astype(np.float32),
+    }
 
 
 @pytest.mark.full
@@ -336,7 +385,9 @@ def test_a_posterior_that_is_far_from_normal_is_planned_by_trials():
     data = skewed()
 
     def potential(w):
-        return -(jax.vmap(LOGISTIC.log_likelihood, (None, 0))(w, data).sum() + LOGISTIC.log_prior(w))
+        return -(
+            jax.vmap(LOGISTIC.log_likelihood, (None, 0))(w, data).sum() + LOGISTIC.log_prior(w)
+        )
 
     mean, sd = quadrature(potential, [np.linspace(-4, 4, 161), np.linspace(-2, 13, 301)])
     plan = ewsg.plan(KEY, LOGISTIC, jnp.zeros(2), data)
@@ -346,7 +397,14 @@ def test_a_posterior_that_is_far_from_normal_is_planned_by_trials():
     assert any("a wall" in note and note.endswith("along position[1]") for note in plan.notes)
     passes = plan.data_passes()
     samples = ewsg.sample(
-        KEY, plan.kernel, plan.start, data, data_passes=passes, num_chains=8, burn_in=plan.burn_in, progress=False
+        KEY,
+        plan.kernel,
+        plan.start,
+        data,
+        data_passes=passes,
+        num_chains=8,
+        burn_in=plan.burn_in,
+        progress=False,
     )
     draws = np.asarray(samples.position, float).reshape(-1, 2)
     np.testing.assert_allclose(draws.std(0) / sd, 1, atol=0.05)
@@ -380,7 +438,9 @@ def test_many_numbers_are_planned_coordinate_by_coordinate():
     rows = jnp.asarray(RNG.normal(size=(300, 1_100)), jnp.float32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        plan = ewsg.plan(KEY, ewsg.models.gaussian_location(), jnp.zeros(1_100), rows, methods=("cv_ld", "ld"))
+        plan = ewsg.plan(
+            KEY, ewsg.models.gaussian_location(), jnp.zeros(1_100), rows, methods=("cv_ld", "ld")
+        )
     assert plan.table[0].sd_error <= 0.025
     assert plan.gaussian is not None
     assert plan.gaussian.is_right
@@ -408,7 +468,9 @@ def test_a_trial_that_is_too_short_to_tell_is_no_alarm(planned):
     unsure = dataclasses.replace(report, sd_ratio_error=report.sd_ratio_error + 0.1)
     wrong = dataclasses.replace(report, rhat=1.5)
     assert (unsure.outcome, wrong.outcome) == ("unsure", "wrong")
-    tried = dataclasses.replace(planned, report=unsure, autocorrelation_time=2 * planned.autocorrelation_time)
+    tried = dataclasses.replace(
+        planned, report=unsure, autocorrelation_time=2 * planned.autocorrelation_time
+    )
     assert f"its trial: no bias seen in its {report.scores.ess:.0f} effective draws" in repr(tried)
     assert "Run longer" not in repr(tried).split("candidate")[0]
     assert "steps an effective draw, by its trial" in repr(tried)

@@ -1,4 +1,6 @@
-"""Plans by the time that steps take: with times given, whose quickest run is known, and with a clock of our own."""
+"""Plans by the time that steps take: with times given, whose quickest run is known, and with a
+clock of our own.
+"""
 
 from types import SimpleNamespace
 
@@ -13,7 +15,11 @@ from ewsg_jax.planning.candidate import burn_in_of, steps_of
 from ewsg_jax.planning.choice import MOST_COST
 
 KEY = jax.random.key(0)
-X = np.random.default_rng(4).normal(size=(600, 3)) @ [[1.0, 0.8, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 20.0]]
+X = np.random.default_rng(4).normal(size=(600, 3)) @ [
+    [1.0, 0.8, 0.0],
+    [0.0, 0.5, 0.0],
+    [0.0, 0.0, 20.0],
+]
 ROWS = {"x": X.astype(np.float32), "y": (X @ [0.3, -0.5, 0.02]).astype(np.float32)}
 LINEAR = ewsg.models.linear_regression(noise_scale=1.0, prior_scale=5.0)
 
@@ -42,7 +48,8 @@ def test_the_quickest_run_is_taken(monkeypatch, quick):
     assert {each.way for each in plan.table} == {each.way for each in by_rows.table}
     measured = [each for each in plan.table if np.isfinite(each.seconds)]
     assert plan.table[: len(measured)] == tuple(measured)
-    # The best of each estimator and law of rows, in the order of what costs least, unless it is far too dear.
+    # The best of each estimator and law of rows, in the order of what costs least, unless it is far
+    # too dear.
     best = {}
     for each in by_rows.table:
         if not each.why_not and each.cost <= MOST_COST * by_rows.table[0].cost:
@@ -69,17 +76,26 @@ def test_the_quickest_run_is_taken(monkeypatch, quick):
 def test_rows_alone_may_count():
     """Steps are free: batches are no larger, and nothing takes fewer passes than what is taken."""
     by_rows, plan = planned(), planned(by="passes")
-    sizes = [{each.way: each.batch_size for each in one.table if not each.why_not} for one in (by_rows, plan)]
+    sizes = [
+        {each.way: each.batch_size for each in one.table if not each.why_not}
+        for one in (by_rows, plan)
+    ]
     assert all(sizes[1][way] <= size for way, size in sizes[0].items())
     assert sizes[0] != sizes[1]
     best = plan.table[0]
-    assert best.passes == min(each.passes for each in plan.table if not each.why_not) < by_rows.table[0].passes
+    assert (
+        best.passes
+        == min(each.passes for each in plan.table if not each.why_not)
+        < by_rows.table[0].passes
+    )
     assert best.cost == pytest.approx(best.passes * len(X))
     assert "cost: these" in repr(plan)
 
 
 def test_a_step_is_measured_for_long_enough(monkeypatch):
-    """On a clock of 10 µs a step: the first call, which compiles, does not count, and runs go on from states."""
+    """On a clock of 10 µs a step: the first call, which compiles, does not count, and runs go on
+    from states.
+    """
     runs = []
 
     def sample(key, kernel, start, data, steps, *, num_chains, keep, state, **options):
@@ -92,9 +108,13 @@ def test_a_step_is_measured_for_long_enough(monkeypatch):
     assert pilot.seconds_of_step(KEY, None, "start", None, 5) == pytest.approx(1e-5)
     assert (
         runs
-        == [("start", 64, 5, None), (None, 64, 1, 1), (None, 512, 1, 2), (None, 4096, 1, 3), (None, 32768, 1, 4)][
-            : len(runs)
-        ]
+        == [
+            ("start", 64, 5, None),
+            (None, 64, 1, 1),
+            (None, 512, 1, 2),
+            (None, 4096, 1, 3),
+            (None, 32768, 1, 4),
+        ][: len(runs)]
     )
     assert 1e-5 * runs[-1][1] >= pilot.SECONDS > 1e-5 * runs[-2][1]
 

@@ -52,7 +52,14 @@ DOUBTED = {
         "where log_likelihood is -inf or NaN",
         "bijector",
     ),
-    "an order": (location, lambda p: jnp.where(p[0] < p[1], 0.0, -INF), [0.0, 1.0], PAIRS, WALL, "ordered"),
+    "an order": (
+        location,
+        lambda p: jnp.where(p[0] < p[1], 0.0, -INF),
+        [0.0, 1.0],
+        PAIRS,
+        WALL,
+        "ordered",
+    ),
     "a simplex": (
         lambda p, row: jnp.sum(row * jnp.log(jnp.append(p, 1 - p.sum()))),
         lambda p: jnp.where(jnp.all(p > 0) & (p.sum() < 1), 0.0, -INF),
@@ -86,12 +93,15 @@ SELDOM = {"an order", "a simplex"}
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.sweep) if name in SELDOM else name for name in DOUBTED]
+    "name",
+    [pytest.param(name, marks=pytest.mark.sweep) if name in SELDOM else name for name in DOUBTED],
 )
 def test_a_plan_that_is_not_trusted_says_so_first(name):
     log_likelihood, log_prior, start, data, reason, cure = DOUBTED[name]
     posterior = ewsg.Posterior(log_likelihood, log_prior)
-    with pytest.warns(RuntimeWarning, match=f"the plan is not trusted: .*{reason}.*What to do: .*{cure}"):
+    with pytest.warns(
+        RuntimeWarning, match=f"the plan is not trusted: .*{reason}.*What to do: .*{cure}"
+    ):
         plan = ewsg.plan(KEY, posterior, jnp.asarray(start, jnp.float32), data, max_passes=100.0)
     assert not plan.is_trusted
     assert repr(plan).startswith(f"NOT TRUSTED: {plan.doubts[0]}")
@@ -102,7 +112,8 @@ def test_a_plan_that_is_not_trusted_says_so_first(name):
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    "log_prior", [pytest.param(flat, marks=pytest.mark.sweep), lambda t: jnp.where(t > -5, 0.0, -INF)]
+    "log_prior",
+    [pytest.param(flat, marks=pytest.mark.sweep), lambda t: jnp.where(t > -5, 0.0, -INF)],
 )
 def test_a_plan_that_is_trusted_is_not_warned_of(log_prior):
     """With a wall fifty widths away too."""
@@ -119,7 +130,9 @@ def test_a_plan_that_is_trusted_is_not_warned_of(log_prior):
 @pytest.mark.sweep
 def test_a_support_that_the_data_bound_is_not_trusted():
     """U(0, θ): V falls to where the density ends, and trials walk out of it."""
-    posterior = ewsg.Posterior(lambda t, row: jnp.where(row < t, -jnp.log(t), -INF), lambda t: -0.5 * t**2)
+    posterior = ewsg.Posterior(
+        lambda t, row: jnp.where(row < t, -jnp.log(t), -INF), lambda t: -0.5 * t**2
+    )
     with pytest.warns(RuntimeWarning, match="log_likelihood is -inf.*bijector.*largest or"):
         plan = ewsg.plan(KEY, posterior, jnp.float32(3.0), UPTO, max_passes=100.0)
     assert not plan.is_trusted
@@ -143,7 +156,10 @@ def test_what_a_trial_gives_reason_to_doubt():
     lost[3, 50:] = np.nan
     assert "1 of 8 chains of its trial diverged" in of(lost).doubts[0]
     assert "independent draws, where 100" in of(draws[:, :8]).doubts[0]
-    assert "could not be judged: nothing moved" in of(draws, report=None, why_not="nothing moved").doubts[0]
+    assert (
+        "could not be judged: nothing moved"
+        in of(draws, report=None, why_not="nothing moved").doubts[0]
+    )
     outside = NONE._replace(prior=0.02, share=0.02)
     assert "2 % where log_prior is -inf" in of(draws, outside=outside).doubts[0]
     assert of(draws, outside=outside).is_wrong
@@ -165,13 +181,18 @@ MODES = {
         True,
     ),
     "in ten dimensions": (
-        lambda w, row: jnp.logaddexp(-0.5 * jnp.sum((w - 2) ** 2), -0.5 * jnp.sum((w + 2) ** 2)) / len(ROWS),
+        lambda w, row: (
+            jnp.logaddexp(-0.5 * jnp.sum((w - 2) ** 2), -0.5 * jnp.sum((w + 2) ** 2)) / len(ROWS)
+        ),
         [1.0] * 10,
         ROWS,
         True,
     ),
     "a mode that holds nothing": (
-        lambda w, row: jnp.logaddexp(-0.5 * jnp.sum((w - 3) ** 2), -0.5 * jnp.sum((w + 3) ** 2) - 20) / len(ROWS),
+        lambda w, row: (
+            jnp.logaddexp(-0.5 * jnp.sum((w - 3) ** 2), -0.5 * jnp.sum((w + 3) ** 2) - 20)
+            / len(ROWS)
+        ),
         [1.0, 1.0],
         ROWS,
         False,

@@ -1,4 +1,6 @@
-"""Metrics from draws and slopes; hierarchical models, in both parametrisations, warmed up by chains in windows."""
+"""Metrics from draws and slopes; hierarchical models, in both parametrisations, warmed up by chains
+in windows.
+"""
 
 import warnings
 from typing import NamedTuple
@@ -31,7 +33,9 @@ def dense(of):
 
 @pytest.mark.parametrize("draws", ["not arrived", "too wide", "of a cube"])
 def test_the_metric_of_a_normal_law_is_its_covariance_whatever_the_draws_are(draws):
-    """Also where they lie by no law near it, for slopes are linear. From other units it is found in some steps."""
+    """Also where they lie by no law near it, for slopes are linear. From other units it is found in
+    some steps.
+    """
     rng = np.random.default_rng(1)
     at = {
         "not arrived": 50 + 1e-3 * rng.normal(size=(40, 6)),
@@ -78,7 +82,10 @@ def test_many_numbers_have_a_metric_of_low_rank():
     assert np.quantile(np.abs(variances(found) / right - 1), 0.9) < 0.35
     # The wide and the narrow direction are found, shrunk as of 400 draws.
     in_units = basis.T * np.sqrt(found.diagonal) / scale
-    told = in_units @ in_units.T + (in_units @ found.basis * (found.values - 1)) @ (in_units @ found.basis).T
+    told = (
+        in_units @ in_units.T
+        + (in_units @ found.basis * (found.values - 1)) @ (in_units @ found.basis).T
+    )
     assert told[0, 0] > 10
     assert told[1, 1] < 0.1
 
@@ -100,14 +107,20 @@ def test_units_of_low_rank_are_those_of_its_matrix():
 
 
 def test_a_table_of_whole_gradients_costs_more_than_its_rows():
-    """SAGA's of a model that is not of linear predictors: a row counts four times, beside 64 rows a step."""
+    """SAGA's of a model that is not of linear predictors: a row counts four times, beside 64 rows a
+    step.
+    """
     rows = jnp.asarray(np.random.default_rng(3).normal(size=(400, 2)), jnp.float32)
     posterior = ewsg.Posterior(lambda w, x: -0.5 * jnp.sum((x - w) ** 2), lambda w: 0.0)
     asked = search(posterior, jnp.zeros(2), rows)
     frame = Frame.at_mode(asked.mode)
-    choice = Choice(posterior, frame, rows, frame.places(KEY, 64, 1.0), asked.ways, 1.0, asked.wanted)
+    choice = Choice(
+        posterior, frame, rows, frame.places(KEY, 64, 1.0), asked.ways, 1.0, asked.wanted
+    )
     law = choice._laws("splitting")[0]
-    saga, uniform = (choice._spent(Way("splitting", name, "random"), 8, law) for name in ("saga", "uniform"))
+    saga, uniform = (
+        choice._spent(Way("splitting", name, "random"), 8, law) for name in ("saga", "uniform")
+    )
     # Of the same steps: what they cost beside their rows is the same.
     assert saga.rows - 4 * saga.evaluations == uniform.rows - uniform.evaluations > 0
 
@@ -139,17 +152,23 @@ def groups(num_groups, each, seed):
         precision = num_groups / total + 1 / 4
         mu, var = bar.sum() / total / precision, 1 / precision
         fit = np.sum((bar - mu) ** 2) / total + mu**2 / 4
-        logs.append(-0.5 * (num_groups * np.log(total) + fit + np.log(precision)) - t / 2 + log_width)
+        logs.append(
+            -0.5 * (num_groups * np.log(total) + fit + np.log(precision)) - t / 2 + log_width
+        )
         share = t / total
         u, u_var = share * bar + (1 - share) * mu, share / each + (1 - share) ** 2 * var
         moments.append(np.r_[mu, log_width, u, var + mu**2, log_width**2, u_var + u**2])
     weights = np.exp(np.array(logs) - max(logs))
     first, second = np.split(weights @ np.array(moments) / weights.sum(), 2)
-    return Groups({"g": group.astype(np.int32), "y": y.astype(np.float32)}, first, np.sqrt(second - first**2))
+    return Groups(
+        {"g": group.astype(np.int32), "y": y.astype(np.float32)}, first, np.sqrt(second - first**2)
+    )
 
 
 def in_groups(centred, num_groups):
-    """Return the posterior, a start, and the function that gives (μ, log τ, the groups' means) of draws."""
+    """Return the posterior, a start, and the function that gives (μ, log τ, the groups' means) of
+    draws.
+    """
 
     def prior(p):
         return -(p["mu"] ** 2) / 8 - jnp.exp(2 * p["lt"]) / 2 + p["lt"]
@@ -160,9 +179,15 @@ def in_groups(centred, num_groups):
     def log_prior(p):
         if not centred:
             return prior(p) - jnp.sum(p["u"] ** 2) / 2
-        return prior(p) - num_groups * p["lt"] - jnp.sum((p["u"] - p["mu"]) ** 2) * jnp.exp(-2 * p["lt"]) / 2
+        return (
+            prior(p)
+            - num_groups * p["lt"]
+            - jnp.sum((p["u"] - p["mu"]) ** 2) * jnp.exp(-2 * p["lt"]) / 2
+        )
 
-    posterior = ewsg.Posterior(lambda p, row: -0.5 * (row["y"] - of_group(p, row["g"])) ** 2, log_prior)
+    posterior = ewsg.Posterior(
+        lambda p, row: -0.5 * (row["y"] - of_group(p, row["g"])) ** 2, log_prior
+    )
     start = {"mu": jnp.zeros(()), "lt": jnp.zeros(()), "u": jnp.zeros(num_groups)}
 
     def told(draws):
@@ -229,7 +254,9 @@ def test_windows_find_the_units_of_a_normal_law_from_a_start_far_away():
 def test_a_mode_that_says_nothing_is_told_from_one_that_does():
     known = groups(12, 60, seed=60)
     near, start, _ = in_groups(False, 12)
-    quadratic = ewsg.Posterior(lambda p, row: -0.5 * (row["y"] - p["u"][row["g"]]) ** 2, lambda p: 0.0)
+    quadratic = ewsg.Posterior(
+        lambda p, row: -0.5 * (row["y"] - p["u"][row["g"]]) ** 2, lambda p: 0.0
+    )
     exact = search(quadratic, {"u": jnp.zeros(12)}, known.rows)
     assert is_far(KEY, exact, Frame.at_mode(exact.mode)) == ""
     few = search(near, start, groups(12, 3, seed=3).rows)

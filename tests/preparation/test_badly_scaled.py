@@ -1,4 +1,6 @@
-"""Modes of posteriors whose coordinates have unlike units, or of many rows: `converged` is the truth."""
+"""Modes of posteriors whose coordinates have unlike units, or of many rows: `converged` is the
+truth.
+"""
 
 import functools
 
@@ -13,7 +15,8 @@ from tests.oracles import newton
 KEY = jax.random.key(0)
 PRECISION = 1e-4
 STUDENT = ewsg.Posterior(
-    lambda w, row: -2.5 * jnp.log1p((row["y"] - row["x"] @ w) ** 2 / 4), lambda w: -PRECISION / 2 * jnp.sum(w**2)
+    lambda w, row: -2.5 * jnp.log1p((row["y"] - row["x"] @ w) ** 2 / 4),
+    lambda w: -PRECISION / 2 * jnp.sum(w**2),
 )
 MODELS = {
     "linear": (ewsg.models.linear_regression(prior_scale=100.0), newton.linear),
@@ -46,7 +49,9 @@ def test_student_regression_of_raw_columns(x64):
     """It was 14 standard deviations away, and called that 0.009."""
     rng = np.random.default_rng(0)
     x = np.column_stack([np.ones(500), rng.normal(2000, 30, 500), rng.normal(0, 0.02, 500)])
-    found, true = found_and_true("student", x, x @ [3, 0.01, 40] + rng.standard_t(4, size=500), np.float64)
+    found, true = found_and_true(
+        "student", x, x @ [3, 0.01, 40] + rng.standard_t(4, size=500), np.float64
+    )
     assert found.converged
     assert found.distance == pytest.approx(true, rel=0.01)
     assert true < 0.01
@@ -55,7 +60,12 @@ def test_student_regression_of_raw_columns(x64):
 def test_logistic_regression_of_raw_columns():
     """It was 11 standard deviations away, and called that 0.006."""
     rng = np.random.default_rng(3)
-    columns = [np.ones(1000), rng.normal(50, 10, 1000), rng.normal(0, 1e-2, 1000), rng.normal(3000, 500, 1000)]
+    columns = [
+        np.ones(1000),
+        rng.normal(50, 10, 1000),
+        rng.normal(0, 1e-2, 1000),
+        rng.normal(3000, 500, 1000),
+    ]
     x = np.column_stack(columns)
     logits = (x - x.mean(0)) @ [0, 0.05, 50, 1e-3]
     found, true = found_and_true("logistic", x, rng.random(1000) < 1 / (1 + np.exp(-logits)))
@@ -67,7 +77,9 @@ def test_logistic_regression_of_raw_columns():
 @pytest.mark.full
 @pytest.mark.parametrize("name", MODELS)
 def test_two_hundred_problems(name):
-    """Units from 1e-4 to 1e4, columns far from zero and nearly dependent; a third of them for each model."""
+    """Units from 1e-4 to 1e4, columns far from zero and nearly dependent; a third of them for each
+    model.
+    """
     rng, truths = np.random.default_rng(7), []
     for _ in range(67):
         base = rng.normal(size=(120, 4))
@@ -75,7 +87,11 @@ def test_two_hundred_problems(name):
         base += rng.choice([0.0, 0.0, 10.0, 100.0], size=4)
         units = 10 ** rng.uniform(-4, 4, size=4)
         logits = (base - base.mean(0)) @ rng.normal(size=4) + 0.5
-        y = rng.random(120) < 1 / (1 + np.exp(-logits)) if name == "logistic" else logits + rng.standard_t(4, 120)
+        y = (
+            rng.random(120) < 1 / (1 + np.exp(-logits))
+            if name == "logistic"
+            else logits + rng.standard_t(4, 120)
+        )
         found, true = found_and_true(name, base * units, y)
         assert found.converged
         assert true < 0.1, units
@@ -85,7 +101,9 @@ def test_two_hundred_problems(name):
 
 @functools.cache
 def tall():
-    """Many rows in the order of a drifting input, columns that nearly depend on each other, a far intercept."""
+    """Many rows in the order of a drifting input, columns that nearly depend on each other, a far
+    intercept.
+    """
     rng, n = np.random.default_rng(0), 200_000
     base = rng.normal(size=(n, 4))
     base[:, 1] = base[:, 0] + 0.01 * base[:, 1]

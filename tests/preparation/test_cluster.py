@@ -24,7 +24,10 @@ def agree(labels, truth=TRUTH):
         (POINTS, None),
         ({"x": POINTS, "y": np.zeros(90)}, None),
         ({"image": POINTS.reshape(90, 3, 1)}, "image"),
-        ({"a": POINTS[:, :1], "b": POINTS[:, 1:]}, lambda data: np.column_stack([data["a"], data["b"]])),
+        (
+            {"a": POINTS[:, :1], "b": POINTS[:, 1:]},
+            lambda data: np.column_stack([data["a"], data["b"]]),
+        ),
     ],
 )
 def test_three_clusters(data, features):
@@ -45,15 +48,21 @@ def test_many_rows_by_minibatches():
 
 @pytest.mark.full
 def test_labels_make_strata():
-    """From clusters to a chain: the data with their labels, and fewer heat than uniform rows of the same number."""
+    """From clusters to a chain: the data with their labels, and fewer heat than uniform rows of the
+    same number.
+    """
     data = {"x": POINTS, "stratum": ewsg.cluster({"x": POINTS}, 3)}
-    model = ewsg.Posterior(lambda mean, row: -0.5 * jnp.sum((row["x"] - mean) ** 2), lambda mean: 0.0)
+    model = ewsg.Posterior(
+        lambda mean, row: -0.5 * jnp.sum((row["x"] - mean) ** 2), lambda mean: 0.0
+    )
     kernel = ewsg.cp_sghmc(model, 1e-2, friction=10.0, batch_size=3, labels="stratum", num_strata=3)
     plain = ewsg.sghmc(model, 1e-2, friction=10.0, batch_size=3)
     import jax
 
     spread = [
-        ewsg.sample(jax.random.key(0), k, jnp.zeros(3), data, 4000, burn_in=500, progress=False).position.var()
+        ewsg.sample(
+            jax.random.key(0), k, jnp.zeros(3), data, 4000, burn_in=500, progress=False
+        ).position.var()
         for k in (kernel, plain)
     ]
     assert spread[0] < spread[1] / 3

@@ -38,7 +38,9 @@ def away(position):
 
 @pytest.mark.parametrize("chunk_size", [4096, 64])
 def test_logistic_regression(x64, chunk_size):
-    found = ewsg.find_mode(KEY, MODEL, jnp.zeros(4), ROWS, tolerance=1e-6, chunk_size=chunk_size, progress=False)
+    found = ewsg.find_mode(
+        KEY, MODEL, jnp.zeros(4), ROWS, tolerance=1e-6, chunk_size=chunk_size, progress=False
+    )
     assert found.converged
     assert away(found.position) < 2e-6
     assert found.distance <= 1e-6
@@ -57,12 +59,16 @@ def test_distance_is_in_standard_deviations():
 
 
 def test_linear_regression_of_a_tree(x64):
-    """A position that is a dictionary, and a posterior that is not declared linear: the normal equations."""
+    """A position that is a dictionary, and a posterior that is not declared linear: the normal
+    equations.
+    """
 
     def log_likelihood(position, row):
         return -0.5 * (row["y"] - row["x"] @ position["w"] - position["b"]) ** 2
 
-    posterior = ewsg.Posterior(log_likelihood, lambda p: -0.5 * (jnp.sum(p["w"] ** 2) + p["b"] ** 2))
+    posterior = ewsg.Posterior(
+        log_likelihood, lambda p: -0.5 * (jnp.sum(p["w"] ** 2) + p["b"] ** 2)
+    )
     start = {"w": jnp.zeros(4), "b": jnp.zeros(())}
     found = ewsg.find_mode(KEY, posterior, start, ROWS, tolerance=1e-7, progress=False)
     design = np.column_stack([X, np.ones(200)])
@@ -91,10 +97,15 @@ def test_passes_are_counted():
 CLASSES = np.random.default_rng(1).integers(0, 3, 200)
 DERIVATIVES = {
     "logistic": (MODEL, np.full(4, 0.3), ROWS),
-    "softmax": (ewsg.models.softmax_regression(), np.linspace(-1, 1, 12).reshape(4, 3), {"x": X, "y": CLASSES}),
+    "softmax": (
+        ewsg.models.softmax_regression(),
+        np.linspace(-1, 1, 12).reshape(4, 3),
+        {"x": X, "y": CLASSES},
+    ),
     "any": (
         ewsg.Posterior(
-            lambda p, x: jnp.cos(x @ p["a"]) * p["b"][0], lambda p: -jnp.sum(p["a"] ** 4) + p["b"][1] ** 3
+            lambda p, x: jnp.cos(x @ p["a"]) * p["b"][0],
+            lambda p: -jnp.sum(p["a"] ** 4) + p["b"][1] ** 3,
         ),
         {"a": np.linspace(-1, 1, 4), "b": np.linspace(2, 1, 20)},
         X,
@@ -105,7 +116,9 @@ DERIVATIVES = {
 @pytest.mark.usual_parameters("logistic")
 @pytest.mark.parametrize("name", DERIVATIVES)
 def test_derivatives(name, x64):
-    """In chunks, by linear predictors and in blocks of products, as by differentiating the potential twice."""
+    """In chunks, by linear predictors and in blocks of products, as by differentiating the
+    potential twice.
+    """
     posterior, position, data = DERIVATIVES[name]
     flat, unravel = ravel_pytree(jax.tree.map(jnp.asarray, position))
     point = Potential(posterior, unravel(flat), data, 64, lazy=False).at(np.asarray(flat))
@@ -114,8 +127,12 @@ def test_derivatives(name, x64):
         return posterior.varying.potential(unravel(flat), data)
 
     np.testing.assert_allclose(point.value, whole(flat), rtol=1e-12)
-    np.testing.assert_allclose(point.gradient, jax.jit(jax.grad(whole))(flat), rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(point.hessian, jax.jit(jax.hessian(whole))(flat), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(
+        point.gradient, jax.jit(jax.grad(whole))(flat), rtol=1e-10, atol=1e-10
+    )
+    np.testing.assert_allclose(
+        point.hessian, jax.jit(jax.hessian(whole))(flat), rtol=1e-10, atol=1e-10
+    )
 
 
 def test_another_call_compiles_nothing():
@@ -124,21 +141,31 @@ def test_another_call_compiles_nothing():
     compiled = programs.derivatives.quick, programs.value_and_gradient.quick
     sizes = [program._cache_size() for program in compiled]
     other = {"x": 2 * X, "y": 1 - Y}
-    ewsg.find_mode(KEY, ewsg.models.logistic_regression(prior_scale=2.0), jnp.ones(4), other, progress=False)
+    ewsg.find_mode(
+        KEY, ewsg.models.logistic_regression(prior_scale=2.0), jnp.ones(4), other, progress=False
+    )
     assert sizes == [program._cache_size() for program in compiled]
 
 
 def test_not_to_converge_is_said():
-    with pytest.warns(RuntimeWarning, match=r"standard deviations from a mode, after 1 steps .*take more steps"):
-        found = ewsg.find_mode(KEY, MODEL, jnp.zeros(4), ROWS, tolerance=1e-3, max_steps=1, progress=False)
+    with pytest.warns(
+        RuntimeWarning, match=r"standard deviations from a mode, after 1 steps .*take more steps"
+    ):
+        found = ewsg.find_mode(
+            KEY, MODEL, jnp.zeros(4), ROWS, tolerance=1e-3, max_steps=1, progress=False
+        )
     assert not found.converged
     assert found.num_steps == 1
 
 
 def test_rounding_ends_the_search():
-    """A tolerance that float32 cannot reach: the search ends by itself, at a point as good as float32 allows."""
+    """A tolerance that float32 cannot reach: the search ends by itself, at a point as good as
+    float32 allows.
+    """
     with pytest.warns(RuntimeWarning, match="float64"):
-        found = ewsg.find_mode(KEY, MODEL, jnp.zeros(4, jnp.float32), ROWS, tolerance=1e-12, progress=False)
+        found = ewsg.find_mode(
+            KEY, MODEL, jnp.zeros(4, jnp.float32), ROWS, tolerance=1e-12, progress=False
+        )
     assert found.num_steps < 100
     assert away(found.position) < 1e-3
 
@@ -148,7 +175,9 @@ def test_warm_up_on_minibatches(optimizer):
     """It ends near the mode by itself; the whole costs its passes besides."""
     options = {"batch_size": 10, "warm_up_passes": 20.0, "optimizer": optimizer, "progress": False}
     with pytest.warns(RuntimeWarning, match="from a mode"):
-        warm = ewsg.find_mode(KEY, MODEL, jnp.zeros(4), ROWS, tolerance=1e-9, max_steps=1, **options)
+        warm = ewsg.find_mode(
+            KEY, MODEL, jnp.zeros(4), ROWS, tolerance=1e-9, max_steps=1, **options
+        )
     cold = away(jnp.zeros(4))
     assert away(warm.position) < 0.5 * cold
     whole = ewsg.find_mode(KEY, MODEL, jnp.zeros(4), ROWS, **options)

@@ -9,7 +9,10 @@ import ewsg_jax as ewsg
 
 N, RATE, DECAY = 40, 0.3, 0.02
 GENERATOR = np.random.default_rng(0)
-ROWS = {"x": GENERATOR.normal(size=(N, 3)).astype(np.float32), "y": (np.arange(N) % 3 == 0).astype(np.float32)}
+ROWS = {
+    "x": GENERATOR.normal(size=(N, 3)).astype(np.float32),
+    "y": (np.arange(N) % 3 == 0).astype(np.float32),
+}
 START = np.array([0.5, -1.0, 0.2])
 
 

@@ -1,4 +1,6 @@
-"""Data with holes that the likelihood masks, taken where `check_data=False` says so: against the closed form."""
+"""Data with holes that the likelihood masks, taken where `check_data=False` says so: against the
+closed form.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +32,9 @@ MEAN, SD = (np.stack(parts, axis=1) for parts in zip(*map(regression, range(K)),
 
 def masked(w, row):
     known = ~jnp.isnan(row["y"])
-    return jnp.sum(jnp.where(known, -0.5 * (jnp.where(known, row["y"], 0.0) - row["x"] @ w) ** 2, 0.0))
+    return jnp.sum(
+        jnp.where(known, -0.5 * (jnp.where(known, row["y"], 0.0) - row["x"] @ w) ** 2, 0.0)
+    )
 
 
 def normal(w):
@@ -49,7 +53,9 @@ def test_a_mode_and_a_forecast():
     # Of Langevin steps with all rows: 1/(1 − h λ/2) in each direction.
     kernel = ewsg.ld(MODEL, 1e-3, inverse_mass=1.0)
     told = ewsg.forecast(kernel, mode, HOLES, check_data=False)
-    curvatures = np.concatenate([np.linalg.eigvalsh(np.linalg.inv(part)) for part in _covariances()])
+    curvatures = np.concatenate(
+        [np.linalg.eigvalsh(np.linalg.inv(part)) for part in _covariances()]
+    )
     largest = 1 / (1 - 1e-3 * curvatures.max() / 2)
     assert told.direction_ratios[1] == pytest.approx(largest, rel=1e-4)
 
@@ -74,7 +80,10 @@ def test_a_plan():
         lambda **options: ewsg.find_mode(KEY, MODEL, START, HOLES, **options),
         lambda **options: ewsg.plan(KEY, MODEL, START, HOLES, **options),
         lambda **options: ewsg.forecast(
-            ewsg.ld(MODEL, 1e-3), ewsg.find_mode(KEY, MODEL, START, HOLES, check_data=False), HOLES, **options
+            ewsg.ld(MODEL, 1e-3),
+            ewsg.find_mode(KEY, MODEL, START, HOLES, check_data=False),
+            HOLES,
+            **options,
         ),
         lambda **options: ewsg.cluster(HOLES, 2, features="y", **options),
     ],
@@ -89,10 +98,14 @@ def test_holes_are_refused_otherwise(call):
 
 def test_holes_that_are_not_masked_are_named():
     takes = "position must be a start where the potential and its derivatives are finite"
-    with pytest.raises(ValueError, match=f"{takes}.*log_likelihood is NaN for .* of 300 rows .*does not mask"):
+    with pytest.raises(
+        ValueError, match=f"{takes}.*log_likelihood is NaN for .* of 300 rows .*does not mask"
+    ):
         ewsg.find_mode(KEY, UNMASKED, START, HOLES, check_data=False)
     # nansum masks the value and not its gradient.
-    with pytest.raises(ValueError, match=f"{takes}.*6 of 6 derivatives of log_likelihood .*jnp.where"):
+    with pytest.raises(
+        ValueError, match=f"{takes}.*6 of 6 derivatives of log_likelihood .*jnp.where"
+    ):
         ewsg.plan(KEY, UNSAFE, START, HOLES, check_data=False)
 
 

@@ -34,16 +34,24 @@ NONE = {
         "Reverse-mode differentiation .*lax.scan or a fori_loop with static",
     ),
     "fori_loop": (
-        lambda w, row: -((row - jax.lax.fori_loop(0, jnp.int32(row), lambda i, c: c / 2, w[0])) ** 2),
+        lambda w, row: (
+            -((row - jax.lax.fori_loop(0, jnp.int32(row), lambda i, c: c / 2, w[0])) ** 2)
+        ),
         "Reverse-mode differentiation",
     ),
     "callback": (by_callback, "callbacks do not support JVP.*jax.custom_vjp"),
     "no rule": (lambda w, row: -((opaque(w[0]) - row) ** 2), "'opaque' not implemented"),
     "argmax": (lambda w, row: -((jnp.argmax(w) - row) ** 2), "gradient is 0 everywhere.*argmax"),
     "argsort": (lambda w, row: -1.0 * (jnp.argsort(w)[0] - row) ** 2, "gradient is 0 everywhere"),
-    "a comparison": (lambda w, row: jnp.where(jnp.abs(row - w[0]) < 2, 0.0, -jnp.inf), "gradient is 0 everywhere"),
+    "a comparison": (
+        lambda w, row: jnp.where(jnp.abs(row - w[0]) < 2, 0.0, -jnp.inf),
+        "gradient is 0 everywhere",
+    ),
     "rounding": (lambda w, row: -((jnp.round(w[0]) - row) ** 2), "gradient is 0 everywhere"),
-    "stop_gradient": (lambda w, row: -(jax.lax.stop_gradient(w[0] - row) ** 2), "gradient is 0 everywhere"),
+    "stop_gradient": (
+        lambda w, row: -(jax.lax.stop_gradient(w[0] - row) ** 2),
+        "gradient is 0 everywhere",
+    ),
 }
 
 
@@ -61,12 +69,16 @@ def test_no_gradient_is_said_at_the_first_door(name):
         lambda: ewsg.check(KEY, draws, posterior, DATA),
     ]
     for door in doors:
-        with pytest.raises(ValueError, match=f"^log_likelihood must be differentiable by jax.grad.*{message}"):
+        with pytest.raises(
+            ValueError, match=f"^log_likelihood must be differentiable by jax.grad.*{message}"
+        ):
             door()
 
 
 def test_a_prior_without_a_gradient_is_named():
-    posterior = ewsg.Posterior(lambda w, row: -jnp.sum((w - row) ** 2), lambda w: by_while_loop(w, 0.0))
+    posterior = ewsg.Posterior(
+        lambda w, row: -jnp.sum((w - row) ** 2), lambda w: by_while_loop(w, 0.0)
+    )
     with pytest.raises(ValueError, match=r"^log_prior must be differentiable by jax\.grad"):
         ewsg.find_mode(KEY, posterior, START, DATA, progress=False)
 

@@ -1,4 +1,6 @@
-"""Posteriors without a mode, starts from which it is hard to find, and positions of many numbers."""
+"""Posteriors without a mode, starts from which it is hard to find, and positions of
+many numbers.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +22,9 @@ LABELS = {"x": X, "y": (X[:, 0] > 0).astype(float)}
 
 
 def search(log_likelihood, log_prior, start, **options):
-    return ewsg.find_mode(KEY, ewsg.Posterior(log_likelihood, log_prior), start, ROWS, progress=False, **options)
+    return ewsg.find_mode(
+        KEY, ewsg.Posterior(log_likelihood, log_prior), start, ROWS, progress=False, **options
+    )
 
 
 def squares(w, row):
@@ -40,10 +44,20 @@ def none(w, row):
 
 
 NO_MODE = {
-    "wrong sign": (lambda w, row: -squares(w, row), normal, 3, "falls without bound; .*sign of log_likelihood"),
+    "wrong sign": (
+        lambda w, row: -squares(w, row),
+        normal,
+        3,
+        "falls without bound; .*sign of log_likelihood",
+    ),
     "falls steadily": (lambda w, row: row["x"] @ w, flat, 3, "falls without bound"),
     "no such coordinate": (squares, flat, 4, "not curved in some direction; .*improper"),
-    "two of one": (lambda w, row: squares(w[:3].at[0].add(w[3]), row), flat, 4, "not curved in some direction"),
+    "two of one": (
+        lambda w, row: squares(w[:3].at[0].add(w[3]), row),
+        flat,
+        4,
+        "not curved in some direction",
+    ),
     "constant": (none, flat, 2, "not curved in some direction"),
     "quartic": (none, lambda w: -jnp.sum(w**4), 2, "to no parabola"),
     "exponential": (none, lambda w: -jnp.sum(jnp.exp(-w)), 2, "falls ever more gently"),
@@ -61,7 +75,9 @@ def test_no_mode_is_said(name):
 
 @pytest.mark.parametrize("far", [0.0, 300.0, 1e3])
 def test_separable_labels_and_a_flat_prior_have_no_mode(far):
-    """The potential falls to zero along a ray; its distance by Newton's method falls to zero too."""
+    """The potential falls to zero along a ray; its distance by Newton's method falls to
+    zero too.
+    """
     model = ewsg.models.logistic_regression(prior_scale=np.inf)
     with pytest.warns(RuntimeWarning, match="found no mode"):
         found = ewsg.find_mode(KEY, model, jnp.array([far, 0.0, 0.0]), LABELS, progress=False)
@@ -70,7 +86,9 @@ def test_separable_labels_and_a_flat_prior_have_no_mode(far):
 
 
 def test_a_mode_far_down_a_gentle_slope():
-    """exp(−w) with a prior so wide that w = 9, where the fall is lost in the tolerance, is far from the mode."""
+    """exp(−w) with a prior so wide that w = 9, where the fall is lost in the tolerance, is far from
+    the mode.
+    """
     found = search(none, lambda w: -jnp.exp(-w[0]) - 5e-17 * w[0] ** 2, jnp.zeros(1))
     assert found.converged
     assert found.position[0] > 25
@@ -96,14 +114,18 @@ def test_a_start_far_away_in_float32(far):
     found = ewsg.find_mode(KEY, model, jnp.full(3, far, jnp.float32), LABELS, progress=False)
     assert found.converged
     assert found.num_steps < 30
-    assert newton.mode(newton.logistic, X.astype(np.float32), LABELS["y"], 1.0).away(found.position) < 0.01
+    assert (
+        newton.mode(newton.logistic, X.astype(np.float32), LABELS["y"], 1.0).away(found.position)
+        < 0.01
+    )
 
 
 @pytest.mark.parametrize("start", [-1.0, 0.0])
 def test_a_start_where_the_potential_is_not_finite(start):
     posterior = ewsg.Posterior(lambda w, row: jnp.log(w) - w * row["x"][0] ** 2, lambda w: -w)
     with pytest.raises(
-        ValueError, match=r"position must be a start where the potential .* finite; got V = (nan|inf)"
+        ValueError,
+        match=r"position must be a start where the potential .* finite; got V = (nan|inf)",
     ):
         ewsg.find_mode(KEY, posterior, jnp.array(start), ROWS, progress=False)
 
@@ -122,7 +144,9 @@ def test_a_model_that_takes_float32_alone():
 
     def log_likelihood(w, row):
         residuals = (row["y"] - row["x"] @ w)[None]
-        return jax.lax.scan(lambda c, r: (c - 0.5 * r.astype(jnp.float32) ** 2, None), jnp.float32(0), residuals)[0]
+        return jax.lax.scan(
+            lambda c, r: (c - 0.5 * r.astype(jnp.float32) ** 2, None), jnp.float32(0), residuals
+        )[0]
 
     found = search(log_likelihood, normal, jnp.zeros(3))
     assert found.converged
@@ -139,10 +163,14 @@ def test_bfloat16_positions():
 @pytest.mark.full
 @pytest.mark.parametrize("d", [300, 1100])
 def test_many_coordinates(d):
-    """First L-BFGS; judged by the whole Hessian, and above 1,000 coordinates by products with it."""
+    """First L-BFGS; judged by the whole Hessian, and above 1,000 coordinates by
+    products with it.
+    """
     x = (RNG.normal(size=(120, d)) * 10 ** RNG.uniform(-1, 1, size=d)).astype(np.float32)
     rows = {"x": x, "y": (RNG.random(120) < 0.5).astype(np.float32)}
-    found = ewsg.find_mode(KEY, ewsg.models.logistic_regression(), jnp.zeros(d), rows, progress=False)
+    found = ewsg.find_mode(
+        KEY, ewsg.models.logistic_regression(), jnp.zeros(d), rows, progress=False
+    )
     x, w = x.astype(np.float64), np.asarray(found.position, np.float64)
     _, slope, curvature = newton.logistic(x @ w, rows["y"].astype(np.float64))
     gradient = slope @ x + w
@@ -169,7 +197,9 @@ def test_a_saddle_of_many_coordinates(d):
 
 
 def test_products_tell_the_distance_and_its_error(monkeypatch):
-    """By conjugate gradients as by the matrix; where they are cut short, what is left open is added."""
+    """By conjugate gradients as by the matrix; where they are cut short, what is left open is
+    added.
+    """
     root = np.random.default_rng(1).normal(size=(30, 30))
     hessian, point = root @ root.T + 0.1 * np.eye(30), np.random.default_rng(2).normal(size=30)
     posterior = ewsg.Posterior(none, lambda w: -0.5 * w @ hessian @ w)
@@ -179,7 +209,9 @@ def test_products_tell_the_distance_and_its_error(monkeypatch):
     def step(chunk_size):
         potential = Potential(posterior, jnp.zeros(30), data, chunk_size, lazy=True)
         here = potential.at(point)
-        found = probes.Probes(potential, 1 / np.sqrt(np.diag(hessian)), here).step(here.gradient, 1e-9)
+        found = probes.Probes(potential, 1 / np.sqrt(np.diag(hessian)), here).step(
+            here.gradient, 1e-9
+        )
         return found, np.sqrt(-here.gradient @ found.direction)
 
     found, _ = step(60)

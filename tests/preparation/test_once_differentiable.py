@@ -1,4 +1,6 @@
-"""Likelihoods and priors that JAX differentiates once: differences of gradients against exact derivatives."""
+"""Likelihoods and priors that JAX differentiates once: differences of gradients against exact
+derivatives.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -48,7 +50,9 @@ def flat(w):
 
 
 def mode_of(log_likelihood, log_prior, start, **options):
-    return ewsg.find_mode(KEY, ewsg.Posterior(log_likelihood, log_prior), start, ROWS, progress=False, **options)
+    return ewsg.find_mode(
+        KEY, ewsg.Posterior(log_likelihood, log_prior), start, ROWS, progress=False, **options
+    )
 
 
 def exact_hessian(x, w, scale):
@@ -99,13 +103,18 @@ def test_a_step_is_found_for_any_width(x64, width, where):
 
 def test_a_step_stays_where_there_is_a_gradient(x64):
     """Of −log w the gradient ends at 0; first steps lead beyond."""
-    found = differences.product(lambda w: jnp.where(w > 0, -1 / w, jnp.nan), jnp.array([1e-9]), jnp.ones(1), 1e-4)
+    found = differences.product(
+        lambda w: jnp.where(w > 0, -1 / w, jnp.nan), jnp.array([1e-9]), jnp.ones(1), 1e-4
+    )
     np.testing.assert_allclose(found, 1e18, rtol=1e-4)
 
 
 def test_the_mode_of_a_likelihood_or_prior_that_is_differentiated_once():
     plain = mode_of(squares, normal, jnp.zeros(3))
-    for found in (mode_of(once(squares), normal, jnp.zeros(3)), mode_of(squares, once(normal), jnp.zeros(3))):
+    for found in (
+        mode_of(once(squares), normal, jnp.zeros(3)),
+        mode_of(squares, once(normal), jnp.zeros(3)),
+    ):
         assert found.converged
         np.testing.assert_allclose(found.position, plain.position, rtol=1e-6)
         np.testing.assert_allclose(found.sd, SD, rtol=1e-6)
@@ -113,7 +122,9 @@ def test_the_mode_of_a_likelihood_or_prior_that_is_differentiated_once():
 
 @pytest.mark.full
 def test_second_derivatives_that_are_0_without_a_word():
-    """A rule that stops the gradient of what it keeps: the Hessian is the prior's alone, and the sds were 1."""
+    """A rule that stops the gradient of what it keeps: the Hessian is the prior's alone, and the
+    sds were 1.
+    """
     found = mode_of(silently_once(squares), normal, jnp.zeros(3))
     assert found.converged
     np.testing.assert_allclose(found.sd, SD, rtol=1e-6)
@@ -124,13 +135,17 @@ def test_a_callback_of_the_host_with_a_rule():
 
     def on_host(function, x):
         like = jax.ShapeDtypeStruct(x.shape, x.dtype)
-        return jax.pure_callback(lambda v: function(v).astype(v.dtype), like, x, vmap_method="broadcast_all")
+        return jax.pure_callback(
+            lambda v: function(v).astype(v.dtype), like, x, vmap_method="broadcast_all"
+        )
 
     @jax.custom_vjp
     def log_density(s):
         return on_host(lambda v: -np.logaddexp(0, -v), s)
 
-    log_density.defvjp(lambda s: (log_density(s), s), lambda s, g: (g * on_host(lambda v: 1 / (1 + np.exp(v)), s),))
+    log_density.defvjp(
+        lambda s: (log_density(s), s), lambda s, g: (g * on_host(lambda v: 1 / (1 + np.exp(v)), s),)
+    )
     signs = {"x": X, "y": np.sign(Y)}
     by_host = ewsg.Posterior(lambda w, row: log_density(row["y"] * (row["x"] @ w)), normal)
     found = ewsg.find_mode(KEY, by_host, jnp.zeros(3), signs, progress=False)
@@ -141,7 +156,9 @@ def test_a_callback_of_the_host_with_a_rule():
 
 @pytest.mark.full
 def test_a_gamma_likelihood_with_censoring():
-    """`gammaincc` has no second derivative by its shape; of SciPy's: its own minimum and differences."""
+    """`gammaincc` has no second derivative by its shape; of SciPy's: its own minimum and
+    differences.
+    """
     n = 80
     t, c = RNG.gamma(2.0, 1.5, n), RNG.exponential(5.0, n)
     event = t <= c
@@ -149,8 +166,12 @@ def test_a_gamma_likelihood_with_censoring():
 
     def log_likelihood(p, row):
         a, rate = jnp.exp(p[0]), jnp.exp(p[1])
-        dies = a * p[1] + (a - 1) * jnp.log(row["t"]) - rate * row["t"] - jax.scipy.special.gammaln(a)
-        return jnp.where(row["event"], dies, jnp.log(jax.scipy.special.gammaincc(a, rate * row["t"])))
+        dies = (
+            a * p[1] + (a - 1) * jnp.log(row["t"]) - rate * row["t"] - jax.scipy.special.gammaln(a)
+        )
+        return jnp.where(
+            row["event"], dies, jnp.log(jax.scipy.special.gammaincc(a, rate * row["t"]))
+        )
 
     def potential(p):
         a, rate = np.exp(p)
@@ -162,7 +183,9 @@ def test_a_gamma_likelihood_with_censoring():
     best = optimize.minimize(potential, np.zeros(2), method="BFGS", options={"gtol": 1e-7}).x
     unit = 1e-3 * np.eye(2)
     signs = [(a, b) for a in (1, -1) for b in (1, -1)]
-    corners = [[sum(a * b * potential(best + a * i + b * j) for a, b in signs) for i in unit] for j in unit]
+    corners = [
+        [sum(a * b * potential(best + a * i + b * j) for a, b in signs) for i in unit] for j in unit
+    ]
     hessian = np.array(corners) / 4e-6
     sd = np.sqrt(np.diag(np.linalg.inv(hessian)))
     assert found.converged
@@ -173,7 +196,11 @@ def test_a_gamma_likelihood_with_censoring():
 NO_MODE = {
     "quartic": (none, once(lambda w: -jnp.sum(w**4)), "to no parabola"),
     "exponential": (none, once(lambda w: -jnp.sum(jnp.exp(-w))), "falls ever more gently"),
-    "no such coordinate": (once(lambda w, row: squares(w, row)), flat, "not curved in some direction"),
+    "no such coordinate": (
+        once(lambda w, row: squares(w, row)),
+        flat,
+        "not curved in some direction",
+    ),
     "wrong sign": (once(lambda w, row: -squares(w, row)), normal, "falls without bound"),
 }
 
@@ -198,12 +225,16 @@ def test_a_saddle_is_left():
 def test_of_many_coordinates_products_are_differences():
     found = mode_of(once(squares), normal, jnp.ones(1_100), rank=0)
     assert found.converged
-    np.testing.assert_allclose(found.position[:3], mode_of(squares, normal, jnp.zeros(3)).position, atol=0.002)
+    np.testing.assert_allclose(
+        found.position[:3], mode_of(squares, normal, jnp.zeros(3)).position, atol=0.002
+    )
     assert found.num_steps < 30
 
 
 def test_linear_predictors_and_walls():
-    """Each row's curvature ¼ at most; where rows have no second derivative it is a difference too."""
+    """Each row's curvature ¼ at most; where rows have no second derivative it is a
+    difference too.
+    """
 
     def log_likelihood(s, row):
         return -jax.nn.softplus(-row["y"] * s)
@@ -218,7 +249,8 @@ def test_linear_predictors_and_walls():
     frame = Frame.at_mode(modes[0])
     places = frame.places(KEY, 64, 2.0)
     plain, by_differences = (
-        steepest(model, frame, places, jax.tree.map(jnp.asarray, signs)).curvature for model in models
+        steepest(model, frame, places, jax.tree.map(jnp.asarray, signs)).curvature
+        for model in models
     )
     np.testing.assert_allclose(by_differences, plain, rtol=0.01)
 

@@ -58,10 +58,34 @@ AT_A_WALL = {
         Y,
         "log_prior is -inf",
     ),
-    "half of a normal law": (none, lambda t: jnp.where(t > 0, -0.5 * t**2, -INF), 0.3, Y, "log_prior is -inf"),
-    "a support that the data bound": (uniform, lambda t: -0.5 * t**2, 3.0, UPTO, "log_likelihood is -inf or NaN"),
-    "an order": (location, lambda p: jnp.where(p[0] < p[1], 0.0, -INF), [0.0, 1.0], PAIRS, "log_prior is -inf"),
-    "a simplex with an empty class": (multinomial, on_simplex, [0.3, 0.3], COUNTS, "log_prior is -inf"),
+    "half of a normal law": (
+        none,
+        lambda t: jnp.where(t > 0, -0.5 * t**2, -INF),
+        0.3,
+        Y,
+        "log_prior is -inf",
+    ),
+    "a support that the data bound": (
+        uniform,
+        lambda t: -0.5 * t**2,
+        3.0,
+        UPTO,
+        "log_likelihood is -inf or NaN",
+    ),
+    "an order": (
+        location,
+        lambda p: jnp.where(p[0] < p[1], 0.0, -INF),
+        [0.0, 1.0],
+        PAIRS,
+        "log_prior is -inf",
+    ),
+    "a simplex with an empty class": (
+        multinomial,
+        on_simplex,
+        [0.3, 0.3],
+        COUNTS,
+        "log_prior is -inf",
+    ),
     "forty positive numbers": (
         location,
         lambda p: jnp.where(jnp.all(p > 0), 0.0, -INF),
@@ -77,13 +101,18 @@ SELDOM = {"forty positive numbers", "walls of a large number"}
 
 @pytest.mark.usual_parameters("half of a normal law", "a support that the data bound")
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.sweep) if name in SELDOM else name for name in AT_A_WALL]
+    "name",
+    [pytest.param(name, marks=pytest.mark.sweep) if name in SELDOM else name for name in AT_A_WALL],
 )
 def test_a_mode_on_a_wall_is_none(name):
     log_likelihood, log_prior, start, data, message = AT_A_WALL[name]
     posterior = ewsg.Posterior(log_likelihood, log_prior)
-    with pytest.warns(RuntimeWarning, match=f"found no mode.*boundary of the support.*{message}.*bijector"):
-        found = ewsg.find_mode(KEY, posterior, jnp.asarray(start, jnp.float32), data, progress=False)
+    with pytest.warns(
+        RuntimeWarning, match=f"found no mode.*boundary of the support.*{message}.*bijector"
+    ):
+        found = ewsg.find_mode(
+            KEY, posterior, jnp.asarray(start, jnp.float32), data, progress=False
+        )
     assert not found.converged
     assert found.distance == np.inf
     # It ends inside.
@@ -103,9 +132,27 @@ def test_a_mode_inside_is_one(low):
     ("log_likelihood", "log_prior", "start", "data", "message"),
     [
         (location, walls(0.0), -0.3, Y, r"got V = inf.*: log_prior is -inf \(the density is 0"),
-        (uniform, flat, 1.0, UPTO, r"log_likelihood is -inf for \d+ of 100 rows \(the density is 0"),
-        (lambda t, row: jnp.log(t) - t, flat, -1.0, Y, r"log_likelihood is NaN for 400 of 400 rows"),
-        (lambda t, row: -jnp.exp(row + t), flat, 800.0, Y, r"log_likelihood is -inf for 400 of 400.*too large"),
+        (
+            uniform,
+            flat,
+            1.0,
+            UPTO,
+            r"log_likelihood is -inf for \d+ of 100 rows \(the density is 0",
+        ),
+        (
+            lambda t, row: jnp.log(t) - t,
+            flat,
+            -1.0,
+            Y,
+            r"log_likelihood is NaN for 400 of 400 rows",
+        ),
+        (
+            lambda t, row: -jnp.exp(row + t),
+            flat,
+            800.0,
+            Y,
+            r"log_likelihood is -inf for 400 of 400.*too large",
+        ),
         (
             lambda t, row: jnp.where(row > 9, jnp.sqrt(row - 9) * t, -t * t) + 0 * jnp.sqrt(t - 1),
             flat,
@@ -118,7 +165,9 @@ def test_a_mode_inside_is_one(low):
 )
 def test_a_start_without_a_density_names_the_part(log_likelihood, log_prior, start, data, message):
     posterior = ewsg.Posterior(log_likelihood, log_prior)
-    with pytest.raises(ValueError, match=f"^position must be a start where the potential .*{message}"):
+    with pytest.raises(
+        ValueError, match=f"^position must be a start where the potential .*{message}"
+    ):
         ewsg.find_mode(KEY, posterior, jnp.float32(start), data, progress=False)
 
 
@@ -139,7 +188,10 @@ def test_ready_models_and_smooth_functions_have_no_end():
     for model in (ewsg.models.logistic_regression(), ewsg.models.linear_regression()):
         assert support.can_end(model, jnp.zeros(3), rows) == (False, False)
     labels = rows | {"y": jnp.ones(5, int)}
-    assert support.can_end(ewsg.models.softmax_regression(), jnp.zeros((3, 2)), labels) == (False, False)
+    assert support.can_end(ewsg.models.softmax_regression(), jnp.zeros((3, 2)), labels) == (
+        False,
+        False,
+    )
     for smooth in (
         lambda t, row: -jnp.log1p((row - t) ** 2),
         lambda t, row: jnp.log(row) * t,
@@ -147,17 +199,28 @@ def test_ready_models_and_smooth_functions_have_no_end():
         lambda t, row: -jnp.log(jnp.exp(t) + 1) - jnp.abs(t - row),
     ):
         assert support.can_end(ewsg.Posterior(smooth, flat), jnp.float32(0), Y) == (False, False)
-    for ends in (uniform, lambda t, row: jnp.log(t), lambda t, row: jnp.sqrt(t - row), lambda t, row: t**0.5):
+    for ends in (
+        uniform,
+        lambda t, row: jnp.log(t),
+        lambda t, row: jnp.sqrt(t - row),
+        lambda t, row: t**0.5,
+    ):
         assert support.can_end(ewsg.Posterior(ends, flat), jnp.float32(0), Y) == (False, True)
 
 
 def test_shares_are_those_of_the_law():
-    """Draws of a normal law, by its distribution function; of rows, the least that any draw of theirs allows."""
+    """Draws of a normal law, by its distribution function; of rows, the least that any draw of
+    theirs allows.
+    """
     draws = jax.random.normal(KEY, (20_000,))
     posterior = ewsg.Posterior(uniform, lambda t: jnp.where(t < 1.5, 0.0, -INF))
     found = support.outside(posterior, draws, jnp.asarray([-1.0, 0.5, -2.0]))
     above, below = stats.norm.sf(1.5), stats.norm.cdf(0.5)
-    for share, exact in ((found.prior, above), (found.likelihood, below), (found.share, above + below)):
+    for share, exact in (
+        (found.prior, above),
+        (found.likelihood, below),
+        (found.share, above + below),
+    ):
         assert abs(share - exact) < 5 * (exact * (1 - exact) / 20_000) ** 0.5
     assert found.evaluated == 20_000
     # Half a percent of a tolerance of 5 % matters.

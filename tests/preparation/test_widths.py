@@ -1,4 +1,6 @@
-"""The widths that a mode tells, against closed forms, and where they go: masses, starts and bijectors."""
+"""The widths that a mode tells, against closed forms, and where they go: masses, starts and
+bijectors.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +13,11 @@ from ewsg_jax.preparation.lanczos import lanczos
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(1)
-X = (RNG.normal(size=(40, 3)) * [1.0, 30.0, 0.1] + [0.0, 20.0, 0.0]).astype(np.float32).astype(float)
+X = (
+    (RNG.normal(size=(40, 3)) * [1.0, 30.0, 0.1] + [0.0, 20.0, 0.0])
+    .astype(np.float32)
+    .astype(float)
+)
 ROWS = {"x": X, "y": RNG.normal(size=40)}
 PRECISION = np.diag([1.0, 1e-2, 1.0]) + 4 * X.T @ X
 """Of a Gaussian posterior of two leaves: noise 1/2, and a prior."""
@@ -27,7 +33,9 @@ def log_prior(p):
 
 def found(dtype=jnp.float32):
     start = {"a": jnp.zeros((), dtype), "b": jnp.zeros(2, dtype)}
-    return ewsg.find_mode(KEY, ewsg.Posterior(log_likelihood, log_prior), start, ROWS, progress=False)
+    return ewsg.find_mode(
+        KEY, ewsg.Posterior(log_likelihood, log_prior), start, ROWS, progress=False
+    )
 
 
 def test_covariance_and_sd_are_those_of_the_gaussian():
@@ -44,7 +52,10 @@ def test_starts_are_as_wide_as_asked():
 
     def moved(width):
         starts = jax.vmap(lambda key: mode.start(key, width))(jax.random.split(KEY, 50))
-        flat = np.column_stack([starts["a"], starts["b"]]) - [mode.position["a"], *mode.position["b"]]
+        flat = np.column_stack([starts["a"], starts["b"]]) - [
+            mode.position["a"],
+            *mode.position["b"],
+        ]
         return np.linalg.solve(factor, flat.T)
 
     # The same draws whatever the width, N(0, I) in the coordinates of the posterior.
@@ -55,7 +66,9 @@ def test_starts_are_as_wide_as_asked():
 
 def test_with_its_inverse_mass_the_step_has_the_unit_one(linearize):
     mode = found(jnp.float64)
-    kernel = ewsg.ld(ewsg.Posterior(flat_likelihood, flat_prior), 0.5, inverse_mass=mode.inverse_mass)
+    kernel = ewsg.ld(
+        ewsg.Posterior(flat_likelihood, flat_prior), 0.5, inverse_mass=mode.inverse_mass
+    )
     maps = linearize(kernel, 3, ROWS)
     np.testing.assert_allclose(maps.matrix[0], 0.5 * np.eye(3), atol=1e-9)
 
@@ -71,7 +84,9 @@ def flat_prior(w):
 @pytest.mark.full
 def test_chains_start_from_it():
     mode = found()
-    kernel = ewsg.uld(ewsg.Posterior(log_likelihood, log_prior), 0.3, friction=2.0, inverse_mass=mode.inverse_mass)
+    kernel = ewsg.uld(
+        ewsg.Posterior(log_likelihood, log_prior), 0.3, friction=2.0, inverse_mass=mode.inverse_mass
+    )
     samples = ewsg.sample(KEY, kernel, mode.start, ROWS, 5, num_chains=3, progress=False)
     assert np.isfinite(samples.position["b"]).all()
     assert samples.position["b"].shape == (3, 5, 2)
@@ -81,7 +96,9 @@ def low_rank_problem(size=1100):
     """A likelihood of twelve rows, and a prior N(0, I): twelve directions are narrower than 1."""
     x = np.random.default_rng(2).normal(size=(12, size))
     rows = {"x": x.astype(np.float32), "y": np.ones(12, np.float32)}
-    model = ewsg.Posterior(lambda w, row: -2.0 * (row["y"] - row["x"] @ w) ** 2, lambda w: -0.5 * jnp.sum(w**2))
+    model = ewsg.Posterior(
+        lambda w, row: -2.0 * (row["y"] - row["x"] @ w) ** 2, lambda w: -0.5 * jnp.sum(w**2)
+    )
     covariance = np.linalg.inv(np.eye(size) + 4 * rows["x"].T.astype(float) @ rows["x"])
     return model, rows, jnp.zeros(size), covariance
 
@@ -111,7 +128,9 @@ def test_lanczos_finds_what_stands_out():
     matrix = basis * values @ basis.T
     spectrum = lanczos(lambda v: matrix @ v, 300, 8)
     np.testing.assert_allclose(spectrum.values[:3], values[:3], rtol=1e-8)
-    np.testing.assert_allclose(np.abs(np.sum(spectrum.directions[:, :3] * basis[:, :3], axis=0)), 1, rtol=1e-8)
+    np.testing.assert_allclose(
+        np.abs(np.sum(spectrum.directions[:, :3] * basis[:, :3], axis=0)), 1, rtol=1e-8
+    )
     np.testing.assert_allclose(spectrum.mean_inverse, np.mean(1 / values), rtol=0.05)
     assert lanczos(lambda v: -matrix @ v, 300, 8).least < 0
 
@@ -119,9 +138,12 @@ def test_lanczos_finds_what_stands_out():
 def test_a_point_that_is_no_mode_has_no_widths():
     model = ewsg.Posterior(lambda w, x: 0.5 * jnp.sum((w * x) ** 2), lambda w: jnp.zeros(()))
     with pytest.warns(RuntimeWarning, match="found no mode|where the potential"):
-        mode = ewsg.find_mode(KEY, model, jnp.ones(2), jnp.ones((3, 2)), max_steps=3, progress=False)
+        mode = ewsg.find_mode(
+            KEY, model, jnp.ones(2), jnp.ones((3, 2)), max_steps=3, progress=False
+        )
     with pytest.raises(
-        ValueError, match="mode must be one for its widths; got a point where the potential is curved"
+        ValueError,
+        match="mode must be one for its widths; got a point where the potential is curved",
     ):
         _ = mode.covariance
 
@@ -132,7 +154,9 @@ def test_affine_is_one_to_one(x64, form):
         "matrix": np.array([[2.0, 0.6], [0.6, 0.5]]),
         "tree": np.array([4.0, 9.0]),
         "number": 4.0,
-        "low_rank": ewsg.dynamics.LowRank(np.array([4.0, 1.0]), np.array([[0.6], [0.8]]), np.array([9.0])),
+        "low_rank": ewsg.dynamics.LowRank(
+            np.array([4.0, 1.0]), np.array([[0.6], [0.8]]), np.array([9.0])
+        ),
     }[form]
     shift, u = jnp.array([1.0, -2.0]), jnp.array([0.3, 0.7])
     made = ewsg.bijectors.affine(shift, covariance)
@@ -184,4 +208,6 @@ def test_draws_of_several_keys_are_those_of_each(shape):
     together, one = start.of_keys(keys), [start(key) for key in keys.ravel()]
     for several, *each in zip(*map(jax.tree.leaves, [together, *one]), strict=True):
         assert several.shape == (*shape, *each[0].shape)
-        np.testing.assert_allclose(several.reshape(-1, *each[0].shape), np.stack(each), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(
+            several.reshape(-1, *each[0].shape), np.stack(each), rtol=1e-6, atol=1e-6
+        )

@@ -26,7 +26,15 @@ def sampled(mesh, axis, step_size=1e-3, key=3, rows=ROWS, **options):
     """Five chains of SAGA: no number of processes divides them, and each has a memory."""
     kernel = ewsg.saga_ld(ewsg.models.logistic_regression(prior_scale=1.0), step_size, batch_size=4)
     return ewsg.sample(
-        KEY(key), kernel, jnp.full(3, 0.1), rows, STEPS, num_chains=5, progress=False, mesh=mesh, **options
+        KEY(key),
+        kernel,
+        jnp.full(3, 0.1),
+        rows,
+        STEPS,
+        num_chains=5,
+        progress=False,
+        mesh=mesh,
+        **options,
     )
 
 
@@ -55,7 +63,11 @@ def refusals(number):
     """What one process alone is given otherwise, and what all of them say."""
     last = number == jax.process_count() - 1
     other = dict(ROWS, x=X + 1.0 * last)
-    for options in ({"rows": other}, {"step_size": 2e-3 if last else 1e-3}, {"key": 4 if last else 3}):
+    for options in (
+        {"rows": other},
+        {"step_size": 2e-3 if last else 1e-3},
+        {"key": 4 if last else 3},
+    ):
         try:
             sampled(over("chains"), "chains", **options)
         except ValueError as error:
@@ -77,8 +89,19 @@ def lost(number, folder):
 
     before, loop.run, loop.SECONDS_PER_CALL = loop.run, run, 0.001
     kernel = ewsg.sgld(ewsg.models.logistic_regression(prior_scale=1.0), 1e-3, batch_size=4)
-    ewsg.sample(KEY(3), kernel, jnp.full(3, 0.1), ROWS, 10**6, num_chains=4, thin=1000, progress=False,
-                mesh=over("data"), checkpoint=folder / "lost", checkpoint_every=1e-6)  # fmt: skip
+    ewsg.sample(
+        KEY(3),
+        kernel,
+        jnp.full(3, 0.1),
+        ROWS,
+        10**6,
+        num_chains=4,
+        thin=1000,
+        progress=False,
+        mesh=over("data"),
+        checkpoint=folder / "lost",
+        checkpoint_every=1e-6,
+    )
 
 
 if __name__ == "__main__":
@@ -89,7 +112,11 @@ if __name__ == "__main__":
     devices.QUICK = {}
     address = f"127.0.0.1:{port}"
     jax.distributed.initialize(
-        address, num_processes=count, process_id=number, initialization_timeout=60, heartbeat_timeout_seconds=10
+        address,
+        num_processes=count,
+        process_id=number,
+        initialization_timeout=60,
+        heartbeat_timeout_seconds=10,
     )
     if what == "lost":
         lost(number, folder)

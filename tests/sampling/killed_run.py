@@ -1,4 +1,6 @@
-"""A run that writes checkpoints all the time, and says so, for a test that kills it: begun anew, it goes on."""
+"""A run that writes checkpoints all the time, and says so, for a test that kills it: begun anew, it
+goes on.
+"""
 
 import sys
 from pathlib import Path
@@ -37,4 +39,6 @@ if __name__ == "__main__":
         ewsg.resume(path, data, kernel=kernel, checkpoint_every=1e-6, progress=False)
     else:
         start = jnp.zeros(3)
-        ewsg.sample(KEY, kernel, start, data, num_steps, checkpoint=path, checkpoint_every=1e-6, **options)
+        ewsg.sample(
+            KEY, kernel, start, data, num_steps, checkpoint=path, checkpoint_every=1e-6, **options
+        )

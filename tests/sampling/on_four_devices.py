@@ -1,4 +1,5 @@
-"""Runs over four forced devices of a CPU, for `test_devices`: a process of its own, which prints what checks say.
+"""Runs over four forced devices of a CPU, for `test_devices`: a process of its own, which prints
+what checks say.
 
 `python on_four_devices.py NAME …` makes the checks of these names, all without any.
 """
@@ -34,8 +35,19 @@ MODEL = ewsg.models.logistic_regression(prior_scale=1.0)
 DEVICES = np.array(jax.devices())
 CHAINS, DATA = Mesh(DEVICES, ("chains",)), Mesh(DEVICES, ("data",))
 BOTH = jax.make_mesh((2, 2), ("chains", "data"), axis_types=(AxisType.Explicit, AxisType.Explicit))
-ON_DATA = ("ld", "sgld", "svrg_ld", "saga_hmc", "cv_uld", "ewsg", "hamcmc", "psgld", "random_walk_metropolis",
-           "nc_sghmc", "ewsg_vr")  # fmt: skip
+ON_DATA = (
+    "ld",
+    "sgld",
+    "svrg_ld",
+    "saga_hmc",
+    "cv_uld",
+    "ewsg",
+    "hamcmc",
+    "psgld",
+    "random_walk_metropolis",
+    "nc_sghmc",
+    "ewsg_vr",
+)
 FORECAST = ("ld", "sgld", "svrg_ld", "saga_ld", "cv_uld", "ewsg", "nc_sghmc", "leverage", "blocks")
 
 
@@ -67,8 +79,12 @@ def cut(rows, parts, axes):
     n = len(rows["x"])
     bounds = [n * part // parts for part in range(parts + 1)]
     most = -(-n // parts)
-    numbers = np.array([[a + k % (b - a) for k in range(most)] for a, b in itertools.pairwise(bounds)])
-    size = np.array([[b - a] * (b - a) + [0] * (most - b + a) for a, b in itertools.pairwise(bounds)], np.int32)
+    numbers = np.array(
+        [[a + k % (b - a) for k in range(most)] for a, b in itertools.pairwise(bounds)]
+    )
+    size = np.array(
+        [[b - a] * (b - a) + [0] * (most - b + a) for a, b in itertools.pairwise(bounds)], np.int32
+    )
     return Shard(
         rows=jax.tree.map(lambda x: jnp.asarray(x[numbers]), rows),
         size=jnp.asarray(size),
@@ -79,7 +95,9 @@ def cut(rows, parts, axes):
 
 
 def stepped(kernel, parts, num_chains, steps=STEPS):
-    """A run whose rows are in parts, step by step under `vmap` on one device: step, part, chain, number."""
+    """A run whose rows are in parts, step by step under `vmap` on one device: step, part, chain,
+    number.
+    """
     init_key, run_key, _ = split(KEY)
     keys, starts = chain_keys(run_key, num_chains), jnp.full((num_chains, 3), 0.1)
     rows = cut(ROWS, parts, ("parts",))
@@ -149,20 +167,25 @@ def estimates_are_unbiased():
 
         mapped = jax.jit(jax.vmap(estimate, axis_name="parts"))
         # Rows 0 and 1 are of the first part, 2 to 4 of the second.
-        every = [mapped(jnp.array([[i], [j]], jnp.int32), parts) for i in range(2) for j in range(3)]
+        every = [
+            mapped(jnp.array([[i], [j]], jnp.int32), parts) for i in range(2) for j in range(3)
+        ]
         assert all((np.asarray(x[0]) == np.asarray(x[1])).all() for x in every)
         close(np.mean([x[0] for x in every], axis=0), whole)
 
 
 def covariances_are_those_of_all_batches():
-    """Of what each part draws from its own rows, by listing it; and of more parts on a device than one."""
+    """Of what each part draws from its own rows, by listing it; and of more parts on a device than
+    one.
+    """
     rows = {"x": X[:5], "y": ROWS["y"][:5]}
     parts, point = cut(rows, 2, ("parts",)), jnp.array([0.3, -0.2, 0.1])
     independent = [[[i], [j]] for i in range(2) for j in range(3)]
     subsets = [[[0, 1], pair] for pair in ([0, 1], [0, 2], [1, 2])]
     for replace, batches in ((True, independent), (False, subsets)):
         for build, structure in itertools.product(
-            (ewsg.gradients.covariance_tracking, ewsg.gradients.kept_covariance), ("dense", "diagonal", "low_rank")
+            (ewsg.gradients.covariance_tracking, ewsg.gradients.kept_covariance),
+            ("dense", "diagonal", "low_rank"),
         ):
             size = 2 * len(batches[0][0])
             estimator = build(MODEL, batch_size=size, replace=replace, structure=structure, rank=3)
@@ -174,7 +197,9 @@ def covariances_are_those_of_all_batches():
                 return found.gradient, jax.vmap(found.covariance.times)(jnp.eye(3))
 
             mapped = jax.jit(jax.vmap(estimate, out_axes=None, axis_name="parts"))
-            every, told = zip(*(mapped(jnp.array(batch, jnp.int32), parts) for batch in batches), strict=True)
+            every, told = zip(
+                *(mapped(jnp.array(batch, jnp.int32), parts) for batch in batches), strict=True
+            )
             close(np.mean(every, axis=0), MODEL.gradient(point, rows))
             expected = np.cov(np.array(every).T, bias=True)
             close_to(told[0], np.diag(np.diag(expected)) if structure == "diagonal" else expected)
@@ -183,7 +208,9 @@ def covariances_are_those_of_all_batches():
 def kept_covariances_and_carried_indices():
     for kernel in (
         ewsg.nc_sghmc(MODEL, 1e-3, friction=2.0, batch_size=4, covariance="kept", refresh_every=5),
-        ewsg.nc_sghmc(MODEL, 1e-3, friction=2.0, batch_size=8, structure="low_rank", rank=2, replace=False),
+        ewsg.nc_sghmc(
+            MODEL, 1e-3, friction=2.0, batch_size=8, structure="low_rank", rank=2, replace=False
+        ),
         ewsg.ewsg_vr(MODEL, 1e-3, friction=2.0, batch_size=4, carry_index=True),
     ):
         expected = stepped(kernel, 4, 5)
@@ -208,23 +235,33 @@ def in_parts(kernel, parts):
     def is_law(part):
         return part is found.law
 
-    return jax.tree.map(lambda part: part.over_parts(parts) if is_law(part) else part, kernel, is_leaf=is_law)
+    return jax.tree.map(
+        lambda part: part.over_parts(parts) if is_law(part) else part, kernel, is_leaf=is_law
+    )
 
 
 def rows_by_probability():
     weights = np.random.default_rng(3).uniform(0.5, 2.0, N)
     weights[[3, 40, 41]] = 60.0  # in every batch of their part
     strata = np.arange(N) % 2
-    for rows in (ewsg.rows.by_probability(weights), ewsg.rows.by_probability(weights, strata=strata)):
+    for rows in (
+        ewsg.rows.by_probability(weights),
+        ewsg.rows.by_probability(weights, strata=strata),
+    ):
         for build in (ewsg.sgld, ewsg.svrg_ld, ewsg.saga_ld, ewsg.cv_ld):
             kernel = build(MODEL, 1e-3, batch_size=16, rows=rows)
             expected = stepped(in_parts(kernel, 4), 4, 5)
             assert (expected == expected[:, :1]).all()
             run = sampled(kernel, DATA, 5)
             close(run.position, expected[:, 0].swapaxes(0, 1))
-        weighted = ewsg.gradients.exponentially_weighted(ewsg.gradients.uniform(MODEL, batch_size=16, rows=rows))
+        weighted = ewsg.gradients.exponentially_weighted(
+            ewsg.gradients.uniform(MODEL, batch_size=16, rows=rows)
+        )
         kernel = ewsg.kernel(ewsg.dynamics.euler(1e-3, friction=5.0), weighted)
-        close(sampled(kernel, BOTH, 5).position, stepped(in_parts(kernel, 2), 2, 5)[:, 0].swapaxes(0, 1))
+        close(
+            sampled(kernel, BOTH, 5).position,
+            stepped(in_parts(kernel, 2), 2, 5)[:, 0].swapaxes(0, 1),
+        )
     with tempfile.TemporaryDirectory() as folder:
         kernel = ewsg.sgld(MODEL, 1e-3, batch_size=16, rows=rows)
         whole = sampled(kernel, DATA, 5)
@@ -237,7 +274,12 @@ def rows_by_probability_are_unbiased():
     rows, weights = {"x": X[:5], "y": ROWS["y"][:5]}, np.array([1.0, 3.0, 1.0, 2.0, 4.0])
     parts, point = cut(rows, 2, ("parts",)), jnp.array([0.3, -0.2, 0.1])
     law = ewsg.rows.by_probability(weights)
-    for build in (ewsg.gradients.uniform, ewsg.gradients.svrg, ewsg.gradients.saga, ewsg.gradients.control_variate):
+    for build in (
+        ewsg.gradients.uniform,
+        ewsg.gradients.svrg,
+        ewsg.gradients.saga,
+        ewsg.gradients.control_variate,
+    ):
         estimator = build(MODEL, batch_size=2, rows=law.of_size(2).over_parts(2))
 
         def estimate(batch, part, estimator=estimator):
@@ -251,7 +293,8 @@ def rows_by_probability_are_unbiased():
             return found.gradient, estimator.gradient_at(found, at, part)
 
         mapped = jax.jit(jax.vmap(estimate, out_axes=None, axis_name="parts"))
-        # Rows 0 and 1 are of the first part, 2 to 4 of the second; each by its weight among its part's.
+        # Rows 0 and 1 are of the first part, 2 to 4 of the second; each by its weight among its
+        # part's.
         total = 0.0
         for i, j in itertools.product(range(2), range(3)):
             gradient, probed = mapped(jnp.array([[i], [j]], jnp.int32), parts)
@@ -260,9 +303,14 @@ def rows_by_probability_are_unbiased():
         # Of the table's words 32 bits are random.
         np.testing.assert_allclose(total, MODEL.gradient(point, rows), rtol=1e-8)
     law, keys = estimator.law, jax.random.split(KEY, 4000)
-    drawn = jax.vmap(lambda part: jax.vmap(lambda key: law.draw(key, part).indices)(keys), axis_name="parts")(parts)
+    drawn = jax.vmap(
+        lambda part: jax.vmap(lambda key: law.draw(key, part).indices)(keys), axis_name="parts"
+    )(parts)
     for part, own in enumerate((weights[:2], weights[2:])):
-        counts, expected = np.bincount(np.ravel(drawn[part]), minlength=len(own)), 4000 * own / own.sum()
+        counts, expected = (
+            np.bincount(np.ravel(drawn[part]), minlength=len(own)),
+            4000 * own / own.sum(),
+        )
         assert ((counts - expected) ** 2 / expected).sum() < 16
 
 
@@ -270,7 +318,9 @@ def batches_are_of_each_device_own_rows():
     parts = cut(ROWS, 4, ("parts",))
     law = ewsg.gradients.uniform(MODEL, batch_size=8).law
     keys = jax.random.split(KEY, 4000)
-    drawn = jax.vmap(lambda part: jax.vmap(lambda key: law.draw(key, part).indices)(keys), axis_name="parts")(parts)
+    drawn = jax.vmap(
+        lambda part: jax.vmap(lambda key: law.draw(key, part).indices)(keys), axis_name="parts"
+    )(parts)
     assert drawn.shape == (4, 4000, 2)
     for part, size in enumerate((25, 26, 26, 26)):
         counts = np.bincount(np.ravel(drawn[part]), minlength=26)
@@ -313,7 +363,9 @@ def states_go_on():
     kernel = built("saga_ld")
     for mesh in (CHAINS, BOTH):
         whole, part = sampled(kernel, mesh, 5), sampled(kernel, mesh, 5, steps=8)
-        rest = ewsg.sample(KEY, kernel, None, ROWS, STEPS - 8, state=part.state, mesh=mesh, progress=False)
+        rest = ewsg.sample(
+            KEY, kernel, None, ROWS, STEPS - 8, state=part.state, mesh=mesh, progress=False
+        )
         close(np.concatenate([part.position, rest.position], axis=1), whole.position)
 
 
@@ -330,8 +382,18 @@ def what_is_kept_and_lost():
     for mesh in (None, CHAINS):
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            found.append(ewsg.sample(KEY, ewsg.sgld(MODEL, 1e200, batch_size=4), starts, ROWS, 5, stacked=True,
-                                     progress=False, mesh=mesh))  # fmt: skip
+            found.append(
+                ewsg.sample(
+                    KEY,
+                    ewsg.sgld(MODEL, 1e200, batch_size=4),
+                    starts,
+                    ROWS,
+                    5,
+                    stacked=True,
+                    progress=False,
+                    mesh=mesh,
+                )
+            )
         assert any("diverged" in str(each.message) for each in told)
     assert found[0].diverged_at.tolist() == found[1].diverged_at.tolist()
 
@@ -350,14 +412,22 @@ def stacks_and_shared_batches():
 def modes_are_those_of_one_device():
     automatic = ewsg.Posterior(MODEL.log_likelihood, MODEL.log_prior)
     for model in (MODEL, automatic):
-        one, four = (ewsg.find_mode(KEY, model, jnp.zeros(3), ROWS, progress=False, mesh=m) for m in (None, DATA))
+        one, four = (
+            ewsg.find_mode(KEY, model, jnp.zeros(3), ROWS, progress=False, mesh=m)
+            for m in (None, DATA)
+        )
         close(one.position, four.position)
         np.testing.assert_allclose(one.sd, four.sd, rtol=1e-9)
         assert (one.num_steps, one.data_passes) == (four.num_steps, four.data_passes)
     # By L-BFGS, and by products of the Hessian with vectors.
-    wide = jax.tree.map(lambda x: jnp.asarray(x), {"x": np.random.default_rng(1).standard_normal((203, 300)),
-                                                   "y": np.arange(203) % 2.0})  # fmt: skip
-    one, four = (ewsg.find_mode(KEY, MODEL, jnp.zeros(300), wide, progress=False, mesh=m) for m in (None, DATA))
+    wide = jax.tree.map(
+        lambda x: jnp.asarray(x),
+        {"x": np.random.default_rng(1).standard_normal((203, 300)), "y": np.arange(203) % 2.0},
+    )
+    one, four = (
+        ewsg.find_mode(KEY, MODEL, jnp.zeros(300), wide, progress=False, mesh=m)
+        for m in (None, DATA)
+    )
     np.testing.assert_allclose(one.position, four.position, atol=1e-6)
 
 
@@ -365,7 +435,10 @@ def checks_say_what_they_say_on_one_device():
     kernel = ewsg.uld(MODEL, 0.1, friction=2.0)
     samples = sampled(kernel, None, 8, steps=3000, burn_in=200, thin=7)
     for size in (1_000, 12):
-        reports = [ewsg.check(KEY, samples, MODEL, ROWS, batch_size=size, mesh=mesh) for mesh in (None, DATA)]
+        reports = [
+            ewsg.check(KEY, samples, MODEL, ROWS, batch_size=size, mesh=mesh)
+            for mesh in (None, DATA)
+        ]
         assert reports[0].outcome == reports[1].outcome
         # Of all rows the same gradients; of batches others, which tell the same.
         within = 1e-9 if size == 1_000 else 0.2
@@ -380,9 +453,18 @@ def forecast_is_that_of_one_device(name):
         kernel = built(name)
     else:
         rows = ewsg.rows.leverage(X, mode.covariance) if name == "leverage" else name
-        kernel = ewsg.kernel(ewsg.dynamics.langevin(1e-2), ewsg.gradients.uniform(MODEL, batch_size=8, rows=rows))
+        kernel = ewsg.kernel(
+            ewsg.dynamics.langevin(1e-2), ewsg.gradients.uniform(MODEL, batch_size=8, rows=rows)
+        )
     one, four = (ewsg.forecast(kernel, mode, ROWS, mesh=mesh) for mesh in (None, DATA))
-    for told in ("variance_ratio", "mean_shift", "autocorrelation_time", "covariance", "target", "largest_step"):
+    for told in (
+        "variance_ratio",
+        "mean_shift",
+        "autocorrelation_time",
+        "covariance",
+        "target",
+        "largest_step",
+    ):
         close_to(getattr(one, told), getattr(four, told))
     assert one.passes_per_step == four.passes_per_step
     assert one.passes_at_start == four.passes_at_start
@@ -402,15 +484,21 @@ def plans_are_those_of_one_device():
     model, start = ewsg.models.gaussian_location(), jnp.zeros(3)
     for posterior, data in ((model, X), (MODEL, ROWS)):
         # Where rows could be drawn by leverage the plan is one of all rows.
-        some = {"methods": ["uld"] if posterior is MODEL else ["uld", "sgld", "saga_ld", "svrg_hmc"]}
-        one, four = (ewsg.plan(KEY, posterior, start, data, mesh=mesh, **some) for mesh in (None, DATA))
+        some = {
+            "methods": ["uld"] if posterior is MODEL else ["uld", "sgld", "saga_ld", "svrg_hmc"]
+        }
+        one, four = (
+            ewsg.plan(KEY, posterior, start, data, mesh=mesh, **some) for mesh in (None, DATA)
+        )
         assert [str(each.way) for each in one.table] == [str(each.way) for each in four.table]
         for mine, other in zip(one.table, four.table, strict=True):
             close_to(mine[1:-2], other[1:-2])
             assert mine.why_not == other.why_not
         close_to(one.gaussian.sd, four.gaussian.sd)
         assert (one.burn_in, one.notes) == (four.burn_in, four.notes)
-        run = ewsg.sample(KEY, four.kernel, four.start, data, 20, num_chains=4, mesh=DATA, progress=False)
+        run = ewsg.sample(
+            KEY, four.kernel, four.start, data, 20, num_chains=4, mesh=DATA, progress=False
+        )
         assert run.is_finite.all()
 
 
@@ -418,8 +506,10 @@ def walls_are_those_of_one_device():
     """Of 103 rows one part of four has a copy, which is no row."""
     places = jnp.asarray(np.random.default_rng(2).standard_normal((16, 3)))
     asked = MODEL.predictor, jnp.ones(3), places
-    one, four = (walls._largest(*asked, rows, jnp.ones(())) for rows in (jax.tree.map(jnp.asarray, ROWS),
-                                                                       spread.over(DATA, ROWS)))  # fmt: skip
+    one, four = (
+        walls._largest(*asked, rows, jnp.ones(()))
+        for rows in (jax.tree.map(jnp.asarray, ROWS), spread.over(DATA, ROWS))
+    )
     close(one, four)
 
 
@@ -428,12 +518,17 @@ def batches_of_a_plan_are_shared():
     plan = ewsg.plan(KEY, MODEL, jnp.zeros(3), ROWS, mesh=three, methods=["sgld", "svrg_ld"])
     assert not [each for each in plan.table if each.way.rows == "leverage"]
     assert all(each.batch_size % 3 == 0 for each in plan.table)
-    run = ewsg.sample(KEY, plan.kernel, plan.start, ROWS, 3000, num_chains=8, mesh=three, progress=False)
+    run = ewsg.sample(
+        KEY, plan.kernel, plan.start, ROWS, 3000, num_chains=8, mesh=three, progress=False
+    )
     np.testing.assert_allclose(run.sd, plan.gaussian.sd, rtol=0.15)
 
 
 def rows_are_taken_from_where_they_are():
-    numbers, data = jnp.array([[0, 102], [25, 26]]), ROWS | {"seen": np.arange(N) % 3 == 0, "place": np.arange(N)}
+    numbers, data = (
+        jnp.array([[0, 102], [25, 26]]),
+        ROWS | {"seen": np.arange(N) % 3 == 0, "place": np.arange(N)},
+    )
     cut = spread.over(DATA, data)
     found = jax.jit(lambda cut: ewsg.rows.gather(cut, numbers).pieces)(cut)
     for name, rows in data.items():
@@ -447,22 +542,42 @@ def rows_are_taken_from_where_they_are():
         assert (np.asarray(here.rows["x"])[part, : len(own)] == X[own]).all()
     # What a sum over them takes is these rows.
     summed = MODEL.likelihood_gradient(jnp.ones(3), spread.over(DATA, ROWS).some(some))
-    close(summed, MODEL.likelihood_gradient(jnp.ones(3), jax.tree.map(lambda x: jnp.asarray(x[some]), ROWS)))
+    close(
+        summed,
+        MODEL.likelihood_gradient(jnp.ones(3), jax.tree.map(lambda x: jnp.asarray(x[some]), ROWS)),
+    )
 
 
 def main(names):
-    checks = {f"chains: {name}": functools.partial(chains_of_each_method, name) for name in ewsg.METHODS}
+    checks = {
+        f"chains: {name}": functools.partial(chains_of_each_method, name) for name in ewsg.METHODS
+    }
     checks |= {f"rows: {name}": functools.partial(rows_of_each_method, name) for name in ON_DATA}
-    checks |= {f"forecast: {name}": functools.partial(forecast_is_that_of_one_device, name) for name in FORECAST}
-    alone = (rows_and_chains, full_gradients_are_those_of_one_device, estimates_are_unbiased,
-             batches_are_of_each_device_own_rows, runs_go_on_elsewhere, states_go_on, what_is_kept_and_lost,
-             stacks_and_shared_batches, modes_are_those_of_one_device,
-             checks_say_what_they_say_on_one_device,
-             forecasts_of_many_numbers_are_those_of_one_device, rows_are_taken_from_where_they_are,
-             rows_by_probability, rows_by_probability_are_unbiased,
-             covariances_are_those_of_all_batches, kept_covariances_and_carried_indices,
-             plans_are_those_of_one_device, walls_are_those_of_one_device,
-             batches_of_a_plan_are_shared)  # fmt: skip
+    checks |= {
+        f"forecast: {name}": functools.partial(forecast_is_that_of_one_device, name)
+        for name in FORECAST
+    }
+    alone = (
+        rows_and_chains,
+        full_gradients_are_those_of_one_device,
+        estimates_are_unbiased,
+        batches_are_of_each_device_own_rows,
+        runs_go_on_elsewhere,
+        states_go_on,
+        what_is_kept_and_lost,
+        stacks_and_shared_batches,
+        modes_are_those_of_one_device,
+        checks_say_what_they_say_on_one_device,
+        forecasts_of_many_numbers_are_those_of_one_device,
+        rows_are_taken_from_where_they_are,
+        rows_by_probability,
+        rows_by_probability_are_unbiased,
+        covariances_are_those_of_all_batches,
+        kept_covariances_and_carried_indices,
+        plans_are_those_of_one_device,
+        walls_are_those_of_one_device,
+        batches_of_a_plan_are_shared,
+    )
     checks |= {check.__name__: check for check in alone}
     for name in names or checks:
         began = time.perf_counter()

@@ -42,7 +42,10 @@ def classes(data):
     return data["y"].astype(jnp.int32)
 
 
-NESTED = {"a": np.zeros(2, np.float32), "b": {3: [np.ones((), np.float32), (None, np.zeros(1, np.float32))]}}
+NESTED = {
+    "a": np.zeros(2, np.float32),
+    "b": {3: [np.ones((), np.float32), (None, np.zeros(1, np.float32))]},
+}
 HALF = np.zeros(2, jnp.bfloat16)
 NAMED = Parameters(np.zeros(2, np.float32), np.ones((), np.float32))
 BATCH = {"friction": 1.0, "batch_size": 2}
@@ -58,14 +61,23 @@ class Run(NamedTuple):
 
 
 RUNS = {
-    "sgld_bfloat16": Run(ewsg.sgld(mean_of(lambda p: p.astype(jnp.float32)), 1e-2, batch_size=2), HALF),
+    "sgld_bfloat16": Run(
+        ewsg.sgld(mean_of(lambda p: p.astype(jnp.float32)), 1e-2, batch_size=2), HALF
+    ),
     "sgld_nothing_kept": Run(ewsg.sgld(GAUSSIAN, 1e-2, batch_size=2), options={"keep": None}),
     "sghmc_named_tuple": Run(ewsg.sghmc(mean_of(lambda p: p.mean + p.shift), 1e-2, **BATCH), NAMED),
-    "ewsg_dictionary": Run(ewsg.ewsg(mean_of(lambda p: p["a"] * p["b"][3][0]), 1e-2, **BATCH), NESTED),
+    "ewsg_dictionary": Run(
+        ewsg.ewsg(mean_of(lambda p: p["a"] * p["b"][3][0]), 1e-2, **BATCH), NESTED
+    ),
     "sgnht": Run(ewsg.sgnht(GAUSSIAN, 1e-2, **BATCH)),
     "psgld_corrected": Run(ewsg.psgld(GAUSSIAN, 1e-2, batch_size=2, damping=0.1, correction=True)),
     "sgrld": Run(
-        ewsg.sgrld(GAUSSIAN, 1e-2, inverse_metric=lambda position, data: 1 / (1 + position**2), batch_size=2),
+        ewsg.sgrld(
+            GAUSSIAN,
+            1e-2,
+            inverse_metric=lambda position, data: 1 / (1 + position**2),
+            batch_size=2,
+        ),
         options={"moments": ewsg.moments(covariance="none", weights="step_size")},
     ),
     "hamcmc": Run(ewsg.hamcmc(GAUSSIAN, 1e-2, batch_size=2, memory_size=3)),
@@ -75,13 +87,16 @@ RUNS = {
     ),
     "saga_ld": Run(ewsg.saga_ld(LOGISTIC, 1e-2, batch_size=2), data=LABELLED),
     "cv_uld": Run(ewsg.cv_uld(GAUSSIAN, 1e-2, **BATCH), options={"moments": ewsg.moments()}),
-    "cp_sghmc": Run(ewsg.cp_sghmc(LOGISTIC, 1e-2, **BATCH, labels=classes, num_strata=2), data=LABELLED),
+    "cp_sghmc": Run(
+        ewsg.cp_sghmc(LOGISTIC, 1e-2, **BATCH, labels=classes, num_strata=2), data=LABELLED
+    ),
     "nc_sghmc_low_rank": Run(
         ewsg.nc_sghmc(GAUSSIAN, 1e-2, **BATCH, structure="low_rank", rank=1),
         options={"moments": ewsg.moments(covariance="dense")},
     ),
     "flymc": Run(
-        ewsg.flymc(LOGISTIC, 0.3, capacity=12, proposal_capacity=12, resample_probability=0.3), data=LABELLED
+        ewsg.flymc(LOGISTIC, 0.3, capacity=12, proposal_capacity=12, resample_probability=0.3),
+        data=LABELLED,
     ),
     "random_walk_metropolis": Run(ewsg.random_walk_metropolis(GAUSSIAN, 0.5)),
 }
@@ -92,12 +107,21 @@ def make(name, num_steps=STEPS, **options):
     run = RUNS[name]
     start = {"position": run.position} if "state" not in options else {"position": None}
     return ewsg.sample(
-        KEY, run.kernel, data=run.data, num_steps=num_steps, progress=False, **start, **run.options, **options
+        KEY,
+        run.kernel,
+        data=run.data,
+        num_steps=num_steps,
+        progress=False,
+        **start,
+        **run.options,
+        **options,
     )
 
 
 def contents(value, path=""):
-    """Return `[path, kind, …]` of every value in a tree: dtype, shape and bytes of arrays, others as they are."""
+    """Return `[path, kind, …]` of every value in a tree: dtype, shape and bytes of arrays, others
+    as they are.
+    """
     names = getattr(value, "_fields", None)
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
@@ -105,10 +129,16 @@ def contents(value, path=""):
         parts = {f".{name}": getattr(value, name) for name in names}
         return [[path, "fields", *names], *_each(parts, path)]
     if isinstance(value, dict):
-        return [[path, "dict", *value], *_each({f"[{key!r}]": item for key, item in value.items()}, path)]
+        return [
+            [path, "dict", *value],
+            *_each({f"[{key!r}]": item for key, item in value.items()}, path),
+        ]
     if isinstance(value, list | tuple):
         kind = type(value).__name__
-        return [[path, kind, len(value)], *_each({f"[{k}]": item for k, item in enumerate(value)}, path)]
+        return [
+            [path, kind, len(value)],
+            *_each({f"[{k}]": item for k, item in enumerate(value)}, path),
+        ]
     if isinstance(value, np.ndarray | jax.Array):
         array = np.asarray(value)
         whose = "jax" if isinstance(value, jax.Array) else "numpy"

@@ -1,4 +1,6 @@
-"""The end of a run: draws where the density is 0 are said, chains that blew up are marked, right ones are not."""
+"""The end of a run: draws where the density is 0 are said, chains that blew up are marked, right
+ones are not.
+"""
 
 import dataclasses
 import warnings
@@ -60,7 +62,12 @@ def test_by_every_estimator(kernel):
 @pytest.mark.usual_parameters("nothing kept")
 @pytest.mark.parametrize(
     "options",
-    [{"keep": None}, {"keep": jnp.exp}, {"moments": ewsg.moments(), "keep": None}, {"chain_batch_size": 2}],
+    [
+        {"keep": None},
+        {"keep": jnp.exp},
+        {"moments": ewsg.moments(), "keep": None},
+        {"chain_batch_size": 2},
+    ],
     ids=["nothing kept", "a function kept", "moments", "batches of chains"],
 )
 def test_whatever_is_kept(options):
@@ -87,7 +94,9 @@ def test_a_start_outside_is_said():
 
 def test_a_likelihood_without_density():
     """x uniform on (0, θ): the gradient, -n/θ inside, does not know of the largest x."""
-    uniform = ewsg.Posterior(lambda top, x: jnp.where(x < top, -jnp.log(top), -jnp.inf), lambda top: -top)
+    uniform = ewsg.Posterior(
+        lambda top, x: jnp.where(x < top, -jnp.log(top), -jnp.inf), lambda top: -top
+    )
     data = jnp.asarray(RNG.uniform(0, 2, N), jnp.float32)
     with pytest.warns(RuntimeWarning, match=r"% of draws where log_likelihood of a row is -inf"):
         sample(ewsg.ld(uniform, 1e-4), 3.0, data=data)
@@ -109,7 +118,9 @@ def test_it_costs_at_most_its_share():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         samples = sample(num_steps=40_000, num_chains=1, thin=400)
-    run = look._run(samples, STEP, samples.draws, samples.state.position, np.ones(1, bool), 0.3, lambda: 0.3)
+    run = look._run(
+        samples, STEP, samples.draws, samples.state.position, np.ones(1, bool), 0.3, lambda: 0.3
+    )
     assert run.evaluations == samples.gradient_evaluations // 200
 
 
@@ -122,7 +133,16 @@ def looked(posterior, last, start, rows=Y, temperature=1.0, starts=None):
     each = np.broadcast_to(start, last.shape) if starts is None else np.asarray(starts, np.float32)
     alive = np.ones(len(last), bool)
     run = afterwards.Run(
-        posterior, temperature, None, last, alive, each[0], lambda: each, np.asarray(rows), len(rows), 10**6
+        posterior,
+        temperature,
+        None,
+        last,
+        alive,
+        each[0],
+        lambda: each,
+        np.asarray(rows),
+        len(rows),
+        10**6,
     )
     return np.flatnonzero(afterwards.look(run).blown).tolist()
 
@@ -137,7 +157,9 @@ def law(log_density):
 
 CAUCHY = law(lambda p: -jnp.sum(jnp.log1p(p**2)))
 NORMAL = law(lambda p: -0.5 * jnp.sum(p**2))
-FUNNEL = law(lambda p: -0.5 * p[0] ** 2 / 9 - jnp.sum(0.5 * p[1:] ** 2 * jnp.exp(-p[0]) + 0.5 * p[0]))
+FUNNEL = law(
+    lambda p: -0.5 * p[0] ** 2 / 9 - jnp.sum(0.5 * p[1:] ** 2 * jnp.exp(-p[0]) + 0.5 * p[0])
+)
 SCALES = RNG.normal(0, 3, (40, 1))
 RIGHT = {
     "cauchy": (CAUCHY, RNG.standard_cauchy((100, 1)), 0.0),
@@ -147,13 +169,24 @@ RIGHT = {
     "normal from the mode": (NORMAL, RNG.normal(size=(10, 50)), 0.0),
     "normal from far": (NORMAL, RNG.normal(size=(10, 50)), 1e6),
     "one normal chain": (NORMAL, RNG.normal(size=(1, 50)), 0.0),
-    "variances of gradient noise a hundred times too large": (NORMAL, 10 * RNG.normal(size=(10, 50)), 0.0),
-    "a heavy tail of a hot run": (NORMAL, np.r_[RNG.normal(size=(99, 1)), [[30.0], [60], [120], [240]]], 0.0),
+    "variances of gradient noise a hundred times too large": (
+        NORMAL,
+        10 * RNG.normal(size=(10, 50)),
+        0.0,
+    ),
+    "a heavy tail of a hot run": (
+        NORMAL,
+        np.r_[RNG.normal(size=(99, 1)), [[30.0], [60], [120], [240]]],
+        0.0,
+    ),
     "a funnel": (FUNNEL, np.c_[SCALES, np.exp(SCALES / 2) * RNG.normal(size=(40, 9))], 0.0),
-    "student with half a degree": (law(lambda p: -0.75 * jnp.sum(jnp.log1p(2 * p**2))),
-                                   RNG.standard_t(0.5, (60, 2)), 0.0),
+    "student with half a degree": (
+        law(lambda p: -0.75 * jnp.sum(jnp.log1p(2 * p**2))),
+        RNG.standard_t(0.5, (60, 2)),
+        0.0,
+    ),
     "on the way, all of them": (NORMAL, 1e5 + RNG.normal(size=(10, 5)), 1e6),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -171,14 +204,36 @@ def test_a_chain_on_its_way_from_a_start_of_its_own_is_not_marked():
     assert looked(NORMAL, np.r_[[[1e5] * 3], RNG.normal(size=(5, 3))], 0, starts=starts) == []
 
 
-SATURATED = ewsg.Posterior(lambda p, y: -0.5 * ((y - jnp.sum(jnp.tanh(p))) / 0.1) ** 2, lambda p: 0.0)
+SATURATED = ewsg.Posterior(
+    lambda p, y: -0.5 * ((y - jnp.sum(jnp.tanh(p))) / 0.1) ** 2, lambda p: 0.0
+)
 BLOWN = {
     "one of ten": (NORMAL, np.r_[RNG.normal(size=(9, 8)), np.full((1, 8), 1e6)], 1.0, [9]),
-    "one of ten from a bad start": (NORMAL, np.r_[RNG.normal(size=(9, 8)), np.full((1, 8), 1e6)], 1e3, [9]),
+    "one of ten from a bad start": (
+        NORMAL,
+        np.r_[RNG.normal(size=(9, 8)), np.full((1, 8), 1e6)],
+        1e3,
+        [9],
+    ),
     "one alone": (NORMAL, np.full((1, 8), 3e4), 0.0, [0]),
-    "thirty of forty": (NORMAL, np.r_[RNG.normal(size=(10, 2)), np.full((30, 2), 1e7)], 0.0, [*range(10, 40)]),
-    "without a prior": (SATURATED, np.r_[0.1 * RNG.normal(size=(9, 8)), np.full((1, 8), 1e6)], 0.0, [9]),
-    "so far that its potential is infinite": (NORMAL, np.r_[RNG.normal(size=(3, 2)), [[1e25, 0]]], 0.0, [3]),
+    "thirty of forty": (
+        NORMAL,
+        np.r_[RNG.normal(size=(10, 2)), np.full((30, 2), 1e7)],
+        0.0,
+        [*range(10, 40)],
+    ),
+    "without a prior": (
+        SATURATED,
+        np.r_[0.1 * RNG.normal(size=(9, 8)), np.full((1, 8), 1e6)],
+        0.0,
+        [9],
+    ),
+    "so far that its potential is infinite": (
+        NORMAL,
+        np.r_[RNG.normal(size=(3, 2)), [[1e25, 0]]],
+        0.0,
+        [3],
+    ),
 }
 
 
@@ -207,20 +262,35 @@ def starts(scales):
     shapes, sizes = {"a": (2, 16), "b": (16,), "c": (16,)}, np.asarray(scales)
     rng = np.random.default_rng(1)
     return {
-        name: jnp.asarray(sizes.reshape(-1, *[1] * len(shape)) * rng.normal(size=(len(sizes), *shape)), jnp.float32)
+        name: jnp.asarray(
+            sizes.reshape(-1, *[1] * len(shape)) * rng.normal(size=(len(sizes), *shape)),
+            jnp.float32,
+        )
         for name, shape in shapes.items()
     }
 
 
 @pytest.mark.full
 def test_a_network_that_blew_up_is_marked_and_left_out():
-    """Two of ten from bad starts, at too large a step for these: squares of 1e8 and more, and no NaN."""
+    """Two of ten from bad starts, at too large a step for these: squares of 1e8 and more, and no
+    NaN.
+    """
     kernel = ewsg.sghmc(NETWORK, 0.0042, friction=20.0, batch_size=50)
     with pytest.warns(RuntimeWarning) as told:
         samples = ewsg.sample(
-            KEY, kernel, starts([0.3] * 8 + [12.0] * 2), DATA, 300, stacked=True, thin=10, progress=False
+            KEY,
+            kernel,
+            starts([0.3] * 8 + [12.0] * 2),
+            DATA,
+            300,
+            stacked=True,
+            thin=10,
+            progress=False,
         )
-    squares = sum(np.sum(np.float64(x[:, -1]) ** 2, tuple(range(1, x.ndim - 1))) for x in samples.draws.values())
+    squares = sum(
+        np.sum(np.float64(x[:, -1]) ** 2, tuple(range(1, x.ndim - 1)))
+        for x in samples.draws.values()
+    )
     assert any("blew up and stayed finite" in str(each.message) for each in told)
     assert all(np.isfinite(x).all() for x in samples.draws.values())
     assert (squares > 1e8).tolist() == [False] * 8 + [True] * 2
@@ -234,14 +304,18 @@ def network_at(p, x):
 
 
 def test_predictions_leave_out_what_means_leave_out():
-    samples = sample(ewsg.ld(ewsg.models.gaussian_location(), 1e-3), jnp.zeros(1), data=Y[:, None], num_steps=20)
+    samples = sample(
+        ewsg.ld(ewsg.models.gaussian_location(), 1e-3), jnp.zeros(1), data=Y[:, None], num_steps=20
+    )
     marked = dataclasses.replace(samples, diverged_at=np.array([-1, 20, -1, -1]))
     np.testing.assert_allclose(marked.predict(lambda p, x: p + x, 0.0), marked.mean, rtol=1e-5)
     assert marked.predict(lambda p, x: p + x, 0.0, keep_draws=True).shape == samples.position.shape
 
 
 def test_members_of_a_stack_are_marked():
-    normal = ewsg.Posterior(lambda p, y: -0.5 * jnp.sum((y - p) ** 2), lambda p: -0.5 * jnp.sum(p**2))
+    normal = ewsg.Posterior(
+        lambda p, y: -0.5 * jnp.sum((y - p) ** 2), lambda p: -0.5 * jnp.sum(p**2)
+    )
     stack = ewsg.stack([ewsg.ld(normal, h) for h in (1e-3, 1.2e-2)])
     with pytest.warns(RuntimeWarning, match="1 of 2 members have diverged chains"):
         runs = ewsg.sample(KEY, stack, jnp.zeros(3), Y, 60, num_chains=2, progress=False)

@@ -1,4 +1,6 @@
-"""Runs of batches of chains on disk: whatever ends one, and in whichever batch, it goes on as if never stopped."""
+"""Runs of batches of chains on disk: whatever ends one, and in whichever batch, it goes on as if
+never stopped.
+"""
 
 import dataclasses
 import errno
@@ -41,7 +43,14 @@ def normal(key):
 
 
 def run(kernel=SGLD, position=normal, **changes):
-    options = {"num_steps": 60, "num_chains": C, "burn_in": 5, "thin": 3, "progress": False, "chain_batch_size": 3}
+    options = {
+        "num_steps": 60,
+        "num_chains": C,
+        "burn_in": 5,
+        "thin": 3,
+        "progress": False,
+        "chain_batch_size": 3,
+    }
     options |= {"randomness_memory": 500} | changes
     return ewsg.sample(KEY, kernel, position, ROWS, **options)
 
@@ -85,7 +94,10 @@ def told(monkeypatch, call):
 KINDS = {
     "starts by keys": {},
     "starts of chains": {"position": STARTS, "stacked": True, "num_chains": 1},
-    "one start": {"kernel": ewsg.cv_uld(MODEL, 0.05, friction=1.0, batch_size=5), "position": STARTS[0]},
+    "one start": {
+        "kernel": ewsg.cv_uld(MODEL, 0.05, friction=1.0, batch_size=5),
+        "position": STARTS[0],
+    },
     "anchors": {"kernel": ewsg.svrg_ld(MODEL, 0.01, batch_size=5), "moments": ewsg.moments()},
     "tables": {"kernel": ewsg.saga_ld(MODEL, 0.01, batch_size=5), "keep": jnp.sum},
     "epochs": {"kernel": ewsg.sgld(MODEL, 0.01, batch_size=7, rows="epochs"), "keep_when": is_odd},
@@ -174,7 +186,9 @@ def test_an_interrupted_batch_is_gone_on_with(monkeypatch, tmp_path):
 
 
 def files_of(path):
-    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    return {
+        str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()
+    }
 
 
 @pytest.mark.parametrize("what", ["of another run", "of another batch", "damaged", "a whole run"])
@@ -194,7 +208,9 @@ def test_a_batch_that_is_none_of_the_run_is_refused_and_left_alone(monkeypatch, 
         (batch / "draws-000000.npz").write_bytes(b"none")
         match = "chains-000003', no checkpoint or damaged: draws-000000.npz"
     before = files_of(path)
-    with pytest.raises(ValueError, match=f"path must be a checkpoint of ewsg_jax.sample; got .*{match}"):
+    with pytest.raises(
+        ValueError, match=f"path must be a checkpoint of ewsg_jax.sample; got .*{match}"
+    ):
         resume(path)
     assert files_of(path) == before
 
@@ -217,7 +233,9 @@ def test_where_batches_are_no_other_run_begins(monkeypatch, tmp_path):
     (path / "run.npz").unlink()
     with pytest.raises(ValueError, match="checkpoint must be where no run is yet; got"):
         run(checkpoint=path)
-    assert files_of(path) == {name: content for name, content in before.items() if name != "run.npz"}
+    assert files_of(path) == {
+        name: content for name, content in before.items() if name != "run.npz"
+    }
 
 
 def test_a_wrong_call_begins_no_run(tmp_path):
@@ -238,7 +256,9 @@ def test_a_disk_that_fills_up_does_not_end_the_run(monkeypatch, tmp_path):
 
     with monkeypatch.context() as patch:
         patch.setattr(archive, "write_whole", full)
-        with pytest.warns(RuntimeWarning, match=r"after \d+ steps could not be written.*No space left"):
+        with pytest.warns(
+            RuntimeWarning, match=r"after \d+ steps could not be written.*No space left"
+        ):
             found = run(checkpoint=path)
     again, made = told(monkeypatch, lambda: resume(path))
     assert made == [0, 0]
@@ -266,7 +286,9 @@ def test_states_of_batches_that_are_done_are_in_the_hosts_memory(monkeypatch, tm
     """All together they may not fit on the device."""
     path = stopped(monkeypatch, tmp_path / "run", 5)
     read, seen = batches._read, []
-    monkeypatch.setattr(batches, "_read", lambda *arguments: [seen.append(read(*arguments)), seen[-1]][1])
+    monkeypatch.setattr(
+        batches, "_read", lambda *arguments: [seen.append(read(*arguments)), seen[-1]][1]
+    )
     resume(path)
     assert len(seen) == 3
     assert all(isinstance(leaf, np.ndarray) for each in seen for leaf in each.state.arrays.values())

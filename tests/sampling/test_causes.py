@@ -28,7 +28,15 @@ def diverged(log_likelihood, log_prior, start, data=Y, step_size=1e-4, **options
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         samples = ewsg.sample(
-            jax.random.key(0), kernel, start, data, 100, num_chains=2, progress=False, check_data=False, **options
+            jax.random.key(0),
+            kernel,
+            start,
+            data,
+            100,
+            num_chains=2,
+            progress=False,
+            check_data=False,
+            **options,
         )
     assert not samples.is_finite.any()
     (message,) = [str(each.message) for each in told]
@@ -41,15 +49,23 @@ CASES = {
         narrow,
         0.0,
         HOLES,
-        r"at the start: that of log_likelihood of row 3 is not \(9 such rows\).*jnp.where does not mask",
+        r"at the start: that of log_likelihood of row 3 is not \(9 such rows\).*jnp.where does "
+        r"not mask",
     ),
-    "a root at 0": (normal, jnp.sqrt, 0.0, Y, "at the start: that of log_prior is not, where log_prior is 0"),
+    "a root at 0": (
+        normal,
+        jnp.sqrt,
+        0.0,
+        Y,
+        "at the start: that of log_prior is not, where log_prior is 0",
+    ),
     "an exponential overflows": (
         lambda p, y: y * p - jnp.exp(100 * p),
         narrow,
         1.0,
         Y,
-        r"at the start: .*row 0 is not \(60 such rows\), where log_likelihood is -inf; in float64 it is finite",
+        r"at the start: .*row 0 is not \(60 such rows\), where log_likelihood is -inf; in float64 "
+        r"it is finite",
     ),
     "a sigmoid's logarithm": (
         lambda p, y: jnp.log(1 / (1 + jnp.exp(p * jnp.abs(y) + p))),
@@ -72,7 +88,9 @@ def test_a_gradient_that_is_not_finite_is_named(name):
 
 def test_a_row_that_a_later_batch_meets():
     row = np.r_[Y[:59], np.float32(np.nan)]
-    message = diverged(lambda p, y: jnp.where(jnp.isnan(y), 0.0, normal(p, y)), narrow, 0.0, row, step_size=1e-6)
+    message = diverged(
+        lambda p, y: jnp.where(jnp.isnan(y), 0.0, normal(p, y)), narrow, 0.0, row, step_size=1e-6
+    )
     assert "log_likelihood of row 59 is not (1 such rows)" in message
 
 

@@ -1,4 +1,6 @@
-"""Chains in batches, one after the other: the draws of all at once, and what one batch lacks is not the others'."""
+"""Chains in batches, one after the other: the draws of all at once, and what one batch lacks is not
+the others'.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -23,14 +25,32 @@ KERNELS = {
 
 
 def run(kernel=KERNELS["sgld"], position=lambda key: jax.random.normal(key, (D,)), **changes):
-    options = {"num_steps": 30, "num_chains": C, "burn_in": 4, "thin": 2, "progress": False} | changes
+    options = {
+        "num_steps": 30,
+        "num_chains": C,
+        "burn_in": 4,
+        "thin": 2,
+        "progress": False,
+    } | changes
     start = None if "state" in changes else position
     return ewsg.sample(KEY, kernel, start, DATA, **options)
 
 
 def assert_same(found, wanted):
-    for name in ("draws", "state", "step", "evaluations", "diverged_at", "index_acceptance", "acceptance"):
-        for a, b in zip(jax.tree.leaves(getattr(found, name)), jax.tree.leaves(getattr(wanted, name)), strict=True):
+    for name in (
+        "draws",
+        "state",
+        "step",
+        "evaluations",
+        "diverged_at",
+        "index_acceptance",
+        "acceptance",
+    ):
+        for a, b in zip(
+            jax.tree.leaves(getattr(found, name)),
+            jax.tree.leaves(getattr(wanted, name)),
+            strict=True,
+        ):
             np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
     for name in (
         "gradient_evaluations",
@@ -46,7 +66,9 @@ def assert_same(found, wanted):
 @pytest.mark.usual_parameters("svrg_ld")
 @pytest.mark.parametrize("name", KERNELS)
 def test_draws_are_those_of_all_at_once(name):
-    """Bit for bit: five chains as three and two; of starts by keys, and going on from the states."""
+    """Bit for bit: five chains as three and two; of starts by keys, and going on from
+    the states.
+    """
     kernel = KERNELS[name]
     at_once, batched = run(kernel), run(kernel, chain_batch_size=3)
     on, on_batched = (run(kernel, state=runs.state, num_chains=1, **size) for runs, size in (
@@ -62,13 +84,18 @@ def test_draws_are_those_of_all_at_once(name):
 @pytest.mark.full
 @pytest.mark.parametrize(
     "changes",
-    [{"shared_minibatch": True}, {"position": STARTS, "stacked": True, "num_chains": 1}, {"position": STARTS[0]}],
+    [
+        {"shared_minibatch": True},
+        {"position": STARTS, "stacked": True, "num_chains": 1},
+        {"position": STARTS[0]},
+    ],
     ids=["shared batches", "starts of chains", "one start"],
 )
 def test_whatever_is_asked_for(changes):
     kernel = KERNELS["cv_uld"]
     assert_same(
-        run(kernel, chain_batch_size=2 if "shared_minibatch" in changes else 3, **changes), run(kernel, **changes)
+        run(kernel, chain_batch_size=2 if "shared_minibatch" in changes else 3, **changes),
+        run(kernel, **changes),
     )
 
 
@@ -77,13 +104,17 @@ def test_moments_are_those_of_all_at_once():
     changes = {"keep": None, "moments": ewsg.moments(covariance="dense")}
     at_once, batched = run(**changes), run(chain_batch_size=2, **changes)
     assert batched.draws is None
-    for a, b in zip(*(jax.tree.leaves(vars(runs.moments)) for runs in (at_once, batched)), strict=True):
+    for a, b in zip(
+        *(jax.tree.leaves(vars(runs.moments)) for runs in (at_once, batched)), strict=True
+    ):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.full
 def test_costs_that_steps_tell_are_means_over_all_chains():
-    """Of five chains as three and two: FlyMC's, of which the last two see most rows in every step."""
+    """Of five chains as three and two: FlyMC's, of which the last two see most rows in
+    every step.
+    """
     data = {"x": DATA, "y": (DATA[:, 0] > 1).astype(float)}
     kernel = ewsg.flymc(
         ewsg.models.logistic_regression(),
@@ -104,7 +135,10 @@ def test_a_batch_that_is_lost_rests_to_the_end():
     """And the others are what they are; also where it is the first one."""
     steep = ewsg.Posterior(lambda p, row: -jnp.sum((p - row) ** 4), lambda p: 0.0)
     starts = jnp.ones((5, D)).at[:2].set(1e9)
-    kernel, long = ewsg.ld(steep, 1e-4), {"num_steps": 3_000, "thin": 100, "stacked": True, "keep": jnp.sum}
+    kernel, long = (
+        ewsg.ld(steep, 1e-4),
+        {"num_steps": 3_000, "thin": 100, "stacked": True, "keep": jnp.sum},
+    )
     with pytest.warns(RuntimeWarning, match="2 of 5 chains diverged"):
         at_once = run(kernel, starts, **long)
     for size in (2, 4):
@@ -124,7 +158,8 @@ def test_what_was_sampled_before_a_failure_is_returned(monkeypatch):
     failing.calls = 0
     monkeypatch.setattr(steps_of, "make_steps", failing)
     with pytest.warns(
-        RuntimeWarning, match="chains from 3 on failed: RuntimeError: out of memory; of 5 chains those of"
+        RuntimeWarning,
+        match="chains from 3 on failed: RuntimeError: out of memory; of 5 chains those of",
     ):
         found = run(chain_batch_size=3)
     assert found.interrupted
@@ -152,7 +187,9 @@ def test_batches_are_compiled_like_the_whole(monkeypatch, most, program):
 
     def watch(name):
         true = getattr(chunks, name)
-        monkeypatch.setattr(chunks, name, lambda *parts, **options: [used.append(name), true(*parts, **options)][1])
+        monkeypatch.setattr(
+            chunks, name, lambda *parts, **options: [used.append(name), true(*parts, **options)][1]
+        )
 
     watch("advance")
     watch("advance_small")

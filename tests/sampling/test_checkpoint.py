@@ -61,7 +61,15 @@ def stopped(monkeypatch, path, kernel=KERNEL, data=ROWS, after=3, num_steps=300,
 
 
 def same_runs(found, wanted):
-    for field in ("step", "step_size", "evaluations", "index_acceptance", "acceptance", "overflow", "diverged_at"):
+    for field in (
+        "step",
+        "step_size",
+        "evaluations",
+        "index_acceptance",
+        "acceptance",
+        "overflow",
+        "diverged_at",
+    ):
         np.testing.assert_array_equal(getattr(found, field), getattr(wanted, field))
     for field in (
         "gradient_evaluations",
@@ -77,7 +85,9 @@ def same_runs(found, wanted):
     for a, b in zip(jax.tree.leaves(found.state), jax.tree.leaves(wanted.state), strict=True):
         np.testing.assert_array_equal(a, b)
     if wanted.moments is not None:
-        for a, b in zip(jax.tree.leaves(vars(found.moments)), jax.tree.leaves(vars(wanted.moments)), strict=True):
+        for a, b in zip(
+            jax.tree.leaves(vars(found.moments)), jax.tree.leaves(vars(wanted.moments)), strict=True
+        ):
             np.testing.assert_allclose(a, b, rtol=1e-5)
 
 
@@ -108,8 +118,14 @@ def test_a_stopped_run_goes_on_bit_for_bit(monkeypatch, tmp_path, kind, after):
     key = jax.random.key(3, impl="rbg") if kind == "keys of another kind" else KEY
     monkeypatch.setattr(sys.modules[__name__], "KEY", key)
     stopped(monkeypatch, tmp_path / "run", kernel, after=after, **changes)
-    assert after < 30 or kind == "epochs" or checkpoint.read(tmp_path / "run", None).counts["pieces"] > 1
-    whole = ewsg.sample(key, kernel, jnp.zeros(D), ROWS, 300, randomness_memory=500, **(OPTIONS | changes))
+    assert (
+        after < 30
+        or kind == "epochs"
+        or checkpoint.read(tmp_path / "run", None).counts["pieces"] > 1
+    )
+    whole = ewsg.sample(
+        key, kernel, jnp.zeros(D), ROWS, 300, randomness_memory=500, **(OPTIONS | changes)
+    )
     given = {name: changes[name] for name in ("keep", "keep_when", "moments") if name in changes}
     again = ewsg.resume(tmp_path / "run", ROWS, kernel=kernel, progress=False, **given)
     same_runs(again, whole)
@@ -141,7 +157,9 @@ class Keyed(ewsg.gradients.GradientEstimator):
         return jax.random.randint(key, (5,), 0, N)
 
     def propose(self, randomness, memory, point, data, weight):
-        return ewsg.gradients.Estimate(self.posterior.gradient(point, data[randomness]), randomness), ()
+        return ewsg.gradients.Estimate(
+            self.posterior.gradient(point, data[randomness]), randomness
+        ), ()
 
     def gradient_at(self, estimate, position, data):
         return self.posterior.gradient(position, data[estimate.batch])
@@ -157,7 +175,9 @@ def test_draws_moments_and_memories_of_classes_of_ones_own(monkeypatch, tmp_path
     given = {"keep": in_a_class, "moments": ewsg.moments(in_a_class)}
     changes = {"chain_batch_size": size} | given
     stopped(monkeypatch, tmp_path / "run", kernel, after=6, num_steps=40, **changes)
-    whole = ewsg.sample(KEY, kernel, jnp.zeros(D), ROWS, 40, randomness_memory=500, **(OPTIONS | changes))
+    whole = ewsg.sample(
+        KEY, kernel, jnp.zeros(D), ROWS, 40, randomness_memory=500, **(OPTIONS | changes)
+    )
     again = ewsg.resume(tmp_path / "run", ROWS, kernel=kernel, progress=False, **given)
     assert type(again.draws) is type(again.moments.mean) is Kept
     for found, wanted in ((again.draws, whole.draws), (again.state.dynamics, whole.state.dynamics)):
@@ -172,7 +192,9 @@ def test_draws_moments_and_memories_of_classes_of_ones_own(monkeypatch, tmp_path
 @pytest.mark.parametrize("change", [lambda p: p, lambda p: {"a": p[:1]}, lambda p: jnp.int32(0)])
 @pytest.mark.parametrize("what", ["keep", "moments"])
 def test_a_function_that_has_changed_is_told(monkeypatch, tmp_path, change, what):
-    """Functions are known by their names: one that returns something else now would be broadcast, or fail."""
+    """Functions are known by their names: one that returns something else now would be broadcast,
+    or fail.
+    """
 
     def kept(position):
         return position[:1]
@@ -183,22 +205,36 @@ def test_a_function_that_has_changed_is_told(monkeypatch, tmp_path, change, what
     stopped(monkeypatch, tmp_path / "run", after=6, **given(kept))
     change.__name__, change.__qualname__ = kept.__name__, kept.__qualname__
     # Moments of whole numbers are refused whatever they were before.
-    match = rf"{what} must return what it did when the run began|moments must return floating-point arrays"
+    match = (
+        rf"{what} must return what it did when the run began|moments must return "
+        r"floating-point arrays"
+    )
     with pytest.raises((TypeError, ValueError), match=match):
         ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL, progress=False, **given(change))
 
 
 @pytest.mark.full
 def test_lost_chains_stay_lost(monkeypatch, tmp_path):
-    """A schedule that jumps loses some chains before the checkpoint and others after it, at the same steps."""
+    """A schedule that jumps loses some chains before the checkpoint and others after it, at the
+    same steps.
+    """
     starts = jnp.array([[1e20] * D, [1.0] * D, [1e19] * D, [0.0] * D], jnp.float32)
-    model = ewsg.Posterior(log_prior=lambda p: -jnp.sum(p**4) / 4, log_likelihood=lambda p, row: jnp.float32(0))
+    model = ewsg.Posterior(
+        log_prior=lambda p: -jnp.sum(p**4) / 4, log_likelihood=lambda p, row: jnp.float32(0)
+    )
     kernel = ewsg.ld(model, lambda step: jnp.where(step < 150, 1e-3, 0.26))
 
     def run(**changes):
         with pytest.warns(RuntimeWarning, match="chains diverged"):
             return ewsg.sample(
-                KEY, kernel, starts, ROWS, 300, stacked=True, randomness_memory=500, **(OPTIONS | changes)
+                KEY,
+                kernel,
+                starts,
+                ROWS,
+                300,
+                stacked=True,
+                randomness_memory=500,
+                **(OPTIONS | changes),
             )
 
     whole = run()
@@ -224,7 +260,9 @@ def test_lost_chains_stay_lost(monkeypatch, tmp_path):
 def test_a_stack_goes_on(monkeypatch, tmp_path):
     stack = ewsg.stack([ewsg.sgld(MODEL, h, batch_size=5) for h in (0.01, 0.02)])
     stopped(monkeypatch, tmp_path / "run", stack, keep=jnp.sum)
-    whole = ewsg.sample(KEY, stack, jnp.zeros(D), ROWS, 300, randomness_memory=500, **(OPTIONS | {"keep": jnp.sum}))
+    whole = ewsg.sample(
+        KEY, stack, jnp.zeros(D), ROWS, 300, randomness_memory=500, **(OPTIONS | {"keep": jnp.sum})
+    )
     again = ewsg.resume(tmp_path / "run", ROWS, kernel=stack, keep=jnp.sum, progress=False)
     assert isinstance(again, ewsg.StackedSamples)
     same_runs(again[1], whole[1])
@@ -237,7 +275,9 @@ def test_time_that_is_left_is_the_runs(monkeypatch, tmp_path):
     done = checkpoint.read(tmp_path / "run", None).counts["done"]
     again = ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL, seconds=1e-9, progress=False)
     assert again.num_steps > done
-    whole = ewsg.sample(KEY, KERNEL, jnp.zeros(D), ROWS, again.num_steps, randomness_memory=500, **OPTIONS)
+    whole = ewsg.sample(
+        KEY, KERNEL, jnp.zeros(D), ROWS, again.num_steps, randomness_memory=500, **OPTIONS
+    )
     np.testing.assert_array_equal(again.position, whole.position)
 
 
@@ -252,10 +292,14 @@ def test_a_full_disk_is_told_and_the_last_checkpoint_stands(monkeypatch, tmp_pat
 
     with monkeypatch.context() as patch:
         patch.setattr(archive, "write_whole", full)
-        with pytest.warns(RuntimeWarning, match=r"checkpoint after \d+ steps could not be written.*No space left"):
+        with pytest.warns(
+            RuntimeWarning, match=r"checkpoint after \d+ steps could not be written.*No space left"
+        ):
             done = ewsg.resume(path, ROWS, kernel=KERNEL, progress=False)
         with pytest.raises(OSError, match="No space left"):
-            ewsg.sample(KEY, KERNEL, jnp.zeros(D), ROWS, 300, checkpoint=tmp_path / "new", **OPTIONS)
+            ewsg.sample(
+                KEY, KERNEL, jnp.zeros(D), ROWS, 300, checkpoint=tmp_path / "new", **OPTIONS
+            )
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before
     same_runs(ewsg.resume(path, ROWS, kernel=KERNEL, progress=False), done)
 
@@ -291,7 +335,9 @@ def test_another_version_is_told(monkeypatch, tmp_path):
     stopped(monkeypatch, tmp_path / "run")
     now = consistency.of_programs()
     monkeypatch.setattr(consistency, "of_programs", lambda: now | {"jax": "0.99.0"})
-    with pytest.warns(RuntimeWarning, match=r"started by other programs \(jax .* is now 0\.99\.0\)"):
+    with pytest.warns(
+        RuntimeWarning, match=r"started by other programs \(jax .* is now 0\.99\.0\)"
+    ):
         ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL, progress=False)
 
 
@@ -302,7 +348,9 @@ def test_what_a_kill_left_is_tidied(monkeypatch, tmp_path):
     (tmp_path / "run" / ".draws-000002.npz.99999").write_bytes(b"half")
     (tmp_path / "run" / "mine.txt").write_bytes(b"kept")
     ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL, progress=False)
-    left = sorted(file.name for file in (tmp_path / "run").iterdir() if not file.name.startswith("draws-"))
+    left = sorted(
+        file.name for file in (tmp_path / "run").iterdir() if not file.name.startswith("draws-")
+    )
     assert left == ["mine.txt", "run.npz"]
 
 
@@ -329,14 +377,18 @@ def judged(path):
     done = earlier.counts["done"]
     assert (earlier.state.arrays["state.dynamics.position"] == done).all()
     assert (earlier.totals["acceptance"] == done).all()
-    draws = np.concatenate([np.zeros((2, 0, 20)), *(piece.array("draws") for piece in earlier.pieces)], axis=1)
+    draws = np.concatenate(
+        [np.zeros((2, 0, 20)), *(piece.array("draws") for piece in earlier.pieces)], axis=1
+    )
     np.testing.assert_array_equal(draws[0, :, 0], np.arange(1, done + 1))
     return done
 
 
 @pytest.mark.full
 def test_fifty_kills_of_a_writer_leave_a_checkpoint_each(tmp_path):
-    """It is stopped and looked at, for what is on disk then is what a kill would leave; at last it is killed."""
+    """It is stopped and looked at, for what is on disk then is what a kill would leave; at last it
+    is killed.
+    """
     rng, path = random.Random(0), tmp_path / "run"
     process = begun("writer", path)
     try:

@@ -19,7 +19,9 @@ def test_the_time_is_that_of_the_first(monkeypatch):
 
 
 def test_one_interrupt_is_that_of_all(monkeypatch):
-    monkeypatch.setattr(multihost_utils, "process_allgather", lambda mine: np.array([bool(mine), True]))
+    monkeypatch.setattr(
+        multihost_utils, "process_allgather", lambda mine: np.array([bool(mine), True])
+    )
     assert Clock(True).any_process(False)
     assert not Clock().any_process(False)
 

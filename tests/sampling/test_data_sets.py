@@ -1,4 +1,6 @@
-"""A stack of data sets is one run: each is sampled as by itself, rows that do not count leave no trace."""
+"""A stack of data sets is one run: each is sampled as by itself, rows that do not count leave no
+trace.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -14,13 +16,18 @@ D, C = 3, 2
 KEY = jax.random.key(3)
 LOCATION, LOGISTIC = ewsg.models.gaussian_location(), ewsg.models.logistic_regression()
 NETWORK = ewsg.Posterior(
-    lambda w, row: -0.5 * (jnp.tanh(row["x"] @ w) - row["y"]) ** 2, lambda w: -0.5 * jnp.sum(w**2), name="network"
+    lambda w, row: -0.5 * (jnp.tanh(row["x"] @ w) - row["y"]) ** 2,
+    lambda w: -0.5 * jnp.sum(w**2),
+    name="network",
 )
 
 
 def data_sets(lengths=LENGTHS):
     rng = np.random.default_rng(1)
-    return [{"x": rng.normal(size=(n, D)) + n / 5, "y": (rng.random(n) < 0.5).astype(float)} for n in lengths]
+    return [
+        {"x": rng.normal(size=(n, D)) + n / 5, "y": (rng.random(n) < 0.5).astype(float)}
+        for n in lengths
+    ]
 
 
 SETS = data_sets()
@@ -52,7 +59,9 @@ def run(kernel, data, num_steps=30, **changes):
 @pytest.mark.usual_parameters("subsets")
 @pytest.mark.parametrize("name", METHODS)
 def test_each_is_sampled_as_by_itself(x64, name):
-    """With keys of its own; three steps on a posterior of linear predictors, and on one that is not."""
+    """With keys of its own; three steps on a posterior of linear predictors, and on one that is
+    not.
+    """
     for posterior in (LOGISTIC, NETWORK) if name in ("sgld", "svrg", "saga") else (LOGISTIC,):
         kernel = METHODS[name](posterior)
         stacked = ewsg.stack_data(SETS)
@@ -78,7 +87,8 @@ def test_a_run_is_its_steps(x64, rows):
     """Also where data sets are of one length, which need no padding: by any law of rows."""
     sets = SETS if rows == "random" else data_sets((8, 8, 8))
     kernel = ewsg.kernel(
-        ewsg.dynamics.splitting(0.05, friction=1.0), ewsg.gradients.uniform(LOGISTIC, batch_size=3, rows=rows)
+        ewsg.dynamics.splitting(0.05, friction=1.0),
+        ewsg.gradients.uniform(LOGISTIC, batch_size=3, rows=rows),
     )
     stacked = ewsg.stack_data(sets)
     runs = run(kernel, stacked, num_steps=10, burn_in=0, thin=1)
@@ -86,7 +96,9 @@ def test_a_run_is_its_steps(x64, rows):
     init_key, run_key, _ = jax.random.split(KEY, 3)
     chain = jax.random.fold_in(run_key, 1)
     state = stack.init(
-        jax.random.fold_in(jax.random.fold_in(init_key, 1), 1), stack.spread(jnp.zeros(D)), stacked.rows
+        jax.random.fold_in(jax.random.fold_in(init_key, 1), 1),
+        stack.spread(jnp.zeros(D)),
+        stacked.rows,
     )
     step = jax.jit(stack.step)
     for t in range(10):
@@ -97,9 +109,13 @@ def test_a_run_is_its_steps(x64, rows):
 
 @pytest.mark.full
 def test_their_laws_are_those_that_the_rows_give(x64):
-    """SGLD's on a Gaussian: mean x̄, variance (2h + h²(n²/b)S) / (1 − (1 − hn)²), S the variance of the rows."""
+    """SGLD's on a Gaussian: mean x̄, variance (2h + h²(n²/b)S) / (1 − (1 − hn)²), S the variance of
+    the rows.
+    """
     rows, h, b = [one["x"] for one in SETS], 0.03, 2
-    runs = run(ewsg.sgld(LOCATION, h, batch_size=b), ewsg.stack_data(rows), 6_000, num_chains=64, thin=20)
+    runs = run(
+        ewsg.sgld(LOCATION, h, batch_size=b), ewsg.stack_data(rows), 6_000, num_chains=64, thin=20
+    )
     for number, x in enumerate(rows):
         n, draws = len(x), runs[number].position.reshape(-1, D)
         # What is left of a draw's memory after 20 steps, in each sum over draws.
@@ -114,7 +130,14 @@ def test_their_laws_are_those_that_the_rows_give(x64):
 def test_data_sets_have_noise_of_their_own():
     """Two that are equal are two runs: their draws are not correlated."""
     kernel = METHODS["sgld"](LOGISTIC)
-    runs = run(kernel, ewsg.stack_data([SETS[0]] * 2), num_steps=4_100, num_chains=32, burn_in=100, thin=100)
+    runs = run(
+        kernel,
+        ewsg.stack_data([SETS[0]] * 2),
+        num_steps=4_100,
+        num_chains=32,
+        burn_in=100,
+        thin=100,
+    )
     draws = np.array([runs[number].position[..., 0].ravel() for number in (0, 1)])
     assert abs(np.corrcoef(draws)[0, 1]) < 5.5 / np.sqrt(draws.shape[1])
 
@@ -137,7 +160,9 @@ def test_what_is_told_of_a_run():
 
 @pytest.mark.full
 def test_other_ways_to_give_them(tmp_path):
-    """Padded arrays with a mask, wherever the rows stand; kernels of their own; files, ArviZ and a picture."""
+    """Padded arrays with a mask, wherever the rows stand; kernels of their own; files, ArviZ and a
+    picture.
+    """
     mask = np.zeros((3, 14))
     padded = {"x": np.full((3, 14, D), 7.0), "y": np.ones((3, 14))}
     for number, one in enumerate(SETS):
@@ -153,7 +178,8 @@ def test_other_ways_to_give_them(tmp_path):
         ewsg.sgld(LOGISTIC, 0.01, batch_size=3),
     ]
     with pytest.warns(
-        RuntimeWarning, match=r"1 of 3 members have diverged chains.*data_set = 1, step_size = 1e\+30"
+        RuntimeWarning,
+        match=r"1 of 3 members have diverged chains.*data_set = 1, step_size = 1e\+30",
     ):
         runs = run(ewsg.stack(grid), listed)
     same(runs[0].position, run(grid[0], listed)[0].position, 1e-5)
@@ -185,9 +211,13 @@ def test_a_metric_that_reads_rows_is_refused_where_some_are_copies(check_data):
     short, long = np.full((4, 1), 4.0, np.float32), np.full((7, 1), 7.0, np.float32)
 
     def run(metric, sets):
-        kernel = ewsg.sgrld(ewsg.models.gaussian_location(), 1e-4, inverse_metric=metric, batch_size=2)
+        kernel = ewsg.sgrld(
+            ewsg.models.gaussian_location(), 1e-4, inverse_metric=metric, batch_size=2
+        )
         data = ewsg.stack_data(sets)
-        return ewsg.sample(jax.random.key(0), kernel, jnp.ones(1), data, 4, progress=False, check_data=check_data)
+        return ewsg.sample(
+            jax.random.key(0), kernel, jnp.ones(1), data, 4, progress=False, check_data=check_data
+        )
 
     def of_rows(position, data):
         return 1 / (1 + jnp.sum(jax.tree.leaves(data)[0] ** 2, axis=0))

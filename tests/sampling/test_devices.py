@@ -1,4 +1,6 @@
-"""Runs over several devices: the checks of `on_four_devices.py`, in a process that is given four of them."""
+"""Runs over several devices: the checks of `on_four_devices.py`, in a process that is given four of
+them.
+"""
 
 import os
 import subprocess
@@ -13,16 +15,29 @@ from jax.sharding import Mesh
 import ewsg_jax as ewsg
 
 CHECKS = Path(__file__).parent / "on_four_devices.py"
-USUAL = ("chains: sghmc", "chains: ewsg_vr", "chains: flymc", "rows: svrg_ld", "rows: ewsg", "rows_and_chains",
-         "covariances_are_those_of_all_batches", "rows_by_probability_are_unbiased",
-         "rows_are_taken_from_where_they_are", "walls_are_those_of_one_device", "forecast: cv_uld",
-         "estimates_are_unbiased", "batches_are_of_each_device_own_rows")  # fmt: skip
+USUAL = (
+    "chains: sghmc",
+    "chains: ewsg_vr",
+    "chains: flymc",
+    "rows: svrg_ld",
+    "rows: ewsg",
+    "rows_and_chains",
+    "covariances_are_those_of_all_batches",
+    "rows_by_probability_are_unbiased",
+    "rows_are_taken_from_where_they_are",
+    "walls_are_those_of_one_device",
+    "forecast: cv_uld",
+    "estimates_are_unbiased",
+    "batches_are_of_each_device_own_rows",
+)
 """Some of every kind; the sweep makes all."""
 
 
 def said(names, seconds):
     """What the checks of these names said, by name."""
-    environment = dict(os.environ, PYTHONPATH=str(Path(ewsg.__file__).parents[1]), PYTHONWARNINGS="ignore")
+    environment = dict(
+        os.environ, PYTHONPATH=str(Path(ewsg.__file__).parents[1]), PYTHONWARNINGS="ignore"
+    )
     ended = subprocess.run(
         [sys.executable, CHECKS, *names],
         env=environment,
@@ -52,7 +67,9 @@ def run_on(mesh, kernel=None, rows=8, **options):
     model = ewsg.models.gaussian_location()
     kernel = kernel or ewsg.sgld(model, 1e-2, batch_size=4)
     data, start = np.arange(float(rows))[:, None], np.zeros(1)
-    return ewsg.sample(jax.random.key(0), kernel, start, data, 3, progress=False, mesh=mesh, **options)
+    return ewsg.sample(
+        jax.random.key(0), kernel, start, data, 3, progress=False, mesh=mesh, **options
+    )
 
 
 def over(*axes):
@@ -86,7 +103,9 @@ def test_what_needs_all_rows_in_one_place_is_refused():
     ):
         kernel = ewsg.kernel(ewsg.dynamics.langevin(1e-2), estimator)
         with pytest.raises(
-            ValueError, match=r"for a kernel of which (epochs|blocks)\(batch_size=4\) needs all rows on one device"
+            ValueError,
+            match=r"for a kernel of which (epochs|blocks)\(batch_size=4\) needs all rows on one "
+            r"device",
         ):
             run_on(over("data"), kernel)
         # One device along the axis is no cut.

@@ -46,7 +46,9 @@ def same(a, b):
             continue
         assert jax.tree.structure(one) == jax.tree.structure(other), field.name
         for x, y in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
-            assert type(x) is type(y) or isinstance(x, jax.Array) == isinstance(y, jax.Array), field.name
+            assert type(x) is type(y) or isinstance(x, jax.Array) == isinstance(y, jax.Array), (
+                field.name
+            )
             np.testing.assert_array_equal(np.asarray(x), np.asarray(y), err_msg=field.name)
             assert np.asarray(x).dtype == np.asarray(y).dtype, field.name
 
@@ -87,12 +89,16 @@ def test_everything_comes_back(tmp_path, kind):
     kernel, samples = run(position, mean, moments=ewsg.moments())
     samples.save(tmp_path / "run.npz")
     if needs_position:
-        with pytest.raises(ValueError, match=r"give load\(path, position=…\) where the run started"):
+        with pytest.raises(
+            ValueError, match=r"give load\(path, position=…\) where the run started"
+        ):
             ewsg.load(tmp_path / "run.npz")
     given = position if needs_position else None
     again = ewsg.load(str(tmp_path / "run.npz"), given, kernel=kernel, data=DATA)
     same(samples, again)
-    on, never_stopped = (ewsg.sample(KEY, kernel, None, DATA, 5, state=s.state) for s in (again, samples))
+    on, never_stopped = (
+        ewsg.sample(KEY, kernel, None, DATA, 5, state=s.state) for s in (again, samples)
+    )
     same(
         dataclasses.replace(on, compile_seconds=0.0, run_seconds=0.0),
         dataclasses.replace(never_stopped, compile_seconds=0.0, run_seconds=0.0),
@@ -138,7 +144,9 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
 def test_wrong_files_are_named(tmp_path):
     path = tmp_path / "other.npz"
     np.savez(path, a=np.zeros(3))
-    with pytest.raises(ValueError, match=r"path must be a file that samples\.save wrote; got .*other\.npz"):
+    with pytest.raises(
+        ValueError, match=r"path must be a file that samples\.save wrote; got .*other\.npz"
+    ):
         ewsg.load(path)
     path.write_bytes(b"no archive")
     with pytest.raises(ValueError, match=r"path must be a file that samples\.save wrote"):
@@ -153,10 +161,13 @@ def test_wrong_files_are_named(tmp_path):
     _, samples = run(MLP, lambda p: eqx.combine(p, STATIC)(jnp.ones(2)))
     samples.save(tmp_path / "run.npz")
     with pytest.raises(
-        ValueError, match=r"position must be a tree like the run's position, of 4 arrays.*got an array"
+        ValueError,
+        match=r"position must be a tree like the run's position, of 4 arrays.*got an array",
     ):
         ewsg.load(tmp_path / "run.npz", jnp.zeros(2))
-    with pytest.raises(ValueError, match=r"position must be a tree like the run's position.*got \[Array"):
+    with pytest.raises(
+        ValueError, match=r"position must be a tree like the run's position.*got \[Array"
+    ):
         ewsg.load(tmp_path / "run.npz", jax.tree.leaves(MLP))
 
 
@@ -180,7 +191,8 @@ def flipped(content, bit):
 def test_a_damaged_file_gives_an_error_or_what_was_saved(tmp_path, large):
     """Bits are flipped anywhere, and all those of a header that says how many draws there are.
 
-    An array of a few kilobytes is read at once, with its checksum; of a larger one as much as its header says.
+    An array of a few kilobytes is read at once, with its checksum; of a larger one as much as its
+    header says.
     """
     path = tmp_path / "run.npz"
     samples = saved_runs.make("sgld_nothing_kept", num_chains=2)
@@ -236,7 +248,10 @@ ABOUT = {
         {"trees": {"draws": "[" * 10_000, "moments": "None"}},
         {"trees": {"draws": "0", "moments": "None"}},
         {"trees": {"draws": "'position'", "moments": "None"}, "position": 3},
-        {"trees": {"draws": "'position'", "moments": "None"}, "position": {"structure": "0", "leaves": []}},
+        {
+            "trees": {"draws": "'position'", "moments": "None"},
+            "position": {"structure": "0", "leaves": []},
+        },
         {"trees": {"draws": "None", "moments": "{'mean': None}"}},
         {"dtypes": {"three": "bfloat16"}},
         {"dtypes": {"three": "no such"}},
@@ -246,14 +261,22 @@ ABOUT = {
 )
 def test_a_file_that_makes_no_sense_is_refused(tmp_path, changes):
     text = json.dumps(ABOUT | changes)
-    np.savez(tmp_path / "bad.npz", about=np.frombuffer(text.encode(), np.uint8), three=np.zeros(3, np.uint8))
-    with pytest.raises(ValueError, match=r"path must be a file that samples\.save wrote; got .*bad\.npz"):
+    np.savez(
+        tmp_path / "bad.npz",
+        about=np.frombuffer(text.encode(), np.uint8),
+        three=np.zeros(3, np.uint8),
+    )
+    with pytest.raises(
+        ValueError, match=r"path must be a file that samples\.save wrote; got .*bad\.npz"
+    ):
         ewsg.load(tmp_path / "bad.npz")
 
 
 def test_names_that_meet_are_kept_apart(tmp_path):
     kept = {"a.b": 1, "a": {"b": 2, "b'": 3}}
-    kernel, samples = run(jnp.zeros(2), lambda p: p, keep=lambda p: jax.tree.map(lambda x: x * jnp.ones(2), kept))
+    kernel, samples = run(
+        jnp.zeros(2), lambda p: p, keep=lambda p: jax.tree.map(lambda x: x * jnp.ones(2), kept)
+    )
     samples.save(tmp_path / "run.npz")
     same(samples, ewsg.load(tmp_path / "run.npz", kernel=kernel, data=DATA))
 
@@ -271,7 +294,9 @@ def test_numpy_alone_reads_it(tmp_path):
     with np.load(tmp_path / "run.npz", allow_pickle=False) as found:
         np.testing.assert_array_equal(found["draws['a']"], samples.draws["a"])
         np.testing.assert_array_equal(found["moments['mean']['a']"], samples.moments.mean["a"])
-        np.testing.assert_array_equal(found["state.dynamics.position['a']"], samples.state.position["a"])
+        np.testing.assert_array_equal(
+            found["state.dynamics.position['a']"], samples.state.position["a"]
+        )
 
 
 def test_without_the_kernel_all_but_the_state_is_read(tmp_path):
@@ -279,11 +304,15 @@ def test_without_the_kernel_all_but_the_state_is_read(tmp_path):
     samples.save(tmp_path / "run.npz")
     again = ewsg.load(tmp_path / "run.npz")
     same(dataclasses.replace(samples, state=again.state), again)
-    with pytest.raises(AttributeError, match=r"samples.state has no position: give ewsg_jax\.load\(path, kernel="):
+    with pytest.raises(
+        AttributeError, match=r"samples.state has no position: give ewsg_jax\.load\(path, kernel="
+    ):
         _ = again.state.position
     with pytest.raises(AttributeError, match=r"samples\.state has no"):
         again.save(tmp_path / "again.npz")
-    with pytest.raises(TypeError, match=r"state must be .*got samples\.state, which ewsg_jax\.load\(path, kernel="):
+    with pytest.raises(
+        TypeError, match=r"state must be .*got samples\.state, which ewsg_jax\.load\(path, kernel="
+    ):
         ewsg.sample(KEY, kernel, None, DATA, 5, state=again.state)
     more = ewsg.sample(KEY, kernel, None, DATA, 5, state=samples.state)
     np.testing.assert_array_equal(again.concatenate(more).step, np.arange(1, 18))
@@ -338,7 +367,9 @@ def test_keys_and_numbers_of_64_bits_and_none_come_back(tmp_path, x64, impl):
     again = ewsg.load(tmp_path / "run.npz", kernel=kernel, data=DATA).state
     assert type(again.dynamics) is Spin
     assert jax.random.key_impl(again.dynamics.key) == jax.random.key_impl(keys)
-    np.testing.assert_array_equal(jax.random.key_data(again.dynamics.key), jax.random.key_data(keys))
+    np.testing.assert_array_equal(
+        jax.random.key_data(again.dynamics.key), jax.random.key_data(keys)
+    )
     np.testing.assert_array_equal(again.dynamics.wide, state.dynamics.wide)
     assert again.dynamics.wide.dtype == jnp.float64
     assert again.dynamics.nothing.shape == (2, 0, 3)
@@ -370,7 +401,9 @@ def test_a_file_of_64_bits_is_refused_in_32(tmp_path):
         samples = ewsg.sample(KEY, kernel, np.zeros(2), DATA, 12, num_chains=2)
         samples.save(tmp_path / "run.npz")
     assert ewsg.load(tmp_path / "run.npz").position.dtype == np.float64
-    with pytest.raises(ValueError, match=r"jax_enable_x64 as in it.* is float64 in the file, float32 in its"):
+    with pytest.raises(
+        ValueError, match=r"jax_enable_x64 as in it.* is float64 in the file, float32 in its"
+    ):
         ewsg.load(tmp_path / "run.npz", kernel=kernel, data=DATA)
 
 
@@ -389,7 +422,9 @@ class Twins:
         return cls(*children)
 
 
-@pytest.mark.parametrize("where", [lambda p: p, lambda p: {"p": p, "q": [None, (p,)]}], ids=["itself", "deeper"])
+@pytest.mark.parametrize(
+    "where", [lambda p: p, lambda p: {"p": p, "q": [None, (p,)]}], ids=["itself", "deeper"]
+)
 @pytest.mark.parametrize(
     "position",
     [
@@ -401,7 +436,9 @@ class Twins:
 )
 def test_positions_of_classes_of_ones_own(tmp_path, position, where):
     """Wherever they stand in what is kept."""
-    kernel, samples = run(position, lambda p: jax.tree.leaves(p)[0], keep=where, moments=ewsg.moments(where))
+    kernel, samples = run(
+        position, lambda p: jax.tree.leaves(p)[0], keep=where, moments=ewsg.moments(where)
+    )
     samples.save(tmp_path / "run.npz")
     with pytest.raises(ValueError, match="position must be a tree like the run's position"):
         ewsg.load(tmp_path / "run.npz")
@@ -409,6 +446,8 @@ def test_positions_of_classes_of_ones_own(tmp_path, position, where):
 
 
 def test_a_position_of_a_class_is_not_needed_for_draws_of_arrays(tmp_path):
-    _, samples = run(MLP, lambda p: eqx.combine(p, STATIC)(jnp.ones(2)), keep=lambda p: p.layers[0].bias)
+    _, samples = run(
+        MLP, lambda p: eqx.combine(p, STATIC)(jnp.ones(2)), keep=lambda p: p.layers[0].bias
+    )
     samples.save(tmp_path / "run.npz")
     np.testing.assert_array_equal(ewsg.load(tmp_path / "run.npz").draws, samples.draws)

@@ -21,7 +21,9 @@ def run(start, **options):
 
 
 def first_bad_step(chain, num_chains, start):
-    """The step whose result is not finite and the position before it, by stepping with the run's keys."""
+    """The step whose result is not finite and the position before it, by stepping with the run's
+    keys.
+    """
     _, run_key, _ = jax.random.split(KEY, 3)
     key = jax.random.fold_in(run_key, chain)
     state = KERNEL.init(key, start, DATA)
@@ -35,15 +37,21 @@ def first_bad_step(chain, num_chains, start):
 
 @pytest.mark.full
 def test_a_momentum_is_lost_before_the_position():
-    """Explicit Euler moves the position by the momentum of before: a chain is lost where its momentum is."""
+    """Explicit Euler moves the position by the momentum of before: a chain is lost where its
+    momentum is.
+    """
     kernel = ewsg.uld(QUARTIC, 0.05, friction=1.0, integrator="euler")
     with pytest.warns(RuntimeWarning, match="1 of 1 chains diverged"):
         lost = ewsg.sample(KEY, kernel, jnp.full(1, 9.0), DATA, NUM_STEPS)
     init_key, run_key, _ = jax.random.split(KEY, 3)
-    state = kernel.init(jax.random.fold_in(jax.random.fold_in(init_key, 1), 0), jnp.full(1, 9.0), DATA)
+    state = kernel.init(
+        jax.random.fold_in(jax.random.fold_in(init_key, 1), 0), jnp.full(1, 9.0), DATA
+    )
     step, is_finite = jax.jit(kernel.step), True
     while is_finite:
-        state, info = step(jax.random.fold_in(jax.random.fold_in(run_key, 0), int(state.step)), state, DATA)
+        state, info = step(
+            jax.random.fold_in(jax.random.fold_in(run_key, 0), int(state.step)), state, DATA
+        )
         is_finite = bool(info.is_finite)
     assert np.isfinite(state.position).all(), "else the position alone would tell"
     assert lost.diverged_at.tolist() == [int(state.step)]
@@ -53,7 +61,9 @@ def test_a_momentum_is_lost_before_the_position():
 def test_one_lost_chain_among_a_thousand():
     calm = jnp.zeros((1000, 1))
     wild = calm.at[500].set(9.0)
-    with pytest.warns(RuntimeWarning, match=r"1 of 1000 chains diverged, the first \(chain 500\) at step \d+"):
+    with pytest.warns(
+        RuntimeWarning, match=r"1 of 1000 chains diverged, the first \(chain 500\) at step \d+"
+    ):
         lost = run(wild, moments=ewsg.moments())
     whole = run(calm, moments=ewsg.moments())
     others = np.arange(1000) != 500
@@ -72,9 +82,13 @@ def test_one_lost_chain_among_a_thousand():
     )
     np.testing.assert_allclose(lost.state.position[500], rest, rtol=1e-5)
     assert lost.moments.weight[500] == step - 1
-    np.testing.assert_allclose(lost.moments.mean[500], lost.position[500, : step - 1].mean(0), rtol=1e-4)
+    np.testing.assert_allclose(
+        lost.moments.mean[500], lost.position[500, : step - 1].mean(0), rtol=1e-4
+    )
     assert np.isfinite(lost.position).all()
-    assert lost.state.step.tolist() == [NUM_STEPS] * 1000, "all chains are at one step, for a run that goes on"
+    assert lost.state.step.tolist() == [NUM_STEPS] * 1000, (
+        "all chains are at one step, for a run that goes on"
+    )
 
 
 def test_chains_lost_in_different_calls(monkeypatch):
@@ -92,12 +106,16 @@ def test_chains_lost_in_different_calls(monkeypatch):
     np.testing.assert_allclose(cut.position, whole.position, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(cut.moments.weight, whole.moments.weight)
     np.testing.assert_allclose(cut.moments.mean, whole.moments.mean, rtol=1e-4)
-    np.testing.assert_allclose(cut.moments.covariance, whole.moments.covariance, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(
+        cut.moments.covariance, whole.moments.covariance, rtol=1e-3, atol=1e-6
+    )
 
 
 @pytest.mark.full
 def test_a_replay_may_begin_many_calls_ago(monkeypatch):
-    """Where copies of the state take too long, a lost chain is looked for from the run's first state on."""
+    """Where copies of the state take too long, a lost chain is looked for from the run's first
+    state on.
+    """
     start = jnp.array([[0.0], [3.1], [0.3], [9.0], [0.1]])
     monkeypatch.setattr(loop, "SECONDS_PER_CALL", 0.0)
     found = []
@@ -107,7 +125,9 @@ def test_a_replay_may_begin_many_calls_ago(monkeypatch):
             found.append(run(start, moments=ewsg.moments(), randomness_memory=1))
     young, old = found
     assert len(set(old.diverged_at[[1, 3]].tolist())) == 2
-    assert old.diverged_at.max() > 2, "the test needs a chain that is lost some calls after the first"
+    assert old.diverged_at.max() > 2, (
+        "the test needs a chain that is lost some calls after the first"
+    )
     np.testing.assert_array_equal(old.diverged_at, young.diverged_at)
     np.testing.assert_array_equal(old.position, young.position)
     np.testing.assert_array_equal(old.moments.mean, young.moments.mean)
@@ -133,12 +153,16 @@ def test_a_lost_chain_starts_again_where_it_rested():
     with pytest.warns(RuntimeWarning, match="1 of 2"):
         lost = run(jnp.array([[0.0], [9.0]]))
     still = ewsg.sgld(
-        ewsg.Posterior(lambda position, x: 0.0 * position[0], lambda position: 0.0), 1e-3, batch_size=2
+        ewsg.Posterior(lambda position, x: 0.0 * position[0], lambda position: 0.0),
+        1e-3,
+        batch_size=2,
     )
     more = ewsg.sample(KEY, still, None, DATA, 5, state=lost.state)
     assert more.is_finite.all()
     np.testing.assert_allclose(more.position[1, -1], lost.position[1, -1], rtol=1e-5)
-    with pytest.warns(RuntimeWarning, match=f"1 of 2 chains diverged, the first .chain 1. at step {NUM_STEPS + 1}"):
+    with pytest.warns(
+        RuntimeWarning, match=f"1 of 2 chains diverged, the first .chain 1. at step {NUM_STEPS + 1}"
+    ):
         ewsg.sample(KEY, KERNEL, None, DATA, 5, state=lost.state)
 
 
@@ -146,12 +170,16 @@ def test_lost_draws_of_a_function():
     """What is kept of a lost chain is the function at its last finite position."""
     with pytest.warns(RuntimeWarning, match="1 of 2"):
         lost = run(jnp.array([[0.0], [9.0]]), keep=lambda position: {"square": position**2})
-    np.testing.assert_allclose(lost.draws["square"][1, -1], np.asarray(lost.state.position[1]) ** 2, rtol=1e-6)
+    np.testing.assert_allclose(
+        lost.draws["square"][1, -1], np.asarray(lost.state.position[1]) ** 2, rtol=1e-6
+    )
 
 
 @pytest.mark.full
 def test_a_schedule_that_reaches_zero():
-    """T = 0 is the limit of gradient descent; exponential weights have none, and the run says where and why."""
+    """T = 0 is the limit of gradient descent; exponential weights have none, and the run says where
+    and why.
+    """
     cold = lambda step: jnp.where(step < 7, 0.1, 0.0)
     model = ewsg.models.gaussian_location()
     run = lambda kernel: ewsg.sample(
@@ -160,14 +188,19 @@ def test_a_schedule_that_reaches_zero():
     descent = run(ewsg.ld(model, 0.1, temperature=cold))
     assert descent.is_finite.all()
     # θ' = θ − h n (θ − mean), the mean 0: without noise once T = 0.
-    np.testing.assert_allclose(descent.position[:, 7:], 0.4 * descent.position[:, 6:-1], rtol=0, atol=1e-6)
-    with pytest.warns(RuntimeWarning, match=r"at step 8; .*: there temperature was 0, by its schedule"):
+    np.testing.assert_allclose(
+        descent.position[:, 7:], 0.4 * descent.position[:, 6:-1], rtol=0, atol=1e-6
+    )
+    with pytest.warns(
+        RuntimeWarning, match=r"at step 8; .*: there temperature was 0, by its schedule"
+    ):
         weighted = run(ewsg.ewsg_ld(model, 0.1, batch_size=2, temperature=cold))
     assert weighted.diverged_at.tolist() == [8, 8]
 
 
 WRONG_SIGN = ewsg.Posterior(
-    lambda position, x: 0.5 * jnp.sum((x - position["w"]) ** 2), lambda position: -0.5 * jnp.sum(position["w"] ** 2)
+    lambda position, x: 0.5 * jnp.sum((x - position["w"]) ** 2),
+    lambda position: -0.5 * jnp.sum(position["w"] ** 2),
 )
 HINT = "has the likelihood the right sign"
 
@@ -177,14 +210,19 @@ HINT = "has the likelihood the right sign"
     "make", [lambda p: ewsg.sgld(p, 0.5, batch_size=2), lambda p: ewsg.uld(p, 0.5, friction=1.0)]
 )
 def test_a_likelihood_of_the_wrong_sign_is_told_so(make):
-    """With a prior, whose term overflows as the likelihood's does: their difference is no number at the end."""
+    """With a prior, whose term overflows as the likelihood's does: their difference is no number at
+    the end.
+    """
     with pytest.warns(RuntimeWarning, match=HINT):
         ewsg.sample(KEY, make(WRONG_SIGN), {"w": jnp.ones(1)}, DATA, 10**5, num_chains=3, keep=None)
 
 
 @pytest.mark.full
 def test_a_step_that_is_too_large_is_not_told_so():
-    for kernel in (KERNEL, ewsg.sgld(ewsg.models.gaussian_location(prior_scale=1.0), 3.0, batch_size=2)):
+    for kernel in (
+        KERNEL,
+        ewsg.sgld(ewsg.models.gaussian_location(prior_scale=1.0), 3.0, batch_size=2),
+    ):
         with pytest.warns(RuntimeWarning, match="2 of 2 chains diverged") as told:
             ewsg.sample(KEY, kernel, jnp.full(1, 9.0), DATA, 10**4, num_chains=2, keep=None)
         assert HINT not in str(told[0].message)

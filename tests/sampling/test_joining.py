@@ -12,7 +12,11 @@ import ewsg_jax as ewsg
 KEY = jax.random.key(3)
 DATA = jnp.arange(12.0).reshape(6, 2)
 KERNEL = ewsg.ewsg_vr(
-    ewsg.models.gaussian_location(), lambda t: 0.01 / (1 + t), friction=1.0, batch_size=2, refresh_every=4
+    ewsg.models.gaussian_location(),
+    lambda t: 0.01 / (1 + t),
+    friction=1.0,
+    batch_size=2,
+    refresh_every=4,
 )
 COUNTS = (
     "draws",
@@ -34,7 +38,9 @@ COUNTS = (
 def run(num_steps, state=None, num_chains=3, **options):
     start = None if state is not None else jnp.zeros(2)
     options = {"thin": 2, "burn_in": 2, "moments": ewsg.moments(covariance="dense")} | options
-    return ewsg.sample(KEY, KERNEL, start, DATA, num_steps, num_chains=num_chains, state=state, **options)
+    return ewsg.sample(
+        KEY, KERNEL, start, DATA, num_steps, num_chains=num_chains, state=state, **options
+    )
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +59,9 @@ def test_two_runs_joined_are_one(parts):
     np.testing.assert_allclose(joined.acceptance, whole.acceptance, rtol=1e-12)
     assert joined.run_seconds == parts[0].run_seconds + parts[1].run_seconds
     for name in ("weight", "mean", "covariance"):
-        np.testing.assert_allclose(getattr(joined.moments, name), getattr(whole.moments, name), rtol=1e-5)
+        np.testing.assert_allclose(
+            getattr(joined.moments, name), getattr(whole.moments, name), rtol=1e-5
+        )
     assert joined.data_passes == whole.data_passes
 
 
@@ -86,8 +94,12 @@ def test_moments_are_those_of_all_draws(parts, covariance):
 
 def test_a_chain_that_was_lost_stays_lost(parts):
     first, later = parts
-    first = dataclasses.replace(first, diverged_at=np.array([-1, 5, 7]), overflow=np.array([0, 1, 2]))
-    later = dataclasses.replace(later, diverged_at=np.array([-1, -1, 20]), overflow=np.array([1, 1, 1]))
+    first = dataclasses.replace(
+        first, diverged_at=np.array([-1, 5, 7]), overflow=np.array([0, 1, 2])
+    )
+    later = dataclasses.replace(
+        later, diverged_at=np.array([-1, -1, 20]), overflow=np.array([1, 1, 1])
+    )
     joined = dataclasses.replace(first, interrupted=True).concatenate(later)
     assert joined.diverged_at.tolist() == [-1, 5, 7]
     assert joined.overflow.tolist() == [1, 2, 3]

@@ -1,4 +1,6 @@
-"""What a run keeps: functions of the position, running moments, weights under a schedule; and how it goes on."""
+"""What a run keeps: functions of the position, running moments, weights under a schedule; and how
+it goes on.
+"""
 
 import functools
 
@@ -69,7 +71,8 @@ def test_steps_that_a_function_chooses(monkeypatch, few):
 @pytest.mark.full
 @pytest.mark.parametrize(("most", "made"), [(256, [60]), (8, [8, 48, 4])])
 def test_an_accelerators_program_draws_the_same(monkeypatch, most, made):
-    """Loops of known length, but for the rest of a run, and no conditions: bit for bit, here on this processor.
+    """Loops of known length, but for the rest of a run, and no conditions: bit for bit, here on
+    this processor.
 
     The last step is not kept, when every slot is full.
     """
@@ -88,8 +91,12 @@ def test_an_accelerators_program_draws_the_same(monkeypatch, most, made):
     calls.clear()
     monkeypatch.setattr(plan, "on_accelerator", lambda data: True)
     there = run(thin=7, moments=ewsg.moments())
-    assert [call for call in calls if call[0]] == [(steps, steps % most == 0 or steps == 60) for steps in made]
-    assert {counted for steps, counted in calls if not steps} == {counted for steps, counted in calls if steps}
+    assert [call for call in calls if call[0]] == [
+        (steps, steps % most == 0 or steps == 60) for steps in made
+    ]
+    assert {counted for steps, counted in calls if not steps} == {
+        counted for steps, counted in calls if steps
+    }
     np.testing.assert_array_equal(flat(there.position), flat(here.position))
     np.testing.assert_array_equal(there.moments.weight, 7)
     for of in ("mean", "variance"):
@@ -115,12 +122,18 @@ def test_moments_are_those_of_the_draws(monkeypatch, pieces):
         np.testing.assert_allclose(dense.moments.covariance[chain], expected, rtol=1e-4, atol=1e-8)
     pooled = dense.moments.pooled()
     everything = draws.reshape(-1, 3)
-    np.testing.assert_allclose(ravel_pytree(pooled.mean)[0], everything.mean(0), rtol=1e-5, atol=1e-7)
-    np.testing.assert_allclose(pooled.covariance, np.cov(everything, rowvar=False, ddof=0), rtol=1e-4, atol=1e-8)
+    np.testing.assert_allclose(
+        ravel_pytree(pooled.mean)[0], everything.mean(0), rtol=1e-5, atol=1e-7
+    )
+    np.testing.assert_allclose(
+        pooled.covariance, np.cov(everything, rowvar=False, ddof=0), rtol=1e-4, atol=1e-8
+    )
 
     diagonal = run(keep=None, moments=ewsg.moments(), **options).moments
     np.testing.assert_allclose(diagonal.variance["w"], draws[..., 1:].var(1), rtol=1e-4, atol=1e-8)
-    np.testing.assert_allclose(diagonal.pooled().variance["w"], everything[:, 1:].var(0), rtol=1e-4, atol=1e-8)
+    np.testing.assert_allclose(
+        diagonal.pooled().variance["w"], everything[:, 1:].var(0), rtol=1e-4, atol=1e-8
+    )
     assert diagonal.covariance is None
     mean_only = run(keep=None, moments=ewsg.moments(covariance="none"), **options).moments
     assert mean_only.variance is None
@@ -128,7 +141,9 @@ def test_moments_are_those_of_the_draws(monkeypatch, pieces):
 
 
 def test_pooled_moments_are_those_of_all_draws_together():
-    """Of chains of three draws and of nine, elsewhere; one without weight drops, whatever it holds."""
+    """Of chains of three draws and of nine, elsewhere; one without weight drops,
+    whatever it holds.
+    """
     rng = np.random.default_rng(0)
     draws = [rng.normal(size=(n, 2)) + n for n in (3, 9)]
     lost = np.full((2, 2), np.nan)
@@ -153,20 +168,32 @@ def test_moments_of_a_function_and_of_few_bits():
     np.testing.assert_allclose(of.moments.variance, product.var(1), rtol=1e-3, atol=1e-8)
     start = jax.tree.map(lambda x: x.astype(jnp.bfloat16), START)
     few = ewsg.sample(KEY, KERNEL, start, DATA, 50, keep=None, moments=ewsg.moments())
-    assert few.moments.mean["w"].dtype == np.float32, "sums of many numbers need more bits than bfloat16 has"
+    assert few.moments.mean["w"].dtype == np.float32, (
+        "sums of many numbers need more bits than bfloat16 has"
+    )
 
 
 @pytest.mark.usual_parameters("next_step_size")
 @pytest.mark.parametrize("weights", ["step_size", "next_step_size"])
 def test_step_size_weights(weights):
-    """Decreasing steps: every position counts with the step that made it, or with the one that leaves it."""
+    """Decreasing steps: every position counts with the step that made it, or with the one that
+    leaves it.
+    """
 
     def schedule(step):
         return 0.2 / (1.0 + step)
 
     kernel = ewsg.sgld(MODEL, schedule, batch_size=2)
     samples = ewsg.sample(
-        KEY, kernel, START, DATA, 40, num_chains=2, burn_in=4, thin=3, moments=ewsg.moments(weights=weights)
+        KEY,
+        kernel,
+        START,
+        DATA,
+        40,
+        num_chains=2,
+        burn_in=4,
+        thin=3,
+        moments=ewsg.moments(weights=weights),
     )
     assert samples.step.tolist() == list(range(7, 41, 3))
     # The step that made the state t was the one after t − 1 others.
@@ -176,7 +203,9 @@ def test_step_size_weights(weights):
     np.testing.assert_allclose(samples.moments.weight, [weights.sum()] * 2, rtol=1e-6)
     expected = np.average(flat(samples.position), axis=1, weights=weights)
     np.testing.assert_allclose(samples.moments.mean["w"], expected[:, 1:], rtol=1e-5)
-    assert not np.allclose(expected, flat(samples.position).mean(1), rtol=1e-3), "the weights must matter"
+    assert not np.allclose(expected, flat(samples.position).mean(1), rtol=1e-3), (
+        "the weights must matter"
+    )
     constant = ewsg.sample(KEY, KERNEL, START, DATA, 10)
     np.testing.assert_allclose(constant.step_size, np.full(10, 0.1), rtol=1e-6)
 
@@ -186,8 +215,12 @@ def test_step_size_weights(weights):
 def test_many_weights_need_no_trace():
     """Nothing that a run without draws holds grows with its length."""
     start = {"w": jnp.zeros(2), "b": jnp.zeros(())}
-    samples = ewsg.sample(KEY, KERNEL, start, DATA, 3000, num_chains=2, keep=None, moments=ewsg.moments())
-    held = jax.tree.leaves((samples.draws, samples.state, samples.moments.mean, samples.moments.variance))
+    samples = ewsg.sample(
+        KEY, KERNEL, start, DATA, 3000, num_chains=2, keep=None, moments=ewsg.moments()
+    )
+    held = jax.tree.leaves(
+        (samples.draws, samples.state, samples.moments.mean, samples.moments.variance)
+    )
     assert sum(np.size(x) for x in held) < 60
     assert samples.moments.weight.tolist() == [3000, 3000]
 
@@ -198,7 +231,9 @@ def test_going_on_is_never_having_stopped(shared):
     """The same key and state: bit for bit the run that was not stopped."""
     whole = ewsg.sample(KEY, KERNEL, START, DATA, 50, num_chains=3, shared_minibatch=shared)
     first = ewsg.sample(KEY, KERNEL, START, DATA, 20, num_chains=3, shared_minibatch=shared)
-    second = ewsg.sample(KEY, KERNEL, None, DATA, 30, state=first.state, burn_in=5, shared_minibatch=shared)
+    second = ewsg.sample(
+        KEY, KERNEL, None, DATA, 30, state=first.state, burn_in=5, shared_minibatch=shared
+    )
     assert second.num_chains == 3
     assert second.step.tolist() == list(range(26, 51))
     for name in ("w", "b"):
@@ -214,15 +249,24 @@ WRONG = {
     "give either position or state; got neither": lambda: {"position": None},
     "give either position or state; got both": lambda: {"state": run().state},
     "state must be a KernelState": lambda: {"position": None, "state": START},
-    "state must be samples.state of a run of this kernel on such data.* without state.*momentum": lambda: {
+    "state must be samples.state of a run of this kernel on such data.* without "
+    "state.*momentum": lambda: {
         "position": None,
         "state": ewsg.sample(KEY, ewsg.sgld(MODEL, 0.1, batch_size=1), START, DATA, 1).state,
     },
     "of num_chains = 2 chains": lambda: {"position": None, "state": run().state, "num_chains": 2},
-    "stacked must be False where state is given": lambda: {"position": None, "state": run().state, "stacked": True},
+    "stacked must be False where state is given": lambda: {
+        "position": None,
+        "state": run().state,
+        "stacked": True,
+    },
     "keep must be a function": lambda: {"keep": "position"},
-    "keep must be a function of one chain's position.*it failed": lambda: {"keep": lambda p: p["v"]},
-    "keep must be a function of one chain's position.*it returned": lambda: {"keep": lambda p: None},
+    "keep must be a function of one chain's position.*it failed": lambda: {
+        "keep": lambda p: p["v"]
+    },
+    "keep must be a function of one chain's position.*it returned": lambda: {
+        "keep": lambda p: None
+    },
     "moments must be a MomentPlan": lambda: {"moments": "dense"},
     "the function of moments must return floating-point arrays": lambda: {
         "moments": ewsg.moments(lambda p: p["b"] > 0)
@@ -264,7 +308,14 @@ def test_networks_keep_what_they_are_asked_for():
         return jax.vmap(eqx.combine(w, static))(DATA["x"])
 
     samples = ewsg.sample(
-        KEY, kernel, weights, DATA, 30, num_chains=2, keep=prediction, moments=ewsg.moments(covariance="diagonal")
+        KEY,
+        kernel,
+        weights,
+        DATA,
+        30,
+        num_chains=2,
+        keep=prediction,
+        moments=ewsg.moments(covariance="diagonal"),
     )
     assert samples.draws.shape == (2, 30, 6, 1)
     assert jax.tree.structure(samples.moments.mean) == jax.tree.structure(weights)

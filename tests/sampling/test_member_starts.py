@@ -1,4 +1,6 @@
-"""Members of a stack that start each where it is said to: each run is that of all members from its own start."""
+"""Members of a stack that start each where it is said to: each run is that of all members from its
+own start.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +26,13 @@ METHODS = {
 
 
 def run(kernel, position, data=ROWS, **changes):
-    options = {"num_steps": 30, "num_chains": C, "burn_in": 4, "thin": 2, "progress": False} | changes
+    options = {
+        "num_steps": 30,
+        "num_chains": C,
+        "burn_in": 4,
+        "thin": 2,
+        "progress": False,
+    } | changes
     return ewsg.sample(KEY, kernel, position, data, **options)
 
 
@@ -34,7 +42,11 @@ def grid(name):
 
 def over(name, over_data):
     """A kernel and its data: over data sets, or of step sizes."""
-    return (METHODS[name](MODEL, 0.01, batch_size=5), SETS) if over_data else (ewsg.stack(grid(name)), ROWS)
+    return (
+        (METHODS[name](MODEL, 0.01, batch_size=5), SETS)
+        if over_data
+        else (ewsg.stack(grid(name)), ROWS)
+    )
 
 
 def draws_of(key):
@@ -52,7 +64,9 @@ def same(found, wanted):
 def test_each_member_is_what_it_is_where_all_start_there(name, over_data):
     """Bit for bit: draws and last states; also where the start is remembered."""
     kernel, data = over(name, over_data)
-    one, by_keys = (run(kernel, position, data, stacked="members") for position in (STARTS, draws_of))
+    one, by_keys = (
+        run(kernel, position, data, stacked="members") for position in (STARTS, draws_of)
+    )
     for member in range(M):
         alone = run(kernel, STARTS[member], data)[member]
         same((one[member].position, one[member].state), (alone.position, alone.state))
@@ -102,7 +116,9 @@ def test_as_many_members_as_chains_or_numbers(over_data):
 def test_in_batches_of_chains_and_after_a_kill(tmp_path, position):
     kernel, data = over("sgld", True)
     whole = run(kernel, position, data, stacked="members")
-    batched = run(kernel, position, data, stacked="members", chain_batch_size=2, checkpoint=tmp_path / "run")
+    batched = run(
+        kernel, position, data, stacked="members", chain_batch_size=2, checkpoint=tmp_path / "run"
+    )
     again = ewsg.resume(tmp_path / "run", data, kernel=kernel, progress=False)
     for found in (batched, again):
         same(found[2].position, whole[2].position)
@@ -115,4 +131,6 @@ def test_it_begins_at_each_ones_mode():
     kernel = ewsg.sgld(MODEL, 1e-12, batch_size=5)
     runs = run(kernel, jnp.stack(modes), SETS, stacked="members", num_steps=1, burn_in=0, thin=1)
     for one, rows in zip(runs, SETS, strict=True):
-        np.testing.assert_allclose(one.position[:, 0], np.broadcast_to(rows.mean(0), (C, D)), atol=1e-4)
+        np.testing.assert_allclose(
+            one.position[:, 0], np.broadcast_to(rows.mean(0), (C, D)), atol=1e-4
+        )

@@ -1,4 +1,6 @@
-"""What a run does with an estimator's memory: shared by chains where it may be, exactly counted, kept in a file."""
+"""What a run does with an estimator's memory: shared by chains where it may be, exactly counted,
+kept in a file.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -90,7 +92,10 @@ NARROW = ewsg.models.logistic_regression(prior_scale=0.01)
 @pytest.mark.full
 @pytest.mark.parametrize(
     "kernel",
-    [ewsg.cv_ld(NARROW, 1e-6, batch_size=2, center=CENTER), ewsg.saga_ld(NARROW, 1e-6, batch_size=2)],
+    [
+        ewsg.cv_ld(NARROW, 1e-6, batch_size=2, center=CENTER),
+        ewsg.saga_ld(NARROW, 1e-6, batch_size=2),
+    ],
 )
 def test_a_lost_chain_leaves_the_memory_alone(kernel):
     """One chain starts where its first step is not finite; the others' bits do not change."""
@@ -102,8 +107,12 @@ def test_a_lost_chain_leaves_the_memory_alone(kernel):
     others = [0, 2, 3]
     np.testing.assert_array_equal(ill.position[others], healthy.position[others])
     assert ill.diverged_at.tolist()[0] == -1 < ill.diverged_at[1]
-    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(ill.state.memory)), "it rests with its chain"
-    for mine, theirs in zip(jax.tree.leaves(ill.state.memory), jax.tree.leaves(healthy.state.memory), strict=True):
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(ill.state.memory)), (
+        "it rests with its chain"
+    )
+    for mine, theirs in zip(
+        jax.tree.leaves(ill.state.memory), jax.tree.leaves(healthy.state.memory), strict=True
+    ):
         if mine.shape[0] == 4:
             mine, theirs = mine[jnp.array(others)], theirs[jnp.array(others)]
         np.testing.assert_array_equal(mine, theirs)
@@ -123,7 +132,9 @@ def test_cost_of_any_steps_is_the_sum_over_them():
     for first in range(12):
         for count in range(30):
             assert cost.of_steps(first, count) == each[first : first + count].sum()
-    np.testing.assert_array_equal(cost.of_steps(3, np.arange(30)), [each[3 : 3 + k].sum() for k in range(30)])
+    np.testing.assert_array_equal(
+        cost.of_steps(3, np.arange(30)), [each[3 : 3 + k].sum() for k in range(30)]
+    )
 
 
 @pytest.mark.parametrize("first", [0, 1, 4, 5])
@@ -136,7 +147,9 @@ def test_a_budget_counts_refreshes(first):
 
 
 def test_evaluations_of_draws_are_exact():
-    """SVRG: 2b a step and n at steps 0, K, 2K, …; what the compiled steps themselves report adds up to it."""
+    """SVRG: 2b a step and n at steps 0, K, 2K, …; what the compiled steps themselves report adds up
+    to it.
+    """
     kernel = ewsg.svrg_ld(MODEL, 0.05, batch_size=2, refresh_every=7)
     samples = run(kernel, CENTER, 40, num_chains=2, burn_in=3, thin=4)
     step, state, each = jax.jit(kernel.step), kernel.init(KEY, CENTER, DATA), []

@@ -27,7 +27,10 @@ class Outputs(NamedTuple):
 
 
 def function(position, inputs):
-    return Outputs(position["scale"] * (inputs["x"] @ position["w"]) ** inputs["power"], jnp.sin(position["scale"]))
+    return Outputs(
+        position["scale"] * (inputs["x"] @ position["w"]) ** inputs["power"],
+        jnp.sin(position["scale"]),
+    )
 
 
 def by_loop():
@@ -63,28 +66,36 @@ def test_two_draws_by_hand():
     draws = np.log(np.float32([[[0.25, 0.5], [0.75, 1e-30]]]))
     outputs = predict(draws, lambda log_p, shift: log_p + shift, np.float32([0, -100]), log=True)
     np.testing.assert_allclose(outputs, [np.log(0.5), np.log(0.25) - 100], rtol=1e-6)
-    np.testing.assert_allclose(predict(draws, lambda log_p, _: jnp.exp(log_p), None), [0.5, 0.25], rtol=1e-6)
+    np.testing.assert_allclose(
+        predict(draws, lambda log_p, _: jnp.exp(log_p), None), [0.5, 0.25], rtol=1e-6
+    )
     huge = predict(np.float32([[800.0, 801.0]]), lambda x, _: x, None, log=True)
     np.testing.assert_allclose(huge, 800 + np.log((1 + np.e) / 2), rtol=1e-7)
 
 
 def test_chains_and_draws_keep_their_places():
     draws = np.arange(6.0, dtype=np.float32).reshape(2, 3)
-    every = predict(draws, lambda x, y: jnp.stack([x, y]), jnp.float32(9), keep_draws=True, chunk_size=4)
+    every = predict(
+        draws, lambda x, y: jnp.stack([x, y]), jnp.float32(9), keep_draws=True, chunk_size=4
+    )
     np.testing.assert_array_equal(every[..., 0], draws)
     np.testing.assert_array_equal(every[..., 1], 9)
 
 
 def test_many_draws_lose_no_digits():
     draws = np.full((2, 300_000), 0.1, np.float32)
-    assert float(predict(draws, lambda x, _: x, None)) == pytest.approx(float(np.float32(0.1)), rel=1e-6)
+    assert float(predict(draws, lambda x, _: x, None)) == pytest.approx(
+        float(np.float32(0.1)), rel=1e-6
+    )
     half = np.full((2, 3_000), 100.0, np.float16)  # their sum is beyond float16
     assert predict(half, lambda x, _: x, None) == 100
 
 
 def test_draws_that_are_not_finite_show(x64):
     draws = np.array([[0.0, np.nan, -np.inf]])
-    stacked = lambda x, which: jnp.stack([jnp.where(which == 0, x, 0), jnp.where(jnp.isnan(x), -jnp.inf, x)])
+    stacked = lambda x, which: jnp.stack(
+        [jnp.where(which == 0, x, 0), jnp.where(jnp.isnan(x), -jnp.inf, x)]
+    )
     for size in (1, 2, 3):
         mean = predict(draws, stacked, 0, chunk_size=size)
         np.testing.assert_array_equal(mean, [np.nan, -np.inf])
@@ -105,7 +116,8 @@ def test_integers_are_returned_but_not_averaged():
     labels = lambda position, x: {"label": jnp.argmax(x @ position), "yes": x @ position > 0}
     for log in (False, True):
         with pytest.raises(
-            TypeError, match=r"function\(…\)\['label'\] is an array of shape \(\) and dtype int32: conv"
+            TypeError,
+            match=r"function\(…\)\['label'\] is an array of shape \(\) and dtype int32: conv",
         ):
             predict(POSITIONS["w"], labels, INPUTS["x"], log=log)
     every = predict(POSITIONS["w"], labels, INPUTS["x"], keep_draws=True)
@@ -140,9 +152,13 @@ def test_keys_and_unhashable_functions():
 
     key = jax.random.key(3)
     expected = POSITIONS["w"].mean((0, 1)) + np.asarray(jax.random.normal(key, (4,)))
-    np.testing.assert_allclose(predict(POSITIONS["w"], Scaled(), key), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        predict(POSITIONS["w"], Scaled(), key), expected, rtol=1e-5, atol=1e-6
+    )
     partial = functools.partial(lambda a, position, inputs: a * position, 2.0)
-    np.testing.assert_allclose(predict(POSITIONS["w"], partial, None), 2 * POSITIONS["w"].mean((0, 1)), rtol=1e-5)
+    np.testing.assert_allclose(
+        predict(POSITIONS["w"], partial, None), 2 * POSITIONS["w"].mean((0, 1)), rtol=1e-5
+    )
 
 
 def test_memory_bounds_the_chunk():
@@ -150,14 +166,18 @@ def test_memory_bounds_the_chunk():
     draws = np.zeros((2, 1000, 10), np.float32)
 
     def wide(position, inputs):
-        grown = jax.lax.scan(lambda c, _: (c + jnp.sum(jnp.outer(position, inputs)), None), 0.0, None, length=2)[0]
+        grown = jax.lax.scan(
+            lambda c, _: (c + jnp.sum(jnp.outer(position, inputs)), None), 0.0, None, length=2
+        )[0]
         return jnp.tile(grown, 5)
 
     program = module.prepare(draws, wide, jnp.ones(1000), "mean", None)
     most = module.MEMORY // (4 * (10 + 5 + 10 * 1000))
     assert most / 2 < program.size <= most
     assert module.prepare(draws, lambda w, _: w, None, "mean", None).size == 2000
-    assert module.prepare(draws, lambda w, _: w, None, "mean", 1500).size == 1000  # two of one length
+    assert (
+        module.prepare(draws, lambda w, _: w, None, "mean", 1500).size == 1000
+    )  # two of one length
 
 
 def test_refusals():
@@ -169,13 +189,19 @@ def test_refusals():
         (draws[:, 0, 0], "the same for all"),
         ({}, "without leaves"),
     ):
-        with pytest.raises(ValueError, match=r"draws must be a tree of arrays with leading axes .*" + message):
+        with pytest.raises(
+            ValueError, match=r"draws must be a tree of arrays with leading axes .*" + message
+        ):
             predict(wrong, ones, None)
     with pytest.raises(TypeError, match="function must be a function"):
         predict(draws, 3, None)
-    with pytest.raises(TypeError, match=r"inputs must be a tree of arrays or numbers; inputs\['x'\] is 'a'"):
+    with pytest.raises(
+        TypeError, match=r"inputs must be a tree of arrays or numbers; inputs\['x'\] is 'a'"
+    ):
         predict(draws, ones, {"x": "a"})
-    with pytest.raises(ValueError, match=r"function must be .* it failed on one draw and these inputs"):
+    with pytest.raises(
+        ValueError, match=r"function must be .* it failed on one draw and these inputs"
+    ):
         predict(draws, lambda position, inputs: position @ inputs, jnp.ones(3))
     with pytest.raises(ValueError, match=r"function must be .* it returned None"):
         predict(draws, lambda position, inputs: None, None)

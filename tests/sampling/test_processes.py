@@ -1,4 +1,6 @@
-"""Runs over several processes on this machine: each is a process of its own, with a limit on its time."""
+"""Runs over several processes on this machine: each is a process of its own, with a limit on its
+time.
+"""
 
 import os
 import socket
@@ -62,7 +64,10 @@ def test_processes_are_one(x64, tmp_path, count):
     close(rest.position, one)
     for said, _ in ended:
         refused = [line for line in said.splitlines() if line.startswith("refused: ")]
-        where = f"must be the same in all {count} processes; got what process 0 has not in process {count - 1}"
+        where = (
+            f"must be the same in all {count} processes; got what process 0 has not in "
+            f"process {count - 1}"
+        )
         assert refused == [f"refused: {name} {where}" for name in ("data", "kernel", "key")]
 
 
@@ -76,6 +81,8 @@ def test_the_checkpoint_of_a_run_that_lost_a_process_is_good(x64, tmp_path):
     earlier = ewsg.sampling.checkpoint.read(tmp_path / "lost", np.zeros(3))
     assert earlier.counts["done"] > 0
     assert earlier.head["parts"] == 2
-    samples = ewsg.resume(tmp_path / "lost", in_processes.ROWS, kernel=kernel, seconds=0.5, progress=False)
+    samples = ewsg.resume(
+        tmp_path / "lost", in_processes.ROWS, kernel=kernel, seconds=0.5, progress=False
+    )
     assert samples.num_steps > earlier.counts["done"]
     assert np.isfinite(samples.position).all()

@@ -1,4 +1,6 @@
-"""What a run takes: its memory, told beforehand; looks at the data, once; and a failure, which loses nothing."""
+"""What a run takes: its memory, told beforehand; looks at the data, once; and a failure, which
+loses nothing.
+"""
 
 import gc
 
@@ -21,26 +23,44 @@ KERNEL = ewsg.sgld(MODEL, 0.1, batch_size=2)
     ("options", "holds"),
     [
         # 3 · 10⁸ chains of a position and a step number, 4 bytes each, and their one draw.
-        ({"num_chains": 3 * 10**8}, ["got 4 GiB", "300,000,000 chains take 3 times 2.24 GiB", "draws 1.12 GiB"]),
+        (
+            {"num_chains": 3 * 10**8},
+            ["got 4 GiB", "300,000,000 chains take 3 times 2.24 GiB", "draws 1.12 GiB"],
+        ),
         ({"num_chains": 10**9}, ["1,000,000,000 chains take 3 times 7.45 GiB", "fewer chains"]),
         ({"num_steps": 2 * 10**9}, ["draws 7.45 GiB", "keep=None and moments=ewsg_jax.moments()"]),
     ],
 )
 def test_a_run_that_does_not_fit_is_told_so_beforehand(monkeypatch, options, holds):
     monkeypatch.setattr(chunks, "call", None)  # nothing is run
-    with pytest.raises(ValueError, match=r"^memory_limit must be at least \d.*GiB for this run") as error:
-        ewsg.sample(KEY, KERNEL, jnp.zeros(1), DATA, **{"num_steps": 1, "memory_limit": 2**32} | options)
+    with pytest.raises(
+        ValueError, match=r"^memory_limit must be at least \d.*GiB for this run"
+    ) as error:
+        ewsg.sample(
+            KEY, KERNEL, jnp.zeros(1), DATA, **{"num_steps": 1, "memory_limit": 2**32} | options
+        )
     for text in holds:
         assert text in str(error.value)
 
 
 def test_draws_that_are_not_kept_take_no_memory():
-    run = ewsg.sample(KEY, KERNEL, jnp.zeros(1), DATA, 2_000, keep=None, moments=ewsg.moments(), memory_limit=2**20)
+    run = ewsg.sample(
+        KEY,
+        KERNEL,
+        jnp.zeros(1),
+        DATA,
+        2_000,
+        keep=None,
+        moments=ewsg.moments(),
+        memory_limit=2**20,
+    )
     assert run.num_steps == 2_000
 
 
 def test_what_is_free_is_what_the_system_leaves(monkeypatch):
-    """No limit given: the smallest of what the machine, the process's limit and its container leave."""
+    """No limit given: the smallest of what the machine, the process's limit and its container
+    leave.
+    """
     free = memory.free_on_the_host()
     assert 2**26 < free < 2**50
     monkeypatch.setattr(memory, "_below_limit", lambda: 2**27)
@@ -63,7 +83,9 @@ def test_accelerators_say_what_they_have_free():
 def test_a_run_that_fails_keeps_what_it_has_sampled(monkeypatch):
     """The third call ends in an error, after it has taken the memory of its state."""
     advance, calls = chunks.advance_small, []
-    monkeypatch.setattr(health, "BYTES_PER_SECOND", 10**15)  # a copy of the state is kept before every call
+    monkeypatch.setattr(
+        health, "BYTES_PER_SECOND", 10**15
+    )  # a copy of the state is kept before every call
     monkeypatch.setattr(health, "COPYING_SHARE", 10**6)
 
     def failing(*arguments, **options):
@@ -75,11 +97,15 @@ def test_a_run_that_fails_keeps_what_it_has_sampled(monkeypatch):
         return made
 
     def run(**options):
-        return ewsg.sample(KEY, KERNEL, jnp.zeros(1), DATA, 300, num_chains=2, randomness_memory=1, **options)
+        return ewsg.sample(
+            KEY, KERNEL, jnp.zeros(1), DATA, 300, num_chains=2, randomness_memory=1, **options
+        )
 
     whole = run(moments=ewsg.moments())
     monkeypatch.setattr(chunks, "advance_small", failing)
-    with pytest.warns(RuntimeWarning, match=r"ended after \d+ steps .* MemoryError: out of it; .* after step \d+"):
+    with pytest.warns(
+        RuntimeWarning, match=r"ended after \d+ steps .* MemoryError: out of it; .* after step \d+"
+    ):
         part = run()
     made = sum(calls[:3])
     assert part.interrupted
@@ -99,7 +125,9 @@ def test_a_run_that_fails_keeps_what_it_has_sampled(monkeypatch):
 def test_data_are_looked_at_once(monkeypatch):
     looks = []
     find = _check._finite
-    monkeypatch.setattr(_check, "_finite", lambda where, *rest: looks.append(where) or find(where, *rest))
+    monkeypatch.setattr(
+        _check, "_finite", lambda where, *rest: looks.append(where) or find(where, *rest)
+    )
 
     def looked(data):
         looks.clear()

@@ -36,7 +36,9 @@ def test_burn_in_and_thinning_select_from_the_same_chain():
 def test_small_buffers_and_calls_keep_the_same_draws(monkeypatch, burn_in, thin):
     """Many calls, with a draw in progress at their ends, keep what one call keeps."""
     kernel = ewsg.sgld(MODEL, 0.01, batch_size=2)
-    whole = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 60, num_chains=2, burn_in=burn_in, thin=thin)
+    whole = ewsg.sample(
+        KEY, kernel, jnp.zeros(2), DATA, 60, num_chains=2, burn_in=burn_in, thin=thin
+    )
     monkeypatch.setattr(plan, "DRAW_MEMORY", 3 * 16)  # three draws of two chains
     monkeypatch.setattr(layout, "MOST_STEPS_PER_BLOCK", 4)
     monkeypatch.setattr(loop, "SECONDS_PER_CALL", 0.0)  # one block a call
@@ -48,7 +50,9 @@ def test_small_buffers_and_calls_keep_the_same_draws(monkeypatch, burn_in, thin)
 
 
 def test_data_passes():
-    """The largest number of steps within the budget; a weighted kernel spends M+1 batches a step."""
+    """The largest number of steps within the budget; a weighted kernel spends M+1
+    batches a step.
+    """
     samples = ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, data_passes=5)
     assert (samples.num_steps, samples.data_passes) == (15, 5.0)
     weighted = ewsg.ewsg_ld(MODEL, 0.01, batch_size=2, chain_length=2)
@@ -59,8 +63,12 @@ def test_data_passes():
 
 
 def test_evaluations_at_the_start_count_once():
-    """What `init` costs is in the budget and the totals of the run that makes it, not of one that goes on."""
-    kernel = altered(KERNEL, evaluations=lambda data: Evaluations(per_step=2, per_extra_gradient=2, at_init=6))
+    """What `init` costs is in the budget and the totals of the run that makes it, not of one that
+    goes on.
+    """
+    kernel = altered(
+        KERNEL, evaluations=lambda data: Evaluations(per_step=2, per_extra_gradient=2, at_init=6)
+    )
     first = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, data_passes=5, num_chains=3)
     assert (first.num_steps, first.data_passes) == (12, 5.0)
     assert first.evaluations.tolist() == list(range(8, 31, 2))
@@ -81,7 +89,9 @@ def test_evaluations_beyond_32_bits():
 
 
 def test_starts():
-    from_function = ewsg.sample(KEY, KERNEL, lambda key: jax.random.normal(key, (2,)), DATA, 1, num_chains=5)
+    from_function = ewsg.sample(
+        KEY, KERNEL, lambda key: jax.random.normal(key, (2,)), DATA, 1, num_chains=5
+    )
     assert not from_function.common_start
     assert len(np.unique(from_function.position[:, 0], axis=0)) == 5
     stacked = jnp.arange(6.0).reshape(3, 2) * 1000
@@ -96,7 +106,9 @@ def test_shared_minibatches_are_shared_and_noise_is_not():
     kernel = ewsg.sgld(MODEL, 1e-12, batch_size=1)
 
     def increments(shared):
-        samples = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA * 1e6, 30, num_chains=4, shared_minibatch=shared)
+        samples = ewsg.sample(
+            KEY, kernel, jnp.zeros(2), DATA * 1e6, 30, num_chains=4, shared_minibatch=shared
+        )
         assert samples.shared_minibatch is shared
         notes = ewsg.diagnostics.summary(samples).notes
         assert any("share their batches" in note for note in notes) is shared
@@ -127,7 +139,9 @@ def test_interrupt_keeps_what_was_sampled(monkeypatch):
 
 
 def reporting(counted):
-    """A kernel whose step t costs t + 1 evaluations, accepts in every third step and overflows in every fourth."""
+    """A kernel whose step t costs t + 1 evaluations, accepts in every third step and overflows in
+    every fourth.
+    """
 
     def transition(randomness, state, data):
         moved, info = KERNEL.transition(randomness, state, data)
@@ -138,7 +152,9 @@ def reporting(counted):
         )
 
     return altered(
-        KERNEL, transition=transition, evaluations=lambda data: Evaluations(7, 0, at_init=5, counted=counted)
+        KERNEL,
+        transition=transition,
+        evaluations=lambda data: Evaluations(7, 0, at_init=5, counted=counted),
     )
 
 
@@ -146,7 +162,9 @@ def test_what_steps_report_is_summed_up(monkeypatch):
     """In calls of one block each, so that evaluations up to a draw are those of whole calls."""
     monkeypatch.setattr(loop, "SECONDS_PER_CALL", 0.0)
     arguments = KEY, reporting(counted=True), jnp.zeros(2), DATA
-    with pytest.warns(RuntimeWarning, match=r"3 of 3 chains .* in up to 6 steps \(samples.overflow\)"):
+    with pytest.warns(
+        RuntimeWarning, match=r"3 of 3 chains .* in up to 6 steps \(samples.overflow\)"
+    ):
         samples = ewsg.sample(*arguments, 24, num_chains=3, thin=4, randomness_memory=1)
     assert samples.gradient_evaluations == 3 * (5 + sum(range(1, 25)))
     assert samples.gradient_evaluations.__class__ is int
@@ -161,7 +179,9 @@ def test_what_steps_report_is_summed_up(monkeypatch):
 
 
 def test_costs_that_are_known_are_not_counted():
-    with pytest.warns(RuntimeWarning, match="2 of 2 chains had more bright or selected data than there is room"):
+    with pytest.warns(
+        RuntimeWarning, match="2 of 2 chains had more bright or selected data than there is room"
+    ):
         samples = ewsg.sample(KEY, reporting(counted=False), jnp.zeros(2), DATA, 10, num_chains=2)
     assert samples.gradient_evaluations == 2 * (5 + 70)
     plain = ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, 10, num_chains=2)
@@ -179,7 +199,9 @@ def test_index_acceptance():
     kernel = ewsg.ewsg_ld(MODEL, 0.1, batch_size=1, chain_length=3)
     equal = ewsg.sample(KEY, kernel, jnp.zeros(2), jnp.ones((6, 2)), 50, num_chains=2)
     assert equal.index_acceptance.tolist() == [1.0, 1.0]
-    assert np.all(ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 50, num_chains=2).index_acceptance < 0.9)
+    assert np.all(
+        ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 50, num_chains=2).index_acceptance < 0.9
+    )
 
 
 @pytest.mark.full
@@ -188,7 +210,9 @@ def test_to_arviz_keeps_names_and_shapes():
         lambda p, x: -0.5 * jnp.sum((x - p["mean"]) ** 2) - 0.5 * p["rest"][0] ** 2, lambda p: 0.0
     )
     position = {"mean": jnp.zeros(2), "rest": (jnp.zeros(()), None)}
-    samples = ewsg.sample(KEY, ewsg.sgld(model, 0.01, batch_size=2), position, DATA, 8, num_chains=3, burn_in=4)
+    samples = ewsg.sample(
+        KEY, ewsg.sgld(model, 0.01, batch_size=2), position, DATA, 8, num_chains=3, burn_in=4
+    )
     assert {k: v.shape for k, v in samples.named().items()} == {"mean": (3, 4, 2), "rest.0": (3, 4)}
     converted = samples.to_arviz(dims={"mean": ["axis"]})
     np.testing.assert_array_equal(converted.posterior["mean"].values, samples.position["mean"])
@@ -240,14 +264,25 @@ WRONG = {
     "thin must be a whole number": {"thin": 0},
     "burn_in must be a whole number, at least 0": {"burn_in": -1},
     "stacked must be True or False": {"stacked": 1},
-    "position must have a leading chain axis of length num_chains = 3": {"stacked": True, "num_chains": 3},
-    "batch_size must be at most n = 6": {"kernel": ewsg.sgld(MODEL, 0.1, batch_size=7, replace=False)},
+    "position must have a leading chain axis of length num_chains = 3": {
+        "stacked": True,
+        "num_chains": 3,
+    },
+    "batch_size must be at most n = 6": {
+        "kernel": ewsg.sgld(MODEL, 0.1, batch_size=7, replace=False)
+    },
 }
 
 
 @pytest.mark.parametrize("message", WRONG)
 def test_wrong_arguments_are_named(message):
-    arguments = {"key": KEY, "kernel": KERNEL, "position": jnp.zeros(2), "data": DATA, "num_steps": 10}
+    arguments = {
+        "key": KEY,
+        "kernel": KERNEL,
+        "position": jnp.zeros(2),
+        "data": DATA,
+        "num_steps": 10,
+    }
     with pytest.raises((TypeError, ValueError), match=message):
         ewsg.sample(**(arguments | WRONG[message]))
 
@@ -267,7 +302,9 @@ def test_means_and_sds_far_from_zero():
     far = 1e4 + 0.05 * rng.standard_normal((8, 6_000, 2))
     narrow = ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, 2, num_chains=8, progress=False)
     diverged = np.where(np.arange(8) == 3, 17, -1)
-    run = dataclasses.replace(narrow, draws={"a": far.astype(np.float32), "b": far[..., 0]}, diverged_at=diverged)
+    run = dataclasses.replace(
+        narrow, draws={"a": far.astype(np.float32), "b": far[..., 0]}, diverged_at=diverged
+    )
     fine = np.delete(far, 3, axis=0).reshape(-1, 2)
     kept = np.delete(run.draws["a"].astype(float), 3, axis=0).reshape(-1, 2)
     assert np.abs(run.draws["a"].mean((0, 1)) - kept.mean(0)).max() > 0.5 * 0.05
@@ -278,7 +315,9 @@ def test_means_and_sds_far_from_zero():
     lost = dataclasses.replace(run, diverged_at=np.full(8, 5))
     assert np.isnan(lost.mean["a"]).all()
     assert np.isnan(lost.sd["b"])
-    bare = ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, 5, keep=None, moments=ewsg.moments(), progress=False)
+    bare = ewsg.sample(
+        KEY, KERNEL, jnp.zeros(2), DATA, 5, keep=None, moments=ewsg.moments(), progress=False
+    )
     for name in ("mean", "sd"):
         with pytest.raises(AttributeError, match=r"no draws.*samples\.moments"):
             getattr(bare, name)

@@ -1,4 +1,6 @@
-"""What is saved comes back whole, with states of every kind, and a run goes on from it as if never stopped."""
+"""What is saved comes back whole, with states of every kind, and a run goes on from it as if never
+stopped.
+"""
 
 import numpy as np
 import pytest
@@ -17,7 +19,9 @@ def test_everything_comes_back_and_goes_on(name, tmp_path):
     again = ewsg.load(tmp_path / "run.npz", position, kernel=run.kernel, data=run.data)
     written = saved_runs.contents(samples)
     assert saved_runs.contents(again) == written
-    on, never_stopped = (saved_runs.make(name, num_steps=4, state=which.state) for which in (again, samples))
+    on, never_stopped = (
+        saved_runs.make(name, num_steps=4, state=which.state) for which in (again, samples)
+    )
     assert saved_runs.contents(on.state) == saved_runs.contents(never_stopped.state)
     assert int(on.state.step[0]) == saved_runs.STEPS + 4
     assert np.all(on.is_finite)

@@ -19,9 +19,13 @@ KERNEL = ewsg.sgld(ewsg.models.gaussian_location(), 0.01, batch_size=2)
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
-    """A clock that goes on by a quarter of a second whenever it is read, and blocks of four steps."""
+    """A clock that goes on by a quarter of a second whenever it is read, and blocks of
+    four steps.
+    """
     ticks = itertools.count()
-    monkeypatch.setattr(clock_of_run, "time", SimpleNamespace(perf_counter=lambda: 0.25 * next(ticks)))
+    monkeypatch.setattr(
+        clock_of_run, "time", SimpleNamespace(perf_counter=lambda: 0.25 * next(ticks))
+    )
     # States are kept by the same clock; here the first one alone.
     monkeypatch.setattr(health.DivergenceMonitor, "keep", lambda *_: None)
     monkeypatch.setattr(layout, "MOST_STEPS_PER_BLOCK", 4)
@@ -32,7 +36,15 @@ def run(*arguments, **options):
 
 
 def assert_same(some, other):
-    for name in ("draws", "step", "step_size", "evaluations", "gradient_evaluations", "num_steps", "diverged_at"):
+    for name in (
+        "draws",
+        "step",
+        "step_size",
+        "evaluations",
+        "gradient_evaluations",
+        "num_steps",
+        "diverged_at",
+    ):
         np.testing.assert_array_equal(getattr(some, name), getattr(other, name))
     jax.tree.map(np.testing.assert_array_equal, some.state, other.state)
 
@@ -66,6 +78,7 @@ def test_beside_a_number_of_steps_whichever_ends_first_ends():
 
 def test_time_that_is_up_before_a_draw_is_an_error():
     with pytest.raises(
-        ValueError, match=r"seconds must be enough for burn_in \+ thin = 101 steps .* in which 28 were"
+        ValueError,
+        match=r"seconds must be enough for burn_in \+ thin = 101 steps .* in which 28 were",
     ):
         run(10_000, seconds=1.5, burn_in=100)

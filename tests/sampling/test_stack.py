@@ -24,7 +24,9 @@ def same(found, wanted, rtol=1e-9):
     """To rounding: a product of many rows may be summed in another order."""
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
         if not jnp.issubdtype(jnp.asarray(a).dtype, jax.dtypes.prng_key):
-            np.testing.assert_allclose(np.asarray(a, float), np.asarray(b, float), rtol=rtol, atol=rtol)
+            np.testing.assert_allclose(
+                np.asarray(a, float), np.asarray(b, float), rtol=rtol, atol=rtol
+            )
 
 
 def run(kernel, position=None, num_steps=30, data=ROWS, **changes):
@@ -65,14 +67,19 @@ ESTIMATORS = {
     "svrg": lambda posterior: ewsg.gradients.svrg(posterior, batch_size=5),
     "saga": lambda posterior: ewsg.gradients.saga(posterior, batch_size=5),
     "of the start": lambda posterior: ewsg.gradients.control_variate(posterior, batch_size=5),
-    "of the data": lambda posterior: ewsg.gradients.control_variate(posterior, batch_size=5, center=jnp.ones(D)),
+    "of the data": lambda posterior: ewsg.gradients.control_variate(
+        posterior, batch_size=5, center=jnp.ones(D)
+    ),
     "epochs": lambda posterior: ewsg.gradients.uniform(posterior, batch_size=5, rows="epochs"),
     "full": ewsg.gradients.full,
 }
 
 
 def kernels_of(name, posterior=MODEL):
-    return [ewsg.kernel(ewsg.dynamics.splitting(h, friction=1.0), ESTIMATORS[name](posterior)) for h in STEPS]
+    return [
+        ewsg.kernel(ewsg.dynamics.splitting(h, friction=1.0), ESTIMATORS[name](posterior))
+        for h in STEPS
+    ]
 
 
 @pytest.mark.usual_parameters("uniform")
@@ -86,7 +93,14 @@ def test_a_run_is_that_of_every_member(x64, name):
     alone = run(kernels[1])
     same(runs[1].position, alone.position)
     same(runs[1].state, alone.state)
-    for field in ("step", "step_size", "evaluations", "gradient_evaluations", "num_steps", "diverged_at"):
+    for field in (
+        "step",
+        "step_size",
+        "evaluations",
+        "gradient_evaluations",
+        "num_steps",
+        "diverged_at",
+    ):
         np.testing.assert_array_equal(getattr(runs[1], field), getattr(alone, field))
     more = run(ewsg.stack(kernels), state=runs.state, burn_in=0)
     on = run(kernels[1], state=runs[1].state, burn_in=0)
@@ -123,7 +137,9 @@ def test_members_go_through_their_rows_in_the_order_of_their_own_kernel(rows, di
         alone = jax.vmap(kernel.init, (0, 0, None))(own, jnp.zeros((C, D)), ROWS)
         wanted = jax.tree.leaves(drawn(kernel, alone, ROWS).batch)[0]
         found = jax.tree.leaves(told.batch)[0]
-        np.testing.assert_array_equal(found if differ_by == "step_size" else found[:, :, member], wanted)
+        np.testing.assert_array_equal(
+            found if differ_by == "step_size" else found[:, :, member], wanted
+        )
     batch = stack.fetch(told, data).batch
     is_fetched = isinstance(batch, ewsg.rows.Batch) and batch.pieces is not None
     assert is_fetched == (differ_by == "step_size")
@@ -140,7 +156,14 @@ def test_members_go_through_their_rows_in_the_order_of_their_own_kernel(rows, di
         {"position": lambda key: jax.random.normal(key, (D,))},
         {"position": np.random.default_rng(4).normal(size=(C, D)), "stacked": True},
     ],
-    ids=["keep", "dense moments", "moments of a function", "shared batches", "starts by keys", "starts of chains"],
+    ids=[
+        "keep",
+        "dense moments",
+        "moments of a function",
+        "shared batches",
+        "starts by keys",
+        "starts of chains",
+    ],
 )
 def test_whatever_a_run_is_asked_for_is_as_for_each(x64, changes):
     kernels = kernels_of("uniform")
@@ -155,20 +178,25 @@ def test_whatever_a_run_is_asked_for_is_as_for_each(x64, changes):
 
 def weighted(mass):
     return ewsg.kernel(
-        ewsg.dynamics.splitting(0.05, friction=1.0, inverse_mass=mass), ewsg.gradients.uniform(MODEL, batch_size=5)
+        ewsg.dynamics.splitting(0.05, friction=1.0, inverse_mass=mass),
+        ewsg.gradients.uniform(MODEL, batch_size=5),
     )
 
 
 def centered(center):
     return ewsg.kernel(
         ewsg.dynamics.langevin(0.01),
-        ewsg.gradients.control_variate(ewsg.models.logistic_regression(), batch_size=5, center=center),
+        ewsg.gradients.control_variate(
+            ewsg.models.logistic_regression(), batch_size=5, center=center
+        ),
     )
 
 
 def by_rows(share):
     law = ewsg.rows.by_probability(1 + share * jnp.arange(N))
-    return ewsg.kernel(ewsg.dynamics.langevin(0.01), ewsg.gradients.uniform(MODEL, batch_size=5, rows=law))
+    return ewsg.kernel(
+        ewsg.dynamics.langevin(0.01), ewsg.gradients.uniform(MODEL, batch_size=5, rows=law)
+    )
 
 
 @pytest.mark.usual_parameters("masses")
@@ -195,7 +223,9 @@ def test_members_may_differ_in_any_number(x64, kernels):
 @pytest.mark.parametrize("method", [ewsg.sgld, ewsg.svrg_ld], ids=["sgld", "svrg_ld"])
 def test_a_member_that_diverges_is_marked_and_the_others_go_on(x64, method):
     kernels = [method(MODEL, h, batch_size=5) for h in (0.01, 1e200, 0.02, 1e150)]
-    with pytest.warns(RuntimeWarning, match=r"2 of 4 members have diverged.*size = 1e\+200; step_size = 1e\+150"):
+    with pytest.warns(
+        RuntimeWarning, match=r"2 of 4 members have diverged.*size = 1e\+200; step_size = 1e\+150"
+    ):
         runs = run(ewsg.stack(kernels))
     assert runs.is_stable.tolist() == [True, False, True, False]
     assert "stable=2" in repr(runs)
@@ -205,7 +235,11 @@ def test_a_member_that_diverges_is_marked_and_the_others_go_on(x64, method):
     same(runs[1].state.position, alone.state.position)
     same(runs[2].position, run(kernels[2]).position)
     # They stay lost where it goes on, whatever they remember, and the others do go on.
-    memory = jax.tree.map(lambda x: x.at[:, 1].set(jnp.nan), runs.state.memory) if method is ewsg.svrg_ld else ()
+    memory = (
+        jax.tree.map(lambda x: x.at[:, 1].set(jnp.nan), runs.state.memory)
+        if method is ewsg.svrg_ld
+        else ()
+    )
     if memory:
         whole = dataclasses.replace(runs.whole, state=runs.state._replace(memory=memory))
         runs = dataclasses.replace(runs, whole=whole)
@@ -228,7 +262,8 @@ def test_counted_evaluations_are_those_of_a_member():
     """Firefly chains say themselves what they evaluate; of a stack, the members' mean."""
     model, data = ewsg.models.logistic_regression(), {"x": ROWS, "y": ROWS[:, 0] > 1}
     kernels = [
-        ewsg.flymc(model, h, capacity=N, resample_probability=0.3, proposal_capacity=N) for h in (0.01, 0.1, 1.0)
+        ewsg.flymc(model, h, capacity=N, resample_probability=0.3, proposal_capacity=N)
+        for h in (0.01, 0.1, 1.0)
     ]
     runs = run(ewsg.stack(kernels), data=data)
     alone = [run(kernel, data=data).gradient_evaluations for kernel in kernels]
@@ -250,7 +285,9 @@ def test_one_under_vmap_is_a_stack(x64):
 def test_a_stack_is_a_value():
     stack = ewsg.stack([ewsg.sgld(MODEL, h, batch_size=5) for h in STEPS])
     assert (
-        stack == ewsg.stack([ewsg.sgld(MODEL, h, batch_size=5) for h in STEPS]) == pickle.loads(pickle.dumps(stack))
+        stack
+        == ewsg.stack([ewsg.sgld(MODEL, h, batch_size=5) for h in STEPS])
+        == pickle.loads(pickle.dumps(stack))
     )
     assert stack != ewsg.stack([ewsg.sgld(MODEL, 2 * h, batch_size=5) for h in STEPS])
     assert hash(stack) == hash(ewsg.stack([ewsg.sgld(MODEL, 2 * h, batch_size=5) for h in STEPS]))
@@ -261,9 +298,14 @@ def test_a_stack_is_a_value():
 
 
 def test_other_numbers_share_a_program():
-    shared = [ewsg.stack([ewsg.sgld(MODEL, f * h, batch_size=5) for h in STEPS]) for f in (1.0, 0.5)]
+    shared = [
+        ewsg.stack([ewsg.sgld(MODEL, f * h, batch_size=5) for h in STEPS]) for f in (1.0, 0.5)
+    ]
     run(shared[0])
-    assert run(shared[1]).whole.compile_seconds < 0.5 * run(shared[0], num_steps=31, thin=1).whole.compile_seconds
+    assert (
+        run(shared[1]).whole.compile_seconds
+        < 0.5 * run(shared[0], num_steps=31, thin=1).whole.compile_seconds
+    )
 
 
 @pytest.mark.full
@@ -282,7 +324,9 @@ def test_positions_keep_their_dtype(x64, dtype):
     assert runs[1].position["a"].dtype == dtype
     tolerance = 0.05 if dtype == jnp.bfloat16 else 1e-5
     np.testing.assert_allclose(
-        np.asarray(runs[1].position["a"], float), np.asarray(alone.position["a"], float), atol=tolerance
+        np.asarray(runs[1].position["a"], float),
+        np.asarray(alone.position["a"], float),
+        atol=tolerance,
     )
 
 
@@ -291,7 +335,9 @@ def test_runs_are_saved(tmp_path):
     stack = ewsg.stack(kernels_of("svrg"))
     runs = run(stack)
     runs.save(tmp_path / "runs.npz")
-    with pytest.raises(ValueError, match=r"it holds samples of a stack, which ewsg_jax.StackedSamples.load reads"):
+    with pytest.raises(
+        ValueError, match=r"it holds samples of a stack, which ewsg_jax.StackedSamples.load reads"
+    ):
         ewsg.load(tmp_path / "runs.npz")
     runs[0].save(tmp_path / "one.npz")
     with pytest.raises(ValueError, match=r"it holds samples, which ewsg_jax.load reads"):
@@ -332,8 +378,12 @@ def test_a_plot_shows_widths_by_step_size_and_who_was_lost(tmp_path):
     lines, (lost,) = widths.lines[:-1], widths.lines[-1:]
     assert len(lines) == D
     np.testing.assert_array_equal(lines[1].get_xdata(), [0.001, 0.02])
-    np.testing.assert_allclose(lines[1].get_ydata(), [runs[k].position[..., 1].std() for k in (2, 0)], rtol=1e-5)
-    np.testing.assert_allclose(means.lines[0].get_ydata()[1], runs[0].position[..., 0].mean(), rtol=1e-5)
+    np.testing.assert_allclose(
+        lines[1].get_ydata(), [runs[k].position[..., 1].std() for k in (2, 0)], rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        means.lines[0].get_ydata()[1], runs[0].position[..., 0].mean(), rtol=1e-5
+    )
     assert lost.get_xdata()[0] == 1e30
     assert means.get_xscale() == "log"
     assert isinstance(figure, matplotlib.figure.Figure)

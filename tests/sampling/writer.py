@@ -1,4 +1,6 @@
-"""Writes checkpoints for ever, each of which says in all its parts which one it is, for a test that kills it."""
+"""Writes checkpoints for ever, each of which says in all its parts which one it is, for a test that
+kills it.
+"""
 
 import sys
 from types import SimpleNamespace
@@ -16,7 +18,9 @@ CHAINS, D, MOST = 2, 500, 10**5
 
 def outcome(done):
     """What so many steps of a run gave, all kept."""
-    state = KernelState(LangevinState(np.full((CHAINS, D), float(done)), np.full(CHAINS, done, np.int32)), ())
+    state = KernelState(
+        LangevinState(np.full((CHAINS, D), float(done)), np.full(CHAINS, done, np.int32)), ()
+    )
     draws = np.broadcast_to(np.arange(1.0, MOST + 1)[None, :, None], (CHAINS, MOST, 20))
     watch = SimpleNamespace(alive=np.ones(CHAINS, bool), diverged_at=np.full(CHAINS, -1))
     totals = {"acceptance": np.full(CHAINS, done)}

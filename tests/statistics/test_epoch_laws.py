@@ -18,7 +18,9 @@ N = len(ROWS)
 MODEL = ewsg.models.gaussian_location(noise_scale=N**0.5)
 KERNELS = {
     "sgld": lambda rows: ewsg.sgld(MODEL, H, batch_size=B, rows=rows),
-    "splitting": lambda rows: ewsg.sghmc(MODEL, H, friction=GAMMA, batch_size=B, rows=rows, integrator="splitting"),
+    "splitting": lambda rows: ewsg.sghmc(
+        MODEL, H, friction=GAMMA, batch_size=B, rows=rows, integrator="splitting"
+    ),
     "semi_implicit": lambda rows: ewsg.sghmc(MODEL, H, friction=GAMMA, batch_size=B, rows=rows),
 }
 
@@ -34,7 +36,9 @@ def steps(method):
 
 
 def over_all_orders(method, kind):
-    """The variance of θ over the places in a period: each of the R! orders is one affine map of it."""
+    """The variance of θ over the places in a period: each of the R! orders is one
+    affine map of it.
+    """
     blocks = list(steps(method))
     paths = []
     for order in itertools.permutations(range(R)):
@@ -59,7 +63,9 @@ def over_all_orders(method, kind):
 @pytest.mark.parametrize("kind", row_epochs.KINDS)
 @pytest.mark.parametrize("method", KERNELS)
 def test_the_law_is_that_of_all_orders(x64, method, kind):
-    """The library's own step with the batches' covariances, against steps typed by hand in every order."""
+    """The library's own step with the batches' covariances, against steps typed by hand in every
+    order.
+    """
     step = epoch_laws.affine(KERNELS[method]("blocks"), jnp.asarray(ROWS), B)
     found = epoch_laws.covariance(step, kind)[0, 0]
     np.testing.assert_allclose(found, over_all_orders(method, kind), rtol=1e-10)
@@ -85,11 +91,18 @@ def test_chains_have_the_law(optimised, kind):
 
 
 def test_the_page_tells_its_numbers():
-    """The table is that of the stored numbers, these are those of the laws, and runs are near them."""
-    result, text = json.loads(row_epochs.NUMBERS.read_text()), row_epochs.PAGE.read_text(encoding="utf-8")
+    """The table is that of the stored numbers, these are those of the laws, and runs
+    are near them.
+    """
+    result, text = (
+        json.loads(row_epochs.NUMBERS.read_text()),
+        row_epochs.PAGE.read_text(encoding="utf-8"),
+    )
     assert row_epochs.page(text, result) == text, "run python -m benchmarks.pages.row_epochs --draw"
     for kind in row_epochs.KINDS:
         exact = dict(zip(result["lengths"], result["exact"]["sghmc"][kind], strict=True))
-        assert exact[10] == pytest.approx(epoch_laws.share_of_heat(row_epochs.step_of("sghmc", 10), kind), rel=1e-3)
+        assert exact[10] == pytest.approx(
+            epoch_laws.share_of_heat(row_epochs.step_of("sghmc", 10), kind), rel=1e-3
+        )
         for count, (share, error) in zip(result["run"], result["runs"][kind], strict=True):
             assert abs(share - exact[count]) < 4 * error

@@ -1,7 +1,8 @@
 """Posteriors of real data: the stored references, the page of numbers, and the methods themselves.
 
-References are checked against quadrature and importance sampling (tests/oracles/real_posteriors.py), methods
-against the references: means within 5 standard errors, standard deviations within 5 %.
+References are checked against quadrature and importance sampling
+(tests/oracles/real_posteriors.py), methods against the references: means within 5 standard errors,
+standard deviations within 5 %.
 """
 
 import functools
@@ -29,7 +30,11 @@ pytestmark = pytest.mark.usefixtures("optimised")
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("kidiq", "mesquite", "sblrc", "pima", "heart", "letter")
-IN_POSTERIORDB = {"kidiq": "kidiq-kidscore_momiq", "mesquite": "mesquite-logmesquite", "sblrc": "sblrc-blr"}
+IN_POSTERIORDB = {
+    "kidiq": "kidiq-kidscore_momiq",
+    "mesquite": "mesquite-logmesquite",
+    "sblrc": "sblrc-blr",
+}
 ALWAYS = [("sgld", "pima"), ("svrg2nd_hmc", "mesquite")]
 """Run every time; the others in the sweep."""
 
@@ -83,14 +88,22 @@ def test_summaries_are_those_of_posteriordbs_draws(name):
     folder = Path(os.environ["EWSG_JAX_DATA"]) / "posteriordb" / "draws"
     with zipfile.ZipFile(folder / f"{IN_POSTERIORDB[name]}.json.zip") as archive:
         chains = json.loads(archive.read(archive.namelist()[0]))
-    draws = np.array([[chain[parameter] for parameter in stored(name)["parameters"]] for chain in chains])
+    draws = np.array(
+        [[chain[parameter] for parameter in stored(name)["parameters"]] for chain in chains]
+    )
     c = columns(name)
     np.testing.assert_allclose(c["mean"], draws.mean((0, 2)), rtol=1e-6)
-    np.testing.assert_allclose(c["sd"], draws.swapaxes(0, 1).reshape(draws.shape[1], -1).std(1, ddof=1), rtol=1e-6)
+    np.testing.assert_allclose(
+        c["sd"], draws.swapaxes(0, 1).reshape(draws.shape[1], -1).std(1, ddof=1), rtol=1e-6
+    )
     # What posteriordb says of the same draws, by an older version of other code.
-    said = json.loads((folder / f"{IN_POSTERIORDB[name]}.info.json").read_bytes().decode(errors="replace"))
+    said = json.loads(
+        (folder / f"{IN_POSTERIORDB[name]}.info.json").read_bytes().decode(errors="replace")
+    )
     np.testing.assert_allclose(c["rhat"], said["diagnostics"]["r_hat"], atol=1e-3)
-    np.testing.assert_allclose(c["ess_bulk"], said["diagnostics"]["effective_sample_size_bulk"], rtol=0.02)
+    np.testing.assert_allclose(
+        c["ess_bulk"], said["diagnostics"]["effective_sample_size_bulk"], rtol=0.02
+    )
 
 
 SIGMA_PRIORS = {
@@ -101,7 +114,9 @@ SIGMA_PRIORS = {
 
 
 @pytest.mark.real_data
-@pytest.mark.parametrize("name", [n if n != "letter" else pytest.param(n, marks=pytest.mark.sweep) for n in NAMES])
+@pytest.mark.parametrize(
+    "name", [n if n != "letter" else pytest.param(n, marks=pytest.mark.sweep) for n in NAMES]
+)
 def test_references_agree_with_quadrature_and_importance_sampling(name):
     prepared, c = posterior_data.PREPARE[name](), columns(name)
     if name in SIGMA_PRIORS:
@@ -111,7 +126,10 @@ def test_references_agree_with_quadrature_and_importance_sampling(name):
     else:
         exact = oracle.logistic(prepared.x, prepared.y, num_draws=20_000, degrees=10.0)
     assert np.max(exact.error_of_sd / exact.sd) < 0.02
-    for key, value, error in (("mean", exact.mean, exact.error_of_mean), ("sd", exact.sd, exact.error_of_sd)):
+    for key, value, error in (
+        ("mean", exact.mean, exact.error_of_mean),
+        ("sd", exact.sd, exact.error_of_sd),
+    ):
         z = (c[key] - value) / np.hypot(c[f"mcse_{key}"], error)
         assert np.all(np.abs(z) < 5), f"{key}: z = {np.round(z, 1)}"
 
@@ -125,7 +143,9 @@ def small_problem():
     rng = np.random.default_rng(0)
     x = np.column_stack([rng.normal(size=(40, 2)) * [1, 5], np.ones(40)])
     y = (rng.random(40) < 0.4).astype(float)
-    return posterior_problems.logistic_problem(posterior_data.Prepared(x, y, ("a", "b", "intercept"), "made"))
+    return posterior_problems.logistic_problem(
+        posterior_data.Prepared(x, y, ("a", "b", "intercept"), "made")
+    )
 
 
 def test_every_method_has_its_settings():
@@ -136,7 +156,9 @@ def test_every_method_has_its_settings():
 
 
 def test_problems_have_unit_scale():
-    """In the problem's parameters the posterior is N(center, I) to second order, and `shifted` maps them back."""
+    """In the problem's parameters the posterior is N(center, I) to second order, and `shifted` maps
+    them back.
+    """
     made = small_problem()
     with_curvature = jnp.stack(
         [
@@ -161,7 +183,9 @@ def test_problems_have_unit_scale():
 def test_the_stated_bias_of_exponential_weights_is_that_of_all_batches():
     """Five rows, batches of four: E‖δ‖²δ and S at the mode and beside it, over all 5⁴ batches."""
     rng = np.random.default_rng(1)
-    data = posterior_data.Prepared(rng.normal(size=(5, 2)), np.array([0.0, 1, 1, 0, 1]), ("a", "b"), "made")
+    data = posterior_data.Prepared(
+        rng.normal(size=(5, 2)), np.array([0.0, 1, 1, 0, 1]), ("a", "b"), "made"
+    )
     made = posterior_problems.logistic_problem(data)
     assert made.batch_size == 4
     x, center = np.asarray(made.data["x"], float), np.asarray(made.center, float)
@@ -176,7 +200,9 @@ def test_the_stated_bias_of_exponential_weights_is_that_of_all_batches():
         return estimates(u).T @ estimates(u) / len(batches)
 
     e = 1e-4 * np.eye(2)
-    divergence = sum((covariance(center + e[k]) - covariance(center - e[k]))[:, k] for k in range(2)) / 2e-4
+    divergence = (
+        sum((covariance(center + e[k]) - covariance(center - e[k]))[:, k] for k in range(2)) / 2e-4
+    )
     delta = estimates(center)
     third = ((delta**2).sum(1, keepdims=True) * delta).mean(0)
     to_weights = np.linalg.lstsq(data.x, x)[0]  # x' = x L
@@ -250,7 +276,10 @@ def test_a_method_meets_the_criterion_where_the_page_says_so(method, name):
     found["stated_bias"] = posterior_verdicts.stated_bias(method, made, setting.step_size)
     verdict = posterior_verdicts.judge(found, known)
     said = posterior_verdicts.judge(numbers()[method][name], known)
-    message = f"errors of means {np.round(verdict.errors, 1)}, of standard deviations {np.round(verdict.spread, 3)}"
+    message = (
+        f"errors of means {np.round(verdict.errors, 1)}, of standard deviations "
+        f"{np.round(verdict.spread, 3)}"
+    )
     assert verdict.passes or not said.passes, message
     # Where the page says that it fails, it fails by as much.
     np.testing.assert_allclose(verdict.spread, said.spread, atol=0.03, err_msg=message)

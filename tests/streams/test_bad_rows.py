@@ -1,4 +1,6 @@
-"""Disks that die, files that are short or change, rows that are not like others: told by file and row."""
+"""Disks that die, files that are short or change, rows that are not like others: told by file and
+row.
+"""
 
 import builtins
 import os

@@ -1,4 +1,6 @@
-"""What windows add to the variance of a run: the exact law, against the library's own steps and runs."""
+"""What windows add to the variance of a run: the exact law, against the library's own steps and
+runs.
+"""
 
 import itertools
 import re
@@ -18,7 +20,9 @@ MODEL = ewsg.models.gaussian_location()
 
 
 def test_the_law_of_an_epoch_is_that_of_steps_over_all_orders(x64):
-    """Whole windows for batches and no noise: the library's transition, three windows held for two steps each."""
+    """Whole windows for batches and no noise: the library's transition, three windows held for two
+    steps each.
+    """
     rows = np.random.default_rng(0).normal(size=(12, 1))
     rows -= rows.mean()
     stream, h, held = ewsg.stream(rows, window=4), 0.02, 2
@@ -35,12 +39,18 @@ def test_the_law_of_an_epoch_is_that_of_steps_over_all_orders(x64):
         ends.append(path)
     between = np.var([one.rows.mean() for one in cut])
     weights = oracle.response(1 - 12 * h, 3, held)
-    np.testing.assert_allclose(np.mean(np.square(ends), axis=0), oracle.of_order(weights) * between, rtol=1e-10)
+    np.testing.assert_allclose(
+        np.mean(np.square(ends), axis=0), oracle.of_order(weights) * between, rtol=1e-10
+    )
 
 
-@pytest.mark.parametrize(("heat", "count", "passes"), [*itertools.product((0.02, 0.3), (2, 7), (0.5, 3, 40))])
+@pytest.mark.parametrize(
+    ("heat", "count", "passes"), [*itertools.product((0.02, 0.3), (2, 7), (0.5, 3, 40))]
+)
 def test_the_rule(heat, count, passes):
-    """At most that of windows drawn anew each time, and W − 1; where it is small (2/3)(passes · heat)²."""
+    """At most that of windows drawn anew each time, and W − 1; where it is small (2/3)(passes ·
+    heat)².
+    """
     share = oracle.share_added(heat, count, passes)
     assert 0 < share < min(passes * heat * (1 - 1 / count), count - 1)
     if passes * heat < 0.02:
@@ -51,17 +61,28 @@ COORDINATES, STEPS, HELD = 400, 8_000, 40
 
 
 def measured():
-    """Return the variance of a run over the posterior's, that of the law, and of the law without windows."""
+    """Return the variance of a run over the posterior's, that of the law, and of the law without
+    windows.
+    """
     rows = np.random.default_rng(3).normal(size=(400, COORDINATES)).astype(np.float32)
     stream = ewsg.stream(rows, window=100, passes=4.0)
     kernel = ewsg.sgld(MODEL, 0.05 / 400, batch_size=10)
     samples = ewsg.sample(
-        jax.random.key(0), kernel, jnp.asarray(rows.mean(0)), stream, STEPS, keep=None, progress=False,
+        jax.random.key(0),
+        kernel,
+        jnp.asarray(rows.mean(0)),
+        stream,
+        STEPS,
+        keep=None,
+        progress=False,
         moments=ewsg.moments(),
-    )  # fmt: skip
+    )
     assert samples.moments is not None
     # About the mean that it should have: a run's own hides what is slow.
-    spread = np.asarray(samples.moments.variance[0]) + (np.asarray(samples.moments.mean[0]) - rows.mean(0)) ** 2
+    spread = (
+        np.asarray(samples.moments.variance[0])
+        + (np.asarray(samples.moments.mean[0]) - rows.mean(0)) ** 2
+    )
     parts = rows.reshape(4, 100, COORDINATES)
     within, between = parts.var(axis=1).mean(), parts.mean(axis=1).var(axis=0).mean()
     law = oracle.variance(0.95, 400, 10, 4, HELD, within, between)
@@ -80,7 +101,9 @@ def table():
     """Return the rows of the page's table."""
     rows = []
     for heat, passes in itertools.product((0.05, 0.5), (1, 4, 16, 64)):
-        cells = " | ".join(f"{oracle.share_added(heat, count, passes):.2g}" for count in (2, 10, 100))
+        cells = " | ".join(
+            f"{oracle.share_added(heat, count, passes):.2g}" for count in (2, 10, 100)
+        )
         rows.append(f"| {heat} | {passes} | {cells} |")
     return rows
 

@@ -13,7 +13,9 @@ pytestmark = pytest.mark.full
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="anonymous memory is told by Linux")
+@pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="anonymous memory is told by Linux"
+)
 def test_a_gigabyte_of_rows_is_never_in_memory(tmp_path):
     """Three windows of 125 MB, and what a process of JAX has anyway (0.2 GB)."""
     out = tmp_path / "out.json"

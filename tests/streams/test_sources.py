@@ -120,7 +120,11 @@ def test_parquet(window, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
     for path, part in zip(paths, (slice(0, 17), slice(17, 50)), strict=True):
-        columns = {"y": Y[part], "x": pa.FixedSizeListArray.from_arrays(X[part].ravel(), 3), "a": X[part, 0]}
+        columns = {
+            "y": Y[part],
+            "x": pa.FixedSizeListArray.from_arrays(X[part].ravel(), 3),
+            "a": X[part, 0],
+        }
         parquet.write_table(pa.table(columns), path, row_group_size=7)
     stream = ewsg.stream(paths, window=window)
     rows = stream.read_runs([(5, 20), (45, 5)])
@@ -138,7 +142,9 @@ def test_parquet(window, tmp_path):
 def test_rows_are_made_into_what_the_model_takes(tmp_path):
     """Columns of a table put together; the sampler sees what the function returns."""
     source = {"a": X[:, 0], "b": X[:, 1], "label": Y}
-    stream = ewsg.stream(source, window=20, rows=lambda t: {"x": np.stack([t["a"], t["b"]], 1), "y": t["label"]})
+    stream = ewsg.stream(
+        source, window=20, rows=lambda t: {"x": np.stack([t["a"], t["b"]], 1), "y": t["label"]}
+    )
     kernel = ewsg.sgld(ewsg.models.logistic_regression(), 1e-2, batch_size=4)
     one = ewsg.stream(source, rows=lambda t: {"x": np.stack([t["a"], t["b"]], 1), "y": t["label"]})
     run = [
@@ -146,7 +152,10 @@ def test_rows_are_made_into_what_the_model_takes(tmp_path):
         for data in ({"x": X[:, :2], "y": Y}, one)
     ]
     np.testing.assert_array_equal(*run)
-    assert ewsg.sample(jax.random.key(0), kernel, jnp.zeros(2), stream, 20, progress=False).num_steps == 20
+    assert (
+        ewsg.sample(jax.random.key(0), kernel, jnp.zeros(2), stream, 20, progress=False).num_steps
+        == 20
+    )
 
 
 def test_the_default_window_is_of_so_many_bytes():

@@ -1,4 +1,6 @@
-"""Runs over a stream: which rows each step has, and that nothing else differs from data in memory."""
+"""Runs over a stream: which rows each step has, and that nothing else differs from data
+in memory.
+"""
 
 import functools
 
@@ -57,13 +59,17 @@ def test_one_window_is_the_data(name):
     kernel = KERNELS[name]
     there, here = draws(kernel, ROWS), draws(kernel, ewsg.stream(ROWS, window=500))
     np.testing.assert_array_equal(here.position, there.position)
-    assert (here.gradient_evaluations, here.num_data) == (there.gradient_evaluations, there.num_data)
+    assert (here.gradient_evaluations, here.num_data) == (
+        there.gradient_evaluations,
+        there.num_data,
+    )
 
 
 @pytest.mark.full
 def test_one_window_is_the_data_of_chains_that_share_batches():
     there, here = (
-        draws(uniform(), data, shared_minibatch=True, moments=ewsg.moments()) for data in (ROWS, ewsg.stream(ROWS))
+        draws(uniform(), data, shared_minibatch=True, moments=ewsg.moments())
+        for data in (ROWS, ewsg.stream(ROWS))
     )
     np.testing.assert_array_equal(here.position, there.position)
     np.testing.assert_array_equal(here.moments.mean, there.moments.mean)
@@ -99,13 +105,17 @@ def test_windows_are_read_into_the_memory_of_those_that_are_gone(monkeypatch):
     """Two rooms serve twenty windows, and who held on to one is not given the rows of another."""
     stream, made = ewsg.stream(ROWS, window=26), []
     room = ewsg.Stream.room
-    monkeypatch.setattr(ewsg.Stream, "room", lambda stream, length: made.append(length) or room(stream, length))
+    monkeypatch.setattr(
+        ewsg.Stream, "room", lambda stream, length: made.append(length) or room(stream, length)
+    )
     windows = Windows(stream, KEY, uniform(batch_size=1), True)
     steps = windows.left(0) or 1
     first = windows.at(0)
     for number in range(1, 20):
         here = windows.at(number * steps)
-        expected = stream.read_runs(order.runs_of(stream.cut, windows._words, number), room(stream, stream.window))
+        expected = stream.read_runs(
+            order.runs_of(stream.cut, windows._words, number), room(stream, stream.window)
+        )
         np.testing.assert_array_equal(here.rows, expected)
     windows.close()
     assert made == [stream.window] * 2
@@ -161,7 +171,9 @@ def test_steps_have_the_windows_that_the_key_tells():
 @pytest.mark.usual_parameters("random")
 @pytest.mark.parametrize("name", [kernel(name) for name in ("random", "epochs", "svrg")])
 def test_a_run_goes_on_bit_for_bit(name, tmp_path):
-    """From a state within a window, and from the checkpoint that a row that could not be read has left."""
+    """From a state within a window, and from the checkpoint that a row that could not be read has
+    left.
+    """
     kernel, stream = KERNELS[name], ewsg.stream(ROWS, window=26, passes=2.0)
     whole = draws(kernel, stream)
     first = draws(kernel, stream, 31)
@@ -198,8 +210,17 @@ class Broken:
 def test_other_data_are_refused_where_a_run_is_taken_up(tmp_path):
     kernel = uniform()
     draws(kernel, ewsg.stream(ROWS, window=26), checkpoint=tmp_path / "run")
-    for other in (ewsg.stream(ROWS, window=20), ewsg.stream(ROWS, window=26, passes=2.0), ROWS, -ROWS):
-        data = ewsg.stream(other, window=26) if other is not ROWS and isinstance(other, np.ndarray) else other
+    for other in (
+        ewsg.stream(ROWS, window=20),
+        ewsg.stream(ROWS, window=26, passes=2.0),
+        ROWS,
+        -ROWS,
+    ):
+        data = (
+            ewsg.stream(other, window=26)
+            if other is not ROWS and isinstance(other, np.ndarray)
+            else other
+        )
         with pytest.raises(ValueError, match="data must be that of the run"):
             ewsg.resume(tmp_path / "run", data, kernel=kernel, progress=False)
 
@@ -222,11 +243,16 @@ def test_members_of_a_stack_have_the_windows_of_their_own_runs():
 
 @pytest.mark.full
 def test_a_lost_chain_is_replayed_over_the_windows_that_it_had(monkeypatch):
-    """Against steps made one by one: whoever sees row 60 is lost. From the start on, for no later state is kept."""
+    """Against steps made one by one: whoever sees row 60 is lost. From the start on, for no later
+    state is kept.
+    """
     monkeypatch.setattr("ewsg_jax.sampling.health.BYTES_PER_SECOND", 1e-9)
     rows = ROWS.copy()
     rows[60] = 1.7e308
-    stream, kernel = ewsg.stream(rows, window=26, passes=0.1), uniform(batch_size=1, step_size=1.1e-2)
+    stream, kernel = (
+        ewsg.stream(rows, window=26, passes=0.1),
+        uniform(batch_size=1, step_size=1.1e-2),
+    )
     with pytest.warns(RuntimeWarning, match="chains diverged"):
         found = draws(kernel, stream, 500, num_chains=3)
     windows = Windows(stream, KEY, kernel, True)
@@ -249,7 +275,9 @@ def test_a_lost_chain_is_replayed_over_the_windows_that_it_had(monkeypatch):
 @pytest.mark.usual_parameters("svrg")
 @pytest.mark.parametrize("name", ["full", "svrg", "centre"])
 def test_sums_over_all_rows_read_all_windows(name):
-    """Steps whose batches do not count, for the gradient is linear: those of data in memory, to rounding."""
+    """Steps whose batches do not count, for the gradient is linear: those of data in memory, to
+    rounding.
+    """
     kernel = KERNELS[name]
     there, here = (draws(kernel, data) for data in (ROWS, ewsg.stream(ROWS, window=26)))
     np.testing.assert_allclose(here.position, there.position, rtol=1e-12, atol=1e-13)
@@ -261,7 +289,9 @@ def test_evaluations_are_those_of_the_steps():
     stream = ewsg.stream(ROWS, window=26)
     assert draws(uniform(), stream, None, data_passes=5.0).num_steps == 5 * 103 // 4
     assert draws(uniform(), stream, 50).data_passes == 50 * 4 / 103
-    every = ewsg.svrg_ld(MODEL, 1e-3, batch_size=4)  # ⌈103/4⌉ = 26 steps from one anchor to the next
+    every = ewsg.svrg_ld(
+        MODEL, 1e-3, batch_size=4
+    )  # ⌈103/4⌉ = 26 steps from one anchor to the next
     assert draws(every, stream, 53, num_chains=1).gradient_evaluations == 53 * 8 + 3 * 103
 
 
@@ -279,6 +309,8 @@ def test_the_mode_over_a_stream_of_a_long_position():
     """L-BFGS before Newton's method: 40 numbers, whose mode is the mean of the rows."""
     rows = np.random.default_rng(1).normal(size=(60, 40))
     posterior = ewsg.Posterior(MODEL.log_likelihood, MODEL.log_prior)
-    found = ewsg.find_mode(KEY, posterior, jnp.ones(40), ewsg.stream(rows, window=25), progress=False)
+    found = ewsg.find_mode(
+        KEY, posterior, jnp.ones(40), ewsg.stream(rows, window=25), progress=False
+    )
     assert found.converged
     np.testing.assert_allclose(found.position, rows.mean(axis=0), rtol=0, atol=1e-3)

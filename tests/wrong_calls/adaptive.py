@@ -6,7 +6,20 @@
 import jax.numpy as jnp
 
 import ewsg_jax as ewsg
-from tests.wrong_calls.table import DATA, KEY, MODEL, NAN, POINT, POSITIVE, SCHEDULE, WHOLE, T, V, failing, of
+from tests.wrong_calls.table import (
+    DATA,
+    KEY,
+    MODEL,
+    NAN,
+    POINT,
+    POSITIVE,
+    SCHEDULE,
+    WHOLE,
+    T,
+    V,
+    failing,
+    of,
+)
 
 UNIT = "decay must be a number from 0 up to but not including 1"
 NOISE = "one of 'gaussian', 'rademacher'"
@@ -53,10 +66,38 @@ of(
     ("decay a schedule", T, "decay", "function", UNIT, lambda: preconditioned(decay=failing)),
     ("decay a bool", T, "decay", "False (bool)", UNIT, lambda: preconditioned(decay=False)),
     ("decays", V, "decay", "(2,)", UNIT, lambda: preconditioned(decay=jnp.zeros(2))),
-    ("no damping", V, "damping", "0.0 (float)", "damping must be a positive", lambda: preconditioned(damping=0.0)),
-    ("correction alone", V, "damping", "None", "correction=True", lambda: preconditioned(correction=True)),
-    ("correction", T, "correction", "1 (int)", "True or False", lambda: preconditioned(correction=1)),
-    ("temperature", T, "temperature", "None (NoneType)", SCHEDULE, lambda: preconditioned(temperature=None)),
+    (
+        "no damping",
+        V,
+        "damping",
+        "0.0 (float)",
+        "damping must be a positive",
+        lambda: preconditioned(damping=0.0),
+    ),
+    (
+        "correction alone",
+        V,
+        "damping",
+        "None",
+        "correction=True",
+        lambda: preconditioned(correction=True),
+    ),
+    (
+        "correction",
+        T,
+        "correction",
+        "1 (int)",
+        "True or False",
+        lambda: preconditioned(correction=1),
+    ),
+    (
+        "temperature",
+        T,
+        "temperature",
+        "None (NoneType)",
+        SCHEDULE,
+        lambda: preconditioned(temperature=None),
+    ),
     ("noise", V, "noise", "True (bool)", NOISE, lambda: preconditioned(noise=True)),
 )
 LIKE, SQUARE = "a tree like the position", "or an array (2, 2)"
@@ -71,15 +112,43 @@ of(
         "a function (position",
         lambda: riemannian(inverse_metric=jnp.eye(2)),
     ),
-    ("divergence", T, "divergence", "True (bool)", "a function (position", lambda: riemannian(divergence=True)),
+    (
+        "divergence",
+        T,
+        "divergence",
+        "True (bool)",
+        "a function (position",
+        lambda: riemannian(divergence=True),
+    ),
     ("temperature", V, "temperature", "0 (int)", SCHEDULE, lambda: riemannian(temperature=0)),
     ("noise", V, "noise", "None (NoneType)", NOISE, lambda: riemannian(noise=None)),
 )
 of(
     "sgrld",
-    ("fails", V, "inverse_metric", "RuntimeError: the disk is full", SQUARE, lambda: stepped(failing)),
-    ("three numbers", V, "inverse_metric", "it: (3,) float32", LIKE, lambda: stepped(lambda p, data: jnp.ones(3))),
-    ("a scalar", V, "inverse_metric", "it: () float32", SQUARE, lambda: stepped(lambda p, data: 1.0)),
+    (
+        "fails",
+        V,
+        "inverse_metric",
+        "RuntimeError: the disk is full",
+        SQUARE,
+        lambda: stepped(failing),
+    ),
+    (
+        "three numbers",
+        V,
+        "inverse_metric",
+        "it: (3,) float32",
+        LIKE,
+        lambda: stepped(lambda p, data: jnp.ones(3)),
+    ),
+    (
+        "a scalar",
+        V,
+        "inverse_metric",
+        "it: () float32",
+        SQUARE,
+        lambda: stepped(lambda p, data: 1.0),
+    ),
     (
         "whole numbers",
         V,
@@ -105,7 +174,14 @@ of(
         LIKE,
         lambda: stepped(identity, divergence=lambda p, data: jnp.eye(2)),
     ),
-    ("no rows", V, "batch_size", "got 0", WHOLE, lambda: ewsg.sgrld(MODEL, 0.1, inverse_metric=abs, batch_size=0)),
+    (
+        "no rows",
+        V,
+        "batch_size",
+        "got 0",
+        WHOLE,
+        lambda: ewsg.sgrld(MODEL, 0.1, inverse_metric=abs, batch_size=0),
+    ),
 )
 of(
     "sgnht",
@@ -128,7 +204,28 @@ of(
 )
 of(
     "psgld",
-    ("a step of two", V, "step_size", "(2,)", SCHEDULE, lambda: ewsg.psgld(MODEL, jnp.ones(2), batch_size=1)),
-    ("decay a text", T, "decay", "'0.9' (str)", UNIT, lambda: ewsg.psgld(MODEL, 0.1, batch_size=1, decay="0.9")),
-    ("damping", V, "damping", "-1.0 (float)", POSITIVE, lambda: ewsg.psgld(MODEL, 0.1, batch_size=1, damping=-1.0)),
+    (
+        "a step of two",
+        V,
+        "step_size",
+        "(2,)",
+        SCHEDULE,
+        lambda: ewsg.psgld(MODEL, jnp.ones(2), batch_size=1),
+    ),
+    (
+        "decay a text",
+        T,
+        "decay",
+        "'0.9' (str)",
+        UNIT,
+        lambda: ewsg.psgld(MODEL, 0.1, batch_size=1, decay="0.9"),
+    ),
+    (
+        "damping",
+        V,
+        "damping",
+        "-1.0 (float)",
+        POSITIVE,
+        lambda: ewsg.psgld(MODEL, 0.1, batch_size=1, damping=-1.0),
+    ),
 )

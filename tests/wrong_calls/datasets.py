@@ -30,9 +30,30 @@ of(
     ("x texts", T, "x", "dtype <U1", NUMBERS, lambda: dataset(x=np.array([["a"]]))),
     ("y objects", T, "y", "dtype object", NUMBERS, lambda: dataset(y=np.array([0, None, 1]))),
     ("y too short", V, "y", "y of shape (2,)", SHAPES, lambda: dataset(y=Y[:2])),
-    ("names one text", T, "feature_names", "'ab' (str)", NAMES, lambda: dataset(feature_names="ab")),
-    ("a name a number", T, "feature_names", "1 (int)", NAMES, lambda: dataset(feature_names=("a", 1))),
-    ("one name", V, "feature_names", "1 feature_names", SHAPES, lambda: dataset(feature_names=["a"])),
+    (
+        "names one text",
+        T,
+        "feature_names",
+        "'ab' (str)",
+        NAMES,
+        lambda: dataset(feature_names="ab"),
+    ),
+    (
+        "a name a number",
+        T,
+        "feature_names",
+        "1 (int)",
+        NAMES,
+        lambda: dataset(feature_names=("a", 1)),
+    ),
+    (
+        "one name",
+        V,
+        "feature_names",
+        "1 feature_names",
+        SHAPES,
+        lambda: dataset(feature_names=["a"]),
+    ),
     ("no rows", V, "x", "shape (0, 2)", "must have rows", lambda: dataset(x=X[:0], y=Y[:0])),
     ("without", V, "columns", "'c' (str)", "one of 'a', 'b'", lambda: TINY.without(["c"])),
     ("without one text", T, "columns", "'ab' (str)", NAMES, lambda: TINY.without("ab")),
@@ -78,12 +99,47 @@ OTHER, LOST = dataset(feature_names=("a", "c")), dataset(x=np.where(X == 5, NAN,
 of(
     "datasets.standardise",
     ("lists", T, "train", "(list)", OR_ARRAY, lambda: datasets.standardise(X.tolist(), X)),
-    ("texts", T, "train", "dtype <U1", OR_ARRAY, lambda: datasets.standardise(np.array([["a"]]), X)),
-    ("one column", V, "train", "shape (3,)", OR_ARRAY, lambda: datasets.standardise(X[:, 0], X[:, 0])),
+    (
+        "texts",
+        T,
+        "train",
+        "dtype <U1",
+        OR_ARRAY,
+        lambda: datasets.standardise(np.array([["a"]]), X),
+    ),
+    (
+        "one column",
+        V,
+        "train",
+        "shape (3,)",
+        OR_ARRAY,
+        lambda: datasets.standardise(X[:, 0], X[:, 0]),
+    ),
     ("no rows", V, "train", "shape (0, 2)", OR_ARRAY, lambda: datasets.standardise(X[:0], X)),
-    ("an array, tested on a data set", T, "test", "Dataset(", LIKE, lambda: datasets.standardise(X, TINY)),
-    ("other columns", V, "test", "got 1", "the 2 features of train", lambda: datasets.standardise(X, X[:, :1])),
-    ("NaN in an array", V, "test", "holds 2 NaN", "must be finite", lambda: datasets.standardise(X, LOST.x)),
+    (
+        "an array, tested on a data set",
+        T,
+        "test",
+        "Dataset(",
+        LIKE,
+        lambda: datasets.standardise(X, TINY),
+    ),
+    (
+        "other columns",
+        V,
+        "test",
+        "got 1",
+        "the 2 features of train",
+        lambda: datasets.standardise(X, X[:, :1]),
+    ),
+    (
+        "NaN in an array",
+        V,
+        "test",
+        "holds 2 NaN",
+        "must be finite",
+        lambda: datasets.standardise(X, LOST.x),
+    ),
     ("a pair", T, "test", "(tuple)", A_DATASET, lambda: datasets.standardise(TINY, (TINY, TINY))),
     (
         "other features",
@@ -93,8 +149,22 @@ of(
         "must have the features of train",
         lambda: datasets.standardise(TINY, OTHER),
     ),
-    ("NaN", V, "train.x", "holds 2 NaN", "must be finite", lambda: datasets.standardise(LOST, TINY)),
-    ("NaN in test", V, "test.x", "holds 2 NaN", "must be finite", lambda: datasets.standardise(TINY, LOST)),
+    (
+        "NaN",
+        V,
+        "train.x",
+        "holds 2 NaN",
+        "must be finite",
+        lambda: datasets.standardise(LOST, TINY),
+    ),
+    (
+        "NaN in test",
+        V,
+        "test.x",
+        "holds 2 NaN",
+        "must be finite",
+        lambda: datasets.standardise(TINY, LOST),
+    ),
 )
 SCALING = datasets.standardisation(TINY)
 D, REALS = "must have d = 2 numbers along the axis", "must be an array of real numbers"
@@ -103,20 +173,55 @@ of(
     ("none", T, "train", "None", OR_ARRAY, lambda: datasets.standardisation(None)),
     ("NaN", V, "train", "holds 2 NaN", "must be finite", lambda: datasets.standardisation(LOST.x)),
     ("rows", T, "rows", "(list)", OR_ARRAY, lambda: SCALING(X.tolist())),
-    ("columns", V, "rows", "got 1", "the 2 features of the training rows", lambda: SCALING(X[:, :1])),
+    (
+        "columns",
+        V,
+        "rows",
+        "got 1",
+        "the 2 features of the training rows",
+        lambda: SCALING(X[:, :1]),
+    ),
     ("features", V, "rows", "begin with 'a'", "the 2 features", lambda: SCALING(OTHER)),
     ("weights", V, "weights", "shape (3,)", D, lambda: SCALING.original(np.ones(3))),
-    ("another axis", V, "weights", "axis 2 (int)", D, lambda: SCALING.original(np.ones((2, 2)), axis=2)),
+    (
+        "another axis",
+        V,
+        "weights",
+        "axis 2 (int)",
+        D,
+        lambda: SCALING.original(np.ones((2, 2)), axis=2),
+    ),
     ("weights listed", T, "weights", "(list)", REALS, lambda: SCALING.original([1.0, 2.0])),
-    ("intercept", V, "intercept", "shape (3,)", "or of shape (4,)", lambda: SCALING.original(XS, np.ones(3))),
+    (
+        "intercept",
+        V,
+        "intercept",
+        "shape (3,)",
+        "or of shape (4,)",
+        lambda: SCALING.original(XS, np.ones(3)),
+    ),
 )
 SAME = dataset(x=np.ones((3, 2)))
 of(
     "datasets.whiten",
     ("none", T, "train", "None", A_DATASET, lambda: datasets.whiten(None, TINY)),
     ("NaN", V, "train.x", "holds 2 NaN", "must be finite", lambda: datasets.whiten(LOST, TINY)),
-    ("constant", V, "train", "shape (3, 2)", "features that vary", lambda: datasets.whiten(SAME, SAME)),
-    ("other features", V, "test", "got 2", "must have the features of train", lambda: datasets.whiten(TINY, OTHER)),
+    (
+        "constant",
+        V,
+        "train",
+        "shape (3, 2)",
+        "features that vary",
+        lambda: datasets.whiten(SAME, SAME),
+    ),
+    (
+        "other features",
+        V,
+        "test",
+        "got 2",
+        "must have the features of train",
+        lambda: datasets.whiten(TINY, OTHER),
+    ),
 )
 
 
@@ -129,8 +234,22 @@ def covertype(folder: Path, name: str, content: bytes) -> Any:
 CLASSES, COVERTYPE = "a whole number, from 1 to 7", "must hold Covertype"
 of(
     "datasets.covertype",
-    ("class 8", V, "positive_class", "got 8", CLASSES, lambda: datasets.covertype(positive_class=8)),
-    ("a text", T, "positive_class", "'2' (str)", CLASSES, lambda: datasets.covertype(positive_class="2")),
+    (
+        "class 8",
+        V,
+        "positive_class",
+        "got 8",
+        CLASSES,
+        lambda: datasets.covertype(positive_class=8),
+    ),
+    (
+        "a text",
+        T,
+        "positive_class",
+        "'2' (str)",
+        CLASSES,
+        lambda: datasets.covertype(positive_class="2"),
+    ),
     (
         "no npz",
         V,
@@ -147,7 +266,14 @@ of(
         COVERTYPE,
         lambda folder: covertype(folder, "covtype.data.gz", b"a"),
     ),
-    ("no numbers", V, "covtype.data", "'a'", COVERTYPE, lambda folder: covertype(folder, "covtype.data", b"a,b\n")),
+    (
+        "no numbers",
+        V,
+        "covtype.data",
+        "'a'",
+        COVERTYPE,
+        lambda folder: covertype(folder, "covtype.data", b"a,b\n"),
+    ),
 )
 
 
@@ -160,5 +286,12 @@ def not_that(folder, name):
 for NAME in (name for name, source in SOURCES.items() if source.checksum is not None):
     of(
         f"datasets.{NAME}",
-        ("another", V, NAME, "got X of shape (3, 2)", "rows of", lambda folder, name=NAME: not_that(folder, name)),
+        (
+            "another",
+            V,
+            NAME,
+            "got X of shape (3, 2)",
+            "rows of",
+            lambda folder, name=NAME: not_that(folder, name),
+        ),
     )

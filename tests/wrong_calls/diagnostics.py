@@ -48,11 +48,32 @@ def summary() -> diagnostics.Summary:
 
 of(
     "diagnostics.summary",
-    ("draws", T, "samples", "shape (2, 4, 2)", A_RUN, lambda: diagnostics.summary(samples().position)),
+    (
+        "draws",
+        T,
+        "samples",
+        "shape (2, 4, 2)",
+        A_RUN,
+        lambda: diagnostics.summary(samples().position),
+    ),
     ("ArviZ", T, "samples", "(", A_RUN, lambda: diagnostics.summary(samples().to_arviz())),
-    ("names one text", T, "names", "'ab' (str)", NAMES, lambda: diagnostics.summary(samples(), "ab")),
+    (
+        "names one text",
+        T,
+        "names",
+        "'ab' (str)",
+        NAMES,
+        lambda: diagnostics.summary(samples(), "ab"),
+    ),
     ("names numbers", T, "names", "0 (int)", NAMES, lambda: diagnostics.summary(samples(), [0, 1])),
-    ("one name", V, "names", "got 1", "must be 2, one for each", lambda: diagnostics.summary(samples(), ["a"])),
+    (
+        "one name",
+        V,
+        "names",
+        "got 1",
+        "must be 2, one for each",
+        lambda: diagnostics.summary(samples(), ["a"]),
+    ),
     (
         "a network",
         V,
@@ -76,13 +97,34 @@ of(
     ("texts", T, "quantiles", "'5%' (str)", PROBABILITIES, lambda: quantiles(["5%"])),
     ("percents", V, "quantiles", "got 95", PROBABILITIES, lambda: quantiles([95])),
     ("NaN", V, "quantiles", "got nan", PROBABILITIES, lambda: quantiles([NAN])),
-    ("one twice", V, "quantiles", "(0.5, 0.5) (tuple)", PROBABILITIES, lambda: quantiles((0.5, 0.5))),
+    (
+        "one twice",
+        V,
+        "quantiles",
+        "(0.5, 0.5) (tuple)",
+        PROBABILITIES,
+        lambda: quantiles((0.5, 0.5)),
+    ),
     ("no path", T, "path", "None (NoneType)", "the path of a file", lambda: summary().to_csv(None)),
 )
 of(
     "diagnostics.distance",
-    ("samples", T, "run", "Samples(", A_SUMMARY, lambda: diagnostics.distance(samples(), summary())),
-    ("no reference", T, "reference", "None", A_SUMMARY, lambda: diagnostics.distance(summary(), None)),
+    (
+        "samples",
+        T,
+        "run",
+        "Samples(",
+        A_SUMMARY,
+        lambda: diagnostics.distance(samples(), summary()),
+    ),
+    (
+        "no reference",
+        T,
+        "reference",
+        "None",
+        A_SUMMARY,
+        lambda: diagnostics.distance(summary(), None),
+    ),
     (
         "other coordinates",
         V,
@@ -119,10 +161,31 @@ density = diagnostics.log_predictive_density
 A_DENSITY, UNNORMALISED = "all its constants", dataclasses.replace(LOGISTIC, normalised=False)
 of(
     "diagnostics.log_predictive_density",
-    ("draws", T, "samples", "shape (2, 4, 2)", A_RUN, lambda: density(samples().position, LOGISTIC, ROWS)),
+    (
+        "draws",
+        T,
+        "samples",
+        "shape (2, 4, 2)",
+        A_RUN,
+        lambda: density(samples().position, LOGISTIC, ROWS),
+    ),
     ("a kernel", T, "posterior", "kernel(", A_POSTERIOR, lambda: density(samples(), KERNEL, ROWS)),
-    ("chunks", V, "chunk_size", "got 0", WHOLE, lambda: density(samples(), LOGISTIC, ROWS, chunk_size=0)),
-    ("no density", V, "posterior", "normalised=False", A_DENSITY, lambda: density(samples(), UNNORMALISED, ROWS)),
+    (
+        "chunks",
+        V,
+        "chunk_size",
+        "got 0",
+        WHOLE,
+        lambda: density(samples(), LOGISTIC, ROWS, chunk_size=0),
+    ),
+    (
+        "no density",
+        V,
+        "posterior",
+        "normalised=False",
+        A_DENSITY,
+        lambda: density(samples(), UNNORMALISED, ROWS),
+    ),
 )
 
 
@@ -132,10 +195,31 @@ def arviz(**options):
 
 of(
     "Samples.to_arviz",
-    ("no data", T, "data", "got None", "must be given where posterior is", lambda: arviz(data=None)),
-    ("no posterior", T, "posterior", "got None", "must be given where data is", lambda: arviz(posterior=None)),
+    (
+        "no data",
+        T,
+        "data",
+        "got None",
+        "must be given where posterior is",
+        lambda: arviz(data=None),
+    ),
+    (
+        "no posterior",
+        T,
+        "posterior",
+        "got None",
+        "must be given where data is",
+        lambda: arviz(posterior=None),
+    ),
     ("a kernel", T, "posterior", "kernel(", A_POSTERIOR, lambda: arviz(posterior=KERNEL)),
-    ("no density", V, "posterior", "normalised=False", A_DENSITY, lambda: arviz(posterior=UNNORMALISED)),
+    (
+        "no density",
+        V,
+        "posterior",
+        "normalised=False",
+        A_DENSITY,
+        lambda: arviz(posterior=UNNORMALISED),
+    ),
     ("chunks", V, "chunk_size", "got 0", WHOLE, lambda: arviz(chunk_size=0)),
     ("data a number", T, "data", "1.0", ROWS_SHARED, lambda: arviz(data=1.0)),
     (
@@ -146,7 +230,14 @@ of(
         "log_likelihood must return a scalar for this position",
         lambda: arviz(data=ROWS | {"x": np.ones((6, 3), np.float32)}),
     ),
-    ("other labels", V, "data['y']", "got 2.0", "0 and 1 only", lambda: arviz(data=ROWS | {"y": 2 * ROWS["y"]})),
+    (
+        "other labels",
+        V,
+        "data['y']",
+        "got 2.0",
+        "0 and 1 only",
+        lambda: arviz(data=ROWS | {"y": 2 * ROWS["y"]}),
+    ),
     (
         "no draws",
         V,
@@ -175,7 +266,14 @@ of(
         "classes from 0 to 1",
         lambda: diagnostics.calibration(PROBABILITIES, LABELS[:1]),
     ),
-    ("bins", V, "num_bins", "got 0", WHOLE, lambda: diagnostics.calibration(PROBABILITIES, LABELS, num_bins=0)),
+    (
+        "bins",
+        V,
+        "num_bins",
+        "got 0",
+        WHOLE,
+        lambda: diagnostics.calibration(PROBABILITIES, LABELS, num_bins=0),
+    ),
 )
 ONE = np.eye(2)
 A_COVARIANCE = "covariance must be"
@@ -189,10 +287,24 @@ def massed(draws=None, covariance=ONE, **options):
 
 of(
     "diagnostics.inverse_mass",
-    ("draws", T, "samples", "shape (2, 4, 2)", A_RUN, lambda: diagnostics.inverse_mass(samples().position, ONE)),
+    (
+        "draws",
+        T,
+        "samples",
+        "shape (2, 4, 2)",
+        A_RUN,
+        lambda: diagnostics.inverse_mass(samples().position, ONE),
+    ),
     ("a network", V, "samples", "got 1,000,000,000,002", "sample(…, keep=…)", lambda: massed(HUGE)),
     ("three draws", V, "samples", "got 3", "at least 4 draws", lambda: massed(np.zeros((2, 3, 2)))),
-    ("NaN", V, "samples", "got 16 numbers", "must be finite", lambda: massed(np.full((2, 4, 2), np.nan))),
+    (
+        "NaN",
+        V,
+        "samples",
+        "got 16 numbers",
+        "must be finite",
+        lambda: massed(np.full((2, 4, 2), np.nan)),
+    ),
     ("a number", T, "covariance", "2.0 (float)", "a matrix (d, d)", lambda: massed(covariance=2.0)),
     (
         "of other numbers",
@@ -246,5 +358,12 @@ of(
         "a chain that stayed finite",
         lambda: noise(run=dataclasses.replace(samples(), diverged_at=np.zeros(2, int))),
     ),
-    ("a frame of lists", T, "data", "'x'", ROWS_SHARED, lambda: noise(data={"x": [1.0], "y": [1.0]})),
+    (
+        "a frame of lists",
+        T,
+        "data",
+        "'x'",
+        ROWS_SHARED,
+        lambda: noise(data={"x": [1.0], "y": [1.0]}),
+    ),
 )

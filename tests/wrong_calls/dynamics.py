@@ -9,15 +9,33 @@ import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
-from tests.wrong_calls.table import DATA, INF, KEY, MODEL, NAN, POINT, POSITIVE, SCHEDULE, T, V, failing, of
+from tests.wrong_calls.table import (
+    DATA,
+    INF,
+    KEY,
+    MODEL,
+    NAN,
+    POINT,
+    POSITIVE,
+    SCHEDULE,
+    T,
+    V,
+    failing,
+    of,
+)
 
 
 def dynamics(name: str, *rows: tuple, **arguments: Any) -> None:
-    """Rows `(what, error, argument, got, takes, value)`: one argument of a dynamics replaced by a value."""
+    """Rows `(what, error, argument, got, takes, value)`: one argument of a dynamics replaced by a
+    value.
+    """
     build, good = getattr(ewsg.dynamics, name), {"step_size": 0.1} | arguments
     of(
         f"dynamics.{name}",
-        *((*row[:5], lambda name=row[2], value=row[5]: build(**(good | {name: value}))) for row in rows),
+        *(
+            (*row[:5], lambda name=row[2], value=row[5]: build(**(good | {name: value})))
+            for row in rows
+        ),
     )
 
 
@@ -49,7 +67,14 @@ dynamics(
     ("friction a list", T, "friction", "[1.0] (list)", POSITIVE, [1.0]),
     ("temperature", V, "temperature", "-1.0 (float)", POSITIVE, -1.0),
     ("noise", V, "noise", "1 (int)", "one of 'gaussian', 'rademacher'", 1),
-    ("complex schedule", V, "step_size", "dtype complex64", "real scalar", lambda step: jnp.complex64(1)),
+    (
+        "complex schedule",
+        V,
+        "step_size",
+        "dtype complex64",
+        "real scalar",
+        lambda step: jnp.complex64(1),
+    ),
     ("a huge whole number", V, "step_size", "too large for a float", POSITIVE, 10**400),
     friction=1.0,
 )
@@ -70,7 +95,14 @@ dynamics(
 )
 dynamics(
     "splitting",
-    ("fraction", T, "step_size", "Fraction(1, 10)", POSITIVE, __import__("fractions").Fraction(1, 10)),
+    (
+        "fraction",
+        T,
+        "step_size",
+        "Fraction(1, 10)",
+        POSITIVE,
+        __import__("fractions").Fraction(1, 10),
+    ),
     ("friction NaN", V, "friction", "nan (float)", POSITIVE, NAN),
     ("schedule of None", V, "friction", "returned None", "real scalar", lambda step: None),
     ("temperature", T, "temperature", "{} (dict)", POSITIVE, {}),
@@ -86,16 +118,47 @@ dynamics(
     ("small letters", V, "letters", "'aboba' (str)", LETTERS, "aboba"),
     ("no noise", V, "letters", "'BAB' (str)", LETTERS, "BAB"),
     ("friction twice", V, "letters", "'BAUOUAB' (str)", LETTERS, "BAUOUAB"),
-    ("two gradients", V, "letters", "'ABOBABOBA' (str), whose kicks are at 2 positions", IN_ONE, "ABOBABOBA"),
-    ("three gradients", V, "letters", "'ABABOBABA' (str), whose kicks are at 3 positions", IN_ONE, "ABABOBABA"),
-    ("noise first", V, "letters", "'UBU' (str), whose cycle from the gradient on is 'BUUB'", IN_ONE, "UBU"),
-    ("noise between", V, "letters", "cycle from the gradient on is 'BAOAAOAB'", "before noise moves", "AOABAOA"),
+    (
+        "two gradients",
+        V,
+        "letters",
+        "'ABOBABOBA' (str), whose kicks are at 2 positions",
+        IN_ONE,
+        "ABOBABOBA",
+    ),
+    (
+        "three gradients",
+        V,
+        "letters",
+        "'ABABOBABA' (str), whose kicks are at 3 positions",
+        IN_ONE,
+        "ABABOBABA",
+    ),
+    (
+        "noise first",
+        V,
+        "letters",
+        "'UBU' (str), whose cycle from the gradient on is 'BUUB'",
+        IN_ONE,
+        "UBU",
+    ),
+    (
+        "noise between",
+        V,
+        "letters",
+        "cycle from the gradient on is 'BAOAAOAB'",
+        "before noise moves",
+        "AOABAOA",
+    ),
     ("friction 0", V, "friction", "0 (int)", POSITIVE, 0),
     ("schedule that fails", V, "temperature", "RuntimeError: the disk is full", SCHEDULE, failing),
     letters="ABOBA",
     friction=1.0,
 )
-MASS = "a positive number, a tree of positive numbers like the position, a positive definite matrix (d, d)"
+MASS = (
+    "a positive number, a tree of positive numbers like the position, a positive definite "
+    "matrix (d, d)"
+)
 SQUARE = np.array([[1.0, 0.9], [0.1, 1.0]])
 LOW_RANK = ewsg.dynamics.LowRank
 BASIS = np.eye(2)[:, :1]
@@ -172,7 +235,12 @@ of(
             ("a matrix", np.eye(3), "one over 3 numbers for a position of 2", MASS),
             ("a diagonal", np.ones(3), "shape (3,)", MASS),
             ("a tree", {"a": np.ones(2)}, "got one without inverse_mass", MASS),
-            ("a low rank", LOW_RANK(np.ones(3), np.eye(3)[:, :1], np.ones(1)), "one over 3 numbers", MASS),
+            (
+                "a low rank",
+                LOW_RANK(np.ones(3), np.eye(3)[:, :1], np.ones(1)),
+                "one over 3 numbers",
+                MASS,
+            ),
         )
     ),
     (
@@ -189,7 +257,9 @@ of(
         "inverse_mass",
         "2.0 (float)",
         "1 with balance='noise'",
-        lambda: ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=1, balance="noise", inverse_mass=2.0),
+        lambda: ewsg.nc_sghmc(
+            MODEL, 0.1, friction=1.0, batch_size=1, balance="noise", inverse_mass=2.0
+        ),
     ),
 )
 dynamics(
@@ -203,6 +273,13 @@ dynamics(
         "a positive number, a tree of positive numbers",
         lambda step: 1.0,
     ),
-    ("inverse mass a vector", V, "inverse_mass", "-1 in it", "positive numbers like the position", -np.ones(2)),
+    (
+        "inverse mass a vector",
+        V,
+        "inverse_mass",
+        "-1 in it",
+        "positive numbers like the position",
+        -np.ones(2),
+    ),
     ("friction", V, "friction", "-2.0 (float)", SCHEDULE, -2.0),
 )

@@ -1,4 +1,6 @@
-"""A wrong call of every named method, made from its record; those of its other arguments stand elsewhere."""
+"""A wrong call of every named method, made from its record; those of its other arguments stand
+elsewhere.
+"""
 
 import ewsg_jax as ewsg
 from tests.wrong_calls.table import INF, LOGISTIC, POSITIVE, V, of

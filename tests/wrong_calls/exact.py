@@ -1,4 +1,6 @@
-"""Wrong calls of the exact methods, of the bounds of likelihoods, and of the models that have them."""
+"""Wrong calls of the exact methods, of the bounds of likelihoods, and of the models
+that have them.
+"""
 
 # The arguments are wrong on purpose.
 # pyright: reportArgumentType=false, reportCallIssue=false
@@ -28,10 +30,14 @@ from tests.wrong_calls.table import (
 A_BOUND = "one of ewsg_jax.bounds"
 Q = "a number between 0 and 1"
 LOOP = ewsg.Posterior(
-    lambda p, x: -jnp.sum((x - jax.lax.while_loop(lambda c: jnp.any(c > 1), lambda c: c / 2, p)) ** 2),
+    lambda p, x: (
+        -jnp.sum((x - jax.lax.while_loop(lambda c: jnp.any(c > 1), lambda c: c / 2, p)) ** 2)
+    ),
     lambda p: 0.0,
 )
-SUPPORT = ewsg.Posterior(lambda p, x: -jnp.sum((x - p) ** 2), lambda p: jnp.where(jnp.all(p > 0), 0.0, -jnp.inf))
+SUPPORT = ewsg.Posterior(
+    lambda p, x: -jnp.sum((x - p) ** 2), lambda p: jnp.where(jnp.all(p > 0), 0.0, -jnp.inf)
+)
 
 
 def walk(posterior=MODEL, step_size=0.1, **options):
@@ -46,7 +52,14 @@ def fly(posterior=LOGISTIC, position=POINT, rows=ROWS, **options):
 
 of(
     "random_walk_metropolis",
-    ("a likelihood", T, "posterior", "function <lambda>", A_POSTERIOR, lambda: walk(lambda p, x: 0.0)),
+    (
+        "a likelihood",
+        T,
+        "posterior",
+        "function <lambda>",
+        A_POSTERIOR,
+        lambda: walk(lambda p, x: 0.0),
+    ),
     ("a negative step", V, "step_size", "-0.1 (float)", POSITIVE, lambda: walk(step_size=-0.1)),
     ("a temperature of 0", V, "temperature", "0 (int)", POSITIVE, lambda: walk(temperature=0)),
     ("chunks of no rows", V, "chunk_size", "got 0", WHOLE, lambda: walk(chunk_size=0)),
@@ -77,13 +90,27 @@ def paths(posterior=MODEL, step_size=0.1, position=POINT, **options):
 A_MASS = "must be a positive number, a tree of positive numbers like the position"
 of(
     "nuts",
-    ("a likelihood", T, "posterior", "function <lambda>", A_POSTERIOR, lambda: paths(lambda p, x: 0.0)),
+    (
+        "a likelihood",
+        T,
+        "posterior",
+        "function <lambda>",
+        A_POSTERIOR,
+        lambda: paths(lambda p, x: 0.0),
+    ),
     ("a negative step", V, "step_size", "-0.1 (float)", POSITIVE, lambda: paths(step_size=-0.1)),
     ("a temperature of 0", V, "temperature", "0 (int)", POSITIVE, lambda: paths(temperature=0)),
     ("chunks of no rows", V, "chunk_size", "got 0", WHOLE, lambda: paths(chunk_size=0)),
     ("paths of no step", V, "max_depth", "got 0", WHOLE, lambda: paths(max_depth=0)),
     ("half a doubling", T, "max_depth", "2.5 (float)", WHOLE, lambda: paths(max_depth=2.5)),
-    ("paths without an end", V, "max_depth", "got 40", "must be at most 28 for n = 6", lambda: paths(max_depth=40)),
+    (
+        "paths without an end",
+        V,
+        "max_depth",
+        "got 40",
+        "must be at most 28 for n = 6",
+        lambda: paths(max_depth=40),
+    ),
     ("a mass of 0", V, "inverse_mass", "0 (int)", POSITIVE, lambda: paths(inverse_mass=0)),
     (
         "a mass in words",
@@ -172,7 +199,14 @@ of(
     ),
     ("no room for bright data", V, "capacity", "got 0", WHOLE, lambda: fly(capacity=0)),
     ("half a datum", T, "capacity", "2.5 (float)", WHOLE, lambda: fly(capacity=2.5)),
-    ("every datum selected", V, "resample_probability", "got 1", Q, lambda: fly(resample_probability=1)),
+    (
+        "every datum selected",
+        V,
+        "resample_probability",
+        "got 1",
+        Q,
+        lambda: fly(resample_probability=1),
+    ),
     (
         "a probability in words",
         T,
@@ -181,9 +215,23 @@ of(
         Q,
         lambda: fly(resample_probability="all"),
     ),
-    ("no room for proposals", V, "proposal_capacity", "got 0", WHOLE, lambda: fly(proposal_capacity=0)),
+    (
+        "no room for proposals",
+        V,
+        "proposal_capacity",
+        "got 0",
+        WHOLE,
+        lambda: fly(proposal_capacity=0),
+    ),
     ("half resampled", T, "num_resampled", "0.5 (float)", WHOLE, lambda: fly(num_resampled=0.5)),
-    ("more resampled than there are", V, "num_resampled", "got 7", "at most n = 6", lambda: fly(num_resampled=7)),
+    (
+        "more resampled than there are",
+        V,
+        "num_resampled",
+        "got 7",
+        "at most n = 6",
+        lambda: fly(num_resampled=7),
+    ),
     (
         "two ways to resample",
         V,
@@ -216,7 +264,14 @@ of(
         Q,
         lambda: fly(target_acceptance="half", adapt_steps=5),
     ),
-    ("no burn-in", V, "adapt_steps", "got 0", WHOLE, lambda: fly(target_acceptance=0.3, adapt_steps=0)),
+    (
+        "no burn-in",
+        V,
+        "adapt_steps",
+        "got 0",
+        WHOLE,
+        lambda: fly(target_acceptance=0.3, adapt_steps=0),
+    ),
     (
         "a room that is no number",
         T,
@@ -301,7 +356,14 @@ of(
 )
 of(
     "models.normal",
-    ("a prior of no width", V, "prior_scale", "0 (int)", POSITIVE, lambda: ewsg.models.normal(prior_scale=0)),
+    (
+        "a prior of no width",
+        V,
+        "prior_scale",
+        "0 (int)",
+        POSITIVE,
+        lambda: ewsg.models.normal(prior_scale=0),
+    ),
     (
         "a position of three numbers",
         V,

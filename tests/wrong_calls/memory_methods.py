@@ -28,8 +28,22 @@ from tests.wrong_calls.table import (
 CORRECTED = ewsg.dynamics.noise_corrected(0.1, friction=1.0)
 of(
     "dynamics.noise_corrected",
-    ("step size", V, "step_size", "got 0", POSITIVE, lambda: ewsg.dynamics.noise_corrected(0, friction=1.0)),
-    ("friction", V, "friction", "got -1", POSITIVE, lambda: ewsg.dynamics.noise_corrected(0.1, friction=-1.0)),
+    (
+        "step size",
+        V,
+        "step_size",
+        "got 0",
+        POSITIVE,
+        lambda: ewsg.dynamics.noise_corrected(0, friction=1.0),
+    ),
+    (
+        "friction",
+        V,
+        "friction",
+        "got -1",
+        POSITIVE,
+        lambda: ewsg.dynamics.noise_corrected(0.1, friction=-1.0),
+    ),
     (
         "integrator",
         V,
@@ -53,10 +67,38 @@ for name in ("noise_corrected", "noise_reduced"):
     wrong = functools.partial(getattr(ewsg.dynamics, name), 0.1, friction=1.0)
     of(
         f"dynamics.{name}",
-        ("a name", T, "covariance", "'kept' (str)", A_COVARIANCE, lambda w=wrong: w(covariance="kept")),
-        ("no square", V, "covariance", "(2, 3)", A_COVARIANCE, lambda w=wrong: w(covariance=np.ones((2, 3)))),
-        ("complex", V, "covariance", "complex", A_COVARIANCE, lambda w=wrong: w(covariance=np.ones(2) * 1j)),
-        ("NaN", V, "covariance", "not finite", A_COVARIANCE, lambda w=wrong: w(covariance=np.array([1.0, NAN]))),
+        (
+            "a name",
+            T,
+            "covariance",
+            "'kept' (str)",
+            A_COVARIANCE,
+            lambda w=wrong: w(covariance="kept"),
+        ),
+        (
+            "no square",
+            V,
+            "covariance",
+            "(2, 3)",
+            A_COVARIANCE,
+            lambda w=wrong: w(covariance=np.ones((2, 3))),
+        ),
+        (
+            "complex",
+            V,
+            "covariance",
+            "complex",
+            A_COVARIANCE,
+            lambda w=wrong: w(covariance=np.ones(2) * 1j),
+        ),
+        (
+            "NaN",
+            V,
+            "covariance",
+            "not finite",
+            A_COVARIANCE,
+            lambda w=wrong: w(covariance=np.array([1.0, NAN])),
+        ),
         (
             "not symmetric",
             V,
@@ -79,14 +121,21 @@ for name in ("noise_corrected", "noise_reduced"):
             "covariance",
             "one over 3",
             "the d = 2 parameters",
-            lambda w=wrong: ewsg.kernel(w(covariance=np.ones(3)), ewsg.gradients.uniform(MODEL, batch_size=1)).init(
-                KEY, POINT, DATA
-            ),
+            lambda w=wrong: ewsg.kernel(
+                w(covariance=np.ones(3)), ewsg.gradients.uniform(MODEL, batch_size=1)
+            ).init(KEY, POINT, DATA),
         ),
     )
 of(
     "dynamics.noise_reduced",
-    ("step size", V, "step_size", "got 0", POSITIVE, lambda: ewsg.dynamics.noise_reduced(0, friction=1.0)),
+    (
+        "step size",
+        V,
+        "step_size",
+        "got 0",
+        POSITIVE,
+        lambda: ewsg.dynamics.noise_reduced(0, friction=1.0),
+    ),
     (
         "weights",
         V,
@@ -95,12 +144,23 @@ of(
         "a weight for an exponentially weighted estimator",
         lambda: ewsg.kernel(
             ewsg.dynamics.noise_reduced(0.1, friction=1.0),
-            ewsg.gradients.exponentially_weighted(ewsg.gradients.kept_covariance(MODEL, batch_size=1)),
+            ewsg.gradients.exponentially_weighted(
+                ewsg.gradients.kept_covariance(MODEL, batch_size=1)
+            ),
         ),
     ),
 )
 
-for name in ("svrg_ld", "saga_ld", "cv_ld", "cv_uld", "svrg_hmc", "saga_hmc", "svrg2nd_hmc", "saga2nd_hmc"):
+for name in (
+    "svrg_ld",
+    "saga_ld",
+    "cv_ld",
+    "cv_uld",
+    "svrg_hmc",
+    "saga_hmc",
+    "svrg2nd_hmc",
+    "saga2nd_hmc",
+):
     method = getattr(ewsg, name)
     more = {"friction": 1.0} if name.endswith("hmc") else {}
 
@@ -111,9 +171,30 @@ for name in ("svrg_ld", "saga_ld", "cv_ld", "cv_uld", "svrg_hmc", "saga_hmc", "s
 
     of(
         name,
-        ("step size", V, "step_size", "got -0.1", POSITIVE, lambda wrongly=wrongly: wrongly(step_size=-0.1)),
-        ("batch", T, "batch_size", "'2' (str)", WHOLE, lambda wrongly=wrongly: wrongly(batch_size="2")),
-        ("temperature", V, "temperature", "got 0", POSITIVE, lambda wrongly=wrongly: wrongly(temperature=0)),
+        (
+            "step size",
+            V,
+            "step_size",
+            "got -0.1",
+            POSITIVE,
+            lambda wrongly=wrongly: wrongly(step_size=-0.1),
+        ),
+        (
+            "batch",
+            T,
+            "batch_size",
+            "'2' (str)",
+            WHOLE,
+            lambda wrongly=wrongly: wrongly(batch_size="2"),
+        ),
+        (
+            "temperature",
+            V,
+            "temperature",
+            "got 0",
+            POSITIVE,
+            lambda wrongly=wrongly: wrongly(temperature=0),
+        ),
         ("rows", V, "rows", "'all' (str)", ROW_LAWS, lambda wrongly=wrongly: wrongly(rows="all")),
     )
 of(
@@ -124,7 +205,9 @@ of(
         "integrator",
         "'leapfrog' (str)",
         INTEGRATORS,
-        lambda: ewsg.cp_sghmc(MODEL, 0.1, friction=1.0, labels="c", integrator="leapfrog", **STRATA),
+        lambda: ewsg.cp_sghmc(
+            MODEL, 0.1, friction=1.0, labels="c", integrator="leapfrog", **STRATA
+        ),
     ),
     (
         "friction",
@@ -137,8 +220,22 @@ of(
 )
 of(
     "nc_sghmc",
-    ("batch", V, "batch_size", "got 0", WHOLE, lambda: ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=0)),
-    ("friction", T, "friction", "None", POSITIVE, lambda: ewsg.nc_sghmc(MODEL, 0.1, friction=None, batch_size=1)),
+    (
+        "batch",
+        V,
+        "batch_size",
+        "got 0",
+        WHOLE,
+        lambda: ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=0),
+    ),
+    (
+        "friction",
+        T,
+        "friction",
+        "None",
+        POSITIVE,
+        lambda: ewsg.nc_sghmc(MODEL, 0.1, friction=None, batch_size=1),
+    ),
     (
         "covariance",
         V,
@@ -161,12 +258,21 @@ of(
         "refresh_every",
         "refresh_every=5 (int) and structure='dense'",
         "left out where covariance is given",
-        lambda: ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=1, covariance=np.ones(2), refresh_every=5),
+        lambda: ewsg.nc_sghmc(
+            MODEL, 0.1, friction=1.0, batch_size=1, covariance=np.ones(2), refresh_every=5
+        ),
     ),
 )
 of(
     "ewsg_vr",
-    ("batch", V, "batch_size", "got 0", WHOLE, lambda: ewsg.ewsg_vr(MODEL, 0.1, friction=1.0, batch_size=0)),
+    (
+        "batch",
+        V,
+        "batch_size",
+        "got 0",
+        WHOLE,
+        lambda: ewsg.ewsg_vr(MODEL, 0.1, friction=1.0, batch_size=0),
+    ),
     (
         "visits",
         T,

@@ -31,7 +31,14 @@ of(
     "ld",
     ("a kernel", T, "posterior", "kernel(", A_POSTERIOR, lambda: ewsg.ld(KERNEL, 0.1)),
     ("step size", V, "step_size", "-1 (int)", POSITIVE, lambda: ewsg.ld(MODEL, -1)),
-    ("temperature", V, "temperature", "inf (float)", POSITIVE, lambda: ewsg.ld(MODEL, 0.1, temperature=INF)),
+    (
+        "temperature",
+        V,
+        "temperature",
+        "inf (float)",
+        POSITIVE,
+        lambda: ewsg.ld(MODEL, 0.1, temperature=INF),
+    ),
     ("chunks", T, "chunk_size", "None", WHOLE, lambda: ewsg.ld(MODEL, 0.1, chunk_size=None)),
 )
 
@@ -43,18 +50,53 @@ def uld(**changes: Any) -> Any:
 
 of(
     "uld",
-    ("integrator", V, "integrator", "(did you mean 'splitting'?)", INTEGRATORS, lambda: uld(integrator="spliting")),
+    (
+        "integrator",
+        V,
+        "integrator",
+        "(did you mean 'splitting'?)",
+        INTEGRATORS,
+        lambda: uld(integrator="spliting"),
+    ),
     ("no integrator", V, "integrator", "None", INTEGRATORS, lambda: uld(integrator=None)),
-    ("noise", V, "noise", "'rademacher'", NO_RADEMACHER, lambda: uld(integrator="exact", noise="rademacher")),
+    (
+        "noise",
+        V,
+        "noise",
+        "'rademacher'",
+        NO_RADEMACHER,
+        lambda: uld(integrator="exact", noise="rademacher"),
+    ),
     ("friction", V, "friction", "0 (int)", POSITIVE, lambda: uld(friction=0)),
     ("temperature", V, "temperature", "-1 (int)", POSITIVE, lambda: uld(temperature=-1)),
     ("inverse mass", V, "inverse_mass", "-2.0 (float)", POSITIVE, lambda: uld(inverse_mass=-2.0)),
-    ("inverse mass True", T, "inverse_mass", "True (bool)", POSITIVE, lambda: uld(inverse_mass=True)),
+    (
+        "inverse mass True",
+        T,
+        "inverse_mass",
+        "True (bool)",
+        POSITIVE,
+        lambda: uld(inverse_mass=True),
+    ),
 )
 of(
     "sgld",
-    ("a class", T, "posterior", "class 'ewsg_jax", "call it", lambda: ewsg.sgld(ewsg.Posterior, 0.1, batch_size=1)),
-    ("a pair", T, "posterior", "(tuple)", A_POSTERIOR, lambda: ewsg.sgld((failing, failing), 0.1, batch_size=1)),
+    (
+        "a class",
+        T,
+        "posterior",
+        "class 'ewsg_jax",
+        "call it",
+        lambda: ewsg.sgld(ewsg.Posterior, 0.1, batch_size=1),
+    ),
+    (
+        "a pair",
+        T,
+        "posterior",
+        "(tuple)",
+        A_POSTERIOR,
+        lambda: ewsg.sgld((failing, failing), 0.1, batch_size=1),
+    ),
     ("step size", T, "step_size", "None", POSITIVE, lambda: ewsg.sgld(MODEL, None, batch_size=1)),
     ("batch", V, "batch_size", "got -1", WHOLE, lambda: ewsg.sgld(MODEL, 0.1, batch_size=-1)),
     (
@@ -77,7 +119,14 @@ of(
     "sghmc",
     ("friction", T, "friction", "'1' (str)", POSITIVE, lambda: sghmc(friction="1")),
     ("batch", T, "batch_size", "None", WHOLE, lambda: sghmc(batch_size=None)),
-    ("noise", V, "noise", "'student'", "one of 'gaussian', 'rademacher'", lambda: sghmc(noise="student")),
+    (
+        "noise",
+        V,
+        "noise",
+        "'student'",
+        "one of 'gaussian', 'rademacher'",
+        lambda: sghmc(noise="student"),
+    ),
     ("integrator", V, "integrator", "3 (int)", INTEGRATORS, lambda: sghmc(integrator=3)),
     ("step size", T, "step_size", "True (bool)", SCHEDULE, lambda: sghmc(step_size=True)),
 )
@@ -100,7 +149,14 @@ of(
         "one of 'momentum', 'zero', 'one'",
         lambda: weighted_method(integrator="exact", frozen_noise="rest"),
     ),
-    ("x a tree", V, "frozen_noise", "{'a'", FROZEN, lambda: weighted_method(frozen_noise={"a": POINT})),
+    (
+        "x a tree",
+        V,
+        "frozen_noise",
+        "{'a'",
+        FROZEN,
+        lambda: weighted_method(frozen_noise={"a": POINT}),
+    ),
     (
         "too many batches",
         V,
@@ -128,7 +184,14 @@ of(
         "one of 'momentum', 'zero', 'one'",
         lambda: ewsg.ewsg_ld(MODEL, 0.1, batch_size=1, frozen_noise="rest"),
     ),
-    ("step size", V, "step_size", "0 (int)", SCHEDULE, lambda: ewsg.ewsg_ld(MODEL, 0, batch_size=1)),
+    (
+        "step size",
+        V,
+        "step_size",
+        "0 (int)",
+        SCHEDULE,
+        lambda: ewsg.ewsg_ld(MODEL, 0, batch_size=1),
+    ),
     (
         "temperature",
         T,

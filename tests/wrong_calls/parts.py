@@ -18,14 +18,30 @@ def sgld(posterior, step_size):
     """Not the library's own."""
 
 
-RECORD = dict.fromkeys(("title", "estimator", "bias", "evaluations", "memory", "source", "hazard"), "none")
+RECORD = dict.fromkeys(
+    ("title", "estimator", "bias", "evaluations", "memory", "source", "hazard"), "none"
+)
 POSITIVE = "must be a positive number, a scalar array or a schedule (a function of the step)"
 
 of(
     "hyperparameters",
-    ("negative", V, "friction", "-1.0 (float)", POSITIVE, lambda: ewsg.hyperparameters(friction=-1.0)),
+    (
+        "negative",
+        V,
+        "friction",
+        "-1.0 (float)",
+        POSITIVE,
+        lambda: ewsg.hyperparameters(friction=-1.0),
+    ),
     ("a text", T, "friction", "'1' (str)", POSITIVE, lambda: ewsg.hyperparameters(friction="1")),
-    ("an array", V, "step_size", "(2,)", POSITIVE, lambda: ewsg.hyperparameters(step_size=jnp.ones(2))),
+    (
+        "an array",
+        V,
+        "step_size",
+        "(2,)",
+        POSITIVE,
+        lambda: ewsg.hyperparameters(step_size=jnp.ones(2)),
+    ),
 )
 of("module", ("an object", T, "module", "3 (int)", "must decorate a class", lambda: ewsg.module(3)))
 of(
@@ -64,6 +80,8 @@ of(
         "replace",
         "False",
         "must be True for rows=blocks(batch_size=3)",
-        lambda: ewsg.gradients.uniform(MODEL, batch_size=3, replace=False, rows=Blocks(batch_size=3)),
+        lambda: ewsg.gradients.uniform(
+            MODEL, batch_size=3, replace=False, rows=Blocks(batch_size=3)
+        ),
     ),
 )

@@ -55,7 +55,14 @@ def a_plan():
 
 of(
     "plan",
-    ("a number of devices", T, "mesh", "2 (int)", "a jax.sharding.Mesh whose axes", lambda: planned(mesh=2)),
+    (
+        "a number of devices",
+        T,
+        "mesh",
+        "2 (int)",
+        "a jax.sharding.Mesh whose axes",
+        lambda: planned(mesh=2),
+    ),
     (
         "a batch of one for two parts",
         V,
@@ -76,7 +83,14 @@ of(
     ),
     ("whole numbers", T, "position", "int32", A_TREE, lambda: planned(np.zeros(2, np.int32))),
     ("no position", V, "position", "None", A_TREE, lambda: planned(None)),
-    ("NaN in the position", V, "position", "1 NaN", "must be finite", lambda: planned(jnp.array([0.0, NAN]))),
+    (
+        "NaN in the position",
+        V,
+        "position",
+        "1 NaN",
+        "must be finite",
+        lambda: planned(jnp.array([0.0, NAN])),
+    ),
     (
         "a position of another model",
         V,
@@ -94,8 +108,22 @@ of(
         lambda: planned(data=ROWS | {"y": 2 * ROWS["y"]}, posterior=LOGISTIC),
     ),
     ("data of no rows", V, "data", "0 rows", ROWS_SHARED, lambda: planned(data=DATA[:0])),
-    ("a look or not", T, "check_data", "'no' (str)", "True or False", lambda: planned(check_data="no")),
-    ("NaN in the data", V, "data", "1 NaN", "must be finite", lambda: planned(data=DATA.at[1, 0].set(NAN))),
+    (
+        "a look or not",
+        T,
+        "check_data",
+        "'no' (str)",
+        "True or False",
+        lambda: planned(check_data="no"),
+    ),
+    (
+        "NaN in the data",
+        V,
+        "data",
+        "1 NaN",
+        "must be finite",
+        lambda: planned(data=DATA.at[1, 0].set(NAN)),
+    ),
     (
         "rows of other lengths",
         V,
@@ -127,11 +155,32 @@ of(
         lambda: planned(mode=A_MODE._replace(position=NAN * POINT)),
     ),
     ("methods as one text", T, "methods", "'sgld'", NAMES, lambda: planned(methods="sgld")),
-    ("methods as functions", T, "methods", "function", NAMES, lambda: planned(methods=(ewsg.sgld,))),
+    (
+        "methods as functions",
+        T,
+        "methods",
+        "function",
+        NAMES,
+        lambda: planned(methods=(ewsg.sgld,)),
+    ),
     ("a number of methods", T, "methods", "3 (int)", NAMES, lambda: planned(methods=3)),
     ("no method", V, "methods", "got none", "must name a method", lambda: planned(methods=())),
-    ("an unknown method", V, "methods", "did you mean 'sgld'", ONE_OF, lambda: planned(methods=("sglt",))),
-    ("a method without a law", V, "methods", "'ewsg'", ONE_OF, lambda: planned(methods=("ld", "ewsg"))),
+    (
+        "an unknown method",
+        V,
+        "methods",
+        "did you mean 'sgld'",
+        ONE_OF,
+        lambda: planned(methods=("sglt",)),
+    ),
+    (
+        "a method without a law",
+        V,
+        "methods",
+        "'ewsg'",
+        ONE_OF,
+        lambda: planned(methods=("ld", "ewsg")),
+    ),
     ("a batch above n", V, "batch_size", "got 7", UP_TO_N, lambda: planned(batch_size=7)),
     ("an empty batch", V, "batch_size", "got 0", UP_TO_N, lambda: planned(batch_size=0)),
 )
@@ -143,8 +192,22 @@ of(
     ("by a function", V, "by", "function", BY, lambda: planned(by=len)),
     ("no passes", V, "max_passes", "got 0", POSITIVE, lambda: planned(max_passes=0)),
     ("passes without end", V, "max_passes", "inf", POSITIVE, lambda: planned(max_passes=INF)),
-    ("jitted data", T, "data", "traced", OUTSIDE, lambda: jax.jit(lambda x: planned(data=x).burn_in)(DATA)),
-    ("a jitted key", T, "key", "traced", OUTSIDE, lambda: jax.jit(lambda k: planned(key=k).burn_in)(KEY)),
+    (
+        "jitted data",
+        T,
+        "data",
+        "traced",
+        OUTSIDE,
+        lambda: jax.jit(lambda x: planned(data=x).burn_in)(DATA),
+    ),
+    (
+        "a jitted key",
+        T,
+        "key",
+        "traced",
+        OUTSIDE,
+        lambda: jax.jit(lambda k: planned(key=k).burn_in)(KEY),
+    ),
     (
         "a jitted tolerance",
         T,
@@ -184,15 +247,22 @@ of(
     ("draws as text", T, "ess", "'many'", POSITIVE, lambda: a_plan().data_passes(ess="many")),
     ("draws without end", V, "ess", "inf", POSITIVE, lambda: a_plan().data_passes(INF)),
 )
-of(
-    "Plan.seconds",
-    ("a plan by rows", V, "by", "'rows'", "'seconds'", lambda: a_plan().seconds()),
-)
+of("Plan.seconds", ("a plan by rows", V, "by", "'rows'", "'seconds'", lambda: a_plan().seconds()))
 of("Plan.plot", ("a number", T, "path", "3 (int)", PATH, lambda: a_plan().plot(3)))
-of("Report.plot", ("a number", T, "path", "3 (int)", PATH, lambda: a_plan().gaussian.report.plot(3)))
+of(
+    "Report.plot",
+    ("a number", T, "path", "3 (int)", PATH, lambda: a_plan().gaussian.report.plot(3)),
+)
 of(
     "Gaussian.report",
-    ("a text to correct", T, "samples", "'draws' (str)", TREE, lambda: a_plan().gaussian.report.correct("draws")),
+    (
+        "a text to correct",
+        T,
+        "samples",
+        "'draws' (str)",
+        TREE,
+        lambda: a_plan().gaussian.report.correct("draws"),
+    ),
     (
         "draws of another position",
         V,

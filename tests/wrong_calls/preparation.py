@@ -35,12 +35,20 @@ from tests.wrong_calls.table import (
 
 def searched(**changes):
     """Search for a mode with something wrong."""
-    arguments = {"key": KEY, "posterior": MODEL, "position": POINT, "data": DATA, "progress": False} | changes
+    arguments = {
+        "key": KEY,
+        "posterior": MODEL,
+        "position": POINT,
+        "data": DATA,
+        "progress": False,
+    } | changes
     return ewsg.find_mode(**arguments)
 
 
 LOOPED = ewsg.Posterior(
-    lambda w, x: -jnp.sum((x - jax.lax.while_loop(lambda c: jnp.any(c > 1), lambda c: c / 2, w)) ** 2),
+    lambda w, x: (
+        -jnp.sum((x - jax.lax.while_loop(lambda c: jnp.any(c > 1), lambda c: c / 2, w)) ** 2)
+    ),
     lambda w: -jnp.sum(w**2),
 )
 BETWEEN_WALLS = ewsg.Posterior(
@@ -49,19 +57,56 @@ BETWEEN_WALLS = ewsg.Posterior(
 of(
     "find_mode",
     ("legacy key", T, "key", "uint32", A_KEY, lambda: searched(key=OLD_KEY)),
-    ("a kernel", T, "posterior", "kernel(", A_POSTERIOR, lambda: searched(posterior=ewsg.ld(MODEL, 0.1))),
-    ("a number of devices", T, "mesh", "2 (int)", "a jax.sharding.Mesh whose axes", lambda: searched(mesh=2)),
+    (
+        "a kernel",
+        T,
+        "posterior",
+        "kernel(",
+        A_POSTERIOR,
+        lambda: searched(posterior=ewsg.ld(MODEL, 0.1)),
+    ),
+    (
+        "a number of devices",
+        T,
+        "mesh",
+        "2 (int)",
+        "a jax.sharding.Mesh whose axes",
+        lambda: searched(mesh=2),
+    ),
     (
         "batches on a mesh",
         V,
         "batch_size",
         "got 2",
         "None with mesh",
-        lambda: searched(batch_size=2, mesh=jax.sharding.Mesh(np.array(jax.devices()[:1]), ("data",))),
+        lambda: searched(
+            batch_size=2, mesh=jax.sharding.Mesh(np.array(jax.devices()[:1]), ("data",))
+        ),
     ),
-    ("integers", T, "position", "int32", "floating-point", lambda: searched(position=jnp.zeros(2, int))),
-    ("NaN data", V, "data", "holds 1 NaN", "must be finite", lambda: searched(data=DATA.at[0, 0].set(NAN))),
-    ("a look or not", T, "check_data", "'no' (str)", "True or False", lambda: searched(check_data="no")),
+    (
+        "integers",
+        T,
+        "position",
+        "int32",
+        "floating-point",
+        lambda: searched(position=jnp.zeros(2, int)),
+    ),
+    (
+        "NaN data",
+        V,
+        "data",
+        "holds 1 NaN",
+        "must be finite",
+        lambda: searched(data=DATA.at[0, 0].set(NAN)),
+    ),
+    (
+        "a look or not",
+        T,
+        "check_data",
+        "'no' (str)",
+        "True or False",
+        lambda: searched(check_data="no"),
+    ),
     (
         "a loop without a gradient",
         V,
@@ -78,7 +123,14 @@ of(
         "potential and its derivatives are finite",
         lambda: searched(posterior=BETWEEN_WALLS, position=jnp.full(2, 9.0)),
     ),
-    ("too many rows", V, "data", "got 3,000,000,000 rows", AT_MOST_2_31, lambda: searched(data=TOO_MANY)),
+    (
+        "too many rows",
+        V,
+        "data",
+        "got 3,000,000,000 rows",
+        AT_MOST_2_31,
+        lambda: searched(data=TOO_MANY),
+    ),
     (
         "outside the support",
         V,
@@ -86,14 +138,22 @@ of(
         "V = nan",
         "a start where the potential and its derivatives are finite",
         lambda: searched(
-            posterior=ewsg.Posterior(lambda w, x: jnp.log(w[0]) * x[0], lambda w: -w[0]), position=-jnp.ones(2)
+            posterior=ewsg.Posterior(lambda w, x: jnp.log(w[0]) * x[0], lambda w: -w[0]),
+            position=-jnp.ones(2),
         ),
     ),
     ("tolerance", V, "tolerance", "got 0", POSITIVE, lambda: searched(tolerance=0)),
     ("rank", T, "rank", "0.5 (float)", WHOLE_0, lambda: searched(rank=0.5)),
     ("no steps", V, "max_steps", "got 0", WHOLE, lambda: searched(max_steps=0)),
     ("batch", T, "batch_size", "2.0 (float)", WHOLE, lambda: searched(batch_size=2.0)),
-    ("passes", V, "warm_up_passes", "got -1", POSITIVE, lambda: searched(batch_size=2, warm_up_passes=-1)),
+    (
+        "passes",
+        V,
+        "warm_up_passes",
+        "got -1",
+        POSITIVE,
+        lambda: searched(batch_size=2, warm_up_passes=-1),
+    ),
     (
         "optimizer",
         T,
@@ -108,10 +168,24 @@ of(
 of(
     "cluster",
     ("no data", V, "data", "None", ROWS_SHARED, lambda: ewsg.cluster(None, 2)),
-    ("a look or not", T, "check_data", "0 (int)", "True or False", lambda: ewsg.cluster(DATA, 2, check_data=0)),
+    (
+        "a look or not",
+        T,
+        "check_data",
+        "0 (int)",
+        "True or False",
+        lambda: ewsg.cluster(DATA, 2, check_data=0),
+    ),
     ("no clusters", V, "k", "got 0", WHOLE, lambda: ewsg.cluster(DATA, 0)),
     ("more clusters than rows", V, "k", "got 7", "at most n = 6", lambda: ewsg.cluster(DATA, 7)),
-    ("seed", T, "seed", "key", "a whole number", lambda: ewsg.cluster(DATA, 2, seed=jax.random.key(0))),
+    (
+        "seed",
+        T,
+        "seed",
+        "key",
+        "a whole number",
+        lambda: ewsg.cluster(DATA, 2, seed=jax.random.key(0)),
+    ),
     (
         "no such key",
         V,
@@ -144,14 +218,37 @@ of(
     "from_sgd",
     ("rate", V, "learning_rate", "got 0", POSITIVE, lambda: ewsg.from_sgd(0, n=10)),
     ("NaN", V, "learning_rate", "got nan", POSITIVE, lambda: ewsg.from_sgd(NAN, n=10)),
-    ("a schedule", T, "learning_rate", "function", POSITIVE, lambda: ewsg.from_sgd(lambda t: 0.1, n=10)),
+    (
+        "a schedule",
+        T,
+        "learning_rate",
+        "function",
+        POSITIVE,
+        lambda: ewsg.from_sgd(lambda t: 0.1, n=10),
+    ),
     ("momentum", V, "momentum", "got 1.0", "in [0, 1)", lambda: ewsg.from_sgd(0.1, 1.0, n=10)),
-    ("decay", V, "weight_decay", "got -1", FROM_0, lambda: ewsg.from_sgd(0.1, weight_decay=-1, n=10)),
-    ("a text", T, "weight_decay", "'0' (str)", FROM_0, lambda: ewsg.from_sgd(0.1, weight_decay="0", n=10)),
+    (
+        "decay",
+        V,
+        "weight_decay",
+        "got -1",
+        FROM_0,
+        lambda: ewsg.from_sgd(0.1, weight_decay=-1, n=10),
+    ),
+    (
+        "a text",
+        T,
+        "weight_decay",
+        "'0' (str)",
+        FROM_0,
+        lambda: ewsg.from_sgd(0.1, weight_decay="0", n=10),
+    ),
     ("half a row", T, "n", "9.5 (float)", WHOLE, lambda: ewsg.from_sgd(0.1, n=9.5)),
 )
 
-A_MODE = ewsg.Mode(jnp.zeros(2), True, 0.0, 0.0, 0.0, 1, 1.0, Curvature.of(np.diag([1.0, 4.0]), True))
+A_MODE = ewsg.Mode(
+    jnp.zeros(2), True, 0.0, 0.0, 0.0, 1, 1.0, Curvature.of(np.diag([1.0, 4.0]), True)
+)
 NO_MODE = A_MODE._replace(curvature=Curvature.of(np.diag([1.0, -4.0]), True))
 ELSEWHERE = ewsg.Mode(jnp.zeros(5), True, 0.0, 0.0, 0.0, 1, 1.0, Curvature.of(np.eye(5), True))
 EYE, UNKNOWN, AFFINE = np.eye(2), A_MODE._replace(curvature=None), ewsg.bijectors.affine
@@ -163,19 +260,26 @@ of(
 of(
     "Mode.sd",
     ("of a saddle", V, "mode", "curved downwards", "one for its widths", lambda: NO_MODE.sd),
-    (
-        "of no curvature",
-        V,
-        "mode",
-        "rank=0",
-        "its curvature",
-        lambda: UNKNOWN.inverse_mass,
-    ),
+    ("of no curvature", V, "mode", "rank=0", "its curvature", lambda: UNKNOWN.inverse_mass),
 )
 of(
     "bijectors.affine",
-    ("integers", T, "shift", "int32", "floating-point", lambda: ewsg.bijectors.affine(jnp.zeros(2, int))),
-    ("NaN", V, "shift", "holds 1 NaN", "must be finite", lambda: ewsg.bijectors.affine(jnp.array([NAN]))),
+    (
+        "integers",
+        T,
+        "shift",
+        "int32",
+        "floating-point",
+        lambda: ewsg.bijectors.affine(jnp.zeros(2, int)),
+    ),
+    (
+        "NaN",
+        V,
+        "shift",
+        "holds 1 NaN",
+        "must be finite",
+        lambda: ewsg.bijectors.affine(jnp.array([NAN])),
+    ),
     (
         "no matrix",
         V,
@@ -184,7 +288,14 @@ of(
         "positive definite",
         lambda: AFFINE(POINT, -EYE),
     ),
-    ("negative", V, "covariance", "got -1", "positive number", lambda: ewsg.bijectors.affine(POINT, -1.0)),
+    (
+        "negative",
+        V,
+        "covariance",
+        "got -1",
+        "positive number",
+        lambda: ewsg.bijectors.affine(POINT, -1.0),
+    ),
     (
         "another position",
         V,
@@ -211,7 +322,9 @@ def told(kernel=None, mode=A_MODE, data=DATA, **changes):
 
 def made(**changes):
     """Langevin dynamics on an estimator."""
-    return ewsg.kernel(ewsg.dynamics.langevin(0.1), ewsg.gradients.svrg(MODEL, batch_size=1, **changes))
+    return ewsg.kernel(
+        ewsg.dynamics.langevin(0.1), ewsg.gradients.svrg(MODEL, batch_size=1, **changes)
+    )
 
 
 class Mine(ewsg.gradients.OfRows):
@@ -228,7 +341,8 @@ class Mine(ewsg.gradients.OfRows):
 
 
 MINE = ewsg.kernel(
-    ewsg.dynamics.langevin(0.1), Mine(posterior=MODEL, law=ewsg.gradients.uniform(MODEL, batch_size=1).law)
+    ewsg.dynamics.langevin(0.1),
+    Mine(posterior=MODEL, law=ewsg.gradients.uniform(MODEL, batch_size=1).law),
 )
 BY_SIGN = ewsg.gradients.stratified(
     MODEL, batch_size=2, labels=lambda x: jnp.asarray(x[:, 0] > 0, int), num_strata=2
@@ -295,7 +409,9 @@ of(
         "around a memory",
         NO_FORECAST,
         lambda: told(
-            ewsg.kernel(ewsg.dynamics.langevin(0.1), ewsg.gradients.exponentially_weighted(made().estimator))
+            ewsg.kernel(
+                ewsg.dynamics.langevin(0.1), ewsg.gradients.exponentially_weighted(made().estimator)
+            )
         ),
     ),
     (
@@ -305,7 +421,12 @@ of(
         "at unlike rates",
         NO_FORECAST,
         lambda: told(
-            ewsg.saga_ld(MODEL, 0.1, batch_size=1, rows=ewsg.rows.by_probability(np.arange(1.0, len(DATA) + 1)))
+            ewsg.saga_ld(
+                MODEL,
+                0.1,
+                batch_size=1,
+                rows=ewsg.rows.by_probability(np.arange(1.0, len(DATA) + 1)),
+            )
         ),
     ),
     ("a position", T, "mode", "float32", "find_mode", lambda: told(mode=POINT)),
@@ -334,7 +455,9 @@ of(
         "more than 1,000 numbers",
         lambda: told(
             ewsg.kernel(
-                ewsg.dynamics.noise_corrected(0.1, friction=1.0, covariance=np.ones(MANY.position.size)),
+                ewsg.dynamics.noise_corrected(
+                    0.1, friction=1.0, covariance=np.ones(MANY.position.size)
+                ),
                 ewsg.gradients.uniform(MODEL, batch_size=1),
             ),
             MANY,
@@ -349,8 +472,22 @@ of(
         lambda: told(ewsg.sgld(MODEL, 0.1, batch_size=1, inverse_mass=3 * EYE), MANY),
     ),
     ("no data", V, "data", "None", "array", lambda: told(data=None)),
-    ("NaN data", V, "data", "holds 1 NaN", "must be finite", lambda: told(data=DATA.at[0, 0].set(NAN))),
-    ("a look or not", T, "check_data", "'no' (str)", "True or False", lambda: told(check_data="no")),
+    (
+        "NaN data",
+        V,
+        "data",
+        "holds 1 NaN",
+        "must be finite",
+        lambda: told(data=DATA.at[0, 0].set(NAN)),
+    ),
+    (
+        "a look or not",
+        T,
+        "check_data",
+        "'no' (str)",
+        "True or False",
+        lambda: told(check_data="no"),
+    ),
     ("a mode of another model", V, "position", "(5,)", "shape", lambda: told(mode=ELSEWHERE)),
     ("a step before the first", V, "step", "got -1", WHOLE_0, lambda: told(step=-1)),
 )

@@ -10,14 +10,23 @@ CAPITALS = "different capital letters from A to Z"
 
 
 def loaded(folder, name, load):
-    """Load a data set from a file that holds something else; the test points EWSG_JAX_DATA to the folder."""
+    """Load a data set from a file that holds something else; the test points EWSG_JAX_DATA to the
+    folder.
+    """
     (folder / name).write_bytes(b"none")
     return load()
 
 
 def broken(name, holds, load):
     """A row for a file that cannot be read."""
-    return name, V, name, "cannot be read", f"must hold {holds}", lambda folder: loaded(folder, name, load)
+    return (
+        name,
+        V,
+        name,
+        "cannot be read",
+        f"must hold {holds}",
+        lambda folder: loaded(folder, name, load),
+    )
 
 
 of(
@@ -37,9 +46,14 @@ of(
 
 
 def pima(folder):
-    """Load Pima from a file that holds something else; the test points EWSG_JAX_DATA to the folder."""
+    """Load Pima from a file that holds something else; the test points EWSG_JAX_DATA to
+    the folder.
+    """
     (folder / "pima.npz").write_bytes(b"none")
     return ewsg.datasets.pima()
 
 
-of("datasets.pima", ("no npz", V, "pima.npz", "cannot be read", "must hold Pima", lambda folder: pima(folder)))
+of(
+    "datasets.pima",
+    ("no npz", V, "pima.npz", "cannot be read", "must hold Pima", lambda folder: pima(folder)),
+)

@@ -39,8 +39,22 @@ of(
     "sample",
     ("a seed", T, "key", "0 (int)", A_KEY, lambda: sampled(key=0)),
     ("a posterior", T, "kernel", "gaussian_location(", "a Kernel (", lambda: sampled(kernel=MODEL)),
-    ("a number of devices", T, "mesh", "2 (int)", "a jax.sharding.Mesh whose axes", lambda: sampled(mesh=2)),
-    ("an axis of another name", V, "mesh", "('batch',)", "'chains', 'data'", lambda: sampled(mesh=over("batch"))),
+    (
+        "a number of devices",
+        T,
+        "mesh",
+        "2 (int)",
+        "a jax.sharding.Mesh whose axes",
+        lambda: sampled(mesh=2),
+    ),
+    (
+        "an axis of another name",
+        V,
+        "mesh",
+        "('batch',)",
+        "'chains', 'data'",
+        lambda: sampled(mesh=over("batch")),
+    ),
     (
         "a batch of one for two parts",
         V,
@@ -55,7 +69,9 @@ of(
         "mesh",
         "rows='epochs'",
         "no axis 'data'",
-        lambda: sampled(kernel=ewsg.sgld(MODEL, 0.1, batch_size=2, rows="epochs"), mesh=over("data")),
+        lambda: sampled(
+            kernel=ewsg.sgld(MODEL, 0.1, batch_size=2, rows="epochs"), mesh=over("data")
+        ),
     ),
     (
         "a part without a probability",
@@ -81,15 +97,50 @@ of(
         "None with mesh",
         lambda: sampled(num_chains=4, chain_batch_size=2, mesh=over("chains")),
     ),
-    ("a method", T, "kernel", "function sgld", "call it to make one", lambda: sampled(kernel=ewsg.sgld)),
-    ("NaN data", V, "data", "holds 1 NaN", "must be finite", lambda: sampled(data=DATA.at[0, 0].set(NAN))),
-    ("objects", T, "data", "dtype object", "hold numbers", lambda: sampled(data=np.array([[1, None]]))),
-    ("too many rows", V, "data", "got 3,000,000,000 rows", AT_MOST_2_31, lambda: sampled(data=TOO_MANY)),
+    (
+        "a method",
+        T,
+        "kernel",
+        "function sgld",
+        "call it to make one",
+        lambda: sampled(kernel=ewsg.sgld),
+    ),
+    (
+        "NaN data",
+        V,
+        "data",
+        "holds 1 NaN",
+        "must be finite",
+        lambda: sampled(data=DATA.at[0, 0].set(NAN)),
+    ),
+    (
+        "objects",
+        T,
+        "data",
+        "dtype object",
+        "hold numbers",
+        lambda: sampled(data=np.array([[1, None]])),
+    ),
+    (
+        "too many rows",
+        V,
+        "data",
+        "got 3,000,000,000 rows",
+        AT_MOST_2_31,
+        lambda: sampled(data=TOO_MANY),
+    ),
     ("half a step", T, "num_steps", "9.5 (float)", WHOLE, lambda: sampled(num_steps=9.5)),
     ("no steps", V, "num_steps", "got -1", WHOLE, lambda: sampled(num_steps=-1)),
     ("no chains", V, "num_chains", "got 0", WHOLE, lambda: sampled(num_chains=0)),
     ("thin", V, "thin", "got 0", WHOLE, lambda: sampled(thin=0)),
-    ("burn-in", V, "num_steps", "got 10", "at least burn_in + thin = 11", lambda: sampled(burn_in=10)),
+    (
+        "burn-in",
+        V,
+        "num_steps",
+        "got 10",
+        "at least burn_in + thin = 11",
+        lambda: sampled(burn_in=10),
+    ),
     ("neither", V, "num_steps", "data_passes=None", "give either", lambda: sampled(num_steps=None)),
     ("both", V, "data_passes", "data_passes=1.0", "give either", lambda: sampled(data_passes=1.0)),
 )
@@ -122,12 +173,20 @@ of(
         "give either",
         lambda: timed(1.0, num_steps=None),
     ),
-    ("all three", V, "num_steps", "seconds=1.0", "give either", lambda: sampled(data_passes=1.0, seconds=1.0)),
+    (
+        "all three",
+        V,
+        "num_steps",
+        "seconds=1.0",
+        "give either",
+        lambda: sampled(data_passes=1.0, seconds=1.0),
+    ),
 )
 
 
 ON_HOST = (
-    "for many chains give num_chains=…; in a program of your own put kernel.init and kernel.step into jax.lax.scan"
+    "for many chains give num_chains=…; in a program of your own put kernel.init and "
+    "kernel.step into jax.lax.scan"
 )
 POINTS = jnp.zeros((3, 2))
 
@@ -146,9 +205,30 @@ of(
         ON_HOST,
         lambda: jax.vmap(lambda p: sampled(position=p).draws)(POINTS),
     ),
-    ("a grid", T, "kernel", "a traced kernel", ON_HOST, lambda: jax.vmap(at_step_size)(jnp.ones(3))),
-    ("jit", T, "data", "a traced data", ON_HOST, lambda: jax.jit(lambda data: sampled(data=data).draws)(DATA)),
-    ("jit of nothing", T, "sample", "under jit", ON_HOST, lambda: jax.jit(lambda: sampled().draws)()),
+    (
+        "a grid",
+        T,
+        "kernel",
+        "a traced kernel",
+        ON_HOST,
+        lambda: jax.vmap(at_step_size)(jnp.ones(3)),
+    ),
+    (
+        "jit",
+        T,
+        "data",
+        "a traced data",
+        ON_HOST,
+        lambda: jax.jit(lambda data: sampled(data=data).draws)(DATA),
+    ),
+    (
+        "jit of nothing",
+        T,
+        "sample",
+        "under jit",
+        ON_HOST,
+        lambda: jax.jit(lambda: sampled().draws)(),
+    ),
     (
         "a gradient",
         T,
@@ -179,8 +259,22 @@ def doubled(position: Any) -> Any:
 
 of(
     "sample: joined",
-    ("draws", T, "later", "(2,)", "a Samples (what ewsg_jax.sample", lambda: sampled().concatenate(POINT)),
-    ("itself", V, "later", "one from step 0 on", FOLLOWS, lambda: joined(position=POINT, state=None)),
+    (
+        "draws",
+        T,
+        "later",
+        "(2,)",
+        "a Samples (what ewsg_jax.sample",
+        lambda: sampled().concatenate(POINT),
+    ),
+    (
+        "itself",
+        V,
+        "later",
+        "one from step 0 on",
+        FOLLOWS,
+        lambda: joined(position=POINT, state=None),
+    ),
     (
         "a gap",
         V,
@@ -205,7 +299,14 @@ of(
         FOLLOWS,
         lambda: joined(position=POINT, state=None, data=DATA[:5]),
     ),
-    ("no draws", V, "draws", "one without draws", KEEPS, lambda: joined(keep=None, moments=ewsg.moments())),
+    (
+        "no draws",
+        V,
+        "draws",
+        "one without draws",
+        KEEPS,
+        lambda: joined(keep=None, moments=ewsg.moments()),
+    ),
     ("other draws", V, "draws", "shape ()", KEEPS, lambda: joined(keep=jnp.sum)),
     ("a function", V, "positions", "keeps a function of them", KEEPS, lambda: joined(keep=doubled)),
     ("moments", V, "moments", "moments['mean']", KEEPS, lambda: joined(moments=ewsg.moments())),
@@ -232,7 +333,14 @@ of(
     "sample: where it starts",
     ("a class", T, "position", "the class Start", A_FUNCTION, lambda: started(Start)),
     ("a function that fails", V, "position", "no start", A_FUNCTION, lambda: started(fails)),
-    ("a function of nothing", V, "position", "takes 0 positional", A_FUNCTION, lambda: started(lambda: POINT)),
+    (
+        "a function of nothing",
+        V,
+        "position",
+        "takes 0 positional",
+        A_FUNCTION,
+        lambda: started(lambda: POINT),
+    ),
     (
         "a function that gives integers",
         T,
@@ -241,9 +349,30 @@ of(
         "floating-point",
         lambda: started(jax.random.bits),
     ),
-    ("a function that gives text", V, "position", "TypeError", A_FUNCTION, lambda: started(lambda key: "here")),
-    ("a function, stacked", V, "stacked", "got True", "must be False", lambda: sampled(position=len, stacked=True)),
-    ("neither", V, "position", "neither", "either position or state", lambda: sampled(position=None)),
+    (
+        "a function that gives text",
+        V,
+        "position",
+        "TypeError",
+        A_FUNCTION,
+        lambda: started(lambda key: "here"),
+    ),
+    (
+        "a function, stacked",
+        V,
+        "stacked",
+        "got True",
+        "must be False",
+        lambda: sampled(position=len, stacked=True),
+    ),
+    (
+        "neither",
+        V,
+        "position",
+        "neither",
+        "either position or state",
+        lambda: sampled(position=None),
+    ),
     ("both", V, "state", "both", "either position or state", lambda: sampled(state=last_state())),
     (
         "a state of other data",
@@ -253,7 +382,14 @@ of(
         "all 6 rows that init saw",
         lambda: sampled(position=None, state=last_state(), data=DATA[:3]),
     ),
-    ("a position for a state", T, "state", "shape (2,)", A_STATE, lambda: sampled(position=None, state=POINT)),
+    (
+        "a position for a state",
+        T,
+        "state",
+        "shape (2,)",
+        A_STATE,
+        lambda: sampled(position=None, state=POINT),
+    ),
     (
         "chains at several steps",
         V,
@@ -262,7 +398,14 @@ of(
         "chains at one step",
         lambda: sampled(position=None, state=two_steps()),
     ),
-    ("too many steps", V, "num_steps", f"got {2**31}", "to 2147483647", lambda: sampled(num_steps=2**31)),
+    (
+        "too many steps",
+        V,
+        "num_steps",
+        f"got {2**31}",
+        "to 2147483647",
+        lambda: sampled(num_steps=2**31),
+    ),
 )
 
 
@@ -275,8 +418,22 @@ def two_steps() -> Any:
 of(
     "sample: what it keeps",
     ("a name", T, "keep", "'position'", "a function (position)", lambda: sampled(keep="position")),
-    ("a function that fails", V, "keep", "KeyError", "one chain's position", lambda: sampled(keep=lambda p: {}[0])),
-    ("nothing", V, "keep", "None", "returns a tree of arrays", lambda: sampled(keep=lambda p: None)),
+    (
+        "a function that fails",
+        V,
+        "keep",
+        "KeyError",
+        "one chain's position",
+        lambda: sampled(keep=lambda p: {}[0]),
+    ),
+    (
+        "nothing",
+        V,
+        "keep",
+        "None",
+        "returns a tree of arrays",
+        lambda: sampled(keep=lambda p: None),
+    ),
     (
         "moments by name",
         T,
@@ -310,7 +467,14 @@ of(
 of(
     "moments",
     ("of what", T, "of", "'mean' (str)", "a function (position)", lambda: ewsg.moments("mean")),
-    ("covariance", V, "covariance", "'full' (str)", "'diagonal', 'dense'", lambda: ewsg.moments(covariance="full")),
+    (
+        "covariance",
+        V,
+        "covariance",
+        "'full' (str)",
+        "'diagonal', 'dense'",
+        lambda: ewsg.moments(covariance="full"),
+    ),
     ("weights", V, "weights", "None", "'equal', 'step_size'", lambda: ewsg.moments(weights=None)),
 )
 
@@ -342,11 +506,32 @@ of(
     "stack",
     ("nothing", T, "kernels", "got [] (list)", BY_NUMBERS, lambda: ewsg.stack([])),
     ("a number", T, "kernels", "got 3 (int)", BY_NUMBERS, lambda: ewsg.stack(3)),
-    ("no sequence", T, "kernels", "(generator)", BY_NUMBERS, lambda: ewsg.stack(kernel for kernel in GRID)),
-    ("a step size", T, "kernels", "got 0.1 (float) as number 1", BY_NUMBERS, lambda: ewsg.stack([GRID[0], 0.1])),
+    (
+        "no sequence",
+        T,
+        "kernels",
+        "(generator)",
+        BY_NUMBERS,
+        lambda: ewsg.stack(kernel for kernel in GRID),
+    ),
+    (
+        "a step size",
+        T,
+        "kernels",
+        "got 0.1 (float) as number 1",
+        BY_NUMBERS,
+        lambda: ewsg.stack([GRID[0], 0.1]),
+    ),
     ("one kernel", V, "kernels", "got kernel(", "an axis of members", lambda: ewsg.stack(GRID[0])),
     ("a stack", T, "kernels", "got a stack", BY_NUMBERS, lambda: ewsg.stack(ewsg.stack(GRID))),
-    ("stacks", T, "kernels", "(Stack) as number 0", BY_NUMBERS, lambda: ewsg.stack([ewsg.stack(GRID)])),
+    (
+        "stacks",
+        T,
+        "kernels",
+        "(Stack) as number 0",
+        BY_NUMBERS,
+        lambda: ewsg.stack([ewsg.stack(GRID)]),
+    ),
     (
         "other batches",
         V,
@@ -371,12 +556,40 @@ def of_two(kernel: Any, **options: Any) -> Any:
 of(
     "stack_data",
     ("nothing", T, "data_sets", "got [] (list)", ALIKE, lambda: ewsg.stack_data([])),
-    ("one array", T, "data_sets", "got an array of shape (6, 2)", ALIKE, lambda: ewsg.stack_data(LISTS[1])),
+    (
+        "one array",
+        T,
+        "data_sets",
+        "got an array of shape (6, 2)",
+        ALIKE,
+        lambda: ewsg.stack_data(LISTS[1]),
+    ),
     ("empty trees", V, "data_sets", "without leaves", ALIKE, lambda: ewsg.stack_data([{}, {}])),
     ("a number", T, "data_sets", "number 1 is not", ALIKE, lambda: ewsg.stack_data([LISTS[0], 3])),
-    ("no rows", V, "data_sets", "number 1 is not", ALIKE, lambda: ewsg.stack_data([LISTS[0], LISTS[0][:0]])),
-    ("other columns", V, "data_sets", "as number 1", ALIKE, lambda: ewsg.stack_data([LISTS[0], LISTS[1][:, :1]])),
-    ("other trees", V, "data_sets", "as number 1", ALIKE, lambda: ewsg.stack_data([LISTS[0], {"x": LISTS[1]}])),
+    (
+        "no rows",
+        V,
+        "data_sets",
+        "number 1 is not",
+        ALIKE,
+        lambda: ewsg.stack_data([LISTS[0], LISTS[0][:0]]),
+    ),
+    (
+        "other columns",
+        V,
+        "data_sets",
+        "as number 1",
+        ALIKE,
+        lambda: ewsg.stack_data([LISTS[0], LISTS[1][:, :1]]),
+    ),
+    (
+        "other trees",
+        V,
+        "data_sets",
+        "as number 1",
+        ALIKE,
+        lambda: ewsg.stack_data([LISTS[0], {"x": LISTS[1]}]),
+    ),
     (
         "other dtypes",
         V,
@@ -385,8 +598,22 @@ of(
         ALIKE,
         lambda: ewsg.stack_data([LISTS[0], LISTS[1].astype(int)]),
     ),
-    ("a label too few", V, "labels", "['a']", "one for each of 2", lambda: ewsg.stack_data(LISTS, labels=["a"])),
-    ("a label twice", V, "labels", "['a', 'a']", "differ", lambda: ewsg.stack_data(LISTS, labels=["a", "a"])),
+    (
+        "a label too few",
+        V,
+        "labels",
+        "['a']",
+        "one for each of 2",
+        lambda: ewsg.stack_data(LISTS, labels=["a"]),
+    ),
+    (
+        "a label twice",
+        V,
+        "labels",
+        "['a', 'a']",
+        "differ",
+        lambda: ewsg.stack_data(LISTS, labels=["a", "a"]),
+    ),
     (
         "weights of a half",
         V,
@@ -395,7 +622,14 @@ of(
         MASK,
         lambda: ewsg.stack_data(PAIRS, weights=np.full((2, 5), 0.5)),
     ),
-    ("weights of one set", V, "weights", "(5,)", MASK, lambda: ewsg.stack_data(PAIRS, weights=np.ones(5))),
+    (
+        "weights of one set",
+        V,
+        "weights",
+        "(5,)",
+        MASK,
+        lambda: ewsg.stack_data(PAIRS, weights=np.ones(5)),
+    ),
     (
         "a set of none",
         V,
@@ -425,7 +659,14 @@ of(
 of(
     "sample: batches of chains",
     ("none", V, "chain_batch_size", "got 0", "at least 1", lambda: sampled(chain_batch_size=0)),
-    ("a half", T, "chain_batch_size", "got 0.5", "whole number", lambda: sampled(chain_batch_size=0.5)),
+    (
+        "a half",
+        T,
+        "chain_batch_size",
+        "got 0.5",
+        "whole number",
+        lambda: sampled(chain_batch_size=0.5),
+    ),
     (
         "seconds",
         V,
@@ -458,7 +699,14 @@ of(
         "of num_chains = 2 chains",
         lambda: sampled(chain_batch_size=2, position=None, state=sampled().state, num_chains=2),
     ),
-    ("no state", T, "state", "3 (int)", OF_A_RUN, lambda: sampled(chain_batch_size=2, position=None, state=3)),
+    (
+        "no state",
+        T,
+        "state",
+        "3 (int)",
+        OF_A_RUN,
+        lambda: sampled(chain_batch_size=2, position=None, state=3),
+    ),
     (
         "both",
         V,
@@ -518,7 +766,9 @@ of(
         "data",
         "1 NaN",
         "finite",
-        lambda: sampled(kernel=GRID[0], data=ewsg.stack_data([LISTS[0], LISTS[1].at[2, 1].set(jnp.nan)])),
+        lambda: sampled(
+            kernel=GRID[0], data=ewsg.stack_data([LISTS[0], LISTS[1].at[2, 1].set(jnp.nan)])
+        ),
     ),
     (
         "to one kernel's step",
@@ -532,8 +782,22 @@ of(
 
 of(
     "sample: a stack",
-    ("a kernel under vmap", V, "kernel", "step_size of shape (2,)", "stack", lambda: sampled(kernel=under_vmap())),
-    ("a step of it", V, "kernel", "step_size of shape (2,)", "ewsg_jax.stack(kernel)", step_under_vmap),
+    (
+        "a kernel under vmap",
+        V,
+        "kernel",
+        "step_size of shape (2,)",
+        "stack",
+        lambda: sampled(kernel=under_vmap()),
+    ),
+    (
+        "a step of it",
+        V,
+        "kernel",
+        "step_size of shape (2,)",
+        "ewsg_jax.stack(kernel)",
+        step_under_vmap,
+    ),
     (
         "a member's state",
         V,
@@ -606,8 +870,22 @@ def of_two_sets(position: Any, stacked: Any) -> Any:
 
 of(
     "sample: starts of members",
-    ("of one kernel", V, "stacked", "'members'", "True or False", lambda: sampled(stacked="members")),
-    ("another word", V, "stacked", "'member'", "True, False or 'members'", lambda: of_members(POINT, "member")),
+    (
+        "of one kernel",
+        V,
+        "stacked",
+        "'members'",
+        "True or False",
+        lambda: sampled(stacked="members"),
+    ),
+    (
+        "another word",
+        V,
+        "stacked",
+        "'member'",
+        "True, False or 'members'",
+        lambda: of_members(POINT, "member"),
+    ),
     (
         "of another number",
         V,
@@ -699,21 +977,30 @@ def without_draws(path: Path) -> Path:
 
 def resumed(path: Path, kernel: Any = GRID[0], data: Any = DATA, **changes: Any) -> Any:
     """Go on with a run of `GRID[0]`, with something wrong."""
-    return ewsg.resume(on_disk(path, kernel=GRID[0]), data, kernel=kernel, progress=False, **changes)
+    return ewsg.resume(
+        on_disk(path, kernel=GRID[0]), data, kernel=kernel, progress=False, **changes
+    )
 
 
 of(
     "sample: keep_when",
-    ("a number", T, "keep_when", "got 10 (int)", "a function (step) -> boolean", lambda: sampled(keep_when=10)),
-    ("a step", T, "keep_when", "it returned", "returns a boolean", lambda: sampled(keep_when=lambda step: step)),
     (
-        "it fails",
-        V,
+        "a number",
+        T,
         "keep_when",
-        "it failed",
-        "of a step's number",
-        lambda: sampled(keep_when=len),
+        "got 10 (int)",
+        "a function (step) -> boolean",
+        lambda: sampled(keep_when=10),
     ),
+    (
+        "a step",
+        T,
+        "keep_when",
+        "it returned",
+        "returns a boolean",
+        lambda: sampled(keep_when=lambda step: step),
+    ),
+    ("it fails", V, "keep_when", "it failed", "of a step's number", lambda: sampled(keep_when=len)),
     (
         "nothing",
         V,
@@ -748,8 +1035,22 @@ of(
 
 of(
     "resume",
-    ("a number", T, "path", "3 (int)", "the path of a file", lambda: ewsg.resume(3, DATA, kernel=GRID[0])),
-    ("a posterior", T, "kernel", "gaussian_location(", "a Kernel (", lambda path: resumed(path, MODEL)),
+    (
+        "a number",
+        T,
+        "path",
+        "3 (int)",
+        "the path of a file",
+        lambda: ewsg.resume(3, DATA, kernel=GRID[0]),
+    ),
+    (
+        "a posterior",
+        T,
+        "kernel",
+        "gaussian_location(",
+        "a Kernel (",
+        lambda path: resumed(path, MODEL),
+    ),
     (
         "an empty folder",
         V,
@@ -766,7 +1067,14 @@ of(
         "must be that of the run in",
         lambda path: resumed(path, GRID[1]),
     ),
-    ("a stack", V, "kernel", "got stack of 2", "must be that of", lambda path: resumed(path, ewsg.stack(GRID))),
+    (
+        "a stack",
+        V,
+        "kernel",
+        "got stack of 2",
+        "must be that of",
+        lambda path: resumed(path, ewsg.stack(GRID)),
+    ),
     (
         "other data",
         V,
@@ -775,8 +1083,22 @@ of(
         "must be that of the run in",
         lambda path: resumed(path, data=DATA + 1),
     ),
-    ("fewer rows", V, "data", "got ((5, 2)", "must be that of", lambda path: resumed(path, data=DATA[:-1])),
-    ("another function", V, "keep", "got sum", "must be that of", lambda path: resumed(path, keep=jnp.sum)),
+    (
+        "fewer rows",
+        V,
+        "data",
+        "got ((5, 2)",
+        "must be that of",
+        lambda path: resumed(path, data=DATA[:-1]),
+    ),
+    (
+        "another function",
+        V,
+        "keep",
+        "got sum",
+        "must be that of",
+        lambda path: resumed(path, keep=jnp.sum),
+    ),
     (
         "moments it has not",
         V,

@@ -9,7 +9,20 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from tests.wrong_calls.checking import A_MODE, DRAWS, LEADING, NO_ROOT, TREE, norms
-from tests.wrong_calls.table import A_KEY, A_POSTERIOR, DATA, KEY, MODEL, NAN, OLD_KEY, POSITIVE, WHOLE, T, V, of
+from tests.wrong_calls.table import (
+    A_KEY,
+    A_POSTERIOR,
+    DATA,
+    KEY,
+    MODEL,
+    NAN,
+    OLD_KEY,
+    POSITIVE,
+    WHOLE,
+    T,
+    V,
+    of,
+)
 
 diagnostics = ewsg.diagnostics
 MANY = jnp.tile(DATA, (9, 1))
@@ -44,12 +57,40 @@ for entry, call in {
     of(
         entry,
         ("legacy key", T, "key", "uint32", A_KEY, lambda call=call: call(key=OLD_KEY)),
-        ("a kernel", T, "posterior", "kernel(", A_POSTERIOR, lambda call=call: call(posterior=ewsg.ld(MODEL, 0.1))),
+        (
+            "a kernel",
+            T,
+            "posterior",
+            "kernel(",
+            A_POSTERIOR,
+            lambda call=call: call(posterior=ewsg.ld(MODEL, 0.1)),
+        ),
         ("a text", T, "samples", "'draws' (str)", TREE, lambda call=call: call("draws")),
         ("one axis", V, "samples", "(20,)", LEADING, lambda call=call: call(DRAWS[0, :, 0])),
-        ("few draws", V, "samples", "2 of 3", "at least 8 draws", lambda call=call: call(DRAWS[:, :3])),
-        ("no finite chain", V, "samples", "none", "stayed finite", lambda call=call: call(DRAWS * NAN)),
-        ("no positions", V, "samples", "something else", "must hold positions", lambda call=call: call(norms())),
+        (
+            "few draws",
+            V,
+            "samples",
+            "2 of 3",
+            "at least 8 draws",
+            lambda call=call: call(DRAWS[:, :3]),
+        ),
+        (
+            "no finite chain",
+            V,
+            "samples",
+            "none",
+            "stayed finite",
+            lambda call=call: call(DRAWS * NAN),
+        ),
+        (
+            "no positions",
+            V,
+            "samples",
+            "something else",
+            "must hold positions",
+            lambda call=call: call(norms()),
+        ),
         (
             "draws of a jitted function",
             T,
@@ -68,9 +109,30 @@ for entry, call in {
             lambda call=call: call(posterior=NO_ROOT),
         ),
         ("temperature", V, "temperature", "got 0", POSITIVE, lambda call=call: call(temperature=0)),
-        ("max_draws", V, "max_draws", "got 10", "at least 64", lambda call=call: call(max_draws=10)),
-        ("batch_size", V, "batch_size", "got 1", "at least 2", lambda call=call: call(batch_size=1)),
-        ("all rows", T, "batch_size", "'all'", "whole number", lambda call=call: call(batch_size="all")),
+        (
+            "max_draws",
+            V,
+            "max_draws",
+            "got 10",
+            "at least 64",
+            lambda call=call: call(max_draws=10),
+        ),
+        (
+            "batch_size",
+            V,
+            "batch_size",
+            "got 1",
+            "at least 2",
+            lambda call=call: call(batch_size=1),
+        ),
+        (
+            "all rows",
+            T,
+            "batch_size",
+            "'all'",
+            "whole number",
+            lambda call=call: call(batch_size="all"),
+        ),
         (
             "rows",
             V,
@@ -87,8 +149,22 @@ for entry, call in {
     of(
         entry,
         ("scale", V, "scale", "-1", POSITIVE, lambda call=call: call(scale=-1.0)),
-        ("scale by a heuristic", T, "scale", "'median'", POSITIVE, lambda call=call: call(scale="median")),
-        ("no mode", T, "mode", "array", "ewsg_jax.find_mode", lambda call=call: call(mode=jnp.zeros(2))),
+        (
+            "scale by a heuristic",
+            T,
+            "scale",
+            "'median'",
+            POSITIVE,
+            lambda call=call: call(scale="median"),
+        ),
+        (
+            "no mode",
+            T,
+            "mode",
+            "array",
+            "ewsg_jax.find_mode",
+            lambda call=call: call(mode=jnp.zeros(2)),
+        ),
         (
             "a mode of something else",
             V,
@@ -124,8 +200,22 @@ of(
     ("order", V, "order", "got 3", "from 1 to 2", lambda: controlled(order=3)),
     ("order as text", T, "order", "'second'", "from 1 to 2", lambda: controlled(order="second")),
     ("no function", T, "function", "3 (int)", "(position)", lambda: controlled(function=3)),
-    ("a function that fails", V, "function", "TypeError", "a position", lambda: controlled(function=lambda: 1.0)),
-    ("nothing", V, "function", "None", "a tree of arrays", lambda: controlled(function=lambda w: None)),
+    (
+        "a function that fails",
+        V,
+        "function",
+        "TypeError",
+        "a position",
+        lambda: controlled(function=lambda: 1.0),
+    ),
+    (
+        "nothing",
+        V,
+        "function",
+        "None",
+        "a tree of arrays",
+        lambda: controlled(function=lambda w: None),
+    ),
     (
         "too many for the draws",
         V,

@@ -1,6 +1,8 @@
-"""Wrong calls: for each the error, and what its message says: the argument, what it got and what it takes.
+"""Wrong calls: for each the error, and what its message says: the argument, what it got and what it
+takes.
 
-A row's `call` gets a folder that it may write to. Rows of the command line have no error but an exit status.
+A row's `call` gets a folder that it may write to. Rows of the command line have no error but an
+exit status.
 """
 
 # The arguments are wrong on purpose.
@@ -20,7 +22,9 @@ from ewsg_jax.experiments import ConfigError
 
 
 class Wrong(NamedTuple):
-    """A call of `entry` that must be answered by one `error` whose message holds the three texts."""
+    """A call of `entry` that must be answered by one `error` whose message holds the
+    three texts.
+    """
 
     entry: str
     what: str
@@ -35,7 +39,9 @@ WRONG: list[Wrong] = []
 
 
 def of(entry: str, *rows: tuple) -> None:
-    """Add rows `(what, error, argument, got, takes, call)` of one entry point; `call` may take a folder."""
+    """Add rows `(what, error, argument, got, takes, call)` of one entry point; `call` may take a
+    folder.
+    """
     for what, error, argument, got, takes, call in rows:
         takes_folder = call.__code__.co_argcount > len(call.__defaults__ or ())
         run = call if takes_folder else lambda folder, call=call: call()
@@ -44,7 +50,11 @@ def of(entry: str, *rows: tuple) -> None:
 
 V, T, C = ValueError, TypeError, ConfigError
 NAN, INF = math.nan, math.inf
-KEY, KEYS, OLD_KEY = jax.random.key(0), jax.random.split(jax.random.key(0), 3), jax.random.PRNGKey(0)
+KEY, KEYS, OLD_KEY = (
+    jax.random.key(0),
+    jax.random.split(jax.random.key(0), 3),
+    jax.random.PRNGKey(0),
+)
 POINT = jnp.zeros(2)
 DATA = jnp.arange(12.0).reshape(6, 2)
 ROWS = {"x": np.ones((6, 2), np.float32), "y": np.array([0, 1, 0, 1, 1, 0], np.float32)}
@@ -65,7 +75,9 @@ def failing(*arguments: Any) -> Any:
     raise RuntimeError("the disk is full\nand more")
 
 
-def posterior(log_likelihood: Any = likelihood, log_prior: Any = lambda position: 0.0) -> ewsg.Posterior:
+def posterior(
+    log_likelihood: Any = likelihood, log_prior: Any = lambda position: 0.0
+) -> ewsg.Posterior:
     """A posterior with one function replaced."""
     return ewsg.Posterior(log_likelihood, log_prior)
 
@@ -81,10 +93,16 @@ def linear(**changes: Any) -> ewsg.Posterior:
 
 
 PRIOR, LIKELIHOOD = "(position) -> scalar", "(position, datum) -> scalar"
-IS_SCALAR, IS_FLOAT = "must return a scalar for this position", "must return a floating-point scalar"
+IS_SCALAR, IS_FLOAT = (
+    "must return a scalar for this position",
+    "must return a floating-point scalar",
+)
 A_POSTERIOR = "must be a Posterior (ewsg_jax.Posterior(…) or one of ewsg_jax.models)"
 AT_MOST_2_31 = "at most 2,147,483,647"
-A_TREE, ROWS_SHARED = "must be a tree of floating-point arrays", "a tree of arrays that share their leading axis"
+A_TREE, ROWS_SHARED = (
+    "must be a tree of floating-point arrays",
+    "a tree of arrays that share their leading axis",
+)
 A_KEY = "must be one typed PRNG key, as jax.random.key(0) makes"
 A_STATE = "what init or step of this kernel returned"
 POSITIVE, SCHEDULE = "must be a positive number", "or a schedule (a function of the step)"
@@ -106,6 +124,10 @@ def over(axis: str) -> jax.sharding.Mesh:
     return jax.sharding.Mesh(np.array(jax.devices()[:2]), (axis,))
 
 
-def sampled(key: Any = KEY, kernel: Any = KERNEL, position: Any = POINT, data: Any = DATA, **changes: Any) -> Any:
+def sampled(
+    key: Any = KEY, kernel: Any = KERNEL, position: Any = POINT, data: Any = DATA, **changes: Any
+) -> Any:
     """Sample with something wrong; 10 steps."""
-    return ewsg.sample(key, kernel, position, data, **({"num_steps": 10, "progress": False} | changes))
+    return ewsg.sample(
+        key, kernel, position, data, **({"num_steps": 10, "progress": False} | changes)
+    )

@@ -1,4 +1,6 @@
-"""Every wrong call of the table is answered by one error that names the argument, what it got and what it takes."""
+"""Every wrong call of the table is answered by one error that names the argument, what it got and
+what it takes.
+"""
 
 import inspect
 import traceback
@@ -37,7 +39,8 @@ UNTESTED = {
     "rows.Block": "made by a law of rows",
     "rows.Order": "made by a kernel",
     "rows.fetch": "inside a run, on what a kernel has drawn",
-    "rows.fetched": "inside a step; what is no batch is refused, as test_weights_are_drawn_with_row_numbers shows",
+    "rows.fetched": "inside a step; what is no batch is refused, as "
+    "test_weights_are_drawn_with_row_numbers shows",
     "rows.lists_batches": "a question to an estimator",
     "rows.RowLaw": "a base class: `rows=` checks that it gets one",
     "rows.all_rows": "inside an estimator, on data that its kernel has checked",
@@ -117,7 +120,9 @@ def refused_by_the_command_line(wrong, folder, capsys):
 
 
 def assert_raised_by_the_library(error, runs_in_jax):
-    """The entry point's own code raised it: the last frame is ours, and none before it belongs to jax."""
+    """The entry point's own code raised it: the last frame is ours, and none before it belongs to
+    jax.
+    """
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     assert files[-1].startswith(PACKAGE)
     if not runs_in_jax:
