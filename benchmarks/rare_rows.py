@@ -149,7 +149,7 @@ def _rounded(values: np.ndarray) -> list[float]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and write; 0."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0] if __doc__ else None)
     parser.add_argument(
         "--quick", action="store_true", help="a hundredth of the steps: shows that all runs"
     )

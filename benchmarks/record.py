@@ -24,7 +24,7 @@ def parser(doc: str | None, out: str, pairs: int = PAIRS) -> argparse.ArgumentPa
         out: the default name in the folder of results.
         pairs: how many pairs there are by default.
     """
-    made = argparse.ArgumentParser(description=doc.split("\n")[0] if doc else None)
+    made = argparse.ArgumentParser(description=doc.split("\n\n")[0] if doc else None)
     made.add_argument("--pairs", type=int, help=f"pairs of runs, default {pairs}")
     made.add_argument(
         "--quick", action="store_true", help="3 pairs of short runs: shows that all runs, no more"

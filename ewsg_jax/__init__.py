@@ -17,7 +17,7 @@ datasets: real data.
 module, static, hyperparameters, Schedule, method, Need: for parts of your own.
 Kernel, KernelState, Info, Randomness: what a kernel is and returns.
 Samples, StackedSamples, Stack, StackedData, Moments, Mode, Forecast, Plan, Report, Halved,
-SGDMatch, Method: what functions return, and the record of a method.
+    SGDMatch, Method: what functions return, and the record of a method.
 """
 
 from types import ModuleType as _ModuleType

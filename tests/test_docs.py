@@ -183,6 +183,7 @@ def test_pictures_of_numbers_say_them(of):
 def test_help_names_what_is_public(room):
     module = getattr(ewsg, room) if room else ewsg
     _, lists = module.__doc__.split("\n\n", 1)
+    lists = lists.replace("\n    ", " ")
     named = re.findall(r"^((?:\w+, )*\w+): ", lists, re.MULTILINE)
     told = [name for line in named for name in line.split(", ")]
     public = {name for name in dir(module) if not name.startswith("_")}

@@ -107,7 +107,7 @@ def page(text: str, result: dict[str, Any]) -> str:
 
 def main() -> None:
     """Measure, and write the page."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument(
         "--draw", action="store_true", help="make the table of the numbers that are there"
     )

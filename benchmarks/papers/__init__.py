@@ -6,8 +6,10 @@ experiment: what an experiment is, and the rule that judges what a paper claims.
 running: its configuration, and its run, part after part.
 command: all experiments by their names, and the command line.
 predicting, metrics: methods that are judged by what they predict, one tuner for all, and their
-comparison. decreasing: steps that fall as a power of the iteration. networks: networks of flax as
-posteriors. annotations: names for annotations.
+    comparison.
+decreasing: steps that fall as a power of the iteration.
+networks: networks of flax as posteriors.
+annotations: names for annotations.
 
 gaussian, gaussian_mse, convergence: section 5.1 and Theorem H.1 of Li, Wang, Zha & Tao.
 covertype, blr_vr, misspecified: Table 1 and Figures 2, 5 and 6 there.

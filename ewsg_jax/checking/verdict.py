@@ -100,9 +100,10 @@ def of(
         within = f"({100 * tolerance:.3g} % of sds, {2 * tolerance:.3g} sd of means)"
         return Verdict("right", f"right within tolerance {within}{beside}{lost}")
     k = int(np.argmax(off if off.max() > 1 else error))
+    bias = "no bias seen" if not seen else "a bias shows, smaller than the tolerance"
     text = (
-        f"no bias seen, but not enough draws to decide: sd × {ratio[k]:.3g} ± "
-        f"{ratio_error[k]:.2g}, mean off by "
+        f"{bias}, but not enough draws to decide: sd × {ratio[k]:.3g} ± {ratio_error[k]:.2g}, "
+        "mean off by "
     )
     text += f"{shift[k]:.2g} ± {shift_error[k]:.2g} sd ({names[k]}){lost}"
     return Verdict("unsure", f"{text}. {longer}{otherwise}")

@@ -2,14 +2,19 @@
 reference.
 
 summary: mean, standard deviation, R-hat, effective sample size and Monte Carlo error of each
-coordinate. distance: a run against a reference. kernel_stein_discrepancy: how far draws are from
-the target, by the model's gradients at them. stein_thinning: few draws that stand for all.
-control_variates: means with less variance. gradient_noise: what the noise of batches adds to the
-temperature of a run. inverse_mass: for the next run, from a pilot's draws and the curvature at the
-mode. predictive: held-out accuracy and log likelihood of the mean prediction.
-log_predictive_density: of each held-out row. trajectory: held-out accuracy and log likelihood, draw
-by draw. calibration: predicted against observed frequencies. Summary, Distance, Discrepancy,
-Thinned, ControlVariates, GradientNoise, Predictive, Trajectory, Calibration: what these return.
+    coordinate.
+distance: a run against a reference.
+kernel_stein_discrepancy: how far draws are from the target, by the model's gradients at them.
+stein_thinning: few draws that stand for all.
+control_variates: means with less variance.
+gradient_noise: what the noise of batches adds to the temperature of a run.
+inverse_mass: for the next run, from a pilot's draws and the curvature at the mode.
+predictive: held-out accuracy and log likelihood of the mean prediction.
+log_predictive_density: of each held-out row.
+trajectory: held-out accuracy and log likelihood, draw by draw.
+calibration: predicted against observed frequencies.
+Summary, Distance, Discrepancy, Thinned, ControlVariates, GradientNoise, Predictive, Trajectory,
+    Calibration: what these return.
 """
 
 from ewsg_jax.diagnostics._calibration import Calibration as Calibration

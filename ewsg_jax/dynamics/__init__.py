@@ -15,8 +15,7 @@ Dynamics: the base class, for one of your own.
 QuasiNewton: that of quasi_newton, a base class for another matrix.
 GradientAt: how a dynamics asks for the gradient at another point.
 LangevinState, UnderdampedState, ThermostatState, PreconditionedState, RiemannianState,
-QuasiNewtonState: their
-    states.
+    QuasiNewtonState: their states.
 """
 
 from ewsg_jax.dynamics._exact import exact as exact

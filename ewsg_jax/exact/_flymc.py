@@ -265,26 +265,22 @@ def flymc(
     only.
 
     Update: a random-walk Metropolis step θ* = θ + h ξ for θ given z, then a move of z, where zᵢ = 1
-    for bright
-        data; the density of both is p₀(θ)^(1/T) Πᵢ bᵢ^(1−zᵢ) (lᵢ − bᵢ)^zᵢ, lᵢ = Lᵢ(θ)^(1/T), bᵢ =
-        Bᵢ(θ)^(1/T) its bound.
+        for bright data; the density of both is p₀(θ)^(1/T) Πᵢ bᵢ^(1−zᵢ) (lᵢ − bᵢ)^zᵢ, lᵢ =
+        Lᵢ(θ)^(1/T), bᵢ = Bᵢ(θ)^(1/T) its bound.
     Target: exp(−V/T) exactly, whatever the step size, as long as no step reports `overflow`. A step
-    that does keeps
-        its bright set, which makes it exact for another law: that of θ and z given that at most
-        `capacity` data are bright, in which θ has a density ∝ exp(−V/T) P(at most `capacity` bright
-        | θ). While `target_acceptance` adapts the step size a chain has no fixed law: keep what
-        comes after `adapt_steps`.
+        that does keeps its bright set, which makes it exact for another law: that of θ and z given
+        that at most `capacity` data are bright, in which θ has a density ∝ exp(−V/T) P(at most
+        `capacity` bright | θ). While `target_acceptance` adapts the step size a chain has no fixed
+        law: keep what comes after `adapt_steps`.
     Cost: as many evaluations a step, of Vᵢ, as there are bright data and selected dark ones, about
-    nq of these; 2n
-        at the start. Memory of two positions and of the bound's sums for all chains, and twice
-        `capacity` numbers for each.
+        nq of these; 2n at the start. Memory of two positions and of the bound's sums for all
+        chains, and twice `capacity` numbers for each.
     When: many data and a posterior that is narrow around a centre, in few dimensions. Not where the
-    bound is loose,
-        so that a good part of the data is bright; not without the mode for the centre
-        (`ewsg_jax.find_mode`). A chain forgets more slowly than one of `random_walk_metropolis`: θ
-        moves given z, and z by some data a step.
+        bound is loose, so that a good part of the data is bright; not without the mode for the
+        centre (`ewsg_jax.find_mode`). A chain forgets more slowly than one of
+        `random_walk_metropolis`: θ moves given z, and z by some data a step.
     Source: D. Maclaurin and R. P. Adams, Firefly Monte Carlo: exact MCMC with subsets of data,
-    IJCAI 2015.
+        IJCAI 2015.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.

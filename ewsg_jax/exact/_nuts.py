@@ -240,27 +240,24 @@ def nuts(
     their start.
 
     Update: a momentum is drawn, and a path of leapfrog steps of length h doubled forward or
-    backward until it turns
-        back or has 2^`max_depth` − 1 steps. θ' is a point of the path, drawn by exp(−V/T − |p|²/2),
-        and rather a far one. BlackJAX does it (`pip install 'ewsg_jax[nuts]'`); V and its gradient
-        are this library's.
+        backward until it turns back or has 2^`max_depth` − 1 steps. θ' is a point of the path,
+        drawn by exp(−V/T − |p|²/2), and rather a far one. BlackJAX does it (`pip install
+        'ewsg_jax[nuts]'`); V and its gradient are this library's.
     Target: exp(−V/T) exactly, whatever the step size. V is summed with its rounding errors: at 10⁶
-    rows in float32
-        the energy is right to some 10⁻³.
+        rows in float32 the energy is right to some 10⁻³.
     Cost: n evaluations for each leapfrog step and n at the start: 3 to 31 data passes a step where
-    the inverse mass
-        is near the posterior's covariance, up to 1,023 where it is not. Steps report what they
-        took. Memory of 2 `max_depth` + 20 positions a chain. Chains side by side make the steps of
-        the longest path of all, which is little more in such a metric, and read each row once.
+        the inverse mass is near the posterior's covariance, up to 1,023 where it is not. Steps
+        report what they took. Memory of 2 `max_depth` + 20 positions a chain. Chains side by side
+        make the steps of the longest path of all, which is little more in such a metric, and read
+        each row once.
     When: few data (below some 10⁴ rows) and a posterior far from normal, where minibatches gain
-    little and their
-        noise costs most. Not with many data: a step of a minibatch method takes a thousandth of one
-        of these. `step_size` is in units of the inverse mass: 0.3 to 1 where that is near the
-        covariance, such that `samples.acceptance` is about 0.8.
+        little and their noise costs most. Not with many data: a step of a minibatch method takes a
+        thousandth of one of these. `step_size` is in units of the inverse mass: 0.3 to 1 where that
+        is near the covariance, such that `samples.acceptance` is about 0.8.
     Source: M. D. Hoffman and A. Gelman, The No-U-Turn Sampler, JMLR 15, 2014; M. Betancourt, A
-    conceptual
-        introduction to Hamiltonian Monte Carlo, arXiv:1701.02434, 2017, for how a point is drawn;
-        A. Cabezas et al., BlackJAX: composable Bayesian inference in JAX, arXiv:2402.10797, 2024.
+        conceptual introduction to Hamiltonian Monte Carlo, arXiv:1701.02434, 2017, for how a point
+        is drawn; A. Cabezas et al., BlackJAX: composable Bayesian inference in JAX,
+        arXiv:2402.10797, 2024.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.

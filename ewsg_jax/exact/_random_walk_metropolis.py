@@ -121,16 +121,14 @@ def random_walk_metropolis(
 
     Update: θ* = θ + h ξ, accepted with probability min(1, exp((V(θ) − V(θ*))/T)).
     Target: exp(−V/T) exactly, whatever the step size, up to the rounding of V: in float32 that of
-    10⁵ rows is known
-        to some 10⁻², so large data need float64.
+        10⁵ rows is known to some 10⁻², so large data need float64.
     Cost: n evaluations a step, of Vᵢ, and n at the start; memory of two positions.
     When: ground truth on small problems, and as the baseline that minibatches are to beat. Not in
-    many dimensions:
-        the best h is about 2.4 σ/√d (σ a posterior standard deviation, the same in all directions),
-        where a quarter of the proposals is accepted, and a chain forgets in some d steps.
+        many dimensions: the best h is about 2.4 σ/√d (σ a posterior standard deviation, the same in
+        all directions), where a quarter of the proposals is accepted, and a chain forgets in some d
+        steps.
     Source: N. Metropolis, A. W. Rosenbluth, M. N. Rosenbluth, A. H. Teller and E. Teller, Equation
-    of state
-        calculations by fast computing machines, Journal of Chemical Physics 21, 1953.
+        of state calculations by fast computing machines, Journal of Chemical Physics 21, 1953.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.

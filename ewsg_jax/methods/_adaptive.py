@@ -42,18 +42,14 @@ def psgld(
     of squares.
 
     Update: θ' = θ − h G g + √(2hTG) ξ, where G = 1/(λ + √m), m a running mean of squared mean
-    likelihood gradients
-        and g that of `sgld`. h is half of the paper's ε.
+        likelihood gradients and g that of `sgld`. h is half of the paper's ε.
     Target: exp(−V/T) only with `correction=True`, then with a bias of order h. Without it the law
-    is another one,
-        however small h.
+        is another one, however small h.
     Cost: b evaluations a step, 2b with the correction; the dynamics keeps d numbers, or 2d.
     When: coordinates of very different scales, and predictions rather than exact uncertainties. For
-    those, take the
-        correction and a `damping` of your own.
+        those, take the correction and a `damping` of your own.
     Source: C. Li, C. Chen, D. Carlson and L. Carin, Preconditioned stochastic gradient Langevin
-    dynamics for deep
-        neural networks, AAAI 2016.
+        dynamics for deep neural networks, AAAI 2016.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
@@ -123,14 +119,12 @@ def sgrld(
     """Stochastic-gradient Riemannian Langevin dynamics (SGRLD): a user-defined metric.
 
     Update: θ' = θ − h(G⁻¹ g − Γ) + √(2hT) L ξ, where L Lᵀ = G⁻¹, Γ = T∇·G⁻¹ and g is that of
-    `sgld`. h is half of
-        the paper's ε.
+        `sgld`. h is half of the paper's ε.
     Target: exp(−V/T), with a bias of order h; the minibatch adds h·G⁻¹Cov(g)/2 to the temperature.
     Cost: b evaluations a step, and `inverse_metric` with its d derivatives; no memory.
     When: a metric is known, as for probabilities or scales. A dense one for few dimensions only.
     Source: S. Patterson and Y. W. Teh, Stochastic gradient Riemannian Langevin dynamics on the
-    probability simplex,
-        NIPS 2013.
+        probability simplex, NIPS 2013.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
@@ -200,17 +194,17 @@ def hamcmc(
     """Stochastic quasi-Newton Langevin Monte Carlo (HAMCMC): an L-BFGS matrix from the last steps.
 
     Update: θ_t = θ_{t−M} − h H g(θ_{t−M}) + √(2hT) S ξ, where S Sᵀ = H and H is the L-BFGS matrix
-    of pairs (s, y):
-        s the difference of two points M steps apart, y that of their gradients on one batch, plus λ
-        s; g as in `sgld`.
+        of pairs (s, y): s the difference of two points M steps apart, y that of their gradients on
+        one batch, plus λ s; g as in `sgld`.
     Target: exp(−V/T), with a bias of order h where V is a quadratic; the minibatch adds h Sᵀ Cov(g)
-    S/2 to the
-        temperature. Elsewhere a bias stays as h → 0 (see `ewsg_jax.dynamics.quasi_newton`).
+        S/2 to the temperature. Elsewhere a bias stays as h → 0 (see
+        `ewsg_jax.dynamics.quasi_newton`).
     Cost: 2b evaluations a step; the dynamics keeps 2M − 1 points and the differences of gradients
-    that it needs. When: nearly Gaussian posteriors whose scales differ much in directions that no
-    diagonal resolves. Source: U. Şimşekli, R. Badeau, A. T. Cemgil and G. Richard, Stochastic
-    quasi-Newton Langevin Monte Carlo, ICML
-        2016, eq. 16.
+        that it needs.
+    When: nearly Gaussian posteriors whose scales differ much in directions that no diagonal
+        resolves.
+    Source: U. Şimşekli, R. Badeau, A. T. Cemgil and G. Richard, Stochastic quasi-Newton Langevin
+        Monte Carlo, ICML 2016, eq. 16.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.

@@ -37,12 +37,14 @@ def cv_ld(
     """Langevin dynamics with a control variate (CV-LD).
 
     Update: θ' = θ − h g + √(2hT) ξ, g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(c)) + Σᵢ ∇Vᵢ(c), the
-    centre c fixed. Target: exp(−V/T), with a bias of order h; batches add h·Cov(g)/2 to T, little
-    if the posterior is narrow at c. Cost: 2b evaluations a step, n at the start, and
-    `ewsg_jax.find_mode`; memory of two positions for all chains. When: many data and one mode. Not
-    where the posterior is wide or has several modes. Source: N. S. Chatterji, N. Flammarion, Y.-A.
-    Ma, P. L. Bartlett and M. I. Jordan, On the theory of variance
-        reduction for stochastic gradient Monte Carlo, ICML 2018.
+        centre c fixed.
+    Target: exp(−V/T), with a bias of order h; batches add h·Cov(g)/2 to T, little if the posterior
+        is narrow at c.
+    Cost: 2b evaluations a step, n at the start, and `ewsg_jax.find_mode`; memory of two positions
+        for all chains.
+    When: many data and one mode. Not where the posterior is wide or has several modes.
+    Source: N. S. Chatterji, N. Flammarion, Y.-A. Ma, P. L. Bartlett and M. I. Jordan, On the theory
+        of variance reduction for stochastic gradient Monte Carlo, ICML 2018.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
@@ -104,16 +106,16 @@ def cv_uld(
     """Underdamped Langevin dynamics, exact for a frozen gradient, with a control variate (CV-ULD).
 
     Update: solves dθ = v dt, dv = −(γv + u g) dt + √(2γuT) dW over a time h with g frozen, where g
-    = ∇V₀(θ) + (n/b)
-        Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(c)) + Σᵢ ∇Vᵢ(c), the centre c fixed.
+        = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(c)) + Σᵢ ∇Vᵢ(c), the centre c fixed.
     Target: exp(−V/T), with a bias of order h; the minibatch's part is small for a posterior narrow
-    around c. Cost: 2b evaluations a step, n at the start, and `ewsg_jax.find_mode`; memory of two
-    positions for all chains. When: as `cv_ld`, for posteriors of very different scales in different
-    directions. Source: N. S. Chatterji, N. Flammarion, Y.-A. Ma, P. L. Bartlett and M. I. Jordan,
-    On the theory of variance
-        reduction for stochastic gradient Monte Carlo, ICML 2018, Algorithm 3. Integrator: X. Cheng,
-        N. S. Chatterji, P. L. Bartlett and M. I. Jordan, Underdamped Langevin MCMC: a
-        non-asymptotic analysis, COLT 2018.
+        around c.
+    Cost: 2b evaluations a step, n at the start, and `ewsg_jax.find_mode`; memory of two positions
+        for all chains.
+    When: as `cv_ld`, for posteriors of very different scales in different directions.
+    Source: N. S. Chatterji, N. Flammarion, Y.-A. Ma, P. L. Bartlett and M. I. Jordan, On the theory
+        of variance reduction for stochastic gradient Monte Carlo, ICML 2018, Algorithm 3.
+        Integrator: X. Cheng, N. S. Chatterji, P. L. Bartlett and M. I. Jordan, Underdamped Langevin
+        MCMC: a non-asymptotic analysis, COLT 2018.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.

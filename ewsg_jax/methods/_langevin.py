@@ -38,8 +38,7 @@ def ld(
     Cost: n evaluations a step, no memory.
     When: small data, and as the reference of `sgld`. With large data a data pass buys one step.
     Source: G. O. Roberts and R. L. Tweedie, Exponential convergence of Langevin distributions and
-    their discrete
-        approximations, Bernoulli 2, 1996.
+        their discrete approximations, Bernoulli 2, 1996.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
@@ -96,11 +95,10 @@ def sgld(
     Target: exp(−V/T), with a bias of order h; the minibatch adds h·Cov(g)/2 to the temperature.
     Cost: b evaluations a step, no memory.
     When: a run of few data passes, and as a baseline. Not on tall data at usual steps, where Cov(g)
-    makes draws far
-        too wide: take shorter steps or an estimator of less variance (`cv_ld`, `svrg_ld`,
-        `saga_ld`).
+        makes draws far too wide: take shorter steps or an estimator of less variance (`cv_ld`,
+        `svrg_ld`, `saga_ld`).
     Source: M. Welling and Y. W. Teh, Bayesian learning via stochastic gradient Langevin dynamics,
-    ICML 2011, eq. 4.
+        ICML 2011, eq. 4.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.

@@ -38,12 +38,14 @@ def saga_ld(
     """Langevin dynamics with a table of gradients (SAGA-LD).
 
     Update: θ' = θ − h g + √(2hT) ξ, g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − αᵢ) + Σᵢ αᵢ, αᵢ row i's
-    last gradient. Target: exp(−V/T), with a bias of order h, that of `ld`. Minibatches add order
-    h², because the table is recent. Cost: b evaluations a step and n at the start; memory of n
-    numbers per linear predictor, or of n positions. When: linear models, where it costs what `sgld`
-    does. Not networks, whose table is out of reach. Source: K. A. Dubey, S. J. Reddi, S. A.
-    Williamson, B. Póczos, A. J. Smola and E. P. Xing, Variance reduction in
-        stochastic gradient Langevin dynamics, NIPS 2016.
+        last gradient.
+    Target: exp(−V/T), with a bias of order h, that of `ld`. Minibatches add order h², because the
+        table is recent.
+    Cost: b evaluations a step and n at the start; memory of n numbers per linear predictor, or of n
+        positions.
+    When: linear models, where it costs what `sgld` does. Not networks, whose table is out of reach.
+    Source: K. A. Dubey, S. J. Reddi, S. A. Williamson, B. Póczos, A. J. Smola and E. P. Xing,
+        Variance reduction in stochastic gradient Langevin dynamics, NIPS 2016.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
@@ -106,14 +108,14 @@ def saga_hmc(
     """Underdamped Langevin dynamics, semi-implicit, with a table of gradients (SAGA-HMC).
 
     Update: p' = (1 − hγ) p − h g + √(2hγT) ξ, θ' = θ + h p', where g = ∇V₀(θ) + (n/b) Σ_{i∈I}
-    (∇Vᵢ(θ) − αᵢ) + Σᵢ
-        αᵢ, αᵢ row i's last gradient.
+        (∇Vᵢ(θ) − αᵢ) + Σᵢ αᵢ, αᵢ row i's last gradient.
     Target: exp(−(V + ‖p‖²/2)/T), with a bias of order h, which on a quadratic falls on the
-    momentum. Cost: b evaluations a step and n at the start; memory of n numbers per linear
-    predictor, or of n positions. When: as `saga_ld`. `saga2nd_hmc` costs the same and has the
-    smaller bias. Source: Z. Li, T. Zhang, S. Cheng, J. Zhu and J. Li, Stochastic gradient
-    Hamiltonian Monte Carlo with variance
-        reduction for Bayesian inference, Machine Learning 108, 2019, Algorithm 2.
+        momentum.
+    Cost: b evaluations a step and n at the start; memory of n numbers per linear predictor, or of n
+        positions.
+    When: as `saga_ld`. `saga2nd_hmc` costs the same and has the smaller bias.
+    Source: Z. Li, T. Zhang, S. Cheng, J. Zhu and J. Li, Stochastic gradient Hamiltonian Monte Carlo
+        with variance reduction for Bayesian inference, Machine Learning 108, 2019, Algorithm 2.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
@@ -181,15 +183,15 @@ def saga2nd_hmc(
     """Underdamped Langevin dynamics, symmetric splitting, with a table of gradients (SAGA2nd-HMC).
 
     Update: p' = e^{−γh/2}(e^{−γh/2} p − h g + √(2hγT) ξ), θ' = θ + h (p + p')/2, where g is taken
-    at x = θ + hp/2:
-        g = ∇V₀(x) + (n/b) Σ_{i∈I} (∇Vᵢ(x) − αᵢ) + Σᵢ αᵢ, αᵢ row i's last gradient.
+        at x = θ + hp/2: g = ∇V₀(x) + (n/b) Σ_{i∈I} (∇Vᵢ(x) − αᵢ) + Σᵢ αᵢ, αᵢ row i's last gradient.
     Target: exp(−(V + ‖p‖²/2)/T), with a bias of order h² at fixed n/b: the age of the table, and
-    with it the
-        minibatch's part, shrinks with h too.
+        with it the minibatch's part, shrinks with h too.
     Cost: b evaluations a step and n at the start; memory of n numbers per linear predictor, or of n
-    positions. When: the first to try for linear models. Source: Z. Li, T. Zhang, S. Cheng, J. Zhu
-    and J. Li, Stochastic gradient Hamiltonian Monte Carlo with variance
-        reduction for Bayesian inference, Machine Learning 108, 2019, Algorithm 4 and eqs. 12–18.
+        positions.
+    When: the first to try for linear models.
+    Source: Z. Li, T. Zhang, S. Cheng, J. Zhu and J. Li, Stochastic gradient Hamiltonian Monte Carlo
+        with variance reduction for Bayesian inference, Machine Learning 108, 2019, Algorithm 4 and
+        eqs. 12–18.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.

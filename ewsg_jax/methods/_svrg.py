@@ -41,14 +41,14 @@ def svrg_ld(
     """Langevin dynamics with anchored gradients (SVRG-LD).
 
     Update: θ' = θ − h g + √(2hT) ξ, g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(w)) + Σᵢ ∇Vᵢ(w), the
-    anchor w moved
-        every K steps.
+        anchor w moved every K steps.
     Target: exp(−V/T), with a bias of order h, that of `ld`. Minibatches add order h², because the
-    anchor is near. Cost: 2b evaluations a step and n every K steps; memory of two positions. When:
-    several data passes are affordable. Where a run ends within a pass or two, `sgld` is cheaper.
+        anchor is near.
+    Cost: 2b evaluations a step and n every K steps; memory of two positions.
+    When: several data passes are affordable. Where a run ends within a pass or two, `sgld` is
+        cheaper.
     Source: K. A. Dubey, S. J. Reddi, S. A. Williamson, B. Póczos, A. J. Smola and E. P. Xing,
-    Variance reduction in
-        stochastic gradient Langevin dynamics, NIPS 2016.
+        Variance reduction in stochastic gradient Langevin dynamics, NIPS 2016.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
@@ -120,10 +120,11 @@ def svrg_hmc(
     Update: p' = (1 − hγ) p − h g + √(2hγT) ξ, θ' = θ + h p', where g = ∇V₀(θ) + (n/b) Σ_{i∈I}
         (∇Vᵢ(θ) − ∇Vᵢ(w)) + Σᵢ ∇Vᵢ(w). The anchor w moves every K steps.
     Target: exp(−(V + ‖p‖²/2)/T), with a bias of order h, which on a quadratic falls on the
-    momentum. Cost: 2b evaluations a step and n every K steps; memory of two positions. When: as
-    `svrg_ld`. `svrg2nd_hmc` costs the same and has the smaller bias. Source: Z. Li, T. Zhang, S.
-    Cheng, J. Zhu and J. Li, Stochastic gradient Hamiltonian Monte Carlo with variance
-        reduction for Bayesian inference, Machine Learning 108, 2019, Algorithm 1.
+        momentum.
+    Cost: 2b evaluations a step and n every K steps; memory of two positions.
+    When: as `svrg_ld`. `svrg2nd_hmc` costs the same and has the smaller bias.
+    Source: Z. Li, T. Zhang, S. Cheng, J. Zhu and J. Li, Stochastic gradient Hamiltonian Monte Carlo
+        with variance reduction for Bayesian inference, Machine Learning 108, 2019, Algorithm 1.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
@@ -199,17 +200,15 @@ def svrg2nd_hmc(
     """Underdamped Langevin dynamics, symmetric splitting, with anchored gradients (SVRG2nd-HMC).
 
     Update: p' = e^{−γh/2}(e^{−γh/2} p − h g + √(2hγT) ξ), θ' = θ + h (p + p')/2, where g is taken
-    at x = θ + hp/2:
-        g = ∇V₀(x) + (n/b) Σ_{i∈I} (∇Vᵢ(x) − ∇Vᵢ(w)) + Σᵢ ∇Vᵢ(w). The anchor w moves to x every K
-        steps.
+        at x = θ + hp/2: g = ∇V₀(x) + (n/b) Σ_{i∈I} (∇Vᵢ(x) − ∇Vᵢ(w)) + Σᵢ ∇Vᵢ(w). The anchor w
+        moves to x every K steps.
     Target: exp(−(V + ‖p‖²/2)/T), with a bias of order h² at fixed K: the distance to the anchor,
-    and with it the
-        minibatch's part, shrinks with h too.
+        and with it the minibatch's part, shrinks with h too.
     Cost: 2b evaluations a step and n every K steps; memory of two positions.
     When: the first to try where several data passes are affordable.
     Source: Z. Li, T. Zhang, S. Cheng, J. Zhu and J. Li, Stochastic gradient Hamiltonian Monte Carlo
-    with variance
-        reduction for Bayesian inference, Machine Learning 108, 2019, Algorithm 3 and eqs. 12–18.
+        with variance reduction for Bayesian inference, Machine Learning 108, 2019, Algorithm 3 and
+        eqs. 12–18.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.

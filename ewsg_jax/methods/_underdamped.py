@@ -75,16 +75,13 @@ def uld(
     """Underdamped Langevin dynamics with the full gradient (ULD).
 
     Update: integrates dθ = p dt, dp = −(∇V(θ) + γp) dt + √(2γT) dW. The default, semi-implicit
-    Euler, is
-        p' = (1 − hγ) p − h ∇V(θ) + √(2hγT) ξ, θ' = θ + h p'.
+        Euler, is p' = (1 − hγ) p − h ∇V(θ) + √(2hγT) ξ, θ' = θ + h p'.
     Target: exp(−V/T), with a bias of order h, or h² with `"splitting"`, `"ABOBA"` and `"BAOAB"`.
     Cost: n evaluations a step, no memory.
     When: small data (`"BAOAB"` first), and as the reference of `sghmc` and `ewsg`. With large data
-    a data pass buys
-        one step.
+        a data pass buys one step.
     Source: X. Cheng, N. S. Chatterji, P. L. Bartlett and M. I. Jordan, Underdamped Langevin MCMC: a
-    non-asymptotic
-        analysis, COLT 2018.
+        non-asymptotic analysis, COLT 2018.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
@@ -146,19 +143,17 @@ def sghmc(
 ) -> Kernel[P]:
     """Stochastic-gradient Hamiltonian Monte Carlo (SGHMC): `uld` with b uniform rows a step.
 
-    Update: with the default integrator p' = (1 − hγ) p − h g(θ) + √(2hγT) ξ, θ' = θ + h p', where
-        g = ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ). There is no estimate of the gradient's noise (B̂ = 0 in
-        the first source). With `integrator="euler"` it is SGULD of the second.
+    Update: with the default integrator p' = (1 − hγ) p − h g(θ) + √(2hγT) ξ, θ' = θ + h p', where g
+        = ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ). There is no estimate of the gradient's noise (B̂ = 0 in the
+        first source). With `integrator="euler"` it is SGULD of the second.
     Target: exp(−V/T), with a bias of order h; the minibatch adds h·Cov(g)/(2γ) to the temperature.
     Cost: b evaluations a step, no memory.
     When: a run of few data passes, and as a baseline. Not on tall data at usual steps, where Cov(g)
-    makes draws far
-        too wide: take shorter steps, `nc_sghmc`, or an estimator of less variance (`svrg2nd_hmc`,
-        `saga2nd_hmc`).
+        makes draws far too wide: take shorter steps, `nc_sghmc`, or an estimator of less variance
+        (`svrg2nd_hmc`, `saga2nd_hmc`).
     Source: T. Chen, E. B. Fox and C. Guestrin, Stochastic gradient Hamiltonian Monte Carlo, ICML
-    2014. R. Li,
-        X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient MCMC methods
-        via non-uniform subsampling of gradients, Foundations of Data Science, eq. 3.
+        2014. R. Li, X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient
+        MCMC methods via non-uniform subsampling of gradients, Foundations of Data Science, eq. 3.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
@@ -219,17 +214,16 @@ def sgnht(
     gradient noise.
 
     Update: p' = (1 − hζ) p − h g + √(2hγT) ξ, θ' = θ + h p', ζ' = ζ + h(‖p'‖²/d − T), ζ₀ = γ, g
-    that of `sghmc`. Target: exp(−V/T), with a bias of order h. A minibatch noise of equal
-    covariance at every θ and in every
-        direction is no part of the bias: ζ, whose mean is γ without that noise, compensates it.
+        that of `sghmc`.
+    Target: exp(−V/T), with a bias of order h. A minibatch noise of equal covariance at every θ and
+        in every direction is no part of the bias: ζ, whose mean is γ without that noise,
+        compensates it.
     Cost: b evaluations a step; the dynamics keeps a momentum and one number.
     When: minibatch noise of unknown size, alike in many directions, as with networks. Not where a
-    few directions
-        have far more noise than the others: the others then come out too narrow. Not for an exact
-        gradient, where `uld` has the smaller bias.
+        few directions have far more noise than the others: the others then come out too narrow. Not
+        for an exact gradient, where `uld` has the smaller bias.
     Source: N. Ding, Y. Fang, R. Babbush, C. Chen, R. D. Skeel and H. Neven, Bayesian sampling using
-    stochastic
-        gradient thermostats, NIPS 2014.
+        stochastic gradient thermostats, NIPS 2014.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
@@ -300,18 +294,17 @@ def cp_sghmc(
     """Stochastic-gradient HMC with rows from every cluster (CP-SGHMC).
 
     Update: that of `sghmc` with g = ∇V₀(θ) + Σ_c (n_c/b_c) Σ_{i∈I_c} ∇Vᵢ(θ), b_c rows from stratum
-    c of n_c rows.
-        The strata are found first, by k-means (`ewsg_jax.cluster`).
+        c of n_c rows. The strata are found first, by k-means (`ewsg_jax.cluster`).
     Target: exp(−(V + ‖p‖²/2)/T), with a bias of order h; the minibatch adds h·Cov(g)/(2γ) to the
-    temperature.
-        Cov(g) lacks the part of the plain gradient's covariance that lies between the clusters.
+        temperature. Cov(g) lacks the part of the plain gradient's covariance that lies between the
+        clusters.
     Cost: b evaluations a step; memory of n row numbers for all chains.
     When: rows fall into groups whose gradients differ. The labels must not cost more than they
-    save. Source: T. Fu and Z. Zhang, CPSG-MCMC: clustering-based preprocessing method for
-    stochastic gradient MCMC,
-        AISTATS 2017. Compared in R. Li, X. Wang, H. Zha and M. Tao, Improving sampling accuracy of
-        stochastic gradient MCMC methods via non-uniform subsampling of gradients, Foundations of
-        Data Science.
+        save.
+    Source: T. Fu and Z. Zhang, CPSG-MCMC: clustering-based preprocessing method for stochastic
+        gradient MCMC, AISTATS 2017. Compared in R. Li, X. Wang, H. Zha and M. Tao, Improving
+        sampling accuracy of stochastic gradient MCMC methods via non-uniform subsampling of
+        gradients, Foundations of Data Science.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.

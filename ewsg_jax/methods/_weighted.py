@@ -50,23 +50,19 @@ def ewsg(
     """Exponentially weighted stochastic gradients (EWSG): `sghmc` with chosen batches.
 
     Update: draws a batch I; M times it draws another, J, and replaces I by J with probability
-    min(1,
-        exp(w(J) − w(I))). w is the exponent ½‖x + a‖² of the step's noise: a the batch's gradient
-        in units of the noise, x the frozen noise. Then it moves as `sghmc` does. The paper
+        min(1, exp(w(J) − w(I))). w is the exponent ½‖x + a‖² of the step's noise: a the batch's
+        gradient in units of the noise, x the frozen noise. Then it moves as `sghmc` does. The paper
         integrates with `integrator="euler"`.
     Target: exp(−V/T), with a bias of order h. The weights damp the gradient noise of minibatches
-    and stiffen the
-        force: for small h the variance of θ is as much too small as that of `sghmc` is too large
-        (docs/bias.md). Skewed gradients move the mean.
+        and stiffen the force: for small h the variance of θ is as much too small as that of `sghmc`
+        is too large (docs/bias.md). Skewed gradients move the mean.
     Cost: (M+1) b evaluations a step, no memory.
     When: plain minibatches are all there is, and steps are large. Not with skewed gradients, and
-    not at small
-        steps, where `ewsg_ld` has the smaller bias. A larger M is not better in general: M = 1 has
-        the whole effect to first order in h.
+        not at small steps, where `ewsg_ld` has the smaller bias. A larger M is not better in
+        general: M = 1 has the whole effect to first order in h.
     Source: R. Li, X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient
-    MCMC methods via
-        non-uniform subsampling of gradients, Foundations of Data Science, Algorithm 1 and eqs. 3–4;
-        the choices of x in Fig. 1b, the carried index in section 4.4.
+        MCMC methods via non-uniform subsampling of gradients, Foundations of Data Science,
+        Algorithm 1 and eqs. 3–4; the choices of x in Fig. 1b, the carried index in section 4.4.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
@@ -142,10 +138,10 @@ def ewsg_ld(
     Target: exp(−V/T), with a bias of order h. Skewed gradients move the mean.
     Cost: (M+1) b evaluations a step, no memory.
     When: as `ewsg`, and at small steps too, where the damping and the stiffening of the weights
-    cancel. Source: R. Li, X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic
-    gradient MCMC methods via
-        non-uniform subsampling of gradients, Foundations of Data Science, Appendix E, with the
-        factor n that its drift lacks: −h n ∇V_I.
+        cancel.
+    Source: R. Li, X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient
+        MCMC methods via non-uniform subsampling of gradients, Foundations of Data Science, Appendix
+        E, with the factor n that its drift lacks: −h n ∇V_I.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
@@ -222,17 +218,15 @@ def ewsg_vr(
     """EWSG with a friction matrix from a tracked covariance (EWSG-VR).
 
     Update: that of `nc_sghmc`, which the paper adds to `integrator="euler"`, its batches chosen as
-    in `ewsg`. The
-        covariance is reset every ⌈n/(b(M+1))⌉ steps, the paper's L = 1.
+        in `ewsg`. The covariance is reset every ⌈n/(b(M+1))⌉ steps, the paper's L = 1.
     Target: exp(−(V + ‖p‖²/2)/T), with a bias of order h. The weights and the friction both
-    compensate the
-        minibatch's gradient noise, so it is taken out twice and the draws are too narrow.
-        `nc_sghmc` takes it out once.
+        compensate the minibatch's gradient noise, so it is taken out twice and the draws are too
+        narrow. `nc_sghmc` takes it out once.
     Cost: (M+2) b evaluations a step and n at each reset; memory as `nc_sghmc`.
     When: to reproduce the paper. Otherwise `nc_sghmc`.
     Source: R. Li, X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient
-    MCMC methods via
-        non-uniform subsampling of gradients, Foundations of Data Science, Algorithm 2, corrected.
+        MCMC methods via non-uniform subsampling of gradients, Foundations of Data Science,
+        Algorithm 2, corrected.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
@@ -327,25 +321,21 @@ def nc_sghmc(
 ) -> Kernel[P]:
     """Stochastic-gradient HMC with a friction matrix against the gradient noise (NC-SGHMC).
 
-    Update: p' = p − h (g(θ) + Γp) + √(2hγT) ξ, θ' = θ + h p' (or θ + h p with `"euler"`), where
-        Γ = γ I + h Cov(g)/(2T) and g is that of `sghmc`. Cov(g) is exact every K steps and follows
-        the batches between.
+    Update: p' = p − h (g(θ) + Γp) + √(2hγT) ξ, θ' = θ + h p' (or θ + h p with `"euler"`), where Γ =
+        γ I + h Cov(g)/(2T) and g is that of `sghmc`. Cov(g) is exact every K steps and follows the
+        batches between.
     Target: exp(−(V + ‖p‖²/2)/T), with a bias of order h, none of it from the minibatch while hΓ < 2
-    in every
-        direction. Beyond that chains diverge.
+        in every direction. Beyond that chains diverge.
     Cost: 2b evaluations a step and n every K steps; memory of d² numbers (`"diagonal"`: 4d,
-    `"low_rank"`:
-        (r + 3)d); with `"dense"` an eigendecomposition a step. With a `covariance` that is kept
-        from reset to reset, or given: b evaluations a step and a product with d² numbers, but the
-        covariance is that of another point.
+        `"low_rank"`: (r + 3)d); with `"dense"` an eigendecomposition a step. With a `covariance`
+        that is kept from reset to reset, or given: b evaluations a step and a product with d²
+        numbers, but the covariance is that of another point.
     When: few dimensions, and minibatches whose noise inflates the variance. Not where h²
-    Cov(g)/(2T) reaches 2,
-        which is often so for b = 1.
+        Cov(g)/(2T) reaches 2, which is often so for b = 1.
     Source: T. Chen, E. B. Fox and C. Guestrin, Stochastic gradient Hamiltonian Monte Carlo, ICML
-    2014. R. Li,
-        X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient MCMC methods
-        via non-uniform subsampling of gradients, Foundations of Data Science: the friction of
-        Algorithm 2, alone.
+        2014. R. Li, X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient
+        MCMC methods via non-uniform subsampling of gradients, Foundations of Data Science: the
+        friction of Algorithm 2, alone.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
