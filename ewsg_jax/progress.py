@@ -1,25 +1,35 @@
-"""A progress bar where tqdm is installed and somebody watches, nothing elsewhere."""
+"""A bar over the steps of a run, with the time that is left, where somebody watches: on a terminal,
+or in a notebook where tqdm is installed.
+"""
 
 import importlib.util
 import sys
+import time
 import warnings
 from typing import Any
 
+WIDTH = 24
+"""Characters of the bar."""
+EVERY = 0.2
+"""Seconds between two of its states, at least."""
+SMOOTHING = 0.2
+"""Weight of the last speed beside that of those before."""
+
 
 class Progress:
-    """A bar over the steps of a run, on a terminal or in a notebook."""
+    """A bar over the steps of a run."""
 
     def __init__(self, total: int, show: bool) -> None:
         self._bar: Any = None
-        watched = "ipykernel" in sys.modules or sys.stderr.isatty()
-        if show and watched and importlib.util.find_spec("tqdm") is not None:
+        if show and "ipykernel" in sys.modules and importlib.util.find_spec("tqdm") is not None:
             with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore"
-                )  # tqdm.auto warns where notebook widgets are missing
+                # tqdm.auto warns where notebook widgets are missing.
+                warnings.simplefilter("ignore")
                 from tqdm.auto import tqdm
 
             self._bar = tqdm(total=total, unit="step", unit_scale=True, leave=False)
+        elif show and sys.stderr.isatty():
+            self._bar = Line(total)
 
     def update(self, steps: int) -> None:
         """Advance by the steps made."""
@@ -30,3 +40,52 @@ class Progress:
         """Remove the bar."""
         if self._bar is not None:
             self._bar.close()
+
+
+class Line:
+    """The last line of a terminal: a bar, steps, and the time that is left."""
+
+    def __init__(self, total: int) -> None:
+        self._total, self._done, self._shown, self._width = total, 0, 0, 0
+        self._at, self._speed = time.monotonic(), 0.0
+
+    def update(self, steps: int) -> None:
+        """Advance by the steps made."""
+        self._done += steps
+        now = time.monotonic()
+        if now - self._at < EVERY:
+            return
+        speed = (self._done - self._shown) / (now - self._at)
+        weight = SMOOTHING if self._speed else 1.0
+        self._speed += weight * (speed - self._speed)
+        self._shown, self._at = self._done, now
+        self._write(self._text())
+
+    def _text(self) -> str:
+        share = min(1.0, self._done / max(1, self._total))
+        bar = "#" * round(WIDTH * share) + "-" * (WIDTH - round(WIDTH * share))
+        left = (self._total - self._done) / self._speed if self._speed else 0.0
+        return f"{bar} {100 * share:3.0f} % of {self._total:,} steps, {spelled(left)} left"
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(f"\r{text:{self._width}}")
+        sys.stderr.flush()
+        self._width = len(text)
+
+    def close(self) -> None:
+        """Remove the bar."""
+        if self._width:
+            sys.stderr.write(f"\r{' ' * self._width}\r")
+            sys.stderr.flush()
+
+
+def spelled(seconds: float) -> str:
+    """Return a time in words.
+
+    Example:
+        >>> spelled(75.0)
+        '1 min'
+    """
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
