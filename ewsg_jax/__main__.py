@@ -1,12 +1,8 @@
-"""The command line: `python -m ewsg_jax run configs/quickstart.toml`, `python -m ewsg_jax reproduce
---list`.
-"""
+"""The command line: `python -m ewsg_jax --help` says what there is."""
 
 import argparse
-import functools
 import importlib
 import os
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,62 +10,73 @@ from pathlib import Path
 import jax
 
 import ewsg_jax
-from ewsg_jax.experiments import processes
+from ewsg_jax.experiments import judged, listing, planned, processes
+from ewsg_jax.experiments.asked import MODELS, Asked, asked_of, hint_of
 from ewsg_jax.experiments.config import MOST_SEED, ConfigError
+from ewsg_jax.experiments.console import (
+    Console,
+    Parser,
+    interrupted,
+    number,
+    refuse,
+    warn_in_a_line,
+    whole,
+)
 from ewsg_jax.experiments.run import run
 
-REPRODUCE = "reproduce"
-USAGE_ERROR = 2
-INTERRUPTED = 130
+REPRODUCE, EXPERIMENTS = "reproduce", "experiments"
 MOST_PROCESSES = 10_000
 LEAST_SECONDS = 0.05
 """How long a program took to compile that is kept."""
+EXAMPLES = {
+    "": """\
+  python -m ewsg_jax plan breast_cancer --model logistic
+  python -m ewsg_jax plan rows.csv --model linear --output results/rows
+  python -m ewsg_jax check results/rows
+  python -m ewsg_jax run configs/quickstart.toml
+  python -m ewsg_jax list
+  python -m ewsg_jax plan --help""",
+    "plan": """\
+  python -m ewsg_jax plan breast_cancer --model logistic
+  python -m ewsg_jax plan rows.csv --model logistic --response died --drop id
+  python -m ewsg_jax plan rows.npz --model linear --prior-scale 2 --no-intercept
+  python -m ewsg_jax plan rows.csv --model softmax --response kind --output results/kind""",
+    "check": """\
+  python -m ewsg_jax check results/quickstart
+  python -m ewsg_jax check results/quickstart --run ewsg --quiet
+  python -m ewsg_jax check run.npz --data rows.csv --model linear --no-standardise""",
+    "run": """\
+  python -m ewsg_jax run configs/quickstart.toml
+  python -m ewsg_jax run configs/quickstart.toml --output results/other --seed 1
+  python -m ewsg_jax run configs/quickstart.toml --processes 2""",
+    "list": """\
+  python -m ewsg_jax list
+  python -m ewsg_jax list methods""",
+}
+DATA_HELP = """\
+a .csv file (a line of column names, then rows of numbers), a .npz file (arrays x of shape (n, d)
+and y of shape (n,)), or the name of a data set (see: list data)"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status.
-
-    It is 0, 2 for what cannot be run, 3 where one of several processes was lost, and 130 after an
-    interrupt.
+    """Run the command and return its exit status, which `docs/command_line.md` explains.
 
     Args:
         arguments: the words after the program's name. Default: those of the process.
     """
-    parser = argparse.ArgumentParser(
-        prog="ewsg_jax", description="Stochastic-gradient MCMC experiments."
-    )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    command = commands.add_parser("run", help="run the experiment that a TOML file describes")
-    command.add_argument(
-        "config", type=Path, metavar="CONFIG", help="a TOML file, such as configs/quickstart.toml"
-    )
-    command.add_argument(
-        "--output", type=Path, metavar="FOLDER", help="where results go (default: results/NAME)"
-    )
-    seed = functools.partial(_whole, 0, MOST_SEED)
-    command.add_argument("--seed", type=seed, metavar="N", help="replaces the file's run.seed")
-    command.add_argument(
-        "--processes",
-        type=functools.partial(_whole, 1, MOST_PROCESSES),
-        metavar="N",
-        help="share the chains of each run among N processes: started on this machine, or those "
-        "of a cluster's job",
-    )
-    # It has a parser of its own, which is not in the package.
-    commands.add_parser(
-        REPRODUCE, add_help=False, help="make an experiment of the papers again, in a checkout"
-    )
     words = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:
         keep_programs()
+        warn_in_a_line()
+    if words[:1] == [REPRODUCE]:
+        return _reproduce(words[1:])
+    chosen = parser().parse_args(words)
     try:
-        return (
-            _reproduce(words[1:])
-            if words[:1] == [REPRODUCE]
-            else _run(parser.parse_args(words), words)
-        )
+        return COMMANDS[chosen.command](chosen, words)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return interrupted("nothing was written that was not whole; the same command starts again")
+    except (ImportError, OSError, ConfigError) as error:
+        return refuse(getattr(chosen, "config", ""), error)
 
 
 def keep_programs() -> None:
@@ -86,54 +93,228 @@ def keep_programs() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", LEAST_SECONDS)
 
 
-def _reproduce(words: Sequence[str]) -> int:
-    """Carry the papers' command out, which lies beside the package in a checkout of the
-    repository.
-    """
-    checkout = Path(ewsg_jax.__file__).resolve().parent.parent
-    if not (checkout / "benchmarks" / "papers").is_dir():
-        missing = (
-            "needs a checkout of the repository, with the folder benchmarks/papers; "
-            f"{checkout} is none"
+# What may be asked.
+
+
+def parser() -> Parser:
+    """Return the parser of all commands but `reproduce`, which has its own in a checkout."""
+    whole_line = Parser(
+        prog="ewsg_jax",
+        description="Stochastic-gradient MCMC: plan, run and check, from a terminal.",
+        examples=EXAMPLES[""],
+    )
+    whole_line.add_argument(
+        "--version", action="version", version=f"ewsg_jax {ewsg_jax.__version__}"
+    )
+    commands = whole_line.add_subparsers(required=True, metavar="COMMAND", dest="command")
+    _add_plan(_command(commands, "plan", "how to sample the posterior of your rows; and do it"))
+    _add_check(_command(commands, "check", "whether draws that were written can be believed"))
+    _add_run(_command(commands, "run", "run the experiment that a TOML file describes"))
+    _add_list(_command(commands, "list", "configs, data, methods, models, experiments by name"))
+    commands.add_parser(
+        REPRODUCE, add_help=False, help="make an experiment of the papers again, in a checkout"
+    )
+    return whole_line
+
+
+def _command(commands: argparse._SubParsersAction, name: str, about: str) -> Parser:
+    command = commands.add_parser(
+        name, help=about, description=f"{about[0].upper()}{about[1:]}.", examples=EXAMPLES[name]
+    )
+    if name != "list":
+        command.add_argument(
+            "--quiet", action="store_true", help="print the answer alone: no report, no progress"
         )
-        return _refuse(REPRODUCE, FileNotFoundError(missing))
-    if sys.path[:1] != [str(checkout)]:
-        # Before the working directory, which may have a folder `benchmarks` too.
-        sys.path.insert(0, str(checkout))
-    try:
-        return importlib.import_module("benchmarks.papers.command").main(words)
-    except (ImportError, OSError, ConfigError) as error:
-        return _refuse(" ".join([REPRODUCE, *words]), error)
+    return command
+
+
+def _add_output(command: Parser, default: str) -> None:
+    command.add_argument(
+        "--output", type=Path, metavar="FOLDER", help=f"where results go (default: {default})"
+    )
+
+
+def _add_seed(command: Parser, about: str) -> None:
+    command.add_argument("--seed", type=whole(0, MOST_SEED), metavar="N", help=about)
+
+
+def _add_plan(command: Parser) -> None:
+    command.add_argument("data", metavar="DATA", help=DATA_HELP)
+    _add_model(command, required=True)
+    _add_number(command, "num_chains", "chains of the run (default: 8)", "--chains")
+    _add_number(
+        command, "ess", "effective draws of the run (default: as many as the tolerance needs)"
+    )
+    _add_seed(command, "of the plan and the run (default: 0)")
+    _add_output(command, "the plan alone is made, and nothing is written")
+
+
+def _add_model(command: Parser, required: bool) -> None:
+    """Add what makes a posterior of rows."""
+    command.add_argument(
+        "--model",
+        choices=MODELS,
+        required=required,
+        metavar="MODEL",
+        help="; ".join(f"{name}: {about}" for name, about in MODELS.items()),
+    )
+    command.add_argument(
+        "--response", metavar="NAME", help="the column of a .csv file that is y (default: the last)"
+    )
+    command.add_argument(
+        "--drop", action="append", metavar="NAME", help="leave a column out; may be repeated"
+    )
+    _add_number(
+        command,
+        "prior_scale",
+        "sd of the normal prior on each weight (default: 1); inf: flat",
+    )
+    _add_number(
+        command,
+        "noise_scale",
+        "of a linear model: sd of y around its mean (default: that of the residuals of least "
+        "squares)",
+    )
+    _add_number(command, "tolerance", "how far off an sd may be, relatively (default: 0.05)")
+    for name, about in (
+        (
+            "standardise",
+            "whether features, and y of a linear model, are scaled to mean 0 and sd 1 "
+            "(default: yes)",
+        ),
+        ("intercept", "whether there is a column of ones (default: yes)"),
+    ):
+        command.add_argument(
+            f"--{name}", action=argparse.BooleanOptionalAction, default=None, help=about
+        )
+
+
+def _add_number(command: Parser, name: str, about: str, option: str = "") -> None:
+    """Add an option of a number, which takes what the key of a configuration takes."""
+    command.add_argument(
+        option or f"--{name.replace('_', '-')}",
+        dest=name,
+        type=number(hint_of(name)),
+        metavar="N",
+        help=about,
+    )
+
+
+def _add_check(command: Parser) -> None:
+    command.add_argument(
+        "folder",
+        type=Path,
+        metavar="RUN",
+        help="a folder that run or plan --output wrote; or a file that samples.save wrote, with "
+        "--data and --model",
+    )
+    command.add_argument(
+        "--run", metavar="NAME", dest="label", help="of a folder, this run alone (default: all)"
+    )
+    command.add_argument("--data", metavar="DATA", help=f"of a file: its rows, {DATA_HELP}")
+    _add_model(command, required=False)
+
+
+def _add_run(command: Parser) -> None:
+    command.add_argument(
+        "config", type=Path, metavar="CONFIG", help="a TOML file, such as configs/quickstart.toml"
+    )
+    _add_output(command, "results/NAME")
+    _add_seed(command, "in the place of the file's run.seed")
+    command.add_argument(
+        "--processes",
+        type=whole(1, MOST_PROCESSES),
+        metavar="N",
+        help="share the chains of each run among N processes: started on this machine, or those "
+        "of a cluster's job",
+    )
+
+
+def _add_list(command: Parser) -> None:
+    kinds = [*listing.KINDS, EXPERIMENTS]
+    command.add_argument(
+        "kind",
+        nargs="?",
+        choices=kinds,
+        metavar="KIND",
+        help=f"one of {', '.join(kinds)} (default: all)",
+    )
+
+
+# What is done.
+
+
+def _plan(chosen: argparse.Namespace, words: Sequence[str]) -> int:
+    return planned.plan(_asked(chosen), chosen.output, Console(chosen.quiet))
+
+
+def _check(chosen: argparse.Namespace, words: Sequence[str]) -> int:
+    if (chosen.data is None) != (chosen.model is None):
+        given, missing = ("--model", "--data") if chosen.data is None else ("--data", "--model")
+        raise ConfigError(f"{given} needs {missing} beside it: both say what a file is a run of")
+    asked = None if chosen.data is None else _asked(chosen)
+    return judged.check(chosen.folder, asked, chosen.label, Console(chosen.quiet))
+
+
+def _asked(chosen: argparse.Namespace) -> Asked:
+    """Return what is asked for by the options of `plan` or `check`."""
+    given = vars(chosen)
+    return asked_of({name: given.get(name) for name in Asked.__dataclass_fields__})
 
 
 def _run(chosen: argparse.Namespace, words: Sequence[str]) -> int:
     output = chosen.output if chosen.output is not None else Path("results") / chosen.config.stem
+    if chosen.processes is not None:
+        if not processes.began_elsewhere():
+            return processes.launch(chosen.processes, words, output / "checkpoints")
+        processes.join(chosen.processes)
+    return run(chosen.config, output, chosen.seed, Console(chosen.quiet))
+
+
+def _list(chosen: argparse.Namespace, words: Sequence[str]) -> int:
+    if chosen.kind == EXPERIMENTS:
+        return _reproduce([], listed=True)
+    listing.show([chosen.kind] if chosen.kind else listing.KINDS)
+    if not chosen.kind and _papers() is not None:
+        print(f"{EXPERIMENTS}:", flush=True)
+        return _reproduce([], listed=True)
+    return 0
+
+
+COMMANDS = {"plan": _plan, "check": _check, "run": _run, "list": _list}
+"""What each command does, whose arguments are what was chosen and all words."""
+
+
+def _papers() -> Path | None:
+    """Return the checkout with the papers' experiments; None where the package lies alone."""
+    checkout = Path(ewsg_jax.__file__).resolve().parent.parent
+    return checkout if (checkout / "benchmarks" / "papers").is_dir() else None
+
+
+def _reproduce(words: Sequence[str], listed: bool = False) -> int:
+    """Carry the papers' command out, or list their experiments; these lie beside the package in a
+    checkout of the repository.
+    """
+    checkout = _papers()
+    if checkout is None:
+        missing = (
+            "needs a checkout of the repository, with the folder benchmarks/papers, beside the "
+            "package"
+        )
+        return refuse(REPRODUCE, FileNotFoundError(missing))
+    if sys.path[:1] != [str(checkout)]:
+        # Before the working directory, which may have a folder `benchmarks` too.
+        sys.path.insert(0, str(checkout))
     try:
-        if chosen.processes is not None:
-            if not processes.began_elsewhere():
-                return processes.launch(chosen.processes, words, output / "checkpoints")
-            processes.join(chosen.processes)
-        is_interrupted = run(
-            chosen.config, output, chosen.seed, lambda text: print(text, flush=True)
-        )
-        return INTERRUPTED if is_interrupted else 0
+        papers = importlib.import_module("benchmarks.papers.command")
+        if listed:
+            print(papers.listed(), flush=True)
+            return 0
+        return papers.main(words)
+    except KeyboardInterrupt:
+        return interrupted("the same command resumes from what is written")
     except (ImportError, OSError, ConfigError) as error:
-        return _refuse(chosen.config, error)
-
-
-def _refuse(config: object, error: Exception) -> int:
-    """Say in one line what is wrong."""
-    print(f"ewsg_jax: error: {config}: {' '.join(str(error).split())}", file=sys.stderr)
-    return USAGE_ERROR
-
-
-def _whole(least: int, most: int, text: str) -> int:
-    """Return the whole number that an argument is."""
-    if not re.fullmatch("-?[0-9]+", text) or not least <= int(text) <= most:
-        raise argparse.ArgumentTypeError(
-            f"must be a whole number from {least} to {most}; got {text!r}"
-        )
-    return int(text)
+        return refuse(" ".join([REPRODUCE, *words]), error)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,5 @@
-"""All experiments by their names, and `python -m ewsg_jax reproduce`: one of them, all of them, or
-the list.
-"""
+"""All experiments by their names, and `python -m ewsg_jax reproduce`: one of them, or all."""
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +24,7 @@ from benchmarks.papers import (
 )
 from benchmarks.papers.experiment import Experiment
 from benchmarks.papers.running import SCALES, Scale, run, stored, text_of
-from ewsg_jax.experiments import Folder, aligned, require_matplotlib
+from ewsg_jax.experiments import Folder, Parser, aligned, require_matplotlib, spelled
 
 EXPERIMENTS: dict[str, Experiment] = {
     each.name: each
@@ -53,6 +50,10 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 
 ALL = "all"
+EXAMPLES = """\
+  python -m ewsg_jax reproduce gaussian-kl
+  python -m ewsg_jax reproduce gaussian-kl --scale full --output results/gaussian-kl
+  python -m ewsg_jax reproduce all"""
 
 
 def main(words: Sequence[str]) -> int:
@@ -65,19 +66,16 @@ def main(words: Sequence[str]) -> int:
         ConfigError, ImportError, OSError: a configuration, a package or data are not as they must
             be.
     """
-    command = argparse.ArgumentParser(
-        prog="ewsg_jax reproduce", description="The papers' experiments, made again."
+    command = Parser(
+        prog="ewsg_jax reproduce",
+        description="The papers' experiments, made again.",
+        examples=EXAMPLES,
     )
-    which = command.add_mutually_exclusive_group(required=True)
-    which.add_argument(
+    command.add_argument(
         "experiment",
-        nargs="?",
         choices=[*EXPERIMENTS, ALL],
         metavar="ID",
-        help="its name, as --list has it, or all",
-    )
-    which.add_argument(
-        "--list", action="store_true", help="all experiments, with what is known of them"
+        help="its name, as `ewsg_jax list experiments` has it, or all",
     )
     command.add_argument(
         "--scale", choices=SCALES, default="quick", help="quick (default), or the paper's: full"
@@ -89,9 +87,6 @@ def main(words: Sequence[str]) -> int:
         help="where results go (default: results/ID-SCALE), of all in folders",
     )
     chosen = command.parse_args(words)
-    if chosen.list:
-        print(listed())
-        return 0
     if chosen.experiment != ALL:
         name = chosen.experiment
         make(name, chosen.scale, chosen.output or Path("results") / f"{name}-{chosen.scale}")
@@ -144,15 +139,3 @@ def listed() -> str:
         )
         rows.append([name, experiment.source, took])
     return "\n".join(aligned(rows, num_left=3))
-
-
-def spelled(seconds: float) -> str:
-    """Return a time in words.
-
-    Example:
-        >>> spelled(75.0)
-        '1 min'
-    """
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -5,7 +5,8 @@ from_toml, build, refuse_unknown, ConfigError: TOML tables into dataclasses of y
 Allowed, at_least, at_most, Count, Positive, NOT_EMPTY: which values a field of one takes.
 MethodConfig, method_of, methods_of: `[[methods]]` tables.
 Problem, steps_of_passes: what is sampled, and for how long.
-Folder, plain, aligned, versions, device: results, written whole or not at all.
+Folder, plain, aligned, spelled, versions, device: results, written whole or not at all.
+Parser: of a command's arguments, whose help ends with examples.
 Line, Panel, png, numbers, require_matplotlib: figures.
 """
 
@@ -23,6 +24,7 @@ from ewsg_jax.experiments.config import from_toml as from_toml
 from ewsg_jax.experiments.config import method_of as method_of
 from ewsg_jax.experiments.config import methods_of as methods_of
 from ewsg_jax.experiments.config import refuse_unknown as refuse_unknown
+from ewsg_jax.experiments.console import Parser as Parser
 from ewsg_jax.experiments.figures import Line as Line
 from ewsg_jax.experiments.figures import Panel as Panel
 from ewsg_jax.experiments.figures import numbers as numbers
@@ -34,3 +36,4 @@ from ewsg_jax.experiments.results import aligned as aligned
 from ewsg_jax.experiments.results import device as device
 from ewsg_jax.experiments.results import plain as plain
 from ewsg_jax.experiments.results import versions as versions
+from ewsg_jax.progress import spelled as spelled

@@ -278,7 +278,7 @@ def build(kind: type[T], table: Any, path: str = "") -> T:
     for name, field in fields.items():
         where = f"{path}.{name}" if path else name
         if name in table:
-            values[name] = _value(hints[name], table[name], where)
+            values[name] = value_of(hints[name], table[name], where)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise ConfigError(f"missing key {where!r}")
     return typing.cast(T, kind(**values))
@@ -297,22 +297,28 @@ def refuse_unknown(table: Any, known: Iterable[str], path: str) -> None:
             raise ConfigError(f"unknown key '{f'{path}.' if path else ''}{key}'{hint}")
 
 
-def _value(hint: Any, value: Any, path: str) -> Any:
-    """Return a value as its annotation says."""
+def value_of(hint: Any, value: Any, path: str) -> Any:
+    """Return a value as its annotation says.
+
+    Raises:
+        ConfigError: it does not fit.
+    """
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
-        value = _value(arguments[0], value, path)
+        value = value_of(arguments[0], value, path)
         for allowed in arguments[1:]:
             if not allowed.holds(value):
                 raise ConfigError(f"{path} must be {allowed.words}; got {value}")
         return value
-    if origin is types.UnionType:
-        return _value(arguments[0], value, path)
+    if origin in (types.UnionType, typing.Union):
+        return value_of(arguments[0], value, path)
     if origin is Literal:
         return _one_of(path, value, arguments)
     if origin is tuple:
-        items = _value(list, value, path)
-        return tuple(_value(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(items, 1))
+        items = value_of(list, value, path)
+        return tuple(
+            value_of(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(items, 1)
+        )
     if dataclasses.is_dataclass(hint):
         return build(typing.cast(type, hint), value, path)
     if hint is float and type(value) is int:
@@ -375,7 +381,7 @@ def method_of(table: Any, number: int, **defaults: Any) -> MethodConfig:
     for key, parameter in parameters.items():
         if parameter.default is inspect.Parameter.empty and key not in given:
             raise ConfigError(f"missing key '{path}.{key}'")
-    label = _value(Annotated[str, NOT_EMPTY], table.get("label", name), f"{path}.label")
+    label = value_of(Annotated[str, NOT_EMPTY], table.get("label", name), f"{path}.label")
     published = (
         build(Published, table["published"], f"{path}.published") if "published" in table else None
     )

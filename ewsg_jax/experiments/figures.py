@@ -1,4 +1,4 @@
-"""Figures: lines in panels; and the three of `python -m ewsg_jax run`."""
+"""Figures: lines in panels, as an image; and the three of a report of `python -m ewsg_jax`."""
 
 import io
 import textwrap
@@ -15,7 +15,7 @@ PALETTE = 96
 """Colours of a stored picture, which is a third as large as one of all colours."""
 SHORT = 200.0
 """The ratio of its ends below which a logarithmic axis is short."""
-MOST_COORDINATES, MOST_CHAINS = 12, 4
+MOST_COORDINATES, MOST_TRACES, MOST_CHAINS = 12, 4, 4
 
 
 class Line(NamedTuple):
@@ -35,13 +35,14 @@ class Line(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """Lines on axes."""
+    """Lines on axes, whose vertical one may have ends of its own."""
 
     title: str
     x_label: str
     y_label: str
     lines: Sequence[Line]
     is_log: tuple[bool, bool] = (False, True)
+    y_range: tuple[float, float] | None = None
 
 
 def require_matplotlib(needed_by: str) -> None:
@@ -61,7 +62,6 @@ def png(
     note: str = "",
     num_columns: int | None = None,
     size: tuple[float, float] = (4.2, 3.6),
-    same_heights: bool = False,
 ) -> bytes:
     """Return panels as a PNG, with a note below; a method has one colour in all of them.
 
@@ -70,7 +70,6 @@ def png(
         note: lines of text.
         num_columns: panels in a row. Default: all.
         size: width and height of a panel in inches.
-        same_heights: whether the panels of a row share their vertical axis.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -82,9 +81,7 @@ def png(
     figure = pictures.blank(width, size[1] * num_rows + 0.13 * len(notes))
     if notes:
         figure.supxlabel("\n".join(notes), x=0.01, ha="left", fontsize=7)
-    axes = figure.subplots(
-        num_rows, num_columns, squeeze=False, sharey="row" if same_heights else False
-    ).ravel()
+    axes = figure.subplots(num_rows, num_columns, squeeze=False).ravel()
     of = list(
         dict.fromkeys(
             line.of or line.label for panel in shown for line in panel.lines if not line.is_guide
@@ -99,6 +96,8 @@ def png(
         if panel.is_log[0]:
             _label_short_axis(axis)
         axis.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
+        if panel.y_range is not None:
+            axis.set_ylim(*panel.y_range)
         if any(line.label for line in panel.lines):
             axis.legend(frameon=False, fontsize=8)
     for axis in axes[len(shown) :]:
@@ -157,32 +156,30 @@ def _encoded(figure: Any) -> bytes:
 # Of a command's run.
 
 
-def traces(results: Sequence[Result]) -> bytes:
-    """Draw chains against passes over the data: a row for each coordinate, a column for each
-    method.
-    """
-    names, panels = _clearest(results, MOST_CHAINS), []
-    for place, name in names.items():
+def traces(results: Sequence[Result]) -> list[Panel]:
+    """Return chains against passes over the data: for each coordinate a panel of each method."""
+    panels = []
+    for place, name in _clearest(results, MOST_TRACES).items():
+        drawn = {result.plan.label: _flat(result)[:MOST_CHAINS, :, place] for result in results}
+        together = np.concatenate([values.ravel() for values in drawn.values()])
+        finite = together[np.isfinite(together)]
+        ends = (float(finite.min()), float(finite.max())) if finite.size else None
         for result in results:
-            lines = [
-                Line("", _passes(result), chain[:, place], of=result.plan.label, is_faint=True)
-                for chain in result.samples.position[:MOST_CHAINS]
-            ]
-            panels.append(
-                Panel(result.plan.label, "passes over the data", name, lines, (False, False))
-            )
-    return png(panels, num_columns=len(results), size=(3.4, 2.2), same_heights=True)
+            label, passes = result.plan.label, _passes(result)
+            lines = [Line("", passes, y, of=label, is_faint=True) for y in drawn[label]]
+            title = f"{name}: {label}" if len(results) > 1 else name
+            panel = Panel(title, "passes over the data", "", lines, (False, False), ends)
+            panels.append(panel)
+    return panels
 
 
-def marginals(results: Sequence[Result]) -> bytes:
-    """Draw densities of the weights of largest |mean| / sd, all methods in one panel for each
+def marginals(results: Sequence[Result]) -> list[Panel]:
+    """Return densities of the weights of largest |mean| / sd, all methods in one panel for each
     coordinate.
     """
     panels = []
     for place, name in _clearest(results, MOST_COORDINATES).items():
-        draws = {
-            result.plan.label: result.samples.position[..., place].ravel() for result in results
-        }
+        draws = {result.plan.label: _flat(result)[..., place].ravel() for result in results}
         finite = {label: values[np.isfinite(values)] for label, values in draws.items()}
         together = np.concatenate(list(finite.values()))
         low, high = np.quantile(together, [0.002, 0.998]) if together.size else (0.0, 0.0)
@@ -191,15 +188,20 @@ def marginals(results: Sequence[Result]) -> bytes:
         for label, values in finite.items():
             density = np.histogram(values, edges)[0] / max(len(values), 1) / np.diff(edges)
             corners = np.repeat(edges, 2)[1:-1]
-            lines.append(Line("" if panels else label, corners, np.repeat(density, 2), of=label))
+            lines.append(Line("", corners, np.repeat(density, 2), of=label))
         panels.append(Panel(name, "", "", lines, (False, False)))
-    return png(panels, num_columns=min(4, len(panels)), size=(3.2, 2.4))
+    return panels
 
 
-def held_out(results: Sequence[Result]) -> bytes:
-    """Draw held-out log likelihood and accuracy of all draws so far, and faintly of each draw."""
+def held_out(results: Sequence[Result]) -> list[Panel]:
+    """Return held-out log likelihood and accuracy of all draws so far, and faintly of each draw;
+    nothing where no rows are held out.
+    """
     panels = []
+    results = [result for result in results if result.trajectory is not None]
     methods = [result for result in results if result.plan.label != REFERENCE]
+    if not results:
+        return []
     # The reference makes more passes: what it comes to is what counts.
     longest = max(_passes(result)[-1] for result in methods or results)
     for of, name, unit in (
@@ -214,16 +216,20 @@ def held_out(results: Sequence[Result]) -> bytes:
                 for which in ("running", "ensemble")
             )
             if label == REFERENCE:
-                lines.append(Line(label, [0, longest], [running[-1]] * 2, is_dashed=True))
+                lines.append(Line("", [0, longest], [running[-1]] * 2, of=label, is_dashed=True))
                 continue
             lines += [
-                Line(label, passes, running),
+                Line("", passes, running, of=label),
                 Line("", passes, ensemble, of=label, is_faint=True),
             ]
-        panels.append(Panel("", "passes over the data", f"held-out {name}", lines, (False, False)))
-    return png(
-        panels, "bold: mean prediction of all draws so far; faint: of this draw of all chains"
-    )
+        panels.append(Panel(f"held-out {name}", "passes over the data", "", lines, (False, False)))
+    return panels
+
+
+def _flat(result: Result) -> np.ndarray:
+    """Return the draws, shape (chain, draw, coordinate)."""
+    position = np.asarray(result.samples.position)
+    return position.reshape(*position.shape[:2], -1)
 
 
 def _passes(result: Result) -> Any:

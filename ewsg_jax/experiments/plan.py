@@ -20,6 +20,8 @@ from ewsg_jax.gradients.protocol import uses_batches
 T = TypeVar("T")
 CHECKPOINT_EVERY = 30.0
 """Seconds between checkpoints."""
+TOLERANCE = 0.05
+"""How far off a standard deviation may be for a check, unless it is said."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Plan:
     """One run: its kernel, its steps and which of them are kept.
 
     `number` counts the methods from 1, and the reference is 0: a method's draws do not depend on
-    the reference.
+    the reference. `passes` are those of the run and of its burn-in, where the cost of a step is
+    random; `tolerance` is that of the check.
     """
 
     number: int
@@ -38,6 +41,8 @@ class Plan:
     num_steps: int
     burn_in: int
     shared_minibatch: bool = False
+    passes: tuple[float, float] | None = None
+    tolerance: float = TOLERANCE
 
     def __post_init__(self) -> None:
         if self.num_steps > MOST_STEPS:
@@ -67,7 +72,8 @@ class Plan:
 class Result:
     """What one run gave; `samples` holds the draws as weights of the features.
 
-    Everything else is None where the run was interrupted before it kept a draw. `check` and
+    Everything else is None where the run was interrupted before it kept a draw, and `trajectory`
+    where no rows are held out. `check` and
     `forecast` are the reason, a string, where they are not known; a forecast needs the mode, and is
     of methods alone.
     """
@@ -108,7 +114,11 @@ def plans_of(config: Config, problem: Regression) -> list[Plan]:
         except ValueError as error:
             raise ConfigError(f"{method.label}: {error}") from error
         shared = run.shared_minibatch and uses_batches(kernel)
-        plans.append(Plan(number, method, kernel, run.num_chains, run.num_draws, *steps, shared))
+        counted = kernel.evaluations(problem.train).counted
+        passes = (run.data_passes, run.burn_in_passes) if counted else None
+        plans.append(
+            Plan(number, method, kernel, run.num_chains, run.num_draws, *steps, shared, passes)
+        )
     return plans
 
 
@@ -123,8 +133,24 @@ def _kernel(method: MethodConfig, problem: Regression) -> ewsg.Kernel:
         raise ConfigError(f"{method.label}: {error}") from error
 
 
+def keys_of(seed: int, number: int) -> tuple[Key, Key, Key]:
+    """Return the keys of a run, of its look for gradient noise, and of its check.
+
+    Args:
+        seed: of all runs.
+        number: which one it is.
+    """
+    run_key, key = jax.random.split(jax.random.fold_in(jax.random.key(seed), number))
+    return run_key, jax.random.fold_in(key, 0), jax.random.fold_in(key, 1)
+
+
 def execute(
-    plan: Plan, config: Config, problem: Regression, reference: Result | None, checkpoint: Path
+    plan: Plan,
+    seed: int,
+    problem: Regression,
+    reference: Result | None,
+    checkpoint: Path,
+    progress: bool = True,
 ) -> Result:
     """Sample by one plan, or resume what is saved at `checkpoint`, and judge the draws, against a
     reference if any.
@@ -132,23 +158,14 @@ def execute(
     Raises:
         ConfigError: what is saved there is damaged.
     """
-    run_key, key = jax.random.split(
-        jax.random.fold_in(jax.random.key(config.run.seed), plan.number)
-    )
-    noise_key, check_key = (jax.random.fold_in(key, i) for i in (0, 1))
-    data, kernel, run = problem.train, plan.kernel, config.run
-    if kernel.evaluations(data).counted:
+    run_key, noise_key, check_key = keys_of(seed, plan.number)
+    data, kernel = problem.train, plan.kernel
+    if plan.passes is not None:
         num_steps, burn_in = steps_of_passes(
-            run_key,
-            kernel,
-            problem.start,
-            data,
-            plan.num_chains,
-            run.data_passes,
-            run.burn_in_passes,
+            run_key, kernel, problem.start, data, plan.num_chains, *plan.passes
         )
         plan = dataclasses.replace(plan, num_steps=num_steps, burn_in=burn_in)
-    moved = _sampled(run_key, plan, problem, checkpoint)
+    moved = _sampled(run_key, plan, problem, checkpoint, progress)
     samples = dataclasses.replace(moved, draws=problem.to_weights(moved.position))
     if not samples.num_draws:
         return Result(plan, samples)
@@ -157,18 +174,21 @@ def execute(
     noise = GradientNoise(None, None, "no chain stayed finite")
     if samples.is_finite.any():
         noise = ewsg.diagnostics.gradient_noise(noise_key, kernel, moved, data)
-    # Draws are checked in the coordinates that the chains move in, whose names are others.
-    directions = tuple(f"direction {i}" for i in range(len(problem.names)))
-    names = problem.names if problem.matrix is None else directions
     mode = problem.mode if plan.number else None
+    # Draws are checked in the coordinates that the chains move in.
+    names = problem.coordinates
     return Result(
         plan,
         samples,
         summary,
-        ewsg.diagnostics.trajectory(samples, problem.test),
+        None if problem.test is None else ewsg.diagnostics.trajectory(samples, problem.test),
         noise,
         None if compared is None else ewsg.diagnostics.distance(summary, compared),
-        _or_reason(lambda: ewsg.check(check_key, moved, problem.posterior, data, names=names)),
+        _or_reason(
+            lambda: ewsg.check(
+                check_key, moved, problem.posterior, data, tolerance=plan.tolerance, names=names
+            )
+        ),
         None if mode is None else _or_reason(lambda: ewsg.forecast(kernel, mode, data)),
     )
 
@@ -181,10 +201,18 @@ def _or_reason(call: Callable[[], T]) -> T | str:
         return str(error)
 
 
-def _sampled(key: Key, plan: Plan, problem: Regression, checkpoint: Path) -> ewsg.Samples:
+def _sampled(
+    key: Key, plan: Plan, problem: Regression, checkpoint: Path, progress: bool
+) -> ewsg.Samples:
     if checkpoint.exists():
         try:
-            return ewsg.resume(checkpoint, problem.train, kernel=plan.kernel, mesh=processes.mesh())
+            return ewsg.resume(
+                checkpoint,
+                problem.train,
+                kernel=plan.kernel,
+                mesh=processes.mesh(),
+                progress=progress,
+            )
         except ValueError as error:
             raise ConfigError(
                 f"{plan.label}: {error}: remove {checkpoint.parent} to start again"
@@ -203,4 +231,5 @@ def _sampled(key: Key, plan: Plan, problem: Regression, checkpoint: Path) -> ews
         checkpoint=checkpoint,
         checkpoint_every=CHECKPOINT_EVERY,
         mesh=processes.mesh(),
+        progress=progress,
     )

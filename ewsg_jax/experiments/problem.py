@@ -1,9 +1,10 @@
 """What an experiment samples: a posterior, its rows, starting points; made from a configuration."""
 
+import dataclasses
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +26,7 @@ class Problem:
     Attributes:
         posterior: of the training rows.
         train: rows to train on.
-        test: held-out rows.
+        test: held-out rows; None where there are none.
         start: where chains start, as `ewsg_jax.sample` takes it.
         metrics: scores of predictions for the held-out rows, by name.
     """
@@ -37,9 +38,21 @@ class Problem:
     metrics: Mapping[str, Any] = field(default_factory=dict)
 
 
+class Original(NamedTuple):
+    """Weights of features as they are given, of those of scaled features.
+
+    Attributes:
+        names: of these weights, the intercept last.
+        of: takes draws of the others, shape (chain, draw, …), to those of these.
+    """
+
+    names: tuple[str, ...]
+    of: Callable[[np.ndarray], np.ndarray]
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Regression(Problem):
-    """A logistic regression; its posterior and training rows are in the coordinates that the chains
+    """A regression; its posterior and training rows are in the coordinates that the chains
     move in.
 
     Attributes:
@@ -47,16 +60,37 @@ class Regression(Problem):
         matrix: weights of the features are `matrix @ position`; None where they are the position.
         mode: the mode in those coordinates; None where nothing needed it.
         description: the data and the model in words, a line each.
+        original: weights of the features as they are given; None where they are the same, or nobody
+            asks.
     """
 
     names: tuple[str, ...]
     matrix: np.ndarray | None
     mode: ewsg.Mode | None
     description: tuple[str, ...]
+    original: Original | None = None
 
     def to_weights(self, draws: np.ndarray) -> np.ndarray:
         """Return draws of the position, shape (…, d), as weights of the features."""
         return draws if self.matrix is None else (draws @ self.matrix.T).astype(np.float32)
+
+    def to_position(self, weights: np.ndarray) -> np.ndarray:
+        """Return draws of weights of the features as those of the position."""
+        if self.matrix is None:
+            return weights
+        flat = np.linalg.solve(self.matrix, weights.reshape(-1, len(self.names)).T.astype(float))
+        return flat.T.reshape(weights.shape).astype(np.float32)
+
+    def started(self, start: Position | Callable[[Key], Position], mode: ewsg.Mode) -> "Regression":
+        """Return the same with another start, and the mode that was found."""
+        return dataclasses.replace(self, start=start, mode=mode)
+
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        """The names of the coordinates that the chains move in."""
+        if self.matrix is None:
+            return self.names
+        return tuple(f"direction {i}" for i in range(len(self.names)))
 
 
 def prepare(config: Config) -> Regression:

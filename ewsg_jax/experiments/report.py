@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import ewsg_jax as ewsg
-from ewsg_jax.experiments.config import Config
 from ewsg_jax.experiments.plan import Result
 from ewsg_jax.experiments.problem import Regression
 from ewsg_jax.experiments.results import aligned, device, versions
@@ -48,16 +47,16 @@ accuracy and log lik.: held out, mean prediction of all draws; then of one draw 
 
 
 def metrics(
-    config: Config, problem: Regression, results: Sequence[Result], interrupted: bool
+    title: str, problem: Regression, results: Sequence[Result], interrupted: bool
 ) -> Numbers:
     """Return what was run, with what, and what came of it, for metrics.json."""
     return {
-        "title": config.title,
+        "title": title,
         "versions": versions(),
         "device": device(),
         "problem": list(problem.description),
         "num_train": problem.train["y"].shape[0],
-        "num_test": problem.test["y"].shape[0],
+        "num_test": 0 if problem.test is None else problem.test["y"].shape[0],
         "interrupted": interrupted,
         "runs": {result.plan.label: numbers_of(result) for result in results},
     }
@@ -77,7 +76,7 @@ def numbers_of(result: Result) -> Numbers:
     numbers["finite_chains"] = int(np.sum(samples.is_finite))
     if plan.method.published is not None:
         numbers["published"] = vars(plan.method.published)
-    if summary is None or result.trajectory is None or result.noise is None:
+    if summary is None or result.noise is None:
         return numbers
     numbers |= _attributes(summary, "worst_rhat least_ess notes")
     of = _attributes(summary, "mean sd rhat ess_bulk ess_tail mcse")
@@ -85,7 +84,8 @@ def numbers_of(result: Result) -> Numbers:
         name: {column: values[i] for column, values in of.items()}
         for i, name in enumerate(summary.names)
     }
-    numbers["held_out"] = held_out(result.trajectory)
+    if result.trajectory is not None:
+        numbers["held_out"] = held_out(result.trajectory)
     numbers["gradient_noise"] = result.noise._asdict()
     numbers["check"] = {"outcome": None, "verdict": result.check}
     if isinstance(result.check, ewsg.Report):
@@ -136,16 +136,18 @@ def held_out(trajectory: ewsg.diagnostics.Trajectory) -> dict[str, float]:
 # In words.
 
 
-def opening(config: Config, problem: Regression) -> str:
+def opening(title: str, note: str, problem: Regression) -> str:
     """Return what is sampled, before anything runs."""
-    lines = [config.title, "=" * len(config.title), *problem.description, f"device: {device()}"]
-    return "\n".join([*lines, "", config.note.strip()] if config.note else lines)
+    lines = [title, "=" * len(title), *problem.description, f"device: {device()}"]
+    return "\n".join([*lines, "", note.strip()] if note else lines)
 
 
 def section(result: Result) -> str:
     """Return what one run gave."""
     plan, samples, numbers = result.plan, result.samples, numbers_of(result)
-    heading = f"{plan.label}: {ewsg.METHODS[plan.method.name].title}"
+    heading = plan.label
+    if plan.method.name in ewsg.METHODS:
+        heading += f": {ewsg.METHODS[plan.method.name].title}"
     lines = [
         heading,
         "-" * len(heading),
@@ -165,10 +167,13 @@ def section(result: Result) -> str:
         )
     if result.summary is None or result.noise is None:
         return "\n".join([*lines, "interrupted before a draw was kept"])
-    lines += ["", str(result.summary), "", f"check: {numbers['check']['verdict']}", "held out:"]
-    lines += [
-        f"  {words}: {_both(numbers['held_out'], which, 100)}" for which, words in HELD_OUT.items()
-    ]
+    lines += ["", str(result.summary), "", f"check: {numbers['check']['verdict']}"]
+    if "held_out" in numbers:
+        lines.append("held out:")
+        lines += [
+            f"  {words}: {_both(numbers['held_out'], which, 100)}"
+            for which, words in HELD_OUT.items()
+        ]
     if "published" in numbers:
         lines.append(f"  published: {_both(numbers['published'], '', 1)}")
     if uses_batches(plan.kernel):
@@ -213,14 +218,21 @@ def _both(numbers: Numbers, which: str, unit: float) -> str:
 
 
 def table(results: Sequence[Result]) -> str:
-    """Return all runs side by side; a column that no run has is left out."""
+    """Return all runs side by side, as lines."""
+    return "\n".join([*aligned(cells(results)), LEGEND])
+
+
+def cells(results: Sequence[Result]) -> list[list[str]]:
+    """Return all runs side by side, a row each below a header; a column that no run has is left
+    out.
+    """
     runs = {result.plan.label: numbers_of(result) for result in results}
     columns = [["", *runs]]
     for name, path, form in COLUMNS:
         found = [_at(numbers, path) for numbers in runs.values()]
         if any(value is not None for value in found):
             columns.append([name, *("" if value is None else f"{value:{form}}" for value in found)])
-    return "\n".join([*aligned(list(zip(*columns, strict=True))), LEGEND])
+    return list(map(list, zip(*columns, strict=True)))
 
 
 def _at(numbers: Any, path: str) -> Any:

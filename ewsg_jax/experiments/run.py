@@ -1,107 +1,158 @@
 """The whole of an experiment of the command line: read, prepare, run each method, print, write."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from ewsg_jax.experiments import figures, processes, report
-from ewsg_jax.experiments.config import Config, ConfigError, load
+from ewsg_jax.experiments import answer, processes, report
+from ewsg_jax.experiments.config import ConfigError, load
+from ewsg_jax.experiments.console import INTERRUPTED, OK, Console
+from ewsg_jax.experiments.page import Content, page
 from ewsg_jax.experiments.plan import Plan, Result, execute, plans_of
 from ewsg_jax.experiments.problem import Regression, prepare
 from ewsg_jax.experiments.results import Folder
 
+CONFIG, DRAWS, METRICS = "config.toml", "draws.npz", "metrics.json"
+"""Files of a folder of results, beside report.txt and report.html."""
 
-def run(path: Path, output: Path, seed: int | None, say: Callable[[str], None]) -> bool:
-    """Run a configuration and write its results; return whether an interrupt ended it early.
 
-    What is wrong is found before anything runs. An earlier run of the same configuration, of which
-    the folder holds checkpoints, is resumed. Of several processes the first one prints and writes.
+class Job(NamedTuple):
+    """What is run.
+
+    Attributes:
+        title: of the report.
+        note: what to read it with.
+        seed: of all runs.
+        config: the text of config.toml, by which a later start knows that it is the same.
+        problem: the posterior and its rows.
+        plans: the runs.
+        answer: lines of the plan, where there is one.
+    """
+
+    title: str
+    note: str
+    seed: int
+    config: str
+    problem: Regression
+    plans: list[Plan]
+    answer: tuple[str, ...] = ()
+
+
+def run(path: Path, output: Path, seed: int | None, console: Console) -> int:
+    """Run a configuration and write its results; return the exit status.
+
+    What is wrong is found before anything runs.
 
     Args:
         path: the TOML file.
         output: the folder that results go to.
         seed: replaces the file's `run.seed`.
-        say: prints a part of the report.
+        console: prints the report.
 
     Raises:
         ConfigError: the configuration has something that cannot be run.
         OSError, ImportError: a file, a folder or a package is missing or not as it must be.
     """
-    config, text, problem, plans = _ready(path, seed)
-    folder, checkpoints = Folder(output), output / "checkpoints"
-    resumes = processes.as_the_first(
-        folder.read_text("config.toml") == text and checkpoints.exists()
-    )
-    if processes.is_first():
-        if not resumes:
-            # Those of another configuration.
-            shutil.rmtree(checkpoints, ignore_errors=True)
-        folder.write("config.toml", text)
-    results: list[Result] = []
-    said: list[str] = []
-    interrupted = False
-
-    def tell(text: str) -> None:
-        said.append(text)
-        if processes.is_first():
-            say(text)
-
-    tell(report.opening(config, problem))
-    if resumes:
-        tell(f"\nresumes from {checkpoints}/, left by an earlier start")
+    config, text = load(path, seed)
     try:
-        for plan in plans:
+        problem = prepare(config)
+        plans = plans_of(config, problem)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(str(error)) from error
+    job = Job(config.title, config.note, config.run.seed, text, problem, plans)
+    _, is_interrupted = carry_out(job, Folder(output), console)
+    return INTERRUPTED if is_interrupted else OK
+
+
+def carry_out(job: Job, folder: Folder, console: Console) -> tuple[list[Result], bool]:
+    """Make all runs and write their results; return them, and whether an interrupt ended them
+    early.
+
+    An earlier start of the same job, of which the folder holds checkpoints, is resumed. Of several
+    processes the first one prints and writes.
+
+    Args:
+        job: what is run.
+        folder: that results go to.
+        console: prints the report.
+
+    Raises:
+        ConfigError: a checkpoint is damaged.
+        OSError: a file cannot be written.
+    """
+    say = console.say if processes.is_first() else lambda text: None
+    checkpoints, results, interrupted = folder.path / "checkpoints", [], False
+    say(report.opening(job.title, job.note, job.problem))
+    if _resumes(job, folder, checkpoints):
+        say(f"\nresumes from {checkpoints}/, left by an earlier start")
+    try:
+        for number, plan in enumerate(job.plans, 1):
+            console.stage(f"{number} of {len(job.plans)}: {plan.label}")
             reference = results[0] if results and results[0].plan.number == 0 else None
-            results.append(execute(plan, config, problem, reference, checkpoints / plan.label))
+            kept = checkpoints / plan.label
+            shows = not console.is_quiet
+            results.append(execute(plan, job.seed, job.problem, reference, kept, shows))
             interrupted = results[-1].samples.interrupted
-            tell("\n" + report.section(results[-1]))
-            _write(folder, config, problem, results, interrupted)
+            say("\n" + report.section(results[-1]))
+            _write(folder, job, results, interrupted)
             if interrupted:
                 break
     except KeyboardInterrupt:
         interrupted = True
-    if results:
-        tell("\n" + report.table(results))
-    if interrupted:
-        tell(
-            f"\ninterrupted: what follows is missing; the same command resumes from {checkpoints}/"
-        )
-    tell(f"\nwritten to {output}/")
-    _write(folder, config, problem, results, interrupted)
     if processes.is_first():
-        drawn = [result for result in results if result.trajectory is not None]
-        for draw in (figures.traces, figures.marginals, figures.held_out) if drawn else ():
-            folder.write(f"{draw.__name__}.png", draw(drawn))
-        folder.write("report.txt", "\n".join(said) + "\n")
+        _end(folder, job, results, interrupted, console)
         if not interrupted:
             shutil.rmtree(checkpoints, ignore_errors=True)
-    return interrupted
+    return results, interrupted
 
 
-def _ready(path: Path, seed: int | None) -> tuple[Config, str, Regression, list[Plan]]:
-    """Return the configuration, its text, its problem and its runs."""
-    config, text = load(path, seed)
-    figures.require_matplotlib("python -m ewsg_jax run")
-    try:
-        problem = prepare(config)
-        return config, text, problem, plans_of(config, problem)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(str(error)) from error
+def _resumes(job: Job, folder: Folder, checkpoints: Path) -> bool:
+    """Return whether an earlier start of this job left checkpoints; those of another are
+    removed.
+    """
+    resumes = processes.as_the_first(
+        folder.read_text(CONFIG) == job.config and checkpoints.exists()
+    )
+    if processes.is_first():
+        if not resumes:
+            shutil.rmtree(checkpoints, ignore_errors=True)
+        folder.write(CONFIG, job.config)
+    return resumes
 
 
-def _write(
-    folder: Folder, config: Config, problem: Regression, results: list[Result], interrupted: bool
+def _end(
+    folder: Folder, job: Job, results: list[Result], interrupted: bool, console: Console
 ) -> None:
+    """Print what all runs come to, and write the report."""
+    _write(folder, job, results, interrupted)
+    if results and job.problem.test is not None:
+        console.say("\n" + report.table(results))
+    said = answer.of_runs(results, interrupted)
+    console.say("")
+    console.answer("\n".join(said), answer.status_of_runs(results))
+    checkpoints = f"{folder.path / 'checkpoints'}/"
+    if interrupted:
+        console.say(f"\ninterrupted: the same command resumes from {checkpoints}")
+    console.say(f"\nwritten to {folder.path}/ (report.html is for a browser)")
+    text = "\n".join(console.said) + "\n"
+    folder.write("report.txt", text)
+    of = Content(job.title, said, job.answer, job.problem, results, text, job.config)
+    folder.write("report.html", page(of))
+
+
+def _write(folder: Folder, job: Job, results: list[Result], interrupted: bool) -> None:
     """Write numbers and draws, after each run."""
     if not processes.is_first():
         return
-    arrays: dict[str, np.ndarray] = {"names": np.array(problem.names)}
+    arrays: dict[str, np.ndarray] = {"names": np.array(job.problem.names)}
     for result in results:
-        arrays[result.plan.label] = result.samples.position
-        arrays[f"{result.plan.label}.data_passes"] = (
-            result.samples.evaluations / result.samples.num_data
-        )
-    folder.write("draws.npz", arrays)
-    folder.write("metrics.json", report.metrics(config, problem, results, interrupted))
+        label, draws = result.plan.label, np.asarray(result.samples.position)
+        arrays[label] = draws
+        arrays[f"{label}.data_passes"] = result.samples.evaluations / result.samples.num_data
+        if job.problem.original is not None:
+            arrays[f"{label}.unscaled"] = job.problem.original.of(draws)
+            arrays["unscaled names"] = np.array(job.problem.original.names)
+    folder.write(DRAWS, arrays)
+    folder.write(METRICS, report.metrics(job.title, job.problem, results, interrupted))

@@ -156,7 +156,7 @@ def test_steps_that_cost_what_they_turn_out_to_get_their_passes(tmp_path):
     )
     experiment, made = parse(text), problem("features", "mode")
     planned = plans_of(experiment, made)[1]
-    result = execute(planned, experiment, made, None, tmp_path / "run")
+    result = execute(planned, experiment.run.seed, made, None, tmp_path / "run")
     assert result.samples.data_passes == pytest.approx(20, rel=0.05)
     assert result.samples.num_draws >= 20
     assert "kernel must be a dynamics with an estimator for a forecast" in result.forecast
@@ -184,7 +184,7 @@ def test_a_run_is_judged_in_the_coordinates_of_its_chains(tmp_path):
     made = problem("curvature", "mode")
     experiment = parse(TEXT.format(coordinates="curvature", start="mode", data=""))
     (planned,) = plans_of(experiment, made)
-    result = execute(planned, experiment, made, None, tmp_path / "run")
+    result = execute(planned, experiment.run.seed, made, None, tmp_path / "run")
     assert result.forecast.kernel == planned.kernel
     assert result.forecast.step_size == pytest.approx(1e-3)
     assert result.samples.position.shape[-1] == len(made.names)

@@ -61,7 +61,7 @@ def test_a_scale_that_is_no_table_is_refused():
 def test_the_command_needs_a_checkout(monkeypatch, tmp_path, capsys):
     """Of an installed wheel there is the package alone."""
     monkeypatch.setattr(ewsg, "__file__", str(tmp_path / "ewsg_jax" / "__init__.py"))
-    assert main(["reproduce", "--list"]) == 2
+    assert main(["list", "experiments"]) == 2
     assert (
         "error: reproduce: needs a checkout of the repository, with the folder"
         in capsys.readouterr().err
@@ -71,7 +71,7 @@ def test_the_command_needs_a_checkout(monkeypatch, tmp_path, capsys):
 def test_the_command_works_from_a_folder_with_benchmarks_of_its_own(tmp_path):
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "benchmarks" / "__init__.py").write_text("raise ImportError('not these')")
-    command = [sys.executable, "-m", "ewsg_jax", "reproduce", "--list"]
+    command = [sys.executable, "-m", "ewsg_jax", "list", "experiments"]
     paths = {"PYTHONPATH": str(Path(ewsg.__file__).parents[1])}
     done = subprocess.run(
         command, cwd=tmp_path, env=os.environ | paths, capture_output=True, text=True
@@ -386,7 +386,7 @@ def test_all_are_made_but_those_whose_data_are_missing(monkeypatch, tmp_path, ca
 
 
 def test_the_list_tells_what_is_stored(capsys):
-    assert main(["reproduce", "--list"]) == 0
+    assert main(["list", "experiments"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(EXPERIMENTS)
     for path in STORED:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.papers.gaussian_mse import Settings as Mse
 from benchmarks.papers.running import settings_of
 from ewsg_jax.__main__ import main
@@ -55,6 +57,117 @@ def into_a_file(folder: Path) -> Any:
 
 
 SEED = "a whole number from 0 to 4294967295"
+PLAN = ["plan", "none.csv", "--model", "logistic"]
+ROWS = "a,b,y\n1,2,0\n2,1,1\n3,3,0\n"
+
+
+def planned(text: str, *arguments: str) -> Callable[[Path], Any]:
+    """Plan for rows with something wrong, or with wrong arguments."""
+
+    def call(folder: Path) -> Any:
+        (folder / "rows.csv").write_text(text)
+        model = () if "--model" in arguments else ("--model", "logistic")
+        given = ["plan", "rows.csv", "--output", str(folder / "out"), *model, *arguments]
+        return main(given)
+
+    return call
+
+
+def saved(name: str, **arrays: Any) -> Callable[[Path], Any]:
+    """Plan for arrays with something wrong."""
+
+    def call(folder: Path) -> Any:
+        np.savez(folder / name, **arrays)
+        return main(["plan", name, "--model", "linear"])
+
+    return call
+
+
+def not_an_archive(folder: Path) -> Any:
+    """Plan for a file that is no archive."""
+    (folder / "rows.npz").write_text("no archive")
+    return main(["plan", "rows.npz", "--model", "linear"])
+
+
+CELLS = "numbers as features"
+of(
+    "main plan",
+    ("no rows", None, "none.csv", "No such file", "", lambda: main(PLAN)),
+    ("no model", None, "--model", "are required", "--help", lambda: main(["plan", "rows.csv"])),
+    ("model", None, "--model", "'logit'", "logistic", planned(ROWS, "--model", "logit")),
+    ("prior", None, "--prior-scale", "got -1", "above 0", planned(ROWS, "--prior-scale", "-1")),
+    (
+        "prior a word",
+        None,
+        "--prior-scale",
+        "'wide'",
+        "number",
+        planned(ROWS, "--prior-scale", "wide"),
+    ),
+    ("noise", None, "--noise-scale", "got 0", "above 0", planned(ROWS, "--noise-scale", "0")),
+    ("tolerance", None, "--tolerance", "got 5", "below 1", planned(ROWS, "--tolerance", "5")),
+    ("ess", None, "--ess", "got inf", "finite", planned(ROWS, "--ess", "inf")),
+    ("chains", None, "--chains", "1.5", "a whole number", planned(ROWS, "--chains", "1.5")),
+    ("no chains", None, "--chains", "got 0", "at least 1", planned(ROWS, "--chains", "0")),
+    ("seed", None, "--seed", "got '-1'", SEED, planned(ROWS, "--seed", "-1")),
+    ("response", None, "--response", "'yy'", "did you mean 'y'", planned(ROWS, "--response", "yy")),
+    ("drop", None, "--drop", "'c'", "one of a, b, y", planned(ROWS, "--drop", "c")),
+    ("drop y", None, "--drop", "'y'", "leave the response", planned(ROWS, "--drop", "y")),
+    ("a cell", None, "rows.csv", "row 2 has 'NA'", "'b'", planned(ROWS.replace("2,1,1", "2,NA,1"))),
+    ("an empty cell", None, "row 2", "''", CELLS, planned(ROWS.replace("2,1,1", "2,,1"))),
+    ("NaN", None, "row 2", "nan", "finite", planned(ROWS.replace("2,1,1", "2,nan,1"))),
+    ("ragged", None, "row 2", "has 2", "3 cells", planned(ROWS.replace("2,1,1", "2,1"))),
+    (
+        "no header",
+        None,
+        "rows.csv",
+        "1, 2, 0",
+        "column names",
+        planned(ROWS.replace("a,b,y\n", "")),
+    ),
+    ("semicolons", None, "rows.csv", "'a;b;y'", "commas", planned(ROWS.replace(",", ";"))),
+    ("names twice", None, "rows.csv", "'a' twice", "different", planned(ROWS.replace("b", "a"))),
+    ("header alone", None, "rows.csv", "none", "rows below", planned("a,b,y\n")),
+    ("empty", None, "rows.csv", "nothing", "columns", planned("")),
+    ("classes", None, "response", "got 3", "2 values", planned(ROWS.replace("3,0", "3,2"))),
+    ("one class", None, "response", "got 1", "2 values", planned(ROWS.replace("1,1", "1,0"))),
+    (
+        "words as numbers",
+        None,
+        "response",
+        "'no'",
+        "finite numbers",
+        planned(ROWS.replace("3,0", "3,no"), "--model", "linear"),
+    ),
+    ("suffix", None, "DATA", "'rows.txt'", ".csv", lambda: main(["plan", "rows.txt", *PLAN[2:]])),
+    ("name", None, "DATA", "'eegs'", "'eeg'", lambda: main(["plan", "eegs", *PLAN[2:]])),
+    ("arrays", None, "rows.npz", "holds z", "x (n, d)", saved("rows.npz", z=np.ones(3))),
+    (
+        "shapes",
+        None,
+        "rows.npz",
+        "(2,)",
+        "(n,)",
+        saved("rows.npz", x=np.ones((3, 1)), y=np.ones(2)),
+    ),
+    ("not npz", None, "rows.npz", "cannot be read", ".npz", not_an_archive),
+)
+of(
+    "main check",
+    ("no folder", None, "out", "samples.save", "--data", lambda: main(["check", "out"])),
+    (
+        "an empty folder",
+        None,
+        "config.toml",
+        "no config",
+        "wrote",
+        lambda f: main(["check", str(f)]),
+    ),
+    ("data alone", None, "--data", "needs", "--model", lambda: main(["check", "a", "--data", "b"])),
+)
+of("main list", ("kind", None, "KIND", "'method'", "methods", lambda: main(["list", "method"])))
+
+
 of(
     "main",
     (
@@ -71,7 +184,7 @@ of(
         None,
         "COMMAND",
         "the following arguments are required",
-        "usage: ewsg_jax",
+        "see ewsg_jax --help",
         lambda: main([]),
     ),
     ("seed", None, "--seed", "got '-1'", SEED, ran("", "", "--seed", "-1")),
@@ -143,7 +256,7 @@ of(
         "gaussian-kl",
         lambda: main(["reproduce", "gaussian"]),
     ),
-    ("nothing", None, "--list", "one of the arguments", "ID", lambda: main(["reproduce"])),
+    ("nothing", None, "ID", "are required", "--help", lambda: main(["reproduce"])),
     (
         "scale",
         None,

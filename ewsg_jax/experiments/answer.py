@@ -1,0 +1,186 @@
+"""Answers in plain words: of a plan before a run, and of all runs after it."""
+
+import re
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+
+import ewsg_jax as ewsg
+from ewsg_jax.experiments.console import DOUBTFUL, OK, STATUS_OF
+from ewsg_jax.experiments.plan import Result
+from ewsg_jax.experiments.problem import Regression
+from ewsg_jax.experiments.results import aligned
+from ewsg_jax.sampling.budget import num_steps_of
+from ewsg_jax.sampling.coordinates import with_digits
+
+ESS = 1_000
+"""Effective draws whose price a plan says."""
+MOST_ROWS = 30
+"""Weights that a table in the terminal shows."""
+DYNAMICS = {
+    "langevin": "overdamped Langevin dynamics",
+    "splitting": "underdamped Langevin dynamics (symmetric splitting)",
+    "BAOAB": "underdamped Langevin dynamics (BAOAB)",
+    "semi_implicit": "underdamped Langevin dynamics (semi-implicit Euler)",
+    "exact": "underdamped Langevin dynamics (exact integrator)",
+}
+ESTIMATORS = {
+    "full": "the gradient of all rows",
+    "control_variate": "control variates at the centre",
+    "svrg": "SVRG",
+    "saga": "SAGA",
+    "uniform": "plain minibatches",
+}
+Rows = list[list[str]]
+
+
+def steps_of(plan: ewsg.Plan, ess: float | None) -> int:
+    """Return the steps of each chain that make this many effective draws of all chains."""
+    return num_steps_of(plan.cost, plan.num_rows, None, plan.data_passes(ess), None)
+
+
+def of_plan(plan: ewsg.Plan, problem: Regression) -> list[str]:
+    """Return which kernel, whether it is trusted and why, and what a run costs: a line each."""
+    passes, steps = plan.data_passes(ESS), steps_of(plan, ESS)
+    gradients = passes * plan.num_chains * plan.num_rows
+    return [
+        f"Kernel: {kernel_of(plan)}",
+        with_names(_trust(plan), problem),
+        f"A run to an effective sample size of {ESS:,}: {passes:,.4g} passes over the data by each "
+        f"of {plan.num_chains} chains, {steps:,} steps ({gradients:.2g} gradients of a row in all)",
+    ]
+
+
+def with_names(text: str, problem: Regression) -> str:
+    """Return a text with the names of weights, which a plan knows by their places."""
+    shape = np.shape(problem.mode.position) if problem.mode else (len(problem.names),)
+    places = (",".join(map(str, place)) for place in np.ndindex(shape))
+    names = dict(zip(places, problem.names, strict=True))
+    return re.sub(r"\bposition\[([\d,]+)\]", lambda found: names.get(found[1], found[0]), text)
+
+
+def kernel_of(plan: ewsg.Plan) -> str:
+    """Return the kernel that a plan takes, in words."""
+    shown = repr(plan.kernel)
+    if shown.startswith("nuts(") or not plan.table:
+        return "NUTS, all rows a gradient" if shown.startswith("nuts(") else shown
+    best = plan.table[0]
+    rows = (
+        "" if best.way.rows == "all" else f", {best.batch_size:,} of {plan.num_rows:,} rows a step"
+    )
+    rows += ", rows drawn by leverage" if best.way.rows == "leverage" else ""
+    friction = f", friction {best.friction:.3g}" if best.friction else ""
+    return (
+        f"{DYNAMICS[best.way.dynamics]} with {ESTIMATORS[best.way.estimator]}{rows}; step size "
+        f"{best.step_size:.3g}{friction}"
+    )
+
+
+def _trust(plan: ewsg.Plan) -> str:
+    if not plan.is_trusted:
+        return f"NOT TRUSTED: {'; '.join(plan.doubts)}. What to do: {plan.advice}"
+    if plan.report is None:
+        return (
+            "Trusted: the posterior is near normal, by the gradients at draws around its mode, so "
+            "that what the kernel samples is known"
+        )
+    if plan.report.outcome == "unsure":
+        ess = plan.report.scores.ess
+        return f"Trusted: a trial of {ess:,.0f} effective draws shows no bias"
+    return f"Trusted: a trial was checked: {plan.report.verdict}"
+
+
+def status_of(plan: ewsg.Plan) -> int:
+    """Return the exit status of a plan."""
+    return OK if plan.is_trusted else DOUBTFUL
+
+
+def gaussian_of(plan: ewsg.Plan, problem: Regression) -> list[str]:
+    """Return the answer without a chain, a line each; nothing where it is not right."""
+    normal = plan.gaussian
+    if normal is None or not normal.is_right:
+        return []
+    draws = normal.report.correct(normal.draws)
+    return [
+        with_names(f"Without a chain: {normal.verdict}", problem),
+        *table_of(problem, np.asarray(jax.tree.leaves(draws)[0])),
+    ]
+
+
+def table_of(problem: Regression, draws: np.ndarray, most: int = MOST_ROWS) -> list[str]:
+    """Return means and standard deviations of weights as the lines of a table."""
+    rows = rows_of(problem, draws)
+    left_out = len(rows) - 1 - most
+    more = [f"({left_out} more, which are not shown)"] if left_out > 0 else []
+    return [*aligned(rows[: most + 1]), *more]
+
+
+def rows_of(problem: Regression, draws: np.ndarray) -> Rows:
+    """Return means and standard deviations of weights in a table's cells, the header first.
+
+    Where features are scaled: of the weights that are sampled, and of those of the features as they
+    are given.
+
+    Args:
+        problem: which weights.
+        draws: of the weights, the leading axes (chain, draw).
+    """
+    rows, header = _moments(problem.names, draws), ["", "mean", "sd"]
+    if problem.original is not None:
+        header += ["mean, unscaled", "sd, unscaled"]
+        given = _moments(problem.original.names, problem.original.of(draws))
+        rows = {name: rows.get(name, ["", ""]) + of for name, of in given.items()}
+    return [header, *([name, *row] for name, row in rows.items())]
+
+
+def _moments(names: Sequence[str], draws: np.ndarray) -> dict[str, list[str]]:
+    flat = np.asarray(draws, float).reshape(draws.shape[0] * draws.shape[1], -1)
+    flat = flat[np.isfinite(flat).all(axis=1)]
+    with np.errstate(all="ignore"):
+        mean, sd = flat.sum(axis=0) / len(flat), flat.std(axis=0) if len(flat) else flat.sum(axis=0)
+    return {name: [with_digits(mean[i], sd[i]), f"{sd[i]:.4g}"] for i, name in enumerate(names)}
+
+
+# After a run.
+
+
+def of_runs(results: Sequence[Result], is_interrupted: bool) -> list[str]:
+    """Return three lines: what may be believed, what it is worth, and what it took."""
+    alone = len(results) == 1
+
+    def called(result: Result) -> str:
+        return "" if alone else f"{result.plan.label}: "
+
+    judged = "; ".join(called(each) + _verdict(each) for each in results)
+    worth = ", ".join(
+        f"{called(each)}{each.summary.least_ess:,.0f}"
+        for each in results
+        if each.summary is not None
+    )
+    took = [each.samples.compile_seconds + each.samples.run_seconds for each in results]
+    gradients = sum(each.samples.gradient_evaluations for each in results)
+    ended = "; INTERRUPTED, the rest is missing" if is_interrupted else ""
+    return [
+        judged or "No run has ended",
+        f"Effective draws of the weight with the fewest: {worth or 'none'}",
+        f"Sampling took {gradients:.3g} gradients of a row and {sum(took):.0f} s{ended}",
+    ]
+
+
+def _verdict(result: Result) -> str:
+    if not isinstance(result.check, ewsg.Report):
+        return result.check or "interrupted before a draw was kept"
+    outcome, verdict = result.check.outcome.upper(), result.check.verdict
+    return (
+        outcome + verdict.removeprefix("right") if outcome == "RIGHT" else f"{outcome}: {verdict}"
+    )
+
+
+def status_of_runs(results: Sequence[Result]) -> int:
+    """Return the exit status of the worst outcome."""
+    of = [
+        STATUS_OF[result.check.outcome] if isinstance(result.check, ewsg.Report) else DOUBTFUL
+        for result in results
+    ]
+    return max(of, default=DOUBTFUL)

@@ -1,0 +1,179 @@
+"""What a command writes on a terminal: its report, colours, what is under way, and its exit status.
+
+The report is for standard output, and everything else for standard error, so that a report may be
+piped into a file.
+"""
+
+import argparse
+import contextlib
+import os
+import re
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+from ewsg_jax.experiments.config import ConfigError, value_of
+
+OK, FAILED, USAGE_ERROR, LOST, DOUBTFUL, WRONG, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+EXIT_STATUS = {
+    OK: "done; of plan and check: trusted, and right within tolerance",
+    FAILED: "of `reproduce all`: an experiment could not be made, for data are not there",
+    USAGE_ERROR: "a wrong argument, configuration or file, or a package that is missing",
+    LOST: "one of several processes ended early",
+    DOUBTFUL: "of plan: not trusted; of plan and check: too few draws to decide",
+    WRONG: "of plan and check: the draws are wrong beyond chance",
+    INTERRUPTED: "interrupted (Ctrl-C); what there was is written, and the same command resumes",
+}
+"""What each exit status says."""
+STATUS_OF = {"right": OK, "unsure": DOUBTFUL, "wrong": WRONG}
+"""The exit status of an outcome of `ewsg_jax.check`."""
+COLOURS = {OK: "32", DOUBTFUL: "33", WRONG: "31", USAGE_ERROR: "31"}
+"""Escape codes of green, yellow and red, by the exit status that they go with."""
+
+
+class Console:
+    """Where a command writes.
+
+    Attributes:
+        is_quiet: whether the answer is all that is wanted: no report and no progress.
+        said: the report so far, for `report.txt`.
+    """
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.is_quiet = quiet
+        self.said: list[str] = []
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether progress is shown on standard error."""
+        return not self.is_quiet and sys.stderr.isatty()
+
+    def say(self, text: str) -> None:
+        """Print a part of the report, unless this is quiet."""
+        self.said.append(text)
+        if not self.is_quiet:
+            print(text, flush=True)
+
+    def answer(self, text: str, status: int = OK) -> None:
+        """Print a part of the answer, even where this is quiet, in the colour of an exit status."""
+        self.said.append(text)
+        print(coloured(text, COLOURS[status], sys.stdout), flush=True)
+
+    @contextlib.contextmanager
+    def under_way(self, what: str) -> Iterator[None]:
+        """Show on standard error what takes long, and for how many seconds it has."""
+        if not self.shows_progress:
+            yield
+            return
+        began, ended = time.monotonic(), threading.Event()
+
+        def show() -> None:
+            while True:
+                shown = f"{what}, {time.monotonic() - began:.0f} s"
+                sys.stderr.write(f"\r{shown}")
+                sys.stderr.flush()
+                if ended.wait(1.0):
+                    sys.stderr.write(f"\r{' ' * len(shown)}\r")
+                    sys.stderr.flush()
+                    return
+
+        clock = threading.Thread(target=show, daemon=True)
+        clock.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            clock.join()
+
+    def stage(self, what: str) -> None:
+        """Show on standard error what comes next."""
+        if self.shows_progress:
+            print(what, file=sys.stderr, flush=True)
+
+
+def coloured(text: str, code: str, stream: Any) -> str:
+    """Return a text in a colour where the stream is a terminal that shows one; NO_COLOR is
+    respected.
+    """
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty()
+    return text if plain else f"\x1b[{code}m{text}\x1b[0m"
+
+
+def refuse(what: object, error: Exception) -> int:
+    """Say in one line what is wrong, and return the exit status."""
+    line = " ".join(str(error).split())
+    head = coloured("ewsg_jax: error:", COLOURS[USAGE_ERROR], sys.stderr)
+    print(f"{head} {what}: {line}" if what else f"{head} {line}", file=sys.stderr)
+    return USAGE_ERROR
+
+
+def interrupted(what: str) -> int:
+    """Say in one line what an interrupt ended, and return the exit status."""
+    print(f"\newsg_jax: interrupted: {what}", file=sys.stderr)
+    return INTERRUPTED
+
+
+def warn_in_a_line() -> None:
+    """Have every warning of this process printed as one line, without the place in the code."""
+
+    def line(message: Any, *_: Any) -> str:
+        text = " ".join(str(message).split())
+        return f"{coloured('ewsg_jax: warning:', COLOURS[DOUBTFUL], sys.stderr)} {text}\n"
+
+    warnings.formatwarning = line
+
+
+# Arguments.
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that answers a wrong argument in one line, and whose help ends with examples."""
+
+    def __init__(self, *arguments: Any, examples: str = "", **options: Any) -> None:
+        if examples:
+            options["epilog"] = f"examples:\n{examples}\n\n{exit_status()}"
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(*arguments, **options)
+
+    def error(self, message: str) -> NoReturn:
+        """Print the line, and end with the exit status of a wrong argument."""
+        head = coloured(f"{self.prog}: error:", COLOURS[USAGE_ERROR], sys.stderr)
+        print(f"{head} {message} (see {self.prog} --help)", file=sys.stderr)
+        raise SystemExit(USAGE_ERROR)
+
+
+def exit_status() -> str:
+    """Return what each exit status says, for a help text."""
+    lines = [f"  {status:>3}  {words}" for status, words in EXIT_STATUS.items()]
+    return "\n".join(["exit status:", *lines])
+
+
+def whole(least: int, most: int) -> Callable[[str], int]:
+    """Return what reads a whole number from `least` to `most`."""
+
+    def read(text: str) -> int:
+        if not re.fullmatch("-?[0-9]+", text) or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(
+                f"must be a whole number from {least} to {most}; got {text!r}"
+            )
+        return int(text)
+
+    return read
+
+
+def number(hint: Any) -> Callable[[str], float]:
+    """Return what reads a number that an annotation of a configuration allows."""
+
+    def read(text: str) -> float:
+        try:
+            value = int(text) if re.fullmatch("[+-]?[0-9]+", text.strip()) else float(text)
+            return value_of(hint, value, "")
+        except ConfigError as error:
+            raise argparse.ArgumentTypeError(str(error).strip()) from None
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"must be a number; got {text!r}") from None
+
+    return read

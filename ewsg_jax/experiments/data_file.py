@@ -1,0 +1,254 @@
+"""Your own rows: a .csv or .npz file, or a data set by its name, as a `Dataset`.
+
+A .csv file has names in its first line, commas between its columns and a number in every place but
+in the response, which may have names of classes. A .npz file has the arrays `x` (n, d) and `y`
+(n,), and may have `feature_names`.
+"""
+
+import csv
+import dataclasses
+import io
+import itertools
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ewsg_jax import _check, datasets
+from ewsg_jax.datasets import Dataset
+from ewsg_jax.experiments.config import ConfigError
+
+SUFFIXES = (".csv", ".npz")
+MOST_CLASSES = 1_000
+"""Values of a response above which they are no classes."""
+MOST_SHOWN = 8
+"""Names that an error message shows."""
+
+
+def read(data: str, response: str = "", drop: Sequence[str] = ()) -> tuple[Dataset, np.ndarray]:
+    """Return the rows of a file or a data set, and the response as it stands there.
+
+    Args:
+        data: the path of a .csv or .npz file, or a name of `ewsg_jax.datasets`.
+        response: the column of a .csv file that is y. Default: the last one.
+        drop: features that are left out.
+
+    Returns:
+        The data set, whose `y` is 0 where it is not a number in the file, and y as it stands there,
+        numbers or strings.
+
+    Raises:
+        ConfigError: it is no such file, or holds something else.
+        OSError, ImportError: it cannot be read, or needs a package that is missing.
+    """
+    path = Path(data)
+    if path.suffix.lower() not in SUFFIXES and data in datasets.DATASETS:
+        found = datasets.load(data)
+        x, y, names = found.x, found.y, found.feature_names
+    elif path.suffix.lower() == ".csv":
+        x, y, names = _csv(path, response, drop)
+    elif path.suffix.lower() == ".npz":
+        x, y, names = _npz(path)
+    else:
+        hint = _check.nearest(data, datasets.DATASETS)
+        raise ConfigError(
+            "DATA must be a .csv or .npz file, or the name of a data set (ewsg_jax list data); "
+            f"got {data!r}{hint}"
+        )
+    if response and path.suffix.lower() != ".csv":
+        raise ConfigError(f"--response is for .csv files, whose columns have names; got {data!r}")
+    # Columns of a .csv file that are dropped are not read: they need not be numbers.
+    left = [name for name in drop if path.suffix.lower() != ".csv"]
+    for name in left:
+        _place("--drop", name, list(names))
+    kept = _dataset(data, x, y, names).without(left)
+    wrong = np.argwhere(~np.isfinite(kept.x))
+    if len(wrong):
+        row, column = wrong[0].tolist()
+        raise ConfigError(
+            f"the features of {data} must be finite; row {row + 1} has {kept.x[row, column]} in "
+            f"the column {kept.feature_names[column]!r}: give a number, or remove the row"
+        )
+    return kept, y
+
+
+def _dataset(data: str, x: np.ndarray, y: np.ndarray, names: Sequence[str]) -> Dataset:
+    numbers = y if y.dtype.kind in "biuf" else np.zeros(y.shape)
+    try:
+        return Dataset(x, numbers, tuple(names), Path(data).stem, str(data))
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{data}: {error}") from error
+
+
+def _npz(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    try:
+        with np.load(path) as arrays:
+            held = {name.lower(): name for name in arrays.files}
+            if not {"x", "y"} <= set(held):
+                raise ConfigError(
+                    f"{path} must hold the arrays x (n, d) and y (n,); it holds "
+                    f"{', '.join(arrays.files) or 'none'}"
+                )
+            x, y = arrays[held["x"]], arrays[held["y"]]
+            numbers = map(str, range(x.shape[1] if x.ndim == 2 else 0))
+            names = arrays["feature_names"] if "feature_names" in held else [*numbers]
+    except (EOFError, ValueError, zipfile.BadZipFile) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(f"{path} cannot be read as .npz: {_check.reason(error)}") from error
+    return x, y, tuple(map(str, names))
+
+
+def _csv(
+    path: Path, response: str, drop: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    text = _text(path)
+    header = _header(path, text)
+    place = len(header) - 1 if not response else _place("--response", response, header)
+    dropped = {_place("--drop", name, header) for name in drop}
+    if place in dropped:
+        raise ConfigError(f"--drop must leave the response; got {header[place]!r}")
+    features = [i for i in range(len(header)) if i != place and i not in dropped]
+    if not features:
+        raise ConfigError(f"{path} must have features beside the response {header[place]!r}")
+    _check_cells(path, text, header)
+    table = _numbers(text, features)
+    if table is None:
+        raise ConfigError(_first_wrong(path, text, header, features))
+    y = _numbers(text, [place])
+    if y is None:
+        cells = _strings(text, place)
+        empty = np.flatnonzero(cells == "")
+        if empty.size:
+            raise ConfigError(
+                f"{path} must have a response in every row; row {empty[0] + 1} has an empty "
+                f"{header[place]!r}"
+            )
+        return table, cells, tuple(header[i] for i in features)
+    return table, y[:, 0], tuple(header[i] for i in features)
+
+
+def _text(path: Path) -> str:
+    try:
+        # The mark with which some programs begin a file is no part of the first name.
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} must be text in UTF-8: {error}") from None
+
+
+def _header(path: Path, text: str) -> list[str]:
+    """Return the names of the columns.
+
+    Raises:
+        ConfigError: the first line is not one of names.
+    """
+    header = [name.strip() for name in next(csv.reader(io.StringIO(text)), [])]
+    if len(header) < 2:
+        found = "nothing" if not header else f"one column, {header[0][:60]!r}"
+        raise ConfigError(f"{path} must have columns with commas between them; it has {found}")
+    if any(is_number(name) for name in header):
+        raise ConfigError(
+            f"{path} must begin with a line of column names; got {', '.join(header[:MOST_SHOWN])}"
+        )
+    twice = [name for name in header if header.count(name) > 1]
+    if twice:
+        raise ConfigError(f"{path} must have columns of different names; got {twice[0]!r} twice")
+    return header
+
+
+def _place(option: str, name: str, header: list[str]) -> int:
+    if name not in header:
+        shown = ", ".join(header[:MOST_SHOWN]) + ", …" * (len(header) > MOST_SHOWN)
+        hint = _check.nearest(name, header)
+        raise ConfigError(f"{option} must be a column, one of {shown}; got {name!r}{hint}")
+    return header.index(name)
+
+
+def _numbers(text: str, columns: Sequence[int]) -> np.ndarray | None:
+    """Return columns as numbers, shape (n, columns); None where a cell is none."""
+    try:
+        with np.errstate(all="ignore"):
+            return np.loadtxt(
+                io.StringIO(text),
+                delimiter=",",
+                skiprows=1,
+                usecols=columns,
+                quotechar='"',
+                comments=None,
+                ndmin=2,
+            )
+    except (ValueError, IndexError):
+        return None
+
+
+def _rows(text: str) -> Iterator[list[str]]:
+    """Yield the cells of each row below the header."""
+    return filter(None, itertools.islice(csv.reader(io.StringIO(text)), 1, None))
+
+
+def _check_cells(path: Path, text: str, header: list[str]) -> None:
+    """Check that there are rows, with a cell for each name."""
+    number = 0
+    for number, row in enumerate(_rows(text), 1):
+        if len(row) != len(header):
+            raise ConfigError(
+                f"{path} must have {len(header)} cells in every row, as its header; row {number} "
+                f"has {len(row)}"
+            )
+    if not number:
+        raise ConfigError(f"{path} must have rows below its header; it has none")
+
+
+def _strings(text: str, column: int) -> np.ndarray:
+    return np.array([row[column].strip() for row in _rows(text)])
+
+
+def _first_wrong(path: Path, text: str, header: list[str], features: list[int]) -> str:
+    """Return in words which cell is no number."""
+    for number, row in enumerate(_rows(text), 1):
+        for i in features:
+            if not is_number(row[i]):
+                name = header[i]
+                return (
+                    f"{path} must have numbers as features; row {number} has {row[i]!r} in the "
+                    f"column {name!r}: give a number, remove the row, or leave the column out by "
+                    f"--drop {name}"
+                )
+    return f"{path} must have numbers as features"
+
+
+def is_number(cell: str) -> bool:
+    """Return whether a cell is a number."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def coded(y: np.ndarray, most: int, advice: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return classes as whole numbers from 0, and what each is called.
+
+    Args:
+        y: numbers or strings.
+        most: classes that there may be; at least two.
+        advice: what other model there is, for the error message.
+
+    Raises:
+        ConfigError: there are more, or is only one.
+    """
+    classes, codes = np.unique(y, return_inverse=True)
+    if not 2 <= len(classes) <= most:
+        shown = ", ".join(map(str, classes[:MOST_SHOWN])) + ", …" * (len(classes) > MOST_SHOWN)
+        takes = "2 values" if most == 2 else f"2 to {most:,} values"
+        raise ConfigError(
+            f"the response must take {takes} for this model; got {len(classes):,}: {shown}{advice}"
+        )
+    names = tuple(f"{x:g}" if isinstance(x, float) else str(x) for x in classes.tolist())
+    return codes.reshape(-1), names
+
+
+def with_response(data: Dataset, y: np.ndarray) -> Dataset:
+    """Return the data set with another response."""
+    return dataclasses.replace(data, y=y)

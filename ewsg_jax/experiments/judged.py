@@ -1,0 +1,152 @@
+"""`python -m ewsg_jax check RUN`: whether draws that were written can be believed."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+import ewsg_jax as ewsg
+from ewsg_jax import _check
+from ewsg_jax.experiments import asked as of_plan
+from ewsg_jax.experiments import problem as of_run
+from ewsg_jax.experiments.asked import Asked
+from ewsg_jax.experiments.config import Config, ConfigError, build, from_toml
+from ewsg_jax.experiments.console import STATUS_OF, Console
+from ewsg_jax.experiments.plan import TOLERANCE, keys_of, plans_of
+from ewsg_jax.experiments.planned import NAME
+from ewsg_jax.experiments.problem import Regression
+from ewsg_jax.experiments.run import CONFIG, DRAWS
+
+
+class Drawn(NamedTuple):
+    """The draws of one run.
+
+    Attributes:
+        draws: positions of its chains, or what `ewsg_jax.load` returned.
+        number: of the run, for the key of its check.
+        shared_minibatch: whether chains share their batches; None: the draws say so themselves.
+    """
+
+    draws: Any
+    number: int = 1
+    shared_minibatch: bool | None = None
+
+
+class Written(NamedTuple):
+    """Runs that were written.
+
+    Attributes:
+        problem: their posterior.
+        runs: by their labels.
+        seed: for the keys of their checks.
+        tolerance: how far off a standard deviation may be.
+    """
+
+    problem: Regression
+    runs: dict[str, Drawn]
+    seed: int
+    tolerance: float
+
+
+def check(run: Path, asked: Asked | None, label: str | None, console: Console) -> int:
+    """Check draws that were written, print what is found, and return the exit status of the worst.
+
+    Args:
+        run: a folder that `run` or `plan` wrote, or a file that `Samples.save` wrote.
+        asked: the rows and the model, for a file; None for a folder, which has them.
+        label: the run of a folder that is checked; None: all.
+        console: prints what is found.
+
+    Raises:
+        ConfigError: it is neither, or is not of these rows.
+        OSError, ImportError: a file or a package is missing.
+    """
+    if run.name == DRAWS and (run.parent / CONFIG).is_file():
+        run = run.parent
+    if run.is_dir() and asked is not None:
+        raise ConfigError(f"--data is for a file of a run; the folder {run} has its own {CONFIG}")
+    written = _of_folder(run) if run.is_dir() else _of_file(run, asked)
+    if label is not None:
+        _one_of("--run", label, list(written.runs))
+        written = written._replace(runs={label: written.runs[label]})
+    return max(_judge(written, name, console) for name in written.runs)
+
+
+def _judge(written: Written, label: str, console: Console) -> int:
+    """Check one run, print what is found, and return the exit status."""
+    run = written.runs[label]
+    key = keys_of(written.seed, run.number)[2]
+    try:
+        with console.under_way(f"checking {label}"):
+            found = ewsg.check(
+                key,
+                run.draws,
+                written.problem.posterior,
+                written.problem.train,
+                tolerance=written.tolerance,
+                names=written.problem.coordinates,
+                shared_minibatch=run.shared_minibatch,
+            )
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{label}: {error}") from error
+    status = STATUS_OF[found.outcome]
+    console.answer(f"{label}: {found.outcome.upper()}: {found.verdict}", status)
+    console.say(f"{found}\n")
+    return status
+
+
+def _of_folder(folder: Path) -> Written:
+    for name in (CONFIG, DRAWS):
+        if not (folder / name).is_file():
+            raise ConfigError(
+                f"{folder} must be a folder that run or plan --output wrote; it has no {name}"
+            )
+    table = from_toml((folder / CONFIG).read_text(encoding="utf-8"))
+    try:
+        with np.load(folder / DRAWS) as arrays:
+            draws = dict(arrays)
+    except (EOFError, OSError, ValueError) as error:
+        raise ConfigError(f"{folder / DRAWS} cannot be read: {_check.reason(error)}") from error
+    if NAME in table:
+        asked, problem = of_plan.prepare(of_plan.asked_of(table[NAME]))
+        runs = {NAME: Drawn(None, 1, False)}
+        seed, tolerance = asked.seed, asked.tolerance
+    else:
+        config = build(Config, table)
+        problem, seed, tolerance = of_run.prepare(config), config.run.seed, TOLERANCE
+        runs = {
+            plan.label: Drawn(None, plan.number, plan.shared_minibatch)
+            for plan in plans_of(config, problem)
+        }
+    kept = {
+        label: run._replace(draws=jnp.asarray(problem.to_position(draws[label])))
+        for label, run in runs.items()
+        if label in draws and draws[label].shape[1]
+    }
+    if not kept:
+        raise ConfigError(f"{folder / DRAWS} must hold draws; the run was interrupted before any")
+    return Written(problem, kept, seed, tolerance)
+
+
+def _of_file(path: Path, asked: Asked | None) -> Written:
+    if asked is None:
+        raise ConfigError(
+            f"{path} must be a folder that run or plan --output wrote; for a file that "
+            "samples.save wrote, give its rows and model by --data and --model"
+        )
+    asked, problem = of_plan.prepare(asked)
+    try:
+        samples = ewsg.load(path)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    if not isinstance(samples, ewsg.Samples):
+        raise ConfigError(f"{path} must hold one run; it holds a stack of runs")
+    return Written(problem, {path.stem: Drawn(samples)}, asked.seed, asked.tolerance)
+
+
+def _one_of(name: str, value: str, options: list[str]) -> None:
+    try:
+        _check.one_of(name, value, options)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None

@@ -1,0 +1,89 @@
+"""`python -m ewsg_jax plan DATA`: how to sample the posterior of your own rows; and the run,
+where it is to be written.
+"""
+
+import warnings
+from pathlib import Path
+
+import jax
+
+import ewsg_jax as ewsg
+from ewsg_jax.experiments import answer
+from ewsg_jax.experiments.asked import Asked, prepare, text_of
+from ewsg_jax.experiments.config import ConfigError, MethodConfig
+from ewsg_jax.experiments.console import INTERRUPTED, Console
+from ewsg_jax.experiments.plan import Plan, keys_of
+from ewsg_jax.experiments.problem import Regression
+from ewsg_jax.experiments.results import Folder
+from ewsg_jax.experiments.run import Job, carry_out
+
+NAME = "plan"
+"""What the run is called: in draws.npz, for one."""
+DRAWS = 1_000
+"""Draws of a chain that are kept, at least."""
+
+
+def plan(asked: Asked, output: Path | None, console: Console) -> int:
+    """Plan a run, print the plan, and make the run where there is a folder; return the exit
+    status.
+
+    Args:
+        asked: the rows, the model and the run.
+        output: the folder that results go to; None: nothing is run.
+        console: prints the answer and the report.
+
+    Raises:
+        ConfigError: the rows do not go with the model, or nothing fits.
+        OSError, ImportError: a file, a folder or a package is missing or not as it must be.
+    """
+    asked, problem = prepare(asked)
+    folder = None if output is None else Folder(output)
+    made = _made(asked, problem, console)
+    problem = problem.started(made.start, made.mode)
+    lines = answer.of_plan(made, problem)
+    console.answer("\n".join(lines), answer.status_of(made))
+    for line in answer.gaussian_of(made, problem):
+        console.answer(line)
+    console.say(f"\n{answer.with_names(str(made), problem)}\n")
+    if folder is None:
+        return answer.status_of(made)
+    job = _job(asked, problem, made, tuple(lines))
+    results, is_interrupted = carry_out(job, folder, console)
+    if is_interrupted:
+        return INTERRUPTED
+    return max(answer.status_of(made), answer.status_of_runs(results))
+
+
+def _made(asked: Asked, problem: Regression, console: Console) -> ewsg.Plan:
+    # The plan's own key is none of a run's.
+    key = jax.random.fold_in(keys_of(asked.seed, 0)[0], 1)
+    try:
+        with console.under_way("planning"), warnings.catch_warnings():
+            # What a plan warns of is the first line of the answer.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            return ewsg.plan(
+                key,
+                problem.posterior,
+                problem.start,
+                problem.train,
+                tolerance=asked.tolerance,
+                num_chains=asked.num_chains,
+            )
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{asked.data}: {error}") from error
+
+
+def _job(asked: Asked, problem: Regression, made: ewsg.Plan, lines: tuple[str, ...]) -> Job:
+    """Return the run that a plan is of."""
+    run = Plan(
+        number=1,
+        method=MethodConfig(NAME, NAME, {"kernel": answer.kernel_of(made)}),
+        kernel=made.kernel,
+        num_chains=asked.num_chains,
+        num_draws=DRAWS,
+        num_steps=answer.steps_of(made, asked.ess),
+        burn_in=made.burn_in,
+        tolerance=asked.tolerance,
+    )
+    title = f"{asked.name}: {asked.model} regression"
+    return Job(title, "", asked.seed, text_of(asked), problem, [run], lines)

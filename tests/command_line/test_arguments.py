@@ -1,0 +1,253 @@
+"""What the command line takes and says, without a run."""
+
+import io
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax import progress
+from ewsg_jax.__main__ import EXAMPLES, main, parser
+from ewsg_jax.experiments import console, data_file
+from ewsg_jax.experiments.asked import asked_of, prepare, text_of
+from ewsg_jax.experiments.config import ConfigError, from_toml
+from ewsg_jax.experiments.drawing import _Axis, svg
+from ewsg_jax.experiments.figures import Line, Panel
+
+PAGE = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text(encoding="utf-8")
+
+
+def commands(text):
+    """The commands of a text, without `python -m ewsg_jax`."""
+    found = re.findall(r"^\s*python -m ewsg_jax (.+?)(?:\s+#.*)?$", text, re.MULTILINE)
+    return [shlex.split(words) for words in found]
+
+
+def helped(capsys, *words):
+    with pytest.raises(SystemExit) as end:
+        main([*words, "--help"])
+    assert end.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out == f"ewsg_jax {ewsg.__version__}\n"
+
+
+@pytest.mark.parametrize("command", [name for name in EXAMPLES if name])
+def test_help_ends_with_examples_that_are_taken(command, capsys):
+    text = helped(capsys, command)
+    assert text.index("examples:") > text.index("options:")
+    assert "exit status:" in text
+    found = commands(text)
+    assert len(found) > 1
+    for words in found:
+        assert words[0] == command
+        assert parser().parse_args(words).command == command
+
+
+def test_the_first_help_names_every_command(capsys):
+    text = helped(capsys)
+    for command in ("plan", "check", "run", "list", "reproduce"):
+        assert re.search(rf"^    {command}  ", text, re.MULTILINE)
+    assert commands(text)
+
+
+def test_examples_of_the_page_are_taken():
+    found = [words for words in commands(PAGE) if words[0] != "reproduce"]
+    assert len(found) > 6
+    for words in found:
+        assert parser().parse_args(words).command == words[0]
+
+
+def test_the_page_names_every_exit_status_and_option(capsys):
+    rows = dict(re.findall(r"^\| (\d+) \| (.+?) \|$", PAGE, re.MULTILINE))
+    assert set(rows) == {str(status) for status in console.EXIT_STATUS}
+    for command in ("plan", "check", "run", "list"):
+        for option in re.findall(r"(?<![\w-])--[a-z-]+", helped(capsys, command).split("\n\n")[0]):
+            assert option in PAGE
+
+
+def test_the_list_has_a_line_for_each(capsys):
+    assert main(["list", "methods"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(ewsg.METHODS)
+    assert main(["list", "configs"]) == 0
+    assert "quickstart.toml  " in capsys.readouterr().out
+    assert main(["list", "models"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].startswith("logistic ")
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_colours_are_for_terminals_alone(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert console.coloured("a", "32", Terminal()) == "\x1b[32ma\x1b[0m"
+    assert console.coloured("a", "32", io.StringIO()) == "a"
+    monkeypatch.setenv("TERM", "dumb")
+    assert console.coloured("a", "32", Terminal()) == "a"
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert console.coloured("a", "32", Terminal()) == "a"
+
+
+def test_quiet_prints_the_answer_alone(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    for is_quiet in (True, False):
+        out = console.Console(is_quiet)
+        out.say("a report")
+        out.answer("the answer")
+        out.stage("1 of 2")
+        with out.under_way("planning"):
+            pass
+        said = capsys.readouterr().out
+        assert said == ("" if is_quiet else "a report\n") + "the answer\n"
+        assert out.said == ["a report", "the answer"]
+        assert bool(sys.stderr.getvalue()) != is_quiet
+
+
+def test_progress_says_the_time_that_is_left(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    bar = progress.Progress(1_000, True)
+    now[0] = 10.0
+    bar.update(250)
+    assert " 25 % of 1,000 steps, 30 s left" in sys.stderr.getvalue()
+    bar.close()
+    assert sys.stderr.getvalue().endswith(" \r")
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    progress.Progress(1_000, True).update(250)
+    assert sys.stderr.getvalue() == ""
+
+
+# Rows.
+
+
+CSV = 'age,"the dose",died\n30,1.5,no\n40,2.5,yes\n\n50,-1e1,no\n60,0,yes\n'
+
+
+def rows_file(folder, text=CSV):
+    path = folder / "rows.csv"
+    path.write_text(text, encoding="utf-8-sig")
+    return str(path)
+
+
+def test_columns_of_a_csv_file(tmp_path):
+    data, y = data_file.read(rows_file(tmp_path))
+    assert data.feature_names == ("age", "the dose")
+    np.testing.assert_array_equal(data.x, [[30, 1.5], [40, 2.5], [50, -10], [60, 0]])
+    assert y.tolist() == ["no", "yes", "no", "yes"]
+    # A column that is dropped need not hold numbers.
+    data, y = data_file.read(rows_file(tmp_path), response="age", drop=["died"])
+    assert data.feature_names == ("the dose",)
+    np.testing.assert_array_equal(y, [30, 40, 50, 60])
+
+
+@pytest.mark.parametrize("names", [{"x": "x", "y": "y"}, {"x": "X", "y": "y"}])
+def test_arrays_of_an_npz_file(tmp_path, names):
+    x, y = np.arange(6.0).reshape(3, 2), np.array([0, 1, 0])
+    path = tmp_path / "rows.npz"
+    np.savez(path, **{names["x"]: x, names["y"]: y})
+    data, found = data_file.read(str(path), drop=["0"])
+    np.testing.assert_array_equal(data.x, x[:, 1:])
+    np.testing.assert_array_equal(found, y)
+    assert data.feature_names == ("1",)
+
+
+def test_classes_are_numbers_in_their_order():
+    codes, names = data_file.coded(np.array(["b", "a", "b"]), 2, "")
+    assert (codes.tolist(), names) == ([1, 0, 1], ("a", "b"))
+    codes, names = data_file.coded(np.array([1.0, -1.0]), 2, "")
+    assert (codes.tolist(), names) == ([1, 0], ("-1", "1"))
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("model", ["linear", "logistic", "softmax"])
+def test_unscaled_weights_give_the_same_predictor(tmp_path, model, intercept):
+    """Of the rows as they stand in the file."""
+    generator = np.random.default_rng(0)
+    x = generator.normal([3, -50, 0], [1, 20, 1e-3], (40, 3))
+    y = (
+        x @ [1, 0.1, 500] + 7 + generator.normal(size=40)
+        if model == "linear"
+        else np.arange(40) % 3
+    )
+    path = tmp_path / "rows.npz"
+    np.savez(path, x=x, y=y if model != "logistic" else y > 0)
+    given = {"data": str(path), "model": model, "intercept": intercept}
+    asked, problem = prepare(asked_of(given))
+    shape = problem.start.shape
+    draws = generator.normal(size=(2, 5, *shape))
+    unscaled = problem.original.of(draws)
+    axis = -2 if model == "softmax" else -1
+    weights, offset = np.split(unscaled, [3], axis)
+    scaled = np.tensordot(draws, np.asarray(problem.train["x"]), (axis, 1))
+    given = np.tensordot(weights, x, (axis, 1)) + offset.squeeze(axis)[..., None]
+    if model == "linear":
+        scaled = y.mean() + y.std() * scaled
+    np.testing.assert_allclose(scaled, given, rtol=1e-3, atol=1e-3)
+    assert len(problem.names) == np.prod(shape)
+    assert len(problem.original.names) == np.prod(unscaled.shape[2:])
+    # And what was asked for stands in a text that is read again.
+    assert asked_of(from_toml(text_of(asked))["plan"]) == asked
+
+
+def test_the_noise_scale_of_a_linear_model(tmp_path):
+    """By least squares, in units of the response, or as given."""
+    generator = np.random.default_rng(1)
+    x = generator.normal(size=(5_000, 2))
+    y = 100 + 3 * x[:, 0] + 2.0 * generator.normal(size=5_000)
+    np.savez(tmp_path / "rows.npz", x=x, y=y)
+    given = {"data": str(tmp_path / "rows.npz"), "model": "linear"}
+    _, problem = prepare(asked_of(given))
+    said = problem.description[-1]
+    assert float(re.search(r"noise scale ([\d.]+),", said)[1]) == pytest.approx(2.0, rel=0.03)
+    _, problem = prepare(asked_of(given | {"noise_scale": 2.5}))
+    assert "noise scale 2.5, as given" in problem.description[-1]
+
+
+def test_rows_that_have_changed_are_refused(tmp_path):
+    path = rows_file(tmp_path)
+    asked, _ = prepare(asked_of({"data": path, "model": "logistic"}))
+    assert prepare(asked)[0] == asked
+    rows_file(tmp_path, CSV.replace("1.5", "1.6"))
+    with pytest.raises(ConfigError, match="has changed since the run"):
+        prepare(asked)
+
+
+# Figures.
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shown"),
+    [
+        (0.0, 1.0, ["0.0", "0.5", "1.0"]),
+        (-0.31, 0.27, ["-0.2", "0.0", "0.2"]),
+        (0.0, 9_000.0, ["0", "5000"]),
+        (1e6, 3e6, ["1e+06", "2e+06", "3e+06"]),
+    ],
+)
+def test_ticks(low, high, shown):
+    axis = _Axis(low, high, 100, 40)
+    assert [axis.text(value) for value in axis.ticks] == shown
+    assert all(-1e-9 <= axis.at(value) <= 100 + 1e-9 for value in axis.ticks)
+
+
+def test_a_panel_is_drawn_without_what_is_not_finite():
+    lines = [Line("", [0, 1, 2], [0.0, np.nan, 1e300], of="m"), Line("", [], [], of="n")]
+    drawn = svg(Panel("<a>", "x", "", lines), ["m", "n"])
+    assert "&lt;a&gt;" in drawn
+    assert "nan" not in drawn
+    assert drawn.count("<polyline") == 2

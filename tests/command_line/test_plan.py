@@ -1,0 +1,193 @@
+"""`plan` and `check` from the terminal, on rows of a file."""
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.__main__ import main
+from ewsg_jax.experiments import console
+
+FILES = {"config.toml", "metrics.json", "draws.npz", "report.txt", "report.html"}
+
+
+def rows_of(folder, n=200):
+    generator = np.random.default_rng(0)
+    x = generator.normal([30, 2], [10, 0.5], (n, 2))
+    y = generator.random(n) < 1 / (1 + np.exp(3 - 0.1 * x[:, 0]))
+    path = folder / "rows.csv"
+    lines = [f"{a!r},{b!r},{'yes' if c else 'no'}" for (a, b), c in zip(x.tolist(), y, strict=True)]
+    path.write_text("\n".join(["age,dose,died", *lines]) + "\n")
+    return path
+
+
+def test_a_plan_of_200_rows(tmp_path, capsys):
+    """The answer first; without a chain too, where that is right; and nothing is written."""
+    path = rows_of(tmp_path)
+    assert main(["plan", str(path), "--model", "logistic"]) == console.OK
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("Kernel: underdamped Langevin dynamics")
+    assert said[1].startswith("Trusted: ")
+    assert re.match(r"A run to an effective sample size of 1,000: [\d,.]+ passes", said[2])
+    assert said[3].startswith("Without a chain: the Gaussian at the mode")
+    table = {line.split()[0]: line.split()[1:] for line in said[5:8]}
+    assert set(table) == {"age", "dose", "intercept"}
+    mean, sd, unscaled, _ = map(float, table["age"])
+    assert 0.5 < mean < 2
+    assert 0.05 < sd < 0.4
+    assert unscaled == pytest.approx(0.1, abs=0.05)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["rows.csv"]
+
+
+@pytest.mark.full
+def test_a_plan_that_is_not_trusted_says_so_by_its_status(tmp_path, capsys, monkeypatch):
+    made = ewsg.plan
+    monkeypatch.setattr(
+        ewsg, "plan", lambda *given, **o: dataclasses.replace(made(*given, **o), doubts=("a", "b"))
+    )
+    arguments = ["plan", str(rows_of(tmp_path)), "--model", "logistic", "--quiet"]
+    assert main(arguments) == console.DOUBTFUL
+    assert "NOT TRUSTED: a; b. What to do: another" in capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A plan's folder, and what was printed."""
+    folder = tmp_path_factory.mktemp("planned")
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "ewsg_jax", "plan", str(rows_of(folder)), "--model"),
+            *("logistic", "--output", str(folder / "out")),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return folder / "out", done.stdout
+
+
+@pytest.mark.full
+def test_a_plan_is_carried_out_and_written(written):
+    output, said = written
+    assert {path.name for path in output.iterdir()} == FILES
+    assert said.splitlines()[0].startswith("Kernel: ")
+    assert (output / "report.txt").read_text() == said
+    run = json.loads((output / "metrics.json").read_text())["runs"]["plan"]
+    assert run["check"]["outcome"] == "right"
+    assert run["num_chains"] == 8
+    assert "held_out" not in run
+    with np.load(output / "draws.npz") as arrays:
+        assert arrays["names"].tolist() == ["age", "dose", "intercept"]
+        assert arrays["unscaled names"].tolist() == ["age", "dose", "intercept"]
+        assert arrays["plan"].shape == arrays["plan.unscaled"].shape
+        assert arrays["plan.unscaled"][..., 0].mean() == pytest.approx(0.1, abs=0.05)
+
+
+@pytest.mark.full
+def test_the_page_is_one_file_that_begins_with_the_answer(written):
+    page = (written[0] / "report.html").read_text()
+    shown = re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
+    lines = re.findall(r"<p>(.*?)</p>", shown)
+    assert lines[0].startswith("RIGHT within tolerance")
+    assert lines[1].startswith("Effective draws of the weight with the fewest: ")
+    assert lines[2].startswith("Sampling took ")
+    assert shown.index("Sampling took") < shown.index("<table>") < shown.index("<svg")
+    assert shown.count("<svg") == 6  # a density and a trace for each weight
+    assert not re.findall(r'(?:src|href)="', page)
+    assert "prefers-color-scheme: dark" in page
+
+
+@pytest.mark.full
+def test_what_was_written_is_checked(written, tmp_path, capsys):
+    output, _ = written
+    assert main(["check", str(output)]) == console.OK
+    said = capsys.readouterr().out
+    assert said.startswith("plan: RIGHT: right within tolerance")
+    assert "age" in said
+    copy = tmp_path / "copy"
+    shutil.copytree(output, copy)
+    with np.load(output / "draws.npz") as arrays:
+        kept = dict(arrays)
+    mean = kept["plan"].mean((0, 1))
+    np.savez(copy / "draws.npz", **kept | {"plan": mean + 1.5 * (kept["plan"] - mean)})
+    assert main(["check", str(copy / "draws.npz"), "--quiet"]) == console.WRONG
+    assert capsys.readouterr().out.startswith("plan: WRONG: too wide by ")
+    np.savez(copy / "draws.npz", **kept | {"plan": kept["plan"][:, :20]})
+    assert main(["check", str(copy), "--quiet"]) == console.DOUBTFUL
+    np.savez(copy / "draws.npz", **kept | {"plan": kept["plan"][:, :0]})
+    assert main(["check", str(copy), "--quiet"]) == console.USAGE_ERROR
+    assert "must hold draws" in capsys.readouterr().err
+    assert main(["check", str(output), "--run", "ewsg"]) == console.USAGE_ERROR
+    assert "--run must be one of 'plan'; got 'ewsg'" in capsys.readouterr().err
+
+
+@pytest.mark.full
+def test_a_saved_run_is_checked(tmp_path, capsys):
+    x = np.random.default_rng(0).normal(size=(300, 2))
+    y = x @ [1.0, -1.0] + np.random.default_rng(1).normal(size=300)
+    np.savez(tmp_path / "rows.npz", x=x, y=y)
+    data = jax.tree.map(jax.numpy.asarray, {"x": x.astype("f"), "y": y.astype("f")})
+    model = ewsg.models.linear_regression()
+    kernel = ewsg.uld(model, 0.01, friction=20.0)
+    options = {"num_chains": 8, "burn_in": 200, "thin": 4, "progress": False}
+    run = ewsg.sample(jax.random.key(0), kernel, jax.numpy.zeros(2), data, 8_000, **options)
+    run.save(tmp_path / "run.npz")
+    arguments = ["check", str(tmp_path / "run.npz"), "--data", str(tmp_path / "rows.npz")]
+    options = ["--model", "linear", "--noise-scale", "1", "--no-standardise", "--no-intercept"]
+    assert main([*arguments, *options]) == console.OK
+    assert capsys.readouterr().out.startswith("run: RIGHT")
+    # Of other noise it is another posterior.
+    assert main([*arguments, *options, "--noise-scale", "3"]) == console.WRONG
+    # And with an intercept, of another size.
+    capsys.readouterr()
+    assert main([*arguments, *options[:-1]]) == console.USAGE_ERROR
+    assert capsys.readouterr().err.startswith("ewsg_jax: error: ")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("model", ["linear", "softmax"])
+def test_other_models_are_carried_out(tmp_path, capsys, model):
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(150, 2))
+    y = np.argmax(x @ generator.normal(size=(2, 3)) + generator.gumbel(size=(150, 3)), 1)
+    np.savez(tmp_path / "rows.npz", x=x, y=y)
+    path, output = str(tmp_path / "rows.npz"), tmp_path / "out"
+    words = ["plan", path, "--model", model, "--output", str(output), "--ess", "2000", "--quiet"]
+    assert main(words) in (console.OK, console.DOUBTFUL)
+    assert {path.name for path in output.iterdir()} == FILES
+    assert main(["check", str(output), "--quiet"]) in (console.OK, console.DOUBTFUL)
+    assert "plan: " in capsys.readouterr().out
+
+
+@pytest.mark.full
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_an_interrupt_loses_nothing(tmp_path):
+    """The same command resumes, and gives what it would have given."""
+    words = [
+        *(sys.executable, "-m", "ewsg_jax", "plan", str(rows_of(tmp_path)), "--model"),
+        *("logistic", "--ess", "3e7", "--output", str(tmp_path / "out")),
+    ]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    kept, until = tmp_path / "out" / "checkpoints", time.monotonic() + 200
+    while not kept.exists() and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.1)
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    said, errors = process.communicate(timeout=200)
+    assert process.returncode == console.INTERRUPTED, errors
+    assert "Traceback" not in errors
+    assert f"the same command resumes from {kept}/" in said
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES | {"checkpoints"}
+    assert (kept / "plan" / "run.npz").exists()
