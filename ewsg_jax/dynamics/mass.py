@@ -95,8 +95,12 @@ class InMetric(Dynamics[Any]):
     def apply(
         self, noise: PyTree, prepared: Any, estimate: Estimate, gradient_at: GradientAt
     ) -> Any:
+        def seen_at(position: Position) -> Position:
+            # The inner step asks at a z: the gradient there is Lᵀ∇V(θ + L z).
+            return self.mass.factor.transposed(gradient_at(self._displaced(prepared, position)))
+
         # A step from the origin: what it adds to the position is rounded once.
-        end = self.dynamics.apply(noise, _at_origin(prepared), self._seen(estimate), gradient_at)
+        end = self.dynamics.apply(noise, _at_origin(prepared), self._seen(estimate), seen_at)
         return end._replace(position=self._displaced(prepared, end.position))
 
     def _displaced(self, state: Any, displacement: Position) -> Position:

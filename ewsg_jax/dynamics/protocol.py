@@ -16,7 +16,7 @@ Term = tuple[Any, PyTree]
 
 
 class GradientAt(Protocol):
-    """The gradient on the accepted batch at another point."""
+    """The gradient of the accepted batch at another point, shaped like the position."""
 
     def __call__(self, position: Position) -> Position: ...
 
@@ -37,8 +37,8 @@ class Dynamics(Part, abc.ABC, Generic[State]):
     """
 
     translates: ClassVar[bool] = False
-    """Whether a step sees the position through its gradient alone, so that it may be taken in a
-    metric.
+    """Whether a step sees the position through its gradients alone, so that what it adds does not
+    depend on where the origin is, and it may be taken in a metric.
     """
 
     frozen_noise: ClassVar[tuple[str, ...]] = ()
@@ -58,7 +58,15 @@ class Dynamics(Part, abc.ABC, Generic[State]):
     def apply(
         self, noise: PyTree, prepared: Any, estimate: Estimate, gradient_at: GradientAt
     ) -> State:
-        """Return the state after a step with this noise and this estimate of the gradient."""
+        """Return the state after a step.
+
+        Args:
+            noise: what `draw` returned; by default standard normals shaped like the position.
+            prepared: what `prepare` returned; by default the state.
+            estimate: of the gradient at `evaluation_point(state)`, in `estimate.gradient`.
+            gradient_at: the gradient of the same batch at another point; `extra_gradients` says how
+                often it is called.
+        """
 
     def draw(self, key: Key, state: State) -> PyTree:
         """Return the noise of a step, from shapes and the step counter alone."""

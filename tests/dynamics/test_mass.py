@@ -1,6 +1,7 @@
 """An inverse mass C = L Lᵀ: the same dynamics in the coordinates z = L⁻¹θ, step for step."""
 
 import functools
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +10,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
+from ewsg_jax import _tree
 from ewsg_jax.dynamics import LowRank
 from ewsg_jax.dynamics.mass import InMetric
 from ewsg_jax.gradients import Covariance, Estimate
@@ -157,6 +159,55 @@ def test_it_is_the_same_dynamics_in_other_coordinates(x64, name, kind):
             np.testing.assert_allclose(
                 flat(end.dynamics.momentum), momentum, rtol=1e-10, atol=1e-12
             )
+
+
+class MidpointState(NamedTuple):
+    position: Any
+    step: Any
+
+
+@ewsg.module
+class Midpoint(ewsg.dynamics.Dynamics):
+    """Half a step to a point, and a step by the gradient there: it asks for a second gradient."""
+
+    translates = True
+    extra_gradients = 1
+
+    step_size: Any
+
+    def init(self, key, position):
+        return MidpointState(position, jnp.int32(0))
+
+    def apply(self, noise, prepared, estimate, gradient_at):
+        def moved(share, gradient):
+            scale = jnp.sqrt(2 * share * h)
+            terms = (1, prepared.position), (-share * h, gradient), (scale, noise)
+            return _tree.combine(*terms)
+
+        h = self.step_size(prepared.step)
+        end = moved(1.0, gradient_at(moved(0.5, estimate.gradient)))
+        return MidpointState(end, prepared.step + 1)
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_a_second_gradient_is_that_of_the_same_coordinates(x64, structure):
+    """What `apply` asks for at another point z is Lᵀ∇V(θ + L z), for a dynamics of one's own."""
+    given, L = masses()[structure]
+    inner = Midpoint(**ewsg.hyperparameters(step_size=0.01))
+    there = in_its_coordinates(L)
+    posterior = ewsg.Posterior(log_likelihood, log_prior)
+
+    def end(dynamics, posterior, start):
+        kernel = ewsg.kernel(dynamics, ewsg.gradients.full(posterior))
+        state = kernel.init(jax.random.key(0), start, ROWS)
+        keys = jax.random.split(jax.random.key(1), 7)
+        step = lambda state, key: (kernel.step(key, state, jnp.asarray(ROWS))[0], None)
+        return flat(jax.lax.scan(step, state, keys)[0].position)
+
+    found = end(ewsg.dynamics.in_metric(inner, given), posterior, tree(jnp.asarray(START)))
+    expected = L @ np.asarray(end(inner, there, tree(jnp.linalg.solve(L, START))))
+    assert np.abs(found - START).max() > 0.05
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)
