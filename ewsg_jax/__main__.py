@@ -25,7 +25,7 @@ from ewsg_jax.experiments.console import (
 from ewsg_jax.experiments.run import run
 
 REPRODUCE, EXPERIMENTS = "reproduce", "experiments"
-MOST_PROCESSES = 10_000
+MOST_PROCESSES, MOST_DRAWS = 10_000, 10_000_000
 LEAST_SECONDS = 0.05
 """How long a program took to compile that is kept."""
 EXAMPLES = {
@@ -140,21 +140,21 @@ def _add_seed(command: Parser, about: str) -> None:
 
 def _add_plan(command: Parser) -> None:
     command.add_argument("data", metavar="DATA", help=DATA_HELP)
-    _add_model(command, required=True)
+    _add_model(command)
     _add_number(command, "num_chains", "chains of the run (default: 8)", "--chains")
     _add_number(
         command, "ess", "effective draws of the run (default: as many as the tolerance needs)"
     )
+    _add_number(command, "max_passes", "passes over the data of a trial, of each chain, at most")
     _add_seed(command, "of the plan and the run (default: 0)")
     _add_output(command, "the plan alone is made, and nothing is written")
 
 
-def _add_model(command: Parser, required: bool) -> None:
+def _add_model(command: Parser) -> None:
     """Add what makes a posterior of rows."""
     command.add_argument(
         "--model",
         choices=MODELS,
-        required=required,
         metavar="MODEL",
         help="; ".join(f"{name}: {about}" for name, about in MODELS.items()),
     )
@@ -211,8 +211,14 @@ def _add_check(command: Parser) -> None:
     command.add_argument(
         "--run", metavar="NAME", dest="label", help="of a folder, this run alone (default: all)"
     )
+    command.add_argument(
+        "--max-draws",
+        type=whole(8, MOST_DRAWS),
+        metavar="N",
+        help="draws that are used (default: 4,000, or 16,000 where these cannot decide)",
+    )
     command.add_argument("--data", metavar="DATA", help=f"of a file: its rows, {DATA_HELP}")
-    _add_model(command, required=False)
+    _add_model(command)
 
 
 def _add_run(command: Parser) -> None:
@@ -253,12 +259,15 @@ def _check(chosen: argparse.Namespace, words: Sequence[str]) -> int:
         given, missing = ("--model", "--data") if chosen.data is None else ("--data", "--model")
         raise ConfigError(f"{given} needs {missing} beside it: both say what a file is a run of")
     asked = None if chosen.data is None else _asked(chosen)
-    return judged.check(chosen.folder, asked, chosen.label, Console(chosen.quiet))
+    return judged.check(chosen.folder, asked, Console(chosen.quiet), chosen.label, chosen.max_draws)
 
 
 def _asked(chosen: argparse.Namespace) -> Asked:
     """Return what is asked for by the options of `plan` or `check`."""
     given = vars(chosen)
+    if chosen.model is None:
+        known = "; ".join(f"{name}: {about}" for name, about in MODELS.items())
+        raise ConfigError(f"--model is missing; it is one of {known}")
     return asked_of({name: given.get(name) for name in Asked.__dataclass_fields__})
 
 

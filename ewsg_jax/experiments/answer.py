@@ -32,6 +32,12 @@ ESTIMATORS = {
     "saga": "SAGA",
     "uniform": "plain minibatches",
 }
+ARGUMENTS = {
+    "report.corrected": "the corrected values",
+    "max_draws=": "--max-draws of check",
+    "max_passes=": "--max-passes",
+}
+"""What the library names, and what it is on the command line."""
 Rows = list[list[str]]
 
 
@@ -53,11 +59,12 @@ def of_plan(plan: ewsg.Plan, problem: Regression) -> list[str]:
 
 
 def with_names(text: str, problem: Regression) -> str:
-    """Return a text with the names of weights, which a plan knows by their places."""
+    """Return what a plan says with the names of weights, which it knows by their places."""
     shape = np.shape(problem.mode.position) if problem.mode else (len(problem.names),)
     places = (",".join(map(str, place)) for place in np.ndindex(shape))
     names = dict(zip(places, problem.names, strict=True))
-    return re.sub(r"\bposition\[([\d,]+)\]", lambda found: names.get(found[1], found[0]), text)
+    named = re.sub(r"\bposition\[([\d,]+)\]", lambda found: names.get(found[1], found[0]), text)
+    return for_terminals(named)
 
 
 def kernel_of(plan: ewsg.Plan) -> str:
@@ -152,7 +159,7 @@ def of_runs(results: Sequence[Result], is_interrupted: bool) -> list[str]:
     def called(result: Result) -> str:
         return "" if alone else f"{result.plan.label}: "
 
-    judged = "; ".join(called(each) + _verdict(each) for each in results)
+    judged = _verdict(results[0]) if alone else _by_outcome(results)
     worth = ", ".join(
         f"{called(each)}{each.summary.least_ess:,.0f}"
         for each in results
@@ -162,18 +169,47 @@ def of_runs(results: Sequence[Result], is_interrupted: bool) -> list[str]:
     gradients = sum(each.samples.gradient_evaluations for each in results)
     ended = "; INTERRUPTED, the rest is missing" if is_interrupted else ""
     return [
-        judged or "No run has ended",
+        judged,
         f"Effective draws of the weight with the fewest: {worth or 'none'}",
         f"Sampling took {gradients:.3g} gradients of a row and {sum(took):.0f} s{ended}",
     ]
 
 
+def _by_outcome(results: Sequence[Result]) -> str:
+    """Return which runs have which outcome."""
+    if not results:
+        return "No run has ended"
+    heads = {
+        "wrong": "WRONG beyond chance",
+        "unsure": "UNSURE, too few draws to decide",
+        "right": "RIGHT within tolerance",
+        "": "not checked",
+    }
+    labels: dict[str, list[str]] = {head: [] for head in heads}
+    for each in results:
+        outcome = each.check.outcome if isinstance(each.check, ewsg.Report) else ""
+        labels[outcome].append(each.plan.label)
+    return "; ".join(f"{heads[of]}: {', '.join(names)}" for of, names in labels.items() if names)
+
+
+def for_terminals(text: str) -> str:
+    """Return a text that the library says with the options of the command line, not arguments."""
+    for argument, option in ARGUMENTS.items():
+        text = text.replace(argument, option)
+    return text
+
+
 def _verdict(result: Result) -> str:
     if not isinstance(result.check, ewsg.Report):
         return result.check or "interrupted before a draw was kept"
-    outcome, verdict = result.check.outcome.upper(), result.check.verdict
+    return verdict_of(result.check)
+
+
+def verdict_of(report: ewsg.Report) -> str:
+    """Return what a check says, its outcome first and in capitals."""
+    outcome, verdict = report.outcome.upper(), for_terminals(report.verdict)
     return (
-        outcome + verdict.removeprefix("right") if outcome == "RIGHT" else f"{outcome}: {verdict}"
+        f"RIGHT{verdict.removeprefix('right')}" if outcome == "RIGHT" else f"{outcome}: {verdict}"
     )
 
 

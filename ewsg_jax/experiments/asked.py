@@ -34,9 +34,9 @@ from ewsg_jax.experiments.config import (
 from ewsg_jax.experiments.problem import Original, Regression
 
 MODELS = {
-    "logistic": "two classes: logistic regression",
-    "softmax": "several classes: softmax regression",
-    "linear": "numbers: linear regression with normal noise of known scale",
+    "logistic": "logistic regression, for two classes",
+    "softmax": "softmax regression, for several classes",
+    "linear": "linear regression with normal noise, for numbers",
 }
 """The ready models of rows with a response, and what the response is."""
 LEAST_NOISE = 1e-3
@@ -59,6 +59,7 @@ class Asked:
         tolerance: as of `ewsg_jax.plan`.
         num_chains: the same.
         ess: effective draws of the run; None: as many as the tolerance needs.
+        max_passes: as of `ewsg_jax.plan`; None: its default.
         seed: of the plan and the run.
         checksum: of the rows.
     """
@@ -74,6 +75,7 @@ class Asked:
     tolerance: Annotated[float, BETWEEN_0_AND_1] = 0.05
     num_chains: Count = 8
     ess: Annotated[float, POSITIVE, FINITE] | None = None
+    max_passes: Annotated[float, POSITIVE, FINITE] | None = None
     seed: Seed = 0
     checksum: str = ""
 
@@ -130,6 +132,8 @@ def prepare(asked: Asked) -> tuple[Asked, Regression]:
         ConfigError: the rows do not go with the model, or are others than those of the checksum.
         OSError, ImportError: they cannot be read.
     """
+    if asked.noise_scale is not None and asked.model != "linear":
+        raise ConfigError(f"--noise-scale is for --model linear; got --model {asked.model}")
     dataset, y = data_file.read(asked.data, asked.response, asked.drop)
     found = checksum(dataset.x, y, (None, None)) if y.dtype.kind in "biuf" else _of_text(dataset, y)
     if asked.checksum not in ("", found):

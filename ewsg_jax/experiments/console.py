@@ -57,10 +57,13 @@ class Console:
         if not self.is_quiet:
             print(text, flush=True)
 
-    def answer(self, text: str, status: int = OK) -> None:
-        """Print a part of the answer, even where this is quiet, in the colour of an exit status."""
+    def answer(self, text: str, status: int | None = None) -> None:
+        """Print a part of the answer, even where this is quiet; in the colour of an exit status, if
+        there is one.
+        """
         self.said.append(text)
-        print(coloured(text, COLOURS[status], sys.stdout), flush=True)
+        shown = text if status is None else coloured(text, COLOURS[status], sys.stdout)
+        print(shown, flush=True)
 
     @contextlib.contextmanager
     def under_way(self, what: str) -> Iterator[None]:
@@ -103,8 +106,15 @@ def coloured(text: str, code: str, stream: Any) -> str:
 
 
 def refuse(what: object, error: Exception) -> int:
-    """Say in one line what is wrong, and return the exit status."""
+    """Say in one line what is wrong, and return the exit status.
+
+    Args:
+        what: begins the line; nothing where the error itself names what is wrong.
+        error: what was raised.
+    """
     line = " ".join(str(error).split())
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        what, line = error.filename, error.strerror
     head = coloured("ewsg_jax: error:", COLOURS[USAGE_ERROR], sys.stderr)
     print(f"{head} {what}: {line}" if what else f"{head} {line}", file=sys.stderr)
     return USAGE_ERROR

@@ -10,6 +10,7 @@ import ewsg_jax as ewsg
 from ewsg_jax import _check
 from ewsg_jax.experiments import asked as of_plan
 from ewsg_jax.experiments import problem as of_run
+from ewsg_jax.experiments.answer import for_terminals, verdict_of
 from ewsg_jax.experiments.asked import Asked
 from ewsg_jax.experiments.config import Config, ConfigError, build, from_toml
 from ewsg_jax.experiments.console import STATUS_OF, Console
@@ -49,14 +50,21 @@ class Written(NamedTuple):
     tolerance: float
 
 
-def check(run: Path, asked: Asked | None, label: str | None, console: Console) -> int:
+def check(
+    run: Path,
+    asked: Asked | None,
+    console: Console,
+    label: str | None = None,
+    max_draws: int | None = None,
+) -> int:
     """Check draws that were written, print what is found, and return the exit status of the worst.
 
     Args:
         run: a folder that `run` or `plan` wrote, or a file that `Samples.save` wrote.
         asked: the rows and the model, for a file; None for a folder, which has them.
-        label: the run of a folder that is checked; None: all.
         console: prints what is found.
+        label: the run of a folder that is checked; None: all.
+        max_draws: as of `ewsg_jax.check`.
 
     Raises:
         ConfigError: it is neither, or is not of these rows.
@@ -64,16 +72,18 @@ def check(run: Path, asked: Asked | None, label: str | None, console: Console) -
     """
     if run.name == DRAWS and (run.parent / CONFIG).is_file():
         run = run.parent
+    if not run.exists():
+        raise ConfigError(f"RUN must be a folder or a file; there is no {run}")
     if run.is_dir() and asked is not None:
         raise ConfigError(f"--data is for a file of a run; the folder {run} has its own {CONFIG}")
     written = _of_folder(run) if run.is_dir() else _of_file(run, asked)
     if label is not None:
         _one_of("--run", label, list(written.runs))
         written = written._replace(runs={label: written.runs[label]})
-    return max(_judge(written, name, console) for name in written.runs)
+    return max(_judge(written, name, console, max_draws) for name in written.runs)
 
 
-def _judge(written: Written, label: str, console: Console) -> int:
+def _judge(written: Written, label: str, console: Console, max_draws: int | None) -> int:
     """Check one run, print what is found, and return the exit status."""
     run = written.runs[label]
     key = keys_of(written.seed, run.number)[2]
@@ -85,14 +95,15 @@ def _judge(written: Written, label: str, console: Console) -> int:
                 written.problem.posterior,
                 written.problem.train,
                 tolerance=written.tolerance,
+                max_draws=max_draws,
                 names=written.problem.coordinates,
                 shared_minibatch=run.shared_minibatch,
             )
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{label}: {error}") from error
     status = STATUS_OF[found.outcome]
-    console.answer(f"{label}: {found.outcome.upper()}: {found.verdict}", status)
-    console.say(f"{found}\n")
+    console.answer(f"{label}: {verdict_of(found)}", status)
+    console.say(f"{for_terminals(str(found))}\n")
     return status
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import ewsg_jax as ewsg
 from ewsg_jax.experiments import answer, figures
-from ewsg_jax.experiments.drawing import svg
+from ewsg_jax.experiments.drawing import NUM_COLOURS, svg
 from ewsg_jax.experiments.figures import Panel
 from ewsg_jax.experiments.plan import Result
 from ewsg_jax.experiments.problem import Regression
@@ -27,7 +27,8 @@ body { margin: 0 auto; padding: 1rem; max-width: 76rem; background: var(--back);
 h1 { font-size: 1.4rem; line-height: 1.25; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 .answer p { margin: 0.4rem 0; } .answer p:first-of-type { font-weight: 600; }
 .scroll { overflow-x: auto; } p, pre { max-width: 100%; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.9rem; }
+table { border-collapse: separate; border-spacing: 0;
+  font-variant-numeric: tabular-nums; font-size: 0.9rem; }
 th, td { padding: 0.25rem 0.6rem; text-align: right; white-space: nowrap;
   border-bottom: 1px solid var(--line); }
 th:first-child, td:first-child { text-align: left; position: sticky; left: 0;
@@ -43,9 +44,12 @@ svg .frame, svg .tick { fill: none; stroke: var(--line); }
 svg polyline { fill: none; stroke-width: 1.5; stroke-linejoin: round; }
 svg .faint { stroke-width: 0.7; opacity: 0.65; } svg .dashed { stroke-dasharray: 5 4; }
 .key { display: inline-block; width: 1.2em; height: 0.25em; margin: 0 0.35em 0.25em 0.8em; }
-pre { overflow-x: auto; font-size: 0.8rem; } summary { cursor: pointer; margin-top: 1rem; }
+.keys span { white-space: nowrap; }
+pre { overflow-x: auto; font-size: 0.8rem; }
+summary { cursor: pointer; margin-top: 1rem; font-weight: 600; }
 """ + "".join(
-    f".c{i} {{ stroke: var(--{i}); }} .k{i} {{ background: var(--{i}); }}\n" for i in range(7)
+    f".c{i} {{ stroke: var(--{i}); }} .k{i} {{ background: var(--{i}); }}\n"
+    for i in range(NUM_COLOURS)
 )
 CAPTIONS = {
     figures.marginals: "Posterior densities of the weights with the largest mean beside their sd",
@@ -91,13 +95,13 @@ def page(of: Content) -> str:
         parts.append("<h2>Runs</h2>" + _table(_overview(drawn)))
         if of.problem.test is not None:
             parts.append(f'<p class="soft">{html.escape(LEGEND)}</p>')
-        parts += [_weights(of.problem, result) for result in drawn]
+        parts += [_weights(of.problem, result, len(drawn) == 1) for result in drawn]
         parts += [_figure(draw(drawn), words, drawn) for draw, words in CAPTIONS.items()]
     parts.append("<h2>What was sampled</h2>" + _lines([*of.problem.description, *of.plan]))
     with_versions = ", ".join(f"{name} {version}" for name, version in versions().items())
     parts += [
-        _folded("The whole report", of.report),
-        _folded("The configuration", of.config),
+        _folded("The whole report", _pre(of.report)),
+        _folded("The configuration", _pre(of.config)),
         f'<p class="soft">{with_versions}</p></body></html>',
     ]
     return "\n".join(filter(None, parts)) + "\n"
@@ -115,7 +119,8 @@ def _overview(results: Sequence[Result]) -> list[list[str]]:
     ]
 
 
-def _weights(problem: Regression, result: Result) -> str:
+def _weights(problem: Regression, result: Result, is_alone: bool) -> str:
+    """Return a table of the weights of a run, and what its check says."""
     summary = result.summary
     assert summary is not None
     rows = answer.rows_of(problem, result.samples.position)
@@ -131,9 +136,10 @@ def _weights(problem: Regression, result: Result) -> str:
                 f"{summary.mcse[i]:.2g}",
             ]
         table.append([*row, *numbers])
-    heading = f"<h2>Weights: {html.escape(result.plan.label)}</h2>"
-    check = str(result.check) if isinstance(result.check, ewsg.Report) else ""
-    return heading + _table(table) + (_folded("The check", check) if check else "")
+    called = "" if is_alone else f": {html.escape(result.plan.label)}"
+    shown = _folded(f"Weights{called}", _table(table), is_alone)
+    check = answer.for_terminals(str(result.check)) if isinstance(result.check, ewsg.Report) else ""
+    return shown + (_folded(f"The check{called}", _pre(check)) if check else "")
 
 
 def _lines(lines: Sequence[str]) -> str:
@@ -153,12 +159,18 @@ def _figure(panels: Sequence[Panel], words: str, results: Sequence[Result]) -> s
         return ""
     labels = [result.plan.label for result in results]
     keys = "".join(
-        f'<span class="key k{i % 7}"></span>{html.escape(label)}' for i, label in enumerate(labels)
+        f'<span><span class="key k{i % NUM_COLOURS}"></span>{html.escape(label)}</span> '
+        for i, label in enumerate(labels)
     )
     drawn = "".join(svg(panel, labels) for panel in panels)
-    caption = f"<figcaption>{words}.{keys if len(labels) > 1 else ''}</figcaption>"
+    shown = f'<span class="keys">{keys}</span>' if len(labels) > 1 else ""
+    caption = f"<figcaption>{words}. {shown}</figcaption>"
     return f'<figure>{caption}<div class="panels">{drawn}</div></figure>'
 
 
-def _folded(title: str, text: str) -> str:
-    return f"<details><summary>{title}</summary><pre>{html.escape(text)}</pre></details>"
+def _folded(title: str, content: str, is_open: bool = False) -> str:
+    return f"<details{' open' * is_open}><summary>{title}</summary>{content}</details>"
+
+
+def _pre(text: str) -> str:
+    return f"<pre>{html.escape(text)}</pre>"

@@ -14,6 +14,7 @@ from ewsg_jax.diagnostics import GradientNoise
 from ewsg_jax.experiments import processes
 from ewsg_jax.experiments.budget import least_steps, steps_of_passes
 from ewsg_jax.experiments.config import MOST_STEPS, REFERENCE, Config, ConfigError, MethodConfig
+from ewsg_jax.experiments.console import Console
 from ewsg_jax.experiments.problem import Regression
 from ewsg_jax.gradients.protocol import uses_batches
 
@@ -150,14 +151,23 @@ def execute(
     problem: Regression,
     reference: Result | None,
     checkpoint: Path,
-    progress: bool = True,
+    console: Console | None = None,
 ) -> Result:
     """Sample by one plan, or resume what is saved at `checkpoint`, and judge the draws, against a
     reference if any.
 
+    Args:
+        plan: the run.
+        seed: of all runs.
+        problem: the posterior and its rows.
+        reference: the run of the reference, if there is one.
+        checkpoint: where the run is saved as it is made.
+        console: shows progress; None: none is shown.
+
     Raises:
         ConfigError: what is saved there is damaged.
     """
+    console = console or Console(quiet=True)
     run_key, noise_key, check_key = keys_of(seed, plan.number)
     data, kernel = problem.train, plan.kernel
     if plan.passes is not None:
@@ -165,7 +175,20 @@ def execute(
             run_key, kernel, problem.start, data, plan.num_chains, *plan.passes
         )
         plan = dataclasses.replace(plan, num_steps=num_steps, burn_in=burn_in)
-    moved = _sampled(run_key, plan, problem, checkpoint, progress)
+    moved = _sampled(run_key, plan, problem, checkpoint, not console.is_quiet)
+    with console.under_way("judging the draws"):
+        return _judged((noise_key, check_key), plan, problem, moved, reference)
+
+
+def _judged(
+    keys: tuple[Key, Key],
+    plan: Plan,
+    problem: Regression,
+    moved: ewsg.Samples,
+    reference: Result | None,
+) -> Result:
+    """Return what draws of the position gave."""
+    data, kernel = problem.train, plan.kernel
     samples = dataclasses.replace(moved, draws=problem.to_weights(moved.position))
     if not samples.num_draws:
         return Result(plan, samples)
@@ -173,10 +196,10 @@ def execute(
     compared = None if reference is None else reference.summary
     noise = GradientNoise(None, None, "no chain stayed finite")
     if samples.is_finite.any():
-        noise = ewsg.diagnostics.gradient_noise(noise_key, kernel, moved, data)
+        noise = ewsg.diagnostics.gradient_noise(keys[0], kernel, moved, data)
     mode = problem.mode if plan.number else None
     # Draws are checked in the coordinates that the chains move in.
-    names = problem.coordinates
+    options = {"tolerance": plan.tolerance, "names": problem.coordinates}
     return Result(
         plan,
         samples,
@@ -184,11 +207,7 @@ def execute(
         None if problem.test is None else ewsg.diagnostics.trajectory(samples, problem.test),
         noise,
         None if compared is None else ewsg.diagnostics.distance(summary, compared),
-        _or_reason(
-            lambda: ewsg.check(
-                check_key, moved, problem.posterior, data, tolerance=plan.tolerance, names=names
-            )
-        ),
+        _or_reason(lambda: ewsg.check(keys[1], moved, problem.posterior, data, **options)),
         None if mode is None else _or_reason(lambda: ewsg.forecast(kernel, mode, data)),
     )
 

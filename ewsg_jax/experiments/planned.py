@@ -41,8 +41,10 @@ def plan(asked: Asked, output: Path | None, console: Console) -> int:
     made = _made(asked, problem, console)
     problem = problem.started(made.start, made.mode)
     lines = answer.of_plan(made, problem)
-    console.answer("\n".join(lines), answer.status_of(made))
-    for line in answer.gaussian_of(made, problem):
+    kernel, trust, *rest = lines
+    console.answer(kernel)
+    console.answer(trust, answer.status_of(made))
+    for line in [*rest, *answer.gaussian_of(made, problem)]:
         console.answer(line)
     console.say(f"\n{answer.with_names(str(made), problem)}\n")
     if folder is None:
@@ -68,6 +70,7 @@ def _made(asked: Asked, problem: Regression, console: Console) -> ewsg.Plan:
                 problem.train,
                 tolerance=asked.tolerance,
                 num_chains=asked.num_chains,
+                max_passes=asked.max_passes,
             )
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{asked.data}: {error}") from error

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import ewsg_jax as ewsg
+from ewsg_jax.experiments.answer import for_terminals
 from ewsg_jax.experiments.plan import Result
 from ewsg_jax.experiments.problem import Regression
 from ewsg_jax.experiments.results import aligned, device, versions
@@ -167,7 +168,7 @@ def section(result: Result) -> str:
         )
     if result.summary is None or result.noise is None:
         return "\n".join([*lines, "interrupted before a draw was kept"])
-    lines += ["", str(result.summary), "", f"check: {numbers['check']['verdict']}"]
+    lines += ["", str(result.summary), "", f"check: {for_terminals(numbers['check']['verdict'])}"]
     if "held_out" in numbers:
         lines.append("held out:")
         lines += [

@@ -89,11 +89,11 @@ def carry_out(job: Job, folder: Folder, console: Console) -> tuple[list[Result],
         say(f"\nresumes from {checkpoints}/, left by an earlier start")
     try:
         for number, plan in enumerate(job.plans, 1):
-            console.stage(f"{number} of {len(job.plans)}: {plan.label}")
+            if len(job.plans) > 1:
+                console.stage(f"{plan.label}, run {number} of {len(job.plans)}")
             reference = results[0] if results and results[0].plan.number == 0 else None
             kept = checkpoints / plan.label
-            shows = not console.is_quiet
-            results.append(execute(plan, job.seed, job.problem, reference, kept, shows))
+            results.append(execute(plan, job.seed, job.problem, reference, kept, console))
             interrupted = results[-1].samples.interrupted
             say("\n" + report.section(results[-1]))
             _write(folder, job, results, interrupted)
@@ -131,7 +131,8 @@ def _end(
         console.say("\n" + report.table(results))
     said = answer.of_runs(results, interrupted)
     console.say("")
-    console.answer("\n".join(said), answer.status_of_runs(results))
+    console.answer(said[0], answer.status_of_runs(results))
+    console.answer("\n".join(said[1:]))
     checkpoints = f"{folder.path / 'checkpoints'}/"
     if interrupted:
         console.say(f"\ninterrupted: the same command resumes from {checkpoints}")

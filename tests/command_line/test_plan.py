@@ -114,7 +114,7 @@ def test_what_was_written_is_checked(written, tmp_path, capsys):
     output, _ = written
     assert main(["check", str(output)]) == console.OK
     said = capsys.readouterr().out
-    assert said.startswith("plan: RIGHT: right within tolerance")
+    assert said.startswith("plan: RIGHT within tolerance")
     assert "age" in said
     copy = tmp_path / "copy"
     shutil.copytree(output, copy)

@@ -58,6 +58,8 @@ def into_a_file(folder: Path) -> Any:
 
 SEED = "a whole number from 0 to 4294967295"
 PLAN = ["plan", "none.csv", "--model", "logistic"]
+CHECK = ["check", "some"]
+NOISE = ["--noise-scale", "2"]
 ROWS = "a,b,y\n1,2,0\n2,1,1\n3,3,0\n"
 
 
@@ -93,7 +95,8 @@ CELLS = "numbers as features"
 of(
     "main plan",
     ("no rows", None, "none.csv", "No such file", "", lambda: main(PLAN)),
-    ("no model", None, "--model", "are required", "--help", lambda: main(["plan", "rows.csv"])),
+    ("no model", None, "--model", "is missing", "logistic", lambda: main(["plan", "rows.csv"])),
+    ("noise of classes", None, "--noise-scale", "logistic", "linear", planned(ROWS, *NOISE)),
     ("model", None, "--model", "'logit'", "logistic", planned(ROWS, "--model", "logit")),
     ("prior", None, "--prior-scale", "got -1", "above 0", planned(ROWS, "--prior-scale", "-1")),
     (
@@ -154,7 +157,7 @@ of(
 )
 of(
     "main check",
-    ("no folder", None, "out", "samples.save", "--data", lambda: main(["check", "out"])),
+    ("no folder", None, "RUN", "there is no", "a folder", lambda: main(["check", "none"])),
     (
         "an empty folder",
         None,
@@ -163,7 +166,15 @@ of(
         "wrote",
         lambda f: main(["check", str(f)]),
     ),
-    ("data alone", None, "--data", "needs", "--model", lambda: main(["check", "a", "--data", "b"])),
+    (
+        "draws",
+        None,
+        "--max-draws",
+        "'7'",
+        "from 8",
+        lambda: main(["check", "a", "--max-draws", "7"]),
+    ),
+    ("data alone", None, "--data", "needs", "--model", lambda: main([*CHECK, "--data", "b"])),
 )
 of("main list", ("kind", None, "KIND", "'method'", "methods", lambda: main(["list", "method"])))
 
