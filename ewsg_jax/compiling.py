@@ -9,7 +9,7 @@ hundreds of chains or of a network take 1.1 to 1.3 times as long, and soon lose 
 import contextlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, Self
 
 import jax
 import numpy as np
@@ -66,7 +66,10 @@ class Ahead:
         if (pending := self._pending.pop(name, None)) is not None and not pending.cancel():
             pending.result()
 
-    def drop(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Leave out all that has not started."""
         for pending in self._pending.values():
             pending.cancel()

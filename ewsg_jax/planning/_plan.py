@@ -16,6 +16,7 @@ from ewsg_jax._types import Data, Key, P
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.planning.ahead import compile_ahead
 from ewsg_jax.planning.candidate import Wanted
+from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.gaussian import NoGradientError
 from ewsg_jax.planning.result import Plan, enough
 from ewsg_jax.planning.search import NothingFitsError, Search
@@ -182,56 +183,55 @@ def plan(
         is_restricted=is_restricted,
     )
     found = ways(posterior, methods, by_leverage=parts == 1)
-    ahead = compile_ahead(posterior, position, data, found, wanted)
     of_mode: list[str] = []
     spent = 0.0
-    if mode is None:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", RuntimeWarning)
-            mode = find_mode(
-                for_mode,
-                posterior,
-                position,
-                given,
-                progress=False,
-                mesh=mesh,
-                check_data=check_data,
-            )
-        of_mode = [
-            str(each.message) for each in caught if issubclass(each.category, RuntimeWarning)
-        ]
-        spent = mode.data_passes
-    try:
-        _ = mode.covariance
-        has_widths = True
-    except ValueError:
-        has_widths = False
-    seconds = {"mode": time.perf_counter() - began}
-    search = Search(
-        posterior,
-        data,
-        position,
-        mode,
-        found,
-        wanted,
-        float(max_passes or max(FEWEST_PASSES, FEWEST_ROWS / n)),
-        given,
-        mesh,
-        methods is not None,
-        seconds=seconds,
-        ahead=ahead,
-    )
-    try:
-        ended = (
-            search.around_mode(for_search)
-            if has_widths
-            else search.by_trials(for_search, None, None)
+    with compile_ahead(posterior, position, data, found, wanted) as ahead:
+        if mode is None:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", RuntimeWarning)
+                mode = find_mode(
+                    for_mode,
+                    posterior,
+                    position,
+                    given,
+                    progress=False,
+                    mesh=mesh,
+                    check_data=check_data,
+                )
+            of_mode = [
+                str(each.message) for each in caught if issubclass(each.category, RuntimeWarning)
+            ]
+            spent = mode.data_passes
+        try:
+            # What float32 rounds to a matrix that is not positive definite says nothing either.
+            _ = Frame.at_mode(mode).on_host
+            has_widths = True
+        except ValueError:
+            has_widths = False
+        seconds = {"mode": time.perf_counter() - began}
+        search = Search(
+            posterior,
+            data,
+            position,
+            mode,
+            found,
+            wanted,
+            float(max_passes or max(FEWEST_PASSES, FEWEST_ROWS / n)),
+            given,
+            mesh,
+            methods is not None,
+            seconds=seconds,
+            ahead=ahead,
         )
-    except (NoGradientError, NothingFitsError) as error:
-        # Of these two there was no way round.
-        raise ValueError(str(error)) from error
-    finally:
-        ahead.drop()
+        try:
+            ended = (
+                search.around_mode(for_search)
+                if has_widths
+                else search.by_trials(for_search, None, None)
+            )
+        except (NoGradientError, NothingFitsError) as error:
+            # Of these two there was no way round.
+            raise ValueError(str(error)) from error
     cost = ended.kernel.evaluations(data)
     told = [
         report.note for report in (ended.gaussian and ended.gaussian.report, ended.report) if report

@@ -21,7 +21,7 @@ from ewsg_jax.planning.laws import STABLE
 from ewsg_jax.planning.pilot import seconds_of_step
 from ewsg_jax.planning.walls import STEEP, steepest
 from ewsg_jax.planning.ways import Way
-from ewsg_jax.planning.windows import FULL, is_far, warmed
+from ewsg_jax.planning.windows import FULL, MOST_FULL, is_far, warmed
 from ewsg_jax.rows.gathering import num_rows
 
 NUM_POINTS = 512
@@ -67,7 +67,13 @@ class Search(Asked):
                 self.ahead.wait("gradients")
                 far = is_far(for_look, self, at_mode)
             if far:
-                ended = self.by_trials(for_trials, None, at_mode)
+                # The mode of a joint posterior with an unknown scale may be where the scale is 0
+                # and hardly any mass: chains find out of there slowly, and from anywhere else soon.
+                # Very tall data need the mode, for batches are centred there.
+                is_tall = num_rows(self.data) > MOST_FULL
+                ended = self.by_trials(
+                    for_trials, None, at_mode if is_tall else None, None if is_tall else at_mode
+                )
                 ended.notes.insert(0, f"the normal approximation at the mode is no answer: {far}")
                 return self.with_others(ended, at_mode)
         # A check of rows in parts draws them uniformly from each.
@@ -178,23 +184,33 @@ class Search(Asked):
             )
         return choice.best
 
-    def by_trials(self, key: Key, normal: Gaussian | None, frame: Frame | None) -> Ended:
+    def by_trials(
+        self, key: Key, normal: Gaussian | None, frame: Frame | None, other: Frame | None = None
+    ) -> Ended:
         """Return the kernel whose trial is right: noise, walls and widths are those that chains
         met.
 
         Args:
             key: a typed PRNG key.
             normal: what was found to be no answer; None where there is no mode.
-            frame: the units of the mode; None where it says nothing of the posterior's widths.
+            frame: the units of the mode, from where chains warm up; None: from where the search for
+                it began.
+            other: from where they do if they do not settle, if that is known.
 
         Raises:
             NothingFitsError: nothing that is allowed fits.
         """
-        first, for_nuts, *keys = _random.keys_of(key, 2 + MOST_TRIALS)
+        first, for_again, for_nuts, *keys = _random.keys_of(key, 3 + MOST_TRIALS)
         with self.timed("windows"):
             for name in ("gradients", "walls"):
                 self.ahead.wait(name)
             warm = warmed(first, self, frame)
+            if warm.why_not and other is not None:
+                again = warmed(for_again, self, other)
+                spent = warm.data_passes + again.data_passes
+                # Both are measured by how much the last window changed them.
+                better = again if not again.why_not or again.ratio < warm.ratio else warm
+                warm = better._replace(data_passes=spent)
         notes = ["the posterior is not near normal: chosen by trials, in units that chains met"]
         if warm.why_not:
             notes.append(f"the warm-up has not settled: {warm.why_not}")
@@ -207,11 +223,12 @@ class Search(Asked):
                 "those of groups with few rows non-centred"
             )
         frame, places = warm.frame, warm.places(NUM_POINTS)
+        steep_places = warm.steep_places(NUM_POINTS)
         spent = warm.data_passes + (0.0 if normal is None else normal.report.data_passes)
         least, ended = 0.0, None
         for number, own in enumerate(keys):
             for_trial, for_steps = _random.keys_of(own, 2)
-            wall = steepest(self.posterior, frame, places, self.data)
+            wall = steepest(self.posterior, frame, steep_places, self.data)
             if number == 0 and wall.curvature > STEEP:
                 names = (
                     ""
@@ -259,7 +276,7 @@ class Search(Asked):
             # Half the step, and half of the error that is told: what is told is of a normal law.
             least = 4 * steep
             if last.report is not None and not last.is_short:
-                places = last.places(NUM_POINTS, frame.center)
+                places = steep_places = last.places(NUM_POINTS, frame.center)
         else:
             notes.append(f"none of {MOST_TRIALS} trials was right: the last is the nearest to it")
         assert ended is not None

@@ -74,6 +74,7 @@ class Warmed(NamedTuple):
         data_passes: of all chains.
         why_not: why it has not settled, in words; empty where it has.
         ratio: the largest factor by which the last window changed a variance.
+        slopes: the gradients at the draws, shape (draws, d); None where no window was made.
     """
 
     frame: Frame
@@ -81,6 +82,7 @@ class Warmed(NamedTuple):
     data_passes: float
     why_not: str
     ratio: float = np.inf
+    slopes: np.ndarray | None = None
 
     @property
     def is_curved(self) -> bool:
@@ -91,6 +93,18 @@ class Warmed(NamedTuple):
         """Return some draws less the center, shape (count or fewer, d)."""
         some = self.draws[:: max(1, len(self.draws) // count)][:count]
         return np.asarray(some - vector(self.frame.center), np.float32)
+
+    def steep_places(self, count: int) -> np.ndarray:
+        """Return the draws less the center where gradients are largest, shape (count or fewer, d).
+
+        In units of the posterior |∇V|² is the trace of the curvature, in the mean of draws nearby:
+        of all draws these are where the steepest wall is met.
+        """
+        if self.slopes is None:
+            return self.places(count)
+        size = np.sum(self.frame.whitened(self.slopes) ** 2, axis=1)
+        steep = self.draws[np.argsort(-size, kind="stable")[:count]]
+        return np.asarray(steep - vector(self.frame.center), np.float32)
 
 
 def warmed(key: Key, asked: Asked, frame: Frame | None) -> Warmed:
@@ -151,7 +165,8 @@ def warmed(key: Key, asked: Asked, frame: Frame | None) -> Warmed:
         why_not = _why_not(metric.ratio, limit, moved, lost) or (
             "" if length > 1 else "its windows were short"
         )
-        made = Warmed(frame, draws, made.data_passes, why_not, metric.ratio)
+        slopes = fresh.mean[rows]
+        made = Warmed(frame, draws, made.data_passes, why_not, metric.ratio, slopes)
         if not why_not:
             break
     return made
