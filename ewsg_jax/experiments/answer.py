@@ -1,5 +1,6 @@
 """Answers in plain words: of a plan before a run, and of all runs after it."""
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -70,8 +71,10 @@ def with_names(text: str, problem: Regression) -> str:
 def kernel_of(plan: ewsg.Plan) -> str:
     """Return the kernel that a plan takes, in words."""
     shown = repr(plan.kernel)
-    if shown.startswith("nuts(") or not plan.table:
-        return "NUTS, all rows a gradient" if shown.startswith("nuts(") else shown
+    if shown.startswith("nuts("):
+        return "NUTS, the No-U-Turn sampler, with the gradient of all rows"
+    if not plan.table:
+        return shown
     best = plan.table[0]
     rows = (
         "" if best.way.rows == "all" else f", {best.batch_size:,} of {plan.num_rows:,} rows a step"
@@ -146,7 +149,14 @@ def _moments(names: Sequence[str], draws: np.ndarray) -> dict[str, list[str]]:
     flat = flat[np.isfinite(flat).all(axis=1)]
     with np.errstate(all="ignore"):
         mean, sd = flat.sum(axis=0) / len(flat), flat.std(axis=0) if len(flat) else flat.sum(axis=0)
-    return {name: [with_digits(mean[i], sd[i]), f"{sd[i]:.4g}"] for i, name in enumerate(names)}
+    return {name: [_digits(mean[i], sd[i]), _digits(sd[i], sd[i])] for i, name in enumerate(names)}
+
+
+def _digits(value: float, sd: float) -> str:
+    """Return a number in as many digits as it takes to see a thousandth of its deviation."""
+    if not 1e-4 <= sd < 1e6:
+        return with_digits(value, sd)
+    return f"{value:.{max(0, 2 - math.floor(math.log10(sd)))}f}"
 
 
 # After a run.

@@ -39,8 +39,8 @@ MODELS = {
     "linear": "linear regression with normal noise, for numbers",
 }
 """The ready models of rows with a response, and what the response is."""
-LEAST_NOISE = 1e-3
-"""The scale of the noise that is taken, over that of the response, where a line fits exactly."""
+NOTHING = 1e-6
+"""Residuals over the response, below which a line fits exactly."""
 
 
 @dataclass(frozen=True)
@@ -259,11 +259,20 @@ def _model(asked: Asked, scaled: Scaled) -> tuple[ewsg.Posterior, list[str]]:
 
 
 def _residual_scale(data: Dataset) -> float:
-    """Return the standard deviation of what least squares leave."""
-    weights, *_ = np.linalg.lstsq(data.x, data.y, rcond=None)
-    freedom = max(1, data.num_rows - data.x.shape[1])
-    scale = math.sqrt(float(np.sum((data.y - data.x @ weights) ** 2)) / freedom)
-    return max(scale, LEAST_NOISE * (float(data.y.std()) or 1.0))
+    """Return the standard deviation of what least squares leave.
+
+    Raises:
+        ConfigError: they leave nothing.
+    """
+    weights, _, rank, _ = np.linalg.lstsq(data.x, data.y, rcond=None)
+    freedom = data.num_rows - int(rank)
+    left = float(np.sum((data.y - data.x @ weights) ** 2))
+    if freedom < 1 or left <= NOTHING**2 * float(np.sum(data.y**2)):
+        raise ConfigError(
+            f"--noise-scale is missing: least squares leave no residuals of {data.num_rows} rows "
+            f"and {data.x.shape[1]} weights that could say it"
+        )
+    return math.sqrt(left / freedom)
 
 
 def hint_of(name: str) -> Any:

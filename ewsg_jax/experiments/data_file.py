@@ -91,7 +91,7 @@ def _npz(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
                     f"{', '.join(arrays.files) or 'none'}"
                 )
             x, y = arrays[held["x"]], arrays[held["y"]]
-            numbers = map(str, range(x.shape[1] if x.ndim == 2 else 0))
+            numbers = (f"x[{i}]" for i in range(x.shape[1] if x.ndim == 2 else 0))
             names = arrays["feature_names"] if "feature_names" in held else [*numbers]
     except (EOFError, ValueError, zipfile.BadZipFile) as error:
         if isinstance(error, ConfigError):

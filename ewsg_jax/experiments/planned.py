@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 
 import jax
+import numpy as np
 
 import ewsg_jax as ewsg
 from ewsg_jax.experiments import answer
@@ -72,6 +73,12 @@ def _made(asked: Asked, problem: Regression, console: Console) -> ewsg.Plan:
                 num_chains=asked.num_chains,
                 max_passes=asked.max_passes,
             )
+    except np.linalg.LinAlgError as error:
+        raise ConfigError(
+            f"{asked.data}: the posterior has no widths that 32 bits hold ({error}): features may "
+            "depend on each other, or be of unlike sizes; take a smaller --prior-scale, or leave "
+            "--standardise as it is"
+        ) from error
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{asked.data}: {error}") from error
 

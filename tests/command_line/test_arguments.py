@@ -160,10 +160,10 @@ def test_arrays_of_an_npz_file(tmp_path, names):
     x, y = np.arange(6.0).reshape(3, 2), np.array([0, 1, 0])
     path = tmp_path / "rows.npz"
     np.savez(path, **{names["x"]: x, names["y"]: y})
-    data, found = data_file.read(str(path), drop=["0"])
+    data, found = data_file.read(str(path), drop=["x[0]"])
     np.testing.assert_array_equal(data.x, x[:, 1:])
     np.testing.assert_array_equal(found, y)
-    assert data.feature_names == ("1",)
+    assert data.feature_names == ("x[1]",)
 
 
 def test_classes_are_numbers_in_their_order():

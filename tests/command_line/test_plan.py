@@ -177,17 +177,28 @@ def test_an_interrupt_loses_nothing(tmp_path):
     """The same command resumes, and gives what it would have given."""
     words = [
         *(sys.executable, "-m", "ewsg_jax", "plan", str(rows_of(tmp_path)), "--model"),
-        *("logistic", "--ess", "3e7", "--output", str(tmp_path / "out")),
+        *("logistic", "--ess", "1e6", "--output"),
     ]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    kept, until = tmp_path / "out" / "checkpoints", time.monotonic() + 200
+    output = tmp_path / "out"
+    process = subprocess.Popen(
+        [*words, str(output)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    kept, until = output / "checkpoints", time.monotonic() + 200
     while not kept.exists() and process.poll() is None and time.monotonic() < until:
         time.sleep(0.1)
-    time.sleep(3)
+    time.sleep(2)
     process.send_signal(signal.SIGINT)
     said, errors = process.communicate(timeout=200)
     assert process.returncode == console.INTERRUPTED, errors
     assert "Traceback" not in errors
     assert f"the same command resumes from {kept}/" in said
-    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES | {"checkpoints"}
-    assert (kept / "plan" / "run.npz").exists()
+    assert {path.name for path in output.iterdir()} == FILES | {"checkpoints"}
+    said = []
+    for folder in (output, tmp_path / "whole"):
+        command = [*words, str(folder)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+        said.append(done.stdout)
+    assert [f"resumes from {kept}/" in each for each in said] == [True, False]
+    assert not kept.exists()
+    draws = [np.load(folder / "draws.npz")["plan"] for folder in (output, tmp_path / "whole")]
+    np.testing.assert_array_equal(*draws)

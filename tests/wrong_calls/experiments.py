@@ -153,6 +153,14 @@ of(
         "(n,)",
         saved("rows.npz", x=np.ones((3, 1)), y=np.ones(2)),
     ),
+    (
+        "no noise",
+        None,
+        "--noise-scale",
+        "3 rows",
+        "residuals",
+        planned("a,y\n1,1\n2,2\n3,3\n", "--model", "linear"),
+    ),
     ("not npz", None, "rows.npz", "cannot be read", ".npz", not_an_archive),
 )
 of(
