@@ -18,7 +18,7 @@ from ewsg_jax._types import Data, Key, PyTree
 from ewsg_jax.checking import stein
 from ewsg_jax.checking.affine import root_of
 from ewsg_jax.checking.basis import most_functions
-from ewsg_jax.checking.brascamp_lieb import as_wide, prior_widths, too_wide
+from ewsg_jax.checking.brascamp_lieb import as_wide, far_out, prior_moments, too_wide
 from ewsg_jax.checking.correction import MOST_DENSE, Correction, Moments
 from ewsg_jax.checking.crossfit import TINY
 from ewsg_jax.checking.draws import Draws, draws_of
@@ -27,6 +27,7 @@ from ewsg_jax.checking.kinetic import check_kernel, kinetic
 from ewsg_jax.checking.mixing import worst_rhat
 from ewsg_jax.checking.report import Corrected, Report
 from ewsg_jax.checking.rounds import Reckoning, nearer
+from ewsg_jax.checking.slopes import mistaken
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
@@ -45,6 +46,8 @@ again.
 """
 MOST_ERROR = 0.5
 """Of a corrected mean, in sds, or of an sd, relatively: with larger ones there is no correction."""
+MOST_DISTANCE = 100
+"""Of a distance from the target, in sds: beyond it only that it is larger is known."""
 LOOKS = (4_000, 16_000)
 """Draws that are used, and how many where these cannot decide."""
 MOST_BYTES = 2**30
@@ -169,8 +172,8 @@ def check(
         first = gradients(0, draws)
         first.check()
         metric = None if mode is None else metric_of(mode, float(temperature))
-        widths = prior_widths(posterior, draws, float(temperature))
-        bounds = widths if posterior.log_concave else None
+        prior = prior_moments(posterior, draws, float(temperature))
+        bounds = prior.widths if prior and posterior.log_concave else None
         for_rows = jax.random.fold_in(key, MOST_NUMBERS * look + MOST_NUMBERS - 1)
         beyond = NONE
         # Where no density can end by its structure, what overflows shows in the gradient.
@@ -189,7 +192,11 @@ def check(
             float(tolerance),
             float(error_rate),
         )
-        return dataclasses.replace(report, note=as_wide(whole[1], widths, draws.names))
+        notes = [far_out(whole[0], prior, draws.names)]
+        if report.outcome != "wrong":
+            # Of a wrong run the width says nothing of the data.
+            notes.append(as_wide(whole[1], prior, draws.names))
+        return dataclasses.replace(report, note="; ".join(filter(None, notes)))
 
     report, passes = looked(0, max_draws or LOOKS[0]), 0.0
     for look, most in enumerate(LOOKS[1:], 1):
@@ -199,7 +206,11 @@ def check(
             break
         passes += report.data_passes
         report = looked(look, most)
-    report = dataclasses.replace(report, data_passes=passes + report.data_passes)
+    report = dataclasses.replace(
+        report,
+        data_passes=passes + report.data_passes,
+        mistaken=mistaken(posterior, report.draws, data),
+    )
     if kernel is None:
         return report
     own = jax.random.fold_in(key, MOST_NUMBERS * len(LOOKS))
@@ -242,6 +253,7 @@ def _judged(
         found = found.beside(here.correction.moments)
     reason = str(beyond) or _why_not(found, here.scores.distance, draws.names)
     mean, sd = whole[0], np.maximum(whole[1], TINY)
+    rhat, least = worst_rhat(draws.values)
     corrected = Corrected(
         mean=draws.told(found.mean),
         sd=draws.told(found.sd),
@@ -261,7 +273,8 @@ def _judged(
         rest=None if end is here else end.scores,
         outside=str(beyond),
         impossible=too_wide(draws, bounds, tolerance, error_rate),
-        rhat=worst_rhat(draws.values),
+        rhat=rhat,
+        apart=draws.names[least],
         num_chains=len(draws.values) + draws.num_lost,
         num_lost=draws.num_lost,
         num_draws=draws.num_draws,
@@ -281,7 +294,10 @@ def _why_not(found: Moments, distance: float, names: tuple[str, ...]) -> str:
     if errors[k] <= MOST_ERROR:
         return ""
     size = f"up to {errors[k]:.2g}" if errors[k] < 10 else "beyond 10"
-    far = f"the draws are at least {distance:.2g} sd from a target that is not normal"
+    size_of = (
+        f"at least {distance:.2g}" if distance < MOST_DISTANCE else f"more than {MOST_DISTANCE}"
+    )
+    far = f"the draws are {size_of} sd from a target that is not normal"
     why = far if distance > NEAR else "too few draws, or gradients too noisy"
     return f"corrected moments have errors {size} sd ({names[k]}): {why}"
 

@@ -7,6 +7,7 @@ however far off the draws are.
 """
 
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,15 +23,25 @@ from ewsg_jax.preparation import differences
 
 SAME = 1e-3
 """Relative difference of curvatures that is rounding."""
-AS_WIDE, MOST_NAMED = 0.95, 3
-"""Part of the prior's width from which on a coordinate is as wide; and how many of them
-are named.
+AS_WIDE, FAR, MOST_NAMED = 0.95, 10.0, 3
+"""Part of the prior's width from which on a coordinate is as wide; how many of its widths from its
+mean are far; and how many coordinates are named.
 """
 
 
-def prior_widths(posterior: Posterior, draws: Draws, temperature: float) -> np.ndarray | None:
-    """Return the standard deviations of a normal prior, shape (d,); None of another one, or above
-    1,000 numbers.
+class Normal(NamedTuple):
+    """A normal prior.
+
+    Attributes:
+        mean, widths: mean and standard deviation of each coordinate, shape (d,).
+    """
+
+    mean: np.ndarray
+    widths: np.ndarray
+
+
+def prior_moments(posterior: Posterior, draws: Draws, temperature: float) -> Normal | None:
+    """Return a normal prior's moments; None of another one, or above 1,000 numbers.
 
     The prior is a normal one where its curvature is the same at two places.
     """
@@ -40,13 +51,16 @@ def prior_widths(posterior: Posterior, draws: Draws, temperature: float) -> np.n
         [draws.flat.mean(0), draws.flat[np.argmax(np.linalg.norm(draws.flat, axis=1))]]
     )
     points = places.astype(jnp.result_type(jnp.float32, *draws.layout.dtypes))
-    here, there = np.asarray(prior_curvatures(posterior, draws.layout, points), np.float64)
+    slopes, (here, there) = (
+        np.asarray(each, np.float64) for each in _derivatives(posterior, draws.layout, points)
+    )
     if not np.isfinite([here, there]).all():
         return None
     values, vectors = np.linalg.eigh(here)
     if not values[0] > SAME * values[-1] or np.abs(here - there).max() > SAME * values[-1]:
         return None
-    return np.sqrt(temperature * np.sum(vectors**2 / values, axis=1))
+    mean = points[0] - vectors @ (vectors.T @ slopes[0] / values)
+    return Normal(mean, np.sqrt(temperature * np.sum(vectors**2 / values, axis=1)))
 
 
 def too_wide(draws: Draws, widths: np.ndarray | None, tolerance: float, error_rate: float) -> str:
@@ -79,17 +93,45 @@ def too_wide(draws: Draws, widths: np.ndarray | None, tolerance: float, error_ra
     )
 
 
-def as_wide(sd: np.ndarray, widths: np.ndarray | None, own_names: tuple[str, ...]) -> str:
+def far_out(mean: np.ndarray, prior: Normal | None, own_names: tuple[str, ...]) -> str:
+    """Return which coordinates are far from the prior, in words; nothing where none is.
+
+    Args:
+        mean: of draws, shape (d,).
+        prior: a normal one; None where it is none.
+        own_names: of the coordinates.
+    """
+    if prior is None:
+        return ""
+    off = np.abs(mean - prior.mean) / prior.widths
+    far = np.flatnonzero(off > FAR)
+    if not len(far):
+        return ""
+    far = far[np.argsort(-off[far], kind="stable")]
+    # One digit: so the same of two sets of draws of one posterior.
+    sizes = [float(f"{off[k]:.1g}") for k in far[:MOST_NAMED]]
+    named = ", ".join(
+        f"{own_names[k]} (some {size:,.0f} of its sds)"
+        for k, size in zip(far[:MOST_NAMED], sizes, strict=True)
+    )
+    more = f" and {len(far) - MOST_NAMED} more" if len(far) > MOST_NAMED else ""
+    return (
+        f"far from the prior: {named}{more}; the prior is too narrow, or labels, units, sign or "
+        "scale of the likelihood are not what they should be"
+    )
+
+
+def as_wide(sd: np.ndarray, prior: Normal | None, own_names: tuple[str, ...]) -> str:
     """Return which coordinates are as wide as the prior, in words; nothing where none is.
 
     Args:
         sd: standard deviations of draws, shape (d,).
-        widths: the prior's, shape (d,); None where they are not known.
+        prior: a normal one; None where it is none.
         own_names: of the coordinates.
     """
-    if widths is None:
+    if prior is None:
         return ""
-    names = [own_names[k] for k in np.flatnonzero(sd >= AS_WIDE * widths)]
+    names = [own_names[k] for k in np.flatnonzero(sd >= AS_WIDE * prior.widths)]
     if not names:
         return ""
     told = ", ".join(names[:MOST_NAMED]) + (
@@ -102,15 +144,23 @@ def as_wide(sd: np.ndarray, widths: np.ndarray | None, own_names: tuple[str, ...
     )
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
 def prior_curvatures(posterior: Posterior, layout: PyTree, points: Array | np.ndarray) -> Array:
     """Return the Hessians of −log prior at points (count, d), shape (count, d, d)."""
+    return _derivatives(posterior, layout, points)[1]
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _derivatives(
+    posterior: Posterior, layout: PyTree, points: Array | np.ndarray
+) -> tuple[Array, Array]:
+    """Return the gradients and the Hessians of −log prior at points (count, d)."""
 
     def potential(flat: Array) -> Array:
         return -jnp.asarray(posterior.log_prior(layout.tree(flat)), flat.dtype)
 
-    def hessian(flat: Array) -> Array:
+    def both(flat: Array) -> tuple[Array, Array]:
         gradient, unit = jax.grad(potential), jnp.eye(flat.size, dtype=flat.dtype)
-        return jax.vmap(lambda v: differences.derivative(gradient, flat, v))(unit)
+        hessian = jax.vmap(lambda v: differences.derivative(gradient, flat, v))(unit)
+        return gradient(flat), hessian
 
-    return jax.lax.map(hessian, points)
+    return jax.lax.map(both, points)

@@ -26,23 +26,28 @@ are alike.
 """
 
 
-def worst_rhat(values: np.ndarray) -> float:
-    """Return the largest split R-hat of draws (chain, draw, d), NaN for one chain."""
+def worst_rhat(values: np.ndarray) -> tuple[float, int]:
+    """Return the largest split R-hat of draws (chain, draw, d), and of which coordinate; NaN for
+    one chain.
+    """
     if len(values) < 2:
-        return float("nan")
-    some = _apart(values[..., evenly(values.shape[2], MOST_RHATS)])
+        return float("nan"), 0
+    places = evenly(values.shape[2], MOST_RHATS)
+    places = places[_apart(values[..., places])]
     with np.errstate(all="ignore"):
-        found: Any = array_statistics().rhat(some, chain_axis=0, draw_axis=1)
-    return float(np.nanmax(np.append(np.asarray(found, float), 0.0)))
+        found: Any = array_statistics().rhat(values[..., places], chain_axis=0, draw_axis=1)
+    known = np.nan_to_num(np.asarray(found, float).ravel(), nan=0.0)
+    worst = int(np.argmax(known))
+    return float(known[worst]), int(places[worst])
 
 
 def _apart(values: np.ndarray) -> np.ndarray:
-    """Return the coordinates in which means over halves of chains differ most.
+    """Return the numbers of the coordinates in which means over halves of chains differ most.
 
     Means of where draws are and of how far off, bounded as ranks are: no outlier hides the others.
     """
     if values.shape[2] <= 2 * RHATS:
-        return values
+        return np.arange(values.shape[2])
     some = values[:, :: max(1, values.shape[0] * values.shape[1] // FEW)]
     middle = np.median(some, axis=(0, 1))
     off = (values - middle) / np.maximum(np.median(np.abs(some - middle), axis=(0, 1)), TINY)
@@ -53,7 +58,7 @@ def _apart(values: np.ndarray) -> np.ndarray:
         means = np.concatenate([each[:, :half].mean(1), each[:, -half:].mean(1)])
         ratio = means.var(0) / np.maximum(each.var((0, 1)), TINY)
         chosen |= set(np.argsort(-ratio)[:RHATS].tolist())
-    return values[..., sorted(chosen)]
+    return np.array(sorted(chosen))
 
 
 def least_ess(draws: np.ndarray, shared: bool = False) -> tuple[float, float]:

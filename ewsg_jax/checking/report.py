@@ -26,6 +26,13 @@ NEW = 0.3
 """Effective draws of each draw used, from which draws between them say more."""
 MOST_SHOWN = 12
 """Coordinates of which the table shows a row each: those with the largest bias."""
+UNKNOWN = 3.0
+"""Of a ratio, or of a mean in sds: a number with a larger error is not shown."""
+
+
+def _known(value: Any, error: Any, width: int) -> str:
+    """Return a number and its error, or that it is unknown."""
+    return f"{value:{width}.3f} ± {error:5.3f}" if error < UNKNOWN else "unknown"
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +89,10 @@ class Report:
             seen.
         impossible: in words, that draws are wider than the prior, which a log-concave likelihood
             does not allow; empty where they are not, or this is not known.
+        mistaken: in words, that the gradient is not that of the log density; empty where none is
+            seen. Every other number is made of gradients.
         rhat: the largest split R-hat of a coordinate, NaN of one chain.
+        apart: the name of that coordinate.
         num_chains: chains there were.
         num_lost: of these, chains that are left out, for they are not finite.
         num_draws: draws of each chain.
@@ -90,7 +100,8 @@ class Report:
         data_passes: what the gradients cost, in passes over the data.
         tolerance: as given.
         names: of the coordinates.
-        note: in words, which coordinates are as wide as a normal prior alone; empty where none is.
+        note: in words, which coordinates are as wide as a normal prior alone, or far from it;
+            empty where none is.
         kinetic: the kinetic temperature of the run over the target's, where its kernel was given.
     """
 
@@ -116,6 +127,8 @@ class Report:
     moments: Moments = field(repr=False)
     note: str = ""
     kinetic: Kinetic | None = None
+    mistaken: str = ""
+    apart: str = ""
 
     @property
     def outcome(self) -> Literal["right", "wrong", "unsure"]:
@@ -162,6 +175,8 @@ class Report:
             self.has_more,
             self.corrected is not None,
             self.outside,
+            self.mistaken,
+            self.apart,
         )
 
     def expectation(self, function: Callable[[Any], PyTree]) -> tuple[PyTree, PyTree]:
@@ -279,19 +294,23 @@ class Report:
             f"{self.data_passes:.3g} passes; R-hat {self.rhat:.3f}, ESS "
             f"{self.scores.ess:.0f}{shared}",
             f"Stein's identities, worst |z| ({scores}); above {self.scores.bound:.1f} is no chance",
-            f"heat: the target's temperature times {1 + self.scores.excess:.3f} ± "
-            f"{self.scores.excess_error:.3f}, "
-            "averaged over directions",
+            f"temperature: {1 + self.scores.excess:.3f} ± {self.scores.excess_error:.3f} of the "
+            "target's, averaged over directions",
         ] + [str(self.kinetic)] * (self.kinetic is not None)
         shown = self.worst()
         width = max(len("coordinate"), *(len(self.names[i]) for i in shown))
         lines.append(
             f"{'coordinate':{width}}  sd / target's     mean shift (sd)   corrected mean         sd"
         )
+        errors = np.maximum(self.moments.mean_error / sd, self.moments.sd_error)
         lines += [
-            f"{self.names[i]:{width}}  {ratio[i]:6.3f} ± {ratio_error[i]:5.3f}  "
-            f"{shift[i]:7.3f} ± {shift_error[i]:5.3f}  {with_digits(mean[i], sd[i]):>14} "
-            f"{sd[i]:10.4g}"
+            f"{self.names[i]:{width}}  {_known(ratio[i], ratio_error[i], 6):>14}  "
+            f"{_known(shift[i], shift_error[i], 7):>15}  "
+            + (
+                f"{with_digits(mean[i], sd[i]):>14} {sd[i]:10.4g}"
+                if errors[i] < UNKNOWN
+                else f"{'unknown':>14} {'unknown':>10}"
+            )
             for i in shown
         ]
         if len(shown) < len(ratio):

@@ -137,7 +137,7 @@ def by_root(
     Coordinate j of θ is the direction of row j of L: (θ − c)ⱼ = Lⱼ u, and the slope along it Lⱼ
     Lᵀg.
     """
-    norms = np.linalg.norm(root, axis=1)
+    norms = np.maximum(np.linalg.norm(root, axis=1), np.finfo(float).tiny)
     # Coordinate j of Lᵀg along row j of L is row j of L Lᵀ g: one product for both.
     both = np.concatenate([root, root @ root.T / norms], axis=1)
     off = values - center

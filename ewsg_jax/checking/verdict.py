@@ -13,6 +13,11 @@ FEWEST = 50
 SURE = 2.0
 """Standard errors within which a number is known."""
 
+BY_VALUES = (
+    "Everything here is by gradients. See to custom_vjp, custom_jvp, stop_gradient, rounding and "
+    "comparisons, and compare with jax.test_util.check_grads"
+)
+
 
 class Verdict(NamedTuple):
     """What is said.
@@ -40,13 +45,16 @@ def of(
     has_more: bool = False,
     is_corrected: bool = True,
     outside: str = "",
+    mistaken: str = "",
+    apart: str = "",
 ) -> Verdict:
     """Judge draws.
 
     A bias is what Stein's identities see beyond chance. It matters where it is more than the
     tolerance, in a standard deviation or twice that in a mean; draws without one are right where
     their moments are near enough to the target's, which finite draws need not be. What is
-    impossible is wrong, whatever the identities see, and so are draws where a density is 0. Where
+    impossible is wrong, whatever the identities see, and so are draws where a density is 0, and
+    all of a gradient that is not the density's. Where
     nothing can be decided, draws that were not used come before a longer run.
     """
     seen = {name: score for name, score in scores.worst.items() if score.z > scores.bound}
@@ -58,12 +66,15 @@ def of(
     by_ratio = np.maximum(np.abs(ratio - 1) - SURE * ratio_error, 0) / tolerance
     by_shift = np.maximum(np.abs(shift) - SURE * shift_error, 0) / (2 * tolerance)
     i, j = int(np.argmax(by_ratio)), int(np.argmax(by_shift))
+    if mistaken:
+        return Verdict("wrong", f"{mistaken}{lost}. {BY_VALUES}")
     if outside:
         others = f"; {impossible}" if impossible else ""
         return Verdict("wrong", f"{outside}{others}{lost}: {CURE}")
     if rhat > CONVERGED:
         text = (
-            f"chains do not agree (R-hat {rhat:.2f}): several modes, or a run far too short{lost}"
+            f"chains do not agree (R-hat {rhat:.2f}{f', {apart}' if apart else ''}): several "
+            f"modes, or a run far too short{lost}"
         )
         text += f"; {impossible}" if impossible else ""
         return Verdict("wrong", f"{text}. Compare the chains; run longer, or start them elsewhere")
@@ -87,6 +98,11 @@ def of(
             if name == "u":
                 word = "wide" if score.effect > 0 else "narrow"
                 parts.append(f"too {word} in some direction, the variance × {1 + score.effect:.3g}")
+            elif name == "1":
+                size = abs(score.effect)
+                parts.append(
+                    f"mean off in some direction, in which the slope is {size:.2g} and not 0"
+                )
             else:
                 parts.append(f"of another shape: E[g φ − φ'] of φ = {name} is {score.effect:.2g}")
             parts[-1] += f" (|z| = {score.z:.1f})"
@@ -122,6 +138,11 @@ def _is_large(name: str, score: Score, tolerance: float) -> bool:
 
 def _advice(scores: Scores, ratio: np.ndarray, tolerance: float) -> str:
     """Return what to do about it."""
+    if scores.worst["1"].z > 2 * scores.worst["u"].z and scores.worst["1"].z > scores.bound:
+        return (
+            "Run longer from over-dispersed starts, halve the step; where neither changes it, the "
+            "run has other data, another prior or another gradient than this posterior"
+        )
     if scores.excess > scores.bound * scores.excess_error or np.median(ratio) > 1 + tolerance:
         return "Halve the step, take more rows a step"
     if np.median(ratio) < 1 - tolerance:

@@ -10,9 +10,10 @@ import jax
 import numpy as np
 
 from ewsg_jax._types import Data, Position
-from ewsg_jax.checking.brascamp_lieb import prior_widths
+from ewsg_jax.checking.brascamp_lieb import prior_moments
 from ewsg_jax.checking.draws import Draws
 from ewsg_jax.checking.gradients import FULL, fresh_gradients
+from ewsg_jax.checking.slopes import mistaken
 from ewsg_jax.compiling import Ahead
 from ewsg_jax.factors import LowRank
 from ewsg_jax.forecasting import stability
@@ -82,7 +83,8 @@ def compile_ahead(
     def check() -> None:
         if any(can_end(posterior, position, data)):
             outside_by_batches(key, posterior, layout, here.flat, data, ROWS)
-        prior_widths(posterior, here, 1.0)
+        prior_moments(posterior, here, 1.0)
+        mistaken(posterior, here, data)
         array_statistics()
 
     def walls() -> None:

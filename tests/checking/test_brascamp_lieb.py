@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.checking.brascamp_lieb import prior_widths, too_wide
+from ewsg_jax.checking.brascamp_lieb import prior_moments, too_wide
 from ewsg_jax.checking.draws import draws_of
 
 KEY = jax.random.key(0)
@@ -25,7 +25,7 @@ def logistic(position, row):
 
 
 def widths(posterior, temperature=1.0):
-    return prior_widths(posterior, draws_of(NORMAL, None, 1000), temperature)
+    return prior_moments(posterior, draws_of(NORMAL, None, 1000), temperature).widths
 
 
 def test_the_prior_of_ones_own_is_its_inverse_curvature():
@@ -48,7 +48,7 @@ def test_the_prior_of_ones_own_is_its_inverse_curvature():
     ids=["no normal prior", "flat in a direction", "flat", "not finite"],
 )
 def test_where_nothing_is_known(posterior):
-    assert prior_widths(posterior, draws_of(NORMAL, None, 1000), 1.0) is None
+    assert prior_moments(posterior, draws_of(NORMAL, None, 1000), 1.0) is None
 
 
 @pytest.mark.full
@@ -89,6 +89,35 @@ def test_without_a_log_concave_likelihood_nothing_is_impossible():
         KEY, wide, ewsg.Posterior(logistic, normal_prior, log_concave=True), DATA
     ).impossible
     assert not ewsg.check(KEY, wide, ewsg.Posterior(logistic, normal_prior), DATA).impossible
+
+
+@pytest.mark.parametrize("temperature", [1.0, 4.0])
+def test_the_mean_of_a_prior_is_where_its_slope_is_none(temperature):
+    """By typed numbers: −θᵀPθ/2 + θ₀ is largest at P⁻¹e₀."""
+    posterior = ewsg.Posterior(logistic, normal_prior)
+    found = prior_moments(posterior, draws_of(NORMAL + 5.0, None, 1000), temperature)
+    np.testing.assert_allclose(found.mean, np.linalg.inv(PRECISION)[:, 0], rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_far_from_the_prior_is_named():
+    """Labels of 1 and 2 in the place of 0 and 1: the log odds go as far as the prior lets them."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(500, 3)) * [0.0, 1.0, 0.0] + [1.0, 0.0, 0.0]
+    y = rng.integers(0, 2, size=500)
+
+    def log_likelihood(w, row):
+        logit = row["x"] @ w
+        return row["y"] * logit - jax.nn.softplus(logit)
+
+    posterior = ewsg.Posterior(log_likelihood, lambda w: -0.5 * jnp.sum((w - 1.0) ** 2))
+    kernel = ewsg.ld(posterior, 2e-3)
+    for labels in (y, y + 1):
+        rows = {"x": x, "y": labels}
+        run = {"num_chains": 4, "burn_in": 200, "progress": False}
+        samples = ewsg.sample(KEY, kernel, jnp.zeros(3), rows, 1_000, **run)
+        note = ewsg.check(KEY, samples, posterior, rows).note
+        assert ("far from the prior: position[0] (some " in note) is bool(labels.max() == 2)
+        assert "position[2] (" not in note
 
 
 @pytest.mark.parametrize("seen", [(), (1,), (0, 2)])

@@ -374,6 +374,8 @@ class Said:
     lost: int = 0
     impossible: str = ""
     has_more: bool = False
+    apart: str = ""
+    mistaken: str = ""
 
     def verdict(self):
         """What is said."""
@@ -394,6 +396,8 @@ class Said:
             self.lost,
             self.impossible,
             self.has_more,
+            apart=self.apart,
+            mistaken=self.mistaken,
         )
 
 
@@ -418,6 +422,10 @@ class Said:
         (Said(error=0.08, has_more=True), "unsure", "Use more of the draws (max_draws=)"),
         (Said(ess=20.0), "unsure", "not enough draws to decide (ESS 20)"),
         (Said(rhat=1.6), "wrong", "chains do not agree (R-hat 1.60)"),
+        (Said(rhat=1.6, apart="b"), "wrong", "chains do not agree (R-hat 1.60, b)"),
+        (Said(mistaken="the gradient is another"), "wrong", "the gradient is another. Everything"),
+        (Said(z=14.0, effect=-5.5, name="1"), "wrong", "in which the slope is 5.5 and not 0"),
+        (Said(z=14.0, effect=-5.5, name="1"), "wrong", "another gradient than this posterior"),
         (Said(lost=2), "right", "2 chains are lost"),
         (Said(impossible="impossible: wide"), "wrong", "impossible: wide"),
         (Said(ess=20.0, impossible="impossible: wide"), "wrong", "impossible: wide"),

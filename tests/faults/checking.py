@@ -19,7 +19,7 @@ FAULTS = [
           "checking/test_check.py::test_more_draws_are_looked_at_while_nothing_can_be_told"),
     Fault("check: the Laplacian of a product counted for squares once", "Basis.values", constant(2.0, 1.0),
           "checking/test_check.py::test_bases_have_mean_zero_under_their_target"),
-    Fault("check: any prior taken for a normal one", "checking.prior_widths", drop("np.abs(here - there).max() > SAME * values[-1]"),
+    Fault("check: any prior taken for a normal one", "checking.prior_moments", drop("np.abs(here - there).max() > SAME * values[-1]"),
           "checking/test_brascamp_lieb.py::test_where_nothing_is_known"),
     Fault("check: wider than the prior by chance", "checking.too_wide", drop("sure * error"),
           "checking/test_brascamp_lieb.py::test_draws_of_the_prior_are_seldom_impossible"),

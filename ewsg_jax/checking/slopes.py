@@ -1,0 +1,118 @@
+"""Whether the gradient is that of the log density: a check by gradients cannot see it otherwise.
+
+    log p(b) − log p(a) = ∫₀¹ ∇log p(a + t (b − a)) · (b − a) dt
+
+A rule of `jax.custom_vjp` with a slip, `stop_gradient` or a jump break it. Chains then sample
+another law, and every number that is made of gradients agrees with them.
+"""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from ewsg_jax._types import Array, Data
+from ewsg_jax.checking.draws import Draws
+from ewsg_jax.compiling import QUICK
+from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.spread import Spread
+from ewsg_jax.support import evenly, some_rows
+
+PAIRS = 16
+"""Lines between draws along which both are compared, on at most 128 rows."""
+PART = 0.25
+"""Of the way between two draws: shorter lines suit narrow places, longer ones drown rounding."""
+NODES = (8, 7)
+"""Of two Gauss–Legendre rules, whose difference is the error of either."""
+FEWEST_DIGITS = 1e-6
+"""Relative rounding above which positions are too coarse."""
+TOO_FAR = 0.05
+"""Relative difference from which on the gradient is another one."""
+ULPS = 4
+"""By how many roundings of a position its log densities are moved, to see what rounding does to
+them.
+"""
+BY_RULE, BY_ROUNDING = 10.0, 10.0
+"""How many times the error of the rule, and that of rounding, the difference must be."""
+
+
+def mistaken(posterior: Posterior, draws: Draws, data: Data) -> str:
+    """Return that the gradient is not that of the log density, in words; nothing where none is
+    known.
+
+    Args:
+        posterior: whose functions are compared.
+        draws: between which.
+        data: all n rows, of which some are taken; rows on several devices are not.
+    """
+    digits = max(float(jnp.finfo(dtype).eps) for dtype in draws.layout.dtypes)
+    if isinstance(data, Spread) or digits > FEWEST_DIGITS:
+        return ""
+    dtype = jnp.result_type(float, *draws.layout.dtypes)
+    chosen = draws.flat[evenly(len(draws.flat), 2 * PAIRS)]
+    half = len(chosen) // 2
+    starts = chosen[:half]
+    ends = starts + PART * (chosen[half : 2 * half] - starts)
+    lines = np.resize(np.stack([starts, ends], axis=1), (PAIRS, 2, draws.size)).astype(dtype)
+    found = np.asarray(_along(posterior, draws.layout, lines, some_rows(data)), np.float64)
+    for name, part in (("log_prior", 0), ("log_likelihood", 1)):
+        rise, error, slope, other = found[np.isfinite(found[:, part]).all(1), part].T
+        off = float(np.linalg.norm(rise - slope))
+        whole = float(np.linalg.norm(np.maximum(np.abs(rise), np.abs(slope))))
+        rule = BY_RULE * float(np.linalg.norm(slope - other))
+        rounding = BY_ROUNDING * float(np.linalg.norm(error))
+        if off > max(TOO_FAR * whole, rule, rounding):
+            return (
+                f"the gradient of {name} is not that of its values: along lines between draws they "
+                f"differ by {100 * min(off / whole, 1):.0f} %"
+            )
+    return ""
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=QUICK)
+def _along(posterior: Posterior, layout: Any, lines: Array, rows: Data) -> Array:
+    """Return of each line (2, d) what log prior and log likelihood of the rows rise by, shape
+    (lines, 2, 4): by their values, the rounding of that, and by the two rules for their gradients.
+    """
+    eps = jnp.finfo(lines.dtype).eps
+
+    def prior(flat: Array) -> Array:
+        return jnp.asarray(posterior.log_prior(layout.tree(flat)), flat.dtype)
+
+    def values(flat: Array) -> tuple[Array, Array]:
+        return prior(flat)[None], posterior.log_likelihoods(layout.tree(flat), rows)
+
+    def along(line: Array) -> Array:
+        start, end = line
+        way = end - start
+        # Many terms of a row may cancel: what rounding does shows where the position is moved by
+        # a few roundings.
+        near = jnp.stack([start, end, *(line * (1 + ULPS * eps))])
+        rises, errors = [], []
+        for value in jax.lax.map(values, near):
+            before, after, before_too, after_too = value
+            moved = jnp.stack([before - before_too, after - after_too])
+            size = jnp.sqrt(jnp.sum(moved**2) + jnp.sum((eps * value) ** 2))
+            rises.append(jnp.sum(after - before))
+            errors.append(size)
+
+        def slopes(time: Array) -> Array:
+            place = start + time * way
+            whole = posterior.gradient(layout.tree(place), rows)
+            of_prior = jax.grad(prior)(place) @ way
+            return jnp.stack([of_prior, -ravel_pytree(whole)[0] @ way - of_prior])
+
+        rules = [np.polynomial.legendre.leggauss(count) for count in NODES]
+        times = jnp.asarray(np.concatenate([(1 + x) / 2 for x, _ in rules]), line.dtype)
+        at = jax.lax.map(slopes, times)
+        cut = NODES[0]
+        sums = [
+            jnp.asarray(weights / 2, line.dtype) @ part
+            for (_, weights), part in zip(rules, (at[:cut], at[cut:]), strict=True)
+        ]
+        return jnp.stack([jnp.stack(rises), jnp.stack(errors), *sums], axis=1)
+
+    return jax.lax.map(along, lines)

@@ -1,0 +1,103 @@
+"""A gradient that is not that of the log density is seen by the density's own values."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.scipy.special import gammaln
+
+import ewsg_jax as ewsg
+from ewsg_jax.checking.draws import draws_of
+from ewsg_jax.checking.slopes import mistaken
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(500, 3)), RNG.normal(size=500)
+ROWS = {"x": X, "y": Y, "count": RNG.poisson(1_000.0, size=500)}
+NORMAL = RNG.normal(size=(4, 50, 3))
+
+
+@jax.custom_vjp
+def with_a_slip(residual):
+    return -0.5 * residual**2
+
+
+with_a_slip.defvjp(
+    lambda residual: (with_a_slip(residual), residual),
+    lambda residual, g: (-0.8 * residual * g,),
+)
+
+
+def flat_prior(p):
+    return 0.0 * jnp.sum(p)
+
+
+def normal(p, row):
+    return -0.5 * (row["y"] - row["x"] @ p) ** 2
+
+
+def said(log_likelihood, log_prior=flat_prior, scale=1.0, shift=0.0):
+    draws = jnp.asarray(shift + scale * NORMAL, jnp.float32)
+    posterior = ewsg.Posterior(log_likelihood, log_prior)
+    return mistaken(posterior, draws_of(draws, None, 1_000), jax.device_put(ROWS))
+
+
+@pytest.mark.parametrize(
+    ("log_likelihood", "log_prior", "named"),
+    [
+        (lambda p, row: with_a_slip(row["y"] - row["x"] @ p), flat_prior, "log_likelihood"),
+        (
+            lambda p, row: normal(p, row) - jax.lax.stop_gradient(p[0]),
+            flat_prior,
+            "log_likelihood",
+        ),
+        (lambda p, row: normal(jnp.round(p, 1) + 0 * p, row), flat_prior, "log_likelihood"),
+        (normal, lambda p: jnp.floor(20 * p[0]), "log_prior"),
+    ],
+    ids=["a rule with a slip", "stop_gradient", "rounded", "jumps"],
+)
+def test_a_wrong_gradient_is_found(log_likelihood, log_prior, named):
+    assert said(log_likelihood, log_prior, scale=0.3).startswith(f"the gradient of {named} is not")
+
+
+@pytest.mark.parametrize(
+    ("log_likelihood", "log_prior", "scale", "shift"),
+    [
+        (normal, lambda p: -0.5 * jnp.sum(p**2), 1.0, 0.0),
+        (normal, lambda p: -jnp.sum(jnp.abs(p)), 1e-3, 1e3),
+        (lambda p, row: -10 * jnp.abs(row["y"] - row["x"] @ p), flat_prior, 3.0, 0.0),
+        (lambda p, row: -jax.nn.relu(jax.nn.relu(row["x"] * p) @ p), flat_prior, 1.0, 0.0),
+        (
+            lambda p, row: row["count"] * p[0] - jnp.exp(p[0]) - gammaln(row["count"] + 1.0),
+            flat_prior,
+            1e-3,
+            np.log(1_000.0),
+        ),
+        (
+            lambda p, row: 0.0 * p[0],
+            lambda p: -0.5 * (p[0] ** 2 + jnp.sum(p[1:] ** 2) * jnp.exp(-3 * p[0])) - 3 * p[0],
+            2.0,
+            0.0,
+        ),
+        (lambda p, row: -0.25 * jnp.sum(p**4), flat_prior, 1.0, 0.0),
+    ],
+    ids=["normal", "far from 0", "kinks", "a network", "counts", "a funnel", "quartic"],
+)
+def test_a_right_gradient_is_not(log_likelihood, log_prior, scale, shift):
+    """Nor for rounding, terms that cancel, kinks, or a density that is narrow somewhere."""
+    assert said(log_likelihood, log_prior, scale, shift) == ""
+
+
+def test_a_run_by_a_wrong_gradient_is_wrong_though_its_identities_hold():
+    """Draws of the law that the gradient belongs to: of variance 1/0.8."""
+    posterior = ewsg.Posterior(lambda p, y: with_a_slip(y - p), lambda p: 0.0 * p)
+    y = np.asarray(Y[:100])
+    draws = y.mean() + RNG.normal(size=(4, 1_000)) / np.sqrt(80.0)
+    report = ewsg.check(jax.random.key(0), jnp.asarray(draws, jnp.float32), posterior, y)
+    assert report.outcome == "wrong"
+    assert report.verdict.startswith("the gradient of log_likelihood is not that of its values")
+    assert all(score.z < report.scores.bound for score in report.scores.worst.values())
+
+
+def test_coarse_positions_are_left_out():
+    draws = draws_of(jnp.asarray(NORMAL, jnp.bfloat16), None, 1_000)
+    assert mistaken(ewsg.Posterior(normal, flat_prior), draws, jax.device_put(ROWS)) == ""
