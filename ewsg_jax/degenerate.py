@@ -6,6 +6,8 @@ output is a constant, whatever its input, all weights before are moved by the pr
 nothing fails. The sign of it is a derivative by a whole array of the position that is 0, exactly,
 on all rows, though the function reads the array.
 
+A likelihood of all rows is found too: one that closes over the data, and reads nothing of its row.
+
 Not signs of it, and asked for therefore: an array that is only in the prior (it is not read);
 networks that begin at 0 and units that are saturated (two other positions); columns that are 0 in
 these data (other data).
@@ -27,6 +29,8 @@ from ewsg_jax.support import evenly, take_rows
 
 FEW, MANY = 32, 2048
 """Rows that are taken first, and where they say that there may be something."""
+MANY_ROWS = 8
+"""From which on an array of as many rows as the data is no coincidence."""
 CALLS = {
     "pjit",
     "jit",
@@ -51,6 +55,9 @@ def advice(posterior: Posterior, position: Position, data: Data) -> str | None:
     """
     if posterior.predictor is not None or posterior.check_values is not None:
         return None
+    of_all = _of_all_rows(posterior, position, data)
+    if of_all:
+        return of_all
     paths = jax.tree_util.tree_leaves_with_path(position)
     rng = np.random.default_rng(0)
     near = _moved(position, rng, 0.1)
@@ -88,6 +95,26 @@ def advice(posterior: Posterior, position: Position, data: Data) -> str | None:
         "normalisation in training mode) makes a constant of one, so give it running statistics "
         "that are fixed; a "
         "threshold has no derivative, so smooth it (check_data=False does not look)"
+    )
+
+
+def _of_all_rows(posterior: Posterior, position: Position, data: Data) -> str:
+    """Return that a likelihood of all rows counts once for each, in words; nothing where it is of
+    one.
+
+    It reads nothing of its row, and something with as many rows as the data have.
+    """
+    n = jax.tree.leaves(data)[0].shape[0]
+    program = _program(posterior, position, data)
+    count = len(jax.tree.leaves(position))
+    found = _read(program.jaxpr, [True])
+    shapes = {np.shape(x)[:1] for x in _constants(program)}
+    if n < MANY_ROWS or not any(found[:count]) or any(found[count:]) or (n,) not in shapes:
+        return ""
+    return (
+        "log_likelihood reads nothing of the row that it is given, and an array of "
+        f"{n:,} rows from elsewhere: what it returns is summed over rows, and so counts {n:,} "
+        "times. It must be the log density of one row, from its second argument"
     )
 
 
@@ -181,12 +208,17 @@ def _are_read(
     """Return which arrays of the position, and of the data, the likelihood's value is computed
     from.
     """
-    datum = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), data)
-    program = jax.make_jaxpr(lambda p, row: posterior.log_likelihood(p, row))(
-        _check.shapes(position), datum
-    )
+    program = _program(posterior, position, data)
     found, count = np.array(_read(program.jaxpr, [True])), len(jax.tree.leaves(position))
     return found[:count], found[count:]
+
+
+def _program(posterior: Posterior, position: Position, data: Data) -> Any:
+    """Return the program of the log likelihood of one row."""
+    datum = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), data)
+    return jax.make_jaxpr(lambda p, row: posterior.log_likelihood(p, row))(
+        _check.shapes(position), datum
+    )
 
 
 def _read(program: Any, wanted: list[bool]) -> list[bool]:
@@ -211,6 +243,16 @@ def _read(program: Any, wanted: list[bool]) -> list[bool]:
             if is_read and _is_variable(v)
         }
     return [v in needed for v in program.invars]
+
+
+def _constants(program: Any) -> list[Any]:
+    """Return the arrays that a program holds, and those of the programs within it."""
+    found = list(getattr(program, "consts", ()))
+    for equation in getattr(program, "jaxpr", program).eqns:
+        found += [v.val for v in equation.invars if not _is_variable(v)]
+        inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
+        found += [] if inner is None else _constants(inner)
+    return found
 
 
 def _is_variable(v: Any) -> bool:

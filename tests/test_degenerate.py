@@ -261,3 +261,28 @@ def test_a_module_that_writes_into_itself():
         "y": np.zeros(20, np.float32),
     }
     assert "first.kernel" in advice(posterior, Network(nnx.Rngs(0)), rows)
+
+
+def of_all_rows(p, row):
+    return jnp.sum(fit(X @ p["a"][:, 0], Y))
+
+
+def of_all_rows_compiled(p, row):
+    return jax.jit(lambda p: jnp.sum(fit(jnp.asarray(X) @ p["a"][:, 0], jnp.asarray(Y))))(p)
+
+
+@pytest.mark.parametrize("likelihood", [of_all_rows, of_all_rows_compiled])
+def test_a_likelihood_of_all_rows_is_named(likelihood):
+    """It closes over the data, and is summed over rows once more."""
+    posterior = ewsg.Posterior(likelihood, lambda p: 0.0)
+    said = advice(posterior, weights(), DATA)
+    assert "reads nothing of the row" in said
+    assert "counts 100 times" in said
+    assert advice(posterior, weights(), jax.tree.map(lambda x: x[:50], DATA)) is None
+
+
+def test_a_likelihood_that_finds_its_row_by_number_is_right():
+    posterior = ewsg.Posterior(
+        lambda p, row: fit(jnp.asarray(X)[row["i"]] @ p, jnp.asarray(Y)[row["i"]]), lambda p: 0.0
+    )
+    assert advice(posterior, jnp.ones(2), {"i": np.arange(N)}) is None

@@ -330,7 +330,8 @@ def _warn_blown(blown: np.ndarray) -> None:
         "their potential is "
         "far above that of their start or of the other chains; they are marked like those that "
         "diverged "
-        "(samples.diverged_at), and means leave them out: a smaller step_size or a better start "
+        "(samples.diverged_at), and means leave them out: a smaller step_size, columns of one "
+        "scale (standardise them) or a better start "
         "may help",
         RuntimeWarning,
         stacklevel=6,

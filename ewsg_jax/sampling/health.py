@@ -136,7 +136,7 @@ class DivergenceMonitor:
                 why = hints.of_gradients(
                     kernel, on_host(self.start), end, data, fell == self._first_step + 1
                 )
-            why = why or "a smaller step_size may help"
+            why = why or "a smaller step_size may help, or columns of one scale (standardise them)"
             all_lost = lost.size == self.alive.size
             if all_lost and hints.falls(kernel, self.start, on_host(_first(state.position)), data):
                 why += (
