@@ -227,6 +227,8 @@ def position(value: PyTree, name: str = "position") -> PyTree:
             hint = f": {kept}" if callable(leaf) else f": {way}" if way else ""
             raise TypeError(f"{takes}; {where} is {describe(leaf)}{holds_one or hint}")
         if not jnp.issubdtype(getattr(leaf, "dtype", type(leaf)), jnp.floating):
+            if any(base.__module__.startswith("flax.") for base in type(value).__mro__):
+                way = "keep the parameters only, nnx.split(network, nnx.Param, ...)[1]"
             hint = holds_one or f": {way or 'convert it with jax.numpy.asarray(…, float)'}"
             raise TypeError(f"{takes}; {where} is {describe(leaf)}{hint}")
         numeric.check(where, name, leaf)
@@ -422,13 +424,23 @@ def scalar(
         shapes = ", ".join(listed(argument, tree) for argument, tree in named)
         raise ValueError(
             f"{name} must return a scalar for {of_what}; it failed on them: {reason(error)} "
-            f"({shapes})"
+            f"({shapes}){_way_out(error, arguments[0])}"
         ) from error
     if shape.shape != () or not jnp.issubdtype(shape.dtype, jnp.floating):
         raise ValueError(
             f"{name} must return a floating-point scalar for {of_what}; it returned "
             f"{describe(shape)}"
         )
+
+
+def _way_out(error: Exception, position: PyTree) -> str:
+    """Return what may help where a function fails on a position, in words; nothing if unknown."""
+    if "Cannot mutate" in str(error):
+        return ": a network in training mode writes its statistics; call its eval() first"
+    lengths = [x.shape[:1] for x in jax.tree.leaves(position)]
+    if len(lengths) > 1 and len(set(lengths)) == 1 and lengths[0] not in ((), (1,)):
+        return f": if the leading axis, {lengths[0][0]} of each array, counts chains, stacked=True"
+    return ""
 
 
 def differentiable(

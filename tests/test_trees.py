@@ -153,3 +153,40 @@ def test_numpy_data_are_taken_as_they_are():
     stepped, _ = kernel.step(jax.random.key(1), state, data)
     bound, _ = jax.jit(kernel.bind(data).step)(jax.random.key(1), state)
     np.testing.assert_allclose(stepped.position, bound.position, rtol=1e-6)
+
+
+class InTraining(nnx.Module):
+    def __init__(self, rngs):
+        self.first, self.norm = nnx.Linear(2, 4, rngs=rngs), nnx.BatchNorm(4, rngs=rngs)
+        self.dropout = nnx.Dropout(0.1, rngs=rngs)
+
+    def __call__(self, x):
+        return jnp.sum(self.dropout(self.norm(self.first(x))), -1)
+
+
+@pytest.mark.parametrize(
+    ("given", "training", "words"),
+    [
+        ("module", False, "keep the parameters only, nnx.split"),
+        ("weights", True, "a network in training mode writes its statistics; call its eval"),
+        ("stack", False, "if the leading axis, 3 of each array, counts chains, stacked=True"),
+    ],
+)
+def test_what_goes_wrong_with_networks_is_said_with_a_way_out(given, training, words):
+    network = InTraining(nnx.Rngs(0))
+    network.train() if training else network.eval()
+    graph, weights, rest = nnx.split(network, nnx.Param, ...)
+    position = {
+        "module": network,
+        "weights": weights,
+        "stack": jax.tree.map(lambda x: jnp.stack([x, x, x]), weights),
+    }[given]
+
+    def log_likelihood(weights, row):
+        return -0.5 * (row["y"] - nnx.merge(graph, weights, rest)(row["x"][None])[0]) ** 2
+
+    posterior = ewsg.Posterior(log_likelihood, lambda weights: 0.0)
+    kernel = ewsg.sgld(posterior, 1e-3, batch_size=2)
+    rows = {"x": np.ones((4, 2), np.float32), "y": np.ones(4, np.float32)}
+    with pytest.raises((TypeError, ValueError), match=words):
+        kernel.init(jax.random.key(0), position, rows)

@@ -193,9 +193,18 @@ def check_starts(
         shapes = [x.shape for x in jax.tree.leaves(checked)]
         raise ValueError(
             f"position must have a leading chain axis{wanted} when stacked=True; got shapes "
-            f"{shapes}"
+            f"{shapes}{_to_stack(position)}"
         )
     return _check.shapes(checked)
+
+
+def _to_stack(position: Position) -> str:
+    """Return how a list of positions is stacked, in words; nothing where it is none."""
+    if not isinstance(position, list | tuple) or len(position) < 2:
+        return ""
+    if len({jax.tree.structure(one) for one in position}) > 1:
+        return ""
+    return ": stack the list first, jax.tree.map(lambda *x: jax.numpy.stack(x), *position)"
 
 
 def num_chains_of(request: Request) -> int:

@@ -684,6 +684,14 @@ of(
         lambda: sampled(chain_batch_size=2, position=jnp.zeros((3, 2)), stacked=True, num_chains=2),
     ),
     (
+        "a list of starts",
+        V,
+        "position",
+        "stack the list first",
+        "a leading chain axis",
+        lambda: sampled(position=[(jnp.zeros(2), jnp.ones(3))] * 2, stacked=True),
+    ),
+    (
         "starts of no chains",
         V,
         "position",
