@@ -18,6 +18,7 @@ from ewsg_jax.experiments.console import (
     Parser,
     interrupted,
     number,
+    put,
     refuse,
     warn_in_a_line,
     whole,
@@ -31,8 +32,8 @@ LEAST_SECONDS = 0.05
 EXAMPLES = {
     "": """\
   python -m ewsg_jax plan breast_cancer --model logistic
-  python -m ewsg_jax plan rows.csv --model linear --output results/rows
-  python -m ewsg_jax check results/rows
+  python -m ewsg_jax plan breast_cancer --model logistic --output results/cancer
+  python -m ewsg_jax check results/cancer
   python -m ewsg_jax run configs/quickstart.toml
   python -m ewsg_jax list
   python -m ewsg_jax plan --help""",
@@ -123,14 +124,17 @@ def _command(commands: argparse._SubParsersAction, name: str, about: str) -> Par
     )
     if name != "list":
         command.add_argument(
-            "--quiet", action="store_true", help="print the answer alone: no report, no progress"
+            "-q",
+            "--quiet",
+            action="store_true",
+            help="print the answer alone: no report, no progress",
         )
     return command
 
 
 def _add_output(command: Parser, default: str) -> None:
     command.add_argument(
-        "--output", type=Path, metavar="FOLDER", help=f"where results go (default: {default})"
+        "-o", "--output", type=Path, metavar="FOLDER", help=f"where results go (default: {default})"
     )
 
 
@@ -285,7 +289,7 @@ def _list(chosen: argparse.Namespace, words: Sequence[str]) -> int:
         return _reproduce([], listed=True)
     listing.show([chosen.kind] if chosen.kind else listing.KINDS)
     if not chosen.kind and _papers() is not None:
-        print(f"{EXPERIMENTS}:", flush=True)
+        put(f"{EXPERIMENTS}:")
         return _reproduce([], listed=True)
     return 0
 
@@ -317,7 +321,7 @@ def _reproduce(words: Sequence[str], listed: bool = False) -> int:
     try:
         papers = importlib.import_module("benchmarks.papers.command")
         if listed:
-            print(papers.listed(), flush=True)
+            put(papers.listed())
             return 0
         return papers.main(words)
     except KeyboardInterrupt:

@@ -55,15 +55,14 @@ class Console:
         """Print a part of the report, unless this is quiet."""
         self.said.append(text)
         if not self.is_quiet:
-            print(text, flush=True)
+            put(text)
 
     def answer(self, text: str, status: int | None = None) -> None:
         """Print a part of the answer, even where this is quiet; in the colour of an exit status, if
         there is one.
         """
         self.said.append(text)
-        shown = text if status is None else coloured(text, COLOURS[status], sys.stdout)
-        print(shown, flush=True)
+        put(text if status is None else coloured(text, COLOURS[status], sys.stdout))
 
     @contextlib.contextmanager
     def under_way(self, what: str) -> Iterator[None]:
@@ -95,6 +94,15 @@ class Console:
         """Show on standard error what comes next."""
         if self.shows_progress:
             print(what, file=sys.stderr, flush=True)
+
+
+def put(text: str) -> None:
+    """Print on standard output, whether anybody still reads it or not."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        # Whoever read it, such as `head`, has seen enough; a run is made and written all the same.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def coloured(text: str, code: str, stream: Any) -> str:

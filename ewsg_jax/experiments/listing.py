@@ -9,6 +9,7 @@ import ewsg_jax as ewsg
 from ewsg_jax import datasets
 from ewsg_jax.datasets.table import SOURCES
 from ewsg_jax.experiments.asked import MODELS
+from ewsg_jax.experiments.console import put
 from ewsg_jax.experiments.results import aligned
 
 Named = Iterable[tuple[str, str]]
@@ -55,4 +56,4 @@ def show(kinds: Iterable[str]) -> None:
     for kind in kinds:
         rows = [(name, line) for name, line in KINDS[kind]()] or [("none here", "")]
         heading = [f"{kind}:"] if len(kinds) > 1 else []
-        print("\n".join([*heading, *aligned(rows, num_left=2), *[""] * len(heading)]), flush=True)
+        put("\n".join([*heading, *aligned(rows, num_left=2), *[""] * len(heading)]))

@@ -1,8 +1,10 @@
 """What the command line takes and says, without a run."""
 
 import io
+import os
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -56,8 +58,29 @@ def test_help_ends_with_examples_that_are_taken(command, capsys):
 def test_the_first_help_names_every_command(capsys):
     text = helped(capsys)
     for command in ("plan", "check", "run", "list", "reproduce"):
-        assert re.search(rf"^    {command}  ", text, re.MULTILINE)
+        assert re.search(rf"^    {command}(?:  |$)", text, re.MULTILINE)
     assert commands(text)
+
+
+@pytest.mark.full
+def test_examples_of_the_first_help_run(tmp_path, monkeypatch, capsys):
+    """One after the other, in a folder of a stranger's; that of `run` is tested elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    found = [words for words in commands(helped(capsys)) if words[0] in ("plan", "check", "list")]
+    for words in found[:-1]:
+        assert main(words) == console.OK
+    assert [words[0] for words in found] == ["plan", "plan", "check", "list", "plan"]
+    assert "RIGHT within tolerance" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes")
+def test_a_reader_that_has_seen_enough_ends_nothing():
+    """Such as `head`: there is no traceback, and the command goes on."""
+    code = "import sys, time; from ewsg_jax.experiments.console import put\n"
+    code += "put('a'); time.sleep(1); put('b'); put('c'); print('ended', file=sys.stderr)"
+    command = f'{shlex.quote(sys.executable)} -c "{code}" | head -1'
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=100)
+    assert (done.stdout, done.stderr) == ("a\n", "ended\n")
 
 
 def test_examples_of_the_page_are_taken():
