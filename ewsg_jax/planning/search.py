@@ -237,8 +237,8 @@ class Search(Asked):
                 )
                 along = f", along {names}" if names else ""
                 notes.append(
-                    f"a wall: the curvature reaches {wall.curvature:.3g} times the "
-                    f"posterior's{along}"
+                    f"stiff places: the curvature reaches {wall.curvature:.3g} times the "
+                    f"posterior's{along}, and bounds the step"
                 )
             steep = max(least, wall.curvature)
             strict = replace(
