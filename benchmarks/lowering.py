@@ -155,7 +155,7 @@ def over_devices_of(
     placed = devices.put(rows)
     start = jnp.zeros(DIMENSION)
     state, shared_memory, _ = first_state(
-        key, kernel, start, rows, None, num_chains, False, devices=devices, placed=placed
+        key, kernel, start, rows, None, num_chains, False, devices, placed
     )
     wanted: dict[str, Any] = {"keep": positions, "moments": None, "accelerator": platform != "cpu"}
     layout, _ = choose_layout(

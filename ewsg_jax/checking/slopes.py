@@ -16,7 +16,7 @@ from jax.flatten_util import ravel_pytree
 
 from ewsg_jax._types import Array, Data
 from ewsg_jax.checking.draws import Draws
-from ewsg_jax.compiling import QUICK
+from ewsg_jax.compiling import UNOPTIMISED
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.spread import Spread
 from ewsg_jax.support import evenly, some_rows
@@ -72,7 +72,7 @@ def mistaken(posterior: Posterior, draws: Draws, data: Data) -> str:
     return ""
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=QUICK)
+@functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=UNOPTIMISED)
 def _along(posterior: Posterior, layout: Any, lines: Array, rows: Data) -> Array:
     """Return of each line (2, d) what log prior and log likelihood of the rows rise by, shape
     (lines, 2, 4): by their values, the rounding of that, and by the two rules for their gradients.

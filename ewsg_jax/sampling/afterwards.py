@@ -33,7 +33,7 @@ from ewsg_jax.rows.view import view
 from ewsg_jax.sampling.host import on_host
 from ewsg_jax.sampling.request import Request
 from ewsg_jax.sampling.samples import Samples
-from ewsg_jax.sampling.starts import make_starts, num_chains_of, split
+from ewsg_jax.sampling.starts import keys_of, make_starts, num_chains_of
 from ewsg_jax.stacking.kernels import Stack
 from ewsg_jax.support import NONE, Outside, evenly
 
@@ -198,8 +198,9 @@ class Look:
         request = self._request
         if request.state is not None:
             return on_host(request.state.position)
-        key, count = split(request.key)[0], num_chains_of(request)
-        return on_host(make_starts(key, request.position, count, bool(request.stacked)))
+        count = num_chains_of(request)
+        keys = keys_of(request.key, count)
+        return on_host(make_starts(keys, request.position, count, bool(request.stacked)))
 
 
 def look(run: Run) -> Found | None:

@@ -28,7 +28,13 @@ from ewsg_jax.sampling.checkpoint import HOLDS, HOLDS_BATCHES, RUN, Batches, Ear
 from ewsg_jax.sampling.host import is_key, on_host
 from ewsg_jax.sampling.request import Request
 from ewsg_jax.sampling.samples import Samples
-from ewsg_jax.sampling.starts import is_function, make_starts, num_chains_of, shares_memory, split
+from ewsg_jax.sampling.starts import (
+    is_function,
+    keys_of,
+    make_starts,
+    num_chains_of,
+    shares_memory,
+)
 
 FOLDER = "chains-{:06d}"
 
@@ -234,11 +240,11 @@ def _starts(request: Request, size: int) -> tuple[PyTree, KernelState | None, bo
     position, stacked = request.position, bool(request.stacked)
     if position is not None and is_function(position):
         # By batches, as in the run itself: not all may fit on the device.
-        key, stacked = split(request.key)[0], True
-        parts = [
-            jax.tree.map(np.asarray, make_starts(key, position, end - first, False, first))
-            for first, end in cut(num_chains_of(request), size)
-        ]
+        stacked, parts = True, []
+        for first, end in cut(num_chains_of(request), size):
+            keys = keys_of(request.key, end - first, first)
+            made = make_starts(keys, position, end - first, False)
+            parts.append(jax.tree.map(np.asarray, made))
         position = jax.tree.map(lambda *x: np.concatenate(x), *parts)
     elif position is not None:
         position = jax.tree.map(np.asarray, _check.position(position))

@@ -28,7 +28,7 @@ from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import Layout, choose_layout, on_accelerator
 from ewsg_jax.sampling.loop import Outcome
 from ewsg_jax.sampling.request import Request, check_kept, check_length
-from ewsg_jax.sampling.starts import chain_keys, first_state, is_function, split
+from ewsg_jax.sampling.starts import first_state, is_function, keys_of
 from ewsg_jax.sampling.windows import Windows
 
 DRAW_MEMORY = 64 * 2**20
@@ -108,17 +108,15 @@ def plan(
         request = request._replace(data=windows.at(step))
     kernel, data, devices = request.kernel, request.data, request.devices
     clock = Clock(devices is not None and devices.has_many_processes)
-    init_key, run_key, shared_key = split(request.key)
     began = time.perf_counter()
     shapes, shared_memory, make_first = first_state(
-        init_key,
+        request.key,
         kernel,
         request.position,
         data,
         request.state,
         request.num_chains,
         bool(request.stacked),
-        request.first,
         devices,
         request.placed,
     )
@@ -164,15 +162,19 @@ def plan(
     ahead = Ahead()
     if devices is None and windows is None:
         # While the first states are made.
-        keys = jax.ShapeDtypeStruct((num_chains,), request.key.dtype)
-        parts = kernel, layout, keys, shared_key, data, in_program
+        of_chains, shared = (
+            jax.ShapeDtypeStruct(shape, request.key.dtype) for shape in ((num_chains,), ())
+        )
+        parts = kernel, layout, of_chains, shared, data, in_program
         ahead.add(
             "steps", functools.partial(chunks.compile_ahead, *parts, shapes, layout.accelerator)
         )
     draws = jax.tree.map(
         lambda x: np.empty((x.shape[0], num_draws, *x.shape[1:]), x.dtype), one_draw
     )
-    first = make_first() if windows is None else windows.made(make_first)
+    keys = keys_of(request.key, num_chains, request.first)
+    make = functools.partial(make_first, keys)
+    first = make() if windows is None else windows.made(make)
     watch = DivergenceMonitor(num_chains, shared_memory, first, clock)
     if devices is not None:
         watch.start = on_host(watch.start)
@@ -182,15 +184,14 @@ def plan(
     elif request.check_data and windows is not None:
         windows.look(functools.partial(kernel.check, watch.start))
         warn_of_degenerate(kernel, watch.start, data)
-    run_keys = chain_keys(run_key, num_chains, first=request.first)
-    parts, call, on_device = (kernel, layout, run_keys, shared_key), chunks.call, data
+    parts, call, on_device = (kernel, layout, keys.steps, keys.shared), chunks.call, data
     if devices is not None:
         call, on_device = functools.partial(on.call, devices), request.placed
     if windows is None:
         advance = functools.partial(call, *parts, on_device, in_program)
     else:
-        make = functools.partial(_on_window, (parts, in_program))
-        advance = functools.partial(windows.advance, make, terms.first_step)
+        on_window = functools.partial(_on_window, (parts, in_program))
+        advance = functools.partial(windows.advance, on_window, terms.first_step)
     # Calls take the memory of the state that they are given; the first state stays, to replay from.
     outcome, saver, before = Outcome(_tree.copy(first), watch, draws), None, (0.0, 0.0)
     if earlier is not None:

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,33 @@ from ewsg_jax.stacking.kernels import Stack, StackState
 MADE_BY = "samples.state of a run of this kernel on such data"
 
 
+class Keys(NamedTuple):
+    """The keys of a run: that of what all chains begin with, that of what they share, and of each
+    chain those of its position, its state and its steps, shape (chains,).
+    """
+
+    begin: Key
+    shared: Key
+    positions: Array
+    states: Array
+    steps: Array
+
+
+@functools.partial(jax.jit, static_argnums=1, compiler_options=QUICK)
+def keys_of(key: Key, num_chains: int, first: int | Array = 0) -> Keys:
+    """Return the keys of a run of these chains from the first on, those of chain c functions of
+    (key, c) alone.
+    """
+    begin, run, shared = jax.random.split(key, 3)
+    numbers = first + jnp.arange(num_chains)
+
+    def of_chains(key: Key) -> Array:
+        return jax.vmap(lambda chain: jax.random.fold_in(key, chain))(numbers)
+
+    positions, states = (of_chains(jax.random.fold_in(begin, use)) for use in (0, 1))
+    return Keys(begin, shared, positions, states, of_chains(run))
+
+
 def first_state(
     key: Key,
     kernel: Kernel,
@@ -31,12 +58,11 @@ def first_state(
     state: KernelState | None,
     num_chains: int,
     stacked: bool,
-    first: int = 0,
     devices: Devices | None = None,
     placed: Data = None,
-) -> tuple[KernelState, bool, Callable[[], KernelState]]:
+) -> tuple[KernelState, bool, Callable[[Keys], KernelState]]:
     """Return the shapes of the chains' first states, whether they share a memory, and what makes
-    them.
+    them of a run's keys.
 
     Raises:
         TypeError, ValueError: there are both or neither, or one of them is not what it must be.
@@ -61,13 +87,12 @@ def first_state(
             "memory_limit", sharing.limit, needed, f"the estimator's memory for {num_chains} chains"
         )
 
-    def make() -> KernelState:
-        positions = make_starts(key, position, num_chains, stacked, first)
+    def make(keys: Keys) -> KernelState:
+        positions = make_starts(keys, position, num_chains, stacked)
         _check.finite("position", positions)
-        keys = chain_keys(key, num_chains, 1, first)
         if devices is None:
-            return start(kernel, data, keys, positions, shared_memory)
-        return on.start(devices, kernel, placed, keys, on_host(positions), shared_memory)
+            return start(kernel, data, keys.states, positions, shared_memory)
+        return on.start(devices, kernel, placed, keys.states, on_host(positions), shared_memory)
 
     return states, shared_memory, make
 
@@ -98,8 +123,8 @@ def _earlier_state(
     num_chains: int,
     devices: Devices | None,
     placed: Data,
-) -> tuple[KernelState, bool, Callable[[], KernelState]]:
-    """Check an earlier run's states."""
+) -> tuple[KernelState, bool, Callable[[Keys], KernelState]]:
+    """Check an earlier run's states, whose keys are those of a run that has begun."""
     _chains_of(kernel, state, num_chains)
     _check.held("state", state)
     check_rows(state, data)
@@ -113,9 +138,13 @@ def _earlier_state(
         raise ValueError(
             f"state must be of chains at one step; got steps {np.unique(np.asarray(state.step))}"
         )
-    if devices is not None:
-        return _check.shapes(state), shared_memory, lambda: devices.put_states(state, shared_memory)
-    return _check.shapes(state), shared_memory, lambda: jax.tree.map(jnp.asarray, state)
+
+    def make(_: Keys) -> KernelState:
+        if devices is not None:
+            return devices.put_states(state, shared_memory)
+        return jax.tree.map(jnp.asarray, state)
+
+    return _check.shapes(state), shared_memory, make
 
 
 def _chains_of(kernel: Kernel, state: KernelState, num_chains: int) -> int:
@@ -223,17 +252,12 @@ def num_chains_of(request: Request) -> int:
 
 
 def make_starts(
-    key: Key,
-    position: Position | Callable[[Key], Position],
-    num_chains: int,
-    stacked: bool,
-    first: int = 0,
+    keys: Keys, position: Position | Callable[[Key], Position], num_chains: int, stacked: bool
 ) -> Position:
     """Return starting positions with a leading chain axis, as `check_starts` found them."""
     if is_function(position):
         # What the library makes for starts is a program of its own.
-        of_keys = getattr(position, "of_keys", None) or jax.vmap(position)
-        return of_keys(chain_keys(key, num_chains, 0, first))
+        return (getattr(position, "of_keys", None) or jax.vmap(position))(keys.positions)
     checked = _check.position(position)
     return checked if stacked else _repeated(checked, num_chains)
 
@@ -246,18 +270,3 @@ def _repeated(tree: PyTree, num_chains: int) -> PyTree:
 def _of_each_chain(tree: PyTree, num_chains: int) -> PyTree:
     """Return the shapes of a tree with a leading chain axis."""
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct((num_chains, *x.shape), x.dtype), tree)
-
-
-@functools.partial(jax.jit, compiler_options=QUICK)
-def split(key: Key) -> tuple[Key, Key, Key]:
-    """Return the keys of a run's start, of its chains, and of what they share."""
-    return tuple(jax.random.split(key, 3))  # pyright: ignore[reportReturnType]
-
-
-@functools.partial(jax.jit, static_argnums=(1, 2), compiler_options=QUICK)
-def chain_keys(key: Key, num_chains: int, use: int | None = None, first: int | Array = 0) -> Array:
-    """Return one key per chain from the first on, that of chain c a function of (key, use, c)
-    alone.
-    """
-    key = key if use is None else jax.random.fold_in(key, use)
-    return jax.vmap(lambda chain: jax.random.fold_in(key, chain))(first + jnp.arange(num_chains))

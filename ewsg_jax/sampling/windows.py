@@ -12,7 +12,7 @@ from ewsg_jax._types import Array, Data, Key
 from ewsg_jax.gradients.protocol import uses_batches
 from ewsg_jax.rows.window import Window
 from ewsg_jax.sampling.chunks import Call
-from ewsg_jax.sampling.starts import split
+from ewsg_jax.sampling.starts import keys_of
 from ewsg_jax.streams import Stream, order, values
 
 Room = list[np.ndarray]
@@ -31,7 +31,7 @@ class Windows:
 
     def __init__(self, stream: Stream, key: Key, kernel: Kernel, check_data: bool) -> None:
         self._stream, self._check_data = stream, check_data
-        self._words = order.words_of(jax.random.fold_in(split(key)[0], USE))
+        self._words = order.words_of(jax.random.fold_in(keys_of(key, 1).begin, USE))
         self._steps, self._x64 = steps_of(kernel, stream), bool(jax.config.read("jax_enable_x64"))
         self._pool = ThreadPoolExecutor(1, "ewsg_jax-windows")
         self._ahead: tuple[int, Future[tuple[Data, Room | None]]] | None = None

@@ -22,7 +22,7 @@ from ewsg_jax.planning import walls
 from ewsg_jax.rows import spread
 from ewsg_jax.rows.shards import Shard
 from ewsg_jax.sampling import devices, loop
-from ewsg_jax.sampling.starts import chain_keys, split
+from ewsg_jax.sampling.starts import keys_of
 
 jax.config.update("jax_num_cpu_devices", 4)
 jax.config.update("jax_enable_x64", True)
@@ -98,8 +98,7 @@ def stepped(kernel, parts, num_chains, steps=STEPS):
     """A run whose rows are in parts, step by step under `vmap` on one device: step, part, chain,
     number.
     """
-    init_key, run_key, _ = split(KEY)
-    keys, starts = chain_keys(run_key, num_chains), jnp.full((num_chains, 3), 0.1)
+    own, starts = keys_of(KEY, num_chains), jnp.full((num_chains, 3), 0.1)
     rows = cut(ROWS, parts, ("parts",))
 
     def over(function, in_axes):
@@ -109,10 +108,10 @@ def stepped(kernel, parts, num_chains, steps=STEPS):
     def one_step(key, state, rows):
         return kernel.transition(kernel.draw(key, state, rows), state, rows)[0]
 
-    state = over(kernel.init, (None, None))(chain_keys(init_key, num_chains, 1), starts, rows)
+    state = over(kernel.init, (None, None))(own.states, starts, rows)
     step, found = over(one_step, (None, 0)), []
     for t in range(steps):
-        at = jax.vmap(lambda key, t=t: jax.random.fold_in(key, t))(keys)
+        at = jax.vmap(lambda key, t=t: jax.random.fold_in(key, t))(own.steps)
         state = step(at, state, rows)
         found.append(state.position)
     return np.asarray(found)
