@@ -26,14 +26,6 @@ class LangevinState(NamedTuple):
     step: Array
 
 
-class Coefficients(NamedTuple):
-    """−h, √(2hT), and √(h/2T) of the weight."""
-
-    drift: Any
-    noise: Any
-    weight: Any
-
-
 @module
 class Langevin(Dynamics[LangevinState]):
     """The dynamics of `langevin`."""
@@ -50,26 +42,20 @@ class Langevin(Dynamics[LangevinState]):
     def init(self, key: Key, position: Position) -> LangevinState:
         return LangevinState(position, jnp.int32(0))
 
-    def coefficients(self, step: Array) -> Coefficients:
-        """Return what the update and the weight multiply by at a step: scalars."""
-        h, t = self.step_size(step), self.temperature(step)
-        return Coefficients(-h, jnp.sqrt(2 * h * t), jnp.sqrt(h / (2 * t)))
-
     def log_weight(
         self, prepared: LangevinState, estimate: Estimate, frozen_noise: str = "momentum"
     ) -> Array:
         # θ' = θ is the most likely value, so x = 0 is what "momentum" means without a momentum.
         name = "zero" if frozen_noise == "momentum" else frozen_noise
-        return half_squared_sum(
-            name, {}, self.coefficients(prepared.step).weight, estimate.gradient
-        )
+        h, t = self.step_size(prepared.step), self.temperature(prepared.step)
+        return half_squared_sum(name, {}, jnp.sqrt(h / (2 * t)), estimate.gradient)
 
     def apply(
         self, noise: PyTree, prepared: LangevinState, estimate: Estimate, gradient_at: GradientAt
     ) -> LangevinState:
-        c = self.coefficients(prepared.step)
+        h, t = self.step_size(prepared.step), self.temperature(prepared.step)
         position = _tree.combine(
-            (1, prepared.position), (c.drift, estimate.gradient), (c.noise, noise)
+            (1, prepared.position), (-h, estimate.gradient), (jnp.sqrt(2 * h * t), noise)
         )
         return LangevinState(position, prepared.step + 1)
 
