@@ -242,7 +242,7 @@ class Posterior(Generic[P]):
             TypeError, ValueError: as `check`, of the position and the prior.
         """
         self._check_prior(position)
-        return self._prior_gradient(position)
+        return jax.grad(self._prior_potential)(position)
 
     def batch_gradient(
         self, position: P, data: Data, batch: Array | Batch, weights: Array | None = None
@@ -379,7 +379,8 @@ class Posterior(Generic[P]):
             parts: trees like the position.
         """
         return _tree.combine(
-            (1, self._prior_gradient(position)), *((1, part) for part in view(data).added(*parts))
+            (1, jax.grad(self._prior_potential)(position)),
+            *((1, part) for part in view(data).added(*parts)),
         )
 
     def potential(self, position: P, data: Data, chunk_size: int = CHUNK_SIZE) -> Array:
@@ -504,8 +505,9 @@ class Posterior(Generic[P]):
             _check.scalar("log_prior", "this position", self.log_prior, shapes)
             self._checked.add(signature)
 
-    def _prior_gradient(self, position: P) -> P:
-        return jax.grad(lambda p: -jnp.asarray(self.log_prior(p)))(position)
+    def _prior_potential(self, position: P) -> Array:
+        """V₀, an array where `log_prior` returns a number."""
+        return -jnp.asarray(self.log_prior(position))
 
     def _sum_of_gradients(self, position: P, rows: Data, weights: Array | None = None) -> P:
         """Σ wᵢ∇Vᵢ, at least in float32: the gradient of the sum, never a sum of per-datum
