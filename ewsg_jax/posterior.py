@@ -416,7 +416,8 @@ class Posterior(Generic[P]):
 
     def log_likelihoods(self, position: P, rows: Data) -> Array:
         """Return the log likelihood of each row, shape (b,), at least in float32."""
-        return _tree.widened(view(rows).each(self.log_likelihood, position))
+        values = view(rows).each(self.log_likelihood, position)
+        return values.astype(jnp.promote_types(values.dtype, jnp.float32))
 
     def check(self, position: P, data: Data) -> None:
         """Check that both functions give scalars for this position and one datum, and the data by
