@@ -65,9 +65,14 @@ def is_finite(tree: PyTree) -> Array:
     return functools.reduce(operator.and_, parts, jnp.bool_(True))
 
 
+def take_rows(leaf: Array, index: ArrayLike) -> Array:
+    """Index the leading axis of an array with indices known to be in bounds."""
+    return jnp.asarray(leaf).at[index].get(mode="promise_in_bounds")
+
+
 def take(tree: PyTree, index: ArrayLike) -> PyTree:
     """Index the leading axis of every leaf with indices known to be in bounds."""
-    return jax.tree.map(lambda x: jnp.asarray(x).at[index].get(mode="promise_in_bounds"), tree)
+    return jax.tree.map(functools.partial(take_rows, index=index), tree)
 
 
 def add_at(tree: PyTree, indices: Array, values: PyTree) -> PyTree:

@@ -65,7 +65,7 @@ class Spread(Rows):
             is_here = (place >= 0) & (place < part.size[0])
 
             def here(x: Array) -> Array:
-                found = _tree.take(x, jnp.where(is_here, place, 0))
+                found = _tree.take_rows(x, jnp.where(is_here, place, 0))
                 found = jnp.where(is_here.reshape(*place.shape, *[1] * (x.ndim - 1)), found, 0)
                 return found.astype(jnp.uint8) if x.dtype == bool else found.astype(x.dtype)
 

@@ -12,6 +12,7 @@ by number; where the last axis is seen as pieces of 16 bytes it copies piece by 
 where there is a run that can do so, and put together where they are used.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -108,7 +109,8 @@ class Rows(Part):
         """Return rows by their numbers, known to be in bounds, any shape; the last axis of each
         leaf in pieces.
         """
-        return jax.tree.map(lambda leaf: in_pieces(leaf, indices, _tree.take), self.cut)
+        gather = functools.partial(in_pieces, where=indices, take=_tree.take_rows)
+        return jax.tree.map(gather, self.cut)
 
     def across(self, of_part: PyTree) -> PyTree:
         """Return the sum over all parts of what each has."""
