@@ -21,8 +21,7 @@ from ewsg_jax._module import Constant, Part, module
 from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.needs import EVERYTHING
-from ewsg_jax.rows.gathering import fetch
-from ewsg_jax.rows.view import all_rows
+from ewsg_jax.rows.view import all_rows, fetch
 
 
 @jax.tree_util.register_static

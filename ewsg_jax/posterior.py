@@ -20,8 +20,7 @@ from ewsg_jax.bijectors.protocol import Transform, transform
 from ewsg_jax.bounds.protocol import Bound
 from ewsg_jax.constants import constant_part, varying_part
 from ewsg_jax.linear import LinearPredictor, OfDatum, Residual, checked_residual
-from ewsg_jax.rows.gathering import Batch, rows_of
-from ewsg_jax.rows.view import CHUNK_SIZE, num_rows, sum_over_rows, view
+from ewsg_jax.rows.view import CHUNK_SIZE, Batch, num_rows, rows_of, sum_over_rows, view
 from ewsg_jax.transformed import CheckValues, LogLikelihood, LogPrior, linear_predictor
 
 

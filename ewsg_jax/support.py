@@ -21,9 +21,8 @@ import numpy as np
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.compiling import QUICK
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import Batch, rows_of
 from ewsg_jax.rows.spread import Spread
-from ewsg_jax.rows.view import num_rows
+from ewsg_jax.rows.view import Batch, num_rows, rows_of
 
 POSITIONS, MOST_NUMBERS = 256, 2**22
 """Positions of which log_prior is evaluated, at the most, and numbers in all of them."""

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import ewsg_jax as ewsg
-from ewsg_jax.rows.gathering import num_rows, sum_over_rows
+from ewsg_jax.rows.view import num_rows, sum_over_rows
 from tests.oracles import enumeration
 
 N = 7

@@ -83,17 +83,17 @@ def test_rows_gathered_ahead_are_the_rows(shape, dtype):
     """Whatever pieces the rows are copied in, they are what indexing gives; alone, and with chains
     and steps.
     """
-    from ewsg_jax.rows import gathering
+    from ewsg_jax.rows import view
 
     leaf = jnp.arange(np.prod(shape)).reshape(shape).astype(dtype)
     data = {"x": leaf, "n": jnp.arange(5)}
     for indices in (jnp.array([3, 0, 3]), jnp.array([[1, 4], [2, 2]])):
         for gather in (
-            gathering.gather,
-            jax.jit(gathering.gather),
-            lambda _, i: gathering.Batch(i),
+            view.gather,
+            jax.jit(view.gather),
+            lambda _, i: view.Batch(i),
         ):
-            rows = gathering.rows_of(gather(data, indices), data)
+            rows = view.rows_of(gather(data, indices), data)
             np.testing.assert_array_equal(
                 np.asarray(rows["x"], np.float32), np.asarray(leaf, np.float32)[indices]
             )

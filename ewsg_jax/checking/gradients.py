@@ -17,9 +17,9 @@ from ewsg_jax.gradients.protocol import GradientEstimator, no_weight
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import Layout
 from ewsg_jax.rows import leverage
-from ewsg_jax.rows.gathering import num_rows
 from ewsg_jax.rows.named import Rows
 from ewsg_jax.rows.spread import DATA, Spread
+from ewsg_jax.rows.view import num_rows
 
 FULL = 4
 """Batches in the data up to which all rows are taken: rows in order cost less than rows that are

@@ -45,8 +45,7 @@ from ewsg_jax.gradients.period import Period, checked_period, period_at
 from ewsg_jax.gradients.protocol import Sharing
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
-from ewsg_jax.rows.gathering import Batch, rows_of
-from ewsg_jax.rows.view import CHUNK_SIZE, num_rows
+from ewsg_jax.rows.view import CHUNK_SIZE, Batch, num_rows, rows_of
 
 
 class FireflyState(NamedTuple):

@@ -42,7 +42,7 @@ from ewsg_jax.factors import Factor, factor_of
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
+from ewsg_jax.rows.view import CHUNK_SIZE, num_rows
 
 DIVERGENCE = 1000.0
 """How far the energy may rise before a path is cut off, as in Stan and BlackJAX: such points are

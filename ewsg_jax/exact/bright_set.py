@@ -25,8 +25,7 @@ import numpy as np
 
 from ewsg_jax import _check, _random
 from ewsg_jax._types import Array, Data, Key
-from ewsg_jax.rows.gathering import Batch
-from ewsg_jax.rows.view import num_rows
+from ewsg_jax.rows.view import Batch, num_rows
 
 LEAST_IN_ONE = 2.0**-12
 """The least q for which a skip is made from one uniform number."""

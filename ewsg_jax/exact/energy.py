@@ -18,8 +18,7 @@ from jax.flatten_util import ravel_pytree
 from ewsg_jax import _tree
 from ewsg_jax._types import Array, Data, P, Position, PyTree
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import fold_over_rows
-from ewsg_jax.rows.view import view
+from ewsg_jax.rows.view import fold_over_rows, view
 
 
 class Potential(NamedTuple):

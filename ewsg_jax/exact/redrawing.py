@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from ewsg_jax import _random
 from ewsg_jax._types import Array, Key
 from ewsg_jax.exact.bright_set import BrightSet, Selected, empty_like, placed, put
-from ewsg_jax.rows.gathering import Batch
+from ewsg_jax.rows.view import Batch
 
 MOST_COMPARED = 256
 """Chosen data of which each is compared with those before it, so that all sets are equally

@@ -27,9 +27,8 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.curvature import Curvature
 from ewsg_jax.preparation.programs import Layout, Of
-from ewsg_jax.rows.gathering import gather
 from ewsg_jax.rows.spread import Spread
-from ewsg_jax.rows.view import CHUNK_SIZE, num_rows
+from ewsg_jax.rows.view import CHUNK_SIZE, gather, num_rows
 from ewsg_jax.seen import remembered
 
 BENDS = (NORMAL[0] - 1, NORMAL[1] - 1)

@@ -19,9 +19,8 @@ from ewsg_jax.gradients import center as centers
 from ewsg_jax.gradients.anchored import anchored_estimate, anchored_gradient_at
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Sharing, Weight
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import fetched
 from ewsg_jax.rows.named import Rows, row_law
-from ewsg_jax.rows.view import CHUNK_SIZE, all_rows
+from ewsg_jax.rows.view import CHUNK_SIZE, all_rows, fetched
 
 
 class ControlVariateMemory(NamedTuple):

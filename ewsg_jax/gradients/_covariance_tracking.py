@@ -33,9 +33,8 @@ from ewsg_jax.gradients.protocol import Estimate, Evaluations, Weight
 from ewsg_jax.gradients.spread import like_row, number_of, outer, share, some_basis, spread, turned
 from ewsg_jax.gradients.with_covariance import WithCovariance, checked
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import fetched, rows_of
 from ewsg_jax.rows.named import Rows
-from ewsg_jax.rows.view import CHUNK_SIZE, all_rows, view
+from ewsg_jax.rows.view import CHUNK_SIZE, all_rows, fetched, rows_of, view
 
 
 class Moments(NamedTuple):

@@ -45,9 +45,9 @@ from ewsg_jax.gradients.protocol import (
 )
 from ewsg_jax.gradients.remembering import Remembering
 from ewsg_jax.needs import Need
-from ewsg_jax.rows.gathering import AsDrawn
 from ewsg_jax.rows.law import Order, laws_of, lists_batches
 from ewsg_jax.rows.named import name_of
+from ewsg_jax.rows.view import AsDrawn
 
 FROZEN_NOISE = ("momentum", "zero", "one", "rest")
 """The names of x."""

@@ -31,9 +31,8 @@ from ewsg_jax.gradients.anchored import anchored_gradient_at
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Sharing, Weight
 from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import fetched, rows_of
 from ewsg_jax.rows.named import Rows, row_law
-from ewsg_jax.rows.view import CHUNK_SIZE, fold_over_rows, map_over_rows, num_rows
+from ewsg_jax.rows.view import CHUNK_SIZE, fetched, fold_over_rows, map_over_rows, num_rows, rows_of
 
 MEMORY_LIMIT = 4 * 2**30
 """Bytes that the tables of all chains may take."""

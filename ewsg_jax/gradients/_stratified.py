@@ -21,10 +21,9 @@ from ewsg_jax._module import hashable, module, static
 from ewsg_jax._types import Array, Data, Key, P, Position
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import Batch, fetched
 from ewsg_jax.rows.law import Order
 from ewsg_jax.rows.strata import allocate
-from ewsg_jax.rows.view import num_rows
+from ewsg_jax.rows.view import Batch, fetched, num_rows
 
 
 class Strata(NamedTuple):

@@ -33,10 +33,9 @@ from ewsg_jax.gradients.anchored import anchored_estimate, anchored_gradient_at
 from ewsg_jax.gradients.period import Period, checked_period, epoch, period_at
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Weight
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import fetched
 from ewsg_jax.rows.law import Order
 from ewsg_jax.rows.named import Rows, row_law
-from ewsg_jax.rows.view import CHUNK_SIZE, all_rows, num_rows
+from ewsg_jax.rows.view import CHUNK_SIZE, all_rows, fetched, num_rows
 
 
 class SVRGMemory(NamedTuple):

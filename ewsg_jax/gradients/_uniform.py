@@ -11,8 +11,8 @@ from ewsg_jax._module import module
 from ewsg_jax._types import Data, P, Position, PyTree
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Weight
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import fetched
 from ewsg_jax.rows.named import Rows, row_law
+from ewsg_jax.rows.view import fetched
 
 
 @module

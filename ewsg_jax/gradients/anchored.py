@@ -7,7 +7,7 @@ from ewsg_jax import _tree
 from ewsg_jax._types import Data, Position
 from ewsg_jax.gradients.protocol import Estimate
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import Batch, rows_of
+from ewsg_jax.rows.view import Batch, rows_of
 
 
 def anchored_estimate(

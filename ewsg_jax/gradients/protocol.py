@@ -10,9 +10,9 @@ from ewsg_jax._module import Part, arguments, made_by, module, static, written
 from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
 from ewsg_jax.needs import EVERYTHING, Need, parts_of
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import check_drawn
 from ewsg_jax.rows.law import Order, RowLaw
 from ewsg_jax.rows.named import chosen_by
+from ewsg_jax.rows.view import check_drawn
 
 
 class Estimate(NamedTuple):

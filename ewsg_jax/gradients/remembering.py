@@ -19,8 +19,8 @@ from ewsg_jax.gradients.protocol import (
     sharing_of,
 )
 from ewsg_jax.needs import Need
-from ewsg_jax.rows.gathering import AsDrawn, fetch
 from ewsg_jax.rows.law import Order
+from ewsg_jax.rows.view import AsDrawn, fetch
 
 
 class Remembered(NamedTuple):

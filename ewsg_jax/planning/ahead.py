@@ -29,8 +29,8 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import Layout, Of, vector
 from ewsg_jax.preparation.support import can_end
-from ewsg_jax.rows.gathering import CHUNK_SIZE, num_rows
 from ewsg_jax.rows.spread import Spread
+from ewsg_jax.rows.view import CHUNK_SIZE, num_rows
 from ewsg_jax.sampling.coordinates import array_statistics
 from ewsg_jax.support import outside_by_batches
 

@@ -20,7 +20,7 @@ from ewsg_jax.planning.trial import NUM_CHAINS, Trial, trial
 from ewsg_jax.planning.ways import Way
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
-from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.view import num_rows
 
 
 @dataclass

@@ -21,9 +21,9 @@ from ewsg_jax.planning.laws import Law, laws
 from ewsg_jax.planning.noise import noise_of
 from ewsg_jax.planning.ways import RowsBy, Way, bytes_kept
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.gathering import num_rows
 from ewsg_jax.rows.named import Rows
 from ewsg_jax.rows.probability import RowProbabilities
+from ewsg_jax.rows.view import num_rows
 
 OVERHEAD = 64
 """Rows that a step itself is worth."""

@@ -20,8 +20,8 @@ from ewsg_jax.factors import Factor
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.support import log_densities
-from ewsg_jax.rows.gathering import gather, num_rows
 from ewsg_jax.rows.spread import Spread
+from ewsg_jax.rows.view import gather, num_rows
 
 WIDTHS, EACH = (3.0, 10.0, 30.0, 100.0), 6
 """Of the draws at which searches begin, and how many of each."""

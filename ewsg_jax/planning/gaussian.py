@@ -19,8 +19,8 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import Layout, Of, vector
 from ewsg_jax.preparation.support import not_finite, outside
-from ewsg_jax.rows.gathering import CHUNK_SIZE
 from ewsg_jax.rows.named import Rows
+from ewsg_jax.rows.view import CHUNK_SIZE
 from ewsg_jax.support import NONE, Outside
 
 NUM_CHAINS, MOST_DRAWS, MOST_NUMBERS = 8, 4_000, 2**24

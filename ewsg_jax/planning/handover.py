@@ -20,7 +20,7 @@ from ewsg_jax.planning.asked import Asked
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.trial import NUM_CHAINS, Trial
 from ewsg_jax.planning.windows import FULL
-from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.view import num_rows
 from ewsg_jax.sampling import sample
 
 FIRST, TARGET, NEAR = 0.3, 0.8, 0.07

@@ -22,7 +22,7 @@ from ewsg_jax.planning.pilot import seconds_of_step
 from ewsg_jax.planning.walls import STEEP, steepest
 from ewsg_jax.planning.ways import Way
 from ewsg_jax.planning.windows import FULL, MOST_FULL, is_far, warmed
-from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.view import num_rows
 
 NUM_POINTS = 512
 """Places at which noise is measured."""

@@ -20,8 +20,7 @@ from ewsg_jax.planning.frame import Frame
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import differences
 from ewsg_jax.preparation.programs import Of
-from ewsg_jax.rows.gathering import CHUNK_SIZE
-from ewsg_jax.rows.view import view
+from ewsg_jax.rows.view import CHUNK_SIZE, view
 
 NUM_DENSE, NUM_PLACES = 128, 32
 """Places at which each row's own curvature is evaluated, or that of the whole."""

@@ -26,7 +26,7 @@ from ewsg_jax.planning.metric import metric_of, start_of
 from ewsg_jax.planning.walls import steepest
 from ewsg_jax.planning.ways import Way
 from ewsg_jax.preparation.programs import vector
-from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.view import num_rows
 from ewsg_jax.sampling import Samples, sample
 from ewsg_jax.sampling.layout import MOST_STEPS_PER_BLOCK, WORK_PER_BLOCK
 

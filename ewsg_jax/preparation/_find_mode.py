@@ -30,7 +30,7 @@ from ewsg_jax.preparation.start import Start
 from ewsg_jax.preparation.warm_up import warm_up
 from ewsg_jax.progress import Progress
 from ewsg_jax.rows import spread
-from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows, num_rows
+from ewsg_jax.rows.view import CHUNK_SIZE, all_rows, num_rows
 from ewsg_jax.streams import Stream
 from ewsg_jax.support import CURE, NONE, Outside
 

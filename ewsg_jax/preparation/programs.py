@@ -17,8 +17,7 @@ from ewsg_jax.compiling import QUICK
 from ewsg_jax.linear import checked_residual
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import differences
-from ewsg_jax.rows.gathering import all_rows, num_rows, sum_over_rows
-from ewsg_jax.rows.view import view
+from ewsg_jax.rows.view import all_rows, num_rows, sum_over_rows, view
 
 PRODUCTS_AT_ONCE = 16
 """Products of the Hessian with vectors that are worked out together."""

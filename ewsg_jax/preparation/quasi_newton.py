@@ -17,8 +17,7 @@ from ewsg_jax import _tree
 from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import differences
-from ewsg_jax.rows.gathering import all_rows, num_rows
-from ewsg_jax.rows.view import view
+from ewsg_jax.rows.view import all_rows, num_rows, view
 
 MEMORY_SIZE = 20
 """Pairs that L-BFGS keeps."""

@@ -17,8 +17,7 @@ from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.compiling import QUICK
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import Of
-from ewsg_jax.rows.gathering import CHUNK_SIZE, all_rows, sum_over_rows
-from ewsg_jax.rows.view import view
+from ewsg_jax.rows.view import CHUNK_SIZE, all_rows, sum_over_rows, view
 from ewsg_jax.support import Outside, is_outside
 
 FAR = 1e6

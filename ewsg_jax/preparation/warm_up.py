@@ -9,7 +9,7 @@ from ewsg_jax import _check, _random, _tree
 from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.progress import Progress
-from ewsg_jax.rows.gathering import num_rows
+from ewsg_jax.rows.view import num_rows
 
 STEPS_PER_CALL = 100
 """Steps on minibatches between two readings of the clock."""

@@ -13,14 +13,14 @@ all_rows: how many rows there are, of a stream too.
 """
 
 from ewsg_jax.rows._leverage import leverage as leverage
-from ewsg_jax.rows.gathering import Batch as Batch
-from ewsg_jax.rows.gathering import Block as Block
-from ewsg_jax.rows.gathering import fetch as fetch
-from ewsg_jax.rows.gathering import fetched as fetched
-from ewsg_jax.rows.gathering import gather as gather
 from ewsg_jax.rows.law import Order as Order
 from ewsg_jax.rows.law import RowLaw as RowLaw
 from ewsg_jax.rows.law import lists_batches as lists_batches
 from ewsg_jax.rows.named import row_law as row_law
 from ewsg_jax.rows.probability import by_probability as by_probability
+from ewsg_jax.rows.view import Batch as Batch
+from ewsg_jax.rows.view import Block as Block
 from ewsg_jax.rows.view import all_rows as all_rows
+from ewsg_jax.rows.view import fetch as fetch
+from ewsg_jax.rows.view import fetched as fetched
+from ewsg_jax.rows.view import gather as gather

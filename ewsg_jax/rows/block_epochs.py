@@ -18,9 +18,8 @@ from ewsg_jax._module import module, static
 from ewsg_jax._types import Data, Key
 from ewsg_jax.rows.blocks import Blocks
 from ewsg_jax.rows.epochs import place_in_epoch
-from ewsg_jax.rows.gathering import Block
 from ewsg_jax.rows.law import Order, RowLaw, check_fits
-from ewsg_jax.rows.view import num_rows
+from ewsg_jax.rows.view import Block, num_rows
 
 
 @module

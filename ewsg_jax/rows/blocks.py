@@ -6,9 +6,8 @@ from ewsg_jax import _random
 from ewsg_jax._module import module
 from ewsg_jax._types import Data, Key
 from ewsg_jax.needs import Need
-from ewsg_jax.rows.gathering import Batch, Block
 from ewsg_jax.rows.law import Order, RowLaw, check_fits
-from ewsg_jax.rows.view import num_rows
+from ewsg_jax.rows.view import Batch, Block, num_rows
 
 
 @module

@@ -11,9 +11,8 @@ from ewsg_jax import _random
 from ewsg_jax._module import module
 from ewsg_jax._types import Array, Data, Key
 from ewsg_jax.needs import Need
-from ewsg_jax.rows.gathering import Batch
 from ewsg_jax.rows.law import Order, RowLaw, check_fits
-from ewsg_jax.rows.view import num_rows
+from ewsg_jax.rows.view import Batch, num_rows
 
 
 @module

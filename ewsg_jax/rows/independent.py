@@ -9,9 +9,8 @@ import numpy as np
 
 from ewsg_jax._module import module
 from ewsg_jax._types import Data, Key
-from ewsg_jax.rows.gathering import Batch, Block
 from ewsg_jax.rows.law import Order, RowLaw, check_fits
-from ewsg_jax.rows.view import num_rows, view
+from ewsg_jax.rows.view import Batch, Block, num_rows, view
 
 MOST_BATCHES = 100_000
 """How many batches `batches` lists at the most."""

@@ -6,8 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 from ewsg_jax._module import Part, module, static
 from ewsg_jax._types import Array, Data, Key
 from ewsg_jax.needs import EVERYTHING, Need, parts_of
-from ewsg_jax.rows.gathering import Batch, Block
-from ewsg_jax.rows.view import view
+from ewsg_jax.rows.view import Batch, Block, view
 
 
 class Order(NamedTuple):

@@ -22,12 +22,11 @@ from ewsg_jax._module import Part, module
 from ewsg_jax._types import Array, Data, Key
 from ewsg_jax.needs import Need
 from ewsg_jax.rows.alias import alias_table, certain_rows
-from ewsg_jax.rows.gathering import Batch
 from ewsg_jax.rows.independent import Independent
 from ewsg_jax.rows.law import Order, RowLaw
 from ewsg_jax.rows.probability_parts import ProbabilityInParts, in_parts
 from ewsg_jax.rows.strata import allocate
-from ewsg_jax.rows.view import num_rows
+from ewsg_jax.rows.view import Batch, num_rows
 
 
 class Places(NamedTuple):

@@ -14,13 +14,12 @@ import numpy as np
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module
 from ewsg_jax._types import Array, Data, Key
-from ewsg_jax.rows.gathering import Batch
 from ewsg_jax.rows.independent import Independent
 from ewsg_jax.rows.law import Order, RowLaw
 from ewsg_jax.rows.padded import Padded
 from ewsg_jax.rows.shards import Shard
 from ewsg_jax.rows.spread import ends
-from ewsg_jax.rows.view import all_rows, view
+from ewsg_jax.rows.view import Batch, all_rows, view
 
 
 @module

@@ -14,7 +14,7 @@ from ewsg_jax import _check, _tree
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, PyTree
 from ewsg_jax.rows.shards import Shard
-from ewsg_jax.rows.view import Rows
+from ewsg_jax.rows.view import Batch, Rows, places_of_blocks
 
 CHAINS, DATA = "chains", "data"
 """The names of a mesh's axes."""
@@ -72,6 +72,11 @@ class Spread(Rows):
             return jax.lax.psum(jax.tree.map(here, part.rows), DATA)
 
         return jax.tree.map(lambda x, like: x.astype(like.dtype), self.alike(of_part), self.rows)
+
+    def blocks(self, starts: Array, size: int, *, around: bool, ahead: bool) -> Batch:
+        """Return blocks of consecutive rows, row by row: a block may lie on several devices."""
+        numbers, *_ = places_of_blocks(starts, size, self.total)
+        return Batch(numbers, self.take(numbers))
 
     def some(self, numbers: np.ndarray) -> "Spread":
         """Return some of the rows, each where it is, by their numbers in order."""

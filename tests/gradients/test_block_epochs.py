@@ -12,7 +12,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax import _random
-from ewsg_jax.rows import gathering
+from ewsg_jax.rows import view
 from ewsg_jax.rows.law import Order
 from ewsg_jax.rows.named import row_law
 from tests.gradients.test_enumeration import N, X, Y, as_jax, close, no_weight
@@ -38,8 +38,8 @@ def stream(n, batch_size, rows, num_steps):
     law, data = row_law(batch_size, True, rows), jnp.arange(n, dtype=jnp.float32)
 
     def of_step(words, step):
-        batch = gathering.fetched(law.draw(jax.random.key(0), data, order(words, step)), data)
-        return batch.indices, gathering.rows_of(batch, data)
+        batch = view.fetched(law.draw(jax.random.key(0), data, order(words, step)), data)
+        return batch.indices, view.rows_of(batch, data)
 
     every = jax.vmap(jax.vmap(of_step, (None, 0)), (0, None))
     indices, found = quick_jit(every)(words_of(2), jnp.arange(num_steps))
@@ -154,7 +154,7 @@ def test_all_rows_are_as_probable(rows):
     """
     law, data = row_law(3, True, rows), jnp.arange(7.0)
     draw = lambda words: (
-        gathering.fetched(law.draw(jax.random.key(0), data, order(words, 0)), data).indices
+        view.fetched(law.draw(jax.random.key(0), data, order(words, 0)), data).indices
     )
     seen = np.bincount(np.ravel(quick_jit(jax.vmap(draw))(words_of(20_000))), minlength=7)
     assert np.abs(seen / 20_000 - 3 / 7).max() <= 5 * math.sqrt(3 / 7 * 4 / 7 / 20_000)

@@ -18,7 +18,7 @@ import ewsg_jax as ewsg
 from ewsg_jax.gradients.index_chain import ChainDraw
 from ewsg_jax.gradients.remembering import Draw, Remembered
 from ewsg_jax.rows import Batch
-from ewsg_jax.rows.gathering import AsDrawn
+from ewsg_jax.rows.view import AsDrawn
 from tests.gradients.test_index_chain import (
     FRICTION,
     MOMENTUM,

@@ -14,7 +14,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax import _random
-from ewsg_jax.rows import gathering
+from ewsg_jax.rows import view
 from ewsg_jax.rows.law import Order
 from ewsg_jax.rows.named import row_law
 from ewsg_jax.sampling.layout import choose_layout
@@ -39,7 +39,7 @@ SIZES = [1, 2, 3, 5, 7, 16, 100, 1000]
 
 def assert_rows_are(batch, indices, data):
     """The rows of gathered batches are the data at their numbers, bit for bit."""
-    found = gathering.rows_of(batch, data)
+    found = view.rows_of(batch, data)
     for name, leaf in data.items():
         np.testing.assert_array_equal(found[name], np.asarray(leaf)[indices], err_msg=name)
 
@@ -57,16 +57,16 @@ def test_blocks_are_the_cyclic_ones(x64, batch_size):
     blocks = law.batches(data)
     assert blocks.start.dtype == jnp.int32
     np.testing.assert_array_equal(blocks.start, np.arange(N))
-    batches = gathering.fetch(blocks, data)
+    batches = view.fetch(blocks, data)
     assert batches.indices.dtype == jnp.int32
     np.testing.assert_array_equal(
         np.sort(batches.indices), np.sort(enumeration.blocks(N, batch_size))
     )
     np.testing.assert_array_equal(np.bincount(np.ravel(batches.indices)), batch_size)
     assert_rows_are(batches, np.asarray(batches.indices), data)
-    again = gathering.fetched(jax.tree.map(lambda x: x[2], batches), data)
+    again = view.fetched(jax.tree.map(lambda x: x[2], batches), data)
     np.testing.assert_array_equal(again.indices, batches.indices[2])
-    in_step = quick_jit(jax.vmap(lambda block: gathering.fetched(block, data)))(blocks)
+    in_step = quick_jit(jax.vmap(lambda block: view.fetched(block, data)))(blocks)
     np.testing.assert_array_equal(in_step.indices, batches.indices)
     assert_rows_are(in_step, np.asarray(batches.indices), data)
 
@@ -296,8 +296,8 @@ def stream(n, batch_size, steps):
     law, data = row_law(batch_size, True, "epochs"), jnp.arange(n, dtype=jnp.float32)
 
     def of_step(step):
-        batch = gathering.fetched(law.draw(jax.random.key(0), data, Order(WORDS, step)), data)
-        return batch.indices, gathering.rows_of(batch, data)
+        batch = view.fetched(law.draw(jax.random.key(0), data, Order(WORDS, step)), data)
+        return batch.indices, view.rows_of(batch, data)
 
     indices, rows = quick_jit(jax.vmap(of_step))(np.asarray(steps, np.uint32).astype(np.int32))
     np.testing.assert_array_equal(rows, np.asarray(indices, np.float32))
@@ -329,9 +329,7 @@ def test_rows_of_an_epoch_are_the_datas():
         row_law(4, True, "epochs"),
         jax.tree.map(lambda x: jnp.asarray(x, np.float32), PARTS),
     )
-    draw = lambda: gathering.fetched(
-        law.draw(jax.random.key(0), data, Order(WORDS, jnp.int32(1))), data
-    )
+    draw = lambda: view.fetched(law.draw(jax.random.key(0), data, Order(WORDS, jnp.int32(1))), data)
     batch = quick_jit(draw)()
     assert_rows_are(batch, np.asarray(batch.indices), data)
     np.testing.assert_array_equal(
@@ -375,7 +373,7 @@ def test_every_estimator_goes_on_in_its_epoch(kind):
 )
 def test_distinct_says_whether_a_row_may_come_twice(replace, rows):
     law, data = row_law(4, replace, rows), jnp.zeros(N)
-    indices = jax.vmap(lambda drawn: gathering.fetched(drawn, data).indices)(law.batches(data))
+    indices = jax.vmap(lambda drawn: view.fetched(drawn, data).indices)(law.batches(data))
     assert law.distinct == all(len(set(batch)) == 4 for batch in indices.tolist())
 
 
@@ -395,7 +393,7 @@ def test_rows_near_the_end_of_32_bits():
     def run(step, start):
         data = jnp.broadcast_to(jnp.uint8(0), (MOST,))  # of which no number is used
         drawn = law.draw(jax.random.key(0), data, Order(WORDS, step)).indices
-        return drawn, gathering.fetched(dataclasses.replace(block, start=start), data).indices
+        return drawn, view.fetched(dataclasses.replace(block, start=start), data).indices
 
     for number, place in ((0, count - 1), (1, 0), (3, count - 2)):
         step = np.uint32(number * count + place).astype(np.int32)

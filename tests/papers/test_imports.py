@@ -64,7 +64,7 @@ def test_papers_import_public_names_alone(path):
         ("from ewsg_jax.posterior import Posterior", False),
         ("from ewsg_jax.experiments import config", False),
         ("from ewsg_jax.experiments.config import build", False),
-        ("from ewsg_jax.rows.gathering import all_rows", False),
+        ("from ewsg_jax.rows.view import all_rows", False),
         ("import ewsg_jax.rows", False),
     ],
 )
