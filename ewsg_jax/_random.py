@@ -82,12 +82,12 @@ def rows(
     limit: Any = num_rows if most is None else most
     words = index_words(key, limit, batch_size)
     if replace:
-        return scaled(words, jnp.uint32(num_rows))
+        return scaled(words, jnp.uint32(num_rows))[0]
     first = num_rows - batch_size
 
     def add_one(k: Array, chosen: Array) -> Array:
         last = (first + k).astype(jnp.int32)
-        row = scaled(words[:, k], (last + 1).astype(jnp.uint32))
+        row, _ = scaled(words[:, k], (last + 1).astype(jnp.uint32))
         return chosen.at[k].set(jnp.where(jnp.any(chosen == row), last, row))
 
     return jax.lax.fori_loop(0, batch_size, add_one, jnp.full((batch_size,), -1, jnp.int32))
@@ -102,46 +102,33 @@ def index_words(key: Key, num_rows: int, batch_size: int, words: int | None = No
     )
 
 
-def scaled(words: Array, bound: Array) -> Array:
-    """Map uniform words to [0, bound): ⌊w·bound / 2³²⌋ of one word, ⌊w·bound / 2⁶⁴⌋ of two.
+def scaled(words: Array, bound: Array) -> tuple[Array, Array]:
+    """Map uniform words to row numbers in [0, bound), int32: ⌊w·bound / 2³²⌋ of one word,
+    ⌊w·bound / 2⁶⁴⌋ of two; and to the first 32 bits of what is left.
+
+    Of two words what is left is uniform, whatever the row.
 
     Args:
         words: uint32, shape (1, …) or (2, …); the first word is the most significant.
         bound: uint32, below 2³¹.
     """
-    if words.shape[0] == 2:
-        return scaled_with_rest(words, bound)[0]
-    return _multiply(words[0], bound)[0].astype(jnp.int32)
-
-
-def scaled_with_rest(words: Array, bound: Array) -> tuple[Array, Array]:
-    """Map two uniform words to ⌊w·bound / 2⁶⁴⌋, and to the first 32 bits of what is left, uniform
-    whatever that is.
-
-    Args:
-        words: uint32, shape (2, …), the most significant first.
-        bound: uint32, below 2³¹.
-    """
-    high, low = _multiply(words[0], bound)
-    carry, _ = _multiply(words[1], bound)
-    total = low + carry
-    high = high + (total < low).astype(jnp.uint32)
-    return high.astype(jnp.int32), total
+    # The high word of the product with each word, from products of halves: there are no 64 bits.
+    mask = jnp.uint32(0xFFFF)
+    a_high, a_low, b_high, b_low = words >> 16, words & mask, bound >> 16, bound & mask
+    middle = a_high * b_low + (a_low * b_low >> 16)
+    cross = (middle & mask) + a_low * b_high
+    high = a_high * b_high + (middle >> 16) + (cross >> 16)
+    low = words[0] * bound
+    if words.shape[0] == 1:
+        return high[0].astype(jnp.int32), low
+    rest = low + high[1]
+    carry = rest < low
+    return (high[0] + carry.astype(jnp.uint32)).astype(jnp.int32), rest
 
 
 def log_uniform(key: Key, shape: tuple[int, ...]) -> Array:
     """Draw log(u) with u uniform on (0, 1]: never infinite."""
     return jnp.log1p(-jax.random.uniform(key, shape))
-
-
-def _multiply(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return the high and low words of the 64-bit product of two uint32 arrays."""
-    mask = jnp.uint32(0xFFFF)
-    a_high, a_low, b_high, b_low = a >> 16, a & mask, b >> 16, b & mask
-    low_low, high_low = a_low * b_low, a_high * b_low
-    middle = high_low + (low_low >> 16)
-    cross = (middle & mask) + a_low * b_high
-    return a_high * b_high + (middle >> 16) + (cross >> 16), a * b
 
 
 def permuted(words: Array, epoch: Array, places: Array, num_rows: int) -> Array:

@@ -26,7 +26,8 @@ def scaled(words, bound):
     words = np.asarray(words, dtype=object)
     parts = [words] if words_per_index(bound) == 1 else [words >> 32, words & 0xFFFFFFFF]
     return np.asarray(
-        _random.scaled(jnp.asarray(np.stack(parts).astype(np.uint32)), jnp.uint32(bound)), np.int64
+        _random.scaled(jnp.asarray(np.stack(parts).astype(np.uint32)), jnp.uint32(bound))[0],
+        np.int64,
     )
 
 

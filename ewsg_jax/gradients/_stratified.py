@@ -77,7 +77,7 @@ class Stratified(GradientEstimator[P]):
     def propose(
         self, randomness: Array, memory: Strata, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, tuple[()]]:
-        place = _random.scaled(randomness, memory.size.astype(jnp.uint32))
+        place, _ = _random.scaled(randomness, memory.size.astype(jnp.uint32))
         batch = fetched(
             Batch(_tree.take(memory.order, memory.first + place), weights=memory.weight), data
         )

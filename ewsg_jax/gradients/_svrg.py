@@ -108,7 +108,8 @@ class SVRG(OfRows[P]):
             # The points 1 … K since the last refresh: the i-th takes the last one's place with
             # probability 1/i.
             place = (step - 1) % every + 1
-            taken = (step == 0) | (_random.scaled(randomness.word, place.astype(jnp.uint32)) == 0)
+            number, _ = _random.scaled(randomness.word, place.astype(jnp.uint32))
+            taken = (step == 0) | (number == 0)
             candidate = _tree.where(taken, point, memory.candidate)
             point = _tree.where(due, candidate, point)
             memory = memory._replace(candidate=candidate)

@@ -169,7 +169,7 @@ class ByProbability(Independent):
             return self.certain
         k = self.table.shape[0]
         words = _random.index_words(key, k, count, words=2)
-        place, coin = _random.scaled_with_rest(
+        place, coin = _random.scaled(
             words, jnp.uint32(k) if self.places is None else self.places.size
         )
         place = place if self.places is None else self.places.first + place

@@ -47,7 +47,7 @@ class ProbabilityInParts(Independent):
     def draw(self, key: Key, data: Data, order: Order | None = None) -> Batch:
         count = view(data).share(self.batch_size)
         words = _random.index_words(view(data).key(key), self.table.shape[1], count, words=2)
-        place, coin = _random.scaled_with_rest(words, self._of(self.size, data))
+        place, coin = _random.scaled(words, self._of(self.size, data))
         threshold, own, alias, _ = jnp.moveaxis(
             _tree.take(self._of(self.table, data, 0), self._of(self.first, data) + place), -1, 0
         )
