@@ -20,7 +20,7 @@ from ewsg_jax.bijectors.protocol import Transform, transform
 from ewsg_jax.bounds.protocol import Bound
 from ewsg_jax.constants import constant_part, varying_part
 from ewsg_jax.linear import LinearPredictor, OfDatum, Residual, checked_residual
-from ewsg_jax.rows.view import CHUNK_SIZE, Batch, num_rows, rows_of, sum_over_rows, view
+from ewsg_jax.rows.view import CHUNK_SIZE, Batch, fetched, num_rows, sum_over_rows, view
 from ewsg_jax.transformed import CheckValues, LogLikelihood, LogPrior, linear_predictor
 
 
@@ -281,7 +281,7 @@ class Posterior(Generic[P]):
         """Return the sum over the batch alone, at least in float32, to be added to other sums by
         `total`.
         """
-        total = self._sum_of_gradients(position, rows_of(batch, data), batch.weights)
+        total = self._sum_of_gradients(position, fetched(batch, data).pieces, batch.weights)
         return (
             total
             if batch.weights is not None

@@ -22,7 +22,7 @@ from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.compiling import QUICK
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.spread import Spread
-from ewsg_jax.rows.view import Batch, num_rows, rows_of
+from ewsg_jax.rows.view import gather, num_rows
 
 POSITIONS, MOST_NUMBERS = 256, 2**22
 """Positions of which log_prior is evaluated, at the most, and numbers in all of them."""
@@ -199,7 +199,7 @@ def outside_by_batches(
     count = min(n, batch_size)
     if isinstance(data, Spread):
         # One batch for all positions: rows are on devices of their own.
-        data = rows_of(Batch(jax.random.choice(key, n, (count,), replace=False)), data)
+        data = gather(data, jax.random.choice(key, n, (count,), replace=False)).pieces
         n = count
     # Rows cost more to fetch than to evaluate: a group has the same ones, and is so small that
     # groups see all rows. Powers of two, in whole blocks: one program serves any number of

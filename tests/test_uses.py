@@ -93,7 +93,7 @@ def test_rows_gathered_ahead_are_the_rows(shape, dtype):
             jax.jit(view.gather),
             lambda _, i: view.Batch(i),
         ):
-            rows = view.rows_of(gather(data, indices), data)
+            rows = view.fetched(gather(data, indices), data).pieces
             np.testing.assert_array_equal(
                 np.asarray(rows["x"], np.float32), np.asarray(leaf, np.float32)[indices]
             )

@@ -45,7 +45,7 @@ from ewsg_jax.gradients.period import Period, checked_period, period_at
 from ewsg_jax.gradients.protocol import Sharing
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
-from ewsg_jax.rows.view import CHUNK_SIZE, Batch, num_rows, rows_of
+from ewsg_jax.rows.view import CHUNK_SIZE, fetched, gather, num_rows
 
 
 class FireflyState(NamedTuple):
@@ -178,7 +178,7 @@ class FireflyMonteCarlo(Kernel[P]):
 
         proposed = _tree.combine((1, position), (h, walk.direction))
         is_bright = bright.rows >= 0
-        bright_rows = rows_of(Batch(jnp.maximum(bright.rows, 0)), data)
+        bright_rows = gather(data, jnp.maximum(bright.rows, 0)).pieces
         gaps = self.bound.gaps(proposed, memory.center, bright_rows)
         gaps = jnp.where(is_bright, gaps, 0).astype(bright.gaps.dtype)
         change = log_odds(gaps / temperature) - log_odds(bright.gaps / temperature)
@@ -194,7 +194,9 @@ class FireflyMonteCarlo(Kernel[P]):
         )
 
         selected = randomness.batch
-        proposal_gaps = self.bound.gaps(position, memory.center, rows_of(selected.rows, data))
+        proposal_gaps = self.bound.gaps(
+            position, memory.center, fetched(selected.rows, data).pieces
+        )
         lit = BrightSet(bright.rows, gaps)
         if isinstance(resampling, Redrawing):
             moved, num_dark, fits = redraw(lit, selected, proposal_gaps, resampling, temperature)

@@ -34,7 +34,7 @@ from ewsg_jax.gradients.spread import like_row, number_of, outer, share, some_ba
 from ewsg_jax.gradients.with_covariance import WithCovariance, checked
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.named import Rows
-from ewsg_jax.rows.view import CHUNK_SIZE, all_rows, fetched, rows_of, view
+from ewsg_jax.rows.view import CHUNK_SIZE, all_rows, fetched, view
 
 
 class Moments(NamedTuple):
@@ -151,7 +151,7 @@ class CovarianceTracking(WithCovariance[P]):
     ) -> tuple[Estimate, TrackingUpdate]:
         n = view(data).counted
         batch = fetched(randomness, data)
-        part = rows_of(batch, data)
+        part = batch.pieces
         seen = self.posterior.row_gradients(point, part)
         gradient = self.posterior.total(
             point, data, self.posterior.estimate_from_rows(seen, part, data)

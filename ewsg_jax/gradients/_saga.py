@@ -32,7 +32,7 @@ from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Sharing, 
 from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.named import Rows, row_law
-from ewsg_jax.rows.view import CHUNK_SIZE, fetched, fold_over_rows, map_over_rows, num_rows, rows_of
+from ewsg_jax.rows.view import CHUNK_SIZE, fetched, fold_over_rows, map_over_rows, num_rows
 
 MEMORY_LIMIT = 4 * 2**30
 """Bytes that the tables of all chains may take."""
@@ -112,7 +112,7 @@ class SAGA(OfRows[P]):
         self, randomness: PyTree, memory: SAGAMemory, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, SAGAUpdate]:
         posterior, batch = self.posterior, fetched(randomness, data)
-        part = rows_of(batch, data)
+        part = batch.pieces
         new, old = posterior.row_gradients(point, part), _tree.take(memory.table, batch.indices)
         differences, weights = _tree.combine((1, new), (-1, old)), batch.weights
         estimated = posterior.estimate_from_rows(differences, part, data, weights)

@@ -7,7 +7,7 @@ from ewsg_jax import _tree
 from ewsg_jax._types import Data, Position
 from ewsg_jax.gradients.protocol import Estimate
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.view import Batch, rows_of
+from ewsg_jax.rows.view import Batch
 
 
 def anchored_estimate(
@@ -18,7 +18,9 @@ def anchored_estimate(
     point: Position,
     data: Data,
 ) -> Estimate:
-    """Return g at a point; `anchor_gradient` is Σᵢ ∇Vᵢ(w), at least in float32."""
+    """Return g at a point, of a batch with its rows; `anchor_gradient` is Σᵢ ∇Vᵢ(w), at least in
+    float32.
+    """
     identified = batch.without_rows()
     if posterior.predictor is None:
         constant = _tree.combine(
@@ -29,7 +31,7 @@ def anchored_estimate(
     # Two numbers a row are subtracted before the rows are summed: one sum, not two, and one without
     # the rounding of two of the size of n, which moves the mean where the posterior is wide
     # (Covertype: by 0.06 sd).
-    part = rows_of(batch, data)
+    part = batch.pieces
     there, at_anchor = (
         _tree.widened(posterior.row_gradients(place, part)) for place in (point, anchor)
     )

@@ -34,7 +34,8 @@ class Batch(NamedTuple):
 
     Attributes:
         indices: row numbers, int32, any shape.
-        pieces: the rows, the last axis of each leaf in pieces: shape (*indices.shape, …, pieces,
+        pieces: the rows, leaves of shape (*indices.shape, …), as `fetched` returns them; after
+            `fetch` the last axis of each leaf is in pieces, shape (*indices.shape, …, pieces,
             width); None before they are fetched.
         weights: what each row stands for, shaped like the indices; None for n/b rows each.
     """
@@ -244,13 +245,12 @@ def fetch(randomness: PyTree, data: Data) -> PyTree:
 
 
 def fetched(batch: Batch | Block, data: Data, *, ahead: bool = False) -> Batch:
-    """Return one batch with its rows, as it is where it has them.
+    """Return one batch with its rows; of a batch that has them, these.
 
     Args:
-        batch: which rows, as a law of rows draws them.
+        batch: which rows, as a law of rows draws them, or what `fetch` made of it.
         data: a tree of arrays with the leading axis n.
-        ahead: whether this is ahead of the use. A step reads whole rows of a block that it slices
-            itself sooner.
+        ahead: whether this is ahead of the use: rows then stay in pieces.
 
     Raises:
         TypeError: it is neither: row numbers alone do not say what each row stands for.
@@ -261,13 +261,17 @@ def fetched(batch: Batch | Block, data: Data, *, ahead: bool = False) -> Batch:
         >>> ewsg.rows.fetched(batch, {"x": jnp.array([5.0, 6.0, 7.0])}).pieces["x"].tolist()
         [7.0, 5.0]
     """
+    rows = view(data)
     if isinstance(batch, Block):
-        return view(data).blocks(batch.start, batch.size, around=batch.around, ahead=ahead)
+        batch = rows.blocks(batch.start, batch.size, around=batch.around, ahead=ahead)
     if not isinstance(batch, Batch):
         raise no_batch(batch)
-    return (
-        batch if batch.pieces is not None else batch._replace(pieces=view(data).take(batch.indices))
-    )
+    pieces = rows.take(batch.indices) if batch.pieces is None else batch.pieces
+    if ahead:
+        return batch._replace(pieces=pieces)
+    shape = batch.indices.shape
+    whole = jax.tree.map(lambda x, leaf: x.reshape(*shape, *leaf.shape[1:]), pieces, rows.cut)
+    return batch._replace(pieces=whole)
 
 
 def check_drawn(law: Any, drawn: Any, data: Data) -> None:
@@ -318,15 +322,6 @@ def gather(data: Data, indices: Array) -> Batch:
         [7.0, 5.0]
     """
     return fetched(Batch(indices), data)
-
-
-def rows_of(batch: Batch, data: Data) -> Data:
-    """Return the rows of a batch, the leading axes those of its indices."""
-    gathered = fetched(batch, data)
-    shape = gathered.indices.shape
-    return jax.tree.map(
-        lambda x, leaf: x.reshape(*shape, *leaf.shape[1:]), gathered.pieces, view(data).cut
-    )
 
 
 def sum_in_chunks(function: Callable[[Data], PyTree], data: Data, chunk_size: int) -> PyTree:

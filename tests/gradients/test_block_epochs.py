@@ -39,7 +39,7 @@ def stream(n, batch_size, rows, num_steps):
 
     def of_step(words, step):
         batch = view.fetched(law.draw(jax.random.key(0), data, order(words, step)), data)
-        return batch.indices, view.rows_of(batch, data)
+        return batch.indices, batch.pieces
 
     every = jax.vmap(jax.vmap(of_step, (None, 0)), (0, None))
     indices, found = quick_jit(every)(words_of(2), jnp.arange(num_steps))

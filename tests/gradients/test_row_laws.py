@@ -39,7 +39,7 @@ SIZES = [1, 2, 3, 5, 7, 16, 100, 1000]
 
 def assert_rows_are(batch, indices, data):
     """The rows of gathered batches are the data at their numbers, bit for bit."""
-    found = view.rows_of(batch, data)
+    found = view.fetched(batch, data).pieces
     for name, leaf in data.items():
         np.testing.assert_array_equal(found[name], np.asarray(leaf)[indices], err_msg=name)
 
@@ -297,7 +297,7 @@ def stream(n, batch_size, steps):
 
     def of_step(step):
         batch = view.fetched(law.draw(jax.random.key(0), data, Order(WORDS, step)), data)
-        return batch.indices, view.rows_of(batch, data)
+        return batch.indices, batch.pieces
 
     indices, rows = quick_jit(jax.vmap(of_step))(np.asarray(steps, np.uint32).astype(np.int32))
     np.testing.assert_array_equal(rows, np.asarray(indices, np.float32))
