@@ -10,9 +10,8 @@ from ewsg_jax._module import Part, arguments, made_by, module, static, written
 from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
 from ewsg_jax.needs import EVERYTHING, Need, parts_of
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.law import Order, RowLaw
+from ewsg_jax.rows.law import Order, RowLaw, check_draw
 from ewsg_jax.rows.named import chosen_by
-from ewsg_jax.rows.view import check_drawn
 
 
 class Estimate(NamedTuple):
@@ -203,15 +202,13 @@ class OfRows(GradientEstimator[P]):
     def check(self, position: P, data: Data) -> None:
         super().check(position, data)
         self.law.check(data)
+        check_draw(self.law, data)
 
     def gradient_at(self, estimate: Estimate, position: P, data: Data) -> P:
         return self.posterior.gradient_on(position, data, estimate.batch)
 
     def draw(self, key: Key, data: Data, order: Order | None = None) -> PyTree:
-        law = self.law
-        drawn = law.draw(key, data, order if law.ordered else None)
-        check_drawn(law, drawn, data)
-        return drawn
+        return self.law.draw(key, data, order if self.law.ordered else None)
 
     def batches(self, data: Data) -> PyTree:
         return self.law.batches(data)

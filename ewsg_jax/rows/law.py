@@ -3,10 +3,13 @@
 import abc
 from typing import Any, ClassVar, NamedTuple
 
+import jax
+import jax.numpy as jnp
+
 from ewsg_jax._module import Part, module, static
 from ewsg_jax._types import Array, Data, Key
 from ewsg_jax.needs import EVERYTHING, Need, parts_of
-from ewsg_jax.rows.view import Batch, Block, view
+from ewsg_jax.rows.view import Batch, Block, no_batch, view
 
 
 class Order(NamedTuple):
@@ -100,6 +103,39 @@ def lists_batches(estimator: Any) -> bool:
 def _depth(part: Any, name: str) -> int:
     """Return how many classes a method of a part is inherited through."""
     return next(i for i, cls in enumerate(type(part).__mro__) if name in vars(cls))
+
+
+def check_draw(law: RowLaw, data: Data) -> None:
+    """Check that a law draws what it says, from shapes alone.
+
+    Raises:
+        TypeError, ValueError: it draws no batch; one with another number of rows than the law's
+            share of a batch; or one with weights where the law does not say so, or the other way
+            round.
+    """
+    order = Order(jnp.zeros(4, jnp.uint32), jnp.int32(0))
+    drawn = _drawn.eval_shape(law, jax.random.key(0), data, order)
+    if not isinstance(drawn, Batch | Block):
+        raise no_batch(drawn, law)
+    size = view(data).share(law.batch_size)
+    shape = (drawn.size,) if isinstance(drawn, Block) else drawn.indices.shape
+    if shape != (size,):
+        raise ValueError(
+            f"draw of {law!r} must return {size} rows, shape ({size},); got shape {shape}"
+        )
+    has_weights = isinstance(drawn, Batch) and drawn.weights is not None
+    if has_weights != law.weighted:
+        found = "a batch with weights" if has_weights else "a batch without weights"
+        raise ValueError(
+            f"weighted of {law!r} must say whether its batches have weights; got {law.weighted} "
+            f"and {found}"
+        )
+
+
+@jax.jit
+def _drawn(law: RowLaw, key: Key, data: Data, order: Order) -> Any:
+    """What a law draws: asked for its shapes only, which are traced once for all equal laws."""
+    return law.draw(key, data, order if law.ordered else None)
 
 
 def check_fits(batch_size: int, data: Data, why: str) -> None:

@@ -274,30 +274,6 @@ def fetched(batch: Batch | Block, data: Data, *, ahead: bool = False) -> Batch:
     return batch._replace(pieces=whole)
 
 
-def check_drawn(law: Any, drawn: Any, data: Data) -> None:
-    """Check, while tracing, that a law has drawn what it says.
-
-    Raises:
-        TypeError, ValueError: it is no batch; it has another number of rows than the law's share of
-            a batch; or it has weights and the law does not say so, or the other way round.
-    """
-    if not isinstance(drawn, Batch | Block):
-        raise no_batch(drawn, law)
-    size = view(data).share(law.batch_size)
-    shape = (drawn.size,) if isinstance(drawn, Block) else drawn.indices.shape
-    if shape != (size,):
-        raise ValueError(
-            f"draw of {law!r} must return {size} rows, shape ({size},); got shape {shape}"
-        )
-    has_weights = isinstance(drawn, Batch) and drawn.weights is not None
-    if has_weights != law.weighted:
-        found = "a batch with weights" if has_weights else "a batch without weights"
-        raise ValueError(
-            f"weighted of {law!r} must say whether its batches have weights; got {law.weighted} "
-            f"and {found}"
-        )
-
-
 def no_batch(drawn: object, law: object = "a law of rows") -> TypeError:
     """Return the error that something drawn is no batch: row numbers alone do not say what each row
     stands for.
