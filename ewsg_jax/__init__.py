@@ -34,12 +34,12 @@ from ewsg_jax._kernel import Info as Info
 from ewsg_jax._kernel import Kernel as Kernel
 from ewsg_jax._kernel import KernelState as KernelState
 from ewsg_jax._kernel import Randomness as Randomness
-from ewsg_jax._module import Schedule as Schedule
-from ewsg_jax._module import hyperparameters as hyperparameters
 from ewsg_jax._module import module as module
 from ewsg_jax._module import static as static
 from ewsg_jax.checking import Report as Report
 from ewsg_jax.checking import check as check
+from ewsg_jax.dynamics.protocol import Schedule as Schedule
+from ewsg_jax.dynamics.protocol import hyperparameters as hyperparameters
 from ewsg_jax.exact import nuts as nuts
 from ewsg_jax.forecasting import Forecast as Forecast
 from ewsg_jax.forecasting import forecast as forecast

@@ -17,8 +17,9 @@ import jax
 import numpy as np
 
 from ewsg_jax import _check
-from ewsg_jax._module import Constant, Part, module
+from ewsg_jax._module import Part, module
 from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
+from ewsg_jax.dynamics.protocol import Constant
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.needs import EVERYTHING
 from ewsg_jax.rows.view import all_rows, fetch

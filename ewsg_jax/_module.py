@@ -7,7 +7,7 @@ pickled like any other tree.
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import jax
@@ -16,7 +16,6 @@ from jax.core import Tracer
 from jax.tree_util import GetAttrKey
 
 from ewsg_jax import _check
-from ewsg_jax._types import Array, Hyperparameter
 from ewsg_jax.needs import Need
 
 C = TypeVar("C", bound=type)
@@ -152,80 +151,6 @@ def arguments(part: Part) -> dict[str, Any]:
 def written(name: str, arguments: dict[str, Any]) -> str:
     """Return a call as it is written."""
     return f"{name}({', '.join(f'{key}={text(value)}' for key, value in arguments.items())})"
-
-
-@module
-class Constant(Part):
-    """A number or a scalar array in the place of a schedule."""
-
-    value: Any
-
-    def __call__(self, step: Array) -> Any:
-        """Return the number, whatever the step."""
-        return self.value
-
-    def __repr__(self) -> str:
-        return text(self.value)
-
-
-@module
-class Schedule(Part):
-    """A function of the step; the base class of a schedule of your own whose numbers kernels of a
-    stack differ by.
-
-    Example:
-        >>> import ewsg_jax as ewsg
-        >>> @ewsg.module
-        ... class Falling(ewsg.Schedule):
-        ...     function: object = ewsg.static(default=None)
-        ...     first: float
-        ...
-        ...     def __call__(self, step):
-        ...         return self.first / (1.0 + step)
-        >>> posterior = ewsg.models.gaussian_location()
-        >>> kernels = [ewsg.sgld(posterior, Falling(first=h), batch_size=5) for h in (0.1, 0.2)]
-        >>> ewsg.stack(kernels)[1].dynamics.step_size(3)
-        0.05
-    """
-
-    function: Callable[[Array], Any] = static()
-
-    def __call__(self, step: Array) -> Any:
-        """Return the value at a step."""
-        return self.function(step)
-
-    def __repr__(self) -> str:
-        return text(self.function)
-
-
-def hyperparameters(**named: Hyperparameter) -> dict[str, Constant | Schedule]:
-    """Check that each is positive, and return them as what may stand in the fields of a part.
-
-    Args:
-        named: by their names, each a positive number, a scalar array or a schedule (a function of
-            the step).
-
-    Returns:
-        For each a `Constant` or a `Schedule`: its value at a step is `part.step_size(step)`.
-
-    Raises:
-        TypeError, ValueError: one is none of these.
-
-    Example:
-        >>> import ewsg_jax as ewsg
-        >>> ewsg.hyperparameters(step_size=0.1, friction=lambda step: 1.0)["step_size"](0)
-        0.1
-    """
-    made: dict[str, Constant | Schedule] = {}
-    for name, value in named.items():
-        if isinstance(value, Constant | Schedule):
-            made[name] = value
-            continue
-        _check.positive(name, value, schedule=True)
-        made[name] = (
-            Schedule(function=hashable(value)) if callable(value) else Constant(value=number(value))
-        )
-    return made
 
 
 def number(value: Any) -> Any:

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax._module import Constant, Part, module
+from ewsg_jax._module import Part, module
+from ewsg_jax.dynamics.protocol import Constant
 from ewsg_jax.sampling import chunks
 from tests import contract
 

@@ -18,9 +18,8 @@ import numpy as np
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._kernel import Kernel, KernelState, Randomness
-from ewsg_jax._module import Constant
 from ewsg_jax._types import Array, Data, Key
-from ewsg_jax.dynamics.protocol import needs_covariance
+from ewsg_jax.dynamics.protocol import Constant, needs_covariance
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.gradients import OfRows
 from ewsg_jax.gradients.protocol import uses_batches

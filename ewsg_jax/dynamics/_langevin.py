@@ -11,11 +11,19 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 
 from ewsg_jax import _tree
-from ewsg_jax._module import Constant, Schedule, hyperparameters, module, static
+from ewsg_jax._module import module, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics.mass import InverseMass, in_metric
-from ewsg_jax.dynamics.protocol import Dynamics, GradientAt, check_noise, half_squared_sum
+from ewsg_jax.dynamics.protocol import (
+    Constant,
+    Dynamics,
+    GradientAt,
+    Schedule,
+    check_noise,
+    half_squared_sum,
+    hyperparameters,
+)
 from ewsg_jax.gradients.protocol import Estimate
 
 

@@ -31,16 +31,19 @@ import jax
 import jax.numpy as jnp
 
 from ewsg_jax import _check, _random, _tree
-from ewsg_jax._module import Constant, Schedule, hyperparameters, module, number, static
+from ewsg_jax._module import module, number, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics.protocol import (
+    Constant,
     Dynamics,
     GradientAt,
     PriorGradient,
+    Schedule,
     Term,
     check_noise,
     half_squared_sum,
+    hyperparameters,
 )
 from ewsg_jax.gradients.protocol import Estimate
 from ewsg_jax.rows.view import view

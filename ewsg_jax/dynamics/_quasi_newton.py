@@ -33,16 +33,19 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from ewsg_jax import _check, _tree
-from ewsg_jax._module import Constant, Schedule, hyperparameters, module, number, static
+from ewsg_jax._module import module, number, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics import lbfgs
 from ewsg_jax.dynamics.protocol import (
+    Constant,
     Dynamics,
     GradientAt,
     PriorGradient,
+    Schedule,
     check_noise,
     half_squared_sum,
+    hyperparameters,
 )
 from ewsg_jax.gradients.protocol import Estimate
 

@@ -18,15 +18,18 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import _check, _tree, products
-from ewsg_jax._module import Constant, Schedule, hashable, hyperparameters, module, static
+from ewsg_jax._module import hashable, module, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics.protocol import (
+    Constant,
     Dynamics,
     GradientAt,
     PriorGradient,
+    Schedule,
     check_noise,
     half_squared_sum,
+    hyperparameters,
 )
 from ewsg_jax.gradients.protocol import Estimate
 from ewsg_jax.needs import Need

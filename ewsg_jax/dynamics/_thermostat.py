@@ -24,11 +24,11 @@ import jax
 import jax.numpy as jnp
 
 from ewsg_jax import _random, _tree
-from ewsg_jax._module import Constant, Schedule, module, static
+from ewsg_jax._module import module, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics.mass import InverseMass, in_metric
-from ewsg_jax.dynamics.protocol import Dynamics, GradientAt
+from ewsg_jax.dynamics.protocol import Constant, Dynamics, GradientAt, Schedule
 from ewsg_jax.dynamics.underdamped import Kick, Scales, checked, explicit_exponent, kick, weighed
 from ewsg_jax.gradients.protocol import Estimate
 

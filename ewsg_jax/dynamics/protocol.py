@@ -1,4 +1,4 @@
-"""What a dynamics is, and the parts that all of them share."""
+"""What a dynamics is, and what all of them share: numbers as functions of the step, and weights."""
 
 import abc
 import dataclasses
@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol
 
 from ewsg_jax import _check, _random, _tree
-from ewsg_jax._module import Part, module
+from ewsg_jax._module import Part, hashable, module, number, static, text
 from ewsg_jax._random import NOISE_LAWS, NoiseLaw
-from ewsg_jax._types import Array, Data, Key, Position, PyTree, State
+from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree, State
 from ewsg_jax.gradients.protocol import Estimate
 
 Term = tuple[Any, PyTree]
@@ -23,6 +23,80 @@ class GradientAt(Protocol):
 
 PriorGradient = Callable[[Position], Position]
 """∇V₀ at a point, shaped like the position."""
+
+
+@module
+class Constant(Part):
+    """A number or a scalar array in the place of a schedule."""
+
+    value: Any
+
+    def __call__(self, step: Array) -> Any:
+        """Return the number, whatever the step."""
+        return self.value
+
+    def __repr__(self) -> str:
+        return text(self.value)
+
+
+@module
+class Schedule(Part):
+    """A function of the step; the base class of a schedule of your own whose numbers kernels of a
+    stack differ by.
+
+    Example:
+        >>> import ewsg_jax as ewsg
+        >>> @ewsg.module
+        ... class Falling(ewsg.Schedule):
+        ...     function: object = ewsg.static(default=None)
+        ...     first: float
+        ...
+        ...     def __call__(self, step):
+        ...         return self.first / (1.0 + step)
+        >>> posterior = ewsg.models.gaussian_location()
+        >>> kernels = [ewsg.sgld(posterior, Falling(first=h), batch_size=5) for h in (0.1, 0.2)]
+        >>> ewsg.stack(kernels)[1].dynamics.step_size(3)
+        0.05
+    """
+
+    function: Callable[[Array], Any] = static()
+
+    def __call__(self, step: Array) -> Any:
+        """Return the value at a step."""
+        return self.function(step)
+
+    def __repr__(self) -> str:
+        return text(self.function)
+
+
+def hyperparameters(**named: Hyperparameter) -> dict[str, Constant | Schedule]:
+    """Check that each is positive, and return them as what may stand in the fields of a part.
+
+    Args:
+        named: by their names, each a positive number, a scalar array or a schedule (a function of
+            the step).
+
+    Returns:
+        For each a `Constant` or a `Schedule`: its value at a step is `part.step_size(step)`.
+
+    Raises:
+        TypeError, ValueError: one is none of these.
+
+    Example:
+        >>> import ewsg_jax as ewsg
+        >>> ewsg.hyperparameters(step_size=0.1, friction=lambda step: 1.0)["step_size"](0)
+        0.1
+    """
+    made: dict[str, Constant | Schedule] = {}
+    for name, value in named.items():
+        if isinstance(value, Constant | Schedule):
+            made[name] = value
+            continue
+        _check.positive(name, value, schedule=True)
+        made[name] = (
+            Schedule(function=hashable(value)) if callable(value) else Constant(value=number(value))
+        )
+    return made
 
 
 @module

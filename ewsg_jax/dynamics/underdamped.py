@@ -12,10 +12,19 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 
 from ewsg_jax import _tree
-from ewsg_jax._module import Constant, Schedule, hyperparameters, module
+from ewsg_jax._module import module
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
-from ewsg_jax.dynamics.protocol import Dynamics, GradientAt, Term, check_noise, half_squared_sum
+from ewsg_jax.dynamics.protocol import (
+    Constant,
+    Dynamics,
+    GradientAt,
+    Schedule,
+    Term,
+    check_noise,
+    half_squared_sum,
+    hyperparameters,
+)
 from ewsg_jax.gradients.protocol import Estimate
 
 

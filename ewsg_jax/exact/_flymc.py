@@ -21,10 +21,11 @@ import jax.numpy as jnp
 
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
-from ewsg_jax._module import Constant, Schedule, arguments, hyperparameters, module, static, written
+from ewsg_jax._module import arguments, module, static, written
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, P, Position, PyTree
 from ewsg_jax.bounds import Bound
 from ewsg_jax.bounds.protocol import check_bound
+from ewsg_jax.dynamics.protocol import Constant, Schedule, hyperparameters
 from ewsg_jax.exact._random_walk_metropolis import RandomWalkNoise
 from ewsg_jax.exact.adapting import adapted, checked_target
 from ewsg_jax.exact.bright_set import (

@@ -25,18 +25,10 @@ from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import _check, _random, _tree, optional, seen
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
-from ewsg_jax._module import (
-    Constant,
-    Schedule,
-    arguments,
-    hyperparameters,
-    made_by,
-    module,
-    static,
-    written,
-)
+from ewsg_jax._module import arguments, made_by, module, static, written
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, P, Position
 from ewsg_jax.dynamics.mass import InverseMass, Mass, is_one
+from ewsg_jax.dynamics.protocol import Constant, Schedule, hyperparameters
 from ewsg_jax.exact.energy import Potential, potential_and_gradient, rounding_noise
 from ewsg_jax.factors import Factor, factor_of
 from ewsg_jax.gradients import Evaluations

@@ -14,8 +14,9 @@ import numpy as np
 
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
-from ewsg_jax._module import Constant, Schedule, hyperparameters, module, static
+from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, Hyperparameter, Key, P, Position
+from ewsg_jax.dynamics.protocol import Constant, Schedule, hyperparameters
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior

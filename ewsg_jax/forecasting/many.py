@@ -11,10 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._module import Constant
 from ewsg_jax._types import Data, Position
 from ewsg_jax.dynamics.mass import without_metric
-from ewsg_jax.dynamics.protocol import needs_covariance
+from ewsg_jax.dynamics.protocol import Constant, needs_covariance
 from ewsg_jax.factors import Diagonal, Factor, Number, factor_of
 from ewsg_jax.forecasting import batches, law, stability
 from ewsg_jax.forecasting.known import known

@@ -9,10 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._module import Constant
 from ewsg_jax._types import Data
 from ewsg_jax.dynamics.mass import with_step_size, without_metric
-from ewsg_jax.dynamics.protocol import needs_covariance
+from ewsg_jax.dynamics.protocol import Constant, needs_covariance
 from ewsg_jax.forecasting import batches, law, stability
 from ewsg_jax.forecasting.batches import Noise, Weighing
 from ewsg_jax.forecasting.known import Known, known

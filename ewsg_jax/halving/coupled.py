@@ -15,9 +15,10 @@ import numpy as np
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
-from ewsg_jax._module import Constant, module
+from ewsg_jax._module import module
 from ewsg_jax._types import Array, Data, Key, P, Position
 from ewsg_jax.dynamics.mass import with_step_size
+from ewsg_jax.dynamics.protocol import Constant
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.gradients.protocol import Sharing, sharing_of
 from ewsg_jax.halving.normals import Weights, joined, shared

@@ -6,8 +6,8 @@ from typing import Any
 import jax
 
 from ewsg_jax._kernel import Kernel
-from ewsg_jax._module import Schedule
 from ewsg_jax._types import Data
+from ewsg_jax.dynamics.protocol import Schedule
 from ewsg_jax.gradients import GradientEstimator
 from ewsg_jax.gradients._control_variate import ControlVariate
 from ewsg_jax.gradients._full import Full

@@ -25,8 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import support
-from ewsg_jax._module import Constant
 from ewsg_jax._types import Data, Position, PyTree
+from ewsg_jax.dynamics.protocol import Constant
 from ewsg_jax.pair import Pair
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.view import view

@@ -11,8 +11,8 @@ import numpy as np
 
 from ewsg_jax import _check, degenerate, seen
 from ewsg_jax._kernel import Kernel
-from ewsg_jax._module import Schedule
 from ewsg_jax._types import Array, Data, Position, PyTree
+from ewsg_jax.dynamics.protocol import Schedule
 from ewsg_jax.pair import Pair
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.view import num_rows, view
