@@ -159,7 +159,7 @@ class CovarianceTracking(WithCovariance[P]):
         covariance, was_clipped = self.covariance_of(memory, data)
         number = np.int32(n) if isinstance(n, int) else n
         update = TrackingUpdate(seen, part, number, was_clipped)
-        return Estimate(gradient, batch.without_rows(), covariance=covariance), update
+        return Estimate(gradient, batch, covariance=covariance), update
 
     def commit(self, update: TrackingUpdate, memory: TrackingMemory) -> TrackingMemory:
         # Here and not in `propose`: the anchor is looked at for the accepted batch alone.

@@ -81,7 +81,7 @@ class KeptCovariance(WithCovariance[P]):
         batch = fetched(randomness, data)
         gradient = self.posterior.gradient_on(point, data, batch)
         covariance = view(data).same(memory.covariance)
-        return Estimate(gradient, batch.without_rows(), covariance=covariance), ()
+        return Estimate(gradient, batch, covariance=covariance), ()
 
     def evaluations(self, data: Data) -> Evaluations:
         b = self.batch_size

@@ -129,7 +129,7 @@ class SAGA(OfRows[P]):
         constant = _tree.combine(
             (1, memory.gradient), (-1, posterior.estimate_from_rows(old, part, data, weights))
         )
-        return Estimate(gradient, (batch.without_rows(), constant)), update
+        return Estimate(gradient, (batch, constant)), update
 
     def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
         return anchored_gradient_at(self.posterior, estimate, position, data)

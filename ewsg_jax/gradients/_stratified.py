@@ -81,7 +81,7 @@ class Stratified(GradientEstimator[P]):
         batch = fetched(
             Batch(_tree.take(memory.order, memory.first + place), weights=memory.weight), data
         )
-        return Estimate(self.posterior.gradient_on(point, data, batch), batch.without_rows()), ()
+        return Estimate(self.posterior.gradient_on(point, data, batch), batch), ()
 
     def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
         return self.posterior.gradient_on(position, data, estimate.batch)

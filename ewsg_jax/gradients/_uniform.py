@@ -25,7 +25,7 @@ class Uniform(OfRows[P]):
         self, randomness: PyTree, memory: Any, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, tuple[()]]:
         batch = fetched(randomness, data)
-        return Estimate(self.posterior.gradient_on(point, data, batch), batch.without_rows()), ()
+        return Estimate(self.posterior.gradient_on(point, data, batch), batch), ()
 
     def evaluations(self, data: Data) -> Evaluations:
         return Evaluations(self.batch_size, self.batch_size)

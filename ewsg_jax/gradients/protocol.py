@@ -19,8 +19,8 @@ class Estimate(NamedTuple):
 
     Attributes:
         gradient: shaped like the position.
-        batch: which rows, without the rows themselves, and what `gradient_at` needs beside it; `()`
-            for the full data.
+        batch: which rows, as a rule with the rows themselves, and what `gradient_at` needs beside
+            it; `()` for the full data.
         acceptance: the share of index-chain proposals accepted; 1 where there is no index chain.
         covariance: of the gradient, given the position, as one of `ewsg_jax.gradients.Covariance`;
             `()` where the estimator does not report it.
