@@ -18,7 +18,7 @@ import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax._module import Part, module
-from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
+from ewsg_jax._types import Array, Data, Key, P, Position, PyTree, Scalar
 from ewsg_jax.dynamics.protocol import Constant
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.needs import EVERYTHING
@@ -143,7 +143,7 @@ class Kernel(Part, abc.ABC, Generic[P]):
     if TYPE_CHECKING:  # a method of one kernel, a field of another
 
         @property
-        def step_size(self) -> Callable[[Array], Any]:
+        def step_size(self) -> Callable[[Array], Scalar]:
             """The step size used at step number `step`."""
             ...
 

@@ -13,6 +13,9 @@ Array = jax.Array
 Key = jax.Array
 """A typed PRNG key, `jax.random.key(0)`."""
 
+Scalar = jax.Array | float
+"""A number or a scalar array, which may be traced."""
+
 PyTree = Any
 """A tree of arrays; a *position* is one whose leaves are all floating point."""
 

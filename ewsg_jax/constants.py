@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax._types import Array
+from ewsg_jax._types import Array, PyTree, Scalar
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -29,16 +29,16 @@ class Split(abc.ABC):
         """The function without its constant: itself where it has none."""
 
     @abc.abstractmethod
-    def constant(self, *arguments: Any) -> Array | float:
+    def constant(self, *arguments: PyTree) -> Array | float:
         """Return the constant, which depends on the shapes of the arguments alone."""
 
 
-def one(value: Any) -> int:
+def one(value: PyTree) -> int:
     """Return 1."""
     return 1
 
 
-def size(value: Any) -> int:
+def size(value: PyTree) -> int:
     """Return how many numbers a tree holds."""
     return sum(jnp.size(leaf) for leaf in jax.tree.leaves(value))
 
@@ -54,10 +54,10 @@ class LogDensity(Split):
     """
 
     function: Callable[..., Array]
-    each: Any
-    count: Callable[[Any], int] = one
+    each: Scalar
+    count: Callable[[PyTree], int] = one
 
-    def __call__(self, first: Any, *others: Any) -> Array:
+    def __call__(self, first: PyTree, *others: PyTree) -> Array:
         """Return it."""
         return self.function(first, *others) + self.constant(first)
 
@@ -65,11 +65,11 @@ class LogDensity(Split):
     def varying(self) -> Callable[..., Array]:
         return self.function
 
-    def constant(self, *arguments: Any) -> Array | float:
+    def constant(self, *arguments: PyTree) -> Array | float:
         return self.each * self.count(arguments[0])
 
 
-def log_scale_constant(scale: Any) -> Any:
+def log_scale_constant(scale: Scalar) -> Scalar:
     """Return −log scale − log(2π)/2: the constant of a normal density of that standard
     deviation.
     """
@@ -82,6 +82,6 @@ def varying_part(function: Callable[..., Any]) -> Callable[..., Any]:
     return function.varying if isinstance(function, Split) else function
 
 
-def constant_part(function: Callable[..., Any], *arguments: Any) -> Array | float:
+def constant_part(function: Callable[..., Any], *arguments: PyTree) -> Array | float:
     """Return the constant of a function, 0 where none is known."""
     return function.constant(*arguments) if isinstance(function, Split) else 0.0

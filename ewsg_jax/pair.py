@@ -12,7 +12,7 @@ import numpy as np
 from ewsg_jax import _check, _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
 from ewsg_jax._module import module
-from ewsg_jax._types import Array, Data, Key, P
+from ewsg_jax._types import Array, Data, Key, P, Scalar
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.dynamics.protocol import needs_covariance
 from ewsg_jax.gradients import Evaluations, GradientEstimator
@@ -87,7 +87,7 @@ class Pair(Kernel[P]):
         return state._replace(dynamics=moved, memory=estimator.commit(update, memory)), info
 
     @property
-    def step_size(self) -> Callable[[Array], Any]:
+    def step_size(self) -> Callable[[Array], Scalar]:
         """The step size used at step number `step`."""
         return self.dynamics.step_size
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 from ewsg_jax import _tree
 from ewsg_jax._module import module
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Array, Hyperparameter, Position, PyTree
+from ewsg_jax._types import Array, Hyperparameter, Position, PyTree, Scalar
 from ewsg_jax.dynamics.mass import InverseMass, in_metric
 from ewsg_jax.dynamics.minibatch_heat import Scheme, TakesOutHeat, checked_arguments
 from ewsg_jax.dynamics.protocol import Dynamics
@@ -31,7 +31,7 @@ class Terms(NamedTuple):
     """What the scheme multiplies by, and h/(2T)."""
 
     kick: Kick
-    damping: Any
+    damping: Scalar
 
 
 @module

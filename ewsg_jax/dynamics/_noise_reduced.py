@@ -21,7 +21,7 @@ import jax.numpy as jnp
 
 from ewsg_jax._module import module
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Array, Hyperparameter, Position, PyTree
+from ewsg_jax._types import Array, Hyperparameter, Position, PyTree, Scalar
 from ewsg_jax.dynamics.minibatch_heat import Scheme, TakesOutHeat, checked_arguments
 from ewsg_jax.dynamics.underdamped import Kick, Scales, UnderdampedState, kick_terms
 from ewsg_jax.gradients.covariance import Covariance
@@ -31,10 +31,10 @@ class Terms(NamedTuple):
     """What the scheme multiplies by; γ, h/(2T), h/σ² and σ/√h."""
 
     kick: Kick
-    friction: Any
-    damping: Any
-    share: Any
-    noise: Any
+    friction: Scalar
+    damping: Scalar
+    share: Scalar
+    noise: Scalar
 
 
 @module

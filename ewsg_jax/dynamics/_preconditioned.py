@@ -25,7 +25,7 @@ and 0.1): with λ = 1e-5 no step is small. Where the law matters take λ near th
 |ḡ|.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +33,7 @@ import jax.numpy as jnp
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module, number, static
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
+from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree, Scalar
 from ewsg_jax.dynamics.protocol import (
     Constant,
     Dynamics,
@@ -72,12 +72,12 @@ class Prepared(NamedTuple):
 class Coefficients(NamedTuple):
     """h, T, 2hT, and −√(hT/2) and √(h/2T) of the weight; 1 − α."""
 
-    step_size: Any
-    temperature: Any
-    heat: Any
-    frozen: Any
-    weight: Any
-    renewed: Any
+    step_size: Scalar
+    temperature: Scalar
+    heat: Scalar
+    frozen: Scalar
+    weight: Scalar
+    renewed: Scalar
 
 
 @module
@@ -87,8 +87,8 @@ class Preconditioned(Dynamics[PreconditionedState]):
     frozen_noise: ClassVar = ("momentum", "zero", "one")
 
     step_size: Constant | Schedule
-    decay: Any
-    damping: Any
+    decay: Scalar
+    damping: Scalar
     temperature: Constant | Schedule
     correction: bool = static(default=False)
     noise: NoiseLaw = static(default="gaussian")

@@ -35,7 +35,7 @@ from jax.typing import ArrayLike
 from ewsg_jax import _check, _tree
 from ewsg_jax._module import module, number, static
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
+from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree, Scalar
 from ewsg_jax.dynamics import lbfgs
 from ewsg_jax.dynamics.protocol import (
     Constant,
@@ -96,9 +96,9 @@ class Held(Schedule):
 class Coefficients(NamedTuple):
     """−h, √(2hT), and √(h/2T) of the weight."""
 
-    drift: Any
-    noise: Any
-    weight: Any
+    drift: Scalar
+    noise: Scalar
+    weight: Scalar
 
 
 @module
@@ -110,9 +110,9 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
 
     step_size: Constant | Schedule
     memory_size: int = static(default=5)
-    trust_region: Any
-    initial_scale: Any
-    curvature_threshold: Any
+    trust_region: Scalar
+    initial_scale: Scalar
+    curvature_threshold: Scalar
     temperature: Constant | Schedule
     noise: NoiseLaw = static(default="gaussian")
 

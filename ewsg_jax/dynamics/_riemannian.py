@@ -11,7 +11,7 @@ temperature.
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ from jax.flatten_util import ravel_pytree
 from ewsg_jax import _check, _tree, products
 from ewsg_jax._module import hashable, module, static
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
+from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree, Scalar
 from ewsg_jax.dynamics.protocol import (
     Constant,
     Dynamics,
@@ -58,11 +58,11 @@ class Prepared(NamedTuple):
 class Coefficients(NamedTuple):
     """−h, T, √(2hT), and −√(hT/2) and √(h/2T) of the weight."""
 
-    drift: Any
-    temperature: Any
-    noise: Any
-    frozen: Any
-    weight: Any
+    drift: Scalar
+    temperature: Scalar
+    noise: Scalar
+    frozen: Scalar
+    weight: Scalar
 
 
 @module

@@ -26,7 +26,7 @@ import jax.numpy as jnp
 from ewsg_jax import _random, _tree
 from ewsg_jax._module import module, static
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
+from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree, Scalar
 from ewsg_jax.dynamics.mass import InverseMass, in_metric
 from ewsg_jax.dynamics.protocol import Constant, Dynamics, GradientAt, Schedule
 from ewsg_jax.dynamics.underdamped import Kick, Scales, checked, explicit_exponent, kick, weighed
@@ -45,11 +45,11 @@ class ThermostatState(NamedTuple):
 class Coefficients(NamedTuple):
     """h, T, −h, √(2γT) and √(2γTh)."""
 
-    step_size: Any
-    temperature: Any
-    gradient: Any
-    noise_scale: Any
-    noise: Any
+    step_size: Scalar
+    temperature: Scalar
+    gradient: Scalar
+    noise_scale: Scalar
+    noise: Scalar
 
 
 @module

@@ -2,11 +2,11 @@
 drift ahead.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from ewsg_jax import _random, _tree
 from ewsg_jax._module import module
-from ewsg_jax._types import Key, Position, PyTree
+from ewsg_jax._types import Array, Key, Position, PyTree, Scalar
 from ewsg_jax.dynamics.underdamped import Underdamped, UnderdampedState
 
 
@@ -19,9 +19,9 @@ class Terms(NamedTuple):
         position: of p, g and p', and of each normal, in θ' − θ.
     """
 
-    ahead: Any
-    momentum: tuple[Any, Any, Any]
-    position: tuple[Any, ...]
+    ahead: Scalar | None
+    momentum: tuple[Scalar, Scalar, Scalar]
+    position: tuple[Scalar | None, ...]
 
 
 @module
@@ -60,7 +60,7 @@ class Combined(Underdamped):
         moves = [(coefficient, part) for coefficient, part in parts if coefficient is not None]
         return _tree.combine((1, state.position), *moves), momentum
 
-    def position_excess(self, step: Any) -> Any:
+    def position_excess(self, step: Array) -> Scalar:
         """Return by how much batches raise the position's temperature where they raise the
         momentum's by 1.
         """

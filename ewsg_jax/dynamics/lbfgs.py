@@ -18,13 +18,13 @@ which changes H and not the law.
 import functools
 import math
 import operator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from ewsg_jax import products
-from ewsg_jax._types import Array, PyTree
+from ewsg_jax._types import Array, PyTree, Scalar
 
 LOST = 64
 """A pair is left out where this many roundings would hide what it says: in sᵀBs, of the terms of
@@ -48,13 +48,13 @@ class Factor(NamedTuple):
     rows: PyTree
 
 
-def is_usable(s: PyTree, y: PyTree, threshold: Any) -> Array:
+def is_usable(s: PyTree, y: PyTree, threshold: Scalar) -> Array:
     """Return whether sᵀy > ε ‖s‖ ‖y‖: so not where one of them is 0 or no number."""
     ss, sy, yy = (_inner(*both) for both in ((s, s), (s, y), (y, y)))
     return sy > threshold * jnp.sqrt(ss) * jnp.sqrt(yy)
 
 
-def factor(pairs: PyTree, usable: Array, oldest: Array, initial_scale: Any) -> Factor:
+def factor(pairs: PyTree, usable: Array, oldest: Array, initial_scale: Scalar) -> Factor:
     """Work out the factor of H.
 
     Args:

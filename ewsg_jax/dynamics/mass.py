@@ -13,8 +13,15 @@ from typing import Any
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._module import Part, arguments, made_by, module, written
-from ewsg_jax._types import Array, Data, Key, Position, PyTree
-from ewsg_jax.dynamics.protocol import Dynamics, GradientAt, PriorGradient, needs_covariance
+from ewsg_jax._types import Array, Data, Key, Position, PyTree, State
+from ewsg_jax.dynamics.protocol import (
+    Constant,
+    Dynamics,
+    GradientAt,
+    PriorGradient,
+    Schedule,
+    needs_covariance,
+)
 from ewsg_jax.factors import Factor, factor_of
 from ewsg_jax.gradients.covariance import Congruent
 from ewsg_jax.gradients.protocol import Estimate
@@ -27,12 +34,12 @@ InverseMass = Any
 class Mass(Part):
     """An inverse mass as it was given, and its factor."""
 
-    given: Any
+    given: InverseMass
     factor: Factor
 
 
 @module
-class InMetric(Dynamics[Any]):
+class InMetric(Dynamics[State]):
     """A dynamics in the coordinates z = L⁻¹θ of an inverse mass C = L Lᵀ. All else is that of the
     inner one.
 
@@ -41,7 +48,7 @@ class InMetric(Dynamics[Any]):
         mass: the inverse mass.
     """
 
-    dynamics: Dynamics[Any]
+    dynamics: Dynamics[State]
     mass: Mass
 
     def __getattr__(self, name: str) -> Any:
@@ -71,29 +78,29 @@ class InMetric(Dynamics[Any]):
         """How often the inner dynamics asks for another gradient."""
         return self.dynamics.extra_gradients
 
-    def init(self, key: Key, position: Position) -> Any:
+    def init(self, key: Key, position: Position) -> State:
         return self.dynamics.init(key, position)
 
-    def draw(self, key: Key, state: Any) -> PyTree:
+    def draw(self, key: Key, state: State) -> PyTree:
         return self.dynamics.draw(key, state)
 
     def check(self, position: Position) -> None:
         self.mass.factor.check("inverse_mass", position)
         self.dynamics.check(position)
 
-    def evaluation_point(self, state: Any) -> Position:
+    def evaluation_point(self, state: State) -> Position:
         return self._displaced(state, self.dynamics.evaluation_point(_at_origin(state)))
 
-    def prepare(self, state: Any, prior_gradient: PriorGradient, data: Data) -> Any:
+    def prepare(self, state: State, prior_gradient: PriorGradient, data: Data) -> PyTree:
         return self.dynamics.prepare(state, prior_gradient, data)
 
     def log_weight(
-        self, prepared: Any, estimate: Estimate, frozen_noise: str = "momentum"
+        self, prepared: PyTree, estimate: Estimate, frozen_noise: str = "momentum"
     ) -> Array:
         return self.dynamics.log_weight(prepared, self._seen(estimate), frozen_noise)
 
     def apply(
-        self, noise: PyTree, prepared: Any, estimate: Estimate, gradient_at: GradientAt
+        self, noise: PyTree, prepared: PyTree, estimate: Estimate, gradient_at: GradientAt
     ) -> Any:
         def seen_at(position: Position) -> Position:
             # The inner step asks at a z: the gradient there is Lᵀ∇V(θ + L z).
@@ -103,7 +110,7 @@ class InMetric(Dynamics[Any]):
         end = self.dynamics.apply(noise, _at_origin(prepared), self._seen(estimate), seen_at)
         return end._replace(position=self._displaced(prepared, end.position))
 
-    def _displaced(self, state: Any, displacement: Position) -> Position:
+    def _displaced(self, state: State, displacement: Position) -> Position:
         """Return the position θ + L z."""
         return _tree.combine((1, state.position), (1, self.mass.factor.times(displacement)))
 
@@ -117,11 +124,11 @@ class InMetric(Dynamics[Any]):
         )
 
 
-def _at_origin(state: Any) -> Any:
+def _at_origin(state: State) -> State:
     return state._replace(position=_tree.zeros_like(state.position))
 
 
-def is_one(inverse_mass: Any) -> bool:
+def is_one(inverse_mass: object) -> bool:
     """Return whether an inverse mass is the number 1, of which no factor is worked out."""
     return (
         isinstance(inverse_mass, int | float)
@@ -173,7 +180,7 @@ def without_metric(dynamics: Dynamics[Any]) -> tuple[Dynamics[Any], Mass | None]
     )
 
 
-def with_step_size(dynamics: Dynamics[Any], step_size: Any) -> Dynamics[Any]:
+def with_step_size(dynamics: Dynamics[Any], step_size: Constant | Schedule) -> Dynamics[Any]:
     """Return the same dynamics with another step size, a field of it."""
     if isinstance(dynamics, InMetric):
         return InMetric(dynamics=with_step_size(dynamics.dynamics, step_size), mass=dynamics.mass)

@@ -88,7 +88,7 @@ class TakesOutHeat(Underdamped):
         )
 
     def update(
-        self, terms: Any, noise: PyTree, state: UnderdampedState, gradient: Position
+        self, terms: PyTree, noise: PyTree, state: UnderdampedState, gradient: Position
     ) -> tuple[Position, PyTree]:
         return UPDATES[self.integrator](terms.kick, noise, state, gradient)
 

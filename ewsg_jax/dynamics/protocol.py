@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import Part, hashable, module, number, static, text
 from ewsg_jax._random import NOISE_LAWS, NoiseLaw
-from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree, State
+from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree, Scalar, State
 from ewsg_jax.gradients.protocol import Estimate
 
-Term = tuple[Any, PyTree]
+Term = tuple[Scalar, PyTree]
 """A coefficient and a tree, summed by `_tree.combine`."""
 
 
@@ -29,9 +29,9 @@ PriorGradient = Callable[[Position], Position]
 class Constant(Part):
     """A number or a scalar array in the place of a schedule."""
 
-    value: Any
+    value: Scalar
 
-    def __call__(self, step: Array) -> Any:
+    def __call__(self, step: Array) -> Scalar:
         """Return the number, whatever the step."""
         return self.value
 
@@ -61,7 +61,7 @@ class Schedule(Part):
 
     function: Callable[[Array], Any] = static()
 
-    def __call__(self, step: Array) -> Any:
+    def __call__(self, step: Array) -> Scalar:
         """Return the value at a step."""
         return self.function(step)
 
@@ -130,7 +130,7 @@ class Dynamics(Part, abc.ABC, Generic[State]):
 
     @abc.abstractmethod
     def apply(
-        self, noise: PyTree, prepared: Any, estimate: Estimate, gradient_at: GradientAt
+        self, noise: PyTree, prepared: PyTree, estimate: Estimate, gradient_at: GradientAt
     ) -> State:
         """Return the state after a step.
 
@@ -150,14 +150,14 @@ class Dynamics(Part, abc.ABC, Generic[State]):
         """Return where the gradient is evaluated."""
         return state.position
 
-    def prepare(self, state: State, prior_gradient: PriorGradient, data: Data) -> Any:
+    def prepare(self, state: State, prior_gradient: PriorGradient, data: Data) -> PyTree:
         """Return what `log_weight` and `apply` get: worked out once a step, before any gradient is
         estimated.
         """
         return state
 
     def log_weight(
-        self, prepared: Any, estimate: Estimate, frozen_noise: str = "momentum"
+        self, prepared: PyTree, estimate: Estimate, frozen_noise: str = "momentum"
     ) -> Array:
         """Return ½‖x + a‖²: a is the estimate in units of the noise, x the frozen noise."""
         raise NotImplementedError(f"{type(self).__name__} has no weight")
@@ -185,7 +185,7 @@ def check_noise(noise: NoiseLaw) -> None:
     _check.one_of("noise", noise, NOISE_LAWS)
 
 
-def half_squared_sum(frozen_noise: str, named: dict[str, Term], scale: Any, g: PyTree) -> Array:
+def half_squared_sum(frozen_noise: str, named: dict[str, Term], scale: Scalar, g: PyTree) -> Array:
     """Return ½‖x + scale·g‖² for x named.
 
     Args:

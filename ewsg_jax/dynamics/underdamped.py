@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from ewsg_jax import _tree
 from ewsg_jax._module import module
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
+from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree, Scalar
 from ewsg_jax.dynamics.protocol import (
     Constant,
     Dynamics,
@@ -39,10 +39,10 @@ class UnderdampedState(NamedTuple):
 class Scales(NamedTuple):
     """h, γ, T and σ = √(2γT) of one step, scalars."""
 
-    step_size: Any
-    friction: Any
-    temperature: Any
-    noise_scale: Any
+    step_size: Scalar
+    friction: Scalar
+    temperature: Scalar
+    noise_scale: Scalar
 
 
 class WeightTerms(NamedTuple):
@@ -50,14 +50,14 @@ class WeightTerms(NamedTuple):
     momentum.
     """
 
-    scale: Any
-    frozen_noise: dict[str, Any]
+    scale: Scalar
+    frozen_noise: dict[str, Scalar]
 
 
 class Coefficients(NamedTuple):
     """What a scheme's update multiplies by, and the exponent of its noise."""
 
-    update: Any
+    update: PyTree
     weight: WeightTerms
 
 
@@ -72,12 +72,12 @@ class Underdamped(Dynamics[UnderdampedState]):
     temperature: Constant | Schedule
 
     @abc.abstractmethod
-    def terms(self, scales: Scales) -> Any:
+    def terms(self, scales: Scales) -> PyTree:
         """Return what `update` multiplies by."""
 
     @abc.abstractmethod
     def update(
-        self, terms: Any, noise: PyTree, state: UnderdampedState, gradient: Position
+        self, terms: PyTree, noise: PyTree, state: UnderdampedState, gradient: Position
     ) -> tuple[Position, PyTree]:
         """Return the new position and momentum."""
 
@@ -116,10 +116,10 @@ class Underdamped(Dynamics[UnderdampedState]):
 class Kick(NamedTuple):
     """h, and 1 − γh, −h and σ√h of (1 − γh) p − h g + σ√h ξ."""
 
-    step_size: Any
-    decay: Any
-    gradient: Any
-    noise: Any
+    step_size: Scalar
+    decay: Scalar
+    gradient: Scalar
+    noise: Scalar
 
 
 def kick_terms(scales: Scales) -> Kick:

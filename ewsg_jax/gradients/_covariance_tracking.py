@@ -17,7 +17,7 @@ at each reset (2n for a low rank: one more pass for the basis). Memory: d², 4d 
 a dense one costs an eigendecomposition a step.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -102,7 +102,7 @@ class CovarianceTracking(WithCovariance[P]):
 
     def refresh(
         self, randomness: PyTree, memory: TrackingMemory, step: Array, point: Position, data: Data
-    ) -> tuple[TrackingMemory, Position, Any]:
+    ) -> tuple[TrackingMemory, Position, Array | int]:
         n = all_rows(data)
         due = step % self.period(data) == 0
 

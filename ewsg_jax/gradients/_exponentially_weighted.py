@@ -115,7 +115,7 @@ class ExponentiallyWeighted(GradientEstimator[P]):
 
     def refresh(
         self, randomness: ChainDraw, memory: Memory, step: Array, point: Position, data: Data
-    ) -> tuple[Memory, Position, Any]:
+    ) -> tuple[Memory, Position, Array | int]:
         drawn = randomness.batches.randomness if self.is_exact else randomness.batches
         return self.estimator.refresh(_tree.take(drawn, 0), memory, step, point, data)
 

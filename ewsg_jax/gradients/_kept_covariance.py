@@ -15,7 +15,7 @@ The estimate is unbiased, b evaluations a step and n at each reset (2n for a low
 for the basis). Memory: d², d or rd numbers.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -57,7 +57,7 @@ class KeptCovariance(WithCovariance[P]):
 
     def refresh(
         self, randomness: PyTree, memory: KeptMemory, step: Array, point: Position, data: Data
-    ) -> tuple[KeptMemory, Position, Any]:
+    ) -> tuple[KeptMemory, Position, Array | int]:
         due = step % self.period(data) == 0
 
         def renew() -> Covariance:

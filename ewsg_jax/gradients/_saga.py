@@ -19,7 +19,7 @@ Memory per chain: n numbers per linear predictor for models made by `Posterior.l
 gradients are multiples of their inputs; else n positions.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -101,7 +101,9 @@ class SAGA(OfRows[P]):
         table = self.first_table(position, data)
         zero = _tree.zeros_like(_tree.widened(position))
 
-        def add(total: tuple[Position, Position], rows: tuple[PyTree, Data], before: Any) -> Any:
+        def add(
+            total: tuple[Position, Position], rows: tuple[PyTree, Data], before: Array | int
+        ) -> tuple[Position, Position]:
             return _tree.add_with_error(*total, self.posterior.sum_of_rows(*rows))
 
         # Of the table as it is stored, not of the gradients before they are rounded to it.

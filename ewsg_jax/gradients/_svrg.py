@@ -20,7 +20,7 @@ two positions (option I: three). Under `vmap` a refresh is one full gradient for
 are at the same step.
 """
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -101,7 +101,7 @@ class SVRG(OfRows[P]):
 
     def refresh(
         self, randomness: SVRGDraw, memory: SVRGMemory, step: Array, point: Position, data: Data
-    ) -> tuple[SVRGMemory, Position, Any]:
+    ) -> tuple[SVRGMemory, Position, Array | int]:
         every = self.period(data)
         due = step % every == 0
         if self.restarts:

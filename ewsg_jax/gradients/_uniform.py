@@ -4,11 +4,9 @@ Unbiased; its covariance is (n²/b) S with replacement and (n²/b) S (n−b)/(n�
 covariance of ∇Vᵢ over the rows (divided by n). b evaluations a step, no memory.
 """
 
-from typing import Any
-
 from ewsg_jax import _check
 from ewsg_jax._module import module
-from ewsg_jax._types import Data, P, Position, PyTree
+from ewsg_jax._types import Data, Memory, P, Position, PyTree
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Weight
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.named import Rows, row_law
@@ -22,7 +20,7 @@ class Uniform(OfRows[P]):
     needs = frozenset()
 
     def propose(
-        self, randomness: PyTree, memory: Any, point: Position, data: Data, weight: Weight
+        self, randomness: PyTree, memory: Memory, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, tuple[()]]:
         batch = fetched(randomness, data)
         return Estimate(self.posterior.gradient_on(point, data, batch), batch), ()

@@ -139,7 +139,7 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
     @abc.abstractmethod
     def propose(
         self, randomness: PyTree, memory: Memory, point: P, data: Data, weight: Weight
-    ) -> tuple[Estimate, Any]:
+    ) -> tuple[Estimate, PyTree]:
         """Return an estimate at a point, and the update that `commit` gets if it is accepted."""
 
     @abc.abstractmethod
@@ -155,20 +155,20 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
         self.posterior.check(position, data)
         self.posterior.check_gradient(position, data)
 
-    def init(self, key: Key, position: P, data: Data) -> Any:
+    def init(self, key: Key, position: P, data: Data) -> Memory:
         """Return the first memory of a chain."""
         return ()
 
     def refresh(
         self, randomness: PyTree, memory: Memory, step: Array, point: P, data: Data
-    ) -> tuple[Memory, P, Any]:
+    ) -> tuple[Memory, P, Array | int]:
         """Return the memory that a step begins with, the point and the evaluations that it took.
 
         A point that differs from the one given restarts the chain there.
         """
         return memory, point, 0
 
-    def commit(self, update: Any, memory: Memory) -> Any:
+    def commit(self, update: PyTree, memory: Memory) -> Memory:
         """Return the memory after a step, with the accepted batch's update."""
         return memory
 
@@ -220,7 +220,7 @@ class OfRows(GradientEstimator[P]):
         return written(made_by(self), first | named | chosen_by(law))
 
 
-def sharing_of(part: Any) -> Sharing:
+def sharing_of(part: Part) -> Sharing:
     """Return whose the memory of a kernel or an estimator is: each chain's, where it does not say
     otherwise.
     """
@@ -231,7 +231,7 @@ def sharing_of(part: Any) -> Sharing:
     return Sharing()
 
 
-def uses_batches(part: Any) -> bool:
+def uses_batches(part: Part) -> bool:
     """Return whether steps of a kernel differ by the rows they see, drawn as a batch.
 
     Those of an estimator do, if it does not say `uses_batches = False`.

@@ -2,7 +2,7 @@
 begin with it.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -83,7 +83,7 @@ class Remembering(GradientEstimator[P]):
 
     def refresh(
         self, randomness: Draw, memory: Remembered, step: Array, point: Position, data: Data
-    ) -> tuple[Remembered, Position, Any]:
+    ) -> tuple[Remembered, Position, Array | int]:
         own, point, evaluations = self.estimator.refresh(
             randomness.batch, memory.memory, step, point, data
         )

@@ -1,13 +1,13 @@
 """What a law of rows is: how the b rows of each step are chosen."""
 
 import abc
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from ewsg_jax._module import Part, module, static
-from ewsg_jax._types import Array, Data, Key
+from ewsg_jax._types import Array, Data, Key, PyTree
 from ewsg_jax.needs import EVERYTHING, Need, parts_of
 from ewsg_jax.rows.view import Batch, Block, no_batch, view
 
@@ -68,19 +68,19 @@ class RowLaw(Part, abc.ABC):
         raise NotImplementedError(f"the batches of {self!r} cannot be listed")
 
 
-def laws_of(part: Any) -> list[RowLaw]:
+def laws_of(part: Part) -> list[RowLaw]:
     """Return the laws of rows in a part of a kernel."""
     return [each for each in parts_of(part) if isinstance(each, RowLaw)]
 
 
-def is_ordered(part: Any) -> bool:
+def is_ordered(part: Part) -> bool:
     """Return whether batches follow each chain's own order: they may then not be exchanged, nor
     serve others.
     """
     return any(law.ordered for law in laws_of(part))
 
 
-def lists_batches(estimator: Any) -> bool:
+def lists_batches(estimator: Part) -> bool:
     """Return whether `batches` of an estimator can list them: those of its laws of rows, as they
     are drawn.
 
@@ -100,7 +100,7 @@ def lists_batches(estimator: Any) -> bool:
     )
 
 
-def _depth(part: Any, name: str) -> int:
+def _depth(part: Part, name: str) -> int:
     """Return how many classes a method of a part is inherited through."""
     return next(i for i, cls in enumerate(type(part).__mro__) if name in vars(cls))
 
@@ -133,7 +133,7 @@ def check_draw(law: RowLaw, data: Data) -> None:
 
 
 @jax.jit
-def _drawn(law: RowLaw, key: Key, data: Data, order: Order) -> Any:
+def _drawn(law: RowLaw, key: Key, data: Data, order: Order) -> PyTree:
     """What a law draws: asked for its shapes only, which are traced once for all equal laws."""
     return law.draw(key, data, order if law.ordered else None)
 

@@ -3,7 +3,6 @@ serves them all.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import numpy as np
@@ -35,7 +34,7 @@ class PartlyCounted(Rows):
     def draw(self, key: Key, batch_size: int, replace: bool = True) -> Array:
         return _random.rows(key, self.counted, batch_size, replace, most=self.length)
 
-    def each(self, function: Callable[..., PyTree], *shared: Any) -> PyTree:
+    def each(self, function: Callable[..., PyTree], *shared: PyTree) -> PyTree:
         return self.only_counted(super().each(function, *shared))
 
     def only_counted(self, of_rows: PyTree) -> PyTree:

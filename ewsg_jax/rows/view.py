@@ -15,7 +15,7 @@ where there is a run that can do so, and put together where they are used.
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -134,7 +134,7 @@ class Rows(Part):
         """
         return _random.rows(key, self.length, batch_size, replace)
 
-    def each(self, function: Callable[..., PyTree], *shared: Any) -> PyTree:
+    def each(self, function: Callable[..., PyTree], *shared: PyTree) -> PyTree:
         """Return `function(*shared, row)` of each row, leading axis row, with 0 for rows that do
         not count.
         """
@@ -238,7 +238,7 @@ def fetch(randomness: PyTree, data: Data) -> PyTree:
     """
     marks = (Batch, Block, AsDrawn)
 
-    def of_part(part: Any) -> Any:
+    def of_part(part: PyTree) -> PyTree:
         return fetched(part, data, ahead=True) if isinstance(part, Batch | Block) else part
 
     return jax.tree.map(of_part, randomness, is_leaf=lambda part: isinstance(part, marks))
