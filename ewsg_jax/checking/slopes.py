@@ -21,6 +21,8 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.spread import Spread
 from ewsg_jax.support import evenly, some_rows
 
+GRADIENT = "is not that of its values"
+"""What is said of one."""
 PAIRS = 16
 """Lines between draws along which both are compared, on at most 128 rows."""
 PART = 0.25
@@ -66,8 +68,8 @@ def mistaken(posterior: Posterior, draws: Draws, data: Data) -> str:
         rounding = BY_ROUNDING * float(np.linalg.norm(error))
         if off > max(TOO_FAR * whole, rule, rounding):
             return (
-                f"the gradient of {name} is not that of its values: along lines between draws they "
-                f"differ by {100 * min(off / whole, 1):.0f} %"
+                f"the gradient of {name} {GRADIENT}: along lines between draws they differ by "
+                f"{100 * min(off / whole, 1):.0f} %"
             )
     return ""
 

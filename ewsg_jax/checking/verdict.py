@@ -14,9 +14,10 @@ SURE = 2.0
 """Standard errors within which a number is known."""
 
 BY_VALUES = (
-    "Everything here is by gradients. See to custom_vjp, custom_jvp, stop_gradient, rounding and "
-    "comparisons, and compare with jax.test_util.check_grads"
+    "see to custom_vjp, custom_jvp, stop_gradient, rounding and comparisons, and compare with "
+    "jax.test_util.check_grads"
 )
+"""What to do where a gradient is not that of the values."""
 
 
 class Verdict(NamedTuple):
@@ -67,7 +68,7 @@ def of(
     by_shift = np.maximum(np.abs(shift) - SURE * shift_error, 0) / (2 * tolerance)
     i, j = int(np.argmax(by_ratio)), int(np.argmax(by_shift))
     if mistaken:
-        return Verdict("wrong", f"{mistaken}{lost}. {BY_VALUES}")
+        return Verdict("wrong", f"{mistaken}{lost}: all else here is by gradients; {BY_VALUES}")
     if outside:
         others = f"; {impossible}" if impossible else ""
         return Verdict("wrong", f"{outside}{others}{lost}: {CURE}")

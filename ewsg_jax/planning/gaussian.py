@@ -93,7 +93,7 @@ class Gaussian:
     @property
     def is_right(self) -> bool:
         """Whether corrected means and standard deviations are known within tolerance."""
-        if self.outside.matters(self.tolerance):
+        if self.outside.matters(self.tolerance) or self.report.mistaken:
             return False
         return self.doubt <= 1
 
@@ -109,6 +109,8 @@ class Gaussian:
     def verdict(self) -> str:
         """What may be taken from it, in words."""
         name = "the Gaussian at the mode"
+        if self.report.mistaken:
+            return f"{name} is judged by another gradient: {self.report.mistaken}"
         if self.outside.matters(self.tolerance):
             return f"{name} is not right: of its draws {self.outside.in_short}"
         if self.report.corrected is None:

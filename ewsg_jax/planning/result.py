@@ -8,6 +8,8 @@ import numpy as np
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel
 from ewsg_jax.checking import Report
+from ewsg_jax.checking.slopes import GRADIENT
+from ewsg_jax.checking.verdict import BY_VALUES
 from ewsg_jax.gradients.protocol import Evaluations
 from ewsg_jax.planning.candidate import Candidate, burn_in_of, steps_of
 from ewsg_jax.planning.choice import OVERHEAD
@@ -96,6 +98,8 @@ class Plan:
             return ""
         if any("-inf" in doubt for doubt in self.doubts):
             return CURE
+        if any(GRADIENT in doubt for doubt in self.doubts):
+            return BY_VALUES
         return ADVICE
 
     @property

@@ -225,7 +225,7 @@ class Search(Asked):
         frame, places = warm.frame, warm.places(NUM_POINTS)
         steep_places = warm.steep_places(NUM_POINTS)
         spent = warm.data_passes + (0.0 if normal is None else normal.report.data_passes)
-        least, ended = 0.0, None
+        least, ended, last = 0.0, None, None
         for number, own in enumerate(keys):
             for_trial, for_steps = _random.keys_of(own, 2)
             wall = steepest(self.posterior, frame, steep_places, self.data)
@@ -271,7 +271,7 @@ class Search(Asked):
                 notes,
                 last.doubts,
             )
-            if not last.is_wrong or last.is_outside:
+            if not last.is_wrong or last.is_outside or last.is_mistaken:
                 break
             # Half the step, and half of the error that is told: what is told is of a normal law.
             least = 4 * steep
@@ -280,6 +280,9 @@ class Search(Asked):
         else:
             notes.append(f"none of {MOST_TRIALS} trials was right: the last is the nearest to it")
         assert ended is not None
+        assert last is not None
+        if last.is_mistaken:
+            return ended
         if ended.doubts or self.passes_of(ended) > SLOW:
             ended = self.or_nuts(for_nuts, ended, frame)
         if warm.why_not and ended.doubts:

@@ -72,6 +72,11 @@ class Trial(NamedTuple):
         return self.outside.matters(self.tolerance)
 
     @property
+    def is_mistaken(self) -> bool:
+        """Whether the gradient is not that of the density: no kernel mends it."""
+        return self.report is not None and bool(self.report.mistaken)
+
+    @property
     def is_wrong(self) -> bool:
         """Whether it is wrong beyond chance, or chains diverged; chains that have not met yet are
         not.
@@ -97,6 +102,8 @@ class Trial(NamedTuple):
             found.append(f"of the draws of its trial {self.outside.in_short}")
         if self.report is None:
             return [*found, f"its trial could not be judged: {self.why_not}"]
+        if self.report.mistaken:
+            return [self.report.mistaken]
         if self.report.num_lost:
             found.append(f"{self.report.num_lost} of {NUM_CHAINS} chains of its trial diverged")
         if not self.report.rhat <= CONVERGED:

@@ -423,7 +423,7 @@ class Said:
         (Said(ess=20.0), "unsure", "not enough draws to decide (ESS 20)"),
         (Said(rhat=1.6), "wrong", "chains do not agree (R-hat 1.60)"),
         (Said(rhat=1.6, apart="b"), "wrong", "chains do not agree (R-hat 1.60, b)"),
-        (Said(mistaken="the gradient is another"), "wrong", "the gradient is another. Everything"),
+        (Said(mistaken="the gradient is another"), "wrong", "the gradient is another: all else"),
         (Said(z=14.0, effect=-5.5, name="1"), "wrong", "in which the slope is 5.5 and not 0"),
         (Said(z=14.0, effect=-5.5, name="1"), "wrong", "another gradient than this posterior"),
         (Said(lost=2), "right", "2 chains are lost"),

@@ -101,3 +101,17 @@ def test_a_run_by_a_wrong_gradient_is_wrong_though_its_identities_hold():
 def test_coarse_positions_are_left_out():
     draws = draws_of(jnp.asarray(NORMAL, jnp.bfloat16), None, 1_000)
     assert mistaken(ewsg.Posterior(normal, flat_prior), draws, jax.device_put(ROWS)) == ""
+
+
+def test_a_plan_is_not_trusted_and_ends_at_the_first_trial():
+    """Though the gradient's own law is normal, and every trial agrees with it."""
+    posterior = ewsg.Posterior(
+        lambda p, row: with_a_slip(row["y"] - row["x"] @ p), lambda p: -0.5 * jnp.sum(p**2)
+    )
+    rows = {"x": X, "y": Y}
+    with pytest.warns(RuntimeWarning, match="the gradient of log_likelihood is not that of its"):
+        plan = ewsg.plan(jax.random.key(0), posterior, jnp.zeros(3), rows)
+    assert not plan.is_trusted
+    assert len(plan.doubts) == 1
+    assert "check_grads" in plan.advice
+    assert plan.gaussian is None or not plan.gaussian.is_right
