@@ -28,6 +28,7 @@ from ewsg_jax.rows.view import all_rows
 class Pair(Kernel[P]):
     """A dynamics that asks an estimator for a gradient."""
 
+    # Of its own: a walk over its parts finds theirs.
     needs = frozenset()
 
     made_by = "kernel"
@@ -61,11 +62,15 @@ class Pair(Kernel[P]):
     ) -> tuple[KernelState[P], Info]:
         dynamics, estimator, current = self.dynamics, self.estimator, state.dynamics
         wanted = dynamics.evaluation_point(current)
+        # First, so that all candidates of a step see one memory and one point. Option I of svrg
+        # moves the chain here.
         memory, point, refreshed = estimator.refresh(
             randomness.batch, state.memory, current.step, wanted, data
         )
+        # By identity: whether a traced point differs is not known here, whether it was replaced is.
         if point is not wanted:
             current = dynamics.with_evaluation_point(current, point)
+        # Once a step: weights of many candidates and the move itself share it.
         prepared = dynamics.prepare(current, estimator.posterior.prior_gradient, data)
         weight = functools.partial(dynamics.log_weight, prepared)
         estimate, update = estimator.propose(randomness.batch, memory, point, data, weight)

@@ -299,6 +299,7 @@ class Posterior(Generic[P]):
         seen = view(rows)
         if self.predictor is None:
             return seen.each(jax.grad(lambda p, row: -self.log_likelihood(p, row)), position)
+        # One number for each row and predictor says its whole gradient.
         predictors = products.matmul(jax.vmap(self.predictor.inputs)(seen.tree), position)
         return seen.only_counted(-checked_residual(self.predictor.residual, predictors, seen.tree))
 
@@ -518,6 +519,8 @@ class Posterior(Generic[P]):
             if weights is not None:
                 of_rows = _tree.scaled_rows(_tree.widened(of_rows), weights)
             return _tree.in_dtypes_of(_tree.widened(position), self.sum_of_rows(of_rows, rows))
+        # One backward pass for the sum: gradients of rows one by one would take b positions of
+        # memory.
         gradient = functools.partial(jax.grad(self._weighted_potential), position)
         is_half = any(x.dtype.itemsize < 4 for x in jax.tree.leaves(position))
         return (

@@ -58,6 +58,7 @@ class Exact(Combined):
     def terms(self, scales: Scales) -> Terms:
         h, gamma, u = scales.step_size, scales.friction, self.inverse_mass
         a = gamma * h
+        # By functions that keep their digits as γh → 0, where plain differences cancel.
         f = functions_of(a)
         spread = jnp.sqrt(u * scales.temperature)
         return Terms(

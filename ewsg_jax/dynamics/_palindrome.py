@@ -64,12 +64,15 @@ class Palindrome(Combined):
     def terms(self, scales: Scales) -> Terms:
         h, gamma, t = scales.step_size, scales.friction, scales.temperature
         letters, num_normals = cycle_of(self.letters)
+        # A letter that comes twice has half of the step each time.
         times = {letter: h / letters.count(letter) for letter in letters}
         drifts = letters[: letters.index("B")].count("A")
         ahead = drifts * times["A"] if drifts else None
         position, momentum = _composed(letters, num_normals, times, gamma, t)
         noise = jnp.sqrt(t) * jnp.sqrt(-jnp.expm1(-2 * gamma * h))
         normals: tuple[Any, ...] = (None,)
+        # Several normals move the position: their sum is a part along the noise of the momentum,
+        # and a part across it.
         if num_normals == 2:
             numbers = [part for part in position | momentum if isinstance(part, int)]
             sources = [(position.get(part, 0), momentum.get(part, 0)) for part in numbers]

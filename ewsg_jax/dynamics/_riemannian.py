@@ -101,6 +101,8 @@ class Riemannian(Dynamics[RiemannianState]):
             return _tree.widened(jnp.asarray(made)) if is_dense else _flat(made)
 
         metric = metric_at(flat)
+        # Γ, the divergence of the metric, by d derivatives: dense metrics of many parameters want
+        # it given.
         if self.divergence is None:
             along = _column_derivative if is_dense else _entry_derivative
             drift = jax.vmap(lambda j: along(metric_at, flat, j), out_axes=-1)(
@@ -110,6 +112,7 @@ class Riemannian(Dynamics[RiemannianState]):
         else:
             _is_matrix("divergence", self.divergence, *shapes, may_be=False)
             drift = _flat(self.divergence(state.position, data))
+        # Once a step, for the noise, and for the weight of each candidate.
         factor = jnp.linalg.cholesky(metric) if is_dense else jnp.sqrt(metric)
         return Prepared(state, metric, factor, drift)
 

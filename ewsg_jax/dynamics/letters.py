@@ -28,6 +28,7 @@ def cycle_of(letters: str) -> Cycle:
     got = f"got {_check.describe(letters)}"
     if set(letters) not in (set("ABO"), set("BU")) or letters != letters[::-1]:
         raise ValueError(f"{TAKES}, such as 'ABOBA' or 'BAOAB'; {got}")
+    # Kicks that no drift separates are at one position, over the end of the cycle too.
     places = letters.replace("O", "")
     gradients = sum(
         there == "B" != before for before, there in zip(places[-1] + places, places, strict=False)
@@ -49,6 +50,7 @@ def cycle_of(letters: str) -> Cycle:
             f"{TAKES}, before noise moves the position; {got}, whose cycle from the gradient on "
             f"is {turned!r}"
         )
+    # The fewest normals; then the start that is nearest to the letters as they were given.
     normals, _, _, cycle = min(found)
     return Cycle(cycle, normals)
 

@@ -127,6 +127,8 @@ class FireflyMonteCarlo(Kernel[P]):
         _check.finite("position", position)
         self.check(position, data)
         check_bound(self.bound, position, data)
+        # The bound touches the likelihood at the centre: the closer that is, the fewer rows are
+        # bright.
         middle = centers.or_start(self.center, position)
         memory = FireflyMemory(middle, self.bound.summarize(middle, data, self.chunk_size))
         bright, count = first_bright(
@@ -137,6 +139,7 @@ class FireflyMonteCarlo(Kernel[P]):
             self.temperature(jnp.int32(0)),
             self.chunk_size,
         )
+        # Under a trace nobody can raise: the first step then reports the overflow.
         if not _check.is_traced(count) and count > self.capacity:
             raise ValueError(
                 f"capacity must be at least {count}, the number of data that are bright at the "
@@ -177,7 +180,10 @@ class FireflyMonteCarlo(Kernel[P]):
         if self.target_acceptance is not None:
             h = h * jnp.exp(log_scale)
 
+        # The position moves first, with the brightness of all rows as it is: a Metropolis step on
+        # p₀ ΠBᵢ times the odds Lᵢ/Bᵢ − 1 of the bright rows, so only these are evaluated.
         proposed = _tree.combine((1, position), (h, walk.direction))
+        # Free places hold a negative number: they gather some row, and count for nothing.
         is_bright = bright.rows >= 0
         bright_rows = gather(data, jnp.maximum(bright.rows, 0)).pieces
         gaps = self.bound.gaps(proposed, memory.center, bright_rows)
@@ -194,6 +200,7 @@ class FireflyMonteCarlo(Kernel[P]):
             accepted, (proposed, there, gaps), (position, dark, bright.gaps)
         )
 
+        # Then brightness is drawn again, of some rows, where the chain now is.
         selected = randomness.batch
         proposal_gaps = self.bound.gaps(
             position, memory.center, fetched(selected.rows, data).pieces
@@ -206,6 +213,7 @@ class FireflyMonteCarlo(Kernel[P]):
             moved, num_dark, fits = resample(
                 lit, selected, proposal_gaps, resampling, q, temperature
             )
+        # What overflowed before this step was reported by it: the flag starts again.
         following = FireflyState(
             position, step + 1, dark, moved, jnp.zeros_like(overflowed), log_scale
         )

@@ -101,6 +101,7 @@ class Nuts(Kernel[P]):
         potential, gradient = potential_and_gradient(
             self.posterior, position, data, self.chunk_size
         )
+        # Later states are accepted ones, and so finite: only the first one can be outside.
         if not _check.is_traced(potential.value):
             if not np.isfinite(potential.value):
                 raise ValueError(
@@ -127,6 +128,7 @@ class Nuts(Kernel[P]):
         h, temperature = self.step_size(current.step), self.temperature(current.step)
         hmc, nuts = _blackjax("hmc"), _blackjax("nuts")
 
+        # BlackJAX walks along vectors, whatever tree a position is.
         vectors = _Vectors(current.position)
 
         def log_density(position: Array) -> tuple[Array, Array]:

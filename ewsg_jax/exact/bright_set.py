@@ -135,6 +135,8 @@ def first_bright(
 
     def add(i: Array, carry: tuple[BrightSet, Array]) -> tuple[BrightSet, Array]:
         bright, count = carry
+        # The last chunk begins earlier, so that all are equally long; rows that it has in common
+        # with the one before are not drawn twice.
         first = jnp.minimum(i * size, n - size)
         rows = jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, first, size), data)
         numbers = (first + jnp.arange(size)).astype(jnp.int32)

@@ -59,6 +59,7 @@ def potential_and_gradient(
     posterior = posterior.varying
 
     def add(total: PyTree, rows: Data, before: Array | int) -> PyTree:
+        # V is kept as two numbers: the rounding of n terms in one would decide what is accepted.
         potential, gradient = total
         (high, low), gradient_of_rows = _of_rows(posterior, position, rows)
         return potential.raised(high).raised(low), _tree.combine(

@@ -132,6 +132,7 @@ class ExponentiallyWeighted(GradientEstimator[P]):
             return exactly(
                 of_batch, log_weight, self.estimator.batches(data), randomness.log_uniforms[0]
             )
+        # The batch that the last step accepted is the first of the chain, as if it had been drawn.
         if isinstance(self.estimator, Remembering):
             behind = self.estimator.behind_last(randomness.batches, memory, data)
             randomness = randomness._replace(batches=behind)

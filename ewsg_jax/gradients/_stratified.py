@@ -167,6 +167,7 @@ def _check_labels(labels: Callable[[Data], Array], data: Data, num_strata: int) 
         or not jnp.issubdtype(made.dtype, jnp.integer)
     ):
         raise ValueError(f"{takes}; it returned {_check.describe(made)}")
+    # Values are looked at where there are any: shapes alone have none.
     if all(isinstance(x, np.ndarray | jax.Array) for x in jax.tree.leaves(data)):
         found = labels(data)
         if not _check.is_traced(found):

@@ -43,6 +43,7 @@ def spread(
     off. Of a part of the data both are its own.
     """
     n = number_of(data, like_row(posterior, point, data).dtype)
+    # Within a basis no gradient of a row is made: sums of its products with the basis will do.
     if basis is not None:
         size = basis.shape[1], basis.shape[1]
         sums = _through(
@@ -73,6 +74,7 @@ def spread(
         jnp.zeros(row.shape if structure == "diagonal" else row.shape * 2, row.dtype),
     )
     guess, first, second = fold_over_rows(add, start, data, chunk_size)
+    # What the guess was off by is taken out again.
     return guess + first / n, n * second - outer(first[None], structure)
 
 

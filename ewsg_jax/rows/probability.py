@@ -65,6 +65,8 @@ class RowProbabilities(Part):
         p = np.asarray(self.probabilities, np.float64)
         certain, weight = certain_rows(p, batch_size), np.zeros(len(p))
         tables, first, size, places = [np.zeros((0, 4), np.uint32)], [], [], 0
+        # Within a stratum a row may be so probable that it is certain too; the others share what is
+        # left of the batch.
         for rows, drawn in self._strata(p, certain, batch_size):
             always = certain_rows(p[rows], drawn)
             certain[rows[always]] = True
@@ -73,6 +75,8 @@ class RowProbabilities(Part):
                 continue
             table, realised = self._table(p, others)
             tables.append(table)
+            # By the probabilities that the table makes, not those asked for, which 32 bits round:
+            # estimates stay unbiased.
             weight[others] = 1 / (drawn * realised)
             first += [places] * drawn
             size += [len(others)] * drawn

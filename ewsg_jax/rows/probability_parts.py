@@ -89,6 +89,7 @@ def in_parts(given: Any, batch_size: int, parts: int) -> ProbabilityInParts:
     p = np.asarray(given.probabilities, np.float64)
     bounds, share = ends(len(p), parts), batch_size // parts
     laws = []
+    # Each part is a law of its own, of its own rows: a batch has as many rows of every part.
     for part, (begin, end) in enumerate(itertools.pairwise(bounds)):
         own, total = p[begin:end], p[begin:end].sum()
         strata = None if given.strata is None else given.strata[int(begin) : int(end)]
@@ -107,6 +108,7 @@ def in_parts(given: Any, batch_size: int, parts: int) -> ProbabilityInParts:
                 f"part {part}, where "
                 f"{_check.reason(error)}"
             ) from error
+    # One program serves all parts, so their tables are made equally long.
     places, most = (
         max(len(law.certain) + len(law.table) for law in laws),
         int(np.diff(bounds).max()),
@@ -114,6 +116,8 @@ def in_parts(given: Any, batch_size: int, parts: int) -> ProbabilityInParts:
     table, weight = np.zeros((parts, places, 4), np.uint32), np.zeros((parts, most))
     first, size = np.zeros((parts, share), np.int32), np.ones((parts, share), np.uint32)
     for part, law in enumerate(laws):
+        # Rows that are certain come first, each as a place that always stays with its own row: all
+        # are then drawn alike.
         count, drawn = len(law.certain), len(law.table)
         table[part, :count, :3] = np.array([np.full(count, 2**32 - 1), law.certain, law.certain]).T
         table[part, count : count + drawn] = law.table

@@ -61,6 +61,8 @@ class Spread(Rows):
         first = jnp.asarray(ends(self.total, self.mesh.shape[DATA]), jnp.int32)
 
         def of_part(part: Shard) -> Data:
+            # Each device gathers all indices, of which those that lie elsewhere count as 0 in the
+            # sum.
             place = indices - first[jax.lax.axis_index(DATA)]
             is_here = (place >= 0) & (place < part.size[0])
 
@@ -80,6 +82,8 @@ class Spread(Rows):
 
     def some(self, numbers: np.ndarray) -> "Spread":
         """Return some of the rows, each where it is, by their numbers in order."""
+        # Each part keeps its own of them; parts are filled up to the longest with rows that do not
+        # count.
         bounds = np.searchsorted(numbers, ends(self.total, self.mesh.shape[DATA]))
         sizes = np.diff(bounds)
         places = np.arange(max(1, sizes.max()))
@@ -165,6 +169,7 @@ def cut(data: Data, parts: int, mesh: Mesh, axis: str | None) -> tuple[Data, Arr
     sizes, spec = np.diff(bounds).astype(np.int32), PartitionSpec(axis)
 
     def of_leaf(x: Any) -> jax.Array:
+        # Rows are placed device by device: no device holds them all, not even for a moment.
         known = on_host(x)
 
         def some(index: Any) -> np.ndarray:

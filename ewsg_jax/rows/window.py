@@ -65,6 +65,7 @@ class Window(Rows):
         one.
         """
         whole, size = self.whole, self.length
+        # The window is all there is: nothing is to be read.
         if whole.num_rows == size:
             return sum_in_chunks(function, self.rows, chunk_size)
 
@@ -93,6 +94,7 @@ class Window(Rows):
         def add(number: Array | int, total: PyTree) -> PyTree:
             return _tree.combine((1, total), (1, of_piece(number, size)))
 
+        # The last piece is shorter, and so a program of its own.
         pieces, rest = divmod(whole.num_rows, size)
         shape = jax.eval_shape(lambda: sum_in_chunks(function, self.rows, chunk_size))
         total = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shape)
