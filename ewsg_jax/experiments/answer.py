@@ -3,12 +3,13 @@
 import math
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
 
 import ewsg_jax as ewsg
-from ewsg_jax.experiments.console import DOUBTFUL, OK, STATUS_OF
+from ewsg_jax.experiments.console import DOUBTFUL, OK, STATUS_OF, WRONG
 from ewsg_jax.experiments.plan import Result
 from ewsg_jax.experiments.problem import Regression
 from ewsg_jax.experiments.results import aligned
@@ -39,6 +40,14 @@ ARGUMENTS = {
     "max_passes=": "--max-passes",
 }
 """What the library names, and what it is on the command line."""
+HEADS = {
+    WRONG: "WRONG",
+    DOUBTFUL: "UNSURE, too few draws to decide",
+    OK: "RIGHT within tolerance",
+}
+"""What begins the list of runs of an outcome."""
+FEWEST = 8
+"""Draws of a chain that can be checked."""
 Rows = list[list[str]]
 
 
@@ -169,7 +178,7 @@ def of_runs(results: Sequence[Result], is_interrupted: bool) -> list[str]:
     def called(result: Result) -> str:
         return "" if alone else f"{result.plan.label}: "
 
-    judged = _verdict(results[0]) if alone else _by_outcome(results)
+    judged = judgement(results[0])[1] if alone else _by_outcome(results)
     worth = ", ".join(
         f"{called(each)}{each.summary.least_ess:,.0f}"
         for each in results
@@ -186,20 +195,40 @@ def of_runs(results: Sequence[Result], is_interrupted: bool) -> list[str]:
 
 
 def _by_outcome(results: Sequence[Result]) -> str:
-    """Return which runs have which outcome."""
-    if not results:
-        return "No run has ended"
-    heads = {
-        "wrong": "WRONG beyond chance",
-        "unsure": "UNSURE, too few draws to decide",
-        "right": "RIGHT within tolerance",
-        "": "not checked",
-    }
-    labels: dict[str, list[str]] = {head: [] for head in heads}
+    """Return which runs have which outcome, the worst first."""
+    labels: dict[int, list[str]] = {WRONG: [], DOUBTFUL: [], OK: []}
     for each in results:
-        outcome = each.check.outcome if isinstance(each.check, ewsg.Report) else ""
-        labels[outcome].append(each.plan.label)
-    return "; ".join(f"{heads[of]}: {', '.join(names)}" for of, names in labels.items() if names)
+        labels[judgement(each)[0]].append(each.plan.label)
+    said = [f"{HEADS[of]}: {', '.join(names)}" for of, names in labels.items() if names]
+    return "; ".join(said) or "No run has ended"
+
+
+def judgement(result: Result) -> tuple[int, str]:
+    """Return the exit status of a run's draws, and what is known of them in words."""
+    found = without_check(result.samples)
+    if found is not None:
+        return found
+    if isinstance(result.check, ewsg.Report):
+        return STATUS_OF[result.check.outcome], verdict_of(result.check)
+    return DOUBTFUL, f"UNSURE: {result.check}"
+
+
+def without_check(draws: Any) -> tuple[int, str] | None:
+    """Return the same of draws that no check is needed for; None of others.
+
+    Args:
+        draws: what `ewsg_jax.sample` returned, or a tree of arrays with the leading axes (chain,
+            draw).
+    """
+    is_run = isinstance(draws, ewsg.Samples)
+    leaf = np.asarray(jax.tree.leaves(draws.position if is_run else draws)[0])
+    if is_run and not draws.is_finite.any():
+        return WRONG, "WRONG: every chain diverged. Take smaller steps"
+    if leaf.shape[1] < FEWEST:
+        return DOUBTFUL, f"UNSURE: too few draws to check, {leaf.shape[1]} of a chain. Run longer"
+    if not np.isfinite(leaf).all(axis=tuple(range(1, leaf.ndim))).any():
+        return WRONG, "WRONG: every chain has draws that are not finite. Take smaller steps"
+    return None
 
 
 def for_terminals(text: str) -> str:
@@ -207,12 +236,6 @@ def for_terminals(text: str) -> str:
     for argument, option in ARGUMENTS.items():
         text = text.replace(argument, option)
     return text
-
-
-def _verdict(result: Result) -> str:
-    if not isinstance(result.check, ewsg.Report):
-        return result.check or "interrupted before a draw was kept"
-    return verdict_of(result.check)
 
 
 def verdict_of(report: ewsg.Report) -> str:
@@ -225,8 +248,4 @@ def verdict_of(report: ewsg.Report) -> str:
 
 def status_of_runs(results: Sequence[Result]) -> int:
     """Return the exit status of the worst outcome."""
-    of = [
-        STATUS_OF[result.check.outcome] if isinstance(result.check, ewsg.Report) else DOUBTFUL
-        for result in results
-    ]
-    return max(of, default=DOUBTFUL)
+    return max((judgement(result)[0] for result in results), default=DOUBTFUL)

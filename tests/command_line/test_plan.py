@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -18,6 +19,7 @@ import ewsg_jax as ewsg
 from ewsg_jax.__main__ import main
 from ewsg_jax.experiments import console
 
+ROOT = Path(__file__).parents[2]
 FILES = {"config.toml", "metrics.json", "draws.npz", "report.txt", "report.html"}
 
 
@@ -126,6 +128,11 @@ def test_what_was_written_is_checked(written, tmp_path, capsys):
     assert capsys.readouterr().out.startswith("plan: WRONG: too wide by ")
     np.savez(copy / "draws.npz", **kept | {"plan": kept["plan"][:, :20]})
     assert main(["check", str(copy), "--quiet"]) == console.DOUBTFUL
+    np.savez(copy / "draws.npz", **kept | {"plan": kept["plan"][:, :5]})
+    assert main(["check", str(copy), "--quiet"]) == console.DOUBTFUL
+    assert "plan: UNSURE: too few draws to check, 5 of a chain" in capsys.readouterr().out
+    np.savez(copy / "draws.npz", **kept | {"plan": np.nan * kept["plan"]})
+    assert main(["check", str(copy), "--quiet"]) == console.WRONG
     np.savez(copy / "draws.npz", **kept | {"plan": kept["plan"][:, :0]})
     assert main(["check", str(copy), "--quiet"]) == console.USAGE_ERROR
     assert "must hold draws" in capsys.readouterr().err
@@ -202,3 +209,21 @@ def test_an_interrupt_loses_nothing(tmp_path):
     assert not kept.exists()
     draws = [np.load(folder / "draws.npz")["plan"] for folder in (output, tmp_path / "whole")]
     np.testing.assert_array_equal(*draws)
+
+
+@pytest.mark.full
+@pytest.mark.skipif(os.name == "nt", reason="a shell")
+def test_the_page_s_rows_are_made_planned_and_checked(tmp_path):
+    """By the shell, as the page has it."""
+    page = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    # A link would not find the packages of a virtual environment.
+    (tmp_path / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (tmp_path / "python").chmod(0o755)
+    paths = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    command = ["bash", "-e", "-c", "".join(blocks[:2])]
+    environment = os.environ | paths
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("Kernel: ") == 2
+    assert "plan: RIGHT within tolerance" in done.stdout

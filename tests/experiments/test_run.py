@@ -129,7 +129,9 @@ def test_a_diverged_run_is_reported_and_the_seed_is_kept(tmp_path, capsys):
     config.write_text(text[:reference] + text[first:second])
     with pytest.warns(RuntimeWarning, match="2 of 2 chains diverged"):
         assert main(["run", str(config), "--output", str(output), "--seed", "5"]) == 0
-    assert "2 of 2 chains DIVERGED" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "2 of 2 chains DIVERGED" in said
+    assert "\nWRONG: every chain diverged" in said
     metrics = json.loads((output / "metrics.json").read_text())
     assert metrics["runs"]["sghmc"]["held_out"]["log_likelihood"] < -1e6
     assert metrics["runs"]["sghmc"]["finite_chains"] == 0
