@@ -22,7 +22,7 @@ from ewsg_jax.preparation.programs import vector
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.coordinates import with_digits
 
-NEW = 0.3
+NEW = 0.5
 """Effective draws of each draw used, from which draws between them say more."""
 MOST_SHOWN = 12
 """Coordinates of which the table shows a row each: those with the largest bias."""

@@ -33,9 +33,9 @@ written.
 """
 SHARE = 0.5
 """Of the tolerance, what a forecast may take: chance takes the rest."""
-CHEAP = 10**8
-"""Rows of a run by full gradients that take less time than to compile what batches are
-compared by.
+CHEAP, CHEAP_NUMBERS = 10**9, 2 * 10**11
+"""Rows of a run by full gradients, and their numbers (a row has as many as the position), that take
+less time than to compile what batches are compared by.
 """
 LESS_NOISE = 1 / 8
 """The noise of rows around a centre, over the number of rows, up to which rows alone are no better;
@@ -88,9 +88,9 @@ class Choice:
         )
         self._too_large = functools.cache(self._too_large_of)
         full = [self._best(way) for way in ways if way.estimator == "full"]
-        self.is_cheap = (
-            not wanted.is_restricted and min((each.cost for each in full), default=np.inf) <= CHEAP
-        )
+        cheap = min(CHEAP, CHEAP_NUMBERS / len(frame.sd))
+        least = min((each.cost for each in full), default=np.inf)
+        self.is_cheap = not wanted.is_restricted and least <= cheap
         found = full + [
             self._best(way) for way in ways if way.estimator != "full" and not self.is_cheap
         ]

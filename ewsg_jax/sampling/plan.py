@@ -33,7 +33,7 @@ from ewsg_jax.sampling.windows import Windows
 
 DRAW_MEMORY = 64 * 2**20
 """Bytes of kept draws that one call holds on the device."""
-FEWEST_DRAWS, FEW_DRAWS, CALLS = 16, 512, 4
+FEWEST_DRAWS, FEW_DRAWS, CALLS = 16, 512, 8
 """Draws up to which a run has a place for each alone, and places that longer ones have where they
 are filled in `CALLS` calls; else four times as many, and so on.
 """

@@ -124,7 +124,7 @@ def _earlier_state(
     devices: Devices | None,
     placed: Data,
 ) -> tuple[KernelState, bool, Callable[[Keys], KernelState]]:
-    """Check an earlier run's states, whose keys are those of a run that has begun."""
+    """Check an earlier run's states, whose keys are those of a run that has started."""
     _chains_of(kernel, state, num_chains)
     _check.held("state", state)
     check_rows(state, data)
@@ -211,7 +211,7 @@ def check_starts(
                 f"{position.__name__}"
             )
         one = _check.outputs("position", position, "a key", key)
-        _check.position(jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), one), "position(key)")
+        _check.position(jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), one), "position(key)")
         return _of_each_chain(one, num_chains)
     checked = _check.position(position)
     if not stacked:
