@@ -200,7 +200,7 @@ def _by_outcome(results: Sequence[Result]) -> str:
     for each in results:
         labels[judgement(each)[0]].append(each.plan.label)
     said = [f"{HEADS[of]}: {', '.join(names)}" for of, names in labels.items() if names]
-    return "; ".join(said) or "No run has ended"
+    return "; ".join(said)
 
 
 def judgement(result: Result) -> tuple[int, str]:

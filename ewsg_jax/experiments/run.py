@@ -15,7 +15,8 @@ from ewsg_jax.experiments.problem import Regression, prepare
 from ewsg_jax.experiments.results import Folder
 
 CONFIG, DRAWS, METRICS = "config.toml", "draws.npz", "metrics.json"
-"""Files of a folder of results, beside report.txt and report.html."""
+REPORTS = ("report.txt", "report.html")
+"""Files of a folder of results."""
 
 
 class Job(NamedTuple):
@@ -109,15 +110,17 @@ def carry_out(job: Job, folder: Folder, console: Console) -> tuple[list[Result],
 
 
 def _resumes(job: Job, folder: Folder, checkpoints: Path) -> bool:
-    """Return whether an earlier start of this job left checkpoints; those of another are
+    """Return whether an earlier start of this job left checkpoints; what another job wrote is
     removed.
     """
-    resumes = processes.as_the_first(
-        folder.read_text(CONFIG) == job.config and checkpoints.exists()
-    )
+    is_same = folder.read_text(CONFIG) == job.config
+    resumes = processes.as_the_first(is_same and checkpoints.exists())
     if processes.is_first():
         if not resumes:
             shutil.rmtree(checkpoints, ignore_errors=True)
+        # Else its draws would stand beside this job's configuration until a run has ended.
+        for name in () if is_same else (DRAWS, METRICS, *REPORTS):
+            (folder.path / name).unlink(missing_ok=True)
         folder.write(CONFIG, job.config)
     return resumes
 
@@ -126,21 +129,27 @@ def _end(
     folder: Folder, job: Job, results: list[Result], interrupted: bool, console: Console
 ) -> None:
     """Print what all runs come to, and write the report."""
+    checkpoints = f"{folder.path / 'checkpoints'}/"
+    if not results:
+        # What an earlier start may have written stays as it is.
+        console.answer(
+            f"interrupted before a run ended: the same command resumes from {checkpoints}"
+        )
+        return
     _write(folder, job, results, interrupted)
-    if results and job.problem.test is not None:
+    if job.problem.test is not None:
         console.say("\n" + report.table(results))
     said = answer.of_runs(results, interrupted)
     console.say("")
     console.answer(said[0], answer.status_of_runs(results))
     console.answer("\n".join(said[1:]))
-    checkpoints = f"{folder.path / 'checkpoints'}/"
     if interrupted:
         console.say(f"\ninterrupted: the same command resumes from {checkpoints}")
     console.say(f"\nwritten to {folder.path}/ (report.html is for a browser)")
     text = "\n".join(console.said) + "\n"
-    folder.write("report.txt", text)
+    folder.write(REPORTS[0], text)
     of = Content(job.title, said, job.answer, job.problem, results, text, job.config)
-    folder.write("report.html", page(of))
+    folder.write(REPORTS[1], page(of))
 
 
 def _write(folder: Folder, job: Job, results: list[Result], interrupted: bool) -> None:

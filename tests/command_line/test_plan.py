@@ -227,3 +227,27 @@ def test_the_page_s_rows_are_made_planned_and_checked(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("Kernel: ") == 2
     assert "plan: RIGHT within tolerance" in done.stdout
+
+
+@pytest.mark.full
+def test_an_interrupt_before_a_run_has_ended_leaves_what_there_was(
+    written, tmp_path, capsys, monkeypatch
+):
+    """Of an earlier start of the same command."""
+    from ewsg_jax.experiments import run
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    folder = tmp_path / "out"
+    shutil.copytree(written[0], folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    monkeypatch.setattr(run, "execute", interrupt)
+    path = str(written[0].parent / "rows.csv")
+    words = ["plan", path, "--model", "logistic", "--output", str(folder), "--quiet"]
+    assert main(words) == console.INTERRUPTED
+    assert "interrupted before a run ended: the same command resumes" in capsys.readouterr().out
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    # Of another command nothing is left that could be taken for its draws.
+    assert main([*words, "--seed", "1"]) == console.INTERRUPTED
+    assert [path.name for path in folder.iterdir()] == ["config.toml"]
