@@ -26,10 +26,9 @@ LEAST = 1e-4
 """The least relative error that is shown."""
 ADVICE = (
     "another parametrisation (of groups or a path: non-centred where rows say little of each "
-    "member, centred where "
-    "they say much; a bijector for what is bounded), longer trials (max_passes=), or NUTS of "
-    "NumPyro or BlackJAX "
-    "on the same functions; judge any run by ewsg_jax.check"
+    "member, centred where they say much; a bijector for what is bounded), a proper prior for what "
+    "grows without bound, longer trials (max_passes=), or NUTS of NumPyro or BlackJAX on the same "
+    "functions; judge any run by ewsg_jax.check"
 )
 MOST_SHOWN = 12
 """Candidates of which the table shows a row each."""

@@ -112,7 +112,8 @@ class Trial(NamedTuple):
                 if self.report.rhat < MOST_SHOWN
                 else f"above {MOST_SHOWN:,.0f}"
             )
-            found.append(f"chains of its trial do not agree (R-hat {rhat})")
+            at = f", {self.report.apart}" if self.report.apart else ""
+            found.append(f"chains of its trial do not agree (R-hat {rhat}{at})")
         elif self.report.outcome == "wrong":
             found.append(f"its trial is wrong: {self.report.verdict}")
         if self.report.scores.ess < FEWEST:
