@@ -113,14 +113,15 @@ def _resumes(job: Job, folder: Folder, checkpoints: Path) -> bool:
     """Return whether an earlier start of this job left checkpoints; what another job wrote is
     removed.
     """
-    is_same = folder.read_text(CONFIG) == job.config
-    resumes = processes.as_the_first(is_same and checkpoints.exists())
+    before = folder.read_text(CONFIG)
+    resumes = processes.as_the_first(before == job.config and checkpoints.exists())
     if processes.is_first():
         if not resumes:
             shutil.rmtree(checkpoints, ignore_errors=True)
         # Else its draws would stand beside this job's configuration until a run has ended.
-        for name in () if is_same else (DRAWS, METRICS, *REPORTS):
-            (folder.path / name).unlink(missing_ok=True)
+        if before not in (None, job.config):
+            for name in (DRAWS, METRICS, *REPORTS):
+                (folder.path / name).unlink(missing_ok=True)
         folder.write(CONFIG, job.config)
     return resumes
 
