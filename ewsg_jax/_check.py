@@ -31,7 +31,7 @@ MOST_OPTIONS = 12
 """Names that a message lists."""
 
 
-def describe(value: Any) -> str:
+def describe(value: object) -> str:
     """Return a short description of a value for an error message, on one line."""
     if isinstance(value, jax.Array | np.ndarray | jax.ShapeDtypeStruct):
         text = f"an array of shape {tuple(value.shape)} and dtype {value.dtype}"
@@ -70,12 +70,12 @@ def listed(name: str, tree: PyTree) -> str:
     return ", ".join(parts + ["…"] * (len(leaves) > 3))
 
 
-def is_traced(value: Any) -> bool:
+def is_traced(value: object) -> bool:
     """Return whether the value is known only while tracing."""
     return isinstance(value, Tracer)
 
 
-def positive(name: str, value: Any, schedule: bool = False) -> None:
+def positive(name: str, value: object, schedule: bool = False) -> None:
     """Check a positive real number or scalar array and, where `schedule`, a function of
     the step.
     """
@@ -93,7 +93,7 @@ def positive(name: str, value: Any, schedule: bool = False) -> None:
         raise ValueError(f"{takes}; got {describe(value)}")
 
 
-def decay(name: str, value: Any) -> None:
+def decay(name: str, value: object) -> None:
     """Check a real number or scalar array in [0, 1)."""
     takes = f"{name} must be a number from 0 up to but not including 1"
     known = _real(takes, value)
@@ -101,7 +101,7 @@ def decay(name: str, value: Any) -> None:
         raise ValueError(f"{takes}; got {describe(value)}")
 
 
-def _real(takes: str, value: Any) -> float | None:
+def _real(takes: str, value: object) -> float | None:
     """Check a real number or scalar array, and return what it is if that is known."""
     # Other real numbers, such as fractions, are none that jax computes with.
     if isinstance(value, bool) or not isinstance(
@@ -133,7 +133,7 @@ def _schedule(takes: str, function: Callable[..., Any]) -> None:
         )
 
 
-def integer(name: str, value: Any, minimum: int = 1, maximum: int | None = None) -> int:
+def integer(name: str, value: object, minimum: int = 1, maximum: int | None = None) -> int:
     """Check and return a whole number in [minimum, maximum]."""
     bounds = f"at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
@@ -143,14 +143,14 @@ def integer(name: str, value: Any, minimum: int = 1, maximum: int | None = None)
     return int(value)
 
 
-def boolean(name: str, value: Any) -> bool:
+def boolean(name: str, value: object) -> bool:
     """Check and return True or False."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False; got {describe(value)}")
     return bool(value)
 
 
-def one_of(name: str, value: Any, options: Iterable[str]) -> None:
+def one_of(name: str, value: object, options: Iterable[str]) -> None:
     """Check a choice among names; the message suggests the nearest."""
     options = tuple(options)
     if not isinstance(value, str) or value not in options:
@@ -161,13 +161,13 @@ def one_of(name: str, value: Any, options: Iterable[str]) -> None:
         )
 
 
-def nearest(value: Any, options: Iterable[str]) -> str:
+def nearest(value: object, options: Iterable[str]) -> str:
     """Return ' (did you mean …?)' or nothing."""
     close = difflib.get_close_matches(str(value), list(options), n=1, cutoff=0.6)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
-def texts(name: str, value: Any) -> None:
+def texts(name: str, value: object) -> None:
     """Check a list or a tuple of texts; one text alone is none, though Python takes its letters for
     one.
     """
@@ -179,14 +179,14 @@ def texts(name: str, value: Any) -> None:
             raise TypeError(f"{takes}; got {describe(item)} in it")
 
 
-def function(name: str, value: Any, signature: str) -> Callable[..., Any]:
+def function(name: str, value: object, signature: str) -> Callable[..., Any]:
     """Check and return a callable."""
     if not callable(value):
         raise TypeError(f"{name} must be a function {signature}; got {describe(value)}")
     return value
 
 
-def instance(name: str, value: Any, kind: type, made_by: str) -> None:
+def instance(name: str, value: object, kind: type, made_by: str) -> None:
     """Check that a value is one of the library's own objects."""
     if not isinstance(value, kind):
         hint = ": call it to make one" if isinstance(value, type | types.FunctionType) else ""
@@ -195,7 +195,7 @@ def instance(name: str, value: Any, kind: type, made_by: str) -> None:
         )
 
 
-def key(value: Any, name: str = "key") -> Key:
+def key(value: object, name: str = "key") -> Key:
     """Check and return one typed PRNG key."""
     takes = f"{name} must be one typed PRNG key, as jax.random.key(0) makes"
     if not (isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)):
@@ -349,7 +349,7 @@ def labels(name: str, value: Array, count: int) -> None:
         raise ValueError(f"{name} must hold {takes}; got {found}")
 
 
-def indices(name: str, value: Any, n: int) -> None:
+def indices(name: str, value: object, n: int) -> None:
     """Check row numbers: an array (b,) of whole numbers from 0 to n − 1, b ≥ 1."""
     takes = f"{name} must be an array of row numbers, shape (b,), from 0 to {n - 1}"
     if not isinstance(value, Array) or not jnp.issubdtype(value.dtype, np.integer):

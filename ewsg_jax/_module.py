@@ -77,12 +77,12 @@ def module(cls: C) -> C:
     leaves = [field.name for field in fields if not field.metadata.get("static")]
     statics = [field.name for field in fields if field.metadata.get("static")]
 
-    def flatten(part: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    def flatten(part: object) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         return tuple(getattr(part, name) for name in leaves), tuple(
             getattr(part, name) for name in statics
         )
 
-    def flatten_with_keys(part: Any) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
+    def flatten_with_keys(part: object) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
         children, shape = flatten(part)
         return [
             (GetAttrKey(name), child) for name, child in zip(leaves, children, strict=True)
@@ -153,7 +153,7 @@ def written(name: str, arguments: dict[str, Any]) -> str:
     return f"{name}({', '.join(f'{key}={text(value)}' for key, value in arguments.items())})"
 
 
-def number(value: Any) -> Any:
+def number(value: object) -> Any:
     """Return a number of Python's or NumPy's as a float, so that equal ones share a program; arrays
     as they are.
     """
@@ -166,7 +166,7 @@ class _ByIdentity:
 
     function: Any
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: object) -> Any:
         return self.function(*arguments)
 
 
@@ -205,7 +205,7 @@ def text(value: Any) -> str:
     return " ".join(repr(value).split())
 
 
-def _arrays_in(value: Any) -> int:
+def _arrays_in(value: object) -> int:
     """Return how many arrays a tree holds, none where the value is no tree or has a text of its
     own.
     """
@@ -219,7 +219,7 @@ def _arrays_in(value: Any) -> int:
     )
 
 
-def is_same(mine: Any, other: Any) -> bool:
+def is_same(mine: object, other: object) -> bool:
     """Return whether two leaves are equal: of one dtype and value, and known."""
     if mine is other:
         return True

@@ -174,7 +174,7 @@ def _moved(tree: PyTree, rng: np.random.Generator, share: float) -> PyTree:
     of a unit.
     """
 
-    def moved(x: Any) -> np.ndarray:
+    def moved(x: object) -> np.ndarray:
         x = np.asarray(x)
         if not jnp.issubdtype(x.dtype, jnp.floating):
             return x
@@ -184,7 +184,7 @@ def _moved(tree: PyTree, rng: np.random.Generator, share: float) -> PyTree:
     return jax.tree.map(moved, tree)
 
 
-def _normals(x: Any, rng: np.random.Generator) -> np.ndarray:
+def _normals(x: object, rng: np.random.Generator) -> np.ndarray:
     return rng.standard_normal(np.shape(x))
 
 
@@ -255,6 +255,6 @@ def _constants(program: Any) -> list[Any]:
     return found
 
 
-def _is_variable(v: Any) -> bool:
+def _is_variable(v: object) -> bool:
     # A constant in a program has a value, and no hash.
     return not hasattr(v, "val")

@@ -212,7 +212,7 @@ class OfLowRank(Factor):
         return flat + products.matmul(self.basis, within)
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     """Return whether a value is a number, or an array of one."""
     return isinstance(value, int | float | str) or getattr(value, "shape", None) == ()
 

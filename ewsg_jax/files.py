@@ -4,12 +4,12 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from ewsg_jax import _check
 
 
-def path_of(path: Any, name: str = "path") -> Path:
+def path_of(path: object, name: str = "path") -> Path:
     """Return the path of a file, an argument of such a name.
 
     Raises:

@@ -57,7 +57,7 @@ def now() -> Hashable:
     return _CHANGED.value
 
 
-def as_of(then: Any) -> AbstractContextManager[Any]:
+def as_of(then: object) -> AbstractContextManager[Any]:
     """Compile what functions read when `now()` said so, in a `with` block of another thread."""
     return _CHANGED(then)
 
@@ -70,7 +70,7 @@ class as_of_now:  # noqa: N801 - it is called like a function
             passed over.
     """
 
-    def __init__(self, *given: Any) -> None:
+    def __init__(self, *given: object) -> None:
         self._functions = list(functions_in(given))
 
     def __enter__(self) -> Self:
@@ -89,7 +89,7 @@ class as_of_now:  # noqa: N801 - it is called like a function
         self._context.__enter__()
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         self._context.__exit__(*error)
         _HERE.versions = self._outer
         # Tracing may have changed them.
@@ -113,7 +113,7 @@ def reads_now(*names: str) -> Callable[[F], F]:
         signature = inspect.signature(function)
 
         @functools.wraps(function)
-        def called(*arguments: Any, **named: Any) -> Any:
+        def called(*arguments: object, **named: object) -> Any:
             try:
                 given = signature.bind(*arguments, **named).arguments
             except TypeError:
@@ -126,7 +126,7 @@ def reads_now(*names: str) -> Callable[[F], F]:
     return decorate
 
 
-def functions_in(value: Any, seen: set[int] | None = None) -> Iterator[Any]:
+def functions_in(value: object, seen: set[int] | None = None) -> Iterator[Any]:
     """Yield the functions, and objects that act as some, that a value holds, each once."""
     seen = set() if seen is None else seen
     if value is None or isinstance(value, (*reading.PLAIN, *reading.ARRAYS, jax.ShapeDtypeStruct)):
@@ -153,7 +153,7 @@ def functions_in(value: Any, seen: set[int] | None = None) -> Iterator[Any]:
         yield from functions_in(item, seen)
 
 
-def _key_of(function: Any) -> Hashable:
+def _key_of(function: object) -> Hashable:
     """Return by what a program knows a function: methods of one object are equal, others are
     themselves.
     """

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 
-def student_quantile(degrees_of_freedom: Any, probability: Any) -> Any:
+def student_quantile(degrees_of_freedom: object, probability: object) -> Any:
     """Return the quantile of Student's t, shaped like the arguments."""
     from scipy.special import stdtrit
 
@@ -20,7 +20,7 @@ def lu_factor(matrix: np.ndarray) -> Any:
     return lu_factor(matrix)
 
 
-def lu_solve(factor: Any, right: np.ndarray) -> np.ndarray:
+def lu_solve(factor: object, right: np.ndarray) -> np.ndarray:
     """Return A⁻¹ b for b of shape (m,) or (m, q), A as `lu_factor` returned it."""
     from scipy.linalg import lu_solve
 

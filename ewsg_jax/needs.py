@@ -28,7 +28,7 @@ def parts_of(part: Any) -> Iterator[Any]:
             yield from parts_of(value)
 
 
-def who_needs(part: Any, need: Need) -> Any | None:
+def who_needs(part: object, need: Need) -> Any | None:
     """Return the innermost part of a kernel that has a need, None where none has."""
     found = [each for each in parts_of(part) if need in each.needs]
     return found[-1] if found else None

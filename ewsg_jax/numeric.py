@@ -59,7 +59,7 @@ MOST_COLUMNS = 4
 """Columns of a table that a message names."""
 
 
-def is_whole(value: Any) -> bool:
+def is_whole(value: object) -> bool:
     """Return whether a value is one thing though JAX takes it apart: the parts of a sparse array
     are no rows.
     """
@@ -149,7 +149,7 @@ def summary(value: Any) -> str | None:
     return f"{kind}{named} of shape {tuple(shape)} and dtype {dtype}"
 
 
-def check(where: str, name: str, value: Any, rounding: bool = False) -> None:
+def check(where: str, name: str, value: object, rounding: bool = False) -> None:
     """Check that the dtype that JAX gives an array or a number holds what it holds.
 
     Args:

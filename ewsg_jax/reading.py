@@ -129,7 +129,7 @@ class Read(NamedTuple):
     can_change: bool
 
 
-def package_of(value: Any) -> str:
+def package_of(value: object) -> str:
     """Return the name of the package that a function, a class or a module is of."""
     name = (
         value.__name__
@@ -186,7 +186,7 @@ class Reader:
         self._read: dict[tuple[int, frozenset[str]], Read] = {}
         self._under_way: list[int] = []
 
-    def read(self, value: Any, attributes: frozenset[str] = _NO_NAMES) -> Read:
+    def read(self, value: object, attributes: frozenset[str] = _NO_NAMES) -> Read:
         """Return what is read of a value.
 
         Args:
@@ -220,7 +220,7 @@ class Reader:
                 page.hash.update(read.digest)
                 page.can_change |= read.can_change
 
-    def _write(self, page: _Page, value: Any, attributes: frozenset[str]) -> None:
+    def _write(self, page: _Page, value: object, attributes: frozenset[str]) -> None:
         kind = type(value)
         page.write(kind.__module__, kind.__qualname__)
         if isinstance(value, ARRAYS):
@@ -318,7 +318,7 @@ class Reader:
                     page.write(name)
                     self._add(page, (inside,), _NO_NAMES)
 
-    def _object(self, page: _Page, value: Any, attributes: frozenset[str]) -> None:
+    def _object(self, page: _Page, value: object, attributes: frozenset[str]) -> None:
         kind = type(value)
         if is_of_user(kind):
             self._add(page, (kind,), attributes)
@@ -344,7 +344,7 @@ class Reader:
             page.can_change |= not frozen
             self._add(page, (inside,), attributes)
 
-    def _pickled(self, page: _Page, value: Any, attributes: frozenset[str]) -> None:
+    def _pickled(self, page: _Page, value: object, attributes: frozenset[str]) -> None:
         """Write what pickling keeps of an object of C, such as a generator of random numbers."""
         page.can_change = True
         try:
@@ -365,7 +365,7 @@ def is_of_user(kind: type) -> bool:
     return package_of(kind) not in CONSTANT and kind.__module__ != "builtins"
 
 
-def _own(value: Any, name: str) -> Any:
+def _own(value: object, name: str) -> Any:
     """Return an attribute without running code of the object's own; None where there is none."""
     try:
         return object.__getattribute__(value, name)
@@ -390,7 +390,7 @@ _KNOWN: dict[int, tuple[weakref.ref[Any], bytes]] = {}
 _NUMBERS = iter(range(2**62))
 
 
-def _remembered(value: Any, make: Callable[[], bytes]) -> bytes:
+def _remembered(value: object, make: Callable[[], bytes]) -> bytes:
     key = id(value)
     known = _KNOWN.get(key)
     if known is not None and known[0]() is value:
@@ -404,7 +404,7 @@ def _number() -> bytes:
     return b"number %d" % next(_NUMBERS)
 
 
-def _identity(value: Any) -> bytes:
+def _identity(value: object) -> bytes:
     """Return a number that no other object has."""
     try:
         return _remembered(value, _number)

@@ -4,7 +4,6 @@ bijector.forward(u).
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 
@@ -32,7 +31,7 @@ class LogLikelihood(Split):
         varying = varying_part(self.log_likelihood)
         return self if varying is self.log_likelihood else LogLikelihood(varying, self.bijector)
 
-    def constant(self, *arguments: Any) -> Array | float:
+    def constant(self, *arguments: object) -> Array | float:
         position, datum = arguments
         return constant_part(self.log_likelihood, self.bijector.forward(position), datum)
 
@@ -56,7 +55,7 @@ class LogPrior(Split):
         varying = varying_part(self.log_prior)
         return self if varying is self.log_prior else LogPrior(varying, self.bijector)
 
-    def constant(self, *arguments: Any) -> Array | float:
+    def constant(self, *arguments: object) -> Array | float:
         (position,) = arguments
         return constant_part(self.log_prior, self.bijector.forward(position))
 
@@ -112,7 +111,7 @@ class _OfPredictor(_Moved, Split):
         varying = self.predictor.varying
         return self if varying is self.predictor else _OfPredictor(varying, self.bijector)
 
-    def constant(self, *arguments: Any) -> Array | float:
+    def constant(self, *arguments: object) -> Array | float:
         return constant_part(self.predictor.log_likelihood, *arguments)
 
 

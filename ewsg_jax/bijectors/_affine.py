@@ -49,7 +49,7 @@ def position_like(shift: Position, position: Position) -> Position:
     return jax.tree.map(lambda m, u: jnp.asarray(m, jnp.result_type(u)), shift, position)
 
 
-def affine(shift: Position, covariance: Any = 1.0) -> Bijector:
+def affine(shift: Position, covariance: object = 1.0) -> Bijector:
     """Return the map θ = m + L u, with L Lᵀ = C: where θ is about N(m, C), u is about N(0, I).
 
     `model.transformed(affine(mode.position, mode.covariance))` has u for its position, and steps in

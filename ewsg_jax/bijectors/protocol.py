@@ -75,7 +75,7 @@ class Leafwise(Bijector):
         return functools.reduce(operator.add, parts)
 
 
-def is_transform(value: Any) -> bool:
+def is_transform(value: object) -> bool:
     """Return whether a value has the two methods of a `Transform`."""
     return not isinstance(value, type) and all(
         callable(getattr(value, n, None)) for n in ("forward", "log_det")

@@ -40,7 +40,7 @@ class Standardisation:
     @overload
     def __call__(self, rows: np.ndarray | jax.Array) -> np.ndarray: ...
 
-    def __call__(self, rows: Any) -> Any:
+    def __call__(self, rows: object) -> Any:
         """Return the rows with standardised features, float32: a data set or an array (n, d), as
         given.
 
@@ -58,13 +58,13 @@ class Standardisation:
             )
         return self._of(rows)
 
-    def _of(self, rows: Any) -> Any:
+    def _of(self, rows: object) -> Any:
         if isinstance(rows, Dataset):
             return dataclasses.replace(rows, x=self._of(rows.x))
         return ((np.asarray(rows) - self.mean) * self.factor).astype(np.float32)
 
     def original(
-        self, weights: Any, intercept: Any = 0.0, *, axis: int = -1
+        self, weights: object, intercept: object = 0.0, *, axis: int = -1
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the weights and the intercept of the original features that give the same linear
         predictor.
@@ -102,7 +102,7 @@ class Standardisation:
         return np.moveaxis(scaled, -1, axis), np.asarray(b - scaled @ self.mean)
 
 
-def standardisation(train: Any) -> Standardisation:
+def standardisation(train: object) -> Standardisation:
     """Return the map that subtracts each feature's mean over the training rows and divides by its
     deviation there.
 
@@ -248,7 +248,7 @@ def whiten(train: Dataset, test: Dataset) -> Whitened:
     return Whitened(mapped(train), mapped(test), train.x.shape[1] - kept.size)
 
 
-def _features(name: str, rows: Any) -> np.ndarray:
+def _features(name: str, rows: object) -> np.ndarray:
     """Check and return the features of a data set, or an array of them."""
     if isinstance(rows, Dataset):
         _check.finite(f"{name}.x", rows.x)
@@ -272,7 +272,7 @@ def _array(name: str, rows: Any, takes: str) -> np.ndarray:
     return np.asarray(rows)
 
 
-def _numbers(name: str, value: Any) -> np.ndarray:
+def _numbers(name: str, value: object) -> np.ndarray:
     """Check and return numbers in float64."""
     known = isinstance(
         value, np.ndarray | jax.Array | np.number | int | float

@@ -10,7 +10,7 @@ to 0.96 in docs/bias.md, by the time of an epoch beside that in which a directio
 is forgotten: a step's noise knows neither that time nor the batches before.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -117,7 +117,7 @@ def gradient_noise(key: Key, kernel: Kernel, samples: Samples, data: Data) -> Gr
     return GradientNoise(worst * of_position, float(np.median(all_of_them)) * of_position)
 
 
-def _unknown(kernel: Any, state: KernelState, data: Data) -> str:
+def _unknown(kernel: object, state: KernelState, data: Data) -> str:
     """Return why the noise of single batches is not what batches add; "" where it is."""
     if not isinstance(kernel, Pair) or not isinstance(kernel.estimator, OfRows):
         return "weights choose the batch, and make up for a part of its noise"

@@ -13,7 +13,7 @@ and only where chains agree. What is then taken for its variance is not the eige
 too far out, but the ℓ with λ = ℓ + (d/n) ℓ/(ℓ − 1) (a spiked covariance, Johnstone 2001).
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -145,7 +145,7 @@ class _Low(NamedTuple):
         return LowRank(self.diagonal, span @ axes, sizes)  # type: ignore[arg-type]
 
 
-def _widths(covariance: Any) -> _Dense | _Low:
+def _widths(covariance: object) -> _Dense | _Low:
     """Return a checked covariance, in float64."""
     if isinstance(covariance, LowRank):
         return _Low(*(np.asarray(part, np.float64) for part in covariance))

@@ -346,7 +346,7 @@ def distance(run: Summary, reference: Summary) -> Distance:
         )
 
 
-def _probabilities_of(quantiles: Any) -> np.ndarray:
+def _probabilities_of(quantiles: object) -> np.ndarray:
     """Check and return the probabilities of quantiles.
 
     Raises:
@@ -381,7 +381,7 @@ def _to_pandas(names: Sequence[str], columns: dict[str, np.ndarray]) -> Any:
     return pd.DataFrame(columns, index=pd.Index(names, name=COORDINATE))
 
 
-def _to_csv(path: Any, names: Sequence[str], columns: dict[str, np.ndarray]) -> None:
+def _to_csv(path: object, names: Sequence[str], columns: dict[str, np.ndarray]) -> None:
     """Write columns to a file, a line for each name.
 
     Raises:

@@ -115,7 +115,7 @@ def exact(
     return in_metric(Exact(**given, inverse_mass=1.0), inverse_mass)
 
 
-def functions_of(a: Any) -> Functions:
+def functions_of(a: object) -> Functions:
     """The functions of a = γh > 0, each a sum of positive terms: accurate to rounding
     at every a.
     """

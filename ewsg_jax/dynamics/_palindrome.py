@@ -172,6 +172,6 @@ def _composed(
     return position, momentum
 
 
-def _add(row: Row, factor: Any, other: Row) -> None:
+def _add(row: Row, factor: object, other: Row) -> None:
     for part, coefficient in other.items():
         row[part] = row.get(part, 0) + factor * coefficient

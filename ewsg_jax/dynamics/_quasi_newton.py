@@ -240,7 +240,7 @@ def quasi_newton(
     )
 
 
-def _set(stack: Array, value: Array, *place: Any) -> Array:
+def _set(stack: Array, value: Array, *place: object) -> Array:
     """Return the stack with a value at a place of its leading axes."""
     start = [jnp.int32(number) for number in (*place, *[0] * value.ndim)]
     return jax.lax.dynamic_update_slice(

@@ -55,7 +55,7 @@ class TakesOutHeat(Underdamped):
     covariance: Covariance | Congruent | None = None
 
     @abc.abstractmethod
-    def force(self, noise: PyTree, state: UnderdampedState, covariance: Any) -> Position:
+    def force(self, noise: PyTree, state: UnderdampedState, covariance: object) -> Position:
         """Return what is added to the gradient."""
 
     @property

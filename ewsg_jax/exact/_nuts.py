@@ -297,7 +297,7 @@ def nuts(
     )
 
 
-def _is_known(leaf: Any) -> bool:
+def _is_known(leaf: object) -> bool:
     return not isinstance(leaf, jax.ShapeDtypeStruct) and not _check.is_traced(leaf)
 
 

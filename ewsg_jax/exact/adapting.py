@@ -6,8 +6,6 @@ step K on s stays: the chain is then a Markov chain of one kernel. s follows fro
 randomness, so the same key gives the same s.
 """
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 
@@ -38,7 +36,7 @@ def adapted(log_scale: Array, step: Array, log_ratio: Array, target: float, step
     )
 
 
-def checked_target(value: Any, steps: Any) -> tuple[float | None, int]:
+def checked_target(value: object, steps: object) -> tuple[float | None, int]:
     """Check and return α* and K.
 
     Raises:

@@ -226,7 +226,7 @@ def put(target: BrightSet, source: BrightSet, chosen: Array, first: Array | int)
     )
 
 
-def check_probability(value: Any) -> float:
+def check_probability(value: object) -> float:
     """Check and return q, a number in (0, 1)."""
     takes = "resample_probability must be a number between 0 and 1"
     if isinstance(value, bool) or not isinstance(value, int | float | np.floating):

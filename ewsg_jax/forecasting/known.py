@@ -5,7 +5,7 @@ that of ∇Vᵢ(θ) − ∇Vᵢ(w), with θ and w the points of two steps of the
 distance in time is uniform on 0 … K − 1; of SAGA it differs from row to row, and is geometric.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -119,7 +119,7 @@ def known(estimator: GradientEstimator, data: Data) -> Known:
     raise _unknown(estimator, "an estimator that it does not know")
 
 
-def _unknown(estimator: Any, why: str) -> ValueError:
+def _unknown(estimator: object, why: str) -> ValueError:
     return ValueError(
         "kernel must have an estimator whose noise is known (full, uniform, stratified, "
         "control_variate, svrg with "

@@ -60,7 +60,7 @@ def largest_curvature(
     return max(0.0, *(one.spectrum().largest for one in found))
 
 
-def compile_ahead(of: Of, factor: Any, position: Position, count: int, data: Data) -> None:
+def compile_ahead(of: Of, factor: object, position: Position, count: int, data: Data) -> None:
     """Compile what `largest_curvature` runs for `count` places."""
     size, dtype = (
         sum(x.size for x in jax.tree.leaves(position)),
@@ -130,7 +130,7 @@ def largest_step(dynamics: Dynamics, state: Any, curvature: float, noise: float)
 
 @functools.partial(jax.jit, compiler_options=UNOPTIMISED)
 def _jacobian(
-    dynamics: Dynamics, state: Any, curvature: Array, covariance: Any, step_size: Array
+    dynamics: Dynamics, state: object, curvature: Array, covariance: object, step_size: Array
 ) -> Array:
     made = with_step_size(dynamics, Constant(value=step_size))
     noise = jax.tree.map(jnp.zeros_like, made.draw(jax.random.key(0), state))
@@ -147,7 +147,7 @@ def _jacobian(
 
 
 def _radius(
-    dynamics: Dynamics, state: Any, curvature: float, covariance: Any, step_size: float
+    dynamics: Dynamics, state: object, curvature: float, covariance: object, step_size: float
 ) -> float:
     """Return the largest absolute eigenvalue of a step."""
     matrix = np.asarray(_jacobian(dynamics, state, curvature, covariance, step_size), float)

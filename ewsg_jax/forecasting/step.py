@@ -129,7 +129,7 @@ def _maps_of_each(
     The map of one coordinate is affine, and 0 of 0: its columns are what it makes of unit vectors.
     """
 
-    def of_one(one: Dynamics, state: Any) -> tuple[Array, ...]:
+    def of_one(one: Dynamics, state: object) -> tuple[Array, ...]:
         names, noise = names_of(state), ravel_pytree(one.draw(jax.random.key(0), state))
         size = len(names)
 

@@ -1,7 +1,6 @@
 """Work that is due for some chains at some steps, and is done once for all of them."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +18,7 @@ def _anywhere(due: Array) -> Array:
 
 
 @_anywhere.def_vmap
-def _(axis_size: int, in_batched: Any, due: Array) -> tuple[Array, bool]:
+def _(axis_size: int, in_batched: object, due: Array) -> tuple[Array, bool]:
     return _anywhere(jnp.any(due, axis=0)), False
 
 

@@ -170,7 +170,7 @@ def number_of(data: Data, dtype: Any) -> Any:
     return n if isinstance(n, int) else n.astype(dtype)
 
 
-def share(law: RowLaw, data: Data, dtype: Any) -> Any:
+def share(law: RowLaw, data: Data, dtype: object) -> Any:
     """Return what n Σ aᵢaᵢᵀ of centred rows is multiplied by for the covariance of (n/b) Σ_{i∈I}
     aᵢ.
 

@@ -2,7 +2,7 @@
 goes to 0.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -41,7 +41,7 @@ class Pairs(NamedTuple):
     def of(cls, moments: Moments, chosen: np.ndarray) -> "Pairs":
         """Return those of some pairs, of the moments of `position_and_difference`."""
 
-        def flat(tree: Any, *shape: int) -> np.ndarray:
+        def flat(tree: object, *shape: int) -> np.ndarray:
             leaves = [np.asarray(leaf)[chosen].astype(np.float64) for leaf in jax.tree.leaves(tree)]
             return np.concatenate([leaf.reshape(len(leaf), *shape, -1) for leaf in leaves], axis=-1)
 

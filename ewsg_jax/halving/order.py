@@ -67,7 +67,7 @@ def order_of_noise(estimator: GradientEstimator[Any], data: Data) -> float | Non
     return math.inf if law.distinct and law.batch_size >= view(data).fewest else 1
 
 
-def text_of(part: Any) -> str:
+def text_of(part: object) -> str:
     """Return a part as the call that makes it, cut short."""
     text = repr(part)
     return text if len(text) <= 120 else f"{text[:117]}…"

@@ -11,7 +11,7 @@ P_c/(b_c pᵢ); the covariance is Σ_c (1/b_c)(P_c Σ_{i∈c} ∇Vᵢ∇Vᵢᵀ/
 b P_c never more than without.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -247,7 +247,7 @@ def by_probability(weights: Array | np.ndarray, *, strata: Array | None = None) 
     return RowProbabilities(probabilities=probabilities, strata=_labels(strata, len(known)))
 
 
-def _labels(strata: Any, n: int) -> Array | None:
+def _labels(strata: object, n: int) -> Array | None:
     """Check the strata of n rows."""
     if strata is None:
         return None

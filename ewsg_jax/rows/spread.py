@@ -127,7 +127,7 @@ def _each(data: Spread, numbers: Array) -> Data:
     )(data.rows, numbers)
 
 
-def checked_mesh(mesh: Any) -> Mesh:
+def checked_mesh(mesh: object) -> Mesh:
     """Return a mesh of these devices, with axes of type Auto: programs are mapped over it device by
     device.
 
@@ -184,7 +184,7 @@ def cut(data: Data, parts: int, mesh: Mesh, axis: str | None) -> tuple[Data, Arr
     )
 
 
-def over(mesh: Any, data: Data) -> Data:
+def over(mesh: object, data: Data) -> Data:
     """Return rows on the devices along a mesh's axis `data`; as they are where it has none, or is
     no mesh.
 

@@ -117,7 +117,7 @@ def stack_data(
     return StackedData(Padded(rows=rows, size=jnp.asarray(sizes)), told, lengths)
 
 
-def _listed(data_sets: Any) -> list[Data]:
+def _listed(data_sets: object) -> list[Data]:
     """Return data sets that are alike, or raise in what they differ."""
     if not isinstance(data_sets, list | tuple) or not data_sets:
         raise TypeError(f"{TAKES}; got {_check.describe(data_sets)}")
@@ -138,7 +138,7 @@ def _listed(data_sets: Any) -> list[Data]:
     return list(data_sets)
 
 
-def _unmasked(data_sets: Any, weights: Any) -> list[Data]:
+def _unmasked(data_sets: object, weights: object) -> list[Data]:
     """Return the data sets of arrays that are padded, without the rows that do not count."""
     takes = (
         "weights must be 1 for rows that count and 0 for others, shape (data set, row), with "

@@ -260,7 +260,7 @@ class Stack(Kernel[P]):
             for leaf, kind in zip(leaves, self.differs, strict=True)
         ]
 
-        def one(leaves: list[Any], *arguments: Any) -> Any:
+        def one(leaves: list[Any], *arguments: object) -> Any:
             return function(structure.unflatten(leaves), *arguments)
 
         kernel_axes = [0 if kind else None for kind in self.differs]

@@ -71,7 +71,7 @@ def name_of(path: Any) -> str:
     return jax.tree_util.keystr(path, simple=True, separator=".").removesuffix(".value")
 
 
-def _one(value: Any, kind: str) -> Any:
+def _one(value: object, kind: str) -> Any:
     return float(value) if kind == "number" and isinstance(value, np.generic) else value
 
 

@@ -41,7 +41,7 @@ class Stream(Whole):
 
     def __init__(
         self,
-        source: Any,
+        source: object,
         window: int | None,
         passes: float,
         pieces: int,
@@ -253,7 +253,7 @@ class Stream(Whole):
 
 
 def stream(
-    source: Any,
+    source: object,
     *,
     window: int | None = None,
     passes: float = 1.0,

@@ -73,11 +73,11 @@ def _file(path: Path) -> Source:
     raise ValueError(f"source must be of .npy or .parquet files; got {str(path)!r}")
 
 
-def _is_path(part: Any) -> bool:
+def _is_path(part: object) -> bool:
     return isinstance(part, str | os.PathLike)
 
 
-def _is_one(part: Any) -> bool:
+def _is_one(part: object) -> bool:
     """Return whether a part of a tree is an array, a path or a list of paths."""
     if isinstance(part, list):
         return len(part) > 0 and all(map(_is_path, part))
