@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -79,7 +78,7 @@ def from_sgd(
     return SGDMatch(step_size, (1 - momentum) / step_size, prior_scale)
 
 
-def _number(name: str, value: Any, kind: str, least: float, below: float = math.inf) -> None:
+def _number(name: str, value: object, kind: str, least: float, below: float = math.inf) -> None:
     """Check a finite number from `least` to below `below`."""
     takes = f"{name} must be {kind}"
     if isinstance(value, bool) or not isinstance(value, int | float | np.floating):

@@ -128,7 +128,7 @@ class Compiled:
         numbers = all_rows(data) * sum(math.prod(shape) for shape in of.layout.shapes)
         return self.quick if numbers <= FEW_NUMBERS else self.thorough
 
-    def __call__(self, of: Of, *arguments: Any) -> Any:
+    def __call__(self, of: Of, *arguments: object) -> Any:
         if any(map(_check.is_traced, jax.tree.leaves(arguments))):
             return self.program(of, *arguments)  # a part of a larger program
         return self.suited(of, arguments[-1])(of, *arguments)
@@ -139,7 +139,7 @@ def of_potential(
     posterior: Posterior,
     layout: Layout,
     chunk_size: int,
-    structure: Any,
+    structure: object,
     leaves: tuple[Any, ...],
     as_of: Hashable,
 ) -> tuple[Of, bool]:

@@ -49,7 +49,7 @@ class Start(Generic[P]):
         return _draws(self.center, factor_of(self.covariance, "covariance"), self.width, keys)
 
 
-def _draw(center: P, factor: Factor, width: Any, key: Key) -> P:
+def _draw(center: P, factor: Factor, width: object, key: Key) -> P:
     leaves, structure = jax.tree.flatten(center)
     keys = jax.random.split(key, len(leaves))
     normal = [jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, leaves, strict=True)]
@@ -58,7 +58,7 @@ def _draw(center: P, factor: Factor, width: Any, key: Key) -> P:
 
 
 @functools.partial(jax.jit, compiler_options=QUICK)
-def _draws(center: Any, factor: Factor, width: Any, keys: Array) -> Any:
+def _draws(center: object, factor: Factor, width: object, keys: Array) -> Any:
     draw = functools.partial(_draw, center, factor, width)
     for _ in keys.shape:
         draw = jax.vmap(draw)

@@ -94,7 +94,7 @@ def can_end(posterior: Posterior, position: Position, data: Data) -> tuple[bool,
 
 @functools.lru_cache(maxsize=256)
 def _can_end(
-    posterior: Posterior, structure: Any, leaves: tuple[Any, ...], as_of: Hashable
+    posterior: Posterior, structure: object, leaves: tuple[Any, ...], as_of: Hashable
 ) -> tuple[bool, bool]:
     position, datum = jax.tree.unflatten(structure, leaves)
     return _has_end(posterior.log_prior, position), _has_end(
@@ -102,7 +102,7 @@ def _can_end(
     )
 
 
-def _has_end(function: Callable[..., Any], position: Any, *others: Any) -> bool:
+def _has_end(function: Callable[..., Any], position: object, *others: object) -> bool:
     program = jax.make_jaxpr(function)(position, *others)
     if any(map(_is_beyond, program.consts)):
         return True
@@ -176,7 +176,7 @@ def _inside(line: Any) -> Iterator[Any]:
             yield inner
 
 
-def _is_beyond(value: Any) -> bool:
+def _is_beyond(value: object) -> bool:
     if _check.is_traced(value) or not jnp.issubdtype(jnp.result_type(value), jnp.floating):
         return False
     known = np.asarray(value, np.float64)

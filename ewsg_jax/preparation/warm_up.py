@@ -22,7 +22,7 @@ def warm_up(
     data: Data,
     batch_size: int,
     num_steps: int,
-    optimizer: Any,
+    optimizer: object,
     progress: bool,
 ) -> Position:
     """Make steps of an optimiser on minibatches."""

@@ -168,7 +168,7 @@ def cut(data: Data, parts: int, mesh: Mesh, axis: str | None) -> tuple[Data, Arr
     most, bounds = -(-n // parts), ends(n, parts)
     sizes, spec = np.diff(bounds).astype(np.int32), PartitionSpec(axis)
 
-    def of_leaf(x: Any) -> jax.Array:
+    def of_leaf(x: object) -> jax.Array:
         # Rows are placed device by device: no device holds them all, not even for a moment.
         known = on_host(x)
 
@@ -206,7 +206,7 @@ def over(mesh: object, data: Data) -> Data:
 
 
 def placed(
-    mesh: Mesh, spec: PartitionSpec, shape: Any, rows: Callable[[Any], np.ndarray], dtype: Any
+    mesh: Mesh, spec: PartitionSpec, shape: Any, rows: Callable[[Any], np.ndarray], dtype: object
 ) -> jax.Array:
     """Return an array on the devices of a mesh, of which each process makes what its own devices
     hold.
