@@ -45,7 +45,7 @@ class Tree(Bijector):
     def _structure(self) -> Any:
         return jax.tree.structure(self.bijectors, is_leaf=is_transform)
 
-    def _split(self, position: Position) -> list[Any]:
+    def _split(self, position: Position) -> list[PyTree]:
         structure = self._structure()
         try:
             return structure.flatten_up_to(position)

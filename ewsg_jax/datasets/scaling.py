@@ -6,13 +6,14 @@ components too.
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, NamedTuple, overload
+from typing import NamedTuple, overload
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check
+from ewsg_jax._types import Data
 from ewsg_jax.datasets.dataset import Dataset, check_parts
 
 NULL = 1e-8
@@ -40,7 +41,7 @@ class Standardisation:
     @overload
     def __call__(self, rows: np.ndarray | jax.Array) -> np.ndarray: ...
 
-    def __call__(self, rows: object) -> Any:
+    def __call__(self, rows: Data) -> Data:
         """Return the rows with standardised features, float32: a data set or an array (n, d), as
         given.
 
@@ -58,7 +59,7 @@ class Standardisation:
             )
         return self._of(rows)
 
-    def _of(self, rows: object) -> Any:
+    def _of(self, rows: Data) -> Data:
         if isinstance(rows, Dataset):
             return dataclasses.replace(rows, x=self._of(rows.x))
         return ((np.asarray(rows) - self.mean) * self.factor).astype(np.float32)
@@ -147,7 +148,7 @@ def standardise(
 ) -> tuple[np.ndarray, np.ndarray]: ...
 
 
-def standardise(train: Any, test: Any) -> tuple[Any, Any]:
+def standardise(train: Data, test: Data) -> tuple[Data, Data]:
     """Subtract from each feature its mean over the training rows and divide by its standard
     deviation there.
 
@@ -262,7 +263,7 @@ def _features(name: str, rows: object) -> np.ndarray:
     return x
 
 
-def _array(name: str, rows: Any, takes: str) -> np.ndarray:
+def _array(name: str, rows: Data, takes: str) -> np.ndarray:
     """Check and return an array of rows."""
     known = isinstance(rows, np.ndarray | jax.Array) and not _check.is_traced(rows)
     if not known or rows.dtype.kind not in "biuf":

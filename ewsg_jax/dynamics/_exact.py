@@ -21,7 +21,7 @@ import jax.numpy as jnp
 
 from ewsg_jax import _check
 from ewsg_jax._module import module, number
-from ewsg_jax._types import Array, Hyperparameter
+from ewsg_jax._types import Array, Hyperparameter, Scalar
 from ewsg_jax.dynamics.combined import Combined, Terms
 from ewsg_jax.dynamics.mass import InverseMass, in_metric
 from ewsg_jax.dynamics.protocol import Dynamics
@@ -49,7 +49,7 @@ class Exact(Combined):
     bias_order: ClassVar = 1
     frozen_noise: ClassVar = ("momentum", "zero", "one")
 
-    inverse_mass: Any
+    inverse_mass: Scalar
 
     @property
     def num_normals(self) -> int:

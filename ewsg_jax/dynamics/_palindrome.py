@@ -37,7 +37,7 @@ import jax.numpy as jnp
 
 from ewsg_jax import _check
 from ewsg_jax._module import module, static
-from ewsg_jax._types import Hyperparameter
+from ewsg_jax._types import Hyperparameter, Scalar
 from ewsg_jax.dynamics._exact import functions_of
 from ewsg_jax.dynamics.combined import Combined, Terms
 from ewsg_jax.dynamics.letters import cycle_of
@@ -45,7 +45,7 @@ from ewsg_jax.dynamics.mass import InverseMass, in_metric
 from ewsg_jax.dynamics.protocol import Dynamics
 from ewsg_jax.dynamics.underdamped import Scales, WeightTerms, checked
 
-Row = dict[Any, Any]
+Row = dict[str | int, Scalar]
 """Coefficients by what they multiply; what is not there is 0."""
 
 
@@ -70,7 +70,7 @@ class Palindrome(Combined):
         ahead = drifts * times["A"] if drifts else None
         position, momentum = _composed(letters, num_normals, times, gamma, t)
         noise = jnp.sqrt(t) * jnp.sqrt(-jnp.expm1(-2 * gamma * h))
-        normals: tuple[Any, ...] = (None,)
+        normals: tuple[Scalar | None, ...] = (None,)
         # Several normals move the position: their sum is a part along the noise of the momentum,
         # and a part across it.
         if num_normals == 2:
@@ -141,7 +141,7 @@ def palindrome(
 
 
 def _composed(
-    letters: str, num_normals: int, times: dict[str, Any], gamma: Any, temperature: Any
+    letters: str, num_normals: int, times: dict[str, Scalar], gamma: Scalar, temperature: Scalar
 ) -> tuple[Row, Row]:
     """Return θ' − θ and p' by the old momentum, the gradient, and the new momentum or the normals'
     numbers.
@@ -172,6 +172,6 @@ def _composed(
     return position, momentum
 
 
-def _add(row: Row, factor: object, other: Row) -> None:
+def _add(row: Row, factor: Scalar, other: Row) -> None:
     for part, coefficient in other.items():
         row[part] = row.get(part, 0) + factor * coefficient

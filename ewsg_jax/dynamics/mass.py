@@ -101,7 +101,7 @@ class InMetric(Dynamics[State]):
 
     def apply(
         self, noise: PyTree, prepared: PyTree, estimate: Estimate, gradient_at: GradientAt
-    ) -> Any:
+    ) -> State:
         def seen_at(position: Position) -> Position:
             # The inner step asks at a z: the gradient there is Lᵀ∇V(θ + L z).
             return self.mass.factor.transposed(gradient_at(self._displaced(prepared, position)))

@@ -26,7 +26,7 @@ from jax.flatten_util import ravel_pytree
 from ewsg_jax import _check, _random, _tree, optional, seen
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
 from ewsg_jax._module import arguments, made_by, module, static, written
-from ewsg_jax._types import Array, Data, Hyperparameter, Key, P, Position
+from ewsg_jax._types import Array, Data, Hyperparameter, Key, P, Position, Scalar
 from ewsg_jax.dynamics.mass import InverseMass, Mass, is_one
 from ewsg_jax.dynamics.protocol import Constant, Schedule, hyperparameters
 from ewsg_jax.exact.energy import Potential, potential_and_gradient, rounding_noise
@@ -319,7 +319,7 @@ class _Vectors:
 
 
 def _leapfrog(
-    factor: Factor, temperature: Any, vectors: _Vectors, log_density: Any, kinetic_energy: Any
+    factor: Factor, temperature: Scalar, vectors: _Vectors, log_density: Any, kinetic_energy: Any
 ) -> Callable[[Any, Array], Any]:
     """Return one step along a path, in BlackJAX's form, in the coordinates L⁻¹θ.
 

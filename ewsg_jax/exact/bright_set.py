@@ -17,14 +17,14 @@ the law above is kept, restricted to sets that fit.
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check, _random
-from ewsg_jax._types import Array, Data, Key
+from ewsg_jax._types import Array, Data, Key, Scalar
 from ewsg_jax.rows.view import Batch, num_rows
 
 LEAST_IN_ONE = 2.0**-12
@@ -124,7 +124,7 @@ def first_bright(
     gaps_of: Callable[[Data], Array],
     data: Data,
     capacity: int,
-    temperature: Any,
+    temperature: Scalar,
     chunk_size: int,
 ) -> tuple[BrightSet, Array]:
     """Draw all n brightness variables, a chunk of rows at a time; return the first that fit, and
@@ -158,7 +158,7 @@ def resample(
     gaps: Array,
     randomness: Resampling,
     probability: float,
-    temperature: Any,
+    temperature: Scalar,
 ) -> tuple[BrightSet, Array, Array]:
     """Make one move of the set.
 

@@ -7,13 +7,13 @@ has no room the old one stays, which keeps the law restricted to sets that fit: 
 holds the other way.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from ewsg_jax import _random
-from ewsg_jax._types import Array, Key
+from ewsg_jax._types import Array, Key, Scalar
 from ewsg_jax.exact.bright_set import BrightSet, Selected, empty_like, placed, put
 from ewsg_jax.rows.view import Batch
 
@@ -41,7 +41,7 @@ def choose(key: Key, count: int, n: int) -> Selected:
 
 
 def redraw(
-    bright: BrightSet, selected: Selected, gaps: Array, randomness: Redrawing, temperature: Any
+    bright: BrightSet, selected: Selected, gaps: Array, randomness: Redrawing, temperature: Scalar
 ) -> tuple[BrightSet, Array, Array]:
     """Make one move of the set.
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._types import Data
+from ewsg_jax._types import Data, PyTree
 from ewsg_jax.dynamics.mass import with_step_size, without_metric
 from ewsg_jax.dynamics.protocol import Constant, needs_covariance
 from ewsg_jax.forecasting import batches, law, stability
@@ -166,7 +166,7 @@ class Near:
             weight = Weight(*(np.asarray(term, float) for term in terms)).scaled(self.scale)
         return Weighing(told.chain_length, weight)
 
-    def wide_state(self, thermostat: float | None) -> Any:
+    def wide_state(self, thermostat: float | None) -> PyTree:
         """Return the state at the mode in float64."""
         position = self.layout.tree(vector(self.mode.position), np.float64)
         return state_at(self.dynamics, position, self.step, thermostat)

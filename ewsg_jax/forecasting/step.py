@@ -57,12 +57,12 @@ class AffineStep(NamedTuple):
         )
 
 
-def names_of(state: Any) -> list[str]:
+def names_of(state: PyTree) -> list[str]:
     """Return which fields of a state make up z, in order."""
     return [name for name in MOVING if name in state._fields]
 
 
-def at(state: Any, flat: Array) -> Any:
+def at(state: PyTree, flat: Array) -> PyTree:
     """Return a state moved by z, shape (m,)."""
     names = names_of(state)
     parts = {}
@@ -75,11 +75,11 @@ def at(state: Any, flat: Array) -> Any:
 def _maps(
     dynamics: Dynamics,
     posterior: Posterior,
-    state: Any,
+    state: PyTree,
     covariance: PyTree,
     points: Array,
     data: Data,
-) -> Any:
+) -> PyTree:
     """Return A, G, B and W at points z with the gradients there, and the drift, each with a leading
     axis.
 
@@ -107,7 +107,7 @@ def _maps(
             - origin
         )
 
-    def of_point(point: Array) -> Any:
+    def of_point(point: Array) -> PyTree:
         z, g = point[:size], point[size:]
         xi = jnp.zeros_like(noise)
         jacobians = jax.jacfwd(moved, argnums=(0, 1, 2))(z, g, xi)
@@ -122,7 +122,7 @@ maps = jax.jit(_maps, static_argnames="posterior", compiler_options=UNOPTIMISED)
 
 @functools.partial(jax.jit, compiler_options=UNOPTIMISED)
 def _maps_of_each(
-    every: dict[str, Dynamics], states: dict[str, Any]
+    every: dict[str, Dynamics], states: dict[str, PyTree]
 ) -> dict[str, tuple[Array, ...]]:
     """Return A, G, B and W of stacks of dynamics of one coordinate, each with a leading axis.
 
@@ -187,7 +187,7 @@ class Weight(NamedTuple):
 def weight_terms(
     dynamics: Dynamics,
     posterior: Posterior,
-    state: Any,
+    state: PyTree,
     covariance: PyTree,
     frozen_noise: str,
     data: Data,
@@ -209,7 +209,7 @@ def weight_terms(
     )
 
 
-def state_at(dynamics: Dynamics, position: Position, step: int, thermostat: float | None) -> Any:
+def state_at(dynamics: Dynamics, position: Position, step: int, thermostat: float | None) -> PyTree:
     """Return the state at rest at a position."""
     state = dynamics.init(jax.random.key(0), position)
     changes: dict[str, Any] = {"step": jnp.int32(step)}
@@ -249,7 +249,7 @@ class Each(NamedTuple):
     covariance: np.ndarray
 
 
-def at_rest(dynamics: Dynamics, step: int) -> Any:
+def at_rest(dynamics: Dynamics, step: int) -> PyTree:
     """Return the state of one coordinate, without a mass."""
     return state_at(without_metric(dynamics)[0], jnp.zeros(1), step, None)
 

@@ -5,7 +5,7 @@ A batch I is replaced by the next one, J, with probability min(1, exp(w(J) − w
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,9 @@ Proposal = tuple[Estimate, PyTree]
 """The estimate that a batch gives, and the update that commits it."""
 Propose = Callable[[PyTree], Proposal]
 LogWeight = Callable[[Estimate], Array]
+
+Visit = tuple[tuple[Array, Array], Array]
+"""Which batch the chain is at, its log weight, and how many proposals it has accepted."""
 
 MOST_UNROLLED = 16
 """Visits of the index chain that are compiled without a loop."""
@@ -41,7 +44,7 @@ def together(propose: Propose, log_weight: LogWeight, drawn: ChainDraw) -> Propo
     length = drawn.log_uniforms.shape[0]
     proposals, log_weights = _weighed(propose, log_weight, drawn.batches)
 
-    def visit(carry: Any, proposal: tuple[Array, Array, Array]) -> tuple[Any, None]:
+    def visit(carry: Visit, proposal: tuple[Array, Array, Array]) -> tuple[Visit, None]:
         current, accepted = carry
         number, log_weight, log_uniform = proposal
         accept = log_uniform <= log_weight - current[1]

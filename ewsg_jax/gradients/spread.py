@@ -3,14 +3,15 @@ comes from.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
+from jax.typing import DTypeLike
 
 from ewsg_jax import _random, _tree, products
-from ewsg_jax._types import Array, Data, Key, Position
+from ewsg_jax._types import Array, Data, Key, Position, Scalar
 from ewsg_jax.gradients.covariance import Structure
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.law import RowLaw
@@ -164,13 +165,13 @@ def like_row(posterior: Posterior, position: Position, data: Data) -> jax.ShapeD
     return jax.ShapeDtypeStruct(gradients.shape[1:], gradients.dtype)
 
 
-def number_of(data: Data, dtype: Any) -> Any:
+def number_of(data: Data, dtype: DTypeLike) -> Scalar:
     """Return n; of a part of the data its own, of this dtype."""
     n = view(data).counted
     return n if isinstance(n, int) else n.astype(dtype)
 
 
-def share(law: RowLaw, data: Data, dtype: object) -> Any:
+def share(law: RowLaw, data: Data, dtype: DTypeLike) -> Scalar:
     """Return what n Σ aᵢaᵢᵀ of centred rows is multiplied by for the covariance of (n/b) Σ_{i∈I}
     aᵢ.
 

@@ -16,7 +16,7 @@ import numpy as np
 from ewsg_jax import _check, _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
 from ewsg_jax._module import module
-from ewsg_jax._types import Array, Data, Key, P, Position
+from ewsg_jax._types import Array, Data, Key, P, Position, PyTree, Scalar
 from ewsg_jax.dynamics.mass import with_step_size
 from ewsg_jax.dynamics.protocol import Constant
 from ewsg_jax.gradients import Evaluations
@@ -35,10 +35,10 @@ class CoupledState(NamedTuple):
         whole, half: what else each dynamics carries.
     """
 
-    position: Any
+    position: Position
     step: Array
-    whole: Any
-    half: Any
+    whole: PyTree
+    half: PyTree
 
 
 @module
@@ -88,7 +88,7 @@ class Coupled(Kernel[P]):
         )
 
     @property
-    def step_size(self) -> Callable[[Array], Any]:
+    def step_size(self) -> Callable[[Array], Scalar]:
         """`step_size(step)` is h."""
         return self.whole.step_size
 
@@ -121,13 +121,13 @@ def doubled(position: Position, axis: int = 0) -> Position:
     return jax.tree.map(lambda x: jnp.stack([x, x], axis), position)
 
 
-def _first(x: Any) -> Any:
+def _first(x: PyTree) -> PyTree:
     return (
         jax.ShapeDtypeStruct(x.shape[1:], x.dtype) if isinstance(x, jax.ShapeDtypeStruct) else x[0]
     )
 
 
-def _stacked(whole: Any, half: Any) -> CoupledState:
+def _stacked(whole: PyTree, half: PyTree) -> CoupledState:
     position = jax.tree.map(lambda *both: jnp.stack(both), whole.position, half.position)
     rest = (state._replace(position=(), step=()) for state in (whole, half))
     return CoupledState(position, whole.step, *rest)

@@ -12,8 +12,6 @@ untouched. Where the step without a force is exact L = L', and the noise F Ξ is
 With one normal a coordinate it is (ξ₁ + ξ₂)/√2, summed increments.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -38,7 +36,7 @@ def free_step(dynamics: Dynamics) -> tuple[np.ndarray, np.ndarray]:
         none = jax.tree.map(jnp.zeros_like, dynamics.draw(jax.random.key(0), start))
         names = ["position", *(name for name in start._fields if name not in ("position", "step"))]
 
-        def moved(values: dict[str, Any], noise: PyTree) -> np.ndarray:
+        def moved(values: dict[str, PyTree], noise: PyTree) -> np.ndarray:
             state = start._replace(**values)
             end = dynamics.apply(
                 noise, state, Estimate(jnp.zeros(()), ()), lambda position: position

@@ -4,13 +4,12 @@ flat-prior case.
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import jax.numpy as jnp
 
 from ewsg_jax import _check
 from ewsg_jax._module import number, text
-from ewsg_jax._types import Array
+from ewsg_jax._types import Array, Scalar
 from ewsg_jax.constants import LogDensity, log_scale_constant, size
 from ewsg_jax.models.priors import normal_prior
 from ewsg_jax.posterior import Posterior
@@ -20,7 +19,7 @@ from ewsg_jax.posterior import Posterior
 class _Squares:
     """The log density up to its constant."""
 
-    precision: Any
+    precision: Scalar
 
     def __call__(self, mean: Array, x: Array) -> Array:
         # Broadcasting would make another model of a mean of another shape.

@@ -1,13 +1,12 @@
 """Bayesian linear regression: yᵢ ~ N(xᵢᵀw, noise_scale²). Conjugate."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax.numpy as jnp
 
 from ewsg_jax import _check
 from ewsg_jax._module import number, text
-from ewsg_jax._types import Array, Data
+from ewsg_jax._types import Array, Data, Scalar
 from ewsg_jax.bounds.protocol import row_x
 from ewsg_jax.constants import LogDensity, log_scale_constant
 from ewsg_jax.models.priors import normal_prior
@@ -18,7 +17,7 @@ from ewsg_jax.posterior import Posterior
 class _Squares:
     """The log density of a target up to its constant."""
 
-    precision: Any
+    precision: Scalar
 
     def __call__(self, mean: Array, row: Data) -> Array:
         return -0.5 * self.precision * jnp.square(row["y"] - mean)
@@ -26,7 +25,7 @@ class _Squares:
 
 @dataclass(frozen=True)
 class _Residual:
-    precision: Any
+    precision: Scalar
 
     def __call__(self, means: Array, rows: Data) -> Array:
         return self.precision * (rows["y"] - means)

@@ -3,13 +3,12 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import jax.numpy as jnp
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._module import number
-from ewsg_jax._types import Array, Position
+from ewsg_jax._types import Array, Position, Scalar
 from ewsg_jax.constants import LogDensity, log_scale_constant, size
 
 
@@ -17,7 +16,7 @@ from ewsg_jax.constants import LogDensity, log_scale_constant, size
 class NormalPrior:
     """The log density of N(0, I/precision), up to its constant."""
 
-    precision: Any
+    precision: Scalar
 
     def __call__(self, position: Position) -> Array:
         """Return it at a position."""

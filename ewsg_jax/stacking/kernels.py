@@ -16,7 +16,7 @@ import numpy as np
 from ewsg_jax import _check, _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness
 from ewsg_jax._module import module, static
-from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
+from ewsg_jax._types import Array, Data, Key, P, Position, PyTree, Scalar
 from ewsg_jax.degenerate import reads_data
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.gradients.protocol import sharing_of
@@ -157,7 +157,7 @@ class Stack(Kernel[P]):
         return moved._replace(dynamics=own), Info(**known, **(found | {"is_finite": fine}))
 
     @property
-    def step_size(self) -> Callable[[Array], Any]:
+    def step_size(self) -> Callable[[Array], Scalar]:
         """The step size of each member at step number `step`, shape (member,)."""
         return lambda step: self._over(
             lambda kernel: jnp.asarray(kernel.step_size(step)), (), (), 0, jnp.zeros(())
