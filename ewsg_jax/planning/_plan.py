@@ -21,6 +21,7 @@ from ewsg_jax.planning.gaussian import NoGradientError
 from ewsg_jax.planning.result import Plan, enough
 from ewsg_jax.planning.search import NothingFitsError, Search
 from ewsg_jax.planning.ways import plannable, ways
+from ewsg_jax.planning.windows import NoWidthsError
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode, find_mode
 from ewsg_jax.rows import spread
@@ -229,9 +230,9 @@ def plan(
                 if has_widths
                 else search.by_trials(for_search, None, None)
             )
-        except (NoGradientError, NothingFitsError) as error:
-            # Of these two there was no way round.
-            raise ValueError(str(error)) from error
+        except (NoGradientError, NothingFitsError, NoWidthsError) as error:
+            # Of these there was no way round; what the search for the mode met may be why.
+            raise ValueError(". And ".join([str(error), *of_mode])) from error
     cost = ended.kernel.evaluations(data)
     told = [
         report.note for report in (ended.gaussian and ended.gaussian.report, ended.report) if report

@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,14 +92,22 @@ class Asked:
         finally:
             self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - began
 
-    def tried(self, key: Key, kernel: Kernel, frame: Frame, memory: float) -> Trial:
-        """Return a trial of a kernel."""
+    def tried(
+        self,
+        key: Key,
+        kernel: Kernel,
+        frame: Frame,
+        memory: float,
+        start: Callable[[Key], Position] | None = None,
+    ) -> Trial:
+        """Return a trial of a kernel, from around the frame's center or from where a start says."""
         cost, n = kernel.evaluations(self.data), num_rows(self.data)
         most = int(self.max_passes * n / max(1.0, cost.on_average))
         tolerance = self.wanted.tolerance
         with self.timed("trials"):
             self.ahead.wait("check")
-            start = functools.partial(frame.starts, count=NUM_CHAINS)
+            if start is None:
+                start = functools.partial(frame.starts, count=NUM_CHAINS)
             return trial(
                 key, kernel, start, self.posterior, self.given, memory, tolerance, most, self.mesh
             )

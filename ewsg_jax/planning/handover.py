@@ -108,6 +108,8 @@ def by_nuts(key: Key, asked: Asked, frame: Frame) -> HandedOver | None:
         if abs(acceptance - TARGET) <= NEAR or spent > asked.max_passes * NUM_CHAINS:
             break
         step_size = float(next_step_size(step_size, acceptance, TARGET))
-    kernel = kernel_of(passes)
-    tried = asked.tried(for_trial, kernel, frame, MEMORY)
+    assert state is not None
+    # From where its chains have come to: far more steps than a trial's burn-in.
+    kernel, reached = kernel_of(passes), state.position
+    tried = asked.tried(for_trial, kernel, frame, MEMORY, lambda _: reached)
     return HandedOver(kernel, tried, spent + tried.data_passes, passes)

@@ -11,6 +11,7 @@ from ewsg_jax.checking import Report
 from ewsg_jax.checking.slopes import GRADIENT
 from ewsg_jax.checking.verdict import BY_VALUES
 from ewsg_jax.gradients.protocol import Evaluations
+from ewsg_jax.pair import Pair
 from ewsg_jax.planning.candidate import Candidate, burn_in_of, steps_of
 from ewsg_jax.planning.choice import OVERHEAD
 from ewsg_jax.planning.gaussian import Gaussian
@@ -204,7 +205,9 @@ class Plan:
                 f"{'candidate':{width}}   batch      step  friction  sds off  steps/draw    "
                 f"passes{seconds}"
             )
-            lines += [_row(each, width, self.table[0]) for each in self.table[:MOST_SHOWN]]
+            # NUTS is no candidate: it was tried when the best of these had been.
+            first = "taken" if isinstance(self.kernel, Pair) else "the best of these"
+            lines += [_row(each, width, self.table[0], first) for each in self.table[:MOST_SHOWN]]
             if len(self.table) > MOST_SHOWN:
                 lines.append(f"({len(self.table)} candidates, the best {MOST_SHOWN} shown)")
             costs = {
@@ -223,12 +226,12 @@ def enough(tolerance: float) -> float:
     return float(np.ceil((SURE / (tolerance / 2)) ** 2 / 2))
 
 
-def why(candidate: Candidate, best: Candidate) -> str:
-    """Return why a candidate lost, in words."""
+def why(candidate: Candidate, best: Candidate, first: str = "taken") -> str:
+    """Return why a candidate lost, in words; of the best one what it is."""
     if candidate.why_not:
         return candidate.why_not
     if candidate is best:
-        return "taken"
+        return first
     if np.isfinite(candidate.seconds):
         return f"{candidate.seconds / best.seconds:.2g} times the time"
     if np.isfinite(best.seconds):
@@ -236,9 +239,9 @@ def why(candidate: Candidate, best: Candidate) -> str:
     return f"{candidate.cost / best.cost:.2g} times the cost"
 
 
-def _row(each: Candidate, width: int, best: Candidate) -> str:
+def _row(each: Candidate, width: int, best: Candidate, first: str) -> str:
     if not each.batch_size:
-        return f"{each.way!s:{width}}  {why(each, best)}"
+        return f"{each.way!s:{width}}  {why(each, best, first)}"
     friction = f"{each.friction:.3g}" if each.friction else ""
     off = f"{100 * each.sd_error:.2g}" if each.sd_error >= LEAST else f"<{100 * LEAST:g}"
     sizes = f"{each.batch_size:6d}  {each.step_size:8.3g}  {friction:>8}  {off:>5} %"
@@ -247,5 +250,5 @@ def _row(each: Candidate, width: int, best: Candidate) -> str:
         seconds = f"{each.seconds:10.3g}" if np.isfinite(each.seconds) else " " * 10
     return (
         f"{each.way!s:{width}}  {sizes}  {each.time:10.3g}  {each.passes:8.3g}{seconds}  "
-        f"{why(each, best)}"
+        f"{why(each, best, first)}"
     )

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _random, gradients
-from ewsg_jax._types import Key
+from ewsg_jax._types import Key, Position
 from ewsg_jax.checking.draws import Draws, draws_of
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
 from ewsg_jax.factors import LowRank
@@ -63,6 +63,10 @@ corrected.
 """
 FIRST_WIDTH = 0.3
 """Of where chains begin around a start without widths."""
+
+
+class NoWidthsError(ValueError):
+    """Chains find no widths of the posterior: it may have none."""
 
 
 class Warmed(NamedTuple):
@@ -157,9 +161,7 @@ def warmed(key: Key, asked: Asked, frame: Frame | None) -> Warmed:
         second = first if fresh.first is fresh.second else fresh.second[rows]
         metric = metric_of(draws, first, second, made.frame.known)
         moved = float(np.max(np.abs(metric.center - vector(made.frame.center)) / made.frame.sd))
-        frame = Frame.at(
-            asked.mode, made.frame.layout.tree(metric.center), metric.covariance, of_chains=True
-        )
+        frame = _frame(asked, made.frame.layout.tree(metric.center), metric.covariance)
         limit = SETTLED if metric.ratio <= FALLS * made.ratio else np.inf
         # The first windows are too short to tell.
         why_not = _why_not(metric.ratio, limit, moved, lost) or (
@@ -256,9 +258,27 @@ def _begun(asked: Asked, key: Key) -> tuple[Frame, np.ndarray]:
     finite = np.isfinite(found).all(1)
     if not finite.any():
         return here, positions
-    return Frame.at(asked.mode, asked.begin, start_of(found[finite])), np.resize(
+    return _frame(asked, asked.begin, start_of(found[finite])), np.resize(
         positions[finite], ones.shape
     )
+
+
+def _frame(asked: Asked, center: Position, covariance: np.ndarray | LowRank) -> Frame:
+    """Return the units of chains.
+
+    Raises:
+        NoWidthsError: they are none, or such as float32 does not hold.
+    """
+    frame = Frame.at(asked.mode, center, covariance, of_chains=True)
+    try:
+        _ = frame.factor, frame.on_host
+    except ValueError as error:
+        raise NoWidthsError(
+            "posterior must be proper, with widths that float32 holds; got one in which chains "
+            "find none: give every parameter a proper log_prior, leave out columns that are sums "
+            "of others, and standardise the rest"
+        ) from error
+    return frame
 
 
 def _num_kept(size: int) -> int:

@@ -51,6 +51,7 @@ def test_a_ridge_that_bends_is_given_to_nuts():
     plan = planned()
     assert isinstance(plan.kernel, Nuts)
     assert any("NUTS is the better tool here" in note for note in plan.notes)
+    assert "taken" not in repr(plan)
     ess = 1_000
     samples = ewsg.sample(
         jax.random.key(1),

@@ -272,3 +272,15 @@ def test_a_mode_that_says_nothing_is_told_from_one_that_does():
     assert is_far(KEY, exact, Frame.at_mode(exact.mode)) == ""
     few = search(near, start, groups(12, 3, seed=3).rows)
     assert "variances are off" in is_far(KEY, few, Frame.at_mode(few.mode))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("start", [{"a": jnp.zeros(()), "b": jnp.zeros(2)}, {"a": jnp.zeros(2)}])
+def test_a_posterior_without_widths_is_refused(start):
+    """A parameter that nothing reads; two of which only the sum is read: both without a prior."""
+    flat = ewsg.Posterior(lambda p, x: -0.5 * (x - jnp.sum(p["a"])) ** 2, lambda p: 0.0)
+    rows = np.linspace(-1.0, 1.0, 60, dtype=np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        with pytest.raises(ValueError, match="posterior must be proper, with widths"):
+            ewsg.plan(KEY, flat, start, rows)
