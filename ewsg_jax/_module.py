@@ -227,4 +227,4 @@ def is_same(mine: object, other: object) -> bool:
         return False
     # As texts, for NumPy holds that its dtype of 64 bits equals None.
     dtypes = {str(getattr(value, "dtype", None)) for value in (mine, other)}
-    return len(dtypes) == 1 and bool(np.array_equal(mine, other))
+    return len(dtypes) == 1 and bool(np.array_equal(np.asarray(mine), np.asarray(other)))

@@ -184,7 +184,7 @@ def _moved(tree: PyTree, rng: np.random.Generator, share: float) -> PyTree:
     return jax.tree.map(moved, tree)
 
 
-def _normals(x: object, rng: np.random.Generator) -> np.ndarray:
+def _normals(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return rng.standard_normal(np.shape(x))
 
 
