@@ -22,8 +22,10 @@ from ewsg_jax.preparation.programs import vector
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.coordinates import with_digits
 
-NEW = 0.5
-"""Effective draws of each draw used, from which draws between them say more."""
+NEW, ENOUGH = 0.5, 1_000
+"""Effective draws of each draw used, from which draws between them say more, and draws from which
+that is known.
+"""
 MOST_SHOWN = 12
 """Coordinates of which the table shows a row each: those with the largest bias."""
 UNKNOWN = 3.0
@@ -157,7 +159,8 @@ class Report:
         """Whether there are draws that were not used and would say more, as those used are nearly
         independent.
         """
-        return self.num_unseen > 0 and self.scores.ess >= NEW * self.num_used
+        is_new = self.num_used < ENOUGH or self.scores.ess >= NEW * self.num_used
+        return self.num_unseen > 0 and is_new
 
     @property
     def _found(self) -> verdicts.Verdict:
