@@ -123,11 +123,9 @@ def palindrome(
 
     References:
         B. Leimkuhler and C. Matthews, Rational construction of stochastic numerical methods for
-        molecular sampling,
-            Applied Mathematics Research eXpress 2013.
+            molecular sampling, Applied Mathematics Research eXpress 2013.
         A. Alamo and J. M. Sanz-Serna, A technique for studying strong and weak local errors of
-        splitting stochastic
-            integrators, SIAM Journal on Numerical Analysis 2016 (UBU).
+            splitting stochastic integrators, SIAM Journal on Numerical Analysis 2016 (UBU).
 
     Example:
         >>> import ewsg_jax as ewsg

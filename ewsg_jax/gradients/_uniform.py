@@ -58,8 +58,7 @@ def uniform(
 
     References:
         D. Paulin, P. A. Whalley, N. K. Chada and B. Leimkuhler, Sampling from Bayesian neural
-        network posteriors
-            with symmetric minibatch splitting Langevin dynamics, 2024: sweeps.
+            network posteriors with symmetric minibatch splitting Langevin dynamics, 2024: sweeps.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

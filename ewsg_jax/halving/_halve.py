@@ -87,11 +87,9 @@ def halve(
 
     References:
         D. Talay and L. Tubaro, Expansion of the global error for numerical schemes solving
-        stochastic differential
-            equations, Stochastic Analysis and Applications 1990.
+            stochastic differential equations, Stochastic Analysis and Applications 1990.
         A. Durmus, U. Şimşekli, É. Moulines, R. Badeau and G. Richard, Stochastic gradient
-        Richardson–Romberg Markov
-            chain Monte Carlo, NIPS 2016.
+            Richardson–Romberg Markov chain Monte Carlo, NIPS 2016.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

@@ -216,8 +216,7 @@ def by_probability(weights: Array | np.ndarray, *, strata: Array | None = None) 
 
     References:
         S. Putcha, C. Nemeth and P. Fearnhead, Preferential subsampling for stochastic gradient
-        Langevin dynamics,
-            2022: with weights that are norms of the rows' gradients.
+            Langevin dynamics, 2022: with weights that are norms of the rows' gradients.
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
