@@ -113,8 +113,11 @@ def check_draw(law: RowLaw, data: Data) -> None:
             share of a batch; or one with weights where the law does not say so, or the other way
             round.
     """
-    order = Order(jnp.zeros(4, jnp.uint32), jnp.int32(0))
-    drawn = _drawn.eval_shape(law, jax.random.key(0), data, order)
+    # Nothing is computed, not even a key: that would be programs of their own.
+    key, *words = jax.eval_shape(
+        lambda: (jax.random.key(0), jnp.zeros(4, jnp.uint32), jnp.zeros((), jnp.int32))
+    )
+    drawn = _drawn.eval_shape(law, key, data, Order(*words))
     if not isinstance(drawn, Batch | Block):
         raise no_batch(drawn, law)
     size = view(data).share(law.batch_size)
