@@ -43,13 +43,10 @@ from benchmarks.timing import load_average, machine
 LIMIT = 540.0
 PROTOCOL = (
     "Logistic regression (protein: linear, with noise 1 of the standardised response) with the "
-    "prior N(0, I) on "
-    "standardised columns and an intercept, 8 chains. Seconds from the loaded data to the answer, "
-    "in a new process "
-    "that compiles its programs. Errors: the worst mean in sds of the reference, the worst sd "
-    "relatively; passes "
-    "over the data, all chains together. Peers: 8 chains vectorised, until the worst mean has a "
-    "bulk ESS of 1,000."
+    "prior N(0, I) on standardised columns and an intercept, 8 chains. Seconds from the loaded "
+    "data to the answer, in a new process that compiles its programs. Errors: the worst mean in "
+    "sds of the reference, the worst sd relatively; passes over the data, all chains together. "
+    "Peers: 8 chains vectorised, until the worst mean has a bulk ESS of 1,000."
 )
 
 

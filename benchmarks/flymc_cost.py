@@ -29,26 +29,18 @@ from benchmarks.timing import (
 )
 
 PROTOCOL = (
-    "Covertype, its first n rows (class 2 against the rest), standardised, with an intercept and "
-    "a prior N(0, "
-    "10 I), in coordinates in which the curvature of prior and bounds is the identity; the bound "
-    "of Jaakkola "
-    "and Jordan, tight at the mode that find_mode finds; one chain from there, after a burn-in of "
-    "20,000 steps. "
-    "Evaluations: a run of ewsg_jax.sample, whose steps are made again one by one, and the bright "
-    "data and the "
-    "selected dark ones counted from states and draws; lanes are rows that a step computes, free "
-    "places "
-    "included. Times: a compiled scan over the transitions of steps whose randomness was drawn "
-    "before, no rows "
-    "gathered ahead; interleaved pairs (many rows, few rows, …) after one pair thrown away; of "
-    "the ten "
-    "quantities only, where about as many (few) data are bright for every n; nq, capacity and the "
-    "room for "
+    "Covertype, its first n rows (class 2 against the rest), standardised, with an intercept and a "
+    "prior N(0, 10 I), in coordinates in which the curvature of prior and bounds is the identity; "
+    "the bound of Jaakkola and Jordan, tight at the mode that find_mode finds; one chain from "
+    "there, after a burn-in of 20,000 steps. Evaluations: a run of ewsg_jax.sample, whose steps "
+    "are made again one by one, and the bright data and the selected dark ones counted from states "
+    "and draws; lanes are rows that a step computes, free places included. Times: a compiled scan "
+    "over the transitions of steps whose randomness was drawn before, no rows gathered ahead; "
+    "interleaved pairs (many rows, few rows, …) after one pair thrown away; of the ten quantities "
+    "only, where about as many (few) data are bright for every n; nq, capacity and the room for "
     "selected data are the same. With all 54 features the chain of the first cell may still be on "
-    "its way, to more "
-    "bright data: its count per step is not that of the stationary law, its ratio does not depend "
-    "on it."
+    "its way, to more bright data: its count per step is not that of the stationary law, its ratio "
+    "does not depend on it."
 )
 ROWS, FEW_ROWS = 50_000, 10_000
 MANY_ROWS = (50_000, 200_000)

@@ -24,9 +24,8 @@ from benchmarks.timing import Target, machine, verdict
 ALL = Target(5.0, 15.0, False)
 ROWS, FEWEST, BATCH_SIZE, FRICTION = 464_809, 20, 1_000, 2.0
 PROTOCOL = (
-    "Seconds of each forecast, the first of its kind in the process, programs compiled in it; "
-    "then all again. The "
-    "mode is found before."
+    "Seconds of each forecast, the first of its kind in the process, programs compiled in it; then "
+    "all again. The mode is found before."
 )
 
 

@@ -26,8 +26,7 @@ NOTHING, ELSE, CALL = Target(1.0, 1.0, False), Target(10.0, 10.0, False), Target
 STEPS = 2_000
 PROTOCOL = (
     "Medians of milliseconds of one reading of a kernel of SGLD, on entering and on leaving; a "
-    "whole call in "
-    "interleaved pairs, 2,000 steps of one chain, with the reading and without."
+    "whole call in interleaved pairs, 2,000 steps of one chain, with the reading and without."
 )
 settings = {"scale": 1.0, "shape": [1.0, 2.0, {"df": 4.0}]}
 offsets, table = np.zeros(10), {name: float(name) for name in range(10_000)}

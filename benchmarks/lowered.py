@@ -27,12 +27,10 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
 """Read besides, with the larger number of chains."""
 PROTOCOL = (
     f"Read off StableHLO, nothing run: logistic regression of {NUM_ROWS} rows and {DIMENSION} "
-    "features in float32, "
-    "b = 2, the options of each method's example. `step`: one call of kernel.step, the state "
-    "given away. `sample`: "
-    "the compiled call of ewsg_jax.sample; in_step is the body of its loop over steps, in_block "
-    "what is "
-    "done once for a block of block_size steps. Loops are counted (of constant length) or open."
+    "features in float32, b = 2, the options of each method's example. `step`: one call of "
+    "kernel.step, the state given away. `sample`: the compiled call of ewsg_jax.sample; in_step is "
+    "the body of its loop over steps, in_block what is done once for a block of block_size steps. "
+    "Loops are counted (of constant length) or open."
 )
 
 

@@ -48,13 +48,10 @@ eigendecomposition.
 WITH_A_GOAL = ("given", "given, less noise", TEN_PASSES)
 PROTOCOL = (
     "Interleaved pairs (NC-SGHMC, SGHMC, NC-SGHMC, …) after one pair thrown away; the ratio of "
-    "each pair, then its "
-    "median and quartiles. Through ewsg_jax.sample without what precedes the first step, the last "
-    "draw kept. "
-    "Microseconds per step and chain, resets among them: 'ten passes' resets every 10 n/b steps, "
-    "and first. "
-    "A covariance that is given is that at the mode, worked out before (the network's, at its "
-    "start, of 200 rows)."
+    "each pair, then its median and quartiles. Through ewsg_jax.sample without what precedes the "
+    "first step, the last draw kept. Microseconds per step and chain, resets among them: 'ten "
+    "passes' resets every 10 n/b steps, and first. A covariance that is given is that at the mode, "
+    "worked out before (the network's, at its start, of 200 rows)."
 )
 
 

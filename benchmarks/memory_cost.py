@@ -14,18 +14,13 @@ from benchmarks.memory_cells import CELLS, MemoryBench
 from benchmarks.timing import machine
 
 PROTOCOL = (
-    "Interleaved pairs (ours, other, ours, other, …) after one pair thrown away; the ratio of "
-    "each pair, then its "
-    "median and quartiles. Compiling is apart; every run waits for its results. Times are "
-    "microseconds per step "
-    "and chain. Against steps written by hand ours is the wall clock around a second, equal call "
-    "of "
-    "ewsg_jax.sample, with its check of the data off; where both sides are ours, that without "
-    "what precedes the "
-    "first step. Temporaries are XLA's own account of a compiled program (temp_size_in_bytes). "
-    "Resident sets are "
-    "the largest from having the data to the end of the run, compiling included, each in a "
-    "process of its own."
+    "Interleaved pairs (ours, other, ours, other, …) after one pair thrown away; the ratio of each "
+    "pair, then its median and quartiles. Compiling is apart; every run waits for its results. "
+    "Times are microseconds per step and chain. Against steps written by hand ours is the wall "
+    "clock around a second, equal call of ewsg_jax.sample, with its check of the data off; where "
+    "both sides are ours, that without what precedes the first step. Temporaries are XLA's own "
+    "account of a compiled program (temp_size_in_bytes). Resident sets are the largest from having "
+    "the data to the end of the run, compiling included, each in a process of its own."
 )
 
 

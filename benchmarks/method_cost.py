@@ -37,12 +37,10 @@ OPTIONS: dict[str, Any] = {
 }
 PROTOCOL = (
     "Interleaved pairs (method, other, method, …) after one pair thrown away; the ratio of each "
-    "pair, then its "
-    "median and quartiles. Through ewsg_jax.sample without what precedes the first step, the last "
-    "draw kept, "
-    "default options but for diagonal covariances. Microseconds per step and chain. Methods that "
-    "refresh, every "
-    "n/b = 9,297 steps, do so in the first step of a run and, with one chain, twice more."
+    "pair, then its median and quartiles. Through ewsg_jax.sample without what precedes the first "
+    "step, the last draw kept, default options but for diagonal covariances. Microseconds per step "
+    "and chain. Methods that refresh, every n/b = 9,297 steps, do so in the first step of a run "
+    "and, with one chain, twice more."
 )
 
 

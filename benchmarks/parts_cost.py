@@ -28,10 +28,8 @@ PAIRS = 7
 MASS, SHARED, ROWS = Target(1.2, 1.4, False), Target(1.1, 1.3, False), Target(1.15, 1.4, False)
 PROTOCOL = (
     "Interleaved pairs (with, without, with, …) after one pair thrown away; the ratio of each "
-    "pair, then its "
-    "median and quartiles. Through ewsg_jax.sample without what precedes the first step, the last "
-    "draw kept. "
-    "Microseconds per step and chain."
+    "pair, then its median and quartiles. Through ewsg_jax.sample without what precedes the first "
+    "step, the last draw kept. Microseconds per step and chain."
 )
 
 

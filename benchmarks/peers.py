@@ -176,8 +176,7 @@ PEERS = {
     "jax_sgmc": Peer(
         jax_sgmc,
         "in an environment of its own, of Python 3.11, pip install jax-sgmc==0.1.5 jax==0.4.25 "
-        "jaxlib==0.4.25 "
-        "'numpy<2', then --peer-python jax_sgmc=ENVIRONMENT/bin/python",
+        "jaxlib==0.4.25 'numpy<2', then --peer-python jax_sgmc=ENVIRONMENT/bin/python",
         "jax-sgmc",
         "jax_sgmc.integrator",
     ),

@@ -30,13 +30,10 @@ STEP_SIZE = 1e-7
 NUM_STEPS = {100: 240, 500: 80}
 PROTOCOL = (
     "Interleaved pairs (HAMCMC, SGLD, HAMCMC, …) after one pair thrown away; the ratio of each "
-    "pair, then its "
-    "median and quartiles. Compiling is apart, every run waits for its results. Microseconds per "
-    "step of one "
-    "chain: 'scan', a jax.lax.scan over kernel.step; 'sample', ewsg_jax.sample without what "
-    "precedes the first "
-    "step. A step of HAMCMC evaluates twice as many gradients of rows: where they are all the "
-    "cost the ratio is 2."
+    "pair, then its median and quartiles. Compiling is apart, every run waits for its results. "
+    "Microseconds per step of one chain: 'scan', a jax.lax.scan over kernel.step; 'sample', "
+    "ewsg_jax.sample without what precedes the first step. A step of HAMCMC evaluates twice as "
+    "many gradients of rows: where they are all the cost the ratio is 2."
 )
 
 

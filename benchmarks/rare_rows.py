@@ -27,18 +27,13 @@ BATCH_SIZE, FRICTION, NUM_CHAINS, NUM_KEPT = 1_000, 1.0, 8, 4_000
 NUM_DRAWS = 20_000
 """Of the reference."""
 PROTOCOL = (
-    "Covertype, class 2 against the rest, the 464,809 training rows of a split with seed 0, all "
-    "54 columns "
-    "standardised, with an intercept, prior N(0, I). Semi-implicit underdamped Langevin dynamics, "
-    "friction 1, "
-    "inverse mass the inverse of the curvature at the mode, control variates centred there, 1,000 "
-    "rows a step with "
-    "replacement, one batch a step for all eight chains, which start at draws of the Gaussian at "
-    "the mode; a tenth "
-    "of the steps is burn-in. Reference: importance sampling (by_importance.py), judged by its "
-    "effective number of "
-    "draws and by its halves. sd_ratio: of a run over the reference. mean_off: in the reference's "
-    "sd. check: what "
+    "Covertype, class 2 against the rest, the 464,809 training rows of a split with seed 0, all 54 "
+    "columns standardised, with an intercept, prior N(0, I). Semi-implicit underdamped Langevin "
+    "dynamics, friction 1, inverse mass the inverse of the curvature at the mode, control variates "
+    "centred there, 1,000 rows a step with replacement, one batch a step for all eight chains, "
+    "which start at draws of the Gaussian at the mode; a tenth of the steps is burn-in. Reference: "
+    "importance sampling (by_importance.py), judged by its effective number of draws and by its "
+    "halves. sd_ratio: of a run over the reference. mean_off: in the reference's sd. check: what "
     "ewsg_jax.check says of the draws, which sees no reference."
 )
 
@@ -118,10 +113,8 @@ def measure(
     report = ewsg.check(jax.random.key(4), samples, ewsg.models.logistic_regression(), data)
     print(
         f"{run.rows}, h = {run.step_size}: sd × {ratio.min():.3f} to {ratio.max():.3f}, means up "
-        "to "
-        f"{np.abs(off).max():.3f} sd off, R-hat {found.worst_rhat:.3f}, {samples.run_seconds:.0f} "
-        "s; "
-        f"check: {report.verdict}",
+        f"to {np.abs(off).max():.3f} sd off, R-hat {found.worst_rhat:.3f}, "
+        f"{samples.run_seconds:.0f} s; check: {report.verdict}",
         flush=True,
     )
     return {

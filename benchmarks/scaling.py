@@ -28,12 +28,10 @@ MICROSECONDS = 150_000
 """How long a run takes, about."""
 PROTOCOL = (
     "Through ewsg_jax.sample without what precedes the first step, the last draw kept: SGLD, and "
-    "EWSG where M "
-    "varies. Microseconds per step and chain, medians and quartiles of runs after one thrown "
-    "away. All points of a "
-    "quantity are run in turn, so that the machine's other work falls on each. The line has the "
-    "form that the "
-    "theory tells, its numbers those of least relative squares."
+    "EWSG where M varies. Microseconds per step and chain, medians and quartiles of runs after one "
+    "thrown away. All points of a quantity are run in turn, so that the machine's other work falls "
+    "on each. The line has the form that the theory tells, its numbers those of least relative "
+    "squares."
 )
 
 

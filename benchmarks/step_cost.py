@@ -20,19 +20,14 @@ from benchmarks.timing import machine
 CELLS = cells.CELLS | own_cells.CELLS
 NEEDS_PEERS = cells.NEEDS_PEERS | own_cells.NEEDS_PEERS
 PROTOCOL = (
-    "Interleaved pairs (ours, other, ours, other, …) after one pair thrown away; the ratio of "
-    "each pair, then its "
-    "median and quartiles. Compiling is apart; every run waits for its results as NumPy arrays. "
-    "Times are "
-    "microseconds per step and chain. Ours is the wall clock around a second, equal call of "
-    "ewsg_jax.sample, all "
-    "it does besides steps included, with its check of the data off but in the cells of one chain "
-    "and of calls; "
-    "only EWSG against uniform and noise against steps, all ours, are timed without what precedes "
-    "the first step. "
-    "A step is one gradient on a new minibatch. The verdict is against the peer with the lowest "
-    "median time, with "
-    "one chain among those on the same JAX; rows without a goal are told, not judged."
+    "Interleaved pairs (ours, other, ours, other, …) after one pair thrown away; the ratio of each "
+    "pair, then its median and quartiles. Compiling is apart; every run waits for its results as "
+    "NumPy arrays. Times are microseconds per step and chain. Ours is the wall clock around a "
+    "second, equal call of ewsg_jax.sample, all it does besides steps included, with its check of "
+    "the data off but in the cells of one chain and of calls; only EWSG against uniform and noise "
+    "against steps, all ours, are timed without what precedes the first step. A step is one "
+    "gradient on a new minibatch. The verdict is against the peer with the lowest median time, "
+    "with one chain among those on the same JAX; rows without a goal are told, not judged."
 )
 
 

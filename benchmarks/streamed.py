@@ -29,15 +29,11 @@ COLUMNS, BATCH, BLOCK, GIGABYTE = 54, 50, 2**17, 10**9
 GOALS = {"anonymous_gb": 2.0, "times_resident": 1.3}
 PROTOCOL = (
     "SGLD on logistic regression with 54 columns, float32, 50 rows a step, one chain, rows and "
-    "labels in two .npy "
-    "files that the page cache is told to forget before each run. Streamed: one epoch of all "
-    "windows, run_seconds "
-    "of ewsg_jax.sample, waits for the disk included. Resident: as many rows as a window has, in "
-    "memory, the same "
-    "kernel, a tenth of the steps. Memory is the largest RssAnon of /proc/self/status while a run "
-    "lasts, looked at "
-    "every 5 ms; the page cache is no part of it. The disk: a plain read of 1 GB that the cache "
-    "does not hold."
+    "labels in two .npy files that the page cache is told to forget before each run. Streamed: one "
+    "epoch of all windows, run_seconds of ewsg_jax.sample, waits for the disk included. Resident: "
+    "as many rows as a window has, in memory, the same kernel, a tenth of the steps. Memory is the "
+    "largest RssAnon of /proc/self/status while a run lasts, looked at every 5 ms; the page cache "
+    "is no part of it. The disk: a plain read of 1 GB that the cache does not hold."
 )
 
 

@@ -474,10 +474,8 @@ def differentiable(
     except Exception as error:
         raise ValueError(
             f"{takes}; got {reason(error)} (for a while_loop take lax.scan or a fori_loop with "
-            "static bounds; "
-            "give a callback of the host or a loop its derivative by jax.custom_vjp or "
-            "jax.custom_jvp; without any "
-            "take ewsg_jax.random_walk_metropolis)"
+            "static bounds; give a callback of the host or a loop its derivative by jax.custom_vjp "
+            "or jax.custom_jvp; without any take ewsg_jax.random_walk_metropolis)"
         ) from error
     if may_be_flat:
         return
@@ -491,11 +489,9 @@ def differentiable(
         if any(id(x) in known for x in program.outvars):
             raise ValueError(
                 f"{takes}; got a function whose gradient is 0 everywhere: it depends on the "
-                "position through "
-                "comparisons, an order (argmax, argsort), rounding or stop_gradient alone (make "
-                "it smooth, such as "
-                "by jax.nn.sigmoid for a comparison; without a gradient take "
-                "ewsg_jax.random_walk_metropolis)"
+                "position through comparisons, an order (argmax, argsort), rounding or "
+                "stop_gradient alone (make it smooth, such as by jax.nn.sigmoid for a comparison; "
+                "without a gradient take ewsg_jax.random_walk_metropolis)"
             )
 
 

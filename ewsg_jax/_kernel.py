@@ -224,8 +224,7 @@ def check_numbers(kernel: Kernel) -> None:
             name = jax.tree_util.keystr(path[-1:], simple=True)
             raise ValueError(
                 f"kernel must be of one {name}, or a stack, ewsg_jax.stack(kernel); got one made "
-                "under vmap, "
-                f"with {name} of shape {np.shape(part.value)}"
+                f"under vmap, with {name} of shape {np.shape(part.value)}"
             )
 
 
@@ -236,10 +235,8 @@ def check_rows(state: KernelState, data: Data) -> None:
     if state.rows is not None and state.rows.count != n:
         raise ValueError(
             f"data must be all {state.rows.count} rows that init saw; got {n}: the kernel draws "
-            "its batches of "
-            "batch_size rows from them itself, so give it no minibatches; to continue with other "
-            "data, start again "
-            "from state.position, with init or sample"
+            "its batches of batch_size rows from them itself, so give it no minibatches; to "
+            "continue with other data, start again from state.position, with init or sample"
         )
 
 

@@ -93,8 +93,8 @@ def advice(posterior: Posterior, position: Position, data: Data) -> str | None:
         f"log_likelihood reads {shown}, but its derivative by it{named} is 0 on each of {rows} "
         "rows: only the prior moves it. log_likelihood is of one row: a layer over a batch (batch "
         "normalisation in training mode) makes a constant of one, so give it running statistics "
-        "that are fixed; a "
-        "threshold has no derivative, so smooth it (check_data=False does not look)"
+        "that are fixed; a threshold has no derivative, so smooth it (check_data=False does not "
+        "look)"
     )
 
 

@@ -16,8 +16,7 @@ from ewsg_jax._types import Array, Position, PyTree
 
 TAKES = (
     "{} must be a positive number, a tree of positive numbers like the position, a positive "
-    "definite "
-    "matrix (d, d) over its d numbers, or a LowRank"
+    "definite matrix (d, d) over its d numbers, or a LowRank"
 )
 
 
@@ -308,9 +307,8 @@ def _check_size(name: str, shape: tuple[int, ...], position: Position) -> None:
     numbers = _count(position)
     if shape[0] != numbers:
         raise ValueError(
-            f"{TAKES.format(name)}; got one over {shape[0]} numbers for a position of {numbers} "
-            "(a diagonal "
-            "for a position that is one square matrix: put both into a list)"
+            f"{TAKES.format(name)}; got one over {shape[0]} numbers for a position of {numbers} (a "
+            "diagonal for a position that is one square matrix: put both into a list)"
         )
 
 

@@ -88,8 +88,7 @@ def check_predictor(x: Any, position: Position) -> None:
     if not isinstance(shapes, jax.ShapeDtypeStruct) or shapes.shape[:1] != (d,) or shapes.ndim > 2:
         raise ValueError(
             f"position must be one array of shape ({d},) or ({d}, k), for inputs of shape ({d},); "
-            "got "
-            f"{_check.listed('position', shapes)}"
+            f"got {_check.listed('position', shapes)}"
         )
 
 

@@ -27,8 +27,7 @@ TIME = (
 )
 SPARSE = (
     "make it dense, or give the columns and the values of each row's entries as two arrays of one "
-    "width, filled up "
-    "with values 0"
+    "width, filled up with values 0"
 )
 LIBRARIES = {
     "pandas": "take the NumPy array out of it with .to_numpy(), of categories their codes, of "
@@ -214,10 +213,8 @@ def _check_reals(
             which = "" if some.size == 1 else f", column {column},"
             warnings.warn(
                 f"{where}{which} runs from {low[column]:.17g} to {high[column]:.17g}, which "
-                f"{narrow.name} rounds "
-                f"by up to {off:.3g}, {off / length:.1%} of that range: subtract an offset "
-                "before, or switch on 64 "
-                f"bits, {X64}",
+                f"{narrow.name} rounds by up to {off:.3g}, {off / length:.1%} of that range: "
+                f"subtract an offset before, or switch on 64 bits, {X64}",
                 RuntimeWarning,
                 stacklevel=6,
             )
@@ -261,6 +258,5 @@ def _beyond(where: str, name: str, kind: str, low: Any, high: Any, narrow: np.dt
         advice = "divide by a scale or take logarithms"
     return (
         f"{name} must hold numbers that {narrow.name} holds, {holds}, which is what JAX makes of "
-        f"{kind}; got "
-        f"{where} from {told}: {advice} before, or switch on 64 bits, {X64}"
+        f"{kind}; got {where} from {told}: {advice} before, or switch on 64 bits, {X64}"
     )

@@ -110,9 +110,8 @@ class Pair(Kernel[P]):
         if most > _check.MOST_ROWS:
             raise ValueError(
                 f"data must have so few rows that a step has at most {_check.MOST_ROWS:,} "
-                "evaluations, which are "
-                f"counted in 32 bits; got {all_rows(data):,} rows, and {most:,} evaluations in a "
-                "step"
+                f"evaluations, which are counted in 32 bits; got {all_rows(data):,} rows, and "
+                f"{most:,} evaluations in a step"
             )
 
 
@@ -166,8 +165,8 @@ def kernel(dynamics: Dynamics[Any], estimator: GradientEstimator[P]) -> Kernel[P
     if restarts and hasattr(dynamics, "friction"):
         warnings.warn(
             "option='I' of svrg with a momentum does not keep the posterior: at every step size "
-            "variances are "
-            "about (K + 1)/(2K) of the right ones, K = refresh_every; take option='II'",
+            "variances are about (K + 1)/(2K) of the right ones, K = refresh_every; take "
+            "option='II'",
             UserWarning,
             stacklevel=2,
         )

@@ -494,8 +494,8 @@ class Posterior(Generic[P]):
             what = found.strip().split("\n")[0].rstrip(" .")
             raise ValueError(
                 "data must lead to indices in bounds in log_likelihood, where JAX would take the "
-                "nearest; got "
-                f"{what} (where that is meant, give check_values, which is asked instead)"
+                f"nearest; got {what} (where that is meant, give check_values, which is asked "
+                "instead)"
             )
 
     def _check_prior(self, position: P) -> None:

@@ -30,10 +30,8 @@ LEVELS = ((4, 32), (16, 64), (32, 128))
 """Positions and rows of which log_likelihood is evaluated, at the most: a program for each."""
 CURE = (
     "give bounded parameters a bijector (posterior.transformed(ewsg_jax.bijectors.positive()), "
-    "interval, simplex, "
-    "ordered), which takes their support to all numbers; where the data bound it, one that begins "
-    "at their largest "
-    "or least value"
+    "interval, simplex, ordered), which takes their support to all numbers; where the data bound "
+    "it, one that begins at their largest or least value"
 )
 """What helps against draws outside."""
 PART = 0.1

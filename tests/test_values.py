@@ -207,8 +207,7 @@ def test_the_text_of_a_kernel_makes_it_again(name):
         "stratified(posterior=logistic_regression(prior_scale=2.0), batch_size=4, labels='y', "
         "num_strata=2)",
         "exponentially_weighted(estimator=uniform(posterior=normal(prior_scale=2.0), "
-        "batch_size=2), "
-        "chain_length=inf, frozen_noise='one')",
+        "batch_size=2), chain_length=inf, frozen_noise='one')",
     ],
 )
 def test_the_text_of_a_part_is_its_call(text):

@@ -190,8 +190,8 @@ def caption(result: dict[str, Any]) -> str:
     """Return in one sentence what the picture shows."""
     return (
         "The worst error (of a mean in sds, of an sd relatively) of each answer against its "
-        "seconds and passes on "
-        f"{len(compared(result))} posteriors: ours in blue; the grey band ends at a tenth."
+        f"seconds and passes on {len(compared(result))} posteriors: ours in blue; the grey band "
+        "ends at a tenth."
     )
 
 

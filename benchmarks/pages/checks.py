@@ -176,9 +176,8 @@ def table(result: dict[str, Any]) -> str:
         rows.append([f"`{kind}`" if kind in ewsg.METHODS else kind, *cells])
     means, sds, count = gains(result)
     told = (
-        f"Of the {count} cells whose raw sds are 10 to 40 % off, corrected sds are {sds:.1f} "
-        "times nearer and "
-        f"means {means:.1f} times (medians)."
+        f"Of the {count} cells whose raw sds are 10 to 40 % off, corrected sds are {sds:.1f} times "
+        f"nearer and means {means:.1f} times (medians)."
     )
     heads = ["d", "one sd off by", "runs", "seen beyond chance", "called wrong", "ESS"]
     calibrated = (
@@ -245,8 +244,8 @@ def caption(result: dict[str, Any]) -> str:
     means, sds, count = gains(result)
     return (
         "Worst errors of means and sds, corrected against raw; where raw sds are 10 to 40 % off "
-        f"({count} cells) "
-        f"corrected sds are {sds:.1f} times nearer and means {means:.1f} times (medians)."
+        f"({count} cells) corrected sds are {sds:.1f} times nearer and means {means:.1f} times "
+        "(medians)."
     )
 
 

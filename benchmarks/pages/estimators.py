@@ -186,8 +186,7 @@ def caption(result: dict[str, Any]) -> str:
     )
     return (
         "Error of the posterior against passes, a panel for each estimator, a line for each step "
-        "size; after "
-        f"{PASSES} passes at the best step: {', '.join(ends)}."
+        f"size; after {PASSES} passes at the best step: {', '.join(ends)}."
     )
 
 

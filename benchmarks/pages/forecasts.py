@@ -156,11 +156,8 @@ def table(result: dict[str, dict[str, dict[str, Any]]]) -> str:
     (loose, _), (half, _) = share_within(result, 0.5, 0), share_within(result, 0.5, 2)
     told = (
         f"Of the {count} cells in which between {100 * JUDGED[0]:.0f} and {100 * JUDGED[1]:.0f} % "
-        "were found, "
-        f"{strict} are predicted to within a quarter of "
-        f"that and {loose} to within a half; within that and two standard errors of run and "
-        f"reference, {quarter} "
-        f"and {half}."
+        f"were found, {strict} are predicted to within a quarter of that and {loose} to within a "
+        f"half; within that and two standard errors of run and reference, {quarter} and {half}."
     )
     return f"{as_table(['method', *PREPARE], rows)}\n\n{told}"
 
@@ -196,9 +193,8 @@ def caption(result: dict[str, dict[str, dict[str, Any]]]) -> str:
     (quarter, count), (half, _) = share_within(result, 0.25, 2), share_within(result, 0.5, 2)
     return (
         f"Excess of the worst variance, found against predicted: of {count} cells {quarter} are "
-        "predicted to "
-        f"within a quarter of it (the grey wedge) and two standard errors, {half} to within a "
-        "half and as much."
+        f"predicted to within a quarter of it (the grey wedge) and two standard errors, {half} to "
+        "within a half and as much."
     )
 
 

@@ -81,8 +81,7 @@ def caption(result: dict[str, Any]) -> str:
     worst = ", ".join(f"{x:.1f}" for x in sorted(uniform)[-3:])
     return (
         f"Standard deviations over the posterior's: with uniform rows the three worst × {worst}; "
-        "by leverage × "
-        f"{leverage.min():.2f} to {leverage.max():.2f}."
+        f"by leverage × {leverage.min():.2f} to {leverage.max():.2f}."
     )
 
 

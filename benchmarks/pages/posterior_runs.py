@@ -98,10 +98,9 @@ def measure(methods: list[str], names: list[str]) -> None:
             NUMBERS.write_text(json.dumps(result) + "\n")
             verdict = judge(found, known)
             print(
-                f"{method:22} {name:9} {'passes' if verdict.passes else 'FAILS ':6}"
-                f" errors {np.max(verdict.errors):5.2f}"
-                f" sd {np.min(verdict.spread):+.3f} … {np.max(verdict.spread):+.3f}"
-                f" (mean {np.mean(verdict.spread):+.3f}), R-hat {found['max_rhat']:.4f}, "
-                f"{found['seconds']:.0f} s",
+                f"{method:22} {name:9} {'passes' if verdict.passes else 'FAILS ':6} errors "
+                f"{np.max(verdict.errors):5.2f} sd {np.min(verdict.spread):+.3f} … "
+                f"{np.max(verdict.spread):+.3f} (mean {np.mean(verdict.spread):+.3f}), R-hat "
+                f"{found['max_rhat']:.4f}, {found['seconds']:.0f} s",
                 flush=True,
             )

@@ -22,8 +22,7 @@ def section(name: str, result: dict[str, Any]) -> str:
         "",
         f"`python -m ewsg_jax reproduce {name}{'' if is_quick else ' --scale full'}` "
         f"({spelled(result['seconds'])}, {result['evaluations']:.2g} gradients): "
-        f"**{result['verdict']}**, "
-        f"at the {result['scale']} scale.",
+        f"**{result['verdict']}**, at the {result['scale']} scale.",
         "",
         chosen(result["config"]),
         "",

@@ -161,8 +161,7 @@ def caption(result: dict[str, Any]) -> str:
     ]
     return (
         f"Share of the minibatch's heat that is left in epochs of the time {times[0]:g} to "
-        f"{times[1]:g}: "
-        f"{', '.join(shares)}; lines are exact laws, points are runs."
+        f"{times[1]:g}: {', '.join(shares)}; lines are exact laws, points are runs."
     )
 
 

@@ -173,15 +173,13 @@ def part(result: dict[str, Any]) -> str:
             f"Of {SETS} sets of 1,000 independent draws, at a rate of {100 * LEVEL:.0f} %:",
             as_table(["d", "one sd off by", "discrepancy sees", "scores of `check` see"], seen),
             f"{FEW} of 4,000 draws of chains that start 20 sds away, nothing cut off, thinned in "
-            "the metric of the "
-            "mode:",
+            "the metric of the mode:",
             as_table(
                 ["columns", "worst mean (sd)", "of evenly spaced ones", "sds over the right ones"],
                 few,
             ),
             f"Standard deviations of means over {RUNS} runs of 3,800 draws, without control "
-            "variates over with "
-            "(medians):",
+            "variates over with (medians):",
             as_table(["columns", "rows for a draw", "order 1", "order 2"], means),
         ]
     )

@@ -240,8 +240,8 @@ def against_flymc(parts: Parts) -> list[Claim]:
         unit, digits = (100, 5) if metric == ACCURACY else (1, 4)
         shown = (
             f"{spelled(parts, 'paper', 'EWSG', metric)}, FlyMC {unit * other:.{digits}g} after "
-            f"{fly['steps']} "
-            f"steps of {fly['steps_of_a_pass']} (paper {fly['published']['FlyMC'][metric]:g})"
+            f"{fly['steps']} steps of {fly['steps_of_a_pass']} (paper "
+            f"{fly['published']['FlyMC'][metric]:g})"
         )
         found.append(Claim(f"EWSG {words}", float(np.mean(is_so)), shown))
     return found
@@ -260,9 +260,8 @@ def times(parts: Parts) -> list[Claim]:
     per_chain = float(np.mean(seconds["EWSG"]) / fly["chains_of_others"])
     beyond = (
         f"FlyMC {whole:.3g} s for a chain's {fly['steps_of_a_pass']} steps, {fly['per_step']:.0f} "
-        "rows a step, "
-        f"after {fly['passes_at_start']:.2g} passes for its bound; EWSG {per_chain:.3g} s for a "
-        "chain's pass"
+        f"rows a step, after {fly['passes_at_start']:.2g} passes for its bound; EWSG "
+        f"{per_chain:.3g} s for a chain's pass"
     )
     return [
         Claim(

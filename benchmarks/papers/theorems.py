@@ -306,8 +306,7 @@ def is_sparse(parts: Parts) -> Claim:
     ]
     shown = "; ".join(
         f"{name}: {max(of['rows'])} rows for d + 1 = {of['d'] + 1}, variance "
-        f"{np.median(of['variance_ratio']):.2g} "
-        "of that of uniform rows"
+        f"{np.median(of['variance_ratio']):.2g} of that of uniform rows"
         for name, of in each.items()
     )
     return Claim(

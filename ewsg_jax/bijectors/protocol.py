@@ -87,8 +87,7 @@ def transform(name: str, value: Any) -> Transform:
     if not is_transform(value):
         raise TypeError(
             f"{name} must be an object with the methods forward(position) and log_det(position), "
-            "as "
-            f"ewsg_jax.bijectors makes them; got {_check.describe(value)}"
+            f"as ewsg_jax.bijectors makes them; got {_check.describe(value)}"
         )
     return value
 

@@ -67,8 +67,7 @@ def check_bound(bound: Bound[Any], position: Position, data: Data) -> None:
     if total.shape != () or gaps.shape != (num_rows(data),):
         raise ValueError(
             f"{takes}, with a scalar for its total and one number for each of {num_rows(data)} "
-            "rows; got "
-            f"{_check.describe(total)} and {_check.describe(gaps)}"
+            f"rows; got {_check.describe(total)} and {_check.describe(gaps)}"
         )
 
 

@@ -88,8 +88,7 @@ def too_wide(draws: Draws, widths: np.ndarray | None, tolerance: float, error_ra
         return ""
     return (
         f"impossible: {ratio[k]:.3g} ± {ratio[k] * error[k]:.2g} times as wide as the prior "
-        f"({draws.names[k]}), "
-        "which no posterior of a log-concave likelihood is (Brascamp–Lieb)"
+        f"({draws.names[k]}), which no posterior of a log-concave likelihood is (Brascamp–Lieb)"
     )
 
 
@@ -139,8 +138,7 @@ def as_wide(sd: np.ndarray, prior: Normal | None, own_names: tuple[str, ...]) ->
     )
     return (
         f"as wide as the prior alone: {told}; the data say nothing of them, or the likelihood is "
-        "not what it "
-        "should be (its sign, a mean over rows)"
+        "not what it should be (its sign, a mean over rows)"
     )
 
 

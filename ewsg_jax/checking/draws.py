@@ -24,8 +24,7 @@ MOST_NUMBERS = 2**26
 """Numbers of all draws that are used: 512 MiB in float64."""
 TAKES = (
     "samples must be what ewsg_jax.sample returned, runs[i] of a stack, or a tree of arrays with "
-    "leading axes "
-    "(chain, draw)"
+    "leading axes (chain, draw)"
 )
 
 
@@ -168,8 +167,7 @@ def draws_of(
     if stuck:
         raise ValueError(
             f"samples must move in every coordinate; got {len(stuck)} that are one number in all "
-            "draws: "
-            f"{', '.join(stuck[:3])}{', …' if len(stuck) > 3 else ''}"
+            f"draws: {', '.join(stuck[:3])}{', …' if len(stuck) > 3 else ''}"
         )
     # In the dtypes that JAX has for them, which may have 32 bits.
     layout = Layout.of(

@@ -59,8 +59,7 @@ class Kinetic(NamedTuple):
     def __str__(self) -> str:
         return (
             f"kinetic temperature: the target's times {self.mean} on average, {self.hottest} at "
-            "most and "
-            f"{self.coldest} at least over directions of the momentum"
+            f"most and {self.coldest} at least over directions of the momentum"
         )
 
 

@@ -221,8 +221,7 @@ class Report:
         if self.corrected is None:
             raise ValueError(
                 f"{name} must be of draws that can be corrected; got {self.not_corrected}. Take "
-                "smaller steps or "
-                "run longer, and check again"
+                "smaller steps or run longer, and check again"
             )
 
     def correct(self, samples: Samples | PyTree) -> Any:
@@ -293,8 +292,7 @@ class Report:
         lines = [
             f"Check: {self.verdict}",
             f"{self.num_chains} chains{lost} of {self.num_draws:,} draws, {self.num_used:,} used "
-            "for "
-            f"{self.data_passes:.3g} passes; R-hat {self.rhat:.3f}, ESS "
+            f"for {self.data_passes:.3g} passes; R-hat {self.rhat:.3f}, ESS "
             f"{self.scores.ess:.0f}{shared}",
             f"Stein's identities, worst |z| ({scores}); above {self.scores.bound:.1f} is no chance",
             f"temperature: {1 + self.scores.excess:.3f} ± {self.scores.excess_error:.3f} of the "

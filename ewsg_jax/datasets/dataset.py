@@ -58,9 +58,8 @@ class Dataset:
             or len(self.feature_names) != self.x.shape[1]
         ):
             raise ValueError(
-                "a data set takes x of shape (n, d), y of shape (n,) and d feature names; got x "
-                "of shape "
-                f"{self.x.shape}, y of shape {self.y.shape} and {len(self.feature_names)} "
+                "a data set takes x of shape (n, d), y of shape (n,) and d feature names; got x of "
+                f"shape {self.x.shape}, y of shape {self.y.shape} and {len(self.feature_names)} "
                 "feature_names"
             )
         if not self.x.size:

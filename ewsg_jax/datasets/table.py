@@ -71,14 +71,13 @@ class Source:
             rows = "rows" if num_rows is None else f"{num_rows} rows"
             raise ValueError(
                 f"{where} must hold {self.title}: {rows} of {num_features} features and "
-                f"{self.response}; got X of "
-                f"shape {x.shape} and y of shape {y.shape} with values {np.unique(y)[:10].tolist()}"
+                f"{self.response}; got X of shape {x.shape} and y of shape {y.shape} with values "
+                f"{np.unique(y)[:10].tolist()}"
             )
         if self.checksum is not None and (found := checksum(x, y, self.dtypes)) != self.checksum:
             raise ValueError(
-                f"{where} must hold {self.title}, whose checksum begins with "
-                f"{self.checksum[:12]}; got {found[:12]}"
-                ": other rows, another order or another rounding"
+                f"{where} must hold {self.title}, whose checksum begins with {self.checksum[:12]}; "
+                f"got {found[:12]}: other rows, another order or another rounding"
             )
         kind_x, kind_y = self.dtypes
         known = self.feature_names or (range(num_features) if names is None else names)
@@ -125,8 +124,7 @@ def prepared(
     """Return a data set that lies ready as `NAME.npz`, known by its checksum."""
     origin = (
         f"{title} comes from {page}: put its features X, of shape {shape} and dtype {dtypes[0]}, "
-        "and its "
-        f"responses y, {dtypes[1]}, there as {name}.npz"
+        f"and its responses y, {dtypes[1]}, there as {name}.npz"
     )
     return Source(
         title,
@@ -190,8 +188,7 @@ SOURCES = {
         "airfoil",
         "Airfoil self-noise",
         "1,503 × 5, the sound pressure of airfoils in decibels (Brooks, Pope & Marcolini 1989); y "
-        "is the sound "
-        "pressure level in decibels",
+        "is the sound pressure level in decibels",
         f"{UCI}/291/airfoil+self+noise",
         (1503, 5),
         ("float32", "float32"),
@@ -229,9 +226,8 @@ SOURCES = {
         feature_names=(
             *names(
                 "Elevation Aspect Slope Horizontal_Distance_To_Hydrology "
-                "Vertical_Distance_To_Hydrology "
-                "Horizontal_Distance_To_Roadways Hillshade_9am Hillshade_Noon Hillshade_3pm "
-                "Horizontal_Distance_To_Fire_Points"
+                "Vertical_Distance_To_Hydrology Horizontal_Distance_To_Roadways Hillshade_9am "
+                "Hillshade_Noon Hillshade_3pm Horizontal_Distance_To_Fire_Points"
             ),
             *(f"Wilderness_Area{i}" for i in range(1, 5)),
             *(f"Soil_Type{i}" for i in range(1, 41)),
@@ -241,9 +237,8 @@ SOURCES = {
     "eeg": prepared(
         "eeg",
         "EEG eye state",
-        "14,980 × 14, a time series; some rows hold wild values, left as they are (Rösler 2013); "
-        "y is 1 where "
-        "the eyes are closed",
+        "14,980 × 14, a time series; some rows hold wild values, left as they are (Rösler 2013); y "
+        "is 1 where the eyes are closed",
         f"{UCI}/264/eeg+eye+state",
         (14980, 14),
         ("float32", "uint8"),
@@ -251,11 +246,9 @@ SOURCES = {
     ),
     "heart": Source(
         "Statlog heart",
-        "270 × 13, heart disease among patients sent for angiography (Detrano et al. 1989); y is "
-        "1 for heart "
-        "disease. Categories (`chest_pain`, `resting_ecg`, `thal`) are the numbers that the file "
-        "codes them with. "
-        "`heart.dat` has classes 1 and 2, `heart.npz` 0 and 1",
+        "270 × 13, heart disease among patients sent for angiography (Detrano et al. 1989); y is 1 "
+        "for heart disease. Categories (`chest_pain`, `resting_ecg`, `thal`) are the numbers that "
+        "the file codes them with. `heart.dat` has classes 1 and 2, `heart.npz` 0 and 1",
         put("Statlog heart", f"{UCI}/145/statlog+heart", "heart.dat"),
         "UCI Statlog heart (Detrano et al. 1989)",
         ("heart.npz", "heart.dat"),
@@ -309,8 +302,7 @@ SOURCES = {
         "MovieLens",
         "ratings of films by people (Harper & Konstan 2015)",
         "MovieLens comes from https://grouplens.org/datasets/movielens: put the ratings.dat, "
-        "ratings.csv or "
-        "u.data of one of its sets there",
+        "ratings.csv or u.data of one of its sets there",
         "MovieLens (Harper & Konstan 2015)",
         ("movielens.npz", "ratings.dat", "ratings.csv", "u.data"),
         (None, 2),
@@ -340,11 +332,9 @@ SOURCES = {
     ),
     "pima": Source(
         "Pima",
-        "768 × 8, diabetes among women of the Pima (Smith et al. 1988); y is 1 for diabetes "
-        "within five years. "
-        "Zeros of glucose, blood pressure, skin thickness, insulin and body mass index stand for "
-        "values that "
-        "are missing; they are left as they are",
+        "768 × 8, diabetes among women of the Pima (Smith et al. 1988); y is 1 for diabetes within "
+        "five years. Zeros of glucose, blood pressure, skin thickness, insulin and body mass index "
+        "stand for values that are missing; they are left as they are",
         "Pima comes from the NIDDK by way of the UCI archive, which withdrew it; copies are called "
         "pima-indians-diabetes.csv: put one there",
         "Pima Indians diabetes (NIDDK; Smith et al. 1988)",
@@ -362,8 +352,7 @@ SOURCES = {
         "protein",
         "Protein structure",
         "45,730 × 9, decoys of CASP 5 to 9 (Rana 2013); y is the deviation (RMSD) from the native "
-        "structure in "
-        "ångström",
+        "structure in ångström",
         f"{UCI}/265/physicochemical+properties+of+protein+tertiary+structure",
         (45730, 9),
         ("float32", "float32"),

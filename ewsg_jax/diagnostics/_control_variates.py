@@ -53,12 +53,10 @@ class ControlVariates:
         with np.errstate(all="ignore"):
             ratio = vector(self.plain_error) / vector(self.error)
         return (
-            f"control variates of order {self.order} ({self.num_features:,}) on "
-            f"{self.num_draws:,} draws: errors "
-            f"{np.median(ratio):.3g} times smaller (median; {ratio.min():.3g} to "
-            f"{ratio.max():.3g}), "
-            f"{np.median(vector(self.taken)):.2%} of the variance taken, {self.data_passes:.3g} "
-            "data passes"
+            f"control variates of order {self.order} ({self.num_features:,}) on {self.num_draws:,} "
+            f"draws: errors {np.median(ratio):.3g} times smaller (median; {ratio.min():.3g} to "
+            f"{ratio.max():.3g}), {np.median(vector(self.taken)):.2%} of the variance taken, "
+            f"{self.data_passes:.3g} data passes"
         )
 
 
@@ -139,9 +137,8 @@ def control_variates(
     if count < DRAWS_OF_FUNCTION * (1 + num_features):
         raise ValueError(
             f"order must be one that there are draws for, {DRAWS_OF_FUNCTION} for each control "
-            "variate and as many "
-            f"for the mean; got order {order}, {num_features:,} control variates, and {count:,} "
-            "draws"
+            f"variate and as many for the mean; got order {order}, {num_features:,} control "
+            f"variates, and {count:,} draws"
         )
     values = values_at(draws, function)
     white = whitened(draws, fresh, None, float(temperature))

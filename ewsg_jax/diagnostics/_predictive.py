@@ -236,8 +236,7 @@ def checked_weights(samples: Samples, data: Data, chunk_size: int) -> np.ndarray
     if not isinstance(draws, np.ndarray) or draws.shape[2:] != data["x"].shape[1:]:
         raise ValueError(
             f"samples must be of a position of shape {tuple(data['x'].shape[1:])}, one weight for "
-            "each feature; "
-            f"got leaves of shapes {[x.shape[2:] for x in jax.tree.leaves(draws)]}"
+            f"each feature; got leaves of shapes {[x.shape[2:] for x in jax.tree.leaves(draws)]}"
         )
     if not draws.shape[1]:
         raise ValueError("samples must hold draws; the run kept none")

@@ -131,9 +131,8 @@ class Summary:
         for i in shown:
             lines.append(
                 f"{self.names[i]:{width}}  {with_digits(self.mean[i], self.sd[i]):>9} "
-                f"{self.sd[i]:9.4g} "
-                f"{self.mcse[i]:9.2g} {self.rhat[i]:7.4f} {self.ess_bulk[i]:9.0f} "
-                f"{self.ess_tail[i]:9.0f}"
+                f"{self.sd[i]:9.4g} {self.mcse[i]:9.2g} {self.rhat[i]:7.4f} "
+                f"{self.ess_bulk[i]:9.0f} {self.ess_tail[i]:9.0f}"
                 + "".join(
                     f" {with_digits(quantile[i], self.sd[i]):>9}" for quantile in self.quantiles
                 )
@@ -226,10 +225,8 @@ def check_size(samples: Samples) -> None:
     if size > MOST_COORDINATES:
         raise ValueError(
             f"samples must have at most {MOST_COORDINATES:,} coordinates to be summarised; got "
-            f"{size:,}: keep a "
-            "function of the position, such as its norms or some predictions (sample(…, keep=…)), "
-            "or summarise a "
-            "part, dataclasses.replace(samples, draws=…)"
+            f"{size:,}: keep a function of the position, such as its norms or some predictions "
+            "(sample(…, keep=…)), or summarise a part, dataclasses.replace(samples, draws=…)"
         )
 
 
@@ -239,8 +236,8 @@ def _notes(samples: Samples, draws: np.ndarray, rhat: np.ndarray) -> list[str]:
     if finite.size and finite.max() > CONVERGED:
         notes.append(
             f"R-hat {finite.max():.2f}: the chains are not of one law. There are several modes (a "
-            "control variate "
-            "centred on one makes chains in the others too wide), or the run is far too short"
+            "control variate centred on one makes chains in the others too wide), or the run is "
+            "far too short"
         )
     if samples.num_chains == 1:
         notes.append("one chain: R-hat compares chains, so there is none; run at least 4")
@@ -254,8 +251,7 @@ def _notes(samples: Samples, draws: np.ndarray, rhat: np.ndarray) -> list[str]:
     if samples.shared_minibatch and samples.num_chains > 1:
         notes.append(
             "the chains share their batches and are not independent: ESS is too large, MCSE and "
-            "R-hat are too "
-            "small; ewsg_jax.check allows for it"
+            "R-hat are too small; ewsg_jax.check allows for it"
         )
     lost = int(np.sum(~np.isfinite(draws).all(axis=(1, 2))))
     if lost:
@@ -299,10 +295,8 @@ class Distance:
         low, middle, high = np.quantile(self.sd_ratio, [0, 0.5, 1])
         return (
             f"means off by {self.root_mean_square:.3f} sd (root mean square, Monte Carlo error "
-            "alone: "
-            f"{self.monte_carlo:.3f}), at most {self.largest:.3f} sd; ratio of sds {middle:.3f} "
-            "(median), "
-            f"{low:.3f} to {high:.3f}"
+            f"alone: {self.monte_carlo:.3f}), at most {self.largest:.3f} sd; ratio of sds "
+            f"{middle:.3f} (median), {low:.3f} to {high:.3f}"
         )
 
 
@@ -334,8 +328,7 @@ def distance(run: Summary, reference: Summary) -> Distance:
     if run.names != reference.names:
         raise ValueError(
             f"run and reference must have the same coordinates; got {len(run.names)} and "
-            f"{len(reference.names)}, "
-            f"beginning with {run.names[0]!r} and {reference.names[0]!r}"
+            f"{len(reference.names)}, beginning with {run.names[0]!r} and {reference.names[0]!r}"
         )
     with np.errstate(all="ignore"):
         error = np.sqrt(

@@ -51,9 +51,8 @@ class Discrepancy:
     def __str__(self) -> str:
         return (
             f"kernel Stein discrepancy {self.value:.3g} (squared {self.squared:.3g} ± "
-            f"{self.error:.2g}, "
-            f"p = {self.p_value:.2g}) of {self.num_draws:,} draws, {self.data_passes:.3g} data "
-            "passes"
+            f"{self.error:.2g}, p = {self.p_value:.2g}) of {self.num_draws:,} draws, "
+            f"{self.data_passes:.3g} data passes"
         )
 
 

@@ -40,8 +40,8 @@ class Thinned:
     def __str__(self) -> str:
         return (
             f"{len(self.draw):,} of {self.num_draws:,} draws, kernel Stein discrepancy "
-            f"{self.discrepancy[-1]:.3g} "
-            f"({self.discrepancy[0]:.3g} of the first alone), {self.data_passes:.3g} data passes"
+            f"{self.discrepancy[-1]:.3g} ({self.discrepancy[0]:.3g} of the first alone), "
+            f"{self.data_passes:.3g} data passes"
         )
 
     def of(self, samples: Samples | PyTree) -> Any:
@@ -61,8 +61,7 @@ class Thinned:
         if any(x.ndim < 2 or x.shape[0] < least[0] or x.shape[1] < least[1] for x in leaves):
             raise ValueError(
                 f"samples must be those that were thinned, of at least {least[0]} chains and "
-                f"{least[1]} draws; got "
-                f"{_check.listed('samples', _check.shapes(tree))}"
+                f"{least[1]} draws; got {_check.listed('samples', _check.shapes(tree))}"
             )
         return jax.tree.map(lambda x: x[self.chain, self.draw], tree)
 

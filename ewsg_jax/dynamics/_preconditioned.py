@@ -231,8 +231,7 @@ def preconditioned(
     if _check.boolean("correction", correction) and damping is None:
         raise ValueError(
             "damping must be a positive number with correction=True, of the size of (1/n) Σᵢ ∇Vᵢ: "
-            "with the default "
-            "of 1e-5 no step is small enough; got None"
+            "with the default of 1e-5 no step is small enough; got None"
         )
     damping = 1e-5 if damping is None else damping
     _check.positive("damping", damping)

@@ -160,8 +160,7 @@ def in_metric(dynamics: Dynamics[Any], inverse_mass: InverseMass) -> Dynamics[An
     if not dynamics.translates:
         raise ValueError(
             f"inverse_mass must be 1 for {made_by(dynamics)}, whose steps depend on the position; "
-            "got "
-            f"{_check.describe(inverse_mass)}"
+            f"got {_check.describe(inverse_mass)}"
         )
     factor = factor_of(inverse_mass, "inverse_mass")
     given = getattr(dynamics, "covariance", None)

@@ -143,8 +143,7 @@ class FireflyMonteCarlo(Kernel[P]):
         if not _check.is_traced(count) and count > self.capacity:
             raise ValueError(
                 f"capacity must be at least {count}, the number of data that are bright at the "
-                "start; got "
-                f"{self.capacity}: a start and a centre near the mode make fewer bright"
+                f"start; got {self.capacity}: a start and a centre near the mode make fewer bright"
             )
         dark, overflowed = self.log_dark(position, memory), count > self.capacity
         scale = () if self.target_acceptance is None else jnp.zeros_like(dark)
@@ -347,16 +346,15 @@ def flymc(
     if redrawn is not None and (room is not None or probability != 0.01):
         raise ValueError(
             "num_resampled must be None where resample_probability or proposal_capacity is given: "
-            "it takes their "
-            f"place; got {_check.describe(num_resampled)}"
+            f"it takes their place; got {_check.describe(num_resampled)}"
         )
     target, steps = checked_target(target_acceptance, adapt_steps)
     lower = posterior.bound if bound is None else bound
     if lower is None:
         raise ValueError(
             "bound must be a Bound (one of ewsg_jax.bounds) for a posterior that has none; got "
-            "None. Those of "
-            "ewsg_jax.models.logistic_regression, softmax_regression and normal have one"
+            "None. Those of ewsg_jax.models.logistic_regression, softmax_regression and normal "
+            "have one"
         )
     _check.instance("bound", lower, Bound, "one of ewsg_jax.bounds")
     _check.integer("chunk_size", chunk_size)

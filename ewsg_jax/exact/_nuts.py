@@ -182,16 +182,14 @@ class Nuts(Kernel[P]):
         if narrow:
             raise ValueError(
                 "position must be of float32 or float64 for nuts, which goes by differences of "
-                "densities; got "
-                f"{narrow[0]}"
+                f"densities; got {narrow[0]}"
             )
         n = num_rows(data)
         most = (COUNTED // n + 1).bit_length() - 1
         if self.max_depth > most:
             raise ValueError(
                 f"max_depth must be at most {most} for n = {n:,}, whose evaluations of a step are "
-                "counted in 32 "
-                f"bits; got {self.max_depth}"
+                f"counted in 32 bits; got {self.max_depth}"
             )
         if n >= MANY_ROWS and all(map(_is_known, jax.tree.leaves((position, data)))):
             look = functools.partial(self._check_rounding, position, data)
@@ -210,11 +208,9 @@ class Nuts(Kernel[P]):
         if noise > NOISE:
             warnings.warn(
                 f"float32 knows the potential of these {num_rows(data):,} rows to {noise:.2g} "
-                "only, so nuts "
-                "accepts less than its step size would have it: it needs a position and data of "
-                "float64 "
-                "(jax.config.update('jax_enable_x64', True)), or a log_likelihood that is smaller "
-                "by a constant",
+                "only, so nuts accepts less than its step size would have it: it needs a position "
+                "and data of float64 (jax.config.update('jax_enable_x64', True)), or a "
+                "log_likelihood that is smaller by a constant",
                 RuntimeWarning,
                 stacklevel=2,
             )

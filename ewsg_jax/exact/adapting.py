@@ -46,8 +46,7 @@ def checked_target(value: object, steps: object) -> tuple[float | None, int]:
     if (value is None) != (steps is None):
         raise ValueError(
             "target_acceptance must be given together with adapt_steps, the steps of the burn-in "
-            "that adapt; got "
-            f"target_acceptance={value} and adapt_steps={steps}"
+            f"that adapt; got target_acceptance={value} and adapt_steps={steps}"
         )
     if value is None:
         return None, 0

@@ -117,8 +117,7 @@ def prepare(config: Config) -> Regression:
         root = np.linalg.inv(np.linalg.cholesky(np.linalg.inv(np.asarray(mode.covariance)))).T
         words.append(
             f"mode by Newton's method: {mode.num_steps} steps, {mode.data_passes:g} passes over "
-            "the data "
-            "(not counted below)"
+            "the data (not counted below)"
         )
         if run.start == "mode":
             centre = np.asarray(mode.position, float)
@@ -169,8 +168,7 @@ def _mode(
     if not np.isfinite(mode.distance):
         raise ConfigError(
             "model.prior_scale must be smaller: the posterior's curvature at its mode is not "
-            "positive definite, "
-            "since features depend on each other and the prior is too flat"
+            "positive definite, since features depend on each other and the prior is too flat"
         )
     return mode
 

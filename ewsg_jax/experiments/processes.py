@@ -120,9 +120,8 @@ def launch(count: int, words: Sequence[str], folder: Path) -> int:
     )
     print(
         f"ewsg_jax: error: process {first} of {count} ended {how}, and the others were ended with "
-        "it; the "
-        f"checkpoints in {folder}/ are complete, and the same command resumes from them, on any "
-        "number of them",
+        f"it; the checkpoints in {folder}/ are complete, and the same command resumes from them, "
+        "on any number of them",
         file=sys.stderr,
     )
     return LOST

@@ -155,8 +155,7 @@ def section(result: Result) -> str:
         ", ".join(f"{key} {value}" for key, value in plan.method.options.items()),
         f"{samples.num_steps:,} steps a chain = {samples.data_passes:,.1f} passes over the data; "
         f"{samples.num_chains} chains; kept: {samples.num_draws:,} draws of each, every "
-        f"{plan.thin:,} steps after "
-        f"{plan.burn_in:,}",
+        f"{plan.thin:,} steps after {plan.burn_in:,}",
         f"{samples.gradient_evaluations:,} gradient evaluations in all; compiled in "
         f"{samples.compile_seconds:.1f} s, ran {samples.run_seconds:.1f} s",
     ]

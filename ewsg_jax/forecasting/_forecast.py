@@ -102,8 +102,7 @@ def _checked(
     if set(fields) - {*MOVING, *HELD} or kernel.dynamics.extra_gradients:
         raise ValueError(
             "kernel must have a dynamics that remembers no more than a momentum and a thermostat "
-            "for a forecast; "
-            f"got {type(kernel.dynamics).__name__}. Run it for some steps instead"
+            f"for a forecast; got {type(kernel.dynamics).__name__}. Run it for some steps instead"
         )
     _ = mode.covariance
     _check.data(data)
@@ -119,8 +118,8 @@ def _check_over_devices(kernel: Pair) -> None:
         if sees_data or isinstance(part, Stratified):
             raise ValueError(
                 "mesh must have no axis 'data', or one of length 1, for a kernel that needs all "
-                "rows in one place, "
-                f"for a metric or for labels of its own; got {type(part).__name__}"
+                "rows in one place, for a metric or for labels of its own; got "
+                f"{type(part).__name__}"
             )
 
 

@@ -122,9 +122,7 @@ def known(estimator: GradientEstimator, data: Data) -> Known:
 def _unknown(estimator: object, why: str) -> ValueError:
     return ValueError(
         "kernel must have an estimator whose noise is known (full, uniform, stratified, "
-        "control_variate, svrg with "
-        "option II, saga, covariance_tracking, kept_covariance, or exponentially_weighted around "
-        "one without a "
-        f"memory) for a forecast; got {why}: {type(estimator).__name__}. Run it for some steps "
-        "instead"
+        "control_variate, svrg with option II, saga, covariance_tracking, kept_covariance, or "
+        f"exponentially_weighted around one without a memory) for a forecast; got {why}: "
+        f"{type(estimator).__name__}. Run it for some steps instead"
     )

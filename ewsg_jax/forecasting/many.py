@@ -139,8 +139,6 @@ def _heat(
 def _too_many(what: str) -> ValueError:
     return ValueError(
         "kernel must be of a dynamics without a thermostat or a matrix friction, a diagonal mass "
-        "or "
-        "mode.inverse_mass, and the estimator full, uniform, stratified or control_variate, for a "
-        "forecast of more "
-        f"than 1,000 numbers; got {what}"
+        "or mode.inverse_mass, and the estimator full, uniform, stratified or control_variate, for "
+        f"a forecast of more than 1,000 numbers; got {what}"
     )

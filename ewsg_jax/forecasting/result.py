@@ -127,8 +127,7 @@ class Forecast:
         if len(ratio) > MOST_SHOWN:
             lines.append(
                 f"{'median':{width}}  {np.median(ratio):14.4g}  {np.median(shift):15.2g}  "
-                f"{np.median(time):20.4g}"
-                f"  of all {len(ratio)}"
+                f"{np.median(time):20.4g}  of all {len(ratio)}"
             )
         return "\n".join(lines)
 

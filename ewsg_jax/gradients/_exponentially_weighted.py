@@ -204,9 +204,8 @@ def exponentially_weighted(
     if laws := [law for law in laws_of(estimator) if law.ordered]:
         raise ValueError(
             f"estimator must draw exchangeable batches to be weighted; got {name_of(laws[0])}, "
-            "where choosing "
-            "among the next rows of an epoch would change which rows are left; take rows='random' "
-            "or 'blocks'"
+            "where choosing among the next rows of an epoch would change which rows are left; take "
+            "rows='random' or 'blocks'"
         )
     if isinstance(estimator, ExponentiallyWeighted):
         raise ValueError(

@@ -80,8 +80,7 @@ def checked(
     if not (law.independent or isinstance(law, Subset | Epochs)):
         raise ValueError(
             "rows must be 'random' or 'epochs', or a law that says independent = True: the "
-            "covariance of dependent "
-            f"rows is not tracked; got {rows!r}"
+            f"covariance of dependent rows is not tracked; got {rows!r}"
         )
     every = checked_period("refresh_every", refresh_every)
     _check.one_of("structure", structure, STRUCTURES)

@@ -145,8 +145,7 @@ def halve(
     if finite.sum() < FEWEST_PAIRS:
         raise ValueError(
             f"kernel must have a step size at which chains stay finite; got {text_of(kernel)}, of "
-            "which "
-            f"{np.sum(~finite)} of {num_chains} pairs of chains did not"
+            f"which {np.sum(~finite)} of {num_chains} pairs of chains did not"
         )
     parts = [
         Pairs.of(samples.moments, finite)

@@ -18,10 +18,8 @@ from ewsg_jax.rows.view import view
 
 KERNELS = (
     "kernel must be one whose bias has a known order in a constant step size: full gradients, or "
-    "independent "
-    "unbiased batches (uniform, control_variate, stratified), under langevin, euler, "
-    "semi_implicit, splitting, "
-    "exact or palindrome, with Gaussian noise"
+    "independent unbiased batches (uniform, control_variate, stratified), under langevin, euler, "
+    "semi_implicit, splitting, exact or palindrome, with Gaussian noise"
 )
 
 

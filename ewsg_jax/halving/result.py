@@ -154,9 +154,8 @@ class Halved:
         lines = [
             f"Halving: {self.verdict}",
             f"{self.num_pairs} pairs of chains{lost} with h = {self.step_size:.4g} and h/2, "
-            f"{self.num_kept:,} of "
-            f"{self.num_steps:,} steps kept, {self.data_passes:.3g} passes each; R-hat "
-            f"{self.rhat:.3f}",
+            f"{self.num_kept:,} of {self.num_steps:,} steps kept, {self.data_passes:.3g} passes "
+            f"each; R-hat {self.rhat:.3f}",
             f"bias of order {power}; common noise is worth runs {self.gain:.3g} times as long",
         ]
         size = verdicts.size_of(self.found.bias, self.tolerance).off.reshape(2, -1).max(0)
@@ -164,8 +163,7 @@ class Halved:
         width = max(len("coordinate"), *(len(self.names[i]) for i in shown))
         lines.append(
             f"{'coordinate':{width}}  {'sd too wide by':>16} {'at h/2':>8}  "
-            f"{'mean off by (sd)':>16} {'at h/2':>7}"
-            f"  {'extrapolated mean':>24}  {'sd':>20}"
+            f"{'mean off by (sd)':>16} {'at h/2':>7}  {'extrapolated mean':>24}  {'sd':>20}"
         )
         for i in shown:
             wide = f"{100 * (ratio.value[i] - 1):.2f} ± {100 * ratio.error[i]:.2f} %"
@@ -174,8 +172,7 @@ class Halved:
             sds = f"{sd.value[i]:.4g} ± {sd.error[i]:.2g}"
             lines.append(
                 f"{self.names[i]:{width}}  {wide:>16} {100 * (half_ratio.value[i] - 1):>6.2f} %  "
-                f"{off:>16} "
-                f"{half_shift.value[i]:>7.3f}  {means:>24}  {sds:>20}"
+                f"{off:>16} {half_shift.value[i]:>7.3f}  {means:>24}  {sds:>20}"
             )
         if len(shown) < len(self.names):
             lines.append(

@@ -39,8 +39,7 @@ def underdamped(
     if noise != "gaussian":
         raise ValueError(
             f"noise must be 'gaussian' for integrator={integrator!r}, whose order or exact law ±1 "
-            "noise would "
-            f"cost; got {_check.describe(noise)}"
+            f"noise would cost; got {_check.describe(noise)}"
         )
     if integrator == "exact":
         return dynamics.exact(step_size, **shared)

@@ -16,8 +16,7 @@ def _varying(position: Array, x: Array) -> Array:
     if jnp.shape(position) != (2,) or jnp.shape(x):
         raise ValueError(
             "position must be an array (2,), the mean and the log of the scale, and a datum a "
-            "number; got "
-            f"arrays of shapes {jnp.shape(position)} and {jnp.shape(x)}"
+            f"number; got arrays of shapes {jnp.shape(position)} and {jnp.shape(x)}"
         )
     return -position[1] - 0.5 * jnp.square((x - position[0]) * jnp.exp(-position[1]))
 

@@ -156,8 +156,7 @@ def plan(
         if batch_size % parts:
             raise ValueError(
                 f"batch_size must be a multiple of {parts}, the parts into which mesh cuts the "
-                "rows, for each "
-                f"has its share of every batch; got {batch_size}"
+                f"rows, for each has its share of every batch; got {batch_size}"
             )
     if memory_limit is not None:
         _check.integer("memory_limit", memory_limit)

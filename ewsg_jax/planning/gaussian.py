@@ -175,9 +175,8 @@ def gaussian(
         share, where = _without(posterior, mode, all_draws, data)
         raise NoGradientError(
             "posterior must have a gradient some widths around its mode (posterior.transformed(…) "
-            "takes a "
-            "bounded parameter to all numbers); of draws of the normal approximation there, "
-            f"{_check.reason(error)}{where}",
+            "takes a bounded parameter to all numbers); of draws of the normal approximation "
+            f"there, {_check.reason(error)}{where}",
             share,
         ) from error
     passes = beyond.data_passes + report.data_passes

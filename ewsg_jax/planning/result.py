@@ -137,8 +137,7 @@ class Plan:
         if not self.table or not np.isfinite(self.table[0].seconds):
             raise ValueError(
                 "by must be 'seconds' in ewsg_jax.plan for a plan to know how long a step takes; "
-                f"got {self.by!r}"
-                f"{'' if self.table else ', and no candidates'}"
+                f"got {self.by!r}{'' if self.table else ', and no candidates'}"
             )
         best = self.table[0]
         of_step = best.seconds / (

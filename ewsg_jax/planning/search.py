@@ -113,8 +113,7 @@ class Search(Asked):
         if others:
             ended.doubts.append(
                 f"there is another mode: {others} of {NUM_SEARCHES} searches that began some "
-                "widths away settled "
-                "at one, and chains near the first do not see it"
+                "widths away settled at one, and chains near the first do not see it"
             )
         return ended
 
@@ -217,10 +216,8 @@ class Search(Asked):
         if warm.is_curved:
             notes.append(
                 f"a variance still changed by a factor of {warm.ratio:.3g} from one window to the "
-                "next: no metric "
-                "fits where parameters scale each other. Effects of groups with many rows are "
-                "better centred, "
-                "those of groups with few rows non-centred"
+                "next: no metric fits where parameters scale each other. Effects of groups with "
+                "many rows are better centred, those of groups with few rows non-centred"
             )
         frame, places = warm.frame, warm.places(NUM_POINTS)
         steep_places = warm.steep_places(NUM_POINTS)

@@ -119,8 +119,8 @@ class Trial(NamedTuple):
         if self.report.scores.ess < FEWEST:
             found.append(
                 f"its trial is worth {self.report.scores.ess:.0f} independent draws, where "
-                f"{FEWEST:.0f} would "
-                f"judge it: an effective draw takes {self.time:,.0f} steps or more"
+                f"{FEWEST:.0f} would judge it: an effective draw takes {self.time:,.0f} steps or "
+                "more"
             )
         return found
 

@@ -313,9 +313,8 @@ def _complaint(mode: Mode, descent: newton.Descent, wall: str, tolerance: float)
     if descent.end is End.WALL:
         return (
             f"the search found no mode, {after}: it ended at the boundary of the support, beyond "
-            f"which {wall}; "
-            f"{CURE}; a density that grows without bound as a scale falls (groups in the centred "
-            "form) ends so too, and a run needs no mode of it"
+            f"which {wall}; {CURE}; a density that grows without bound as a scale falls (groups in "
+            "the centred form) ends so too, and a run needs no mode of it"
         )
     improper = (
         "the posterior may be improper: is the sign of log_likelihood right, and log_prior proper?"

@@ -112,8 +112,7 @@ class Mode(NamedTuple, Generic[P]):
         if self.curvature is None:
             raise ValueError(
                 "mode must have its curvature for its widths; got one of more than 1,000 numbers "
-                "that was searched "
-                "for with rank=0, or is no mode"
+                "that was searched for with rank=0, or is no mode"
             )
         if isinstance(self.curvature, Curvature) and self.curvature.inverse is None:
             raise ValueError(

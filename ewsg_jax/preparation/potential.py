@@ -176,12 +176,9 @@ class Potential:
         if not np.all(np.isfinite(found)):
             raise ValueError(
                 "log_likelihood and log_prior must have a finite gradient all around the position "
-                "for their second "
-                "derivatives, which are differences of gradients here (JAX differentiates them "
-                "once only); got "
-                f"{np.sum(~np.isfinite(found).all(1))} of {self.size} directions without one, at "
-                "V = "
-                f"{point.value:.4g}"
+                "for their second derivatives, which are differences of gradients here (JAX "
+                f"differentiates them once only); got {np.sum(~np.isfinite(found).all(1))} of "
+                f"{self.size} directions without one, at V = {point.value:.4g}"
             )
         return found
 

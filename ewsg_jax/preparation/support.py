@@ -257,9 +257,8 @@ def not_finite(of: Of, flat: np.ndarray, data: Data) -> str:
 
 
 MASKED = (
-    ", though it is finite itself (jnp.where differentiates the branch that is not taken too: "
-    "make its argument "
-    "safe first)"
+    ", though it is finite itself (jnp.where differentiates the branch that is not taken too: make "
+    "its argument safe first)"
 )
 
 

@@ -55,7 +55,7 @@ def _listed(count: int, n: int, batch_size: int, batches: Iterable[tuple[int, ..
         number = f"{count:,}" if count < 10**18 else f"about 10^{math.log10(count):.0f}"
         raise ValueError(
             f"full weights need every batch: n = {n} and batch_size = {batch_size} give {number} "
-            "of them, "
-            f"at most {MOST_BATCHES:,} are listed; take batch_size=1 or a finite chain_length"
+            f"of them, at most {MOST_BATCHES:,} are listed; take batch_size=1 or a finite "
+            "chain_length"
         )
     return Batch(jnp.asarray(np.array(list(batches), np.int32)))

@@ -128,10 +128,8 @@ class RowProbabilities(Part):
         if drawn < np.count_nonzero(sizes):
             raise ValueError(
                 f"batch_size must be at least {np.count_nonzero(sizes) + certain.sum()}: a row of "
-                "each of the "
-                f"{np.count_nonzero(sizes)} strata, beside {certain.sum()} rows that are in every "
-                "batch; got "
-                f"{batch_size}"
+                f"each of the {np.count_nonzero(sizes)} strata, beside {certain.sum()} rows that "
+                f"are in every batch; got {batch_size}"
             )
         with jax.ensure_compile_time_eval():
             seats = np.asarray(allocate(jnp.asarray(sizes), drawn))

@@ -102,11 +102,9 @@ def in_parts(given: Any, batch_size: int, parts: int) -> ProbabilityInParts:
             laws.append(within.of_size(share))
         except ValueError as error:
             raise ValueError(
-                f"rows must have, in each of the {parts} parts into which mesh cuts them, at "
-                f"least {share} of a "
-                "probability for the part's share of a batch, one of each of its strata; got "
-                f"part {part}, where "
-                f"{_check.reason(error)}"
+                f"rows must have, in each of the {parts} parts into which mesh cuts them, at least "
+                f"{share} of a probability for the part's share of a batch, one of each of its "
+                f"strata; got part {part}, where {_check.reason(error)}"
             ) from error
     # One program serves all parts, so their tables are made equally long.
     places, most = (

@@ -279,9 +279,8 @@ def no_batch(drawn: object, law: object = "a law of rows") -> TypeError:
     stands for.
     """
     return TypeError(
-        f"draw of {law} must return an ewsg_jax.rows.Batch, of row numbers and perhaps weights, "
-        "or a Block; got "
-        f"{_check.describe(drawn)}"
+        f"draw of {law} must return an ewsg_jax.rows.Batch, of row numbers and perhaps weights, or "
+        f"a Block; got {_check.describe(drawn)}"
     )
 
 

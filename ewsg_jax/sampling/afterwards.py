@@ -327,13 +327,10 @@ def _warn_outside(found: list[tuple[str, Found]]) -> None:
 def _warn_blown(blown: np.ndarray) -> None:
     numbers = ", ".join(map(str, np.flatnonzero(blown)[:5])) + (", …" if blown.sum() > 5 else "")
     warnings.warn(
-        f"{blown.sum()} of {len(blown)} chains blew up and stayed finite (chains {numbers}): "
-        "their potential is "
-        "far above that of their start or of the other chains; they are marked like those that "
-        "diverged "
-        "(samples.diverged_at), and means leave them out: a smaller step_size, columns of one "
-        "scale (standardise them) or a better start "
-        "may help",
+        f"{blown.sum()} of {len(blown)} chains blew up and stayed finite (chains {numbers}): their "
+        "potential is far above that of their start or of the other chains; they are marked like "
+        "those that diverged (samples.diverged_at), and means leave them out: a smaller step_size, "
+        "columns of one scale (standardise them) or a better start may help",
         RuntimeWarning,
         stacklevel=6,
     )

@@ -216,8 +216,8 @@ def describe(tree: PyTree, position: PyTree, name: str) -> str:
     if not is_plain(marked):
         raise TypeError(
             f"{name} must be of dictionaries, lists, tuples, arrays and trees of the position's "
-            "structure to be "
-            f"saved: give sample a function keep that returns such; got {_check.describe(tree)}"
+            "structure to be saved: give sample a function keep that returns such; got "
+            f"{_check.describe(tree)}"
         )
     return repr(marked)
 
@@ -285,10 +285,8 @@ def position_shapes(described: Any, position: PyTree) -> PyTree:
         raise UnreadableError(f"it describes no position: {described!r}")
     raise ValueError(
         f"position must be a tree like the run's position, of {len(arrays)} arrays "
-        f"({', '.join(list(arrays)[:3])}{', …' * (len(arrays) > 3)}), for its classes are not "
-        "kept in the file: "
-        "give load(path, position=…) where the run started, or a tree of that structure, such as "
-        "a new network's "
-        "parameters (of equinox, eqx.filter(network, eqx.is_inexact_array)); got "
-        f"{_check.describe(position)}"
+        f"({', '.join(list(arrays)[:3])}{', …' * (len(arrays) > 3)}), for its classes are not kept "
+        "in the file: give load(path, position=…) where the run started, or a tree of that "
+        "structure, such as a new network's parameters (of equinox, eqx.filter(network, "
+        f"eqx.is_inexact_array)); got {_check.describe(position)}"
     )

@@ -227,8 +227,7 @@ def _read(folder: Path, batches: Batches, first: int, position: PyTree) -> Earli
     if (found.head.get("mark"), found.head.get("first")) != (batches.head["mark"], first):
         raise ValueError(
             f"path must be a checkpoint of ewsg_jax.sample; got {os.fspath(folder.parent)!r}, in "
-            "which "
-            f"{folder.name} is of another run"
+            f"which {folder.name} is of another run"
         )
     return found
 

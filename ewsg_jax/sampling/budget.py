@@ -79,8 +79,7 @@ def num_steps_of(
         if not cost.expected:
             raise ValueError(
                 "data_passes must be None for a method whose steps cost what they turn out to: "
-                "give num_steps; "
-                f"got {data_passes!r}"
+                f"give num_steps; got {data_passes!r}"
             )
         _check.positive("data_passes", data_passes)
         return max(1, round((float(data_passes) * n - cost.at_init) / float(cost.expected)))
@@ -88,7 +87,6 @@ def num_steps_of(
     if steps < 1:
         raise ValueError(
             f"data_passes must allow at least one step, of {cost.per_step} evaluations after "
-            f"{cost.at_init} at the "
-            f"start, with n = {n}; got {data_passes}"
+            f"{cost.at_init} at the start, with n = {n}; got {data_passes}"
         )
     return steps

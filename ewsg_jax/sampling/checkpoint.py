@@ -154,8 +154,7 @@ def unreadable(file: Path, why: str) -> ValueError:
     """Return the error that a folder is no checkpoint."""
     return ValueError(
         f"path must be a checkpoint of ewsg_jax.sample; got {os.fspath(file.parent)!r}, no "
-        "checkpoint or damaged: "
-        f"{file.name}: {why}"
+        f"checkpoint or damaged: {file.name}: {why}"
     )
 
 
@@ -205,8 +204,7 @@ class CheckpointWriter:
         except OSError as error:
             warnings.warn(
                 f"the checkpoint after {outcome.done} steps could not be written, and the one "
-                f"after {self._saved} "
-                f"still stands: {_check.reason(error)}",
+                f"after {self._saved} still stands: {_check.reason(error)}",
                 RuntimeWarning,
                 stacklevel=6,
             )

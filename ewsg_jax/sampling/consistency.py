@@ -109,8 +109,8 @@ def check_processes(request: Request, earlier: Earlier | Batches | None) -> None
         what = [name for name, differs in zip(told, others.any(axis=0), strict=True) if differs]
         raise ValueError(
             f"{', '.join(what)} must be the same in all {jax.process_count()} processes; got what "
-            "process "
-            f"0 has not in process {', '.join(map(str, np.flatnonzero(others.any(axis=1))))}"
+            "process 0 has not in process "
+            f"{', '.join(map(str, np.flatnonzero(others.any(axis=1))))}"
         )
 
 
@@ -174,9 +174,8 @@ def check_resumed(request: Request, earlier: Earlier | Batches) -> None:
     changed = [f"{name} {old} is now {new}" for name, (old, new) in others.items() if old != new]
     if changed:
         warnings.warn(
-            f"{where} was started by other programs ({', '.join(changed)}): what follows is of "
-            "the same law, but "
-            "maybe not bit for bit what it would have been",
+            f"{where} was started by other programs ({', '.join(changed)}): what follows is of the "
+            "same law, but maybe not bit for bit what it would have been",
             RuntimeWarning,
             stacklevel=4,
         )

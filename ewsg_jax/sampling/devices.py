@@ -200,27 +200,22 @@ def checked(mesh: Any, kernel: Kernel, data: Data, parts: int | None = None) -> 
     if devices.parts % along:
         raise ValueError(
             f"mesh must have an axis 'data' whose length divides {devices.parts}, the parts into "
-            "which the rows of "
-            f"this run are cut; got {along}"
+            f"which the rows of this run are cut; got {along}"
         )
     if not devices.cuts_data:
         return devices
     if (part := who_needs(kernel, Need.ONE_PLACE)) is not None:
         raise ValueError(
             f"mesh must have no axis 'data', or one of length 1, for a kernel of which {part!r} "
-            "needs "
-            f"{Need.ONE_PLACE.value}; those of the estimators full, uniform, svrg, saga, "
-            "control_variate, "
-            "covariance_tracking, kept_covariance and their exponential weights with "
-            "rows='random' or by "
-            f"probability do not; got the axis {along} long and {kernel!r}"
+            f"needs {Need.ONE_PLACE.value}; those of the estimators full, uniform, svrg, saga, "
+            "control_variate, covariance_tracking, kept_covariance and their exponential weights "
+            f"with rows='random' or by probability do not; got the axis {along} long and {kernel!r}"
         )
     for size in (part.batch_size for part in parts_of(kernel) if hasattr(part, "batch_size")):
         if size % devices.parts:
             raise ValueError(
-                f"batch_size must be a multiple of {devices.parts}, the parts into which mesh "
-                "cuts the rows, for "
-                f"each has its share of every batch; got {size}"
+                f"batch_size must be a multiple of {devices.parts}, the parts into which mesh cuts "
+                f"the rows, for each has its share of every batch; got {size}"
             )
     spread.check_rows(data, devices.parts)
     return devices

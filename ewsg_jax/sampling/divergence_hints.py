@@ -94,8 +94,7 @@ def _of_posterior(posterior: Posterior, position: Position, data: Data, where: s
     value = float(of_row(position, row)[0])
     told = (
         f"the gradient is not finite {where}: that of log_likelihood of row {bad[0]} is not "
-        f"({len(bad)} such "
-        f"rows), where log_likelihood is {value:g}"
+        f"({len(bad)} such rows), where log_likelihood is {value:g}"
     )
     if not all(np.isfinite(np.asarray(x, float)).all() for x in jax.tree.leaves(row)):
         advice = "jnp.where does not mask a gradient: replace it inside of what is masked, too"

@@ -145,10 +145,8 @@ class DivergenceMonitor:
                 )
             warnings.warn(
                 f"{lost.size} of {self.alive.size} chains diverged, the first (chain {first}) at "
-                "step "
-                f"{self.diverged_at[first]}; they stay at their last finite positions "
-                "(samples.diverged_at): "
-                f"{why}",
+                f"step {self.diverged_at[first]}; they stay at their last finite positions "
+                f"(samples.diverged_at): {why}",
                 RuntimeWarning,
                 stacklevel=4,
             )
@@ -161,12 +159,9 @@ def warn_of_overflow(steps: np.ndarray) -> None:
     if steps.any():
         warnings.warn(
             f"{np.count_nonzero(steps)} of {steps.size} chains had more bright or selected data "
-            "than there is room "
-            f"for, in up to {steps.max()} steps (samples.overflow); the bright set stood still "
-            "there, and what "
-            "they sample is not the posterior: a larger capacity or proposal_capacity, or a "
-            "centre nearer to the "
-            "mode, is needed",
+            f"than there is room for, in up to {steps.max()} steps (samples.overflow); the bright "
+            "set stood still there, and what they sample is not the posterior: a larger capacity "
+            "or proposal_capacity, or a centre nearer to the mode, is needed",
             RuntimeWarning,
             stacklevel=4,
         )

@@ -37,10 +37,9 @@ def check_density(posterior: Any) -> Posterior:
     if posterior.normalised is False:
         raise ValueError(
             "posterior must be one whose log_likelihood is the log of a density with all its "
-            "constants; got one "
-            "with normalised=False, whose values cannot be compared between models: add what is "
-            "left out, such as "
-            "−log σ − log(2π)/2 of a normal density, and give normalised=True"
+            "constants; got one with normalised=False, whose values cannot be compared between "
+            "models: add what is left out, such as −log σ − log(2π)/2 of a normal density, and "
+            "give normalised=True"
         )
     return posterior
 
@@ -98,9 +97,7 @@ def _check_fits(num_draws: int, num_rows: int, itemsize: int) -> None:
     free = free_on_the_host() if needed * COPIES > SMALL else None
     if free is not None and needed * COPIES > free:
         raise ValueError(
-            f"data must be so few rows that {num_draws:,} draws × {num_rows:,} rows fit in "
-            f"memory, {COPIES} times "
-            f"{needed / 2**30:.3g} GiB; got {free / 2**30:.3g} GiB that are free: sample with a "
-            "larger thin, or "
-            "take fewer rows, a random part of them"
+            f"data must be so few rows that {num_draws:,} draws × {num_rows:,} rows fit in memory, "
+            f"{COPIES} times {needed / 2**30:.3g} GiB; got {free / 2**30:.3g} GiB that are free: "
+            "sample with a larger thin, or take fewer rows, a random part of them"
         )

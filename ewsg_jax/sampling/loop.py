@@ -155,8 +155,8 @@ def _stop_at(outcome: Outcome, error: Exception) -> None:
     step = int(np.ravel(on_host(outcome.state.step))[0])
     warnings.warn(
         f"the run ended after {outcome.done} steps because the next ones failed: "
-        f"{_check.reason(error)}; what was "
-        f"sampled is returned, and samples.state is that after step {step}",
+        f"{_check.reason(error)}; what was sampled is returned, and samples.state is that after "
+        f"step {step}",
         RuntimeWarning,
         stacklevel=6,
     )

@@ -61,14 +61,11 @@ def check(needs: Needs, num_chains: int, limit: int | None) -> None:
             got = f"{_size(room)}{' that is free' if limit is None else ''}"
             raise ValueError(
                 f"memory_limit must be at least {_size(needed)}{where} for this run; got {got}: "
-                "the states of "
-                f"{num_chains:,} chains take {COPIES_OF_THE_STATE} times {_size(needs.states)}, "
-                "randomness "
-                f"{_size(needs.randomness)}, the kept draws {_size(needs.draws)} and a buffer of "
-                f"{_size(needs.buffer)} for them. Smaller are runs of fewer chains, with a larger "
-                "thin or burn_in, "
-                "with a keep that returns less, with keep=None and moments=ewsg_jax.moments(), "
-                "with a smaller "
+                f"the states of {num_chains:,} chains take {COPIES_OF_THE_STATE} times "
+                f"{_size(needs.states)}, randomness {_size(needs.randomness)}, the kept draws "
+                f"{_size(needs.draws)} and a buffer of {_size(needs.buffer)} for them. Smaller are "
+                "runs of fewer chains, with a larger thin or burn_in, with a keep that returns "
+                "less, with keep=None and moments=ewsg_jax.moments(), with a smaller "
                 "randomness_memory, or, but for the draws, with a chain_batch_size"
             )
 

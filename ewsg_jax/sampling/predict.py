@@ -219,8 +219,7 @@ def _examine(
         if averaged and not jnp.issubdtype(leaf.dtype, jnp.floating):
             raise TypeError(
                 f"{takes}; function(…){jax.tree_util.keystr(path)} is {_check.describe(leaf)}: "
-                "convert it with "
-                f".astype(float), or take keep_draws=True"
+                "convert it with .astype(float), or take keep_draws=True"
             )
     sizes = [x.size * x.dtype.itemsize for x in jax.tree.leaves((position, output))]
     return output, sum(sizes) + _largest_intermediate(program)

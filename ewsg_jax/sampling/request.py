@@ -125,8 +125,7 @@ def check(request: Request) -> Request:
         if request.seconds is not None:
             raise ValueError(
                 "seconds must be None with chain_batch_size, whose batches make as many steps as "
-                "each other; got "
-                f"{request.seconds}"
+                f"each other; got {request.seconds}"
             )
     if request.keep is not None:
         _check.function("keep", request.keep, "(position) -> tree of arrays, or None")
@@ -145,9 +144,8 @@ def _check_stream(kernel: Kernel, data: Stream) -> None:
     if (part := who_needs(kernel, Need.ALL_ROWS)) is not None:
         raise ValueError(
             "kernel must take rows from the windows of a stream, as the estimators uniform, "
-            "control_variate, svrg, "
-            f"full and their exponential weights do; got {kernel!r}, of which {part!r} needs "
-            f"{Need.ALL_ROWS.value}"
+            f"control_variate, svrg, full and their exponential weights do; got {kernel!r}, of "
+            f"which {part!r} needs {Need.ALL_ROWS.value}"
         )
 
 
@@ -168,8 +166,8 @@ def _check_on_host(request: Request) -> None:
     takes = "sample must be called on the host, where it compiles and watches the run itself"
     advice = (
         "for many chains give num_chains=…; in a program of your own put kernel.init and "
-        "kernel.step into "
-        "jax.lax.scan, and vmap that; for many kernels give ewsg_jax.stack(kernels)"
+        "kernel.step into jax.lax.scan, and vmap that; for many kernels give "
+        "ewsg_jax.stack(kernels)"
     )
     for name in ("key", "kernel", "position", "data", "state"):
         if any(map(_check.is_traced, jax.tree.leaves(getattr(request, name)))):
@@ -183,8 +181,7 @@ def check_length(num_steps: int, first_step: int, request: Request) -> None:
     if first_step + num_steps >= 2**31:
         raise ValueError(
             f"num_steps must be a whole number, from 1 to {2**31 - 1 - first_step}: steps are "
-            "counted in 32 bits; "
-            f"got {num_steps}"
+            f"counted in 32 bits; got {num_steps}"
         )
     least = request.burn_in + request.thin
     if num_steps < least:

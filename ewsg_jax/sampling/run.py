@@ -163,9 +163,8 @@ def make_steps(
     ended = outcome.interrupted or outcome.all_lost or outcome.done == num_steps
     if not ended and not kept.kept(outcome.done):
         raise ValueError(
-            f"seconds must be enough for burn_in + thin = {kept.burn_in + kept.thin} steps to "
-            "keep a draw; got "
-            f"{seconds}, in which {outcome.done} were made"
+            f"seconds must be enough for burn_in + thin = {kept.burn_in + kept.thin} steps to keep "
+            f"a draw; got {seconds}, in which {outcome.done} were made"
         )
     return compiled
 

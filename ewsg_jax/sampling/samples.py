@@ -101,8 +101,8 @@ class Samples(Generic[P]):
         """
         return (
             f"Samples(num_chains={self.num_chains}, num_draws={self.num_draws}, "
-            f"num_steps={self.num_steps}, "
-            f"data_passes={self.data_passes:.4g}, diverged={np.count_nonzero(~self.is_finite)})"
+            f"num_steps={self.num_steps}, data_passes={self.data_passes:.4g}, "
+            f"diverged={np.count_nonzero(~self.is_finite)})"
         )
 
     @property
@@ -115,8 +115,7 @@ class Samples(Generic[P]):
         if not self.keeps_positions:
             raise AttributeError(
                 "these samples hold no positions: the run was asked to keep something else "
-                "(samples.draws, "
-                "samples.moments); the last positions are in samples.state.position"
+                "(samples.draws, samples.moments); the last positions are in samples.state.position"
             )
         return self.draws
 
@@ -324,9 +323,8 @@ def in_arviz(
     """
     if taken := {"posterior", "data"} & set(options):
         raise TypeError(
-            f"to_arviz of a stack takes no {' and no '.join(sorted(taken))}: likelihoods are "
-            "those of one run, "
-            "runs[i].to_arviz(posterior=…, data=…)"
+            f"to_arviz of a stack takes no {' and no '.join(sorted(taken))}: likelihoods are those "
+            "of one run, runs[i].to_arviz(posterior=…, data=…)"
         )
     arviz = optional.module("arviz", "to_arviz")
     # Whose from_dict differs between 0.x and 1.x.

@@ -20,8 +20,7 @@ from ewsg_jax.stacking.kernels import Stack
 
 BY_KEYS = (
     "for a start of each chain and member give stacked='members' and a function of a key that "
-    "returns one for each "
-    "member; it is called with a key for each chain"
+    "returns one for each member; it is called with a key for each chain"
 )
 
 
@@ -132,10 +131,8 @@ def _check_axis(stack: Stack, position: Position) -> None:
         if shape[:1] != (len(stack),):
             raise ValueError(
                 f"position must have a leading axis of the {len(stack)} members when "
-                "stacked='members', as "
-                "jax.tree.map(lambda *x: jnp.stack(x), *positions) makes of one for each; got an "
-                "array of shape "
-                f"{shape}"
+                "stacked='members', as jax.tree.map(lambda *x: jnp.stack(x), *positions) makes of "
+                f"one for each; got an array of shape {shape}"
             )
 
 

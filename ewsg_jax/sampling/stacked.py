@@ -94,9 +94,8 @@ class StackedSamples(Generic[P]):
         names = ", ".join(self.values)
         return (
             f"StackedSamples(members={len(self)}, by={names or 'arrays'}, "
-            f"num_chains={self.num_chains}, "
-            f"num_draws={self.whole.num_draws}, num_steps={self.whole.num_steps}, "
-            f"stable={np.count_nonzero(self.is_stable)})"
+            f"num_chains={self.num_chains}, num_draws={self.whole.num_draws}, "
+            f"num_steps={self.whole.num_steps}, stable={np.count_nonzero(self.is_stable)})"
         )
 
     @property
@@ -242,8 +241,7 @@ def split_members(
         more = "; …" if lost.size > MOST_NAMED else ""
         warnings.warn(
             f"{lost.size} of {len(found)} members have diverged chains, frozen at their last "
-            "finite states "
-            f"(runs.is_stable, runs.diverged_at): {'; '.join(those)}{more}",
+            f"finite states (runs.is_stable, runs.diverged_at): {'; '.join(those)}{more}",
             RuntimeWarning,
             stacklevel=4,
         )

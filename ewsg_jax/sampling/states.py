@@ -135,8 +135,8 @@ def restored(
         if has.get(name) != wants.get(name):
             raise ValueError(
                 f"kernel must be that of the run, and jax_enable_x64 as in it; got {kernel!r}: "
-                f"{name} is "
-                f"{has.get(name, 'not')} in the file, {wants.get(name, 'not')} in its states"
+                f"{name} is {has.get(name, 'not')} in the file, {wants.get(name, 'not')} in its "
+                "states"
             )
     leaves = [found.arrays[name] for name in like]
     return jax.tree.unflatten(

@@ -177,10 +177,9 @@ class Stack(Kernel[P]):
         if isinstance(data, Padded) and (part := who_needs(self.kernel, Need.ONE_N)) is not None:
             raise ValueError(
                 "kernel must separate the rows that count from others, for data sets of several "
-                "lengths, as the "
-                "estimators uniform, control_variate, svrg, saga, full and their exponential "
-                "weights do with "
-                f"rows='random'; got {self.kernel!r}, of which {part!r} needs {Need.ONE_N.value}"
+                "lengths, as the estimators uniform, control_variate, svrg, saga, full and their "
+                f"exponential weights do with rows='random'; got {self.kernel!r}, of which "
+                f"{part!r} needs {Need.ONE_N.value}"
             )
         # All rows of all data sets, one after the other: what is wrong with one is wrong there.
         self[0].check(first, merged(data))
@@ -191,10 +190,8 @@ class Stack(Kernel[P]):
         if metric is not None and reads_data(metric, position, rows):
             raise ValueError(
                 "inverse_metric must not read the data, for data sets of several lengths: the "
-                "shorter ones are "
-                f"made as long as the longest by copies of rows; got {metric!r}, which reads "
-                "them. Sample each "
-                "data set by itself, or stack those of one length"
+                f"shorter ones are made as long as the longest by copies of rows; got {metric!r}, "
+                "which reads them. Sample each data set by itself, or stack those of one length"
             )
 
     @property

@@ -65,8 +65,7 @@ class Raw(Source):
         if done < len(view):
             raise ValueError(
                 f"data must be whole files; {self._file} ends in row "
-                f"{start + done // self._bytes:,} of "
-                f"{self.num_rows:,}"
+                f"{start + done // self._bytes:,} of {self.num_rows:,}"
             )
         self._file.check()
         if into is not room:
@@ -109,8 +108,7 @@ def npy(path: Path) -> Raw:
         kind = "in Fortran order" if fortran else "an array"
         raise ValueError(
             f"source must be of .npy files of rows of numbers in C order; {str(path)!r} holds "
-            f"{kind} of {dtype} "
-            f"and shape {shape}"
+            f"{kind} of {dtype} and shape {shape}"
         )
     return Raw(path, dtype, shape, offset)
 

@@ -15,8 +15,7 @@ from ewsg_jax.streams.source import Array, Joined, Source, Together
 
 TAKES = (
     "source must be a tree of arrays or memory maps, of paths of .npy or .parquet files or lists "
-    "of such, or have "
-    "__len__ and __getitem__"
+    "of such, or have __len__ and __getitem__"
 )
 
 

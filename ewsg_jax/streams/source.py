@@ -68,8 +68,7 @@ class Joined(Source):
             if _kinds(part.row) != _kinds(self.row):
                 raise ValueError(
                     f"source must be of files whose rows are alike; {part.where(0)} is "
-                    f"{_kinds(part.row)}, and "
-                    f"{self.parts[0].where(0)} is {_kinds(self.row)}"
+                    f"{_kinds(part.row)}, and {self.parts[0].where(0)} is {_kinds(self.row)}"
                 )
 
     def read(self, start: int, out: list[np.ndarray]) -> None:
@@ -167,9 +166,8 @@ def check_alike(found: np.ndarray, wanted: np.ndarray, where: str) -> None:
     if found.shape != wanted.shape or found.dtype != wanted.dtype:
         raise ValueError(
             f"data must have rows like the first one, {wanted.dtype} of shape {wanted.shape[1:]}; "
-            f"{where}: "
-            f"{found.dtype} of shape {found.shape[1:]}, {len(found) if found.ndim else 0} of "
-            f"{len(wanted)} rows"
+            f"{where}: {found.dtype} of shape {found.shape[1:]}, {len(found) if found.ndim else 0} "
+            f"of {len(wanted)} rows"
         )
 
 
