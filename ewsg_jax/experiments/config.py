@@ -313,7 +313,7 @@ def value_of(hint: Any, value: Any, path: str) -> Any:
     if origin in (types.UnionType, typing.Union):
         return value_of(arguments[0], value, path)
     if origin is Literal:
-        return _one_of(path, value, arguments)
+        return one_of(path, value, arguments)
     if origin is tuple:
         items = value_of(list, value, path)
         return tuple(
@@ -330,7 +330,8 @@ def value_of(hint: Any, value: Any, path: str) -> Any:
     return value
 
 
-def _one_of(path: str, value: Any, options: Iterable[str]) -> Any:
+def one_of(path: str, value: Any, options: Iterable[str]) -> Any:
+    """Return a value that is one of some names, or raise ConfigError."""
     try:
         _check.one_of(path, value, options)
     except ValueError as error:
@@ -372,7 +373,7 @@ def method_of(table: Any, number: int, **defaults: Any) -> MethodConfig:
         raise ConfigError(f"{path} must be a table of keys; got {_check.describe(table)}")
     if "name" not in table:
         raise ConfigError(f"missing key '{path}.name': one of {', '.join(METHODS)}")
-    name = _one_of(f"{path}.name", table["name"], METHODS)
+    name = one_of(f"{path}.name", table["name"], METHODS)
     path = f"{path} ({name})"
     parameters = dict(inspect.signature(METHODS[name].build).parameters)
     del parameters["posterior"]

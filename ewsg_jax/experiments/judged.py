@@ -12,7 +12,7 @@ from ewsg_jax.experiments import asked as of_plan
 from ewsg_jax.experiments import problem as of_run
 from ewsg_jax.experiments.answer import for_terminals, verdict_of, without_check
 from ewsg_jax.experiments.asked import Asked
-from ewsg_jax.experiments.config import Config, ConfigError, build, from_toml
+from ewsg_jax.experiments.config import Config, ConfigError, build, from_toml, one_of
 from ewsg_jax.experiments.console import STATUS_OF, Console
 from ewsg_jax.experiments.plan import TOLERANCE, keys_of, plans_of
 from ewsg_jax.experiments.planned import NAME
@@ -78,7 +78,7 @@ def check(
         raise ConfigError(f"--data is for a file of a run; the folder {run} has its own {CONFIG}")
     written = _of_folder(run) if run.is_dir() else _of_file(run, asked)
     if label is not None:
-        _one_of("--run", label, list(written.runs))
+        one_of("--run", label, list(written.runs))
         written = written._replace(runs={label: written.runs[label]})
     return max(_judge(written, name, console, max_draws) for name in written.runs)
 
@@ -158,10 +158,3 @@ def _of_file(path: Path, asked: Asked | None) -> Written:
     if not isinstance(samples, ewsg.Samples):
         raise ConfigError(f"{path} must hold one run; it holds a stack of runs")
     return Written(problem, {path.stem: Drawn(samples)}, asked.seed, asked.tolerance)
-
-
-def _one_of(name: str, value: str, options: list[str]) -> None:
-    try:
-        _check.one_of(name, value, options)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
