@@ -18,7 +18,7 @@ from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.metric import RANK, metric_of, start_of
 from ewsg_jax.planning.search import Search
 from ewsg_jax.planning.ways import Way, ways
-from ewsg_jax.planning.windows import NUM_CHAINS, is_far, warmed
+from ewsg_jax.planning.windows import NUM_CHAINS, Warmed, is_far, warmed
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)
@@ -272,6 +272,17 @@ def test_a_mode_that_says_nothing_is_told_from_one_that_does():
     assert is_far(KEY, exact, Frame.at_mode(exact.mode)) == ""
     few = search(near, start, groups(12, 3, seed=3).rows)
     assert "variances are off" in is_far(KEY, few, Frame.at_mode(few.mode))
+
+
+def test_steep_places_are_where_gradients_are_largest_in_units_of_the_posterior():
+    """Widths 1 and 0.1: a slope of 3 along the first is steeper than one of 20 along the second."""
+    center, covariance = jnp.array([1.0, 2.0]), jnp.diag(jnp.array([1.0, 0.01]))
+    slopes = np.array([[0.0, 20.0], [3.0, 0.0], [0.0, 1.0]])
+    draws = np.array([[1.0, 2.5], [4.0, 2.0], [1.0, 2.0]])
+    warm = Warmed(Frame(center, covariance, mode=None), draws, 0.0, "", slopes=slopes)
+    np.testing.assert_allclose(warm.steep_places(2), [[3.0, 0.0], [0.0, 0.5]], atol=1e-6)
+    # Without a window there are no gradients to choose by.
+    assert len(warm._replace(slopes=None).steep_places(2)) == 2
 
 
 @pytest.mark.full
