@@ -72,6 +72,7 @@ suppress_warnings = ["mystnb.mime_priority"]
 html_theme = "sphinx_book_theme"
 html_title = f"ewsg_jax {version}"
 html_static_path = ["static"]
+html_favicon = "static/icon.svg"
 html_css_files = ["site.css"]
 html_copy_source = False
 html_domain_indices = html_use_index = False  # the search finds names
@@ -266,6 +267,7 @@ def front_door(app: Sphinx, error: Exception | None) -> None:
                 <html lang="en">
                 <meta charset="utf-8">
                 <title>ewsg_jax</title>
+                <link rel="icon" href="_static/icon.svg">
                 <meta http-equiv="refresh" content="0; url=docs/index.html">
                 <a href="docs/index.html">ewsg_jax</a>
                 </html>

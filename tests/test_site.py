@@ -1,11 +1,15 @@
 """The site builds without a warning, has all public names, and its links lead somewhere."""
 
+import functools
+import http.server
 import importlib.util
 import os
 import re
 import subprocess
 import sys
+import threading
 import tomllib
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -13,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import ewsg_jax as ewsg
+from tests import browser
 
 ROOT = Path(__file__).parents[1]
 pytestmark = [
@@ -113,3 +118,191 @@ def test_public_functions_have_an_example(room: str) -> None:
             continue
         text = value.__doc__ or ""
         assert ">>> " in text or read_from_files in text, f"{room}.{name} has no example"
+
+
+# In a browser.
+
+MISFITS = """
+(() => {
+    const found = [], width = document.documentElement.clientWidth;
+    if (document.documentElement.scrollWidth > width + 1) found.push("the page scrolls sideways");
+    for (const picture of document.images)
+        if (!picture.complete || !picture.naturalWidth) found.push(`no picture ${picture.src}`);
+    const scrolls = element => element && (
+        ["auto", "scroll", "hidden"].includes(getComputedStyle(element).overflowX)
+        || scrolls(element.parentElement));
+    const light = colour => {
+        const [red, green, blue, alpha] = colour.match(/[\\d.]+/g).map(Number);
+        const linear = [red, green, blue].map(part => part / 255).map(
+            part => part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+        return [0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2], alpha ?? 1];
+    };
+    const behind = element => {
+        if (!element) return 1;
+        const [value, alpha] = light(getComputedStyle(element).backgroundColor);
+        return alpha > 0.9 ? value : behind(element.parentElement);
+    };
+    const seen = new Set();
+    for (const element of document.querySelectorAll(".bd-article *")) {
+        const box = element.getBoundingClientRect();
+        if (!box.width || !box.height) continue;
+        const words = (element.textContent || "").trim().slice(0, 40);
+        if (box.right > width + 1 && !scrolls(element.parentElement))
+            found.push(`too wide: ${element.tagName} ${words}`);
+        const texts = [...element.childNodes].filter(node => node.nodeType === Node.TEXT_NODE);
+        if (!texts.some(node => node.data.trim())) continue;
+        const colour = getComputedStyle(element).color, ground = behind(element);
+        const pair = `${colour} ${ground}`;
+        if (seen.has(pair) || element.closest("svg, .visually-hidden")) continue;
+        seen.add(pair);
+        const [low, high] = [light(colour)[0], ground].sort((a, b) => a - b);
+        const contrast = (high + 0.05) / (low + 0.05);
+        if (contrast < 4.5)
+            found.push(`contrast ${contrast.toFixed(1)}: ${element.tagName} ${words}`);
+    }
+    return found.slice(0, 5);
+})()
+"""
+"""What of a page does not fit: its width, pictures that did not come, text that is hard to see."""
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """A server of files that prints nothing."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture(scope="module")
+def home(site: Path) -> Iterator[str]:
+    """The address of the site, which a server of static files gives out."""
+    handler = functools.partial(Quiet, directory=str(site))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[browser.Browser]:
+    """One browser for all tests."""
+    path = browser.program()
+    if path is None:
+        pytest.skip(f"needs a Chromium on the path: {', '.join(browser.NAMES)}")
+    made = browser.Browser(path, tmp_path_factory.mktemp("profile"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def page(opened: browser.Browser, home: str) -> Iterator[browser.Browser]:
+    """The browser on the landing page, wide and light; nothing may go wrong in it."""
+    opened.look(1280, "light")
+    opened.show(home + "docs/index.html")
+    opened.problems.clear()
+    yield opened
+    assert not opened.problems
+
+
+def test_the_front_door_leads_to_the_landing_page(page: browser.Browser, home: str) -> None:
+    page.call("Page.navigate", url=home)
+    page.wait("location.pathname === '/docs/index.html'")
+    assert page.wait("document.querySelector('h1').textContent").startswith("ewsg_jax")
+
+
+def test_every_part_in_the_sidebar_opens_its_page(page: browser.Browser) -> None:
+    links = "[...document.querySelectorAll('nav.bd-links .bd-toc-item > ul > li > a')]"
+    names = page.run(f"{links}.map(link => link.textContent.trim())")
+    assert names[:4] == ["Get started", "How to choose", "Guides", "Is it right?"]
+    for name in names:
+        page.click("nav.bd-links a", name)
+        chosen = f"{links}.filter(link => link.matches('.current')).map(a => a.textContent.trim())"
+        page.wait(f"({chosen})[0] === {name!r}")
+        assert page.wait("document.querySelector('h1')?.textContent.length > 1")
+
+
+def test_a_guide_is_reached_from_its_card_and_from_the_sidebar(page: browser.Browser) -> None:
+    page.click("nav.bd-links a", "Guides")
+    page.click(".sd-card", "A hierarchical model")
+    page.wait("document.querySelector('h1')?.textContent.startsWith('Hierarchical models')")
+    page.click("nav.bd-links a", "Recipes")
+    page.wait("document.querySelector('h1')?.textContent.startsWith('Recipes')")
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("dynamics.langevin", "ewsg_jax.dynamics.langevin"),
+        ("ewsg_jax.gradients.control_variate", "ewsg_jax.gradients.control_variate"),
+        ("find_mode", "ewsg_jax.find_mode"),
+        ("samples.predict", "Samples.predict"),
+        ("gradient noise", ""),
+    ],
+)
+def test_what_is_typed_into_the_search_is_found(
+    page: browser.Browser, words: str, name: str
+) -> None:
+    page.click("button.search-button__button")
+    page.wait("document.activeElement.matches('input[type=search]')")
+    page.type(words)
+    found = "[...document.querySelectorAll('#search-results li a')].map(link => link.textContent)"
+    first = page.wait(f"({found}).slice(0, 5)[0] && ({found}).slice(0, 5)")
+    place = next(number for number, title in enumerate(first) if name in title)
+    page.click("#search-results li a", first[place])
+    page.wait("!location.pathname.endsWith('search.html')")
+    for word in re.split(r"[. ]", words):
+        assert page.wait(f"document.querySelector('article').textContent.includes({word!r})")
+
+
+def test_a_theme_can_be_chosen_against_the_system(page: browser.Browser) -> None:
+    for chosen in ("Dark", "Light"):
+        page.click("button.theme-switch-button")
+        page.click("button.theme-change-button", chosen)
+        page.wait(f"document.documentElement.dataset.theme === '{chosen.lower()}'")
+    page.run("localStorage.clear()")
+
+
+def test_a_narrow_page_has_its_menu_behind_a_button(page: browser.Browser) -> None:
+    page.look(390, "light")
+    page.wait("document.querySelector('.bd-sidebar-primary').getBoundingClientRect().right <= 0")
+    page.click("button.primary-toggle")
+    page.click("nav.bd-links a", "Get started")
+    assert page.wait("document.querySelector('h1')?.textContent").startswith("Get started")
+
+
+@pytest.mark.parametrize(
+    ("fault", "found"),
+    [
+        ("paragraph.style.color = '#999999'", "contrast 2.8: STRONG "),
+        ("paragraph.style.width = '2000px'", "too wide: P "),
+        ("document.body.style.width = '2000px'", "the page scrolls sideways"),
+        ("paragraph.innerHTML = '<img src=\"no.png\">'", "no picture http"),
+    ],
+)
+def test_what_does_not_fit_is_seen(page: browser.Browser, fault: str, found: str) -> None:
+    page.run(f"{{const paragraph = document.querySelector('article p'); {fault}}}")
+    page.wait("[...document.images].every(picture => picture.complete)")
+    assert found in "\n".join(page.run(MISFITS))
+    page.problems.clear()
+
+
+def test_every_page_fits_and_can_be_read(
+    page: browser.Browser, pages: dict[Path, Page], site: Path, home: str
+) -> None:
+    """On a wide and a narrow screen, light and dark."""
+    found = {}
+    for path in pages:
+        name = str(path.relative_to(site))
+        if name == "index.html":  # which leads on
+            continue
+        page.show(home + name)
+        for width in (1280, 390):
+            for theme in ("light", "dark"):
+                page.look(width, theme)
+                page.wait(f"document.documentElement.dataset.theme === {theme!r}")
+                if misfits := page.run(MISFITS):
+                    found[name, width, theme] = misfits
+    assert not found
