@@ -12,19 +12,18 @@ import numpy as np
 import ewsg_jax as ewsg
 from tests.parts import altered
 from tests.wrong_calls.table import (
-    A_POSTERIOR,
     DATA,
     KEY,
     LOGISTIC,
     MODEL,
     NAN,
     POINT,
-    POSITIVE,
     ROWS,
     WHOLE,
     T,
     V,
     of,
+    row,
 )
 
 A_BOUND = "one of ewsg_jax.bounds"
@@ -52,27 +51,14 @@ def fly(posterior=LOGISTIC, position=POINT, rows=ROWS, **options):
 
 of(
     "random_walk_metropolis",
-    (
-        "a likelihood",
-        T,
-        "posterior",
-        "function <lambda>",
-        A_POSTERIOR,
-        lambda: walk(lambda p, x: 0.0),
-    ),
-    ("a negative step", V, "step_size", "-0.1 (float)", POSITIVE, lambda: walk(step_size=-0.1)),
-    ("a temperature of 0", V, "temperature", "0 (int)", POSITIVE, lambda: walk(temperature=0)),
-    ("chunks of no rows", V, "chunk_size", "got 0", WHOLE, lambda: walk(chunk_size=0)),
-    (
-        "a start without density",
+    row(
         V,
         "position",
         "it is inf there",
         "must be where the posterior's potential is finite",
         lambda: walk(SUPPORT),
     ),
-    (
-        "a start that is no number",
+    row(
         V,
         "position",
         "holds 1 NaN",
@@ -90,94 +76,41 @@ def paths(posterior=MODEL, step_size=0.1, position=POINT, **options):
 A_MASS = "must be a positive number, a tree of positive numbers like the position"
 of(
     "nuts",
-    (
-        "a likelihood",
-        T,
-        "posterior",
-        "function <lambda>",
-        A_POSTERIOR,
-        lambda: paths(lambda p, x: 0.0),
-    ),
-    ("a negative step", V, "step_size", "-0.1 (float)", POSITIVE, lambda: paths(step_size=-0.1)),
-    ("a temperature of 0", V, "temperature", "0 (int)", POSITIVE, lambda: paths(temperature=0)),
-    ("chunks of no rows", V, "chunk_size", "got 0", WHOLE, lambda: paths(chunk_size=0)),
-    ("paths of no step", V, "max_depth", "got 0", WHOLE, lambda: paths(max_depth=0)),
-    ("half a doubling", T, "max_depth", "2.5 (float)", WHOLE, lambda: paths(max_depth=2.5)),
-    (
-        "paths without an end",
-        V,
-        "max_depth",
-        "got 40",
-        "must be at most 28 for n = 6",
-        lambda: paths(max_depth=40),
-    ),
-    ("a mass of 0", V, "inverse_mass", "0 (int)", POSITIVE, lambda: paths(inverse_mass=0)),
-    (
-        "a mass in words",
-        T,
-        "inverse_mass",
-        "'dense' (str)",
-        "a positive number",
-        lambda: paths(inverse_mass="dense"),
-    ),
-    (
-        "a mass of three numbers",
-        V,
-        "inverse_mass",
-        "(3,)",
-        A_MASS,
-        lambda: paths(inverse_mass=np.ones(3)),
-    ),
-    (
-        "a matrix over three numbers",
-        V,
-        "inverse_mass",
-        "3 numbers",
-        A_MASS,
-        lambda: paths(inverse_mass=np.eye(3)),
-    ),
-    (
-        "a start without density",
+    row(V, "max_depth", "got 40", "must be at most 28 for n = 6", lambda: paths(max_depth=40)),
+    row(V, "inverse_mass", "(3,)", A_MASS, lambda: paths(inverse_mass=np.ones(3))),
+    row(V, "inverse_mass", "3 numbers", A_MASS, lambda: paths(inverse_mass=np.eye(3))),
+    row(
         V,
         "position",
         "it is inf there",
         "must be where the posterior's potential is finite",
         lambda: paths(SUPPORT),
     ),
-    (
-        "a start without a slope",
+    row(
         V,
         "position",
         "it is not there",
         "must be where the posterior's gradient is finite",
         lambda: paths(ewsg.Posterior(lambda p, x: -jnp.sqrt(jnp.sum(p**2)), lambda p: 0.0)),
     ),
-    (
-        "a start that is no number",
+    row(
         V,
         "position",
         "holds 1 NaN",
         "must be finite",
         lambda: paths(position=jnp.array([NAN, 0.0])),
     ),
-    (
-        "half precision",
+    row(
         V,
         "position",
         "got bfloat16",
         "must be of float32 or float64",
         lambda: paths(position=jnp.zeros(2, jnp.bfloat16)),
     ),
-    (
-        "a likelihood without a gradient",
-        V,
-        "log_likelihood",
-        "while_loop",
-        "must be differentiable by jax.grad",
-        lambda: paths(LOOP),
+    row(
+        V, "log_likelihood", "while_loop", "must be differentiable by jax.grad", lambda: paths(LOOP)
     ),
-    (
-        "a budget of passes",
+    row(
         V,
         "data_passes",
         "got 5",
@@ -188,92 +121,44 @@ of(
 
 of(
     "flymc",
-    ("a model without a bound", V, "bound", "got None", A_BOUND, lambda: fly(MODEL, rows=DATA)),
-    (
-        "a bound not made",
+    row(V, "bound", "got None", A_BOUND, lambda: fly(MODEL, rows=DATA)),
+    row(
         T,
         "bound",
         "function jaakkola_jordan",
         A_BOUND,
         lambda: fly(bound=ewsg.bounds.jaakkola_jordan),
     ),
-    ("no room for bright data", V, "capacity", "got 0", WHOLE, lambda: fly(capacity=0)),
-    ("half a datum", T, "capacity", "2.5 (float)", WHOLE, lambda: fly(capacity=2.5)),
-    (
-        "every datum selected",
-        V,
-        "resample_probability",
-        "got 1",
-        Q,
-        lambda: fly(resample_probability=1),
-    ),
-    (
-        "a probability in words",
-        T,
-        "resample_probability",
-        "'all' (str)",
-        Q,
-        lambda: fly(resample_probability="all"),
-    ),
-    (
-        "no room for proposals",
-        V,
-        "proposal_capacity",
-        "got 0",
-        WHOLE,
-        lambda: fly(proposal_capacity=0),
-    ),
-    ("half resampled", T, "num_resampled", "0.5 (float)", WHOLE, lambda: fly(num_resampled=0.5)),
-    (
-        "more resampled than there are",
-        V,
-        "num_resampled",
-        "got 7",
-        "at most n = 6",
-        lambda: fly(num_resampled=7),
-    ),
-    (
-        "two ways to resample",
+    row(V, "capacity", "got 0", WHOLE, lambda: fly(capacity=0)),
+    row(T, "capacity", "2.5 (float)", WHOLE, lambda: fly(capacity=2.5)),
+    row(V, "resample_probability", "got 1", Q, lambda: fly(resample_probability=1)),
+    row(T, "resample_probability", "'all' (str)", Q, lambda: fly(resample_probability="all")),
+    row(V, "proposal_capacity", "got 0", WHOLE, lambda: fly(proposal_capacity=0)),
+    row(V, "num_resampled", "got 7", "at most n = 6", lambda: fly(num_resampled=7)),
+    row(
         V,
         "num_resampled",
         "got 3",
         "must be None where resample_probability",
         lambda: fly(num_resampled=3, resample_probability=0.2),
     ),
-    (
-        "a target without a burn-in",
+    row(
         V,
         "target_acceptance",
         "adapt_steps=None",
         "together with adapt_steps",
         lambda: fly(target_acceptance=0.3),
     ),
-    (
-        "a target of all",
-        V,
-        "target_acceptance",
-        "got 1.0",
-        Q,
-        lambda: fly(target_acceptance=1.0, adapt_steps=5),
-    ),
-    (
-        "a target in words",
+    row(V, "target_acceptance", "got 1.0", Q, lambda: fly(target_acceptance=1.0, adapt_steps=5)),
+    row(
         T,
         "target_acceptance",
         "'half' (str)",
         Q,
         lambda: fly(target_acceptance="half", adapt_steps=5),
     ),
-    (
-        "no burn-in",
-        V,
-        "adapt_steps",
-        "got 0",
-        WHOLE,
-        lambda: fly(target_acceptance=0.3, adapt_steps=0),
-    ),
-    (
-        "a room that is no number",
+    row(V, "adapt_steps", "got 0", WHOLE, lambda: fly(target_acceptance=0.3, adapt_steps=0)),
+    row(
         T,
         "proposal_capacity(n)",
         "3.0 (float)",
@@ -282,32 +167,22 @@ of(
             KEY, fly(), jax.tree.map(jnp.asarray, ROWS)
         ),
     ),
-    (
-        "a centre of another shape",
-        V,
-        "center",
-        "(3,)",
-        "must be a tree like the position",
-        lambda: fly(center=np.zeros(3)),
-    ),
-    (
-        "a bound of another model",
+    row(V, "center", "(3,)", "must be a tree like the position", lambda: fly(center=np.zeros(3))),
+    row(
         V,
         "bound",
         "it failed on them",
         "must be one for this position and these data",
         lambda: fly(bound=ewsg.bounds.bohning(inputs=lambda row: row["z"])),
     ),
-    (
-        "a bound that is one number for all rows",
+    row(
         V,
         "bound",
         "an array of shape ()",
         "one number for each of 6 rows",
         lambda: fly(bound=altered(LOGISTIC.bound, gaps=lambda p, c, rows: jnp.float32(0))),
     ),
-    (
-        "more bright data than there is room for",
+    row(
         V,
         "capacity",
         "got 1",
@@ -318,16 +193,14 @@ of(
 
 of(
     "bounds.jaakkola_jordan",
-    (
-        "a name",
+    row(
         T,
         "inputs",
         "'x' (str)",
         "must be a function (datum) -> x",
         lambda: ewsg.bounds.jaakkola_jordan(inputs="x"),
     ),
-    (
-        "a number",
+    row(
         T,
         "targets",
         "1 (int)",
@@ -337,16 +210,14 @@ of(
 )
 of(
     "bounds.bohning",
-    (
-        "a name",
+    row(
         T,
         "inputs",
         "'x' (str)",
         "must be a function (datum) -> x",
         lambda: ewsg.bounds.bohning(inputs="x"),
     ),
-    (
-        "a number",
+    row(
         T,
         "targets",
         "1 (int)",
@@ -356,16 +227,7 @@ of(
 )
 of(
     "models.normal",
-    (
-        "a prior of no width",
-        V,
-        "prior_scale",
-        "0 (int)",
-        POSITIVE,
-        lambda: ewsg.models.normal(prior_scale=0),
-    ),
-    (
-        "a position of three numbers",
+    row(
         V,
         "position",
         "(3,)",
@@ -375,8 +237,7 @@ of(
 )
 of(
     "Posterior",
-    (
-        "a bound that is a function",
+    row(
         T,
         "bound",
         "function <lambda>",

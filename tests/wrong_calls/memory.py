@@ -10,14 +10,12 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from tests.wrong_calls.table import (
-    A_POSTERIOR,
     DATA,
     KEY,
     LOGISTIC,
     MODEL,
     NAN,
     POINT,
-    ROW_LAWS,
     ROWS,
     STRATA,
     WHOLE,
@@ -25,6 +23,7 @@ from tests.wrong_calls.table import (
     V,
     failing,
     of,
+    row,
     sampled,
 )
 
@@ -38,65 +37,22 @@ def started(estimator, data=DATA, position=POINT):
 
 of(
     "gradients.svrg",
-    (
-        "a method for a posterior",
-        T,
-        "posterior",
-        "function ld",
-        A_POSTERIOR,
-        lambda: G.svrg(ewsg.ld, batch_size=1),
-    ),
-    ("no rows", V, "batch_size", "got 0", WHOLE, lambda: G.svrg(MODEL, batch_size=0)),
-    (
-        "half a step",
-        T,
-        "refresh_every",
-        "1.5 (float)",
-        WHOLE,
-        lambda: G.svrg(MODEL, batch_size=1, refresh_every=1.5),
-    ),
-    (
-        "never",
-        V,
-        "refresh_every",
-        "got 0",
-        WHOLE,
-        lambda: G.svrg(MODEL, batch_size=1, refresh_every=0),
-    ),
-    (
-        "a function that gives no number",
+    row(
         T,
         "refresh_every(n)",
         "3.0 (float)",
         WHOLE,
         lambda: started(G.svrg(MODEL, batch_size=1, refresh_every=lambda n: n / 2)),
     ),
-    (
-        "option",
-        V,
-        "option",
-        "1 (int)",
-        "one of 'I', 'II'",
-        lambda: G.svrg(MODEL, batch_size=1, option=1),
-    ),
-    (
-        "rows",
-        V,
-        "rows",
-        "'block' (str)",
-        ROW_LAWS,
-        lambda: G.svrg(MODEL, batch_size=1, rows="block"),
-    ),
-    (
-        "subsets of blocks",
+    row(V, "option", "1 (int)", "one of 'I', 'II'", lambda: G.svrg(MODEL, batch_size=1, option=1)),
+    row(
         V,
         "replace",
         "got False",
         "must be True for rows='blocks'",
         lambda: G.svrg(MODEL, batch_size=1, rows="blocks", replace=False),
     ),
-    (
-        "a block above n",
+    row(
         V,
         "batch_size",
         "got 7",
@@ -106,35 +62,14 @@ of(
 )
 of(
     "gradients.saga",
-    ("no posterior", T, "posterior", "None", A_POSTERIOR, lambda: G.saga(None, batch_size=1)),
-    ("no rows", V, "batch_size", "got -1", WHOLE, lambda: G.saga(MODEL, batch_size=-1)),
-    (
-        "replace",
-        T,
-        "replace",
-        "1 (int)",
-        "True or False",
-        lambda: G.saga(MODEL, batch_size=1, replace=1),
-    ),
-    ("chunks", V, "chunk_size", "got 0", WHOLE, lambda: G.saga(MODEL, batch_size=1, chunk_size=0)),
-    (
-        "a limit",
-        T,
-        "memory_limit",
-        "'1 GB' (str)",
-        WHOLE,
-        lambda: G.saga(MODEL, batch_size=1, memory_limit="1 GB"),
-    ),
-    (
-        "a table that does not fit",
+    row(
         V,
         "memory_limit",
         "got 47",
         "at least 48 ",
         lambda: started(G.saga(MODEL, batch_size=1, memory_limit=47)),
     ),
-    (
-        "tables that do not fit",
+    row(
         V,
         "memory_limit",
         "got 100",
@@ -146,25 +81,14 @@ of(
 )
 of(
     "gradients.control_variate",
-    ("data", T, "posterior", "array", A_POSTERIOR, lambda: G.control_variate(DATA, batch_size=1)),
-    (
-        "half a row",
-        T,
-        "batch_size",
-        "0.5 (float)",
-        WHOLE,
-        lambda: G.control_variate(MODEL, batch_size=0.5),
-    ),
-    (
-        "a name",
+    row(
         T,
         "center",
         "'mode' (str)",
         "a tree of floating-point arrays",
         lambda: G.control_variate(MODEL, batch_size=1, center="mode"),
     ),
-    (
-        "a mode for its position",
+    row(
         T,
         "center",
         "center.converged is",
@@ -173,16 +97,14 @@ of(
             MODEL, batch_size=1, center=ewsg.find_mode(KEY, MODEL, POINT, DATA)
         ),
     ),
-    (
-        "NaN",
+    row(
         V,
         "center",
         "holds 1 NaN",
         "must be finite",
         lambda: G.control_variate(MODEL, batch_size=1, center=POINT.at[0].set(NAN)),
     ),
-    (
-        "of another shape",
+    row(
         V,
         "center",
         "shape (3,)",
@@ -192,48 +114,35 @@ of(
 )
 of(
     "gradients.stratified",
-    (
-        "no strata",
-        V,
-        "num_strata",
-        "got 0",
-        WHOLE,
-        lambda: G.stratified(MODEL, batch_size=2, labels="c", num_strata=0),
-    ),
-    (
-        "fewer rows than strata",
+    row(
         V,
         "batch_size",
         "got 1",
         "at least num_strata = 2",
         lambda: G.stratified(MODEL, batch_size=1, labels="c", num_strata=2),
     ),
-    (
-        "labels",
+    row(
         T,
         "labels",
         "int32",
         "a function",
         lambda: G.stratified(MODEL, labels=jnp.zeros(6, int), **STRATA),
     ),
-    (
-        "no such key",
+    row(
         V,
         "labels",
         "'c' for the keys ['x', 'y']",
         "a key of data",
         lambda: started(G.stratified(LOGISTIC, labels="c", **STRATA), ROWS),
     ),
-    (
-        "labels of all",
+    row(
         V,
         "labels",
         "shape (6, 2)",
         "whole numbers from 0 to 1",
         lambda: started(G.stratified(MODEL, labels=lambda data: data, **STRATA)),
     ),
-    (
-        "a label too large",
+    row(
         V,
         "labels",
         "got 2",
@@ -242,8 +151,7 @@ of(
             G.stratified(MODEL, labels=lambda data: np.array([0, 1, 2, 0, 0, 0]), **STRATA)
         ),
     ),
-    (
-        "labels that fail",
+    row(
         V,
         "labels",
         "the disk is full",
@@ -256,92 +164,41 @@ for name in ("covariance_tracking", "kept_covariance"):
     wrong = functools.partial(getattr(G, name), MODEL, batch_size=1)
     of(
         f"gradients.{name}",
-        (
-            "structure",
-            V,
-            "structure",
-            "'full' (str)",
-            STRUCTURES,
-            lambda wrong=wrong: wrong(structure="full"),
+        row(
+            V, "structure", "'full' (str)", STRUCTURES, lambda wrong=wrong: wrong(structure="full")
         ),
-        ("rank", V, "rank", "got 0", WHOLE, lambda wrong=wrong: wrong(rank=0)),
-        (
-            "blocks",
+        row(
             V,
             "rows",
             "got 'blocks'",
             "'random' or 'epochs'",
             lambda wrong=wrong: wrong(rows="blocks"),
         ),
-        (
-            "sweeps",
+        row(
             V,
             "rows",
             "'block_sweeps'",
             "'random' or 'ep",
             lambda wrong=wrong: wrong(rows="block_sweeps"),
         ),
-        (
-            "period",
-            T,
-            "refresh_every",
-            "'epoch' (str)",
-            WHOLE,
-            lambda wrong=wrong: wrong(refresh_every="epoch"),
-        ),
-        (
-            "posterior",
-            T,
-            "posterior",
-            "function",
-            A_POSTERIOR,
-            lambda build=wrong.func: build(len, batch_size=1),
-        ),
     )
 of(
     "gradients.covariance_at",
-    (
-        "posterior",
-        T,
-        "posterior",
-        "function",
-        A_POSTERIOR,
-        lambda: G.covariance_at(len, POINT, DATA, batch_size=1),
-    ),
-    (
-        "NaN",
+    row(
         V,
         "position",
         "NaN",
         "finite",
         lambda: G.covariance_at(MODEL, POINT * NAN, DATA, batch_size=1),
     ),
-    (
-        "batch",
-        V,
-        "batch_size",
-        "got 0",
-        WHOLE,
-        lambda: G.covariance_at(MODEL, POINT, DATA, batch_size=0),
-    ),
-    (
-        "passes",
-        V,
-        "passes",
-        "got 0",
-        WHOLE,
-        lambda: G.covariance_at(MODEL, POINT, DATA, batch_size=1, passes=0),
-    ),
-    (
-        "structure",
+    row(
         V,
         "structure",
         "'full' (str)",
         STRUCTURES,
         lambda: G.covariance_at(MODEL, POINT, DATA, batch_size=1, structure="full"),
     ),
-    (
-        "more rows than there are",
+    row(
         V,
         "batch_size",
         "got 7",
@@ -352,24 +209,15 @@ of(
 EPOCHS = G.uniform(MODEL, batch_size=2, rows="epochs")
 of(
     "gradients.exponentially_weighted: what it wraps",
-    (
-        "epochs",
-        V,
-        "estimator",
-        "rows='epochs'",
-        "exchangeable",
-        lambda: G.exponentially_weighted(EPOCHS),
-    ),
-    (
-        "epochs of blocks",
+    row(V, "estimator", "rows='epochs'", "exchangeable", lambda: G.exponentially_weighted(EPOCHS)),
+    row(
         V,
         "estimator",
         "rows='block_epochs'",
         "exchangeable",
         lambda: G.exponentially_weighted(G.uniform(MODEL, batch_size=2, rows="block_epochs")),
     ),
-    (
-        "strata, exactly",
+    row(
         V,
         "chain_length",
         "got inf",
@@ -378,8 +226,7 @@ of(
             G.stratified(MODEL, labels="c", **STRATA), chain_length=float("inf")
         ),
     ),
-    (
-        "shared epochs",
+    row(
         V,
         "shared_minibatch",
         "got True",
@@ -395,62 +242,31 @@ WEIGHTS = "an array (n,) of numbers that are not negative and not all zero"
 LABELS = "whole numbers from 0"
 of(
     "rows.by_probability",
-    ("a list", T, "weights", "(list)", WEIGHTS, lambda: R.by_probability([1.0, 2.0])),
-    (
-        "negative",
-        V,
-        "weights",
-        "the least -1",
-        WEIGHTS,
-        lambda: R.by_probability(np.array([1.0, -1.0])),
-    ),
-    ("zero", V, "weights", "of sum 0", WEIGHTS, lambda: R.by_probability(np.zeros(3))),
-    ("none", V, "weights", "got 0 numbers", WEIGHTS, lambda: R.by_probability(np.zeros(0))),
-    ("NaN", V, "weights", "the least NaN", WEIGHTS, lambda: R.by_probability(np.array([1.0, NAN]))),
-    (
-        "infinite",
-        V,
-        "weights",
-        "of sum inf",
-        WEIGHTS,
-        lambda: R.by_probability(np.array([1.0, np.inf])),
-    ),
-    ("complex", V, "weights", "complex128", WEIGHTS, lambda: R.by_probability(np.ones(3) * 1j)),
-    ("a matrix", V, "weights", "shape (2, 2)", WEIGHTS, lambda: R.by_probability(np.ones((2, 2)))),
-    (
-        "strata as a list",
-        T,
-        "strata",
-        "(list)",
-        LABELS,
-        lambda: R.by_probability(np.ones(3), strata=[0, 0, 1]),
-    ),
-    (
-        "strata of other rows",
+    row(T, "weights", "(list)", WEIGHTS, lambda: R.by_probability([1.0, 2.0])),
+    row(V, "weights", "the least -1", WEIGHTS, lambda: R.by_probability(np.array([1.0, -1.0]))),
+    row(V, "weights", "of sum 0", WEIGHTS, lambda: R.by_probability(np.zeros(3))),
+    row(V, "weights", "got 0 numbers", WEIGHTS, lambda: R.by_probability(np.zeros(0))),
+    row(V, "weights", "the least NaN", WEIGHTS, lambda: R.by_probability(np.array([1.0, NAN]))),
+    row(V, "weights", "of sum inf", WEIGHTS, lambda: R.by_probability(np.array([1.0, np.inf]))),
+    row(V, "weights", "complex128", WEIGHTS, lambda: R.by_probability(np.ones(3) * 1j)),
+    row(V, "weights", "shape (2, 2)", WEIGHTS, lambda: R.by_probability(np.ones((2, 2)))),
+    row(T, "strata", "(list)", LABELS, lambda: R.by_probability(np.ones(3), strata=[0, 0, 1])),
+    row(
         V,
         "strata",
         "shape (2,)",
         LABELS,
         lambda: R.by_probability(np.ones(3), strata=np.zeros(2, int)),
     ),
-    (
-        "strata of numbers",
-        V,
-        "strata",
-        "float64",
-        LABELS,
-        lambda: R.by_probability(np.ones(3), strata=np.zeros(3)),
-    ),
-    (
-        "a negative stratum",
+    row(V, "strata", "float64", LABELS, lambda: R.by_probability(np.ones(3), strata=np.zeros(3))),
+    row(
         V,
         "strata",
         "got -1",
         LABELS,
         lambda: R.by_probability(np.ones(3), strata=np.array([0, -1, 1])),
     ),
-    (
-        "more strata than rows",
+    row(
         V,
         "batch_size",
         "got 2",
@@ -459,40 +275,35 @@ of(
             MODEL, batch_size=2, rows=R.by_probability(np.ones(6), strata=np.arange(6) // 2)
         ),
     ),
-    (
-        "of other data",
+    row(
         V,
         "rows",
         "3 probabilities",
         "each of the 6 rows",
         lambda: started(G.uniform(MODEL, batch_size=1, rows=R.by_probability(np.ones(3)))),
     ),
-    (
-        "without replacement",
+    row(
         V,
         "replace",
         "got False",
         "must be True",
         lambda: G.uniform(MODEL, batch_size=1, replace=False, rows=R.by_probability(np.ones(3))),
     ),
-    (
-        "more than there are",
+    row(
         V,
         "batch_size",
         "got 3",
         "at most 2",
         lambda: G.uniform(MODEL, batch_size=3, rows=R.by_probability(np.array([1.0, 0.0, 1.0]))),
     ),
-    (
-        "a tracked covariance",
+    row(
         V,
         "rows",
         "by_probability(",
         "'random' or 'epochs'",
         lambda: G.covariance_tracking(MODEL, batch_size=1, rows=R.by_probability(np.ones(3))),
     ),
-    (
-        "all batches",
+    row(
         V,
         "chain_length",
         "got inf",
@@ -505,45 +316,18 @@ of(
 )
 of(
     "rows.leverage",
-    (
-        "a list",
-        T,
-        "inputs",
-        "(list)",
-        "an array of numbers",
-        lambda: R.leverage([[1.0]], np.ones(1)),
-    ),
-    ("a vector", V, "inputs", "shape (3,)", "(n, d)", lambda: R.leverage(np.ones(3), np.ones(3))),
-    (
-        "another size",
+    row(T, "inputs", "(list)", "an array of numbers", lambda: R.leverage([[1.0]], np.ones(1))),
+    row(V, "inputs", "shape (3,)", "(n, d)", lambda: R.leverage(np.ones(3), np.ones(3))),
+    row(
         V,
         "covariance",
         "shape (3,)",
         "(2,) or (2, 2)",
         lambda: R.leverage(np.ones((4, 2)), np.ones(3)),
     ),
-    (
-        "negative",
-        V,
-        "covariance",
-        "not",
-        "finite",
-        lambda: R.leverage(np.ones((4, 2)), -np.ones(2)),
+    row(V, "covariance", "not", "finite", lambda: R.leverage(np.ones((4, 2)), -np.ones(2))),
+    row(
+        V, "covariance", "not", "finite", lambda: R.leverage(np.ones((4, 2)), np.array([NAN, 1.0]))
     ),
-    (
-        "NaN",
-        V,
-        "covariance",
-        "not",
-        "finite",
-        lambda: R.leverage(np.ones((4, 2)), np.array([NAN, 1.0])),
-    ),
-    (
-        "no norms",
-        V,
-        "weights",
-        "of sum 0",
-        WEIGHTS,
-        lambda: R.leverage(np.zeros((4, 2)), np.ones(2)),
-    ),
+    row(V, "weights", "of sum 0", WEIGHTS, lambda: R.leverage(np.zeros((4, 2)), np.ones(2))),
 )

@@ -11,49 +11,27 @@ import ewsg_jax as ewsg
 from tests.wrong_calls.table import (
     DATA,
     FROZEN,
-    INTEGRATORS,
     KEY,
     MODEL,
     NAN,
     POINT,
-    POSITIVE,
-    ROW_LAWS,
-    STRATA,
-    WHOLE,
     T,
     V,
     of,
+    row,
 )
 
 CORRECTED = ewsg.dynamics.noise_corrected(0.1, friction=1.0)
 of(
     "dynamics.noise_corrected",
-    (
-        "step size",
-        V,
-        "step_size",
-        "got 0",
-        POSITIVE,
-        lambda: ewsg.dynamics.noise_corrected(0, friction=1.0),
-    ),
-    (
-        "friction",
-        V,
-        "friction",
-        "got -1",
-        POSITIVE,
-        lambda: ewsg.dynamics.noise_corrected(0.1, friction=-1.0),
-    ),
-    (
-        "integrator",
+    row(
         V,
         "integrator",
         "'splitting' (str)",
         "one of 'semi_implicit', 'euler'",
         lambda: ewsg.dynamics.noise_corrected(0.1, friction=1.0, integrator="splitting"),
     ),
-    (
-        "no covariance",
+    row(
         V,
         "estimator",
         "one that does not",
@@ -67,56 +45,33 @@ for name in ("noise_corrected", "noise_reduced"):
     wrong = functools.partial(getattr(ewsg.dynamics, name), 0.1, friction=1.0)
     of(
         f"dynamics.{name}",
-        (
-            "a name",
-            T,
-            "covariance",
-            "'kept' (str)",
-            A_COVARIANCE,
-            lambda w=wrong: w(covariance="kept"),
+        row(T, "covariance", "'kept' (str)", A_COVARIANCE, lambda w=wrong: w(covariance="kept")),
+        row(V, "covariance", "(2, 3)", A_COVARIANCE, lambda w=wrong: w(covariance=np.ones((2, 3)))),
+        row(
+            V, "covariance", "complex", A_COVARIANCE, lambda w=wrong: w(covariance=np.ones(2) * 1j)
         ),
-        (
-            "no square",
-            V,
-            "covariance",
-            "(2, 3)",
-            A_COVARIANCE,
-            lambda w=wrong: w(covariance=np.ones((2, 3))),
-        ),
-        (
-            "complex",
-            V,
-            "covariance",
-            "complex",
-            A_COVARIANCE,
-            lambda w=wrong: w(covariance=np.ones(2) * 1j),
-        ),
-        (
-            "NaN",
+        row(
             V,
             "covariance",
             "not finite",
             A_COVARIANCE,
             lambda w=wrong: w(covariance=np.array([1.0, NAN])),
         ),
-        (
-            "not symmetric",
+        row(
             V,
             "covariance",
             "not symmetric",
             A_COVARIANCE,
             lambda w=wrong: w(covariance=np.array([[1.0, 0.5], [0.0, 1.0]])),
         ),
-        (
-            "negative",
+        row(
             V,
             "covariance",
             "the eigenvalue -1",
             A_COVARIANCE,
             lambda w=wrong: w(covariance=np.diag([1.0, -1.0])),
         ),
-        (
-            "another size",
+        row(
             V,
             "covariance",
             "one over 3",
@@ -128,16 +83,7 @@ for name in ("noise_corrected", "noise_reduced"):
     )
 of(
     "dynamics.noise_reduced",
-    (
-        "step size",
-        V,
-        "step_size",
-        "got 0",
-        POSITIVE,
-        lambda: ewsg.dynamics.noise_reduced(0, friction=1.0),
-    ),
-    (
-        "weights",
+    row(
         V,
         "dynamics",
         "noise_reduced(",
@@ -169,91 +115,24 @@ for name in (
         step_size = changes.pop("step_size", 0.1)
         return method(MODEL, step_size, **({"batch_size": 2} | more | changes))
 
-    of(
-        name,
-        (
-            "step size",
-            V,
-            "step_size",
-            "got -0.1",
-            POSITIVE,
-            lambda wrongly=wrongly: wrongly(step_size=-0.1),
-        ),
-        (
-            "batch",
-            T,
-            "batch_size",
-            "'2' (str)",
-            WHOLE,
-            lambda wrongly=wrongly: wrongly(batch_size="2"),
-        ),
-        (
-            "temperature",
-            V,
-            "temperature",
-            "got 0",
-            POSITIVE,
-            lambda wrongly=wrongly: wrongly(temperature=0),
-        ),
-        ("rows", V, "rows", "'all' (str)", ROW_LAWS, lambda wrongly=wrongly: wrongly(rows="all")),
-    )
-of(
-    "cp_sghmc",
-    (
-        "integrator",
-        V,
-        "integrator",
-        "'leapfrog' (str)",
-        INTEGRATORS,
-        lambda: ewsg.cp_sghmc(
-            MODEL, 0.1, friction=1.0, labels="c", integrator="leapfrog", **STRATA
-        ),
-    ),
-    (
-        "friction",
-        V,
-        "friction",
-        "got 0",
-        POSITIVE,
-        lambda: ewsg.cp_sghmc(MODEL, 0.1, friction=0, labels="c", **STRATA),
-    ),
-)
+
 of(
     "nc_sghmc",
-    (
-        "batch",
-        V,
-        "batch_size",
-        "got 0",
-        WHOLE,
-        lambda: ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=0),
-    ),
-    (
-        "friction",
-        T,
-        "friction",
-        "None",
-        POSITIVE,
-        lambda: ewsg.nc_sghmc(MODEL, 0.1, friction=None, batch_size=1),
-    ),
-    (
-        "covariance",
+    row(
         V,
         "covariance",
         "'given' (str)",
         "one of 'tracked', 'kept'",
         lambda: ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=1, covariance="given"),
     ),
-    (
-        "balance",
+    row(
         V,
         "balance",
         "'both' (str)",
         "one of 'friction', 'noise'",
         lambda: ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=1, balance="both"),
     ),
-    (
-        "resets of what is given",
+    row(
         V,
         "refresh_every",
         "refresh_every=5 (int) and structure='dense'",
@@ -265,24 +144,14 @@ of(
 )
 of(
     "ewsg_vr",
-    (
-        "batch",
-        V,
-        "batch_size",
-        "got 0",
-        WHOLE,
-        lambda: ewsg.ewsg_vr(MODEL, 0.1, friction=1.0, batch_size=0),
-    ),
-    (
-        "visits",
+    row(
         T,
         "chain_length",
         "inf (float)",
         "a whole number",
         lambda: ewsg.ewsg_vr(MODEL, 0.1, friction=1.0, batch_size=1, chain_length=float("inf")),
     ),
-    (
-        "x",
+    row(
         V,
         "frozen_noise",
         "'momenta' (str)",

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 
 import ewsg_jax as ewsg
 from ewsg_jax.rows.blocks import Blocks
-from tests.wrong_calls.table import MODEL, WHOLE, T, V, of
+from tests.wrong_calls.standard import every
+from tests.wrong_calls.table import MODEL, T, V, of, row
 
 
 class Twice:
@@ -25,29 +26,14 @@ POSITIVE = "must be a positive number, a scalar array or a schedule (a function 
 
 of(
     "hyperparameters",
-    (
-        "negative",
-        V,
-        "friction",
-        "-1.0 (float)",
-        POSITIVE,
-        lambda: ewsg.hyperparameters(friction=-1.0),
-    ),
-    ("a text", T, "friction", "'1' (str)", POSITIVE, lambda: ewsg.hyperparameters(friction="1")),
-    (
-        "an array",
-        V,
-        "step_size",
-        "(2,)",
-        POSITIVE,
-        lambda: ewsg.hyperparameters(step_size=jnp.ones(2)),
-    ),
+    row(V, "friction", "-1.0 (float)", POSITIVE, lambda: ewsg.hyperparameters(friction=-1.0)),
+    row(T, "friction", "'1' (str)", POSITIVE, lambda: ewsg.hyperparameters(friction="1")),
+    row(V, "step_size", "(2,)", POSITIVE, lambda: ewsg.hyperparameters(step_size=jnp.ones(2))),
 )
-of("module", ("an object", T, "module", "3 (int)", "must decorate a class", lambda: ewsg.module(3)))
+of("module", row(T, "module", "3 (int)", "must decorate a class", lambda: ewsg.module(3)))
 of(
     "method",
-    (
-        "a name that is taken",
+    row(
         V,
         "sgld",
         "tests.wrong_calls.parts",
@@ -55,27 +41,24 @@ of(
         lambda: ewsg.method(dynamics=(), **RECORD)(sgld),
     ),
 )
+every("rows.row_law", lambda batch_size=2: ewsg.rows.row_law(batch_size, True, "random"))
 of(
     "rows.row_law",
-    ("no rows", V, "batch_size", "0", WHOLE, lambda: ewsg.rows.row_law(0, True, "random")),
-    (
-        "an unknown law",
+    row(
         V,
         "rows",
         "'shuffled' (str)",
         "must be one of 'random', 'blocks', 'epochs', 'block_epochs', 'block_sweeps'",
         lambda: ewsg.rows.row_law(2, True, "shuffled"),
     ),
-    (
-        "a law of another size",
+    row(
         V,
         "batch_size",
         "2",
         "must be that of rows, 3",
         lambda: ewsg.gradients.uniform(MODEL, batch_size=2, rows=Blocks(batch_size=3)),
     ),
-    (
-        "a law without replacement",
+    row(
         V,
         "replace",
         "False",

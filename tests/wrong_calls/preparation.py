@@ -3,6 +3,8 @@
 # The arguments are wrong on purpose.
 # pyright: reportArgumentType=false, reportCallIssue=false
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,26 +12,21 @@ import numpy as np
 import ewsg_jax as ewsg
 from ewsg_jax.preparation.curvature import Curvature
 from ewsg_jax.preparation.spectrum import CurvatureOfMany
+from tests.wrong_calls.standard import COUNT, COUNT_0, NUMBER, every
 from tests.wrong_calls.table import (
-    A_KEY,
-    A_POSTERIOR,
     AT_MOST_2_31,
     DATA,
     KEY,
     MODEL,
     NAN,
-    OLD_KEY,
     POINT,
-    POSITIVE,
     ROWS,
-    ROWS_SHARED,
     TOO_MANY,
-    WHOLE,
-    WHOLE_0,
     T,
     V,
     of,
     over,
+    row,
 )
 
 
@@ -54,27 +51,26 @@ LOOPED = ewsg.Posterior(
 BETWEEN_WALLS = ewsg.Posterior(
     lambda w, x: -jnp.sum((x - w) ** 2), lambda w: jnp.where(jnp.all(jnp.abs(w) < 1), 0.0, -jnp.inf)
 )
+right = functools.partial(
+    ewsg.find_mode, key=KEY, posterior=MODEL, position=POINT, data=DATA, progress=False
+)
+every("find_mode", right, max_steps=COUNT, rank=COUNT_0)
+of_batches = functools.partial(right, batch_size=2)
+every("find_mode: batches", of_batches, warm_up_passes=NUMBER, rank=None)
+every("cluster", functools.partial(ewsg.cluster, data=DATA, k=2))
+from_sgd = functools.partial(ewsg.from_sgd, learning_rate=0.1, n=10)
+every("from_sgd", from_sgd, learning_rate=NUMBER.without("shape (2,)"))
+every("Mode.start", lambda key=KEY, width=1.0: A_MODE.start(key, width))
+every(
+    "forecast",
+    lambda data=DATA, check_data=True, step=0: told(data=data, check_data=check_data, step=step),
+    step=COUNT_0,
+)
+every("Forecast.passes", lambda ess=1: told().passes(ess))
 of(
     "find_mode",
-    ("legacy key", T, "key", "uint32", A_KEY, lambda: searched(key=OLD_KEY)),
-    (
-        "a kernel",
-        T,
-        "posterior",
-        "kernel(",
-        A_POSTERIOR,
-        lambda: searched(posterior=ewsg.ld(MODEL, 0.1)),
-    ),
-    (
-        "a number of devices",
-        T,
-        "mesh",
-        "2 (int)",
-        "a jax.sharding.Mesh whose axes",
-        lambda: searched(mesh=2),
-    ),
-    (
-        "batches on a mesh",
+    row(T, "mesh", "2 (int)", "a jax.sharding.Mesh whose axes", lambda: searched(mesh=2)),
+    row(
         V,
         "batch_size",
         "got 2",
@@ -83,56 +79,24 @@ of(
             batch_size=2, mesh=jax.sharding.Mesh(np.array(jax.devices()[:1]), ("data",))
         ),
     ),
-    (
-        "integers",
-        T,
-        "position",
-        "int32",
-        "floating-point",
-        lambda: searched(position=jnp.zeros(2, int)),
-    ),
-    (
-        "NaN data",
-        V,
-        "data",
-        "holds 1 NaN",
-        "must be finite",
-        lambda: searched(data=DATA.at[0, 0].set(NAN)),
-    ),
-    (
-        "a look or not",
-        T,
-        "check_data",
-        "'no' (str)",
-        "True or False",
-        lambda: searched(check_data="no"),
-    ),
-    (
-        "a loop without a gradient",
+    row(T, "position", "int32", "floating-point", lambda: searched(position=jnp.zeros(2, int))),
+    row(V, "data", "holds 1 NaN", "must be finite", lambda: searched(data=DATA.at[0, 0].set(NAN))),
+    row(
         V,
         "log_likelihood",
         "Reverse-mode differentiation",
         "differentiable by jax.grad",
         lambda: searched(posterior=LOOPED),
     ),
-    (
-        "a start outside of the support",
+    row(
         V,
         "position",
         "log_prior is -inf",
         "potential and its derivatives are finite",
         lambda: searched(posterior=BETWEEN_WALLS, position=jnp.full(2, 9.0)),
     ),
-    (
-        "too many rows",
-        V,
-        "data",
-        "got 3,000,000,000 rows",
-        AT_MOST_2_31,
-        lambda: searched(data=TOO_MANY),
-    ),
-    (
-        "outside the support",
+    row(V, "data", "got 3,000,000,000 rows", AT_MOST_2_31, lambda: searched(data=TOO_MANY)),
+    row(
         V,
         "position",
         "V = nan",
@@ -142,20 +106,7 @@ of(
             position=-jnp.ones(2),
         ),
     ),
-    ("tolerance", V, "tolerance", "got 0", POSITIVE, lambda: searched(tolerance=0)),
-    ("rank", T, "rank", "0.5 (float)", WHOLE_0, lambda: searched(rank=0.5)),
-    ("no steps", V, "max_steps", "got 0", WHOLE, lambda: searched(max_steps=0)),
-    ("batch", T, "batch_size", "2.0 (float)", WHOLE, lambda: searched(batch_size=2.0)),
-    (
-        "passes",
-        V,
-        "warm_up_passes",
-        "got -1",
-        POSITIVE,
-        lambda: searched(batch_size=2, warm_up_passes=-1),
-    ),
-    (
-        "optimizer",
+    row(
         T,
         "optimizer",
         "'adam' (str)",
@@ -167,43 +118,23 @@ of(
 
 of(
     "cluster",
-    ("no data", V, "data", "None", ROWS_SHARED, lambda: ewsg.cluster(None, 2)),
-    (
-        "a look or not",
-        T,
-        "check_data",
-        "0 (int)",
-        "True or False",
-        lambda: ewsg.cluster(DATA, 2, check_data=0),
-    ),
-    ("no clusters", V, "k", "got 0", WHOLE, lambda: ewsg.cluster(DATA, 0)),
-    ("more clusters than rows", V, "k", "got 7", "at most n = 6", lambda: ewsg.cluster(DATA, 7)),
-    (
-        "seed",
-        T,
-        "seed",
-        "key",
-        "a whole number",
-        lambda: ewsg.cluster(DATA, 2, seed=jax.random.key(0)),
-    ),
-    (
-        "no such key",
+    row(V, "k", "got 7", "at most n = 6", lambda: ewsg.cluster(DATA, 7)),
+    row(T, "seed", "key", "a whole number", lambda: ewsg.cluster(DATA, 2, seed=jax.random.key(0))),
+    row(
         V,
         "features",
         "'z' for the keys ['x', 'y']",
         "a key of data",
         lambda: ewsg.cluster(ROWS, 2, features="z"),
     ),
-    (
-        "features",
+    row(
         T,
         "features",
         "3 (int)",
         "a key of the data or a function",
         lambda: ewsg.cluster(DATA, 2, features=3),
     ),
-    (
-        "features of fewer rows",
+    row(
         V,
         "features",
         "(3, 2)",
@@ -216,34 +147,9 @@ of(
 FROM_0 = "a positive number or 0"
 of(
     "from_sgd",
-    ("rate", V, "learning_rate", "got 0", POSITIVE, lambda: ewsg.from_sgd(0, n=10)),
-    ("NaN", V, "learning_rate", "got nan", POSITIVE, lambda: ewsg.from_sgd(NAN, n=10)),
-    (
-        "a schedule",
-        T,
-        "learning_rate",
-        "function",
-        POSITIVE,
-        lambda: ewsg.from_sgd(lambda t: 0.1, n=10),
-    ),
-    ("momentum", V, "momentum", "got 1.0", "in [0, 1)", lambda: ewsg.from_sgd(0.1, 1.0, n=10)),
-    (
-        "decay",
-        V,
-        "weight_decay",
-        "got -1",
-        FROM_0,
-        lambda: ewsg.from_sgd(0.1, weight_decay=-1, n=10),
-    ),
-    (
-        "a text",
-        T,
-        "weight_decay",
-        "'0' (str)",
-        FROM_0,
-        lambda: ewsg.from_sgd(0.1, weight_decay="0", n=10),
-    ),
-    ("half a row", T, "n", "9.5 (float)", WHOLE, lambda: ewsg.from_sgd(0.1, n=9.5)),
+    row(V, "momentum", "got 1.0", "in [0, 1)", lambda: ewsg.from_sgd(0.1, 1.0, n=10)),
+    row(V, "weight_decay", "got -1", FROM_0, lambda: ewsg.from_sgd(0.1, weight_decay=-1, n=10)),
+    row(T, "weight_decay", "'0' (str)", FROM_0, lambda: ewsg.from_sgd(0.1, weight_decay="0", n=10)),
 )
 
 A_MODE = ewsg.Mode(
@@ -252,60 +158,28 @@ A_MODE = ewsg.Mode(
 NO_MODE = A_MODE._replace(curvature=Curvature.of(np.diag([1.0, -4.0]), True))
 ELSEWHERE = ewsg.Mode(jnp.zeros(5), True, 0.0, 0.0, 0.0, 1, 1.0, Curvature.of(np.eye(5), True))
 EYE, UNKNOWN, AFFINE = np.eye(2), A_MODE._replace(curvature=None), ewsg.bijectors.affine
-of(
-    "Mode.start",
-    ("an old key", T, "key", "uint32", A_KEY, lambda: A_MODE.start(OLD_KEY)),
-    ("no width", V, "width", "got 0", POSITIVE, lambda: A_MODE.start(KEY, 0)),
-)
+
 of(
     "Mode.sd",
-    ("of a saddle", V, "mode", "curved downwards", "one for its widths", lambda: NO_MODE.sd),
-    ("of no curvature", V, "mode", "rank=0", "its curvature", lambda: UNKNOWN.inverse_mass),
+    row(V, "mode", "curved downwards", "one for its widths", lambda: NO_MODE.sd),
+    row(V, "mode", "rank=0", "its curvature", lambda: UNKNOWN.inverse_mass),
 )
 of(
     "bijectors.affine",
-    (
-        "integers",
-        T,
-        "shift",
-        "int32",
-        "floating-point",
-        lambda: ewsg.bijectors.affine(jnp.zeros(2, int)),
+    row(T, "shift", "int32", "floating-point", lambda: ewsg.bijectors.affine(jnp.zeros(2, int))),
+    row(
+        V, "shift", "holds 1 NaN", "must be finite", lambda: ewsg.bijectors.affine(jnp.array([NAN]))
     ),
-    (
-        "NaN",
-        V,
-        "shift",
-        "holds 1 NaN",
-        "must be finite",
-        lambda: ewsg.bijectors.affine(jnp.array([NAN])),
-    ),
-    (
-        "no matrix",
-        V,
-        "covariance",
-        "the eigenvalue -1",
-        "positive definite",
-        lambda: AFFINE(POINT, -EYE),
-    ),
-    (
-        "negative",
-        V,
-        "covariance",
-        "got -1",
-        "positive number",
-        lambda: ewsg.bijectors.affine(POINT, -1.0),
-    ),
-    (
-        "another position",
+    row(V, "covariance", "the eigenvalue -1", "positive definite", lambda: AFFINE(POINT, -EYE)),
+    row(V, "covariance", "got -1", "positive number", lambda: ewsg.bijectors.affine(POINT, -1.0)),
+    row(
         V,
         "position",
         "an array of shape (3,)",
         "like the shift",
         lambda: ewsg.bijectors.affine(jnp.zeros(2)).forward(jnp.zeros(3)),
     ),
-    (
-        "another size",
+    row(
         V,
         "covariance",
         "over 2 numbers",
@@ -351,59 +225,52 @@ MANY = A_MODE._replace(curvature=CurvatureOfMany(np.ones(2), EYE[:, :1], np.ones
 NO_FORECAST = "whose noise is known"
 of(
     "forecast",
-    ("no kernel", T, "kernel", "'sgld' (str)", "ewsg_jax.kernel", lambda: told("sgld")),
-    (
-        "a number of devices",
+    row(T, "kernel", "'sgld' (str)", "ewsg_jax.kernel", lambda: told("sgld")),
+    row(
         T,
         "mesh",
         "2 (int)",
         "a jax.sharding.Mesh whose axes",
         lambda: told(ewsg.ld(MODEL, 0.1), mesh=2),
     ),
-    (
-        "labels of rows in parts",
+    row(
         V,
         "mesh",
         "Stratified",
         "no axis 'data'",
         lambda: told(ewsg.kernel(ewsg.dynamics.langevin(0.1), BY_SIGN), mesh=over("data")),
     ),
-    (
-        "an exact kernel",
+    row(
         V,
         "kernel",
         "random_walk_metropolis(",
         "a dynamics with an estimator",
         lambda: told(ewsg.random_walk_metropolis(MODEL, 0.1)),
     ),
-    (
-        "a preconditioner",
+    row(
         V,
         "kernel",
         "Preconditioned",
         "no more than a momentum",
         lambda: told(ewsg.psgld(MODEL, 0.1, batch_size=1)),
     ),
-    (
-        "epochs",
+    row(
         V,
         "kernel",
         "rows='epochs'",
         NO_FORECAST,
         lambda: told(ewsg.sgld(MODEL, 0.1, batch_size=1, rows="epochs")),
     ),
-    (
-        "sweeps",
+    row(
         V,
         "kernel",
         "rows='block_sweeps'",
         NO_FORECAST,
         lambda: told(ewsg.sgld(MODEL, 0.1, batch_size=1, rows="block_sweeps")),
     ),
-    ("restarts", V, "kernel", "option='I'", NO_FORECAST, lambda: told(made(option="I"))),
-    ("an estimator of one's own", V, "kernel", "Mine", NO_FORECAST, lambda: told(MINE)),
-    (
-        "weights around a memory",
+    row(V, "kernel", "option='I'", NO_FORECAST, lambda: told(made(option="I"))),
+    row(V, "kernel", "Mine", NO_FORECAST, lambda: told(MINE)),
+    row(
         V,
         "kernel",
         "around a memory",
@@ -414,8 +281,7 @@ of(
             )
         ),
     ),
-    (
-        "a table of rows by probability",
+    row(
         V,
         "kernel",
         "at unlike rates",
@@ -429,26 +295,23 @@ of(
             )
         ),
     ),
-    ("a position", T, "mode", "float32", "find_mode", lambda: told(mode=POINT)),
-    ("a saddle", V, "mode", "curved downwards", "one for its widths", lambda: told(mode=NO_MODE)),
-    (
-        "weights of many",
+    row(T, "mode", "float32", "find_mode", lambda: told(mode=POINT)),
+    row(V, "mode", "curved downwards", "one for its widths", lambda: told(mode=NO_MODE)),
+    row(
         V,
         "kernel",
         "the estimator ExponentiallyWeighted",
         "more than 1,000 numbers",
         lambda: told(ewsg.ewsg_ld(MODEL, 0.1, batch_size=1), MANY),
     ),
-    (
-        "a thermostat of many",
+    row(
         V,
         "kernel",
         "the dynamics Thermostat",
         "more than 1,000 numbers",
         lambda: told(ewsg.sgnht(MODEL, 0.1, friction=1.0, batch_size=1), MANY),
     ),
-    (
-        "a given covariance of many",
+    row(
         V,
         "kernel",
         "the dynamics NoiseCorrected",
@@ -463,36 +326,14 @@ of(
             MANY,
         ),
     ),
-    (
-        "another mass of many",
+    row(
         V,
         "kernel",
         "another inverse_mass",
         "mode.inverse_mass",
         lambda: told(ewsg.sgld(MODEL, 0.1, batch_size=1, inverse_mass=3 * EYE), MANY),
     ),
-    ("no data", V, "data", "None", "array", lambda: told(data=None)),
-    (
-        "NaN data",
-        V,
-        "data",
-        "holds 1 NaN",
-        "must be finite",
-        lambda: told(data=DATA.at[0, 0].set(NAN)),
-    ),
-    (
-        "a look or not",
-        T,
-        "check_data",
-        "'no' (str)",
-        "True or False",
-        lambda: told(check_data="no"),
-    ),
-    ("a mode of another model", V, "position", "(5,)", "shape", lambda: told(mode=ELSEWHERE)),
-    ("a step before the first", V, "step", "got -1", WHOLE_0, lambda: told(step=-1)),
-)
-of(
-    "Forecast.passes",
-    ("none", V, "ess", "got 0", POSITIVE, lambda: told().passes(0)),
-    ("a word", T, "ess", "'many' (str)", POSITIVE, lambda: told().passes("many")),
+    row(V, "data", "None", "array", lambda: told(data=None)),
+    row(V, "data", "holds 1 NaN", "must be finite", lambda: told(data=DATA.at[0, 0].set(NAN))),
+    row(V, "position", "(5,)", "shape", lambda: told(mode=ELSEWHERE)),
 )

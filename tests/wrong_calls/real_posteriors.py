@@ -4,7 +4,7 @@
 # pyright: reportArgumentType=false, reportCallIssue=false
 
 import ewsg_jax as ewsg
-from tests.wrong_calls.table import T, V, of
+from tests.wrong_calls.table import T, V, of, row
 
 CAPITALS = "different capital letters from A to Z"
 
@@ -19,8 +19,7 @@ def loaded(folder, name, load):
 
 def broken(name, holds, load):
     """A row for a file that cannot be read."""
-    return (
-        name,
+    return row(
         V,
         name,
         "cannot be read",
@@ -38,10 +37,10 @@ of(
     "datasets.letter",
     broken("letter.npz", "letter recognition", ewsg.datasets.letter),
     broken("letter-recognition.data", "letter recognition", ewsg.datasets.letter),
-    ("a number", T, "letters", "3 (int)", CAPITALS, lambda: ewsg.datasets.letter(letters=3)),
-    ("none", V, "letters", "got ''", CAPITALS, lambda: ewsg.datasets.letter(letters="")),
-    ("twice", V, "letters", "'ABA'", CAPITALS, lambda: ewsg.datasets.letter(letters="ABA")),
-    ("small", V, "letters", "'ab'", CAPITALS, lambda: ewsg.datasets.letter(letters="ab")),
+    row(T, "letters", "3 (int)", CAPITALS, lambda: ewsg.datasets.letter(letters=3)),
+    row(V, "letters", "got ''", CAPITALS, lambda: ewsg.datasets.letter(letters="")),
+    row(V, "letters", "'ABA'", CAPITALS, lambda: ewsg.datasets.letter(letters="ABA")),
+    row(V, "letters", "'ab'", CAPITALS, lambda: ewsg.datasets.letter(letters="ab")),
 )
 
 
@@ -55,5 +54,5 @@ def pima(folder):
 
 of(
     "datasets.pima",
-    ("no npz", V, "pima.npz", "cannot be read", "must hold Pima", lambda folder: pima(folder)),
+    row(V, "pima.npz", "cannot be read", "must hold Pima", lambda folder: pima(folder)),
 )

@@ -14,57 +14,44 @@ import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
+from tests.wrong_calls.standard import COUNT, NUMBER, every
 from tests.wrong_calls.table import (
-    A_KEY,
     AT_MOST_2_31,
     DATA,
-    INF,
     KERNEL,
+    KEY,
     MODEL,
     NAN,
     POINT,
     POSITIVE,
     TOO_MANY,
-    WHOLE,
     T,
     V,
     of,
     over,
+    row,
     sampled,
 )
 
 LAST = ewsg.rows.by_probability(np.arange(len(DATA)) // (len(DATA) // 2))
 FOUR = ewsg.rows.by_probability(np.ones(4))
+right = functools.partial(
+    ewsg.sample, key=KEY, kernel=KERNEL, position=POINT, data=DATA, num_steps=10, progress=False
+)
+every("sample", right, chain_batch_size=COUNT, checkpoint_every=NUMBER)
 of(
     "sample",
-    ("a seed", T, "key", "0 (int)", A_KEY, lambda: sampled(key=0)),
-    ("a posterior", T, "kernel", "gaussian_location(", "a Kernel (", lambda: sampled(kernel=MODEL)),
-    (
-        "a number of devices",
-        T,
-        "mesh",
-        "2 (int)",
-        "a jax.sharding.Mesh whose axes",
-        lambda: sampled(mesh=2),
-    ),
-    (
-        "an axis of another name",
-        V,
-        "mesh",
-        "('batch',)",
-        "'chains', 'data'",
-        lambda: sampled(mesh=over("batch")),
-    ),
-    (
-        "a batch of one for two parts",
+    row(T, "kernel", "gaussian_location(", "a Kernel (", lambda: sampled(kernel=MODEL)),
+    row(T, "mesh", "2 (int)", "a jax.sharding.Mesh whose axes", lambda: sampled(mesh=2)),
+    row(V, "mesh", "('batch',)", "'chains', 'data'", lambda: sampled(mesh=over("batch"))),
+    row(
         V,
         "batch_size",
         "got 1",
         "multiple of 2",
         lambda: sampled(kernel=ewsg.sgld(MODEL, 0.1, batch_size=1), mesh=over("data")),
     ),
-    (
-        "epochs of rows in parts",
+    row(
         V,
         "mesh",
         "rows='epochs'",
@@ -73,76 +60,34 @@ of(
             kernel=ewsg.sgld(MODEL, 0.1, batch_size=2, rows="epochs"), mesh=over("data")
         ),
     ),
-    (
-        "a part without a probability",
+    row(
         V,
         "rows",
         "got part 0",
         "in each of the 2 parts",
         lambda: sampled(kernel=ewsg.sgld(MODEL, 0.1, batch_size=2, rows=LAST), mesh=over("data")),
     ),
-    (
-        "probabilities of other rows in parts",
+    row(
         V,
         "rows",
         "got 4 probabilities",
         "a probability for each",
         lambda: sampled(kernel=ewsg.sgld(MODEL, 0.1, batch_size=2, rows=FOUR), mesh=over("data")),
     ),
-    (
-        "batches of chains on a mesh",
+    row(
         V,
         "chain_batch_size",
         "got 2",
         "None with mesh",
         lambda: sampled(num_chains=4, chain_batch_size=2, mesh=over("chains")),
     ),
-    (
-        "a method",
-        T,
-        "kernel",
-        "function sgld",
-        "call it to make one",
-        lambda: sampled(kernel=ewsg.sgld),
-    ),
-    (
-        "NaN data",
-        V,
-        "data",
-        "holds 1 NaN",
-        "must be finite",
-        lambda: sampled(data=DATA.at[0, 0].set(NAN)),
-    ),
-    (
-        "objects",
-        T,
-        "data",
-        "dtype object",
-        "hold numbers",
-        lambda: sampled(data=np.array([[1, None]])),
-    ),
-    (
-        "too many rows",
-        V,
-        "data",
-        "got 3,000,000,000 rows",
-        AT_MOST_2_31,
-        lambda: sampled(data=TOO_MANY),
-    ),
-    ("half a step", T, "num_steps", "9.5 (float)", WHOLE, lambda: sampled(num_steps=9.5)),
-    ("no steps", V, "num_steps", "got -1", WHOLE, lambda: sampled(num_steps=-1)),
-    ("no chains", V, "num_chains", "got 0", WHOLE, lambda: sampled(num_chains=0)),
-    ("thin", V, "thin", "got 0", WHOLE, lambda: sampled(thin=0)),
-    (
-        "burn-in",
-        V,
-        "num_steps",
-        "got 10",
-        "at least burn_in + thin = 11",
-        lambda: sampled(burn_in=10),
-    ),
-    ("neither", V, "num_steps", "data_passes=None", "give either", lambda: sampled(num_steps=None)),
-    ("both", V, "data_passes", "data_passes=1.0", "give either", lambda: sampled(data_passes=1.0)),
+    row(T, "kernel", "function sgld", "call it to make one", lambda: sampled(kernel=ewsg.sgld)),
+    row(V, "data", "holds 1 NaN", "must be finite", lambda: sampled(data=DATA.at[0, 0].set(NAN))),
+    row(T, "data", "dtype object", "hold numbers", lambda: sampled(data=np.array([[1, None]]))),
+    row(V, "data", "got 3,000,000,000 rows", AT_MOST_2_31, lambda: sampled(data=TOO_MANY)),
+    row(V, "num_steps", "got 10", "at least burn_in + thin = 11", lambda: sampled(burn_in=10)),
+    row(V, "num_steps", "data_passes=None", "give either", lambda: sampled(num_steps=None)),
+    row(V, "data_passes", "data_passes=1.0", "give either", lambda: sampled(data_passes=1.0)),
 )
 
 IN_TIME = "must be enough for burn_in + thin = "
@@ -154,32 +99,22 @@ def timed(seconds: Any, **changes: Any) -> Any:
 
 of(
     "sample: seconds",
-    ("none", V, "seconds", "got 0.0", POSITIVE, lambda: timed(0.0)),
-    ("for ever", V, "seconds", "got inf", POSITIVE, lambda: timed(INF)),
-    ("a text", T, "seconds", "'60' (str)", POSITIVE, lambda: timed("60")),
-    (
-        "too few",
+    row(
         V,
         "seconds",
         "got 1e-09, in which",
         IN_TIME,
         lambda: timed(1e-9, num_steps=10**8, burn_in=10**8 - 9),
     ),
-    (
-        "alone",
+    row(
         V,
         "num_steps",
         "data_passes=None beside seconds=1.0",
         "give either",
         lambda: timed(1.0, num_steps=None),
     ),
-    (
-        "all three",
-        V,
-        "num_steps",
-        "seconds=1.0",
-        "give either",
-        lambda: sampled(data_passes=1.0, seconds=1.0),
+    row(
+        V, "num_steps", "seconds=1.0", "give either", lambda: sampled(data_passes=1.0, seconds=1.0)
     ),
 )
 
@@ -197,40 +132,23 @@ def at_step_size(h: Any) -> Any:
 
 of(
     "sample: traced",
-    (
-        "vmap",
+    row(
         T,
         "position",
         "a traced position",
         ON_HOST,
         lambda: jax.vmap(lambda p: sampled(position=p).draws)(POINTS),
     ),
-    (
-        "a grid",
-        T,
-        "kernel",
-        "a traced kernel",
-        ON_HOST,
-        lambda: jax.vmap(at_step_size)(jnp.ones(3)),
-    ),
-    (
-        "jit",
+    row(T, "kernel", "a traced kernel", ON_HOST, lambda: jax.vmap(at_step_size)(jnp.ones(3))),
+    row(
         T,
         "data",
         "a traced data",
         ON_HOST,
         lambda: jax.jit(lambda data: sampled(data=data).draws)(DATA),
     ),
-    (
-        "jit of nothing",
-        T,
-        "sample",
-        "under jit",
-        ON_HOST,
-        lambda: jax.jit(lambda: sampled().draws)(),
-    ),
-    (
-        "a gradient",
+    row(T, "sample", "under jit", ON_HOST, lambda: jax.jit(lambda: sampled().draws)()),
+    row(
         T,
         "position",
         "a traced position",
@@ -259,57 +177,35 @@ def doubled(position: Any) -> Any:
 
 of(
     "sample: joined",
-    (
-        "draws",
-        T,
-        "later",
-        "(2,)",
-        "a Samples (what ewsg_jax.sample",
-        lambda: sampled().concatenate(POINT),
+    row(
+        T, "later", "(2,)", "a Samples (what ewsg_jax.sample", lambda: sampled().concatenate(POINT)
     ),
-    (
-        "itself",
-        V,
-        "later",
-        "one from step 0 on",
-        FOLLOWS,
-        lambda: joined(position=POINT, state=None),
-    ),
-    (
-        "a gap",
+    row(V, "later", "one from step 0 on", FOLLOWS, lambda: joined(position=POINT, state=None)),
+    row(
         V,
         "from step 10 on",
         "one from step 20 on",
         FOLLOWS,
         lambda: joined(state=sampled(position=None, state=last_state()).state),
     ),
-    (
-        "other chains",
+    row(
         V,
         "of 1 chains",
         "one of 2 chains",
         FOLLOWS,
         lambda: joined(position=POINT, state=None, num_chains=2),
     ),
-    (
-        "other data",
+    row(
         V,
         "on 6 rows",
         "one on 5 rows",
         FOLLOWS,
         lambda: joined(position=POINT, state=None, data=DATA[:5]),
     ),
-    (
-        "no draws",
-        V,
-        "draws",
-        "one without draws",
-        KEEPS,
-        lambda: joined(keep=None, moments=ewsg.moments()),
-    ),
-    ("other draws", V, "draws", "shape ()", KEEPS, lambda: joined(keep=jnp.sum)),
-    ("a function", V, "positions", "keeps a function of them", KEEPS, lambda: joined(keep=doubled)),
-    ("moments", V, "moments", "moments['mean']", KEEPS, lambda: joined(moments=ewsg.moments())),
+    row(V, "draws", "one without draws", KEEPS, lambda: joined(keep=None, moments=ewsg.moments())),
+    row(V, "draws", "shape ()", KEEPS, lambda: joined(keep=jnp.sum)),
+    row(V, "positions", "keeps a function of them", KEEPS, lambda: joined(keep=doubled)),
+    row(V, "moments", "moments['mean']", KEEPS, lambda: joined(moments=ewsg.moments())),
 )
 
 
@@ -331,81 +227,30 @@ def fails(key: Any) -> Any:
 
 of(
     "sample: where it starts",
-    ("a class", T, "position", "the class Start", A_FUNCTION, lambda: started(Start)),
-    ("a function that fails", V, "position", "no start", A_FUNCTION, lambda: started(fails)),
-    (
-        "a function of nothing",
-        V,
-        "position",
-        "takes 0 positional",
-        A_FUNCTION,
-        lambda: started(lambda: POINT),
-    ),
-    (
-        "a function that gives integers",
-        T,
-        "position(key)",
-        "int32",
-        "floating-point",
-        lambda: started(jax.random.bits),
-    ),
-    (
-        "a function that gives text",
-        V,
-        "position",
-        "TypeError",
-        A_FUNCTION,
-        lambda: started(lambda key: "here"),
-    ),
-    (
-        "a function, stacked",
-        V,
-        "stacked",
-        "got True",
-        "must be False",
-        lambda: sampled(position=len, stacked=True),
-    ),
-    (
-        "neither",
-        V,
-        "position",
-        "neither",
-        "either position or state",
-        lambda: sampled(position=None),
-    ),
-    ("both", V, "state", "both", "either position or state", lambda: sampled(state=last_state())),
-    (
-        "a state of other data",
+    row(T, "position", "the class Start", A_FUNCTION, lambda: started(Start)),
+    row(V, "position", "no start", A_FUNCTION, lambda: started(fails)),
+    row(V, "position", "takes 0 positional", A_FUNCTION, lambda: started(lambda: POINT)),
+    row(T, "position(key)", "int32", "floating-point", lambda: started(jax.random.bits)),
+    row(V, "position", "TypeError", A_FUNCTION, lambda: started(lambda key: "here")),
+    row(V, "stacked", "got True", "must be False", lambda: sampled(position=len, stacked=True)),
+    row(V, "position", "neither", "either position or state", lambda: sampled(position=None)),
+    row(V, "state", "both", "either position or state", lambda: sampled(state=last_state())),
+    row(
         V,
         "data",
         "got 3",
         "all 6 rows that init saw",
         lambda: sampled(position=None, state=last_state(), data=DATA[:3]),
     ),
-    (
-        "a position for a state",
-        T,
-        "state",
-        "shape (2,)",
-        A_STATE,
-        lambda: sampled(position=None, state=POINT),
-    ),
-    (
-        "chains at several steps",
+    row(T, "state", "shape (2,)", A_STATE, lambda: sampled(position=None, state=POINT)),
+    row(
         V,
         "state",
         "[10 11]",
         "chains at one step",
         lambda: sampled(position=None, state=two_steps()),
     ),
-    (
-        "too many steps",
-        V,
-        "num_steps",
-        f"got {2**31}",
-        "to 2147483647",
-        lambda: sampled(num_steps=2**31),
-    ),
+    row(V, "num_steps", f"got {2**31}", "to 2147483647", lambda: sampled(num_steps=2**31)),
 )
 
 
@@ -417,33 +262,17 @@ def two_steps() -> Any:
 
 of(
     "sample: what it keeps",
-    ("a name", T, "keep", "'position'", "a function (position)", lambda: sampled(keep="position")),
-    (
-        "a function that fails",
-        V,
-        "keep",
-        "KeyError",
-        "one chain's position",
-        lambda: sampled(keep=lambda p: {}[0]),
-    ),
-    (
-        "nothing",
-        V,
-        "keep",
-        "None",
-        "returns a tree of arrays",
-        lambda: sampled(keep=lambda p: None),
-    ),
-    (
-        "moments by name",
+    row(T, "keep", "'position'", "a function (position)", lambda: sampled(keep="position")),
+    row(V, "keep", "KeyError", "one chain's position", lambda: sampled(keep=lambda p: {}[0])),
+    row(V, "keep", "None", "returns a tree of arrays", lambda: sampled(keep=lambda p: None)),
+    row(
         T,
         "moments",
         "'dense'",
         "a MomentPlan (ewsg_jax.moments(…))",
         lambda: sampled(moments="dense"),
     ),
-    (
-        "moments of truth values",
+    row(
         T,
         "moments",
         "dtype bool",
@@ -461,21 +290,20 @@ def no_samples(folder: Path) -> Any:
 
 of(
     "load",
-    ("a number", T, "path", "3 (int)", "the path of a file", lambda: ewsg.load(3)),
-    ("another file", V, "path", "run.npz", "a file that samples.save wrote", no_samples),
+    row(T, "path", "3 (int)", "the path of a file", lambda: ewsg.load(3)),
+    row(V, "path", "run.npz", "a file that samples.save wrote", no_samples),
 )
 of(
     "moments",
-    ("of what", T, "of", "'mean' (str)", "a function (position)", lambda: ewsg.moments("mean")),
-    (
-        "covariance",
+    row(T, "of", "'mean' (str)", "a function (position)", lambda: ewsg.moments("mean")),
+    row(
         V,
         "covariance",
         "'full' (str)",
         "'diagonal', 'dense'",
         lambda: ewsg.moments(covariance="full"),
     ),
-    ("weights", V, "weights", "None", "'equal', 'step_size'", lambda: ewsg.moments(weights=None)),
+    row(V, "weights", "None", "'equal', 'step_size'", lambda: ewsg.moments(weights=None)),
 )
 
 
@@ -504,43 +332,23 @@ def of_masses() -> Any:
 
 of(
     "stack",
-    ("nothing", T, "kernels", "got [] (list)", BY_NUMBERS, lambda: ewsg.stack([])),
-    ("a number", T, "kernels", "got 3 (int)", BY_NUMBERS, lambda: ewsg.stack(3)),
-    (
-        "no sequence",
-        T,
-        "kernels",
-        "(generator)",
-        BY_NUMBERS,
-        lambda: ewsg.stack(kernel for kernel in GRID),
+    row(T, "kernels", "got [] (list)", BY_NUMBERS, lambda: ewsg.stack([])),
+    row(T, "kernels", "got 3 (int)", BY_NUMBERS, lambda: ewsg.stack(3)),
+    row(T, "kernels", "(generator)", BY_NUMBERS, lambda: ewsg.stack(kernel for kernel in GRID)),
+    row(
+        T, "kernels", "got 0.1 (float) as number 1", BY_NUMBERS, lambda: ewsg.stack([GRID[0], 0.1])
     ),
-    (
-        "a step size",
-        T,
-        "kernels",
-        "got 0.1 (float) as number 1",
-        BY_NUMBERS,
-        lambda: ewsg.stack([GRID[0], 0.1]),
-    ),
-    ("one kernel", V, "kernels", "got kernel(", "an axis of members", lambda: ewsg.stack(GRID[0])),
-    ("a stack", T, "kernels", "got a stack", BY_NUMBERS, lambda: ewsg.stack(ewsg.stack(GRID))),
-    (
-        "stacks",
-        T,
-        "kernels",
-        "(Stack) as number 0",
-        BY_NUMBERS,
-        lambda: ewsg.stack([ewsg.stack(GRID)]),
-    ),
-    (
-        "other batches",
+    row(V, "kernels", "got kernel(", "an axis of members", lambda: ewsg.stack(GRID[0])),
+    row(T, "kernels", "got a stack", BY_NUMBERS, lambda: ewsg.stack(ewsg.stack(GRID))),
+    row(T, "kernels", "(Stack) as number 0", BY_NUMBERS, lambda: ewsg.stack([ewsg.stack(GRID)])),
+    row(
         V,
         "kernels",
         "as number 1, kernel(",
         BY_NUMBERS,
         lambda: ewsg.stack([GRID[0], ewsg.sgld(MODEL, 0.1, batch_size=3)]),
     ),
-    ("masses of two sizes", V, "kernels", "got dynamics.mass", BY_NUMBERS, of_masses),
+    row(V, "kernels", "got dynamics.mass", BY_NUMBERS, of_masses),
 )
 
 LISTS = [jnp.ones((4, 2)), jnp.ones((6, 2))]
@@ -555,99 +363,41 @@ def of_two(kernel: Any, **options: Any) -> Any:
 
 of(
     "stack_data",
-    ("nothing", T, "data_sets", "got [] (list)", ALIKE, lambda: ewsg.stack_data([])),
-    (
-        "one array",
-        T,
-        "data_sets",
-        "got an array of shape (6, 2)",
-        ALIKE,
-        lambda: ewsg.stack_data(LISTS[1]),
+    row(T, "data_sets", "got [] (list)", ALIKE, lambda: ewsg.stack_data([])),
+    row(T, "data_sets", "got an array of shape (6, 2)", ALIKE, lambda: ewsg.stack_data(LISTS[1])),
+    row(V, "data_sets", "without leaves", ALIKE, lambda: ewsg.stack_data([{}, {}])),
+    row(T, "data_sets", "number 1 is not", ALIKE, lambda: ewsg.stack_data([LISTS[0], 3])),
+    row(
+        V, "data_sets", "number 1 is not", ALIKE, lambda: ewsg.stack_data([LISTS[0], LISTS[0][:0]])
     ),
-    ("empty trees", V, "data_sets", "without leaves", ALIKE, lambda: ewsg.stack_data([{}, {}])),
-    ("a number", T, "data_sets", "number 1 is not", ALIKE, lambda: ewsg.stack_data([LISTS[0], 3])),
-    (
-        "no rows",
-        V,
-        "data_sets",
-        "number 1 is not",
-        ALIKE,
-        lambda: ewsg.stack_data([LISTS[0], LISTS[0][:0]]),
-    ),
-    (
-        "other columns",
-        V,
-        "data_sets",
-        "as number 1",
-        ALIKE,
-        lambda: ewsg.stack_data([LISTS[0], LISTS[1][:, :1]]),
-    ),
-    (
-        "other trees",
-        V,
-        "data_sets",
-        "as number 1",
-        ALIKE,
-        lambda: ewsg.stack_data([LISTS[0], {"x": LISTS[1]}]),
-    ),
-    (
-        "other dtypes",
+    row(V, "data_sets", "as number 1", ALIKE, lambda: ewsg.stack_data([LISTS[0], LISTS[1][:, :1]])),
+    row(V, "data_sets", "as number 1", ALIKE, lambda: ewsg.stack_data([LISTS[0], {"x": LISTS[1]}])),
+    row(
         V,
         "data_sets",
         "as number 1",
         ALIKE,
         lambda: ewsg.stack_data([LISTS[0], LISTS[1].astype(int)]),
     ),
-    (
-        "a label too few",
-        V,
-        "labels",
-        "['a']",
-        "one for each of 2",
-        lambda: ewsg.stack_data(LISTS, labels=["a"]),
-    ),
-    (
-        "a label twice",
-        V,
-        "labels",
-        "['a', 'a']",
-        "differ",
-        lambda: ewsg.stack_data(LISTS, labels=["a", "a"]),
-    ),
-    (
-        "weights of a half",
-        V,
-        "weights",
-        "(2, 5)",
-        MASK,
-        lambda: ewsg.stack_data(PAIRS, weights=np.full((2, 5), 0.5)),
-    ),
-    (
-        "weights of one set",
-        V,
-        "weights",
-        "(5,)",
-        MASK,
-        lambda: ewsg.stack_data(PAIRS, weights=np.ones(5)),
-    ),
-    (
-        "a set of none",
+    row(V, "labels", "['a']", "one for each of 2", lambda: ewsg.stack_data(LISTS, labels=["a"])),
+    row(V, "labels", "['a', 'a']", "differ", lambda: ewsg.stack_data(LISTS, labels=["a", "a"])),
+    row(V, "weights", "(2, 5)", MASK, lambda: ewsg.stack_data(PAIRS, weights=np.full((2, 5), 0.5))),
+    row(V, "weights", "(5,)", MASK, lambda: ewsg.stack_data(PAIRS, weights=np.ones(5))),
+    row(
         V,
         "weights",
         "(2, 5)",
         MASK,
         lambda: ewsg.stack_data(PAIRS, weights=np.eye(2, 5) * [[1], [0]]),
     ),
-    (
-        "weights of other rows",
+    row(
         V,
         "data_sets",
         "got shapes [(2, 5, 3)]",
         "of shapes (2, 4)",
         lambda: ewsg.stack_data(PAIRS, weights=np.ones((2, 4))),
     ),
-    (
-        "weights and no arrays",
+    row(
         V,
         "data_sets",
         "without leaves",
@@ -658,73 +408,54 @@ of(
 
 of(
     "sample: batches of chains",
-    ("none", V, "chain_batch_size", "got 0", "at least 1", lambda: sampled(chain_batch_size=0)),
-    (
-        "a half",
-        T,
-        "chain_batch_size",
-        "got 0.5",
-        "whole number",
-        lambda: sampled(chain_batch_size=0.5),
-    ),
-    (
-        "seconds",
+    row(V, "chain_batch_size", "got 0", "at least 1", lambda: sampled(chain_batch_size=0)),
+    row(T, "chain_batch_size", "got 0.5", "whole number", lambda: sampled(chain_batch_size=0.5)),
+    row(
         V,
         "seconds",
         "got 3",
         "None with chain_batch_size",
         lambda: sampled(chain_batch_size=1, seconds=3),
     ),
-    (
-        "starts of other chains",
+    row(
         V,
         "position",
         "got shapes [(3, 2)]",
         "of length num_chains = 2",
         lambda: sampled(chain_batch_size=2, position=jnp.zeros((3, 2)), stacked=True, num_chains=2),
     ),
-    (
-        "a list of starts",
+    row(
         V,
         "position",
         "stack the list first",
         "a leading chain axis",
         lambda: sampled(position=[(jnp.zeros(2), jnp.ones(3))] * 2, stacked=True),
     ),
-    (
-        "starts of no chains",
+    row(
         V,
         "position",
         "got shapes [()]",
         "a leading chain axis",
         lambda: sampled(chain_batch_size=2, position=jnp.zeros(()), stacked=True),
     ),
-    (
-        "states of other chains",
+    row(
         V,
         "state",
         "(1, 2) float32",
         "of num_chains = 2 chains",
         lambda: sampled(chain_batch_size=2, position=None, state=sampled().state, num_chains=2),
     ),
-    (
-        "no state",
-        T,
-        "state",
-        "3 (int)",
-        OF_A_RUN,
-        lambda: sampled(chain_batch_size=2, position=None, state=3),
+    row(
+        T, "state", "3 (int)", OF_A_RUN, lambda: sampled(chain_batch_size=2, position=None, state=3)
     ),
-    (
-        "both",
+    row(
         V,
         "position",
         "got both",
         "either position or state",
         lambda: sampled(chain_batch_size=2, state=sampled().state),
     ),
-    (
-        "neither",
+    row(
         V,
         "position",
         "got neither",
@@ -735,41 +466,36 @@ of(
 
 of(
     "sample: data sets",
-    ("no kernel", T, "kernel", "3 (int)", "a named method", lambda: of_two(3)),
-    (
-        "three kernels for two",
+    row(T, "kernel", "3 (int)", "a named method", lambda: of_two(3)),
+    row(
         V,
         "kernel",
         "stack of 3",
         "one for each of 2 data sets",
         lambda: of_two(ewsg.stack([*GRID, ewsg.sgld(MODEL, 0.3, batch_size=2)])),
     ),
-    (
-        "blocks",
+    row(
         V,
         "kernel",
         "rows='blocks'",
         "rows='random'",
         lambda: of_two(ewsg.sgld(MODEL, 0.1, batch_size=2, rows="blocks")),
     ),
-    (
-        "a tracked covariance",
+    row(
         V,
         "kernel",
         "covariance_tracking",
         "the estimators uniform",
         lambda: of_two(ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=2)),
     ),
-    (
-        "subsets too large",
+    row(
         V,
         "batch_size",
         "got 5",
         "at most n = 4",
         lambda: of_two(ewsg.sgld(MODEL, 0.1, batch_size=5, replace=False)),
     ),
-    (
-        "NaN in one",
+    row(
         V,
         "data",
         "1 NaN",
@@ -778,8 +504,7 @@ of(
             kernel=GRID[0], data=ewsg.stack_data([LISTS[0], LISTS[1].at[2, 1].set(jnp.nan)])
         ),
     ),
-    (
-        "to one kernel's step",
+    row(
         T,
         "data",
         "(StackedData)",
@@ -790,73 +515,52 @@ of(
 
 of(
     "sample: a stack",
-    (
-        "a kernel under vmap",
-        V,
-        "kernel",
-        "step_size of shape (2,)",
-        "stack",
-        lambda: sampled(kernel=under_vmap()),
-    ),
-    (
-        "a step of it",
-        V,
-        "kernel",
-        "step_size of shape (2,)",
-        "ewsg_jax.stack(kernel)",
-        step_under_vmap,
-    ),
-    (
-        "a member's state",
+    row(V, "kernel", "step_size of shape (2,)", "stack", lambda: sampled(kernel=under_vmap())),
+    row(V, "kernel", "step_size of shape (2,)", "ewsg_jax.stack(kernel)", step_under_vmap),
+    row(
         V,
         "state",
         "got that of one kernel",
         OF_A_RUN,
         lambda: sampled(kernel=ewsg.stack(GRID), position=None, state=of_grid()[0].state),
     ),
-    (
-        "a stack's state",
+    row(
         V,
         "state",
         "got that of a stack",
         OF_A_RUN,
         lambda: sampled(kernel=GRID[0], position=None, state=of_grid().state),
     ),
-    (
-        "a member's position",
+    row(
         V,
         "position",
         "got shapes [(3,)]",
         "a leading axis of the 2 members",
         lambda: ewsg.stack(GRID).init(jax.random.key(0), jnp.zeros(3), DATA),
     ),
-    (
-        "to check",
+    row(
         T,
         "samples",
         "got StackedSamples(",
         "runs[i] of a stack",
         lambda: ewsg.check(jax.random.key(0), of_grid(), MODEL, DATA),
     ),
-    (
-        "to summarise",
+    row(
         T,
         "samples",
         "got StackedSamples(",
         "runs[i] of a stack",
         lambda: ewsg.diagnostics.summary(of_grid()),
     ),
-    (
-        "joined to a member",
+    row(
         T,
         "later",
         "got Samples(",
         "ewsg_jax.sample of a stack",
         lambda: of_grid().concatenate(of_grid()[0]),
     ),
-    ("drawn into a number", T, "path", "3 (int)", "the path of a file", lambda: of_grid().plot(3)),
-    (
-        "drawn without draws",
+    row(T, "path", "3 (int)", "the path of a file", lambda: of_grid().plot(3)),
+    row(
         V,
         "draws",
         "kept none",
@@ -878,72 +582,51 @@ def of_two_sets(position: Any, stacked: Any) -> Any:
 
 of(
     "sample: starts of members",
-    (
-        "of one kernel",
-        V,
-        "stacked",
-        "'members'",
-        "True or False",
-        lambda: sampled(stacked="members"),
-    ),
-    (
-        "another word",
-        V,
-        "stacked",
-        "'member'",
-        "True, False or 'members'",
-        lambda: of_members(POINT, "member"),
-    ),
-    (
-        "of another number",
+    row(V, "stacked", "'members'", "True or False", lambda: sampled(stacked="members")),
+    row(V, "stacked", "'member'", "True, False or 'members'", lambda: of_members(POINT, "member")),
+    row(
         V,
         "position",
         "shape (3, 2)",
         "a leading axis of the 2 members",
         lambda: of_members(jnp.zeros((3, 2)), "members"),
     ),
-    (
-        "of another number of data sets",
+    row(
         V,
         "position",
         "shape (3, 2)",
         "a leading axis of the 2 members",
         lambda: of_two_sets(jnp.zeros((3, 2)), "members"),
     ),
-    (
-        "a list of positions",
+    row(
         V,
         "position",
         "shape (3,)",
         "jnp.stack(x), *positions)",
         lambda: of_two_sets([jnp.zeros(3)] * 300, "members"),
     ),
-    (
-        "axes of chains and members",
+    row(
         V,
         "stacked",
         "'chains and members'",
         "give stacked='members' and a function of a key that returns one for each member",
         lambda: of_members(jnp.zeros((4, 2, 2)), "chains and members"),
     ),
-    (
-        "a function of one",
+    row(
         V,
         "position",
         "shapes [(3,)]",
         "a leading axis of the 2 members",
         lambda: of_members(lambda key: jnp.zeros(3), "members"),
     ),
-    (
-        "beside a state",
+    row(
         V,
         "stacked",
         "got 'members'",
         "False where state is given",
         lambda: of_members(None, "members", state=of_grid().state),
     ),
-    (
-        "neither",
+    row(
         V,
         "position",
         "got neither",
@@ -992,25 +675,22 @@ def resumed(path: Path, kernel: Any = GRID[0], data: Any = DATA, **changes: Any)
 
 of(
     "sample: keep_when",
-    (
-        "a number",
+    row(
         T,
         "keep_when",
         "got 10 (int)",
         "a function (step) -> boolean",
         lambda: sampled(keep_when=10),
     ),
-    (
-        "a step",
+    row(
         T,
         "keep_when",
         "it returned",
         "returns a boolean",
         lambda: sampled(keep_when=lambda step: step),
     ),
-    ("it fails", V, "keep_when", "it failed", "of a step's number", lambda: sampled(keep_when=len)),
-    (
-        "nothing",
+    row(V, "keep_when", "it failed", "of a step's number", lambda: sampled(keep_when=len)),
+    row(
         V,
         "keep_when",
         "none of the 10",
@@ -1021,18 +701,15 @@ of(
 
 of(
     "sample: a checkpoint",
-    ("a number", T, "checkpoint", "3 (int)", "the path of a file", lambda: sampled(checkpoint=3)),
-    ("no seconds", V, "checkpoint_every", "got 0", POSITIVE, lambda: sampled(checkpoint_every=0)),
-    (
-        "where one is",
+    row(T, "checkpoint", "3 (int)", "the path of a file", lambda: sampled(checkpoint=3)),
+    row(
         V,
         "checkpoint",
         "run'",
         "must be where no run is yet",
         lambda path: sampled(checkpoint=on_disk(path)),
     ),
-    (
-        "where batches are",
+    row(
         V,
         "checkpoint",
         "run'",
@@ -1043,105 +720,68 @@ of(
 
 of(
     "resume",
-    (
-        "a number",
-        T,
-        "path",
-        "3 (int)",
-        "the path of a file",
-        lambda: ewsg.resume(3, DATA, kernel=GRID[0]),
-    ),
-    (
-        "a posterior",
-        T,
-        "kernel",
-        "gaussian_location(",
-        "a Kernel (",
-        lambda path: resumed(path, MODEL),
-    ),
-    (
-        "an empty folder",
+    row(T, "path", "3 (int)", "the path of a file", lambda: ewsg.resume(3, DATA, kernel=GRID[0])),
+    row(T, "kernel", "gaussian_location(", "a Kernel (", lambda path: resumed(path, MODEL)),
+    row(
         V,
         "path",
         "it has no run.npz",
         A_CHECKPOINT,
         lambda path: ewsg.resume(path, DATA, kernel=GRID[0]),
     ),
-    (
-        "another step size",
+    row(
         V,
         "kernel",
         "got kernel(",
         "must be that of the run in",
         lambda path: resumed(path, GRID[1]),
     ),
-    (
-        "a stack",
+    row(
         V,
         "kernel",
         "got stack of 2",
         "must be that of",
         lambda path: resumed(path, ewsg.stack(GRID)),
     ),
-    (
-        "other data",
+    row(
         V,
         "data",
         "got other numbers",
         "must be that of the run in",
         lambda path: resumed(path, data=DATA + 1),
     ),
-    (
-        "fewer rows",
-        V,
-        "data",
-        "got ((5, 2)",
-        "must be that of",
-        lambda path: resumed(path, data=DATA[:-1]),
-    ),
-    (
-        "another function",
-        V,
-        "keep",
-        "got sum",
-        "must be that of",
-        lambda path: resumed(path, keep=jnp.sum),
-    ),
-    (
-        "moments it has not",
+    row(V, "data", "got ((5, 2)", "must be that of", lambda path: resumed(path, data=DATA[:-1])),
+    row(V, "keep", "got sum", "must be that of", lambda path: resumed(path, keep=jnp.sum)),
+    row(
         V,
         "moments",
         "got positions",
         "must be that of",
         lambda path: resumed(path, moments=ewsg.moments()),
     ),
-    ("no time", V, "seconds", "got 0", POSITIVE, lambda path: resumed(path, seconds=0)),
-    (
-        "seconds of a run in batches",
+    row(V, "seconds", "got 0", POSITIVE, lambda path: resumed(path, seconds=0)),
+    row(
         V,
         "seconds",
         "got 3",
         "None with chain_batch_size",
         lambda path: ewsg.resume(in_batches(path), DATA, kernel=KERNEL, seconds=3),
     ),
-    (
-        "other data of a run in batches",
+    row(
         V,
         "data",
         "got other numbers",
         "must be that of the run in",
         lambda path: ewsg.resume(in_batches(path), DATA + 1, kernel=KERNEL),
     ),
-    (
-        "another run's batch",
+    row(
         V,
         "path",
         "chains-000000 is of another run",
         A_CHECKPOINT,
         lambda path: ewsg.resume(of_two_runs(path), DATA, kernel=KERNEL),
     ),
-    (
-        "a batch without its draws",
+    row(
         V,
         "path",
         "it has no draws-000000.npz",

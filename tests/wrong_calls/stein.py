@@ -3,25 +3,25 @@
 # The arguments are wrong on purpose.
 # pyright: reportArgumentType=false, reportCallIssue=false
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
 from tests.wrong_calls.checking import A_MODE, DRAWS, LEADING, NO_ROOT, TREE, norms
+from tests.wrong_calls.standard import NUMBER, every
 from tests.wrong_calls.table import (
-    A_KEY,
-    A_POSTERIOR,
     DATA,
     KEY,
     MODEL,
     NAN,
-    OLD_KEY,
-    POSITIVE,
     WHOLE,
     T,
     V,
     of,
+    row,
 )
 
 diagnostics = ewsg.diagnostics
@@ -49,6 +49,15 @@ def controlled(samples=DRAWS, **changes):
     return diagnostics.control_variates(*three, **given)
 
 
+of_draws = {"key": KEY, "samples": DRAWS, "posterior": MODEL, "data": DATA}
+for build, more in (
+    (diagnostics.kernel_stein_discrepancy, {}),
+    (diagnostics.stein_thinning, {"count": 3}),
+    (diagnostics.control_variates, {"function": jnp.sum}),
+):
+    right = functools.partial(build, **of_draws, **more)
+    kinds = {"batch_size": None, "rows": None, "temperature": NUMBER}
+    every(f"diagnostics.{build.__name__}", right, **kinds)
 for entry, call in {
     "diagnostics.kernel_stein_discrepancy": discrepancy,
     "diagnostics.stein_thinning": thinned,
@@ -56,85 +65,30 @@ for entry, call in {
 }.items():
     of(
         entry,
-        ("legacy key", T, "key", "uint32", A_KEY, lambda call=call: call(key=OLD_KEY)),
-        (
-            "a kernel",
-            T,
-            "posterior",
-            "kernel(",
-            A_POSTERIOR,
-            lambda call=call: call(posterior=ewsg.ld(MODEL, 0.1)),
-        ),
-        ("a text", T, "samples", "'draws' (str)", TREE, lambda call=call: call("draws")),
-        ("one axis", V, "samples", "(20,)", LEADING, lambda call=call: call(DRAWS[0, :, 0])),
-        (
-            "few draws",
-            V,
-            "samples",
-            "2 of 3",
-            "at least 8 draws",
-            lambda call=call: call(DRAWS[:, :3]),
-        ),
-        (
-            "no finite chain",
-            V,
-            "samples",
-            "none",
-            "stayed finite",
-            lambda call=call: call(DRAWS * NAN),
-        ),
-        (
-            "no positions",
-            V,
-            "samples",
-            "something else",
-            "must hold positions",
-            lambda call=call: call(norms()),
-        ),
-        (
-            "draws of a jitted function",
+        row(T, "samples", "'draws' (str)", TREE, lambda call=call: call("draws")),
+        row(V, "samples", "(20,)", LEADING, lambda call=call: call(DRAWS[0, :, 0])),
+        row(V, "samples", "2 of 3", "at least 8 draws", lambda call=call: call(DRAWS[:, :3])),
+        row(V, "samples", "none", "stayed finite", lambda call=call: call(DRAWS * NAN)),
+        row(V, "samples", "something else", "must hold positions", lambda call=call: call(norms())),
+        row(
             T,
             "samples",
             "traced",
             "outside of jit",
             lambda call=call: jax.jit(call)(jnp.asarray(DRAWS)),
         ),
-        ("data of no rows", V, "data", "0", "row", lambda call=call: call(data=DATA[:0])),
-        (
-            "outside the support",
+        row(V, "data", "0", "row", lambda call=call: call(data=DATA[:0])),
+        row(
             V,
             "samples",
             "draws where it has none",
             "must lie where the potential has a gradient",
             lambda call=call: call(posterior=NO_ROOT),
         ),
-        ("temperature", V, "temperature", "got 0", POSITIVE, lambda call=call: call(temperature=0)),
-        (
-            "max_draws",
-            V,
-            "max_draws",
-            "got 10",
-            "at least 64",
-            lambda call=call: call(max_draws=10),
-        ),
-        (
-            "batch_size",
-            V,
-            "batch_size",
-            "got 1",
-            "at least 2",
-            lambda call=call: call(batch_size=1),
-        ),
-        (
-            "all rows",
-            T,
-            "batch_size",
-            "'all'",
-            "whole number",
-            lambda call=call: call(batch_size="all"),
-        ),
-        (
-            "rows",
+        row(V, "max_draws", "got 10", "at least 64", lambda call=call: call(max_draws=10)),
+        row(V, "batch_size", "got 1", "at least 2", lambda call=call: call(batch_size=1)),
+        row(T, "batch_size", "'all'", "whole number", lambda call=call: call(batch_size="all")),
+        row(
             V,
             "rows",
             "'some'",
@@ -148,25 +102,8 @@ for entry, call in {
 }.items():
     of(
         entry,
-        ("scale", V, "scale", "-1", POSITIVE, lambda call=call: call(scale=-1.0)),
-        (
-            "scale by a heuristic",
-            T,
-            "scale",
-            "'median'",
-            POSITIVE,
-            lambda call=call: call(scale="median"),
-        ),
-        (
-            "no mode",
-            T,
-            "mode",
-            "array",
-            "ewsg_jax.find_mode",
-            lambda call=call: call(mode=jnp.zeros(2)),
-        ),
-        (
-            "a mode of something else",
+        row(T, "mode", "array", "ewsg_jax.find_mode", lambda call=call: call(mode=jnp.zeros(2))),
+        row(
             V,
             "mode",
             "(2,)",
@@ -180,8 +117,7 @@ for entry, call in {
 }.items():
     of(
         entry,
-        (
-            "shared as text",
+        row(
             T,
             "shared_minibatch",
             "'yes'",
@@ -191,33 +127,18 @@ for entry, call in {
     )
 of(
     "diagnostics.stein_thinning",
-    ("no draws", V, "count", "got 0", WHOLE, lambda: thinned(count=0)),
-    ("a share of the draws", T, "count", "0.1 (float)", WHOLE, lambda: thinned(count=0.1)),
+    row(V, "count", "got 0", WHOLE, lambda: thinned(count=0)),
+    row(T, "count", "0.1 (float)", WHOLE, lambda: thinned(count=0.1)),
 )
 WIDE = np.random.default_rng(1).normal(size=(2, 20, 5)).astype(np.float32)
 of(
     "diagnostics.control_variates",
-    ("order", V, "order", "got 3", "from 1 to 2", lambda: controlled(order=3)),
-    ("order as text", T, "order", "'second'", "from 1 to 2", lambda: controlled(order="second")),
-    ("no function", T, "function", "3 (int)", "(position)", lambda: controlled(function=3)),
-    (
-        "a function that fails",
-        V,
-        "function",
-        "TypeError",
-        "a position",
-        lambda: controlled(function=lambda: 1.0),
-    ),
-    (
-        "nothing",
-        V,
-        "function",
-        "None",
-        "a tree of arrays",
-        lambda: controlled(function=lambda w: None),
-    ),
-    (
-        "too many for the draws",
+    row(V, "order", "got 3", "from 1 to 2", lambda: controlled(order=3)),
+    row(T, "order", "'second'", "from 1 to 2", lambda: controlled(order="second")),
+    row(T, "function", "3 (int)", "(position)", lambda: controlled(function=3)),
+    row(V, "function", "TypeError", "a position", lambda: controlled(function=lambda: 1.0)),
+    row(V, "function", "None", "a tree of arrays", lambda: controlled(function=lambda w: None)),
+    row(
         V,
         "order",
         "20 control variates, and 40 draws",
@@ -228,6 +149,6 @@ of(
 FEW = thinned()
 of(
     "diagnostics.Thinned",
-    ("a text", T, "samples", "'draws' (str)", TREE, lambda: FEW.of("draws")),
-    ("other draws", V, "samples", "(1, 1, 2)", "that were thinned", lambda: FEW.of(DRAWS[:1, :1])),
+    row(T, "samples", "'draws' (str)", TREE, lambda: FEW.of("draws")),
+    row(V, "samples", "(1, 1, 2)", "that were thinned", lambda: FEW.of(DRAWS[:1, :1])),
 )

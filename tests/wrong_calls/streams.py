@@ -3,6 +3,7 @@
 # The arguments are wrong on purpose.
 # pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
+from tests.wrong_calls.standard import every
 from tests.wrong_calls.table import (
     DATA,
     KERNEL,
@@ -17,12 +19,11 @@ from tests.wrong_calls.table import (
     LOGISTIC,
     MODEL,
     POINT,
-    POSITIVE,
     ROWS,
-    WHOLE,
     T,
     V,
     of,
+    row,
     sampled,
 )
 
@@ -60,110 +61,52 @@ class Texts:
         return self.texts[row]
 
 
+every("stream", functools.partial(ewsg.stream, source=DATA, window=2), rows=None)
 of(
     "stream",
-    ("a number", T, "source", "3 (int)", TAKES, lambda: streamed(3)),
-    ("nothing", T, "source", "{}", TAKES, lambda: streamed({})),
-    ("a scalar", V, "source", "without rows", TAKES, lambda: streamed(np.float32(1.0))),
-    ("no rows", V, "source", "shape (0, 2)", TAKES, lambda: streamed(np.zeros((0, 2)))),
-    ("no items", V, "source", "0 rows", TAKES, lambda: streamed(Texts())),
-    (
-        "texts",
+    row(T, "source", "3 (int)", TAKES, lambda: streamed(3)),
+    row(T, "source", "{}", TAKES, lambda: streamed({})),
+    row(V, "source", "without rows", TAKES, lambda: streamed(np.float32(1.0))),
+    row(V, "source", "shape (0, 2)", TAKES, lambda: streamed(np.zeros((0, 2)))),
+    row(V, "source", "0 rows", TAKES, lambda: streamed(Texts())),
+    row(
         V,
         "data",
         "row 0 holds 'a'",
         "rows that are trees of numbers",
         lambda: streamed(Texts("ab")),
     ),
-    ("objects", T, "source", "got object", "hold numbers", lambda: streamed(np.array([None, 1]))),
-    (
-        "lengths",
+    row(T, "source", "got object", "hold numbers", lambda: streamed(np.array([None, 1]))),
+    row(
         V,
         "source",
         "got 6, 5",
         "as many rows",
         lambda: streamed({"x": np.ones(6), "y": np.ones(5)}),
     ),
-    (
-        "a part of another kind",
-        T,
-        "source",
-        "got 3 (int)",
-        TAKES,
-        lambda: streamed({"x": DATA, "y": 3}),
-    ),
-    (
-        "a kind of file",
-        V,
-        "source",
-        "a.csv'",
-        ".npy or .parquet",
-        lambda folder: streamed(csv(folder)),
-    ),
-    ("no array", V, "source", "is not one", ".npy files", lambda folder: streamed(text(folder))),
-    (
-        "order",
+    row(T, "source", "got 3 (int)", TAKES, lambda: streamed({"x": DATA, "y": 3})),
+    row(V, "source", "a.csv'", ".npy or .parquet", lambda folder: streamed(csv(folder))),
+    row(V, "source", "is not one", ".npy files", lambda folder: streamed(text(folder))),
+    row(
         V,
         "source",
         "Fortran",
         "in C order",
         lambda folder: streamed(file(folder, np.ones((3, 2), order="F"))),
     ),
-    (
-        "short",
-        V,
-        "source",
-        "ends in row 2 of 6",
-        "whole files",
-        lambda folder: streamed(cut_off(folder)),
+    row(V, "source", "ends in row 2 of 6", "whole files", lambda folder: streamed(cut_off(folder))),
+    row(V, "source", "row 0 of", "whose rows are alike", lambda folder: streamed(unlike(folder))),
+    row(
+        V, "pieces", "got 3, of 2 rows", "at most the rows of a window", lambda: streamed(pieces=3)
     ),
-    (
-        "unlike files",
-        V,
-        "source",
-        "row 0 of",
-        "whose rows are alike",
-        lambda folder: streamed(unlike(folder)),
+    row(T, "rows", "3 (int)", "a function", lambda: streamed(rows=3)),
+    row(
+        V, "rows", "of 2 rows it returned", "a leading axis", lambda: streamed(rows=lambda x: x[:1])
     ),
-    ("no window", V, "window", "got 0", WHOLE, lambda: streamed(window=0)),
-    ("half a row", T, "window", "2.5 (float)", WHOLE, lambda: streamed(window=2.5)),
-    ("passes", V, "passes", "got 0", POSITIVE, lambda: streamed(passes=0.0)),
-    ("no pieces", V, "pieces", "got 0", WHOLE, lambda: streamed(pieces=0)),
-    (
-        "pieces",
-        V,
-        "pieces",
-        "got 3, of 2 rows",
-        "at most the rows of a window",
-        lambda: streamed(pieces=3),
-    ),
-    ("rows", T, "rows", "3 (int)", "a function", lambda: streamed(rows=3)),
-    (
-        "fewer rows",
-        V,
-        "rows",
-        "of 2 rows it returned",
-        "a leading axis",
-        lambda: streamed(rows=lambda x: x[:1]),
-    ),
-    (
-        "rows of another kind",
-        V,
-        "rows",
-        "and before",
-        "always of one kind",
-        lambda: changing().read(0, 1),
-    ),
-    (
-        "rows fail",
-        V,
-        "rows",
-        "IndexError",
-        "a function of a tree",
-        lambda: streamed(rows=lambda x: x[:, 5]),
-    ),
-    ("read: beyond", V, "stop", "got 7", "from 1 to 6", lambda: streamed().read(0, 7)),
-    ("read: before", V, "start", "got -1", "from 0 to 5", lambda: streamed().read(-1, 3)),
+    row(V, "rows", "and before", "always of one kind", lambda: changing().read(0, 1)),
+    row(V, "rows", "IndexError", "a function of a tree", lambda: streamed(rows=lambda x: x[:, 5])),
+    row(V, "stop", "got 7", "from 1 to 6", lambda: streamed().read(0, 7)),
+    row(V, "start", "got -1", "from 0 to 5", lambda: streamed().read(-1, 3)),
 )
 
 
@@ -210,82 +153,46 @@ def mode() -> ewsg.Mode:
 IN_MEMORY = "rows in memory, such as stream.read(start, stop) gives"
 of(
     "sample: streams",
-    ("saga", V, "kernel", "of which saga(", WINDOWS, lambda: sampled(kernel=SAGA, data=streamed())),
-    (
-        "probabilities",
+    row(V, "kernel", "of which saga(", WINDOWS, lambda: sampled(kernel=SAGA, data=streamed())),
+    row(
         V,
         "kernel",
         "all rows in memory",
         WINDOWS,
         lambda: sampled(kernel=WEIGHTED, data=streamed()),
     ),
-    (
-        "strata",
+    row(
         V,
         "kernel",
         "all rows in memory",
         WINDOWS,
         lambda: sampled(kernel=STRATA, data=streamed(ROWS)),
     ),
-    (
-        "covariances",
-        V,
-        "kernel",
-        "all rows in memory",
-        WINDOWS,
-        lambda: sampled(kernel=TRACKED, data=streamed()),
+    row(
+        V, "kernel", "all rows in memory", WINDOWS, lambda: sampled(kernel=TRACKED, data=streamed())
     ),
-    (
-        "flymc",
+    row(
         V,
         "kernel",
         "all rows in memory",
         WINDOWS,
         lambda: sampled(kernel=FIREFLY, data=streamed(ROWS)),
     ),
-    (
-        "metropolis",
-        V,
-        "kernel",
-        "all rows in memory",
-        WINDOWS,
-        lambda: sampled(kernel=EXACT, data=streamed()),
-    ),
-    (
-        "a batch larger than a window",
+    row(V, "kernel", "all rows in memory", WINDOWS, lambda: sampled(kernel=EXACT, data=streamed())),
+    row(
         V,
         "batch_size",
         "got 3",
         "at most n = 2",
         lambda: sampled(kernel=ewsg.sgld(MODEL, 0.1, batch_size=3, replace=False), data=streamed()),
     ),
-    ("init", T, "data", "Stream(6 rows", IN_MEMORY, lambda: KERNEL.init(KEY, POINT, streamed())),
-    (
-        "plan",
-        T,
-        "data",
-        "Stream(6 rows",
-        IN_MEMORY,
-        lambda: ewsg.plan(KEY, MODEL, POINT, streamed()),
+    row(T, "data", "Stream(6 rows", IN_MEMORY, lambda: KERNEL.init(KEY, POINT, streamed())),
+    row(T, "data", "Stream(6 rows", IN_MEMORY, lambda: ewsg.plan(KEY, MODEL, POINT, streamed())),
+    row(T, "data", "Stream(6 rows", IN_MEMORY, lambda: ewsg.forecast(KERNEL, mode(), streamed())),
+    row(
+        T, "data", "Stream(6 rows", IN_MEMORY, lambda: ewsg.check(KEY, sampled(), MODEL, streamed())
     ),
-    (
-        "forecast",
-        T,
-        "data",
-        "Stream(6 rows",
-        IN_MEMORY,
-        lambda: ewsg.forecast(KERNEL, mode(), streamed()),
-    ),
-    (
-        "check",
-        T,
-        "data",
-        "Stream(6 rows",
-        IN_MEMORY,
-        lambda: ewsg.check(KEY, sampled(), MODEL, streamed()),
-    ),
-    (
-        "find_mode",
+    row(
         V,
         "batch_size",
         "got 2",

@@ -1,8 +1,5 @@
 """Wrong calls: for each the error, and what its message says: the argument, what it got and what it
 takes.
-
-A row's `call` gets a folder that it may write to. Rows of the command line have no error but an
-exit status.
 """
 
 # The arguments are wrong on purpose.
@@ -22,30 +19,33 @@ from ewsg_jax.experiments import ConfigError
 
 
 class Wrong(NamedTuple):
-    """A call of `entry` that must be answered by one `error` whose message holds the
-    three texts.
+    """A call that must be answered by one `error`, whose message holds the three texts.
+
+    An error None is the command line's: an exit status and a line.
     """
 
-    entry: str
-    what: str
-    call: Callable[[Path], Any]
     error: type[Exception] | None
     argument: str
     got: str
     takes: str
+    call: Callable[..., Any]
+    entry: str = ""
+
+    def made(self, folder: Path) -> Any:
+        """Make the call, with a folder that it may write to where it takes one."""
+        code = getattr(self.call, "__code__", None)
+        takes_folder = code and code.co_argcount > len(self.call.__defaults__ or ())
+        return self.call(folder) if takes_folder else self.call()
 
 
 WRONG: list[Wrong] = []
+row = Wrong
+"""A row of the table, which `of` gives its entry."""
 
 
-def of(entry: str, *rows: tuple) -> None:
-    """Add rows `(what, error, argument, got, takes, call)` of one entry point; `call` may take a
-    folder.
-    """
-    for what, error, argument, got, takes, call in rows:
-        takes_folder = call.__code__.co_argcount > len(call.__defaults__ or ())
-        run = call if takes_folder else lambda folder, call=call: call()
-        WRONG.append(Wrong(entry, what, run, error, argument, got, takes))
+def of(entry: str, *rows: Wrong) -> None:
+    """Add rows of one entry point."""
+    WRONG.extend(wrong._replace(entry=entry) for wrong in rows)
 
 
 V, T, C = ValueError, TypeError, ConfigError

@@ -12,6 +12,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from tests import lists, wrong_calls
+from tests.wrong_calls.standard import STANDARD
 from tests.wrong_calls.table import WRONG
 
 lists.modules_of(wrong_calls)
@@ -82,30 +83,49 @@ UNTESTED = {
 MODULES = ("bounds", "rows", "dynamics", "gradients", "models", "datasets", "diagnostics")
 
 
-@pytest.mark.parametrize("wrong", [pytest.param(w, id=f"{w.entry}: {w.what}") for w in WRONG])
+@pytest.mark.parametrize(
+    "wrong", [pytest.param(w, id=f"{w.entry}: {w.argument}: {w.got}") for w in WRONG]
+)
 def test_a_wrong_call_is_answered(wrong, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EWSG_JAX_DATA", str(tmp_path))
     if wrong.error is None:
         message = refused_by_the_command_line(wrong, tmp_path, capsys)
     else:
-        with pytest.raises((TypeError, ValueError)) as caught:
-            wrong.call(tmp_path)
-        assert type(caught.value) is wrong.error
-        assert_raised_by_the_library(
-            caught.value, runs_in_jax="jitted" in wrong.what or wrong.entry.startswith("sample")
-        )
-        message = str(caught.value)
-        assert "\n" not in message
+        message = refused(wrong, tmp_path)
     for part in (wrong.argument, wrong.got, wrong.takes):
         assert part in message
     assert len(message) <= LONGEST
 
 
+@pytest.mark.parametrize(
+    ("entry", "argument", "rows"),
+    [pytest.param(*group, id=f"{group[0]}: {group[1]}") for group in STANDARD],
+)
+def test_an_argument_refuses_the_standard_wrong_values(entry, argument, rows, tmp_path):
+    for wrong in rows:
+        message = refused(wrong, tmp_path)
+        for part in (argument, wrong.got, wrong.takes):
+            assert part in message
+        assert len(message) <= LONGEST
+
+
+def refused(wrong, folder):
+    """Return what the library's one error says, on one line."""
+    with pytest.raises((TypeError, ValueError)) as caught:
+        wrong.made(folder)
+    assert type(caught.value) is wrong.error
+    runs_in_jax = wrong.got == "traced" or wrong.entry.startswith("sample")
+    assert_raised_by_the_library(caught.value, runs_in_jax)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
 def refused_by_the_command_line(wrong, folder, capsys):
     """Return the line on standard error; nothing is left where results would go."""
     try:
-        status = wrong.call(folder)
+        status = wrong.made(folder)
     except SystemExit as end:
         status = end.code
     assert status == 2
@@ -135,7 +155,6 @@ def test_the_table_is_wide():
     assert len(WRONG) >= 130
     assert len(rows) >= 14
     assert max(rows.values()) <= len(WRONG) / 20
-    assert len({(wrong.entry, wrong.what) for wrong in WRONG}) == len(WRONG)
     assert all(wrong.argument and wrong.got for wrong in WRONG)
 
 
@@ -148,7 +167,8 @@ def public_callables():
 
 
 def test_every_public_callable_has_a_row_or_a_reason():
-    tested = {part for wrong in WRONG for part in (wrong.entry, wrong.entry.split(".")[0])}
+    entries = [wrong.entry for wrong in WRONG] + [entry for entry, _, _ in STANDARD]
+    tested = {part for entry in entries for part in (entry, entry.split(".")[0])}
     public = set(public_callables())
     assert public - tested - set(UNTESTED) == set()
     assert set(UNTESTED) <= public - tested
