@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ewsg_jax._types import Array, Key, PyTree
 
@@ -28,6 +29,12 @@ WALKS_PER_TURN = 8
 def keys_of(key: Key, count: int) -> list[Key]:
     """Return `count` keys of one: each by the same small program, whatever their number."""
     return [jax.random.fold_in(key, number) for number in range(count)]
+
+
+def host_normals(key: Key, shape: tuple[int, ...]) -> np.ndarray:
+    """Return standard normal numbers, float32, without a program for each shape."""
+    words = np.asarray(jax.random.key_data(key)).ravel()
+    return np.random.default_rng(words).standard_normal(shape, np.float32)
 
 
 def noise(key: Key, like: PyTree, law: NoiseLaw = "gaussian") -> PyTree:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _check, _tree, products
+from ewsg_jax import _check, _random, _tree, products
 from ewsg_jax._module import Part, module
 from ewsg_jax._types import Array, Position, PyTree
 
@@ -79,11 +79,8 @@ class HostFactor:
 
     def draws(self, key: Array, count: int) -> np.ndarray:
         """Return `count` draws of N(0, C), shape (count, d), float32."""
-        words = np.asarray(jax.random.key_data(key)).ravel()
-        normal = np.random.default_rng(words).standard_normal(
-            (count, len(self._parts[0])), np.float32
-        )
-        return self.times(normal).astype(np.float32)
+        normals = _random.host_normals(key, (count, len(self._parts[0])))
+        return self.times(normals).astype(np.float32)
 
     def _stretched(self, vectors: np.ndarray, power: float) -> np.ndarray:
         """Return Λ^power along the directions U."""

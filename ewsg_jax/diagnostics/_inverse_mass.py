@@ -13,8 +13,6 @@ and only where chains agree. What is then taken for its variance is not the eige
 too far out, but the ℓ with λ = ℓ + (d/n) ℓ/(ℓ − 1) (a spiked covariance, Johnstone 2001).
 """
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +21,7 @@ from ewsg_jax import _check
 from ewsg_jax._types import Array
 from ewsg_jax.diagnostics._summary import FEWEST_DRAWS, check_size
 from ewsg_jax.dynamics.mass import InverseMass
-from ewsg_jax.factors import LowRank, factor_of, is_number
+from ewsg_jax.factors import HostFactor, LowRank, factor_of, is_number
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.coordinates import array_statistics, coordinates
 
@@ -92,72 +90,44 @@ def inverse_mass(
             f"samples must be finite; got {np.sum(~np.isfinite(draws)):,} numbers that are not"
         )
     factor_of(covariance, "covariance").check("covariance", position)
-    widths = _widths(covariance)
-    directions, values = _told_apart(widths.whitened(draws - draws.mean((0, 1))), float(error_rate))
-    found = widths.corrected(directions, values) if len(values) else covariance
+    known = _known(covariance)
+    white = HostFactor(known).solved(draws - draws.mean((0, 1)))
+    directions, values = _told_apart(white, float(error_rate))
+    found = _corrected(known, directions, values) if len(values) else covariance
     dtype = jnp.result_type(float, *(leaf.dtype for leaf in jax.tree.leaves(position)))
     return jax.tree.map(lambda x: jnp.asarray(x, dtype), found)
 
 
-class _Dense(NamedTuple):
-    """A matrix L Lᵀ, as L."""
-
-    root: np.ndarray
-
-    def whitened(self, draws: np.ndarray) -> np.ndarray:
-        """Return L⁻¹ of each draw."""
-        return np.linalg.solve(self.root, draws.reshape(-1, draws.shape[-1]).T).T.reshape(
-            draws.shape
-        )
-
-    def corrected(self, directions: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Return L (I + U (Λ − I) Uᵀ) Lᵀ."""
-        moved = self.root @ directions
-        return self.root @ self.root.T + (moved * (values - 1)) @ moved.T
-
-
-class _Low(NamedTuple):
-    """A matrix D^½ M D^½, M = I + B (V − I) Bᵀ, whose symmetric root is I + B (V^½ − I) Bᵀ."""
-
-    diagonal: np.ndarray
-    basis: np.ndarray
-    values: np.ndarray
-
-    def whitened(self, draws: np.ndarray) -> np.ndarray:
-        """Return M^−½ D^−½ of each draw."""
-        scaled = draws / np.sqrt(self.diagonal)
-        return scaled + (scaled @ self.basis * (self.values**-0.5 - 1)) @ self.basis.T
-
-    def corrected(self, directions: np.ndarray, values: np.ndarray) -> LowRank:
-        """Return D^½ M^½ (I + U (Λ − I) Uᵀ) M^½ D^½, all of whose directions lie within B and M^½
-        U.
-        """
-        moved = directions + self.basis @ (
-            (self.values**0.5 - 1)[:, None] * (self.basis.T @ directions)
-        )
-        span, _ = np.linalg.qr(np.column_stack([self.basis, moved]))
-        both = [
-            (span.T @ vectors, size)
-            for vectors, size in ((self.basis, self.values), (moved, values))
-        ]
-        within = np.eye(span.shape[1]) + sum((v * (size - 1)) @ v.T for v, size in both)
-        sizes, axes = np.linalg.eigh(within)
-        return LowRank(self.diagonal, span @ axes, sizes)  # type: ignore[arg-type]
-
-
-def _widths(covariance: object) -> _Dense | _Low:
-    """Return a checked covariance, in float64."""
+def _known(covariance: object) -> np.ndarray | LowRank:
+    """Return a checked covariance in float64, a diagonal as a low rank without directions."""
     if isinstance(covariance, LowRank):
-        return _Low(*(np.asarray(part, np.float64) for part in covariance))
+        return LowRank(*(np.asarray(part, np.float64) for part in covariance))  # type: ignore[arg-type]
     leaves = [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(covariance)]
     if (
         isinstance(covariance, jax.Array | np.ndarray)
         and leaves[0].ndim == 2
         and len(set(leaves[0].shape)) == 1
     ):
-        return _Dense(np.linalg.cholesky(leaves[0]))
+        return leaves[0]
     diagonal = np.concatenate([leaf.ravel() for leaf in leaves])
-    return _Low(diagonal, np.zeros((len(diagonal), 0)), np.zeros(0))
+    return LowRank(diagonal, np.zeros((len(diagonal), 0)), np.zeros(0))  # type: ignore[arg-type]
+
+
+def _corrected(
+    covariance: np.ndarray | LowRank, directions: np.ndarray, values: np.ndarray
+) -> np.ndarray | LowRank:
+    """Return L (I + U (Λ − I) Uᵀ) Lᵀ of a covariance L Lᵀ, U the directions and Λ the values."""
+    moved = HostFactor(covariance).times(directions.T).T
+    if not isinstance(covariance, LowRank):
+        return covariance + (moved * (values - 1)) @ moved.T
+    # All directions lie within those of the low rank and L U, each over the root of the diagonal.
+    diagonal, basis, sizes = covariance
+    moved /= np.sqrt(diagonal)[:, None]
+    span, _ = np.linalg.qr(np.column_stack([basis, moved]))
+    both = [(span.T @ vectors, size) for vectors, size in ((basis, sizes), (moved, values))]
+    within = np.eye(span.shape[1]) + sum((v * (size - 1)) @ v.T for v, size in both)
+    sizes, axes = np.linalg.eigh(within)
+    return LowRank(diagonal, span @ axes, sizes)  # type: ignore[arg-type]
 
 
 def _told_apart(white: np.ndarray, error_rate: float) -> tuple[np.ndarray, np.ndarray]:
