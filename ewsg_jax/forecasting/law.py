@@ -11,6 +11,8 @@ import numpy as np
 MOST_DOUBLINGS = 60
 """Steps of 2⁶⁰: a map that has not forgotten by then never does."""
 FORGOTTEN = 1e-12
+TURNS = 1e-6
+"""The angle, in radians, from which a map turns."""
 
 
 def stationary(matrix: np.ndarray, noise: np.ndarray) -> np.ndarray | None:
@@ -49,6 +51,31 @@ def autocorrelation_times(matrix: np.ndarray, covariance: np.ndarray, count: int
     diagonals = (np.diagonal(each, axis1=-2, axis2=-1)[..., :count] for each in (sums, covariance))
     of_sums, of_covariance = diagonals
     return 1 + 2 * of_sums / of_covariance
+
+
+def counted_time(matrix: np.ndarray, covariance: np.ndarray) -> float:
+    """Return 1 + 2 Σ ρ(lag) of the first coordinate as an effective sample size counts it.
+
+    The sum ends where two lags together are negative (Geyer 1992), which for chains that overshoot
+    is above that over all lags.
+
+    Args:
+        matrix: A, shape (m, m), m at most 2.
+        covariance: of z, shape (m, m).
+    """
+    total = float(autocorrelation_times(matrix, covariance, 1)[0])
+    value = np.linalg.eigvals(matrix)[0]
+    size, angle = np.abs(value), np.abs(np.angle(value))
+    if len(matrix) == 1 or np.sin(angle) < TURNS:
+        return total
+    # ρ(k) = rᵏ (cos kφ + β sin kφ): a sum of a damped oscillation is largest where it first turns.
+    first = float((matrix @ covariance)[0, 0] / covariance[0, 0])
+    turns = (np.arctan((first / size - np.cos(angle)) / np.sin(angle)) + np.pi / 2) / angle
+    sums, eye = [], np.eye(2)
+    for count in 2 * int(turns / 2) + np.array([0, 2, 4]):
+        some = np.linalg.solve(eye - matrix, eye - np.linalg.matrix_power(matrix, count))
+        sums.append(2 * float((some @ covariance)[0, 0] / covariance[0, 0]) - 1)
+    return max(total, *sums)
 
 
 def of_squares(matrix: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ewsg_jax.forecasting.law import geometrically, uniformly
+from ewsg_jax.forecasting.law import counted_time, geometrically, uniformly
 from ewsg_jax.forecasting.step import AffineStep, stationary_each, steps_of
 from ewsg_jax.planning.ways import DYNAMICS, Way
 
@@ -30,7 +30,8 @@ class Law(NamedTuple):
         seen: the variance of where the gradient is wanted, without noise of batches. Its mean
             vanishes there, so that the mean of the position is moved as third derivatives make of
             what it is off 1.
-        time: steps over which the position or its square forgets, whichever is longer.
+        time: steps over which the position or its square forgets, as an effective sample size
+            counts them, whichever is longer.
     """
 
     step_size: float
@@ -106,7 +107,8 @@ def _law(step: AffineStep, step_size: float, friction: float, steepest: float) -
     each = stationary_each(step, np.array([1.0, 1.0, wall]), np.array([0.0, 1.0, 0.0]))
     if not np.isfinite(each.variance).all():
         return None
-    time = max(float(each.time[0]), float(each.square_time[0]), 1.0)
+    counted = counted_time(each.matrix[0], each.covariance[0])
+    time = max(counted, float(each.square_time[0]), 1.0)
     slope = float(each.variance[1] - each.variance[0])
     seen = float((step.wanted @ each.covariance[0] @ step.wanted.T)[0, 0])
     return Law(step_size, friction, each.matrix[0], each.covariance[0], slope, seen, time)

@@ -43,7 +43,7 @@ class Plan:
         kernel: what to run, in the units of the position.
         start: where chains start, a function of a key: draws wider than the posterior.
         burn_in: first steps that are not kept.
-        autocorrelation_time: steps of a chain that one effective draw takes.
+        autocorrelation_time: steps of a chain that one effective draw takes, as ArviZ counts them.
         table: all candidates, the best first, with what each would do and why it lost.
         gaussian: the normal approximation at the mode, judged and corrected: an answer without a
             chain where `gaussian.is_right`. None where there is no mode, or the posterior is far
