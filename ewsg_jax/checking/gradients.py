@@ -19,7 +19,7 @@ from ewsg_jax.preparation.programs import Layout
 from ewsg_jax.rows import leverage
 from ewsg_jax.rows.named import Rows
 from ewsg_jax.rows.spread import DATA, Spread
-from ewsg_jax.rows.view import num_rows
+from ewsg_jax.rows.view import CHUNK_SIZE, num_rows
 
 FULL = 4
 """Batches in the data up to which all rows are taken: rows in order cost less than rows that are
@@ -90,7 +90,7 @@ def fresh_gradients(
     center = draws.position(draws.flat.mean(0))
     if n <= FULL * batch_size:
         estimator: GradientEstimator = gradients.full(posterior)
-        num_batches, at_once, cost = 1, n, float(count)
+        num_batches, at_once, cost = 1, min(n, CHUNK_SIZE), float(count)
     else:
         # Each part of the data has its share.
         half = -(-((batch_size + 1) // 2) // parts) * parts
@@ -128,8 +128,8 @@ def estimates(
         places: flat, shape (places, d).
         data: the rows.
         num_batches: batches at each place.
-        rows_of_each: rows that one estimate evaluates, which says how many places are worked out
-            together.
+        rows_of_each: rows that one estimate evaluates at once, which says how many places are
+            worked out together.
     """
     estimator.check(start, data)
     count, size = places.shape

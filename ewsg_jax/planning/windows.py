@@ -5,6 +5,7 @@ The draws of a window and the gradients there give the metric of the next (`metr
 longer until the metric no longer changes. One program makes all of them.
 """
 
+import math
 import warnings
 from typing import NamedTuple
 
@@ -22,7 +23,8 @@ from ewsg_jax.pair import kernel
 from ewsg_jax.planning.asked import Asked
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.gaussian import ROWS
-from ewsg_jax.planning.metric import metric_of, start_of
+from ewsg_jax.planning.metric import DENSE, metric_of, start_of
+from ewsg_jax.planning.noise import noise_of
 from ewsg_jax.planning.walls import steepest
 from ewsg_jax.planning.ways import Way
 from ewsg_jax.preparation.programs import vector
@@ -33,11 +35,17 @@ from ewsg_jax.sampling.layout import MOST_STEPS_PER_BLOCK, WORK_PER_BLOCK
 NUM_CHAINS = 8
 LENGTHS = (1, 1, 2, 3, 4, 6, 8, 12, 16, 24)
 """Of windows, in those of the first."""
-FEWEST_DRAWS, MOST_NUMBERS = 32, 2**23
-"""Draws of a chain that a window keeps, at least, and numbers of all that it keeps, at most."""
+FEWEST_DRAWS, OF_LOW_RANK, MOST_NUMBERS = 32, 64, 2**23
+"""Draws of a chain that a window keeps, at least, and for a metric of low rank; numbers of all that
+it keeps, at most.
+"""
 FULL, MOST_FULL = 100_000, 1_000_000
-"""Rows up to which every step takes all of them; and up to which it does while the metric changes
-by much: what a batch is worth is not known far from where it is centred.
+"""Rows up to which every step takes all of them; and up to which chains may find their way without
+the mode.
+"""
+HOT, FEWER = 0.1, 16
+"""What the noise of batches may add to a variance, relatively; and times fewer rows than all that
+they must have, for rows that are fetched cost more than rows in order.
 """
 FRICTION, LONGEST = 1.0, 0.5
 """In units of the metric: of a posterior of width 1 the friction, and the largest step."""
@@ -55,12 +63,12 @@ FALLS = 0.6
 """The part of the last factor to which it falls where longer windows help. Where it does not, draws
 are too few for their dimension, or no metric fits: the posterior is curved.
 """
-NEAR = 8.0
-"""The factor below which batches are centred near enough."""
 FAR = 2.0
 """Standard deviations that a mean is off its mode, beyond which the normal approximation is not
 corrected.
 """
+NOISE_AT = 64
+"""Draws at which that noise is measured."""
 FIRST_WIDTH = 0.3
 """Of where chains begin around a start without widths."""
 
@@ -131,7 +139,7 @@ def warmed(key: Key, asked: Asked, frame: Frame | None) -> Warmed:
     made, damping = Warmed(frame, positions, 0.0, "no window was made"), 1.0
     for length, own in zip(LENGTHS, keys, strict=True):
         for_run, for_gradients = _random.keys_of(own, 2)
-        estimator = _estimator(asked, made.frame, made.ratio <= NEAR)
+        estimator, batch_size = _estimator(asked, made)
         steps = 2 * kept * thin * length
         samples = _ahead(
             for_run, asked, estimator, made.frame, positions, damping, steps, thin * length
@@ -145,7 +153,7 @@ def warmed(key: Key, asked: Asked, frame: Frame | None) -> Warmed:
             damping, made = damping / 4, made._replace(why_not="all chains diverged")
             continue
         fresh = fresh_gradients(
-            for_gradients, asked.posterior, found, asked.data, ROWS, "random", 1.0
+            for_gradients, asked.posterior, found, asked.data, batch_size, "random", 1.0
         )
         made = made._replace(data_passes=made.data_passes + fresh.data_passes)
         inside = _inside(found, fresh, made.frame)
@@ -283,9 +291,9 @@ def _frame(asked: Asked, center: Position, covariance: np.ndarray | LowRank) -> 
 
 def _num_kept(size: int) -> int:
     """Return the draws of a chain that a window keeps: two for each number of the position, of all
-    chains.
+    chains; for a metric of low rank, some times its rank.
     """
-    kept = max(FEWEST_DRAWS, -(-2 * size // NUM_CHAINS))
+    kept = max(FEWEST_DRAWS, -(-2 * size // NUM_CHAINS)) if size <= DENSE else OF_LOW_RANK
     return int(np.clip(MOST_NUMBERS // (NUM_CHAINS * size), 8, kept))
 
 
@@ -297,14 +305,23 @@ def _gradients_at(key: Key, asked: Asked, frame: Frame, flat: np.ndarray) -> Fre
     return fresh_gradients(key, asked.posterior, draws, asked.data, ROWS, "random", 1.0)
 
 
-def _estimator(asked: Asked, frame: Frame, is_near: bool) -> GradientEstimator:
-    """Return what windows step by; of likelihoods that are log-concave batches serve from the mode
-    on.
+def _estimator(asked: Asked, made: Warmed) -> tuple[GradientEstimator, int]:
+    """Return what windows step by, and its rows: as many as the noise of batches asks for where the
+    last draws are, or all where these are not many more.
     """
-    if num_rows(asked.data) <= (FULL if is_near or asked.posterior.log_concave else MOST_FULL):
-        return gradients.full(asked.posterior)
-    size = asked.wanted.batch_size or ROWS // asked.parts * asked.parts
-    return gradients.control_variate(asked.posterior, batch_size=size, center=frame.center)
+    full, n, center = gradients.full(asked.posterior), num_rows(asked.data), made.frame.center
+    if n <= FULL:
+        return full, n
+    least = asked.wanted.batch_size or ROWS // asked.parts * asked.parts
+    batches = gradients.control_variate(asked.posterior, batch_size=least, center=center)
+    # Where each row is about few of the parameters, a batch tells most of them nothing.
+    noise = noise_of(batches, least, made.frame, made.places(NOISE_AT), asked.data)
+    # Of a normal law of width 1, by Langevin dynamics' h / 2 in units of the friction.
+    needed = noise.largest * LONGEST / (2 * FRICTION * HOT)
+    if not needed <= n / FEWER:
+        return full, n
+    size = least * 2 ** max(0, math.ceil(math.log2(max(needed, 1.0) / least)))
+    return gradients.control_variate(asked.posterior, batch_size=size, center=center), size
 
 
 def _inside(draws: Draws, fresh: Fresh, frame: Frame) -> np.ndarray:

@@ -18,7 +18,15 @@ from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.metric import RANK, metric_of, start_of
 from ewsg_jax.planning.search import Search
 from ewsg_jax.planning.ways import Way, ways
-from ewsg_jax.planning.windows import NUM_CHAINS, Warmed, is_far, warmed
+from ewsg_jax.planning.windows import (
+    FEWER,
+    HOT,
+    NUM_CHAINS,
+    Warmed,
+    _estimator,
+    is_far,
+    warmed,
+)
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)
@@ -259,6 +267,31 @@ def test_windows_find_the_units_of_a_normal_law_from_a_start_far_away():
     assert values[-1] < 4
     few = search(normal, jnp.full(6, 30.0), jnp.full(10, 0.1), max_passes=300.0)
     assert "max_passes=300" in warmed(KEY, few, None).why_not
+
+
+@pytest.mark.parametrize("groups", [8, 500, 8_000])
+def test_batches_have_the_rows_that_their_noise_asks_for(groups):
+    """A row of one in k groups adds k − 1 times the variance of a gradient, by counting: of b rows
+    (k − 1) / b. A step of h = 0.5 makes a quarter of that of the posterior's variance.
+    """
+    rows = jnp.arange(2**17) % groups
+    posterior = ewsg.Posterior(lambda p, j: -0.5 * p[j] ** 2, lambda p: 0.0)
+    width = float((groups / len(rows)) ** 0.5)
+    frame = Frame(jnp.zeros(groups), LowRank(*low_rank_of(groups, width**2)), mode=None)
+    asked = Search(posterior, rows, None, None, [], Wanted(0.05, 1_000, 8, None, 2**30), 1.0)
+    draws = width * np.random.default_rng(4).normal(size=(64, groups))
+    estimator, size = _estimator(asked, Warmed(frame, draws, 0.0, ""))
+    needed = (groups - 1) / 4 / HOT
+    if needed > len(rows) / FEWER:
+        assert (type(estimator), size) == (type(ewsg.gradients.full(posterior)), len(rows))
+    else:
+        # As large as the largest of so many groups' noises is met, in powers of two.
+        assert max(1_000, needed) <= size <= max(1_000, 8 * needed)
+        assert estimator.batch_size == size
+
+
+def low_rank_of(size, variance):
+    return np.full(size, variance), np.eye(size, min(size, RANK)), np.ones(min(size, RANK))
 
 
 @pytest.mark.full
