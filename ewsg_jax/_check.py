@@ -52,16 +52,12 @@ def reason(error: Exception) -> str:
 
 
 def shapes(tree: PyTree) -> PyTree:
-    """Return the tree with the shape and the dtype that jax gives each leaf in place of
-    its values.
-    """
+    """Return the tree with the shape and dtype that jax gives each leaf in place of its values."""
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), tree)
 
 
 def listed(name: str, tree: PyTree) -> str:
-    """Return the leaves of a tree by name, shape and dtype, at most three: `data['x']: (3,)
-    float32, …`.
-    """
+    """Return at most three leaves by name, shape and dtype: `data['x']: (3,) float32, …`."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     parts = [
         f"{name}{jax.tree_util.keystr(path)}: {tuple(leaf.shape)} {leaf.dtype}"
@@ -76,9 +72,7 @@ def is_traced(value: object) -> bool:
 
 
 def positive(name: str, value: object, schedule: bool = False) -> None:
-    """Check a positive real number or scalar array and, where `schedule`, a function of
-    the step.
-    """
+    """Check a positive real number or scalar array; where `schedule`, or a function of the step."""
     takes = f"{name} must be a positive number or a scalar array"
     if schedule:
         takes = (
@@ -168,9 +162,7 @@ def nearest(value: object, options: Iterable[str]) -> str:
 
 
 def texts(name: str, value: object) -> None:
-    """Check a list or a tuple of texts; one text alone is none, though Python takes its letters for
-    one.
-    """
+    """Check a list or tuple of texts. One text is none, though Python iterates over its letters."""
     takes = f"{name} must be a list of texts"
     if isinstance(value, str) or not isinstance(value, Collection):
         raise TypeError(f"{takes}; got {describe(value)}")
@@ -266,9 +258,7 @@ def _as_array(leaf: Any) -> Array:
 
 
 def data(value: Data) -> int:
-    """Check a tree of arrays that share their leading axis and return its length n, from 1 to 2³¹ −
-    1.
-    """
+    """Check a tree of arrays that share their leading axis; return its length n, 1 to 2³¹ − 1."""
     takes = "data must be a tree of arrays that share their leading axis, the rows"
     leaves = jax.tree_util.tree_leaves_with_path(value, is_leaf=numeric.is_whole)
     if not leaves:
@@ -400,9 +390,7 @@ def fits(name: str, limit: int, needed: int, what: str) -> None:
 
 
 def outputs(name: str, function: Callable[..., Any], of: str, *arguments: PyTree) -> PyTree:
-    """Check that a user's function `of` something returns a tree of arrays for it; return their
-    shapes.
-    """
+    """Check that a user's function of `of` returns a tree of arrays for it; return their shapes."""
     takes = f"{name} must be a function of {of} that returns a tree of arrays"
     try:
         made = jax.eval_shape(function, *arguments)

@@ -28,9 +28,7 @@ from ewsg_jax.rows.view import all_rows, fetch
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class RowsSeen:
-    """How many rows `init` saw: a part of the state's structure, so that a step knows it while
-    tracing.
-    """
+    """How many rows `init` saw: in the state's structure, so that a step knows it while tracing."""
 
     count: int
 
@@ -241,9 +239,7 @@ def check_rows(state: KernelState, data: Data) -> None:
 
 
 def _check_step(kernel: Kernel, key: Key, state: KernelState, data: Data) -> None:
-    """Check that a key is one, that the data go with the position, and that the state is as `init`
-    makes it.
-    """
+    """Check a key, that the data go with the position, and that the state is as `init` makes it."""
     check_numbers(kernel)
     _check.key(key)
     made_by = "what init or step of this kernel returned"

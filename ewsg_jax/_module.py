@@ -125,9 +125,7 @@ class Part:
 
 
 def made_by(part: Part) -> str:
-    """Return the name of the function that makes a part: its `made_by`, or its class's name in
-    small letters.
-    """
+    """Return the name of what makes a part: its `made_by`, or its class in small letters."""
     return (
         getattr(part, "made_by", None)
         or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(part).__name__).lower()
@@ -135,9 +133,7 @@ def made_by(part: Part) -> str:
 
 
 def arguments(part: Part) -> dict[str, Any]:
-    """Return what the call that makes a part is given, by name, defaults of static arguments left
-    out.
-    """
+    """Return the arguments of the call that makes a part, without defaults of static ones."""
     shown = {}
     # A part is a dataclass by the decorator of its class, which a type checker does not see here.
     for field in dataclasses.fields(part):  # type: ignore[arg-type]
@@ -154,9 +150,7 @@ def written(name: str, arguments: dict[str, Any]) -> str:
 
 
 def number(value: object) -> Any:
-    """Return a number of Python's or NumPy's as a float, so that equal ones share a program; arrays
-    as they are.
-    """
+    """Return a Python or NumPy number as a float: equal ones share a program. Else itself."""
     return float(value) if isinstance(value, int | float | np.generic | np.ndarray) else value
 
 
@@ -181,9 +175,7 @@ def hashable(function: F) -> F:
 
 
 def text(value: Any) -> str:
-    """Return a value as it is written in a call, on one line: functions by name, arrays by dtype
-    and shape.
-    """
+    """Return a value as written in a call: functions by name, arrays by dtype and shape."""
     if isinstance(value, _ByIdentity):
         return text(value.function)
     if isinstance(value, Tracer):
@@ -206,9 +198,7 @@ def text(value: Any) -> str:
 
 
 def _arrays_in(value: object) -> int:
-    """Return how many arrays a tree holds, none where the value is no tree or has a text of its
-    own.
-    """
+    """Return how many arrays a tree holds; 0 where it is no tree or has a text of its own."""
     if isinstance(value, Part):
         return 0
     leaves = jax.tree.leaves(value)

@@ -101,9 +101,7 @@ def rows(
 
 
 def index_words(key: Key, num_rows: int, batch_size: int, words: int | None = None) -> Array:
-    """Draw the words that `scaled` makes row numbers from, shape (words per index, b); `words` of
-    them if given.
-    """
+    """Draw the words of shape (words per index, b) that `scaled` makes row numbers from."""
     return jax.random.bits(
         key, (words or (1 if num_rows <= ONE_WORD_LIMIT else 2), batch_size), jnp.uint32
     )

@@ -125,18 +125,14 @@ def num_bytes(tree: PyTree) -> int:
 
 
 def scaled_rows(tree: PyTree, factors: Array) -> PyTree:
-    """Multiply the rows, the leading axis of each leaf, by factors, shape (b,), in the dtypes of
-    the leaves.
-    """
+    """Multiply the rows of each leaf by factors, shape (b,), in the dtypes of the leaves."""
     return jax.tree.map(
         lambda x: x * factors.reshape(-1, *[1] * (x.ndim - 1)).astype(x.dtype), tree
     )
 
 
 def digest(tree: PyTree) -> str:
-    """Return a number of 128 bits, in hexadecimal digits, that stands for the values of a tree's
-    arrays.
-    """
+    """Return 128 bits, in hexadecimal digits, that stand for the values of a tree's arrays."""
     made = hashlib.blake2b(digest_size=16)
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         array = np.asarray(leaf)

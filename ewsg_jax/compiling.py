@@ -28,9 +28,7 @@ if version.startswith("0.10."):
     QUICK["xla_cpu_use_fusion_emitters"] = False
 
 _THREAD = ThreadPoolExecutor(1, thread_name_prefix="ewsg_jax_compiles")
-"""One thread compiles beside the host's own: XLA does not hold Python's lock, and uses a core or
-two itself.
-"""
+"""One thread compiles beside the host's: XLA frees Python's lock, and uses a core or two itself."""
 
 
 class Ahead:
@@ -44,9 +42,7 @@ class Ahead:
         self._pending: dict[str, Future[None]] = {}
 
     def add(self, name: str, work: Callable[[], Any]) -> None:
-        """Begin, under a name: `work` calls `program.lower(…).compile()`, or programs
-        themselves.
-        """
+        """Begin under a name: `work` calls `program.lower(…).compile()`, or programs themselves."""
         as_of, x64 = freshness.now(), bool(jax.config.read("jax_enable_x64"))
 
         def done() -> None:

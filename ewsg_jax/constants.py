@@ -70,9 +70,7 @@ class LogDensity(Split):
 
 
 def log_scale_constant(scale: Scalar) -> Scalar:
-    """Return −log scale − log(2π)/2: the constant of a normal density of that standard
-    deviation.
-    """
+    """Return −log scale − log(2π)/2, the constant of a normal density with that scale."""
     log = math.log(scale) if isinstance(scale, int | float) else jnp.log(scale)
     return -log - HALF_LOG_2PI
 

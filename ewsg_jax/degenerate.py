@@ -149,9 +149,7 @@ def _by_data(posterior: Posterior, position: Position, rows: Data, is_read: np.n
 def _dead(
     posterior: Posterior, position: Position, rows: Data, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return of which arrays all derivatives are 0, or not a number, in a sum over rows with random
-    weights.
-    """
+    """Return which arrays have derivatives 0 or NaN in a sum over rows with random weights."""
     weights = rng.uniform(1, 2, jax.tree.leaves(rows)[0].shape[0]).astype(np.float32)
     return np.array(_zeros(posterior, position, rows, weights))
 
@@ -170,9 +168,7 @@ def _values(posterior: Posterior, position: Position, rows: Data) -> Array:
 
 
 def _moved(tree: PyTree, rng: np.random.Generator, share: float) -> PyTree:
-    """Return a tree whose floating-point numbers are moved by a share of their size, zeros by that
-    of a unit.
-    """
+    """Return a tree with floating-point numbers moved by a share of their size, zeros of a unit."""
 
     def moved(x: object) -> np.ndarray:
         x = np.asarray(x)
@@ -189,9 +185,7 @@ def _normals(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def reads_data(function: Callable[..., PyTree], position: Position, data: Data) -> bool:
-    """Return whether what a function of a position and all rows returns is computed
-    from the rows.
-    """
+    """Return whether what a function of a position and all rows returns depends on the rows."""
     shapes = _check.shapes(position), _check.shapes(data)
     try:
         program = jax.make_jaxpr(lambda *a: jax.tree.map(jnp.asarray, function(*a)))(*shapes)
@@ -205,9 +199,7 @@ def reads_data(function: Callable[..., PyTree], position: Position, data: Data) 
 def _are_read(
     posterior: Posterior, position: Position, data: Data
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return which arrays of the position, and of the data, the likelihood's value is computed
-    from.
-    """
+    """Return which arrays of position and data the likelihood's value is computed from."""
     program = _program(posterior, position, data)
     found, count = np.array(_read(program.jaxpr, [True])), len(jax.tree.leaves(position))
     return found[:count], found[count:]

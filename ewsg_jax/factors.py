@@ -1,6 +1,4 @@
-"""Matrices C = L Lᵀ over the parameters, as factors L: numbers, diagonals, dense and of
-low rank.
-"""
+"""Matrices C = L Lᵀ over the parameters as factors L: number, diagonal, dense, low rank."""
 
 import abc
 from typing import Any, NamedTuple

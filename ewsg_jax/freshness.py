@@ -51,9 +51,7 @@ _HERE = threading.local()
 
 
 def now() -> Hashable:
-    """Return what stands for the values that functions read now: for memories of Python beside
-    JAX's own.
-    """
+    """Return what stands for the values that functions read now, for caches in Python."""
     return _CHANGED.value
 
 
@@ -105,9 +103,7 @@ class as_of_now:  # noqa: N801 - it is called like a function
 
 
 def reads_now(*names: str) -> Callable[[F], F]:
-    """Make a public function compile what the functions in its arguments of these names read when
-    it is called.
-    """
+    """Make a public function compile what functions in these arguments read when it is called."""
 
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
@@ -154,9 +150,7 @@ def functions_in(value: object, seen: set[int] | None = None) -> Iterator[Any]:
 
 
 def _key_of(function: object) -> Hashable:
-    """Return by what a program knows a function: methods of one object are equal, others are
-    themselves.
-    """
+    """Return how a program knows a function: equal for methods of one object, else itself."""
     if isinstance(function, types.MethodType):
         return id(function.__self__), id(function.__func__)
     return id(function)

@@ -1,6 +1,4 @@
-"""Gradients of sums over rows in half precision, where differentiation adds up in the position's
-own dtype.
-"""
+"""Gradients of sums over rows in half precision, where they add up in the position's dtype."""
 
 from collections.abc import Callable
 
@@ -15,9 +13,7 @@ MOST_ROWS = 256
 
 
 def in_parts(gradient: Callable[[Data, Array | None], P], rows: Data, weights: Array | None) -> P:
-    """Return `gradient(rows, weights)`, a weighted sum over rows, as a sum in float32 over a few
-    rows at a time.
-    """
+    """Return `gradient(rows, weights)`, a weighted sum, added in float32 by a few rows at a time"""
 
     def of_part(part: tuple[Data, Array | None]) -> P:
         return _tree.widened(gradient(*part))

@@ -1,6 +1,4 @@
-"""Models whose data enter through linear predictors xᵢᵀW alone, and shapes that must
-agree there.
-"""
+"""Models whose data enter through linear predictors xᵢᵀW alone, and shapes that must agree."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -61,9 +59,7 @@ class OfDatum(Split):
 
 @dataclass(frozen=True)
 class Residual:
-    """The derivative of a log likelihood by its predictor, for b rows at once, by automatic
-    differentiation.
-    """
+    """The derivative of a log likelihood by its predictor, for b rows, by autodiff."""
 
     log_likelihood: Callable[[Array, Data], Array]
 

@@ -1,6 +1,4 @@
-"""What a part of a kernel needs of the data, said by the part and compared with what the data
-offer.
-"""
+"""What a part of a kernel needs of the data, compared with what the data offer."""
 
 import dataclasses
 import enum

@@ -59,16 +59,12 @@ MOST_COLUMNS = 4
 
 
 def is_whole(value: object) -> bool:
-    """Return whether a value is one thing though JAX takes it apart: the parts of a sparse array
-    are no rows.
-    """
+    """Return whether a value is one thing though JAX takes it apart, such as a sparse array."""
     return type(value).__module__.startswith("jax.experimental.sparse")
 
 
 def way(value: Any) -> str | None:
-    """Return how to make an array of numbers of what is none, None where nothing better
-    is known.
-    """
+    """Return how to make an array of numbers of a value, None where nothing better is known."""
     if isinstance(value, np.ma.MaskedArray):
         return (
             "fill it with .filled(0) and give a column that is 0 where a value is missing, to "
@@ -128,9 +124,7 @@ def columns_of(value: Any) -> list[tuple[str, str]] | None:
 
 
 def summary(value: Any) -> str | None:
-    """Return what a table, a column or an array of another library is, without its content; None
-    for others.
-    """
+    """Return what a table, column or array of another library is, without content; else None."""
     kind = type(value).__name__
     kind = f"an {kind}" if kind[0] in "AEIOU" else f"a {kind}"
     columns = columns_of(value)
@@ -222,9 +216,7 @@ def _check_reals(
 
 
 def _ranges(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least and the largest finite number of each column, float64; 0 of columns without
-    any.
-    """
+    """Return the least and largest finite number of each column, float64; 0 without any."""
     rows = array.reshape(len(array), -1) if array.ndim else array.reshape(1, 1)
     low, high = np.full(rows.shape[1], math.inf), np.full(rows.shape[1], -math.inf)
     for some in _pieces(rows):

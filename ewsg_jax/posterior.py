@@ -278,9 +278,7 @@ class Posterior(Generic[P]):
         return self.total(position, data, self.estimate(position, data, batch))
 
     def estimate(self, position: P, data: Data, batch: Batch) -> P:
-        """Return the sum over the batch alone, at least in float32, to be added to other sums by
-        `total`.
-        """
+        """Return the sum over the batch alone, at least in float32, a part for `total`."""
         total = self._sum_of_gradients(position, fetched(batch, data).pieces, batch.weights)
         return (
             total
@@ -470,9 +468,7 @@ class Posterior(Generic[P]):
         self._checked.add(signature)
 
     def _look_at(self, position: P, data: Data, datum: Data) -> None:
-        """Raise what is wrong with the values of data, of which one datum has the shapes of
-        `datum`.
-        """
+        """Raise what is wrong with values of data, of which `datum` has one datum's shapes."""
         if self.check_values is not None:
             self.check_values(position, data)
             return
@@ -511,9 +507,7 @@ class Posterior(Generic[P]):
         return -jnp.asarray(self.log_prior(position))
 
     def _sum_of_gradients(self, position: P, rows: Data, weights: Array | None = None) -> P:
-        """Σ wᵢ∇Vᵢ, at least in float32: the gradient of the sum, never a sum of per-datum
-        gradients.
-        """
+        """Σ wᵢ∇Vᵢ, at least in float32: the gradient of the sum, not a sum of gradients."""
         if self.predictor is not None:
             of_rows = self.row_gradients(position, rows)
             if weights is not None:

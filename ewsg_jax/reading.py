@@ -71,9 +71,7 @@ CONSTANT = frozenset(sys.stdlib_module_names).union(
     ),
     ("arviz_stats", "IPython", "ipykernel", "pytest", "_pytest"),
 )
-"""Packages whose own globals nobody changes. What their functions and objects were given is read
-like the rest.
-"""
+"""Packages whose own globals nobody changes; what their functions are given is read too."""
 OPAQUE = frozenset(
     (
         "logging",
@@ -88,13 +86,9 @@ OPAQUE = frozenset(
         "_weakref",
     )
 )
-"""Packages whose objects are known by identity: they hold no numbers, and may hold half of the
-program.
-"""
+"""Packages whose objects are known by identity: no numbers, and maybe half of the program."""
 MOST_BYTES = 2**24
-"""Bytes of an array of JAX up to which it is known by its content, and above by identity: it cannot
-change.
-"""
+"""Bytes up to which an array of JAX is known by content, above by identity: it cannot change."""
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 """Types whose values cannot change, and are written as they are."""
 ARRAYS = (jax.Array, np.ndarray, np.generic)

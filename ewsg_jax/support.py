@@ -35,9 +35,7 @@ CURE = (
 )
 """What helps against draws outside."""
 PART = 0.1
-"""Of the tolerance, what share of draws may lie outside: half a percent of a normal law is 2 % of
-its sd.
-"""
+"""Of the tolerance, the share of draws that may lie outside: 0.5 % of a normal is 2 % of its sd."""
 ROWS_AT_ONCE = 2**16
 """Rows whose densities are evaluated together, of batches."""
 BLOCK = 256
@@ -118,9 +116,7 @@ class Outside(NamedTuple):
         return self.prior > 0 or self.likelihood > 0
 
     def matters(self, tolerance: float) -> bool:
-        """Return whether so much lies outside as moves standard deviations by a part of the
-        tolerance.
-        """
+        """Return whether enough lies outside to move sds by a part of the tolerance."""
         return self.share > PART * tolerance
 
     @property
@@ -220,9 +216,7 @@ def outside_by_batches(
 
 
 def _spread_out(n: int, count: int) -> np.ndarray:
-    """Return `count` of the numbers 0, …, n − 1, each as often as any other, successive ones all
-    over the range.
-    """
+    """Return `count` of 0, …, n − 1, each equally often, successive ones all over the range."""
     step = int(n * (5**0.5 - 1) / 2)
     while math.gcd(step, n) > 1:
         step += 1
@@ -257,9 +251,7 @@ def _are_finite(
 
 @functools.lru_cache(maxsize=256)
 def evenly(length: int, most: int) -> np.ndarray:
-    """Return at most `most` of the numbers 0, …, length − 1, evenly spaced, the first and the last
-    among them.
-    """
+    """Return at most `most` of 0, …, length − 1, evenly spaced, first and last among them."""
     numbers = np.unique(np.linspace(0, length - 1, min(most, length)).astype(int))
     numbers.flags.writeable = False
     return numbers

@@ -1,6 +1,4 @@
-"""The functions of a posterior over unconstrained positions u, of those over θ =
-bijector.forward(u).
-"""
+"""A posterior's functions over unconstrained u, from those over θ = bijector.forward(u)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -73,9 +71,7 @@ class CheckValues:
 
 
 def linear_predictor(predictor: LinearPredictor, bijector: Transform) -> LinearPredictor | None:
-    """Return the predictor xᵀ(m + L u) = xᵀm + (Lᵀx)ᵀu as one of u, None where it is not linear: θ
-    is no vector.
-    """
+    """Return xᵀ(m + L u) = xᵀm + (Lᵀx)ᵀu as a predictor of u; None where θ is no vector."""
     if not isinstance(bijector, Affine) or getattr(bijector.shift, "ndim", None) != 1:
         return None
     moved = predictor, bijector

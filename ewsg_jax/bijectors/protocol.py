@@ -56,9 +56,7 @@ class Leafwise(Bijector):
 
     @abc.abstractmethod
     def log_det_parts(self, x: Array) -> Array:
-        """Return parts of a leaf's log determinant, of any shape; they are summed in float32 at
-        least.
-        """
+        """Return parts of a leaf's log determinant, of any shape, summed in float32 at least."""
 
     def forward(self, position: Position, /) -> Position:
         return jax.tree.map(self.forward_leaf, _check.position(position))

@@ -12,9 +12,7 @@ from ewsg_jax._types import Array, Data, Position, PyTree
 from ewsg_jax.rows.view import num_rows
 
 Summary = TypeVar("Summary")
-"""What the sum of a bound over all data depends on: a tree of arrays whose size does not depend on
-n.
-"""
+"""What a bound's sum over all data depends on: a tree of arrays whose size is free of n."""
 
 
 @module
@@ -33,9 +31,7 @@ class Bound(Part, abc.ABC, Generic[Summary]):
 
     @abc.abstractmethod
     def total(self, position: Position, center: Position, summary: Summary) -> Array:
-        """Return Σᵢ (log Bᵢ(position) − log Bᵢ(center)), a scalar, at a cost that does not depend
-        on n.
-        """
+        """Return Σᵢ (log Bᵢ(position) − log Bᵢ(center)), a scalar, at a cost free of n."""
 
     @abc.abstractmethod
     def gaps(self, position: Position, center: Position, rows: Data) -> Array:

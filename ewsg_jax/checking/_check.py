@@ -41,9 +41,7 @@ from ewsg_jax.sampling.samples import mean_of, sd_of
 from ewsg_jax.support import NONE, Outside, outside_by_batches
 
 NEAR = 0.1
-"""The distance from the target, no chance, above which draws are moved before they are corrected
-again.
-"""
+"""The distance from the target, beyond chance, above which draws are moved and corrected again."""
 MOST_ERROR = 0.5
 """Of a corrected mean, in sds, or of an sd, relatively: with larger ones there is no correction."""
 MOST_DISTANCE = 100
@@ -231,9 +229,7 @@ def _judged(
     tolerance: float,
     error_rate: float,
 ) -> Report:
-    """Judge draws, and find what is right; `whole` are mean and sd of all, those that are not used
-    too.
-    """
+    """Judge draws and find what is right; `whole` are mean and sd of all, unused ones too."""
 
     def reckoned(
         own: Draws, fresh: Fresh, metric: tuple[np.ndarray, np.ndarray] | None = None

@@ -41,9 +41,7 @@ from ewsg_jax.checking.crossfit import (
 MOST_DENSE = 1000
 """Dimension up to which covariances are matrices."""
 LEAST_VARIANCE, MOST_VARIANCE, MOST_SHIFT = 0.04, 4.0, 2.0
-"""Of the target over the draws', in a direction, and of its mean in their sds: how far it is moved
-at once.
-"""
+"""How far draws are moved at once: ratio of variances in a direction, and means in their sds."""
 LEAST_ERROR, MOST_ERROR = 1e-4, 1e6
 """Of a mean in sds, and of an sd relatively: less is rounding, and of more nothing is known."""
 
@@ -77,16 +75,12 @@ class Moments(NamedTuple):
     covariance: np.ndarray | None
 
     def differs(self, other: "Moments") -> tuple[float, float]:
-        """Return how far another reckoning is, in sds or relatively: where it is farthest, and on
-        average.
-        """
+        """Return how far another estimate is, in sds or relatively: the farthest and the mean."""
         means, logs = self._apart(other)
         return float(np.maximum(means, logs).max()), float(np.sqrt(np.mean(means**2 + logs**2)))
 
     def beside(self, other: "Moments") -> "Moments":
-        """Return these, with how far others differ, there and on average, and a part of their
-        errors added.
-        """
+        """Return these with the farthest and mean difference of others and part of their errors."""
         means, logs = self._apart(other)
         return self._replace(
             mean_error=self.sd
@@ -145,9 +139,7 @@ class Correction:
         return found
 
     def expectation(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the target's expectations of functions, known at the draws (draws, q), and their
-        errors.
-        """
+        """Return the target's expectations of functions known at the draws, (draws, q), errors."""
         level, size = values.mean(0), np.maximum(values.std(0), TINY)
         scaled = (values - level) / size
         predicted = [fit.predicted(fit.coefficients(scaled)) for fit in self._fits]
@@ -192,9 +184,7 @@ class Correction:
     def _of_coordinates(
         self, part: slice, along: Pair | None, levels: list[np.ndarray]
     ) -> tuple[np.ndarray, ...]:
-        """Return means of some coordinates of x, their errors, variances, and theirs, as far as
-        they are moved.
-        """
+        """Return moved means of some coordinates of x, their variances, and errors of both."""
         x, g = self._x[:, part], mapped(lambda g: g[:, part], self._g)
         predicted = [] if along is None else [mapped(lambda p: p[:, part], along)]
         lengths = [fold.stop - fold.start for fold in groups(len(x), FOLDS)]
@@ -281,9 +271,7 @@ class Correction:
             vars(self).pop(name, None)
 
     def _bounded(self, covariance: np.ndarray, sd: np.ndarray) -> np.ndarray:
-        """Return a covariance of x as far off as a correction goes, with these standard
-        deviations.
-        """
+        """Return a covariance of x as far off as a correction goes, with these sds."""
         turned = (
             self._axes.T
             @ ((covariance + covariance.T) / 2)
@@ -300,9 +288,7 @@ class Correction:
 
 
 def _distance(functions: Pair) -> np.ndarray:
-    """Return how far the means of Stein functions (draws, q) are from 0, in their standard
-    deviations.
-    """
+    """Return how far the means of Stein functions (draws, q) are from 0, in their sds."""
     return np.abs(standardised(*functions))
 
 

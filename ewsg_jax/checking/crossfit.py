@@ -22,9 +22,7 @@ GROUPS = 32
 FOLDS = 8
 """Parts of successive draws, each of which has the coefficients of the others."""
 ROOM = 1.1
-"""Draws of the other folds for each function, at least: with fewer a regression says nothing of
-other draws.
-"""
+"""Least draws of the other folds for each function: with fewer a regression predicts nothing."""
 AT_ONCE = 2**21
 """Numbers of a predicted function that are worked on together."""
 SURE = 10.0
@@ -34,9 +32,7 @@ OUTLIERS = 10.0
 """Robust standard deviations that a standard deviation may be: beyond, a few draws make it."""
 
 Pair = tuple[np.ndarray, np.ndarray]
-"""A function on one batch and on another, shape (draws, …); the same array twice where there is no
-noise.
-"""
+"""A function on one batch and on another, shape (draws, …); one array twice without noise."""
 
 
 class Fit(NamedTuple):
@@ -149,9 +145,7 @@ def mapped(function: Callable[[np.ndarray], np.ndarray], pair: Pair) -> Pair:
 
 
 def _fitted(targets: np.ndarray, functions: list[Pair], num_groups: int) -> Fit:
-    """Return the same, by a small regression for each target: its Gram matrix is of as many
-    functions.
-    """
+    """Return the same by a small regression for each target, with a Gram matrix of its own."""
     count = len(targets)
     pairs = [halved(each) for each in functions]
     means = [np.broadcast_to(1.0, targets.shape), *(mean for mean, _ in pairs)]
@@ -216,9 +210,7 @@ def _dots(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _gram(functions: list[np.ndarray]) -> np.ndarray:
-    """Return the products of each of some functions (draws, q) with each, for each q, shape (q, k,
-    k).
-    """
+    """Return the pairwise products of functions (draws, q) for each q, shape (q, k, k)."""
     found = np.empty((functions[0].shape[1], len(functions), len(functions)))
     for k, one in enumerate(functions):
         for other in range(k + 1):
@@ -227,9 +219,7 @@ def _gram(functions: list[np.ndarray]) -> np.ndarray:
 
 
 def halved(pair: Pair) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the mean over the two batches and half of their difference, None where there is no
-    noise.
-    """
+    """Return the mean over the two batches and half their difference, None without noise."""
     first, second = pair
     return (first, None) if first is second else ((first + second) / 2, (first - second) / 2)
 
@@ -240,9 +230,7 @@ def largest(values: np.ndarray) -> np.ndarray:
 
 
 def standardised(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return means of functions (draws, q) in their standard deviations, without the noise of
-    batches.
-    """
+    """Return means of functions (draws, q) in their sds, without the noise of batches."""
     both, apart = halved((first, second))
     noise = 0.0 if apart is None else _dots(apart, apart) / len(apart)
     return both.mean(0) / spread_of(both, noise)

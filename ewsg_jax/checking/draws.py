@@ -55,9 +55,7 @@ class Draws(NamedTuple):
 
     @property
     def flat(self) -> np.ndarray:
-        """All draws, chain after chain, or time after time where chains share their batches, shape
-        (draws, d).
-        """
+        """All draws by chain, or by time where chains share their batches, shape (draws, d)."""
         return in_rows(self.values, self.shared)
 
     def in_chains(self, rows: np.ndarray) -> np.ndarray:

@@ -1,6 +1,4 @@
-"""Gradients of the potential at draws, on fresh batches: two of each, whose noises are
-independent.
-"""
+"""Gradients of the potential at draws, each on two fresh batches with independent noise."""
 
 from typing import NamedTuple
 
@@ -22,9 +20,7 @@ from ewsg_jax.rows.spread import DATA, Spread
 from ewsg_jax.rows.view import CHUNK_SIZE, num_rows
 
 FULL = 4
-"""Batches in the data up to which all rows are taken: rows in order cost less than rows that are
-fetched.
-"""
+"""Batches in the data up to which all rows are taken: in order they cost less than fetched."""
 ROWS_AT_ONCE = 2**16
 """Rows whose gradients are worked out together."""
 BLOCK = 256
@@ -166,9 +162,7 @@ def _rows(posterior: Posterior, draws: Draws, data: Data) -> Rows:
 
 
 def _made(estimator: GradientEstimator, start: Position, key: Key, data: Data) -> PyTree:
-    """Return what the estimator keeps, such as a gradient over all rows: once, not for
-    each block.
-    """
+    """Return what the estimator keeps, such as a gradient over all rows: once for all blocks."""
 
     def of_part(part: Data) -> PyTree:
         return estimator.init(key, start, part)
@@ -186,9 +180,7 @@ def _estimated(
     places: Array,
     data: Data,
 ) -> Array:
-    """Return estimates at the places (groups, together, d) of a block, shape (batches,
-    places, d).
-    """
+    """Return estimates at the places (groups, together, d) of a block: (batches, places, d)."""
 
     def on_batch(key: Key, part: Data) -> Array:
         def of_place(key: Key, place: Array) -> Array:

@@ -162,9 +162,7 @@ def _ends(momenta: np.ndarray) -> np.ndarray:
 
 
 def _mean(values: np.ndarray, momenta: np.ndarray, shared: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean of values (chain, draw, k) and its error, from blocks as the momenta's memory
-    wants them.
-    """
+    """Return the mean of values (chain, draw, k) and its error, from blocks of momentum memory."""
     _, count, share = blocks_of(momenta, shared)
     rows = values.mean(0) if shared else values.reshape(-1, values.shape[-1])
     return rows.mean(0), of_blocks(rows, count).std(0, ddof=1) / np.sqrt(count * share)

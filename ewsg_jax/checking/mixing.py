@@ -13,23 +13,17 @@ from ewsg_jax.sampling.coordinates import array_statistics
 from ewsg_jax.support import evenly
 
 MOST_RHATS, RHATS = 256, 8
-"""Coordinates, evenly spaced, of which R-hat may be the largest; and how many of them are taken,
-twice.
-"""
+"""Evenly spaced coordinates of which R-hat may be the largest; how many are taken, twice."""
 MOST_ESS, SLOWEST = 128, 4
 """Directions, evenly spaced, whose effective draws may be fewest, for their mean or their variance;
 and how many of these are counted.
 """
 FEW, MOST_OFF = 512, 4.0
-"""Draws from which medians are taken; and median distances from the median beyond which all draws
-are alike.
-"""
+"""Draws from which medians are taken; how many median distances away all draws are alike."""
 
 
 def worst_rhat(values: np.ndarray) -> tuple[float, int]:
-    """Return the largest split R-hat of draws (chain, draw, d), and of which coordinate; NaN for
-    one chain.
-    """
+    """Return the largest split R-hat of draws (chain, draw, d), and where; NaN for one chain."""
     if len(values) < 2:
         return float("nan"), 0
     places = evenly(values.shape[2], MOST_RHATS)

@@ -23,9 +23,7 @@ from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.coordinates import with_digits
 
 NEW, ENOUGH = 0.5, 1_000
-"""Effective draws of each draw used, from which draws between them say more, and draws from which
-that is known.
-"""
+"""Effective draws of each used, from which those between say more, and from which it is known."""
 MOST_SHOWN = 12
 """Coordinates of which the table shows a row each: those with the largest bias."""
 UNKNOWN = 3.0
@@ -59,9 +57,7 @@ class Corrected:
 
     @property
     def errors(self) -> tuple[float, float]:
-        """The largest error of a mean, in standard deviations, and of a standard deviation,
-        relatively.
-        """
+        """The largest error of a mean, in sds, and of a standard deviation, relatively."""
         sd = vector(self.sd)
         return float(np.max(vector(self.mean_error) / sd)), float(
             np.max(vector(self.sd_error) / sd)
@@ -134,9 +130,7 @@ class Report:
 
     @property
     def outcome(self) -> Literal["right", "wrong", "unsure"]:
-        """Whether the draws are right within tolerance, wrong beyond chance, or neither
-        is known.
-        """
+        """Whether draws are right within tolerance, wrong beyond chance, or neither is known."""
         return self._found.outcome
 
     @property
@@ -156,9 +150,7 @@ class Report:
 
     @property
     def has_more(self) -> bool:
-        """Whether there are draws that were not used and would say more, as those used are nearly
-        independent.
-        """
+        """Whether unused draws would say more, as those used are nearly independent."""
         is_new = self.num_used < ENOUGH or self.scores.ess >= NEW * self.num_used
         return self.num_unseen > 0 and is_new
 

@@ -23,9 +23,7 @@ MOST_ROUNDS, SETTLED = 4, 0.02
 MOST_SLOPE = 1e100
 """Of the potential at a draw, above which it is nowhere near the target."""
 NEARER = 0.7
-"""Part of their distance that moved draws may have, to be nearer beyond what fits to the same draws
-make of it.
-"""
+"""Part of their distance that moved draws may keep and still be nearer beyond a better fit."""
 
 
 class Reckoning(NamedTuple):

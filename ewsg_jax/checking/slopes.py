@@ -34,9 +34,7 @@ FEWEST_DIGITS = 1e-6
 TOO_FAR = 0.05
 """Relative difference from which on the gradient is another one."""
 ULPS = 4
-"""By how many roundings of a position its log densities are moved, to see what rounding does to
-them.
-"""
+"""Roundings of a position by which log densities are moved, to see what rounding does to them."""
 BY_RULE, BY_ROUNDING = 10.0, 10.0
 """How many times the error of the rule, and that of rounding, the difference must be."""
 

@@ -22,14 +22,10 @@ from ewsg_jax.checking.mixing import least_ess
 from ewsg_jax.lazy_scipy import student_quantile
 
 DRAWS_OF_BLOCK = 5
-"""Effective draws, at least, of a block of successive ones: its mean is nearly independent of the
-next one's.
-"""
+"""Least effective draws of a block: its mean is nearly independent of the next one's."""
 MOST_BLOCKS, FEWEST_BLOCKS = 256, 8
 UNSEEN = 3.0
-"""Standard deviations of a Stein function that its mean may be off unseen, above which nothing is
-known.
-"""
+"""Sds of a Stein function that its mean may be off unseen, above which nothing is known."""
 AT_ONCE = 64
 """Directions whose identities are worked out together: a processor's cache has room for them."""
 
@@ -225,9 +221,7 @@ def scores_of(directions: Directions, error_rate: float, shared: bool = False) -
 def _identity(
     function: Function, directions: Directions, part: slice, count: int, shared: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the means over blocks of g φ − φ', shape (count, directions), and its standard
-    deviations.
-    """
+    """Return means over blocks of g φ − φ', shape (count, directions), and their sds."""
     u, g = directions.draws[..., part], directions.gradients[..., part]
     value, noise = function.value(u) / function.size, 0.0
     at_draws = g * value
@@ -254,9 +248,7 @@ class Blocks(NamedTuple):
 
 
 def blocks_of(draws: np.ndarray, shared: bool = False) -> Blocks:
-    """Return what blocks of draws (chain, draw, d) are nearly independent; of time where chains
-    share batches.
-    """
+    """Return nearly independent blocks of draws (chain, draw, d); in time with shared batches."""
     ess, of_time = least_ess(draws, shared)
     count = _num_blocks(of_time, draws.shape[1] * (1 if shared else len(draws)))
     return Blocks(ess, count, _share(of_time / count))
@@ -268,9 +260,7 @@ def _num_blocks(ess: float, count: int) -> int:
 
 
 def _share(draws: float) -> float:
-    """Return the part of a mean's variance that blocks of `draws` effective draws show, of
-    exponential memory.
-    """
+    """Return the part of a mean's variance that blocks of `draws` effective draws show."""
     twice = 2 * max(draws, 1.0)
     return 1 + float(np.expm1(-twice)) / twice
 

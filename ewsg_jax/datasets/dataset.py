@@ -1,6 +1,4 @@
-"""A data set: features, responses, and where they come from; rows to fit on and rows to
-judge by.
-"""
+"""A data set: features, responses and their source; rows to fit on and rows to judge by."""
 
 import dataclasses
 import math

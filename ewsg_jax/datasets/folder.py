@@ -1,6 +1,4 @@
-"""Downloaded data: they lie in the folder that EWSG_JAX_DATA names, else in a cache folder in the
-user's home.
-"""
+"""Downloaded data lie in the folder EWSG_JAX_DATA, else in a cache folder in the user's home."""
 
 import os
 import zipfile

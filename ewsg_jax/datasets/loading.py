@@ -178,9 +178,7 @@ def year_prediction_msd(path: Path | str | None = None) -> Dataset:
 
 
 def _from_table(name: str) -> Callable[[], Dataset]:
-    """Return the function of a data set without arguments: `heart()` reads what the table knows of
-    `heart`.
-    """
+    """Return the function of a data set without arguments: `heart()` reads the table's `heart`."""
 
     def load_it() -> Dataset:
         return SOURCES[name].load(name)

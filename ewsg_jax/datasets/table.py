@@ -91,9 +91,7 @@ class Source:
 
 
 def checksum(x: np.ndarray, y: np.ndarray, dtypes: tuple[str | None, str | None]) -> str:
-    """Return the SHA-256 of the bytes of X and then of y, in these dtypes, row after row, the least
-    byte first.
-    """
+    """Return the SHA-256 of X and then y in these dtypes, by rows, least byte first."""
     digest = hashlib.sha256()
     for array, kind in zip((x, y), dtypes, strict=True):
         digest.update(
@@ -141,9 +139,7 @@ def prepared(
 def from_text(
     dtype: Any = float, delimiter: str | None = ",", response: int = -1, least: int = 0
 ) -> Callable[[Path], XY]:
-    """Return a reader of columns of numbers, the response first (0) or last (−1), counted from
-    `least`.
-    """
+    """Return a reader of numeric columns, response first (0) or last (−1), counted from `least`."""
 
     def read_text(path: Path) -> XY:
         table = np.loadtxt(path, dtype=dtype, delimiter=delimiter, ndmin=2)

@@ -9,9 +9,7 @@ from jax.typing import ArrayLike
 from ewsg_jax import _check
 
 TOLERANCE = 1e-3
-"""How far rounding may bring a probability out of [0, 1], or a row's sum from one: or a rounding of
-its dtype.
-"""
+"""How far rounding may bring a probability out of [0, 1], or a row's sum from one."""
 
 
 class Calibration(NamedTuple):
@@ -95,9 +93,7 @@ def calibration(probabilities: ArrayLike, labels: ArrayLike, *, num_bins: int = 
 
 
 def _numbers(name: str, value: ArrayLike, takes: str) -> tuple[np.ndarray, np.dtype]:
-    """The value as an array of real numbers, at least in float32, and the floating-point dtype that
-    it came in.
-    """
+    """The value as real numbers, at least float32, and the floating-point dtype it came in."""
     array = np.asarray(value)
     if jnp.issubdtype(array.dtype, np.floating):
         return array.astype(np.promote_types(array.dtype, np.float32)), array.dtype

@@ -148,9 +148,7 @@ def single_steps(
     count: int,
     shared_memory: bool,
 ) -> tuple[Array, Array]:
-    """Return what noise goes into, by batches at one noise and by noises at one batch: (chain,
-    draw, d).
-    """
+    """Return noise's input, by batches at one noise and noises at one batch: (chain, draw, d)."""
 
     def of_chain(pair: tuple[Key, Array]) -> tuple[Array, Array]:
         key, chain = pair
@@ -218,9 +216,7 @@ def largest_ratio(
 def ratios(
     batch: np.ndarray, noise: np.ndarray, least: np.ndarray | float = 0.0
 ) -> np.ndarray | None:
-    """Return the ratio of the variances of each coordinate that moves; arguments and None as of
-    `largest_ratio`.
-    """
+    """Return the ratio of variances of each coordinate that moves; arguments as `largest_ratio`."""
     by_batch, by_noise = (
         np.mean(np.var(values, axis=0, ddof=1), axis=0) for values in (batch, noise)
     )
@@ -231,8 +227,6 @@ def ratios(
 
 
 def _off(values: np.ndarray) -> np.ndarray:
-    """Return values (draw, chain, d) less each chain's mean, of the right variance, one below the
-    other.
-    """
+    """Return values (draw, chain, d) less each chain's mean, of the right variance, stacked."""
     count = len(values)
     return (values - values.mean(0)).reshape(-1, values.shape[2]) * np.sqrt(count / (count - 1))

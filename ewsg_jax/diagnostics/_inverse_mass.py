@@ -26,9 +26,7 @@ from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.coordinates import array_statistics, coordinates
 
 FEWEST_EFFECTIVE = 10
-"""Effective draws of each chain along a direction. Chains that do not agree have one each, or
-fewer.
-"""
+"""Effective draws of each chain along a direction; chains that disagree have one or fewer."""
 
 
 def inverse_mass(
@@ -163,9 +161,7 @@ def _ess(draws: np.ndarray) -> np.ndarray:
 
 
 def _eigen(flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return eigenvalues and eigenvectors of the covariance of draws; of more numbers than draws
-    those not 0.
-    """
+    """Return eigenvalues and eigenvectors of the draws' covariance; where d > count those not 0."""
     count, d = flat.shape
     if d <= count:
         values, vectors = np.linalg.eigh(flat.T @ flat / count)

@@ -244,9 +244,7 @@ def checked_weights(samples: Samples, data: Data, chunk_size: int) -> np.ndarray
 
 
 def chunks(data: Data, chunk_size: int) -> Iterator[tuple[Data, Array]]:
-    """Yield the rows in float32 in chunks of one length and which of them count: the last chunk is
-    filled up.
-    """
+    """Yield the rows in float32 in filled-up chunks of one length, and which of them count."""
     for rows, count in row_chunks(data, chunk_size):
         yield jax.tree.map(jnp.asarray, _float32(rows)), jnp.arange(rows["x"].shape[0]) < count
 
@@ -259,9 +257,7 @@ def log_likelihoods(weights: Array, rows: Data) -> Array:
 
 
 def hits(log_likelihood: Array) -> Array:
-    """Return 1 where the row's own class is the more probable one, 0 where not, NaN where there is
-    no telling.
-    """
+    """Return 1 where the row's own class is more probable, 0 where not, NaN where they tie."""
     return jnp.where(jnp.isnan(log_likelihood), jnp.nan, log_likelihood > jnp.log(0.5))
 
 

@@ -84,17 +84,13 @@ class Summary:
         return float(finite.min()) if finite.size else np.nan
 
     def worst(self, count: int = MOST_ROWS) -> np.ndarray:
-        """Return the numbers of the `count` coordinates of largest R-hat (the first ones where
-        there is none).
-        """
+        """Return the numbers of the `count` coordinates of largest R-hat (else the first ones)."""
         if len(self.names) <= count or not np.isfinite(self.worst_rhat):
             return np.arange(min(count, len(self.names)))
         return np.sort(np.argsort(-np.nan_to_num(self.rhat, nan=-np.inf), kind="stable")[:count])
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Return all numbers by their names, shape (coordinate,) each; a quantile is called `5%`
-        and the like.
-        """
+        """Return all numbers by name, shape (coordinate,) each; quantiles are called `5%` etc."""
         names = ("mean", "sd", "mcse", "rhat", "ess_bulk", "ess_tail")
         quantiles = zip(map(_percent, self.probabilities), self.quantiles, strict=True)
         return {name: getattr(self, name) for name in names} | dict(quantiles)

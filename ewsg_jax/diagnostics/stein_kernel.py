@@ -34,9 +34,7 @@ class SteinKernel(NamedTuple):
 
     @classmethod
     def of(cls, white: White, scale: float) -> "SteinKernel":
-        """Return κ of both batches' mean: those of two draws are independent, as κ between them
-        needs.
-        """
+        """Return κ of both batches' mean: independent for two draws, as κ between them needs."""
         return cls(white.u, white.mean, scale)
 
     def between(self, one: slice, other: slice) -> np.ndarray:
@@ -54,9 +52,7 @@ class SteinKernel(NamedTuple):
         return self.u.shape[1] / self.scale**3 + np.sum(self.h**2, 1) / self.scale
 
     def sums(self, parts: list[slice]) -> np.ndarray:
-        """Return sums of κ over pairs of different draws, a number for each pair of successive
-        parts.
-        """
+        """Return sums of κ over pairs of different draws, one for each pair of successive parts."""
         labels = np.repeat(np.arange(len(parts)), [part.stop - part.start for part in parts])
         tiles = [
             slice(start, min(start + TILE, len(labels))) for start in range(0, len(labels), TILE)

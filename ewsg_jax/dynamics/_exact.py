@@ -116,9 +116,7 @@ def exact(
 
 
 def functions_of(a: object) -> Functions:
-    """The functions of a = γh > 0, each a sum of positive terms: accurate to rounding
-    at every a.
-    """
+    """The functions of a = γh > 0 as sums of positive terms: accurate to rounding at every a."""
     a = jnp.asarray(a, jnp.result_type(float))
     x = a / 2
     tanh = jnp.tanh(x)

@@ -141,9 +141,7 @@ def palindrome(
 def _composed(
     letters: str, num_normals: int, times: dict[str, Scalar], gamma: Scalar, temperature: Scalar
 ) -> tuple[Row, Row]:
-    """Return θ' − θ and p' by the old momentum, the gradient, and the new momentum or the normals'
-    numbers.
-    """
+    """Return θ' − θ and p' from the old momentum, the gradient, and the new momentum or normals."""
     root = jnp.sqrt(temperature)
     position: Row = {}
     momentum: Row = {"old": 1}

@@ -50,9 +50,7 @@ from ewsg_jax.rows.view import view
 
 
 class PreconditionedState(NamedTuple):
-    """Position θ, running mean m of ḡ², its derivative D (`()` without the correction) and the
-    moves made.
-    """
+    """Position θ, running mean m of ḡ², its derivative D (or `()`), and the moves made."""
 
     position: Position
     mean_square: PyTree
@@ -252,8 +250,6 @@ def _per_row(gradient: Position, prior_gradient: Position, count: Array | int) -
 
 
 def _diagonal(gradient: PriorGradient, position: Position, signs: PyTree) -> PyTree:
-    """Return an unbiased estimate of ∂gᵢ/∂θᵢ from one random ±1 vector (Hutchinson 1989; exact for
-    d = 1).
-    """
+    """Return an unbiased ∂gᵢ/∂θᵢ from one random ±1 vector (Hutchinson 1989; exact for d = 1)."""
     _, change = jax.jvp(gradient, (position,), (signs,))
     return jax.tree.map(lambda v, c: v * c, signs, change)

@@ -45,9 +45,7 @@ class RiemannianState(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """The state, G⁻¹, its factor L and Γ/T, in `ravel_pytree` order; a diagonal matrix has shape
-    (d,).
-    """
+    """The state, G⁻¹, its factor L and Γ/T, in `ravel_pytree` order; a diagonal has shape (d,)."""
 
     state: RiemannianState
     inverse_metric: Array
@@ -223,9 +221,7 @@ def _entry_derivative(metric_at: Callable[[Array], Array], x: Array, j: Array) -
 def _is_matrix(
     name: str, function: OfPosition, position: PyTree, data: PyTree, may_be: bool
 ) -> bool:
-    """Check what the user's function makes of these shapes; return whether it is a matrix, where it
-    may be one.
-    """
+    """Check what the user's function makes of these shapes; return whether it is a matrix."""
     d = sum(x.size for x in jax.tree.leaves(position))
     matrix = f" or an array ({d}, {d})" if may_be else ""
     takes = f"{name} must return a tree like the position{matrix}, of floating-point dtype"

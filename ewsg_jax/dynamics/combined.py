@@ -1,6 +1,4 @@
-"""Underdamped steps that are sums of position, momentum, gradient and normals, with the gradient a
-drift ahead.
-"""
+"""Underdamped steps as sums of position, momentum, gradient a drift ahead, and normals."""
 
 from typing import ClassVar, NamedTuple
 
@@ -32,9 +30,7 @@ class Combined(Underdamped):
 
     @property
     def num_normals(self) -> int:
-        """How many normals a coordinate takes: one that moves the momentum, or another
-        beside it.
-        """
+        """How many normals a coordinate takes: one for the momentum, or another beside it."""
         return 1
 
     def draw(self, key: Key, state: UnderdampedState) -> PyTree:
@@ -61,9 +57,7 @@ class Combined(Underdamped):
         return _tree.combine((1, state.position), *moves), momentum
 
     def position_excess(self, step: Array) -> Scalar:
-        """Return by how much batches raise the position's temperature where they raise the
-        momentum's by 1.
-        """
+        """Return how batches raise the position's temperature where the momentum's rises by 1."""
         # Of how far the gradient and the normals lead in the end, where there is no force.
         update = self.coefficients(step).update
         old, gradient, noise = update.momentum

@@ -1,6 +1,4 @@
-"""Where the state stands among letters: A drift, B kick, O friction and noise, U is A and O
-together.
-"""
+"""Where the state stands among letters: A drift, B kick, O friction and noise, U is A and O."""
 
 import functools
 from typing import NamedTuple
@@ -56,9 +54,7 @@ def cycle_of(letters: str) -> Cycle:
 
 
 def _normals(cycle: str) -> int:
-    """Return how many normals a coordinate takes, 0 where one gradient, known at once, is not for
-    all kicks.
-    """
+    """Return how many normals a coordinate takes; 0 where one gradient is not for all kicks."""
     first, last = cycle.index("B"), cycle.rindex("B")
     to_move = cycle[:first].rstrip("BO")
     if set(NOISES) & set(to_move) or set(MOVES) & set(cycle[first:last]):

@@ -171,9 +171,7 @@ def in_metric(dynamics: Dynamics[Any], inverse_mass: InverseMass) -> Dynamics[An
 
 
 def without_metric(dynamics: Dynamics[Any]) -> tuple[Dynamics[Any], Mass | None]:
-    """Return a dynamics in the coordinates of its inverse mass, and that mass; None
-    where it is 1.
-    """
+    """Return a dynamics in the coordinates of its inverse mass, and that mass; None where 1."""
     return (
         (dynamics.dynamics, dynamics.mass) if isinstance(dynamics, InMetric) else (dynamics, None)
     )

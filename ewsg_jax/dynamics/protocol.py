@@ -151,9 +151,7 @@ class Dynamics(Part, abc.ABC, Generic[State]):
         return state.position
 
     def prepare(self, state: State, prior_gradient: PriorGradient, data: Data) -> PyTree:
-        """Return what `log_weight` and `apply` get: worked out once a step, before any gradient is
-        estimated.
-        """
+        """Return what `log_weight` and `apply` get: made once a step, before any gradient."""
         return state
 
     def log_weight(
@@ -174,9 +172,7 @@ class Dynamics(Part, abc.ABC, Generic[State]):
 
 
 def needs_covariance(dynamics: Dynamics[Any]) -> bool:
-    """Return whether a dynamics asks for estimates with their covariance: whether it says
-    `needs_covariance`.
-    """
+    """Return whether a dynamics asks for estimates with covariance, by its `needs_covariance`."""
     return getattr(dynamics, "needs_covariance", False)
 
 

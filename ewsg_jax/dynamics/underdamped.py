@@ -46,9 +46,7 @@ class Scales(NamedTuple):
 
 
 class WeightTerms(NamedTuple):
-    """The exponent ½‖x + scale·g‖²: the scale, and each named x as a coefficient of the
-    momentum.
-    """
+    """The exponent ½‖x + scale·g‖²: the scale, and each x as a coefficient of the momentum."""
 
     scale: Scalar
     frozen_noise: dict[str, Scalar]

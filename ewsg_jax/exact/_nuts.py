@@ -37,15 +37,11 @@ from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.view import CHUNK_SIZE, num_rows
 
 DIVERGENCE = 1000.0
-"""How far the energy may rise before a path is cut off, as in Stan and BlackJAX: such points are
-never drawn.
-"""
+"""How far the energy may rise before a path is cut off, as in Stan: such points are not drawn."""
 COUNTED = 2**31
 """Evaluations of a step are counted in 32 bits."""
 MANY_ROWS = 10_000
-"""From which on a run measures the roundings of V: of fewer they matter where a row's V is in the
-thousands.
-"""
+"""Rows from which on a run measures roundings of V, which matter where a row's V is thousands."""
 NEIGHBOURS = 8
 """At which they are measured."""
 NOISE = 0.3
@@ -298,9 +294,7 @@ def _is_known(leaf: object) -> bool:
 
 
 class _Vectors:
-    """Trees like a position as vectors, of which BlackJAX makes smaller programs, in the dtype of
-    its numbers.
-    """
+    """Trees like a position as vectors, for smaller programs of BlackJAX, in their own dtype."""
 
     def __init__(self, position: Position) -> None:
         vector, self._unravel = ravel_pytree(position)

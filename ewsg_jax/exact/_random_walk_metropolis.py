@@ -25,9 +25,7 @@ from ewsg_jax.rows.view import CHUNK_SIZE, num_rows
 
 
 class RandomWalkState(NamedTuple):
-    """Position θ, the number of steps made, and V(θ) up to a constant: a step evaluates one
-    density.
-    """
+    """Position θ, the number of steps, and V(θ) up to a constant: a step evaluates one density."""
 
     position: Position
     step: Array

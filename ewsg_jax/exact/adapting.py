@@ -13,9 +13,7 @@ from ewsg_jax import _check
 from ewsg_jax._types import Array
 
 DECAY = 0.6
-"""Between 1/2, where the noise of single acceptances does not settle, and 1, where the start is
-never forgotten.
-"""
+"""Between 1/2, where single acceptances' noise does not settle, and 1, which keeps the start."""
 
 
 def adapted(log_scale: Array, step: Array, log_ratio: Array, target: float, steps: int) -> Array:

@@ -61,9 +61,7 @@ class Selected(NamedTuple):
 
 
 class Resampling(NamedTuple):
-    """What decides which proposals are accepted: logarithms of uniform numbers, one for
-    each place.
-    """
+    """What decides which proposals are accepted: logs of uniform numbers, one for each place."""
 
     darken: Array
     brighten: Array
@@ -102,9 +100,7 @@ def select(log_uniforms: Array, probability: float, n: int) -> Selected:
 
 
 def _skips(log_uniforms: Array, probability: float, n: int) -> Array:
-    """Return geometric numbers k, of probability q(1 − q)^k; where they are above n, anything from
-    n on. uint32.
-    """
+    """Return geometric numbers k, of probability q(1 − q)^k, anything from n on above n; uint32."""
     rate = -math.log1p(-probability)
     if uniforms_per_skip(probability) == 1:
         return jnp.minimum(jnp.floor(log_uniforms / -rate), 2.0**31).astype(jnp.uint32)
@@ -127,9 +123,7 @@ def first_bright(
     temperature: Scalar,
     chunk_size: int,
 ) -> tuple[BrightSet, Array]:
-    """Draw all n brightness variables, a chunk of rows at a time; return the first that fit, and
-    their number.
-    """
+    """Draw all n brightness variables by chunks; return the first that fit, and their number."""
     n = num_rows(data)
     size = min(chunk_size, n)
 

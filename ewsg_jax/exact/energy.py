@@ -122,9 +122,7 @@ def _of_rows(
 
 
 def _in_two_sums(values: Array) -> tuple[Array, Array]:
-    """Return two numbers whose sum is that of the values, but for a rounding of the second, which
-    is small.
-    """
+    """Return two numbers whose sum is that of the values, up to a rounding of the small second."""
     large = 4 * values.size * jnp.max(jnp.abs(values))
     large = jnp.where(jnp.isfinite(large), large, 0)
     high = (large + values) - large

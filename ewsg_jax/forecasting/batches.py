@@ -1,6 +1,4 @@
-"""The noise that batches make: estimates of the gradient on drawn batches, at points around the
-mode.
-"""
+"""The noise that batches make: gradient estimates on drawn batches, at points near the mode."""
 
 import functools
 from typing import NamedTuple
@@ -22,9 +20,7 @@ from ewsg_jax.rows.view import num_rows
 SURE = 2.0
 """Standard errors above which a shift is taken to be one."""
 ROWS_AT_ONCE = 256
-"""Rows whose gradients are worked out together: batches larger than that one by one, as
-in a step.
-"""
+"""Rows whose gradients are worked out together; larger batches go one by one, as in a step."""
 ROWS_FETCHED = 2**14
 """Rows that devices give each other at once, where each has some of them."""
 
@@ -120,9 +116,7 @@ def differences(
 
 
 def anchored(estimator: GradientEstimator, anchor: Position) -> SVRGMemory:
-    """Return the memory of SVRG with an anchor. Its full gradient is the same for all batches, and
-    is left out.
-    """
+    """Return the memory of SVRG with an anchor, without its full gradient: that of all batches."""
     assert isinstance(estimator, SVRG)
     zero = _tree.widened(_tree.zeros_like(anchor))
     return SVRGMemory(anchor, zero, ())

@@ -87,9 +87,7 @@ def of_squares(matrix: np.ndarray) -> np.ndarray:
 def pairs(
     matrix: np.ndarray, covariance: np.ndarray, lags: Sequence[int] | np.ndarray, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return draws of z now and of z `lag` steps ago, each (count', m), count' a multiple of the
-    lags.
-    """
+    """Return draws of z now and `lag` steps ago, each (count', m), a multiple of the lags."""
     size = len(matrix)
     each = max(2, -(-count // len(lags)))
     now, then = [], []
@@ -111,9 +109,7 @@ def uniformly(matrix: np.ndarray, covariance: np.ndarray, count: int) -> np.ndar
 
 
 def geometrically(matrix: np.ndarray, covariance: np.ndarray, rate: float) -> np.ndarray:
-    """Return E[z wᵀ], w as long before z as a renewal of this rate: Σ rate (1 − rate)^(lag − 1)
-    A^lag P.
-    """
+    """Return E[z wᵀ], w a renewal of this rate before z: Σ rate (1 − rate)^(lag − 1) A^lag P."""
     return rate * matrix @ np.linalg.solve(np.eye(len(matrix)) - (1 - rate) * matrix, covariance)
 
 
@@ -136,9 +132,7 @@ def root(covariance: np.ndarray) -> np.ndarray:
 
 
 def normal(seed: int, count: int, size: int) -> np.ndarray:
-    """Return draws of N(0, I), shape (count, size), in pairs ±; of covariance I itself where they
-    are enough.
-    """
+    """Return N(0, I) draws, shape (count, size), in pairs ±; of covariance I where enough."""
     half = np.random.default_rng(seed).normal(size=(-(-count // 2), size))
     draws = np.concatenate([half, -half])[:count]
     if count >= 2 * size + 2:

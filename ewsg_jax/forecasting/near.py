@@ -1,6 +1,4 @@
-"""A kernel near a mode: its law, the noise that the law's points make, and what both
-say together.
-"""
+"""A kernel near a mode: its law, the noise at the law's points, and what both say together."""
 
 import dataclasses
 from typing import Any
@@ -95,9 +93,7 @@ class Near:
         return covariance, matrix, noise, False
 
     def against_target(self, covariance: np.ndarray) -> np.ndarray:
-        """Return P of the position in coordinates in which the target's covariance is I, shape (d,
-        d).
-        """
+        """Return P of the position where the target's covariance is I, shape (d, d)."""
         still = self.target.covariance
         if not self.dynamics.translates:
             # A map that is averaged over draws has what these take for the target.
@@ -184,9 +180,7 @@ class Near:
     def steps(
         self, noise: Noise, draws: np.ndarray | None, thermostat: float | None
     ) -> list[AffineStep]:
-        """Return the step at the mode, or at points of the law; where nothing changes it, worked
-        out once.
-        """
+        """Return the step at the mode or at points of the law; once, where nothing changes it."""
         is_fixed = draws is None and not needs_covariance(self.dynamics)
         if is_fixed and thermostat in self.fixed_steps:
             return self.fixed_steps[thermostat]

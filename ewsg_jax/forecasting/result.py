@@ -66,17 +66,13 @@ class Forecast:
 
     @property
     def is_stable(self) -> bool:
-        """Whether chains stay near the mode: a law was found, and the step is below the largest
-        stable one.
-        """
+        """Whether chains stay near the mode: a law was found, and the step is stable."""
         found = all(np.isfinite(np.asarray(x)).all() for x in jax.tree.leaves(self.variance_ratio))
         return found and not self.step_size > self.largest_step
 
     @property
     def is_near_normal(self) -> bool:
-        """Whether the posterior is as it is taken to be: no curvature seen is half or twice the
-        mode's.
-        """
+        """Whether the posterior is as assumed: no curvature seen is half or twice the mode's."""
         return not (self.curvature_seen[0] < NORMAL[0] or self.curvature_seen[1] > NORMAL[1])
 
     def passes(self, ess: float = 1.0) -> float:

@@ -174,9 +174,7 @@ class Weight(NamedTuple):
         )
 
     def of(self, gradients: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """Return the log weights of gradients (points, count, d) at z (points, m), shape (points,
-        count).
-        """
+        """Return log weights of gradients (points, count, d) at z (points, m): (points, count)."""
         slope = points @ self.mixed.T + self.linear
         return np.einsum("pcd,pcd->pc", gradients, 0.5 * gradients @ self.square + slope[:, None])
 
@@ -265,9 +263,7 @@ def step_of(dynamics: Dynamics, posterior: Posterior, step: int, data: Data) -> 
 
 
 def steps_of(kinds: dict[str, list[Dynamics]]) -> dict[str, list[AffineStep]]:
-    """Return the steps of one coordinate by kinds of dynamics: those of a kind differ in numbers,
-    no schedules.
-    """
+    """Return the steps of one coordinate by kind of dynamics; a kind differs in numbers alone."""
     with jax.enable_x64(True):
         states = {name: at_rest(kind[0], 0) for name, kind in kinds.items()}
         every = {

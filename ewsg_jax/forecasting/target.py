@@ -32,9 +32,7 @@ from ewsg_jax.rows.view import CHUNK_SIZE, gather, num_rows
 from ewsg_jax.seen import remembered
 
 BENDS = (NORMAL[0] - 1, NORMAL[1] - 1)
-"""By what part of the mode's the curvature that a law sees may differ: beyond it is no longer near
-normal.
-"""
+"""Part of the mode's curvature by which a law's may differ and still be near normal."""
 ROUNDS = 2
 """Of the target's own covariance and the curvature that it sees."""
 PLACES = (1.0, 2.0)
@@ -113,9 +111,7 @@ class Target:
         return seen
 
     def steepest(self, mass: Mass | None) -> float:
-        """Return the largest curvature that chains meet, in the coordinates of a mass: at places,
-        or on average.
-        """
+        """Return the largest curvature chains meet, in a mass's coordinates, here or on average."""
         widths = law.root(self._widths) / self.unit
         places = (
             np.concatenate([width * law.normal(17, 2, len(self.unit)) for width in PLACES]) @ widths

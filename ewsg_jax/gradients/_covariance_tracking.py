@@ -38,9 +38,7 @@ from ewsg_jax.rows.view import CHUNK_SIZE, all_rows, fetched, view
 
 
 class Moments(NamedTuple):
-    """m₁, shape (d,), and m₂ in the structure: (d, d), its diagonal (d,), or its part in a basis
-    (r, r).
-    """
+    """m₁, shape (d,), and m₂ in the structure: (d, d), diagonal (d,), or (r, r) in a basis."""
 
     first: Array
     second: Array
@@ -125,9 +123,7 @@ class CovarianceTracking(WithCovariance[P]):
         return renewed, point, jnp.where(due, self.passes * n, 0)
 
     def covariance_of(self, memory: TrackingMemory, data: Data) -> tuple[Covariance, Array]:
-        """Return the covariance of the estimate, and whether it was indefinite or lost
-        in rounding.
-        """
+        """Return the estimate's covariance, and whether it was indefinite or lost in rounding."""
         first = memory.moments.first
         if memory.basis is not None:
             first = products.matmul(memory.basis.T, first)

@@ -37,9 +37,7 @@ from ewsg_jax.rows.view import CHUNK_SIZE, fetched, fold_over_rows, map_over_row
 MEMORY_LIMIT = 4 * 2**30
 """Bytes that the tables of all chains may take."""
 ROWS_PER_SUM = 64
-"""Rows that the first sum adds up before it measures what rounding takes: about as few as a batch
-has.
-"""
+"""Rows that the first sum adds before it measures rounding: about as few as a batch has."""
 
 
 class SAGAMemory(NamedTuple):
@@ -58,9 +56,7 @@ class SAGAMemory(NamedTuple):
 
 
 class SAGAUpdate(NamedTuple):
-    """How a batch changes the table and its sum: each row's difference once, however often the
-    batch holds it.
-    """
+    """How a batch changes the table and its sum: each row's difference once, even if repeated."""
 
     indices: Array
     differences: PyTree
@@ -189,9 +185,7 @@ def saga(
 
 @jax.jit
 def _table(estimator: SAGA, position: Position, data: Data) -> PyTree:
-    """The first table: asked for its shapes only, which are traced once for all equal
-    estimators.
-    """
+    """The first table: asked for its shapes only, traced once for all equal estimators."""
     return estimator.first_table(position, data)
 
 

@@ -18,9 +18,7 @@ def anchored_estimate(
     point: Position,
     data: Data,
 ) -> Estimate:
-    """Return g at a point, of a batch with its rows; `anchor_gradient` is Σᵢ ∇Vᵢ(w), at least in
-    float32.
-    """
+    """Return g at a point, of a batch with rows; `anchor_gradient`: Σᵢ ∇Vᵢ(w), float32 at least."""
     if posterior.predictor is None:
         constant = _tree.combine(
             (1, anchor_gradient), (-1, posterior.estimate(anchor, data, batch))
@@ -44,8 +42,6 @@ def anchored_estimate(
 def anchored_gradient_at(
     posterior: Posterior, estimate: Estimate, position: Position, data: Data
 ) -> Position:
-    """Return g at another point, of the estimate's own batch and memory: its batch at the anchor is
-    a constant.
-    """
+    """Return g at another point, of the same batch and memory: its anchor part is constant."""
     batch, constant = estimate.batch
     return posterior.total(position, data, posterior.estimate(position, data, batch), constant)

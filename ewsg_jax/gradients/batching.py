@@ -11,9 +11,7 @@ from ewsg_jax._types import Array, PyTree
 
 @jax.custom_batching.custom_vmap
 def _anywhere(due: Array) -> Array:
-    """Return whether it is due for any of the chains that `vmap` has put side by side: never
-    batched.
-    """
+    """Return whether it is due for any chain that `vmap` put side by side: never batched."""
     return due
 
 

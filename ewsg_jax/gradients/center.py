@@ -1,6 +1,4 @@
-"""The centre of a method: a tree that its user gives, or else the position where its
-chains start.
-"""
+"""The centre of a method: a tree that its user gives, or the position where chains start."""
 
 import jax
 import jax.numpy as jnp

@@ -76,9 +76,7 @@ def _weighed(propose: Propose, log_weight: LogWeight, batches: PyTree) -> tuple[
 
 
 def _accounted(estimate: Estimate, log_weight: Array, accepted: Array, length: int) -> Estimate:
-    """The chosen estimate with the share accepted, 1 where nothing was proposed and no weight was
-    asked for.
-    """
+    """The chosen estimate with the share accepted; 1 where nothing was proposed or asked for."""
     if not length:
         return estimate._replace(acceptance=np.float32(1.0))
     acceptance = accepted.astype(jnp.float32) / length
@@ -86,9 +84,7 @@ def _accounted(estimate: Estimate, log_weight: Array, accepted: Array, length: i
 
 
 def _of_finite_weight(estimate: Estimate, weight: Array) -> Estimate:
-    """The estimate, NaN where its weight is not finite: the chain then counts as diverged at this
-    step.
-    """
+    """The estimate, NaN where its weight is not finite: the chain then counts as diverged."""
     is_finite = jnp.isfinite(weight)
     return estimate._replace(
         gradient=jax.tree.map(lambda g: jnp.where(is_finite, g, jnp.nan), estimate.gradient)

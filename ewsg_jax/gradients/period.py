@@ -1,6 +1,4 @@
-"""Whole numbers that may depend on how many data there are, such as the steps from one refresh to
-the next.
-"""
+"""Whole numbers that may depend on n, such as the steps from one refresh to the next."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

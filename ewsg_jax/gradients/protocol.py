@@ -33,9 +33,7 @@ class Estimate(NamedTuple):
 
 
 class Weight(Protocol):
-    """The exponent of the exponential weight of an estimate, up to a constant, at the current
-    state.
-    """
+    """The log of the exponential weight of an estimate, up to a constant, at this state."""
 
     def __call__(self, estimate: Estimate, frozen_noise: str = "momentum") -> Array: ...
 
@@ -71,9 +69,7 @@ class Evaluations(NamedTuple):
     expected: float = 0.0
 
     def of_steps(self, first: Any, count: Any) -> Any:
-        """Return the evaluations of `count` steps, the first of them number `first`; whole numbers
-        or arrays.
-        """
+        """Return evaluations of `count` steps from number `first` on; whole numbers or arrays."""
         refreshes = -(-(first + count) // self.refresh_every) + (-first // self.refresh_every)
         return count * self.per_step + refreshes * self.per_refresh
 
@@ -221,9 +217,7 @@ class OfRows(GradientEstimator[P]):
 
 
 def sharing_of(part: Part) -> Sharing:
-    """Return whose the memory of a kernel or an estimator is: each chain's, where it does not say
-    otherwise.
-    """
+    """Return whose the memory of a kernel or estimator is: each chain's, unless it says."""
     for each in parts_of(part):
         # The outermost estimator: it may change what the memory of one that it wraps is part of.
         if hasattr(each, "sharing") or isinstance(each, GradientEstimator):
@@ -241,7 +235,5 @@ def uses_batches(part: Part) -> bool:
 
 
 def reports_covariance(estimator: GradientEstimator[Any]) -> bool:
-    """Return whether estimates hold their covariance: those of an estimator that says
-    `reports_covariance`.
-    """
+    """Return whether estimates hold their covariance, by the estimator's `reports_covariance`."""
     return getattr(estimator, "reports_covariance", False)

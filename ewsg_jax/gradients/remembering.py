@@ -1,6 +1,4 @@
-"""An estimator that remembers which batch was accepted, so that the next step's index chain can
-begin with it.
-"""
+"""An estimator that remembers the accepted batch, where the next step's index chain may begin."""
 
 from typing import NamedTuple
 
@@ -24,9 +22,7 @@ from ewsg_jax.rows.view import AsDrawn, fetch
 
 
 class Remembered(NamedTuple):
-    """A memory, and beside it the batch that was accepted last, as it was drawn: row numbers, not
-    rows.
-    """
+    """A memory, and beside it the last accepted batch as it was drawn: row numbers, not rows."""
 
     memory: Memory
     last: PyTree

@@ -1,6 +1,4 @@
-"""How much the gradients of all rows differ at a point: what the covariance of a minibatch's sum
-comes from.
-"""
+"""How much gradients of rows differ at a point, which makes the covariance of a batch's sum."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -23,9 +21,7 @@ ROWS_PER_GUESS = 16
 
 
 def outer(centred: Array, structure: Structure, basis: Array | None = None) -> Array:
-    """Return Σ aᵢaᵢᵀ of rows a, shape (b, d), in the structure: (d, d), its diagonal (d,), or (r,
-    r) in a basis.
-    """
+    """Return Σ aᵢaᵢᵀ of rows a (b, d) in the structure: (d, d), diagonal (d,), or basis (r, r)."""
     seen = centred if basis is None else products.matmul(centred, basis)
     return jnp.sum(seen**2, axis=0) if structure == "diagonal" else products.matmul(seen.T, seen)
 
@@ -82,9 +78,7 @@ def spread(
 def turned(
     posterior: Posterior, point: Position, data: Data, chunk_size: int, basis: Array
 ) -> Array:
-    """Return a basis turned towards the leading directions: the spread times the basis, orthonormal
-    again.
-    """
+    """Return a basis turned towards the leading directions: spread times basis, orthonormal."""
     sums = _through(
         posterior, point, data, chunk_size, basis, basis.shape, lambda seen, back: back(seen)
     )
@@ -93,9 +87,7 @@ def turned(
 
 
 class _Sums(NamedTuple):
-    """Sums over rows: of sᵢ = (∇Vᵢ − guess) · basis, of ∇Vᵢ, of what products with sᵢ there are,
-    and the guess.
-    """
+    """Sums over rows of sᵢ = (∇Vᵢ − guess) · basis, ∇Vᵢ, and products with sᵢ; and the guess."""
 
     seen: Array
     gradients: Array

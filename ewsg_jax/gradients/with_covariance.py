@@ -1,6 +1,4 @@
-"""What estimators that report the covariance of their gradient share: when it is exact, and in
-which structure.
-"""
+"""What estimators with a covariance share: when it is exact, and in which structure."""
 
 from typing import Any
 

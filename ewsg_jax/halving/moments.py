@@ -1,6 +1,4 @@
-"""Means and variances of pairs of chains, and of the law that they lead to as the step
-goes to 0.
-"""
+"""Means and variances of pairs of chains, and of the law they lead to as the step goes to 0."""
 
 from typing import NamedTuple
 
@@ -17,9 +15,7 @@ TINY = float(np.finfo(float).tiny)
 
 
 def position_and_difference(position: Position) -> PyTree:
-    """Return the positions of a pair, and what they differ by: a small number with digits of its
-    own.
-    """
+    """Return a pair's positions and their difference: a small number with digits of its own."""
     return position, jax.tree.map(lambda x: x[0] - x[1], position)
 
 
@@ -115,9 +111,7 @@ def known(of_pairs: np.ndarray) -> Known:
 
 @np.errstate(all="ignore")
 def extrapolated(pairs: Pairs, order: int) -> Extrapolation:
-    """Return the moments at h and h/2 and those, (2^p m_{h/2} − m_h)/(2^p − 1) of means and
-    variances, at 0.
-    """
+    """Return moments at h, h/2 and 0: (2^p m_{h/2} − m_h)/(2^p − 1) of means and variances."""
     weight, count = 1 / (2**order - 1), len(pairs.mean)
     # What each pair brings to the variance of all; the mean of all is an estimate itself.
     spread = pairs.variance + (pairs.mean - pairs.mean.mean(0)) ** 2 * (count / (count - 1))
@@ -151,9 +145,7 @@ def extrapolated(pairs: Pairs, order: int) -> Extrapolation:
 
 
 def drifts(first: Pairs, second: Pairs) -> bool:
-    """Return whether moments at h/2 or differences change from the first to the second steps beyond
-    chance.
-    """
+    """Return whether moments or differences change from first to second steps beyond chance."""
     changes = _looked_at(second) - _looked_at(first)
     found = known(changes)
     bound = -student_quantile(len(changes) - 1, DRIFT / 2 / changes.shape[1])
@@ -173,9 +165,7 @@ def _looked_at(pairs: Pairs) -> np.ndarray:
 
 
 def _gain(whole: np.ndarray, half: np.ndarray, apart: np.ndarray) -> float:
-    """Return the median over coordinates of the variance of independent ones' difference over this
-    one's.
-    """
+    """Return the median over coordinates of independent pairs' variance over this one's."""
     alone = whole.var(0, ddof=1) + half.var(0, ddof=1)
     return float(np.median(alone / apart.var(0, ddof=1)))
 

@@ -27,9 +27,7 @@ Weights = tuple[tuple[float, ...], ...]
 
 
 def free_step(dynamics: Dynamics) -> tuple[np.ndarray, np.ndarray]:
-    """Return M and F of a step of one coordinate without a force and in the unit mass, the position
-    first.
-    """
+    """Return M and F of a step of one coordinate without force, in unit mass, position first."""
     dynamics, _ = without_metric(dynamics)
     with jax.enable_x64(True):
         start = dynamics.init(jax.random.key(0), jnp.zeros(()))
@@ -87,9 +85,7 @@ def _lasting(matrix: np.ndarray) -> np.ndarray:
 
 
 def _directions(rows: np.ndarray, count: int) -> np.ndarray:
-    """Return `count` orthonormal rows of Q, rows = L Q with a positive diagonal of L; beyond it
-    any.
-    """
+    """Return `count` orthonormal rows of Q, rows = L Q with positive diagonal of L; then any."""
     q, r = np.linalg.qr(rows.T, mode="complete")
     signs = np.ones(q.shape[1])
     diagonal = np.diag(r)

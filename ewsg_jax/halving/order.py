@@ -51,9 +51,7 @@ def order_of(kernel: Kernel, data: Data) -> int:
 
 
 def order_of_noise(estimator: GradientEstimator[Any], data: Data) -> float | None:
-    """Return of which order in h the bias is that an estimator's noise adds: ∞ without any, None:
-    not known.
-    """
+    """Return the order in h of an estimator's noise bias: ∞ without any, None where unknown."""
     if isinstance(estimator, Full):
         return math.inf
     if isinstance(estimator, Stratified):

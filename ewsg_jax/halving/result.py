@@ -85,9 +85,7 @@ class Halved:
 
     @property
     def difference(self) -> Estimates:
-        """At h less at h/2, with the errors of pairs: the part of them that a common
-        noise leaves.
-        """
+        """At h less at h/2, with errors of pairs: the part of them that common noise leaves."""
         return self._told(self.found.difference)
 
     @property

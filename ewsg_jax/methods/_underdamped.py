@@ -1,6 +1,4 @@
-"""Underdamped Langevin dynamics: with all data, uniform minibatches, a thermostat, and rows of
-every cluster.
-"""
+"""Underdamped Langevin dynamics: full data, uniform batches, a thermostat, rows of clusters."""
 
 from collections.abc import Callable
 from typing import Literal

@@ -1,6 +1,4 @@
-"""Gaussian location: xᵢ ~ N(θ, noise_scale² I). Conjugate; EWSG section 5.1 is the
-flat-prior case.
-"""
+"""Gaussian location: xᵢ ~ N(θ, noise_scale² I). Conjugate; EWSG section 5.1: a flat prior."""
 
 import math
 from dataclasses import dataclass

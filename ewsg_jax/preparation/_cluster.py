@@ -1,6 +1,4 @@
-"""Strata of rows by k-means, for `gradients.stratified` (the preprocessing of CP-SGHMC, Fu & Zhang
-2017).
-"""
+"""Strata of rows by k-means, for `gradients.stratified` (as CP-SGHMC, Fu & Zhang 2017)."""
 
 from collections.abc import Callable
 
@@ -71,9 +69,7 @@ def cluster(
 
 
 def _filled(x: np.ndarray) -> np.ndarray:
-    """Return features (n, d) with the mean of their column for what is not finite; 0 where all of
-    it is not.
-    """
+    """Return features (n, d) with column means for what is not finite; 0 where all is not."""
     known = np.isfinite(x)
     total, count = np.where(known, x, 0.0).sum(0), known.sum(0)
     return np.where(known, x, total / np.maximum(count, 1)).astype(x.dtype)

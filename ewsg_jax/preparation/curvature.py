@@ -1,6 +1,4 @@
-"""The curvature of a potential at a point: steps of Newton's method, and distances in standard
-deviations.
-"""
+"""A potential's curvature at a point: Newton's steps, and distances in standard deviations."""
 
 import enum
 import functools
@@ -10,9 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 FLAT = {True: 1e-14, False: 1e-6}
-"""Times d, where curvatures are known in float64 or are not: relative ones below it are
-rounding.
-"""
+"""Times d, for curvatures in float64 or not: relative ones below it are rounding."""
 DIFFERENCES = {True: 1e-9, False: 1e-5}
 """The same of curvatures by differences of gradients in float64 or not."""
 LEAST = 1e-8
@@ -113,9 +109,7 @@ class Curvature:
         return float(moved @ self.scaled @ moved)
 
     def weak(self) -> np.ndarray:
-        """Return one standard deviation in a direction of little curvature, where the shape is a
-        bowl.
-        """
+        """Return one sd in a direction of little curvature, where the shape is a bowl."""
         assert self.inverse is not None
         i = int(np.argmax(np.diag(self.inverse)))
         return self.inverse[i] / np.sqrt(self.inverse[i, i]) / self.scale

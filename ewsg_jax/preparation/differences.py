@@ -14,21 +14,15 @@ from ewsg_jax import products
 from ewsg_jax._types import Array
 
 PARTS = {8: (1e-4, 1e-3, 1e-2, 1e-1), 4: (0.03, 0.1, 0.3)}
-"""δ by the bytes of a number: the first for functions that are known to rounding, the others for
-rougher ones.
-"""
+"""δ by the bytes of a number: for functions known to rounding, and for rougher ones."""
 MOST_ROUNDS, NEAR = 12, 4.0
-"""Steps that are tried for one direction, and how far, as a factor, the last may be from the one
-that is wanted.
-"""
+"""Steps tried for one direction, and by which factor the last may miss the one wanted."""
 FARTHER = 1e3
 """How many times as far the next step may go at most."""
 
 
 def part_of(dtype: jnp.dtype) -> float:
-    """Return the δ of a function of this dtype that is known to some digits less than rounding
-    allows.
-    """
+    """Return the δ of a function of this dtype known to some digits fewer than rounding allows."""
     return PARTS[jnp.dtype(dtype).itemsize][1]
 
 
@@ -96,9 +90,7 @@ def derivative(gradient: Callable[[Array], Array], flat: Array, v: Array) -> Arr
 
 
 def slopes(function: Callable[[Array], Array], at: Array, v: Array) -> Array:
-    """Return the derivatives of a function that takes each number by itself, times v, in the same
-    way.
-    """
+    """Return derivatives of an elementwise function times v, in the same way."""
     try:
         return jax.jvp(function, (at,), (v,))[1]
     except Exception:

@@ -6,9 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 FINE = 1e-6
-"""Share of the largest eigenvalue below which a residual is rounding: there are no further
-directions.
-"""
+"""Share of the largest eigenvalue below which a residual is rounding: no more directions."""
 
 
 class Spectrum(NamedTuple):

@@ -1,6 +1,4 @@
-"""Newton's method, damped: downhill from a point to a mode, and what is wrong where
-there is none.
-"""
+"""Newton's method, damped: downhill from a point to a mode, and why there may be none."""
 
 import enum
 from collections.abc import Callable
@@ -16,17 +14,11 @@ MOST_TRIALS = 40
 SUFFICIENT = 1e-4
 """Part of the fall that the slope predicts with which a step is content."""
 STEADY = 0.3
-"""Part of the slope that is left after a whole step where a longer one is tried: exp(−w) has 0.37,
-and w⁴ 0.30.
-"""
+"""Part of the slope left after a whole step where a longer one is tried: exp(−w) 0.37, w⁴ 0.30."""
 PROBED = {True: 1e-4, False: 0.1}
-"""Standard deviations over which slopes are not lost in rounding, where they are float64 or are
-not.
-"""
+"""Sds over which slopes are not lost in rounding, where they are float64 or are not."""
 PROBED_BY_DIFFERENCES = 0.3
-"""The same on both sides, where the curvature itself is a difference of slopes over a
-shorter way.
-"""
+"""The same on both sides, where curvature is a difference of slopes over a shorter way."""
 QUADRATIC = 0.2
 """Part by which the change of a slope may differ from the one that the curvature predicts."""
 WALL = 1e6
@@ -182,9 +174,7 @@ def _along(potential: Potential, point: Point, step: Step, eager: bool) -> Point
 
 
 def beyond_wall(potential: Potential, point: Point, direction: np.ndarray) -> np.ndarray | None:
-    """Return where a step downhill leads to a density of 0, however short it is made; None where it
-    does not.
-    """
+    """Return where a step downhill leads to density 0, however short; None where it does not."""
     for exponent in range(0, 8, 2):
         there = potential.at(potential.of.layout.rounded(point.flat + 10.0**-exponent * direction))
         if np.array_equal(there.flat, point.flat):
@@ -195,9 +185,7 @@ def beyond_wall(potential: Potential, point: Point, direction: np.ndarray) -> np
 
 
 def _shorter(foretold: float, change: float) -> float:
-    """Return by what to shorten a step: to the lowest point of the parabola through what is known,
-    if near that.
-    """
+    """Return the factor to shorten a step by: to its parabola's lowest point, if near that."""
     if not np.isfinite(change):
         return 0.1
     return float(np.clip(-foretold / (2 * max(change - foretold, 1e-300)), 0.1, 0.5))

@@ -20,9 +20,7 @@ from ewsg_jax.preparation.programs import Layout
 MOST_DENSE = 1_000
 """Dimension up to which the Hessian is a matrix."""
 MOST_METRICS, UNIT = 3, 4.0
-"""How often directions of unit curvature are looked for, and up to which factor their curvature is
-a unit.
-"""
+"""How often directions of unit curvature are sought, and the factor up to which it is a unit."""
 EVEN, WORSE = 1e-3, 10.0
 """Asymmetry of a matrix of differences, relative to unit curvature, that is small; and the factor
 above the least beyond which still longer steps are not tried.
@@ -82,9 +80,7 @@ class Potential:
         self._hessian_cost = 1.0 if posterior.predictor is not None else 1.0 + self.size
 
     def take_differences(self) -> None:
-        """Take differences of gradients for second derivatives from now on, where they are asked
-        for alone.
-        """
+        """Take differences of gradients for second derivatives from now on, where asked for."""
         self.twice, self._lazy = False, True
 
     def noise(self, value: float) -> float:
@@ -92,9 +88,7 @@ class Potential:
         return (1e-13 if self.of.wide else 1e-6) * abs(value)
 
     def at(self, flat: np.ndarray) -> Point:
-        """Return what is known at a point, which is rounded where the model is not
-        given float64.
-        """
+        """Return what is known at a point, rounded where the model is not given float64."""
         flat = flat if self.of.wide else self.of.layout.rounded(flat)
         with self.of.precision():
             if self._lazy:

@@ -120,9 +120,7 @@ class Probes:
         return Step(-self._unit * x, distance, Shape.BOWL, distance <= tolerance)
 
     def _downwards(self, found: Answer, gradient: np.ndarray) -> Step:
-        """Return what was found so far, and one standard deviation in the direction curved
-        downwards.
-        """
+        """Return what was found so far, and one sd in the direction curved downwards."""
         size = np.sqrt(max(-found.curvature, LEAST * float(found.search @ found.search)))
         sign = 1.0 if gradient @ (self._unit * found.search) >= 0 else -1.0
         return Step(

@@ -112,9 +112,7 @@ class Of(NamedTuple):
 
 
 class Compiled:
-    """`program(of, flat, …, data)`, compiled quickly where one evaluation is short beside
-    compiling.
-    """
+    """`program(of, flat, …, data)`, compiled fast where one call is short beside compiling."""
 
     def __init__(self, program: Callable[..., Any]) -> None:
         self.program = program

@@ -66,9 +66,7 @@ def approach(
     chunk_size: int,
     progress: Callable[[], None],
 ) -> Found:
-    """Go downhill until its own estimate of the distance is at most the tolerance, or as low as
-    rounding allows.
-    """
+    """Go downhill until the distance is within tolerance, or as low as rounding allows."""
     here = position, units
     search, num_steps = _begin(posterior, here, data, chunk_size), 0
     while num_steps < max_steps and float(search.distance) > tolerance:
@@ -143,9 +141,7 @@ def _parts() -> Any:
 
 
 def _with_direction(search: _Search) -> _Search:
-    """Return the search with its next direction, B g, and √(gᵀ B g), the distance that
-    it implies.
-    """
+    """Return the search with its next direction B g, and the implied distance √(gᵀ B g)."""
     direction, pairs = _parts()[0].update(search.gradient, search.pairs, search.position)
     products = jax.tree.map(lambda g, d: jnp.sum(g * d), search.gradient, direction)
     distance = jnp.sqrt(jnp.maximum(sum(jax.tree.leaves(products)), 0.0))

@@ -45,9 +45,7 @@ class CurvatureOfMany:
 def curvature_of_many(
     potential: Potential, unit: np.ndarray, point: Point, rank: int
 ) -> CurvatureOfMany | None:
-    """Return the curvature by `rank` directions of largest curvature at a point; None where one is
-    negative.
-    """
+    """Return the curvature by `rank` largest directions at a point; None where one is negative."""
 
     def product(v: np.ndarray) -> np.ndarray:
         potential.data_passes += 1

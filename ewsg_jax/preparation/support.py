@@ -21,13 +21,9 @@ from ewsg_jax.rows.view import CHUNK_SIZE, all_rows, sum_over_rows, view
 from ewsg_jax.support import Outside, is_outside
 
 FAR = 1e6
-"""A log density so far below the best is that of a wall, such as `jnp.where(inside,
-0.0, -1e30)`.
-"""
+"""A log density this far below the best is that of a wall: `jnp.where(inside, 0.0, -1e30)`."""
 MOST_ROWS, FEWEST = 2**24, 64
-"""Rows at which the likelihood is evaluated, and the positions that are evaluated however many rows
-there are.
-"""
+"""Rows at which the likelihood is evaluated, and positions evaluated whatever their number."""
 AT_ONCE = 16
 """Positions that are evaluated together."""
 NEEDS_POSITIVE = {"log", "log1p", "sqrt", "rsqrt", "pow"}
@@ -124,9 +120,7 @@ class Kind(NamedTuple):
 
 
 def _ends(program: Any, kinds: list[Kind]) -> tuple[bool, list[Kind]]:
-    """Return whether a program can be −inf or NaN, and what its results are, for arguments of these
-    kinds.
-    """
+    """Return whether a program can be −inf or NaN, and its results, for such arguments."""
     known = dict(zip(map(id, program.invars), kinds, strict=True))
     known |= {id(x): Kind(False, False) for x in program.constvars}
 
@@ -233,9 +227,7 @@ def _likelihoods(posterior: Posterior, positions: Position, data: Data, chunk_si
 
 
 def not_finite(of: Of, flat: np.ndarray, data: Data) -> str:
-    """Return which part of a potential, or of its gradient, is not finite at a point, in words;
-    empty for none.
-    """
+    """Return which part of a potential or gradient is not finite at a point; empty for none."""
     with of.precision():
         found = jax.device_get(_parts(of, flat, data))
     prior, prior_gradient, minus, nan, plus, gradient = (np.asarray(x, np.float64) for x in found)

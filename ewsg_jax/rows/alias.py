@@ -10,9 +10,7 @@ WORD = 2**32
 
 
 def certain_rows(p: np.ndarray, batch_size: int) -> np.ndarray:
-    """Return which rows are in every batch: those of b pᵢ ≥ 1, and of the others as often as there
-    are any.
-    """
+    """Return the rows in every batch: those of b pᵢ ≥ 1, again among the others until none."""
     certain = np.zeros(len(p), bool)
     while True:
         left, mass = batch_size - certain.sum(), p[~certain].sum()

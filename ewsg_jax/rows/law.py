@@ -39,9 +39,7 @@ class RowLaw(Part, abc.ABC):
     needs: ClassVar[frozenset[Need]] = EVERYTHING
     """What it needs of the data; everything, for a law that does not say otherwise."""
     ordered: ClassVar[bool] = False
-    """Whether batches follow the chain's own order through the rows: they then depend on each
-    other.
-    """
+    """Whether batches follow the chain's own order through the rows, and so depend on others."""
     distinct: ClassVar[bool] = False
     """Whether no batch holds a row twice."""
     independent: ClassVar[bool] = False
@@ -74,9 +72,7 @@ def laws_of(part: Part) -> list[RowLaw]:
 
 
 def is_ordered(part: Part) -> bool:
-    """Return whether batches follow each chain's own order: they may then not be exchanged, nor
-    serve others.
-    """
+    """Return whether batches follow each chain's order, so cannot be exchanged nor shared."""
     return any(law.ordered for law in laws_of(part))
 
 

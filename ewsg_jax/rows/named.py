@@ -67,9 +67,7 @@ def row_law(batch_size: int, replace: bool, rows: Rows) -> RowLaw:
 
 
 def chosen_by(law: RowLaw) -> dict[str, Any]:
-    """Return what chooses a law in the call of an estimator, but for `batch_size`: the inverse of
-    `row_law`.
-    """
+    """Return what names a law in an estimator's call, without `batch_size`: undoes `row_law`."""
     if isinstance(law, ByProbability | ProbabilityInParts):
         return {"rows": law.given}
     if isinstance(law, BlockEpochs):

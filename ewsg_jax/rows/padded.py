@@ -1,6 +1,4 @@
-"""A data set made as long as others by rows that do not count, so that one program
-serves them all.
-"""
+"""A data set made as long as others by rows that do not count: one program serves all."""
 
 from collections.abc import Callable
 

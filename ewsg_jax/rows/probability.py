@@ -95,9 +95,7 @@ class RowProbabilities(Part):
         )
 
     def _table(self, p: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return a table that draws some rows, and the probabilities that it makes; that of all
-        rows only once.
-        """
+        """Return a table that draws some rows, and its probabilities; that of all rows once."""
 
         def made() -> tuple[np.ndarray, np.ndarray]:
             threshold, alias, realised = alias_table(p[rows] / p[rows].sum())

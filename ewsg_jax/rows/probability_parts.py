@@ -66,9 +66,7 @@ class ProbabilityInParts(Independent):
             )
 
     def _of(self, parts: Array, data: Data, other: int | None = None) -> Array:
-        """Return this part's; of data that know of no parts, of which shapes are asked, all or one
-        of them.
-        """
+        """Return this part's; of data without parts, asked for shapes alone, all or one part."""
         if isinstance(data, Shard):
             return parts[data.part]
         return parts.reshape(-1) if other is None else parts[other]

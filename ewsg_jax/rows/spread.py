@@ -1,6 +1,4 @@
-"""Rows on several devices, seen as one: sums over them are made part by part, and meet in one over
-the devices.
-"""
+"""Rows on several devices, seen as one: sums by part, which meet in one over the devices."""
 
 from collections.abc import Callable
 from typing import Any
@@ -55,9 +53,7 @@ class Spread(Rows):
         return self.alike(lambda part: jax.lax.psum(part.sum(function, chunk_size), DATA))
 
     def take(self, indices: Array) -> Data:
-        """Return rows by their numbers, any shape, on all devices: each gives those that it has,
-        whole.
-        """
+        """Return rows by their numbers, any shape, on all devices: each gives what it has."""
         first = jnp.asarray(ends(self.total, self.mesh.shape[DATA]), jnp.int32)
 
         def of_part(part: Shard) -> Data:
@@ -96,9 +92,7 @@ class Spread(Rows):
         )
 
     def alike(self, function: Callable[[Shard], PyTree]) -> PyTree:
-        """Return what a function makes of each part that is the same for all of them, on all
-        devices.
-        """
+        """Return on all devices what a function makes of each part that all share."""
         parts = self.mesh.shape[DATA]
 
         def here(rows: Data, size: Array) -> PyTree:
@@ -161,9 +155,7 @@ def ends(n: int, parts: int) -> np.ndarray:
 
 
 def cut(data: Data, parts: int, mesh: Mesh, axis: str | None) -> tuple[Data, Array]:
-    """Return rows in parts as even as can be, in order, along a mesh's axis; and how many of each
-    part count.
-    """
+    """Return rows in nearly even parts, in order, along a mesh's axis; and each part's count."""
     n = jax.tree.leaves(data)[0].shape[0]
     most, bounds = -(-n // parts), ends(n, parts)
     sizes, spec = np.diff(bounds).astype(np.int32), PartitionSpec(axis)
@@ -208,9 +200,7 @@ def over(mesh: object, data: Data) -> Data:
 def placed(
     mesh: Mesh, spec: PartitionSpec, shape: Any, rows: Callable[[Any], np.ndarray], dtype: object
 ) -> jax.Array:
-    """Return an array on the devices of a mesh, of which each process makes what its own devices
-    hold.
-    """
+    """Return an array on a mesh's devices, of which each process makes its own devices' part."""
     kind, sharding = jax.dtypes.canonicalize_dtype(dtype), NamedSharding(mesh, spec)
     return jax.make_array_from_callback(
         tuple(shape), sharding, lambda index: np.asarray(rows(index), kind)

@@ -65,9 +65,7 @@ class Block(Part):
 
 
 class AsDrawn(NamedTuple):
-    """Randomness whose rows are not to be fetched ahead: nothing reads them, or the row numbers are
-    kept.
-    """
+    """Randomness whose rows are not fetched ahead: nothing reads them, or numbers are kept."""
 
     randomness: PyTree
 
@@ -99,9 +97,7 @@ class Rows(Part):
 
     @property
     def in_all(self) -> int:
-        """How many rows there are: of a window of a stream or a part of the data, more than are
-        here.
-        """
+        """How many rows there are: for a window or a part of the data, more than are here."""
         return self.length
 
     @property
@@ -111,9 +107,7 @@ class Rows(Part):
 
     @property
     def number(self) -> Array | int:
-        """n, to which a batch's sum is scaled, of a part its own; in floating point where it is an
-        array.
-        """
+        """n, to which a batch's sum is scaled, of a part its own; a float where an array."""
         return self.length
 
     @property
@@ -123,21 +117,15 @@ class Rows(Part):
 
     @property
     def fewest(self) -> int:
-        """The least n of some data sets or parts, as far as it is known: none is larger than the
-        array.
-        """
+        """The least n of some data sets or parts, where known; at most the array's length."""
         return self.length
 
     def draw(self, key: Key, batch_size: int, replace: bool = True) -> Array:
-        """Return the row numbers of a batch: of a part of the data its share of them, from its own
-        rows.
-        """
+        """Return the row numbers of a batch: of a part its share, from its own rows."""
         return _random.rows(key, self.length, batch_size, replace)
 
     def each(self, function: Callable[..., PyTree], *shared: PyTree) -> PyTree:
-        """Return `function(*shared, row)` of each row, leading axis row, with 0 for rows that do
-        not count.
-        """
+        """Return `function(*shared, row)` of each row, 0 for rows that do not count."""
         return jax.vmap(function, (*[None] * len(shared), 0))(*shared, self.rows)
 
     def only_counted(self, of_rows: PyTree) -> PyTree:
@@ -149,9 +137,7 @@ class Rows(Part):
         return sum_in_chunks(function, self.cut, chunk_size)
 
     def take(self, indices: Array) -> Data:
-        """Return rows by their numbers, known to be in bounds, any shape; the last axis of each
-        leaf in pieces.
-        """
+        """Return rows by numbers in bounds, any shape; the last axis of each leaf in pieces."""
         gather = functools.partial(in_pieces, where=indices, take=_tree.take_rows)
         return jax.tree.map(gather, self.cut)
 
@@ -194,9 +180,7 @@ class Rows(Part):
         return tree
 
     def key(self, key: Key) -> Key:
-        """Return a key of this part's own: that of batches, whose rows each part draws from its
-        own.
-        """
+        """Return a key of this part's own, for batches that each part draws from its rows."""
         return key
 
     def share(self, batch_size: int) -> int:
@@ -275,9 +259,7 @@ def fetched(batch: Batch | Block, data: Data, *, ahead: bool = False) -> Batch:
 
 
 def no_batch(drawn: object, law: object = "a law of rows") -> TypeError:
-    """Return the error that something drawn is no batch: row numbers alone do not say what each row
-    stands for.
-    """
+    """Return the error of what is no batch: row numbers do not say what each row stands for."""
     return TypeError(
         f"draw of {law} must return an ewsg_jax.rows.Batch, of row numbers and perhaps weights, or "
         f"a Block; got {_check.describe(drawn)}"
@@ -343,9 +325,7 @@ def sum_over_rows(
 def map_over_rows(
     function: Callable[[Data], PyTree], data: Data, chunk_size: int = CHUNK_SIZE
 ) -> PyTree:
-    """Return `function(data)` for a function of each row apart, at most `chunk_size` rows at a
-    time.
-    """
+    """Return `function(data)` of a function of single rows, `chunk_size` rows at a time."""
     n = num_rows(data)
     if n <= chunk_size:
         return function(data)
@@ -362,9 +342,7 @@ def fold_over_rows(
     data: Data,
     chunk_size: int = CHUNK_SIZE,
 ) -> PyTree:
-    """Return a total to which `add(total, rows, before)` has added chunk after chunk; `before`:
-    rows already in.
-    """
+    """Return the total of `add(total, rows, before)` by chunks; `before`: rows already in."""
     n = num_rows(data)
     chunks, rest = divmod(n, chunk_size)
 
@@ -381,9 +359,7 @@ def fold_over_rows(
 
 
 def in_pieces(leaf: Array, where: Array, take: Callable[[Array, Array], Array]) -> Array:
-    """Return what `take(leaf, where)` does, its last axis in pieces: as many numbers each as 16
-    bytes hold.
-    """
+    """Return what `take(leaf, where)` does, its last axis in pieces of 16 bytes."""
     # A power of two that divides the last axis.
     width = math.gcd(leaf.shape[-1], BYTES_PER_PIECE // leaf.dtype.itemsize) if leaf.ndim > 1 else 1
     if width == 1:

@@ -1,6 +1,4 @@
-"""Some rows of a data set that is larger than memory: those that are in memory, which stand for all
-of them.
-"""
+"""Some rows of a data set larger than memory: those in memory, which stand for all."""
 
 import abc
 from collections.abc import Callable
@@ -103,7 +101,5 @@ class Window(Rows):
 
 
 def _in_words(x: Array) -> Array:
-    """Return numbers of 64 bits as two words each: the callback's thread need not have
-    x64 enabled.
-    """
+    """Return 64-bit numbers as two words each: the callback's thread may lack x64."""
     return jax.lax.bitcast_convert_type(x, jnp.uint32) if x.dtype.itemsize == 8 else x

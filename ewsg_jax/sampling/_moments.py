@@ -27,9 +27,7 @@ def positions(position: Position) -> Position:
 
 
 class Sums(NamedTuple):
-    """What is known of one chain: total weight, mean, and the weighted sum of squared
-    deviations.
-    """
+    """What is known of one chain: total weight, mean, and weighted squared deviations."""
 
     weight: Array
     mean: PyTree
@@ -103,9 +101,7 @@ class Moments:
     covariance: np.ndarray | None = None
 
     def pooled(self) -> "Moments":
-        """Return the moments of all chains' draws together, without the chain axis; chains without
-        weight drop.
-        """
+        """Return the moments of all chains' draws together; chains without weight drop."""
         weight = np.asarray(self.weight, np.float64)
         shares = weight / weight.sum()
 

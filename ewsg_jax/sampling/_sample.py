@@ -1,6 +1,4 @@
-"""Run a kernel: chains side by side, in compiled calls from a loop on the host; and resume one that
-ended early.
-"""
+"""Run a kernel: chains side by side, in compiled calls from a host loop; resume an ended one."""
 
 import os
 from collections.abc import Callable

@@ -44,17 +44,11 @@ CLIMB, TIMES = 1e3, 10.0
 potential known, at which a chain has blown up.
 """
 ALONE = 1e6
-"""The first of these where no other chains are known that have not: all may be hot alike, by noise
-of batches.
-"""
+"""The first where no other chains are known good: all may be hot alike, by batch noise."""
 FAR, HIGH, MORE = 1e3, 10.0, 200.0
-"""Times as far as all other chains, and temperatures a dimension and more above them, at which it
-has, too.
-"""
+"""Times as far as all other chains, and temperatures a dimension above, where it has too."""
 ENORMOUS = 1e15
-"""A distance whose square float32 hardly holds: with a potential that is not finite, a chain has
-blown up.
-"""
+"""A distance whose square float32 barely holds: with an infinite potential, a blown-up chain."""
 MOST_MEMBERS = 256
 """Members of a stack that are evaluated."""
 
@@ -88,9 +82,7 @@ class Run(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What was found: draws outside, whether the first chain started there, and which chains blew
-    up.
-    """
+    """What was found: draws outside, whether the first chain began there, blown-up chains."""
 
     outside: Outside
     starts_outside: bool
@@ -98,9 +90,7 @@ class Found(NamedTuple):
 
 
 class Look:
-    """The check at a run's end: the first chain's start and some rows are kept for it,
-    and no more.
-    """
+    """The check at a run's end, which keeps the first chain's start and some rows only."""
 
     def __init__(self, request: Request) -> None:
         self._request, self._start, self._rows = request, None, []
@@ -121,9 +111,7 @@ class Look:
             self._rows.append(support.take_rows(rows, (places, int(member))))
 
     def judged(self, samples: Samples) -> Samples:
-        """Return the samples with chains marked that blew up; warn of these and of draws where the
-        density is 0.
-        """
+        """Return samples with blown-up chains marked; warn of them and of draws of density 0."""
         if self._posterior is None or not self._rows:
             return samples
         kernel, last = self._request.kernel, int(np.ravel(on_host(samples.state.step))[0])
@@ -234,9 +222,7 @@ def look(run: Run) -> Found | None:
 def _blown_up(
     run: Run, those: np.ndarray, norms: np.ndarray, alive: np.ndarray, potential: np.ndarray
 ) -> np.ndarray:
-    """Return which chains, of `those`, blew up; `potential` is that of a start, of these, and of
-    others.
-    """
+    """Return which of `those` chains blew up; `potential`: of a start, of these, of others."""
     blown = np.zeros(len(run.alive), bool)
     unit = run.temperature * max(1, sum(x[0].size for x in jax.tree.leaves(run.last)))
     own = potential[1 : 1 + len(those)]
@@ -280,9 +266,7 @@ def _blown_up(
 
 
 def _draws(run: Run, alive: np.ndarray, most: int, few: int) -> tuple[PyTree, int]:
-    """Return draws of these chains, evenly spaced, the first few of them too, and how many these
-    are.
-    """
+    """Return draws of these chains, evenly spaced, the first few too, and how many these are."""
     if run.draws is None:
         chosen = alive[evenly(len(alive), most)]
         return _take(run.last, chosen), min(few, len(chosen))

@@ -169,9 +169,7 @@ def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
 
 
 def _encoded(value: Any) -> tuple[np.ndarray, str | None]:
-    """Return an array of a dtype that NumPy's format knows, and what it is of where that is another
-    one.
-    """
+    """Return an array of a dtype that NumPy's format knows, and the other dtype it stands for."""
     if is_key(value):
         return np.asarray(jax.random.key_data(value)), f"{KEYS_OF}{jax.random.key_impl(value)}"
     array = np.asarray(value)
@@ -223,9 +221,7 @@ def describe(tree: PyTree, position: PyTree, name: str) -> str:
 
 
 def is_plain(tree: PyTree) -> bool:
-    """Return whether a tree is of dictionaries, lists, tuples and None alone, so that a literal
-    describes it.
-    """
+    """Return whether a tree is of dictionaries, lists, tuples and None: a literal describes it."""
     marked = jax.tree.map(lambda _: 0, tree)
     try:
         return jax.tree.structure(ast.literal_eval(repr(marked))) == jax.tree.structure(marked)

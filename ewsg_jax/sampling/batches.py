@@ -80,9 +80,7 @@ def of_all(run: Callable[[Request], Samples], request: Request, size: int) -> Sa
 
 
 def cut(total: int, size: int) -> list[tuple[int, int]]:
-    """Return the batches of all chains: the numbers of their first ones, and those behind their
-    last ones.
-    """
+    """Return the batches of all chains, as numbers of first ones and of those behind the last."""
     # As even as can be: a last batch of one chain would round differently.
     parts = np.array_split(np.arange(total), -(-total // size))
     return [(int(numbers[0]), int(numbers[-1]) + 1) for numbers in parts]
@@ -110,9 +108,7 @@ def _some(request: Request, first: int, end: int) -> Request:
 def _of_chains(
     f: Callable[..., np.ndarray], states: list[KernelState], shared_memory: bool
 ) -> KernelState:
-    """Return f of what each chain has of its own, and the first state's memory where chains share
-    it.
-    """
+    """Return f of what each chain has of its own, and the shared memory of the first state."""
     own = [state._replace(memory=()) if shared_memory else state for state in states]
     made = jax.tree.map(f, *own)
     return made._replace(memory=states[0].memory) if shared_memory else made
@@ -160,9 +156,7 @@ def _joined(parts: list[Samples], shared_memory: bool) -> Samples:
 
 
 class BatchFiles:
-    """Where the batches of a run are written, and what is there of them; nowhere without a
-    checkpoint.
-    """
+    """Where the batches of a run are written, and what exists; nowhere without a checkpoint."""
 
     def __init__(self, request: Request, batches: Batches | None = None) -> None:
         """Read what there is of a run that is resumed, in the host's memory.
@@ -182,9 +176,7 @@ class BatchFiles:
                     self._there[first] = _read(folder, batches, first, like)
 
     def of(self, some: Request) -> tuple[Request, Earlier | None]:
-        """Return the request of a batch as it continues, with where it is written, and what is
-        there of it.
-        """
+        """Return a batch's request as it continues, where it is written, and what exists."""
         if self._request.checkpoint is None:
             return some, None
         folder = path_of(self._request.checkpoint) / FOLDER.format(some.first)
@@ -233,9 +225,7 @@ def _read(folder: Path, batches: Batches, first: int, position: PyTree) -> Earli
 
 
 def _starts(request: Request, size: int) -> tuple[PyTree, KernelState | None, bool]:
-    """Return where all chains start: position, state, and whether the position has an axis of
-    chains.
-    """
+    """Return where chains start: position, state, and whether positions have a chain axis."""
     position, stacked = request.position, bool(request.stacked)
     if position is not None and is_function(position):
         # By batches, as in the run itself: not all may fit on the device.

@@ -189,9 +189,7 @@ class CheckpointWriter:
         self._due = self._began + self._every
 
     def look(self, outcome: Outcome) -> None:
-        """Write a checkpoint if one is due; a disk that is full is reported, and does not end the
-        run.
-        """
+        """Write a checkpoint if one is due; a full disk is reported and does not end the run."""
         if self._clock.now() < self._due:
             return
         self.save(outcome)
@@ -280,9 +278,7 @@ def restore(earlier: Earlier, outcome: Outcome, layout: Layout) -> None:
 
 
 def _as_kept(contents: Contents, name: str, like: PyTree, argument: str, axes: int) -> PyTree:
-    """Return what was kept, of which a user-defined function has the same name but may have
-    changed.
-    """
+    """Return what was kept; a user's function of the same name may have changed since."""
     takes = f"{argument} must return what it did when the run began"
     try:
         found = contents.tree(name, like)

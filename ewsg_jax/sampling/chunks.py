@@ -51,9 +51,7 @@ class Call(NamedTuple):
 def start(
     kernel: Kernel, data: Data, keys: Array, positions: PyTree, shared_memory: bool
 ) -> KernelState:
-    """Return the first states of all chains, leading axis chain; a memory that they share is the
-    first one's.
-    """
+    """Return the first states of all chains, chain axis first; shared memory from the first."""
     if not shared_memory:
         return jax.vmap(kernel.init, in_axes=(0, 0, None))(keys, positions, data)
     # Of this only the memory is kept, but no key is used twice.
@@ -104,9 +102,7 @@ def compile_ahead(
     state: KernelState,
     counted: bool,
 ) -> None:
-    """Compile what `call` will run on one device, of states and keys of which the
-    shapes are known.
-    """
+    """Compile what `call` will run on one device, from the shapes of states and keys."""
     program, alive = (
         advance_small if layout.small else advance,
         jax.ShapeDtypeStruct(chain_keys.shape, bool),
@@ -247,9 +243,7 @@ advance, advance_small = _jit(), _jit(compiler_options=QUICK)
 def select_chains(
     chosen: Array, yes: KernelState, no: KernelState, shared_memory: bool
 ) -> KernelState:
-    """Return the chosen chains' states from one, the others' from another; a shared memory is that
-    of both.
-    """
+    """Return the chosen chains' states from one, the rest from another; shared memory of both."""
     pick = jax.vmap(_tree.where)
     memory = no.memory if shared_memory else pick(chosen, yes.memory, no.memory)
     return no._replace(dynamics=pick(chosen, yes.dynamics, no.dynamics), memory=memory)

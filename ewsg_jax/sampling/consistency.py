@@ -1,6 +1,4 @@
-"""What a run is of, by its fingerprint; and whether it is the same in all processes, and when the
-run resumes.
-"""
+"""What a run is of, by its fingerprint; whether it is the same in all processes and on resuming."""
 
 import hashlib
 import importlib.metadata

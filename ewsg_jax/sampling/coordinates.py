@@ -1,6 +1,4 @@
-"""The draws of a run as one array, a name for each coordinate, and the statistics that take such
-arrays.
-"""
+"""A run's draws as one array, names of coordinates, and the statistics that take such arrays."""
 
 import itertools
 import math
@@ -52,9 +50,7 @@ def flattened(
 
 
 def with_digits(value: Any, sd: Any) -> str:
-    """Return a number in four digits, or as many as it takes to see a tenth of its standard
-    deviation.
-    """
+    """Return a number in four digits, or enough to see a tenth of its standard deviation."""
     with np.errstate(all="ignore"):
         wanted = np.ceil(np.log10(np.abs(np.float64(value)) / np.float64(sd))) + 2
     return f"{value:.{int(np.clip(wanted, 4, 12)) if np.isfinite(wanted) else 4}g}"

@@ -95,9 +95,7 @@ class Devices:
         return len({device.process_index for device in self.mesh.devices.flat}) > 1
 
     def each(self, num_chains: int) -> int:
-        """Return how many chains a device has: as many as the others, of which the last may be
-        copies.
-        """
+        """Return how many chains a device has: as many as the others; the last may be copies."""
         return -(-num_chains // self.along_chains)
 
     def width(self, num_chains: int) -> int:
@@ -105,9 +103,7 @@ class Devices:
         return self.each(num_chains) * self.along_chains
 
     def specs(self, num_chains: int | None, shared_memory: bool) -> KernelState:
-        """Return how states lie: those of `num_chains` whole on each device where they cannot be
-        shared evenly.
-        """
+        """Return how states lie: `num_chains` whole on each device where they do not divide."""
         even = num_chains is None or self.width(num_chains) == num_chains
         chains = self.chains_axis if even else None
         memory = (self.data_axis,) if shared_memory else (chains, self.data_axis)
@@ -116,9 +112,7 @@ class Devices:
         return KernelState(own, of_memory, own, own)
 
     def cut_laws(self, kernel: Kernel) -> Kernel:
-        """Return the kernel with its laws of rows for rows in parts: those by probability have a
-        table for each.
-        """
+        """Return the kernel with row laws for rows in parts: by probability, a table for each."""
 
         def in_parts(part: Any) -> Any:
             return part.over_parts(self.parts) if isinstance(part, ByProbability) else part
@@ -230,9 +224,7 @@ def start(
     positions: PyTree,
     shared_memory: bool,
 ) -> KernelState:
-    """Return the first states, as `chunks.start`; a memory has an axis of parts behind that of
-    chains.
-    """
+    """Return the first states, as `chunks.start`; memory has a parts axis after the chains'."""
     count, own = keys.shape[0], PartitionSpec(devices.chains_axis)
 
     def here(kernel: Kernel, data: Data, keys: Array, positions: PyTree) -> KernelState:

@@ -25,15 +25,11 @@ FLOWN = 1e3
 MOST_DERIVATIVES, MOST_AT_ONCE = 2**30, 2**22
 """Derivatives of rows that are evaluated, and at once."""
 ENORMOUS = 1e3
-"""How much the potential must fall, in units of what it was at the start, to be said to fall
-without bound.
-"""
+"""Fall of the potential, in units of its start, that is said to be without bound."""
 
 
 def of_schedules(kernel: Kernel, step: int) -> str:
-    """Return which schedules are not positive and finite after `step` steps, as a string; empty
-    where all are.
-    """
+    """Return which schedules are not positive and finite at `step`, as a string; or empty."""
     found = []
     for part in filter(dataclasses.is_dataclass, (kernel, getattr(kernel, "dynamics", None))):
         for field in dataclasses.fields(part):
@@ -156,9 +152,7 @@ def falls(kernel: Kernel, start: Position, end: Position, data: Data) -> bool:
 
 
 def warn_of_degenerate(kernel: Kernel, start: Position, data: Data) -> None:
-    """Warn of arrays of a position that a likelihood reads and does not depend on, once for the
-    same data.
-    """
+    """Warn once per data of arrays that a likelihood reads and does not depend on."""
     rows, own = view(data).tree, kernel
     if isinstance(kernel, Stack):
         own, start = kernel.kernel, jax.tree.map(lambda x: x[0], start)

@@ -63,9 +63,7 @@ class DivergenceMonitor:
         )
 
     def keep(self, state: KernelState, done: int) -> None:
-        """Keep a copy of the state to replay from, unless the last one is too young for what a copy
-        costs.
-        """
+        """Copy the state to replay from, unless the last copy is too young for the cost."""
         began = self.clock.now()
         if began >= self._next_copy:
             self._replay_from = jax.block_until_ready(_tree.copy(state)), done
@@ -73,9 +71,7 @@ class DivergenceMonitor:
             self._next_copy = now + (now - began) / COPYING_SHARE
 
     def restore(self, alive: np.ndarray, diverged_at: np.ndarray, done: int) -> None:
-        """Continue after `done` steps of a run, with these chains diverged: the first state is that
-        after them.
-        """
+        """Continue after `done` steps with these chains diverged: the first state follows them."""
         self.alive, self.diverged_at = np.array(alive), np.array(diverged_at)
         self._replay_from = self._replay_from[0], done
 
@@ -153,9 +149,7 @@ class DivergenceMonitor:
 
 
 def warn_of_overflow(steps: np.ndarray) -> None:
-    """Warn of bounded sets that could not hold what they should, in this many steps of
-    each chain.
-    """
+    """Warn of bounded sets that overflowed, in this many steps of each chain."""
     if steps.any():
         warnings.warn(
             f"{np.count_nonzero(steps)} of {steps.size} chains had more bright or selected data "

@@ -1,6 +1,4 @@
-"""What the loop on the host reads: the time, interrupts, and arrays of which several processes hold
-parts.
-"""
+"""What the host's loop reads: time, interrupts, and arrays held by several processes."""
 
 import signal
 import threading
@@ -51,9 +49,7 @@ def is_key(x: Any) -> bool:
 
 
 def on_host(tree: PyTree) -> Any:
-    """Return a tree in NumPy arrays, but for PRNG keys; what processes hold parts of comes to each
-    of them.
-    """
+    """Return a tree in NumPy arrays but for PRNG keys; all processes get parts held by others."""
 
     def fetched(x: Any) -> Any:
         if is_key(x):
@@ -66,9 +62,7 @@ def on_host(tree: PyTree) -> Any:
 
 
 class Interrupts:
-    """While entered in the main thread, remember a first SIGINT instead of raising; a second one
-    raises.
-    """
+    """In the main thread, remember a first SIGINT instead of raising; a second one raises."""
 
     def __init__(self) -> None:
         self.requested = False

@@ -31,9 +31,7 @@ class Plan(NamedTuple):
     counts: Any = None
 
     def due(self, made: Any) -> Any:
-        """Return how many of the first `made` steps are due, for numbers of the host and of a
-        compiled program.
-        """
+        """Return how many of the first `made` steps are due, on the host or compiled."""
         return (made > self.burn_in) * ((made - self.burn_in) // self.thin)
 
     def kept(self, made: Any) -> Any:
@@ -50,9 +48,7 @@ class Plan(NamedTuple):
     def only(
         self, keep_when: Callable[[Array], Any] | None, first_step: int, num_steps: int
     ) -> "Plan":
-        """Return the plan that keeps, of what this one keeps, the steps of which a function is
-        true.
-        """
+        """Return the plan that keeps, of its steps, those where a function is true."""
         if keep_when is None:
             return self
         steps = self.steps(first_step, num_steps).astype(np.int32)
@@ -71,9 +67,7 @@ def _said(keep_when: Callable[[Array], Any], steps: Array) -> Array:
 
 
 class Record(NamedTuple):
-    """What one call keeps: draws with leading axes (slot, chain), and sums with a leading chain
-    axis, or None.
-    """
+    """What one call keeps: draws (slot, chain, …), and sums with a leading chain axis, or None."""
 
     slots: PyTree
     sums: Any
@@ -128,9 +122,7 @@ def _written(
     chosen: Array | None,
     slot: Array,
 ) -> Record:
-    """Return the record with the position in a slot, and in the sums of the chosen chains, None for
-    all.
-    """
+    """Return the record with the position in a slot and in sums of chosen chains; None: all."""
     keep, moments = layout.keep, layout.moments
     slots, sums = record
     if keep is not None:

@@ -1,6 +1,4 @@
-"""How a run is cut into blocks of steps whose randomness is drawn, and whose rows are gathered, at
-once.
-"""
+"""How a run is cut into blocks of steps whose randomness and rows are made at once."""
 
 import functools
 from collections.abc import Callable
@@ -17,13 +15,9 @@ MOST_STEPS_PER_BLOCK = 256
 WORK_PER_BLOCK = 10**8
 """Numbers that the gradients of one block touch at the most: roughly half a second on one core."""
 FEWEST_STEPS, CHEAP = 32, 2**24
-"""Of a run whose blocks may be longer than itself, and bytes of randomness of such a block: some 20
-ms.
-"""
+"""Of a run whose blocks may exceed it, bytes of randomness of such a block: some 20 ms."""
 SMALL = 2**17
-"""Numbers that the gradients of one step of all chains touch at the most where it is small: some
-0.2 ms.
-"""
+"""Most numbers that gradients of one step of all chains touch where it is small: 0.2 ms."""
 COUNTED = 2**31 - 1
 """Evaluations that a call counts of each chain, in 32 bits."""
 ROWS_PER_BLOCK = 16 * 2**20
@@ -84,9 +78,7 @@ def on_accelerator(data: Data) -> bool:
 def _randomness(
     kernel: Kernel, data: Data, state: KernelState, shared_memory: bool
 ) -> tuple[Randomness, Randomness]:
-    """One step's randomness of all chains, without its rows and with them: asked for its shapes
-    only.
-    """
+    """One step's randomness of all chains, without rows and with: asked for shapes only."""
     keys = jax.random.split(jax.random.key(0), state.step.shape[0])
     one = jax.vmap(kernel.draw, in_axes=(0, chain_axes(shared_memory), None))(keys, state, data)
     return one, kernel.fetch(one, data)

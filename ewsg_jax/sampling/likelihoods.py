@@ -17,9 +17,7 @@ from ewsg_jax.sampling.predict import prepare, run
 CHUNK_SIZE = 8192
 """Rows evaluated at once."""
 COPIES = 3
-"""Arrays of draws × rows that a leave-one-out estimate holds: this one, and two in the making of
-it.
-"""
+"""Arrays of draws × rows that a leave-one-out estimate holds: itself, and two in the making."""
 SMALL = 2**24
 """Bytes so few that the system is not asked whether it has them."""
 
@@ -82,9 +80,7 @@ def of_rows(draws: PyTree, posterior: Posterior, data: Data, chunk_size: int) ->
 
 
 def row_chunks(data: Data, chunk_size: int) -> Iterator[tuple[Data, int]]:
-    """Yield the rows in chunks of one length, the last one filled up with the last row, and how
-    many count.
-    """
+    """Yield the rows in chunks of one length, filled up with the last row, and how many count."""
     n = _check.data(data)
     size = min(chunk_size, n)
     for start in range(0, n, size):

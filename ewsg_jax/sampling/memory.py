@@ -14,9 +14,7 @@ except ImportError:  # on Windows
 COPIES_OF_THE_STATE = 3
 """The one to replay from, the one that moves, and what a step makes of it."""
 NOT_ASKED_FOR = 2**24
-"""Bytes so few that the system is not asked whether it has them: it would take a tenth of a short
-call.
-"""
+"""Bytes so few that the system is not asked for them: it would take a tenth of a short call."""
 
 
 class Needs(NamedTuple):

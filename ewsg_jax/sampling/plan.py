@@ -1,6 +1,4 @@
-"""The plan of a run: its first states, how many steps there are, and how they are cut into compiled
-calls.
-"""
+"""The plan of a run: first states, how many steps, and how they are cut into compiled calls."""
 
 import functools
 import time

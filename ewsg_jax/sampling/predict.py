@@ -1,6 +1,4 @@
-"""A function of the position at new inputs, averaged over draws: a bounded number of draws at a
-time.
-"""
+"""A function of the position at new inputs, averaged over draws, some at a time."""
 
 import functools
 import math
@@ -202,9 +200,7 @@ def _hashable(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
 def _examine(
     draws: PyTree, function: Callable[..., PyTree], inputs: PyTree, averaged: bool
 ) -> tuple[PyTree, int]:
-    """Return the shapes of the output and the bytes that one draw needs, the largest intermediate
-    included.
-    """
+    """Return the output's shapes and the bytes one draw needs, largest intermediate included."""
     position = jax.tree.map(lambda x: jax.eval_shape(jnp.asarray, x[0, 0]), draws)
     takes = "function must be (position, inputs) -> tree of floating-point arrays"
     try:
@@ -241,9 +237,7 @@ def _largest_intermediate(program: Any) -> int:
 def outputs_at(
     function: Callable[..., PyTree], reduce: str, positions: PyTree, inputs: PyTree, count: Array
 ) -> PyTree:
-    """The outputs at one chunk's draws; or, over the first `count` of them, their sum or the log of
-    that of exp.
-    """
+    """The outputs at one chunk's draws; or, over the first `count`, their sum or log-sum-exp."""
     outputs = jax.vmap(function, (0, None))(positions, inputs)
     if reduce == "none":
         return outputs

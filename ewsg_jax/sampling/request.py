@@ -25,9 +25,7 @@ Stacked = bool | Literal["members"]
 
 
 class Request(NamedTuple):
-    """What `sample` is asked for: its arguments, and what is settled of them before and during a
-    run.
-    """
+    """What `sample` is asked for: its arguments, and what is settled before and during a run."""
 
     key: Key
     kernel: Kernel
@@ -66,9 +64,7 @@ class Request(NamedTuple):
     placed: Data = None
     """The data on those devices."""
     begun: Callable[[], dict[str, Any]] | None = None
-    """Of a batch of chains: writes what the run is of, where that is not written yet, and returns
-    it.
-    """
+    """Of a batch of chains: writes what the run is of if not yet written, and returns it."""
 
 
 def check(request: Request) -> Request:
@@ -191,9 +187,7 @@ def check_length(num_steps: int, first_step: int, request: Request) -> None:
 
 
 def check_kept(request: Request, positions: Position) -> PyTree:
-    """Check that the user's functions take one chain's position; return the shapes of one draw of
-    all chains.
-    """
+    """Check the user's functions on one chain's position; return shapes of one draw of all."""
     one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), positions)
     if request.moments is not None:
         made = _check.outputs(

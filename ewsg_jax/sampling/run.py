@@ -104,9 +104,7 @@ def run(request: Request, earlier: Earlier | Batches | None = None) -> Samples |
 
 
 def _resumed(request: Request, earlier: Earlier | Batches) -> Request:
-    """Return the request of a run that resumes, with the states of its checkpoint or with all
-    chains' starts.
-    """
+    """Return the request of a run that resumes, with its checkpoint's states or all starts."""
     if earlier.state is not None:
         kernel, data = request.kernel, request.data
         state = states.restored(earlier.state, kernel, data, request.devices, request.placed)
@@ -216,9 +214,7 @@ def _step_sizes(kernel: Kernel, steps: Array) -> Array:
 def _of_each_chain(
     totals: dict[str, np.ndarray], num_chains: int, name: str, known: int
 ) -> np.ndarray:
-    """Return the sums over a run's steps of what `Info` reports, shape (chain,); `known` where
-    nothing ran it.
-    """
+    """Return sums over a run's steps of what `Info` reports, (chain,); `known` if nothing ran."""
     total = totals.get(name, np.asarray(known))
     return np.broadcast_to(total, (num_chains, *total.shape[1:])).copy()
 
@@ -226,9 +222,7 @@ def _of_each_chain(
 def _spent(
     cost: Evaluations, outcome: Outcome, num_chains: int, first_step: int, steps: np.ndarray
 ) -> np.ndarray:
-    """Return the evaluations of all chains in their first `steps` steps, int64; between calls a
-    straight line.
-    """
+    """Return evaluations of all chains in their first `steps` steps, int64, linear within calls."""
     if not cost.counted:
         return num_chains * cost.of_steps(first_step, steps)
     return np.rint(np.interp(steps, *np.transpose(outcome.spent))).astype(np.int64)

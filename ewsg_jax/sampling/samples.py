@@ -31,9 +31,7 @@ READERS = {HOLDS: "ewsg_jax.load", HOLDS_STACK: "ewsg_jax.StackedSamples.load"}
 
 
 def named(tree: PyTree, single: str) -> dict[str, np.ndarray]:
-    """Return the leaves by their place in the tree; one that is the whole tree by the name
-    `single`.
-    """
+    """Return leaves by place in the tree; one that is the whole tree by the name `single`."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     return {
         jax.tree_util.keystr(path, simple=True, separator=".") or single: x for path, x in leaves
@@ -96,9 +94,7 @@ class Samples(Generic[P]):
     run_seconds: float
 
     def __repr__(self) -> str:
-        """Return one line: how many draws of how many chains, what they cost, and how many chains
-        diverged.
-        """
+        """Return one line: how many draws and chains, what they cost, how many chains diverged."""
         return (
             f"Samples(num_chains={self.num_chains}, num_draws={self.num_draws}, "
             f"num_steps={self.num_steps}, data_passes={self.data_passes:.4g}, "

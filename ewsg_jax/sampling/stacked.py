@@ -169,9 +169,7 @@ class StackedSamples(Generic[P]):
 
     @property
     def _labels(self) -> tuple[str, np.ndarray]:
-        """What distinguishes members: the number by which they differ, their own where these are
-        several.
-        """
+        """What distinguishes members: the number by which they differ, or their own number."""
         if len(self.values) == 1:
             return next(iter(self.values.items()))
         return "member", np.arange(len(self))

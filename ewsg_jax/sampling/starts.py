@@ -37,9 +37,7 @@ class Keys(NamedTuple):
 
 @functools.partial(jax.jit, static_argnums=1, compiler_options=QUICK)
 def keys_of(key: Key, num_chains: int, first: int | Array = 0) -> Keys:
-    """Return the keys of a run of these chains from the first on, those of chain c functions of
-    (key, c) alone.
-    """
+    """Return the keys of these chains from the first on, chain c's functions of (key, c) alone."""
     begin, run, shared = jax.random.split(key, 3)
     numbers = first + jnp.arange(num_chains)
 
@@ -106,9 +104,7 @@ def state_shapes(
     placed: Data,
     key_dtype: Any = None,
 ) -> KernelState:
-    """Return the shapes of the first states of chains with such positions; their keys are of the
-    default kind.
-    """
+    """Return the shapes of first states at such positions; keys are of the default kind."""
     chains = jax.tree.leaves(positions)[0].shape[0]
     keys = jax.ShapeDtypeStruct((chains,), key_dtype or jax.random.key(0).dtype)
     if devices is None:
@@ -181,9 +177,7 @@ def shares_memory(kernel: Kernel, state: KernelState) -> bool:
 
 
 def is_function(position: Any) -> bool:
-    """Return whether a position is given as a function of a key (a network's weights may be a
-    callable tree).
-    """
+    """Return whether a position is a function of a key (a network may be a callable tree)."""
     return callable(position) and jax.tree_util.all_leaves([position])
 
 

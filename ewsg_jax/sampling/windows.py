@@ -70,9 +70,7 @@ class Windows:
         return None if self._steps is None else self._steps - step % self._steps
 
     def look(self, look: Callable[[Window], None]) -> None:
-        """Have every window from now on checked by what raises ValueError where its
-        rows are wrong.
-        """
+        """Have every window checked from now on by what raises ValueError for wrong rows."""
         self._look = look
         if self._here is not None:
             self._look_at(self._here[1], self._here[0])
@@ -120,9 +118,7 @@ class Windows:
         self._ahead = self._here = self._room = None
 
     def _leave(self) -> None:
-        """Let the window at hand go, and have its memory read into again: new memory takes longer
-        than reading.
-        """
+        """Let the current window go, and read into its memory again: new memory takes longer."""
         if self._here is not None:
             _, window, self._room = self._here
             # Whoever held on to it would be given other rows, and is given an error.
@@ -146,9 +142,7 @@ class Windows:
             return jax.block_until_ready(self._stream.on_device(rows)), room
 
     def _look_at(self, window: Window, number: int) -> None:
-        """Check a window, and raise what is wrong with its rows with the place of the first that
-        is.
-        """
+        """Check a window, and raise what is wrong with the place of its first wrong row."""
         assert self._look is not None
         try:
             self._look(window)

@@ -1,6 +1,4 @@
-"""Data sets of one kind, as one: made equally long, so that one program and one run
-serve them all.
-"""
+"""Data sets of one kind as one, made equally long: one program and one run serve them all."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

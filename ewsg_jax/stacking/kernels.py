@@ -85,9 +85,7 @@ class Stack(Kernel[P]):
         return jax.tree.map(lambda x: jnp.broadcast_to(x, (self.size, *jnp.shape(x))), position)
 
     def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
-        """Return the first states of a chain's members; `position` has a leading axis
-        of members.
-        """
+        """Return a chain's members' first states; `position` has a leading members axis."""
         position = _check.position(position)
         self._check_members(position)
         if isinstance(data, Padded):
@@ -222,9 +220,7 @@ class Stack(Kernel[P]):
 
     @property
     def memory_axis(self) -> int | None:
-        """Where a memory has its axis of members: it has none if it is a function of the data, and
-        that of all.
-        """
+        """Where memory has its axis of members: none if a function of the data, which all share."""
         return None if self._one_batch and sharing_of(self.kernel).of == "data" else 0
 
     @property

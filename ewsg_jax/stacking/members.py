@@ -60,9 +60,7 @@ def first_along(axes: PyTree, tree: PyTree) -> PyTree:
 
 
 def merged(data: PyTree) -> PyTree:
-    """Return the rows of all data sets after each other, of arrays or shapes with axes (row, data
-    set, …).
-    """
+    """Return the rows of all data sets in turn, of arrays or shapes (row, data set, …)."""
     return jax.tree.map(_merged, data)
 
 

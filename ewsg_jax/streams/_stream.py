@@ -214,9 +214,7 @@ class Stream(Whole):
 
     @contextlib.contextmanager
     def causes(self) -> Iterator[None]:
-        """Raise what was wrong with the rows that a compiled program asked for, once it
-        has ended.
-        """
+        """Raise, once a compiled program has ended, what was wrong with rows it asked for."""
         self.error = None
         try:
             yield

@@ -114,9 +114,7 @@ def npy(path: Path) -> Raw:
 
 
 def mapped(array: np.memmap) -> Raw | None:
-    """Return the rows of a memory map as those of its file; None where they are not one piece of
-    it.
-    """
+    """Return a memory map's rows as those of its file; None where they are not one piece."""
     base: Any = array
     while isinstance(base.base, np.ndarray):
         base = base.base
@@ -190,9 +188,7 @@ class Parquet(Source):
         return f"row {row:,} of {self._file}"
 
     def _group(self, number: int) -> list[np.ndarray]:
-        """Return the columns of a row group, by the order of their names; the last
-        group is kept.
-        """
+        """Return the columns of a row group by order of names; the last group is kept."""
         if self._last is None or self._last[0] != number:
             table = self._parquet.read_row_group(number)
             self._last = (

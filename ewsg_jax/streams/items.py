@@ -1,6 +1,4 @@
-"""Rows of a data set of which a row, or some, can be asked for: of grain, Hugging Face, PyTorch or
-one's own.
-"""
+"""Rows of a data set asked for singly or together: grain, Hugging Face, PyTorch, one's own."""
 
 from collections.abc import Callable
 from typing import Any
@@ -64,9 +62,7 @@ class Items(Source):
             raise unreadable(f"row {row:,}", error) from error
 
     def _way(self, first: PyTree) -> Callable[[int, int], PyTree] | None:
-        """Return how rows from one to below another are asked for at once; None where
-        they are not.
-        """
+        """Return how rows are asked for from one to below another; None where they are not."""
 
         def by_slice(start: int, stop: int) -> PyTree:
             return _arrays(

@@ -46,9 +46,7 @@ class Cut(NamedTuple):
 
 
 def cut(num_rows: int, window: int, pieces: int) -> Cut:
-    """Return how rows are cut into as few windows as have at most `window` rows, all of
-    one length.
-    """
+    """Return how rows are cut into the fewest windows of at most `window`, of one length."""
     count = -(-num_rows // window)
     if count == 1:
         return Cut(num_rows, 1, 1, num_rows)
@@ -61,9 +59,7 @@ def words_of(key: Key) -> np.ndarray:
 
 
 def runs_of(cut: Cut, words: np.ndarray, number: int) -> list[tuple[int, int]]:
-    """Return the runs of consecutive rows that a window holds: the first row and the length of
-    each.
-    """
+    """Return a window's runs of consecutive rows: the first row and the length of each."""
     epoch, place = divmod(number, cut.num_windows)
     count, length = cut.num_windows * cut.pieces, cut.length
     first = 0

@@ -38,9 +38,7 @@ class Source(abc.ABC):
 
 
 class Array(Source):
-    """Rows of an array: anything with a shape, a dtype and slices, such as one of NumPy, HDF5 or
-    Zarr.
-    """
+    """Rows of an array: anything with shape, dtype and slices, as in NumPy, HDF5 or Zarr."""
 
     def __init__(self, array: Any) -> None:
         self._array = array
