@@ -26,7 +26,7 @@ class Uniform(OfRows[P]):
         return Estimate(self.posterior.gradient_on(point, data, batch), batch), ()
 
     def evaluations(self, data: Data) -> Evaluations:
-        return Evaluations(self.batch_size, self.batch_size)
+        return Evaluations(self.law.batch_size, self.law.batch_size)
 
 
 def uniform(
