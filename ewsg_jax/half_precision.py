@@ -13,7 +13,7 @@ MOST_ROWS = 256
 
 
 def in_parts(gradient: Callable[[Data, Array | None], P], rows: Data, weights: Array | None) -> P:
-    """Return `gradient(rows, weights)`, a weighted sum, added in float32 by a few rows at a time"""
+    """Return `gradient(rows, weights)`, a weighted sum, in float32 by a few rows at a time."""
 
     def of_part(part: tuple[Data, Array | None]) -> P:
         return _tree.widened(gradient(*part))

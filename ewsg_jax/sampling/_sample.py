@@ -234,6 +234,7 @@ def sample(
         checkpoint_every=checkpoint_every,
         mesh=mesh,
     )
+    # What functions read is fixed as of now, so that a program never sees an old value.
     with as_of_now(kernel, position if is_function(position) else None, keep, keep_when, moments):
         checked = run.checked(request)
         del (
@@ -355,11 +356,13 @@ def resume(
     key = jax.random.wrap_key_data(
         jnp.asarray(head["key"]["words"], jnp.uint32), impl=head["key"]["by"]
     )
+    # A run of batches keeps its whole length; one run keeps what its terms settled on.
     if isinstance(earlier, Batches):
         size, num_chains = head["chain_batch_size"], head["num_chains"]
         length = head["num_steps"], head["data_passes"]
     else:
         size, num_chains, length = None, 1, (head["terms"]["num_steps"], None)
+        # The time that is left, of which a moment is kept so that the run ends in order.
         if seconds is None and head["seconds"] is not None:
             seconds = max(head["seconds"] - earlier.counts["seconds"][1], 1e-9)
     request = Request(

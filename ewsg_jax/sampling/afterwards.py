@@ -100,12 +100,15 @@ class Look:
 
     def keep(self, start: Position, data: Data) -> None:
         """Keep what a run began with; of several batches of chains the first one's."""
+        # The first batch of chains serves: later ones have the same data and the same kind of
+        # start.
         if self._posterior is None or self._rows:
             return
         self._start, sets, rows = on_host(start), self._request.data_sets, view(data).tree
         if sets is None:
             self._rows = [support.some_rows(rows)]
             return
+        # Of data sets side by side each has rows of its own, and padding must not be among them.
         for member in evenly(len(sets), MOST_MEMBERS):
             places = evenly(int(sets.num_rows[member]), support.LEVELS[-1][1])
             self._rows.append(support.take_rows(rows, (places, int(member))))
@@ -114,6 +117,7 @@ class Look:
         """Return samples with blown-up chains marked; warn of them and of draws of density 0."""
         if self._posterior is None or not self._rows:
             return samples
+        # Draws that are functions of positions say nothing of a density: the last states do.
         kernel, last = self._request.kernel, int(np.ravel(on_host(samples.state.step))[0])
         draws = samples.draws if samples.keeps_positions and samples.num_draws else None
         position, ended = on_host(samples.state.position), samples.diverged_at >= 0
@@ -163,6 +167,8 @@ class Look:
         number: int = 0,
         members: int = 1,
     ) -> Run:
+        # By the temperature heights are judged; a schedule's is taken for 1, which judges more
+        # mildly.
         given = getattr(kernel.dynamics, "temperature", None)
         temperature = max(1.0, float(np.max(given.value))) if isinstance(given, Constant) else 1.0
         sets, spent = self._request.data_sets, samples.gradient_evaluations
@@ -194,6 +200,7 @@ class Look:
 def look(run: Run) -> Found | None:
     """Return what is found of one kernel's chains; None where none stayed finite."""
     blown = np.zeros(len(run.alive), bool)
+    # As long as all of the farthest chains blew up there may be others behind them.
     while True:
         alive = np.flatnonzero(run.alive & ~blown)
         if not alive.size:
@@ -224,6 +231,7 @@ def _blown_up(
 ) -> np.ndarray:
     """Return which of `those` chains blew up; `potential`: of a start, of these, of others."""
     blown = np.zeros(len(run.alive), bool)
+    # A chain of temperature T is about dT/2 above the mode: heights go in units of dT.
     unit = run.temperature * max(1, sum(x[0].size for x in jax.tree.leaves(run.last)))
     own = potential[1 : 1 + len(those)]
     known = potential[np.isfinite(potential)]
@@ -232,6 +240,7 @@ def _blown_up(
     suspicious = ~np.isfinite(own) | (own > least + high)
     if not suspicious.any():
         return blown
+    # Only now are starts evaluated, which most runs do not need.
     chains, own = those[suspicious], own[suspicious]
     others = np.setdiff1d(alive, chains)
     _, few, _ = support.sizes(run.evaluations, run.last)
@@ -250,12 +259,14 @@ def _blown_up(
         if not np.isfinite(own[number]):
             blown[chain] = norms[chain] > ENORMOUS
             continue
+        # Far above its own start and every chain known to be fine, or far above its start alone.
         known = max(before, highest)
         climb = CLIMB if len(some) else ALONE
         climbs = np.isfinite(known) and own[number] > known + climb * unit + TIMES * max(
             0.0, known - least
         )
         climbs |= bool(own[number] > before + ALONE * unit + TIMES * max(0.0, before - least))
+        # A flat tail may have a density that hardly falls: there the distance tells.
         far = len(some) > 1 and norms[chain] > FAR * max(
             farthest, _norms(_take(starts, [number]))[0]
         )
@@ -268,6 +279,7 @@ def _blown_up(
 def _draws(run: Run, alive: np.ndarray, most: int, few: int) -> tuple[PyTree, int]:
     """Return draws of these chains, evenly spaced, the first few too, and how many these are."""
     if run.draws is None:
+        # Without draws the chains' last states stand for them.
         chosen = alive[evenly(len(alive), most)]
         return _take(run.last, chosen), min(few, len(chosen))
     length = jax.tree.leaves(run.draws)[0].shape[1]

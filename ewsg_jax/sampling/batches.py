@@ -55,6 +55,7 @@ def of_all(run: Callable[[Request], Samples], request: Request, size: int) -> Sa
         try:
             part = run(some)
         except Exception as error:
+            # Chains that ended are kept: an error in a later batch costs only what follows.
             if not parts:
                 raise
             _warn(f"the chains from {first} on failed: {_check.reason(error)}", first, total)
@@ -98,6 +99,7 @@ def _warn(what: str, done: int, total: int) -> None:
 def _some(request: Request, first: int, end: int) -> Request:
     """Return some of the chains: those whose numbers are from `first` to below `end`."""
     position, state = request.position, request.state
+    # States and starts are cut as the chains are: chain c is the same in any batches.
     if request.stacked:
         position = jax.tree.map(lambda x: x[first:end], position)
     if state is not None:
@@ -136,8 +138,10 @@ def _joined(parts: list[Samples], shared_memory: bool) -> Samples:
     def put(trees: list[PyTree]) -> PyTree:
         return jax.tree.map(lambda *leaves: np.concatenate(leaves), *trees)
 
+    # What belongs to a run, not to a chain, is that of the first batch.
     first = parts[0]
     counts = np.array([part.num_chains for part in parts])
+    # Means over chains, in which a batch counts by how many it has.
     spent = np.array([part.evaluations for part in parts])
     names = "index_acceptance", "acceptance", "overflow", "diverged_at"
     moments = None if first.moments is None else dataclasses.replace(
@@ -171,6 +175,7 @@ class BatchFiles:
         if batches is not None:
             for first, _ in cut(num_chains_of(request), batches.head["chain_batch_size"]):
                 folder = path_of(request.checkpoint) / FOLDER.format(first)
+                # A batch that had not begun has no file, and is run from its start.
                 if (folder / RUN).exists():
                     like = batches.position if batches.state is None else batches.state.positions
                     self._there[first] = _read(folder, batches, first, like)
@@ -195,6 +200,7 @@ class BatchFiles:
             ValueError: a run is there already.
             OSError: the file cannot be written.
         """
+        # Once, before the first batch: later ones find it written.
         if self._head is None:
             request = self._request
             folder = path_of(request.checkpoint)
@@ -205,6 +211,7 @@ class BatchFiles:
                 "data_passes": None if request.data_passes is None else float(request.data_passes),
                 "num_chains": num_chains_of(request),
                 "chain_batch_size": size,
+                # The mark tells batches of this run from those of another in the same folder.
                 "mark": os.urandom(16).hex(),
             }
             checkpoint.write_batches(folder, head, *_starts(request, size))

@@ -101,6 +101,7 @@ def read(path: Any, position: Position | None) -> Earlier | Batches:
     """
     file = path_of(path) / RUN
     try:
+        # What kind of run it was decides how the rest is read.
         whole = _file(file, HOLDS, HOLDS_BATCHES)
         head = whole.told("head", dict)
         if whole.holds == HOLDS_BATCHES:
@@ -179,6 +180,7 @@ class CheckpointWriter:
         self._writes = not self._clock.has_many or jax.process_index() == 0
         if earlier is None and self._writes:
             check_new(self._folder)
+        # Files that an interrupted write has left are not part of the run.
         for name in (f".{RUN}.*", ".draws-*") if self._writes else ():
             for left in self._folder.glob(name):
                 left.unlink()
@@ -207,6 +209,7 @@ class CheckpointWriter:
                 stacklevel=6,
             )
         now = self._clock.now()
+        # On a slow disk less often than asked for: writing is to take a small part of the time.
         self._due = now + max(self._every, (now - began) / SHARE)
 
     def write(self, outcome: Outcome) -> None:
@@ -216,11 +219,14 @@ class CheckpointWriter:
             TypeError: the state holds what cannot be saved.
             OSError: the folder cannot be made, or a file cannot be written.
         """
+        # All processes take part in gathering; one of them writes.
         state, now = on_host(outcome.state), self._clock.now()
         if not self._writes:
             return
         self._folder.mkdir(exist_ok=True)
         first, last = self._plan.kept(self._saved), self._plan.kept(outcome.done)
+        # Only draws since the last checkpoint are written: each is written once, in a file of its
+        # own.
         pieces = self._pieces
         if last > first and jax.tree.leaves(outcome.draws):
             some = jax.tree.map(lambda x: x[:, first:last], outcome.draws)
@@ -231,6 +237,7 @@ class CheckpointWriter:
                 archive.entries(SOME_DRAWS, some),
             )
             pieces += 1
+        # Times add up over all parts of the run, as one that never stopped would show.
         before = (0.0, 0.0) if self._earlier is None else self._earlier.counts["seconds"]
         counts = {
             "done": int(outcome.done),
@@ -243,6 +250,7 @@ class CheckpointWriter:
         arrays |= {f"{TOTALS}{name}": total for name, total in outcome.totals.items()}
         arrays |= archive.entries(SUMS, outcome.sums) | states.entries(state)
         about = {"head": self._head, "counts": counts} | states.describe(state)
+        # Last, and in one move: until it is there the checkpoint before it stands.
         archive.write(self._folder / RUN, HOLDS, about, arrays)
         self._pieces, self._saved = pieces, outcome.done
 
@@ -258,6 +266,7 @@ def restore(earlier: Earlier, outcome: Outcome, layout: Layout) -> None:
     outcome.totals = dict(earlier.totals)
     outcome.spent = [(int(steps), int(spent)) for steps, spent in counts["spent"]]
     outcome.watch.restore(counts["alive"], counts["diverged_at"], outcome.done)
+    # Pieces hold draws one after another, so each begins where the one before has ended.
     filled = 0
     for piece in earlier.pieces:
         one = _as_kept(piece, SOME_DRAWS, outcome.draws, "keep", 2)
@@ -284,6 +293,7 @@ def _as_kept(contents: Contents, name: str, like: PyTree, argument: str, axes: i
         found = contents.tree(name, like)
     except archive.UnreadableError as error:
         raise ValueError(f"{takes}; of what it returns now {error}") from error
+    # The number of draws or chains may differ, the shape and dtype of one may not.
     for (one, x), now in zip(
         archive.entries(name, found).items(), jax.tree.leaves(like), strict=True
     ):

@@ -83,10 +83,13 @@ def call(
     The program is that of one device, quickly compiled or not, unless one that takes the same is
     given.
     """
+    # A loop of known length does not ask the device whether it ends: worth it on an accelerator
+    # alone.
     if counted is None:
         counted = layout.accelerator and num_steps % layout.block_size == 0
     steps = np.int32(done), np.int32(num_steps)
     parts = kernel, layout, chain_keys, shared_key, data, plan
+    # Two programs of one function: small ones are compiled with fewer passes.
     if program is None:
         program = advance_small if layout.small else advance
     return program(*parts, *steps, state, alive, guarded=guarded, counted=counted)
@@ -156,8 +159,10 @@ def _advance(
         counted: `num_steps` is whole blocks: the loop over the steps of one has a known length, and
             a GPU need not ask the host after every step whether there is another.
     """
+    # All chains are at one step, so the first one's number serves all.
     first_step = jnp.ravel(state.step)[0]
     first_slot = plan.kept(done)
+    # With one batch for all chains only the noise has an axis of chains.
     axes = Randomness(None, 0) if layout.shared_minibatch else Randomness(0, 0)
     state_axes = chain_axes(layout.shared_memory)
     counts_evaluations = kernel.evaluations(data).counted
@@ -174,11 +179,13 @@ def _advance(
 
     def draw(step: Array, state: KernelState) -> Randomness:
         def one_chain(key: Key, state: KernelState) -> Randomness:
+            # A function of the chain's key and the step's number: the same however a run is cut.
             return kernel.draw(jax.random.fold_in(key, step), state.at_step(step), data)
 
         own = jax.vmap(one_chain, in_axes=(0, state_axes))(chain_keys, state)
         if not layout.shared_minibatch:
             return own
+        # One batch of all chains, from a key that belongs to none of them.
         first = jax.tree.map(lambda x: x[0], state.dynamics)
         return Randomness(one_chain(shared_key, state._replace(dynamics=first)).batch, own.noise)
 
@@ -205,11 +212,14 @@ def _advance(
             )
             moved, info = transition(own, state, data)
             totals = jax.tree.map(jnp.add, totals, info)
+            # A chain that has diverged stays at its last finite state and counts in no sum.
             if guarded:
                 fine = health.alive & jax.vmap(_tree.is_finite)(moved.dynamics)
                 fallen = health.alive & ~fine
                 moved = select_chains(fine, moved, state.at_step(moved.step), layout.shared_memory)
                 health = Health(fine, jnp.where(fallen, moved.step, health.diverged_at))
+            # Which slot a step is kept in follows from its number, so nothing is counted in the
+            # loop.
             made = done + start + i + 1
             before, kept = plan.kept(made - 1), plan.kept(made)
             counts = health.alive if guarded else None

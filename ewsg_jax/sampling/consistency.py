@@ -25,6 +25,7 @@ from ewsg_jax.streams import Stream
 
 def of_run(request: Request) -> dict[str, Any]:
     """Return what is to be the same when a run resumes, beside the states, as JSON holds it."""
+    # JSON holds no types of NumPy, so numbers are Python's.
     return {
         "key": {
             "words": np.asarray(jax.random.key_data(request.key)).tolist(),
@@ -55,6 +56,7 @@ def of_kernel(kernel: Kernel) -> dict[str, str]:
 
 def of_data(data: Data) -> dict[str, str]:
     """Return what stands for data."""
+    # A window or a stream has a fingerprint of the whole, without reading it again.
     if isinstance(data, Window | Stream):
         return (data if isinstance(data, Stream) else data.whole).fingerprint()
     return {
@@ -65,6 +67,7 @@ def of_data(data: Data) -> dict[str, str]:
 
 def of_kept(request: Request) -> dict[str, str]:
     """Return what stands for what is kept: functions by their names."""
+    # A file cannot hold a function; one that has changed shows in the shapes that it returns.
     moments = request.moments
     told = (
         "None"
@@ -96,6 +99,7 @@ def check_processes(request: Request, earlier: Earlier | Batches | None) -> None
     Raises:
         ValueError: one was not; the message, the same in all of them, names what differs and where.
     """
+    # Digests of one length, since processes can only gather arrays of one shape.
     told = _told(request, earlier)
     mine = np.array(
         [list(hashlib.blake2b(repr(x).encode(), digest_size=16).digest()) for x in told.values()],
@@ -104,6 +108,7 @@ def check_processes(request: Request, earlier: Earlier | Batches | None) -> None
     every = np.asarray(multihost_utils.process_allgather(mine))
     others = (every != every[0]).any(axis=2)
     if others.any():
+        # The argument is named, for a list of digests would tell nobody what to mend.
         what = [name for name, differs in zip(told, others.any(axis=0), strict=True) if differs]
         raise ValueError(
             f"{', '.join(what)} must be the same in all {jax.process_count()} processes; got what "
@@ -158,6 +163,7 @@ def check_resumed(request: Request, earlier: Earlier | Batches) -> None:
     where = f"the run in {os.fspath(request.checkpoint)!r}"
     if now["x64"] != then["x64"]:
         raise ValueError(f"jax_enable_x64 must be {then['x64']}, as in {where}; got {now['x64']}")
+    # The first thing that differs is told: kernel before what is kept, before the data.
     for name, argument in (
         ("kernel", "kernel"),
         ("kept", "keep, keep_when and moments"),
@@ -168,6 +174,7 @@ def check_resumed(request: Request, earlier: Earlier | Batches) -> None:
             told = "other numbers" if differ == ["numbers"] else f"{now[name][differ[0]]}"
             wants = "the same" if differ == ["numbers"] else f"{then[name][differ[0]]}"
             raise ValueError(f"{argument} must be that of {where}, {wants}; got {told}")
+    # Other versions may round otherwise, which changes no law: a warning is enough.
     others = {name: (then["programs"][name], now["programs"][name]) for name in now["programs"]}
     changed = [f"{name} {old} is now {new}" for name, (old, new) in others.items() if old != new]
     if changed:

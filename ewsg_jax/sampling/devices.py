@@ -94,6 +94,7 @@ class Devices:
         """Whether other processes hold some of the devices."""
         return len({device.process_index for device in self.mesh.devices.flat}) > 1
 
+    # All devices run one program, so all have as many chains.
     def each(self, num_chains: int) -> int:
         """Return how many chains a device has: as many as the others; the last may be copies."""
         return -(-num_chains // self.along_chains)
@@ -104,6 +105,7 @@ class Devices:
 
     def specs(self, num_chains: int | None, shared_memory: bool) -> KernelState:
         """Return how states lie: `num_chains` whole on each device where they do not divide."""
+        # Copies of the last chain stand for those that are missing; what they give is cut off.
         even = num_chains is None or self.width(num_chains) == num_chains
         chains = self.chains_axis if even else None
         memory = (self.data_axis,) if shared_memory else (chains, self.data_axis)
@@ -114,6 +116,7 @@ class Devices:
     def cut_laws(self, kernel: Kernel) -> Kernel:
         """Return the kernel with row laws for rows in parts: by probability, a table for each."""
 
+        # A table of all rows would name rows that another device has.
         def in_parts(part: Any) -> Any:
             return part.over_parts(self.parts) if isinstance(part, ByProbability) else part
 
@@ -166,6 +169,7 @@ class Devices:
         part = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), placed)
         return Padded(rows=part.rows, size=part.size)
 
+    # Each process makes what its own devices hold: no array crosses from one to another.
     def _whole(self, spec: PartitionSpec, x: Any) -> jax.Array:
         known = np.asarray(x)
         return spread.placed(self.mesh, spec, known.shape, lambda index: known[index], known.dtype)
@@ -185,6 +189,7 @@ def checked(mesh: Any, kernel: Kernel, data: Data, parts: int | None = None) -> 
             several devices.
     """
     if mesh is None:
+        # A run in parts resumes in as many parts, for batches depend on them, on any devices.
         if parts in (None, 1):
             return None
         mesh = Mesh(np.array(jax.devices()[:1]), (DATA,))
@@ -198,6 +203,7 @@ def checked(mesh: Any, kernel: Kernel, data: Data, parts: int | None = None) -> 
         )
     if not devices.cuts_data:
         return devices
+    # The part is named that needs its rows in one place, not the kernel.
     if (part := who_needs(kernel, Need.ONE_PLACE)) is not None:
         raise ValueError(
             f"mesh must have no axis 'data', or one of length 1, for a kernel of which {part!r} "
@@ -227,6 +233,7 @@ def start(
     """Return the first states, as `chunks.start`; memory has a parts axis after the chains'."""
     count, own = keys.shape[0], PartitionSpec(devices.chains_axis)
 
+    # Seen from one device: its chains, its rows, and `psum` where parts meet.
     def here(kernel: Kernel, data: Data, keys: Array, positions: PyTree) -> KernelState:
         return _with_parts(devices, shared_memory, lambda data: chunks.start(
             kernel, data, keys, positions, shared_memory
@@ -256,6 +263,8 @@ def call(
 
 @functools.cache
 def compiled(small: bool, donated: bool) -> Any:
+    # Where chains do not divide, states are made wider first, and their memory cannot be given
+    # away.
     """Return the program: quickly compiled or not, taking the memory of its state or not."""
     options: dict[str, Any] = {"compiler_options": QUICK} if small else {}
     return jax.jit(
@@ -297,6 +306,7 @@ def _advance(
 
         return _with_parts(devices, shared_memory, of_part, data, state.memory)
 
+    # A shared memory has no axis of chains, so it is not made wider.
     memory = () if shared_memory else state.memory
     chains = chain_keys, alive, state.dynamics, state.order, memory
     keys, alive, dynamics, order, memory = _wider(devices, chains)
@@ -331,6 +341,7 @@ def _with_parts(
     if not devices.cuts_data:
         return function(*memory, data)
     axis = 0 if shared_memory else 1
+    # One part a device is no axis of `vmap`: the program is that of one device, and as fast.
     if devices.parts_here == 1 and devices.data_axis is not None:
         made = function(
             *(jax.tree.map(lambda x: jnp.squeeze(x, axis), tree) for tree in memory), _part(data)
@@ -359,8 +370,12 @@ def _data_spec(devices: Devices) -> PartitionSpec:
 
 
 def _mapped(
-    devices: Devices, function: Callable[..., Any], in_specs: Any, out_specs: Any
+    devices: Devices,
+    function: Callable[..., Any],
+    in_specs: Any,
+    out_specs: Any,
 ) -> Callable[..., Any]:
+    # Whether all devices agree is not checked: what they share is summed by `psum` alone.
     return jax.shard_map(
         function, mesh=devices.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
     )

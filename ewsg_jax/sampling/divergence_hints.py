@@ -31,6 +31,7 @@ ENORMOUS = 1e3
 def of_schedules(kernel: Kernel, step: int) -> str:
     """Return which schedules are not positive and finite at `step`, as a string; or empty."""
     found = []
+    # A schedule that becomes 0 or negative stops or reverses the dynamics, whatever the model.
     for part in filter(dataclasses.is_dataclass, (kernel, getattr(kernel, "dynamics", None))):
         for field in dataclasses.fields(part):
             schedule = getattr(part, field.name)
@@ -52,6 +53,8 @@ def of_gradients(kernel: Kernel, start: Position, end: Position, data: Data, at_
         at_start: whether this is where it started.
     """
     posterior = getattr(getattr(kernel, "estimator", kernel), "posterior", None)
+    # A chain that flew far has a gradient of any size there, and a smaller step would not get
+    # there.
     flew = _length(end) > FLOWN * (1 + _length(start))
     if not isinstance(posterior, Posterior) or (flew and not at_start):
         return ""
@@ -63,6 +66,7 @@ def of_gradients(kernel: Kernel, start: Position, end: Position, data: Data, at_
 
 
 def _of_posterior(posterior: Posterior, position: Position, data: Data, where: str) -> str:
+    # The prior first: it is one function, and what is wrong there is wrong for all rows.
     value, gradient = jax.value_and_grad(lambda p: jnp.asarray(posterior.log_prior(p)))(position)
     if not _is_finite(gradient):
         return (
@@ -73,6 +77,7 @@ def _of_posterior(posterior: Posterior, position: Position, data: Data, where: s
     def of_row(p: Position, row: Data) -> tuple[Array, PyTree]:
         return jax.value_and_grad(posterior.log_likelihood)(p, row)
 
+    # Of many parameters few rows: the search is not to take longer than the run.
     length = sum(x.size for x in jax.tree.leaves(position))
     places = evenly(num_rows(data), max(1, MOST_DERIVATIVES // length))
     at_once = max(1, MOST_AT_ONCE // length)
@@ -92,9 +97,11 @@ def _of_posterior(posterior: Posterior, position: Position, data: Data, where: s
         f"the gradient is not finite {where}: that of log_likelihood of row {bad[0]} is not "
         f"({len(bad)} such rows), where log_likelihood is {value:g}"
     )
+    # Masked rows are the usual cause: the value is masked, and its derivative is 0 times NaN.
     if not all(np.isfinite(np.asarray(x, float)).all() for x in jax.tree.leaves(row)):
         advice = "jnp.where does not mask a gradient: replace it inside of what is masked, too"
         return f"{told}; the row holds what is not finite, and {advice}"
+    # The same row in float64 tells a rounding from a mistake.
     if not jax.config.read("jax_enable_x64"):
         with jax.enable_x64(True):
             wide = jax.tree.map(_widened, (position, row))
@@ -143,6 +150,7 @@ def falls(kernel: Kernel, start: Position, end: Position, data: Data) -> bool:
         point = jax.tree.map(lambda a, b: (a + share * (b - a)).astype(a.dtype), start, end)
         return posterior.potential(point, data)
 
+    # Backwards from the end, where it may overflow, until a value is finite.
     first = float(potential(jnp.float32(0), start, end, data))
     for exponent in range(0, 38, 2):
         value = float(potential(jnp.float32(10.0**-exponent), start, end, data))
@@ -154,6 +162,7 @@ def falls(kernel: Kernel, start: Position, end: Position, data: Data) -> bool:
 def warn_of_degenerate(kernel: Kernel, start: Position, data: Data) -> None:
     """Warn once per data of arrays that a likelihood reads and does not depend on."""
     rows, own = view(data).tree, kernel
+    # All members have one model: the first one stands for them.
     if isinstance(kernel, Stack):
         own, start = kernel.kernel, jax.tree.map(lambda x: x[0], start)
         rows = jax.tree.map(lambda x: x[:, 0], rows) if kernel.of_data else rows
@@ -161,6 +170,7 @@ def warn_of_degenerate(kernel: Kernel, start: Position, data: Data) -> None:
         return  # Exact methods take no derivatives.
     posterior, shapes = own.estimator.posterior, _check.shapes(start)
     kinds = tuple((x.shape, x.dtype) for x in jax.tree.leaves(shapes))
+    # Once for a model and shapes of positions: what is read does not depend on their values.
     question = "degenerate", posterior, jax.tree.structure(shapes), kinds
 
     def look() -> None:

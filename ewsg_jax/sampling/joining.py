@@ -20,6 +20,7 @@ def concatenated(first: Any, later: Any) -> Any:
         ValueError: they do not follow each other, or keep different things.
     """
     check(first, later)
+    # Shares are means over steps, so each run counts by how many it made.
     share = first.num_steps / max(1, first.num_steps + later.num_steps)
 
     def mean(name: str) -> np.ndarray:
@@ -33,6 +34,7 @@ def concatenated(first: Any, later: Any) -> Any:
         np.concatenate(pair, axis=1)
         for pair in zip(leaves, jax.tree.leaves(later.draws), strict=True)
     ]
+    # The later run counts from its own start: what the first one spent comes before.
     before = round(first.gradient_evaluations / first.num_chains)
     return dataclasses.replace(
         later,
@@ -46,6 +48,7 @@ def concatenated(first: Any, later: Any) -> Any:
         index_acceptance=mean("index_acceptance"),
         acceptance=mean("acceptance"),
         overflow=first.overflow + later.overflow,
+        # A chain that was lost in the first run stays lost, at its step.
         diverged_at=np.where(first.is_finite, later.diverged_at, first.diverged_at),
         common_start=first.common_start,
         shared_minibatch=first.shared_minibatch or later.shared_minibatch,
@@ -56,6 +59,7 @@ def concatenated(first: Any, later: Any) -> Any:
 
 def check(first: Any, later: Any) -> None:
     """Check that a run may have continued another, and keeps what that one keeps."""
+    # Compared by what is cheap to read, with the first difference in the error.
     for what, one, other in (
         ("of {} chains", first.num_chains, later.num_chains),
         ("on {} rows of data", first.num_data, later.num_data),

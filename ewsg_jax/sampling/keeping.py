@@ -51,6 +51,8 @@ class Plan(NamedTuple):
         """Return the plan that keeps, of its steps, those where a function is true."""
         if keep_when is None:
             return self
+        # Asked for all steps before the run, in pieces: a condition inside the loop would be
+        # evaluated in every step of every chain.
         steps = self.steps(first_step, num_steps).astype(np.int32)
         said = [
             np.asarray(_said(keep_when, steps[k : k + AT_ONCE]))
@@ -104,6 +106,7 @@ def after(
         before: how many steps this call kept before this one.
         kept: whether it keeps this one.
     """
+    # On an accelerator a condition waits for the host, and a write costs little.
     if layout.writes_always:
         chosen = jnp.broadcast_to(kept, jnp.shape(state.step)) if counts is None else counts & kept
         return _written(kernel, layout, record, state, chosen, before)
@@ -131,6 +134,8 @@ def _written(
             lambda s, x: jax.lax.dynamic_update_index_in_dim(s, x, slot, 0), slots, values
         )
     if moments is not None:
+        # Under a schedule the step that leads away from a position is its weight, or the one that
+        # led there.
         weight = jnp.float32(1.0)
         if moments.weights != "equal":
             made = jnp.ravel(state.step)[0]

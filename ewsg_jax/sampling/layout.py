@@ -79,6 +79,7 @@ def _randomness(
     kernel: Kernel, data: Data, state: KernelState, shared_memory: bool
 ) -> tuple[Randomness, Randomness]:
     """One step's randomness of all chains, without rows and with: asked for shapes only."""
+    # Any key: only shapes are asked for.
     keys = jax.random.split(jax.random.key(0), state.step.shape[0])
     one = jax.vmap(kernel.draw, in_axes=(0, chain_axes(shared_memory), None))(keys, state, data)
     return one, kernel.fetch(one, data)
@@ -106,11 +107,13 @@ def choose_layout(
     num_chains = state.step.shape[0]
     one, gathered = seen.shapes(_randomness, kernel, data, state, shared_memory)
     rows = _tree.num_bytes(gathered) - _tree.num_bytes(one)
+    # One batch of all chains is fetched once.
     if shared_minibatch:
         rows //= num_chains
     numbers = sum(x.size for x in jax.tree.leaves(state.position))
     cost = kernel.evaluations(data)
     work = cost.per_step * numbers
+    # Bounded by memory, by the time until an interrupt is seen, and by the length of a loop.
     steps = min(
         memory // max(_tree.num_bytes(one), 1), WORK_PER_BLOCK // work, MOST_STEPS_PER_BLOCK
     )
@@ -122,6 +125,7 @@ def choose_layout(
     if gather_ahead:
         steps = min(steps, (memory if accelerator else min(memory, ROWS_PER_BLOCK)) // rows)
     steps = int(max(1, steps))
+    # Of all chains together, since batches of chains run one program each after the other.
     small = not accelerator and work // num_chains * (total or num_chains) <= SMALL
     most = max(1, COUNTED // cost.per_step) if cost.counted else None
     how = {"accelerator": accelerator, "small": small, "most_steps": most}

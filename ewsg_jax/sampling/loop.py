@@ -85,16 +85,19 @@ def run(
     Returns:
         The outcome.
     """
+    # The first call is one block, which tells how long a step takes.
     steps = layout.block_size
     clock = outcome.watch.clock
     end = math.inf if limit is None else clock.now() + float(limit)
     while True:
         done = outcome.done
         steps = min(steps, num_steps - done, layout.most_steps or steps)
+        # Draws lie in a fixed number of slots until the call returns.
         if layout.keep is not None:
             room = plan.burn_in + (plan.due(done) + layout.num_slots) * plan.thin
             # The next draw would not fit; the steps on the way to it do.
             steps = min(steps, room + plan.thin - 1 - done)
+        # A stream's window serves so many steps; the next call waits for the next one.
         if left is not None:
             steps = min(steps, left(done) or steps)
         if layout.accelerator and steps > layout.block_size:
@@ -107,6 +110,7 @@ def run(
                 outcome.watch.call(advance, layout.keep, outcome.state, done, steps)
             )
         except Exception as error:
+            # Nothing was sampled, so nothing is lost by raising.
             if not done:
                 raise
             _stop_at(outcome, error)
@@ -114,6 +118,7 @@ def run(
         now = clock.now()
         seconds = now - began
 
+        # Parts that other processes hold come to each of them; states stay where they are.
         if clock.has_many:
             call = Call(call.state, *on_host(tuple(call)[1:]))
         _add(outcome, call, steps, plan)
@@ -123,6 +128,8 @@ def run(
                 sums if outcome.sums is None else _merged(layout.moments, outcome.sums, sums)
             )
         bar.update(steps)
+        # Long enough that the host's own time does not count, short enough to be interrupted. The
+        # eightfold at most, since the first call's time is mostly its start.
         wanted = max(0.0, min(SECONDS_PER_CALL, end - now))
         blocks = math.floor(min(8.0, wanted / max(seconds, 1e-9)) * steps / layout.block_size)
         steps = max(1, blocks) * layout.block_size
@@ -131,6 +138,7 @@ def run(
             outcome.done == num_steps
             or now >= end
             or outcome.interrupted
+            # A batch of chains goes on alone: the others' sums take as many steps of each.
             or (outcome.all_lost and not is_part)
         ):
             break
@@ -167,6 +175,7 @@ def _add(outcome: Outcome, call: Call, steps: int, plan: Plan) -> None:
     done = outcome.done
     first, last = plan.kept(done), plan.kept(done + steps)
 
+    # Slots come first in the program's arrays, chains in the user's.
     def write(draws: np.ndarray, slots: Any) -> None:
         draws[:, first:last] = np.asarray(slots)[: last - first].swapaxes(0, 1)
 

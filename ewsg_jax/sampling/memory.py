@@ -46,6 +46,7 @@ def check(needs: Needs, num_chains: int, limit: int | None) -> None:
             smaller.
     """
     device = jax.devices()[0]
+    # On a CPU the device's memory is the host's, so both needs are one.
     if device.platform == "cpu":
         rooms = [("", needs.on_the_device + needs.draws, free_on_the_host)]
     else:
@@ -54,6 +55,8 @@ def check(needs: Needs, num_chains: int, limit: int | None) -> None:
             (" of the host", needs.draws, free_on_the_host),
         ]
     for where, needed, free in rooms:
+        # The system is asked only where it may matter: reading its files takes longer than a short
+        # run.
         room = limit if limit is not None else free() if needed > NOT_ASKED_FOR else None
         if room is not None and needed > room:
             got = f"{_size(room)}{' that is free' if limit is None else ''}"

@@ -101,12 +101,14 @@ def plan(
     Raises:
         TypeError, ValueError: arguments do not go together; the message names one.
     """
+    # A run that resumes begins with the window of its step, not with the first one.
     if windows is not None:
         step = int(np.ravel(request.state.step)[0]) if isinstance(request.state, KernelState) else 0
         request = request._replace(data=windows.at(step))
     kernel, data, devices = request.kernel, request.data, request.devices
     clock = Clock(devices is not None and devices.has_many_processes)
     began = time.perf_counter()
+    # Only the shapes: memory is judged by them before anything is made.
     shapes, shared_memory, make_first = first_state(
         request.key,
         kernel,
@@ -120,6 +122,7 @@ def plan(
     )
     num_chains = shapes.step.shape[0]
     cost = kernel.evaluations(data)
+    # Of a run that resumes the terms are those it began with, whatever `seconds` made of them.
     terms = (
         _settled(request, cost, num_chains) if earlier is None else Terms(**earlier.head["terms"])
     )
@@ -131,6 +134,7 @@ def plan(
             f"keep_when must keep a step; got none of the {kept.due(num_steps)} that are due"
         )
     draw_bytes = 0 if request.keep is None else max(1, _tree.num_bytes(one_draw))
+    # Each device holds its own share of the chains and of the rows, and blocks are cut for one.
     of_one, rows = (shapes, data) if devices is None else (
         devices.of_one(shapes, shared_memory), devices.rows_of_one(request.placed)
     )  # fmt: skip
@@ -154,6 +158,7 @@ def plan(
     needs = memory.Needs(
         _tree.num_bytes(shapes), block_bytes, layout.num_slots * draw_bytes, kept_bytes
     )
+    # After the layout, for the block's randomness is part of what a run needs.
     memory.check(needs, num_chains, request.memory_limit)
 
     in_program = kept if kept.counts is None else kept._replace(counts=jnp.asarray(kept.counts))
@@ -167,6 +172,7 @@ def plan(
         ahead.add(
             "steps", functools.partial(chunks.compile_ahead, *parts, shapes, layout.accelerator)
         )
+    # On the host, for draws of a long run may be more than the device holds.
     draws = jax.tree.map(
         lambda x: np.empty((x.shape[0], num_draws, *x.shape[1:]), x.dtype), one_draw
     )
@@ -176,12 +182,14 @@ def plan(
     watch = DivergenceMonitor(num_chains, shared_memory, first, clock)
     if devices is not None:
         watch.start = on_host(watch.start)
+    # Values are looked at once, here; of a stream each window when it comes.
     if request.check_data and windows is None:
         kernel.check(watch.start, data)
         warn_of_degenerate(kernel, watch.start, data)
     elif request.check_data and windows is not None:
         windows.look(functools.partial(kernel.check, watch.start))
         warn_of_degenerate(kernel, watch.start, data)
+    # From here on the run does not see whether rows come from memory, devices or a stream.
     parts, call, on_device = (kernel, layout, keys.steps, keys.shared), chunks.call, data
     if devices is not None:
         call, on_device = functools.partial(on.call, devices), request.placed
@@ -221,6 +229,7 @@ def _on_window(
 def _settled(request: Request, cost: Evaluations, num_chains: int) -> Terms:
     first_step = 0 if request.state is None else int(np.asarray(request.state.step)[0])
     cost = cost._replace(at_init=cost.at_init if request.state is None else 0)
+    # Only the chains of this run begin: what the state's makers spent is in their own count.
     budget = request.num_steps, request.data_passes, request.seconds
     num_steps = num_steps_of(cost, all_rows(request.data), *budget, first_step)
     check_length(num_steps, first_step, request)
@@ -236,6 +245,8 @@ def _slots(draw_bytes: int, num_draws: int) -> int:
     One of few numbers, of which the largest is that of few calls: runs of other lengths share a
     program.
     """
+    # Fewer slots than draws mean more calls, more slots more programs: lengths go by factors of
+    # four.
     if not draw_bytes:
         return 0
     wanted = FEW_DRAWS if num_draws > FEWEST_DRAWS else num_draws

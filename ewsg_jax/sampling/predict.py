@@ -96,6 +96,7 @@ def prepare(
     """Check the arguments of `predict` and choose the size of a chunk."""
     lengths = _lengths(draws)
     _check.held("draws", draws)
+    # On the host: only a chunk of draws is on the device at a time.
     draws = jax.tree.map(np.asarray, draws)
     _check.function("function", function, "(position, inputs) -> tree of arrays")
     _check.held("inputs", inputs)
@@ -128,6 +129,7 @@ def run(program: Program, inputs: PyTree) -> PyTree:
             lambda x: np.full(x.shape, -np.inf if reduce == "log" else 0.0), output
         )
     for first in range(0, num_draws, size):
+        # The last chunk is filled up with the last draw: one program serves all chunks.
         chain, draw = np.unravel_index(
             np.minimum(np.arange(first, first + size), num_draws - 1), lengths
         )
@@ -138,6 +140,7 @@ def run(program: Program, inputs: PyTree) -> PyTree:
             jax.tree.map(
                 lambda to, x, f=first, n=count: _write(to, f, np.asarray(x)[:n]), total, result
             )
+        # In float64 on the host, so that a mean over many draws is not lost in rounding.
         else:
             add = np.logaddexp if reduce == "log" else np.add
             with np.errstate(invalid="ignore"):  # NaN and infinity pass through
@@ -179,6 +182,7 @@ def _lengths(draws: PyTree) -> tuple[int, int]:
 
 def _numeric(name: str, tree: PyTree) -> PyTree:
     """Check that a tree holds arrays and numbers only."""
+    # Strings and objects have no dtype that JAX knows, and fail there without a name.
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         if not isinstance(leaf, jax.Array) and np.asarray(leaf).dtype.kind in "OSUM":
             where = f"{name}{jax.tree_util.keystr(path)}"

@@ -73,12 +73,14 @@ def check(request: Request) -> Request:
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; the message names it.
     """
+    # First: under a trace every other check would fail with an error of JAX.
     _check_on_host(request)
     kernel, data = request.kernel, request.data
     _check.key(request.key)
     _check.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
     check_numbers(kernel)
     _check.boolean("check_data", request.check_data)
+    # What a stream holds is checked window by window, as it is read.
     devices = None
     if isinstance(data, Stream):
         _check_stream(kernel, data)
@@ -100,6 +102,7 @@ def check(request: Request) -> Request:
         )
     _check.boolean("stacked", request.stacked)
     shared = _check.boolean("shared_minibatch", request.shared_minibatch)
+    # Chains can share a batch only where a batch belongs to no chain's own order.
     if shared and not (uses_batches(kernel) and not is_ordered(kernel)):
         what = (
             "whose chains have epochs of their own"
@@ -129,6 +132,7 @@ def check(request: Request) -> Request:
         _check_when(request)
     if request.moments is not None:
         _check.instance("moments", request.moments, MomentPlan, "ewsg_jax.moments(…)")
+    # Last, for it copies the data: a call that is wrong in anything costs no copy.
     placed = None if devices is None else devices.put(data)
     if devices is not None and devices.cuts_data:
         kernel = devices.cut_laws(kernel)
@@ -168,6 +172,7 @@ def _check_on_host(request: Request) -> None:
     for name in ("key", "kernel", "position", "data", "state"):
         if any(map(_check.is_traced, jax.tree.leaves(getattr(request, name)))):
             raise TypeError(f"{takes}, not under jit, vmap or grad; got a traced {name}: {advice}")
+    # A closure under jit traces no argument; an operation of its own shows it.
     if _check.is_traced(jnp.add(0, 0)):
         raise TypeError(f"{takes}; got a call under jit: {advice}")
 
@@ -188,6 +193,7 @@ def check_length(num_steps: int, first_step: int, request: Request) -> None:
 
 def check_kept(request: Request, positions: Position) -> PyTree:
     """Check the user's functions on one chain's position; return shapes of one draw of all."""
+    # Checked on shapes alone: the functions are not run.
     one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), positions)
     if request.moments is not None:
         made = _check.outputs(
@@ -203,6 +209,7 @@ def check_kept(request: Request, positions: Position) -> PyTree:
         return ()
     num_chains = jax.tree.leaves(positions)[0].shape[0]
     kept = one
+    # The library's own function needs no check, and returns the position.
     if request.keep is not keep_positions:
         kept = _check.outputs("keep", request.keep, "one chain's position", one)
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct((num_chains, *x.shape), x.dtype), kept)

@@ -77,6 +77,7 @@ def run(request: Request, earlier: Earlier | Batches | None = None) -> Samples |
             if isinstance(some.data, Stream)
             else None
         )
+        # A stream's thread and memory go when the run ends, however it ends.
         with contextlib.nullcontext() if windows is None else contextlib.closing(windows):
             planned, outcome = plan(some, earlier, windows)
             compiled = make_steps(planned, outcome, request.seconds, request.progress, windows)
@@ -127,10 +128,13 @@ def make_steps(
         ValueError: time was up before a draw could be kept.
     """
     num_steps, kept = planned.terms.num_steps, planned.plan
+    # Nothing to compile: a checkpoint of a run that had ended.
     if outcome.done == num_steps or outcome.all_lost:
         return time.perf_counter()
     with Interrupts() as interrupts:
         alive, layout = outcome.watch.alive, planned.layout
+        # The last call may be shorter: its program is compiled now, so that run_seconds hold none
+        # of it.
         one_call = layout.keep is None or kept.due(num_steps) <= layout.num_slots
         whole = one_call and num_steps % layout.block_size == 0 and windows is None
         for counted in {layout.accelerator, layout.accelerator and whole}:
@@ -142,6 +146,7 @@ def make_steps(
         look = None
         if planned.saver is not None:
             planned.saver.compiled, look = compiled, planned.saver.look
+        # From here on time counts as the run's own.
         bar = Progress(num_steps, progress)
         bar.update(outcome.done)
         advance, is_part = planned.advance, planned.is_part
@@ -158,6 +163,7 @@ def make_steps(
         )
         if planned.saver is not None and is_last:
             planned.saver.save(outcome)
+    # Interrupted runs may be empty, but a time limit that allows no draw is an error.
     ended = outcome.interrupted or outcome.all_lost or outcome.done == num_steps
     if not ended and not kept.kept(outcome.done):
         raise ValueError(
@@ -171,6 +177,7 @@ def collect(request: Request, planned: Planned, outcome: Outcome, compiled: floa
     """Return what a run gave."""
     ended = time.perf_counter()
     num_chains, first_step, cost = planned.num_chains, planned.terms.first_step, planned.cost
+    # Sums over steps become means over those made; what is constant was not summed.
     per_chain = functools.partial(_of_each_chain, outcome.totals, num_chains)
     num_draws = int(planned.plan.kept(outcome.done))
     draws = jax.tree.map(lambda x: x[:, :num_draws], outcome.draws)

@@ -105,6 +105,7 @@ def _starts(stack: Stack, request: Request) -> tuple[Any, Stacked]:
     position: Any = request.position
     stacked = request.stacked
     is_one = callable(position) and is_function(position)
+    # A position for each member is checked and left as it is.
     if isinstance(stacked, str):
         if stacked != "members":
             raise ValueError(
@@ -116,6 +117,7 @@ def _starts(stack: Stack, request: Request) -> tuple[Any, Stacked]:
             position = _check.position(position)
             _check_axis(stack, position)
         return position, False
+    # One function of a key serves all members of a chain, unless it is told to return one for each.
     if is_one:
         return position if isinstance(position, type) else Spread(stack, position), stacked
     if position is None:

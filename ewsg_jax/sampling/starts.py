@@ -38,12 +38,14 @@ class Keys(NamedTuple):
 @functools.partial(jax.jit, static_argnums=1, compiler_options=QUICK)
 def keys_of(key: Key, num_chains: int, first: int | Array = 0) -> Keys:
     """Return the keys of these chains from the first on, chain c's functions of (key, c) alone."""
+    # Three uses, three keys: none of them is a function of how many chains there are.
     begin, run, shared = jax.random.split(key, 3)
     numbers = first + jnp.arange(num_chains)
 
     def of_chains(key: Key) -> Array:
         return jax.vmap(lambda chain: jax.random.fold_in(key, chain))(numbers)
 
+    # Position and state of a chain are drawn from keys of their own.
     positions, states = (of_chains(jax.random.fold_in(begin, use)) for use in (0, 1))
     return Keys(begin, shared, positions, states, of_chains(run))
 
@@ -73,12 +75,15 @@ def first_state(
         if stacked:
             raise ValueError("stacked must be False where state is given; got True")
         return _earlier_state(kernel, data, state, num_chains, devices, placed)
+    # Shapes first: what is wrong with a start is said before anything is computed.
     shapes = check_starts(key, position, num_chains, stacked)
     num_chains = jax.tree.leaves(shapes)[0].shape[0]
+    # A memory that depends on the start is shared where all chains have one start.
     common = not stacked and not is_function(position)
     sharing = sharing_of(kernel)
     shared_memory = sharing.of == "data" or (sharing.of == "start" and common)
     states = state_shapes(kernel, data, shapes, shared_memory, devices, placed, key.dtype)
+    # Tables of n rows for each chain are the one memory that may not fit.
     if sharing.limit is not None:
         needed = _tree.num_bytes(states.memory)
         _check.fits(
@@ -126,6 +131,7 @@ def _earlier_state(
     check_rows(state, data)
     kernel.check(jax.tree.map(lambda x: np.asarray(x)[0], state.position), data)
     shared_memory = shares_memory(kernel, state)
+    # Compared with the shapes that `init` would make, so that any difference has a name.
     like = state_shapes(kernel, data, _check.shapes(state.position), shared_memory, devices, placed)
     _check.same_tree(f"state must be {MADE_BY}", "state", state, like)
     # What a member that was lost remembers may not be.
@@ -155,6 +161,7 @@ def _chains_of(kernel: Kernel, state: KernelState, num_chains: int) -> int:
         raise ValueError(f"state must be {MADE_BY}; got that of {what}")
     leaves = jax.tree.leaves(getattr(state.dynamics, "position", ()))
     chains = jnp.shape(leaves[0])[0] if leaves and jnp.ndim(leaves[0]) else 0
+    # One chain by default means as many as the state has.
     if not chains or num_chains not in (1, chains):
         wanted = "" if num_chains == 1 else f" of num_chains = {num_chains} chains"
         raise ValueError(
@@ -173,6 +180,7 @@ def shares_memory(kernel: Kernel, state: KernelState) -> bool:
     sharing = sharing_of(kernel)
     if sharing.of != "start":
         return sharing.of == "data"
+    # The state itself tells: a memory that chains share lacks their axis.
     return jnp.ndim(jax.tree.leaves(state.memory)[0]) < jnp.ndim(jax.tree.leaves(state.position)[0])
 
 
@@ -204,6 +212,7 @@ def check_starts(
                 "position must be a tree of arrays or a function of a key; got the class "
                 f"{position.__name__}"
             )
+        # A function is asked with a key of the run, for shapes only.
         one = _check.outputs("position", position, "a key", key)
         _check.position(jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), one), "position(key)")
         return _of_each_chain(one, num_chains)
