@@ -42,6 +42,7 @@ class ControlVariate(OfRows[P]):
     @property
     def sharing(self) -> Sharing:
         """Whose the memory is."""
+        # A given centre makes the memory a function of the data, which all chains share.
         return Sharing("start" if self.center is None else "data")
 
     def check(self, position: Position, data: Data) -> None:
@@ -50,6 +51,8 @@ class ControlVariate(OfRows[P]):
 
     def init(self, key: Key, position: Position, data: Data) -> ControlVariateMemory:
         chosen = centers.or_start(self.center, position)
+        # Summed once, and added to sums of differences: rounded to half precision it would bias
+        # them all.
         gradient = self.posterior.likelihood_gradient(chosen, data, self.chunk_size, widened=True)
         return ControlVariateMemory(chosen, gradient)
 

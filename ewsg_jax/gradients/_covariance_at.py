@@ -32,6 +32,7 @@ def exact_covariance(
     """
     _, second = spread(posterior, point, data, chunk_size, structure, basis)
     matrix = view(data).across(share(law, data, second.dtype) * second)
+    # A full pass has no rounding of an old sum, so whatever is negative is dropped.
     found, _ = clipped(matrix, jnp.zeros((), matrix.dtype))
     if basis is None or found.basis is None:
         return found
@@ -54,6 +55,8 @@ def _found(
     basis = None
     if structure == "low_rank":
         basis = some_basis(jax.random.key(0), rank, like_row(posterior, position, data))
+        # Each pass is a step of orthogonal iteration; the last one is that of the covariance
+        # itself.
         basis = jax.lax.fori_loop(
             0,
             passes - 1,

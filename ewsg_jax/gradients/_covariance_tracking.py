@@ -91,6 +91,7 @@ class CovarianceTracking(WithCovariance[P]):
         row = like_row(self.posterior, position, data)
         (d,), dtype = row.shape, row.dtype
         basis = some_basis(basis_key, self.rank, row) if self.structure == "low_rank" else None
+        # A basis has no more directions than the position has numbers.
         r = min(self.rank, d)
         size = {"dense": (d, d), "diagonal": (d,), "low_rank": (r, r)}[self.structure]
         moments = Moments(jnp.zeros(d, dtype), jnp.zeros(size, dtype))
@@ -109,11 +110,13 @@ class CovarianceTracking(WithCovariance[P]):
         def renew() -> tuple[Position, Array, Moments, Array, Array | None]:
             basis = memory.basis
             if basis is not None:
+                # The basis first, for moments are kept within it.
                 basis = turned(self.posterior, point, data, self.chunk_size, view(data).same(basis))
             center, second = spread(
                 self.posterior, point, data, self.chunk_size, self.structure, basis
             )
             here = number_of(data, center.dtype)
+            # The mean is subtracted row by row, so its own rounding is squared into m₂.
             rounding = (jnp.finfo(center.dtype).eps * here * jnp.max(jnp.abs(center))) ** 2
             return point, center, zero._replace(second=second), rounding, basis
 
@@ -127,6 +130,7 @@ class CovarianceTracking(WithCovariance[P]):
         first = memory.moments.first
         if memory.basis is not None:
             first = products.matmul(memory.basis.T, first)
+        # m₂ − m₁m₁ᵀ, both as sums over rows less the centre.
         mean = first**2 if self.structure == "diagonal" else jnp.outer(first, first)
         second = memory.moments.second
         scale, n = share(self.law, data, second.dtype), number_of(data, second.dtype)
@@ -134,6 +138,7 @@ class CovarianceTracking(WithCovariance[P]):
         rounding = (
             4 * n**0.5 * jnp.finfo(second.dtype).eps * jnp.max(jnp.abs(second)) + memory.rounding
         )
+        # Parts of the data add their covariances; their rounding adds, too.
         matrix, rounding = view(data).across((scale * (second - mean), scale * rounding))
         return clipped(matrix, rounding, view(data).same(memory.basis))
 
@@ -162,6 +167,7 @@ class CovarianceTracking(WithCovariance[P]):
         here = self.posterior.flat_rows(update.row_gradients, update.batch) - memory.center
         there = self.posterior.flat_row_gradients(memory.anchor, update.batch) - memory.center
         first, second = memory.moments
+        # Only the accepted batch's rows have moved; all others stay as the anchor knows them.
         change = outer(here, self.structure, memory.basis) - outer(
             there, self.structure, memory.basis
         )

@@ -51,6 +51,7 @@ class KeptCovariance(WithCovariance[P]):
         basis = None
         if self.structure != "diagonal":
             rank = self.rank if self.structure == "low_rank" else row.shape[0]
+            # A dense matrix is kept by eigenvectors: noise and friction are functions of its eigenvalues.
             basis = some_basis(basis_key, rank, row)
         zero = jnp.zeros(row.shape if basis is None else basis.shape[1:], row.dtype)
         return KeptMemory(Covariance(zero, basis))
@@ -80,6 +81,7 @@ class KeptCovariance(WithCovariance[P]):
     ) -> tuple[Estimate, tuple[()]]:
         batch = fetched(randomness, data)
         gradient = self.posterior.gradient_on(point, data, batch)
+        # Parts that lie on one device hold copies: one of them is read.
         covariance = view(data).same(memory.covariance)
         return Estimate(gradient, batch, covariance=covariance), ()
 

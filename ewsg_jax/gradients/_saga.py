@@ -85,6 +85,7 @@ class SAGA(OfRows[P]):
 
     def check(self, position: Position, data: Data) -> None:
         super().check(position, data)
+        # The size is known from shapes: nothing is allocated that does not fit.
         table = _table.eval_shape(self, _check.shapes(position), _check.shapes(data))
         _check.fits(
             "memory_limit",
@@ -111,6 +112,8 @@ class SAGA(OfRows[P]):
     ) -> tuple[Estimate, SAGAUpdate]:
         posterior, batch = self.posterior, fetched(randomness, data)
         part = batch.pieces
+        # What the table holds of these rows, as derivatives by their predictors where they are
+        # linear.
         new, old = posterior.row_gradients(point, part), _tree.take(memory.table, batch.indices)
         differences, weights = _tree.combine((1, new), (-1, old)), batch.weights
         estimated = posterior.estimate_from_rows(differences, part, data, weights)
@@ -123,6 +126,7 @@ class SAGA(OfRows[P]):
             else _tree.scaled_rows(differences, _first_of_each(batch.indices))
         )
         changed = posterior.sum_of_rows(once, part)
+        # The update holds differences, not rows, so that `commit` reads no data.
         update = SAGAUpdate(batch.indices, once, changed)
         constant = _tree.combine(
             (1, memory.gradient), (-1, posterior.estimate_from_rows(old, part, data, weights))
@@ -140,6 +144,7 @@ class SAGA(OfRows[P]):
         return SAGAMemory(table, gradient, error)
 
     def evaluations(self, data: Data) -> Evaluations:
+        # The old gradients are read from the table: a batch is evaluated once.
         return Evaluations(self.batch_size, self.batch_size, at_init=num_rows(data))
 
 
@@ -191,6 +196,7 @@ def _table(estimator: SAGA, position: Position, data: Data) -> PyTree:
 
 def _first_of_each(indices: Array) -> Array:
     """Return whether each number of a list is the first of its kind in it, shape (b,)."""
+    # Quadratic in b, which is small beside n.
     place = jnp.arange(indices.shape[0])
     earlier = (indices[:, None] == indices[None, :]) & (place[:, None] < place[None, :])
     # Along the leading axis: on a CPU that is twice as fast as along the last one.

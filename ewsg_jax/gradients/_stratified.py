@@ -61,8 +61,10 @@ class Stratified(GradientEstimator[P]):
 
     def init(self, key: Key, position: Position, data: Data) -> Strata:
         label = jnp.asarray(_labels(self.labels, data), jnp.int32)
+        # Sizes as data, so that one program serves data sets of other strata.
         sizes = jnp.zeros(self.num_strata, jnp.int32).at[label].add(1)
         seats = allocate(sizes, self.batch_size)
+        # Which stratum each place of a batch belongs to: the same in every step.
         stratum = jnp.repeat(
             jnp.arange(self.num_strata), seats, total_repeat_length=self.batch_size
         )
@@ -72,11 +74,13 @@ class Stratified(GradientEstimator[P]):
         return Strata(order, first[stratum], sizes[stratum], weight[stratum])
 
     def draw(self, key: Key, data: Data, order: Order | None = None) -> Array:
+        # Words, not row numbers: how many rows a stratum has is known in the memory alone.
         return _random.index_words(key, num_rows(data), self.batch_size)
 
     def propose(
         self, randomness: Array, memory: Strata, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, tuple[()]]:
+        # A uniform place within the stratum of each row, and from there the row itself.
         place, _ = _random.scaled(randomness, memory.size.astype(jnp.uint32))
         batch = fetched(
             Batch(_tree.take(memory.order, memory.first + place), weights=memory.weight), data

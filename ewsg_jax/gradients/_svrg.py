@@ -88,12 +88,14 @@ class SVRG(OfRows[P]):
     def init(self, key: Key, position: Position, data: Data) -> SVRGMemory:
         # The first step refreshes.
         zero = _tree.widened(_tree.zeros_like(position))
+        # A kernel keeps nothing of the caller's own, whose arrays may be donated.
         candidate = _tree.copy(position) if self.restarts else ()
         return SVRGMemory(_tree.copy(position), zero, candidate)
 
     def draw(self, key: Key, data: Data, order: Order | None = None) -> SVRGDraw:
         if not self.restarts:
             return SVRGDraw(super().draw(key, data, order), ())
+        # The word is drawn in every step, so that the randomness has one structure in all of them.
         batch_key, word_key = jax.random.split(key)
         return SVRGDraw(
             super().draw(batch_key, data, order), _random.index_words(word_key, 1, 1)[:, 0]
@@ -114,6 +116,7 @@ class SVRG(OfRows[P]):
             point = _tree.where(due, candidate, point)
             memory = memory._replace(candidate=candidate)
 
+        # At the point where the step begins: after it, option I would restart elsewhere.
         def renew() -> tuple[Position, Position]:
             return point, self.posterior.likelihood_gradient(
                 point, data, self.chunk_size, widened=True
@@ -139,11 +142,14 @@ class SVRG(OfRows[P]):
 
     def batches(self, data: Data) -> SVRGDraw:
         listed = self.law.batches(data)
+        # All batches are weighed at one point, so no candidate is chosen: any word will do.
         words = jnp.zeros((num_rows(listed), 1), jnp.uint32) if self.restarts else ()
         return SVRGDraw(listed, words)
 
     def evaluations(self, data: Data) -> Evaluations:
         b, n = self.batch_size, all_rows(data)
+        # A batch at the point and at the anchor; another gradient of the step has its anchor part
+        # already.
         return Evaluations(2 * b, b, per_refresh=n, refresh_every=self.period(data))
 
 

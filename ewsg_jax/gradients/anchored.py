@@ -20,6 +20,7 @@ def anchored_estimate(
 ) -> Estimate:
     """Return g at a point, of a batch with rows; `anchor_gradient`: Σᵢ ∇Vᵢ(w), float32 at least."""
     if posterior.predictor is None:
+        # What does not depend on the point: another gradient of the step adds it again.
         constant = _tree.combine(
             (1, anchor_gradient), (-1, posterior.estimate(anchor, data, batch))
         )

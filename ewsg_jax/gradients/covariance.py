@@ -54,6 +54,7 @@ class Covariance(NamedTuple):
         """
         flat, unravel = zip(*(ravel_pytree(vector) for _, vector in terms), strict=True)
         functions = [function for function, _ in terms]
+        # Eigenvalues, once for all terms: f(C) v of each f shares them.
         values, bases = self.matrix, [] if self.basis is None else [self.basis]
         if self.matrix.ndim == 2:
             values, inner = jnp.linalg.eigh(self.matrix)
@@ -105,6 +106,7 @@ def clipped(matrix: Array, rounding: Array, basis: Array | None = None) -> tuple
     """
 
     def is_unsure(values: Array) -> Array:
+        # Below zero by more than rounding, or rounding above a tenth of the largest eigenvalue.
         return jnp.any(values < -rounding) | (0.1 * jnp.max(values) < rounding)
 
     if matrix.ndim == 1:

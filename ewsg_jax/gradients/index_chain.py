@@ -42,18 +42,22 @@ class ChainDraw(NamedTuple):
 def together(propose: Propose, log_weight: LogWeight, drawn: ChainDraw) -> Proposal:
     """Return where the chain ends, all M + 1 estimates at once."""
     length = drawn.log_uniforms.shape[0]
+    # The current batch is the first of them: it has a weight as all others have.
     proposals, log_weights = _weighed(propose, log_weight, drawn.batches)
 
     def visit(carry: Visit, proposal: tuple[Array, Array, Array]) -> tuple[Visit, None]:
         current, accepted = carry
         number, log_weight, log_uniform = proposal
+        # In logarithms, since weights overflow: exp(½|x + a|²) where gradients are large.
         accept = log_uniform <= log_weight - current[1]
         return (_tree.where(accept, (number, log_weight), current), accepted + accept), None
 
     proposed = (jnp.arange(1, length + 1, dtype=jnp.int32), log_weights[1:], drawn.log_uniforms)
+    # Short chains are unrolled: a visit is a few comparisons.
     unroll = max(1, min(length, MOST_UNROLLED))
     first = ((jnp.int32(0), log_weights[0]), jnp.int32(0))
     ((chosen, at_end), accepted), _ = jax.lax.scan(visit, first, proposed, unroll=unroll)
+    # Only now is a whole estimate copied: the chain itself carries a number.
     estimate, update = _tree.take(proposals, chosen)
     return _accounted(estimate, at_end, accepted, length), update
 
@@ -63,7 +67,9 @@ def exactly(
 ) -> Proposal:
     """Return a draw from the chain's law, of all batches."""
     proposals, log_weights = _weighed(propose, log_weight, batches)
+    # Less the largest, so that the largest weight is 1 and none overflows.
     cumulative = jnp.cumsum(jnp.exp(log_weights - jnp.max(log_weights)))
+    # By the inverse of the cumulative law: one uniform number for all batches.
     chosen = jnp.searchsorted(cumulative, jnp.exp(log_uniform) * cumulative[-1])
     estimate, update = _tree.take(proposals, jnp.minimum(chosen, cumulative.shape[0] - 1))
     return _of_finite_weight(estimate, cumulative[-1]), update
@@ -77,6 +83,7 @@ def _weighed(propose: Propose, log_weight: LogWeight, batches: PyTree) -> tuple[
 
 def _accounted(estimate: Estimate, log_weight: Array, accepted: Array, length: int) -> Estimate:
     """The chosen estimate with the share accepted; 1 where nothing was proposed or asked for."""
+    # Without proposals the only batch is the chosen one, whatever its weight.
     if not length:
         return estimate._replace(acceptance=np.float32(1.0))
     acceptance = accepted.astype(jnp.float32) / length

@@ -55,6 +55,7 @@ class Remembering(GradientEstimator[P]):
     @property
     def sharing(self) -> Sharing:
         """Whose the memory is."""
+        # Each chain accepts a batch of its own, so its memory cannot be shared.
         return sharing_of(self.estimator)._replace(of="chain")
 
     def check(self, position: P, data: Data) -> None:
@@ -62,12 +63,15 @@ class Remembering(GradientEstimator[P]):
 
     def draw(self, key: Key, data: Data, order: Order | None = None) -> Draw:
         drawn = self.estimator.draw(key, data, order)
+        # Twice: once to be fetched with its rows, once to be remembered without.
         return Draw(drawn, AsDrawn(drawn))
 
     def init(self, key: Key, position: Position, data: Data) -> Remembered:
         own, first = jax.random.split(key)
         return Remembered(
-            self.estimator.init(own, position, data), self.estimator.draw(first, data)
+            # The first batch is as good as any: the index chain forgets it.
+            self.estimator.init(own, position, data),
+            self.estimator.draw(first, data),
         )
 
     def behind_last(self, candidates: Draw, memory: Remembered, data: Data) -> Draw:

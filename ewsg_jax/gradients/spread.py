@@ -58,6 +58,7 @@ def spread(
         total: tuple[Array, Array, Array], rows: Data, before: Array | int
     ) -> tuple[Array, Array, Array]:
         guess, first, second = total
+        # Less a guess at the mean: sums of squares of large numbers would lose their difference.
         g = posterior.flat_row_gradients(point, rows)
         guess = jnp.where(before == 0, jnp.mean(g[:ROWS_PER_GUESS], axis=0), guess)
         g = view(rows).only_counted(g - guess)
@@ -80,7 +81,14 @@ def turned(
 ) -> Array:
     """Return a basis turned towards the leading directions: spread times basis, orthonormal."""
     sums = _through(
-        posterior, point, data, chunk_size, basis, basis.shape, lambda seen, back: back(seen)
+        # One pass: what a basis sees of each row goes back through the same derivative.
+        posterior,
+        point,
+        data,
+        chunk_size,
+        basis,
+        basis.shape,
+        lambda seen, back: back(seen),
     )
     seen_twice = number_of(data, basis.dtype) * sums.products - jnp.outer(sums.gradients, sums.seen)
     return jnp.linalg.qr(view(data).across(seen_twice))[0]
@@ -146,6 +154,7 @@ def _through(
 def some_basis(key: Key, rank: int, row: jax.ShapeDtypeStruct) -> Array:
     """Return a random orthonormal basis, shape (d, r), r at most d."""
     (d,) = row.shape
+    # By QR, so that directions stay apart however often the basis is turned.
     return jnp.linalg.qr(_random.noise(key, jax.ShapeDtypeStruct((d, min(rank, d)), row.dtype)))[0]
 
 

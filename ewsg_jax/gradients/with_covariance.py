@@ -39,6 +39,7 @@ class WithCovariance(OfRows[P]):
     @property
     def passes(self) -> int:
         """How many passes over the data a reset takes."""
+        # A low rank turns its basis in a pass of its own.
         return 2 if self.structure == "low_rank" else 1
 
     def period(self, data: Data) -> int:
@@ -67,6 +68,7 @@ def checked(
         "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
     )
     law = row_law(batch_size, replace, rows)
+    # A block's rows are neighbours, whose covariance the moments of single rows do not give.
     if isinstance(law, Blocks):
         raise ValueError(
             f"rows must be 'random' or 'epochs': a block's covariance is not tracked; got {rows!r}"

@@ -108,10 +108,12 @@ def halve(
     if isinstance(data, StackedData):
         raise TypeError("data must be one data set; got several, stacked")
     _check.data(data)
+    # Before anything runs: a kernel without a known order cannot be extrapolated.
     order = order_of(kernel, data)
     assert isinstance(kernel, Pair)
     check_numbers(kernel)
     _check.integer("num_chains", num_chains, minimum=FEWEST_PAIRS)
+    # A quarter is burnt in where nothing is said.
     burn_in = _check.integer("num_steps", num_steps) // 4 if burn_in is None else burn_in
     num_kept = num_steps - _check.integer("burn_in", burn_in, minimum=0)
     if num_kept < FEWEST_STEPS:
@@ -124,13 +126,16 @@ def halve(
         _check.decay(name, value)
     if names is not None:
         _check.texts("names", names)
+    # Names are checked against one position: an error after the run would cost it.
     shapes = check_starts(key, position, num_chains, stacked=False)
     one = jax.tree.map(lambda x: np.zeros(x.shape[1:], x.dtype), shapes)
     _, names = flattened(named(jax.tree.map(lambda x: x[None, None], one), "position"), names)
 
+    # Both chains of a pair begin at one point, so their difference begins at 0.
     start = _paired(position) if is_function(position) else doubled(_check.position(position))
     pair, done = coupled(kernel), burn_in + num_kept // 2
     options: dict[str, Any] = {"keep": None, "moments": PLAN, "progress": progress}
+    # Two halves, whose moments are compared: do they still change, chains have not settled.
     first = _whole(
         sample(key, pair, start, data, done, num_chains=num_chains, burn_in=burn_in, **options)
     )
@@ -141,6 +146,7 @@ def halve(
         if first.is_finite.any()
         else first
     )
+    # A pair counts with both chains or not at all.
     finite = first.is_finite & second.is_finite
     if finite.sum() < FEWEST_PAIRS:
         raise ValueError(

@@ -60,6 +60,7 @@ class Coupled(Kernel[P]):
         _check.key(key)
         self.check(position, data)
         keys = jax.random.split(key, 3)
+        # Copies, for states may be donated, and two chains must not share an array.
         one, two = (_tree.copy(_tree.take(position, i)) for i in (0, 1))
         return KernelState(
             _stacked(self.whole.dynamics.init(keys[0], one), self.half.dynamics.init(keys[1], two)),
@@ -76,9 +77,12 @@ class Coupled(Kernel[P]):
         self, randomness: Randomness, state: KernelState[P], data: Data
     ) -> tuple[KernelState[P], Info]:
         (batch, other_batch), (noise, other_noise) = randomness
+        # The whole step has the noise of both halves, so that the difference of the chains is
+        # small.
         whole, half = _apart(state)
         both = joined(self.weights, noise, other_noise, whole.position)
         whole, told = self.whole.transition(Randomness(batch, both), whole, data)
+        # The batch of the whole step is that of the first half.
         half, _ = self.half.transition(Randomness(batch, noise), half, data)
         half, _ = self.half.transition(Randomness(other_batch, other_noise), half, data)
         moved = _stacked(whole.dynamics, half.dynamics)
@@ -129,6 +133,7 @@ def _first(x: PyTree) -> PyTree:
 
 def _stacked(whole: PyTree, half: PyTree) -> CoupledState:
     position = jax.tree.map(lambda *both: jnp.stack(both), whole.position, half.position)
+    # The position of both has an axis of two, as a run keeps it; what else they carry may differ.
     rest = (state._replace(position=(), step=()) for state in (whole, half))
     return CoupledState(position, whole.step, *rest)
 

@@ -41,6 +41,7 @@ class Pairs(NamedTuple):
             leaves = [np.asarray(leaf)[chosen].astype(np.float64) for leaf in jax.tree.leaves(tree)]
             return np.concatenate([leaf.reshape(len(leaf), *shape, -1) for leaf in leaves], axis=-1)
 
+        # Chains of one run have made as many steps.
         assert moments.variance is not None
         num_steps = int(np.max(moments.weight))
         return cls(

@@ -48,6 +48,7 @@ def of(
     where everything is known to be within it. Chains that have not settled show nothing.
     """
     lost = f"; {num_lost} pairs of chains are lost, and left out" if num_lost else ""
+    # Chains that have not settled say nothing of a step size.
     if rhat > CONVERGED or drifts:
         why = (
             f"R-hat {rhat:.2f}"
@@ -63,10 +64,12 @@ def of(
             "wrong",
             f"h is too large to extrapolate from: a variance would be below 0{lost}. Halve it",
         )
+    # Over all means and sds together, so that many coordinates do not make a false alarm.
     bound = -float(student_quantile(num_pairs - 1, error_rate / 2 / len(off)))
     surely = np.where(off > bound * error, off - SURE * error, 0)
     if surely.max() >= 1:
         ratio, shift = found.bias
+        # The worst sd and the worst mean are named, each where it is surely off.
         d, parts = len(names), []
         i, j = int(np.argmax(surely[:d])), int(np.argmax(surely[d:]))
         if surely[i] >= 1:
@@ -84,6 +87,7 @@ def of(
     if (off + SURE * error).max() <= 1:
         within = f"({100 * tolerance:.3g} % of sds, {2 * tolerance:.3g} sd of means)"
         return Verdict("right", f"right at h within tolerance {within}{lost}")
+    # What is least sure decides how much longer: errors fall with the root of the steps.
     k = int(np.argmax(off + SURE * error))
     longer = max(2.0, np.ceil((SURE * error[k] / max(1 - off[k], 0.25)) ** 2))
     what = f"{'sd' if k < len(names) else 'mean'} of {names[k % len(names)]}"

@@ -71,14 +71,17 @@ class Probes:
         Near a mode a second answer, for a vector at random, looks for directions curved downwards.
         """
         b = self._unit * gradient
+        # At a mode there is no way to go; the curvature is still to be known.
         if not np.any(b):
             return self._verified(np.zeros_like(b), 0.0, 0.0, np.inf, gradient, tolerance)
         found = self._solve(b)
         if not found.is_positive:
             return self._downwards(found, gradient)
+        # A Lanczos matrix that is not positive: directions along which nothing curves.
         least = found.least()
         if least <= 0:
             return Step(-self._unit * found.x, np.inf, Shape.FLAT, True)
+        # What is left of the residual adds at most its square over the least curvature.
         product, squared = float(b @ found.x), found.squared_residual
         if product + squared / least > tolerance**2:
             return Step(
@@ -110,6 +113,7 @@ class Probes:
         gradient: np.ndarray,
         tolerance: float,
     ) -> Step:
+        # A step sees curvature along its own way alone; a direction at random sees the rest.
         other = self._solve(self._random())
         if not other.is_positive:
             return self._downwards(other._replace(x=x), gradient)
@@ -137,6 +141,7 @@ class Probes:
                 potential.of, self._point.flat, self._unit, b, potential.data
             )
             x, squared, search, curvature, lengths, ratios, count = jax.device_get(found)
+        # Each product is a pass over the data, the one that met a negative curvature too.
         potential.data_passes += int(count) + (not curvature > 0)
         return Answer(x, float(squared), search, float(curvature), lengths, ratios, int(count))
 
@@ -148,6 +153,7 @@ def _conjugate_gradients(of: Of, flat: Array, unit: Array, b: Array, data: Data)
     enough = RESIDUAL**2 * dot(b, b)
     none = jnp.zeros(MOST_PRODUCTS, flat.dtype)
 
+    # Until precise enough, until curved downwards, or until too many passes.
     def goes_on(carry: Any) -> Array:
         _, _, squared, _, curvature, _, _, count = carry
         return (squared > enough) & (curvature > 0) & (count < MOST_PRODUCTS)
@@ -158,6 +164,7 @@ def _conjugate_gradients(of: Of, flat: Array, unit: Array, b: Array, data: Data)
         curvature = dot(search, image)
         length = squared / curvature
 
+        # Only where the curvature is positive is the length of the step one.
         def moved() -> Any:
             left = residual - length * image
             ratio = dot(left, left) / squared

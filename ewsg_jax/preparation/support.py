@@ -189,6 +189,7 @@ def outside(
         chunk_size: rows taken at once.
     """
     one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), positions)
+    # Only what can be 0 by its own program is evaluated: most models cannot.
     prior_ends, likelihood_ends = can_end(posterior, one, data)
     count, none = jax.tree.leaves(positions)[0].shape[0], np.zeros(0, bool)
     prior = np.zeros(count, bool)
@@ -196,6 +197,7 @@ def outside(
         prior = is_outside(np.asarray(_priors(posterior, positions), np.float64), FAR)
     if not likelihood_ends:
         return Outside.of(prior, none)
+    # Of many rows few positions, so that the look costs no more than some gradients.
     n = all_rows(data)
     some = np.unique(np.linspace(0, count - 1, max(FEWEST, min(count, MOST_ROWS // n))).astype(int))
     chosen = jax.tree.map(lambda x: np.asarray(x)[some], positions)
@@ -233,6 +235,7 @@ def not_finite(of: Of, flat: np.ndarray, data: Data) -> str:
     prior, prior_gradient, minus, nan, plus, gradient = (np.asarray(x, np.float64) for x in found)
     n, d, said = all_rows(data), len(flat), []
     ends = can_end(of.posterior, of.layout.tree(np.zeros(d)), data)
+    # The prior first, since without it nothing follows of the rows.
     if not np.isfinite(prior):
         said.append(f"log_prior is {float(prior):.4g}" + _why(bool(ends[0]), float(prior)))
     elif prior_gradient:
@@ -243,6 +246,7 @@ def not_finite(of: Of, flat: np.ndarray, data: Data) -> str:
         if count:
             why = _why(bool(ends[1]), float(name))
             said.append(f"log_likelihood is {name} for {int(count):,} of {n:,} rows{why}")
+    # A value that is not finite explains its gradient.
     if gradient and not (minus or nan or plus):
         said.append(f"{int(gradient)} of {d} derivatives of log_likelihood are not finite" + MASKED)
     return "; ".join(said)

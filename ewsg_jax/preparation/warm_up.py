@@ -28,6 +28,7 @@ def warm_up(
     """Make steps of an optimiser on minibatches."""
     import optax
 
+    # Adam with a step that falls to 0, so that it ends near the mode whatever the batch.
     if optimizer is None:
         optimizer = optax.adam(optax.cosine_decay_schedule(1e-2, num_steps))
     elif not isinstance(optimizer, optax.GradientTransformation):
@@ -35,6 +36,7 @@ def warm_up(
             f"optimizer must be an optax.GradientTransformation; got {_check.describe(optimizer)}"
         )
 
+    # Many steps a call: for each the host's own time would count.
     @jax.jit
     def many(first: Array, count: Array, carry: Any, data: Data) -> Any:
         def one(i: Array, carry: Any) -> Any:

@@ -42,6 +42,7 @@ def row_law(batch_size: int, replace: bool, rows: Rows) -> RowLaw:
         >>> ewsg.rows.row_law(50, True, "blocks").batch_size
         50
     """
+    # The size first: an error of the law would hide one of the batch.
     batch_size = _check.integer("batch_size", batch_size)
     _check.boolean("replace", replace)
     if not isinstance(rows, RowLaw | RowProbabilities):
@@ -58,6 +59,7 @@ def row_law(batch_size: int, replace: bool, rows: Rows) -> RowLaw:
             )
         return rows
     if isinstance(rows, RowProbabilities):
+        # Probabilities become a law here, where the size of a batch is known.
         return rows.of_size(batch_size)
     if rows == "random":
         return (Independent if replace else Subset)(batch_size=batch_size)

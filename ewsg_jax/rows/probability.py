@@ -112,6 +112,7 @@ class RowProbabilities(Part):
         self, p: np.ndarray, certain: np.ndarray, batch_size: int
     ) -> list[tuple[np.ndarray, int]]:
         """Return the rows of each stratum that may be drawn, and how many of them are."""
+        # Rows of probability 0 are in no table, and have no weight.
         others = np.flatnonzero((p > 0) & ~certain)
         drawn = batch_size - int(certain.sum())
         if drawn and not len(others):
@@ -121,6 +122,7 @@ class RowProbabilities(Part):
             )
         if self.strata is None or not len(others):
             return [(others, drawn)] if drawn else []
+        # By probability, not by number: a stratum gets rows for what its weights come to.
         label = np.asarray(self.strata)[others]
         sizes = np.bincount(label, p[others])
         if drawn < np.count_nonzero(sizes):
@@ -129,6 +131,7 @@ class RowProbabilities(Part):
                 f"each of the {np.count_nonzero(sizes)} strata, beside {certain.sum()} rows that "
                 f"are in every batch; got {batch_size}"
             )
+        # On known numbers, also where a kernel is made while something is traced.
         with jax.ensure_compile_time_eval():
             seats = np.asarray(allocate(jnp.asarray(sizes), drawn))
         return [(others[label == c], int(seats[c])) for c in np.flatnonzero(sizes)]
@@ -166,13 +169,16 @@ class ByProbability(Independent):
     def _rows(self, key: Key) -> Array:
         count = self.batch_size - self.certain.shape[0]
         if not count:
+            # Nothing is random: every batch is the same.
             return self.certain
         k = self.table.shape[0]
         words = _random.index_words(key, k, count, words=2)
+        # The high word is a place of the table, the low one its coin: both of one draw.
         place, coin = _random.scaled(
             words, jnp.uint32(k) if self.places is None else self.places.size
         )
         place = place if self.places is None else self.places.first + place
+        # One gather of 16 bytes a row brings threshold, row and alias together.
         threshold, own, alias, _ = jnp.moveaxis(_tree.take(self.table, place), -1, 0)
         return jnp.concatenate(
             [self.certain, jnp.where(coin < threshold, own, alias).astype(jnp.int32)]
@@ -233,6 +239,7 @@ def by_probability(weights: Array | np.ndarray, *, strata: Array | None = None) 
     if known.ndim != 1 or not is_real:
         raise ValueError(f"{takes}; got {_check.describe(weights)}")
     known = known.astype(np.float64)
+    # In float64, so that a sum of many small weights does not vanish.
     if not np.isfinite(known).all() or (known < 0).any() or not known.sum() > 0:
         least = "NaN" if np.isnan(known).any() else f"{known.min() if len(known) else 0:.3g}"
         raise ValueError(

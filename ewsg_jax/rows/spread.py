@@ -65,6 +65,7 @@ class Spread(Rows):
             def here(x: Array) -> Array:
                 found = _tree.take_rows(x, jnp.where(is_here, place, 0))
                 found = jnp.where(is_here.reshape(*place.shape, *[1] * (x.ndim - 1)), found, 0)
+                # `psum` adds numbers: truth values go as bytes.
                 return found.astype(jnp.uint8) if x.dtype == bool else found.astype(x.dtype)
 
             return jax.lax.psum(jax.tree.map(here, part.rows), DATA)
@@ -73,6 +74,7 @@ class Spread(Rows):
 
     def blocks(self, starts: Array, size: int, *, around: bool, ahead: bool) -> Batch:
         """Return blocks of consecutive rows, row by row: a block may lie on several devices."""
+        # Row by row, for the two ends of a block may lie on two devices.
         numbers, *_ = places_of_blocks(starts, size, self.total)
         return Batch(numbers, self.take(numbers))
 
@@ -84,6 +86,7 @@ class Spread(Rows):
         sizes = np.diff(bounds)
         places = np.arange(max(1, sizes.max()))
         counts = np.where(places < sizes[:, None], sizes[:, None], 0).astype(np.int32)
+        # The last rows are asked for again where a part has fewer: they do not count.
         asked = numbers[np.minimum(bounds[:-1, None] + places, len(numbers) - 1)]
         own = asked - ends(self.total, len(sizes))[:-1, None]
         own = np.where(counts > 0, own, 0).astype(np.int32)
@@ -133,6 +136,7 @@ def checked_mesh(mesh: object) -> Mesh:
     names = tuple(mesh.axis_names)
     if not names or not set(names) <= {CHAINS, DATA}:
         raise ValueError(f"{TAKES}; got one with the axes {names}")
+    # Axes of type Explicit, which `jax.make_mesh` gives, refuse gathers under `vmap`.
     return Mesh(mesh.devices, names, axis_types=(AxisType.Auto,) * len(names))
 
 
@@ -150,6 +154,7 @@ def check_rows(data: Data, parts: int) -> None:
 
 
 def ends(n: int, parts: int) -> np.ndarray:
+    # Evenly spread: parts differ by one row at most.
     """Return where each part of n rows begins, and n, shape (parts + 1,)."""
     return np.linspace(0, n, parts + 1).astype(int)
 
@@ -166,6 +171,7 @@ def cut(data: Data, parts: int, mesh: Mesh, axis: str | None) -> tuple[Data, Arr
 
         def some(index: Any) -> np.ndarray:
             asked = range(*index[0].indices(parts))
+            # Parts that are one row short are filled up with a copy, which has no weight.
             return np.stack([known[bounds[part] + np.arange(most) % sizes[part]] for part in asked])
 
         return placed(mesh, spec, (parts, most, *known.shape[1:]), some, known.dtype)

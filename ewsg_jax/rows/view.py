@@ -153,6 +153,7 @@ class Rows(Part):
             ahead: whether this is ahead of the use. A step reads whole rows that it slices itself
                 sooner.
         """
+        # A block's rows lie side by side, so that a slice is one copy.
         slices = functools.partial(_slices, size=size, ahead=ahead)
         if not around:
             numbers = starts[..., None] + jnp.arange(size, dtype=jnp.int32)
@@ -161,6 +162,7 @@ class Rows(Part):
 
         def pieces(leaf: Array) -> Array:
             blocks = slices(leaf, first)
+            # Rows in front of the end and rows of the beginning, chosen row by row.
             begin = leaf[:size].reshape(size, *blocks.shape[is_begin.ndim :])
             shape = *is_begin.shape, *[1] * (begin.ndim - 1)
             return jnp.where(is_begin.reshape(shape), begin, blocks)
@@ -251,6 +253,7 @@ def fetched(batch: Batch | Block, data: Data, *, ahead: bool = False) -> Batch:
     if not isinstance(batch, Batch):
         raise no_batch(batch)
     pieces = rows.take(batch.indices) if batch.pieces is None else batch.pieces
+    # In pieces, as they were gathered: each step puts its own together.
     if ahead:
         return batch._replace(pieces=pieces)
     shape = batch.indices.shape
@@ -287,6 +290,7 @@ def sum_in_chunks(function: Callable[[Data], PyTree], data: Data, chunk_size: in
 
     No copy of the data is made; memory is that of one chunk (times the chains, under `vmap`).
     """
+    # One chunk needs no loop and no total.
     if num_rows(data) <= chunk_size:
         return function(data)
 
@@ -352,9 +356,11 @@ def fold_over_rows(
     def add_chunk(i: Array, total: PyTree) -> PyTree:
         return add(total, rows(i * chunk_size, chunk_size), i * chunk_size)
 
+    # No loop where there is one chunk.
     if n == chunk_size:
         return add(total, data, 0)
     total = jax.lax.fori_loop(0, chunks, add_chunk, total) if chunks else total
+    # The rest last, so that all chunks of the loop have one length.
     return total if rest == 0 else add(total, rows(n - rest, rest) if chunks else data, n - rest)
 
 
@@ -362,6 +368,7 @@ def in_pieces(leaf: Array, where: Array, take: Callable[[Array, Array], Array]) 
     """Return what `take(leaf, where)` does, its last axis in pieces of 16 bytes."""
     # A power of two that divides the last axis.
     width = math.gcd(leaf.shape[-1], BYTES_PER_PIECE // leaf.dtype.itemsize) if leaf.ndim > 1 else 1
+    # Nothing to gain: a row is shorter than a piece, or does not divide into pieces.
     if width == 1:
         return take(leaf, where)
     pieces = leaf.shape[-1] // width, width

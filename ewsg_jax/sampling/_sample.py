@@ -362,7 +362,7 @@ def resume(
         length = head["num_steps"], head["data_passes"]
     else:
         size, num_chains, length = None, 1, (head["terms"]["num_steps"], None)
-        # The time that is left, of which a moment is kept so that the run ends in order.
+        # The time that is left; none at all would be no positive number.
         if seconds is None and head["seconds"] is not None:
             seconds = max(head["seconds"] - earlier.counts["seconds"][1], 1e-9)
     request = Request(

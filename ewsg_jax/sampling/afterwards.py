@@ -167,8 +167,7 @@ class Look:
         number: int = 0,
         members: int = 1,
     ) -> Run:
-        # By the temperature heights are judged; a schedule's is taken for 1, which judges more
-        # mildly.
+        # Heights are judged by the temperature; a schedule's is not known, and taken for 1.
         given = getattr(kernel.dynamics, "temperature", None)
         temperature = max(1.0, float(np.max(given.value))) if isinstance(given, Constant) else 1.0
         sets, spent = self._request.data_sets, samples.gradient_evaluations

@@ -89,7 +89,7 @@ def call(
         counted = layout.accelerator and num_steps % layout.block_size == 0
     steps = np.int32(done), np.int32(num_steps)
     parts = kernel, layout, chain_keys, shared_key, data, plan
-    # Two programs of one function: small ones are compiled with fewer passes.
+    # Two programs of one function: where steps are small it is compiled quickly.
     if program is None:
         program = advance_small if layout.small else advance
     return program(*parts, *steps, state, alive, guarded=guarded, counted=counted)

@@ -128,8 +128,8 @@ def run(
                 sums if outcome.sums is None else _merged(layout.moments, outcome.sums, sums)
             )
         bar.update(steps)
-        # Long enough that the host's own time does not count, short enough to be interrupted. The
-        # eightfold at most, since the first call's time is mostly its start.
+        # Long enough that the host's own time does not count, short enough to be interrupted. At
+        # most eightfold, for one call's time is a rough guess at the next one's.
         wanted = max(0.0, min(SECONDS_PER_CALL, end - now))
         blocks = math.floor(min(8.0, wanted / max(seconds, 1e-9)) * steps / layout.block_size)
         steps = max(1, blocks) * layout.block_size

@@ -228,8 +228,8 @@ def _on_window(
 
 def _settled(request: Request, cost: Evaluations, num_chains: int) -> Terms:
     first_step = 0 if request.state is None else int(np.asarray(request.state.step)[0])
+    # Chains that continue do not begin: what that took is in the count of the run before.
     cost = cost._replace(at_init=cost.at_init if request.state is None else 0)
-    # Only the chains of this run begin: what the state's makers spent is in their own count.
     budget = request.num_steps, request.data_passes, request.seconds
     num_steps = num_steps_of(cost, all_rows(request.data), *budget, first_step)
     check_length(num_steps, first_step, request)
