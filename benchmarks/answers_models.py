@@ -130,11 +130,9 @@ def _item_response() -> Case:
     def load() -> Rows:
         rng = np.random.default_rng(14)
         p, i = np.repeat(np.arange(persons), items), np.tile(np.arange(items), persons)
-        slopes, hard, able = (
-            np.exp(0.4 * rng.normal(size=items)),
-            rng.normal(size=items),
-            rng.normal(size=persons),
-        )
+        slopes = np.exp(0.4 * rng.normal(size=items))
+        hard = rng.normal(size=items)
+        able = rng.normal(size=persons)
         chance = 1 / (1 + np.exp(-slopes[i] * (able[p] - hard[i])))
         return {"p": p, "i": i, "y": (rng.random(len(p)) < chance).astype(int)}
 

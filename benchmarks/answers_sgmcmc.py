@@ -90,10 +90,8 @@ def _best(
         def step(state: jax.Array, key: jax.Array) -> Any:
             for_rows, for_noise = jax.random.split(key)
             rows = jax.random.randint(for_rows, (size,), 0, n)
-            batch, keys = (
-                (data["x"][rows], data["y"][rows]),
-                jax.random.split(for_noise, NUM_CHAINS),
-            )
+            batch = (data["x"][rows], data["y"][rows])
+            keys = jax.random.split(for_noise, NUM_CHAINS)
             return jax.vmap(lambda key, x: kernel(key, x, estimate, batch, step_size))(
                 keys, state
             ), None

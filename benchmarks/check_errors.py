@@ -136,15 +136,13 @@ def cell(name: str, d: int, size: int, kind: str, num_seeds: int) -> dict[str, A
         lambda position, row: 0.0 * row[0] + 0.0 * position[0],
         lambda position: target.log_density(position, parameters),
     )
-    rows, outcomes, of_sd, of_mean, errors, off, corrected = (
-        jnp.zeros((4, 1)),
-        [],
-        [],
-        [],
-        [],
-        [],
-        0,
-    )
+    rows = jnp.zeros((4, 1))
+    outcomes = []
+    of_sd = []
+    of_mean = []
+    errors = []
+    off = []
+    corrected = 0
     began = time.perf_counter()
     for seed in range(num_seeds):
         rng = np.random.default_rng([seed, d, size, KINDS.index(kind)])

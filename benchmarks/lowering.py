@@ -84,10 +84,8 @@ def of_sample(
         kernel, state, rows, STEPS, MEMORY, shared, shared_memory, num_slots=SLOTS, **wanted
     )
     keys = jax.eval_shape(lambda: jax.random.split(key, num_chains))
-    number, alive = (
-        jax.ShapeDtypeStruct((), np.int32),
-        jax.ShapeDtypeStruct((num_chains,), np.bool_),
-    )
+    number = jax.ShapeDtypeStruct((), np.int32)
+    alive = jax.ShapeDtypeStruct((num_chains,), np.bool_)
     traced = chunks.advance.trace(
         kernel,
         layout,
@@ -170,10 +168,8 @@ def over_devices_of(
         **wanted,
     )
     keys = jax.eval_shape(lambda: jax.random.split(key, num_chains))
-    number, alive = (
-        jax.ShapeDtypeStruct((), np.int32),
-        jax.ShapeDtypeStruct((num_chains,), np.bool_),
-    )
+    number = jax.ShapeDtypeStruct((), np.int32)
+    alive = jax.ShapeDtypeStruct((num_chains,), np.bool_)
     traced = compiled(False, True).trace(
         devices,
         kernel,

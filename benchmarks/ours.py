@@ -244,11 +244,9 @@ def first_draw(method: str) -> float:
     built = kernel(
         case, Variant(chain_length=1 if method == "ewsg" else None), WORKLOADS["logistic"]()
     )
-    data, position, key = (
-        device_data("logistic"),
-        jnp.zeros(WORKLOADS["logistic"]().position.size),
-        jax.random.key(0),
-    )
+    data = device_data("logistic")
+    position = jnp.zeros(WORKLOADS["logistic"]().position.size)
+    key = jax.random.key(0)
     jax.block_until_ready((position, key))
     started = time.perf_counter()
     ewsg.sample(key, built, position, data, num_steps=1, progress=False)

@@ -73,11 +73,9 @@ def options() -> Iterator[tuple[str, str, dict[str, Any]]]:
 def runs() -> Iterator[tuple[str, Any]]:
     """Return what each run is called, and its draws or the error that it raises."""
     model = ewsg.models.logistic_regression(prior_scale=2.0)
-    key, data, start = (
-        jax.random.key(3),
-        {k: jnp.asarray(v, float) for k, v in DATA.items()},
-        jnp.asarray(POSITION, float),
-    )
+    key = jax.random.key(3)
+    data = {k: jnp.asarray(v, float) for k, v in DATA.items()}
+    start = jnp.asarray(POSITION, float)
 
     def made(name: str, chosen: dict[str, Any]) -> Any:
         method = ewsg.METHODS[name]

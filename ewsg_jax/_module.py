@@ -111,10 +111,8 @@ class Part:
             return True
         if type(self) is not type(other):
             return NotImplemented
-        (mine, structure), (others, other_structure) = (
-            jax.tree.flatten(self),
-            jax.tree.flatten(other),
-        )
+        (mine, structure) = jax.tree.flatten(self)
+        (others, other_structure) = jax.tree.flatten(other)
         return structure == other_structure and all(map(is_same, mine, others))
 
     def __hash__(self) -> int:

@@ -321,10 +321,8 @@ class Reader:
         if wrapped is not None:
             self._add(page, (wrapped,), attributes)
             return
-        own, slots = (
-            _own(value, "__dict__"),
-            [name for base in kind.__mro__ for name in _slots_of(base)],
-        )
+        own = _own(value, "__dict__")
+        slots = [name for base in kind.__mro__ for name in _slots_of(base)]
         plain: Any = next((base for base in kind.__mro__ if base in PLAIN), None)
         if plain is not None:
             page.write(plain.__repr__(value))

@@ -261,10 +261,8 @@ def _maps(kernel, start, some_noise, data, batches):
         moved, _ = kernel.transition(Randomness(as_drawn(batch), unravel(noise)), state, data)
         return jnp.concatenate([getattr(moved.dynamics, name) for name in names])
 
-    z, other_z = (
-        jnp.linspace(-1.0, 1.5, len(names) * dimension),
-        jnp.linspace(2.0, -3.0, len(names) * dimension),
-    )
+    z = jnp.linspace(-1.0, 1.5, len(names) * dimension)
+    other_z = jnp.linspace(2.0, -3.0, len(names) * dimension)
     noise = jnp.zeros_like(some_noise)
 
     def maps(batch):

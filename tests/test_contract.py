@@ -320,10 +320,8 @@ def test_steps_in_few_bits_are_finite(name, options, dtype):
 
 @pytest.mark.full
 def test_bound_kernel_is_the_kernel():
-    kernel, data = (
-        contract.build("ewsg", {"friction": 2.0, "batch_size": 2}),
-        contract.data(jnp.float32),
-    )
+    kernel = contract.build("ewsg", {"friction": 2.0, "batch_size": 2})
+    data = contract.data(jnp.float32)
     position = jnp.asarray(contract.POSITION, jnp.float32)
     bound = kernel.bind(data)
     state = bound.init(position, jax.random.key(0))

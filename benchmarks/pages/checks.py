@@ -136,11 +136,9 @@ def calibrate(d: int, off: float) -> dict[str, Any]:
     outcomes, seen, ess = [], [], []
     for number in range(CALIBRATED):
         # 1,000 effective draws of chains that forget exponentially.
-        noise, here, chains = (
-            rng.standard_normal((500, 8, d)) * 0.8,
-            rng.standard_normal((8, d)),
-            [],
-        )
+        noise = rng.standard_normal((500, 8, d)) * 0.8
+        here = rng.standard_normal((8, d))
+        chains = []
         for step in noise:
             here = 0.6 * here + step
             chains.append(here * wider)

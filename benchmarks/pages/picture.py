@@ -81,10 +81,8 @@ def sample(
             posterior, STEP_SIZE, friction=FRICTION, batch_size=BATCH_SIZE
         ),
     }
-    centre, factor = (
-        jnp.asarray(exact.mean, jnp.float32),
-        jnp.asarray(np.linalg.cholesky(exact.covariance), jnp.float32),
-    )
+    centre = jnp.asarray(exact.mean, jnp.float32)
+    factor = jnp.asarray(np.linalg.cholesky(exact.covariance), jnp.float32)
     options = {"num_chains": NUM_CHAINS, "burn_in": BURN_IN, "thin": THIN, "progress": False}
 
     def start(key: jax.Array) -> jax.Array:

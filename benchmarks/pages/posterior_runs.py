@@ -52,10 +52,8 @@ def measured(samples: ewsg.Samples, made: Problem) -> dict[str, Any]:
     """
     moments = samples.moments
     assert moments is not None
-    means, variances = (
-        np.asarray(moments.mean, np.float64),
-        np.asarray(moments.variance, np.float64),
-    )
+    means = np.asarray(moments.mean, np.float64)
+    variances = np.asarray(moments.variance, np.float64)
     pooled = moments.pooled()
     return {
         "steps": samples.num_steps,

@@ -163,10 +163,8 @@ def of_method(name: str, label: str, settings: Settings, _: Parts) -> Numbers:
     to choose by.
     """
     problem, choose, source = posed(name, settings.num_rows, settings.noise_scale)
-    method, budget = (
-        settings.named[label],
-        Budget(settings.data_passes, settings.num_repeats, settings.ensemble),
-    )
+    method = settings.named[label]
+    budget = Budget(settings.data_passes, settings.num_repeats, settings.ensemble)
     options = grid(method, settings, all_rows(problem.train))
     kernels = [kernel_of(method, problem.posterior, **each) for each in options]
     key = jax.random.key(0)

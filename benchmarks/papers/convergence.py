@@ -51,11 +51,9 @@ class _LogLikelihood:
 
 def exact(step: float, friction: float, num_steps: int) -> np.ndarray:
     """Return E θ after each step of uniform rows."""
-    moved, x, found = (
-        np.eye(2) + step * np.array([[0, 1], [-1, -friction]]),
-        np.array([START, 0.0]),
-        [],
-    )
+    moved = np.eye(2) + step * np.array([[0, 1], [-1, -friction]])
+    x = np.array([START, 0.0])
+    found = []
     for _ in range(num_steps):
         x = moved @ x
         found.append(x[0])

@@ -144,11 +144,9 @@ def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
         return {"step_sizes": {label: tuned(method, settings) for label, method in named.items()}}
 
     def mapped(seed: int) -> Numbers:
-        tried, data, key = (
-            settings.map_step_sizes,
-            rows_of(seed),
-            jax.random.fold_in(jax.random.key(seed), 0),
-        )
+        tried = settings.map_step_sizes
+        data = rows_of(seed)
+        key = jax.random.fold_in(jax.random.key(seed), 0)
         kl = {label: ends(method, tried, data, settings, key) for label, method in named.items()}
         return {
             "step_sizes": list(tried),

@@ -190,10 +190,8 @@ def measured(samples: Samples[Array], data: Data, settings: Settings, key: Key |
 
 def on(seed: int, place: int, settings: Settings, done: Parts) -> Numbers:
     """Return what all methods do on one data set, at the paper's steps and at tuned ones."""
-    dimension, factors = (
-        settings.dimensions[place],
-        done[tuning_of(settings.dimensions[place])]["factors"],
-    )
+    dimension = settings.dimensions[place]
+    factors = done[tuning_of(settings.dimensions[place])]["factors"]
     data, key = rows_of(seed, dimension, settings), jax.random.key(seed)
     found: dict[str, Any] = {"paper": {}, "tuned": {}}
     spent = 0

@@ -77,10 +77,8 @@ def mixture(alpha: float, num_values: int = 48) -> tuple[tuple[float, ...], tupl
     """
     wide = np.geomspace(1e-4, 1e8, 400)
     below = positive_stable_cdf(wide, alpha / 2)
-    low, high = (
-        wide[np.searchsorted(below, RARE)],
-        wide[min(np.searchsorted(below, 1 - RARE), len(wide) - 1)],
-    )
+    low = wide[np.searchsorted(below, RARE)]
+    high = wide[min(np.searchsorted(below, 1 - RARE), len(wide) - 1)]
     edges = np.geomspace(low, high, num_values + 1)
     weights = np.diff(positive_stable_cdf(edges, alpha / 2))
     return tuple(weights / weights.sum()), tuple(2 * np.sqrt(edges[1:] * edges[:-1]))

@@ -93,10 +93,8 @@ def cell(b: int, m: int, settings: Settings, _: Parts) -> Numbers:
             judged = settings.checked and which == "tuned"
             found[which][label] = numbers_of(key, runs[place], problem, budget, judged)
         found["factor"][label] = short(settings.factors[best])
-        of_sum, briefly = (
-            kernel_of(label, b, m, 1.0, problem, settings, OF_SUM),
-            settings.short_budget,
-        )
+        of_sum = kernel_of(label, b, m, 1.0, problem, settings, OF_SUM)
+        briefly = settings.short_budget
         runs.append(run(key, of_sum, problem, briefly))
         found["of_sum"][label] = numbers_of(key, runs[-1], problem, briefly, judged=False)
         found["evaluations"] += sum(int(samples.gradient_evaluations) for samples in runs)

@@ -207,11 +207,9 @@ def run(key: Key, kernel: Kernel, problem: Problem, budget: Budget, **options: A
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        start, data, passes = (
-            problem.start,
-            problem.train,
-            (budget.data_passes, budget.burn_in_passes),
-        )
+        start = problem.start
+        data = problem.train
+        passes = (budget.data_passes, budget.burn_in_passes)
         num_steps, burn_in = steps_of_passes(key, kernel, start, data, budget.num_chains, *passes)
         if num_steps <= burn_in:
             raise ConfigError(f"{kernel!r}: {budget.data_passes:g} passes keep no draw")

@@ -221,11 +221,9 @@ def distances(way: Way, n: int, curvatures: np.ndarray, b: int) -> tuple[np.ndar
     """Return W₂ from the target and the cost of an e-fold at each of STEPS; ∞ where there is no
     law.
     """
-    h, square, slowest = (
-        STEPS if way.in_time else STEPS / n,
-        np.zeros(len(STEPS)),
-        np.full(len(STEPS), np.inf),
-    )
+    h = STEPS if way.in_time else STEPS / n
+    square = np.zeros(len(STEPS))
+    slowest = np.full(len(STEPS), np.inf)
     for lam in curvatures:
         law = way.law(h, n, float(lam), b)
         square = square + (np.sqrt(np.maximum(law.variance, 0)) - np.sqrt(1 / (n * lam))) ** 2

@@ -54,10 +54,8 @@ def check_bound(bound: Bound[Any], position: Position, data: Data) -> None:
         summary = jax.eval_shape(
             lambda center, data: bound.summarize(center, data, num_rows(data)), at, rows
         )
-        total, gaps = (
-            jax.eval_shape(bound.total, at, at, summary),
-            jax.eval_shape(bound.gaps, at, at, rows),
-        )
+        total = jax.eval_shape(bound.total, at, at, summary)
+        gaps = jax.eval_shape(bound.gaps, at, at, rows)
     except Exception as error:
         raise ValueError(f"{takes}; it failed on them: {_check.reason(error)}") from error
     if total.shape != () or gaps.shape != (num_rows(data),):

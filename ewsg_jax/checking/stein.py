@@ -208,10 +208,8 @@ def scores_of(directions: Directions, error_rate: float, shared: bool = False) -
         off = np.where(z > bound, np.abs(effect) / sizes, np.where(unseen > UNSEEN, unseen, 0.0))
         distance = max(distance, float(off.max()))
         if name == "u":
-            excess, hidden = (
-                (float(effect[-1]), float(error[-1])),
-                float(np.median(unseen[:-1])) / 2,
-            )
+            excess = (float(effect[-1]), float(error[-1]))
+            hidden = float(np.median(unseen[:-1])) / 2
             # Of draws s times as wide as a normal target's E[g u] = s² and the variance is 2 s⁴.
             response = sizes[k] ** 2 / max(1 + effect[k], 0.1) ** 2
             worst[name] = worst[name]._replace(response=float(response))

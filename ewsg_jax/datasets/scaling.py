@@ -179,10 +179,8 @@ def standardise(train: Data, test: Data) -> tuple[Data, Data]:
         check_parts(train, test)
         scaling = _fitted(train.x, train.feature_names)
     else:
-        x, other = (
-            _features("train", train),
-            _array("test", test, "an array of real numbers like train"),
-        )
+        x = _features("train", train)
+        other = _array("test", test, "an array of real numbers like train")
         if x.shape[1] != other.shape[1]:
             raise ValueError(
                 f"test must have the {x.shape[1]} features of train; got {other.shape[1]}"

@@ -62,10 +62,8 @@ def largest_curvature(
 
 def compile_ahead(of: Of, factor: object, position: Position, count: int, data: Data) -> None:
     """Compile what `largest_curvature` runs for `count` places."""
-    size, dtype = (
-        sum(x.size for x in jax.tree.leaves(position)),
-        jnp.result_type(*jax.tree.leaves(position)),
-    )
+    size = sum(x.size for x in jax.tree.leaves(position))
+    dtype = jnp.result_type(*jax.tree.leaves(position))
     places, vectors = (jax.ShapeDtypeStruct((count, size), each) for each in (jnp.float32, dtype))
     _images.suited(of, data).lower(of, factor, position, places, vectors, data).compile()
 

@@ -51,7 +51,7 @@ class KeptCovariance(WithCovariance[P]):
         basis = None
         if self.structure != "diagonal":
             rank = self.rank if self.structure == "low_rank" else row.shape[0]
-            # A dense matrix is kept by eigenvectors: noise and friction are functions of its eigenvalues.
+            # A dense matrix is kept by eigenvectors: noise and friction are functions of it.
             basis = some_basis(basis_key, rank, row)
         zero = jnp.zeros(row.shape if basis is None else basis.shape[1:], row.dtype)
         return KeptMemory(Covariance(zero, basis))

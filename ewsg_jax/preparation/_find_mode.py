@@ -319,10 +319,8 @@ def _complaint(mode: Mode, descent: newton.Descent, wall: str, tolerance: float)
     improper = (
         "the posterior may be improper: is the sign of log_likelihood right, and log_prior proper?"
     )
-    shape, distance = (
-        descent.step.shape,
-        f"{mode.distance:.2g} standard deviations from a mode, {after}",
-    )
+    shape = descent.step.shape
+    distance = f"{mode.distance:.2g} standard deviations from a mode, {after}"
     if descent.end is End.FALLS:
         return f"the search found no mode, {after}: the potential falls without bound; {improper}"
     if descent.end is End.NO_MINIMUM:

@@ -105,10 +105,8 @@ def in_parts(given: Any, batch_size: int, parts: int) -> ProbabilityInParts:
                 f"strata; got part {part}, where {_check.reason(error)}"
             ) from error
     # One program serves all parts, so their tables are made equally long.
-    places, most = (
-        max(len(law.certain) + len(law.table) for law in laws),
-        int(np.diff(bounds).max()),
-    )
+    places = max(len(law.certain) + len(law.table) for law in laws)
+    most = int(np.diff(bounds).max())
     table, weight = np.zeros((parts, places, 4), np.uint32), np.zeros((parts, most))
     first, size = np.zeros((parts, share), np.int32), np.ones((parts, share), np.uint32)
     for part, law in enumerate(laws):

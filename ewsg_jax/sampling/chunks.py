@@ -106,10 +106,8 @@ def compile_ahead(
     counted: bool,
 ) -> None:
     """Compile what `call` will run on one device, from the shapes of states and keys."""
-    program, alive = (
-        advance_small if layout.small else advance,
-        jax.ShapeDtypeStruct(chain_keys.shape, bool),
-    )
+    program = advance_small if layout.small else advance
+    alive = jax.ShapeDtypeStruct(chain_keys.shape, bool)
     parts = (
         kernel,
         layout,

@@ -202,10 +202,8 @@ def plan(
     outcome, saver, before = Outcome(_tree.copy(first), watch, draws), None, (0.0, 0.0)
     if earlier is not None:
         restore(earlier, outcome, layout)
-        saver, before = (
-            CheckpointWriter(request, kept, earlier.head, earlier, clock),
-            earlier.counts["seconds"],
-        )
+        saver = CheckpointWriter(request, kept, earlier.head, earlier, clock)
+        before = earlier.counts["seconds"]
     elif request.checkpoint is not None:
         head = consistency.of_run(request) if request.begun is None else request.begun()
         saver = CheckpointWriter(request, kept, {"terms": terms._asdict()} | head, clock=clock)

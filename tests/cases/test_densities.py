@@ -63,10 +63,8 @@ def test_a_prior_scale_is_chosen_by_laplace_evidence():
 
 def test_evidence_by_importance_sampling():
     targets = (1.2 * X + 0.4 * np.random.default_rng(1).normal(size=80)).astype(np.float32)
-    model, data = (
-        ewsg.models.linear_regression(noise_scale=0.4, prior_scale=2.0),
-        {"x": X[:, None], "y": targets},
-    )
+    model = ewsg.models.linear_regression(noise_scale=0.4, prior_scale=2.0)
+    data = {"x": X[:, None], "y": targets}
     mode = ewsg.find_mode(KEY, model, jnp.zeros(1), data, progress=False)
     normal = stats.norm(
         float(mode.position[0]), float(np.asarray(mode.covariance).squeeze()) ** 0.5

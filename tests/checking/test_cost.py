@@ -58,10 +58,8 @@ def test_a_check_on_batches_compiles_a_handful_of_programs_and_again_none(progra
             lambda p, row: -0.5 * (row["y"] - p["u"][row["group"]] - p["v"]) ** 2,
             lambda p: -0.5 * jnp.sum(p["u"] ** 2) - 0.5 * p["v"] ** 2,
         )
-        data, samples = (
-            {"y": jnp.asarray(y), "group": jnp.asarray(group)},
-            {"u": draws, "v": draws[..., 0]},
-        )
+        data = {"y": jnp.asarray(y), "group": jnp.asarray(group)}
+        samples = {"u": draws, "v": draws[..., 0]}
     else:
         posterior = ewsg.models.linear_regression(noise_scale=1.0, prior_scale=2.0)
         data, samples = {"x": x, "y": y}, jnp.asarray(draws)

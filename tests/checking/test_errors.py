@@ -30,10 +30,8 @@ def with_one(functions):
 
 def test_coefficients_are_those_of_least_squares_on_other_folds():
     rng = np.random.default_rng(0)
-    functions, targets = (
-        rng.normal(size=(83, 6)) @ rng.normal(size=(6, 6)),
-        rng.normal(size=(83, 3)),
-    )
+    functions = rng.normal(size=(83, 6)) @ rng.normal(size=(6, 6))
+    targets = rng.normal(size=(83, 3))
     fit = CrossFit(functions, functions)
     coefficients = fit.coefficients(targets)
     predicted, again = fit.predicted(coefficients)

@@ -14,10 +14,8 @@ def test_from_each_file(monkeypatch, tmp_path):
     known = dataclasses.replace(SOURCES["year_prediction_msd"], shape=(3, 90))
     monkeypatch.setitem(SOURCES, "year_prediction_msd", known)
     monkeypatch.setenv("EWSG_JAX_DATA", str(tmp_path))
-    x, y = (
-        np.arange(270, dtype=np.float32).reshape(3, 90) / 8,
-        np.array([2001, 1999, 1980], np.float32),
-    )
+    x = np.arange(270, dtype=np.float32).reshape(3, 90) / 8
+    y = np.array([2001, 1999, 1980], np.float32)
     text = "\n".join(
         ",".join(f"{value:g}" for value in [year, *row]) for year, row in zip(y, x, strict=True)
     )

@@ -173,16 +173,12 @@ def log_weights(name, gradients):
     elif name == "corrected":
         scale = 1 / (DAMPING + np.sqrt(MEAN_SQUARE))
         drift = -T * scale**2 * SLOPE / (2 * np.sqrt(MEAN_SQUARE))
-        x, a = (
-            -np.sqrt(H / (2 * T)) * drift / np.sqrt(scale),
-            np.sqrt(H * scale / (2 * T)) * gradients,
-        )
+        x = -np.sqrt(H / (2 * T)) * drift / np.sqrt(scale)
+        a = np.sqrt(H * scale / (2 * T)) * gradients
     elif name == "diagonal":
         scale, drift = 1 / (1 + THETA**2), -2 * T * THETA / (1 + THETA**2) ** 2
-        x, a = (
-            -np.sqrt(H / (2 * T)) * drift / np.sqrt(scale),
-            np.sqrt(H * scale / (2 * T)) * gradients,
-        )
+        x = -np.sqrt(H / (2 * T)) * drift / np.sqrt(scale)
+        a = np.sqrt(H * scale / (2 * T)) * gradients
     else:
         factor = np.linalg.cholesky(matrix(THETA, None))
         x = -np.sqrt(H / (2 * T)) * np.linalg.solve(factor, T * divergence_of_matrix(THETA))

@@ -268,10 +268,8 @@ def test_a_given_covariance_is_turned_too(x64):
 def test_a_restart_takes_the_gradient_where_it_is_told(x64, name):
     """Of the splitting that is half a drift ahead of the position, and the momentum stays."""
     own = dynamics_of(name, inverse_mass=jnp.asarray(DENSE))
-    state, there = (
-        own.init(jax.random.key(0), tree(jnp.asarray(START))),
-        tree(jnp.linspace(-1.0, 1.0, D)),
-    )
+    state = own.init(jax.random.key(0), tree(jnp.asarray(START)))
+    there = tree(jnp.linspace(-1.0, 1.0, D))
     if name != "langevin":
         state = state._replace(momentum=tree(jnp.linspace(2.0, 3.0, D)))
     restarted = own.with_evaluation_point(state, there)

@@ -147,11 +147,9 @@ def maps_of(build, hs, problem, batches, stages=(0,), whole=True):
                 )
                 return jnp.concatenate([jnp.ravel(x) for x in moving(moved, whole)[0]])
 
-            s, other, no_noise = (
-                jnp.linspace(-1, 1.5, size),
-                jnp.linspace(2, -3, size),
-                jnp.zeros_like(some_noise),
-            )
+            s = jnp.linspace(-1, 1.5, size)
+            other = jnp.linspace(2, -3, size)
+            no_noise = jnp.zeros_like(some_noise)
             (matrix, factor), end = jax.jacfwd(
                 lambda *at: (step(*at),) * 2, argnums=(0, 1), has_aux=True
             )(s, no_noise)

@@ -114,10 +114,8 @@ def test_start(dtype, request):
     """Momenta from N(0, T), ζ = γ at least in float32; and dtypes stay."""
     if dtype == "float64":
         request.getfixturevalue("x64")
-    dynamics, position = (
-        dynamics_of(T=4.0),
-        {"a": jnp.ones(20_000, dtype), "b": jnp.zeros((2, 3), dtype)},
-    )
+    dynamics = dynamics_of(T=4.0)
+    position = {"a": jnp.ones(20_000, dtype), "b": jnp.zeros((2, 3), dtype)}
     state = dynamics.init(jax.random.key(1), position)
     p = np.asarray(state.momentum["a"], float)
     assert abs(p.mean()) < Z * np.sqrt(4 / p.size)

@@ -42,18 +42,14 @@ class Problem:
         self.bound, self._gaps, self._total = compiled(name)
         if name == "logistic_regression":
             y = rng.integers(0, 2, N)
-            self.shape, self.rows, self.oracle = (
-                (D,),
-                {"x": x, "y": y},
-                flymc.logistic_regression(x, y),
-            )
+            self.shape = (D,)
+            self.rows = {"x": x, "y": y}
+            self.oracle = flymc.logistic_regression(x, y)
         elif name == "softmax_regression":
             y = rng.integers(0, K, N)
-            self.shape, self.rows, self.oracle = (
-                (D, K),
-                {"x": x, "y": y},
-                flymc.softmax_regression(x, y),
-            )
+            self.shape = (D, K)
+            self.rows = {"x": x, "y": y}
+            self.oracle = flymc.softmax_regression(x, y)
         else:
             x = np.exp(rng.normal(size=N))
             self.shape, self.rows, self.oracle = (2,), x, flymc.normal(x)
@@ -116,11 +112,9 @@ def published_remainder(problem, theta):
     """R as the docstring of the bound has it, by quadrature over the segment instead of its closed
     form.
     """
-    (a, b), w, r = (
-        theta - problem.center,
-        np.exp(-2 * problem.center[1]),
-        problem.rows - problem.center[0],
-    )
+    (a, b) = theta - problem.center
+    w = np.exp(-2 * problem.center[1])
+    r = problem.rows - problem.center[0]
     t, weights = np.polynomial.legendre.leggauss(8)
     t, weights = (t + 1) / 2, weights / 2
     if b >= 0:
@@ -262,12 +256,10 @@ def test_remainders_of_the_exponential(x64):
 def test_a_label_between_0_and_1_is_bounded_too(x64):
     """The gap does not depend on y."""
     rng = np.random.default_rng(0)
-    x, y, theta, center = (
-        rng.normal(size=(N, D)),
-        rng.uniform(size=N),
-        rng.normal(size=D),
-        rng.normal(size=D),
-    )
+    x = rng.normal(size=(N, D))
+    y = rng.uniform(size=N)
+    theta = rng.normal(size=D)
+    center = rng.normal(size=D)
     rows = {"x": jnp.asarray(x), "y": jnp.asarray(y)}
     bound = ewsg.bounds.jaakkola_jordan()
     log_likelihood = lambda position: np.sum(y * (x @ position) - np.logaddexp(0, x @ position))

@@ -108,10 +108,8 @@ def test_any_inverse_mass_is_a_change_of_coordinates(x64, mass):
     for words in np.random.default_rng(3).integers(0, 2**32, size=(12, 2), dtype=np.uint32):
         expected, path = other(words, factor.solved(state.position))
         state, info = step(words, state)
-        ours, there = (
-            ravel_pytree(state.position)[0],
-            ravel_pytree(factor.times(expected.position))[0],
-        )
+        ours = ravel_pytree(state.position)[0]
+        there = ravel_pytree(factor.times(expected.position))[0]
         np.testing.assert_allclose(ours, there, rtol=1e-9, atol=1e-11)
         assert int(info.gradient_evaluations) == len(Y) * int(path.num_integration_steps)
 

@@ -121,11 +121,9 @@ def test_a_diverged_run_is_reported_and_the_seed_is_kept(tmp_path, capsys):
     """In this process, where every warning is an error."""
     config, output = configuration(tmp_path, step_size=1e12), tmp_path / "out"
     text = config.read_text()
-    reference, first, second = (
-        text.index("[reference]"),
-        text.index("[[methods]]"),
-        text.rindex("[[methods]]"),
-    )
+    reference = text.index("[reference]")
+    first = text.index("[[methods]]")
+    second = text.rindex("[[methods]]")
     config.write_text(text[:reference] + text[first:second])
     with pytest.warns(RuntimeWarning, match="2 of 2 chains diverged"):
         assert main(["run", str(config), "--output", str(output), "--seed", "5"]) == 0

@@ -30,11 +30,9 @@ class Judge:
     """Plants one fault at a time and runs tests on it, in forks of one process that holds one thread."""
 
     def __init__(self, folder: Path):
-        self.tree, self.output, self.raised = (
-            folder / "tree",
-            folder / "output",
-            folder / "raised.json",
-        )
+        self.tree = folder / "tree"
+        self.output = folder / "output"
+        self.raised = folder / "raised.json"
         for name in READ:
             shutil.copytree(
                 ROOT / name, self.tree / name, ignore=shutil.ignore_patterns("__pycache__")

@@ -204,10 +204,8 @@ def test_every_estimator_takes_the_rows_that_were_fetched(kind):
 @pytest.mark.parametrize("rows", ["epochs", "block_sweeps"])
 def test_a_run_is_its_steps(x64, rows):
     """Whole, in blocks of one step and in two parts; and one step after the other."""
-    model, data = (
-        ewsg.models.gaussian_location(),
-        jnp.asarray(np.random.default_rng(0).normal(size=(23, 1))),
-    )
+    model = ewsg.models.gaussian_location()
+    data = jnp.asarray(np.random.default_rng(0).normal(size=(23, 1)))
     kernel = ewsg.sghmc(model, 0.05, friction=1.0, batch_size=4, rows=rows)
     key, start = jax.random.key(1), jnp.zeros(1)
     run = functools.partial(ewsg.sample, key, kernel, data=data, num_chains=2, progress=False)
@@ -215,10 +213,8 @@ def test_a_run_is_its_steps(x64, rows):
     _, run_key, _ = jax.random.split(key, 3)
     step = quick_jit(jax.vmap(kernel.step, in_axes=(0, 0, None)))
     first = run(position=start, num_steps=1)
-    state, own = (
-        first.state,
-        jax.vmap(lambda chain: jax.random.fold_in(run_key, chain))(jnp.arange(2)),
-    )
+    state = first.state
+    own = jax.vmap(lambda chain: jax.random.fold_in(run_key, chain))(jnp.arange(2))
     for t in range(1, 40):
         state, _ = step(jax.vmap(lambda key, t=t: jax.random.fold_in(key, t))(own), state, data)
     for others in (state, run(position=start, num_steps=40, randomness_memory=1).state):

@@ -102,11 +102,9 @@ def test_the_transition_matrix_of_the_index(x64, batch_size, replace, chain_leng
     matrix = np.zeros((count, count))
     positions, momenta = moved(s)
     for pattern in itertools.product([True, False], repeat=chain_length):
-        current, probability, uniforms = (
-            tuples[:, 0],
-            np.full(len(tuples), count**-chain_length, float),
-            [],
-        )
+        current = tuples[:, 0]
+        probability = np.full(len(tuples), count**-chain_length, float)
+        uniforms = []
         for accepts, proposal in zip(pattern, tuples[:, 1:].T, strict=True):
             edge = log_accept[current, proposal]
             uniforms.append(np.minimum(edge - EDGE if accepts else edge + EDGE, 0))

@@ -688,10 +688,8 @@ def test_times_is_the_matrix_product(x64, structure):
         covariance, dense = Covariance(jnp.asarray(np.diag(matrix))), np.diag(np.diag(matrix))
     elif structure == "low_rank":
         basis = np.linalg.qr(factor[:, :3])[0]
-        covariance, dense = (
-            Covariance(jnp.asarray(matrix[:3, :3]), jnp.asarray(basis)),
-            basis @ matrix[:3, :3] @ basis.T,
-        )
+        covariance = Covariance(jnp.asarray(matrix[:3, :3]), jnp.asarray(basis))
+        dense = basis @ matrix[:3, :3] @ basis.T
     else:
         covariance, dense = Covariance(jnp.asarray(matrix)), matrix
     product = jax.jit(covariance.times)(as_jax(vector))

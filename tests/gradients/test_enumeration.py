@@ -180,10 +180,8 @@ def test_probe_is_the_same_batch_elsewhere(case, kind):
     if kind == "full":
         estimator, batch = ewsg.gradients.full(case.posterior, chunk_size=4), ()
     else:
-        estimator, batch = (
-            ewsg.gradients.uniform(case.posterior, batch_size=2),
-            Batch(jnp.array([4, 1])),
-        )
+        estimator = ewsg.gradients.uniform(case.posterior, batch_size=2)
+        batch = Batch(jnp.array([4, 1]))
 
     @jax.jit
     def probe_and_propose(position, elsewhere, data):

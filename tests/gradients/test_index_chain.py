@@ -159,11 +159,9 @@ def law_of_the_chain(choose, log_threshold, chain_length):
     numbers = np.array(list(itertools.product(range(count), repeat=chain_length + 1)))
     law = np.zeros(count)
     for pattern in itertools.product([True, False], repeat=chain_length):
-        current, probability, log_uniforms = (
-            numbers[:, 0],
-            np.full(len(numbers), 1 / len(numbers)),
-            [],
-        )
+        current = numbers[:, 0]
+        probability = np.full(len(numbers), 1 / len(numbers))
+        log_uniforms = []
         for accepted, proposal in zip(pattern, numbers[:, 1:].T, strict=True):
             threshold = log_threshold[current, proposal]
             log_uniforms.append(np.minimum(threshold - edge if accepted else threshold + edge, 0))

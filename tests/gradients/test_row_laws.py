@@ -325,10 +325,8 @@ def test_no_row_comes_twice_in_an_epoch(n, batch_size, first):
 
 
 def test_rows_of_an_epoch_are_the_datas():
-    law, data = (
-        row_law(4, True, "epochs"),
-        jax.tree.map(lambda x: jnp.asarray(x, np.float32), PARTS),
-    )
+    law = row_law(4, True, "epochs")
+    data = jax.tree.map(lambda x: jnp.asarray(x, np.float32), PARTS)
     draw = lambda: view.fetched(law.draw(jax.random.key(0), data, Order(WORDS, jnp.int32(1))), data)
     batch = quick_jit(draw)()
     assert_rows_are(batch, np.asarray(batch.indices), data)

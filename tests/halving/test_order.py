@@ -41,10 +41,8 @@ def slopes(errors):
 
 def known_pairs(variances, means=((0.0, 0.0),)):
     """Pairs of chains that all have the same moments, without noise."""
-    mean, variance = (
-        np.broadcast_to(np.transpose(means), (8, 2, 1)),
-        np.broadcast_to(variances, (8, 2))[..., None],
-    )
+    mean = np.broadcast_to(np.transpose(means), (8, 2, 1))
+    variance = np.broadcast_to(variances, (8, 2))[..., None]
     return Pairs(100, mean, variance, mean[:, 0] - mean[:, 1])
 
 

@@ -183,10 +183,8 @@ def test_sums_over_a_million_rows_are_as_good_as_without_constants():
         "x": jnp.asarray(x),
         "y": jnp.asarray(x[:, 0] + noise * RNG.normal(size=n).astype(np.float32)),
     }
-    model, plain = (
-        models.linear_regression(noise_scale=noise, prior_scale=1.0),
-        plain_regression(noise, 1.0),
-    )
+    model = models.linear_regression(noise_scale=noise, prior_scale=1.0)
+    plain = plain_regression(noise, 1.0)
     kernel = ewsg.random_walk_metropolis(model, 1e-5)
     assert isinstance(kernel, RandomWalkMetropolis)
     rows = {name: np.asarray(value, float) for name, value in data.items()}
@@ -210,10 +208,8 @@ def test_sums_over_a_million_rows_are_as_good_as_without_constants():
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
 def test_gradients_do_not_see_constants(dtype):
     data = {"x": jnp.asarray(X, dtype), "y": jnp.asarray(Y, dtype)}
-    model, plain = (
-        models.linear_regression(noise_scale=0.3, prior_scale=2.0),
-        plain_regression(0.3, 2.0),
-    )
+    model = models.linear_regression(noise_scale=0.3, prior_scale=2.0)
+    plain = plain_regression(0.3, 2.0)
     location = models.gaussian_location(noise_scale=0.3, prior_scale=2.0)
     squares = ewsg.Posterior(
         lambda p, x: -0.5 * 0.3**-2 * jnp.sum(jnp.square(x - p)),
@@ -281,10 +277,8 @@ def test_a_noise_scale_is_chosen_by_held_out_densities():
         model, (_, test), run, (mean, precision) = regression(noise, 1.0)
         at = test["x"][:, 0].astype(float)
         predicted = stats.norm(mean * at, np.sqrt(noise**2 + at**2 / precision))
-        ours, exact = (
-            ewsg.diagnostics.log_predictive_density(run, model, test),
-            predicted.logpdf(test["y"]),
-        )
+        ours = ewsg.diagnostics.log_predictive_density(run, model, test)
+        exact = predicted.logpdf(test["y"])
         np.testing.assert_allclose(ours, exact, atol=0.05)
         found[noise], right[noise] = ours.mean(), exact.mean()
     assert max(found, key=found.get) == max(right, key=right.get) == 0.5

@@ -118,11 +118,9 @@ def letter(name: str, H: Matrix, k: Matrix, t: float, gamma: float, T: float) ->
 
 def letters(word: str, H: Matrix, k: Matrix, h: float, gamma: float, T: float) -> Step:
     """One letter after the other, each for h over how often it occurs."""
-    matrix, shift, noise = (
-        np.eye(2 * len(k)),
-        np.zeros(2 * len(k)),
-        np.zeros((2 * len(k), 2 * len(k))),
-    )
+    matrix = np.eye(2 * len(k))
+    shift = np.zeros(2 * len(k))
+    noise = np.zeros((2 * len(k), 2 * len(k)))
     for name in word:
         each = letter(name, H, k, h / word.count(name), gamma, T)
         matrix, shift = each.matrix @ matrix, each.matrix @ shift + each.shift
@@ -206,10 +204,8 @@ def exact_by_fine_steps(
 
     def composed(count: int) -> tuple[Matrix, ...]:
         step = h / 2**count
-        matrix, by_gradient = (
-            np.array([[1, step], [0, 1 - gamma * step]]),
-            np.array([[0], [-u * step]]),
-        )
+        matrix = np.array([[1, step], [0, 1 - gamma * step]])
+        by_gradient = np.array([[0], [-u * step]])
         noise = np.array([[0, 0], [0, 2 * gamma * u * T * step]])
         for _ in range(count):
             noise = matrix @ noise @ matrix.T + noise
@@ -233,10 +229,8 @@ def corrected(
     eye = np.eye(len(k))
     zero = 0 * eye
     kick = np.block([[eye, zero], [-h * H, eye - h * friction_matrix(covariance, h, gamma, T)]])
-    shift, noise = (
-        np.concatenate([0 * k, h * k]),
-        np.diag(np.repeat([0, 2 * gamma * T * h], len(k))),
-    )
+    shift = np.concatenate([0 * k, h * k])
+    noise = np.diag(np.repeat([0, 2 * gamma * T * h], len(k)))
     drift = np.block([[eye, h * eye], [zero, eye]])
     if name == "euler":
         return Step(kick + drift - np.eye(2 * len(k)), shift, noise)

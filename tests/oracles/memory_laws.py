@@ -167,12 +167,10 @@ def saga(of: Drift, rows: Rows, batches: Batches) -> list[Step]:
             rows.prior @ point + total + n * np.mean([rows.basis[i] @ by[i] for i in batch], axis=0)
         )
         constant = n * np.mean([rows.constants[i] for i in batch], axis=0)
-        new_table, table_shift, new_total, total_shift = (
-            table.copy(),
-            np.zeros((n, q)),
-            total.copy(),
-            np.zeros(d),
-        )
+        new_table = table.copy()
+        table_shift = np.zeros((n, q))
+        new_total = total.copy()
+        total_shift = np.zeros(d)
         for i in set(batch):
             new_table[i], table_shift[i] = rows.slope[i] @ point, -rows.offset[i]
             new_total = new_total + rows.basis[i] @ by[i]

@@ -45,13 +45,11 @@ class Chain:
     """
 
     def __init__(self, start, memory_size, trust_region, gamma, threshold, temperature=1.0):
-        self.M, self.lam, self.gamma, self.threshold, self.T = (
-            memory_size,
-            trust_region,
-            gamma,
-            threshold,
-            temperature,
-        )
+        self.M = memory_size
+        self.lam = trust_region
+        self.gamma = gamma
+        self.threshold = threshold
+        self.T = temperature
         self.points = {i: np.array(start, np.float64) for i in range(1 - memory_size, 1)}
         self.pairs = {}
         self.t = 0

@@ -78,10 +78,8 @@ def kernel_of(form=blockwise):
 
 def trajectory(kernel):
     data = jnp.zeros((4, D))
-    state, transition = (
-        kernel.init(jax.random.key(0), tree(START), data),
-        jax.jit(kernel.transition),
-    )
+    state = kernel.init(jax.random.key(0), tree(START), data)
+    transition = jax.jit(kernel.transition)
     found = []
     for noise in NOISE:
         state, _ = transition(Randomness((), tree(noise)), state, data)

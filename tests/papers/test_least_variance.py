@@ -83,10 +83,8 @@ def test_a_step_draws_from_it(x64, model, batch_size, replace):
 def test_chains_side_by_side_have_laws_of_their_own(x64):
     s = setting("logistic_regression")
     kernel = ewsg.kernel(ewsg.dynamics.langevin(0.01), least_variance(s.uniform()))
-    positions, keys = (
-        jnp.array([[0.4, -0.3], [2.0, 1.0], [-1.0, 0.5]]),
-        jax.random.split(jax.random.key(0), 3),
-    )
+    positions = jnp.array([[0.4, -0.3], [2.0, 1.0], [-1.0, 0.5]])
+    keys = jax.random.split(jax.random.key(0), 3)
 
     def one(key, position):
         state = kernel.init(key, position, s.data)

@@ -130,10 +130,8 @@ def test_anchors():
             here, cross, told = start, start, []
             for _ in range(period):
                 noise = N**2 / b * LAM**2 * (here - 2 * cross + start)
-                here, cross = (
-                    (1 - h * N * LAM) ** 2 * here + h**2 * noise + 2 * h,
-                    (1 - h * N * LAM) * cross,
-                )
+                here = (1 - h * N * LAM) ** 2 * here + h**2 * noise + 2 * h
+                cross = (1 - h * N * LAM) * cross
                 told.append(here)
             return np.mean(told)
 

@@ -179,10 +179,8 @@ def test_exact_means_are_powers():
 
 def test_the_divergence_is_that_of_normal_laws():
     rng = np.random.default_rng(0)
-    draws, rows = (
-        rng.normal(size=(500, 2)) @ [[0.3, 0.1], [0.0, 0.2]] + 0.1,
-        rng.normal(size=(50, 2)),
-    )
+    draws = rng.normal(size=(500, 2)) @ [[0.3, 0.1], [0.0, 0.2]] + 0.1
+    rows = rng.normal(size=(50, 2))
     expected = kl_divergence(rows.mean(0), np.eye(2) / 50, draws.mean(0), np.cov(draws.T))
     np.testing.assert_allclose(gaussian.divergence(draws, rows), expected, rtol=1e-12)
     assert gaussian.divergence(np.full((9, 2), np.nan), rows) == np.inf

@@ -200,10 +200,8 @@ def test_noise_is_that_of_the_rows_by_formula(estimator, rows):
 
 def test_noise_along_no_coordinate_is_seen():
     """Rows that differ along (1, …, 1) alone: eight times the noise of a coordinate there."""
-    model, rows = (
-        ewsg.models.gaussian_location(),
-        np.outer(RNG.normal(size=200), np.ones(8)).astype(np.float32),
-    )
+    model = ewsg.models.gaussian_location()
+    rows = np.outer(RNG.normal(size=200), np.ones(8)).astype(np.float32)
     mode = a_mode(model, jnp.zeros(8), rows)
     frame = Frame.at_mode(mode)
     made = Way("langevin", "uniform", "random").estimator_of(model, 8, frame, "random")

@@ -306,10 +306,8 @@ def rows_by_probability_are_unbiased():
         lambda part: jax.vmap(lambda key: law.draw(key, part).indices)(keys), axis_name="parts"
     )(parts)
     for part, own in enumerate((weights[:2], weights[2:])):
-        counts, expected = (
-            np.bincount(np.ravel(drawn[part]), minlength=len(own)),
-            4000 * own / own.sum(),
-        )
+        counts = np.bincount(np.ravel(drawn[part]), minlength=len(own))
+        expected = 4000 * own / own.sum()
         assert ((counts - expected) ** 2 / expected).sum() < 16
 
 
@@ -524,10 +522,8 @@ def batches_of_a_plan_are_shared():
 
 
 def rows_are_taken_from_where_they_are():
-    numbers, data = (
-        jnp.array([[0, 102], [25, 26]]),
-        ROWS | {"seen": np.arange(N) % 3 == 0, "place": np.arange(N)},
-    )
+    numbers = jnp.array([[0, 102], [25, 26]])
+    data = ROWS | {"seen": np.arange(N) % 3 == 0, "place": np.arange(N)}
     cut = spread.over(DATA, data)
     found = jax.jit(lambda cut: ewsg.rows.gather(cut, numbers).pieces)(cut)
     for name, rows in data.items():

@@ -135,10 +135,8 @@ def test_a_batch_that_is_lost_rests_to_the_end():
     """And the others are what they are; also where it is the first one."""
     steep = ewsg.Posterior(lambda p, row: -jnp.sum((p - row) ** 4), lambda p: 0.0)
     starts = jnp.ones((5, D)).at[:2].set(1e9)
-    kernel, long = (
-        ewsg.ld(steep, 1e-4),
-        {"num_steps": 3_000, "thin": 100, "stacked": True, "keep": jnp.sum},
-    )
+    kernel = ewsg.ld(steep, 1e-4)
+    long = {"num_steps": 3_000, "thin": 100, "stacked": True, "keep": jnp.sum}
     with pytest.warns(RuntimeWarning, match="2 of 5 chains diverged"):
         at_once = run(kernel, starts, **long)
     for size in (2, 4):

@@ -94,10 +94,8 @@ def test_the_page_tells_its_numbers():
     """The table is that of the stored numbers, these are those of the laws, and runs
     are near them.
     """
-    result, text = (
-        json.loads(row_epochs.NUMBERS.read_text()),
-        row_epochs.PAGE.read_text(encoding="utf-8"),
-    )
+    result = json.loads(row_epochs.NUMBERS.read_text())
+    text = row_epochs.PAGE.read_text(encoding="utf-8")
     assert row_epochs.page(text, result) == text, "run python -m benchmarks.pages.row_epochs --draw"
     for kind in row_epochs.KINDS:
         exact = dict(zip(result["lengths"], result["exact"]["sghmc"][kind], strict=True))

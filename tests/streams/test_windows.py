@@ -249,10 +249,8 @@ def test_a_lost_chain_is_replayed_over_the_windows_that_it_had(monkeypatch):
     monkeypatch.setattr("ewsg_jax.sampling.health.BYTES_PER_SECOND", 1e-9)
     rows = ROWS.copy()
     rows[60] = 1.7e308
-    stream, kernel = (
-        ewsg.stream(rows, window=26, passes=0.1),
-        uniform(batch_size=1, step_size=1.1e-2),
-    )
+    stream = ewsg.stream(rows, window=26, passes=0.1)
+    kernel = uniform(batch_size=1, step_size=1.1e-2)
     with pytest.warns(RuntimeWarning, match="chains diverged"):
         found = draws(kernel, stream, 500, num_chains=3)
     windows = Windows(stream, KEY, kernel, True)

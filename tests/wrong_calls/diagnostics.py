@@ -24,10 +24,8 @@ from tests.wrong_calls.table import (
     row,
 )
 
-A_RUN, TEST_ROWS = (
-    "a Samples (what ewsg_jax.sample returns, runs[i] of a stack)",
-    'must be {"x": (n, d), "y": (n,)}',
-)
+A_RUN = "a Samples (what ewsg_jax.sample returns, runs[i] of a stack)"
+TEST_ROWS = 'must be {"x": (n, d), "y": (n,)}'
 diagnostics = ewsg.diagnostics
 HUGE = {"a": np.broadcast_to(np.float32(0), (2, 4, 10**6, 10**6)), "b": np.zeros((2, 4, 2))}
 """Draws of more coordinates than any memory holds: whatever looks at one of them fails."""

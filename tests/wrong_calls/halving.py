@@ -28,10 +28,8 @@ from tests.wrong_calls.table import (
     row,
 )
 
-ORDER, A_KERNEL = (
-    "whose bias has a known order in a constant step size",
-    "ewsg_jax.kernel(…) or a named method",
-)
+ORDER = "whose bias has a known order in a constant step size"
+A_KERNEL = "ewsg_jax.kernel(…) or a named method"
 
 
 def halved(kernel=KERNEL, position=POINT, data=DATA, num_steps=100, **changes):

@@ -50,11 +50,9 @@ def of(entry: str, *rows: Wrong) -> None:
 
 V, T, C = ValueError, TypeError, ConfigError
 NAN, INF = math.nan, math.inf
-KEY, KEYS, OLD_KEY = (
-    jax.random.key(0),
-    jax.random.split(jax.random.key(0), 3),
-    jax.random.PRNGKey(0),
-)
+KEY = jax.random.key(0)
+KEYS = jax.random.split(jax.random.key(0), 3)
+OLD_KEY = jax.random.PRNGKey(0)
 POINT = jnp.zeros(2)
 DATA = jnp.arange(12.0).reshape(6, 2)
 ROWS = {"x": np.ones((6, 2), np.float32), "y": np.array([0, 1, 0, 1, 1, 0], np.float32)}
@@ -93,25 +91,19 @@ def linear(**changes: Any) -> ewsg.Posterior:
 
 
 PRIOR, LIKELIHOOD = "(position) -> scalar", "(position, datum) -> scalar"
-IS_SCALAR, IS_FLOAT = (
-    "must return a scalar for this position",
-    "must return a floating-point scalar",
-)
+IS_SCALAR = "must return a scalar for this position"
+IS_FLOAT = "must return a floating-point scalar"
 A_POSTERIOR = "must be a Posterior (ewsg_jax.Posterior(…) or one of ewsg_jax.models)"
 AT_MOST_2_31 = "at most 2,147,483,647"
-A_TREE, ROWS_SHARED = (
-    "must be a tree of floating-point arrays",
-    "a tree of arrays that share their leading axis",
-)
+A_TREE = "must be a tree of floating-point arrays"
+ROWS_SHARED = "a tree of arrays that share their leading axis"
 A_KEY = "must be one typed PRNG key, as jax.random.key(0) makes"
 A_STATE = "what init or step of this kernel returned"
 POSITIVE, SCHEDULE = "must be a positive number", "or a schedule (a function of the step)"
 WHOLE, WHOLE_0 = "must be a whole number, at least 1", "must be a whole number, at least 0"
 LANGEVIN, UNIFORM = ewsg.dynamics.langevin(0.1), ewsg.gradients.uniform(MODEL, batch_size=2)
-A_DYNAMICS, AN_ESTIMATOR = (
-    "a Dynamics (one of ewsg_jax.dynamics)",
-    "a GradientEstimator (one of ewsg_jax.gradients)",
-)
+A_DYNAMICS = "a Dynamics (one of ewsg_jax.dynamics)"
+AN_ESTIMATOR = "a GradientEstimator (one of ewsg_jax.gradients)"
 FROZEN = "one of 'momentum', 'zero', 'one', 'rest'"
 INTEGRATORS = "one of 'semi_implicit', 'euler', 'splitting', 'exact', 'ABOBA', 'BAOAB'"
 NAMES = "must be a list of texts"
