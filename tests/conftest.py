@@ -1,6 +1,4 @@
-"""What many tests share: float64, and the affine map that a step of a kernel is on a Gaussian
-posterior.
-"""
+"""What many tests share: float64, and a kernel's step as affine map on a Gaussian posterior."""
 
 import contextlib
 import ctypes
@@ -134,9 +132,7 @@ def pytest_fixture_setup(fixturedef):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    """Fail a test without the marker of which a fixture has opened prepared data for
-    another one.
-    """
+    """Fail an unmarked test whose fixture has opened prepared data for another one."""
     for definitions in item._fixtureinfo.name2fixturedefs.values():
         if definitions[-1] in GUARD.fixtures and not item.get_closest_marker("real_data"):
             name = GUARD.fixtures[definitions[-1]]
@@ -217,9 +213,7 @@ def x64():
 
 
 class AffineMaps(NamedTuple):
-    """z' = matrix z + shift + factor ξ, one map per batch on the leading axis; z = (position,
-    momentum).
-    """
+    """z' = matrix z + shift + factor ξ, one map per batch in front; z = (position, momentum)."""
 
     matrix: np.ndarray
     shift: np.ndarray

@@ -46,9 +46,7 @@ def chosen_for(name, options):
 
 
 def pairwise(every):
-    """A part of the combinations in which each method meets each value of its options, and any two
-    values meet.
-    """
+    """Combinations in which each method meets each value, and any two values meet."""
 
     def pairs(name, options):
         values = [("method", name), *chosen_for(name, options)]
@@ -99,9 +97,7 @@ def label(name, options):
 
 
 def every_pair():
-    """Parametrise a test over the pairwise combinations, in the usual tier: for what needs no
-    compiled program.
-    """
+    """Parametrise over pairwise combinations, usual tier: for what needs no compiled program."""
     every, met = met_in_pairs()
     return pytest.mark.parametrize(
         ("name", "options"),
@@ -111,9 +107,7 @@ def every_pair():
 
 
 def every_method():
-    """Parametrise a test over all combinations: usual are each estimator and dynamics once, full
-    other pairs.
-    """
+    """Parametrise over all combinations: usual each estimator and dynamics once, full the rest."""
     every, met = met_in_pairs()
     usual, parts, parameters = set(), set(), []
     for name, k in {every[k][0]: k for k in met}.items():
@@ -139,9 +133,7 @@ def data(dtype=None):
 
 
 def flat_bound():
-    """The bound of a logistic regression at any tree of weights, before them an
-    intercept or none.
-    """
+    """The bound of a logistic regression at any tree of weights, an intercept before or none."""
     bound = ewsg.bounds.jaakkola_jordan()
 
     def flat(position):

@@ -15,9 +15,7 @@ def _(primals, tangents):
 
 
 def once(function):
-    """Return the function with its gradient and no second derivative: differentiating
-    twice raises.
-    """
+    """Return the function with its gradient and no second derivative, which raises."""
     return _with_rule(function, lambda x: x, opaque)
 
 

@@ -13,9 +13,7 @@ from ewsg_jax.rows import Batch
 
 
 def as_drawn(randomness):
-    """What an estimator draws, of row numbers (signed integers) that stand alone, in SVRG's or an
-    index chain's.
-    """
+    """What an estimator draws of row numbers (signed integers), in SVRG's or an index chain's."""
     if isinstance(randomness, SVRGDraw):
         return randomness._replace(batch=as_drawn(randomness.batch))
     if isinstance(randomness, ChainDraw):
@@ -29,9 +27,7 @@ def as_drawn(randomness):
 
 
 def altered(part, **replacements):
-    """The part with functions (without `self`) in the place of methods, and values in that of
-    properties.
-    """
+    """The part with functions (without `self`) for methods, values for properties."""
 
     def as_member(value):
         return (

@@ -1,6 +1,4 @@
-"""The benchmark of answers: what peers are given is our posterior, when their runs end, and its
-page.
-"""
+"""The benchmark of answers: peers get our posterior, when their runs end, and its page."""
 
 import json
 import re
@@ -39,9 +37,7 @@ def rows():
 @pytest.mark.full
 @pytest.mark.parametrize("case", [LINEAR, LOGISTIC], ids=lambda case: case.name)
 def test_peers_are_given_our_posterior(case):
-    """Differences of the log density between two positions: ours, BlackJAX's, NumPyro's, and the
-    weights'.
-    """
+    """Differences of the log density between positions: ours, BlackJAX's, NumPyro's, weights'."""
     numpyro_density = pytest.importorskip("numpyro.infer.util").log_density
     data, at = rows(), jnp.asarray([[0.5, -1.0, 0.25], [-0.75, 0.5, 2.0]])
     model = answers_nuts._regression(case)
@@ -59,9 +55,7 @@ def test_peers_are_given_our_posterior(case):
 
 
 def test_smoothed_weights_lead_to_the_posterior():
-    """Draws of a wider law beside an exact one: without weights half an sd off and a third too
-    wide.
-    """
+    """Draws of a wider law beside an exact one: unweighted half an sd off, a third too wide."""
     data = rows()
     exact = answers_judged.reference(LINEAR, data)
     covariance = np.linalg.inv(
@@ -80,9 +74,7 @@ def test_smoothed_weights_lead_to_the_posterior():
 
 
 def independent():
-    """A sampler of independent normal draws of three numbers, with four gradients a draw, one chain
-    with eight.
-    """
+    """A sampler of independent normals, four gradients a draw, one chain with eight."""
     counts = np.full((DRAWS, NUM_CHAINS), 4)
     counts[:, 0] = 8
 

@@ -37,9 +37,7 @@ def position(case, seed=0):
 
 @pytest.mark.parametrize("case", MODELS.values(), ids=MODELS)
 def test_both_densities_of_a_model_are_one(case):
-    """The posterior's, a likelihood for a row, and the one of all rows at once that
-    NUTS is given.
-    """
+    """The posterior's, a likelihood for a row, and the one of all rows that NUTS is given."""
     with jax.enable_x64(True):
         rows, at = few_rows(case), position(case)
         of_rows = jax.vmap(lambda row: case.posterior.log_likelihood(at, row))(rows)
@@ -50,9 +48,7 @@ def test_both_densities_of_a_model_are_one(case):
 
 @pytest.mark.parametrize("name", TWINS)
 def test_both_forms_are_of_one_law(name):
-    """A point of one form goes to the other: summaries agree, densities differ by the derivative of
-    the change.
-    """
+    """A point of one form goes to the other: summaries agree, densities by the change."""
     centred, other = MODELS[name], MODELS[MODELS[name].twin]
     assert other.twin == name
     effects = "e" if "e" in centred.start else "w"
@@ -92,9 +88,7 @@ def test_derivatives_of_the_likelihood_are_slopes_of_each_other():
 
 @pytest.mark.full
 def test_rows_reduced_to_sums_have_the_same_density():
-    """Within several widths of the centre, which is where the density is largest for its mean and
-    scale.
-    """
+    """Within several widths of the centre, where the density is largest for mean and scale."""
     with jax.enable_x64(True):
         case, other = MODELS["groups_c"], MODELS["groups_n"]
         assert isinstance(case, Grouped)
@@ -157,9 +151,7 @@ def test_nuts_as_it_comes_finds_a_model(num_chains):
 
 
 def test_what_nuts_takes_of_many_rows_is_told_by_fewer(monkeypatch, tmp_path):
-    """Gradients of the pilot times the seconds of one here; without a pilot it is an error that
-    names it.
-    """
+    """Gradients of the pilot times the seconds of one; without a pilot an error names it."""
     monkeypatch.setattr(record, "RESULTS", tmp_path)
     case = MODELS["many_rows"]
     rows = few_rows(case)

@@ -100,9 +100,7 @@ def test_verdicts(value, higher_is_better, holds):
 
 @pytest.mark.parametrize("python", ["/nowhere/python", shutil.which("true") or sys.executable])
 def test_a_missing_peer_fails(python, tmp_path, capsys):
-    """No such interpreter, or one whose process ends: exit code 2, no result, and how to install
-    it.
-    """
+    """No such interpreter, or one that ends: exit code 2, no result, and how to install it."""
     out = tmp_path / "result.json"
     chosen = ["--only", "hundred", "--peers", "blackjax", "--peer-python", f"blackjax={python}"]
     assert step_cost.main([*chosen, "--out", str(out)]) == 2
@@ -140,9 +138,7 @@ def test_rows_drawn_by_hand_are_the_high_product():
 
 @pytest.fixture
 def little_data(monkeypatch):
-    """Let the benchmarks run on 300 rows of 3 numbers, with steps that are long enough
-    to be seen.
-    """
+    """Let the benchmarks run on 300 rows of 3 numbers, with steps long enough to be seen."""
     little = workload.logistic(300, 3)
     monkeypatch.setitem(workload.WORKLOADS, "logistic", lambda: little)
     monkeypatch.setitem(settings.STEP_SIZE, "sgld", 1e-3)
@@ -165,9 +161,7 @@ def test_all_forms_of_svrg_by_hand_make_one_chain(little_data, ahead):
 
 
 def test_svrg_by_hand_is_ours(little_data):
-    """The same rows and noise: the same positions, and a full gradient in the first step and after
-    K = 100.
-    """
+    """The same rows and noise: same positions, full gradients in step one and after K = 100."""
     data, start, key = little_data.data(), np.array([0.3, -0.2, 0.5], np.float32), jax.random.key(3)
     kernel, naive = memory_cells.kernel("svrg_ld"), anchored_by_hand.naive(little_data, "svrg_ld")
     draw = anchored_by_hand._Parts(little_data, "svrg_ld").draw
@@ -218,9 +212,7 @@ class FakeWorker:
 
 
 def test_who_is_the_fastest_and_who_is_judged(little_data, capsys):
-    """One chain is judged by the best on the same JAX; elsewhere by the fastest, whatever it runs
-    on.
-    """
+    """One chain is judged by the best on the same JAX; else by the fastest on anything."""
     others = {
         "jax_sgmc": FakeWorker(1e-3),
         "blackjax": FakeWorker(1e9),
@@ -299,9 +291,7 @@ def test_what_reads_without_jax_imports_none(name):
 
 
 def test_a_shared_batch_by_hand_is_one_for_all_chains(little_data):
-    """The step is that with rows of its own, given the same rows; and a program makes one batch a
-    step.
-    """
+    """The step is that with its own rows, given the same; a program makes one batch a step."""
     key, data = jax.random.key(4), little_data.data()
     for method in ("sgld", "sghmc"):
         own, shared = (

@@ -1,6 +1,4 @@
-"""The table of biases: its numbers are the library's, and those of oracles that share no code with
-it.
-"""
+"""The table of biases: the library's numbers, and those of oracles sharing no code."""
 
 import itertools
 import json
@@ -96,9 +94,7 @@ EXACT = [
 
 @pytest.mark.parametrize(("label", "entry"), EXACT, ids=[label for label, _ in EXACT])
 def test_the_order_is_that_of_the_table_of_methods(label, entry):
-    """That of √(mean² + (Var θ)² + (Var p)²), biases all, extrapolated from between the three
-    smallest h to 0.
-    """
+    """√(mean² + (Var θ)² + (Var p)²), all biases, extrapolated to 0 from the three least h."""
     stated = ewsg.METHODS[entry["method"]].bias
     if stated == "h or h²":
         stated = "h²" if entry["integrator"] in ("splitting", "ABOBA", "BAOAB") else "h"
@@ -195,9 +191,7 @@ def test_linear_kernels_have_the_law_of_their_equations(entry):
 
 @pytest.mark.parametrize("b", [1, 2])
 def test_quasi_newton_is_langevin_with_the_curvature_of_another_batch(b):
-    """One dimension, one pair: H = 1/(λ_Ω + 1), Ω the last step's batch and independent of the
-    point that moves.
-    """
+    """One dimension, one pair: H = 1/(λ_Ω + 1), Ω the last step's batch, independent."""
     h, n = 0.125, len(X)
     listed, _ = enumeration.batches(n, b, replace=True)
     curvature = (ROWS.prior + n * ROWS.hessians[listed].mean(1)).ravel()

@@ -30,9 +30,7 @@ def same_bits(a, b):
 
 
 def loop(kernel, key, state, data, steps=STEPS):
-    """Step in a plain Python loop, one compiled step at a time; the info's evaluations are those of
-    all steps.
-    """
+    """Step in a Python loop, one compiled step at a time; evaluations are all steps'."""
     evaluations = 0
     for t in range(steps):
         state, info = contract.compiled_step(kernel)(jax.random.fold_in(key, t), state, data)
@@ -105,17 +103,13 @@ def test_ways_to_step_agree(x64, name, options):
 
 
 def _words(randomness):
-    """What must agree bit for bit: the integers; and normals, which come from the same bits by one
-    formula.
-    """
+    """What must agree bit for bit: integers; and normals, by one formula from the same bits."""
     return [x for x in jax.tree.leaves(randomness) if x.dtype == jnp.int32]
 
 
 @contract.every_kernel(shift=0)
 def test_sample_is_stepping(x64, name, options):
-    """The compiled run is the plain loop over keys that are a function of (key, chain, step),
-    however it is cut.
-    """
+    """The compiled run is the plain loop over keys of (key, chain, step), however it is cut."""
     kernel, data, key = contract.build(name, options), contract.data(), jax.random.key(5)
     position = jnp.asarray(contract.POSITION)
     run = functools.partial(ewsg.sample, key, kernel, position, data, STEPS, burn_in=2, thin=3)
@@ -169,9 +163,7 @@ def test_sharded_chains_are_one_device(x64, name, options):
 
 @contract.every_kernel(shift=6)
 def test_keys_are_used_once(name, options, monkeypatch):
-    """The checker of JAX is content, and every key that draws noise or rows is seen
-    once in a run.
-    """
+    """JAX's checker is content; every key that draws noise or rows is seen once in a run."""
     kernel, data, key = contract.build(name, options), contract.data(jnp.float32), jax.random.key(8)
     position = jnp.asarray(contract.POSITION, jnp.float32)
     with jax.debug_key_reuse(True):
@@ -247,9 +239,7 @@ def test_one_trace(name, options):
 
 @contract.every_kernel(shift=8)
 def test_data_stay_out_of_the_program(name, options):
-    """The lowered step has the same length whatever n is: nothing of the data is a
-    constant in it.
-    """
+    """The lowered step has one length for any n: no data is a constant in it."""
     kernel = contract.build(name, options)
 
     def length(n):
@@ -279,9 +269,7 @@ def posterior_of_trees():
 
 @contract.every_pair()
 def test_trees_and_dtypes_are_kept(x64, name, options):
-    """Of leaves of several dtypes, whatever those of the hyperparameters are, which are arrays of
-    float64 here.
-    """
+    """Leaves of several dtypes, for any of the hyperparameters, float64 arrays here."""
     position = {
         "weights": jnp.zeros(3, jnp.float32),
         "nested": (jnp.zeros((), jnp.bfloat16), None, jnp.zeros((2, 1), jnp.float16)),

@@ -1,6 +1,4 @@
-"""Parameters that a likelihood reads and does not depend on are said, and nothing is said of right
-models.
-"""
+"""Parameters read and not depended on are said; nothing is said of right models."""
 
 import jax
 import jax.numpy as jnp

@@ -197,9 +197,7 @@ def test_help_names_what_is_public(room):
 
 
 def test_import_is_light():
-    """Importing the library brings in no plotting, diagnostics or network library, and no
-    experiments.
-    """
+    """Importing brings in no plotting, diagnostics or network library, and no experiments."""
     import subprocess
     import sys
 
@@ -299,9 +297,7 @@ def test_the_page_of_check_errors_tells_its_numbers():
 
 
 def test_the_page_of_halving_tells_its_numbers():
-    """The table is that of the stored numbers: what is told is near what is true, and what is left
-    is less.
-    """
+    """The table is the stored numbers': what is told is near the truth, less is left."""
     result, text = json.loads(halvings.NUMBERS.read_text()), halvings.PAGE.read_text()
     assert halvings.page(text, result) == text, "run python -m benchmarks.pages.halvings --draw"
     for cells in result.values():

@@ -1,6 +1,4 @@
-"""What is installed with which extra: what is declared is imported, and what is missing
-is named.
-"""
+"""What comes with which extra: declared is imported, and what is missing is named."""
 
 import ast
 import re

@@ -1,6 +1,4 @@
-"""Half-precision positions and likelihoods: sums over rows are made in float32, and rounded once at
-the end.
-"""
+"""Half-precision positions and likelihoods: sums in float32, rounded once at the end."""
 
 import jax
 import jax.numpy as jnp
@@ -26,9 +24,7 @@ def slopes(kind, prior_slope=0.0):
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sum_counts_on(kind, dtype):
-    """Ones, added up one by one, in a chunk, and in a chunk too large for a plain sum of bfloat16
-    or float16.
-    """
+    """Ones added one by one, in a chunk, and in one too large for plain bfloat16 or float16."""
     model, point = slopes(kind), jnp.zeros(1, dtype)
     for n, chunk_size in ((4_100, 1), (4_100, 4_096), (60_000, 60_000)):
         data = {"x": jnp.ones(n, dtype)}
@@ -43,9 +39,7 @@ def test_a_sum_counts_on(kind, dtype):
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_batch_is_scaled_before_it_is_rounded(kind, dtype):
-    """n/b = 100,000 is no number of float16, and the weights of strata are not either; the product
-    is.
-    """
+    """n/b = 100,000 is no float16, nor are the weights of strata; the product is."""
     model, point = slopes(kind), jnp.zeros(1, dtype)
     data = {"x": jnp.full(200_000, 2**-10, dtype)}
     expected = jnp.asarray(-200_000 * 2**-10, dtype)
@@ -55,9 +49,7 @@ def test_a_batch_is_scaled_before_it_is_rounded(kind, dtype):
 
 
 def test_many_rows_in_one_differentiation():
-    """The sum of 65,536 times one, of which float16 holds no 65,536, is taken in parts that it
-    holds.
-    """
+    """65,536 times one, of which float16 holds no 65,536, is taken in parts that it holds."""
     model, data = slopes("any"), {"x": jnp.ones(65_536, jnp.float16)}
     total = model.estimate(jnp.zeros(1, jnp.float16), data, ewsg.rows.Batch(jnp.arange(65_536)))
     assert total.dtype == jnp.float32
@@ -108,9 +100,7 @@ ROWS = {
 @pytest.mark.parametrize("name", estimators(slopes("any"), 8))
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_estimate_is_rounded_once(kind, name):
-    """Near a mode prior and likelihood cancel, and what is left is no difference of rounded
-    numbers.
-    """
+    """Near a mode prior and likelihood cancel: what is left is no rounded difference."""
     model, point = slopes(kind, 1024.0), jnp.zeros(1, jnp.bfloat16)
     x, batch_size, values = ROWS[kind]
     data = {"x": jnp.array(x, jnp.bfloat16), "stratum": jnp.arange(8) // 4}

@@ -1,6 +1,4 @@
-"""The factor of a covariance on the host: C = L Lᵀ, dense and of low rank, and the draws that it
-makes.
-"""
+"""A covariance's factor on the host: C = L Lᵀ, dense and of low rank, and its draws."""
 
 import jax
 import numpy as np
@@ -29,9 +27,7 @@ def whole(covariance):
     "covariance", [ROOT @ ROOT.T + np.eye(SIZE), LOW], ids=["dense", "low rank"]
 )
 def test_its_square_is_the_covariance(covariance):
-    """L Lᵀ = C, Lᵀ is the transpose of L, L⁻¹ L = 1; draws have the covariance within five standard
-    errors.
-    """
+    """L Lᵀ = C, Lᵀ transposes L, L⁻¹ L = 1; draws have the covariance in five errors."""
     factor, unit, matrix = HostFactor(covariance), np.eye(SIZE), whole(covariance)
     root = factor.times(unit).T
     np.testing.assert_allclose(root @ root.T, matrix, rtol=1e-12, atol=1e-12)

@@ -46,9 +46,7 @@ def sampled(
 
 
 def a_transit_timed_in_julian_dates():
-    """Two days of a light curve; a period of a quarter of an hour is below what float32 holds of
-    2,460,000.
-    """
+    """Two days of a light curve; a quarter-hour period is below float32 of 2,460,000."""
     t = 2_460_310.5 + np.sort(RNG.uniform(0, 2, N))
     sampled(lambda p, r: fit(p * jnp.sin(r["t"] * 600), r["y"]), flat, 0.1, {"t": t, "y": Y})
 
@@ -114,9 +112,7 @@ def labels_that_are_masked():
 
 
 def stations_at_no_distance():
-    """A root of a squared distance has no gradient at 0: some of the stations are where the chain
-    starts.
-    """
+    """A root of a squared distance has no gradient at 0: stations are where chains start."""
     places = np.r_[RNG.normal(size=(N - 30, 2)), np.zeros((30, 2))].astype(np.float32)
 
     def log_likelihood(p, row):

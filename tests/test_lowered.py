@@ -1,6 +1,4 @@
-"""Programs for a GPU, read off their lowering: what would wait for the host, or copy the data, in
-every step.
-"""
+"""Programs for a GPU, by lowering: what would wait for the host or copy the data."""
 
 import functools
 
@@ -33,9 +31,7 @@ def rows():
 
 @pytest.mark.parametrize("name", ewsg.METHODS)
 def test_a_step_of_a_run(rows, name):
-    """The loop over steps has a known length, its body asks nothing of the host and makes no copy
-    of the data.
-    """
+    """The loop over steps has known length; its body asks no host and copies no data."""
     program, _, step, block, arrays = lowering.of_sample(lowering.built(name), rows, 100, "cuda")
     assert program.is_counted(step)
     inside, besides = program.read(step.regions[1].blocks[0]), program.read(block, without=step)
@@ -64,9 +60,7 @@ def test_what_is_kept_under_a_condition(rows, kept, conditions):
 
 
 def test_blocks_are_as_long_as_memory_allows():
-    """An accelerator waits for the host once a block; rows that are no longer in a cache cost it
-    nothing.
-    """
+    """An accelerator waits for the host once a block; rows out of cache cost nothing."""
     shape = jax.ShapeDtypeStruct
     rows = {"x": shape((464_809, 54), np.float32), "y": shape((464_809,), np.float32)}
     kernel = ewsg.sgld(ewsg.models.logistic_regression(), 1e-7, batch_size=50)
@@ -88,9 +82,7 @@ def test_blocks_are_as_long_as_memory_allows():
 
 
 def test_a_block_of_one_step_is_not_copied(monkeypatch, rows):
-    """On a CPU a step's rows are taken out of its block under a condition, beside that of the draw
-    that is kept.
-    """
+    """On a CPU a step's rows leave their block under a condition, beside the kept draw's."""
 
     def conditions():
         found = lowering.of_sample(lowering.built("sgld"), rows, 2, "cpu")
@@ -102,9 +94,7 @@ def test_a_block_of_one_step_is_not_copied(monkeypatch, rows):
 
 
 def test_what_other_devices_run_draws_the_same(monkeypatch, rows):
-    """Gathers, searches and slices that are written otherwise for a CPU, here all as they are
-    elsewhere.
-    """
+    """Gathers, searches and slices that are otherwise for a CPU, here as elsewhere."""
     far = jnp.full(lowering.DIMENSION, 0.5)
     model = ewsg.models.logistic_regression(prior_scale=2.0)
     kernel = ewsg.flymc(model, 0.02, capacity=2_000, resample_probability=0.1, center=far)
@@ -133,9 +123,7 @@ def test_the_search_for_a_mode(rows):
 
 
 def test_what_is_there_is_found(rows):
-    """Of the reading itself: one of each thing, some in functions that are called, some in
-    branches.
-    """
+    """Of the reading itself: one of each, some in called functions, some in branches."""
     n = lowering.NUM_ROWS
 
     @jax.jit
@@ -210,9 +198,7 @@ def test_what_devices_exchange_in_a_step(rows, platform, name, numbers):
 
 @pytest.mark.parametrize("name", ["sgld", "cv_uld"])
 def test_what_devices_exchange_for_a_forecast(rows, name):
-    """Rows of batches, and one sum of d numbers at the center of a control variate; never all of
-    the data.
-    """
+    """Rows of batches, and one sum of d numbers at a centre; never all of the data."""
     kernel, mesh = lowering.built(name, batch_size=4), Mesh(np.array(jax.devices()[:2]), ("data",))
     found = lowering.exchanged(lowering.of_noise(kernel, rows, "cuda", mesh))
     assert {kind for kind, _ in found} == {"all_reduce"}

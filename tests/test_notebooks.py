@@ -34,9 +34,7 @@ def test_there_are_notebooks():
 @pytest.mark.full
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_runs(path, tmp_path):
-    """All code cells in one process of their own, as a notebook would, with nothing installed and
-    nothing shown.
-    """
+    """All code cells in one process, as a notebook would, nothing installed, nothing shown."""
     code = cells(path, "code")
     assert code
     program = tmp_path / "cells.json"

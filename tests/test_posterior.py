@@ -1,6 +1,4 @@
-"""The posterior: closed forms against automatic differentiation and NumPy, and what its
-checks say.
-"""
+"""The posterior: closed forms against autodiff and NumPy, and what its checks say."""
 
 import jax
 import jax.numpy as jnp
@@ -62,9 +60,7 @@ def log_density(model, position, data):
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients_are_those_of_the_log_likelihood(x64, name, dtype):
-    """A batch with repeats, all rows and chunks of them, against reverse and forward
-    differentiation.
-    """
+    """A batch with repeats, all rows and chunks, against reverse and forward modes."""
     model, data, shape = MODELS[name]
     data, position = numbers(data, dtype), jnp.asarray(RNG.normal(size=shape), dtype)
     batch = jax.tree.map(lambda x: x[REPEATS], data)
@@ -119,9 +115,7 @@ def test_potential_and_log_likelihoods(x64, name):
 
 
 def test_linear_with_and_without_a_closed_form(x64):
-    """Residuals by automatic differentiation, in closed form, and the same model
-    without `linear`.
-    """
+    """Residuals by autodiff, in closed form, and the same model without `linear`."""
 
     def log_likelihood(rate, row):
         return row["y"] * rate - jnp.exp(rate)
@@ -305,9 +299,7 @@ def test_arguments_must_be_functions():
 
 
 def test_oracle_and_numpy_densities_agree():
-    """The gradients typed by hand are the derivatives of the densities typed by hand (central
-    differences).
-    """
+    """The typed gradients are the typed densities' derivatives (central differences)."""
     typed = {
         "gaussian_location": lambda p: enumeration.gaussian_location(p, X, 0.8),
         "linear_regression": lambda p: enumeration.linear_regression(p, X, Y, 0.8),

@@ -1,6 +1,4 @@
-"""Products in the precision of their dtype, read off the programs that JAX makes for a GPU and a
-TPU.
-"""
+"""Products in their dtype's precision, by the programs that JAX makes for GPU and TPU."""
 
 import functools
 import re

@@ -43,9 +43,7 @@ def words_of(key, num_rows, batch_size):
 
 
 def floyd(words, num_rows, bits):
-    """Floyd's subset of `len(words)` rows, in Python integers (Bentley & Floyd 1987,
-    algorithm F2).
-    """
+    """Floyd's subset of `len(words)` rows in Python integers (Bentley & Floyd 1987, F2)."""
     chosen = []
     for word, last in zip(words, range(num_rows - len(words), num_rows), strict=True):
         row = word * (last + 1) >> bits
@@ -59,9 +57,7 @@ def floyd(words, num_rows, bits):
 @pytest.mark.usual_parameters("3", "1000")
 @pytest.mark.parametrize("n", ONE_WORD)
 def test_one_word_gives_every_row_its_share(n):
-    """⌊w·n / 2³²⌋ grows with w, so the words of a row lie between its first and the next row's
-    first.
-    """
+    """⌊w·n / 2³²⌋ grows with w: a row's words lie between its first and the next one's."""
     first = np.array([first_word(row, n, 32) for row in range(n + 1)], object)
     np.testing.assert_array_equal(scaled(first[:-1], n), np.arange(n))
     np.testing.assert_array_equal(scaled(first[1:] - 1, n), np.arange(n))
@@ -261,9 +257,7 @@ def draw_of(law):
 
 
 def test_noise_has_its_law():
-    """Fixed keys, so the same numbers each time: moments of 10⁶ draws within five
-    standard errors.
-    """
+    """Fixed keys, the same numbers: moments of 10⁶ draws within five standard errors."""
     like = np.zeros(10**6, np.float32)
     gaussian = np.asarray(_random.noise(jax.random.key(0), like), np.float64)
     for power, moment, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):

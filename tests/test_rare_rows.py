@@ -1,6 +1,4 @@
-"""The experiment of rare rows: its reference against quadrature, and what its page says of its
-numbers.
-"""
+"""The experiment of rare rows: its reference by quadrature, and its page's words."""
 
 import json
 import re
@@ -37,9 +35,7 @@ def on_a_grid(x, y):
 
 @pytest.mark.full
 def test_importance_sampling_is_the_posterior():
-    """Few rows, so that the wall lies in the bulk and the other weights are skewed: within 4
-    standard errors.
-    """
+    """Few rows, so the wall is in the bulk and other weights are skewed: 4 standard errors."""
     x, y = small()
     mean, sd = on_a_grid(x, y)
     found = by_importance.reference(x, y, 20_000)
@@ -101,9 +97,7 @@ def test_what_the_page_claims():
 
 
 def test_where_no_row_says_anything_the_posterior_is_the_prior():
-    """All soil types' raw coefficients together: the means of the reference and of the right run
-    are 0 along it.
-    """
+    """All soil types' raw coefficients: reference and right run have mean 0 along it."""
     result = stored()
     soil = [j for j, name in enumerate(result["columns"]) if name.startswith("Soil")]
     share = np.array([result["rows_of_column"][j] for j in soil]) / result["rows_of_column"][-1]

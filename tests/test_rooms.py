@@ -39,9 +39,7 @@ ORDER = [
     ["experiments"],
     ["__main__"],
 ]
-"""From what everything stands on to what nothing stands on; rooms of one line do not know each
-other.
-"""
+"""From what everything stands on to what nothing does; rooms of a line import no other."""
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 HIDDEN_ELSEWHERE = {"types", "random", "tree", "module"}
 """Names of modules of Python and JAX, and of the decorator that a module of that name holds."""

@@ -1,6 +1,4 @@
-"""A position is any tree of floating-point arrays: dicts, tuples, and the weights of equinox and
-flax networks.
-"""
+"""A position is any tree of floats: dicts, tuples, equinox and flax weights."""
 
 import equinox as eqx
 import jax

@@ -15,9 +15,7 @@ KEY = jax.random.key(3)
 
 @contract.every_pair()
 def test_donated_states(name, options):
-    """A loop may give its state away: `init` keeps nothing of the caller's own, so that it is not
-    lost with it.
-    """
+    """A loop may give its state away: with it nothing of the caller's own may be lost."""
     kernel, data = contract.build(name, options), contract.data(jnp.float32)
     position = jnp.asarray(contract.POSITION, jnp.float32)
     state = kernel.init(KEY, position, data)
@@ -52,9 +50,7 @@ def test_lowered_for_a_tpu(name, options):
 
 @pytest.mark.parametrize("name", ["ewsg", "svrg_ld"])
 def test_blackjax_loop(name):
-    """BlackJAX's own inference loop runs a bound kernel, and goes where stepping by its
-    keys goes.
-    """
+    """BlackJAX's inference loop runs a bound kernel, and goes where its keys go."""
     kernel, data = contract.build(name, ewsg.METHODS[name].example), contract.data(jnp.float32)
     algorithm = kernel.bind(data)
     state = algorithm.init(jnp.asarray(contract.POSITION, jnp.float32), KEY)
@@ -80,9 +76,7 @@ def test_blackjax_loop(name):
 @pytest.mark.parametrize("shape", [(5,), (5, 6), (5, 7), (5, 3, 8), (5, 1), (5, 16)])
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bfloat16"])
 def test_rows_gathered_ahead_are_the_rows(shape, dtype):
-    """Whatever pieces the rows are copied in, they are what indexing gives; alone, and with chains
-    and steps.
-    """
+    """In whatever pieces rows are copied, they are what indexing gives, alone and in loops."""
     from ewsg_jax.rows import view
 
     leaf = jnp.arange(np.prod(shape)).reshape(shape).astype(dtype)

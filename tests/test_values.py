@@ -1,6 +1,4 @@
-"""A kernel is a value: equal, printed, stored and stacked by its numbers, and one program serves
-all of them.
-"""
+"""A kernel is a value: equal, printed, stored and stacked by numbers, one program."""
 
 import copy
 import inspect
@@ -257,9 +255,7 @@ def test_kernels_are_pickled_and_copied(name):
 
 @pytest.mark.parametrize("name", ewsg.METHODS)
 def test_numbers_are_leaves(name):
-    """Whatever its numbers are, a kernel has one structure: what is compiled for it is not compiled
-    again.
-    """
+    """For any numbers a kernel has one structure: nothing is compiled for it again."""
     accepted = inspect.signature(ewsg.METHODS[name].build).parameters
     numbers = {
         "friction": 3.0,
@@ -369,9 +365,7 @@ def test_a_constant_is_the_same_at_every_step():
 
 
 def test_structures_of_other_classes_are_others():
-    """As `register_dataclass` of jax 0.10 and 0.12 would not have it: there a jitted program might
-    be mistaken.
-    """
+    """As `register_dataclass` of jax 0.10 and 0.12 would not: a program might be mistaken."""
 
     @module
     class Plus(Part):

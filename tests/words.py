@@ -53,9 +53,7 @@ def pages() -> list[Path]:
 
 
 def too_wide(path: Path) -> list[str]:
-    """Return the lines of a page that are wider than its text; those of tables, links and outputs
-    may be.
-    """
+    """Return a page's lines wider than its text; those of tables, links, outputs may be."""
     fence, wide = None, []
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
         if line.lstrip().startswith(("```", ":::")):

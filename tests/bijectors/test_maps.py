@@ -1,6 +1,4 @@
-"""Each map against its formula in NumPy float64, its inverse and the determinant of its
-Jacobian.
-"""
+"""Each map against its formula in NumPy float64, its inverse, its Jacobian's determinant."""
 
 from typing import NamedTuple
 
@@ -115,9 +113,7 @@ def test_dtype_jit_and_vmap(x64, name):
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 @every_map
 def test_extreme_points(x64, name, dtype):
-    """Value, gradient and the logarithms that priors take of θ stay finite; θ stays inside its
-    constraint.
-    """
+    """Value, gradient and the logarithms of θ stay finite; θ stays inside its constraint."""
     bijector = MAPS[name][0]
     sizes = [30.0, 100.0, 1e4, 1e30]
     signs = np.array([[1, 1, 1], [-1, -1, -1], [1, -1, 1], [-1, 1, -1], [0, 1, -1]])
@@ -179,9 +175,7 @@ def test_simplex_begins_in_the_middle():
 
 
 def test_tree_of_maps(x64):
-    """Bijectors at leaves and at subtrees, in a NamedTuple, a list and a dictionary, and a user's
-    own object.
-    """
+    """Bijectors at leaves and subtrees, in a NamedTuple, a list, a dictionary, a user's object."""
 
     class Doubled:
         def forward(self, position):

@@ -78,9 +78,7 @@ def two_ordered_normals():
 
 
 def mean_and_precision():
-    """Normal-gamma prior (Murphy 2007, section 3), normal data; the precision's posterior mean is
-    a_n/b_n.
-    """
+    """Normal-gamma prior (Murphy 2007, section 3): the precision's posterior mean is a_n/b_n."""
     x = np.array([0.2, -0.5, 1.4, 0.9])
     n, center = len(x), x.mean()
     a, b, kappa, mu = 2.5, 1.2, 0.7, 0.3
@@ -120,9 +118,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES)
 def test_integral_and_mean_over_the_unconstrained_position(x64, case):
-    """The trapezoid rule converges faster than any power for these densities, which die out on both
-    sides.
-    """
+    """The trapezoid rule converges faster than any power for densities that die out."""
     model, bijector, data, start, evidence, mean = case()
     transformed = model.transformed(bijector)
     flat, unravel = jax.flatten_util.ravel_pytree(start)

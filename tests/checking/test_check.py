@@ -1,6 +1,4 @@
-"""How wrong draws are: against targets whose moments are known, and Stein's identities by
-themselves.
-"""
+"""How wrong draws are: targets of known moments, and Stein's identities by themselves."""
 
 import dataclasses
 
@@ -111,9 +109,7 @@ def test_coordinate_by_coordinate():
 
 @pytest.mark.parametrize("name", stein.FUNCTIONS)
 def test_functions_of_steins_identity(name):
-    """Zero under N(0, 1), of size 1 for what their effects are told in, and slopes are
-    derivatives.
-    """
+    """Zero under N(0, 1), of size 1 for what effects are told in; slopes are derivatives."""
     function = stein.FUNCTIONS[name]
     at = np.linspace(-2, 2, 9)
     slope = (function.value(at + 1e-5) - function.value(at - 1e-5)) / 2e-5
@@ -151,9 +147,7 @@ def autocorrelated(rng, shape, sd=1.0, memory=0.75, common=0.0):
 
 
 def alarms(sd, runs, d, seed, root=None, common=0.0):
-    """In which of some runs of N(0, L sd² Lᵀ) a score for N(0, L Lᵀ) is above its bound, at a rate
-    of 2 %.
-    """
+    """Which runs of N(0, L sd² Lᵀ) have a score for N(0, L Lᵀ) above its bound at a rate of 2 %."""
     shared = common > 0
     rng, found = np.random.default_rng(seed), []
     root = np.eye(d) if root is None else root
@@ -197,9 +191,7 @@ def test_copies_of_a_chain_say_what_one_says():
 
 
 def test_an_sd_ten_percent_off_is_found():
-    """Of one coordinate of four, with 1,000 effective draws: in 95 of 100; less than 20 of 30:
-    1e-6.
-    """
+    """Of one coordinate of four, 1,000 effective draws: in 95 of 100; below 20 of 30: 1e-6."""
     assert alarms(np.array([1.1, 1.0, 1.0, 1.0]), 30, 4, seed=2).sum() >= 20
     assert alarms(np.array([1.0, 0.9, 1.0, 1.0]), 30, 4, seed=3).sum() >= 20
 
@@ -237,9 +229,7 @@ def test_each_half_has_the_directions_of_the_other():
 
 
 def test_two_batches_undo_the_attenuation_by_their_noise():
-    """Of a normal target: with one noisy gradient twice the means would be a tenth of the shift
-    off.
-    """
+    """Of a normal target: one noisy gradient twice would put means a tenth of the shift off."""
     rng = np.random.default_rng(5)
     draws = 1.0 + 1.3 * rng.standard_normal((6_000, 3))
     first, second = (draws + 0.8 * rng.standard_normal(draws.shape) for _ in range(2))
@@ -283,9 +273,7 @@ def skewed():
 
 @pytest.mark.full
 def test_a_hot_run_of_a_skewed_posterior():
-    """Sds half as wide again, means 0.3 sd off: found, and put right to the few percent that are
-    told.
-    """
+    """Sds half as wide again, means 0.3 sd off: found, and put right to the stated percents."""
     data, known = skewed()
     model = ewsg.models.logistic_regression()
     mode = ewsg.find_mode(KEY, model, jnp.zeros(3), data, progress=False)
@@ -476,9 +464,7 @@ def of_target(num_chains, num_draws):
 
 
 def test_what_is_off_is_that_of_all_draws():
-    """The first half is too wide, and every 25th draw is looked at: of neither has the ratio the
-    chance.
-    """
+    """The first half is too wide, every 25th draw is seen: neither has the ratio of chance."""
     draws = of_target(4, 2_500)
     draws[:, :1_250] += 0.3 * (draws[:, :1_250] - MEAN)
     report = ewsg.check(KEY, draws, LINEAR, ROWS, max_draws=400)

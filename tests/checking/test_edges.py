@@ -1,6 +1,4 @@
-"""Draws at the edges: few of them, one chain, badly scaled, far from zero, in float32, or not
-finite.
-"""
+"""Draws at the edges: few, one chain, badly scaled, far from zero, in float32, not finite."""
 
 import jax
 import jax.numpy as jnp
@@ -54,9 +52,7 @@ def test_few(shape):
 
 @pytest.mark.parametrize("scale", [1.0, 1.3])
 def test_sds_a_million_times_apart_in_float32(scale):
-    """Of numbers from 1e-3 to 1e3, means at a thousand sds: float32 has a width of 6e-5
-    sds there.
-    """
+    """Numbers from 1e-3 to 1e3, means at 1,000 sds: float32 has a width of 6e-5 sds there."""
     sd = np.exp(np.linspace(np.log(1e-3), np.log(1e3), 25))
     draws = (1e3 * sd + scale * sd * standard((4, 500, 25))).astype(np.float32)
     report = ewsg.check(KEY, draws, normal(1e3 * sd, sd), ROWS)
@@ -68,9 +64,7 @@ def test_sds_a_million_times_apart_in_float32(scale):
 
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 def test_a_covariance_of_condition_ten_to_the_twelve(noise):
-    """Sds of directions a million times apart, turned: what is right is known to the error that is
-    told.
-    """
+    """Turned sds a million times apart: what is right is known to the stated error."""
     rng, d, count = np.random.default_rng(1), 12, 2_000
     turn = np.linalg.qr(rng.standard_normal((d, d)))[0]
     root = turn * np.exp(np.linspace(0, np.log(1e6), d))

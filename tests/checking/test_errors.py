@@ -1,6 +1,4 @@
-"""Errors of corrections: linear algebra against least squares, expectations without bias, and how
-errors cover.
-"""
+"""Errors of corrections: algebra by least squares, unbiased expectations, how errors cover."""
 
 import jax
 import jax.numpy as jnp
@@ -90,9 +88,7 @@ def test_many_functions_leave_no_bias():
 
 
 def test_the_identity_of_a_scale_has_no_bias():
-    """Its mean is 0; with the mean of the same draws in it, it would be 1/m: here more than five of
-    its errors.
-    """
+    """Its mean is 0; with the mean of the same draws it would be 1/m: over five of its errors."""
     rng = np.random.default_rng(4)
     found = []
     for _ in range(30):
@@ -119,9 +115,7 @@ def test_noise_of_batches_is_no_spread():
 
 
 def test_the_response_of_a_scale():
-    """What E[g u] changes by: 2 of a normal law, 2ν/(ν + 3) of Student's t, so that 10 % is seen
-    so.
-    """
+    """What E[g u] changes by: 2 of a normal law, 2ν/(ν + 3) of Student's t; 10 % is seen so."""
     rng = np.random.default_rng(7)
     for draws, slope, right in (
         (rng.standard_normal((8, 20_000, 1)), lambda u: u, 2.0),
@@ -144,9 +138,7 @@ def test_errors_are_no_smaller_than_rounding():
 @pytest.mark.full
 @pytest.mark.parametrize("kind", check_errors.KINDS)
 def test_errors_cover(kind):
-    """A slice of `docs/check_errors.md`: of too wide draws a third was beyond three errors, the
-    worst at 37.
-    """
+    """A slice of `docs/check_errors.md`: of wide draws a third was over three errors, worst 37."""
     found = check_errors.cell("hierarchical", 86, 1_000, kind, 2)
     assert max(found["beyond_three"]) <= 0.02
     assert max(found["worst"]) < 8
@@ -154,9 +146,7 @@ def test_errors_cover(kind):
 
 
 class Ridge:
-    """y = ab + noise: an over-parametrised mean, whose posterior is a ridge; draws and moments by a
-    grid.
-    """
+    """y = ab + noise, an over-parametrised mean with a ridge; draws and moments by a grid."""
 
     ends, count = 4.5, 900
 
@@ -197,9 +187,7 @@ def test_a_ridge_is_corrected_within_errors_or_not_at_all(scale):
 
 
 def test_what_is_not_known_is_not_advised():
-    """Of draws on a ridge that are three times as wide: the reason, instead of numbers that are
-    wrong.
-    """
+    """Of draws on a ridge three times as wide: the reason, instead of wrong numbers."""
     ridge = Ridge()
     report = ewsg.check(KEY, 3 * ridge.draws, ridge.posterior, ridge.rows)
     assert report.outcome == "wrong"
@@ -215,9 +203,7 @@ def test_what_is_not_known_is_not_advised():
 
 @pytest.mark.parametrize("noise", [0.0, 0.5], ids=["all rows", "batches"])
 def test_errors_are_nearly_those_of_fits_without_a_group(noise):
-    """The influence of groups is linear; leaving each of them out, which takes a fit for each, says
-    the same.
-    """
+    """The influence of groups is linear; leaving each out, by a fit each, says the same."""
     rng, count, num_groups = np.random.default_rng(10), 4_000, 32
     true = rng.standard_t(6, size=(2, count, 4))
     pairs = []

@@ -1,6 +1,4 @@
-"""The kinetic temperature of runs: against the stationary law of linear steps, and on momenta of
-known squares.
-"""
+"""Kinetic temperature of runs: the stationary law of linear steps, momenta of known squares."""
 
 import jax
 import jax.numpy as jnp
@@ -33,9 +31,7 @@ def kernels(name, T):
     ids=["splitting", "exact", "shared batches"],
 )
 def test_it_is_that_of_the_stationary_law(linearize, name, T, scale, shared):
-    """E p² of the exact law, all batches of one row listed; hottest along the rows' widest
-    coordinate.
-    """
+    """E p² of the exact law, all batches of a row listed; hottest along the widest coordinate."""
     kernel = kernels(name, T)
     covariance = lyapunov.stationary(linearize(kernel, 3, ROWS, BATCHES).steps)[1][3:, 3:] / (
         T * scale
@@ -77,9 +73,7 @@ def test_squares_of_momenta_by_direction():
 
 
 def test_what_is_hottest_by_chance_is_not_called_so():
-    """Of 20 directions of a right run the hottest is 1 ± its error: one half says where, the other
-    how hot.
-    """
+    """Of 20 directions of a right run the hottest is 1 ± its error: one half where, one how hot."""
     rng = np.random.default_rng(7)
     off = []
     for _ in range(40):

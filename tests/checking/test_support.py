@@ -1,6 +1,4 @@
-"""Draws where a density is 0, and its gradient as well: walls, supports that data set, orders and
-simplices.
-"""
+"""Draws where density and gradient are 0: walls, data-set supports, orders and simplices."""
 
 import jax
 import jax.numpy as jnp
@@ -61,9 +59,7 @@ def test_draws_inside_are_not_called_outside(name):
 @pytest.mark.usual_parameters("300")
 @pytest.mark.parametrize("n", [300, 6_000])
 def test_a_support_that_data_set(n):
-    """Rows of U(0, θ): θ below the largest of them is impossible. Of many rows each draw sees a
-    part.
-    """
+    """Rows of U(0, θ): θ below the largest is impossible. Of many rows each draw sees a part."""
     rows = RNG.uniform(0, 2, n)
     rows[: n // 20] = np.linspace(1.9, 2.0, n // 20)
     posterior = ewsg.Posterior(
@@ -89,9 +85,7 @@ def test_shares_are_those_of_each_density():
 
 @pytest.mark.parametrize("n", [900, 5_000, 40_000])
 def test_a_single_row_that_is_impossible_is_found_among_many(n):
-    """All rows are seen by some draws, whichever the row, where draws times rows of each are
-    enough.
-    """
+    """Every row is seen by some draws, where draws times rows of each are enough."""
     draws = draws_of(RNG.uniform(0, 1, (4, 100, 1)), None, 10_000)
     posterior = ewsg.Posterior(
         lambda t, row: jnp.where(row < 2, 0.0 * t[0], -jnp.inf), lambda t: 0.0 * t[0]

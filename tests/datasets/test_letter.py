@@ -1,6 +1,4 @@
-"""Letter recognition from either of its files, some letters, and what is none; the real data where
-they are.
-"""
+"""Letter recognition from either file, some letters, and what is none; real data if there."""
 
 import dataclasses
 

@@ -83,9 +83,7 @@ def test_standardise_takes_arrays():
 
 @pytest.mark.parametrize("shape", [(3,), (2, 7, 3)])
 def test_the_way_back_keeps_the_linear_predictor(shape):
-    """In numbers that float32 holds exactly: means 4 and 7, standard deviations 2 and 1, one column
-    constant.
-    """
+    """Exact in float32: means 4 and 7, standard deviations 2 and 1, one column constant."""
     x = np.array([[2.0, 6.0, 5.0], [6.0, 8.0, 5.0], [2.0, 8.0, 5.0], [6.0, 6.0, 5.0]])
     scaling = ewsg.datasets.standardisation(x)
     z = scaling(x)

@@ -1,6 +1,4 @@
-"""Zero-variance control variates: exact of normal targets, and never worse where gradients are
-noisy.
-"""
+"""Zero-variance control variates: exact for normal targets, never worse with noise."""
 
 import jax
 import jax.numpy as jnp
@@ -77,9 +75,7 @@ def test_one_number_in_float32():
 @pytest.mark.full
 @pytest.mark.parametrize("order", [1, 2])
 def test_noise_of_batches_takes_no_more_than_it_gives(order):
-    """Over sets of draws: means are the target's, errors as told and no larger than
-    those without.
-    """
+    """Over sets of draws: means are the target's, errors as stated, at most those without."""
     off, told, plain = [], [], []
     for key in jax.random.split(KEY, 40):
         draws = MEAN + RNG.normal(size=(2, 200, 3)) @ ROOT.T

@@ -49,9 +49,7 @@ def test_it_is_the_formula(kernel, ratio):
 
 @pytest.mark.full
 def test_it_is_that_of_the_position():
-    """BAOAB at γ = 2: friction takes most of what a batch gave the momentum, after that has moved
-    the position.
-    """
+    """BAOAB at γ = 2: friction takes most of a batch's kick once it has moved the position."""
     kernel = ewsg.sghmc(SHARP, 0.8, friction=2.0, batch_size=5, integrator="BAOAB")
     expected = 0.8**2 / 4 / np.tanh(0.8) * COVARIANCE.max() / 1000**2
     assert noise(kernel).largest == pytest.approx(expected, rel=0.25)

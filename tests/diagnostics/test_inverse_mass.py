@@ -1,6 +1,4 @@
-"""A mass from a pilot's draws: where they differ from the curvature by more than their error, and
-only there.
-"""
+"""A mass from a pilot's draws: only where they differ from the curvature by over their error."""
 
 import dataclasses
 import functools
@@ -66,9 +64,7 @@ def test_draws_of_the_covariance_leave_it_as_it_is(x64, kind):
 
 @pytest.mark.parametrize("kind", GIVEN)
 def test_directions_that_differ_are_corrected_and_no_others(x64, kind):
-    """One of thrice the width, one of a third: found to within 4 standard errors; the others stay
-    exactly 1.
-    """
+    """One of thrice the width, one of a third: within 4 standard errors; others exactly 1."""
     C = matrix_of(GIVEN[kind])
     L = np.linalg.cholesky(C)
     axes = np.linalg.qr(np.random.default_rng(1).normal(size=(D, D)))[0]
@@ -96,9 +92,7 @@ def test_the_eigenvalue_of_a_spike_gives_the_spike(true, ratio):
 
 @pytest.mark.full
 def test_a_spread_that_is_of_few_draws_is_taken_off(x64):
-    """Of 400 draws in 200 dimensions a variance of 5 shows as 5 + (200/400) 5/4 = 5.6, and is given
-    back as 5.
-    """
+    """400 draws in 200 dimensions: a variance of 5 shows as 5 + (200/400) 5/4, and comes back."""
     d, n, got = 200, 400, []
     for seed in range(20):
         draws = chains(
@@ -161,9 +155,7 @@ def test_chains_that_do_not_agree_say_nothing():
 
 
 def test_a_tree_and_the_next_run():
-    """Leaf after leaf; and it goes into a kernel, whose noise is then ten times as wide in that
-    coordinate.
-    """
+    """In leaf order; in a kernel its noise is then ten times as wide in that coordinate."""
     posterior = ewsg.Posterior(
         lambda p, row: 0.0 * row, lambda p: -0.5 * (p["a"] ** 2 / 100 + jnp.sum(p["b"] ** 2))
     )

@@ -1,6 +1,4 @@
-"""The kernel Stein discrepancy and thinning by it: kernels typed by automatic differentiation, and
-quadrature.
-"""
+"""Kernel Stein discrepancy and thinning by it: kernels by autodiff, and quadrature."""
 
 import dataclasses
 
@@ -99,9 +97,7 @@ def test_the_stein_kernel_has_mean_zero_under_the_target():
 
 
 def expected(mean, sd):
-    """E κ(X, Y) of independent X, Y ~ N(mean, sd²), target N(0, 1), as E δ(X) k(X, Y) δ(Y), δ = s_p
-    − s_q.
-    """
+    """E κ(X, Y) of X, Y ~ N(mean, sd²), target N(0, 1): E δ(X) k(X, Y) δ(Y), δ = s_p − s_q."""
     y = np.linspace(-10, 10, 1001)
     law = np.exp(-(y**2) / 2) / np.sqrt(2 * np.pi) * (y[1] - y[0])
     x = mean + sd * y
@@ -111,9 +107,7 @@ def expected(mean, sd):
 
 @pytest.mark.parametrize(("mean", "sd"), [(0.4, 1.0), (0.0, 1.5), (-0.3, 0.7)])
 def test_its_expectation_under_another_law(mean, sd):
-    """The kernel's mean over a grid is the closed form's; that of exact draws is so within its
-    error.
-    """
+    """The kernel's mean over a grid is the closed form's; exact draws' within its error."""
     y = np.linspace(-10, 10, 1001)
     law = np.exp(-(y**2) / 2) / np.sqrt(2 * np.pi) * (y[1] - y[0])
     x = (mean + sd * y)[:, None]
@@ -166,9 +160,7 @@ def test_the_draws_own_metric_does_not_know_units():
 
 
 def test_a_metric_of_widths_where_draws_are_few():
-    """Where there are fewer than four draws for each number and one more, coordinate by
-    coordinate.
-    """
+    """With fewer than four draws for each number and one more, coordinate by coordinate."""
     draws = (
         RNG.normal(size=(2, 24, 12))
         * np.linspace(0.2, 3, 12)
@@ -210,9 +202,7 @@ def test_noise_of_gradients_does_not_bias_it():
 
 @pytest.mark.full
 def test_p_values_of_right_draws():
-    """At most as often below 10 % as chance allows in 100 runs, of independent draws and of chains
-    with memory.
-    """
+    """At most as often below 10 % as chance in 100 runs, independent draws and chains."""
     rng, runs = np.random.default_rng(2), 100
     for memory in (0.0, 0.7):
         low = 0
@@ -242,9 +232,7 @@ def test_thinning_is_the_greedy_choice():
 
 @pytest.mark.full
 def test_thinning_of_a_lost_chain_and_of_shared_batches():
-    """Numbers are those in the samples; of a run that lost a chain, and whatever the order of rows
-    within.
-    """
+    """Numbers are those in the samples; of a run that lost a chain, in any order of rows."""
     kernel = ewsg.sgld(LOGISTIC, 1e-2, batch_size=8)
     samples = ewsg.sample(KEY, kernel, jnp.zeros(2), ROWS, 20, num_chains=3, progress=False)
     lost = dataclasses.replace(
@@ -267,9 +255,7 @@ def test_thinning_of_a_lost_chain_and_of_shared_batches():
 
 
 def test_every_so_many_draws_and_trees():
-    """A tree gives what one array gives; draws beyond `max_draws` are thinned evenly, and numbered
-    as they were.
-    """
+    """A tree gives what an array gives; draws beyond `max_draws` are thinned, numbers kept."""
     posterior = ewsg.Posterior(
         lambda p, x: -0.5 * ((p["a"] - x[0]) ** 2 + (p["b"] - x[1]) ** 2), lambda p: 0.0 * p["a"]
     )

@@ -166,9 +166,7 @@ def test_a_table_for_pandas(run, monkeypatch):
 
 
 def test_a_table_in_a_file(run, tmp_path, monkeypatch):
-    """Every bit of every number is read back; no pandas is needed; names may hold what
-    separates.
-    """
+    """Every bit is read back; no pandas is needed; names may hold the separator."""
     monkeypatch.setitem(sys.modules, "pandas", None)
     names = ["w[0,1]", 'ε "noise"', "c\nd"]
     summary = ewsg.diagnostics.summary(run, names, quantiles=(0.025, 0.5))

@@ -188,9 +188,7 @@ def log_weights(name, gradients):
 
 @pytest.mark.parametrize("name", DYNAMICS)
 def test_a_weighted_batch_is_chosen_by_the_typed_weights(x64, name):
-    """Of two rows the second is taken where log u is below the difference of the
-    weights, just so.
-    """
+    """Of two rows the second is taken just where log u is below the difference of weights."""
     prior = THETA / 4
     gradients = prior + 5 * (THETA - ROWS)
     w = log_weights(name, gradients)

@@ -66,9 +66,7 @@ def reference(h, gamma):
 
 
 def entries(h, gamma):
-    """The same of `transition`, by its Jacobians; h and γ may be arrays of step sizes and
-    frictions.
-    """
+    """The same of `transition`, by its Jacobians; h and γ may be arrays."""
     # One datum x with V = ½(θ − x)²: at θ = 0 the gradient is −x, so ∂/∂g = −∂/∂x, free of the 1 of
     # ∂θ'/∂θ.
     posterior = ewsg.models.gaussian_location()

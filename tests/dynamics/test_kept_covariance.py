@@ -71,9 +71,7 @@ def test_the_grid_is_fine_enough():
 
 
 def test_what_keeping_it_costs_here():
-    """The worst case: four rows. Var θ/Var is off by 1 % with a reset a step and by 6 % with one in
-    five.
-    """
+    """The worst case, four rows: Var θ/Var off by 1 % with a reset a step, 6 % with one in five."""
     ratios = [law(period)[1] * PRECISION for period in (1, K)]
     assert ratios == pytest.approx([0.98906, 1.06407], abs=2e-5)
 
@@ -105,9 +103,7 @@ def test_steps_are_those_typed(x64):
 
 @pytest.mark.full
 def test_chains_have_that_law():
-    """The mean square over time of 2,000 chains; with a reset in every step, or none, they would
-    not have it.
-    """
+    """The mean square over time of 2,000 chains; with a reset each step, or none, it differs."""
     samples = ewsg.sample(
         jax.random.key(1),
         kernel(K),

@@ -106,9 +106,7 @@ def estimator_of(kind, posterior, dynamics):
     [(name, "uniform") for name in DYNAMICS] + [(name, "weighted svrg") for name in DYNAMICS[:-1]],
 )
 def test_it_is_the_same_dynamics_in_other_coordinates(x64, name, kind):
-    """Seven steps with the same randomness, each structure: θ = L z and the momentum is that of z,
-    to rounding.
-    """
+    """Seven steps of one randomness, each structure: θ = L z, z's momentum, to rounding."""
     given = {
         key: value
         for key, value in masses().items()
@@ -245,9 +243,7 @@ def test_weights_are_those_of_the_gradient_there(x64, name):
 
 
 def test_a_given_covariance_is_turned_too(x64):
-    """The friction of `noise_corrected` is that of Lᵀ Cov L, Cov given in the position's
-    coordinates.
-    """
+    """The friction of `noise_corrected` is of Lᵀ Cov L, Cov in the position's coordinates."""
     _, L = masses()["dense"]
     C, p, xi, g = np.cov(RNG.normal(size=(D, 40))), *RNG.normal(size=(3, D))
     own = dynamics_of("noise_corrected", covariance=jnp.asarray(C), inverse_mass=jnp.asarray(DENSE))
@@ -285,9 +281,7 @@ def test_a_restart_takes_the_gradient_where_it_is_told(x64, name):
 
 @pytest.mark.parametrize("name", ["langevin", "semi_implicit", "euler", "splitting"])
 def test_with_the_covariance_of_the_target_every_direction_is_of_width_one(linearize, name):
-    """Variances of 1 and of 10⁶, correlated: the law is L times that of N(0, T I) at
-    the same step.
-    """
+    """Variances 1 and 10⁶, correlated: the law is L times that of N(0, T I) at the same step."""
     n, d = 4, 2
     covariance = np.array([[1.0, 600.0], [600.0, 1e6]])
     precision = np.linalg.inv(covariance)
@@ -368,9 +362,7 @@ def test_types_are_kept(structure, dtype):
 
 
 def test_a_reported_covariance_stays_in_the_coordinates_of_the_position():
-    """What an estimator reports is not changed on the way: `Covariance` is that of ∇V,
-    not of Lᵀ∇V.
-    """
+    """An estimator's report is not changed on the way: `Covariance` is of ∇V, not of Lᵀ∇V."""
     own = dynamics_of("noise_corrected", inverse_mass=4.0)
     state = own.init(jax.random.key(0), jnp.zeros(2))._replace(momentum=jnp.ones(2))
     estimate = Estimate(jnp.zeros(2), (), covariance=Covariance(jnp.array([3.0, 5.0])))

@@ -223,9 +223,7 @@ def test_a_free_particle_is_stable_up_to_its_bound(x64, integrator, gamma, T, co
 
 @pytest.mark.parametrize(("lam", "gamma", "T", "covariance"), SCALARS)
 def test_euler_is_stable_up_to_its_bounds(x64, lam, gamma, T, covariance):
-    """hλ < Γ, and 2hΓ < 4 + h²λ: a Cov above 2Tλ keeps the first at every h, and the second ends
-    it.
-    """
+    """hλ < Γ and 2hΓ < 4 + h²λ: a Cov above 2Tλ keeps the first at every h; the second ends it."""
     friction = lambda h: gamma + h * covariance / (2 * T)
     if covariance < 2 * T * lam:
         bound = root(lambda h: h * lam - friction(h), 1e-6, 4.0)
@@ -244,9 +242,7 @@ def test_euler_is_stable_up_to_its_bounds(x64, lam, gamma, T, covariance):
 
 @pytest.mark.parametrize("frozen_noise", ["momentum", "rest"])
 def test_a_weighted_batch_is_chosen_and_moved_with_the_added_friction(x64, frozen_noise):
-    """EWSG-VR: of two rows the second is taken where log u is below the typed
-    difference, just so.
-    """
+    """EWSG-VR: of two rows the second is taken just where log u is below the typed difference."""
     rows = np.array([[-1.0, 0.2], [0.3, 1.1], [0.7, -0.4], [2.2, 0.1], [-0.5, -0.9]])
     theta, p = np.array([0.4, -0.3]), np.array([0.8, -0.5])
     gradients = 5 * (theta - rows)
@@ -327,9 +323,7 @@ def compared(name, rows, h, is_corrected):
 @pytest.mark.parametrize("h", STEP_SIZES)
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_law_with_the_exact_covariance(linearize, integrator, h):
-    """Reset at every step, the tracked covariance is exact; the law is the full gradient's with the
-    friction Γ.
-    """
+    """Reset at every step the covariance is exact; the law is the full gradient's with Γ."""
     rows = rows_of(0)
     tracking = ewsg.gradients.covariance_tracking(
         ewsg.models.gaussian_location(), batch_size=1, refresh_every=1
@@ -370,9 +364,7 @@ FOUND = {
 
 @pytest.mark.parametrize(("name", "is_corrected", "h"), FOUND)
 def test_the_batch_heats_and_the_friction_takes_it_up(name, is_corrected, h):
-    """Over ten draws of the rows, at h = 0.02: 2.4 to 5.2 times the variance, or within 5 %
-    ("euler") or 1 %.
-    """
+    """Ten draws of rows, h = 0.02: 2.4 to 5.2 times the variance, or within 5 % (euler), 1 %."""
     low, high, closest, farthest = FOUND[name, is_corrected, h]
     values = np.array([compared(name, rows_of(seed), h, is_corrected) for seed in range(10)])
     assert low < values[:, 0].min() < values[:, 1].max() < high
@@ -405,9 +397,7 @@ def test_order_and_constant_of_the_bias(name, is_corrected):
 
 
 def test_the_added_friction_bounds_the_bias_of_euler():
-    """hλ/Γ with Γ = γ + h Cov/(2T) grows no more once h Cov/(2T) exceeds γ: half the order at h =
-    0.005 to 0.02.
-    """
+    """hλ/Γ, Γ = γ + h Cov/(2T), stops growing past h Cov/(2T) > γ: half the order, h 0.005–0.02."""
     rows = rows_of(0)
     excess = [compared("euler", rows, h, True)[1] - 1 for h in STEP_SIZES]
     slopes = np.log2(np.array(excess[1:]) / excess[:-1])

@@ -132,9 +132,7 @@ def kernels(balance, covariance):
 @pytest.mark.parametrize(("balance", "h"), [("noise", 0.005), ("noise", 0.02), ("friction", 0.02)])
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_laws(linearize, integrator, balance, h, way):
-    """The maps typed; and where there is noise enough, the law of the full gradient without a
-    friction beside γ.
-    """
+    """The typed maps; with noise enough, the full gradient's law without friction beside γ."""
     rows = rows_of(0)
     C = covariance_of(rows)
     kernel = kernels(balance, jnp.asarray(C))[way](h, integrator)
@@ -164,9 +162,7 @@ def test_laws(linearize, integrator, balance, h, way):
 
 
 def test_any_estimator_with_the_covariance_given(linearize):
-    """Strata, whose estimates do not report theirs: the law is that of their own covariance taken
-    out.
-    """
+    """Strata, whose estimates report none: the law is that of their own covariance taken out."""
     rows, h = rows_of(1)[:6], 0.05
     estimator = ewsg.gradients.stratified(
         ewsg.models.gaussian_location(),

@@ -1,6 +1,4 @@
-"""Integrators by their letters: laws, order and stability by matrices of the letters, paths by
-letters in NumPy.
-"""
+"""Integrators by letters: laws, order and stability by matrices, paths in NumPy."""
 
 import pickle
 
@@ -65,9 +63,7 @@ def law_of(linearize, dynamics, lam):
 
 @pytest.mark.parametrize("letters", CYCLES)
 def test_a_step_is_that_of_its_letters(linearize, letters):
-    """The map from state to state, in two correlated dimensions; and the formula of the
-    variance.
-    """
+    """The map from state to state in two correlated dimensions; the formula of the variance."""
     X = np.array([[1.0, 0.2], [0.5, -1.0], [-0.4, 0.9], [1.5, 1.2]])
     y = np.array([0.5, -1.2, 2.0, 0.1])
     model = ewsg.models.linear_regression(noise_scale=1.3, prior_scale=2.0)
@@ -158,9 +154,7 @@ def path_by_letters(word, start, count, theta, p, gradient, normals):
 
 @pytest.mark.parametrize("letters", [name for name in CYCLES if name != "OBAOABO"])
 def test_positions_are_those_of_the_scheme_that_keeps_its_gradient(x64, letters):
-    """Twelve steps on batches of rows: each letter with its own normal, kicks at one position with
-    one batch.
-    """
+    """Twelve steps on batches: each letter its own normal, kicks at one position one batch."""
     steps, rng = 12, np.random.default_rng(3)
     rows, batches = rng.normal(size=(7, 2)), rng.integers(0, 7, size=(steps + 2, 3))
     posterior = ewsg.Posterior(
@@ -205,9 +199,7 @@ def test_positions_are_those_of_the_scheme_that_keeps_its_gradient(x64, letters)
 
 @pytest.mark.parametrize("letters", ["ABOBA", "BAOAB", "OBABO"])
 def test_one_batch_in_both_half_kicks_heats_by_formula(linearize, letters):
-    """C h²/(4λ) coth(γh/2), over 1 − q; and with a batch for each half kick half of it, or (1 +
-    e²)/(1 + e)².
-    """
+    """C h²/(4λ) coth(γh/2) over 1 − q; a batch a half kick gives half, or (1 + e²)/(1 + e)²."""
     h, gamma, lam, rows = 0.5, 1.4, 2.0, np.array([[-1.0], [0.4], [2.1]])
     kernel = ewsg.kernel(
         build(letters, h, gamma, 1.0), ewsg.gradients.uniform(scaled(lam, 3), batch_size=1)
@@ -234,9 +226,7 @@ def test_one_batch_in_both_half_kicks_heats_by_formula(linearize, letters):
 
 @pytest.mark.parametrize("name", [*CYCLES, "splitting", "exact"])
 def test_the_heat_of_the_position_by_that_of_the_momentum(name):
-    """By the laws of both noises where the potential is nearly flat, over that of one step's
-    momentum.
-    """
+    """By the laws of both noises where the potential is nearly flat, over one step's momentum."""
     h, gamma, lam = 0.8, 2.0, 1e-5
     options, one, none = {"friction": gamma}, np.array([[lam]]), np.zeros(1)
     if name in CYCLES:

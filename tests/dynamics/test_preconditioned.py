@@ -125,9 +125,7 @@ def test_moves(x64, correction, batch_size):
 @pytest.mark.parametrize("how", ["momentum", "zero", "one"])
 @pytest.mark.parametrize("correction", [False, True])
 def test_weight(x64, correction, how, scale):
-    """½‖x + √(hG/2T) g‖² with the stored m; "momentum" is the noise with which the corrected step
-    stands still.
-    """
+    """½‖x + √(hG/2T) g‖², stored m; "momentum" is the noise at which the corrected step rests."""
     state, _, typed, data = run_both(correction, None)
     dynamics, g = dynamics_of(correction), scale * np.random.default_rng(2).normal(size=3)
     prepared = dynamics.prepare(state.dynamics, model().prior_gradient, data)
@@ -254,9 +252,7 @@ MODELS = {
 
 
 def moments_of_the_chain(name, correction, h, T, points):
-    """Mean and variance of the chain for α = 0, when m is ḡ² of this step or, corrected, of the one
-    before.
-    """
+    """Mean and variance for α = 0: m is this step's ḡ² or, corrected, the one before."""
     build, _, _, bounds, damping = MODELS[name]
     dynamics = ewsg.dynamics.preconditioned(
         h, decay=0, damping=damping, correction=correction, temperature=T
@@ -300,9 +296,7 @@ def moments_of_the_limit(name, correction, T):
 
 @pytest.mark.parametrize("T", [pytest.param(1.0, marks=pytest.mark.sweep), 0.7])
 def test_law_without_correction(x64, T):
-    """The law tends to (λ + |ḡ|) exp(−V/T), 0.11 or 0.08 from the target in the mean, at the order
-    h.
-    """
+    """The law tends to (λ + |ḡ|) exp(−V/T), 0.11 or 0.08 off in the mean, at order h."""
     limit, target = (
         moments_of_the_limit("exponential", correction, T) for correction in (False, True)
     )
@@ -397,9 +391,7 @@ def test_law_where_m_remembers(x64, correction, decay):
 @pytest.mark.full
 @pytest.mark.parametrize("correction", [pytest.param(False, marks=pytest.mark.sweep), True])
 def test_law_with_minibatches(x64, correction):
-    """With b = 1 the batch is in G and in g: uncorrected, the variance is 1.6 times too large
-    however small h.
-    """
+    """With b = 1 the batch is in G and g: uncorrected, the variance is 1.6 times too large."""
     chains, h, decay, damping = 6000, 2e-4, 0.5, 0.1
     rows = np.tile([-1.0, 1.0], 5)
     dynamics = ewsg.dynamics.preconditioned(h, decay=decay, damping=damping, correction=correction)
@@ -422,9 +414,7 @@ def test_law_with_minibatches(x64, correction):
 @pytest.mark.sweep
 @pytest.mark.parametrize(("correction", "batch_size"), [(True, None), (True, 1), (False, None)])
 def test_law_in_two_dimensions(x64, correction, batch_size):
-    """A Hessian that is not diagonal, and gradients that cross 0: moments against quadrature on a
-    grid.
-    """
+    """A Hessian not diagonal, gradients that cross 0: moments against quadrature on a grid."""
     chains, h, decay, damping = 40_000, 1e-3, 0.8, 0.5
     x, y = np.array([[1.0, 0.5], [-0.3, 1.0], [0.6, -0.8]]), np.array([1.0, 0.7, 1.3])
     posterior = ewsg.Posterior(

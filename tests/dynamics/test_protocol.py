@@ -1,6 +1,4 @@
-"""What every dynamics promises: the tree and the dtypes it was given, its step counter, `restart`,
-clear errors.
-"""
+"""What every dynamics promises: tree and dtypes, step counter, `restart`, clear errors."""
 
 import jax
 import jax.numpy as jnp

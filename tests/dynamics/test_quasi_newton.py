@@ -28,9 +28,7 @@ G = ewsg.gradients
 
 
 def stack(pairs, size, count, oldest):
-    """Pairs in the order of time as a tree of two leaves, the oldest at a place; one number of each
-    alone.
-    """
+    """Pairs in time as a tree of two leaves, the oldest at a place; one number of each alone."""
     turned = np.roll(np.array(pairs).reshape(count, 2, size), oldest, axis=0).swapaxes(0, 1)
     return {"alone": jnp.asarray(turned[..., 0]), "rest": jnp.asarray(turned[..., 1:])}
 
@@ -57,9 +55,7 @@ def both_matrices(pairs, usable, oldest, gamma, size):
 @pytest.mark.usual_parameters("2", "4")
 @pytest.mark.parametrize("memory_size", [2, 3, 4, 5, 6])
 def test_factor_is_that_of_the_two_loop_recursion(x64, memory_size):
-    """S Sᵀ = H column by column, S the product of the dense factors; any pairs may be left out, at
-    any turn.
-    """
+    """S Sᵀ = H by columns, S the product of dense factors; any pairs left out, at any turn."""
     rng = np.random.default_rng(memory_size)
     size, count = 7, memory_size - 1
     for trial in range(12):
@@ -97,9 +93,7 @@ def test_no_pairs_are_no_matrix(x64):
     ("dtype", "size"), [("float32", 1), ("float32", 3), ("float32", 8), ("float64", 3)]
 )
 def test_any_history_gives_a_positive_definite_matrix(dtype, size, request):
-    """10⁴ histories of all sizes and angles, most of them of no chain: S is finite and no direction
-    dies.
-    """
+    """10⁴ histories of all sizes and angles, mostly of no chain: S is finite, none dies."""
     if dtype == "float64":
         request.getfixturevalue("x64")
     rng, number, count = np.random.default_rng(size), 10_000, 4
@@ -258,9 +252,7 @@ def test_steps_are_those_of_the_oracle(x64):
 
 
 def test_steps_with_pairs_left_out(x64):
-    """A wild y on purpose: the probe of the estimator is replaced by one whose pairs have any
-    curvature.
-    """
+    """A wild y on purpose: the estimator's probe gives pairs of any curvature."""
     estimator = G.uniform(posterior(), batch_size=2)
     bent = np.array([[0.0, 3.0, 0.0], [-3.0, 0.0, 1.0], [0.0, 2.0, -1.0]])
     crooked = altered(
@@ -292,9 +284,7 @@ def test_steps_with_pairs_left_out(x64):
 
 @pytest.mark.parametrize("option", ["I", "II"])
 def test_steps_with_anchors_are_those_of_the_oracle(x64, option):
-    """SVRG, K = 4; option I goes on from a point of up to three steps ago, without the pairs from
-    before.
-    """
+    """SVRG, K = 4; option I goes on from up to three steps ago, without the pairs from before."""
     every = 4
     kernel = ewsg.kernel(
         dynamics(), G.svrg(posterior(), batch_size=2, refresh_every=every, option=option)
@@ -331,9 +321,7 @@ def test_steps_with_anchors_are_those_of_the_oracle(x64, option):
 
 @pytest.mark.parametrize("name", ["uniform", "svrg"])
 def test_weighted_steps_are_those_of_the_oracle(x64, name):
-    """Exponential weights, M = 1: the second batch replaces the first by the exponent ½‖√(h/2T)
-    Sᵀg‖².
-    """
+    """Exponential weights, M = 1: the second batch replaces the first by ½‖√(h/2T) Sᵀg‖²."""
     every = 4
     inner = (
         G.uniform(posterior(), batch_size=2)
@@ -396,9 +384,7 @@ def test_weight_is_the_exponent_of_the_noise(x64):
 
 
 def of_points(points, gradient, t, memory_size, trust_region):
-    """The state after t moves, from its last 2M − 1 points, the newest last, typed from the
-    definitions.
-    """
+    """The state after t moves, from its last 2M − 1 points, newest last, by the definitions."""
     count = memory_size - 1
     by_number = {t - k: points[len(points) - 1 - k] for k in range(len(points))}
     pairs = dict.fromkeys(range(t - count + 1, t + 1))
@@ -468,9 +454,7 @@ def gaussian():
 
 @pytest.mark.parametrize("temperature", [0.3])
 def test_exact_moments_of_a_step_on_a_quadratic(x64, temperature):
-    """θ_{t−M} of the law N(0, T A⁻¹) goes to one of covariance T (A⁻¹ + h² H A H), given H; and H y
-    = s.
-    """
+    """θ_{t−M} ~ N(0, T A⁻¹) goes to covariance T (A⁻¹ + h² H A H), given H; and H y = s."""
     h, lam = 0.05, 0.4
     made = ewsg.dynamics.quasi_newton(h, memory_size=3, trust_region=lam, temperature=temperature)
     kernel, rows = ewsg.kernel(made, G.full(gaussian())), jnp.zeros((2, 1))
@@ -525,9 +509,7 @@ def test_chains_stay_in_a_gaussian_law():
 
 @pytest.mark.sweep
 def test_a_bias_stays_where_the_curvature_changes():
-    """x ~ N(0, 1), y | x ~ N(2 tanh x, 1/4): E x² is 1; at h = 0.01 about 1.17, Langevin alone
-    1.02.
-    """
+    """x ~ N(0, 1), y | x ~ N(2 tanh x, 1/4): E x² is 1; at h = 0.01 1.17, Langevin alone 1.02."""
     chains, h = 4_000, 0.01
     model = ewsg.Posterior(
         lambda p, row: 0.0 * row[0],
@@ -574,9 +556,7 @@ ESTIMATORS = {
 @pytest.mark.usual_parameters("full", "svrg I", "weighted")
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_pairs_are_of_one_batch_whatever_the_estimator(x64, name):
-    """y = ∇V₀ and Σ wᵢ ∇Vᵢ at both points of the same rows: typed from the rows that the step
-    reports.
-    """
+    """y = ∇V₀ and Σ wᵢ ∇Vᵢ at both points of the same rows, typed from the reported rows."""
     seen = []
     estimator = ESTIMATORS[name](posterior())
 
@@ -637,9 +617,7 @@ def test_step_sizes_are_constant_on_blocks(x64):
 
 @pytest.mark.full
 def test_traced_numbers_and_many_chains_are_one_by_one(x64):
-    """A grid over all numbers, and chains at different steps of their blocks, side by side under
-    `vmap`.
-    """
+    """A grid over all numbers, and chains at different steps of blocks, together under `vmap`."""
 
     def end(h, lam, gamma, start, steps, key):
         made = ewsg.dynamics.quasi_newton(h, memory_size=3, trust_region=lam, initial_scale=gamma)

@@ -219,9 +219,7 @@ def printed_drift(name, theta, T):
 
 @pytest.mark.parametrize("name", TYPED)
 def test_the_target_has_no_flux_with_this_drift(x64, name):
-    """J = b π − T ∇·(M π), b from `move`, the divergence by differences of M typed, at points of
-    R³.
-    """
+    """J = b π − T ∇·(M π), b from `move`, the divergence by differences of M, at points of R³."""
     T, eps = TEMPERATURE, 1e-3
     dynamics = dynamics_of(inverse_metric(name))
     density = lambda theta: np.exp(-potential(theta) / T)
@@ -307,9 +305,7 @@ def moments_of_the_chain(h, T, **options):
 @pytest.mark.full
 @pytest.mark.parametrize("T", [pytest.param(1.0, marks=pytest.mark.sweep), 0.7])
 def test_law(x64, T):
-    """exp(−V/T) at the order h; without Γ the law would be exp(−V/T)/M, 0.11 or 0.08 off in the
-    mean.
-    """
+    """exp(−V/T) at order h; without Γ it would be exp(−V/T)/M, 0.11 or 0.08 off in the mean."""
     grid = np.linspace(-4.5, 3.0, 20_001)
     V = 3 * np.exp(grid) - 6 * grid
     target = transition.mean_and_variance(grid, transition.tilted(grid, V, T))

@@ -63,18 +63,14 @@ def with_momentum(mean, name):
 
 
 def location_gradients(batches, noise_scale, prior_scale):
-    """(H, k) of every batch: ∇V₀ = θ/prior², ∇Vᵢ = (θ − xᵢ)/noise²; the sum over a batch counts n/b
-    times.
-    """
+    """(H, k) of every batch: ∇V₀ = θ/prior², ∇Vᵢ = (θ − xᵢ)/noise²; a batch counts n/b times."""
     n = len(LOCATIONS)
     h = np.array([[n / noise_scale**2 + 1 / prior_scale**2]])
     return [(h, n * LOCATIONS[batch].mean(0) / noise_scale**2) for batch in batches]
 
 
 def regression_gradients(batches, noise_scale, prior_scale):
-    """(H, k) of every batch: ∇V₀ = θ/prior², ∇Vᵢ = xᵢ(xᵢᵀθ − yᵢ)/noise²; the batch counts n/b
-    times.
-    """
+    """(H, k) of every batch: ∇V₀ = θ/prior², ∇Vᵢ = xᵢ(xᵢᵀθ − yᵢ)/noise²; n/b times."""
     n = len(INPUTS)
     found = []
     for batch in batches:

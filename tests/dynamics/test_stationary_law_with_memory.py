@@ -53,9 +53,7 @@ class Problem(NamedTuple):
 
 
 def regression(n, d):
-    """Curvatures differ from row to row, so the noise of an estimate depends on where
-    it is taken.
-    """
+    """Curvatures differ from row to row, so an estimate's noise depends on the place."""
     x, y = INPUTS[:n, :d], OUTPUTS[:n]
     return Problem(
         ewsg.models.linear_regression(noise_scale=NOISE_SCALE, prior_scale=PRIOR_SCALE),
@@ -185,9 +183,7 @@ BATCH_SIZE = {"line": 1, "plane": 2, "location": 1}
 
 @functools.cache
 def library_maps(name, estimator, problem):
-    """The library's steps of the whole state at each h, at each stage of SVRG's cycle, for every
-    ordered batch.
-    """
+    """The library's steps of the whole state at each h and SVRG stage, for every ordered batch."""
     made = PROBLEMS[problem]()
     listed, _ = enumeration.batches(len(made.rows.basis), BATCH_SIZE[problem], replace=True)
     gradient = estimator_of(estimator, made, BATCH_SIZE[problem])
@@ -294,9 +290,7 @@ def test_noise_that_depends_on_position_and_memory(x64, name, estimator, problem
 @pytest.mark.parametrize("estimator", ["svrg", "saga"])
 @pytest.mark.parametrize("name", ["langevin", "splitting"])
 def test_sums_in_memory_follow_what_they_sum(x64, name, estimator):
-    """SAGA's G stays Σ Bᵢαᵢ and SVRG's Σᵢ ∇Vᵢ(w), for every batch and from any state where they
-    agree.
-    """
+    """SAGA's G stays Σ Bᵢαᵢ, SVRG's Σᵢ ∇Vᵢ(w), for every batch from any state that agrees."""
     rows, size = PROBLEMS["plane"]().rows, size_of(name, 2)
     if estimator == "saga":
         total, constant = rows.basis[:, :, 0].T, np.zeros(2)
@@ -373,9 +367,7 @@ def test_strata(x64, name, labels, seats):
 @pytest.mark.parametrize("estimator", ["control_variate", "svrg"])
 @pytest.mark.parametrize("name", ["langevin", "semi_implicit", "splitting"])
 def test_one_curvature_leaves_an_anchor_no_noise(x64, name, estimator):
-    """∇Vᵢ(θ) − ∇Vᵢ(w) is the same of all rows: the law is that of the full gradient, whatever the
-    batch.
-    """
+    """∇Vᵢ(θ) − ∇Vᵢ(w) is the same of all rows: the full gradient's law for any batch."""
     rows, size = PROBLEMS["location"]().rows, size_of(name, 2)
     for found, h in zip(
         library_maps(name, estimator, "location"), STEP_SIZES["location"], strict=True
@@ -391,9 +383,7 @@ def test_one_curvature_leaves_an_anchor_no_noise(x64, name, estimator):
 
 
 def test_one_curvature_leaves_a_table_the_noise_of_its_ages(x64):
-    """The rows of SAGA's table were last seen at different points: noise remains, of a higher order
-    in h.
-    """
+    """SAGA's rows were last seen at different points: noise of a higher order in h remains."""
     rows = PROBLEMS["location"]().rows
     n, lam = len(rows.basis), rows.precision[0, 0]
     for found, h in zip(

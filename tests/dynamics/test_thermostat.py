@@ -144,9 +144,7 @@ def test_noise_may_be_signs():
 @pytest.mark.usual_parameters("1")
 @pytest.mark.parametrize("d", [1, 6])
 def test_invariant_density_solves_the_fokker_planck_equation(x64, d):
-    """The step's drift and noise as h → 0, from `move`, put into ∇·(bπ) = ½ Σ ∂∂(Bπ) by central
-    differences.
-    """
+    """Drift and noise as h → 0, from `move`, in ∇·(bπ) = ½ Σ ∂∂(Bπ) by central differences."""
     h, gamma, T = 1e-7, 1.3, 0.6
     curvature = 0.5 + np.arange(d)
     dynamics = dynamics_of(h, gamma, T)
@@ -192,9 +190,7 @@ def test_invariant_density_solves_the_fokker_planck_equation(x64, d):
 
 
 def moments_in_one_dimension(h, gamma, T, curvature, pushes=(0.0,)):
-    """Var θ · λ/T, E p²/T and E ζ of the library's own steps, the gradient λθ plus one
-    of `pushes`.
-    """
+    """Var θ · λ/T, E p²/T and E ζ of the library's steps, gradient λθ plus one of `pushes`."""
     dynamics = dynamics_of(h, gamma, T)
 
     def push(by):
@@ -232,9 +228,7 @@ STEPS = (0.04, 0.02, 0.01)
 
 @pytest.mark.parametrize(("gamma", "T", "curvature"), [(2.0, 0.6, 3.0), (4.0, 1.0, 1.0)])
 def test_order_and_constant_of_the_bias(x64, gamma, T, curvature):
-    """The stationary law by Hermite polynomials: E p² = T at every h, E ζ − γ = h(γ²/2 − T/2), θ
-    off by O(h).
-    """
+    """The law by Hermite polynomials: E p² = T at every h, E ζ − γ = h(γ²/2 − T/2), θ off O(h)."""
     found = np.array([moments_in_one_dimension(h, gamma, T, curvature) for h in STEPS])
     np.testing.assert_allclose(found[:, 1], 1, atol=1e-9)
     assert slope(found[:, 2] - gamma, STEPS) == pytest.approx(gamma**2 / 2 - T / 2, rel=1e-2)
@@ -243,9 +237,7 @@ def test_order_and_constant_of_the_bias(x64, gamma, T, curvature):
 
 
 def test_thermostat_takes_up_the_noise_of_the_gradient(x64):
-    """Two batches whose gradients differ by ±√s: E ζ rises by hs/(2T) besides, and the law of θ
-    stays.
-    """
+    """Two batches with gradients apart by ±√s: E ζ rises by hs/(2T), the law of θ stays."""
     gamma, T, curvature, s = 2.0, 0.6, 3.0, 4.0
     found = np.array(
         [moments_in_one_dimension(h, gamma, T, curvature, (np.sqrt(s), -np.sqrt(s))) for h in STEPS]
@@ -259,9 +251,7 @@ def test_thermostat_takes_up_the_noise_of_the_gradient(x64):
 
 
 def linear_variance(h, gamma, T, curvature, heat=0.0):
-    """For many dimensions ζ is constant: that with which the linear step has E p² = T; and its Var
-    θ.
-    """
+    """In many dimensions ζ is constant: the linear step's with E p² = T; and its Var θ."""
     added = gamma * T + h * heat / 2
 
     def of(zeta):
@@ -292,9 +282,7 @@ def assert_law(end, kinds):
 @pytest.mark.full
 @pytest.mark.parametrize("d", [pytest.param(1, marks=pytest.mark.sweep), 5, 100])
 def test_marginal_laws_at_another_temperature(d):
-    """Chains started in the invariant law stay in it; at the step size used it is moved by less
-    than is seen.
-    """
+    """Chains started in the invariant law stay; the step moves it by less than is seen."""
     gamma, T, curvature, chains = 1.5, 0.6, 2.0, 40_000 // d
     h, steps = 0.02, 300
     posterior = ewsg.Posterior(lambda p, row: 0.0 * row, lambda p: -0.5 * curvature * jnp.sum(p**2))
@@ -331,9 +319,7 @@ def test_marginal_laws_at_another_temperature(d):
 
 @pytest.mark.full
 def test_a_known_minibatch_noise_is_taken_up(x64):
-    """Gaussian location, b = 1, whitened rows: s = n² in every direction; SGHMC comes out over
-    twice too hot.
-    """
+    """Gaussian location, b = 1, whitened rows: s = n² everywhere; SGHMC is over twice too hot."""
     n, d, h, gamma, T, chains = 20, 5, 0.01, 2.0, 0.8, 2000
     rows = np.random.default_rng(2).normal(size=(n, d))
     rows = np.linalg.solve(np.linalg.cholesky(np.cov(rows.T, bias=True)), (rows - rows.mean(0)).T).T

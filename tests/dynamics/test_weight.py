@@ -49,9 +49,7 @@ def assert_trees_close(found, expected):
 
 
 def frozen_momentum(name, how):
-    """Where the momentum is frozen: at its old value, at rest, or where a frozen noise x alone
-    would take it.
-    """
+    """Where the momentum is frozen: at its old value, at rest, or where x alone would take it."""
     if how == "momentum":
         return MOMENTUM
     if how == "rest":

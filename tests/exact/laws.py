@@ -5,9 +5,7 @@ import numpy as np
 from tests.oracles import flymc
 
 POINTS = 71
-"""Along each axis, over 14 standard deviations: a uniform place in a cell adds 0.3 % of
-a variance.
-"""
+"""Along each axis, over 14 sds: a uniform place in a cell adds 0.3 % of a variance."""
 Z = 5.6
 """Two-sided 2e-8, for several tests of one run."""
 

@@ -79,9 +79,7 @@ class Problem:
 
 
 def far(name, distance):
-    """Whether σ is moved by more than a factor: there the scales of the normal model have no size
-    of their own.
-    """
+    """Whether σ moves by more than a factor: the normal model's scales then have no own size."""
     return name == "normal" and distance > 1
 
 
@@ -109,9 +107,7 @@ def test_gaps_are_the_published_ones_and_never_negative(x64, name, distance):
 
 
 def published_remainder(problem, theta):
-    """R as the docstring of the bound has it, by quadrature over the segment instead of its closed
-    form.
-    """
+    """R as the bound's docstring has it, by quadrature over the segment, not its closed form."""
     (a, b) = theta - problem.center
     w = np.exp(-2 * problem.center[1])
     r = problem.rows - problem.center[0]
@@ -125,9 +121,7 @@ def published_remainder(problem, theta):
 
 
 def test_the_third_derivative_of_the_normal_model_is_bounded_on_the_segment():
-    """What the remainder of the normal model's bound rests on, at every point of the segment, by
-    differences.
-    """
+    """What the normal model's remainder rests on, along the segment, by differences."""
     rng = np.random.default_rng(7)
     t = np.linspace(0, 1, 201)
     for _ in range(300):
@@ -155,9 +149,7 @@ def test_the_third_derivative_of_the_normal_model_is_bounded_on_the_segment():
 @pytest.mark.parametrize("distance", DISTANCES)
 @pytest.mark.parametrize("name", NAMES)
 def test_in_float32_a_gap_keeps_the_digits_of_a_small_difference(x64, name, distance):
-    """The error is that of the quadratic part, not of the log likelihood; a negative gap is as
-    small.
-    """
+    """The error is the quadratic part's, not the log likelihood's; a negative gap is as small."""
     for seed in SEEDS:
         problem = Problem(name, seed)
         theta = problem.at(distance if not far(name, distance) else 2.0)

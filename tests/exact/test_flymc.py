@@ -69,9 +69,7 @@ def outcomes_of(bright, odds):
 
 
 class Branches(NamedTuple):
-    """Outcomes of steps on a leading axis: probabilities, where the walk leads, states and
-    randomness.
-    """
+    """Outcomes of steps in front: probabilities, where the walk leads, states, randomness."""
 
     probability: np.ndarray
     places: np.ndarray
@@ -272,9 +270,7 @@ def test_with_room_for_all_each_datum_moves_alone(x64):
 
 @pytest.mark.parametrize(("capacity", "room", "temperature"), CASES)
 def test_what_does_not_fit_is_told_and_changes_no_set(x64, capacity, room, temperature):
-    """The move is made where its selection, its set and the selection of the move back fit, and
-    only there.
-    """
+    """A move is made just where its selection, its set and the selection back fit."""
     made = moves(capacity, room, temperature)
     overflow = made.info.overflow
     assert overflow.any() == (capacity < N or room < N)
@@ -311,9 +307,7 @@ def test_what_a_state_keeps_is_of_its_own_position(x64, capacity, room, temperat
 @pytest.mark.usual_parameters("3")
 @pytest.mark.parametrize("room", [1, 2, 3, 4])
 def test_skips_select_every_set_with_its_probability(x64, room):
-    """Every sequence of skips, from uniform numbers at both ends of the interval that
-    gives each.
-    """
+    """Every sequence of skips, from uniform numbers at both ends of its interval."""
     skips = np.array(list(itertools.product(range(N + 1), repeat=room + 1)))
     law = {tuple(z): Q ** z.sum() * (1 - Q) ** (N - z.sum()) for z in SETS}
     probability = np.prod(np.where(skips < N, Q * (1 - Q) ** skips, (1 - Q) ** N), axis=1)
@@ -354,9 +348,7 @@ EVERY_UNIFORM = np.arange(2**23, dtype=np.float32) * np.float32(2**-23)
 @pytest.mark.usual_parameters("1e-07-16777217")
 @pytest.mark.parametrize(("q", "n"), [(1e-7, 2**24 + 1), (5e-10, 2**31 - 1)])
 def test_a_long_skip_has_its_probability_to_the_resolution_of_uniform_numbers(q, n):
-    """k = size·high + low, each of the two over all 2²³ uniform numbers, against q(1 − q)^k in
-    float64.
-    """
+    """k = size·high + low, each over all 2²³ uniform numbers, against q(1 − q)^k in float64."""
     every, one = jnp.log1p(-EVERY_UNIFORM), jnp.zeros(2**23)
     skips = jax.jit(lambda *parts: bright_set._skips(jnp.stack(parts, axis=1).reshape(-1), q, n))
     size = 2 ** round(-math.log2(q) / 2)

@@ -33,9 +33,7 @@ def log_posterior(theta):
 
 @pytest.mark.parametrize("temperature", [1.0, pytest.param(1.7, marks=pytest.mark.sweep)])
 def test_it_stays_in_the_posterior(temperature):
-    """From draws of a grid, through `sample`, against quadrature; what a run reports is what its
-    steps did.
-    """
+    """From a grid's draws, through `sample`, against quadrature; a run reports what steps did."""
     law = laws.draws_and_moments(
         lambda theta: log_posterior(theta) / temperature, 2, num_chains=6_000, seed=5
     )
@@ -75,9 +73,7 @@ def test_it_stays_in_the_posterior(temperature):
     ],
 )
 def test_where_sets_do_not_fit_the_law_is_that_of_those_that_do(capacity, room):
-    """θ has a density ∝ exp(−V) P(at most `capacity` bright | θ), whatever the number
-    of proposals.
-    """
+    """θ has density ∝ exp(−V) P(at most `capacity` bright | θ), for any number of proposals."""
 
     def log_density(theta):
         odds = flymc.odds(MODEL, theta, CENTER)
@@ -114,9 +110,7 @@ def test_where_sets_do_not_fit_the_law_is_that_of_those_that_do(capacity, room):
 
 @pytest.mark.sweep
 def test_flymc_agrees_with_metropolis():
-    """Two ways to one posterior, from the mode, in three dimensions: means and variances between
-    chains.
-    """
+    """Two ways to one posterior from the mode, in 3 dimensions: means, variances between chains."""
     rng = np.random.default_rng(9)
     x = rng.normal(size=(100, 3))
     y = (rng.uniform(size=100) < 1 / (1 + np.exp(-x @ [1.0, 0.5, -1.0]))).astype(float)
@@ -185,9 +179,7 @@ def test_a_start_that_does_not_fit_is_told():
     ids=["4096", "7", "another temperature"],
 )
 def test_the_start_is_drawn_from_its_law(chunk_size, temperature):
-    """Each datum bright with probability 1 − (B/L)^(1/T), whatever the chunks; gaps are those of
-    its position.
-    """
+    """Each datum bright with probability 1 − (B/L)^(1/T), in any chunks; gaps of its position."""
     theta = np.array([-0.3, 0.5])
     kernel = ewsg.flymc(
         POSTERIOR,
@@ -225,9 +217,7 @@ def test_the_start_is_drawn_from_its_law(chunk_size, temperature):
 
 
 def test_a_step_holds_nothing_as_long_as_the_data():
-    """The compiled step has no temporary that grows with n, and draws, moves and keeps arrays of
-    fixed length.
-    """
+    """The compiled step has no temporary that grows with n; it moves arrays of fixed length."""
 
     kernel = ewsg.flymc(
         POSTERIOR, 0.1, capacity=50, resample_probability=1e-3, proposal_capacity=90

@@ -1,6 +1,4 @@
-"""Random-walk Metropolis accepts what NumPy says, keeps its law exactly, and reports
-what it did.
-"""
+"""Random-walk Metropolis accepts what NumPy says, keeps its law, and reports what it did."""
 
 import itertools
 
@@ -37,9 +35,7 @@ def decided(kernel, theta, direction, log_uniform, data):
 @pytest.mark.parametrize("temperature", [1.0, 0.4, 3.0])
 @pytest.mark.parametrize("chunk_size", [4096, 5])
 def test_the_acceptance_is_the_ratio_of_densities(x64, temperature, chunk_size):
-    """Proposals with the uniform number on either side of exp((V − V*)/T); the state keeps its own
-    V.
-    """
+    """Proposals with the uniform number on either side of exp((V − V*)/T); V is kept."""
     model = ewsg.models.logistic_regression(prior_scale=PRIOR_SCALE)
     data = jax.tree.map(jnp.asarray, {"x": X, "y": Y})
     h = 0.7
@@ -64,9 +60,7 @@ def test_the_acceptance_is_the_ratio_of_densities(x64, temperature, chunk_size):
 
 
 def test_the_law_is_invariant_on_a_lattice(x64):
-    """The exact transition matrix of a walk between neighbours: π P = π and detailed balance, to
-    1e-12.
-    """
+    """The exact matrix of a walk between neighbours: π P = π and detailed balance, to 1e-12."""
     model, h = ewsg.models.logistic_regression(prior_scale=PRIOR_SCALE), 0.8
     kernel = ewsg.random_walk_metropolis(model, h)
     data = jax.tree.map(jnp.asarray, {"x": X[:, :1], "y": Y})

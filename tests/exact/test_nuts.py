@@ -1,6 +1,4 @@
-"""NUTS goes where BlackJAX's own kernel goes in every metric, keeps its law, counts gradients, and
-is a kernel.
-"""
+"""NUTS goes where BlackJAX's kernel goes, in every metric, keeps its law, counts gradients."""
 
 import dataclasses
 import pickle
@@ -123,9 +121,7 @@ def logistic_potential(theta):
 
 @pytest.mark.parametrize("temperature", [1.0, pytest.param(2.0, marks=pytest.mark.full)])
 def test_it_stays_in_the_posterior(temperature):
-    """From draws of a grid, steps as long as they may be, in a metric that is not the
-    posterior's.
-    """
+    """From a grid's draws, steps as long as may be, in a metric that is not the posterior's."""
     starts, mean, covariance = laws.draws_and_moments(
         lambda theta: -logistic_potential(theta) / temperature, 2, num_chains=4_000, seed=2
     )
@@ -168,9 +164,7 @@ def test_it_stays_in_a_skewed_density():
 
 
 def test_every_gradient_is_counted(monkeypatch):
-    """By a potential that says when it is evaluated; most paths end before their last doubling is
-    whole.
-    """
+    """By a potential that reports evaluations; most paths end before their last doubling."""
     seen = []
     real = _nuts.potential_and_gradient
 
@@ -259,9 +253,7 @@ def test_another_metric_goes_on_from_the_state_of_one():
 
 @pytest.mark.full
 def test_a_far_start_in_float32():
-    """A thousand standard deviations away, where V is 10⁶ higher: it arrives, and its law is right
-    there.
-    """
+    """A thousand sds away, where V is 10⁶ higher: it arrives, and its law is right there."""
     data = jnp.asarray(np.random.default_rng(0).normal(3.0, 1.0, (400, 2)), jnp.float32)
     kernel = ewsg.nuts(ewsg.models.gaussian_location(), 0.5, inverse_mass=1 / 400)
     samples = ewsg.sample(

@@ -1,6 +1,4 @@
-"""Forecasts against exact laws: those of docs/bias.json, found by listing every batch, and
-formulas.
-"""
+"""Forecasts against exact laws: docs/bias.json's, by listing every batch, and formulas."""
 
 import gc
 import json
@@ -339,9 +337,7 @@ NO_MODE = ewsg.Mode(
 
 
 def many(rank):
-    """A Gaussian posterior of 1,100 numbers, twelve of whose directions are narrow, and
-    its mode.
-    """
+    """A Gaussian posterior of 1,100 numbers, twelve narrow directions, and its mode."""
     x = np.random.default_rng(2).normal(size=(12, 1100)).astype(np.float32)
     model = ewsg.models.linear_regression(noise_scale=0.5, prior_scale=1.0)
     rows = {"x": jnp.asarray(x), "y": jnp.ones(12)}
@@ -442,9 +438,7 @@ def test_temperatures_of_one_mode():
 @pytest.mark.parametrize("is_massive", [False, True])
 @pytest.mark.parametrize("is_given", [False, True])
 def test_the_friction_of_batches_bounds_the_step(curvature, is_massive, is_given):
-    """With friction γ + hC/2 a step on a parabola is stable where h²λ < 4 − 2h(γ + hC/2); a mass
-    makes λ one.
-    """
+    """With friction γ + hC/2 a step is stable where h²λ < 4 − 2h(γ + hC/2); a mass makes λ one."""
     n, friction = 10, 1.0
     scale = (n / curvature) ** 0.5
     data = jnp.asarray(2 * scale * np.linspace(-1, 1, n)[:, None])

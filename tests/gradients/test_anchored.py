@@ -13,9 +13,7 @@ from tests.gradients.test_variance_reduced import quick_jit
 
 @pytest.mark.parametrize("rows", ["random", "by probability"])
 def test_near_its_anchor_an_estimate_is_as_exact_as_the_difference(rows):
-    """In float32, sums of 2,000 rows of 200 each: what is rounded is the small sum, not two large
-    ones.
-    """
+    """In float32, sums of 2,000 rows of 200 each: the small sum is rounded, not two large ones."""
     n, d, b = 400_000, 5, 2_000
     rng = np.random.default_rng(0)
     x = (1 + rng.normal(size=(n, d))).astype(np.float32)

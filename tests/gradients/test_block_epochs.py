@@ -1,6 +1,4 @@
-"""Epochs and sweeps of blocks: every block once, from a cut of its own; and epochs of any kind in a
-run.
-"""
+"""Epochs and sweeps of blocks: every block once, from its own cut; epochs of any kind."""
 
 import functools
 import math
@@ -48,9 +46,7 @@ def stream(n, batch_size, rows, num_steps):
 
 
 def blocks_of(indices, n):
-    """The first row of each block, of which the others are the next ones around the
-    circle: (…,).
-    """
+    """The first row of each block, of which the others follow around the circle: (…,)."""
     rows = np.sort(indices, axis=-1)
     # The first one is that before which a row is missing; in a block of all rows it is row 0.
     gap = (np.roll(rows, 1, axis=-1) + 1) % n != rows
@@ -62,9 +58,7 @@ def blocks_of(indices, n):
 @pytest.mark.parametrize("rows", LAWS)
 @pytest.mark.parametrize(("n", "batch_size"), SIZES)
 def test_every_block_comes_once_in_an_epoch(n, batch_size, rows):
-    """Cut from a row of the order's own where b does not divide n; sweeps take each twice, the
-    second backwards.
-    """
+    """Cut from the order's own row where b does not divide n; sweeps take each there and back."""
     count, orders, halves = n // batch_size, 6, 1 + (rows == "block_sweeps")
     cuts = []
     for indices in stream(n, batch_size, rows, count * orders * halves):
@@ -94,9 +88,7 @@ def test_every_block_comes_once_in_an_epoch(n, batch_size, rows):
 
 
 def words_to_each_cut():
-    """Words whose first order is cut at row 0, 1, …, n − 1, one for each; the order's are the same
-    for all.
-    """
+    """Words whose first order is cut at row 0, 1, …, n − 1; the order is the same for all."""
     tried = jnp.asarray([[5, 0, k, 7] for k in range(64)], jnp.uint32)
     cut = lambda words: _random.permuted(words[2:], jnp.int32(0), jnp.int32(0), N)
     cuts = np.asarray(quick_jit(jax.vmap(cut))(tried))
@@ -149,9 +141,7 @@ def test_estimates_are_unbiased_in_every_place(x64, batch_size):
 
 @pytest.mark.parametrize("rows", ["epochs", *LAWS])
 def test_all_rows_are_as_probable(rows):
-    """Seven rows in batches of three: over 20,000 orders each is left out as often, to 5 standard
-    deviations.
-    """
+    """Seven rows in batches of three, 20,000 orders: each left out as often, to 5 sds."""
     law, data = row_law(3, True, rows), jnp.arange(7.0)
     draw = lambda words: (
         view.fetched(law.draw(jax.random.key(0), data, order(words, 0)), data).indices
@@ -228,9 +218,7 @@ def test_a_run_is_its_steps(x64, rows):
 @pytest.mark.usual_parameters("2147483647")
 @pytest.mark.parametrize("batch_size", [1, 5, 2**30, MOST])
 def test_blocks_near_the_end_of_32_bits(batch_size):
-    """Cuts, places and starts in Python's integers; steps beyond 2³¹, whose numbers are negative,
-    to 2³².
-    """
+    """Cuts, places and starts in Python's integers; steps beyond 2³¹, negative, to 2³²."""
     count, left_out = divmod(MOST, batch_size)
     law, words = row_law(batch_size, True, "block_epochs"), jnp.array([1, 2, 3, 4], jnp.uint32)
     steps = [0, 1, 2**31 - 1, 2**31, 2**32 - 1]

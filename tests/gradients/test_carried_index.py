@@ -58,9 +58,7 @@ def draw_of(rows, log_uniforms):
 
 
 def stepper(s, chain_length, gathers, **options):
-    """`run(last, proposals, log_uniforms)`: positions, momenta, what is remembered, shares
-    accepted.
-    """
+    """`run(last, proposals, log_uniforms)`: positions, momenta, memory, shares accepted."""
     kernel = carried(s, chain_length, **options)
 
     def one(last, proposals, log_uniforms):
@@ -91,9 +89,7 @@ def moved(s):
 @pytest.mark.parametrize(("chain_length", "gathers"), [(1, False), (2, False), (1, True)])
 @BATCHES
 def test_the_transition_matrix_of_the_index(x64, batch_size, replace, chain_length, gathers):
-    """From every batch, over all proposals and accept patterns: row i of P^M, and where its batch
-    leads.
-    """
+    """From every batch, over all proposals and accepts: row i of P^M, where its batch leads."""
     s = setting("logistic_regression", batch_size, replace)
     count, w = len(s.batches), s.log_weights()
     run = stepper(s, chain_length, gathers)
@@ -127,9 +123,7 @@ def test_the_transition_matrix_of_the_index(x64, batch_size, replace, chain_leng
 
 
 def test_the_last_batch_is_weighed_where_the_chain_now_is(x64):
-    """Two steps: the second's threshold is that of the weights at the new state, not of those at
-    the old one.
-    """
+    """Two steps: the second's threshold is by weights at the new state, not the old one."""
     s = setting("gaussian_location")
     kernel = carried(s)
     rows = jnp.asarray(s.batches, jnp.int32)

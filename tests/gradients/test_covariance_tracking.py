@@ -1,6 +1,4 @@
-"""The tracked covariance: exact where it is reset, between resets along a NumPy run of EWSG-VR's
-Algorithm 2.
-"""
+"""The tracked covariance: exact at a reset, in between along a NumPy run of EWSG-VR's Alg. 2."""
 
 import functools
 from typing import Any
@@ -61,9 +59,7 @@ def restricted(matrix, structure, basis=None):
 
 @functools.cache
 def at_a_reset(estimator_name, name, structure):
-    """(values of all batches, covariance that each reports) right after a reset, for each of
-    BATCHES.
-    """
+    """(values of all batches, their reported covariance) right after a reset, for BATCHES."""
     model = MODELS[name]
 
     @quick_jit
@@ -117,9 +113,7 @@ def at_a_reset(estimator_name, name, structure):
     ],
 )
 def test_the_covariance_is_exact_at_a_reset(x64, estimator, name, structure):
-    """That of the closed form and of the estimates over all batches, or what the structure keeps of
-    it.
-    """
+    """That of the closed form and of all batches' estimates, or what the structure keeps."""
     model = MODELS[name]
     per_datum, prior = model.per_datum(model.position), model.prior(model.position)
     elsewhere = shifted(model.position, 0.5, -0.2)
@@ -159,9 +153,7 @@ def test_the_covariance_is_exact_at_a_reset(x64, estimator, name, structure):
 
 @pytest.mark.parametrize("rank", [1, 2])
 def test_the_basis_turns_to_the_leading_eigenvectors(x64, rank):
-    """Each reset at one point is a step of orthogonal iteration: the error falls as
-    (λ_{r+1}/λ_r)^resets.
-    """
+    """Each reset at a point is orthogonal iteration: the error falls as (λ_{r+1}/λ_r)^resets."""
     model = MODELS["custom"]
     values, vectors = np.linalg.eigh(
         enumeration.batch_covariance(model.per_datum(model.position), batch_size=1, replace=True)
@@ -315,9 +307,7 @@ def test_some_steps_are_clipped_and_some_are_not(x64, structure):
 
 
 def test_rounding_is_no_negative_part():
-    """A covariance that is singular, in float32: d = 12 numbers and six rows. It is no step to
-    count.
-    """
+    """A singular covariance in float32: d = 12 and six rows. It is no step to count."""
     model = MODELS["softmax_regression"]
     position, data = jnp.asarray(model.position, jnp.float32), as_jax(model.data)
     data = data | {"x": jnp.asarray(data["x"], jnp.float32)}
@@ -345,9 +335,7 @@ def test_rounding_is_no_negative_part():
 
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_differences_of_large_moments_are_no_negative_part(structure):
-    """A coordinate that is the same in all rows, in float32: m₂ − m₁m₁ᵀ is rounding there, of m₂'s
-    size.
-    """
+    """A coordinate equal in all rows, in float32: m₂ − m₁m₁ᵀ is rounding of m₂'s size."""
     rows = np.random.default_rng(0).normal(size=(60, 3))
     rows[:, 1] = 0.3
     data = jnp.asarray(rows, jnp.float32)
@@ -372,9 +360,7 @@ def test_differences_of_large_moments_are_no_negative_part(structure):
 
 @functools.cache
 def resets_far_away():
-    """At 10³ and at 10⁸ from the mode, in float32: (num_clipped, covariance at 10³) of each
-    structure.
-    """
+    """At 10³ and 10⁸ from the mode, float32: (num_clipped, covariance at 10³) by structure."""
     rows = np.sort(np.random.default_rng(0).normal(size=(20_000, 2)), axis=0)
 
     @quick_jit
@@ -421,9 +407,7 @@ def test_far_from_the_mode_the_covariance_does_not_cancel(structure):
 
 
 def test_float32_counts_the_steps_that_float64_does(x64):
-    """Along the same points with the same batches, some of them clipped: no bound on rounding may
-    hide those.
-    """
+    """Along the same points and batches, some clipped: no bound on rounding may hide those."""
     points, rows, _, counts, _, _ = tracked("custom", "dense", 2, True)
     model = MODELS["custom"]
     estimator = ewsg.gradients.covariance_tracking(
@@ -452,9 +436,7 @@ def test_float32_counts_the_steps_that_float64_does(x64):
 
 @pytest.mark.parametrize("batch_size", [2, 3, 6])
 def test_batches_of_an_epoch_are_subsets(x64, batch_size):
-    """Where b divides n: over all permutations a batch is a uniform subset, and no batch varies
-    where b = n.
-    """
+    """b divides n: over all permutations a batch is a uniform subset; none varies for b = n."""
     model = MODELS["custom"]
     estimator = ewsg.gradients.covariance_tracking(
         model.posterior, batch_size=batch_size, rows="epochs"
@@ -474,9 +456,7 @@ def test_batches_of_an_epoch_are_subsets(x64, batch_size):
 @pytest.mark.parametrize("kind", ["covariance_tracking", "kept_covariance"])
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_a_position_may_be_more_exact_than_its_likelihood(x64, kind, structure):
-    """A leaf of float64 beside others, and a likelihood in float32: the covariance of the closed
-    form.
-    """
+    """A float64 leaf beside others and a float32 likelihood: the closed form's covariance."""
     rows = np.random.default_rng(3).normal(size=(8, 2))
 
     def log_likelihood(position, row):
@@ -517,9 +497,7 @@ def test_the_period_is_a_pass_by_default():
 
 @pytest.mark.parametrize("structure", ["dense", "diagonal"])
 def test_a_kept_covariance_is_that_of_the_last_reset(x64, structure):
-    """Whatever the rank, along given points: that of the closed form at the point of the last
-    reset.
-    """
+    """Any rank, along given points: the closed form's at the point of the last reset."""
     model = MODELS["custom"]
     center = np.asarray(flat(as_jax(model.position)))
     points = center + 0.3 * np.random.default_rng(5).normal(size=(STEPS, len(center)))
@@ -603,9 +581,7 @@ half_square.defvjp(lambda x: (half_square(x), x), lambda x, weight: (x * weight,
 
 @pytest.mark.full
 def test_a_low_rank_makes_no_gradient_of_a_row(x64):
-    """Of a likelihood that knows no forward differentiation: no array of rows by numbers of a
-    position.
-    """
+    """A likelihood without forward differentiation: no array of rows by numbers."""
     rng = np.random.default_rng(6)
     d, rows_at_once = 33, 16
     data = {"x": jnp.asarray(rng.normal(size=(50, 11))), "y": jnp.asarray(rng.normal(size=50))}

@@ -282,9 +282,7 @@ MODELS = [(ewsg.models.logistic_regression(), (WIDTH,), 1), (network(), (WIDTH, 
 
 @pytest.mark.parametrize(("model", "shape", "activations"), MODELS, ids=["closed_form", "autodiff"])
 def test_memory_of_full_is_bounded_by_a_chunk(model, shape, activations):
-    """A chunk of the rows and, per chain, a few numbers for each activation; all rows at once need
-    far more.
-    """
+    """A chunk of rows and some numbers an activation per chain; all rows at once need more."""
 
     def used(chunk_size):
         compiled = lowered_for_chains(model, shape, ROWS, chunk_size).compile()

@@ -73,9 +73,7 @@ def test_the_loop_holds_no_second_table(loop_bytes, posterior, numbers, chains):
 
 
 def test_a_second_table_would_be_seen(loop_bytes):
-    """The obvious form, which sets the new rows once the old ones are read, copies the table in
-    every step.
-    """
+    """The obvious form, setting new rows once old ones are read, copies the table each step."""
     saga = ewsg.gradients.saga(GRADIENTS, batch_size=BATCH)
 
     def propose(randomness, memory, point, data, weight):

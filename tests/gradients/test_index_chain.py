@@ -86,9 +86,7 @@ def state_at(dynamics):
 
 
 class Outcome(NamedTuple):
-    """What the chain chose: the number of the batch, the share of proposals accepted,
-    the gradient.
-    """
+    """What the chain chose: the batch's number, the share of proposals accepted, the gradient."""
 
     number: np.ndarray
     acceptance: np.ndarray
@@ -96,9 +94,7 @@ class Outcome(NamedTuple):
 
 
 def outcomes(s, chain_length, frozen_noise="momentum"):
-    """Return `choose(numbers, log_uniforms) -> Outcome`, both with the tuples of candidates on the
-    leading axis.
-    """
+    """Return `choose(numbers, log_uniforms) -> Outcome`, tuples of candidates in front."""
     estimator = ewsg.gradients.exponentially_weighted(
         s.uniform(), chain_length=chain_length, frozen_noise=frozen_noise
     )
@@ -122,9 +118,7 @@ def outcomes(s, chain_length, frozen_noise="momentum"):
 
 
 def thresholds(choose, count):
-    """Bisect, for every pair (i, j), the largest log u at which i gives way to j:
-    (count, count).
-    """
+    """Bisect, for every pair (i, j), the largest log u at which i gives way to j."""
     pairs = np.array(list(itertools.product(range(count), repeat=2)))
 
     def accepts(log_u):
@@ -233,9 +227,7 @@ def test_oracle_is_stationary_and_in_detailed_balance(model, batch_size, replace
 @pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
 @pytest.mark.parametrize("model", STEP_SIZE)
 def test_acceptance_has_metropolis_threshold(x64, model, batch_size, replace):
-    """A visit accepts exactly for u ≤ min(1, exp(Δw)): bisected to rounding, then on a grid of
-    1/4096.
-    """
+    """A visit accepts just for u ≤ min(1, exp(Δw)): bisected to rounding, and on a grid."""
     s = setting(model, batch_size, replace)
     count, w = len(s.batches), s.log_weights()
     choose, found = outcomes(s, 1), thresholds_of(model, batch_size, replace)
@@ -295,9 +287,7 @@ def exact_draw(log_uniform):
 @pytest.mark.parametrize(("batch_size", "replace"), [(1, True), (2, True), (2, False)])
 @pytest.mark.parametrize("model", STEP_SIZE)
 def test_infinite_chain_has_the_exact_law(x64, model, batch_size, replace):
-    """One uniform number chooses by the inverse of the cumulative law: it jumps exactly at Σ_{k≤i}
-    p_k, eq. 4.
-    """
+    """One uniform number by the inverse cumulative law: it jumps at Σ_{k≤i} p_k, eq. 4."""
     s = setting(model, batch_size, replace)
     inner = ewsg.gradients.uniform(s.posterior, batch_size=batch_size, replace=replace)
     estimator = ewsg.gradients.exponentially_weighted(inner, chain_length=math.inf)
@@ -340,9 +330,7 @@ def test_exact_weights_do_not_overflow():
 
 
 def test_every_candidate_and_the_uniforms_have_their_own_key():
-    """A wrapped estimator whose draw is its key: M+1 different keys, none of them the
-    chain's own.
-    """
+    """A wrapped estimator whose draw is its key: M+1 different keys, not the chain's own."""
     s = setting("gaussian_location")
     inner = s.uniform()
     keyed = altered(inner, draw=lambda key, data, order: jax.random.key_data(key))
@@ -366,9 +354,7 @@ def test_every_candidate_and_the_uniforms_have_their_own_key():
 @pytest.mark.parametrize("model", STEP_SIZE)
 @pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
 def test_one_visit_tilts_the_mean_to_first_order(x64, model, batch_size, replace):
-    """E g + (h/σ²)[S(γp + ∇V) + ½E‖δ‖²δ] + O(h²), over all pairs and the implementation's
-    thresholds.
-    """
+    """E g + (h/σ²)[S(γp + ∇V) + ½E‖δ‖²δ] + O(h²), over all pairs and actual thresholds."""
 
     def residual(h):
         s = setting(model, batch_size, replace, step_size=h)
@@ -474,9 +460,7 @@ def test_too_many_batches_for_exact_weights_are_refused():
 
 
 def counting(s):
-    """The plain estimator with a memory: how many batches were committed, which one last, how many
-    refreshes.
-    """
+    """The plain estimator with a memory: how many commits, the last batch, how many refreshes."""
     inner = s.uniform()
 
     def init(key, position, data):
@@ -503,9 +487,7 @@ def counting(s):
 
 
 def test_only_the_accepted_batch_is_committed(x64):
-    """Three visits from each batch in turn, with uniforms that accept none, the first, the second,
-    or all.
-    """
+    """Three visits from each batch, with uniforms that accept none, the first, the second, all."""
     s = setting("gaussian_location")
     estimator = ewsg.gradients.exponentially_weighted(counting(s), chain_length=3)
     kernel = ewsg.kernel(ewsg.dynamics.semi_implicit(s.step_size, friction=FRICTION), estimator)
@@ -533,9 +515,7 @@ def test_only_the_accepted_batch_is_committed(x64):
 @pytest.mark.full
 @pytest.mark.parametrize("chain_length", [0, 2, math.inf])
 def test_a_refresh_gets_the_wrapped_estimators_own_draw(chain_length):
-    """A refresh may need random numbers of its own (SVRG's option I): it sees one batch, not the
-    index chain.
-    """
+    """A refresh may draw numbers itself (SVRG's option I): it sees a batch, not the index chain."""
     seen = []
     inner = ewsg.gradients.uniform(ewsg.models.gaussian_location(), batch_size=1)
 

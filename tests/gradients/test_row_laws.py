@@ -1,6 +1,4 @@
-"""Blocks and reshuffled epochs: every block of a small data set, and permutations for many keys and
-epochs.
-"""
+"""Blocks and reshuffled epochs: every block of small data, permutations of many keys."""
 
 import dataclasses
 import functools
@@ -50,9 +48,7 @@ def assert_rows_are(batch, indices, data):
 @pytest.mark.usual_parameters("3", "6")
 @pytest.mark.parametrize("batch_size", range(1, N + 1))
 def test_blocks_are_the_cyclic_ones(x64, batch_size):
-    """All n starts: each block b consecutive rows, around the end too, and each row in
-    b of them.
-    """
+    """All n starts: each block b rows in order, around the end too; each row in b of them."""
     law, data = row_law(batch_size, True, "blocks"), as_jax(PARTS)
     blocks = law.batches(data)
     assert blocks.start.dtype == jnp.int32
@@ -156,9 +152,7 @@ def test_permuted_is_a_bijection(n):
 @pytest.mark.full
 @pytest.mark.parametrize("n", [7, 1025])
 def test_a_gpu_looks_less_often_and_finds_the_same(monkeypatch, n):
-    """Whether all walks have ended is asked of the host there. Here the loop is Python's, and looks
-    are counted.
-    """
+    """The host is asked there whether all walks ended. Here Python loops, and looks are counted."""
     words, places = jnp.array([1, 2], jnp.uint32), jnp.arange(n, dtype=jnp.int32)
     looks = []
 
@@ -181,9 +175,7 @@ def test_a_gpu_looks_less_often_and_finds_the_same(monkeypatch, n):
 
 @pytest.mark.parametrize("n", [400_000, 2**20, 2**20 + 1, 2**31 - 1])
 def test_permuted_is_one_to_one_at_any_size(n):
-    """Of numbers too large to be listed: 4096 places lead to as many rows, near the ends of the
-    range too.
-    """
+    """Too many to list: 4096 places lead to as many rows, near the ends of the range too."""
     places = np.unique(np.linspace(0, n - 1, 4096).astype(np.int64)).astype(np.int32)
     rows = np.asarray(
         jax.jit(lambda p: _random.permuted(jnp.arange(2, dtype=jnp.uint32), jnp.int32(3), p, n))(
@@ -200,9 +192,7 @@ def test_permuted_is_one_to_one_at_any_size(n):
 
 @pytest.mark.full
 def test_epochs_and_keys_have_permutations_of_their_own():
-    """Of 100 rows, 200 keys and 20 epochs: all 4000 differ, and two of them agree in 1 place on
-    average.
-    """
+    """Of 100 rows, 200 keys, 20 epochs: all 4000 differ; two agree in 1 place on average."""
     found = permutations(100).reshape(-1, 100)
     assert len(np.unique(found, axis=0)) == len(found)
     pairs = {"next epoch": (found[:-1], found[1:]), "next key": (found[:-20], found[20:])}
@@ -235,9 +225,7 @@ def test_all_permutations_of_four_rows_are_as_probable():
 
 
 def feistel_law(rounds):
-    """The law of the permutations of four rows that so many rounds make of ideal round functions
-    {0,1} → {0,1}.
-    """
+    """The law of permutations of four rows by so many rounds of ideal functions {0,1} → {0,1}."""
     law = {(0, 1, 2, 3): 1.0}
     for _ in range(rounds):
         after = {}
@@ -263,9 +251,7 @@ def test_permutations_of_four_rows_have_the_law_of_the_rounds():
 
 @pytest.mark.parametrize("n", [2, 3, 5, 7, 16])
 def test_every_place_has_every_row_as_often(n):
-    """1 in n over 4000 keys and epochs; where n is no power of four that takes walks
-    along cycles.
-    """
+    """1 in n over 4000 keys and epochs; where n is no power of four walks are along cycles."""
     found = permutations(n).reshape(-1, n)
     for place in range(n):
         counts = np.bincount(found[:, place], minlength=n)
@@ -275,9 +261,7 @@ def test_every_place_has_every_row_as_often(n):
 @pytest.mark.sweep
 @pytest.mark.parametrize("n", [3, 5, 7, 9])
 def test_the_bias_of_a_place_is_small(n):
-    """P(row at place) is 1/n within 3 per cent, six standard deviations of 1,000,000 keys apart
-    from that.
-    """
+    """P(row at place) is 1/n within 3 per cent, six sds of 1,000,000 keys apart from it."""
     found = permutations(n, 1_000_000, 1)[:, 0]
     shares = (
         np.stack([np.bincount(found[:, place], minlength=n) for place in range(n)]) * n / 1_000_000
@@ -307,9 +291,7 @@ def stream(n, batch_size, steps):
 @pytest.mark.parametrize("first", [0, 2**31, 2**32 - 700])
 @pytest.mark.parametrize(("n", "batch_size"), [(1, 1), (3, 3), (5, 3), (7, 5), (100, 7)])
 def test_no_row_comes_twice_in_an_epoch(n, batch_size, first):
-    """⌊n/b⌋ steps; where b does not divide n, others are left out each time. A step's number is one
-    of 32 bits.
-    """
+    """⌊n/b⌋ steps; where b does not divide n, others are left out. A step's number has 32 bits."""
     count = n // batch_size
     first = -(-first // count) * count
     indices = stream(n, batch_size, first + np.arange(6 * count)).reshape(6, count * batch_size)
@@ -381,9 +363,7 @@ MOST = 2**31 - 1
 
 
 def test_rows_near_the_end_of_32_bits():
-    """The last batches of an epoch and a block over the end of the data, where data are none at
-    all.
-    """
+    """The last batches of an epoch and a block over the data's end, where data are none at all."""
     law, count = row_law(5, True, "epochs"), MOST // 5
     places, block = jnp.arange(5, dtype=jnp.int32), row_law(5, True, "blocks").batches(jnp.zeros(6))
 

@@ -22,9 +22,7 @@ def estimator_of(name, posterior, rows, batch_size, center):
 
 
 def estimates(name, model, law, batch_size, batches):
-    """The estimate of every batch at the position, whose memory was made elsewhere; and its probe
-    there.
-    """
+    """The estimate of every batch, with a memory made elsewhere; and its probe there."""
     elsewhere = as_jax(shifted(model.position, 0.4, -0.3))
     estimator = estimator_of(name, model.posterior, law, batch_size, elsewhere)
 
@@ -94,9 +92,7 @@ def test_certain_rows_are_taken_exactly(x64, name):
 
 
 def test_weights_are_drawn_with_row_numbers():
-    """And stay with them where their rows are fetched ahead; numbers without weights
-    are refused.
-    """
+    """They stay with them where rows are fetched ahead; numbers without weights are refused."""
     law, data = by_probability(jnp.asarray(P)).of_size(2), jnp.arange(6.0)[:, None]
     drawn = jax.vmap(lambda key: law.draw(key, data))(jax.random.split(jax.random.key(0), 20))
     rows = np.asarray(drawn.indices)
@@ -113,9 +109,7 @@ def test_weights_are_drawn_with_row_numbers():
 
 
 def realised(law):
-    """The probability of each row that is drawn, from the table: uniform places,
-    thresholds of 2³².
-    """
+    """The probability of each row drawn, from the table: uniform places, thresholds of 2³²."""
     threshold, own, alias, _ = np.asarray(law.table).T
     k, found = len(threshold), np.zeros(law.weight.shape[0])
     np.add.at(found, own, threshold / 2**32 / k)
@@ -124,9 +118,7 @@ def realised(law):
 
 
 def test_certain_rows_are_looked_for_until_there_are_no_more():
-    """0.7 at once; of three left 0.16 of 0.3; of two left 0.08 of 0.14; of one left
-    none of 0.06.
-    """
+    """0.7 at once; of three left 0.16 of 0.3; of two 0.08 of 0.14; of one none of 0.06."""
     found = certain_rows(np.array([0.04, 0.7, 0.16, 0.02, 0.08]), 4)
     np.testing.assert_array_equal(found, [False, True, True, False, True])
 
@@ -146,9 +138,7 @@ def test_the_table_makes_the_probabilities(x64, n):
 
 
 def test_draws_are_the_table(monkeypatch):
-    """Each place with the coin just below its threshold, and at it: the words of 64 bits that make
-    them.
-    """
+    """Each place with the coin just below its threshold, and at it: their 64-bit words."""
     law = by_probability(jnp.asarray(P)).of_size(1)
     data = jnp.zeros((N, 1))
     for place, (threshold, own, alias, _) in enumerate(np.asarray(law.table).tolist()):
@@ -164,9 +154,7 @@ def test_draws_are_the_table(monkeypatch):
 
 @pytest.mark.parametrize("n", [40, 500_000])
 def test_frequencies(n):
-    """Of 200,000 draws, with one and with two random words a row: every cell within 5.6 standard
-    errors.
-    """
+    """200,000 draws, one and two random words a row: every cell within 5.6 standard errors."""
     weights = np.ones(n)
     weights[:10] = n / 20 * np.arange(10)
     law = by_probability(jnp.asarray(weights)).of_size(1)
@@ -195,9 +183,7 @@ def test_leverage():
 
 
 def test_rare_rows(x64):
-    """A column that 4 of 1,000 rows have: by leverage its gradient's variance is a tenth, by closed
-    form.
-    """
+    """A column that 4 of 1,000 rows have: by leverage a tenth of the variance, closed form."""
     rng = np.random.default_rng(0)
     x = np.stack([np.ones(1_000), np.arange(1_000) < 4], axis=1) * rng.uniform(0.5, 1.5, (1_000, 1))
     C = np.linalg.inv(x.T @ x)
@@ -244,9 +230,7 @@ def moments_within(p, labels, seats, a):
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_within_strata_over_all_batches(x64, name):
-    """One row of the first stratum, two of the second: unbiased, of the covariance of the strata
-    together.
-    """
+    """One row of the first stratum, two of the second: unbiased, the strata's covariance."""
     model, rows = MODELS["custom"], by_probability(jnp.asarray(EVEN), strata=jnp.asarray(LABELS))
     first, second = (np.flatnonzero(c == LABELS) for c in (0, 1))
     batches = np.array([(i, j, k) for i in first for j in second for k in second])
@@ -263,9 +247,7 @@ def test_within_strata_over_all_batches(x64, name):
 
 
 def test_seats_in_proportion_are_never_worse(x64):
-    """P_c of 0.25 and 0.75, a row of the first and three of the second: less than four rows from
-    anywhere.
-    """
+    """P_c of 0.25 and 0.75, a row of the first, three of the second: under four from anywhere."""
     p, labels = np.array([0.1, 0.15, 0.2, 0.2, 0.15, 0.2]), np.array([0, 0, 1, 1, 1, 1])
     a = np.random.default_rng(4).normal(size=(6, 3))
     plain = (np.einsum("ij,ik,i->jk", a, a, 1 / p) - np.outer(a.sum(0), a.sum(0))) / 4
@@ -275,9 +257,7 @@ def test_seats_in_proportion_are_never_worse(x64):
 
 
 def test_each_place_draws_from_its_own_stratum():
-    """The table of each stratum makes its probabilities; draws of every place are of its stratum's
-    rows.
-    """
+    """Each stratum's table makes its probabilities; every place draws its stratum's rows."""
     p = np.array([0.06, 0.17, 0.06, 0.18, 0.06, 0.17, 0.06, 0.18, 0.06])
     labels = np.array(
         [2, 0, 2, 0, 2, 0, 2, 0, 2]
@@ -301,9 +281,7 @@ def test_each_place_draws_from_its_own_stratum():
 
 
 def test_rows_that_are_certain_within_their_stratum():
-    """A stratum of one row, and one whose rows are as many as it gets: both in every batch, the
-    others drawn.
-    """
+    """A stratum of one row, and one of as many as it gets: both in every batch."""
     labels = np.array([0, 1, 2, 2, 2, 2])
     law = by_probability(jnp.ones(6), strata=jnp.asarray(labels)).of_size(4)
     assert law.certain.tolist() == [0, 1]
@@ -313,9 +291,7 @@ def test_rows_that_are_certain_within_their_stratum():
 
 
 def test_strata_of_a_law_that_is_made_under_a_trace():
-    """A kernel made while a function is traced, its strata known: how many rows they get is not
-    traced.
-    """
+    """A kernel made while tracing, its strata known: how many rows they get is not traced."""
     rows = by_probability(jnp.asarray(EVEN), strata=jnp.asarray(LABELS))
     try:
         drawn = quick_jit(lambda key: rows.of_size(3).draw(key, jnp.zeros((6, 1))).indices)(

@@ -1,6 +1,4 @@
-"""Rows drawn within strata: every batch of small strata, and how the rows of a batch go to the
-strata.
-"""
+"""Rows drawn within strata: every batch of small ones, and how rows go to the strata."""
 
 import functools
 
@@ -29,9 +27,7 @@ STRATA = {
 
 
 def words_of(batches, labels, strata):
-    """For each place of each batch the least word of its row, the k-th of its stratum:
-    ⌈k 2³²/n_c⌉.
-    """
+    """For each place of each batch its row's least word, the k-th of a stratum: ⌈k 2³²/n_c⌉."""
     place = np.array(
         [np.searchsorted(np.flatnonzero(labels == labels[row]), row) for row in range(len(labels))]
     )
@@ -98,9 +94,7 @@ CASES = [(name, "by size") for name in NAMES] + [
 
 @pytest.mark.parametrize(("name", "strata"), CASES)
 def test_over_all_batches(x64, name, strata):
-    """Each batch, hit from both ends of its words, is as probable as the others: unbiased, Σ_c
-    (n_c²/b_c) S_c.
-    """
+    """Each batch, from both ends of its words, as probable: unbiased, Σ_c (n_c²/b_c) S_c."""
     model, labels, seats = MODELS[name], np.array(STRATA[strata][0]), STRATA[strata][3]
     batches, first, last = results(name, strata)
     assert len(batches) == np.prod([np.sum(labels == c) ** b for c, b in enumerate(seats)])
@@ -160,9 +154,7 @@ def random_sizes(num_strata, largest, count, seed):
 )
 @pytest.mark.parametrize("largest", [3, 40, 2000])
 def test_allocation(num_strata, batch_size, largest):
-    """b in all, at least one for each stratum that is not empty, none for the others; then by
-    largest remainder.
-    """
+    """b in all, one or more for each stratum with rows, then by largest remainder."""
     sizes = random_sizes(num_strata, largest, 300, num_strata * largest + batch_size)
     seats = np.asarray(allocated(jnp.asarray(sizes), batch_size))
     np.testing.assert_array_equal(seats.sum(axis=1), batch_size)
@@ -179,9 +171,7 @@ def test_allocation(num_strata, batch_size, largest):
 
 
 def equal_but_for_ties(found, expected, sizes):
-    """Equal; or strata that lack exactly as much, which rounding may take in another order, have
-    changed places.
-    """
+    """Equal; or strata that lack the same, which rounding may swap, have changed places."""
     n, b = sum(sizes), sum(expected)
     if found == expected:
         return True
@@ -232,9 +222,7 @@ def test_wrong_labels_are_refused(labels, message):
 
 @pytest.mark.full
 def test_labels_of_data_that_a_compiled_step_holds():
-    """BlackJAX's form binds the data, and its loops compile the step: labels are then checked while
-    tracing.
-    """
+    """BlackJAX's loops compile the step with bound data: labels are checked while tracing."""
     model = MODELS["logistic_regression"]
     estimator = ewsg.gradients.stratified(
         model.posterior, batch_size=2, labels=lambda data: data["y"] + 0, num_strata=2

@@ -1,6 +1,4 @@
-"""SVRG, SAGA and control variates against every batch of six rows, with gradients and formulas
-typed in NumPy.
-"""
+"""SVRG, SAGA and control variates against every batch of six rows, formulas in NumPy."""
 
 import functools
 import itertools
@@ -41,9 +39,7 @@ quick_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimizati
 
 
 class Model(NamedTuple):
-    """A posterior, a position of NumPy arrays, and what NumPy says of both parts of ∇V at any such
-    position.
-    """
+    """A posterior, a NumPy position, and what NumPy says of both parts of ∇V anywhere."""
 
     posterior: ewsg.Posterior
     position: Any
@@ -173,9 +169,7 @@ def some_memory(kind, model):
 
 
 class Outcomes(NamedTuple):
-    """Of each batch of a law: the estimate, the probe elsewhere, both (N, d), and the memory after
-    it.
-    """
+    """Of each batch: the estimate, the probe elsewhere, both (N, d), and the memory after it."""
 
     gradients: object
     probes: object
@@ -252,9 +246,7 @@ def test_probe_is_the_same_batch_and_memory_elsewhere(x64, name, kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_batch_is_exact_where_the_memory_was_made(x64, name, kind):
-    """SVRG at its anchor, control variates at their centre, SAGA at its start, for the memories
-    they make.
-    """
+    """SVRG at its anchor, control variates at their centre, SAGA at its start, own memories."""
     model = MODELS[name]
     # Six rows in chunks of four.
     estimator = ESTIMATORS[kind](model.posterior, batch_size=2, chunk_size=4)
@@ -318,9 +310,7 @@ def test_a_step_leaves_anchor_and_centre_alone(x64, kind):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_commit_replaces_the_rows_of_the_batch(x64, name):
-    """Every batch of every law, those that hold a row twice among them: α, its sum, and nothing
-    else.
-    """
+    """Every batch of every law, also with a row twice: α, its sum, and nothing else."""
     model = MODELS[name]
     memory, references = some_memory("saga", model)
     per_datum = model.per_datum(model.position)
@@ -334,9 +324,7 @@ def test_commit_replaces_the_rows_of_the_batch(x64, name):
 
 
 class Run(NamedTuple):
-    """SAGA's steps: tables (steps + 1, 3, d), their sums and the points of the steps (steps + 1,
-    d), in float64.
-    """
+    """SAGA's steps: tables (steps + 1, 3, d), their sums and the points, in float64."""
 
     table: np.ndarray
     total: np.ndarray
@@ -344,9 +332,7 @@ class Run(NamedTuple):
 
 
 def repeated_rows(name, num_steps):
-    """A run in float32 with batches of four among three rows: every one of them holds a
-    row twice.
-    """
+    """A float32 run, batches of four among three rows: every one holds a row twice."""
     x, y = np.float32(X[:3]), np.float32(Y[:3])
     model = MODELS[name]
     kernel = ewsg.kernel(
@@ -419,9 +405,7 @@ def as_numpy(tree):
 
 
 def test_a_sum_misses_nothing_once_it_is_small_again():
-    """Ones that a float32 of 2³⁰ does not see, a thousand of them: the optimised program keeps them
-    all.
-    """
+    """A thousand ones that a float32 of 2³⁰ does not see: the optimised program keeps them."""
 
     @jax.jit
     def total(terms):
@@ -472,9 +456,7 @@ def test_a_far_start_leaves_no_bias(form, rows):
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.float16])
 def test_the_first_sum_is_that_of_the_table_as_it_is_stored(dtype):
-    """What is lost where gradients are rounded to few bits is lost in both; the unit is
-    √n again.
-    """
+    """Where gradients are rounded to few bits both lose; the unit is √n again."""
     n = 8000
     data = jnp.asarray(np.random.default_rng(0).normal(size=(n, 1)), dtype)
     estimator = ewsg.gradients.saga(ewsg.models.gaussian_location(), batch_size=2)
@@ -559,9 +541,7 @@ def run_of_svrg(dynamics, every, batches, takes=None):
 
 
 def steps_of(kernel, batches, words=()):
-    """Anchors, their gradients and (position, momentum) after each step, for chosen batches and
-    words, no noise.
-    """
+    """Anchors, gradients and (position, momentum) by step, for chosen batches, no noise."""
     model = MODELS["linear_regression"]
 
     def step(state, randomness):
@@ -658,9 +638,7 @@ def test_option_one_restarts_at_each_point_with_equal_probability(x64, dynamics)
 
 
 def test_option_one_warns_where_a_momentum_is_kept():
-    """Not of Langevin dynamics, which has none, nor of option II, nor of an estimator without
-    anchors that move.
-    """
+    """Not Langevin dynamics, which has none, nor option II, nor anchors that do not move."""
     posterior = ewsg.models.gaussian_location()
     svrg = {
         option: ewsg.gradients.svrg(posterior, batch_size=2, option=option)
@@ -741,9 +719,7 @@ REFRESHED = {
 @pytest.mark.usual_parameters("svrg-II")
 @pytest.mark.parametrize("name", REFRESHED)
 def test_chains_in_phase_share_a_refresh(name):
-    """K = 3: one full gradient for all chains in steps 0, 3, 6, and not a row of it in
-    the others.
-    """
+    """K = 3: one full gradient for all chains in steps 0, 3, 6, and no row of it in others."""
     calls = []
     kernel = ewsg.kernel(
         ewsg.dynamics.splitting(0.05, friction=1.0), REFRESHED[name](counting(calls))
@@ -767,9 +743,7 @@ def test_chains_in_phase_share_a_refresh(name):
 
 
 def test_only_the_accepted_batch_looks_at_the_tracked_anchor():
-    """b = 2 and M = 4, at a step without a reset: 5 candidates at the point, one at the anchor, 12
-    rows in all.
-    """
+    """b = 2, M = 4, a step without a reset: 5 candidates here, one at the anchor, 12 rows."""
     calls = []
     estimator = ewsg.gradients.exponentially_weighted(
         ewsg.gradients.covariance_tracking(counting(calls), batch_size=2), chain_length=4
@@ -855,9 +829,7 @@ COSTS = {
 @pytest.mark.parametrize("chain_length", [None, 2])
 @pytest.mark.parametrize("name", COSTS)
 def test_steps_report_what_evaluations_say_beforehand(name, chain_length):
-    """Over all runs of up to 14 steps, from any step on: the sum of what each reports, and NumPy's
-    count.
-    """
+    """All runs of up to 14 steps, from any step: the sum of reports, and NumPy's count."""
     estimator = PLAIN[name](MODELS["linear_regression"].posterior)
     per_step, at_init, per_refresh, every = COSTS[name]
     if chain_length is not None:

@@ -161,9 +161,7 @@ def stratified():
 
 
 def covariance_tracking():
-    """Subsets of two rows; the covariance at ω is in every weight, and the moments move by the
-    accepted rows.
-    """
+    """Subsets of two rows; ω's covariance is in every weight, accepted rows move the moments."""
     estimator = ewsg.gradients.covariance_tracking(POSTERIOR, batch_size=2, replace=False)
     listed, _ = enumeration.batches(N, 2, replace=False)
     first, second = enumeration.moments(THERE)
@@ -270,9 +268,7 @@ def test_law_is_the_transition_matrix_on_reduced_gradients(x64, name, chain_leng
 
 @pytest.mark.parametrize("name", ["svrg", "saga", "control_variate", "covariance_tracking"])
 def test_exact_weights_of_reduced_gradients(x64, name):
-    """M = ∞: the law jumps at Σ_{k≤i} p_k, p the exact law of reduced gradients; the memory goes
-    with it.
-    """
+    """M = ∞: the law jumps at Σ_{k≤i} p_k, p of reduced gradients; the memory goes along."""
     w = wrapped(name)
     estimator = ewsg.gradients.exponentially_weighted(w.estimator, chain_length=np.inf)
     data = as_jax(DATA)

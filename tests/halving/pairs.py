@@ -1,6 +1,4 @@
-"""Kernels whose halving is judged, and the affine map that a step of both chains is on a Gaussian
-posterior.
-"""
+"""Kernels whose halving is judged, and both chains' step as affine map on a Gaussian."""
 
 import functools
 
@@ -81,9 +79,7 @@ def _maps(kernel, start, noise, data, batches):
 
 
 def steps_of(kernel, data, batches=None):
-    """`(matrix, shift, noise)` of each pair of batches, in (θ, θ at h/2, then the rest of h and of
-    h/2).
-    """
+    """`(matrix, shift, noise)` of pairs of batches, in (θ, θ at h/2, the rest of h, of h/2)."""
     start = kernel.init(jax.random.key(0), jnp.zeros((2, data.shape[1])), data)
     noise = kernel.draw(jax.random.key(1), start, data).noise
     return list(zip(*map(np.asarray, _maps(kernel, start, noise, data, batches)), strict=True))

@@ -147,9 +147,7 @@ def test_normals_of_trees_are_joined_leaf_by_leaf(x64, like):
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["langevin", "exact"])
 def test_it_is_a_kernel_as_others_are(name):
-    """No key is used twice, evaluations are those of three steps, and a step is what
-    its parts say.
-    """
+    """No key is used twice, evaluations are three steps', and a step is what its parts say."""
     estimator = ewsg.gradients.control_variate(MODEL, batch_size=2)
     kernel = coupled(ewsg.kernel(full(name, 0.1).dynamics, estimator))
     data = jnp.asarray(ROWS, jnp.float32)

@@ -224,9 +224,7 @@ def skewed():
 
 
 def test_a_skewed_target_is_told_as_it_is(skewed):
-    """Moments at h and h/2 and their differences against the exact laws, each within chance; and
-    the truth.
-    """
+    """Moments at h, h/2 and differences against exact laws, within chance; and the truth."""
     halved, laws = skewed
     for found, (mean, variance) in ((halved.whole, laws[0]), (halved.half, laws[1])):
         assert abs(found.mean[0] - mean) < CHANCE * found.mean_error[0]
@@ -259,9 +257,7 @@ def test_what_is_printed(skewed):
 
 
 def test_errors_are_those_of_many_runs(optimised):
-    """Means of differences of 60 runs spread as their errors say: a χ² test with α = 1e-6 on either
-    side.
-    """
+    """Means of differences of 60 runs spread as their errors say: χ², α = 1e-6 each side."""
     kernel = ewsg.sgld(MODEL, 0.03, batch_size=2)
     data = jnp.linspace(-2.0, 2.0, 6)[:, None]
     runs = [
@@ -320,9 +316,7 @@ def test_it_is_a_run_of_the_coupled_kernel_and_starts_where_it_is_told(x64):
 
 
 def test_small_differences_have_their_digits_far_from_0(optimised):
-    """At 10⁴ standard deviations in float32, where numbers are 10⁻³ of one apart, they are those at
-    0.
-    """
+    """At 10⁴ sds in float32, where numbers are 10⁻³ of one apart, they are those at 0."""
     kernel = ewsg.ld(ewsg.models.gaussian_location(noise_scale=40**0.5), 0.3)
 
     def differences(center):
@@ -359,9 +353,7 @@ def test_pairs_that_are_lost_are_left_out_and_told():
 
 
 def test_a_dynamics_of_ones_own_that_says_its_order_is_taken(x64):
-    """Langevin dynamics typed anew, with two normals a coordinate and one part in its state: the
-    law is its own.
-    """
+    """Langevin dynamics typed anew, two normals a coordinate, one part of state: its own law."""
     kernel = ewsg.kernel(Doubled(**ewsg.hyperparameters(step_size=0.2)), ewsg.gradients.full(MODEL))
     weights = np.array(coupled(kernel).weights)
     np.testing.assert_allclose(weights @ weights.T, np.eye(2), atol=1e-12)

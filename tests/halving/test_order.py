@@ -107,9 +107,7 @@ def _moved(kernel, start, points, noise):
 
 
 def skewed_moments(name, h):
-    """Mean and variance of the stationary law of the position, exact but for what is cut off of the
-    polynomials.
-    """
+    """Mean and variance of the position's law, exact but for the polynomials' cut."""
     dynamics = dynamics_of(name, h, temperature=T)
     kernel = ewsg.kernel(dynamics, ewsg.gradients.full(SKEWED))
     start = kernel.init(jax.random.key(0), jnp.zeros(1), jnp.zeros((1, 1)))

@@ -1,6 +1,4 @@
-"""Every named method's docstring has what a reader needs, and agrees with its signature and its
-record.
-"""
+"""Every method's docstring has what a reader needs and agrees with signature and record."""
 
 import doctest
 import functools

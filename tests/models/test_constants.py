@@ -1,6 +1,4 @@
-"""Densities of the ready models are densities: quadrature, closed forms, and what float32 knows of
-their sums.
-"""
+"""Densities of ready models: quadrature, closed forms, and float32's digits of sums."""
 
 import dataclasses
 import math
@@ -144,9 +142,7 @@ def log_evidence(noise, prior):
 @pytest.mark.usual_parameters("in other coordinates")
 @pytest.mark.parametrize("affine", [False, True], ids=["as it is", "in other coordinates"])
 def test_scales_are_chosen_by_evidence(affine):
-    """Laplace's approximation, exact here: −V(mode) + (d/2) log 2π − ½ log det ∇²V, whatever the
-    coordinates.
-    """
+    """Laplace, exact here: −V(mode) + (d/2) log 2π − ½ log det ∇²V, in any coordinates."""
     found, right = {}, {}
     for noise in (0.25, 0.5, 2.0):
         for prior in (0.1, 1.0):
@@ -174,9 +170,7 @@ def plain_regression(noise, prior):
 
 @pytest.mark.full
 def test_sums_over_a_million_rows_are_as_good_as_without_constants():
-    """Differences of potentials decide what random_walk_metropolis accepts. Bit for bit those
-    without constants.
-    """
+    """Differences of potentials decide what Metropolis accepts: bit for bit without constants."""
     n, noise = 1_000_000, 0.01
     x = RNG.normal(size=(n, 1)).astype(np.float32)
     data = {
@@ -255,9 +249,7 @@ def drawn(model, data, draws):
 
 
 def regression(noise, prior):
-    """A run of exact draws of the linear regression with one weight, its data, and
-    those held out.
-    """
+    """A run of exact draws of a one-weight linear regression, its data, and those held out."""
     x, y = X[:, :1], X[:, 0] + 0.5 * RNG.normal(size=N)
     model = models.linear_regression(noise_scale=noise, prior_scale=prior)
     x, y = x.astype(np.float32), y.astype(np.float32)

@@ -1,6 +1,4 @@
-"""The ready models: types of data they take, extremes, conjugate answers and arguments
-they refuse.
-"""
+"""The ready models: types of data, extremes, conjugate answers, arguments they refuse."""
 
 import math
 
@@ -68,9 +66,7 @@ def test_softmax_takes_any_type_of_label(label):
 @pytest.mark.usual_parameters("int8")
 @pytest.mark.parametrize("dtype", [np.int32, np.int8])
 def test_integer_features(dtype):
-    """Whole-number features and targets are data like any other; nothing is cast to integers on the
-    way.
-    """
+    """Whole-number features and targets are data like any other; nothing is cast on the way."""
     x, y = INTEGERS.astype(dtype), INTEGERS[:, 0].astype(dtype)
     cases = [
         (

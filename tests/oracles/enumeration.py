@@ -144,9 +144,7 @@ def block_covariance(per_datum, batch_size):
 
 
 def stratified_batches(labels, seats):
-    """Return all batches of seats[c] rows of each stratum c, with replacement, (N, b), and the b
-    places' strata.
-    """
+    """Return all batches of seats[c] rows a stratum, with replacement, (N, b), and strata."""
     strata = np.repeat(np.arange(len(seats)), seats)
     return np.array(list(itertools.product(*[np.flatnonzero(labels == c) for c in strata]))), strata
 
@@ -178,9 +176,7 @@ def one_each_then_greedy(sizes, num_seats):
 
 
 def largest_remainder(sizes, num_seats):
-    """Return seats by the method of the largest remainder (Hamilton's), the first of equal
-    remainders first.
-    """
+    """Return seats by the largest remainder (Hamilton), the first of equal ones first."""
     n = sum(sizes)
     seats = [num_seats * size // n for size in sizes]
     by_remainder = sorted(range(len(sizes)), key=lambda c: (-(num_seats * sizes[c] % n), c))
@@ -199,9 +195,7 @@ def moments(per_datum):
 
 
 def moved_moments(first, second, here, there, rows):
-    """Return both after the rows of a batch: lines 16 and 17, `here` ∇Vᵢ(θ) and `there` ∇Vᵢ(ω) of
-    all rows.
-    """
+    """Return both after a batch's rows: lines 16, 17, `here` ∇Vᵢ(θ), `there` ∇Vᵢ(ω) of all."""
     n = len(here)
     for i in rows:
         first = first + here[i] - there[i]

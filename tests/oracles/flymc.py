@@ -30,9 +30,7 @@ def logistic_regression(x, y):
 
 
 def softmax_regression(x, y):
-    """P(y) ∝ exp(xᵀw_y), θ of shape (d, K), and the bound of Böhning (1992) with A =
-    ½(I − 11ᵀ/K).
-    """
+    """P(y) ∝ exp(xᵀw_y), θ (d, K), and Böhning's bound (1992) with A = ½(I − 11ᵀ/K)."""
     rows = np.arange(len(y))
 
     def log_normaliser(logits):
@@ -83,9 +81,7 @@ def odds(model, theta, center, temperature=1.0):
 
 
 def log_joint(model, log_prior, theta, z, center, temperature=1.0):
-    """Return log p(θ, z) up to a constant: p₀ Π Bᵢ^(1−zᵢ) (Lᵢ − Bᵢ)^zᵢ with p₀, L and B to the
-    power 1/T.
-    """
+    """Return log p(θ, z) up to a constant: p₀ Π Bᵢ^(1−zᵢ) (Lᵢ − Bᵢ)^zᵢ, each to 1/T."""
     log_likelihoods, log_bounds = model
     likelihoods = np.exp(log_likelihoods(theta) / temperature)
     bounds = np.exp(log_bounds(theta, center) / temperature)

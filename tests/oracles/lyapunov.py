@@ -151,9 +151,7 @@ def langevin_variances(lam: float, h: float, T: float) -> Matrix:
 
 
 def euler_variances(lam: float, h: float, gamma: float, T: float) -> Matrix:
-    """The line of θ gives 2 Cov = −h Var p; the other two lines follow. Stable for hλ < γ, 2γh < 4
-    + h²λ.
-    """
+    """θ's line gives 2 Cov = −h Var p; two lines follow. Stable: hλ < γ, 2γh < 4 + h²λ."""
     common = 2 * T * gamma / ((gamma - h * lam) * (4 - 2 * gamma * h + h * h * lam))
     cross = -h * common
     return np.array([[(2 - gamma * h + h * h * lam) / lam * common, cross], [cross, 2 * common]])

@@ -66,9 +66,7 @@ def gaussian_location(x: Matrix, noise_scale: float) -> Rows:
 
 
 class Drift(NamedTuple):
-    """What a dynamics does with any gradient: z' = free z − pull g + noise, g wanted at the
-    position point z.
-    """
+    """A dynamics with any gradient: z' = free z − pull g + noise, g at the position point z."""
 
     free: Matrix
     pull: Matrix
@@ -151,9 +149,7 @@ def anchored(of: Drift, rows: Rows, batches: Batches, refresh: bool = False) -> 
 
 
 def saga(of: Drift, rows: Rows, batches: Batches) -> list[Step]:
-    """g = ∇V₀(θ) + (n/b) Σ_I (∇Vᵢ(θ) − Bᵢαᵢ) + G, then αᵢ ← aᵢ(θ) and G follows; s = (z, α₁, …, αₙ,
-    G).
-    """
+    """g = ∇V₀(θ) + (n/b) Σ_I (∇Vᵢ(θ) − Bᵢαᵢ) + G; αᵢ ← aᵢ(θ), G too; s = (z, α₁, …, αₙ, G)."""
     (n, d, q), size = rows.basis.shape, len(of.free)
     eye = np.eye(size + n * q + d)
     point = of.point @ eye[:size]
@@ -185,9 +181,7 @@ def saga(of: Drift, rows: Rows, batches: Batches) -> list[Step]:
 
 
 def substituted(steps: Sequence[Step], embedding: Matrix, offset: Matrix, size: int) -> list[Step]:
-    """Return the steps of u, the first `size` numbers of s, where s = embedding u + offset at all
-    times.
-    """
+    """Return the steps of u, the first `size` numbers of s = embedding u + offset always."""
     return [
         Step((a @ embedding)[:size], (a @ offset + c)[:size], noise[:size, :size])
         for a, c, noise in steps

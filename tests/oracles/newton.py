@@ -1,6 +1,4 @@
-"""Modes by Newton's method in float64, in coordinates of unit curvature: for models with one linear
-predictor.
-"""
+"""Modes by Newton in float64, in unit curvature: for models with one linear predictor."""
 
 from typing import NamedTuple
 
@@ -37,9 +35,7 @@ def student(s, y):
 
 
 def mode(loss, x, y, precision, start=None):
-    """The mode of Σ loss(xᵢᵀw, yᵢ) + precision |w|²/2; where there are several, the one below the
-    start.
-    """
+    """The mode of Σ loss(xᵢᵀw, yᵢ) + precision |w|²/2; of several, the one below the start."""
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
     w = np.zeros(x.shape[1]) if start is None else np.asarray(start, np.float64)
 

@@ -27,9 +27,7 @@ def inverse_hessian(pairs, gamma, size):
 
 
 def factor(pairs, gamma, size):
-    """Return S of S Sᵀ = H: S ← (I − p qᵀ) S, p = s/(sᵀy), q = y + c B s, c² = sᵀy/(sᵀB
-    s), c > 0.
-    """
+    """Return S of S Sᵀ = H: S ← (I − p qᵀ) S, p = s/(sᵀy), q = y + c B s, c² = sᵀy/(sᵀB s)."""
     root = np.sqrt(gamma) * np.eye(size)
     for s, y in pairs:
         curved = np.linalg.solve(root @ root.T, s)

@@ -22,9 +22,7 @@ class Moments(NamedTuple):
 def linear(
     x: np.ndarray, y: np.ndarray, log_prior: Callable[[np.ndarray], np.ndarray], precision: float
 ) -> Moments:
-    """Return the moments of (β, σ): y ~ N(xβ, σ²), β ~ N(0, I/precision), σ of this log density;
-    exact.
-    """
+    """Return the moments of (β, σ): y ~ N(xβ, σ²), β ~ N(0, I/precision), σ's density; exact."""
     least_squares, *_ = np.linalg.lstsq(x, y)
     sigmas = np.std(y - x @ least_squares) * np.exp(np.linspace(-1.5, 1.8, 4001))
     logs, means, covariances = [], [], []
@@ -50,9 +48,7 @@ def linear(
 
 
 def softmax(x: np.ndarray, y: np.ndarray, num_draws: int, degrees: float, seed: int = 0) -> Moments:
-    """Return the moments of the weights W (p, k), leaf order row by row: P(y = j) ∝ exp(xᵀW_j),
-    prior N(0, I).
-    """
+    """Return the moments of W (p, k), leaf order by rows: P(y = j) ∝ exp(xᵀW_j), prior N(0, I)."""
     size, num_classes = x.shape[1], int(y.max()) + 1
     hot = np.eye(num_classes)[y.astype(int)]
 
@@ -99,9 +95,7 @@ def importance(
     degrees: float,
     seed: int,
 ) -> Moments:
-    """Return the moments by self-normalised importance sampling from a t distribution, errors by
-    linearisation.
-    """
+    """Return moments by normalised importance sampling from a t, errors by linearisation."""
     generator = np.random.default_rng(seed)
     factor = np.linalg.cholesky(np.linalg.inv(hessian))
     draws, logs = [], []

@@ -16,9 +16,7 @@ def normal(grid, mean, scale):
 
 
 def stationary(grid, mean, scale):
-    """Return the density of the chain x' ~ N(mean(x), scale(x)²), mean and scale given at the grid,
-    (N,).
-    """
+    """Return the density of x' ~ N(mean(x), scale(x)²), mean and scale on the grid, (N,)."""
     spacing = grid[1] - grid[0]
     transition = normal(grid, mean, scale) * spacing
     equations = np.vstack([transition.T - np.eye(len(grid)), np.full(len(grid), spacing)])
@@ -26,9 +24,7 @@ def stationary(grid, mean, scale):
 
 
 def stationary_of_pairs(grid, mean, scale):
-    """Return the density of x in the chain (w, x) → (x, y), y ~ N(mean(w, x), scale(w, x)²), given
-    as (N, N).
-    """
+    """Return x's density in (w, x) → (x, y), y ~ N(mean(w, x), scale(w, x)²), given (N, N)."""
     spacing, size = grid[1] - grid[0], len(grid)
     transition = normal(grid, mean, scale) * spacing
 

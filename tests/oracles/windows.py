@@ -16,9 +16,7 @@ import numpy as np
 
 
 def of_order(weights: np.ndarray) -> np.ndarray:
-    """The variance of Σⱼ cⱼ u_π(j) over uniform orders π of W numbers of variance 1, for weights
-    (…, W).
-    """
+    """The variance of Σⱼ cⱼ u_π(j) over uniform orders π of W numbers of variance 1."""
     count = weights.shape[-1]
     if count == 1:
         return np.zeros(weights.shape[:-1])
@@ -54,9 +52,7 @@ def added_independent(rho: float, held: int) -> float:
 def variance(
     rho: float, num_rows: int, batch_size: int, count: int, held: int, within: float, between: float
 ) -> float:
-    """The variance of θ over a run, of rows with the variance `within` windows, whose means have
-    `between`.
-    """
+    """The variance of θ over a run: rows with `within` windows, whose means have `between`."""
     h = (1 - rho) / num_rows
     return (2 * h + (1 - rho) ** 2 * within / batch_size) / (1 - rho**2) + added(
         rho, count, held

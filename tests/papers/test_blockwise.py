@@ -1,6 +1,4 @@
-"""HAMCMC with a matrix for each block of the position, against the NumPy chain with block-diagonal
-factors.
-"""
+"""HAMCMC with a matrix for each block of the position, against block-diagonal NumPy."""
 
 import jax
 import jax.numpy as jnp
@@ -23,9 +21,7 @@ PLACES = np.split(np.arange(D), np.cumsum(SIZES)[:-1])
 
 
 class Chain(oracle.Chain):
-    """The oracle whose S has a block for each block of the position, from its own parts of the
-    pairs.
-    """
+    """The oracle whose S has a block for each block, from its own parts of the pairs."""
 
     left_out = 0
 

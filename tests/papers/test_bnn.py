@@ -1,6 +1,4 @@
-"""The networks of Li et al.: their rows, their grids, how scores are compared, and the experiment
-made small.
-"""
+"""The networks of Li et al.: rows, grids, how scores compare, the experiment made small."""
 
 import dataclasses
 

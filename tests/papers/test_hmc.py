@@ -76,9 +76,7 @@ def settings(**changed):
 
 
 def test_a_small_run(drawn, monkeypatch):
-    """The mode of a regression is what the least score is near; steps and frictions are told in
-    units of L.
-    """
+    """A regression's mode is what the least score is near; steps and frictions in units of L."""
     monkeypatch.setattr(predicting, "checked", lambda *_: {})
     methods = [x for x in settings().methods if x["name"] == "svrg2nd_hmc"]
     told = hmc.on("concrete", settings(methods=methods))

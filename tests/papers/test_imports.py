@@ -14,9 +14,7 @@ PAPERS = sorted(Path(benchmarks.papers.__file__).parent.glob("*.py"))
 
 
 def imported(text):
-    """The library's names that a text imports, as (room, name); the name is None where a module is
-    imported.
-    """
+    """The library's names a text imports, as (room, name); None where a module is imported."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             yield from (

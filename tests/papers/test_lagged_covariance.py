@@ -1,6 +1,4 @@
-"""EWSG-VR with the friction of Algorithm 2 as it is printed, along a run typed from the listing in
-NumPy.
-"""
+"""EWSG-VR with Algorithm 2's printed friction, along a run typed from the listing."""
 
 import jax
 import jax.numpy as jnp
@@ -21,9 +19,7 @@ START = np.array([0.4, -0.3])
 
 
 def printed(rows, integrator):
-    """Positions and Γ of every step: lines 5 to 20 with `ω ← θ`, an inner loop in each pass, Cov
-    clipped at 0.
-    """
+    """Positions and Γ of every step: lines 5 to 20 with `ω ← θ`, inner loops, Cov clipped at 0."""
     h, theta, momentum = STEP_SIZE, START, np.zeros(2)
     b = rows.shape[1]
     gamma, positions, gammas = FRICTION * np.eye(2), [], []

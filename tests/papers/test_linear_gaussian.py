@@ -1,6 +1,4 @@
-"""The linear Gaussian model of Şimşekli et al.: its exact law, steps that fall, errors, the law off
-Gaussians.
-"""
+"""The linear Gaussian model of Şimşekli et al.: exact law, falling steps, errors, others."""
 
 import dataclasses
 import functools
@@ -65,9 +63,7 @@ def test_steps_fall_as_a_power():
 
 
 def test_psgld_moves_as_with_gradients_of_the_sum():
-    """By hand: G = 1/(λ + |Σ|) at the first step with α = 0, of the gradient Σ of the likelihood's
-    sum.
-    """
+    """By hand: G = 1/(λ + |Σ|) at the first step, α = 0, of the likelihood sum's gradient Σ."""
     data = {"x": jnp.asarray([[1.0], [2.0]]), "y": jnp.asarray([3.0, 5.0])}
     method = method_of(
         {

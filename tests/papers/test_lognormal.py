@@ -1,6 +1,4 @@
-"""Log-normal data: the posterior's exact moments, the error of averages, the rules, and a small
-run.
-"""
+"""Log-normal data: exact moments, the error of averages, the rules, and a small run."""
 
 import dataclasses
 

@@ -1,6 +1,4 @@
-"""Matrix factorisation: the stable law against another way to it, gradients, and the experiment
-made small.
-"""
+"""Matrix factorisation: the stable law another way, gradients, the experiment made small."""
 
 import dataclasses
 

@@ -1,6 +1,4 @@
-"""A normal law fitted to log-normal draws: its exact law, autocorrelations, and the experiment made
-small.
-"""
+"""A normal law fitted to log-normal draws: exact law, autocorrelations, a small run."""
 
 import dataclasses
 
@@ -49,9 +47,7 @@ def test_the_autocorrelation_is_that_of_a_known_chain():
 
 
 def test_a_small_experiment():
-    """FlyMC from the mode is dark; from afar it is bright at first; Metropolis samples the
-    posterior.
-    """
+    """FlyMC from the mode is dark, from afar bright at first; Metropolis samples too."""
     settings = settings_of(misspecified.Settings, text_of("misspecified"), "quick")
     settings = dataclasses.replace(
         settings,

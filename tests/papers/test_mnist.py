@@ -1,6 +1,4 @@
-"""Networks of MNIST: against NumPy and XLA's own convolutions, and the experiments made small on
-made-up digits.
-"""
+"""Networks of MNIST: against NumPy and XLA's convolutions, experiments on made-up digits."""
 
 import dataclasses
 import types
@@ -104,9 +102,7 @@ def test_rows_are_of_their_sets(made_up):
 
 
 def test_steps_in_the_unit_of_the_mean_move_as_the_mean_does():
-    """Two recursions typed by hand: of the mean over n at temperature 1/n, and of the sum with what
-    is told.
-    """
+    """Two recursions by hand: of the mean over n at temperature 1/n, and of the sum."""
     n, h, friction, temperature = 400, 0.05, 0.3, 1 / 400
     rng = np.random.default_rng(1)
     rows, noise = rng.normal(size=n), rng.normal(size=(30, 2))

@@ -1,6 +1,4 @@
-"""Methods judged by what they predict: scores against those of `diagnostics` and NumPy, passes, and
-the tuner.
-"""
+"""Methods judged by predictions: scores of `diagnostics` and NumPy, passes, the tuner."""
 
 import functools
 

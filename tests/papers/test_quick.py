@@ -1,6 +1,4 @@
-"""The papers' experiments at the quick scale, by the command: six in every run, all in
-the sweep.
-"""
+"""The papers' experiments at quick scale, by the command: six each run, all in the sweep."""
 
 import json
 
@@ -44,9 +42,7 @@ def marked(name):
 @pytest.mark.parametrize("name", [marked(name) for name in EXPERIMENTS])
 @pytest.mark.usefixtures("optimised")
 def test_what_is_made_is_what_is_stored(tmp_path, capsys, name):
-    """What a paper claims and what is stored as so, or as not so, does not turn into
-    its opposite.
-    """
+    """A paper's claim, stored as so or not so, does not turn into its opposite."""
     assert main(["reproduce", name, "--output", str(tmp_path)]) == 0
     result, known = json.loads((tmp_path / RESULT).read_text()), stored(name)
     assert f"{name}: {result['verdict']}" in capsys.readouterr().out

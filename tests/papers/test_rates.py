@@ -1,6 +1,4 @@
-"""Rates on a strongly convex quadratic: exact laws against enumerated batches, costs, and the
-rules.
-"""
+"""Rates on a convex quadratic: exact laws against enumerated batches, costs, rules."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -194,9 +192,7 @@ def test_the_distance_is_that_of_normal_laws():
 
 
 def made(power, order):
-    """Parts in which all methods cost (1/ε)^power n^0.5 d^0.5, and as much more as they come later
-    in an order.
-    """
+    """Parts where all cost (1/ε)^power n^0.5 d^0.5, and more the later in an order."""
     axes = {"accuracy": [1.0, 100.0, 1000.0], "rows": [10, 1000], "dimension": [1, 9]}
     costs = {
         label: {

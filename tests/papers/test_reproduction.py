@@ -1,6 +1,4 @@
-"""The papers' experiments: the rules that judge, the arithmetic under them, and runs that are taken
-up again.
-"""
+"""The papers' experiments: rules, the arithmetic under them, runs that resume."""
 
 import dataclasses
 import functools
@@ -35,9 +33,7 @@ STORED = sorted((CONFIGS / "results").glob(f"*/{RESULT}"))
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.parent.name)
 def test_a_stored_verdict_follows_from_stored_numbers(path):
-    """By the rule as it stands, from the numbers alone; made with the configuration as
-    it stands.
-    """
+    """By the rule as it stands, from the numbers alone, made with the configuration."""
     result = json.loads(path.read_text())
     name = path.parent.name
     expected = json.loads(json.dumps(judged(EXPERIMENTS[name], result["parts"])))
@@ -95,9 +91,7 @@ def test_claims_hold_by_shares():
 
 
 def curves(**ends):
-    """Curves of three passes that end where they are told, at the paper's steps and at
-    tuned ones.
-    """
+    """Curves of three passes that end where told, at the paper's steps and at tuned ones."""
     both = {label: {"passes": [1, 2, 3], "kl": [9.0, *end]} for label, end in ends.items()}
     return {"paper": both, "tuned": both}
 
@@ -263,9 +257,7 @@ def test_a_map_has_each_method_at_each_step():
 
 
 def test_a_figure_says_what_check_says_of_draws():
-    """By the steps they ran at; of each method the runs that are right, and the median of what is
-    told of sds.
-    """
+    """By the steps they ran at; of each method the right runs and the median of stated sds."""
     check = lambda outcome, **told: {"check": {"outcome": outcome, **told}}
     parts = {
         "tuning": {"step_sizes": {}},

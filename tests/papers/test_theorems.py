@@ -1,6 +1,4 @@
-"""The theorems on weights: laws of rows against the library's estimator, forms against
-enumeration.
-"""
+"""The theorems on weights: laws of rows by the library, forms by enumeration."""
 
 import dataclasses
 
@@ -17,9 +15,7 @@ from ewsg_jax.experiments import png
 
 
 def test_laws_are_those_of_the_kernel():
-    """Where a step of the library's EWSG goes, over many keys, is where the listed laws say on
-    average.
-    """
+    """Where EWSG's step goes, over many keys, is where the listed laws say on average."""
     rows = np.asarray(theorems.rows_of(0), float)[:6]
     theta, momentum, h, gamma = np.array([0.2, -0.1]), np.array([0.7, -0.4]), 0.2, 3.0
     gradients = len(rows) * (theta - rows)

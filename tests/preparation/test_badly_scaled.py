@@ -1,6 +1,4 @@
-"""Modes of posteriors whose coordinates have unlike units, or of many rows: `converged` is the
-truth.
-"""
+"""Modes of posteriors in unlike units, or of many rows: `converged` is the truth."""
 
 import functools
 
@@ -77,9 +75,7 @@ def test_logistic_regression_of_raw_columns():
 @pytest.mark.full
 @pytest.mark.parametrize("name", MODELS)
 def test_two_hundred_problems(name):
-    """Units from 1e-4 to 1e4, columns far from zero and nearly dependent; a third of them for each
-    model.
-    """
+    """Units 1e-4 to 1e4, columns far from zero and nearly dependent; a third a model."""
     rng, truths = np.random.default_rng(7), []
     for _ in range(67):
         base = rng.normal(size=(120, 4))
@@ -101,9 +97,7 @@ def test_two_hundred_problems(name):
 
 @functools.cache
 def tall():
-    """Many rows in the order of a drifting input, columns that nearly depend on each other, a far
-    intercept.
-    """
+    """Many rows with a drifting input, nearly dependent columns, a far intercept."""
     rng, n = np.random.default_rng(0), 200_000
     base = rng.normal(size=(n, 4))
     base[:, 1] = base[:, 0] + 0.01 * base[:, 1]

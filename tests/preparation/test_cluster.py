@@ -48,9 +48,7 @@ def test_many_rows_by_minibatches():
 
 @pytest.mark.full
 def test_labels_make_strata():
-    """From clusters to a chain: the data with their labels, and fewer heat than uniform rows of the
-    same number.
-    """
+    """From clusters to a chain: data with labels, and less heat than as many uniform rows."""
     data = {"x": POINTS, "stratum": ewsg.cluster({"x": POINTS}, 3)}
     model = ewsg.Posterior(
         lambda mean, row: -0.5 * jnp.sum((row["x"] - mean) ** 2), lambda mean: 0.0

@@ -59,9 +59,7 @@ def test_distance_is_in_standard_deviations():
 
 
 def test_linear_regression_of_a_tree(x64):
-    """A position that is a dictionary, and a posterior that is not declared linear: the normal
-    equations.
-    """
+    """A dictionary position, a posterior not declared linear: the normal equations."""
 
     def log_likelihood(position, row):
         return -0.5 * (row["y"] - row["x"] @ position["w"] - position["b"]) ** 2
@@ -116,9 +114,7 @@ DERIVATIVES = {
 @pytest.mark.usual_parameters("logistic")
 @pytest.mark.parametrize("name", DERIVATIVES)
 def test_derivatives(name, x64):
-    """In chunks, by linear predictors and in blocks of products, as by differentiating the
-    potential twice.
-    """
+    """In chunks, by predictors and in blocks, as by differentiating the potential twice."""
     posterior, position, data = DERIVATIVES[name]
     flat, unravel = ravel_pytree(jax.tree.map(jnp.asarray, position))
     point = Potential(posterior, unravel(flat), data, 64, lazy=False).at(np.asarray(flat))
@@ -159,9 +155,7 @@ def test_not_to_converge_is_said():
 
 
 def test_rounding_ends_the_search():
-    """A tolerance that float32 cannot reach: the search ends by itself, at a point as good as
-    float32 allows.
-    """
+    """A tolerance beyond float32: the search ends by itself, as good as float32 allows."""
     with pytest.warns(RuntimeWarning, match="float64"):
         found = ewsg.find_mode(
             KEY, MODEL, jnp.zeros(4, jnp.float32), ROWS, tolerance=1e-12, progress=False

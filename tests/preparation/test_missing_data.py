@@ -1,6 +1,4 @@
-"""Data with holes that the likelihood masks, taken where `check_data=False` says so: against the
-closed form.
-"""
+"""Data with holes that the likelihood masks, with `check_data=False`: the closed form."""
 
 import jax
 import jax.numpy as jnp

@@ -1,6 +1,4 @@
-"""Posteriors without a mode, starts from which it is hard to find, and positions of
-many numbers.
-"""
+"""Posteriors without a mode, hard starts, and positions of many numbers."""
 
 import jax
 import jax.numpy as jnp
@@ -75,9 +73,7 @@ def test_no_mode_is_said(name):
 
 @pytest.mark.parametrize("far", [0.0, 300.0, 1e3])
 def test_separable_labels_and_a_flat_prior_have_no_mode(far):
-    """The potential falls to zero along a ray; its distance by Newton's method falls to
-    zero too.
-    """
+    """The potential falls to zero along a ray; so does Newton's distance."""
     model = ewsg.models.logistic_regression(prior_scale=np.inf)
     with pytest.warns(RuntimeWarning, match="found no mode"):
         found = ewsg.find_mode(KEY, model, jnp.array([far, 0.0, 0.0]), LABELS, progress=False)
@@ -86,9 +82,7 @@ def test_separable_labels_and_a_flat_prior_have_no_mode(far):
 
 
 def test_a_mode_far_down_a_gentle_slope():
-    """exp(−w) with a prior so wide that w = 9, where the fall is lost in the tolerance, is far from
-    the mode.
-    """
+    """exp(−w) with a prior so wide that w = 9, where the fall is lost, is far from the mode."""
     found = search(none, lambda w: -jnp.exp(-w[0]) - 5e-17 * w[0] ** 2, jnp.zeros(1))
     assert found.converged
     assert found.position[0] > 25
@@ -163,9 +157,7 @@ def test_bfloat16_positions():
 @pytest.mark.full
 @pytest.mark.parametrize("d", [300, 1100])
 def test_many_coordinates(d):
-    """First L-BFGS; judged by the whole Hessian, and above 1,000 coordinates by
-    products with it.
-    """
+    """First L-BFGS; judged by the whole Hessian, above 1,000 coordinates by products."""
     x = (RNG.normal(size=(120, d)) * 10 ** RNG.uniform(-1, 1, size=d)).astype(np.float32)
     rows = {"x": x, "y": (RNG.random(120) < 0.5).astype(np.float32)}
     found = ewsg.find_mode(
@@ -197,9 +189,7 @@ def test_a_saddle_of_many_coordinates(d):
 
 
 def test_products_tell_the_distance_and_its_error(monkeypatch):
-    """By conjugate gradients as by the matrix; where they are cut short, what is left open is
-    added.
-    """
+    """By conjugate gradients as by the matrix; where cut short, what is open is added."""
     root = np.random.default_rng(1).normal(size=(30, 30))
     hessian, point = root @ root.T + 0.1 * np.eye(30), np.random.default_rng(2).normal(size=30)
     posterior = ewsg.Posterior(none, lambda w: -0.5 * w @ hessian @ w)

@@ -1,6 +1,4 @@
-"""Likelihoods and priors that JAX differentiates once: differences of gradients against exact
-derivatives.
-"""
+"""Functions that JAX differentiates once: differences of gradients against exact ones."""
 
 import jax
 import jax.numpy as jnp
@@ -122,9 +120,7 @@ def test_the_mode_of_a_likelihood_or_prior_that_is_differentiated_once():
 
 @pytest.mark.full
 def test_second_derivatives_that_are_0_without_a_word():
-    """A rule that stops the gradient of what it keeps: the Hessian is the prior's alone, and the
-    sds were 1.
-    """
+    """A rule that stops the gradient it keeps: the Hessian is the prior's, the sds were 1."""
     found = mode_of(silently_once(squares), normal, jnp.zeros(3))
     assert found.converged
     np.testing.assert_allclose(found.sd, SD, rtol=1e-6)
@@ -156,9 +152,7 @@ def test_a_callback_of_the_host_with_a_rule():
 
 @pytest.mark.full
 def test_a_gamma_likelihood_with_censoring():
-    """`gammaincc` has no second derivative by its shape; of SciPy's: its own minimum and
-    differences.
-    """
+    """`gammaincc` has no second derivative by shape; SciPy's minimum and differences."""
     n = 80
     t, c = RNG.gamma(2.0, 1.5, n), RNG.exponential(5.0, n)
     event = t <= c
@@ -232,9 +226,7 @@ def test_of_many_coordinates_products_are_differences():
 
 
 def test_linear_predictors_and_walls():
-    """Each row's curvature ¼ at most; where rows have no second derivative it is a
-    difference too.
-    """
+    """Each row's curvature ¼ at most; without a second derivative it is a difference."""
 
     def log_likelihood(s, row):
         return -jax.nn.softplus(-row["y"] * s)

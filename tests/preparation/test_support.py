@@ -209,9 +209,7 @@ def test_ready_models_and_smooth_functions_have_no_end():
 
 
 def test_shares_are_those_of_the_law():
-    """Draws of a normal law, by its distribution function; of rows, the least that any draw of
-    theirs allows.
-    """
+    """Draws of a normal law by its distribution function; rows' least that draws allow."""
     draws = jax.random.normal(KEY, (20_000,))
     posterior = ewsg.Posterior(uniform, lambda t: jnp.where(t < 1.5, 0.0, -INF))
     found = support.outside(posterior, draws, jnp.asarray([-1.0, 0.5, -2.0]))

@@ -1,6 +1,4 @@
-"""The widths that a mode tells, against closed forms, and where they go: masses, starts and
-bijectors.
-"""
+"""Widths that a mode tells, against closed forms, and their use: masses, starts, bijectors."""
 
 import jax
 import jax.numpy as jnp

@@ -1,6 +1,4 @@
-"""A run that writes checkpoints all the time, and says so, for a test that kills it: begun anew, it
-goes on.
-"""
+"""A run that writes checkpoints all the time, for a test that kills it: resumed, it goes on."""
 
 import sys
 from pathlib import Path

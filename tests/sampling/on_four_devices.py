@@ -174,9 +174,7 @@ def estimates_are_unbiased():
 
 
 def covariances_are_those_of_all_batches():
-    """Of what each part draws from its own rows, by listing it; and of more parts on a device than
-    one.
-    """
+    """Of what each part draws from its own rows, by listing; of more parts than one a device."""
     rows = {"x": X[:5], "y": ROWS["y"][:5]}
     parts, point = cut(rows, 2, ("parts",)), jnp.array([0.3, -0.2, 0.1])
     independent = [[[i], [j]] for i in range(2) for j in range(3)]

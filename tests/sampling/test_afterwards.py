@@ -1,6 +1,4 @@
-"""The end of a run: draws where the density is 0 are said, chains that blew up are marked, right
-ones are not.
-"""
+"""A run's end: draws of density 0 are said, blown-up chains marked, right ones not."""
 
 import dataclasses
 import warnings
@@ -272,9 +270,7 @@ def starts(scales):
 
 @pytest.mark.full
 def test_a_network_that_blew_up_is_marked_and_left_out():
-    """Two of ten from bad starts, at too large a step for these: squares of 1e8 and more, and no
-    NaN.
-    """
+    """Two of ten from bad starts at too large a step: squares of 1e8 and more, and no NaN."""
     kernel = ewsg.sghmc(NETWORK, 0.0042, friction=20.0, batch_size=50)
     with pytest.warns(RuntimeWarning) as told:
         samples = ewsg.sample(

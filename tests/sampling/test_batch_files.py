@@ -1,6 +1,4 @@
-"""Runs of batches of chains on disk: whatever ends one, and in whichever batch, it goes on as if
-never stopped.
-"""
+"""Batches of chains on disk: whatever ends a run, in any batch, it goes on as if never."""
 
 import dataclasses
 import errno

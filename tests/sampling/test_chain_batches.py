@@ -1,6 +1,4 @@
-"""Chains in batches, one after the other: the draws of all at once, and what one batch lacks is not
-the others'.
-"""
+"""Chains in batches have the draws of all at once, and each batch memory of its own."""
 
 import jax
 import jax.numpy as jnp
@@ -66,9 +64,7 @@ def assert_same(found, wanted):
 @pytest.mark.usual_parameters("svrg_ld")
 @pytest.mark.parametrize("name", KERNELS)
 def test_draws_are_those_of_all_at_once(name):
-    """Bit for bit: five chains as three and two; of starts by keys, and going on from
-    the states.
-    """
+    """Bit for bit: five chains as three and two; starts by keys, and going on from states."""
     kernel = KERNELS[name]
     at_once, batched = run(kernel), run(kernel, chain_batch_size=3)
     on, on_batched = (run(kernel, state=runs.state, num_chains=1, **size) for runs, size in (
@@ -112,9 +108,7 @@ def test_moments_are_those_of_all_at_once():
 
 @pytest.mark.full
 def test_costs_that_steps_tell_are_means_over_all_chains():
-    """Of five chains as three and two: FlyMC's, of which the last two see most rows in
-    every step.
-    """
+    """Five chains as three and two: FlyMC's, the last two see most rows in every step."""
     data = {"x": DATA, "y": (DATA[:, 0] > 1).astype(float)}
     kernel = ewsg.flymc(
         ewsg.models.logistic_regression(),

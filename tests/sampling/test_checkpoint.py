@@ -192,9 +192,7 @@ def test_draws_moments_and_memories_of_classes_of_ones_own(monkeypatch, tmp_path
 @pytest.mark.parametrize("change", [lambda p: p, lambda p: {"a": p[:1]}, lambda p: jnp.int32(0)])
 @pytest.mark.parametrize("what", ["keep", "moments"])
 def test_a_function_that_has_changed_is_told(monkeypatch, tmp_path, change, what):
-    """Functions are known by their names: one that returns something else now would be broadcast,
-    or fail.
-    """
+    """Functions go by their names: one that returns something else would be broadcast, or fail."""
 
     def kept(position):
         return position[:1]
@@ -215,9 +213,7 @@ def test_a_function_that_has_changed_is_told(monkeypatch, tmp_path, change, what
 
 @pytest.mark.full
 def test_lost_chains_stay_lost(monkeypatch, tmp_path):
-    """A schedule that jumps loses some chains before the checkpoint and others after it, at the
-    same steps.
-    """
+    """A jumping schedule loses chains before and after the checkpoint, at the same steps."""
     starts = jnp.array([[1e20] * D, [1.0] * D, [1e19] * D, [0.0] * D], jnp.float32)
     model = ewsg.Posterior(
         log_prior=lambda p: -jnp.sum(p**4) / 4, log_likelihood=lambda p, row: jnp.float32(0)
@@ -386,9 +382,7 @@ def judged(path):
 
 @pytest.mark.full
 def test_fifty_kills_of_a_writer_leave_a_checkpoint_each(tmp_path):
-    """It is stopped and looked at, for what is on disk then is what a kill would leave; at last it
-    is killed.
-    """
+    """It is stopped and looked at, for the disk then is what a kill leaves; at last killed."""
     rng, path = random.Random(0), tmp_path / "run"
     process = begun("writer", path)
     try:

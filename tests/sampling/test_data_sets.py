@@ -1,6 +1,4 @@
-"""A stack of data sets is one run: each is sampled as by itself, rows that do not count leave no
-trace.
-"""
+"""A stack of data sets is one run: each as by itself, rows that do not count leave no trace."""
 
 import jax
 import jax.numpy as jnp
@@ -59,9 +57,7 @@ def run(kernel, data, num_steps=30, **changes):
 @pytest.mark.usual_parameters("subsets")
 @pytest.mark.parametrize("name", METHODS)
 def test_each_is_sampled_as_by_itself(x64, name):
-    """With keys of its own; three steps on a posterior of linear predictors, and on one that is
-    not.
-    """
+    """With keys of its own; three steps on posteriors of linear predictors and of none."""
     for posterior in (LOGISTIC, NETWORK) if name in ("sgld", "svrg", "saga") else (LOGISTIC,):
         kernel = METHODS[name](posterior)
         stacked = ewsg.stack_data(SETS)
@@ -109,9 +105,7 @@ def test_a_run_is_its_steps(x64, rows):
 
 @pytest.mark.full
 def test_their_laws_are_those_that_the_rows_give(x64):
-    """SGLD's on a Gaussian: mean x̄, variance (2h + h²(n²/b)S) / (1 − (1 − hn)²), S the variance of
-    the rows.
-    """
+    """SGLD's on a Gaussian: mean x̄, variance (2h + h²(n²/b)S) / (1 − (1 − hn)²)."""
     rows, h, b = [one["x"] for one in SETS], 0.03, 2
     runs = run(
         ewsg.sgld(LOCATION, h, batch_size=b), ewsg.stack_data(rows), 6_000, num_chains=64, thin=20
@@ -160,9 +154,7 @@ def test_what_is_told_of_a_run():
 
 @pytest.mark.full
 def test_other_ways_to_give_them(tmp_path):
-    """Padded arrays with a mask, wherever the rows stand; kernels of their own; files, ArviZ and a
-    picture.
-    """
+    """Padded arrays with a mask, in any place; own kernels; files, ArviZ and a picture."""
     mask = np.zeros((3, 14))
     padded = {"x": np.full((3, 14, D), 7.0), "y": np.ones((3, 14))}
     for number, one in enumerate(SETS):

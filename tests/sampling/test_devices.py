@@ -1,6 +1,4 @@
-"""Runs over several devices: the checks of `on_four_devices.py`, in a process that is given four of
-them.
-"""
+"""Runs over several devices: `on_four_devices.py`'s checks, in a process with four."""
 
 import os
 import subprocess

@@ -21,9 +21,7 @@ def run(start, **options):
 
 
 def first_bad_step(chain, num_chains, start):
-    """The step whose result is not finite and the position before it, by stepping with the run's
-    keys.
-    """
+    """The step that is not finite and the position before, by stepping with the run's keys."""
     _, run_key, _ = jax.random.split(KEY, 3)
     key = jax.random.fold_in(run_key, chain)
     state = KERNEL.init(key, start, DATA)
@@ -37,9 +35,7 @@ def first_bad_step(chain, num_chains, start):
 
 @pytest.mark.full
 def test_a_momentum_is_lost_before_the_position():
-    """Explicit Euler moves the position by the momentum of before: a chain is lost where its
-    momentum is.
-    """
+    """Explicit Euler moves by the momentum of before: a chain is lost where its momentum is."""
     kernel = ewsg.uld(QUARTIC, 0.05, friction=1.0, integrator="euler")
     with pytest.warns(RuntimeWarning, match="1 of 1 chains diverged"):
         lost = ewsg.sample(KEY, kernel, jnp.full(1, 9.0), DATA, NUM_STEPS)
@@ -113,9 +109,7 @@ def test_chains_lost_in_different_calls(monkeypatch):
 
 @pytest.mark.full
 def test_a_replay_may_begin_many_calls_ago(monkeypatch):
-    """Where copies of the state take too long, a lost chain is looked for from the run's first
-    state on.
-    """
+    """Where copies of the state take too long, a lost chain is looked for from the start on."""
     start = jnp.array([[0.0], [3.1], [0.3], [9.0], [0.1]])
     monkeypatch.setattr(loop, "SECONDS_PER_CALL", 0.0)
     found = []
@@ -177,9 +171,7 @@ def test_lost_draws_of_a_function():
 
 @pytest.mark.full
 def test_a_schedule_that_reaches_zero():
-    """T = 0 is the limit of gradient descent; exponential weights have none, and the run says where
-    and why.
-    """
+    """T = 0 is gradient descent; exponential weights have none, and the run says so."""
     cold = lambda step: jnp.where(step < 7, 0.1, 0.0)
     model = ewsg.models.gaussian_location()
     run = lambda kernel: ewsg.sample(
@@ -210,9 +202,7 @@ HINT = "has the likelihood the right sign"
     "make", [lambda p: ewsg.sgld(p, 0.5, batch_size=2), lambda p: ewsg.uld(p, 0.5, friction=1.0)]
 )
 def test_a_likelihood_of_the_wrong_sign_is_told_so(make):
-    """With a prior, whose term overflows as the likelihood's does: their difference is no number at
-    the end.
-    """
+    """With a prior whose term overflows as the likelihood's: their difference is no number."""
     with pytest.warns(RuntimeWarning, match=HINT):
         ewsg.sample(KEY, make(WRONG_SIGN), {"w": jnp.ones(1)}, DATA, 10**5, num_chains=3, keep=None)
 

@@ -1,6 +1,4 @@
-"""What a run keeps: functions of the position, running moments, weights under a schedule; and how
-it goes on.
-"""
+"""What a run keeps: functions, running moments, weights under a schedule; how it goes on."""
 
 import functools
 
@@ -141,9 +139,7 @@ def test_moments_are_those_of_the_draws(monkeypatch, pieces):
 
 
 def test_pooled_moments_are_those_of_all_draws_together():
-    """Of chains of three draws and of nine, elsewhere; one without weight drops,
-    whatever it holds.
-    """
+    """Chains of three draws and of nine; one without weight drops, whatever it holds."""
     rng = np.random.default_rng(0)
     draws = [rng.normal(size=(n, 2)) + n for n in (3, 9)]
     lost = np.full((2, 2), np.nan)
@@ -176,9 +172,7 @@ def test_moments_of_a_function_and_of_few_bits():
 @pytest.mark.usual_parameters("next_step_size")
 @pytest.mark.parametrize("weights", ["step_size", "next_step_size"])
 def test_step_size_weights(weights):
-    """Decreasing steps: every position counts with the step that made it, or with the one that
-    leaves it.
-    """
+    """Decreasing steps: a position counts with the step that made it or that leaves it."""
 
     def schedule(step):
         return 0.2 / (1.0 + step)

@@ -1,6 +1,4 @@
-"""Members of a stack that start each where it is said to: each run is that of all members from its
-own start.
-"""
+"""Members that start where told: each run is that of all from its own start."""
 
 import jax
 import jax.numpy as jnp

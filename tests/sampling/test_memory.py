@@ -1,6 +1,4 @@
-"""What a run does with an estimator's memory: shared by chains where it may be, exactly counted,
-kept in a file.
-"""
+"""What a run does with a memory: shared where it may be, exactly counted, in a file."""
 
 import jax
 import jax.numpy as jnp
@@ -147,9 +145,7 @@ def test_a_budget_counts_refreshes(first):
 
 
 def test_evaluations_of_draws_are_exact():
-    """SVRG: 2b a step and n at steps 0, K, 2K, …; what the compiled steps themselves report adds up
-    to it.
-    """
+    """SVRG: 2b a step and n at steps 0, K, 2K, …; the steps' own reports add up to it."""
     kernel = ewsg.svrg_ld(MODEL, 0.05, batch_size=2, refresh_every=7)
     samples = run(kernel, CENTER, 40, num_chains=2, burn_in=3, thin=4)
     step, state, each = jax.jit(kernel.step), kernel.init(KEY, CENTER, DATA), []

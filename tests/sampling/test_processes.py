@@ -1,6 +1,4 @@
-"""Runs over several processes on this machine: each is a process of its own, with a limit on its
-time.
-"""
+"""Runs over several processes on this machine, each with a limit on its time."""
 
 import os
 import socket

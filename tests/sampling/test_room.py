@@ -1,6 +1,4 @@
-"""What a run takes: its memory, told beforehand; looks at the data, once; and a failure, which
-loses nothing.
-"""
+"""What a run takes: memory, told before; looks at the data, once; failures lose nothing."""
 
 import gc
 
@@ -58,9 +56,7 @@ def test_draws_that_are_not_kept_take_no_memory():
 
 
 def test_what_is_free_is_what_the_system_leaves(monkeypatch):
-    """No limit given: the smallest of what the machine, the process's limit and its container
-    leave.
-    """
+    """No limit given: the least that machine, process limit and container leave."""
     free = memory.free_on_the_host()
     assert 2**26 < free < 2**50
     monkeypatch.setattr(memory, "_below_limit", lambda: 2**27)

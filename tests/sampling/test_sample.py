@@ -50,9 +50,7 @@ def test_small_buffers_and_calls_keep_the_same_draws(monkeypatch, burn_in, thin)
 
 
 def test_data_passes():
-    """The largest number of steps within the budget; a weighted kernel spends M+1
-    batches a step.
-    """
+    """The most steps within the budget; a weighted kernel spends M+1 batches a step."""
     samples = ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, data_passes=5)
     assert (samples.num_steps, samples.data_passes) == (15, 5.0)
     weighted = ewsg.ewsg_ld(MODEL, 0.01, batch_size=2, chain_length=2)
@@ -63,9 +61,7 @@ def test_data_passes():
 
 
 def test_evaluations_at_the_start_count_once():
-    """What `init` costs is in the budget and the totals of the run that makes it, not of one that
-    goes on.
-    """
+    """What `init` costs is in the budget and totals of its own run, not of one that goes on."""
     kernel = altered(
         KERNEL, evaluations=lambda data: Evaluations(per_step=2, per_extra_gradient=2, at_init=6)
     )
@@ -139,9 +135,7 @@ def test_interrupt_keeps_what_was_sampled(monkeypatch):
 
 
 def reporting(counted):
-    """A kernel whose step t costs t + 1 evaluations, accepts in every third step and overflows in
-    every fourth.
-    """
+    """Step t costs t + 1 evaluations, accepts in every third and overflows in every fourth."""
 
     def transition(randomness, state, data):
         moved, info = KERNEL.transition(randomness, state, data)

@@ -1,6 +1,4 @@
-"""What is saved comes back whole, with states of every kind, and a run goes on from it as if never
-stopped.
-"""
+"""What is saved comes back whole, states of every kind, and a run goes on from it."""
 
 import numpy as np
 import pytest

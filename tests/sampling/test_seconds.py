@@ -19,9 +19,7 @@ KERNEL = ewsg.sgld(ewsg.models.gaussian_location(), 0.01, batch_size=2)
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
-    """A clock that goes on by a quarter of a second whenever it is read, and blocks of
-    four steps.
-    """
+    """A clock that goes on by 1/4 s whenever it is read, and blocks of four steps."""
     ticks = itertools.count()
     monkeypatch.setattr(
         clock_of_run, "time", SimpleNamespace(perf_counter=lambda: 0.25 * next(ticks))

@@ -1,6 +1,4 @@
-"""Writes checkpoints for ever, each of which says in all its parts which one it is, for a test that
-kills it.
-"""
+"""Writes checkpoints for ever, each saying which it is, for a test that kills it."""
 
 import sys
 from types import SimpleNamespace

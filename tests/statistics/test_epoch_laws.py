@@ -36,9 +36,7 @@ def steps(method):
 
 
 def over_all_orders(method, kind):
-    """The variance of θ over the places in a period: each of the R! orders is one
-    affine map of it.
-    """
+    """θ's variance over the places in a period: each of R! orders is one affine map."""
     blocks = list(steps(method))
     paths = []
     for order in itertools.permutations(range(R)):
@@ -63,9 +61,7 @@ def over_all_orders(method, kind):
 @pytest.mark.parametrize("kind", row_epochs.KINDS)
 @pytest.mark.parametrize("method", KERNELS)
 def test_the_law_is_that_of_all_orders(x64, method, kind):
-    """The library's own step with the batches' covariances, against steps typed by hand in every
-    order.
-    """
+    """The library's step with the batches' covariances, against typed steps in any order."""
     step = epoch_laws.affine(KERNELS[method]("blocks"), jnp.asarray(ROWS), B)
     found = epoch_laws.covariance(step, kind)[0, 0]
     np.testing.assert_allclose(found, over_all_orders(method, kind), rtol=1e-10)
@@ -91,9 +87,7 @@ def test_chains_have_the_law(optimised, kind):
 
 
 def test_the_page_tells_its_numbers():
-    """The table is that of the stored numbers, these are those of the laws, and runs
-    are near them.
-    """
+    """The table is that of stored numbers, these are the laws', and runs are near them."""
     result = json.loads(row_epochs.NUMBERS.read_text())
     text = row_epochs.PAGE.read_text(encoding="utf-8")
     assert row_epochs.page(text, result) == text, "run python -m benchmarks.pages.row_epochs --draw"

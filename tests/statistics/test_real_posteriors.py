@@ -156,9 +156,7 @@ def test_every_method_has_its_settings():
 
 
 def test_problems_have_unit_scale():
-    """In the problem's parameters the posterior is N(center, I) to second order, and `shifted` maps
-    them back.
-    """
+    """In the problem's parameters: N(center, I) to second order; `shifted` maps back."""
     made = small_problem()
     with_curvature = jnp.stack(
         [

@@ -76,9 +76,7 @@ def test_linear_kernels(name, batch_size, temperature):
 
 @pytest.mark.parametrize("chain_length", [1, 4])
 def test_exponential_weights(chain_length):
-    """EWSG on Langevin dynamics in one dimension: its stationary law from the transition density on
-    a grid.
-    """
+    """EWSG on Langevin dynamics in one dimension: its law from the density on a grid."""
     h, n = 0.06, len(DATA)
     grid = np.linspace(-5.0, 6.5, 1151)
     spacing = grid[1] - grid[0]

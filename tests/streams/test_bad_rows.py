@@ -1,6 +1,4 @@
-"""Disks that die, files that are short or change, rows that are not like others: told by file and
-row.
-"""
+"""Disks that die, files short or changed, rows unlike others: told by file and row."""
 
 import builtins
 import os

@@ -1,6 +1,4 @@
-"""What windows add to the variance of a run: the exact law, against the library's own steps and
-runs.
-"""
+"""What windows add to a run's variance: the exact law, the library's steps and runs."""
 
 import itertools
 import re
@@ -20,9 +18,7 @@ MODEL = ewsg.models.gaussian_location()
 
 
 def test_the_law_of_an_epoch_is_that_of_steps_over_all_orders(x64):
-    """Whole windows for batches and no noise: the library's transition, three windows held for two
-    steps each.
-    """
+    """Whole windows for batches, no noise: the transition, three windows of two steps each."""
     rows = np.random.default_rng(0).normal(size=(12, 1))
     rows -= rows.mean()
     stream, h, held = ewsg.stream(rows, window=4), 0.02, 2
@@ -48,9 +44,7 @@ def test_the_law_of_an_epoch_is_that_of_steps_over_all_orders(x64):
     ("heat", "count", "passes"), [*itertools.product((0.02, 0.3), (2, 7), (0.5, 3, 40))]
 )
 def test_the_rule(heat, count, passes):
-    """At most that of windows drawn anew each time, and W − 1; where it is small (2/3)(passes ·
-    heat)².
-    """
+    """At most that of fresh windows, and W − 1; where small (2/3)(passes · heat)²."""
     share = oracle.share_added(heat, count, passes)
     assert 0 < share < min(passes * heat * (1 - 1 / count), count - 1)
     if passes * heat < 0.02:
@@ -61,9 +55,7 @@ COORDINATES, STEPS, HELD = 400, 8_000, 40
 
 
 def measured():
-    """Return the variance of a run over the posterior's, that of the law, and of the law without
-    windows.
-    """
+    """Return a run's variance over the posterior's, the law's, and that without windows."""
     rows = np.random.default_rng(3).normal(size=(400, COORDINATES)).astype(np.float32)
     stream = ewsg.stream(rows, window=100, passes=4.0)
     kernel = ewsg.sgld(MODEL, 0.05 / 400, batch_size=10)

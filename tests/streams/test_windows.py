@@ -1,6 +1,4 @@
-"""Runs over a stream: which rows each step has, and that nothing else differs from data
-in memory.
-"""
+"""Runs over a stream: which rows each step has; nothing else differs from memory."""
 
 import functools
 
@@ -171,9 +169,7 @@ def test_steps_have_the_windows_that_the_key_tells():
 @pytest.mark.usual_parameters("random")
 @pytest.mark.parametrize("name", [kernel(name) for name in ("random", "epochs", "svrg")])
 def test_a_run_goes_on_bit_for_bit(name, tmp_path):
-    """From a state within a window, and from the checkpoint that a row that could not be read has
-    left.
-    """
+    """From a state within a window, and from the checkpoint that an unreadable row left."""
     kernel, stream = KERNELS[name], ewsg.stream(ROWS, window=26, passes=2.0)
     whole = draws(kernel, stream)
     first = draws(kernel, stream, 31)
@@ -243,9 +239,7 @@ def test_members_of_a_stack_have_the_windows_of_their_own_runs():
 
 @pytest.mark.full
 def test_a_lost_chain_is_replayed_over_the_windows_that_it_had(monkeypatch):
-    """Against steps made one by one: whoever sees row 60 is lost. From the start on, for no later
-    state is kept.
-    """
+    """By steps one by one: whoever sees row 60 is lost. From the start, no later state is kept."""
     monkeypatch.setattr("ewsg_jax.sampling.health.BYTES_PER_SECOND", 1e-9)
     rows = ROWS.copy()
     rows[60] = 1.7e308
@@ -273,9 +267,7 @@ def test_a_lost_chain_is_replayed_over_the_windows_that_it_had(monkeypatch):
 @pytest.mark.usual_parameters("svrg")
 @pytest.mark.parametrize("name", ["full", "svrg", "centre"])
 def test_sums_over_all_rows_read_all_windows(name):
-    """Steps whose batches do not count, for the gradient is linear: those of data in memory, to
-    rounding.
-    """
+    """Steps whose batches do not count, the gradient being linear: those of data in memory."""
     kernel = KERNELS[name]
     there, here = (draws(kernel, data) for data in (ROWS, ewsg.stream(ROWS, window=26)))
     np.testing.assert_allclose(here.position, there.position, rtol=1e-12, atol=1e-13)

@@ -1,6 +1,4 @@
-"""Wrong calls of the exact methods, of the bounds of likelihoods, and of the models
-that have them.
-"""
+"""Wrong calls of the exact methods, the likelihood bounds, and models that have them."""
 
 # The arguments are wrong on purpose.
 # pyright: reportArgumentType=false, reportCallIssue=false

@@ -10,9 +10,7 @@ CAPITALS = "different capital letters from A to Z"
 
 
 def loaded(folder, name, load):
-    """Load a data set from a file that holds something else; the test points EWSG_JAX_DATA to the
-    folder.
-    """
+    """Load a data set from a file of something else; EWSG_JAX_DATA points to the folder."""
     (folder / name).write_bytes(b"none")
     return load()
 
@@ -45,9 +43,7 @@ of(
 
 
 def pima(folder):
-    """Load Pima from a file that holds something else; the test points EWSG_JAX_DATA to
-    the folder.
-    """
+    """Load Pima from a file of something else; EWSG_JAX_DATA points to the folder."""
     (folder / "pima.npz").write_bytes(b"none")
     return ewsg.datasets.pima()
 

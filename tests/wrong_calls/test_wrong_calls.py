@@ -1,6 +1,4 @@
-"""Every wrong call of the table is answered by one error that names the argument, what it got and
-what it takes.
-"""
+"""Every wrong call is answered by one error that names argument, got and takes."""
 
 import inspect
 import traceback
@@ -140,9 +138,7 @@ def refused_by_the_command_line(wrong, folder, capsys):
 
 
 def assert_raised_by_the_library(error, runs_in_jax):
-    """The entry point's own code raised it: the last frame is ours, and none before it belongs to
-    jax.
-    """
+    """The entry point's own code raised it: the last frame is ours, none before is jax's."""
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     assert files[-1].startswith(PACKAGE)
     if not runs_in_jax:
