@@ -50,54 +50,44 @@ of(
     "dynamics.preconditioned",
     row(
         V,
-        "damping",
-        "0.0 (float)",
-        "damping must be a positive",
+        "damping | 0.0 (float) | damping must be a positive",
         lambda: preconditioned(damping=0.0),
     ),
-    row(V, "damping", "None", "correction=True", lambda: preconditioned(correction=True)),
+    row(V, "damping | None | correction=True", lambda: preconditioned(correction=True)),
 )
 LIKE, SQUARE = "a tree like the position", "or an array (2, 2)"
 of(
     "dynamics.riemannian",
     row(
         T,
-        "inverse_metric",
-        "(2, 2)",
-        "a function (position",
+        "inverse_metric | (2, 2) | a function (position",
         lambda: riemannian(inverse_metric=jnp.eye(2)),
     ),
-    row(
-        T, "divergence", "True (bool)", "a function (position", lambda: riemannian(divergence=True)
-    ),
+    row(T, "divergence | True (bool) | a function (position", lambda: riemannian(divergence=True)),
 )
 of(
     "sgrld",
-    row(V, "inverse_metric", "RuntimeError: the disk is full", SQUARE, lambda: stepped(failing)),
-    row(
-        V, "inverse_metric", "it: (3,) float32", LIKE, lambda: stepped(lambda p, data: jnp.ones(3))
-    ),
-    row(V, "inverse_metric", "it: () float32", SQUARE, lambda: stepped(lambda p, data: 1.0)),
+    row(V, f"inverse_metric | RuntimeError: the disk is full | {SQUARE}", lambda: stepped(failing)),
     row(
         V,
-        "inverse_metric",
-        "(2,) int32",
-        "floating",
+        f"inverse_metric | it: (3,) float32 | {LIKE}",
+        lambda: stepped(lambda p, data: jnp.ones(3)),
+    ),
+    row(V, f"inverse_metric | it: () float32 | {SQUARE}", lambda: stepped(lambda p, data: 1.0)),
+    row(
+        V,
+        "inverse_metric | (2,) int32 | floating",
         lambda: stepped(lambda p, data: jnp.arange(2)),
     ),
     row(
         V,
-        "inverse_metric",
-        "it['x']: (2,) float32",
-        "position: (2,) float32",
+        "inverse_metric | it['x']: (2,) float32 | position: (2,) float32",
         lambda: stepped(lambda p, data: {"x": p}),
     ),
-    row(V, "inverse_metric", "nothing", LIKE, lambda: stepped(lambda p, data: None)),
+    row(V, f"inverse_metric | nothing | {LIKE}", lambda: stepped(lambda p, data: None)),
     row(
         V,
-        "divergence",
-        "(2, 2)",
-        LIKE,
+        f"divergence | (2, 2) | {LIKE}",
         lambda: stepped(identity, divergence=lambda p, data: jnp.eye(2)),
     ),
 )
@@ -106,9 +96,7 @@ of(
     "psgld",
     row(
         V,
-        "damping",
-        "-1.0 (float)",
-        POSITIVE,
+        f"damping | -1.0 (float) | {POSITIVE}",
         lambda: ewsg.psgld(MODEL, 0.1, batch_size=1, damping=-1.0),
     ),
 )

@@ -33,23 +33,23 @@ for build in (datasets.movielens, datasets.susy, datasets.year_prediction_msd):
     every(f"datasets.{build.__name__}", build)
 of(
     "datasets.Dataset",
-    row(T, "x", "(list)", NUMBERS, lambda: dataset(x=[[1.0]])),
-    row(T, "x", "dtype <U1", NUMBERS, lambda: dataset(x=np.array([["a"]]))),
-    row(T, "y", "dtype object", NUMBERS, lambda: dataset(y=np.array([0, None, 1]))),
-    row(V, "y", "y of shape (2,)", SHAPES, lambda: dataset(y=Y[:2])),
-    row(V, "feature_names", "1 feature_names", SHAPES, lambda: dataset(feature_names=["a"])),
-    row(V, "x", "shape (0, 2)", "must have rows", lambda: dataset(x=X[:0], y=Y[:0])),
-    row(V, "columns", "'c' (str)", "one of 'a', 'b'", lambda: TINY.without(["c"])),
-    row(T, "columns", "'ab' (str)", NAMES, lambda: TINY.without("ab")),
-    row(V, "rows", "got 3", "from 0 to 2", lambda: TINY.take(np.array([3]))),
-    row(T, "rows", "[0] (list)", "an array of row numbers", lambda: TINY.take([0])),
+    row(T, f"x | (list) | {NUMBERS}", lambda: dataset(x=[[1.0]])),
+    row(T, f"x | dtype <U1 | {NUMBERS}", lambda: dataset(x=np.array([["a"]]))),
+    row(T, f"y | dtype object | {NUMBERS}", lambda: dataset(y=np.array([0, None, 1]))),
+    row(V, f"y | y of shape (2,) | {SHAPES}", lambda: dataset(y=Y[:2])),
+    row(V, f"feature_names | 1 feature_names | {SHAPES}", lambda: dataset(feature_names=["a"])),
+    row(V, "x | shape (0, 2) | must have rows", lambda: dataset(x=X[:0], y=Y[:0])),
+    row(V, "columns | 'c' (str) | one of 'a', 'b'", lambda: TINY.without(["c"])),
+    row(T, f"columns | 'ab' (str) | {NAMES}", lambda: TINY.without("ab")),
+    row(V, "rows | got 3 | from 0 to 2", lambda: TINY.take(np.array([3]))),
+    row(T, "rows | [0] (list) | an array of row numbers", lambda: TINY.take([0])),
 )
 KNOWN = "one of 'airfoil', 'bike', 'breast_cancer', 'concrete'"
 of(
     "datasets.load",
-    row(V, "name", "(did you mean 'covertype'?)", KNOWN, lambda: datasets.load("covtype")),
-    row(V, "name", "None (NoneType)", KNOWN, lambda: datasets.load(None)),
-    row(V, "name", "['covertype'] (list)", KNOWN, lambda: datasets.load(["covertype"])),
+    row(V, f"name | (did you mean 'covertype'?) | {KNOWN}", lambda: datasets.load("covtype")),
+    row(V, f"name | None (NoneType) | {KNOWN}", lambda: datasets.load(None)),
+    row(V, f"name | ['covertype'] (list) | {KNOWN}", lambda: datasets.load(["covertype"])),
 )
 FILE = "the path of a file"
 for name in ("movielens", "susy", "year_prediction_msd"):
@@ -57,15 +57,13 @@ for name in ("movielens", "susy", "year_prediction_msd"):
 SHARE = "a number above 0 and below 1"
 of(
     "datasets.split",
-    row(T, "dataset", "shape (3, 2)", A_DATASET, lambda: datasets.split(X, 0.5, 0)),
-    row(V, "test_fraction", "got 1.0", SHARE, lambda: datasets.split(TINY, 1.0, 0)),
-    row(V, "test_fraction", "got nan", SHARE, lambda: datasets.split(TINY, NAN, 0)),
-    row(T, "test_fraction", "'0.5' (str)", SHARE, lambda: datasets.split(TINY, "0.5", 0)),
+    row(T, f"dataset | shape (3, 2) | {A_DATASET}", lambda: datasets.split(X, 0.5, 0)),
+    row(V, f"test_fraction | got 1.0 | {SHARE}", lambda: datasets.split(TINY, 1.0, 0)),
+    row(V, f"test_fraction | got nan | {SHARE}", lambda: datasets.split(TINY, NAN, 0)),
+    row(T, f"test_fraction | '0.5' (str) | {SHARE}", lambda: datasets.split(TINY, "0.5", 0)),
     row(
         V,
-        "test_fraction",
-        "got 0.9",
-        "leaves rows in both parts of 3",
+        "test_fraction | got 0.9 | leaves rows in both parts of 3",
         lambda: datasets.split(TINY, 0.9, 0),
     ),
 )
@@ -74,47 +72,43 @@ XS = np.ones((4, 2))
 OTHER, LOST = dataset(feature_names=("a", "c")), dataset(x=np.where(X == 5, NAN, X))
 of(
     "datasets.standardise",
-    row(T, "train", "(list)", OR_ARRAY, lambda: datasets.standardise(X.tolist(), X)),
-    row(T, "train", "dtype <U1", OR_ARRAY, lambda: datasets.standardise(np.array([["a"]]), X)),
-    row(V, "train", "shape (3,)", OR_ARRAY, lambda: datasets.standardise(X[:, 0], X[:, 0])),
-    row(V, "train", "shape (0, 2)", OR_ARRAY, lambda: datasets.standardise(X[:0], X)),
-    row(T, "test", "Dataset(", LIKE, lambda: datasets.standardise(X, TINY)),
-    row(V, "test", "got 1", "the 2 features of train", lambda: datasets.standardise(X, X[:, :1])),
-    row(V, "test", "holds 2 NaN", "must be finite", lambda: datasets.standardise(X, LOST.x)),
-    row(T, "test", "(tuple)", A_DATASET, lambda: datasets.standardise(TINY, (TINY, TINY))),
+    row(T, f"train | (list) | {OR_ARRAY}", lambda: datasets.standardise(X.tolist(), X)),
+    row(T, f"train | dtype <U1 | {OR_ARRAY}", lambda: datasets.standardise(np.array([["a"]]), X)),
+    row(V, f"train | shape (3,) | {OR_ARRAY}", lambda: datasets.standardise(X[:, 0], X[:, 0])),
+    row(V, f"train | shape (0, 2) | {OR_ARRAY}", lambda: datasets.standardise(X[:0], X)),
+    row(T, f"test | Dataset( | {LIKE}", lambda: datasets.standardise(X, TINY)),
+    row(V, "test | got 1 | the 2 features of train", lambda: datasets.standardise(X, X[:, :1])),
+    row(V, "test | holds 2 NaN | must be finite", lambda: datasets.standardise(X, LOST.x)),
+    row(T, f"test | (tuple) | {A_DATASET}", lambda: datasets.standardise(TINY, (TINY, TINY))),
     row(
         V,
-        "test",
-        "got 2",
-        "must have the features of train",
+        "test | got 2 | must have the features of train",
         lambda: datasets.standardise(TINY, OTHER),
     ),
-    row(V, "train.x", "holds 2 NaN", "must be finite", lambda: datasets.standardise(LOST, TINY)),
-    row(V, "test.x", "holds 2 NaN", "must be finite", lambda: datasets.standardise(TINY, LOST)),
+    row(V, "train.x | holds 2 NaN | must be finite", lambda: datasets.standardise(LOST, TINY)),
+    row(V, "test.x | holds 2 NaN | must be finite", lambda: datasets.standardise(TINY, LOST)),
 )
 SCALING = datasets.standardisation(TINY)
 D, REALS = "must have d = 2 numbers along the axis", "must be an array of real numbers"
 of(
     "datasets.standardisation",
-    row(T, "train", "None", OR_ARRAY, lambda: datasets.standardisation(None)),
-    row(V, "train", "holds 2 NaN", "must be finite", lambda: datasets.standardisation(LOST.x)),
-    row(T, "rows", "(list)", OR_ARRAY, lambda: SCALING(X.tolist())),
-    row(V, "rows", "got 1", "the 2 features of the training rows", lambda: SCALING(X[:, :1])),
-    row(V, "rows", "begin with 'a'", "the 2 features", lambda: SCALING(OTHER)),
-    row(V, "weights", "shape (3,)", D, lambda: SCALING.original(np.ones(3))),
-    row(V, "weights", "axis 2 (int)", D, lambda: SCALING.original(np.ones((2, 2)), axis=2)),
-    row(T, "weights", "(list)", REALS, lambda: SCALING.original([1.0, 2.0])),
-    row(V, "intercept", "shape (3,)", "or of shape (4,)", lambda: SCALING.original(XS, np.ones(3))),
+    row(T, f"train | None | {OR_ARRAY}", lambda: datasets.standardisation(None)),
+    row(V, "train | holds 2 NaN | must be finite", lambda: datasets.standardisation(LOST.x)),
+    row(T, f"rows | (list) | {OR_ARRAY}", lambda: SCALING(X.tolist())),
+    row(V, "rows | got 1 | the 2 features of the training rows", lambda: SCALING(X[:, :1])),
+    row(V, "rows | begin with 'a' | the 2 features", lambda: SCALING(OTHER)),
+    row(V, f"weights | shape (3,) | {D}", lambda: SCALING.original(np.ones(3))),
+    row(V, f"weights | axis 2 (int) | {D}", lambda: SCALING.original(np.ones((2, 2)), axis=2)),
+    row(T, f"weights | (list) | {REALS}", lambda: SCALING.original([1.0, 2.0])),
+    row(V, "intercept | shape (3,) | or of shape (4,)", lambda: SCALING.original(XS, np.ones(3))),
 )
 SAME = dataset(x=np.ones((3, 2)))
 of(
     "datasets.whiten",
-    row(T, "train", "None", A_DATASET, lambda: datasets.whiten(None, TINY)),
-    row(V, "train.x", "holds 2 NaN", "must be finite", lambda: datasets.whiten(LOST, TINY)),
-    row(V, "train", "shape (3, 2)", "features that vary", lambda: datasets.whiten(SAME, SAME)),
-    row(
-        V, "test", "got 2", "must have the features of train", lambda: datasets.whiten(TINY, OTHER)
-    ),
+    row(T, f"train | None | {A_DATASET}", lambda: datasets.whiten(None, TINY)),
+    row(V, "train.x | holds 2 NaN | must be finite", lambda: datasets.whiten(LOST, TINY)),
+    row(V, "train | shape (3, 2) | features that vary", lambda: datasets.whiten(SAME, SAME)),
+    row(V, "test | got 2 | must have the features of train", lambda: datasets.whiten(TINY, OTHER)),
 )
 
 
@@ -127,27 +121,23 @@ def covertype(folder: Path, name: str, content: bytes) -> Any:
 CLASSES, COVERTYPE = "a whole number, from 1 to 7", "must hold Covertype"
 of(
     "datasets.covertype",
-    row(V, "positive_class", "got 8", CLASSES, lambda: datasets.covertype(positive_class=8)),
-    row(T, "positive_class", "'2' (str)", CLASSES, lambda: datasets.covertype(positive_class="2")),
+    row(V, f"positive_class | got 8 | {CLASSES}", lambda: datasets.covertype(positive_class=8)),
+    row(
+        T, f"positive_class | '2' (str) | {CLASSES}", lambda: datasets.covertype(positive_class="2")
+    ),
     row(
         V,
-        "covertype.npz",
-        "cannot be read",
-        COVERTYPE,
+        f"covertype.npz | cannot be read | {COVERTYPE}",
         lambda folder: covertype(folder, "covertype.npz", b"a"),
     ),
     row(
         V,
-        "covtype.data.gz",
-        "BadGzipFile",
-        COVERTYPE,
+        f"covtype.data.gz | BadGzipFile | {COVERTYPE}",
         lambda folder: covertype(folder, "covtype.data.gz", b"a"),
     ),
     row(
         V,
-        "covtype.data",
-        "'a'",
-        COVERTYPE,
+        f"covtype.data | 'a' | {COVERTYPE}",
         lambda folder: covertype(folder, "covtype.data", b"a,b\n"),
     ),
 )
@@ -164,9 +154,7 @@ for NAME in (name for name, source in SOURCES.items() if source.checksum is not 
         f"datasets.{NAME}",
         row(
             V,
-            NAME,
-            "got X of shape (3, 2)",
-            "rows of",
+            f"{NAME} | got X of shape (3, 2) | rows of",
             lambda folder, name=NAME: not_that(folder, name),
         ),
     )

@@ -45,20 +45,16 @@ def summary() -> diagnostics.Summary:
 every("diagnostics.summary", lambda names=None: diagnostics.summary(samples(), names))
 of(
     "diagnostics.summary",
-    row(T, "samples", "shape (2, 4, 2)", A_RUN, lambda: diagnostics.summary(samples().position)),
-    row(T, "samples", "(", A_RUN, lambda: diagnostics.summary(samples().to_arviz())),
+    row(T, f"samples | shape (2, 4, 2) | {A_RUN}", lambda: diagnostics.summary(samples().position)),
+    row(T, f"samples | ( | {A_RUN}", lambda: diagnostics.summary(samples().to_arviz())),
     row(
         V,
-        "names",
-        "got 1",
-        "must be 2, one for each",
+        "names | got 1 | must be 2, one for each",
         lambda: diagnostics.summary(samples(), ["a"]),
     ),
     row(
         V,
-        "samples",
-        "got 1,000,000,000,002",
-        "sample(…, keep=…)",
+        "samples | got 1,000,000,000,002 | sample(…, keep=…)",
         lambda: diagnostics.summary(dataclasses.replace(samples(), draws=HUGE)),
     ),
 )
@@ -71,23 +67,21 @@ def quantiles(asked: Any) -> diagnostics.Summary:
 
 of(
     "diagnostics.summary: quantiles",
-    row(T, "quantiles", "0.5 (float)", PROBABILITIES, lambda: quantiles(0.5)),
-    row(T, "quantiles", "'median' (str)", PROBABILITIES, lambda: quantiles("median")),
-    row(T, "quantiles", "'5%' (str)", PROBABILITIES, lambda: quantiles(["5%"])),
-    row(V, "quantiles", "got 95", PROBABILITIES, lambda: quantiles([95])),
-    row(V, "quantiles", "got nan", PROBABILITIES, lambda: quantiles([NAN])),
-    row(V, "quantiles", "(0.5, 0.5) (tuple)", PROBABILITIES, lambda: quantiles((0.5, 0.5))),
-    row(T, "path", "None (NoneType)", "the path of a file", lambda: summary().to_csv(None)),
+    row(T, f"quantiles | 0.5 (float) | {PROBABILITIES}", lambda: quantiles(0.5)),
+    row(T, f"quantiles | 'median' (str) | {PROBABILITIES}", lambda: quantiles("median")),
+    row(T, f"quantiles | '5%' (str) | {PROBABILITIES}", lambda: quantiles(["5%"])),
+    row(V, f"quantiles | got 95 | {PROBABILITIES}", lambda: quantiles([95])),
+    row(V, f"quantiles | got nan | {PROBABILITIES}", lambda: quantiles([NAN])),
+    row(V, f"quantiles | (0.5, 0.5) (tuple) | {PROBABILITIES}", lambda: quantiles((0.5, 0.5))),
+    row(T, "path | None (NoneType) | the path of a file", lambda: summary().to_csv(None)),
 )
 of(
     "diagnostics.distance",
-    row(T, "run", "Samples(", A_SUMMARY, lambda: diagnostics.distance(samples(), summary())),
-    row(T, "reference", "None", A_SUMMARY, lambda: diagnostics.distance(summary(), None)),
+    row(T, f"run | Samples( | {A_SUMMARY}", lambda: diagnostics.distance(samples(), summary())),
+    row(T, f"reference | None | {A_SUMMARY}", lambda: diagnostics.distance(summary(), None)),
     row(
         V,
-        "reference",
-        "'a'",
-        "must have the same coordinates",
+        "reference | 'a' | must have the same coordinates",
         lambda: diagnostics.distance(summary(), diagnostics.summary(samples(), ["a", "b"])),
     ),
 )
@@ -103,13 +97,13 @@ for name in ("predictive", "trajectory"):
     of(
         f"diagnostics.{name}",
         row(
-            T, "samples", "shape (2, 4, 2)", A_RUN, lambda call=call: call(samples().position, ROWS)
+            T,
+            f"samples | shape (2, 4, 2) | {A_RUN}",
+            lambda call=call: call(samples().position, ROWS),
         ),
         row(
             V,
-            "samples",
-            "shapes [(2,)]",
-            "shape (3,), one weight for each",
+            "samples | shapes [(2,)] | shape (3,), one weight for each",
             lambda call=call: call(samples(), WIDE),
         ),
     )
@@ -124,13 +118,13 @@ A_DENSITY, UNNORMALISED = "all its constants", dataclasses.replace(LOGISTIC, nor
 of(
     "diagnostics.log_predictive_density",
     row(
-        T, "samples", "shape (2, 4, 2)", A_RUN, lambda: density(samples().position, LOGISTIC, ROWS)
+        T,
+        f"samples | shape (2, 4, 2) | {A_RUN}",
+        lambda: density(samples().position, LOGISTIC, ROWS),
     ),
     row(
         V,
-        "posterior",
-        "normalised=False",
-        A_DENSITY,
+        f"posterior | normalised=False | {A_DENSITY}",
         lambda: density(samples(), UNNORMALISED, ROWS),
     ),
 )
@@ -150,22 +144,18 @@ every(
 )
 of(
     "Samples.to_arviz",
-    row(T, "data", "got None", "must be given where posterior is", lambda: arviz(data=None)),
-    row(T, "posterior", "got None", "must be given where data is", lambda: arviz(posterior=None)),
-    row(V, "posterior", "normalised=False", A_DENSITY, lambda: arviz(posterior=UNNORMALISED)),
+    row(T, "data | got None | must be given where posterior is", lambda: arviz(data=None)),
+    row(T, "posterior | got None | must be given where data is", lambda: arviz(posterior=None)),
+    row(V, f"posterior | normalised=False | {A_DENSITY}", lambda: arviz(posterior=UNNORMALISED)),
     row(
         V,
-        "position",
-        "(3,)",
-        "log_likelihood must return a scalar for this position",
+        "position | (3,) | log_likelihood must return a scalar for this position",
         lambda: arviz(data=ROWS | {"x": np.ones((6, 3), np.float32)}),
     ),
-    row(V, "data['y']", "got 2.0", "0 and 1 only", lambda: arviz(data=ROWS | {"y": 2 * ROWS["y"]})),
+    row(V, "data['y'] | got 2.0 | 0 and 1 only", lambda: arviz(data=ROWS | {"y": 2 * ROWS["y"]})),
     row(
         V,
-        "samples",
-        "kept none",
-        "must hold draws",
+        "samples | kept none | must hold draws",
         lambda: dataclasses.replace(samples(), draws=None).to_arviz(posterior=LOGISTIC, data=ROWS),
     ),
 )
@@ -178,16 +168,12 @@ of(
     "diagnostics.calibration",
     row(
         V,
-        "probabilities",
-        "to 1.9",
-        "between 0 and 1",
+        "probabilities | to 1.9 | between 0 and 1",
         lambda: diagnostics.calibration(PROBABILITIES + 1, LABELS),
     ),
     row(
         V,
-        "labels",
-        "shape (1,)",
-        "classes from 0 to 1",
+        "labels | shape (1,) | classes from 0 to 1",
         lambda: diagnostics.calibration(PROBABILITIES, LABELS[:1]),
     ),
 )
@@ -206,21 +192,17 @@ of(
     "diagnostics.inverse_mass",
     row(
         T,
-        "samples",
-        "shape (2, 4, 2)",
-        A_RUN,
+        f"samples | shape (2, 4, 2) | {A_RUN}",
         lambda: diagnostics.inverse_mass(samples().position, ONE),
     ),
-    row(V, "samples", "got 1,000,000,000,002", "sample(…, keep=…)", lambda: massed(HUGE)),
-    row(V, "samples", "got 3", "at least 4 draws", lambda: massed(np.zeros((2, 3, 2)))),
-    row(
-        V, "samples", "got 16 numbers", "must be finite", lambda: massed(np.full((2, 4, 2), np.nan))
-    ),
-    row(T, "covariance", "2.0 (float)", "a matrix (d, d)", lambda: massed(covariance=2.0)),
-    row(V, "covariance", "over 3 numbers", "a position of 2", lambda: massed(covariance=np.eye(3))),
-    row(V, "covariance", "(3,)", A_COVARIANCE, lambda: massed(covariance=np.ones(3))),
-    row(V, "covariance", "eigenvalue -1", A_COVARIANCE, lambda: massed(covariance=-ONE)),
-    row(V, "error_rate", "got 1", "not including 1", lambda: massed(error_rate=1)),
+    row(V, "samples | got 1,000,000,000,002 | sample(…, keep=…)", lambda: massed(HUGE)),
+    row(V, "samples | got 3 | at least 4 draws", lambda: massed(np.zeros((2, 3, 2)))),
+    row(V, "samples | got 16 numbers | must be finite", lambda: massed(np.full((2, 4, 2), np.nan))),
+    row(T, "covariance | 2.0 (float) | a matrix (d, d)", lambda: massed(covariance=2.0)),
+    row(V, "covariance | over 3 numbers | a position of 2", lambda: massed(covariance=np.eye(3))),
+    row(V, f"covariance | (3,) | {A_COVARIANCE}", lambda: massed(covariance=np.ones(3))),
+    row(V, f"covariance | eigenvalue -1 | {A_COVARIANCE}", lambda: massed(covariance=-ONE)),
+    row(V, "error_rate | got 1 | not including 1", lambda: massed(error_rate=1)),
 )
 
 
@@ -237,24 +219,18 @@ of(
     "diagnostics.gradient_noise",
     row(
         T,
-        "kernel",
-        "(Posterior)",
-        "ewsg_jax.kernel(…) or a named method",
+        "kernel | (Posterior) | ewsg_jax.kernel(…) or a named method",
         lambda: noise(kernel=LOGISTIC),
     ),
     row(
         T,
-        "kernel",
-        "a stack",
-        "stack[i] with runs[i]",
+        "kernel | a stack | stack[i] with runs[i]",
         lambda: noise(kernel=ewsg.stack([KERNEL, KERNEL])),
     ),
-    row(T, "samples", "shape (2, 4, 2)", A_RUN, lambda: noise(run=samples().position)),
+    row(T, f"samples | shape (2, 4, 2) | {A_RUN}", lambda: noise(run=samples().position)),
     row(
         V,
-        "samples",
-        "got none",
-        "a chain that stayed finite",
+        "samples | got none | a chain that stayed finite",
         lambda: noise(run=dataclasses.replace(samples(), diverged_at=np.zeros(2, int))),
     ),
 )

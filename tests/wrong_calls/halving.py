@@ -58,7 +58,7 @@ def without_warnings(call):
 
 def refused(got, call):
     """A kernel whose order is not known."""
-    return row(V, "kernel", got, ORDER, call)
+    return row(V, f"kernel | {got} | {ORDER}", call)
 
 
 right = functools.partial(
@@ -73,7 +73,7 @@ right = functools.partial(
 every("halve", right, num_chains=None)
 of(
     "halve",
-    row(T, "kernel", "langevin(", A_KERNEL, lambda: halved(LANGEVIN)),
+    row(T, f"kernel | langevin( | {A_KERNEL}", lambda: halved(LANGEVIN)),
     refused("svrg(", lambda: of_estimator(ewsg.gradients.svrg, refresh_every=3)),
     refused("saga(", lambda: of_estimator(ewsg.gradients.saga)),
     refused("rows='epochs'", lambda: of_estimator(ewsg.gradients.uniform, rows="epochs")),
@@ -115,29 +115,25 @@ of(
         "stack of 2",
         lambda: halved(ewsg.stack([ewsg.sgld(MODEL, h, batch_size=2) for h in (0.1, 0.2)])),
     ),
-    row(T, "data", "several", "one data set", lambda: halved(data=ewsg.stack_data([DATA, DATA]))),
-    row(V, "data", "1 NaN", "must be finite", lambda: halved(data=DATA.at[0, 0].set(NAN))),
-    row(T, "position", "'zero'", A_TREE, lambda: halved(position="zero")),
-    row(T, "halve", "traced", "on the host", lambda: jax.jit(halved)(KERNEL, POINT)),
+    row(T, "data | several | one data set", lambda: halved(data=ewsg.stack_data([DATA, DATA]))),
+    row(V, "data | 1 NaN | must be finite", lambda: halved(data=DATA.at[0, 0].set(NAN))),
+    row(T, f"position | 'zero' | {A_TREE}", lambda: halved(position="zero")),
+    row(T, "halve | traced | on the host", lambda: jax.jit(halved)(KERNEL, POINT)),
     row(
         V,
-        "num_steps",
-        "got 20",
-        "at least burn_in + 16 = 31",
+        "num_steps | got 20 | at least burn_in + 16 = 31",
         lambda: halved(num_steps=20, burn_in=15),
     ),
-    row(V, "num_chains", "got 4", "at least 8", lambda: halved(num_chains=4)),
-    row(V, "tolerance", "got 2", A_RATE, lambda: halved(tolerance=2)),
-    row(V, "error_rate", "got 1.5", A_RATE, lambda: halved(error_rate=1.5)),
-    row(V, "names", "1", "must be 2", lambda: halved(names=["a"])),
+    row(V, "num_chains | got 4 | at least 8", lambda: halved(num_chains=4)),
+    row(V, f"tolerance | got 2 | {A_RATE}", lambda: halved(tolerance=2)),
+    row(V, f"error_rate | got 1.5 | {A_RATE}", lambda: halved(error_rate=1.5)),
+    row(V, "names | 1 | must be 2", lambda: halved(names=["a"])),
 )
 of(
     "halve",
     row(
         V,
-        "kernel",
-        "32 of 32 pairs",
-        "a step size at which chains stay finite",
+        "kernel | 32 of 32 pairs | a step size at which chains stay finite",
         lambda: without_warnings(lambda: halved(ewsg.ld(MODEL, 1e10), jnp.ones(2))),
     ),
 )

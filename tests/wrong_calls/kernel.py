@@ -42,23 +42,21 @@ from tests.wrong_calls.table import (
 
 of(
     "kernel",
-    row(T, "estimator", "gaussian_location(", AN_ESTIMATOR, lambda: ewsg.kernel(LANGEVIN, MODEL)),
-    row(T, "dynamics", "kernel(", A_DYNAMICS, lambda: ewsg.kernel(KERNEL, UNIFORM)),
-    row(T, "dynamics", "uniform(", A_DYNAMICS, lambda: ewsg.kernel(UNIFORM, LANGEVIN)),
-    row(T, "dynamics", "'langevin' (str)", A_DYNAMICS, lambda: ewsg.kernel("langevin", UNIFORM)),
+    row(
+        T, f"estimator | gaussian_location( | {AN_ESTIMATOR}", lambda: ewsg.kernel(LANGEVIN, MODEL)
+    ),
+    row(T, f"dynamics | kernel( | {A_DYNAMICS}", lambda: ewsg.kernel(KERNEL, UNIFORM)),
+    row(T, f"dynamics | uniform( | {A_DYNAMICS}", lambda: ewsg.kernel(UNIFORM, LANGEVIN)),
+    row(T, f"dynamics | 'langevin' (str) | {A_DYNAMICS}", lambda: ewsg.kernel("langevin", UNIFORM)),
     row(
         T,
-        "dynamics",
-        "function langevin",
-        "call it to make one",
+        "dynamics | function langevin | call it to make one",
         lambda: ewsg.kernel(ewsg.dynamics.langevin, UNIFORM),
     ),
-    row(T, "estimator", "None", AN_ESTIMATOR, lambda: ewsg.kernel(LANGEVIN, None)),
+    row(T, f"estimator | None | {AN_ESTIMATOR}", lambda: ewsg.kernel(LANGEVIN, None)),
     row(
         V,
-        "frozen_noise",
-        "'rest' (str)",
-        "one of 'momentum', 'zero', 'one'",
+        "frozen_noise | 'rest' (str) | one of 'momentum', 'zero', 'one'",
         lambda: ewsg.kernel(
             LANGEVIN, ewsg.gradients.exponentially_weighted(UNIFORM, frozen_noise="rest")
         ),
@@ -70,54 +68,46 @@ every("Kernel.init", functools.partial(KERNEL.init, key=KEY, position=POINT, dat
 of(
     "Kernel.init",
     row(
-        T, "position", "int32", A_TREE, lambda: KERNEL.init(KEY, {"a": np.zeros(2, np.int32)}, DATA)
+        T,
+        f"position | int32 | {A_TREE}",
+        lambda: KERNEL.init(KEY, {"a": np.zeros(2, np.int32)}, DATA),
     ),
     row(
         V,
-        "position",
-        "holds 1 NaN",
-        "must be finite",
+        "position | holds 1 NaN | must be finite",
         lambda: KERNEL.init(KEY, POINT.at[0].set(NAN), DATA),
     ),
     row(
         T,
-        "position",
-        "position.activation is",
-        "keep the arrays only",
+        "position | position.activation is | keep the arrays only",
         lambda: KERNEL.init(KEY, eqx.nn.MLP(2, 1, 4, 1, key=KEY), DATA),
     ),
-    row(T, "position", "Dense(", A_TREE, lambda: KERNEL.init(KEY, nn.Dense(2), DATA)),
-    row(T, "position", "dtype <U1", A_TREE, lambda: KERNEL.init(KEY, np.array(["a"]), DATA)),
+    row(T, f"position | Dense( | {A_TREE}", lambda: KERNEL.init(KEY, nn.Dense(2), DATA)),
+    row(T, f"position | dtype <U1 | {A_TREE}", lambda: KERNEL.init(KEY, np.array(["a"]), DATA)),
     row(
         T,
-        "data",
-        "dtype <U1",
-        "and hold numbers",
+        "data | dtype <U1 | and hold numbers",
         lambda: KERNEL.init(KEY, POINT, np.array([["a"]])),
     ),
     row(
-        V, "data", "got 3,000,000,000 rows", AT_MOST_2_31, lambda: KERNEL.init(KEY, POINT, TOO_MANY)
+        V,
+        f"data | got 3,000,000,000 rows | {AT_MOST_2_31}",
+        lambda: KERNEL.init(KEY, POINT, TOO_MANY),
     ),
     row(
         V,
-        "data",
-        "got 3,000,000,000 rows",
-        AT_MOST_2_31,
+        f"data | got 3,000,000,000 rows | {AT_MOST_2_31}",
         lambda: STRATIFIED.init(KEY, POINT, {"x": TOO_MANY, "y": TOO_MANY[:, 0]}),
     ),
     row(
         V,
-        "data",
-        "2,147,483,649 evaluations",
-        AT_MOST_2_31,
+        f"data | 2,147,483,649 evaluations | {AT_MOST_2_31}",
         lambda: ewsg.svrg_ld(MODEL, 0.1, batch_size=1).init(KEY, POINT, TOO_MANY[: 2**31 - 1]),
     ),
-    row(V, "batch_size", "got 7", "at most n = 6", lambda: WITHOUT.init(KEY, POINT, DATA)),
+    row(V, "batch_size | got 7 | at most n = 6", lambda: WITHOUT.init(KEY, POINT, DATA)),
     row(
         V,
-        "log_likelihood",
-        "an array of shape (2,) and dtype float32",
-        IS_FLOAT,
+        f"log_likelihood | an array of shape (2,) and dtype float32 | {IS_FLOAT}",
         lambda: ewsg.sgld(posterior(lambda p, x: x - p), 0.1, batch_size=1).init(KEY, POINT, DATA),
     ),
 )
@@ -129,53 +119,43 @@ HALF = jax.tree.map(lambda x: x.astype(jnp.float16), MOVING_STATE.dynamics.momen
 every("Kernel.step", functools.partial(KERNEL.step, key=KEY, state=STATE, data=DATA))
 of(
     "Kernel.step",
-    row(T, "state", "an array of shape (2,)", A_STATE, lambda: KERNEL.step(KEY, POINT, DATA)),
+    row(T, f"state | an array of shape (2,) | {A_STATE}", lambda: KERNEL.step(KEY, POINT, DATA)),
     row(
         T,
-        "state",
-        "(tuple)",
-        A_STATE,
+        f"state | (tuple) | {A_STATE}",
         lambda: KERNEL.step(KEY, KERNEL.step(KEY, STATE, DATA), DATA),
     ),
-    row(T, "state", "an array of shape (6, 2)", A_STATE, lambda: KERNEL.step(KEY, DATA, STATE)),
+    row(T, f"state | an array of shape (6, 2) | {A_STATE}", lambda: KERNEL.step(KEY, DATA, STATE)),
     row(
         V,
-        "state",
-        "without state.dynamics.momentum",
-        A_STATE,
+        f"state | without state.dynamics.momentum | {A_STATE}",
         lambda: MOVING.step(KEY, STATE, DATA),
     ),
     row(
         V,
-        "state",
-        "with state.dynamics.momentum",
-        A_STATE,
+        f"state | with state.dynamics.momentum | {A_STATE}",
         lambda: KERNEL.step(KEY, MOVING_STATE, DATA),
     ),
     row(
         V,
-        "log_likelihood",
-        "got an array of shape (2,)",
-        IS_SCALAR,
+        f"log_likelihood | got an array of shape (2,) | {IS_SCALAR}",
         lambda: KERNEL.step(KEY, STATE, jnp.stack([DATA, DATA], 1)),
     ),
-    row(V, "data", "got 2", "all 6 rows that init saw", lambda: KERNEL.step(KEY, STATE, DATA[:2])),
+    row(V, "data | got 2 | all 6 rows that init saw", lambda: KERNEL.step(KEY, STATE, DATA[:2])),
     row(
         V,
-        "data",
-        "got 12",
-        "give it no minibatches",
+        "data | got 12 | give it no minibatches",
         lambda: KERNEL.step(KEY, STATE, jnp.tile(DATA, (2, 1))),
     ),
     row(
-        V, "data", "got 3,000,000,000 rows", AT_MOST_2_31, lambda: KERNEL.step(KEY, STATE, TOO_MANY)
+        V,
+        f"data | got 3,000,000,000 rows | {AT_MOST_2_31}",
+        lambda: KERNEL.step(KEY, STATE, TOO_MANY),
     ),
-    row(V, "position", "shape (3, 2)", "shaped like a datum", lambda: KERNEL.step(KEY, MANY, DATA)),
+    row(V, "position | shape (3, 2) | shaped like a datum", lambda: KERNEL.step(KEY, MANY, DATA)),
     row(
         V,
-        "state.dynamics.momentum",
-        "float16",
-        "dtype float32",
+        "state.dynamics.momentum | float16 | dtype float32",
         lambda: MOVING.step(
             KEY, MOVING_STATE._replace(dynamics=MOVING_STATE.dynamics._replace(momentum=HALF)), DATA
         ),
@@ -188,10 +168,10 @@ every("Kernel.bind: init", functools.partial(BOUND.init, position=POINT), **of_k
 every("Kernel.bind: step", functools.partial(BOUND.step, state=STATE), **of_key)
 of(
     "Kernel.bind",
-    row(V, "data", "got 3,000,000,000 rows", AT_MOST_2_31, lambda: KERNEL.bind(TOO_MANY)),
-    row(T, "data", "dtype object", "hold numbers", lambda: KERNEL.bind(np.array([None, 1]))),
-    row(T, "rng_key", "5 (int)", A_KEY, lambda: BOUND.init(POINT, 5)),
-    row(T, "rng_key", "shape (2,)", A_KEY, lambda: BOUND.init(KEY, POINT)),
-    row(T, "rng_key", "uint32", A_KEY, lambda: BOUND.step(OLD_KEY, STATE)),
-    row(T, "state", "None", A_STATE, lambda: BOUND.step(KEY, None)),
+    row(V, f"data | got 3,000,000,000 rows | {AT_MOST_2_31}", lambda: KERNEL.bind(TOO_MANY)),
+    row(T, "data | dtype object | hold numbers", lambda: KERNEL.bind(np.array([None, 1]))),
+    row(T, f"rng_key | 5 (int) | {A_KEY}", lambda: BOUND.init(POINT, 5)),
+    row(T, f"rng_key | shape (2,) | {A_KEY}", lambda: BOUND.init(KEY, POINT)),
+    row(T, f"rng_key | uint32 | {A_KEY}", lambda: BOUND.step(OLD_KEY, STATE)),
+    row(T, f"state | None | {A_STATE}", lambda: BOUND.step(KEY, None)),
 )

@@ -26,16 +26,12 @@ of(
     "dynamics.noise_corrected",
     row(
         V,
-        "integrator",
-        "'splitting' (str)",
-        "one of 'semi_implicit', 'euler'",
+        "integrator | 'splitting' (str) | one of 'semi_implicit', 'euler'",
         lambda: ewsg.dynamics.noise_corrected(0.1, friction=1.0, integrator="splitting"),
     ),
     row(
         V,
-        "estimator",
-        "one that does not",
-        "covariance_tracking",
+        "estimator | one that does not | covariance_tracking",
         lambda: ewsg.kernel(CORRECTED, ewsg.gradients.uniform(MODEL, batch_size=1)),
     ),
 )
@@ -45,37 +41,35 @@ for name in ("noise_corrected", "noise_reduced"):
     wrong = functools.partial(getattr(ewsg.dynamics, name), 0.1, friction=1.0)
     of(
         f"dynamics.{name}",
-        row(T, "covariance", "'kept' (str)", A_COVARIANCE, lambda w=wrong: w(covariance="kept")),
-        row(V, "covariance", "(2, 3)", A_COVARIANCE, lambda w=wrong: w(covariance=np.ones((2, 3)))),
+        row(T, f"covariance | 'kept' (str) | {A_COVARIANCE}", lambda w=wrong: w(covariance="kept")),
         row(
-            V, "covariance", "complex", A_COVARIANCE, lambda w=wrong: w(covariance=np.ones(2) * 1j)
+            V,
+            f"covariance | (2, 3) | {A_COVARIANCE}",
+            lambda w=wrong: w(covariance=np.ones((2, 3))),
         ),
         row(
             V,
-            "covariance",
-            "not finite",
-            A_COVARIANCE,
+            f"covariance | complex | {A_COVARIANCE}",
+            lambda w=wrong: w(covariance=np.ones(2) * 1j),
+        ),
+        row(
+            V,
+            f"covariance | not finite | {A_COVARIANCE}",
             lambda w=wrong: w(covariance=np.array([1.0, NAN])),
         ),
         row(
             V,
-            "covariance",
-            "not symmetric",
-            A_COVARIANCE,
+            f"covariance | not symmetric | {A_COVARIANCE}",
             lambda w=wrong: w(covariance=np.array([[1.0, 0.5], [0.0, 1.0]])),
         ),
         row(
             V,
-            "covariance",
-            "the eigenvalue -1",
-            A_COVARIANCE,
+            f"covariance | the eigenvalue -1 | {A_COVARIANCE}",
             lambda w=wrong: w(covariance=np.diag([1.0, -1.0])),
         ),
         row(
             V,
-            "covariance",
-            "one over 3",
-            "the d = 2 parameters",
+            "covariance | one over 3 | the d = 2 parameters",
             lambda w=wrong: ewsg.kernel(
                 w(covariance=np.ones(3)), ewsg.gradients.uniform(MODEL, batch_size=1)
             ).init(KEY, POINT, DATA),
@@ -85,9 +79,7 @@ of(
     "dynamics.noise_reduced",
     row(
         V,
-        "dynamics",
-        "noise_reduced(",
-        "a weight for an exponentially weighted estimator",
+        "dynamics | noise_reduced( | a weight for an exponentially weighted estimator",
         lambda: ewsg.kernel(
             ewsg.dynamics.noise_reduced(0.1, friction=1.0),
             ewsg.gradients.exponentially_weighted(
@@ -120,23 +112,17 @@ of(
     "nc_sghmc",
     row(
         V,
-        "covariance",
-        "'given' (str)",
-        "one of 'tracked', 'kept'",
+        "covariance | 'given' (str) | one of 'tracked', 'kept'",
         lambda: ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=1, covariance="given"),
     ),
     row(
         V,
-        "balance",
-        "'both' (str)",
-        "one of 'friction', 'noise'",
+        "balance | 'both' (str) | one of 'friction', 'noise'",
         lambda: ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=1, balance="both"),
     ),
     row(
         V,
-        "refresh_every",
-        "refresh_every=5 (int) and structure='dense'",
-        "left out where covariance is given",
+        "refresh_every | refresh_every=5 (int) and structure='dense' | left out where covariance",
         lambda: ewsg.nc_sghmc(
             MODEL, 0.1, friction=1.0, batch_size=1, covariance=np.ones(2), refresh_every=5
         ),
@@ -146,16 +132,12 @@ of(
     "ewsg_vr",
     row(
         T,
-        "chain_length",
-        "inf (float)",
-        "a whole number",
+        "chain_length | inf (float) | a whole number",
         lambda: ewsg.ewsg_vr(MODEL, 0.1, friction=1.0, batch_size=1, chain_length=float("inf")),
     ),
     row(
         V,
-        "frozen_noise",
-        "'momenta' (str)",
-        FROZEN,
+        f"frozen_noise | 'momenta' (str) | {FROZEN}",
         lambda: ewsg.ewsg_vr(MODEL, 0.1, friction=1.0, batch_size=1, frozen_noise="momenta"),
     ),
 )

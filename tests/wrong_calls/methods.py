@@ -31,9 +31,7 @@ of(
     "uld",
     row(
         V,
-        "noise",
-        "'rademacher'",
-        NO_RADEMACHER,
+        f"noise | 'rademacher' | {NO_RADEMACHER}",
         lambda: uld(integrator="exact", noise="rademacher"),
     ),
 )
@@ -41,9 +39,7 @@ of(
     "sgld",
     row(
         T,
-        "posterior",
-        "class 'ewsg_jax",
-        "call it",
+        "posterior | class 'ewsg_jax | call it",
         lambda: ewsg.sgld(ewsg.Posterior, 0.1, batch_size=1),
     ),
 )
@@ -56,7 +52,7 @@ def sghmc(**changes: Any) -> Any:
 
 of(
     "sghmc",
-    row(V, "noise", "'student'", "one of 'gaussian', 'rademacher'", lambda: sghmc(noise="student")),
+    row(V, "noise | 'student' | one of 'gaussian', 'rademacher'", lambda: sghmc(noise="student")),
 )
 
 
@@ -70,24 +66,18 @@ of(
     "ewsg",
     row(
         V,
-        "frozen_noise",
-        "'rest' (str)",
-        "one of 'momentum', 'zero', 'one'",
+        "frozen_noise | 'rest' (str) | one of 'momentum', 'zero', 'one'",
         lambda: weighted_method(integrator="exact", frozen_noise="rest"),
     ),
-    row(V, "frozen_noise", "{'a'", FROZEN, lambda: weighted_method(frozen_noise={"a": POINT})),
+    row(V, f"frozen_noise | {{'a' | {FROZEN}", lambda: weighted_method(frozen_noise={"a": POINT})),
     row(
         V,
-        "batch_size",
-        "batch_size = 9",
-        EVERY,
+        f"batch_size | batch_size = 9 | {EVERY}",
         lambda: weighted_method(batch_size=9, chain_length=INF).init(KEY, POINT, DATA),
     ),
     row(
         V,
-        "batch_size",
-        "about 10^7782",
-        EVERY,
+        f"batch_size | about 10^7782 | {EVERY}",
         lambda: weighted_method(batch_size=10_000, chain_length=INF).init(KEY, POINT, DATA),
     ),
 )
@@ -95,9 +85,7 @@ of(
     "ewsg_ld",
     row(
         V,
-        "frozen_noise",
-        "'rest' (str)",
-        "one of 'momentum', 'zero', 'one'",
+        "frozen_noise | 'rest' (str) | one of 'momentum', 'zero', 'one'",
         lambda: ewsg.ewsg_ld(MODEL, 0.1, batch_size=1, frozen_noise="rest"),
     ),
 )

@@ -16,16 +16,12 @@ of(
     "models.softmax_regression",
     row(
         V,
-        "log_likelihood",
-        "position: (2,)",
-        IS_SCALAR,
+        f"log_likelihood | position: (2,) | {IS_SCALAR}",
         lambda: models.softmax_regression().gradient(POINT, ROWS | {"y": np.zeros(6, np.int32)}),
     ),
     row(
         V,
-        "log_likelihood",
-        "Indexer must have integer or boolean type",
-        IS_SCALAR,
+        f"log_likelihood | Indexer must have integer or boolean type | {IS_SCALAR}",
         lambda: models.softmax_regression().gradient(jnp.zeros((2, 2)), ROWS),
     ),
 )

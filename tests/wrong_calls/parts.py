@@ -26,18 +26,16 @@ POSITIVE = "must be a positive number, a scalar array or a schedule (a function 
 
 of(
     "hyperparameters",
-    row(V, "friction", "-1.0 (float)", POSITIVE, lambda: ewsg.hyperparameters(friction=-1.0)),
-    row(T, "friction", "'1' (str)", POSITIVE, lambda: ewsg.hyperparameters(friction="1")),
-    row(V, "step_size", "(2,)", POSITIVE, lambda: ewsg.hyperparameters(step_size=jnp.ones(2))),
+    row(V, f"friction | -1.0 (float) | {POSITIVE}", lambda: ewsg.hyperparameters(friction=-1.0)),
+    row(T, f"friction | '1' (str) | {POSITIVE}", lambda: ewsg.hyperparameters(friction="1")),
+    row(V, f"step_size | (2,) | {POSITIVE}", lambda: ewsg.hyperparameters(step_size=jnp.ones(2))),
 )
-of("module", row(T, "module", "3 (int)", "must decorate a class", lambda: ewsg.module(3)))
+of("module", row(T, "module | 3 (int) | must decorate a class", lambda: ewsg.module(3)))
 of(
     "method",
     row(
         V,
-        "sgld",
-        "tests.wrong_calls.parts",
-        "two methods are called",
+        "sgld | tests.wrong_calls.parts | two methods are called",
         lambda: ewsg.method(dynamics=(), **RECORD)(sgld),
     ),
 )
@@ -46,23 +44,17 @@ of(
     "rows.row_law",
     row(
         V,
-        "rows",
-        "'shuffled' (str)",
-        "must be one of 'random', 'blocks', 'epochs', 'block_epochs', 'block_sweeps'",
+        "rows | 'shuffled' (str) | must be one of 'random', 'blocks', 'epochs', 'block_epochs'",
         lambda: ewsg.rows.row_law(2, True, "shuffled"),
     ),
     row(
         V,
-        "batch_size",
-        "2",
-        "must be that of rows, 3",
+        "batch_size | 2 | must be that of rows, 3",
         lambda: ewsg.gradients.uniform(MODEL, batch_size=2, rows=Blocks(batch_size=3)),
     ),
     row(
         V,
-        "replace",
-        "False",
-        "must be True for rows=blocks(batch_size=3)",
+        "replace | False | must be True for rows=blocks(batch_size=3)",
         lambda: ewsg.gradients.uniform(
             MODEL, batch_size=3, replace=False, rows=Blocks(batch_size=3)
         ),

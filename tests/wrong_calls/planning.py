@@ -53,98 +53,78 @@ every("plan", right, batch_size=None, methods=TEXTS)
 every("Plan.data_passes", lambda ess=1: a_plan().data_passes(ess))
 of(
     "plan",
-    row(T, "mesh", "2 (int)", "a jax.sharding.Mesh whose axes", lambda: planned(mesh=2)),
-    row(
-        V, "batch_size", "got 1", "multiple of 2", lambda: planned(batch_size=1, mesh=over("data"))
-    ),
+    row(T, "mesh | 2 (int) | a jax.sharding.Mesh whose axes", lambda: planned(mesh=2)),
+    row(V, "batch_size | got 1 | multiple of 2", lambda: planned(batch_size=1, mesh=over("data"))),
     row(
         T,
-        "posterior",
-        "function",
-        "call it",
+        "posterior | function | call it",
         lambda: planned(posterior=ewsg.models.softmax_regression),
     ),
-    row(T, "position", "int32", A_TREE, lambda: planned(np.zeros(2, np.int32))),
-    row(V, "position", "None", A_TREE, lambda: planned(None)),
-    row(V, "position", "1 NaN", "must be finite", lambda: planned(jnp.array([0.0, NAN]))),
+    row(T, f"position | int32 | {A_TREE}", lambda: planned(np.zeros(2, np.int32))),
+    row(V, f"position | None | {A_TREE}", lambda: planned(None)),
+    row(V, "position | 1 NaN | must be finite", lambda: planned(jnp.array([0.0, NAN]))),
     row(
         V,
-        "position",
-        "(3,)",
-        "must return a scalar for this position",
+        "position | (3,) | must return a scalar for this position",
         lambda: planned(jnp.zeros(3), mode=None),
     ),
     row(
         V,
-        "y",
-        "2",
-        "0 and 1 only",
+        "y | 2 | 0 and 1 only",
         lambda: planned(data=ROWS | {"y": 2 * ROWS["y"]}, posterior=LOGISTIC),
     ),
-    row(V, "data", "1 NaN", "must be finite", lambda: planned(data=DATA.at[1, 0].set(NAN))),
-    row(V, "tolerance", "got 1", A_RATE, lambda: planned(tolerance=1)),
-    row(T, "mode", "array", "ewsg_jax.find_mode", lambda: planned(mode=POINT)),
-    row(V, "mode", "(2,)", "of these positions", lambda: planned(jnp.zeros(1), DATA[:, :1])),
+    row(V, "data | 1 NaN | must be finite", lambda: planned(data=DATA.at[1, 0].set(NAN))),
+    row(V, f"tolerance | got 1 | {A_RATE}", lambda: planned(tolerance=1)),
+    row(T, "mode | array | ewsg_jax.find_mode", lambda: planned(mode=POINT)),
+    row(V, "mode | (2,) | of these positions", lambda: planned(jnp.zeros(1), DATA[:, :1])),
     row(
         V,
-        "mode",
-        "2 NaN",
-        "must be finite",
+        "mode | 2 NaN | must be finite",
         lambda: planned(mode=A_MODE._replace(position=NAN * POINT)),
     ),
-    row(V, "methods", "got none", "must name a method", lambda: planned(methods=())),
-    row(V, "methods", "did you mean 'sgld'", ONE_OF, lambda: planned(methods=("sglt",))),
-    row(V, "methods", "'ewsg'", ONE_OF, lambda: planned(methods=("ld", "ewsg"))),
-    row(V, "batch_size", "got 7", UP_TO_N, lambda: planned(batch_size=7)),
-    row(V, "batch_size", "got 0", UP_TO_N, lambda: planned(batch_size=0)),
+    row(V, "methods | got none | must name a method", lambda: planned(methods=())),
+    row(V, f"methods | did you mean 'sgld' | {ONE_OF}", lambda: planned(methods=("sglt",))),
+    row(V, f"methods | 'ewsg' | {ONE_OF}", lambda: planned(methods=("ld", "ewsg"))),
+    row(V, f"batch_size | got 7 | {UP_TO_N}", lambda: planned(batch_size=7)),
+    row(V, f"batch_size | got 0 | {UP_TO_N}", lambda: planned(batch_size=0)),
 )
 of(
     "plan",
-    row(V, "by", "'time'", BY, lambda: planned(by="time")),
-    row(V, "by", "function", BY, lambda: planned(by=len)),
-    row(T, "data", "traced", OUTSIDE, lambda: jax.jit(lambda x: planned(data=x).burn_in)(DATA)),
-    row(T, "key", "traced", OUTSIDE, lambda: jax.jit(lambda k: planned(key=k).burn_in)(KEY)),
+    row(V, f"by | 'time' | {BY}", lambda: planned(by="time")),
+    row(V, f"by | function | {BY}", lambda: planned(by=len)),
+    row(T, f"data | traced | {OUTSIDE}", lambda: jax.jit(lambda x: planned(data=x).burn_in)(DATA)),
+    row(T, f"key | traced | {OUTSIDE}", lambda: jax.jit(lambda k: planned(key=k).burn_in)(KEY)),
     row(
         T,
-        "tolerance",
-        "traced",
-        OUTSIDE,
+        f"tolerance | traced | {OUTSIDE}",
         lambda: jax.jit(lambda t: planned(tolerance=t).burn_in)(0.1),
     ),
     row(
         V,
-        "methods and batch_size",
-        "langevin + full: sds off by",
-        "allow a run within the tolerance",
+        "methods and batch_size | langevin + full: sds off by | allow a run within the tolerance",
         lambda: planned(methods=("ld",), tolerance=3e-4),
     ),
     row(
         V,
-        "methods and batch_size",
-        "a table of",
-        "allow a run within",
+        "methods and batch_size | a table of | allow a run within",
         lambda: planned(methods=("saga_ld",), batch_size=2, memory_limit=1),
     ),
     row(
         V,
-        "posterior",
-        "draws where it has none",
-        "must have a gradient some widths around its mode",
+        "posterior | draws where it has none | must have a gradient some widths around its mode",
         lambda: planned(posterior=NO_ROOT, mode=A_MODE._replace(position=POINT)),
     ),
 )
 
-of("Plan.seconds", row(V, "by", "'rows'", "'seconds'", lambda: a_plan().seconds()))
-of("Plan.plot", row(T, "path", "3 (int)", PATH, lambda: a_plan().plot(3)))
-of("Report.plot", row(T, "path", "3 (int)", PATH, lambda: a_plan().gaussian.report.plot(3)))
+of("Plan.seconds", row(V, "by | 'rows' | 'seconds'", lambda: a_plan().seconds()))
+of("Plan.plot", row(T, f"path | 3 (int) | {PATH}", lambda: a_plan().plot(3)))
+of("Report.plot", row(T, f"path | 3 (int) | {PATH}", lambda: a_plan().gaussian.report.plot(3)))
 of(
     "Gaussian.report",
-    row(T, "samples", "'draws' (str)", TREE, lambda: a_plan().gaussian.report.correct("draws")),
+    row(T, f"samples | 'draws' (str) | {TREE}", lambda: a_plan().gaussian.report.correct("draws")),
     row(
         V,
-        "samples",
-        "others",
-        "that was checked",
+        "samples | others | that was checked",
         lambda: a_plan().gaussian.report.correct(a_plan().gaussian.draws[..., :1]),
     ),
 )

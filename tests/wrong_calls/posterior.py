@@ -37,116 +37,92 @@ for name in ("gradient", "potential", "likelihood_gradient"):
     every(f"Posterior.{name}", right)
 of(
     "Posterior",
-    row(T, "log_likelihood", "3 (int)", LIKELIHOOD, lambda: ewsg.Posterior(3, failing)),
-    row(T, "log_prior", "None (NoneType)", PRIOR, lambda: ewsg.Posterior(failing, None)),
-    row(T, "log_prior", "0.0 (float)", PRIOR, lambda: ewsg.Posterior(failing, 0.0)),
-    row(T, "log_likelihood", "(2,)", LIKELIHOOD, lambda: ewsg.Posterior(POINT, failing)),
-    row(T, "predictor", "function", "LinearPredictor", lambda: ewsg.Posterior(abs, abs, failing)),
+    row(T, f"log_likelihood | 3 (int) | {LIKELIHOOD}", lambda: ewsg.Posterior(3, failing)),
+    row(T, f"log_prior | None (NoneType) | {PRIOR}", lambda: ewsg.Posterior(failing, None)),
+    row(T, f"log_prior | 0.0 (float) | {PRIOR}", lambda: ewsg.Posterior(failing, 0.0)),
+    row(T, f"log_likelihood | (2,) | {LIKELIHOOD}", lambda: ewsg.Posterior(POINT, failing)),
+    row(T, "predictor | function | LinearPredictor", lambda: ewsg.Posterior(abs, abs, failing)),
 )
 of(
     "Posterior.linear",
     row(
         T,
-        "log_likelihood",
-        "None",
-        "(predictor, datum) -> scalar",
+        "log_likelihood | None | (predictor, datum) -> scalar",
         lambda: linear(log_likelihood=None),
     ),
-    row(T, "log_prior", "0.0 (float)", "(W) -> scalar", lambda: linear(log_prior=0.0)),
-    row(T, "inputs", "'x' (str)", "(datum) -> x", lambda: linear(inputs="x")),
-    row(T, "residual", "1 (int)", "(predictors, rows) -> derivatives", lambda: linear(residual=1)),
+    row(T, "log_prior | 0.0 (float) | (W) -> scalar", lambda: linear(log_prior=0.0)),
+    row(T, "inputs | 'x' (str) | (datum) -> x", lambda: linear(inputs="x")),
+    row(T, "residual | 1 (int) | (predictors, rows) -> derivatives", lambda: linear(residual=1)),
 )
 of(
     "Posterior.check",
     row(
         V,
-        "inputs",
-        "array of shape (1, 2)",
-        "an array of shape (d,)",
+        "inputs | array of shape (1, 2) | an array of shape (d,)",
         lambda: linear(inputs=lambda row: row["x"][None]).check(POINT, ROWS),
     ),
     row(
         V,
-        "datum",
-        "KeyError: 'z'",
-        IS_SCALAR,
+        f"datum | KeyError: 'z' | {IS_SCALAR}",
         lambda: linear(inputs=lambda row: row["z"]).check(POINT, ROWS),
     ),
     row(
         V,
-        "residual",
-        "returned an array of shape ()",
-        "like the predictors, (6,)",
+        "residual | returned an array of shape () | like the predictors, (6,)",
         lambda: linear(residual=lambda s, rows: jnp.sum(s)).gradient(POINT, ROWS),
     ),
     row(
         V,
-        "residual",
-        "RuntimeError: the disk is full",
-        "like the predictors, (6,)",
+        "residual | RuntimeError: the disk is full | like the predictors, (6,)",
         lambda: linear(residual=failing).gradient(POINT, ROWS),
     ),
     row(
         V,
-        "position",
-        "position['w']: (2,)",
-        "one array of shape (2,) or (2, k)",
+        "position | position['w']: (2,) | one array of shape (2,) or (2, k)",
         lambda: LOGISTIC.check({"w": POINT}, ROWS),
     ),
     row(
         V,
-        "position",
-        "position: (3,)",
-        "one array of shape (2,) or (2, k)",
+        "position | position: (3,) | one array of shape (2,) or (2, k)",
         lambda: LOGISTIC.check(jnp.zeros(3), ROWS),
     ),
     row(
-        V, "log_prior", "shape (2,)", IS_FLOAT, lambda: posterior(log_prior=abs).check(POINT, DATA)
+        V,
+        f"log_prior | shape (2,) | {IS_FLOAT}",
+        lambda: posterior(log_prior=abs).check(POINT, DATA),
     ),
     row(
         V,
-        "log_likelihood",
-        "dtype bool",
-        IS_FLOAT,
+        f"log_likelihood | dtype bool | {IS_FLOAT}",
         lambda: posterior(lambda p, x: x[0] > 0).check(POINT, DATA),
     ),
     row(
         V,
-        "log_likelihood",
-        "missing 1 required positional argument",
-        IS_SCALAR,
+        f"log_likelihood | missing 1 required positional argument | {IS_SCALAR}",
         lambda: posterior(lambda p, x, y: 0.0).check(POINT, DATA),
     ),
     row(
         V,
-        "log_likelihood",
-        "TracerBoolConversionError",
-        IS_SCALAR,
+        f"log_likelihood | TracerBoolConversionError | {IS_SCALAR}",
         lambda: posterior(lambda p, x: 1.0 if x[0] > 0 else 0.0).check(POINT, DATA),
     ),
 )
 of(
     "Posterior.gradient",
-    row(T, "position", "int32", A_TREE, lambda: MODEL.gradient(jnp.zeros(2, int), DATA)),
+    row(T, f"position | int32 | {A_TREE}", lambda: MODEL.gradient(jnp.zeros(2, int), DATA)),
     row(
         V,
-        "log_prior",
-        "full",
-        IS_SCALAR,
+        f"log_prior | full | {IS_SCALAR}",
         lambda: posterior(log_prior=failing).gradient(POINT, DATA),
     ),
     row(
         V,
-        "position",
-        "got an array of shape (3,)",
-        "shaped like a datum, (2,)",
+        "position | got an array of shape (3,) | shaped like a datum, (2,)",
         lambda: MODEL.gradient(jnp.zeros(3), DATA),
     ),
     row(
         V,
-        "position",
-        "got an array of shape (1,)",
-        "shaped like a datum, (2,)",
+        "position | got an array of shape (1,) | shaped like a datum, (2,)",
         lambda: MODEL.gradient(jnp.zeros(1), DATA),
     ),
 )
@@ -154,59 +130,65 @@ ROW_NUMBERS = "an array of row numbers, shape (b,), from 0 to 5"
 of(
     "Posterior.batch_gradient",
     row(
-        T, "batch", "[0, 1] (list)", ROW_NUMBERS, lambda: MODEL.batch_gradient(POINT, DATA, [0, 1])
+        T,
+        f"batch | [0, 1] (list) | {ROW_NUMBERS}",
+        lambda: MODEL.batch_gradient(POINT, DATA, [0, 1]),
     ),
     row(
-        T, "batch", "float32", ROW_NUMBERS, lambda: MODEL.batch_gradient(POINT, DATA, jnp.zeros(2))
+        T,
+        f"batch | float32 | {ROW_NUMBERS}",
+        lambda: MODEL.batch_gradient(POINT, DATA, jnp.zeros(2)),
     ),
     row(
         V,
-        "batch",
-        "that holds 3",
-        ROW_NUMBERS,
+        f"batch | that holds 3 | {ROW_NUMBERS}",
         lambda: MODEL.batch_gradient(POINT, DATA, jnp.array(3)),
     ),
     row(
-        V, "batch", "(0,)", ROW_NUMBERS, lambda: MODEL.batch_gradient(POINT, DATA, np.zeros(0, int))
+        V,
+        f"batch | (0,) | {ROW_NUMBERS}",
+        lambda: MODEL.batch_gradient(POINT, DATA, np.zeros(0, int)),
     ),
     row(
         V,
-        "batch",
-        "got 6",
-        ROW_NUMBERS,
+        f"batch | got 6 | {ROW_NUMBERS}",
         lambda: MODEL.batch_gradient(POINT, DATA, jnp.array([0, 6])),
     ),
     row(
-        V, "batch", "got -1", ROW_NUMBERS, lambda: MODEL.batch_gradient(POINT, DATA, np.array([-1]))
+        V,
+        f"batch | got -1 | {ROW_NUMBERS}",
+        lambda: MODEL.batch_gradient(POINT, DATA, np.array([-1])),
     ),
     row(
-        T, "batch", "bool", ROW_NUMBERS, lambda: MODEL.batch_gradient(POINT, DATA, np.ones(6, bool))
+        T,
+        f"batch | bool | {ROW_NUMBERS}",
+        lambda: MODEL.batch_gradient(POINT, DATA, np.ones(6, bool)),
     ),
 )
 of(
     "Posterior.potential",
-    row(T, "position", "complex64", A_TREE, lambda: MODEL.potential(POINT + 1j, DATA)),
-    row(T, "data[0]", "1.0 (float)", ROWS_SHARED, lambda: MODEL.potential(POINT, [1.0])),
+    row(T, f"position | complex64 | {A_TREE}", lambda: MODEL.potential(POINT + 1j, DATA)),
+    row(T, f"data[0] | 1.0 (float) | {ROWS_SHARED}", lambda: MODEL.potential(POINT, [1.0])),
     row(
         V,
-        "log_prior",
-        "dtype int32",
-        IS_FLOAT,
+        f"log_prior | dtype int32 | {IS_FLOAT}",
         lambda: posterior(log_prior=lambda p: 0).potential(POINT, DATA),
     ),
 )
 of(
     "Posterior.likelihood_gradient",
-    row(V, "position", "without leaves, {}", A_TREE, lambda: MODEL.likelihood_gradient({}, DATA)),
+    row(
+        V,
+        f"position | without leaves, {{}} | {A_TREE}",
+        lambda: MODEL.likelihood_gradient({}, DATA),
+    ),
 )
 of(
     "Posterior.prior_gradient",
-    row(T, "position", "'here' (str)", A_TREE, lambda: MODEL.prior_gradient("here")),
+    row(T, f"position | 'here' (str) | {A_TREE}", lambda: MODEL.prior_gradient("here")),
     row(
         V,
-        "log_prior",
-        "shape (2,)",
-        IS_FLOAT,
+        f"log_prior | shape (2,) | {IS_FLOAT}",
         lambda: posterior(log_prior=abs).prior_gradient(POINT),
     ),
 )

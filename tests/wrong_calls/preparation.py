@@ -69,38 +69,30 @@ every(
 every("Forecast.passes", lambda ess=1: told().passes(ess))
 of(
     "find_mode",
-    row(T, "mesh", "2 (int)", "a jax.sharding.Mesh whose axes", lambda: searched(mesh=2)),
+    row(T, "mesh | 2 (int) | a jax.sharding.Mesh whose axes", lambda: searched(mesh=2)),
     row(
         V,
-        "batch_size",
-        "got 2",
-        "None with mesh",
+        "batch_size | got 2 | None with mesh",
         lambda: searched(
             batch_size=2, mesh=jax.sharding.Mesh(np.array(jax.devices()[:1]), ("data",))
         ),
     ),
-    row(T, "position", "int32", "floating-point", lambda: searched(position=jnp.zeros(2, int))),
-    row(V, "data", "holds 1 NaN", "must be finite", lambda: searched(data=DATA.at[0, 0].set(NAN))),
+    row(T, "position | int32 | floating-point", lambda: searched(position=jnp.zeros(2, int))),
+    row(V, "data | holds 1 NaN | must be finite", lambda: searched(data=DATA.at[0, 0].set(NAN))),
     row(
         V,
-        "log_likelihood",
-        "Reverse-mode differentiation",
-        "differentiable by jax.grad",
+        "log_likelihood | Reverse-mode differentiation | differentiable by jax.grad",
         lambda: searched(posterior=LOOPED),
     ),
     row(
         V,
-        "position",
-        "log_prior is -inf",
-        "potential and its derivatives are finite",
+        "position | log_prior is -inf | potential and its derivatives are finite",
         lambda: searched(posterior=BETWEEN_WALLS, position=jnp.full(2, 9.0)),
     ),
-    row(V, "data", "got 3,000,000,000 rows", AT_MOST_2_31, lambda: searched(data=TOO_MANY)),
+    row(V, f"data | got 3,000,000,000 rows | {AT_MOST_2_31}", lambda: searched(data=TOO_MANY)),
     row(
         V,
-        "position",
-        "V = nan",
-        "a start where the potential and its derivatives are finite",
+        "position | V = nan | a start where the potential and its derivatives are finite",
         lambda: searched(
             posterior=ewsg.Posterior(lambda w, x: jnp.log(w[0]) * x[0], lambda w: -w[0]),
             position=-jnp.ones(2),
@@ -108,9 +100,7 @@ of(
     ),
     row(
         T,
-        "optimizer",
-        "'adam' (str)",
-        "optax.GradientTransformation",
+        "optimizer | 'adam' (str) | optax.GradientTransformation",
         lambda: searched(batch_size=2, optimizer="adam"),
     ),
 )
@@ -118,27 +108,21 @@ of(
 
 of(
     "cluster",
-    row(V, "k", "got 7", "at most n = 6", lambda: ewsg.cluster(DATA, 7)),
-    row(T, "seed", "key", "a whole number", lambda: ewsg.cluster(DATA, 2, seed=jax.random.key(0))),
+    row(V, "k | got 7 | at most n = 6", lambda: ewsg.cluster(DATA, 7)),
+    row(T, "seed | key | a whole number", lambda: ewsg.cluster(DATA, 2, seed=jax.random.key(0))),
     row(
         V,
-        "features",
-        "'z' for the keys ['x', 'y']",
-        "a key of data",
+        "features | 'z' for the keys ['x', 'y'] | a key of data",
         lambda: ewsg.cluster(ROWS, 2, features="z"),
     ),
     row(
         T,
-        "features",
-        "3 (int)",
-        "a key of the data or a function",
+        "features | 3 (int) | a key of the data or a function",
         lambda: ewsg.cluster(DATA, 2, features=3),
     ),
     row(
         V,
-        "features",
-        "(3, 2)",
-        "shape (6, …)",
+        "features | (3, 2) | shape (6, …)",
         lambda: ewsg.cluster(DATA, 2, features=lambda data: data[:3]),
     ),
 )
@@ -147,9 +131,13 @@ of(
 FROM_0 = "a positive number or 0"
 of(
     "from_sgd",
-    row(V, "momentum", "got 1.0", "in [0, 1)", lambda: ewsg.from_sgd(0.1, 1.0, n=10)),
-    row(V, "weight_decay", "got -1", FROM_0, lambda: ewsg.from_sgd(0.1, weight_decay=-1, n=10)),
-    row(T, "weight_decay", "'0' (str)", FROM_0, lambda: ewsg.from_sgd(0.1, weight_decay="0", n=10)),
+    row(V, "momentum | got 1.0 | in [0, 1)", lambda: ewsg.from_sgd(0.1, 1.0, n=10)),
+    row(V, f"weight_decay | got -1 | {FROM_0}", lambda: ewsg.from_sgd(0.1, weight_decay=-1, n=10)),
+    row(
+        T,
+        f"weight_decay | '0' (str) | {FROM_0}",
+        lambda: ewsg.from_sgd(0.1, weight_decay="0", n=10),
+    ),
 )
 
 A_MODE = ewsg.Mode(
@@ -161,29 +149,23 @@ EYE, UNKNOWN, AFFINE = np.eye(2), A_MODE._replace(curvature=None), ewsg.bijector
 
 of(
     "Mode.sd",
-    row(V, "mode", "curved downwards", "one for its widths", lambda: NO_MODE.sd),
-    row(V, "mode", "rank=0", "its curvature", lambda: UNKNOWN.inverse_mass),
+    row(V, "mode | curved downwards | one for its widths", lambda: NO_MODE.sd),
+    row(V, "mode | rank=0 | its curvature", lambda: UNKNOWN.inverse_mass),
 )
 of(
     "bijectors.affine",
-    row(T, "shift", "int32", "floating-point", lambda: ewsg.bijectors.affine(jnp.zeros(2, int))),
-    row(
-        V, "shift", "holds 1 NaN", "must be finite", lambda: ewsg.bijectors.affine(jnp.array([NAN]))
-    ),
-    row(V, "covariance", "the eigenvalue -1", "positive definite", lambda: AFFINE(POINT, -EYE)),
-    row(V, "covariance", "got -1", "positive number", lambda: ewsg.bijectors.affine(POINT, -1.0)),
+    row(T, "shift | int32 | floating-point", lambda: ewsg.bijectors.affine(jnp.zeros(2, int))),
+    row(V, "shift | holds 1 NaN | must be finite", lambda: ewsg.bijectors.affine(jnp.array([NAN]))),
+    row(V, "covariance | the eigenvalue -1 | positive definite", lambda: AFFINE(POINT, -EYE)),
+    row(V, "covariance | got -1 | positive number", lambda: ewsg.bijectors.affine(POINT, -1.0)),
     row(
         V,
-        "position",
-        "an array of shape (3,)",
-        "like the shift",
+        "position | an array of shape (3,) | like the shift",
         lambda: ewsg.bijectors.affine(jnp.zeros(2)).forward(jnp.zeros(3)),
     ),
     row(
         V,
-        "covariance",
-        "over 2 numbers",
-        "d numbers",
+        "covariance | over 2 numbers | d numbers",
         lambda: ewsg.bijectors.affine(jnp.zeros(3), EYE).forward(jnp.zeros(3)),
     ),
 )
@@ -225,56 +207,42 @@ MANY = A_MODE._replace(curvature=CurvatureOfMany(np.ones(2), EYE[:, :1], np.ones
 NO_FORECAST = "whose noise is known"
 of(
     "forecast",
-    row(T, "kernel", "'sgld' (str)", "ewsg_jax.kernel", lambda: told("sgld")),
+    row(T, "kernel | 'sgld' (str) | ewsg_jax.kernel", lambda: told("sgld")),
     row(
         T,
-        "mesh",
-        "2 (int)",
-        "a jax.sharding.Mesh whose axes",
+        "mesh | 2 (int) | a jax.sharding.Mesh whose axes",
         lambda: told(ewsg.ld(MODEL, 0.1), mesh=2),
     ),
     row(
         V,
-        "mesh",
-        "Stratified",
-        "no axis 'data'",
+        "mesh | Stratified | no axis 'data'",
         lambda: told(ewsg.kernel(ewsg.dynamics.langevin(0.1), BY_SIGN), mesh=over("data")),
     ),
     row(
         V,
-        "kernel",
-        "random_walk_metropolis(",
-        "a dynamics with an estimator",
+        "kernel | random_walk_metropolis( | a dynamics with an estimator",
         lambda: told(ewsg.random_walk_metropolis(MODEL, 0.1)),
     ),
     row(
         V,
-        "kernel",
-        "Preconditioned",
-        "no more than a momentum",
+        "kernel | Preconditioned | no more than a momentum",
         lambda: told(ewsg.psgld(MODEL, 0.1, batch_size=1)),
     ),
     row(
         V,
-        "kernel",
-        "rows='epochs'",
-        NO_FORECAST,
+        f"kernel | rows='epochs' | {NO_FORECAST}",
         lambda: told(ewsg.sgld(MODEL, 0.1, batch_size=1, rows="epochs")),
     ),
     row(
         V,
-        "kernel",
-        "rows='block_sweeps'",
-        NO_FORECAST,
+        f"kernel | rows='block_sweeps' | {NO_FORECAST}",
         lambda: told(ewsg.sgld(MODEL, 0.1, batch_size=1, rows="block_sweeps")),
     ),
-    row(V, "kernel", "option='I'", NO_FORECAST, lambda: told(made(option="I"))),
-    row(V, "kernel", "Mine", NO_FORECAST, lambda: told(MINE)),
+    row(V, f"kernel | option='I' | {NO_FORECAST}", lambda: told(made(option="I"))),
+    row(V, f"kernel | Mine | {NO_FORECAST}", lambda: told(MINE)),
     row(
         V,
-        "kernel",
-        "around a memory",
-        NO_FORECAST,
+        f"kernel | around a memory | {NO_FORECAST}",
         lambda: told(
             ewsg.kernel(
                 ewsg.dynamics.langevin(0.1), ewsg.gradients.exponentially_weighted(made().estimator)
@@ -283,9 +251,7 @@ of(
     ),
     row(
         V,
-        "kernel",
-        "at unlike rates",
-        NO_FORECAST,
+        f"kernel | at unlike rates | {NO_FORECAST}",
         lambda: told(
             ewsg.saga_ld(
                 MODEL,
@@ -295,27 +261,21 @@ of(
             )
         ),
     ),
-    row(T, "mode", "float32", "find_mode", lambda: told(mode=POINT)),
-    row(V, "mode", "curved downwards", "one for its widths", lambda: told(mode=NO_MODE)),
+    row(T, "mode | float32 | find_mode", lambda: told(mode=POINT)),
+    row(V, "mode | curved downwards | one for its widths", lambda: told(mode=NO_MODE)),
     row(
         V,
-        "kernel",
-        "the estimator ExponentiallyWeighted",
-        "more than 1,000 numbers",
+        "kernel | the estimator ExponentiallyWeighted | more than 1,000 numbers",
         lambda: told(ewsg.ewsg_ld(MODEL, 0.1, batch_size=1), MANY),
     ),
     row(
         V,
-        "kernel",
-        "the dynamics Thermostat",
-        "more than 1,000 numbers",
+        "kernel | the dynamics Thermostat | more than 1,000 numbers",
         lambda: told(ewsg.sgnht(MODEL, 0.1, friction=1.0, batch_size=1), MANY),
     ),
     row(
         V,
-        "kernel",
-        "the dynamics NoiseCorrected",
-        "more than 1,000 numbers",
+        "kernel | the dynamics NoiseCorrected | more than 1,000 numbers",
         lambda: told(
             ewsg.kernel(
                 ewsg.dynamics.noise_corrected(
@@ -328,12 +288,10 @@ of(
     ),
     row(
         V,
-        "kernel",
-        "another inverse_mass",
-        "mode.inverse_mass",
+        "kernel | another inverse_mass | mode.inverse_mass",
         lambda: told(ewsg.sgld(MODEL, 0.1, batch_size=1, inverse_mass=3 * EYE), MANY),
     ),
-    row(V, "data", "None", "array", lambda: told(data=None)),
-    row(V, "data", "holds 1 NaN", "must be finite", lambda: told(data=DATA.at[0, 0].set(NAN))),
-    row(V, "position", "(5,)", "shape", lambda: told(mode=ELSEWHERE)),
+    row(V, "data | None | array", lambda: told(data=None)),
+    row(V, "data | holds 1 NaN | must be finite", lambda: told(data=DATA.at[0, 0].set(NAN))),
+    row(V, "position | (5,) | shape", lambda: told(mode=ELSEWHERE)),
 )

@@ -19,15 +19,13 @@ SIZE = "must be a whole number, at least 2"
 
 of(
     "dynamics.quasi_newton",
-    row(V, "memory_size", "got 1", SIZE, lambda: dynamics(memory_size=1)),
-    row(T, "memory_size", "2.5 (float)", SIZE, lambda: dynamics(memory_size=2.5)),
-    row(T, "memory_size", "True (bool)", SIZE, lambda: dynamics(memory_size=True)),
-    row(V, "noise", "'gausian'", "did you mean 'gaussian'?", lambda: dynamics(noise="gausian")),
+    row(V, f"memory_size | got 1 | {SIZE}", lambda: dynamics(memory_size=1)),
+    row(T, f"memory_size | 2.5 (float) | {SIZE}", lambda: dynamics(memory_size=2.5)),
+    row(T, f"memory_size | True (bool) | {SIZE}", lambda: dynamics(memory_size=True)),
+    row(V, "noise | 'gausian' | did you mean 'gaussian'?", lambda: dynamics(noise="gausian")),
     row(
         V,
-        "frozen_noise of this dynamics",
-        "'rest'",
-        "one of 'momentum', 'zero', 'one'",
+        "frozen_noise of this dynamics | 'rest' | one of 'momentum', 'zero', 'one'",
         lambda: ewsg.kernel(
             dynamics(),
             ewsg.gradients.exponentially_weighted(
@@ -36,4 +34,4 @@ of(
         ),
     ),
 )
-of("hamcmc", row(V, "memory_size", "got 1", SIZE, lambda: hamcmc(memory_size=1)))
+of("hamcmc", row(V, f"memory_size | got 1 | {SIZE}", lambda: hamcmc(memory_size=1)))

@@ -19,9 +19,7 @@ def broken(name, holds, load):
     """A row for a file that cannot be read."""
     return row(
         V,
-        name,
-        "cannot be read",
-        f"must hold {holds}",
+        f"{name} | cannot be read | must hold {holds}",
         lambda folder: loaded(folder, name, load),
     )
 
@@ -35,10 +33,10 @@ of(
     "datasets.letter",
     broken("letter.npz", "letter recognition", ewsg.datasets.letter),
     broken("letter-recognition.data", "letter recognition", ewsg.datasets.letter),
-    row(T, "letters", "3 (int)", CAPITALS, lambda: ewsg.datasets.letter(letters=3)),
-    row(V, "letters", "got ''", CAPITALS, lambda: ewsg.datasets.letter(letters="")),
-    row(V, "letters", "'ABA'", CAPITALS, lambda: ewsg.datasets.letter(letters="ABA")),
-    row(V, "letters", "'ab'", CAPITALS, lambda: ewsg.datasets.letter(letters="ab")),
+    row(T, f"letters | 3 (int) | {CAPITALS}", lambda: ewsg.datasets.letter(letters=3)),
+    row(V, f"letters | got '' | {CAPITALS}", lambda: ewsg.datasets.letter(letters="")),
+    row(V, f"letters | 'ABA' | {CAPITALS}", lambda: ewsg.datasets.letter(letters="ABA")),
+    row(V, f"letters | 'ab' | {CAPITALS}", lambda: ewsg.datasets.letter(letters="ab")),
 )
 
 
@@ -50,5 +48,5 @@ def pima(folder):
 
 of(
     "datasets.pima",
-    row(V, "pima.npz", "cannot be read", "must hold Pima", lambda folder: pima(folder)),
+    row(V, "pima.npz | cannot be read | must hold Pima", lambda folder: pima(folder)),
 )

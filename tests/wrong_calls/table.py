@@ -19,17 +19,21 @@ from ewsg_jax.experiments import ConfigError
 
 
 class Wrong(NamedTuple):
-    """A call that must be answered by one `error`, whose message holds the three texts.
+    """A call that must be answered by one `error`, whose message holds all texts of `said`.
 
-    An error None is the command line's: an exit status and a line.
+    These are the argument, what it got and what it takes, with " | " between them. An error None is
+    the command line's: an exit status and a line.
     """
 
     error: type[Exception] | None
-    argument: str
-    got: str
-    takes: str
+    said: str
     call: Callable[..., Any]
     entry: str = ""
+
+    @property
+    def texts(self) -> list[str]:
+        """Argument, got and takes."""
+        return self.said.split(" | ")
 
     def made(self, folder: Path) -> Any:
         """Make the call, with a folder that it may write to where it takes one."""
