@@ -3,8 +3,7 @@
 from typing import Any, Literal
 
 from ewsg_jax import _check
-from ewsg_jax.rows.block_epochs import BlockEpochs
-from ewsg_jax.rows.blocks import Blocks
+from ewsg_jax.rows.blocks import BlockEpochs, Blocks
 from ewsg_jax.rows.epochs import Epochs
 from ewsg_jax.rows.independent import Independent, Subset
 from ewsg_jax.rows.law import RowLaw
