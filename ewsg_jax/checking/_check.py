@@ -123,6 +123,7 @@ def check(
         >>> report.outcome, report.sd_ratio.round(1), report.corrected.sd.round(2)
         ('wrong', Array([2.], dtype=float32), Array([0.16], dtype=float32))
     """
+    # Arguments first, all of them: what follows may take minutes.
     _check.key(key)
     _check.instance(
         "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
@@ -145,6 +146,7 @@ def check(
         _check.boolean("shared_minibatch", shared_minibatch)
     if kernel is not None:
         check_kernel(kernel, samples)
+    # Data that lie over devices stay there; others go to the device once.
     given, data = data, spread.over(mesh, data)
     if not isinstance(data, spread.Spread):
         data = jax.device_put(data)
@@ -158,17 +160,20 @@ def check(
         if mode is not None:
             draws.check_mode(mode)
 
+        # A key for each set of gradients, so that no noise is used twice.
         def gradients(number: int, draws: Draws) -> Fresh:
             own = jax.random.fold_in(key, MOST_NUMBERS * look + number)
             return fresh_gradients(
                 own, posterior, draws, data, batch_size, rows, float(temperature)
             )
 
+        # Of all draws; gradients are taken at some of them.
         tree = samples.draws if isinstance(samples, Samples) else samples
         mean = mean_of(tree, draws.chains)
         whole = vector(mean), vector(sd_of(tree, draws.chains, mean))
         first = gradients(0, draws)
         first.check()
+        # With a mode directions are known beforehand; without one half of the draws finds them.
         metric = None if mode is None else metric_of(mode, float(temperature))
         prior = prior_moments(posterior, draws, float(temperature))
         bounds = prior.widths if prior and posterior.log_concave else None
@@ -190,12 +195,14 @@ def check(
             float(tolerance),
             float(error_rate),
         )
+        # What identities cannot see: a coordinate far beyond the prior, or as wide as it.
         notes = [far_out(whole[0], prior, draws.names)]
         if report.outcome != "wrong":
             # Of a wrong run the width says nothing of the data.
             notes.append(as_wide(whole[1], prior, draws.names))
         return dataclasses.replace(report, note="; ".join(filter(None, notes)))
 
+    # More draws only where fewer could not decide, and where there are more to be had.
     report, passes = looked(0, max_draws or LOOKS[0]), 0.0
     for look, most in enumerate(LOOKS[1:], 1):
         if max_draws is not None or report.outcome != "unsure" or not report.has_more:
@@ -209,6 +216,7 @@ def check(
         data_passes=passes + report.data_passes,
         mistaken=mistaken(posterior, report.draws, data),
     )
+    # The momenta say more where the kernel is known: their temperature has a law of its own.
     if kernel is None:
         return report
     own = jax.random.fold_in(key, MOST_NUMBERS * len(LOOKS))
@@ -236,17 +244,20 @@ def _judged(
     ) -> Reckoning:
         scores = _scores(own, fresh, metric, error_rate)
         if own.shared:
+            # Chains that share batches are not independent, so groups are cut in time.
             own = own._replace(num_groups=min(own.num_groups, scores.num_blocks))
         distance = float(np.hypot(scores.distance, scores.hidden))
         correction = Correction(own.flat, fresh.first, fresh.second, distance, own.num_groups)
         return Reckoning(own, scores, correction)
 
     here = reckoned(draws, first, metric)
+    # Far from the target a correction errs: draws are moved first, and corrected from there.
     end, passes = nearer(here, gradients, reckoned, NEAR)
     found = end.correction.moments
     if end is not here:
         # What is right must not depend on where it is looked for.
         found = found.beside(here.correction.moments)
+    # Impossible draws first: then no number that follows means anything.
     reason = str(beyond) or _why_not(found, here.scores.distance, draws.names)
     mean, sd = whole[0], np.maximum(whole[1], TINY)
     rhat, least = worst_rhat(draws.values)
@@ -286,6 +297,7 @@ def _judged(
 def _why_not(found: Moments, distance: float, names: tuple[str, ...]) -> str:
     """Return in words why moments are not known well enough to be taken; nothing where they are."""
     errors = np.maximum(found.mean_error / found.sd, found.sd_error)
+    # The least known number decides: one of many that is wrong is a wrong report.
     k = int(np.argmax(errors))
     if errors[k] <= MOST_ERROR:
         return ""
@@ -321,6 +333,7 @@ def _scores(
         None if fresh.first is fresh.second else draws.in_chains((fresh.first - fresh.second) / 2)
     )
     if metric is not None:
+        # By a mode, or by the draws' own halves, dense where there are eight draws a number.
         directions = stein.by_root(draws.values, slopes, apart, *metric)
     else:
         is_dense = draws.size <= min(MOST_DENSE, len(draws.flat) // 8)

@@ -141,8 +141,10 @@ def draws_of(
             f"samples must have a chain, and at least {FEWEST} draws of each; got {num_chains} of "
             f"{num_draws}"
         )
+    # All draws are used as one array, whose size is bounded.
     numbers = sum(math.prod(x.shape[2:]) for x in leaves)
     most = min(most, max(FEWEST * num_chains, MOST_NUMBERS // max(1, numbers)))
+    # Evenly spaced, so that those used span the whole run.
     kept = evenly(num_draws, min(num_draws, max(FEWEST, most // num_chains)))
     # On the host: an operation on JAX's arrays is a program for each shape.
     tree = jax.tree.map(np.asarray, tree)

@@ -82,7 +82,9 @@ def fresh_gradients(
     where the model is one of linear predictors.
     """
     parts = data.mesh.shape[DATA] if isinstance(data, Spread) else 1
+    # Data over devices know n of all; each device holds a part.
     n, count = data.total if isinstance(data, Spread) else num_rows(data), len(draws.flat)
+    # The mean of the draws is near the mode, where a control variate's noise is least.
     center = draws.position(draws.flat.mean(0))
     if n <= FULL * batch_size:
         estimator: GradientEstimator = gradients.full(posterior)
@@ -90,6 +92,7 @@ def fresh_gradients(
     else:
         # Each part of the data has its share.
         half = -(-((batch_size + 1) // 2) // parts) * parts
+        # Rows that matter more are drawn more often, where their inputs say so.
         law = ("random" if parts > 1 else _rows(posterior, draws, data)) if rows is None else rows
         estimator = gradients.control_variate(posterior, batch_size=half, center=center, rows=law)
         num_batches, at_once, cost = 2, half, 2.0 * count * half / n + 1
@@ -129,12 +132,15 @@ def estimates(
     """
     estimator.check(start, data)
     count, size = places.shape
+    # As many places together as keep a core busy, by how many rows each of them takes.
     together = max(1, min(ROWS_AT_ONCE // rows_of_each, BLOCK))
     block = BLOCK // together * together
+    # Filled up with places from the front: one program serves all blocks.
     padded = np.resize(places, (-(-count // block) * block, size)).reshape(
         -1, block // together, together, size
     )
     padded = padded.astype(jnp.result_type(float, *layout.dtypes))
+    # Many numbers are worth a program that is optimised; few are compiled quickly.
     make, at = (_memory, _at) if size > SMALL else (_quick_memory, _quick_at)
     memory = make(estimator, start, key, data)
     found = [
@@ -148,6 +154,7 @@ def estimates(
 
 def _rows(posterior: Posterior, draws: Draws, data: Data) -> Rows:
     """Return rows by their norms where these say how much they matter."""
+    # Only where a row's gradient is a multiple of its inputs do norms say how much it matters.
     if posterior.predictor is None:
         return "random"
     inputs = jax.vmap(posterior.predictor.inputs)(data)
@@ -188,6 +195,7 @@ def _estimated(
             estimate, _ = estimator.propose(randomness, memory, point, part, no_weight)
             return ravel_pytree(_tree.widened(estimate.gradient))[0]
 
+        # Places in groups: `vmap` within, a loop over them, so that memory is bounded.
         keys = jax.random.split(key, places.shape[:2])
         return jax.lax.map(lambda group: jax.vmap(of_place)(*group), (keys, places)).reshape(
             -1, places.shape[2]

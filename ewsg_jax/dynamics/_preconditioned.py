@@ -105,6 +105,7 @@ class Preconditioned(Dynamics[PreconditionedState]):
     def draw(self, key: Key, state: PreconditionedState) -> PyTree:
         if not self.correction:
             return _random.noise(key, state.position, self.noise)
+        # Signs are drawn apart, so that the noise is the same with and without the correction.
         noise_key, signs_key = jax.random.split(key)
         signs = _random.noise(signs_key, state.position, "rademacher")
         return _random.noise(noise_key, state.position, self.noise), signs
@@ -119,6 +120,7 @@ class Preconditioned(Dynamics[PreconditionedState]):
     def prepare(
         self, state: PreconditionedState, prior_gradient: PriorGradient, data: Data
     ) -> Prepared:
+        # The mean is over rows alone: the prior's gradient is taken out of g, and n divides it.
         return Prepared(
             state, prior_gradient(state.position), prior_gradient, view(data).number_in_all
         )
@@ -138,6 +140,7 @@ class Preconditioned(Dynamics[PreconditionedState]):
         self, prepared: Prepared, estimate: Estimate, frozen_noise: str = "momentum"
     ) -> Array:
         state, c = prepared.state, self.coefficients(prepared.state.step)
+        # In coordinates in which the noise is white: x and g are both over √G.
         root = jax.tree.map(lambda m: jnp.sqrt(self.scale(m)), state.mean_square)
         scaled = jax.tree.map(lambda r, g: r * g, root, estimate.gradient)
         # θ' = θ is the most likely value: x undoes the drift Γ, and is 0 where there is none.
@@ -156,6 +159,7 @@ class Preconditioned(Dynamics[PreconditionedState]):
     ) -> PreconditionedState:
         state, g, c = prepared.state, estimate.gradient, self.coefficients(prepared.state.step)
         h, t = c.step_size, c.temperature
+        # (g − ∇V₀)/n, whose square is averaged: of the size of one row's gradient, whatever n.
         mean = _per_row(g, prepared.prior_gradient, prepared.num_rows)
 
         def averaged(old: Array, new: Array) -> Array:
@@ -168,6 +172,7 @@ class Preconditioned(Dynamics[PreconditionedState]):
             )
 
         mean_square = jax.tree.map(lambda m, x: averaged(m, x * x), state.mean_square, mean)
+        # Without the correction G is of this step's gradient too, as the paper has it.
         if not self.correction:
             used, slope = mean_square, ()
             drift = jax.tree.map(lambda m, x: self.scale(m) * x, mean_square, g)
@@ -178,10 +183,13 @@ class Preconditioned(Dynamics[PreconditionedState]):
             drift = jax.tree.map(
                 lambda m, x, d: self.scale(m) * x - t * self.divergence(m, d), used, g, state.slope
             )
+            # How ḡ changes with θ along the diagonal, which says how G does.
             change = _diagonal(gradient_at, state.position, signs)
             prior_change = _diagonal(prepared.prior_gradient_at, state.position, signs)
             mean_change = _per_row(change, prior_change, prepared.num_rows)
 
+            # Clipped to a contraction: where h G times the curvature is above 1 the mean would
+            # grow.
             def derivative(d: Array, m: Array, c: Array, x: Array, dx: Array) -> Array:
                 return averaged(jnp.clip(1 - h * self.scale(m) * c, 0, 1) * d, 2 * x * dx)
 

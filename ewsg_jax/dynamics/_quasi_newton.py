@@ -119,8 +119,10 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
     def init(self, key: Key, position: Position) -> QuasiNewtonState:
         # The start stands for the points before it, which never were.
         size = self.memory_size
+        # All M places hold the start, so that the first M steps have a point to begin from.
         points = jax.tree.map(lambda x: jnp.repeat(x[None], size, axis=0), position)
         pairs = jax.tree.map(lambda x: jnp.zeros((2, size - 1, *x.shape), x.dtype), position)
+        # No pair is usable yet: H is a multiple of the identity.
         usable = jnp.zeros(size - 1, bool)
         return QuasiNewtonState(position, _tree.copy(position), points, pairs, usable, jnp.int32(0))
 
@@ -153,11 +155,13 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
     ) -> QuasiNewtonState:
         (state, factor), g, size = prepared, estimate.gradient, self.memory_size
         c = self.coefficients(state.step)
+        # In coordinates of S, where S Sᵀ = H: drift H g and noise of covariance H from one product.
         kick = _tree.combine((c.drift, lbfgs.transposed_times(factor, g)), (c.noise, noise))
         end = _tree.combine((1, state.point), (1, lbfgs.times(factor, kick)))
 
         # As the points were rounded, so that s and y belong together.
         s = _tree.combine((1, end), (-1, state.point))
+        # λ s is added to y, so that the curvature along s is at least about the trust region's.
         y = _tree.combine((1, gradient_at(end)), (-1, g), (self.trust_region, s))
         step = state.step + 1
         place = step % (size - 1)

@@ -38,6 +38,7 @@ class Combined(Underdamped):
         return _random.noise(key, like)
 
     def evaluation_point(self, state: UnderdampedState) -> Position:
+        # The gradient is taken a drift ahead, where a scheme kicks in the middle of its step.
         ahead = self.coefficients(state.step).update.ahead
         return (
             state.position
@@ -53,6 +54,7 @@ class Combined(Underdamped):
             *zip(terms.momentum, (state.momentum, gradient, normals[0]), strict=True)
         )
         parts = zip(terms.position, (state.momentum, gradient, momentum, *normals), strict=True)
+        # Coefficients that are None cost no operation.
         moves = [(coefficient, part) for coefficient, part in parts if coefficient is not None]
         return _tree.combine((1, state.position), *moves), momentum
 
@@ -64,6 +66,7 @@ class Combined(Underdamped):
         by_old, by_gradient, by_new, *normals = (
             0.0 if each is None else each for each in update.position
         )
+        # How far a unit of momentum leads in the end, where friction alone acts.
         reach = by_new + (by_old + by_new * old) / (1 - old)
         first, *second = normals
         drawn = (first + reach * noise) ** 2 + sum(each**2 for each in second)

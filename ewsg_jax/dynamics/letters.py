@@ -24,6 +24,7 @@ def cycle_of(letters: str) -> Cycle:
         ValueError: it is not a palindrome, or there is no such place.
     """
     got = f"got {_check.describe(letters)}"
+    # A palindrome is time-reversible, which the order of its bias rests on.
     if set(letters) not in (set("ABO"), set("BU")) or letters != letters[::-1]:
         raise ValueError(f"{TAKES}, such as 'ABOBA' or 'BAOAB'; {got}")
     # Kicks that no drift separates are at one position, over the end of the cycle too.
@@ -33,6 +34,7 @@ def cycle_of(letters: str) -> Cycle:
     )
     if gradients > 1:
         raise ValueError(f"{TAKES}; {got}, whose kicks are at {gradients} positions")
+    # A step may begin at any letter: the law at these places is another, the chain is the same.
     found = []
     for place in range(len(letters)):
         ends = letters[:place], letters[place:]
@@ -42,6 +44,7 @@ def cycle_of(letters: str) -> Cycle:
         ):
             found.append((normals, place > 0, -place, ends[1] + ends[0]))
     if not found:
+        # What the user sees is the cycle from its gradient on, where noise comes in between.
         half = len(letters) // 2
         turned = letters[half:] + letters[: len(letters) - half]
         raise ValueError(
@@ -56,6 +59,7 @@ def cycle_of(letters: str) -> Cycle:
 def _normals(cycle: str) -> int:
     """Return how many normals a coordinate takes; 0 where one gradient is not for all kicks."""
     first, last = cycle.index("B"), cycle.rindex("B")
+    # Letters before the first kick that move nothing are no matter.
     to_move = cycle[:first].rstrip("BO")
     if set(NOISES) & set(to_move) or set(MOVES) & set(cycle[first:last]):
         return 0

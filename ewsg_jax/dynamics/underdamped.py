@@ -107,6 +107,7 @@ class Underdamped(Dynamics[UnderdampedState]):
         return UnderdampedState(position, momentum, prepared.step + 1)
 
     def with_evaluation_point(self, state: UnderdampedState, point: Position) -> UnderdampedState:
+        # The position moves as far as the point does; the momentum is kept.
         shift = _tree.combine((1, point), (-1, self.evaluation_point(state)))
         return state._replace(position=_tree.combine((1, state.position), (1, shift)))
 

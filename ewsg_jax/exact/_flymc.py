@@ -105,6 +105,7 @@ class FireflyMonteCarlo(Kernel[P]):
 
     def __repr__(self) -> str:
         named = arguments(self)
+        # The call that made it does not name a bound that the posterior has itself.
         if self.bound == self.posterior.bound:
             del named["bound"]
         return written(self.made_by, named)
@@ -118,6 +119,7 @@ class FireflyMonteCarlo(Kernel[P]):
 
     def log_dark(self, position: P, memory: FireflyMemory) -> Array:
         """Return log p₀ + Σ log Bᵢ, up to a constant."""
+        # The dark rows' part: all bounds, of which those of bright rows are divided out below.
         total = self.bound.total(position, memory.center, memory.summary)
         return _tree.widened(self.posterior.varying.log_prior(position) + total)
 
@@ -131,6 +133,7 @@ class FireflyMonteCarlo(Kernel[P]):
         # bright.
         middle = centers.or_start(self.center, position)
         memory = FireflyMemory(middle, self.bound.summarize(middle, data, self.chunk_size))
+        # All rows are seen here, and by no step.
         bright, count = first_bright(
             key,
             lambda rows: self.bound.gaps(position, middle, rows),
@@ -151,6 +154,7 @@ class FireflyMonteCarlo(Kernel[P]):
         return KernelState(first, memory, RowsSeen(num_rows(data)))
 
     def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
+        # How many rows a step may evaluate is fixed, so that its arrays have one length.
         n, most = num_rows(data), self.room(num_rows(data))
         direction_key, uniform_key = jax.random.split(key)
         if self.num_resampled is not None:
@@ -216,6 +220,7 @@ class FireflyMonteCarlo(Kernel[P]):
         following = FireflyState(
             position, step + 1, dark, moved, jnp.zeros_like(overflowed), log_scale
         )
+        # Bright rows at the proposal, and dark ones that were proposed: each one evaluation.
         info = Info(
             gradient_evaluations=jnp.sum(is_bright, dtype=jnp.int32) + num_dark,
             is_finite=_tree.is_finite(following),
@@ -343,6 +348,7 @@ def flymc(
     probability = check_probability(resample_probability)
     room = checked_period("proposal_capacity", proposal_capacity)
     redrawn = checked_period("num_resampled", num_resampled)
+    # Two ways to choose rows: by skips of a probability, or a number of them.
     if redrawn is not None and (room is not None or probability != 0.01):
         raise ValueError(
             "num_resampled must be None where resample_probability or proposal_capacity is given: "

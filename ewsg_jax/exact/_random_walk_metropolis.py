@@ -58,6 +58,7 @@ class RandomWalkMetropolis(Kernel[P]):
         _check.key(key)
         position = _tree.copy(_check.position(position))
         _check.finite("position", position)
+        # One pass, whose value the state keeps: a step evaluates the proposal alone.
         start = self.potential(position, data)
         if not _check.is_traced(start) and not np.isfinite(start):
             raise ValueError(
@@ -75,6 +76,7 @@ class RandomWalkMetropolis(Kernel[P]):
     ) -> tuple[KernelState[P], Info]:
         current, noise = state.dynamics, randomness.noise
         h, temperature = self.step_size(current.step), self.temperature(current.step)
+        # A symmetric proposal, so that the ratio is that of the densities.
         proposed = _tree.combine((1, current.position), (h, noise.direction))
         there = self.potential(proposed, data)
         # A density that is not a number is accepted by no comparison.

@@ -56,6 +56,7 @@ def potential_and_gradient(
         data: all n rows.
         chunk_size: rows taken at once, which bounds the memory.
     """
+    # Constants would only take digits from what differs.
     posterior = posterior.varying
 
     def add(total: PyTree, rows: Data, before: Array | int) -> PyTree:
@@ -92,6 +93,7 @@ def rounding_noise(
     """
     flat, as_tree = ravel_pytree(position)
     along = jax.vmap(lambda tree: ravel_pytree(tree)[0])(moves)
+    # Near points and points at an eighth of the distance: chance is what does not shrink with it.
     points = flat + jnp.concatenate([0 * along[:1], along, along / 8])
 
     def energy(point: Array) -> tuple[Potential, Array]:
@@ -101,6 +103,7 @@ def rounding_noise(
     # One program for all points: it is compiled once.
     potentials, slopes = jax.lax.map(energy, points)
     rises = potentials.above(_tree.take(potentials, 0))
+    # The trapezoid rule leaves third orders of the smooth part, and the rounding.
     unexplained = rises - jnp.sum((slopes + slopes[0]) / 2 * (points - flat), axis=1)
     return jnp.min(jnp.std(unexplained[1:].reshape(2, -1), axis=1))
 
@@ -123,6 +126,8 @@ def _of_rows(
 
 def _in_two_sums(values: Array) -> tuple[Array, Array]:
     """Return two numbers whose sum is that of the values, up to a rounding of the small second."""
+    # Adding and subtracting a large number rounds all values to one grid, on which they add up
+    # exactly.
     large = 4 * values.size * jnp.max(jnp.abs(values))
     large = jnp.where(jnp.isfinite(large), large, 0)
     high = (large + values) - large

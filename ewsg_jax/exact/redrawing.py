@@ -58,13 +58,16 @@ def redraw(
     """
     is_bright = bright.rows >= 0
     numbers = selected.rows.indices
+    # Where each bright row would stand among the chosen ones, if it is one.
     place = placed(numbers, bright.rows)
     is_chosen = is_bright & (numbers[place] == bright.rows)
     gaps = jnp.maximum(gaps, 0)
+    # Given θ a row is bright with probability 1 − (B/L)^(1/T), whatever it was.
     lit = randomness.log_uniforms <= jnp.log(-jnp.expm1(-gaps / temperature))
 
     stays = is_bright & ~is_chosen
     kept = jnp.sum(stays)
+    # A set that would not fit is not moved: the step reports it.
     fits = kept + jnp.sum(lit) <= bright.rows.size
     moved = put(put(empty_like(bright), bright, stays, 0), BrightSet(numbers, gaps), lit, kept)
     moved = jax.tree.map(lambda new, old: jnp.where(fits, new, old), moved, bright)

@@ -82,6 +82,7 @@ def known(estimator: GradientEstimator, data: Data) -> Known:
     Raises:
         ValueError: nothing is.
     """
+    # What weights choose from is what the wrapped estimator draws.
     if isinstance(estimator, ExponentiallyWeighted):
         if estimator.carries_index:
             raise _unknown(estimator, "carry_index=True, whose batches depend on each other")
@@ -94,6 +95,7 @@ def known(estimator: GradientEstimator, data: Data) -> Known:
         )
     if isinstance(estimator, Full):
         return Known(None, "the step alone: there are no batches")
+    # Batches that depend on each other add noise that no single batch shows.
     if isinstance(estimator, OfRows) and estimator.law.ordered:
         raise _unknown(estimator, f"{name_of(estimator.law)}, whose batches depend on each other")
     drawn = "batches drawn around the mode"
@@ -106,10 +108,12 @@ def known(estimator: GradientEstimator, data: Data) -> Known:
     if isinstance(estimator, SAGA):
         if estimator.law.weighted:
             raise _unknown(estimator, "a table whose rows are seen at unlike rates")
+        # A row is seen again after a geometric time, of the rate at which batches hold it.
         n, b = num_rows(data), estimator.batch_size
         rate = b / n if estimator.law.distinct else 1 - (1 - 1 / n) ** b
         like = SVRG(posterior=estimator.posterior, law=estimator.law)
         return Known(like, f"{drawn}, at anchors as old as SAGA's", geometric_lags(rate))
+    # The gradient is a uniform one; what is tracked changes friction, not its noise.
     if isinstance(estimator, WithCovariance):
         like = Uniform(posterior=estimator.posterior, law=estimator.law)
         told = f"{drawn}, the covariance taken to be exact at every step"

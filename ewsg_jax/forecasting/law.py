@@ -35,6 +35,7 @@ def stationary_each(matrix: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, 
     """
     power, total, size = matrix, noise, np.abs(matrix).max((-1, -2))
     with np.errstate(all="ignore"):
+        # By doubling: 2^k steps after k turns, so that slow maps cost few products.
         for _ in range(MOST_DOUBLINGS):
             total = total + power @ total @ power.swapaxes(-1, -2)
             power = power @ power
@@ -72,6 +73,7 @@ def counted_time(matrix: np.ndarray, covariance: np.ndarray) -> float:
     first = float((matrix @ covariance)[0, 0] / covariance[0, 0])
     turns = (np.arctan((first / size - np.cos(angle)) / np.sin(angle)) + np.pi / 2) / angle
     sums, eye = [], np.eye(2)
+    # Around that turn, at even counts, as Geyer's sum is cut.
     for count in 2 * int(turns / 2) + np.array([0, 2, 4]):
         some = np.linalg.solve(eye - matrix, eye - np.linalg.matrix_power(matrix, count))
         sums.append(2 * float((some @ covariance)[0, 0] / covariance[0, 0]) - 1)
@@ -94,6 +96,7 @@ def pairs(
     for number, lag in enumerate(lags):
         power = np.linalg.matrix_power(matrix, int(lag))
         both = normal(number, each, 2 * size)
+        # Two independent normals: the state then, and what noise has added since.
         before = both[:, :size] @ root(covariance)
         since = both[:, size:] @ root(covariance - power @ covariance @ power.T)
         then.append(before)
@@ -134,6 +137,7 @@ def root(covariance: np.ndarray) -> np.ndarray:
 def normal(seed: int, count: int, size: int) -> np.ndarray:
     """Return N(0, I) draws, shape (count, size), in pairs ±; of covariance I where enough."""
     half = np.random.default_rng(seed).normal(size=(-(-count // 2), size))
+    # Pairs ± have mean 0; many draws are also made to have covariance I.
     draws = np.concatenate([half, -half])[:count]
     if count >= 2 * size + 2:
         draws -= draws.mean(0)

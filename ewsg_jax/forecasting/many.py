@@ -38,11 +38,13 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
     """
     dynamics, mass = without_metric(kernel.dynamics)
     told, layout = known(kernel.estimator, data), Layout.of(mode.position)
+    # What would need a matrix (d, d) has no forecast by coordinates.
     has_matrix = needs_covariance(dynamics) or getattr(dynamics, "covariance", None) is not None
     if not dynamics.translates or has_matrix or "thermostat" in at_rest(dynamics, step)._fields:
         raise _too_many(f"the dynamics {type(dynamics).__name__}")
     if told.lags is not None or told.chain_length is not None:
         raise _too_many(f"the estimator {type(kernel.estimator).__name__}")
+    # In coordinates in which curvature is a diagonal: those of the mass, or of the mode.
     factor, curvature = _coordinates(kernel, mode)
     temperature = float(getattr(dynamics, "temperature", Constant(value=1.0))(jnp.int32(step)))
     alone = step_of(dynamics, kernel.estimator.posterior, step, data)
@@ -54,6 +56,7 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
             heat = _heat(kernel, told.estimator, mode, step, factor, variance, data)
         return stationary_each(alone, curvature, heat)
 
+    # Noise at points of the law, whose width depends on the noise: in turn.
     each = law_of(variance)
     for _ in range(ROUNDS - 1):
         each = law_of(each.variance)
@@ -62,6 +65,7 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
     def tree(flat: np.ndarray) -> Position:
         return jax.tree.map(jnp.asarray, layout.tree(flat))
 
+    # Stability by the largest curvature met at places of one and more widths.
     wide = factor_of(mode.inverse_mass, "covariance")
     half = law.normal(17, 2, len(curvature))
     places = np.stack(

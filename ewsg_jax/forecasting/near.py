@@ -59,6 +59,7 @@ class Near:
         self.temperature = float(temperature(jnp.int32(step)))
         self.fixed_steps: dict[float | None, list[AffineStep]] = {}
         self.target = Target(kernel.estimator.posterior, mode, curvature, self.temperature, data)
+        # In units of curvature all directions are of one size, and matrices well conditioned.
         self.unit, self.hessian, self.d = (
             self.target.unit,
             self.target.hessian,
@@ -76,11 +77,13 @@ class Near:
         The noise is that of points from the law, which is made by the noise.
         """
         d = self.d
+        # From the target's own law on.
         rest = self.temperature * np.eye(len(self.scale))
         covariance = rest.copy()
         covariance[:d, :d] = self.target.covariance
         noise = Noise(np.zeros((d, d)), np.zeros(d), np.zeros((d, len(self.scale))))
         matrix, _ = self.linear(noise, covariance)
+        # Noise depends on the law that it widens: both in turn, until they agree.
         for _ in range(MOST_ROUNDS):
             noise = self.noise(covariance, matrix, noise)
             found, matrix = self.law(noise, covariance)
@@ -95,6 +98,7 @@ class Near:
     def against_target(self, covariance: np.ndarray) -> np.ndarray:
         """Return P of the position where the target's covariance is I, shape (d, d)."""
         still = self.target.covariance
+        # Dynamics that depend on where they are have a drift of their own: compared at a tiny step.
         if not self.dynamics.translates:
             # A map that is averaged over draws has what these take for the target.
             slow = Constant(value=SMALL * self.step_size)
@@ -111,17 +115,20 @@ class Near:
         told: Known = self.known
         if told.estimator is None:
             return before
+        # All batches where they are few enough to be listed, else two independent ones a point.
         listed = told.lags is None and batches.can_list(told.estimator, self.data, MOST_LISTED)
         count = 2
         if told.chain_length is not None:
             count = CANDIDATES * (
                 int(told.chain_length) + 1 if np.isfinite(told.chain_length) else 1
             )
+        # As many points as evaluations, memory and the law's own numbers allow.
         evaluations = told.estimator.evaluations(self.data)
         each = evaluations.per_step * (MOST_LISTED if listed else count)
         most = min(MOST_EVALUATIONS // each, MOST_NUMBERS // (count * self.d), MOST_POINTS)
         points = max(most, 2 * len(self.scale) + 2, 64)
         wanted, then = self.linear_step(before).wanted, None
+        # Points of the law; with an anchor, pairs of now and as long ago as its age.
         if told.lags is None:
             draws = law.normal(11, points, len(self.scale)) @ law.root(covariance)
         else:
@@ -137,6 +144,7 @@ class Near:
         slope = (self.hessian + self.target.seen(covariance).bend) @ wanted
         whole = np.asarray(gradients, float) / self.unit
         made = batches.noise_of(whole, draws, self.weighing(before), slope, not listed)
+        # Rows of SAGA have anchors of unlike ages: what single rows add to the mean of all.
         if told.lags is None or told.lags.rate is None:
             return made
         own = wanted @ law.own_anchors(matrix, covariance, told.lags.rate) @ wanted.T
@@ -150,6 +158,7 @@ class Near:
         told = self.known
         if told.chain_length is None:
             return None
+        # In float64: differences of exponents of float32 would be lost in their size.
         with jax.enable_x64(True):
             terms = weight_terms(
                 self.dynamics,
@@ -183,6 +192,7 @@ class Near:
         """Return the step at the mode or at points of the law; once, where nothing changes it."""
         is_fixed = draws is None and not needs_covariance(self.dynamics)
         if is_fixed and thermostat in self.fixed_steps:
+            # A linear step is the same everywhere, so it is worked out once.
             return self.fixed_steps[thermostat]
         points = np.zeros((1, len(self.scale) + self.d))
         if draws is not None:
@@ -214,6 +224,7 @@ class Near:
             draws = law.normal(
                 13, max(NUM_POINTS, 2 * len(self.scale) + 2), len(self.scale)
             ) @ law.root(covariance)
+        # The curvature that the law sees, which bends away from that at the mode.
         hessian = self.hessian + self.target.seen(covariance).bend
         matrices, noises = [], []
         for step in self.steps(noise, draws, thermostat):
@@ -243,6 +254,7 @@ class Near:
                 else float(np.mean(np.diag(found)[self.d :])) - self.temperature
             )
 
+        # From the given friction on, doubled or halved until the kinetic energy is between.
         low = high = float(self.dynamics.friction(jnp.int32(self.step)))  # type: ignore[attr-defined]
         while excess(high) > 0 and high < 1e6 * low:
             high *= 2
@@ -255,6 +267,7 @@ class Near:
 
     def mean_shift(self, covariance: np.ndarray, matrix: np.ndarray, noise: Noise) -> np.ndarray:
         """Return how far the mean of the law is from the target's."""
+        # The mean moves by the bend of the force over the law, and by what weights prefer.
         slope = self.target.seen(covariance).mean - self.target.own.mean
         by_weights = np.linalg.solve(
             np.eye(len(matrix)) - matrix, self.linear_step(noise).gradient @ noise.shift
@@ -269,6 +282,7 @@ class Near:
         given: Covariance | Congruent | None = getattr(plain, "covariance", None)
         matrix = self.unit[:, None] * noise.covariance * self.unit
         if given is not None:
+            # A covariance that is given stands in place of the noise's own.
             plain = dataclasses.replace(plain, covariance=None)  # pyright: ignore[reportCallIssue]
             own = given.covariance if isinstance(given, Congruent) else given
             matrix = np.asarray(self.layout.mapped(own.times, jnp.eye(self.d)), float)
