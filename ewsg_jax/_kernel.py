@@ -194,6 +194,7 @@ class Kernel(Part, abc.ABC, Generic[P]):
         """
         _check.data(data)
 
+        # BlackJAX gives positions first, and its loops may leave the key out.
         def init(position: P, rng_key: Key | None = None) -> KernelState[P]:
             key = jax.random.key(0) if rng_key is None else _check.key(rng_key, "rng_key")
             return self.init(key, position, data)

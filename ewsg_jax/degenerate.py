@@ -81,6 +81,7 @@ def advice(posterior: Posterior, position: Position, data: Data) -> str | None:
         is_dead &= _dead(posterior, at, rows, rng)
     if not is_dead.any():
         return None
+    # Names as the user knows them, at most three.
     names = [
         f"position{jax.tree_util.keystr(path)}"
         for (path, _), dead in zip(paths, is_dead, strict=True)
@@ -105,10 +106,12 @@ def _of_all_rows(posterior: Posterior, position: Position, data: Data) -> str:
     It reads nothing of its row, and something with as many rows as the data have.
     """
     n = jax.tree.leaves(data)[0].shape[0]
+    # Read off the program, which is traced for shapes and not run.
     program = _program(posterior, position, data)
     count = len(jax.tree.leaves(position))
     found = _read(program.jaxpr, [True])
     shapes = {np.shape(x)[:1] for x in _constants(program)}
+    # Reading no row is a mistake only where an array as long as the data is read instead.
     if n < MANY_ROWS or not any(found[:count]) or any(found[count:]) or (n,) not in shapes:
         return ""
     return (
@@ -128,6 +131,7 @@ def _by_data(posterior: Posterior, position: Position, rows: Data, is_read: np.n
         if is_read[i] and jnp.issubdtype(leaf.dtype, jnp.floating)
     ]
 
+    # All at once: one program for whatever arrays are asked of.
     @jax.jit
     def derivatives(some: list[Array], position: Position, leaves: list[Array]) -> list[Array]:
         def total(some: list[Array]) -> Array:
@@ -150,6 +154,7 @@ def _dead(
     posterior: Posterior, position: Position, rows: Data, rng: np.random.Generator
 ) -> np.ndarray:
     """Return which arrays have derivatives 0 or NaN in a sum over rows with random weights."""
+    # Random weights, so that derivatives of rows do not cancel by chance.
     weights = rng.uniform(1, 2, jax.tree.leaves(rows)[0].shape[0]).astype(np.float32)
     return np.array(_zeros(posterior, position, rows, weights))
 
@@ -175,6 +180,7 @@ def _moved(tree: PyTree, rng: np.random.Generator, share: float) -> PyTree:
         if not jnp.issubdtype(x.dtype, jnp.floating):
             return x
         size = np.where(x == 0, 1.0, np.abs(np.asarray(x, np.float64)))
+        # At most three quarters of its size for a share of 1, so that signs stay.
         return (x + share * size * np.clip(_normals(x, rng), -3, 3) / 4).astype(x.dtype)
 
     return jax.tree.map(moved, tree)
@@ -220,6 +226,7 @@ def _read(program: Any, wanted: list[bool]) -> list[bool]:
         for v, is_wanted in zip(program.outvars, wanted, strict=True)
         if is_wanted and _is_variable(v)
     }
+    # Backwards from what is wanted, through calls, each by what it needs.
     for equation in reversed(program.eqns):
         outputs = [v in needed for v in equation.outvars]
         if not any(outputs):
@@ -227,6 +234,7 @@ def _read(program: Any, wanted: list[bool]) -> list[bool]:
         inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
         inner = getattr(inner, "jaxpr", inner)
         own = [True] * len(equation.invars)
+        # Other inner programs, as of a loop, are taken to need all that they are given.
         if equation.primitive.name in CALLS and len(getattr(inner, "invars", ())) == len(own):
             own = _read(inner, outputs)
         needed |= {

@@ -69,6 +69,7 @@ class as_of_now:  # noqa: N801 - it is called like a function
     """
 
     def __init__(self, *given: object) -> None:
+        # Once, before anything is traced: finding them walks through all that was given.
         self._functions = list(functions_in(given))
 
     def __enter__(self) -> Self:
@@ -80,6 +81,7 @@ class as_of_now:  # noqa: N801 - it is called like a function
                 versions = _versions_of(key, read)
                 self._entered[key] = versions, versions.of.setdefault(read.digest, read.digest)
         _HERE.versions = self._outer | {key: version for key, (_, version) in self._entered.items()}
+        # The first values seen are version None, so that a function that never changes has no key.
         changed = frozenset(
             (key, version) for key, version in _HERE.versions.items() if version is not None
         )

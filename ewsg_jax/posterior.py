@@ -261,6 +261,7 @@ class Posterior(Generic[P]):
             TypeError, ValueError: as `check`; or the indices are no row numbers.
         """
         _check.data(data)
+        # Shapes are enough: a step gathers rows by numbers, and values were looked at by `init`.
         self.check(position, _check.shapes(data))
         batch = batch if isinstance(batch, Batch) else Batch(batch)
         _check.indices("batch", batch.indices, num_rows(data))
@@ -390,6 +391,7 @@ class Posterior(Generic[P]):
         Raises:
             TypeError, ValueError: as `check`; or `chunk_size` is not a positive whole number.
         """
+        # By the parts that vary, whose sums are smaller and lose fewer digits.
         if self.varying is not self:
             return self.varying.potential(position, data, chunk_size) - self.constants(
                 position, data
@@ -434,6 +436,7 @@ class Posterior(Generic[P]):
         data = view(data).tree
         datum = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), data)
         shapes = _check.shapes(position)
+        # Known by shapes and by what functions read: each is traced once.
         signature = _signature((shapes, datum))
         if signature not in self._checked:
             _check.scalar(

@@ -164,6 +164,7 @@ def outside(
         data: the rows, of which at most 128 are evaluated, at 32 of the positions.
         evaluations: of log_likelihood, about how many may be made.
     """
+    # Spread over all positions, the first of which are evaluated with rows as well.
     most, few, _ = sizes(evaluations, positions)
     places = evenly(jax.tree.leaves(positions)[0].shape[0], most)
     first = places[evenly(len(places), few)]
@@ -189,6 +190,7 @@ def outside_by_batches(
             for each group of successive positions, such that all rows are seen by some where
             positions are enough.
     """
+    # Of many rows a batch stands for all.
     n = num_rows(data)
     count = min(n, batch_size)
     if isinstance(data, Spread):
@@ -204,6 +206,7 @@ def outside_by_batches(
     blocks = -(-len(flat) // BLOCK)
     places = np.resize(flat, (blocks, BLOCK // together, together, flat.shape[1]))
     places = places.astype(jnp.result_type(float, *layout.dtypes))
+    # Without replacement over all groups, so that together they see every row.
     numbers = [None] * blocks
     if count < n:
         numbers = _spread_out(n, blocks * BLOCK // together * count).reshape(blocks, -1, count)
@@ -217,6 +220,7 @@ def outside_by_batches(
 
 def _spread_out(n: int, count: int) -> np.ndarray:
     """Return `count` of 0, …, n − 1, each equally often, successive ones all over the range."""
+    # The golden ratio, next to a number without a common divisor: it comes to each row once.
     step = int(n * (5**0.5 - 1) / 2)
     while math.gcd(step, n) > 1:
         step += 1
@@ -232,6 +236,7 @@ def _are_finite(
 
     Each group on rows (groups, rows) counted from one that the key says; None: on all.
     """
+    # A random first row, so that another key sees other rows with a position.
     n = num_rows(data)
     first = jax.random.randint(key, (), 0, n)
 
@@ -253,6 +258,7 @@ def _are_finite(
 def evenly(length: int, most: int) -> np.ndarray:
     """Return at most `most` of 0, …, length − 1, evenly spaced, first and last among them."""
     numbers = np.unique(np.linspace(0, length - 1, min(most, length)).astype(int))
+    # Read-only, for one array is given to all that ask.
     numbers.flags.writeable = False
     return numbers
 
@@ -266,6 +272,7 @@ def take_rows(data: Data, places: np.ndarray | tuple[np.ndarray, int]) -> Data:
     """Return some rows; of arrays in the host's memory without a compiled program."""
 
     def taken(x: Array | np.ndarray) -> Array | np.ndarray:
+        # On the host, where indexing by other numbers compiles nothing.
         here = isinstance(x, np.ndarray) or all(device.platform == "cpu" for device in x.devices())
         return np.asarray(x)[places] if here else x[places]
 
@@ -284,6 +291,7 @@ def sizes(evaluations: int, positions: PyTree) -> tuple[int, int, int]:
     fit = [
         one for one in LEVELS if one[0] * one[1] <= evaluations and one[0] * numbers <= MOST_NUMBERS
     ]
+    # The largest level that the evaluations allow: each is a program of its own.
     few, rows = fit[-1] if fit else LEVELS[0]
     return max(few, min(POSITIONS, MOST_NUMBERS // numbers)), few, rows
 
@@ -297,6 +305,7 @@ def densities(posterior: Posterior, positions: PyTree, rows: Data, evaluations: 
     count, length = (jax.tree.leaves(tree)[0].shape[0] for tree in (positions, rows))
     most, few, rows_at_once = sizes(evaluations, positions)
     used = evenly(length, rows_at_once)
+    # Filled up to the level's size, so that its program serves any number.
     places = np.minimum(np.arange(most), count - 1)
     chosen = jax.tree.map(lambda x: np.asarray(x)[places], positions)
     prior, likelihood = _evaluated(
@@ -304,6 +313,7 @@ def densities(posterior: Posterior, positions: PyTree, rows: Data, evaluations: 
     )
     values = np.asarray(likelihood)[: min(count, few), : len(used)]
     bad = ~np.isfinite(values)
+    # A row that is not finite makes the position's density 0, however many others there are.
     means = np.where(bad, 0, values).mean(axis=1, dtype=np.float64)
     means[bad.any(axis=1)] = -np.inf
     return Densities(np.asarray(prior, np.float64)[:count], means, bad.sum(axis=1), len(used))

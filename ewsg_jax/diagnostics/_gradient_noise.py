@@ -89,15 +89,18 @@ def gradient_noise(key: Key, kernel: Kernel, samples: Samples, data: Data) -> Gr
     state, alive = samples.state, np.flatnonzero(samples.is_finite)
     if not alive.size:
         raise ValueError("samples must have a chain that stayed finite; got none")
+    # Once on the device, for each draw of a batch reads them.
     data = jax.tree.map(jnp.asarray, data) if _check.data(data) else data
     kernel.check(jax.tree.map(lambda x: jnp.asarray(x)[0], state.position), data)
     if not uses_batches(kernel):
         return GradientNoise(0.0, 0.0)
+    # Where noise is made up for, its size says nothing of the temperature.
     reason = _unknown(kernel, state, data)
     if reason:
         return GradientNoise(None, None, reason)
     chains = alive[evenly(alive.size, min(alive.size, MOST_CHAINS))]
     per_step = max(1, kernel.evaluations(data).per_step)
+    # As many as give a variance to some percent, within a bounded cost.
     count = max(FEWEST, min(DRAWS // len(chains), MOST_EVALUATIONS // (2 * len(chains) * per_step)))
     shared = shares_memory(kernel, state)
     length = sum(x[0].size for x in jax.tree.leaves(state.position))
@@ -106,6 +109,7 @@ def gradient_noise(key: Key, kernel: Kernel, samples: Samples, data: Data) -> Gr
         key, kernel, state, jnp.asarray(chains), places, data, count, shared
     )
     batch, noise = (np.asarray(x, np.float64).swapaxes(0, 1) for x in (batch, noise))
+    # Below some roundings of its size a coordinate does not move.
     rounding = 4 * float(jnp.finfo(jnp.result_type(*jax.tree.leaves(state.position))).eps)
     least = rounding * np.abs(batch).max((0, 1))
     worst, all_of_them = largest_ratio(batch, noise, least), ratios(batch, noise, least)
@@ -191,6 +195,7 @@ def largest_ratio(
         least: standard deviation of noise, shape (d,), below which it is rounding, and the
             coordinate left out.
     """
+    # In units of the noise, coordinates are alike.
     spread = np.sqrt(np.mean(np.var(noise, axis=0, ddof=1), axis=0))
     moves = spread > least
     if not moves.any() or not (np.isfinite(batch).all() and np.isfinite(noise).all()):
@@ -200,6 +205,7 @@ def largest_ratio(
     parts = (np.array_split(values[..., moves], 2, axis) for values in (batch, noise))
     halves = [(_off(by_batch), _off(by_noise)) for by_batch, by_noise in zip(*parts, strict=True)]
     found = []
+    # One half finds the direction and the other judges it: the largest of many is too large.
     for look, judge in ((0, 1), (1, 0)):
         by_batch, by_noise = halves[look]
         scale = np.sqrt(np.maximum(np.mean(by_noise**2, axis=0), np.finfo(float).tiny))

@@ -79,6 +79,7 @@ def log_predictive_density(
     check_density(posterior)
     draws = _finite_chains(samples)
     density = mean_of_rows(draws, posterior.log_likelihoods, data, chunk_size)
+    # After the densities, whose own errors name what is wrong with a row.
     posterior.check(jax.tree.map(lambda x: jnp.asarray(x[0, 0]), draws), data)
     return density
 
@@ -165,6 +166,7 @@ def trajectory(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) ->
         ([500.0, 1000.0, 1500.0, 2000.0], (4, 4))
     """
     weights = jnp.asarray(checked_weights(samples, data, chunk_size))
+    # Sums over rows, chunk after chunk, in float64 on the host.
     totals = None
     for rows, counted in chunks(data, chunk_size):
         sums = [np.asarray(x, np.float64) for x in _judge(weights, rows, counted)]
@@ -189,6 +191,7 @@ def _judge(weights: Array, rows: Data, counted: Array) -> tuple[Array, ...]:
     def judge(total: Array, at_draw: tuple[Array, Array]) -> tuple[Array, tuple[Array, ...]]:
         number, weights_now = at_draw
         single = log_likelihoods(weights_now, rows)
+        # Means of probabilities, in logarithms, over chains and over all draws so far.
         together = jax.nn.logsumexp(single, axis=0)
         total = jnp.logaddexp(total, together)
         chains = jnp.log(jnp.float32(single.shape[0]))

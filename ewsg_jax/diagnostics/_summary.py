@@ -85,6 +85,7 @@ class Summary:
 
     def worst(self, count: int = MOST_ROWS) -> np.ndarray:
         """Return the numbers of the `count` coordinates of largest R-hat (else the first ones)."""
+        # Without R-hat no coordinate is worse than another.
         if len(self.names) <= count or not np.isfinite(self.worst_rhat):
             return np.arange(min(count, len(self.names)))
         return np.sort(np.argsort(-np.nan_to_num(self.rhat, nan=-np.inf), kind="stable")[:count])
@@ -172,6 +173,7 @@ def summary(samples: Samples, names: Names = None, *, quantiles: Sequence[float]
     if names is not None:
         _check.texts("names", names)
     probabilities = _probabilities_of(quantiles)
+    # From shapes, before any draw is copied.
     check_size(samples)
     draws, own_names = coordinates(samples, names)
     statistics = array_statistics()
@@ -183,6 +185,7 @@ def summary(samples: Samples, names: Names = None, *, quantiles: Sequence[float]
         if not enough:
             return unknown
         values = np.asarray(function(draws, chain_axis=0, draw_axis=1, **options), np.float64)
+        # A coordinate that is not finite has no statistics; others have theirs.
         return np.where(np.isfinite(draws).all(axis=(0, 1)), values, np.nan)
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -326,6 +329,7 @@ def distance(run: Summary, reference: Summary) -> Distance:
             f"run and reference must have the same coordinates; got {len(run.names)} and "
             f"{len(reference.names)}, beginning with {run.names[0]!r} and {reference.names[0]!r}"
         )
+    # Errors of both runs, for a reference is known as far as its own draws go.
     with np.errstate(all="ignore"):
         error = np.sqrt(
             np.mean((np.square(run.mcse) + np.square(reference.mcse)) / np.square(reference.sd))

@@ -122,6 +122,7 @@ def find_mode(
     )
     position = _check.position(position)
     _check.finite("position", position)
+    # A stream has no rows in memory: sums over all of it are read in pieces.
     stream = data if isinstance(data, Stream) else None
     if batch_size is not None and (mesh is not None or stream is not None):
         other = (
@@ -141,6 +142,7 @@ def find_mode(
         given, data = data, spread.over(mesh, data)
         if not isinstance(data, spread.Spread):
             given = data = jax.tree.map(jnp.asarray, data)
+    # Without the check of values only shapes are looked at.
     posterior.check(position, data if check_data else _check.shapes(data))
     posterior.check_gradient(position, data)
     _check.positive("tolerance", tolerance)
@@ -152,6 +154,7 @@ def find_mode(
     if batch_size is not None:
         _check.integer("batch_size", batch_size)
         _check.positive("warm_up_passes", warm_up_passes)
+        # As many batches as make up the passes that were asked for.
         num_steps = max(1, int(warm_up_passes * num_rows(data) / batch_size))
         warm_up_cost = num_steps * batch_size / num_rows(data)
         position = warm_up(key, posterior, begin, data, batch_size, num_steps, optimizer, progress)
@@ -198,6 +201,7 @@ def _search(
     """
     layout = Layout.of(position)
     dimension = sum(leaf.size for leaf in jax.tree.leaves(position))
+    # Newton's method at once where Hessians are cheap, else L-BFGS first.
     goes_ahead = dimension > (AT_ONCE if posterior.predictor is None else AT_ONCE_LINEAR)
     if (
         posterior.predictor is None
@@ -207,6 +211,7 @@ def _search(
         goes_ahead = False
     potential = Potential(posterior, position, data, chunk_size, lazy=goes_ahead)
     start = potential.at(vector(position))
+    # The warm-up may have led astray: then the user's own start is taken.
     if not start.is_finite() and position is not begin:
         position, start = begin, potential.at(vector(begin))
     if not start.is_finite():
@@ -219,6 +224,7 @@ def _search(
     bar, num_steps, lbfgs_passes = Progress(max_steps, progress), 0, 0.0
     curvature_at, flat_units = _dense(potential), None
     if goes_ahead:
+        # Units of each coordinate: L-BFGS is slow where scales differ.
         units = quasi_newton.units_of(posterior, position, some)
         found = quasi_newton.approach(
             posterior,
@@ -231,9 +237,11 @@ def _search(
             lambda: bar.update(1),
         )
         num_steps, lbfgs_passes = found.num_steps, found.data_passes
+        # Only where it has led down: L-BFGS in float32 may end above its start.
         nearer = potential.at(vector(found.position))
         if nearer.is_finite() and nearer.value <= start.value:
             start = nearer
+        # Too many numbers for a matrix: curvature by products, of which each is a pass.
         if not potential.is_dense:
             flat_units = vector(units)
             curvature_at = _probing(potential, flat_units)
@@ -256,6 +264,7 @@ def _search(
             descent = again._replace(num_steps=descent.num_steps + again.num_steps)
     bar.close()
     curvature = descent.curvature if isinstance(descent.curvature, Curvature) else None
+    # The widths of many numbers, by their largest directions of curvature.
     if flat_units is not None and rank and descent.step.shape is Shape.BOWL:
         curvature = curvature_of_many(potential, flat_units, descent.point, rank)
     mode = Mode(
@@ -268,12 +277,14 @@ def _search(
         lbfgs_passes + potential.data_passes,
         curvature,
     )
+    # A wall ended the search: a point beyond it says which function ends there.
     if descent.beyond is not None:
         beyond = layout.tree(descent.beyond)
         both = jax.tree.map(lambda x, y: jnp.stack([x, jnp.asarray(y)]), mode.position, beyond)
         return mode._replace(distance=np.inf), _at_wall(
             descent, support.outside(posterior, both, data, chunk_size)
         )
+    # A mode on a wall has half of its neighbourhood beyond it.
     around = _around(posterior, mode, data, chunk_size) if mode.converged else NONE
     if around.share >= AT_WALL:
         return mode._replace(converged=False, distance=np.inf), _at_wall(descent, around)
@@ -316,6 +327,7 @@ def _complaint(mode: Mode, descent: newton.Descent, wall: str, tolerance: float)
             f"which {wall}; {CURE}; a density that grows without bound as a scale falls (groups in "
             "the centred form) ends so too, and a run needs no mode of it"
         )
+    # The causes by how sure they are: a wall first, rounding last.
     improper = (
         "the posterior may be improper: is the sign of log_likelihood right, and log_prior proper?"
     )

@@ -60,6 +60,7 @@ class Curvature:
     @classmethod
     def of(cls, hessian: np.ndarray, precise: bool, by_differences: bool = False) -> "Curvature":
         """Return that of a matrix."""
+        # By the roots of its own diagonal, so that units of coordinates do not count.
         diagonal = np.abs(np.diag(hessian))
         largest = diagonal.max()
         scale = np.sqrt(np.where(diagonal > 0, diagonal, largest if largest > 0 else 1.0))
@@ -92,9 +93,11 @@ class Curvature:
         slope = gradient / self.scale
         if self.inverse is not None:
             whole = self.inverse @ slope
+            # One step of refinement, for matrices whose condition takes half of the digits.
             whole += self.inverse @ (slope - self.scaled @ whole)
             distance = float(np.sqrt(max(slope @ whole, 0.0)))
             return Step(-whole / self.scale, distance, Shape.BOWL, distance <= tolerance)
+        # By the size of each eigenvalue: downhill also where it is negative.
         values, vectors = self._eigen
         size, along = np.maximum(np.abs(values), LEAST), vectors.T @ slope
         whole, is_still = along / size, bool(np.sum(along**2 / size) <= tolerance**2)

@@ -46,6 +46,7 @@ def product(
     The step is found between one that is too short for what the difference says of the width, and
     one that is too long, or leads to where there is no gradient.
     """
+    # A third root of rounding, where truncation and rounding of a difference are as large.
     if first is None:
         largest = jnp.max(jnp.abs(v) / jnp.maximum(jnp.abs(flat), 1.0))
         first = jnp.finfo(flat.dtype).eps ** (1 / 3) / jnp.where(largest > 0, largest, 1.0)
@@ -54,13 +55,16 @@ def product(
     def step(carry: tuple[Array, ...]) -> tuple[Array, ...]:
         length, short, long, image, number, _ = carry
         plus, minus = flat + length * v, flat - length * v
+        # From both sides, so that the third derivative of V cancels.
         found = (gradient(plus) - gradient(minus)) / (2 * length)
         is_known = jnp.all(jnp.isfinite(found))
         bend = jnp.abs(products.matmul(v, found))
+        # The step at which a unit of curvature changes the slope by the part that is wanted.
         wanted = jnp.where(is_known, part / jnp.sqrt(jnp.maximum(bend, tiny)), 0.0).astype(
             length.dtype
         )
         is_near = is_known & (wanted <= NEAR * length) & (length <= NEAR * wanted)
+        # A step that is too short or too long ends the interval in which the next one lies.
         short = jnp.where(wanted > length, jnp.maximum(short, length), short)
         long = jnp.where(wanted > length, long, jnp.minimum(long, length))
         following = jnp.clip(wanted, length / FARTHER, length * FARTHER)

@@ -98,6 +98,7 @@ def descend(
     point, curvature, step = seen(start)
     num_steps, illusions, beyond = 0, 0, None
     while True:
+        # Near enough by the curvature here; whether that is a parabola's is looked at from beside.
         if step.shape is Shape.BOWL and step.distance <= tolerance:
             if _is_parabola(potential, point, curvature, step):
                 end = End.CONVERGED
@@ -106,6 +107,7 @@ def descend(
             if illusions > MOST_ILLUSIONS:
                 end = End.NO_MINIMUM
                 break
+        # No slope and no curvature: nothing says where to go.
         if step.shape is Shape.FLAT and step.is_still:
             end = End.NOT_A_BOWL
             break

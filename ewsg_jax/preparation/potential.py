@@ -67,6 +67,7 @@ class Potential:
     ) -> None:
         leaves, structure = jax.tree.flatten(_check.shapes(data))
         layout = Layout.of(position)
+        # One program for equal posteriors and shapes, which are what it is known by.
         self.of, self.twice = programs.of_potential(
             posterior, layout, chunk_size, structure, tuple(leaves), freshness.now()
         )
@@ -77,6 +78,7 @@ class Potential:
         self.size = sum(x.size for x in jax.tree.leaves(position))
         self.is_dense = self.size <= MOST_DENSE
         # One gradient comes with it.
+        # Of a linear predictor a Hessian is a product of matrices; else it is a gradient a column.
         self._hessian_cost = 1.0 if posterior.predictor is not None else 1.0 + self.size
 
     def take_differences(self) -> None:
@@ -89,6 +91,7 @@ class Potential:
 
     def at(self, flat: np.ndarray) -> Point:
         """Return what is known at a point, rounded where the model is not given float64."""
+        # Where the model sees float32, the point is what it sees.
         flat = flat if self.of.wide else self.of.layout.rounded(flat)
         with self.of.precision():
             if self._lazy:
@@ -126,6 +129,7 @@ class Potential:
         """
         parts = differences.PARTS[8 if self.of.wide else 4]
         if self._metric is None:
+            # Along coordinates first, whose curvatures give the first directions.
             self._metric = Metric.of(
                 self._along(point, np.eye(self.size), parts[1], 0.0), self.of.wide
             )
@@ -137,6 +141,7 @@ class Potential:
                     self._along(point, self._metric.directions.T, part, part)
                     @ self._metric.directions
                 )
+                # Asymmetry shows what differences have lost, for a Hessian has none.
                 uneven = float(np.abs(found - found.T).max())
                 if uneven < least:
                     best, least = found, uneven
@@ -144,6 +149,7 @@ class Potential:
                     break
             inverse, ends = self._metric.inverse, np.abs(np.linalg.eigvalsh((best + best.T) / 2))
             hessian = inverse.T @ (best + best.T) @ inverse / 2
+            # Directions of unit curvature take one step length for all: until they are that.
             is_unit = ends.max() <= UNIT and ends.min() >= 1 / UNIT
             self._metric = Metric.of(hessian, self.of.wide)
             if is_unit:
@@ -153,6 +159,7 @@ class Potential:
     def _along(self, point: Point, ways: np.ndarray, part: float, first: float) -> np.ndarray:
         """Return ∇²V v of each row v."""
         at_once = programs.PRODUCTS_AT_ONCE
+        # Filled up to whole blocks, so that one program serves any number of directions.
         rows = (
             ways
             if len(ways) <= at_once

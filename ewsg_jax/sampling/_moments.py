@@ -53,6 +53,7 @@ class MomentPlan:
         """Add a position of one chain; a weight of 0 changes nothing."""
         value = self._value(position)
         total = sums.weight + weight
+        # Before and after the mean has moved: their product keeps its digits (Welford 1962).
         before = _tree.combine((1, value), (-1, sums.mean))
         mean = _tree.combine((1, sums.mean), (_share(weight, total), before))
         after = _tree.combine((1, value), (-1, mean))

@@ -108,6 +108,7 @@ def write(path: Any, holds: str, about: Mapping[str, Any], arrays: Mapping[str, 
         TypeError, ValueError: the path is not a file path, or an array holds objects.
         OSError: the file cannot be written.
     """
+    # NumPy's format knows neither keys nor bfloat16: these go as whole numbers, with their names.
     encoded = {name: _encoded(value) for name, value in arrays.items()}
     dtypes = {name: dtype for name, (_, dtype) in encoded.items() if dtype}
     text = json.dumps({"format": FORMAT, "holds": holds, "dtypes": dtypes, **about})
@@ -146,6 +147,7 @@ def _read(file: BinaryIO, holds: tuple[str, ...], without: str | None) -> Conten
     with zipfile.ZipFile(file) as archive:
         names = [stored.removesuffix(".npy") for stored in archive.namelist()]
         about = json.loads(_array(archive, ABOUT).tobytes()) if ABOUT in names else {}
+        # Before any array is read: a file of another kind may be of any size.
         if about.get("format") != FORMAT:
             raise UnreadableError(f"it is not in the format {FORMAT!r}")
         if about["holds"] not in holds:
@@ -205,6 +207,7 @@ def describe(tree: PyTree, position: PyTree, name: str) -> str:
     """
     known, needs_it = jax.tree.structure(position), not is_plain(position)
 
+    # A part like the position is marked, for its classes need not be ones that a literal writes.
     def is_position(part: PyTree) -> bool:
         return needs_it and jax.tree.structure(part) == known
 
@@ -275,6 +278,7 @@ def position_shapes(described: Any, position: PyTree) -> PyTree:
         shapes = [_check.shapes(x) for x in arrays.values()]
     except Exception as error:
         raise UnreadableError(f"it describes no position: {_check.reason(error)}") from error
+    # The user's tree has the classes, the file the arrays: they must have the same names.
     if arrays and list(entries("", like)) == list(arrays):
         return jax.tree.unflatten(jax.tree.structure(like), shapes)
     if POSITION not in described["structure"]:

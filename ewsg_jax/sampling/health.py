@@ -54,6 +54,8 @@ class DivergenceMonitor:
         self._shared_memory = shared_memory
         self.alive = np.ones(num_chains, bool)
         self.diverged_at = np.full(num_chains, -1, np.int64)
+        # The first state is always there to replay from, so that none need be copied in a short
+        # run.
         self._replay_from = first, 0
         # One chain's, for all of them may be large.
         self.start = _first(first.position)
@@ -100,6 +102,7 @@ class DivergenceMonitor:
             steps: to make.
         """
         before = self.alive
+        # Chains that were lost before are put back after the call: the program moves all of them.
         resting = None if before.all() else _tree.copy(state)
         make = functools.partial(advance, done, steps)
         call = make(state, before)
@@ -107,6 +110,8 @@ class DivergenceMonitor:
         if resting is not None:
             call = _put(~before, _at_rest(keep, resting, call), call, self._shared_memory)
         if lost.any():
+            # From the last copy to this call without looking, then once more with a look at each
+            # step.
             again, since = self._replay_from
             again = _tree.copy(again)
             if since < done:
@@ -123,9 +128,11 @@ class DivergenceMonitor:
     def warn(self, kernel: Kernel, state: KernelState, data: Data) -> None:
         """Warn of diverged chains, with what may be the cause."""
         lost = np.flatnonzero(~self.alive)
+        # The first chain that fell: later ones may have followed by another cause.
         if lost.size:
             first = lost[np.argmin(self.diverged_at[lost])]
             fell = int(self.diverged_at[first])
+            # From the most certain cause to the least: a schedule, a gradient, the step size.
             why = hints.of_schedules(kernel, fell - 1)
             if not why and not isinstance(state.dynamics, StackState):
                 end = jax.tree.map(lambda x: x[first], on_host(state.position))

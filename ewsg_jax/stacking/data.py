@@ -101,6 +101,7 @@ def stack_data(
         raise ValueError(
             f"labels must differ between the data sets; got one twice, {_check.describe(labels)}"
         )
+    # Shorter sets are repeated to the length of the longest: a copy counts as no row.
     places = np.arange(lengths.max())
 
     def stacked(*leaves: Any) -> Array:
@@ -109,6 +110,7 @@ def stack_data(
         )
 
     rows = jax.tree.map(stacked, *sets)
+    # Data sets of one length need no mask, and take any kernel.
     if (lengths == lengths[0]).all():
         return StackedData(rows, told, lengths)
     sizes = np.where(places[:, None] < lengths, lengths, 0).astype(np.int32)
@@ -127,6 +129,7 @@ def _listed(data_sets: object) -> list[Data]:
             _check.data(one)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{TAKES}; number {number} is not: {error}") from error
+        # Compared by what JAX would make of them, dtypes too.
         shapes = jax.tree.map(lambda x: (x.shape[1:], jnp.result_type(x).name), one)
         kinds.append(shapes)
         if shapes != kinds[0]:

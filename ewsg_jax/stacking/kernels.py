@@ -88,6 +88,7 @@ class Stack(Kernel[P]):
         """Return a chain's members' first states; `position` has a leading members axis."""
         position = _check.position(position)
         self._check_members(position)
+        # Padding is copies of rows, which a metric of the data would count.
         if isinstance(data, Padded):
             self._check_metric(first_of(position), jax.tree.map(lambda x: x[:, 0], data.rows))
         axes = KernelState(0, self.memory_axis, None, self._order_axis)
@@ -100,12 +101,14 @@ class Stack(Kernel[P]):
             position,
         )
         inner: Any = made.dynamics
+        # No member is lost at the start.
         never = jnp.full(self.size, -1, jnp.int32)
         own = StackState(inner.position, inner.step[0], inner._replace(position=(), step=()), never)
         return made._replace(dynamics=own)
 
     def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
         members, axes = self._members(state)
+        # Members that differ in numbers of their dynamics alone see one batch, drawn once.
         if self._one_batch:
             return self[0].draw(key, first_along(axes, members), data)
         keys, key_axis = self._keys(key)
@@ -140,6 +143,7 @@ class Stack(Kernel[P]):
         moved, found = self._over(
             one, (randomness, members, data), in_axes, (axes, 0), state.position
         )
+        # A member that is lost stays where it was, and others go on.
         before: StackState = state.dynamics
         fine = (before.diverged_at < 0) & found["is_finite"]
         inner: Any = moved.dynamics
@@ -150,7 +154,11 @@ class Stack(Kernel[P]):
             (before.position, before.rest),
         )
         own = StackState(
-            position, inner.step, rest, jnp.where(fallen, inner.step, before.diverged_at)
+            # All members are at one step, which has no axis.
+            position,
+            inner.step,
+            rest,
+            jnp.where(fallen, inner.step, before.diverged_at),
         )
         return moved._replace(dynamics=own), Info(**known, **(found | {"is_finite": fine}))
 

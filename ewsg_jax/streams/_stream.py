@@ -49,6 +49,8 @@ class Stream(Whole):
     ) -> None:
         self._source, self._rows = opened(source), rows
         self.num_rows, self.passes = self._source.num_rows, passes
+        # As many rows as some bytes hold: rows of one data set may be a thousand times those of
+        # another.
         if window is None:
             bytes_of_row = sum(
                 int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(self._source.row)
@@ -68,6 +70,7 @@ class Stream(Whole):
             raise ValueError(
                 f"window must be at most {_check.MOST_ROWS:,} rows; got {self.window:,}"
             )
+        # The next piece of a sum, read by a thread while the program adds up the last one.
         self._ahead: tuple[Any, Future[Any]] | None = None
         self._reading = threading.Lock()
         self._kinds: PyTree = None
@@ -134,6 +137,7 @@ class Stream(Whole):
     def piece(self, number: int, length: int, size: int, like: Data) -> Data:
         """Return rows for a sum over all, the next ones being read meanwhile."""
 
+        # Checked as they are read: a row that is not finite is named by its file.
         def read(number: int, size: int) -> list[np.ndarray]:
             runs = [(number * length, size)]
             found = self.read_runs(runs)
@@ -145,6 +149,7 @@ class Stream(Whole):
                 for x, kind in zip(jax.tree.leaves(found), kinds, strict=True)
             ]
 
+        # What was read ahead may be of another sum: then it is read anew.
         (asked, self._ahead), leaves = (self._ahead, None), []
         try:
             if self.error is None:
@@ -153,6 +158,8 @@ class Stream(Whole):
                     if asked and asked[0] == (number, size)
                     else read(number, size)
                 )
+        # Inside a compiled program nothing can be raised: it is kept, and raised when that has
+        # ended.
         except Exception as error:
             self.error = error
         if self.error is not None:
@@ -160,6 +167,7 @@ class Stream(Whole):
         following = (number + 1) * length
         if following < self.num_rows:
             size = min(length, self.num_rows - following)
+            # Without waiting for it: a run that ends must not wait for a disk.
             pool = ThreadPoolExecutor(1, "ewsg_jax-stream")
             self._ahead = (number + 1, size), pool.submit(read, number + 1, size)
             pool.shutdown(wait=False)
@@ -204,6 +212,7 @@ class Stream(Whole):
             f"{self.num_rows} rows of {rows} in {self.num_windows} windows of {self.window} in "
             f"{self.pieces}"
         )
+        # Of some rows: all of them would take as long as a pass.
         some = [
             (int(row), 1) for row in np.linspace(0, self.num_rows - 1, min(MARKS, self.num_rows))
         ]
@@ -242,6 +251,7 @@ class Stream(Whole):
             x.ndim == 0 or len(x) != length for x in jax.tree.leaves(made)
         ):
             raise ValueError(f"{takes}; of {length} rows it returned {_check.describe(made)}")
+        # A program is compiled for one kind of rows: later ones must be of that.
         kinds = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), made)
         if self._kinds not in (None, kinds):
             raise ValueError(

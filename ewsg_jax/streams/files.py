@@ -42,12 +42,15 @@ class Raw(Source):
 
     def read(self, start: int, out: list[np.ndarray]) -> None:
         (room,) = out
+        # Bytes of the other order are read beside, and turned round as they are copied.
         into = room if self._dtype.isnative else np.empty(room.shape, self._dtype)
         view, done = memoryview(into.reshape(-1).view(np.uint8).data), 0
+        # A file that changes under a run would mix two data sets: looked at before and after.
         self._file.check()
         try:
             with open(self._file.path, "rb", buffering=0) as file:
                 file.seek(self._offset + start * self._bytes)
+                # A read may return fewer bytes than it was asked for.
                 while done < len(view):
                     count = file.readinto(view[done:])
                     if not count:
@@ -115,6 +118,7 @@ def npy(path: Path) -> Raw:
 
 def mapped(array: np.memmap) -> Raw | None:
     """Return a memory map's rows as those of its file; None where they are not one piece."""
+    # A slice of a map is a map, too: the file's own is at the bottom.
     base: Any = array
     while isinstance(base.base, np.ndarray):
         base = base.base
@@ -129,6 +133,7 @@ def mapped(array: np.memmap) -> Raw | None:
         return None
     if base.mode == "c":
         return None  # What was written into it is not in the file.
+    # What was written into the map may not be in the file yet.
     if base.mode != "r":
         base.flush()
     start = array.__array_interface__["data"][0] - base.__array_interface__["data"][0]
