@@ -55,8 +55,7 @@ def check(needs: Needs, num_chains: int, limit: int | None) -> None:
             (" of the host", needs.draws, free_on_the_host),
         ]
     for where, needed, free in rooms:
-        # The system is asked only where it may matter: reading its files takes longer than a short
-        # run.
+        # The system is asked only where it may matter: that takes a tenth of a short call.
         room = limit if limit is not None else free() if needed > NOT_ASKED_FOR else None
         if room is not None and needed > room:
             got = f"{_size(room)}{' that is free' if limit is None else ''}"

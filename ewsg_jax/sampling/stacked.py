@@ -15,15 +15,8 @@ from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Data, P, PyTree
 from ewsg_jax.sampling import archive
 from ewsg_jax.sampling._moments import Moments
-from ewsg_jax.sampling.samples import (
-    HOLDS_STACK,
-    Samples,
-    in_arviz,
-    opened,
-    reading,
-    samples_of,
-    stored,
-)
+from ewsg_jax.sampling.loading import opened, reading, samples_of
+from ewsg_jax.sampling.samples import HOLDS_STACK, Samples, in_arviz, stored
 from ewsg_jax.sampling.states import StateNotLoaded
 from ewsg_jax.stacking.data import StackedData
 from ewsg_jax.stacking.kernels import Stack, StackState
