@@ -23,8 +23,8 @@ MOST_ROWS = 2**31 - 1
 """Row numbers are int32."""
 MISSING = {
     "data": ": fill missing ones with 0 and give a column that is 1 where a value is known, which "
-    "log_likelihood "
-    "multiplies with; or, where log_likelihood leaves them out itself, give check_data=False"
+    "log_likelihood multiplies with; or, where log_likelihood leaves them out itself, give "
+    "check_data=False"
 }
 """What to do about values that are not finite, by the argument."""
 MOST_OPTIONS = 12
@@ -66,9 +66,21 @@ def listed(name: str, tree: PyTree) -> str:
     return ", ".join(parts + ["…"] * (len(leaves) > 3))
 
 
+def datum(data: Data) -> PyTree:
+    """Return the shapes and dtypes that one datum of a tree of rows has in jax."""
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), data)
+
+
 def is_traced(value: object) -> bool:
     """Return whether the value is known only while tracing."""
     return isinstance(value, Tracer)
+
+
+def are_known(tree: PyTree) -> bool:
+    """Return whether all leaves have values: none is traced, or a shape alone."""
+    return not any(
+        isinstance(leaf, jax.ShapeDtypeStruct | Tracer) for leaf in jax.tree.leaves(tree)
+    )
 
 
 def positive(name: str, value: object, schedule: bool = False) -> None:

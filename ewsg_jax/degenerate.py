@@ -213,9 +213,8 @@ def _are_read(
 
 def _program(posterior: Posterior, position: Position, data: Data) -> Any:
     """Return the program of the log likelihood of one row."""
-    datum = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), data)
     return jax.make_jaxpr(lambda p, row: posterior.log_likelihood(p, row))(
-        _check.shapes(position), datum
+        _check.shapes(position), _check.datum(data)
     )
 
 

@@ -58,6 +58,20 @@ def error_of(model: Model, position: Position, data: Data) -> checkify.Error:
     return checkify.checkify(of_all, errors=checkify.index_checks)(position, data)[0]
 
 
+def check(model: Model, position: Position, data: Data) -> None:
+    """Raise ValueError where an index in the log likelihood of a datum is out of bounds."""
+    try:
+        found = error_of(model, position, data).get()
+    except Exception:
+        return  # A likelihood that checkify cannot take apart is not looked at.
+    if found is not None:
+        what = found.strip().split("\n")[0].rstrip(" .")
+        raise ValueError(
+            "data must lead to indices in bounds in log_likelihood, where JAX would take the "
+            f"nearest; got {what} (where that is meant, give check_values, which is asked instead)"
+        )
+
+
 def _equations(program: Any) -> Iterator[Any]:
     """Yield the equations of a program and of those inside it."""
     for equation in getattr(program, "jaxpr", program).eqns:

@@ -434,8 +434,7 @@ class Posterior(Generic[P]):
         _check.position(position)
         _check.data(data)
         data = view(data).tree
-        datum = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), data)
-        shapes = _check.shapes(position)
+        datum, shapes = _check.datum(data), _check.shapes(position)
         # Known by shapes and by what functions read: each is traced once.
         signature = _signature((shapes, datum))
         if signature not in self._checked:
@@ -444,7 +443,7 @@ class Posterior(Generic[P]):
             )
             self._checked.add(signature)
         self._check_prior(position)
-        if all(map(_is_known, jax.tree.leaves((position, data)))):
+        if _check.are_known((position, data)):
             # Of arrays of JAX, which do not change, once for all positions of these shapes.
             seen.once(
                 (self, signature), functools.partial(self._look_at, position, data, datum), data
@@ -457,10 +456,7 @@ class Posterior(Generic[P]):
         Raises:
             ValueError: one has none, such as a function with a `while_loop`.
         """
-        datum = jax.tree.map(
-            lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), view(data).tree
-        )
-        shapes = _check.shapes(position)
+        datum, shapes = _check.datum(view(data).tree), _check.shapes(position)
         signature = "gradient", _signature((shapes, datum))
         if signature in self._checked:
             return
@@ -479,23 +475,10 @@ class Posterior(Generic[P]):
         no_index = "no index", _signature((shapes, datum))
         if no_index not in self._checked:
             if indexing.has_indices(self.log_likelihood, shapes, datum):
-                self._check_indices(position, data)
+                with freshness.as_of_now(self):
+                    indexing.check(self, position, data)
             else:
                 self._checked.add(no_index)
-
-    def _check_indices(self, position: P, data: Data) -> None:
-        try:
-            with freshness.as_of_now(self):
-                found = indexing.error_of(self, position, data).get()
-        except Exception:
-            return  # A likelihood that checkify cannot take apart is not looked at.
-        if found is not None:
-            what = found.strip().split("\n")[0].rstrip(" .")
-            raise ValueError(
-                "data must lead to indices in bounds in log_likelihood, where JAX would take the "
-                f"nearest; got {what} (where that is meant, give check_values, which is asked "
-                "instead)"
-            )
 
     def _check_prior(self, position: P) -> None:
         _check.position(position)
@@ -551,10 +534,6 @@ def _is_equal(mine: object, other: object) -> bool:
 def _to_all_rows(sum_over_batch: Position, batch_size: int, data: Data) -> Position:
     """Scale a sum over b rows to all n: the one place where this is done."""
     return _tree.combine((view(data).number / batch_size, sum_over_batch))
-
-
-def _is_known(leaf: object) -> bool:
-    return not isinstance(leaf, jax.ShapeDtypeStruct) and not _check.is_traced(leaf)
 
 
 def _signature(shapes: PyTree) -> Hashable:

@@ -187,7 +187,7 @@ class Nuts(Kernel[P]):
                 f"max_depth must be at most {most} for n = {n:,}, whose evaluations of a step are "
                 f"counted in 32 bits; got {self.max_depth}"
             )
-        if n >= MANY_ROWS and all(map(_is_known, jax.tree.leaves((position, data)))):
+        if n >= MANY_ROWS and _check.are_known((position, data)):
             look = functools.partial(self._check_rounding, position, data)
             seen.once((self.posterior, "rounding"), look, data)
 
@@ -287,10 +287,6 @@ def nuts(
         chunk_size=_check.integer("chunk_size", chunk_size),
         passes_per_step=None if passes_per_step is None else float(passes_per_step),
     )
-
-
-def _is_known(leaf: object) -> bool:
-    return not isinstance(leaf, jax.ShapeDtypeStruct) and not _check.is_traced(leaf)
 
 
 class _Vectors:

@@ -81,10 +81,7 @@ def can_end(posterior: Posterior, position: Position, data: Data) -> tuple[bool,
     They can where they hold an infinity, or a number beyond any log density, or the logarithm or
     root of a number that may be negative.
     """
-    datum = jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), view(data).tree
-    )
-    shapes = jax.tree.flatten((_check.shapes(position), datum))
+    shapes = jax.tree.flatten((_check.shapes(position), _check.datum(view(data).tree)))
     return _can_end(posterior, shapes[1], tuple(shapes[0]), freshness.now())
 
 
