@@ -1,0 +1,252 @@
+"""Wrong calls of stacks of kernels and of data sets, and of what is sampled with them."""
+
+# The arguments are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import ewsg_jax as ewsg
+from tests.wrong_calls.table import DATA, MODEL, POINT, T, V, of, row, sampled
+
+GRID = [ewsg.sgld(MODEL, h, batch_size=2) for h in (0.1, 0.2)]
+BY_NUMBERS = "some that differ by their numbers alone, or one made under vmap"
+OF_A_RUN = "samples.state of a run of this kernel"
+
+
+@functools.cache
+def of_grid() -> Any:
+    return sampled(kernel=ewsg.stack(GRID))
+
+
+def under_vmap() -> Any:
+    return jax.vmap(lambda h: ewsg.sgld(MODEL, h, batch_size=2))(jnp.array([0.1, 0.2]))
+
+
+def step_under_vmap() -> Any:
+    state = GRID[0].init(jax.random.key(0), POINT, DATA)
+    return under_vmap().step(jax.random.key(0), state, DATA)
+
+
+def of_masses() -> Any:
+    return ewsg.stack([ewsg.uld(MODEL, 0.1, friction=1.0, inverse_mass=jnp.eye(d)) for d in (2, 3)])
+
+
+of(
+    "stack",
+    row(T, f"kernels | got [] (list) | {BY_NUMBERS}", lambda: ewsg.stack([])),
+    row(T, f"kernels | got 3 (int) | {BY_NUMBERS}", lambda: ewsg.stack(3)),
+    row(T, f"kernels | (generator) | {BY_NUMBERS}", lambda: ewsg.stack(kernel for kernel in GRID)),
+    row(
+        T,
+        f"kernels | got 0.1 (float) as number 1 | {BY_NUMBERS}",
+        lambda: ewsg.stack([GRID[0], 0.1]),
+    ),
+    row(V, "kernels | got kernel( | an axis of members", lambda: ewsg.stack(GRID[0])),
+    row(T, f"kernels | got a stack | {BY_NUMBERS}", lambda: ewsg.stack(ewsg.stack(GRID))),
+    row(T, f"kernels | (Stack) as number 0 | {BY_NUMBERS}", lambda: ewsg.stack([ewsg.stack(GRID)])),
+    row(
+        V,
+        f"kernels | as number 1, kernel( | {BY_NUMBERS}",
+        lambda: ewsg.stack([GRID[0], ewsg.sgld(MODEL, 0.1, batch_size=3)]),
+    ),
+    row(V, f"kernels | got dynamics.mass | {BY_NUMBERS}", of_masses),
+)
+
+LISTS = [jnp.ones((4, 2)), jnp.ones((6, 2))]
+ALIKE = "a list of trees of arrays, alike but for their numbers of rows"
+MASK = "1 for rows that count and 0 for others"
+PAIRS = {"x": jnp.ones((2, 5, 3))}
+
+
+def of_two(kernel: Any, **options: Any) -> Any:
+    return sampled(kernel=kernel, data=ewsg.stack_data(LISTS), **options)
+
+
+of(
+    "stack_data",
+    row(T, f"data_sets | got [] (list) | {ALIKE}", lambda: ewsg.stack_data([])),
+    row(
+        T, f"data_sets | got an array of shape (6, 2) | {ALIKE}", lambda: ewsg.stack_data(LISTS[1])
+    ),
+    row(V, f"data_sets | without leaves | {ALIKE}", lambda: ewsg.stack_data([{}, {}])),
+    row(T, f"data_sets | number 1 is not | {ALIKE}", lambda: ewsg.stack_data([LISTS[0], 3])),
+    row(
+        V,
+        f"data_sets | number 1 is not | {ALIKE}",
+        lambda: ewsg.stack_data([LISTS[0], LISTS[0][:0]]),
+    ),
+    row(
+        V,
+        f"data_sets | as number 1 | {ALIKE}",
+        lambda: ewsg.stack_data([LISTS[0], LISTS[1][:, :1]]),
+    ),
+    row(
+        V,
+        f"data_sets | as number 1 | {ALIKE}",
+        lambda: ewsg.stack_data([LISTS[0], {"x": LISTS[1]}]),
+    ),
+    row(
+        V,
+        f"data_sets | as number 1 | {ALIKE}",
+        lambda: ewsg.stack_data([LISTS[0], LISTS[1].astype(int)]),
+    ),
+    row(V, "labels | ['a'] | one for each of 2", lambda: ewsg.stack_data(LISTS, labels=["a"])),
+    row(V, "labels | ['a', 'a'] | differ", lambda: ewsg.stack_data(LISTS, labels=["a", "a"])),
+    row(
+        V,
+        f"weights | (2, 5) | {MASK}",
+        lambda: ewsg.stack_data(PAIRS, weights=np.full((2, 5), 0.5)),
+    ),
+    row(V, f"weights | (5,) | {MASK}", lambda: ewsg.stack_data(PAIRS, weights=np.ones(5))),
+    row(
+        V,
+        f"weights | (2, 5) | {MASK}",
+        lambda: ewsg.stack_data(PAIRS, weights=np.eye(2, 5) * [[1], [0]]),
+    ),
+    row(
+        V,
+        "data_sets | got shapes [(2, 5, 3)] | of shapes (2, 4)",
+        lambda: ewsg.stack_data(PAIRS, weights=np.ones((2, 4))),
+    ),
+    row(
+        V,
+        "data_sets | without leaves | axes (data set, row, …)",
+        lambda: ewsg.stack_data({}, weights=np.ones((2, 4))),
+    ),
+)
+
+of(
+    "sample: data sets",
+    row(T, "kernel | 3 (int) | a named method", lambda: of_two(3)),
+    row(
+        V,
+        "kernel | stack of 3 | one for each of 2 data sets",
+        lambda: of_two(ewsg.stack([*GRID, ewsg.sgld(MODEL, 0.3, batch_size=2)])),
+    ),
+    row(
+        V,
+        "kernel | rows='blocks' | rows='random'",
+        lambda: of_two(ewsg.sgld(MODEL, 0.1, batch_size=2, rows="blocks")),
+    ),
+    row(
+        V,
+        "kernel | covariance_tracking | the estimators uniform",
+        lambda: of_two(ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=2)),
+    ),
+    row(
+        V,
+        "batch_size | got 5 | at most n = 4",
+        lambda: of_two(ewsg.sgld(MODEL, 0.1, batch_size=5, replace=False)),
+    ),
+    row(
+        V,
+        "data | 1 NaN | finite",
+        lambda: sampled(
+            kernel=GRID[0], data=ewsg.stack_data([LISTS[0], LISTS[1].at[2, 1].set(jnp.nan)])
+        ),
+    ),
+    row(
+        T,
+        "data | (StackedData) | a tree of arrays",
+        lambda: GRID[0].init(jax.random.key(0), POINT, ewsg.stack_data(LISTS)),
+    ),
+)
+
+of(
+    "sample: a stack",
+    row(V, "kernel | step_size of shape (2,) | stack", lambda: sampled(kernel=under_vmap())),
+    row(V, "kernel | step_size of shape (2,) | ewsg_jax.stack(kernel)", step_under_vmap),
+    row(
+        V,
+        f"state | got that of one kernel | {OF_A_RUN}",
+        lambda: sampled(kernel=ewsg.stack(GRID), position=None, state=of_grid()[0].state),
+    ),
+    row(
+        V,
+        f"state | got that of a stack | {OF_A_RUN}",
+        lambda: sampled(kernel=GRID[0], position=None, state=of_grid().state),
+    ),
+    row(
+        V,
+        "position | got shapes [(3,)] | a leading axis of the 2 members",
+        lambda: ewsg.stack(GRID).init(jax.random.key(0), jnp.zeros(3), DATA),
+    ),
+    row(
+        T,
+        "samples | got StackedSamples( | runs[i] of a stack",
+        lambda: ewsg.check(jax.random.key(0), of_grid(), MODEL, DATA),
+    ),
+    row(
+        T,
+        "samples | got StackedSamples( | runs[i] of a stack",
+        lambda: ewsg.diagnostics.summary(of_grid()),
+    ),
+    row(
+        T,
+        "later | got Samples( | ewsg_jax.sample of a stack",
+        lambda: of_grid().concatenate(of_grid()[0]),
+    ),
+    row(T, "path | 3 (int) | the path of a file", lambda: of_grid().plot(3)),
+    row(
+        V,
+        "draws | kept none | plot must have draws",
+        lambda: sampled(kernel=ewsg.stack(GRID), keep=None, moments=ewsg.moments()).plot(),
+    ),
+)
+
+
+def of_members(position: Any, stacked: Any, **changes: Any) -> Any:
+    """Sample two members, each from its own start, with something wrong."""
+    return sampled(kernel=ewsg.stack(GRID), position=position, stacked=stacked, **changes)
+
+
+def of_two_sets(position: Any, stacked: Any) -> Any:
+    """Likewise two data sets."""
+    return sampled(data=ewsg.stack_data([DATA, DATA]), position=position, stacked=stacked)
+
+
+of(
+    "sample: starts of members",
+    row(V, "stacked | 'members' | True or False", lambda: sampled(stacked="members")),
+    row(V, "stacked | 'member' | True, False or 'members'", lambda: of_members(POINT, "member")),
+    row(
+        V,
+        "position | shape (3, 2) | a leading axis of the 2 members",
+        lambda: of_members(jnp.zeros((3, 2)), "members"),
+    ),
+    row(
+        V,
+        "position | shape (3, 2) | a leading axis of the 2 members",
+        lambda: of_two_sets(jnp.zeros((3, 2)), "members"),
+    ),
+    row(
+        V,
+        "position | shape (3,) | jnp.stack(x), *positions)",
+        lambda: of_two_sets([jnp.zeros(3)] * 300, "members"),
+    ),
+    row(
+        V,
+        "stacked | 'chains and members' | give stacked='members' and a function of a key that",
+        lambda: of_members(jnp.zeros((4, 2, 2)), "chains and members"),
+    ),
+    row(
+        V,
+        "position | shapes [(3,)] | a leading axis of the 2 members",
+        lambda: of_members(lambda key: jnp.zeros(3), "members"),
+    ),
+    row(
+        V,
+        "stacked | got 'members' | False where state is given",
+        lambda: of_members(None, "members", state=of_grid().state),
+    ),
+    row(
+        V,
+        "position | got neither | either position or state",
+        lambda: of_members(None, "members"),
+    ),
+)
