@@ -20,6 +20,7 @@ from ewsg_jax.sampling._moments import positions
 from ewsg_jax.sampling.devices import checked, compiled
 from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import choose_layout
+from ewsg_jax.sampling.request import Request
 from ewsg_jax.sampling.starts import first_state
 
 NUM_ROWS, DIMENSION = 10_007, 8
@@ -74,7 +75,8 @@ def of_sample(
 ) -> Sampling:
     """Lower the compiled call of a run of many steps, of which every tenth is kept."""
     key, start = jax.random.key(0), jnp.zeros(DIMENSION)
-    state, shared_memory, _ = first_state(key, kernel, start, rows, None, num_chains, False)
+    request = Request(key, kernel, start, rows, num_chains=num_chains)
+    state, shared_memory, _ = first_state(request)
     wanted: dict[str, Any] = {
         "keep": positions,
         "moments": None,
@@ -152,9 +154,8 @@ def over_devices_of(
     assert devices is not None
     placed = devices.put(rows)
     start = jnp.zeros(DIMENSION)
-    state, shared_memory, _ = first_state(
-        key, kernel, start, rows, None, num_chains, False, devices, placed
-    )
+    request = Request(key, kernel, start, rows, num_chains=num_chains)
+    state, shared_memory, _ = first_state(request._replace(devices=devices, placed=placed))
     wanted: dict[str, Any] = {"keep": positions, "moments": None, "accelerator": platform != "cpu"}
     layout, _ = choose_layout(
         kernel,

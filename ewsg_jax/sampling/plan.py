@@ -109,17 +109,7 @@ def plan(
     clock = Clock(devices is not None and devices.has_many_processes)
     began = time.perf_counter()
     # Only the shapes: memory is judged by them before anything is made.
-    shapes, shared_memory, make_first = first_state(
-        request.key,
-        kernel,
-        request.position,
-        data,
-        request.state,
-        request.num_chains,
-        bool(request.stacked),
-        devices,
-        request.placed,
-    )
+    shapes, shared_memory, make_first = first_state(request)
     num_chains = shapes.step.shape[0]
     cost = kernel.evaluations(data)
     # Of a run that resumes the terms are those it began with, whatever `seconds` made of them.

@@ -51,15 +51,7 @@ def keys_of(key: Key, num_chains: int, first: int | Array = 0) -> Keys:
 
 
 def first_state(
-    key: Key,
-    kernel: Kernel,
-    position: Position | Callable[[Key], Position] | None,
-    data: Data,
-    state: KernelState | None,
-    num_chains: int,
-    stacked: bool,
-    devices: Devices | None = None,
-    placed: Data = None,
+    request: Request,
 ) -> tuple[KernelState, bool, Callable[[Keys], KernelState]]:
     """Return the shapes of the chains' first states, whether they share a memory, and what makes
     them of a run's keys.
@@ -67,6 +59,9 @@ def first_state(
     Raises:
         TypeError, ValueError: there are both or neither, or one of them is not what it must be.
     """
+    kernel, data, position, state = request.kernel, request.data, request.position, request.state
+    num_chains, stacked = request.num_chains, bool(request.stacked)
+    devices, placed = request.devices, request.placed
     if (position is None) == (state is None):
         raise ValueError(
             f"give either position or state; got {'neither' if state is None else 'both'}"
@@ -76,13 +71,14 @@ def first_state(
             raise ValueError("stacked must be False where state is given; got True")
         return _earlier_state(kernel, data, state, num_chains, devices, placed)
     # Shapes first: what is wrong with a start is said before anything is computed.
-    shapes = check_starts(key, position, num_chains, stacked)
+    shapes = check_starts(request.key, position, num_chains, stacked)
     num_chains = jax.tree.leaves(shapes)[0].shape[0]
     # A memory that depends on the start is shared where all chains have one start.
     common = not stacked and not is_function(position)
     sharing = sharing_of(kernel)
     shared_memory = sharing.of == "data" or (sharing.of == "start" and common)
-    states = state_shapes(kernel, data, shapes, shared_memory, devices, placed, key.dtype)
+    dtype = request.key.dtype
+    states = state_shapes(kernel, data, shapes, shared_memory, devices, placed, dtype)
     # Tables of n rows for each chain are the one memory that may not fit.
     if sharing.limit is not None:
         needed = _tree.num_bytes(states.memory)
