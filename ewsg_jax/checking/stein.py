@@ -248,13 +248,10 @@ class Blocks(NamedTuple):
 def blocks_of(draws: np.ndarray, shared: bool = False) -> Blocks:
     """Return nearly independent blocks of draws (chain, draw, d); in time with shared batches."""
     ess, of_time = least_ess(draws, shared)
-    count = _num_blocks(of_time, draws.shape[1] * (1 if shared else len(draws)))
+    # As many as are nearly independent, and as have two draws each.
+    most = min(MOST_BLOCKS, draws.shape[1] * (1 if shared else len(draws)) // 2)
+    count = int(np.clip(of_time / DRAWS_OF_BLOCK, FEWEST_BLOCKS, most))
     return Blocks(ess, count, _share(of_time / count))
-
-
-def _num_blocks(ess: float, count: int) -> int:
-    """Return how many blocks of this length are nearly independent."""
-    return int(np.clip(ess / DRAWS_OF_BLOCK, FEWEST_BLOCKS, min(MOST_BLOCKS, count // 2)))
 
 
 def _share(draws: float) -> float:

@@ -102,10 +102,10 @@ class Riemannian(Dynamics[RiemannianState]):
         # Γ, the divergence of the metric, by d derivatives: dense metrics of many parameters want
         # it given.
         if self.divergence is None:
-            along = _column_derivative if is_dense else _entry_derivative
-            drift = jax.vmap(lambda j: along(metric_at, flat, j), out_axes=-1)(
-                jnp.arange(flat.shape[0])
-            )
+            # ∂ⱼ of the j-th column, of a diagonal of its j-th entry.
+            drift = jax.vmap(
+                lambda j: _derivative(lambda y: metric_at(y)[..., j], flat, j), out_axes=-1
+            )(jnp.arange(flat.shape[0]))
             drift = jnp.sum(drift, axis=-1) if is_dense else drift
         else:
             _is_matrix("divergence", self.divergence, *shapes, may_be=False)
@@ -206,16 +206,6 @@ def _times(matrix: Array, x: Array) -> Array:
 def _derivative(function: Callable[[Array], Array], x: Array, j: Array) -> Array:
     """Return ∂f/∂xⱼ."""
     return jax.jvp(function, (x,), (jnp.zeros_like(x).at[j].set(1),))[1]
-
-
-def _column_derivative(metric_at: Callable[[Array], Array], x: Array, j: Array) -> Array:
-    """Return ∂ⱼ of the j-th column of a dense G⁻¹."""
-    return _derivative(lambda y: metric_at(y)[:, j], x, j)
-
-
-def _entry_derivative(metric_at: Callable[[Array], Array], x: Array, j: Array) -> Array:
-    """Return ∂ⱼ of the j-th entry of a diagonal G⁻¹."""
-    return _derivative(lambda y: metric_at(y)[j], x, j)
 
 
 def _is_matrix(

@@ -182,9 +182,9 @@ class Near:
             return ()
         return as_reported(self.unit[:, None] * noise.covariance * self.unit, self.known.structure)
 
-    def linear_step(self, noise: Noise, thermostat: float | None = None) -> AffineStep:
+    def linear_step(self, noise: Noise) -> AffineStep:
         """Return the step at the mode."""
-        return self.steps(noise, None, thermostat)[0]
+        return self.steps(noise, None, None)[0]
 
     def steps(
         self, noise: Noise, draws: np.ndarray | None, thermostat: float | None

@@ -6,7 +6,6 @@ the position, and where asked for steps of any optax optimiser on minibatches.
 
 import contextlib
 import warnings
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import jax
@@ -222,7 +221,15 @@ def _search(
             f"{support.not_finite(potential.of, start.flat, data) or 'their sum overflows'}"
         )
     bar, num_steps, lbfgs_passes = Progress(max_steps, progress), 0, 0.0
-    curvature_at, flat_units = _dense(potential), None
+    flat_units: np.ndarray | None = None
+
+    def curvature_at(point: Point) -> newton.AnyCurvature:
+        if flat_units is not None:
+            return Probes(potential, flat_units, point)
+        return Curvature.of(
+            potential.hessian(point), potential.of.wide, by_differences=not potential.twice
+        )
+
     if goes_ahead:
         # Units of each coordinate: L-BFGS is slow where scales differ.
         units = quasi_newton.units_of(posterior, position, some)
@@ -244,7 +251,6 @@ def _search(
         # Too many numbers for a matrix: curvature by products, of which each is a pass.
         if not potential.is_dense:
             flat_units = vector(units)
-            curvature_at = _probing(potential, flat_units)
     descent = newton.descend(
         potential, curvature_at, start, tolerance, max_steps - num_steps, lambda: bar.update(1)
     )
@@ -306,16 +312,6 @@ def _around(posterior: Posterior[P], mode: Mode[P], data: Data, chunk_size: int)
     # In pairs, of which a plane wall through the mode leaves one.
     both = jax.tree.map(lambda x, at: jnp.concatenate([x, 2 * at - x]), near, mode.position)
     return support.outside(posterior, both, data, chunk_size)
-
-
-def _dense(potential: Potential) -> Callable[[Point], Curvature]:
-    return lambda point: Curvature.of(
-        potential.hessian(point), potential.of.wide, by_differences=not potential.twice
-    )
-
-
-def _probing(potential: Potential, units: np.ndarray) -> Callable[[Point], Probes]:
-    return lambda point: Probes(potential, units, point)
 
 
 def _complaint(mode: Mode, descent: newton.Descent, wall: str, tolerance: float) -> str:

@@ -202,11 +202,9 @@ def outside(
     return Outside.of(prior, is_outside(values, FAR), some, float(len(some)))
 
 
-def log_densities(
-    posterior: Posterior, positions: Position, data: Data, chunk_size: int = CHUNK_SIZE
-) -> np.ndarray:
+def log_densities(posterior: Posterior, positions: Position, data: Data) -> np.ndarray:
     """Return −V at positions, a tree with one leading axis, float64."""
-    likelihoods = np.asarray(_likelihoods(posterior, positions, data, chunk_size), np.float64)
+    likelihoods = np.asarray(_likelihoods(posterior, positions, data, CHUNK_SIZE), np.float64)
     return np.asarray(_priors(posterior, positions), np.float64) + likelihoods
 
 

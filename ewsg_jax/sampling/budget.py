@@ -35,7 +35,7 @@ def steps_within(cost: Evaluations, n: int, data_passes: float, first_step: int 
     )
 
 
-def steps_reaching(cost: Evaluations, n: int, data_passes: float, first_step: int = 0) -> int:
+def steps_reaching(cost: Evaluations, n: int, data_passes: float) -> int:
     """Return the least number of steps whose evaluations, `init` included, reach this many passes
     over the data.
 
@@ -43,11 +43,10 @@ def steps_reaching(cost: Evaluations, n: int, data_passes: float, first_step: in
         cost: evaluations per step and at init.
         n: rows of the data.
         data_passes: n evaluations of some ∇Vᵢ each; one chain's, finite.
-        first_step: the number of the first step, on which refreshes depend.
     """
     wanted = math.ceil(float(data_passes) * n * (1 - 1e-12)) - cost.at_init
     enough = range(-(-max(0, wanted) // cost.per_step) + 1)
-    return bisect.bisect_left(enough, wanted, key=lambda count: cost.of_steps(first_step, count))
+    return bisect.bisect_left(enough, wanted, key=lambda count: cost.of_steps(0, count))
 
 
 def num_steps_of(

@@ -344,7 +344,8 @@ def _with_parts(
     # One part a device is no axis of `vmap`: the program is that of one device, and as fast.
     if devices.parts_here == 1 and devices.data_axis is not None:
         made = function(
-            *(jax.tree.map(lambda x: jnp.squeeze(x, axis), tree) for tree in memory), _part(data)
+            *(jax.tree.map(lambda x: jnp.squeeze(x, axis), tree) for tree in memory),
+            jax.tree.map(lambda x: jnp.squeeze(x, 0), data),
         )
         return _in_memory(made, lambda tree: jax.tree.map(lambda x: jnp.expand_dims(x, axis), tree))
     out: Any = KernelState(None, axis, None)
@@ -359,10 +360,6 @@ def _in_memory(made: Any, change: Callable[[PyTree], PyTree]) -> Any:
     state = made.state if isinstance(made, Call) else made
     state = state._replace(memory=change(state.memory))
     return made._replace(state=state) if isinstance(made, Call) else state
-
-
-def _part(data: Data) -> Data:
-    return jax.tree.map(lambda x: jnp.squeeze(x, 0), data)
 
 
 def _data_spec(devices: Devices) -> PartitionSpec:

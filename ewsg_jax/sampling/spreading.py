@@ -123,8 +123,8 @@ def _starts(stack: Stack, request: Request) -> tuple[Any, Stacked]:
     if position is None:
         return None, stacked
     position = _check.position(position)
-    each = jax.vmap(stack.spread) if stacked is True and _has_axes(position) else stack.spread
-    return each(position), stacked
+    has_axes = stacked is True and all(np.ndim(x) for x in jax.tree.leaves(position))
+    return (jax.vmap(stack.spread) if has_axes else stack.spread)(position), stacked
 
 
 def _check_axis(stack: Stack, position: Position) -> None:
@@ -136,7 +136,3 @@ def _check_axis(stack: Stack, position: Position) -> None:
                 "stacked='members', as jax.tree.map(lambda *x: jnp.stack(x), *positions) makes of "
                 f"one for each; got an array of shape {shape}"
             )
-
-
-def _has_axes(position: Position) -> bool:
-    return all(np.ndim(x) for x in jax.tree.leaves(position))
