@@ -13,7 +13,6 @@ import ewsg_jax as ewsg
 from tests.wrong_calls.checking import A_RATE
 from tests.wrong_calls.standard import every
 from tests.wrong_calls.table import (
-    A_TREE,
     DATA,
     KERNEL,
     KEY,
@@ -117,7 +116,6 @@ of(
     ),
     row(T, "data | several | one data set", lambda: halved(data=ewsg.stack_data([DATA, DATA]))),
     row(V, "data | 1 NaN | must be finite", lambda: halved(data=DATA.at[0, 0].set(NAN))),
-    row(T, f"position | 'zero' | {A_TREE}", lambda: halved(position="zero")),
     row(T, "halve | traced | on the host", lambda: jax.jit(halved)(KERNEL, POINT)),
     row(
         V,

@@ -68,11 +68,6 @@ every("Kernel.init", functools.partial(KERNEL.init, key=KEY, position=POINT, dat
 of(
     "Kernel.init",
     row(
-        T,
-        f"position | int32 | {A_TREE}",
-        lambda: KERNEL.init(KEY, {"a": np.zeros(2, np.int32)}, DATA),
-    ),
-    row(
         V,
         "position | holds 1 NaN | must be finite",
         lambda: KERNEL.init(KEY, POINT.at[0].set(NAN), DATA),
@@ -83,7 +78,6 @@ of(
         lambda: KERNEL.init(KEY, eqx.nn.MLP(2, 1, 4, 1, key=KEY), DATA),
     ),
     row(T, f"position | Dense( | {A_TREE}", lambda: KERNEL.init(KEY, nn.Dense(2), DATA)),
-    row(T, f"position | dtype <U1 | {A_TREE}", lambda: KERNEL.init(KEY, np.array(["a"]), DATA)),
     row(
         T,
         "data | dtype <U1 | and hold numbers",

@@ -7,7 +7,6 @@ import functools
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 import ewsg_jax as ewsg
 from tests.wrong_calls.checking import A_MODE, A_RATE, NO_ROOT, TREE
@@ -60,7 +59,6 @@ of(
         "posterior | function | call it",
         lambda: planned(posterior=ewsg.models.softmax_regression),
     ),
-    row(T, f"position | int32 | {A_TREE}", lambda: planned(np.zeros(2, np.int32))),
     row(V, f"position | None | {A_TREE}", lambda: planned(None)),
     row(V, "position | 1 NaN | must be finite", lambda: planned(jnp.array([0.0, NAN]))),
     row(

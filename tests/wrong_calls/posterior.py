@@ -11,7 +11,6 @@ import numpy as np
 import ewsg_jax as ewsg
 from tests.wrong_calls.standard import every
 from tests.wrong_calls.table import (
-    A_TREE,
     DATA,
     IS_FLOAT,
     IS_SCALAR,
@@ -32,6 +31,7 @@ from tests.wrong_calls.table import (
 )
 
 every("Posterior", functools.partial(ewsg.Posterior, log_likelihood=abs, log_prior=abs))
+every("Posterior.prior_gradient", MODEL.prior_gradient)
 for name in ("gradient", "potential", "likelihood_gradient"):
     right = functools.partial(getattr(MODEL, name), position=POINT, data=DATA)
     every(f"Posterior.{name}", right)
@@ -109,7 +109,6 @@ of(
 )
 of(
     "Posterior.gradient",
-    row(T, f"position | int32 | {A_TREE}", lambda: MODEL.gradient(jnp.zeros(2, int), DATA)),
     row(
         V,
         f"log_prior | full | {IS_SCALAR}",
@@ -167,7 +166,6 @@ of(
 )
 of(
     "Posterior.potential",
-    row(T, f"position | complex64 | {A_TREE}", lambda: MODEL.potential(POINT + 1j, DATA)),
     row(T, f"data[0] | 1.0 (float) | {ROWS_SHARED}", lambda: MODEL.potential(POINT, [1.0])),
     row(
         V,
@@ -176,16 +174,7 @@ of(
     ),
 )
 of(
-    "Posterior.likelihood_gradient",
-    row(
-        V,
-        f"position | without leaves, {{}} | {A_TREE}",
-        lambda: MODEL.likelihood_gradient({}, DATA),
-    ),
-)
-of(
     "Posterior.prior_gradient",
-    row(T, f"position | 'here' (str) | {A_TREE}", lambda: MODEL.prior_gradient("here")),
     row(
         V,
         f"log_prior | shape (2,) | {IS_FLOAT}",

@@ -19,6 +19,7 @@ import ewsg_jax as ewsg
 from tests.wrong_calls.table import (
     A_KEY,
     A_POSTERIOR,
+    A_TREE,
     DATA,
     INF,
     KERNEL,
@@ -150,6 +151,16 @@ ROWS_OF_DATA = Kind(
         (V, TOO_MANY, "got 3,000,000,000 rows"),
     ),
 )
+PARAMETERS = Kind(
+    A_TREE,
+    (
+        (T, np.zeros(2, np.int32), "int32"),
+        (T, POINT + 1j, "complex64"),
+        (T, np.array(["a"]), "dtype <U1"),
+        (T, "here", "'here' (str)"),
+        (V, {}, "without leaves, {}"),
+    ),
+)
 TEXTS = Kind(NAMES, ((T, "ab", "'ab' (str)"), (T, 3, "3 (int)"), (T, ("a", 1), "1 (int)")))
 FILE = Kind("the path of a file", ((T, 3, "3 (int)"), (T, b"a", "(bytes)")))
 
@@ -171,6 +182,7 @@ def choice(*options: str) -> Kind:
 KINDS = {
     "key": A_RANDOM_KEY,
     "posterior": POSTERIOR,
+    "position": PARAMETERS,
     "data": ROWS_OF_DATA,
     "step_size": STEP,
     "friction": STEP,
