@@ -107,20 +107,9 @@ def compile_ahead(
 ) -> None:
     """Compile what `call` will run on one device, from the shapes of states and keys."""
     program = advance_small if layout.small else advance
-    alive = jax.ShapeDtypeStruct(chain_keys.shape, bool)
-    parts = (
-        kernel,
-        layout,
-        chain_keys,
-        shared_key,
-        data,
-        plan,
-        np.int32(0),
-        np.int32(0),
-        state,
-        alive,
-    )
-    program.lower(*parts, guarded=False, counted=counted).compile()
+    alive, none = jax.ShapeDtypeStruct(chain_keys.shape, bool), np.int32(0)
+    parts = kernel, layout, chain_keys, shared_key, data, plan
+    program.lower(*parts, none, none, state, alive, guarded=False, counted=counted).compile()
 
 
 def _advance(
