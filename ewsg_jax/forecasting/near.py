@@ -60,11 +60,9 @@ class Near:
         self.fixed_steps: dict[float | None, list[AffineStep]] = {}
         self.target = Target(kernel.estimator.posterior, mode, curvature, self.temperature, data)
         # In units of curvature all directions are of one size, and matrices well conditioned.
-        self.unit, self.hessian, self.d = (
-            self.target.unit,
-            self.target.hessian,
-            len(self.target.unit),
-        )
+        self.unit = self.target.unit
+        self.hessian = self.target.hessian
+        self.d = len(self.target.unit)
         self.step_size = float(self.dynamics.step_size(jnp.int32(step)))
         self.state = state_at(self.dynamics, mode.position, step, None)
         self.parts = len([name for name in MOVING if name in self.state._fields])

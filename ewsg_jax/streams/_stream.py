@@ -61,11 +61,9 @@ class Stream(Whole):
                 f"pieces must be at most the rows of a window; got {pieces}, of {window:,} rows"
             )
         self.cut = order.cut(self.num_rows, window, pieces)
-        self.window, self.num_windows, self.pieces = (
-            self.cut.size,
-            self.cut.num_windows,
-            self.cut.pieces,
-        )
+        self.window = self.cut.size
+        self.num_windows = self.cut.num_windows
+        self.pieces = self.cut.pieces
         if self.window > _check.MOST_ROWS:
             raise ValueError(
                 f"window must be at most {_check.MOST_ROWS:,} rows; got {self.window:,}"
