@@ -81,8 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def keep_programs() -> None:
-    """Keep compiled programs in the cache folder, where another run finds them; JAX's settings come
-    first.
+    """Keep compiled programs in the cache folder for other runs; JAX's own settings come first.
 
     `JAX_ENABLE_COMPILATION_CACHE=0` keeps none; `JAX_COMPILATION_CACHE_DIR` names another folder.
     """

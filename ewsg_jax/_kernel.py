@@ -1,5 +1,4 @@
-"""What a kernel is: everything random in a step is drawn first, so the rest is a deterministic
-function.
+"""What a kernel is: all that is random in a step is drawn first, the rest is deterministic.
 
 init(key, position, data)             -> state
 draw(key, state, data)                -> randomness      row numbers, uniforms, normals
@@ -34,8 +33,7 @@ class RowsSeen:
 
 
 class KernelState(NamedTuple, Generic[P]):
-    """The state of the dynamics and the memory of the estimator: with a key, all there is to a
-    chain.
+    """The state of the dynamics and the estimator's memory: with a key, all there is to a chain.
 
     Attributes:
         dynamics: the position, the step number and what else the dynamics carries.
@@ -111,8 +109,7 @@ class BoundKernel(NamedTuple, Generic[P]):
 
 @module
 class Kernel(Part, abc.ABC, Generic[P]):
-    """A Markov kernel: pure functions of a state and of data that is always an argument. It is a
-    value.
+    """A Markov kernel: pure functions of a state and of data, always an argument. It is a value.
 
     `kernel(dynamics, estimator)` makes one of two parts; the exact methods are kernels of their
     own. Numbers are leaves: `jax.vmap` over a kernel whose leaves have a leading axis is a grid, in

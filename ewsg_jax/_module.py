@@ -25,8 +25,7 @@ MOST_ARRAYS = 8
 
 
 def static(**options: Any) -> Any:
-    """Declare a field of a module that shapes the program: hashable, compared by value, never
-    traced.
+    """Declare a field of a module that shapes the program: hashable, compared by value.
 
     Args:
         options: as for `dataclasses.field`, such as `default`.
@@ -51,8 +50,7 @@ def static(**options: Any) -> Any:
     field_specifiers=(static, dataclasses.field),
 )
 def module(cls: C) -> C:
-    """Make a class a frozen dataclass, keyword only, whose fields are leaves (or trees) unless
-    `static`.
+    """Make a class a frozen dataclass, keyword only, whose fields are leaves unless `static`.
 
     For parts of a kernel of your own: a class that is derived from one of the library's base
     classes.

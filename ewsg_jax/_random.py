@@ -137,8 +137,7 @@ def log_uniform(key: Key, shape: tuple[int, ...]) -> Array:
 
 
 def permuted(words: Array, epoch: Array, places: Array, num_rows: int) -> Array:
-    """Return what a permutation of [0, `num_rows`) puts at some places, int32, with no list of n
-    rows.
+    """Return what a permutation of [0, `num_rows`) puts at places, int32, without a list of n.
 
     A keyed bijection: a Feistel network on the next power of four, walked along its cycles until it
     is back below n (at most four times the rows, so a few walks); for each epoch another.

@@ -34,8 +34,7 @@ def combine(*terms: tuple[ArrayLike, PyTree]) -> PyTree:
 
 
 def add_with_error(total: PyTree, error: PyTree, term: PyTree) -> tuple[PyTree, PyTree]:
-    """Return the rounded sum of three trees and by how much it is too small (Knuth's two-sum), in
-    its dtypes.
+    """Return the rounded sum of three trees and what it lacks (Knuth's two-sum), in its dtypes.
 
     A total that is added to so is wrong by its own last rounding and by that of `term + error`,
     however many terms it has seen and however large it once was.

@@ -100,8 +100,7 @@ def advice(posterior: Posterior, position: Position, data: Data) -> str | None:
 
 
 def _of_all_rows(posterior: Posterior, position: Position, data: Data) -> str:
-    """Return that a likelihood of all rows counts once for each, in words; nothing where it is of
-    one.
+    """Return that a likelihood of all rows counts once for each, in words; nothing if of one.
 
     It reads nothing of its row, and something with as many rows as the data have.
     """

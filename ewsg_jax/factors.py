@@ -42,8 +42,7 @@ def variances(covariance: np.ndarray | LowRank) -> np.ndarray:
 
 
 class HostFactor:
-    """The factor L of a covariance C = L Lᵀ, or of low rank its symmetric root, for many vectors on
-    the host.
+    """The factor L of C = L Lᵀ, of low rank its symmetric root, for many vectors on the host.
 
     What is done once before a run would be a program for each shape on the device.
 
@@ -212,8 +211,7 @@ def is_number(value: object) -> bool:
 
 
 def factor_of(value: Any, name: str) -> Factor:
-    """Check a positive definite matrix, and return its factor, worked out in float64 where it is
-    known.
+    """Check a positive definite matrix; return its factor, in float64 where it is known.
 
     Args:
         value: a number, a tree of numbers like a position, a matrix (d, d) in `ravel_pytree`

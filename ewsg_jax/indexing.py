@@ -18,8 +18,7 @@ OfDatum = Callable[[Position, Data], Array]
 
 
 def has_indices(function: OfDatum, position: Position, datum: Data) -> bool:
-    """Return whether a function of these shapes indexes by what it computes, and leaves out of
-    bounds to JAX.
+    """Return whether a function indexes by what it computes, leaving out of bounds to JAX.
 
     Where it says itself what is there (`jax.numpy.take` does: NaN), nothing is wrong with an index
     out of bounds.
@@ -44,8 +43,7 @@ class Model(Protocol):
 
 @jax.jit(static_argnums=0)
 def error_of(model: Model, position: Position, data: Data) -> checkify.Error:
-    """Return the first index out of bounds in the log likelihood of a datum, as checkify reports
-    it.
+    """Return the first index out of bounds in a datum's log likelihood, as checkify reports it.
 
     No more is computed than the indices: the rest of the program is dead.
     """

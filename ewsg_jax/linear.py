@@ -69,8 +69,7 @@ class Residual:
 
 
 def check_predictor(x: Any, position: Position) -> None:
-    """Check the inputs of one datum, shape (d,), and the position, one array of shape (d,) or (d,
-    k).
+    """Check the inputs of one datum, shape (d,), and the position, an array (d,) or (d, k).
 
     Raises:
         ValueError: a shape is another one.
@@ -91,8 +90,7 @@ def check_predictor(x: Any, position: Position) -> None:
 def checked_residual(
     residual: Callable[[Array, Data], Array], predictors: Array, rows: Data
 ) -> Array:
-    """Return `residual(predictors, rows)`, which must be shaped like the predictors, (b,) or (b,
-    k).
+    """Return `residual(predictors, rows)`, which must be shaped like the predictors.
 
     Raises:
         ValueError: it is of another shape, which would broadcast to a wrong gradient; or the

@@ -172,8 +172,7 @@ class Posterior(Generic[P]):
         return cls(OfDatum(predictor), log_prior, predictor, bound, check_values, **known)
 
     def transformed(self, bijector: Transform) -> "Posterior":
-        """Return this posterior over unconstrained positions u, for parameters θ =
-        bijector.forward(u) with bounds.
+        """Return this posterior over unconstrained u, for bounded θ = bijector.forward(u).
 
         Its density is that of θ times |det ∂θ/∂u|, so draws of u mapped forward are draws of θ.
         Chains start at a u, such as `bijector.inverse(θ)`; `ewsg_jax.sample(…,
@@ -222,8 +221,7 @@ class Posterior(Generic[P]):
 
     @functools.cached_property
     def varying(self) -> "Posterior[P]":
-        """This posterior without the constants of its densities that are known apart: the same
-        gradients.
+        """This posterior without its densities' known constants: the same gradients.
 
         For differences of potentials, whose float32 sums over many rows such constants would only
         make larger.
@@ -271,8 +269,7 @@ class Posterior(Generic[P]):
         return _tree.in_dtypes_of(position, total)
 
     def gradient_on(self, position: P, data: Data, batch: Batch) -> P:
-        """Return ∇V₀ + (n/b) Σ_{i∈I} ∇Vᵢ, or ∇V₀ + Σ wᵢ ∇Vᵢ of a batch with weights, at least in
-        float32.
+        """Return ∇V₀ + (n/b) Σ_{i∈I} ∇Vᵢ, or ∇V₀ + Σ wᵢ ∇Vᵢ with weights, at least in float32.
 
         For estimators: of what `check` has found to be right, as all that follows.
         """
@@ -314,8 +311,7 @@ class Posterior(Generic[P]):
         return jax.vmap(lambda one: ravel_pytree(_tree.widened(one))[0])(row_gradients)
 
     def sum_of_rows(self, row_gradients: PyTree, rows: Data) -> Position:
-        """Return Σᵢ ∇Vᵢ of what `row_gradients` gives for these rows, or of a linear combination of
-        such.
+        """Return Σᵢ ∇Vᵢ of what `row_gradients` gives, or of a linear combination of such.
 
         It is summed at least in float32, and left so.
         """
@@ -328,8 +324,7 @@ class Posterior(Generic[P]):
     def estimate_from_rows(
         self, row_gradients: PyTree, rows: Data, data: Data, weights: Array | None = None
     ) -> Position:
-        """Return (n/b) Σ ∇Vᵢ, as `sum_of_rows`, of what `row_gradients` gives for b rows, or of a
-        mix of such.
+        """Return (n/b) Σ ∇Vᵢ, as `sum_of_rows`, of what `row_gradients` gives, or a mix of it.
 
         With weights, shape (b,), it is Σ wᵢ ∇Vᵢ.
         """
@@ -340,8 +335,7 @@ class Posterior(Generic[P]):
     def likelihood_gradient(
         self, position: P, data: Data, chunk_size: int = CHUNK_SIZE, *, widened: bool = False
     ) -> P:
-        """Return Σᵢ ∇Vᵢ over all rows, `chunk_size` of them at a time; `widened`: left at least in
-        float32.
+        """Return Σᵢ ∇Vᵢ over all rows by `chunk_size`; `widened`: left at least in float32.
 
         Raises:
             TypeError, ValueError: as `check`; or `chunk_size` is not a positive whole number.
@@ -368,8 +362,7 @@ class Posterior(Generic[P]):
         )
 
     def total(self, position: P, data: Data, *parts: P) -> P:
-        """Return ∇V₀ and what sums over rows gave, added up: the one place where parts of the data
-        meet.
+        """Return ∇V₀ and sums over rows added up: the one place where parts of the data meet.
 
         Args:
             position: where.
@@ -404,8 +397,7 @@ class Posterior(Generic[P]):
         return -self.log_prior(position) - view(data).across(total)
 
     def constants(self, position: P, data: Data) -> Array | float:
-        """Return the constants that are known apart, of the prior and of all rows, by their shapes
-        alone.
+        """Return the known constants of the prior and of all rows, by their shapes alone.
 
         It is what `varying.potential` is more than `potential`; 0 where none is known.
         """
@@ -450,8 +442,7 @@ class Posterior(Generic[P]):
             )
 
     def check_gradient(self, position: P, data: Data) -> None:
-        """Check that both functions have a gradient by this position, which estimators and searches
-        go by.
+        """Check that both functions have a gradient by this position, as estimators need.
 
         Raises:
             ValueError: one has none, such as a function with a `while_loop`.

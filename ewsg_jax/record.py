@@ -61,8 +61,7 @@ def method(
     integrators: tuple[str, ...] = (),
     example: Mapping[str, Any] | None = None,
 ) -> Callable[[Build], Build]:
-    """Write the record of the function below into `METHODS`, under its name; the arguments are
-    those of `Method`.
+    """Write the record of the function below into `METHODS`; the arguments are `Method`'s.
 
     Raises:
         ValueError: there is a method of that name.

@@ -231,8 +231,7 @@ def _spread_out(n: int, count: int) -> np.ndarray:
 def _are_finite(
     posterior: Posterior, layout: Any, key: Key, places: Array, numbers: Array | None, data: Data
 ) -> Array:
-    """Return whether prior and likelihood are finite at places (groups, together, d), shape (draws,
-    2).
+    """Return whether prior and likelihood are finite at places (groups, together, d).
 
     Each group on rows (groups, rows) counted from one that the key says; None: on all.
     """
@@ -280,8 +279,7 @@ def take_rows(data: Data, places: np.ndarray | tuple[np.ndarray, int]) -> Data:
 
 
 def sizes(evaluations: int, positions: PyTree) -> tuple[int, int, int]:
-    """Return of how many positions log_prior is evaluated, and of how many with how many rows
-    log_likelihood.
+    """Return how many positions log_prior is evaluated at, and with rows log_likelihood.
 
     Args:
         evaluations: of log_likelihood, that may be made.
@@ -297,8 +295,7 @@ def sizes(evaluations: int, positions: PyTree) -> tuple[int, int, int]:
 
 
 def densities(posterior: Posterior, positions: PyTree, rows: Data, evaluations: int) -> Densities:
-    """Return log_prior of the first positions, and log_likelihood of rows at the first of these, as
-    `sizes` says.
+    """Return log_prior of the first positions, and log_likelihood of rows as `sizes` says.
 
     Numbers of positions and rows are made up to those of one program, which later calls share.
     """

@@ -39,8 +39,7 @@ class Interval(Leafwise):
 
 
 def interval(low: float, high: float) -> Bijector:
-    """Return the map θ = low + (high − low)/(1 + exp(−u)) of every number of a position, low < θ <
-    high.
+    """Return the map θ = low + (high − low)/(1 + exp(−u)) of each number, low < θ < high.
 
     θ never reaches the bounds: it stops at the numbers of its dtype next to them, so that log(θ −
     low) and log(high − θ) are finite.

@@ -23,8 +23,7 @@ class Simplex(Leafwise):
 
 
 def simplex() -> Bijector:
-    """Return the map of the last axis of every leaf from k − 1 numbers to k positive ones that sum
-    to one.
+    """Return the map of each leaf's last axis from k − 1 numbers to k positive ones of sum one.
 
     Stick breaking (Stan reference manual, "Unit simplex"): θᵢ = zᵢ (1 − Σ_{j<i} θⱼ) with
     zᵢ = 1/(1 + exp(−uᵢ + log(k − i))), and θ_k is what is left, so u = 0 is θ = (1/k, …, 1/k). The

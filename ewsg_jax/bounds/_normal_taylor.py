@@ -67,8 +67,7 @@ class NormalTaylor(Bound[tuple[Array, Array, Array]]):
 
 
 def normal_taylor() -> NormalTaylor:
-    """Return the bound of log L = −log σ − (x − μ)²/2σ² at the position (μ, log σ); `models.normal`
-    has it.
+    """Return the bound of log L = −log σ − (x − μ)²/2σ² at (μ, log σ); `models.normal` has it.
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg

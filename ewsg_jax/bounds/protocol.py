@@ -17,8 +17,7 @@ Summary = TypeVar("Summary")
 
 @module
 class Bound(Part, abc.ABC, Generic[Summary]):
-    """A lower bound Bᵢ(θ) of each datum's likelihood Lᵢ(θ), with Bᵢ(c) = Lᵢ(c) at a centre c: pure
-    functions.
+    """A lower bound Bᵢ(θ) of each datum's likelihood Lᵢ(θ), Bᵢ(c) = Lᵢ(c) at a centre c.
 
     Near the centre Σ log Bᵢ is large and its changes are small, and log Lᵢ − log Bᵢ is a small
     difference of large numbers: so a bound gives differences, which lose no digits. Write all

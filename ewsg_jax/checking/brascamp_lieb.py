@@ -1,5 +1,4 @@
-"""Draws beside a normal prior: no wider under a log-concave likelihood, and as wide where the data
-say nothing.
+"""Draws beside a normal prior: no wider if log-concave, as wide where data say nothing.
 
 Of exp(−V) with V = V₀ + Σᵢ Vᵢ, all convex and V₀ a quadratic, no direction has a larger variance
 than under exp(−V₀) (Brascamp & Lieb 1976). It takes no gradient of the likelihood, and holds
@@ -64,8 +63,7 @@ def prior_moments(posterior: Posterior, draws: Draws, temperature: float) -> Nor
 
 
 def too_wide(draws: Draws, widths: np.ndarray | None, tolerance: float, error_rate: float) -> str:
-    """Return what is impossible about draws, in words; nothing where none is wider than its bound
-    but by chance.
+    """Return what is impossible about draws, in words; nothing where none is beyond its bound.
 
     Args:
         draws: which.

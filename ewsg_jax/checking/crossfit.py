@@ -1,5 +1,4 @@
-"""Regressions on Stein functions whose coefficients come from other draws than those they are used
-at.
+"""Regressions on Stein functions with coefficients from other draws than they are used at.
 
 A Stein function has mean zero under the target whatever its coefficients are, as long as they do
 not depend on the draws that it is averaged over. Coefficients of a regression with p functions on
@@ -237,8 +236,7 @@ def standardised(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def spread_of(values: np.ndarray, noise: np.ndarray | float = 0.0) -> np.ndarray:
-    """Return standard deviations of functions (draws, q), without noise of this variance and
-    without outliers.
+    """Return sds of functions (draws, q), without noise of this variance and without outliers.
 
     Of functions of which a few draws make the standard deviation it would hide any mean.
     """

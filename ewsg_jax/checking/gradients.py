@@ -75,8 +75,7 @@ def fresh_gradients(
     rows: Rows | None,
     temperature: float,
 ) -> Fresh:
-    """Return ∇V/T at each draw, on two batches of `batch_size` rows together, or on all rows where
-    these are few.
+    """Return ∇V/T at each draw, on two batches of `batch_size` rows together, or on few rows all.
 
     Estimates are centred on the draws' mean. Rows are drawn by their norms in the draws' own metric
     where the model is one of linear predictors.
@@ -114,8 +113,7 @@ def estimates(
     num_batches: int,
     rows_of_each: int,
 ) -> np.ndarray:
-    """Return an estimator's ∇V at places on independent batches, shape (batches, places, d),
-    float64.
+    """Return an estimator's ∇V at places on independent batches: (batches, places, d), float64.
 
     One program serves any number of places: they are padded to whole blocks.
 

@@ -56,8 +56,7 @@ def _apart(values: np.ndarray) -> np.ndarray:
 
 
 def least_ess(draws: np.ndarray, shared: bool = False) -> tuple[float, float]:
-    """Return the effective number of draws (chain, draw, d) of the direction that has fewest; 0
-    where unknown.
+    """Return the least effective number of draws (chain, draw, d) of a direction; 0 if unknown.
 
     Of chains that share their batches: how many independent draws have a mean as sure as theirs,
     and how many independent times there are: the mean over chains forgets as fast as each of them.
@@ -80,8 +79,7 @@ def least_ess(draws: np.ndarray, shared: bool = False) -> tuple[float, float]:
 
 
 def _slow(values: np.ndarray) -> np.ndarray:
-    """Return the functions (chain, draw, k) whose autocorrelations have the largest sums, as Geyer
-    cuts them off.
+    """Return functions (chain, draw, k) with the largest sums of autocorrelations, as Geyer cuts.
 
     Those of halves of chains, of pairs of lags while these are positive, none larger than the one
     before (Geyer 1992; Vehtari et al. 2021): by one Fourier transform for all.

@@ -217,8 +217,7 @@ class Report:
             )
 
     def correct(self, samples: Samples | PyTree) -> Any:
-        """Return draws moved by the affine map that takes the checked ones' mean and covariance to
-        the target's.
+        """Return draws moved by the affine map from the checked ones' moments to the target's.
 
         Args:
             samples: those that were checked, or others of the same run; draws beyond bounds are not
@@ -250,8 +249,7 @@ class Report:
         return np.argsort(-size, kind="stable")[:count]
 
     def plot(self, path: Any = None) -> Any:
-        """Draw sd ratios and mean shifts of all coordinates with their errors; return the
-        matplotlib figure.
+        """Draw sd ratios and mean shifts of all coordinates with errors; return the figure.
 
         Args:
             path: of an image file to write; None: none.

@@ -46,8 +46,7 @@ def nearer(
     reckoned: Callable[[Draws, Fresh], Reckoning],
     near: float,
 ) -> tuple[Reckoning, float]:
-    """Return the reckoning of draws that are moved to where they should be, and what gradients
-    cost.
+    """Return the reckoning of draws moved to where they should be, and its gradients' cost.
 
     Args:
         first: of the draws as they are; it is returned where no move brings them nearer.

@@ -40,8 +40,7 @@ BY_RULE, BY_ROUNDING = 10.0, 10.0
 
 
 def mistaken(posterior: Posterior, draws: Draws, data: Data) -> str:
-    """Return that the gradient is not that of the log density, in words; nothing where none is
-    known.
+    """Return that the gradient is not the log density's, in words; nothing where none is known.
 
     Args:
         posterior: whose functions are compared.

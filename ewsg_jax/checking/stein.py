@@ -127,8 +127,7 @@ def by_root(
     center: np.ndarray,
     root: np.ndarray,
 ) -> Directions:
-    """Return u = L⁻¹(θ − c) and Lᵀg of draws (chain, draw, d), and the same along the coordinates
-    of θ.
+    """Return u = L⁻¹(θ − c) and Lᵀg of draws (chain, draw, d), and the same along coordinates.
 
     Coordinate j of θ is the direction of row j of L: (θ − c)ⱼ = Lⱼ u, and the slope along it Lⱼ
     Lᵀg.
@@ -148,8 +147,7 @@ def by_halves(
     dense: bool,
     shared: bool = False,
 ) -> Directions:
-    """Return each half of the draws along the directions of the other half's covariance, or by
-    coordinate.
+    """Return each half of draws along directions of the other's covariance, or by coordinate.
 
     Halves are of the chains, or of time: of one chain's, and of chains that share their batches.
     Directions are those nearest to the coordinates, so that the two halves' are nearly the same.

@@ -13,8 +13,7 @@ from ewsg_jax.datasets.table import SOURCES
 
 
 def breast_cancer() -> Dataset:
-    """Return the diagnostic breast-cancer data of Wolberg, Street & Mangasarian (1995); y = 1 is
-    benign.
+    """Return the breast-cancer data of Wolberg, Street & Mangasarian (1995); y = 1 is benign.
 
     569 × 30. No download: scikit-learn brings the file.
 
@@ -64,8 +63,7 @@ def covertype(*, positive_class: int = 2) -> Dataset:
 
 
 def letter(*, letters: str = string.ascii_uppercase) -> Dataset:
-    """Return the rows of these letters: sixteen measurements, and y the place of the row's letter
-    in `letters`.
+    """Return rows of these letters: sixteen measurements, y the letter's place in `letters`.
 
     20,000 × 16, printed capital letters (Frey & Slate 1991).
 
@@ -103,8 +101,7 @@ def letter(*, letters: str = string.ascii_uppercase) -> Dataset:
 
 
 def movielens(path: Path | str | None = None) -> Dataset:
-    """Return MovieLens: the ratings, y, with the person and the film of each, both numbered from 0
-    in their order.
+    """Return MovieLens: ratings y, with person and film of each, numbered from 0 in order.
 
     Args:
         path: `ratings.dat` (1M, 10M), `ratings.csv` (20M and later) or `u.data` (100K) as GroupLens
@@ -125,8 +122,7 @@ def movielens(path: Path | str | None = None) -> Dataset:
 
 
 def susy(path: Path | str | None = None, *, download: bool = False) -> Dataset:
-    """Return SUSY: eight measurements and ten functions of them, and y = 1 for a supersymmetric
-    process.
+    """Return SUSY: eight measurements, ten functions of them, y = 1 for a supersymmetric one.
 
     5,000,000 × 18, particle collisions (Baldi et al. 2014).
 

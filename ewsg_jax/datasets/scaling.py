@@ -42,8 +42,7 @@ class Standardisation:
     def __call__(self, rows: np.ndarray | jax.Array) -> np.ndarray: ...
 
     def __call__(self, rows: Data) -> Data:
-        """Return the rows with standardised features, float32: a data set or an array (n, d), as
-        given.
+        """Return rows with standardised features, float32: a data set or an array (n, d), as given.
 
         Raises:
             TypeError, ValueError: the rows are neither, are not finite or have other features.
@@ -67,8 +66,7 @@ class Standardisation:
     def original(
         self, weights: object, intercept: object = 0.0, *, axis: int = -1
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the weights and the intercept of the original features that give the same linear
-        predictor.
+        """Return weights and intercept of the original features with the same linear predictor.
 
         With z = (x − m)·f, zᵀw + b = xᵀ(f w) + b − (f m)ᵀw: there is an intercept even where there
         was none. A constant feature gets the weight 0. Draws are mapped one by one: any other axes
@@ -104,8 +102,7 @@ class Standardisation:
 
 
 def standardisation(train: object) -> Standardisation:
-    """Return the map that subtracts each feature's mean over the training rows and divides by its
-    deviation there.
+    """Return the map that subtracts features' training means and divides by their deviations.
 
     A feature that is constant over the training rows says nothing about the response: it becomes
     zero.
@@ -149,8 +146,7 @@ def standardise(
 
 
 def standardise(train: Data, test: Data) -> tuple[Data, Data]:
-    """Subtract from each feature its mean over the training rows and divide by its standard
-    deviation there.
+    """Subtract each feature's mean over the training rows and divide by its deviation there.
 
     A feature that is constant over the training rows says nothing about the response: it becomes
     zero in both parts. `standardisation` gives the map itself, and weights of the original features
@@ -205,8 +201,7 @@ class Whitened(NamedTuple):
 
 
 def whiten(train: Dataset, test: Dataset) -> Whitened:
-    """Rotate the features to their principal components over the training rows, scaled to variance
-    1.
+    """Rotate features to their principal components over the training rows, of variance 1.
 
     A spherical prior on whitened weights is another prior than a spherical one on the original
     weights.

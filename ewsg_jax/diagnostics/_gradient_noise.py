@@ -1,5 +1,4 @@
-"""The excess temperature of gradient noise: a batch's variance in a step over that of the intended
-noise.
+"""The excess temperature of gradient noise: a batch's variance over the intended noise's.
 
 Of h² Cov(g) against 2hT under Langevin dynamics, 2γhT under an underdamped one, whatever the
 kernel: single steps from the last states, on many batches with one noise, and on one batch with
@@ -183,8 +182,7 @@ def single_steps(
 def largest_ratio(
     batch: np.ndarray, noise: np.ndarray, least: np.ndarray | float = 0.0
 ) -> float | None:
-    """Return the largest ratio of two variances over coordinates and directions, None where there
-    is no noise.
+    """Return the largest ratio of two variances over all directions, None without noise.
 
     Half of the values say where it is largest, and the other half how large it is there: the
     largest of many estimates would be so by chance.

@@ -32,8 +32,7 @@ FEWEST_EFFECTIVE = 10
 def inverse_mass(
     samples: Samples, covariance: InverseMass, *, error_rate: float = 0.01
 ) -> Array | LowRank:
-    """Return a covariance, corrected in those directions in which draws differ from it by more than
-    their error.
+    """Return a covariance, corrected where draws differ from it by more than their error.
 
     Few correlated draws leave it as it is: never a bare covariance of draws. It is as right as the
     draws are: a pilot that is too wide, or has not got everywhere, gives a mass for where it was.

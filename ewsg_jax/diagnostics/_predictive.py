@@ -85,8 +85,7 @@ def log_predictive_density(
 
 
 def predictive(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) -> Predictive:
-    """Judge the posterior-predictive mean over all draws of all chains that stayed finite on
-    held-out rows.
+    """Judge the posterior-predictive mean over all draws of finite chains on held-out rows.
 
     Args:
         samples: a run of `models.logistic_regression`, whose position is one array (d,).
@@ -140,8 +139,7 @@ class Trajectory:
 
 
 def trajectory(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) -> Trajectory:
-    """Judge each kept draw on held-out rows: alone, averaged over chains, and averaged over all
-    draws so far.
+    """Judge each kept draw on held-out rows: alone, over chains, and over all draws so far.
 
     The average over chains at one draw is what the EWSG paper reports ("100 independent samples");
     the running average is what a user of the run would predict with.
@@ -215,8 +213,7 @@ def _judge(weights: Array, rows: Data, counted: Array) -> tuple[Array, ...]:
 
 
 def _finite_chains(samples: Samples) -> PyTree:
-    """Return the draws of the chains that stayed finite: others stay where they were last, with as
-    much weight.
+    """Return draws of chains that stayed finite: others would count where they were last.
 
     Of all chains where none did, so that it shows.
     """

@@ -144,8 +144,7 @@ def kernel_stein_discrepancy(
 def _judged(
     sums: np.ndarray, sizes: np.ndarray, rng: np.random.Generator
 ) -> tuple[float, float, float]:
-    """Return the mean over pairs of draws, its standard error and its p-value, of sums over pairs
-    of blocks.
+    """Return the mean over pairs of draws, its error and p-value, of sums over pairs of blocks.
 
     Args:
         sums: shape (blocks, blocks).

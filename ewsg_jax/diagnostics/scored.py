@@ -60,8 +60,7 @@ def scored(
 
 
 def whitened(draws: Draws, fresh: Fresh, mode: Mode | None, temperature: float) -> White:
-    """Return draws and gradients in coordinates in which the draws' covariance, or that of a mode,
-    is I.
+    """Return draws and gradients in coordinates in which their, or a mode's, covariance is I.
 
     Coordinate by coordinate where draws are too few, or coordinates too many, for a matrix.
     """

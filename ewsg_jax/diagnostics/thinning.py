@@ -81,8 +81,7 @@ def stein_thinning(
     batch_size: int | None = 1_000,
     rows: Rows | None = None,
 ) -> Thinned:
-    """Choose draws, one after the other, that make the kernel Stein discrepancy of those chosen
-    least.
+    """Choose draws one by one that make the kernel Stein discrepancy of those chosen least.
 
     Greedily (Riabiz, Chen, Cockayne, Swietach, Niederer, Mackey & Oates 2022), with the kernel of
     `kernel_stein_discrepancy`. Draws from before a run had arrived, and draws too far out, are

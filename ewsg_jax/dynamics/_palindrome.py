@@ -96,8 +96,7 @@ def palindrome(
     temperature: Hyperparameter = 1.0,
     inverse_mass: InverseMass = 1.0,
 ) -> Dynamics[Any]:
-    """Drift (A), kick (B), friction with noise (O), in the order of the letters; U is A and O
-    together.
+    """Drift (A), kick (B), friction with noise (O) in the letters' order; U is A and O together.
 
     `"BAOAB"` and `"ABOBA"` leave θ unbiased on Gaussians at every stable step. Take the first: it
     asks for the gradient at θ itself, so that a skewed posterior's mean stays, and on exponential

@@ -108,8 +108,7 @@ def thermostat(
     noise: NoiseLaw = "gaussian",
     inverse_mass: InverseMass = 1.0,
 ) -> Dynamics[Any]:
-    """Move with a momentum whose friction adapts until its kinetic energy is that of the
-    temperature.
+    """Move with a momentum whose friction adapts until its kinetic energy fits the temperature.
 
     Momenta are drawn from N(0, T I) at the start: from rest, the thermostat would first swing far
     below γ.

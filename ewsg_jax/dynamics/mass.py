@@ -40,8 +40,7 @@ class Mass(Part):
 
 @module
 class InMetric(Dynamics[State]):
-    """A dynamics in the coordinates z = L⁻¹θ of an inverse mass C = L Lᵀ. All else is that of the
-    inner one.
+    """A dynamics in the coordinates z = L⁻¹θ of an inverse mass C = L Lᵀ, else the inner one.
 
     Attributes:
         dynamics: the inner one, whose steps see the position through its gradient alone.

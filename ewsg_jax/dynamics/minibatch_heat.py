@@ -41,8 +41,7 @@ ROUNDING = 1e-4
 
 @module
 class TakesOutHeat(Underdamped):
-    """Underdamped Langevin with a force beside the gradient. Write `force`, and `terms` with a
-    field `kick`.
+    """Underdamped Langevin with a force beside the gradient. Write `force` and `terms`.
 
     Attributes:
         noise: the law of ξ.

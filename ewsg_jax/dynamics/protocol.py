@@ -41,8 +41,7 @@ class Constant(Part):
 
 @module
 class Schedule(Part):
-    """A function of the step; the base class of a schedule of your own whose numbers kernels of a
-    stack differ by.
+    """A function of the step; the base class of schedules whose numbers a stack may differ by.
 
     Example:
         >>> import ewsg_jax as ewsg

@@ -275,8 +275,7 @@ def flymc(
     temperature: Hyperparameter = 1.0,
     chunk_size: int = CHUNK_SIZE,
 ) -> Kernel[P]:
-    """Firefly Monte Carlo (FlyMC): exact random-walk Metropolis that evaluates the bright data
-    only.
+    """Firefly Monte Carlo (FlyMC): exact random-walk Metropolis that evaluates bright data.
 
     Update: a random-walk Metropolis step θ* = θ + h ξ for θ given z, then a move of z, where zᵢ = 1
         for bright data; the density of both is p₀(θ)^(1/T) Πᵢ bᵢ^(1−zᵢ) (lᵢ − bᵢ)^zᵢ, lᵢ =

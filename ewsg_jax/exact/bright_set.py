@@ -79,8 +79,7 @@ def uniforms_per_skip(probability: float) -> int:
 
 
 def select(log_uniforms: Array, probability: float, n: int) -> Selected:
-    """Return each of n data with the same probability, by geometric skips, the last of them to look
-    for one more.
+    """Return each of n data with one probability, by geometric skips, the last to see one more.
 
     Uniform numbers of resolution ε (2⁻²³ in float32) give each skip, or for q below 2⁻¹² each of
     its two parts, its probability to within some ε: that is, of a part of about √q, to a factor of

@@ -102,8 +102,7 @@ def estimates(
 def differences(
     estimator: GradientEstimator, position: Position, points: Array, data: Data
 ) -> np.ndarray:
-    """Return how two drawn batches differ at each point, shape (points, d): half of its square is
-    the noise of one.
+    """Return how two drawn batches differ at points, (points, d): half the square is one's noise.
 
     Args:
         estimator: what is estimated by.

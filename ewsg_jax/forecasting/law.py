@@ -117,8 +117,7 @@ def geometrically(matrix: np.ndarray, covariance: np.ndarray, rate: float) -> np
 
 
 def own_anchors(matrix: np.ndarray, covariance: np.ndarray, rate: float) -> np.ndarray:
-    """Return E[(z − w)(z − w)ᵀ] for one anchor of a geometric age, less that for the mean of all
-    such anchors.
+    """Return E[(z − w)(z − w)ᵀ] for an anchor of geometric age, less that of their mean.
 
     Rows that have anchors of their own differ from their mean less than from any one.
     """

@@ -69,8 +69,7 @@ class Near:
         self.scale = np.concatenate([self.unit, np.ones((self.parts - 1) * self.d)])
 
     def settled(self) -> tuple[np.ndarray | None, np.ndarray, Noise, bool]:
-        """Return the law's covariance with A and the noise there, and whether noise and law have
-        settled.
+        """Return the law's covariance with A and noise there, and whether both have settled.
 
         The noise is that of points from the law, which is made by the noise.
         """

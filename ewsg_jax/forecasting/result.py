@@ -76,8 +76,7 @@ class Forecast:
         return not (self.curvature_seen[0] < NORMAL[0] or self.curvature_seen[1] > NORMAL[1])
 
     def passes(self, ess: float = 1.0) -> float:
-        """Return how many passes over the data `ess` independent draws cost, for the slowest
-        coordinate's mean.
+        """Return the passes over the data that `ess` independent draws of the slowest mean cost.
 
         Args:
             ess: effective sample size, of all chains together.

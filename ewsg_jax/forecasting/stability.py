@@ -96,8 +96,7 @@ def _images(
 
 
 def largest_step(dynamics: Dynamics, state: Any, curvature: float, noise: float) -> float:
-    """Return the step size above which a direction of this curvature is unstable, of a dynamics
-    without its mass.
+    """Return the step above which a direction of this curvature is unstable, without a mass.
 
     Args:
         dynamics: one whose step sees the position through its gradient alone.

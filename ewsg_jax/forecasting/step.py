@@ -80,8 +80,7 @@ def _maps(
     points: Array,
     data: Data,
 ) -> PyTree:
-    """Return A, G, B and W at points z with the gradients there, and the drift, each with a leading
-    axis.
+    """Return A, G, B and W at points z with gradients there, and the drift, each stacked.
 
     Args:
         dynamics: whose step it is.

@@ -25,8 +25,7 @@ def exact_covariance(
     basis: Array | None,
     chunk_size: int,
 ) -> Covariance:
-    """Return the covariance of (n/b) Σ_{i∈I} ∇Vᵢ at a point, its negative rounding dropped; a pass
-    over the data.
+    """Return the covariance of (n/b) Σ_{i∈I} ∇Vᵢ at a point, positive; a pass over the data.
 
     Dense or within a basis it comes as eigenvalues and vectors.
     """
@@ -79,8 +78,7 @@ def covariance_at(
     replace: bool = True,
     chunk_size: int = CHUNK_SIZE,
 ) -> Covariance:
-    """Return the covariance of `uniform`'s gradient at a position, such as the mode, over all
-    batches of b rows.
+    """Return the covariance of `uniform`'s gradient at a position, over all batches of b rows.
 
     It is what `ewsg_jax.dynamics.noise_corrected(covariance=…)` takes: one matrix for all chains.
 

@@ -103,8 +103,7 @@ def kept_covariance(
     rows: Rows = "random",
     chunk_size: int = CHUNK_SIZE,
 ) -> KeptCovariance[P]:
-    """Estimate ∇V as `uniform` does, and report the covariance that the estimate had at the last
-    reset.
+    """Estimate ∇V as `uniform` does, and report the estimate's covariance at the last reset.
 
     Args:
         posterior: what is sampled.

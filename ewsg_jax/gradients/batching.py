@@ -21,8 +21,7 @@ def _(axis_size: int, in_batched: object, due: Array) -> tuple[Array, bool]:
 
 
 def where_due(due: Array, renew: Callable[[], PyTree], current: PyTree) -> PyTree:
-    """Return `renew()` where it is due, else `current`; nothing is computed where it is due
-    nowhere.
+    """Return `renew()` where it is due, else `current`; computed only where it is due anywhere.
 
     A plain `lax.cond` under `vmap` becomes a `select` that computes both sides at every step.
 

@@ -98,8 +98,7 @@ class Congruent(NamedTuple):
 
 
 def clipped(matrix: Array, rounding: Array, basis: Array | None = None) -> tuple[Covariance, Array]:
-    """Return a symmetric matrix (or diagonal) without its negative part, and whether it is not to
-    be relied on.
+    """Return a symmetric matrix without its negative part, and whether it is not reliable.
 
     It is not where its negative part exceeds the rounding, or the rounding a tenth of its largest
     eigenvalue. With a basis, the matrix is the part within it.

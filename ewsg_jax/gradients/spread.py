@@ -112,8 +112,7 @@ def _through(
     size: tuple[int, ...],
     products_of: Callable[[Array, Callable[[Array], Array]], Array],
 ) -> _Sums:
-    """Sum over all rows what the columns of a basis see of their gradients, none of which is made
-    by itself.
+    """Sum over rows what a basis' columns see of their gradients, none of which is made itself.
 
     Args:
         posterior: whose ∇Vᵢ they are.
@@ -173,8 +172,7 @@ def number_of(data: Data, dtype: DTypeLike) -> Scalar:
 
 
 def share(law: RowLaw, data: Data, dtype: DTypeLike) -> Scalar:
-    """Return what n Σ aᵢaᵢᵀ of centred rows is multiplied by for the covariance of (n/b) Σ_{i∈I}
-    aᵢ.
+    """Return the factor of n Σ aᵢaᵢᵀ, centred, that gives the covariance of (n/b) Σ_{i∈I} aᵢ.
 
     Of a part of the data it is that of its share of the batch; those of all parts are independent.
     """

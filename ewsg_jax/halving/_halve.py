@@ -43,8 +43,7 @@ def halve(
     names: Names = None,
     progress: bool = True,
 ) -> Halved:
-    """Report how wrong a step size is, from chains at h and at h/2, and extrapolate to 0
-    (Richardson and Romberg).
+    """Report how wrong a step is, from chains at h and h/2; extrapolate to 0 (Richardson).
 
     Beside each chain of step h runs one that makes two steps of h/2 with the same noise: the first
     takes the sum of the other's normals, and the first of its two batches. Each chain has the law

@@ -21,8 +21,7 @@ def cluster(
     seed: int = 0,
     check_data: bool = True,
 ) -> Array:
-    """Return a stratum for each row, by scikit-learn's k-means on features of it (the extra
-    `data`).
+    """Return a stratum for each row, by scikit-learn's k-means on features (the extra `data`).
 
     Features are taken as they are: standardise them where their scales differ. More than 50,000
     rows are clustered by k-means on minibatches.

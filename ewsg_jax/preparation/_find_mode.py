@@ -189,8 +189,7 @@ def _search(
     rank: int,
     progress: bool,
 ) -> tuple[Mode[P], tuple[newton.Descent, str]]:
-    """Return where the search ended, and how, with what ends the support there; `some` rows lie in
-    one place.
+    """Return where and how the search ended, with what ends the support; `some` rows: one place.
 
     It starts at the position, or where it began if minibatches, which do not look where they go,
     led out of the support.

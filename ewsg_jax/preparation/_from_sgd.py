@@ -27,8 +27,7 @@ class SGDMatch:
 def from_sgd(
     learning_rate: float, momentum: float = 0.0, weight_decay: float = 0.0, *, n: int
 ) -> SGDMatch:
-    """Return the step size, friction and prior scale of the sampler that moves as SGD does on the
-    mean loss.
+    """Return step size, friction and prior scale of the sampler that moves as SGD does.
 
     With the mean loss L̄ = −(1/n) Σᵢ log likelihood and V = n L̄ + ‖θ‖²/(2σ²), the optimiser's step
 

@@ -42,8 +42,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """∇²V = D C D, with D the roots of its diagonal: nothing of C depends on the units of a
-    coordinate.
+    """∇²V = D C D, D the roots of its diagonal: no unit of a coordinate enters C.
 
     Attributes:
         scale: the diagonal of D, shape (d,).

@@ -78,8 +78,7 @@ class Mode(NamedTuple, Generic[P]):
 
     @property
     def inverse_mass(self) -> Array | LowRank:
-        """`covariance` as the `inverse_mass=` of a kernel takes it, in the precision of the
-        position.
+        """`covariance` as a kernel's `inverse_mass=` takes it, in the position's precision.
 
         Raises:
             ValueError: as `covariance`.

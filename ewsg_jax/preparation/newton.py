@@ -83,8 +83,7 @@ def descend(
     max_steps: int,
     progress: Callable[[], None],
 ) -> Descent:
-    """Take steps of Newton's method until the mode is nearer than the tolerance, in standard
-    deviations.
+    """Take steps of Newton's method until the mode is nearer than the tolerance, in sds.
 
     A point is near a mode only where the potential is a parabola on the way there: its slope
     changes as the curvature predicts. A potential that falls for ever, such as exp(−w), seems to

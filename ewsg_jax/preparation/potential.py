@@ -49,8 +49,7 @@ class Point(NamedTuple):
 
 
 class Potential:
-    """V over all rows, evaluated on the host point by point, with a count of the passes over the
-    data.
+    """V over all rows, evaluated on the host point by point, with a count of passes.
 
     Attributes:
         of: what shapes the programs.

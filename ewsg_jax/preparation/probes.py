@@ -65,8 +65,7 @@ class Probes:
         self._potential, self._unit, self._point = potential, unit, point
 
     def step(self, gradient: np.ndarray, tolerance: float) -> Step:
-        """Return the step of Newton's method; its distance is one that the true one is hardly
-        above.
+        """Return the step of Newton's method; the true distance is hardly above its own.
 
         Near a mode a second answer, for a vector at random, looks for directions curved downwards.
         """

@@ -141,8 +141,7 @@ def of_potential(
     leaves: tuple[Any, ...],
     as_of: Hashable,
 ) -> tuple[Of, bool]:
-    """Return the programs' shape in float64 where the model can be traced so, else in its own
-    dtypes.
+    """Return the programs' shape in float64 where the model can be so, else in its own dtypes.
 
     And whether JAX can differentiate the model twice. Remembered for what functions read now,
     `as_of`.

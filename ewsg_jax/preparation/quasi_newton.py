@@ -82,8 +82,7 @@ def approach(
 
 @jax.jit(static_argnums=0)
 def units_of(posterior: Posterior, position: Position, data: Data) -> Position:
-    """Return units of the coordinates in which their curvatures are alike, to some orders of
-    magnitude.
+    """Return units of coordinates in which curvatures are alike, to some orders of magnitude.
 
     Σ (∂Vᵢ)² over some rows stands for the diagonal of Σ ∇²Vᵢ, and |∇²V₀ 1| for that of the prior.
     """

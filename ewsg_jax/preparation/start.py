@@ -14,8 +14,7 @@ from ewsg_jax.factors import Factor, factor_of
 
 @dataclass(frozen=True)
 class Start(Generic[P]):
-    """Draws of N(center, width² C): a function of a key, as `ewsg_jax.sample` takes it for a
-    position.
+    """Draws of N(center, width² C), a function of a key, as `sample` takes it for a position.
 
     Attributes:
         center: a tree of floating-point arrays.

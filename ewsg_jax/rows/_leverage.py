@@ -15,8 +15,7 @@ LEAST = 1e-12
 
 
 def leverage(inputs: Array | np.ndarray, covariance: Array | np.ndarray) -> RowProbabilities:
-    """Draw rows by their norms in the metric of the posterior, √(xᵢᵀ C xᵢ): those that bear on it,
-    however rare.
+    """Draw rows by norms in the posterior's metric, √(xᵢᵀ C xᵢ): those that matter, even rare.
 
     For linear predictors ∇Vᵢ is a multiple of xᵢ. In a metric in which the posterior has width 1 a
     row's norm says how far one of its kind may move it; a column that few rows have makes theirs

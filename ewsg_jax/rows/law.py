@@ -13,8 +13,7 @@ from ewsg_jax.rows.view import Batch, Block, no_batch, view
 
 
 class Order(NamedTuple):
-    """Where a chain is in the order in which it goes through the rows: all that an epoch is a
-    function of.
+    """Where a chain is in its order through the rows: all that an epoch is a function of.
 
     Attributes:
         words: what the chain's permutations are made from, uint32, shape (4,): the chain keeps them
@@ -77,8 +76,7 @@ def is_ordered(part: Part) -> bool:
 
 
 def lists_batches(estimator: Part) -> bool:
-    """Return whether `batches` of an estimator can list them: those of its laws of rows, as they
-    are drawn.
+    """Return whether `batches` of an estimator can list them: those of its laws of rows.
 
     Example:
         >>> import ewsg_jax as ewsg

@@ -198,8 +198,7 @@ class ByProbability(Independent):
 
 
 def by_probability(weights: Array | np.ndarray, *, strata: Array | None = None) -> RowProbabilities:
-    """Draw rows in proportion to weights, and let each stand for as many rows as make the gradient
-    unbiased.
+    """Draw rows in proportion to weights, each for as many rows as make gradients unbiased.
 
     Args:
         weights: how often each row is to be seen, not negative, not all zero, shape (n,); divided

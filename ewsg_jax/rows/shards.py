@@ -20,8 +20,7 @@ PARTS = "parts"
 
 @module
 class Shard(PartlyCounted):
-    """One of several parts of the data, seen where `axes` are mapped: by `jax.shard_map`, by
-    `jax.vmap`, or both.
+    """One of several parts of the data, seen where `axes` are mapped by shard_map or vmap.
 
     The parts are equally long; rows that do not count are copies of such as do.
 

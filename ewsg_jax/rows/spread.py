@@ -125,8 +125,7 @@ def _each(data: Spread, numbers: Array) -> Data:
 
 
 def checked_mesh(mesh: object) -> Mesh:
-    """Return a mesh of these devices, with axes of type Auto: programs are mapped over it device by
-    device.
+    """Return a mesh of these devices, with axes of type Auto: programs run device by device.
 
     Raises:
         TypeError, ValueError: it is no mesh with such axes.
@@ -183,8 +182,7 @@ def cut(data: Data, parts: int, mesh: Mesh, axis: str | None) -> tuple[Data, Arr
 
 
 def over(mesh: object, data: Data) -> Data:
-    """Return rows on the devices along a mesh's axis `data`; as they are where it has none, or is
-    no mesh.
+    """Return rows on the devices along a mesh's axis `data`; as they are where it has none.
 
     Raises:
         TypeError, ValueError: it is no mesh with such axes, or has more devices than there are

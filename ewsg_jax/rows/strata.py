@@ -7,8 +7,7 @@ from ewsg_jax._types import Array
 
 
 def allocate(sizes: Array, batch_size: int) -> Array:
-    """Return how many of b rows each stratum gets: one each that is not empty, the others where
-    most are lacking.
+    """Return how many of b rows each stratum gets: one if not empty, then where most lack.
 
     With no stratum below n/b rows this is the method of the largest remainder.
 

@@ -204,8 +204,7 @@ def view(data: Data) -> Rows:
 
 
 def fetch(randomness: PyTree, data: Data) -> PyTree:
-    """Return what was drawn with the rows of each batch in it: the second and last stage of
-    randomness.
+    """Return what was drawn with the rows of each batch: the second and last stage.
 
     It may be done for the batches of many steps and chains at once.
 
@@ -285,8 +284,7 @@ def gather(data: Data, indices: Array) -> Batch:
 
 
 def sum_in_chunks(function: Callable[[Data], PyTree], data: Data, chunk_size: int) -> PyTree:
-    """Return `function(data)` for a function that sums over rows, at most `chunk_size` rows at a
-    time.
+    """Return `function(data)` of a function that sums over rows, `chunk_size` rows at a time.
 
     No copy of the data is made; memory is that of one chunk (times the chains, under `vmap`).
     """
@@ -308,8 +306,7 @@ def num_rows(data: Data) -> int:
 
 
 def all_rows(data: Data) -> int:
-    """Return how many rows there are in all: of a window of a stream or a part of the data, more
-    than are here.
+    """Return how many rows there are in all: for a window or a part, more than are here.
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg

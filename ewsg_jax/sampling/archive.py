@@ -194,8 +194,7 @@ def _decoded(array: np.ndarray, dtype: str | None) -> Any:
 
 
 def describe(tree: PyTree, position: PyTree, name: str) -> str:
-    """Return a tree of dictionaries, lists, tuples and None as a literal of Python with 0 for each
-    array.
+    """Return a plain tree as a literal of Python with 0 for each array.
 
     Args:
         tree: the tree.

@@ -9,8 +9,7 @@ from ewsg_jax.gradients import Evaluations
 
 
 def steps_within(cost: Evaluations, n: int, data_passes: float, first_step: int = 0) -> int:
-    """Return the largest number of steps whose evaluations, `init` included, stay within this many
-    passes.
+    """Return the most steps whose evaluations, `init` included, stay within these passes.
 
     Args:
         cost: evaluations per step and at init.
@@ -36,8 +35,7 @@ def steps_within(cost: Evaluations, n: int, data_passes: float, first_step: int 
 
 
 def steps_reaching(cost: Evaluations, n: int, data_passes: float) -> int:
-    """Return the least number of steps whose evaluations, `init` included, reach this many passes
-    over the data.
+    """Return the fewest steps whose evaluations, `init` included, reach these passes.
 
     Args:
         cost: evaluations per step and at init.

@@ -57,8 +57,7 @@ class Earlier(NamedTuple):
 
 
 class Batches(NamedTuple):
-    """What the checkpoint of a run of batches of chains holds beside the batches: where all chains
-    start.
+    """What the checkpoint of a run of batches holds beside them: where all chains start.
 
     Attributes:
         head: what was asked for, and of what.

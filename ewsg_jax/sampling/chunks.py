@@ -127,8 +127,7 @@ def _advance(
     guarded: bool = False,
     counted: bool = False,
 ) -> Call:
-    """Make `num_steps` steps of all chains; `num_steps` may change from call to call without
-    compiling.
+    """Make `num_steps` steps of all chains; another `num_steps` compiles nothing.
 
     Args:
         kernel: the kernel.

@@ -89,8 +89,7 @@ def of_programs() -> dict[str, str]:
 
 
 def check_processes(request: Request, earlier: Earlier | Batches | None) -> None:
-    """Check that every process was given what the first one was; each of them calls this at the
-    same time.
+    """Check that every process was given the same as the first; all call this at one time.
 
     Args:
         request: what was asked for.

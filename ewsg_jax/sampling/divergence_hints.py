@@ -42,8 +42,7 @@ def of_schedules(kernel: Kernel, step: int) -> str:
 
 
 def of_gradients(kernel: Kernel, start: Position, end: Position, data: Data, at_start: bool) -> str:
-    """Return whose gradient is not finite where a chain ended, a string; empty where all are, or
-    the step was it.
+    """Return whose gradient is not finite where a chain ended; empty where the step was it.
 
     Args:
         kernel: of one chain, no stack.
@@ -134,8 +133,7 @@ def _length(position: Position) -> float:
 
 
 def falls(kernel: Kernel, start: Position, end: Position, data: Data) -> bool:
-    """Return whether the potential falls enormously from a chain's start towards its last finite
-    position.
+    """Return whether the potential falls enormously from a chain's start to its last position.
 
     There its terms may be too large for numbers: then it is evaluated on the way, at the farthest
     point where it is finite. A step that is too large for a potential that is bounded leads

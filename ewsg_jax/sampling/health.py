@@ -90,8 +90,7 @@ class DivergenceMonitor:
         done: int,
         steps: int,
     ) -> Call:
-        """Make a call, and put in it what the diverged chains have: their last finite state, its
-        draws, no sums.
+        """Make a call, and put in what diverged chains have: last state, its draws, no sums.
 
         Args:
             advance: `advance(done, steps, state, alive, guarded=…)`, which takes the memory of the

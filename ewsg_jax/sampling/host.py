@@ -15,8 +15,7 @@ from ewsg_jax._types import PyTree
 
 
 class Clock:
-    """The time by which a run decides how it continues: with several processes that of the first
-    one.
+    """The time by which a run decides how to continue: the first process' own for all.
 
     Each of them must read it as often as the others, so that all make the same calls.
 

@@ -63,8 +63,7 @@ def load(
 
 
 def opened(path: str | os.PathLike[str], holds: str, kernel: Kernel | None, data: Any) -> Contents:
-    """Check arguments of `load`, and read a file: the arrays of the states only where there is a
-    kernel.
+    """Check arguments of `load` and read a file: states' arrays only where there is a kernel.
 
     Raises:
         TypeError, UnreadableError, OSError: an argument or the file is not as it must be.

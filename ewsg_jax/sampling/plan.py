@@ -86,8 +86,7 @@ class Planned(NamedTuple):
 def plan(
     request: Request, earlier: Earlier | None = None, windows: Windows | None = None
 ) -> tuple[Planned, Outcome]:
-    """Make the chains' first states, decide how many steps there are and how they are cut into
-    calls.
+    """Make the chains' first states; decide how many steps there are and how calls cut them.
 
     Args:
         request: what is asked for; of a run that resumes with the states of its checkpoint.

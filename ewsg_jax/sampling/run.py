@@ -36,8 +36,7 @@ from ewsg_jax.streams import Stream
 
 
 def checked(request: Request) -> Request:
-    """Check each argument by itself; return the request for one kernel, with its data as arrays of
-    JAX.
+    """Check each argument by itself; return the request for one kernel, data as jax arrays.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; the message names it.
@@ -121,8 +120,7 @@ def make_steps(
     progress: bool,
     windows: Windows | None = None,
 ) -> float:
-    """Compile, make the steps and fill the outcome; return when the program was compiled, in
-    seconds.
+    """Compile, make the steps, fill the outcome; return when it was compiled, in seconds.
 
     Raises:
         ValueError: time was up before a draw could be kept.

@@ -139,8 +139,7 @@ class Samples(Generic[P]):
 
     @property
     def sd(self) -> PyTree:
-        """The standard deviation of the draws of all chains that stayed finite, like one draw, in
-        float64.
+        """The standard deviation of all finite chains' draws, like one draw, in float64.
 
         Raises:
             AttributeError: the run kept no draws.
@@ -155,8 +154,7 @@ class Samples(Generic[P]):
         return self.draws
 
     def named(self) -> dict[str, np.ndarray]:
-        """Return the draws as a flat dictionary of arrays (chain, draw, …), named by their place in
-        the tree.
+        """Return the draws as a flat dictionary of arrays (chain, draw, …) by place in the tree.
 
         Draws that are a single array are called `position`, or `draws` where they are no positions.
         """
@@ -199,8 +197,7 @@ class Samples(Generic[P]):
         keep_draws: bool = False,
         chunk_size: int | None = None,
     ) -> PyTree:
-        """Return the mean over all draws of `function(position, inputs)`, of all chains that stayed
-        finite.
+        """Return the mean of `function(position, inputs)` over all draws of finite chains.
 
         Args:
             function: `function(position, inputs) -> tree of floating-point arrays`, for one draw.
@@ -223,8 +220,7 @@ class Samples(Generic[P]):
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file, which `ewsg_jax.load` reads; an existing file is replaced
-        at the end.
+        """Write everything to one file that `ewsg_jax.load` reads; it is replaced at the end.
 
         It is a NumPy archive: `numpy.load(path)` has an array for each leaf, under its name and its
         key path, such as `draws`, `draws['a']` or `state.dynamics.position`.
@@ -304,8 +300,7 @@ def in_arviz(
     groups: dict[str, dict[str, np.ndarray]] | None = None,
     **options: Any,
 ) -> Any:
-    """Return draws as ArviZ takes them, with more coordinates and more groups of arrays (chain,
-    draw, …).
+    """Return draws as ArviZ takes them, with more coordinates and groups (chain, draw, …).
 
     Raises:
         ImportError: ArviZ is not installed.

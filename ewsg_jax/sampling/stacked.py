@@ -28,8 +28,7 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StackedSamples(Generic[P]):
-    """What a run of a stack of kernels returns: `runs[i]` are the samples of member i, a `Samples`
-    like any other.
+    """What a run of a stack returns: `runs[i]` are the samples of member i, a `Samples`.
 
     Members have the same starts unless they were given their own. Kernels on the same data have the
     same batches and noise: they are compared without the noise between runs, and are not
@@ -107,8 +106,7 @@ class StackedSamples(Generic[P]):
         return self.whole.state
 
     def concatenate(self, later: "StackedSamples[P]") -> "StackedSamples[P]":
-        """Return these and those of the run that continued from their state, as
-        `Samples.concatenate` does.
+        """Return these and those of the run that continued, as `Samples.concatenate` does.
 
         Raises:
             TypeError, ValueError: it is not such a run.
@@ -168,8 +166,7 @@ class StackedSamples(Generic[P]):
         return "member", np.arange(len(self))
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Draw means and standard deviations of up to eight coordinates against what the members
-        differ by.
+        """Draw means and sds of up to eight coordinates against what members differ by.
 
         Args:
             path: of a picture to write, by its ending. Default: none.
@@ -189,8 +186,7 @@ class StackedSamples(Generic[P]):
         return plot(repr(self), name, labels, list(self), path)
 
     def to_arviz(self, **options: Any) -> Any:
-        """Return the draws as ArviZ takes them, with a dimension of members behind chains and
-        draws.
+        """Return draws as ArviZ takes them, members behind chains and draws.
 
         It has the name of what they differ by and its values as coordinates; `member`, with a
         coordinate for each, where they differ by several numbers.
@@ -276,8 +272,7 @@ def plot(
     runs: Sequence[Samples],
     path: str | os.PathLike[str] | None,
 ) -> Any:
-    """Draw the means and standard deviations of some coordinates, and where chains diverged; return
-    the figure.
+    """Draw means and sds of some coordinates, and where chains diverged; return the figure.
 
     Raises:
         ImportError: matplotlib is not installed.

@@ -168,8 +168,7 @@ def _chains_of(kernel: Kernel, state: KernelState, num_chains: int) -> int:
 
 
 def shares_memory(kernel: Kernel, state: KernelState) -> bool:
-    """Return whether the chains of a run's state share the estimator's memory, which then has no
-    chain axis.
+    """Return whether chains of a state share the memory, which then has no chain axis.
 
     One that chains share where they have one start is a tree like the position.
     """

@@ -63,8 +63,7 @@ class StateNotLoaded:
 
 
 def as_run(kernel: Kernel, data: Any) -> tuple[Kernel, Any]:
-    """Return the kernel and the shapes of the data that a run of these has, of a stack over data
-    sets its.
+    """Return the kernel and data shapes that a run of these has; of a stack over data, its own.
 
     Raises:
         TypeError, ValueError: the data are none, or not of as many data sets as the stack.

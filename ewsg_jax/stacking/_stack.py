@@ -15,8 +15,7 @@ from ewsg_jax.stacking.members import TAKES, joined
 
 
 def stack(kernels: Sequence[Kernel[P]] | Kernel[P]) -> Stack[P]:
-    """Join kernels that differ by numbers into one: step sizes, frictions, temperatures, masses,
-    centers.
+    """Join kernels that differ by numbers into one: step sizes, frictions, masses, centers.
 
     `ewsg_jax.sample` runs them in one program. A member that diverges is frozen and marked; the
     others continue.

@@ -57,8 +57,7 @@ def stack_data(
     labels: Sequence[Any] | None = None,
     weights: Array | None = None,
 ) -> StackedData:
-    """Join several data sets, so that `ewsg_jax.sample` samples the posterior of each in one
-    program.
+    """Join several data sets, so that `sample` samples each one's posterior in one program.
 
     Shorter ones are made as long as the longest by copies of rows that do not count: no batch holds
     them, sums leave them out, and n is that of each data set. Copies take time and memory, so the

@@ -15,8 +15,7 @@ TAKES = "kernels must be some that differ by their numbers alone, or one made un
 
 
 def joined(kernels: Sequence[Kernel]) -> tuple[Kernel, tuple[str, ...]]:
-    """Return one kernel of some, with a leading axis of members on what differs, and of each leaf
-    how it does.
+    """Return one kernel of some, members in front of what differs, and how each leaf does.
 
     Raises:
         ValueError: arrays differ in shape.

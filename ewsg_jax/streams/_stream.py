@@ -88,8 +88,7 @@ class Stream(Whole):
         )
 
     def read(self, start: int, stop: int) -> Data:
-        """Return the rows from `start` to below `stop`, arrays of NumPy: such as some for
-        `ewsg_jax.check`.
+        """Return rows from `start` to below `stop`, NumPy arrays: some for `ewsg_jax.check`.
 
         Raises:
             TypeError, ValueError: there are no such rows.
@@ -191,8 +190,7 @@ class Stream(Whole):
         return self._rows is not None
 
     def on_device(self, rows: Data) -> Data:
-        """Return rows that were read as arrays of JAX, on a CPU in the memory that they were read
-        into.
+        """Return read rows as arrays of JAX, on a CPU in the memory they were read into.
 
         Raises:
             ValueError: JAX's dtypes do not hold their numbers.
@@ -266,8 +264,7 @@ def stream(
     pieces: int = 1,
     rows: Callable[[PyTree], PyTree] | None = None,
 ) -> Stream:
-    """Read data that are larger than memory in windows of rows, as `data` of `sample`, `resume` and
-    `find_mode`.
+    """Read data larger than memory in windows of rows, for `sample`, `resume`, `find_mode`.
 
     Batches are drawn within a window, and scaled to all rows. A thread reads the next window
     meanwhile. An epoch takes all windows once, in a new order each time, which is a function of the

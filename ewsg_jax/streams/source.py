@@ -25,8 +25,7 @@ class Source(abc.ABC):
 
     @abc.abstractmethod
     def read(self, start: int, out: list[np.ndarray]) -> None:
-        """Write rows from `start` on into arrays, one for each leaf of `row`, as many as these are
-        long.
+        """Write rows from `start` on into arrays, one a leaf of `row`, as many as fit.
 
         Raises:
             OSError, ValueError: a row cannot be read, or is not what it was; the message names it.
