@@ -169,6 +169,13 @@ def test_schedules_are_read_at_the_step_of_the_state(x64, correction):
 
 
 @pytest.mark.full
+def test_the_defaults_are_those_of_the_paper():
+    """α = 0.99 and λ = 1e-5, without the correction."""
+    assert ewsg.dynamics.preconditioned(H) == ewsg.dynamics.preconditioned(
+        H, decay=0.99, damping=1e-5, correction=False
+    )
+
+
 def test_decays_and_dampings_may_be_traced(x64):
     """A grid of them is one `vmap`."""
     data, start = jax.tree.map(jnp.asarray, DATA), jnp.asarray(START)

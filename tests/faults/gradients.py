@@ -92,7 +92,7 @@ FAULTS = [
     Fault("a low rank's moments about a guess at the mean", "gradients.spread", drop("jnp.outer(sums.seen, sums.seen)"),
           "gradients/test_covariance_tracking.py::test_the_covariance_is_exact_at_a_reset[covariance_tracking-custom-low_rank]"),
     Fault("a basis turned by moments about a guess at the mean", "gradients.turned", drop("jnp.outer(sums.gradients, sums.seen)"),
-          "gradients/test_covariance_tracking.py::test_the_basis_turns_to_the_leading_eigenvectors[2]"),
+          "gradients/test_covariance_tracking.py::test_the_basis_turns_to_the_leading_eigenvectors[covariance_tracking-2]"),
     Fault("a state that holds the caller's own array", "Pair.init", drop_call("_tree.copy"),
           "test_uses.py::test_donated_states[sgld-True-random]"),
     Fault("probes are not counted", "Pair.evaluations", drop("self.dynamics.extra_gradients * cost.per_extra_gradient"),

@@ -1,6 +1,7 @@
 """The tracked covariance: exact at a reset, in between along a NumPy run of EWSG-VR's Alg. 2."""
 
 import functools
+import itertools
 from typing import Any
 
 import jax
@@ -151,8 +152,11 @@ def test_the_covariance_is_exact_at_a_reset(x64, estimator, name, structure):
         assert evaluations == (2 * N if "rank" in structure else N)
 
 
-@pytest.mark.parametrize("rank", [1, 2])
-def test_the_basis_turns_to_the_leading_eigenvectors(x64, rank):
+@pytest.mark.parametrize(
+    ("kind", "rank"),
+    [("covariance_tracking", 1), ("covariance_tracking", 2), ("kept_covariance", 2)],
+)
+def test_the_basis_turns_to_the_leading_eigenvectors(x64, kind, rank):
     """Each reset at a point is orthogonal iteration: the error falls as (λ_{r+1}/λ_r)^resets."""
     model = MODELS["custom"]
     values, vectors = np.linalg.eigh(
@@ -161,20 +165,23 @@ def test_the_basis_turns_to_the_leading_eigenvectors(x64, rank):
     ratio = values[-rank - 1] / values[-rank]
     resets = int(np.ceil(np.log(1e-13) / np.log(ratio)))
     assert 5 < resets < 500
-    estimator = ewsg.gradients.covariance_tracking(
+    estimator = getattr(ewsg.gradients, kind)(
         model.posterior, batch_size=1, structure="low_rank", rank=rank, chunk_size=4
     )
+
+    def basis_of(memory):
+        return (memory if kind == "covariance_tracking" else memory.covariance).basis
 
     @quick_jit
     def bases(position, data):
         def reset(memory, _):
             memory, _, _ = estimator.refresh((), memory, jnp.int32(0), position, data)
-            return memory, memory.basis
+            return memory, basis_of(memory)
 
         memory = estimator.init(jax.random.key(1), position, data)
         last, later = jax.lax.scan(reset, memory, length=resets)
         return (
-            memory.basis,
+            basis_of(memory),
             later,
             estimator.propose(Batch(jnp.array([0])), last, position, data, no_weight)[0].covariance,
         )
@@ -570,6 +577,28 @@ def test_the_covariance_at_a_point(x64, structure, replace):
     assert found.size == len(values)
 
 
+def test_each_pass_but_the_last_turns_the_basis_once(x64):
+    """What it spans after a pass more is the covariance times what it spanned before."""
+    model = MODELS["custom"]
+    exact = enumeration.batch_covariance(model.per_datum(model.position), 2, True)
+    bases = [
+        np.asarray(
+            ewsg.gradients.covariance_at(
+                model.posterior,
+                as_jax(model.position),
+                as_jax(model.data),
+                batch_size=2,
+                passes=passes,
+                **STRUCTURES["low_rank"],
+            ).basis
+        )
+        for passes in (1, 2, 3)
+    ]
+    for before, after in itertools.pairwise(bases):
+        turned, _ = np.linalg.qr(exact @ before)
+        close(after @ after.T, turned @ turned.T, 1e-9)
+
+
 @jax.custom_vjp
 def half_square(residual):
     """x²/2, differentiated backwards alone."""
@@ -650,6 +679,8 @@ def test_functions_of_the_eigenvalues(x64, structure):
         (lambda x: jnp.sqrt(jnp.maximum(x, 0) + 1), split(u)), (lambda x: jnp.exp(-x), split(v))
     )
     close(np.asarray(ravel_pytree(found)[0]), expected, 1e-12)
+    one_term = covariance.combine((lambda x: jnp.exp(-x), split(v)))
+    close(np.asarray(ravel_pytree(one_term)[0]), vectors @ (np.exp(-values) * (vectors.T @ v)))
     close(np.asarray(ravel_pytree(covariance.times(split(u)))[0]), dense @ u, 1e-12)
 
 

@@ -411,6 +411,16 @@ def test_probe_is_the_chosen_batchs(x64):
     np.testing.assert_allclose(gradient, expected, rtol=1e-13)
 
 
+def test_the_defaults_are_one_proposal_and_no_change_of_momentum():
+    uniform, weighted = (
+        setting("gaussian_location").uniform(),
+        ewsg.gradients.exponentially_weighted,
+    )
+    assert weighted(uniform) == weighted(
+        uniform, chain_length=1, frozen_noise="momentum", carry_index=False
+    )
+
+
 def test_refusals():
     s = setting("gaussian_location")
     weighted, inner = ewsg.gradients.exponentially_weighted, s.uniform()

@@ -137,6 +137,16 @@ def test_the_table_makes_the_probabilities(x64, n):
     np.testing.assert_allclose(np.asarray(law.weight)[seen] * realised(law)[seen], 1.0, rtol=1e-6)
 
 
+def test_a_place_that_keeps_nearly_all_draws(x64):
+    """Of 1 − 2⁻⁴⁰ the nearest threshold is 2³², which 32 bits do not hold: both rows are drawn, as
+    often as they count for.
+    """
+    p = np.array([1 - 2.0**-40, 1 + 2.0**-40]) / 2
+    law = by_probability(jnp.asarray(p)).of_size(1)
+    np.testing.assert_allclose(realised(law), 0.5, rtol=1e-9)
+    np.testing.assert_allclose(np.asarray(law.weight) * realised(law), 1.0, rtol=1e-12)
+
+
 def test_draws_are_the_table(monkeypatch):
     """Each place with the coin just below its threshold, and at it: their 64-bit words."""
     law = by_probability(jnp.asarray(P)).of_size(1)
@@ -180,6 +190,15 @@ def test_leverage():
     norms = np.sqrt(x**2 @ np.diag(C))
     found = leverage(jnp.asarray(x), jnp.asarray(np.diag(C))).probabilities
     np.testing.assert_allclose(found, norms / norms.sum(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3])
+def test_leverage_of_a_row_of_zeros(x64, scale):
+    """A millionth of the root mean square norm, whatever the unit: norms 3, 0 and 4."""
+    x = scale * np.array([[3.0, 0.0], [0.0, 0.0], [0.0, 4.0]])
+    norms = np.array([3.0, 1e-6 * np.sqrt(25 / 3), 4.0])
+    found = leverage(jnp.asarray(x), jnp.ones(2)).probabilities
+    np.testing.assert_allclose(found, norms / norms.sum(), rtol=1e-12)
 
 
 def test_rare_rows(x64):

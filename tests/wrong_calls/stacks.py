@@ -145,6 +145,14 @@ of(
     ),
     row(
         V,
+        "batch_size | got 2 | at most n = 1",
+        lambda: sampled(
+            kernel=ewsg.sgld(MODEL, 0.1, batch_size=2, replace=False),
+            data=ewsg.stack_data([LISTS[0][:1], LISTS[1]]),
+        ),
+    ),
+    row(
+        V,
         "data | 1 NaN | finite",
         lambda: sampled(
             kernel=GRID[0], data=ewsg.stack_data([LISTS[0], LISTS[1].at[2, 1].set(jnp.nan)])
