@@ -64,9 +64,7 @@ def factor(pairs: PyTree, usable: Array, oldest: Array, initial_scale: Scalar) -
         initial_scale: γ_H.
     """
     count = usable.shape[0]
-    by_s = _sum(
-        jax.tree.map(lambda x: products.matmul(_rows(x, count), _rows(x, 2 * count).T), pairs)
-    )
+    by_s = _sum(jax.tree.map(lambda x: products.matmul(_rows(x)[:count], _rows(x).T), pairs))
     ss, sy, dtype = by_s[:, :count], by_s[:, count:], by_s.dtype
     gamma = jnp.asarray(initial_scale, dtype)
     lengths = jnp.sqrt(jnp.diagonal(ss))
@@ -109,7 +107,7 @@ def factor(pairs: PyTree, usable: Array, oldest: Array, initial_scale: Scalar) -
     weights, coefficients = jnp.where(fine, weights, 0), jnp.where(fine, coefficients, 0)
 
     def combined(x: Array) -> Array:
-        z = _rows(x, 2 * count)
+        z = _rows(x)
         return products.matmul(coefficients.astype(z.dtype), z).reshape(count, *x.shape[2:])
 
     return Factor(jnp.sqrt(gamma), pairs, weights, jax.tree.map(combined, pairs))
@@ -123,7 +121,7 @@ def times(s: Factor, vector: PyTree) -> PyTree:
 
 def transposed_times(s: Factor, vector: PyTree) -> PyTree:
     """Return Sᵀ v, in the dtypes of v."""
-    along = _products(jax.tree.map(lambda x: _rows(x, s.weights.shape[0]), s.pairs), vector)
+    along = _products(jax.tree.map(lambda x: _rows(x)[: s.weights.shape[0]], s.pairs), vector)
     return _without(s.scale, vector, along * s.weights, s.rows)
 
 
@@ -156,10 +154,10 @@ def _sum(parts: PyTree) -> Array:
     return functools.reduce(operator.add, jax.tree.leaves(parts))
 
 
-def _rows(stack: Array, count: int) -> Array:
-    """The first `count` of the vectors in a stack (2, K, …), as the rows of a matrix."""
+def _rows(stack: Array) -> Array:
+    """The vectors of a stack (2, K, …), the s and then the y, as the rows of a matrix."""
     size = math.prod(stack.shape[2:])
-    return _wide(stack).reshape(-1, size)[:count]
+    return _wide(stack).reshape(-1, size)
 
 
 def _wide(x: Array) -> Array:
