@@ -128,6 +128,9 @@ MISFITS = """
     if (document.documentElement.scrollWidth > width + 1) found.push("the page scrolls sideways");
     for (const picture of document.images)
         if (!picture.complete || !picture.naturalWidth) found.push(`no picture ${picture.src}`);
+    for (const code of document.querySelectorAll(".bd-article pre"))
+        if (width > 1200 && code.scrollWidth > code.clientWidth + 1 && !code.closest(".cell"))
+            found.push(`code is too wide: ${code.textContent.slice(0, 40)}`);
     const scrolls = element => element && (
         ["auto", "scroll", "hidden"].includes(getComputedStyle(element).overflowX)
         || scrolls(element.parentElement));
@@ -163,7 +166,9 @@ MISFITS = """
     return found.slice(0, 5);
 })()
 """
-"""What of a page does not fit: its width, pictures that did not come, text that is hard to see."""
+"""What of a page does not fit: its width, that of code on a wide screen, pictures that did not
+come, text that is hard to see.
+"""
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -278,6 +283,7 @@ def test_a_narrow_page_has_its_menu_behind_a_button(page: browser.Browser) -> No
     [
         ("paragraph.style.color = '#999999'", "contrast 2.8: STRONG "),
         ("paragraph.style.width = '2000px'", "too wide: P "),
+        ("document.querySelector('pre').append('x'.repeat(150))", "code is too wide: "),
         ("document.body.style.width = '2000px'", "the page scrolls sideways"),
         ("paragraph.innerHTML = '<img src=\"no.png\">'", "no picture http"),
     ],
