@@ -1,5 +1,5 @@
-"""What a kernel will do, before it runs: how hot, how slow and how stable it is on a posterior that
-is near normal.
+"""What a kernel will do, before it runs: how wide, how slow and how stable it is on a posterior
+that is near normal.
 
     z' = A z + noise,   P = A P Aᵀ + Q,   Q = G S Gᵀ + B Bᵀ
 
@@ -15,8 +15,10 @@ from jax.sharding import Mesh
 
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel
+from ewsg_jax._module import made_by
 from ewsg_jax._types import Data
 from ewsg_jax.dynamics import Dynamics
+from ewsg_jax.dynamics.mass import without_metric
 from ewsg_jax.forecasting import law
 from ewsg_jax.forecasting.many import of_many
 from ewsg_jax.forecasting.near import Near
@@ -102,7 +104,8 @@ def _checked(
     if set(fields) - {*MOVING, *HELD} or kernel.dynamics.extra_gradients:
         raise ValueError(
             "kernel must have a dynamics that remembers no more than a momentum and a thermostat "
-            f"for a forecast; got {type(kernel.dynamics).__name__}. Run it for some steps instead"
+            f"for a forecast; got {made_by(without_metric(kernel.dynamics)[0])}. Run it for some "
+            "steps instead"
         )
     _ = mode.covariance
     _check.data(data)
@@ -119,7 +122,7 @@ def _check_over_devices(kernel: Pair) -> None:
             raise ValueError(
                 "mesh must have no axis 'data', or one of length 1, for a kernel that needs all "
                 "rows in one place, for a metric or for labels of its own; got "
-                f"{type(part).__name__}"
+                f"{made_by(part)}"
             )
 
 

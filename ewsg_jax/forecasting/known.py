@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ewsg_jax._module import Part, made_by
 from ewsg_jax._types import Data
 from ewsg_jax.gradients._control_variate import ControlVariate
 from ewsg_jax.gradients._exponentially_weighted import ExponentiallyWeighted
@@ -123,10 +124,10 @@ def known(estimator: GradientEstimator, data: Data) -> Known:
     raise _unknown(estimator, "an estimator that it does not know")
 
 
-def _unknown(estimator: object, why: str) -> ValueError:
+def _unknown(estimator: Part, why: str) -> ValueError:
     return ValueError(
         "kernel must have an estimator whose noise is known (full, uniform, stratified, "
         "control_variate, svrg with option II, saga, covariance_tracking, kept_covariance, or "
         f"exponentially_weighted around one without a memory) for a forecast; got {why}: "
-        f"{type(estimator).__name__}. Run it for some steps instead"
+        f"{made_by(estimator)}. Run it for some steps instead"
     )

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ewsg_jax._module import made_by
 from ewsg_jax._types import Data, Position
 from ewsg_jax.dynamics.mass import without_metric
 from ewsg_jax.dynamics.protocol import Constant, needs_covariance
@@ -41,9 +42,9 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
     # What would need a matrix (d, d) has no forecast by coordinates.
     has_matrix = needs_covariance(dynamics) or getattr(dynamics, "covariance", None) is not None
     if not dynamics.translates or has_matrix or "thermostat" in at_rest(dynamics, step)._fields:
-        raise _too_many(f"the dynamics {type(dynamics).__name__}")
+        raise _too_many(f"the dynamics {made_by(dynamics)}")
     if told.lags is not None or told.chain_length is not None:
-        raise _too_many(f"the estimator {type(kernel.estimator).__name__}")
+        raise _too_many(f"the estimator {made_by(kernel.estimator)}")
     # In coordinates in which curvature is a diagonal: those of the mass, or of the mode.
     factor, curvature = _coordinates(kernel, mode)
     temperature = float(getattr(dynamics, "temperature", Constant(value=1.0))(jnp.int32(step)))

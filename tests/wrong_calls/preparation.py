@@ -200,6 +200,16 @@ MINE = ewsg.kernel(
     ewsg.dynamics.langevin(0.1),
     Mine(posterior=MODEL, law=ewsg.gradients.uniform(MODEL, batch_size=1).law),
 )
+
+
+@ewsg.module
+class TwoGradients(type(ewsg.dynamics.langevin(0.1))):
+    """A dynamics that asks for another gradient a step."""
+
+    extra_gradients = 1
+
+
+TWICE = ewsg.dynamics.in_metric(TwoGradients(**vars(ewsg.dynamics.langevin(0.1))), 4.0)
 BY_SIGN = ewsg.gradients.stratified(
     MODEL, batch_size=2, labels=lambda x: jnp.asarray(x[:, 0] > 0, int), num_strata=2
 )
@@ -215,7 +225,7 @@ of(
     ),
     row(
         V,
-        "mesh | Stratified | no axis 'data'",
+        "mesh | stratified | no axis 'data'",
         lambda: told(ewsg.kernel(ewsg.dynamics.langevin(0.1), BY_SIGN), mesh=over("data")),
     ),
     row(
@@ -225,7 +235,12 @@ of(
     ),
     row(
         V,
-        "kernel | Preconditioned | no more than a momentum",
+        "kernel | got two_gradients. Run | no more than a momentum",
+        lambda: told(ewsg.kernel(TWICE, ewsg.gradients.uniform(MODEL, batch_size=1))),
+    ),
+    row(
+        V,
+        "kernel | got preconditioned | no more than a momentum",
         lambda: told(ewsg.psgld(MODEL, 0.1, batch_size=1)),
     ),
     row(
@@ -239,7 +254,7 @@ of(
         lambda: told(ewsg.sgld(MODEL, 0.1, batch_size=1, rows="block_sweeps")),
     ),
     row(V, f"kernel | option='I' | {NO_FORECAST}", lambda: told(made(option="I"))),
-    row(V, f"kernel | Mine | {NO_FORECAST}", lambda: told(MINE)),
+    row(V, f"kernel | : mine | {NO_FORECAST}", lambda: told(MINE)),
     row(
         V,
         f"kernel | around a memory | {NO_FORECAST}",
@@ -265,17 +280,17 @@ of(
     row(V, "mode | curved downwards | one for its widths", lambda: told(mode=NO_MODE)),
     row(
         V,
-        "kernel | the estimator ExponentiallyWeighted | more than 1,000 numbers",
+        "kernel | the estimator exponentially_weighted | more than 1,000 numbers",
         lambda: told(ewsg.ewsg_ld(MODEL, 0.1, batch_size=1), MANY),
     ),
     row(
         V,
-        "kernel | the dynamics Thermostat | more than 1,000 numbers",
+        "kernel | the dynamics thermostat | more than 1,000 numbers",
         lambda: told(ewsg.sgnht(MODEL, 0.1, friction=1.0, batch_size=1), MANY),
     ),
     row(
         V,
-        "kernel | the dynamics NoiseCorrected | more than 1,000 numbers",
+        "kernel | the dynamics noise_corrected | more than 1,000 numbers",
         lambda: told(
             ewsg.kernel(
                 ewsg.dynamics.noise_corrected(
