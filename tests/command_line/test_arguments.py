@@ -4,6 +4,7 @@ import io
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -81,6 +82,24 @@ def test_a_reader_that_has_seen_enough_ends_nothing():
     command = f'{shlex.quote(sys.executable)} -c "{code}" | head -1'
     done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=100)
     assert (done.stdout, done.stderr) == ("a\n", "ended\n")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_an_interrupt_of_the_imports_has_no_traceback():
+    command = [sys.executable, "-X", "importtime", "-m", "ewsg_jax", "list", "methods"]
+    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as process:
+        seen = next(line for line in process.stderr if "jaxlib" in line)
+        process.send_signal(signal.SIGINT)
+        printed, errors = process.communicate(timeout=100)
+    assert process.returncode == -signal.SIGINT, seen
+    assert printed == ""
+    assert "Traceback" not in errors
+
+
+def test_a_program_that_imports_the_library_is_interrupted_as_ever():
+    code = "import signal, ewsg_jax\n"
+    code += "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_examples_of_the_page_are_taken():
@@ -239,6 +258,10 @@ def test_the_noise_scale_of_a_linear_model(tmp_path):
     assert float(re.search(r"noise scale ([\d.]+),", said)[1]) == pytest.approx(2.0, rel=0.03)
     _, problem = prepare(asked_of(given | {"noise_scale": 2.5}))
     assert "noise scale 2.5, as given" in problem.description[-1]
+    # Two rows beside each of two means: residuals 1, 1, 2, 2, and two weights of four rows.
+    np.savez(tmp_path / "few.npz", x=[[0], [0], [1], [1]], y=[0.0, 2.0, 10.0, 14.0])
+    _, problem = prepare(asked_of({"data": str(tmp_path / "few.npz"), "model": "linear"}))
+    assert f"noise scale {np.sqrt(10 / 2):.4g}," in problem.description[-1]
 
 
 def test_rows_that_have_changed_are_refused(tmp_path):

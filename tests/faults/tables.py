@@ -1,8 +1,14 @@
 """The faults of all rooms, and those of every run."""
 
-from tests.faults import checking, dynamics, gradients, posterior
+from tests.faults import checking, command_line, dynamics, gradients, posterior
 
-FAULTS = [*dynamics.FAULTS, *gradients.FAULTS, *posterior.FAULTS, *checking.FAULTS]
+FAULTS = [
+    *dynamics.FAULTS,
+    *gradients.FAULTS,
+    *posterior.FAULTS,
+    *checking.FAULTS,
+    *command_line.FAULTS,
+]
 USUAL = {
     "an infinite weight is passed over",
     "acceptance: wrong sign",
