@@ -1,4 +1,4 @@
-"""Draw `docs/answers.png` and write the tables of `benchmarks/answers.py` in `docs/plan.md` and
+"""Draw `docs/answers.png` and write the tables of `benchmarks/answers.py` in `docs/answers.md` and
 README.md.
 
 `python -m benchmarks.answers --draw` makes them.
@@ -18,7 +18,7 @@ from benchmarks.pages import answers_models, figures
 from benchmarks.pages.generated import as_table, renewed
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE, PICTURE, README = DOCS / "plan.md", DOCS / "answers.png", DOCS.parent / "README.md"
+PAGE, PICTURE, README = DOCS / "answers.md", DOCS / "answers.png", DOCS.parent / "README.md"
 STYLES = {
     "laplace": ("o", "#0072B2"),
     "laplace, corrected": ("s", "#0072B2"),

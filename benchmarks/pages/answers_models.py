@@ -1,4 +1,4 @@
-"""Write the tables of `docs/plan.md` of the models among what `benchmarks/answers.py` stored.
+"""Write the tables of `docs/answers.md` of the models among what `benchmarks/answers.py` stored.
 
 `python -m benchmarks.answers --draw` makes them.
 """
