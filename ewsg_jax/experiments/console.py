@@ -25,7 +25,7 @@ EXIT_STATUS = {
     LOST: "one of several processes ended early",
     DOUBTFUL: "of plan: not trusted; of plan and check: too few draws to decide",
     WRONG: "of plan and check: the draws are wrong beyond chance",
-    INTERRUPTED: "interrupted (Ctrl-C); what there was is written, and the same command resumes",
+    INTERRUPTED: "interrupted (Ctrl-C); the draws so far are written, and the same command resumes",
 }
 """What each exit status says."""
 STATUS_OF = {"right": OK, "unsure": DOUBTFUL, "wrong": WRONG}
