@@ -22,7 +22,7 @@ Samples, StackedSamples, Stack, StackedData, Moments, Mode, Forecast, Plan, Repo
 
 from types import ModuleType as _ModuleType
 
-from ewsg_jax import _starting as _starting  # first: the others take a second
+from ewsg_jax import starting as _starting  # first: the others take a second
 from ewsg_jax import bijectors as bijectors
 from ewsg_jax import bounds as bounds
 from ewsg_jax import datasets as datasets

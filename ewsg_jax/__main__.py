@@ -10,7 +10,7 @@ from pathlib import Path
 import jax
 
 import ewsg_jax
-from ewsg_jax import _starting
+from ewsg_jax import starting
 from ewsg_jax.experiments import judged, listing, planned, processes
 from ewsg_jax.experiments.asked import MODELS, Asked, asked_of, hint_of
 from ewsg_jax.experiments.config import MOST_SEED, ConfigError
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:
-        _starting.started()
+        starting.started()
         keep_programs()
         warn_in_a_line()
     if words[:1] == [REPRODUCE]:

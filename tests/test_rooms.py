@@ -11,7 +11,7 @@ import ewsg_jax as ewsg
 
 PACKAGE = Path(ewsg.__file__).parent
 ORDER = [
-    ["_types", "reading", "needs"],
+    ["_types", "reading", "needs", "starting"],
     ["freshness"],
     ["seen", "compiling", "numeric", "optional", "lazy_scipy"],
     ["_check", "_tree", "_random", "products", "progress"],
