@@ -24,6 +24,12 @@ from ewsg_jax.experiments.figures import Line, Panel
 PAGE = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text(encoding="utf-8")
 
 
+may_be_interrupted = pytest.mark.skipif(
+    os.name == "nt" or signal.getsignal(signal.SIGINT) is signal.SIG_IGN,
+    reason="interrupts are ignored here, as in a shell's background",
+)
+
+
 def commands(text):
     """The commands of a text, without `python -m ewsg_jax`."""
     found = re.findall(r"^\s*python -m ewsg_jax (.+?)(?:\s+#.*)?$", text, re.MULTILINE)
@@ -84,7 +90,7 @@ def test_a_reader_that_has_seen_enough_ends_nothing():
     assert (done.stdout, done.stderr) == ("a\n", "ended\n")
 
 
-@pytest.mark.skipif(os.name == "nt", reason="signals")
+@may_be_interrupted
 def test_an_interrupt_of_the_imports_has_no_traceback():
     command = [sys.executable, "-X", "importtime", "-m", "ewsg_jax", "list", "methods"]
     with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as process:
@@ -96,7 +102,8 @@ def test_an_interrupt_of_the_imports_has_no_traceback():
     assert "Traceback" not in errors
 
 
-def test_a_program_that_imports_the_library_is_interrupted_as_ever():
+@may_be_interrupted
+def test_a_program_that_imports_the_library_is_interrupted_as_before():
     code = "import signal, ewsg_jax\n"
     code += "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
     subprocess.run([sys.executable, "-c", code], check=True)
