@@ -22,7 +22,9 @@ Samples, StackedSamples, Stack, StackedData, Moments, Mode, Forecast, Plan, Repo
 
 from types import ModuleType as _ModuleType
 
-from ewsg_jax import starting as _starting  # first: the others take a second
+from ewsg_jax import starting as starting  # first: the imports below take a second
+
+# isort: split
 from ewsg_jax import bijectors as bijectors
 from ewsg_jax import bounds as bounds
 from ewsg_jax import datasets as datasets
