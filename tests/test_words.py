@@ -21,6 +21,18 @@ def test_pages_are_narrow(path):
     assert words.too_wide(path) == []
 
 
+@pytest.mark.parametrize("path", words.pages(), ids=NAMES)
+def test_lines_begin_with_words(path):
+    assert words.misread(path) == []
+
+
+def test_lines_that_vanish_or_become_lists_are_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(words, "ROOT", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("It is 6\n% off, for M =\n1. So it is.\n\n1. One\n2. two\n```\n% a\n```\n")
+    assert words.misread(page) == ["page.md:2: % off, for M =", "page.md:3: 1. So it is."]
+
+
 def test_the_readme_is_short():
     assert len((words.ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
 

@@ -68,6 +68,22 @@ def too_wide(path: Path) -> list[str]:
     return wide
 
 
+def misread(path: Path) -> list[str]:
+    """Return a page's lines of prose that Markdown takes for something else by how they begin: a
+    comment, which vanishes, or a list in the middle of a sentence.
+    """
+    fence, before, found = False, "", []
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+        if line.lstrip().startswith("```"):
+            fence = not fence
+        is_list = re.match(r"\s*([-*+]|\d+[.)]) ", line) and before.strip()
+        of_list = re.match(r"\s*([-*+]|\d+[.)]) |\s\s|#|\||<!--|:::", before)
+        if not fence and (line.lstrip().startswith("%") or (is_list and not of_list)):
+            found.append(f"{path.relative_to(ROOT)}:{number}: {line[:40]}")
+        before = line
+    return found
+
+
 def sources() -> list[Path]:
     """Return the modules of the package."""
     return sorted((ROOT / "ewsg_jax").glob("**/*.py"))

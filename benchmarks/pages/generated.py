@@ -2,11 +2,14 @@
 script.
 """
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 
 WIDTH = 100
 """Characters of a line of text in the documents; a table's row is one line."""
+TIED = "\N{NO-BREAK SPACE}"
+"""A space at which no line is cut."""
 
 
 def as_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -59,7 +62,13 @@ def _wrapped(text: str) -> str:
 
 
 def _filled(line: str) -> str:
+    """Return a paragraph or an entry of a list in lines.
+
+    No line begins with a percent sign, which makes a comment of it on the site, nor with a number
+    and a point, which makes a list of it.
+    """
     indent = "  " if line.startswith("- ") else ""
+    tied = re.sub(r" (?=%|\d+\.(?: |$))", TIED, line)
     return textwrap.fill(
-        line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
+        tied, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    ).replace(TIED, " ")
