@@ -299,6 +299,23 @@ def test_each_place_draws_from_its_own_stratum():
     assert set(drawn.ravel().tolist()) == set(range(9))
 
 
+def test_rows_in_parts_count_once_in_the_mean():
+    """Two parts of six rows, a row of the first in every batch: over the places of a part's share,
+    how often each of its rows is drawn times what it then stands for is 1.
+    """
+    p, labels = np.array([30.0, 1, 2, 3, 1, 2, 2, 1, 3, 2, 1, 2]), np.arange(12) % 2
+    law = by_probability(jnp.asarray(p), strata=jnp.asarray(labels)).of_size(8).over_parts(2)
+    for table, first, size, weight in zip(
+        *map(np.asarray, (law.table, law.first, law.size, law.weight)), strict=True
+    ):
+        drawn = np.zeros(6)
+        for begin, count in zip(first, size, strict=True):
+            threshold, own, alias, _ = table[begin : begin + count].T
+            np.add.at(drawn, own, threshold / 2**32 / count)
+            np.add.at(drawn, alias, (1 - threshold / 2**32) / count)
+        np.testing.assert_allclose(drawn * weight, 1.0, rtol=1e-5)
+
+
 def test_rows_that_are_certain_within_their_stratum():
     """A stratum of one row, and one of as many as it gets: both in every batch."""
     labels = np.array([0, 1, 2, 2, 2, 2])
