@@ -239,6 +239,12 @@ def position(value: PyTree, name: str = "position") -> PyTree:
     return jax.tree.map(_as_array, value)
 
 
+def not_empty(name: str, value: PyTree) -> None:
+    """Check that a tree of arrays has a number in it: without one there is no mode and no width."""
+    if not any(leaf.size for leaf in jax.tree.leaves(value)):
+        raise ValueError(f"{name} must have at least one number; got {listed(name, value)}")
+
+
 def held(name: str, value: PyTree) -> None:
     """Check that a tree holds arrays and numbers that the dtypes which JAX gives them hold.
 

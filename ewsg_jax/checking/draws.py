@@ -141,6 +141,7 @@ def draws_of(
             f"samples must have a chain, and at least {FEWEST} draws of each; got {num_chains} of "
             f"{num_draws}"
         )
+    _check.not_empty("samples", tree)
     # All draws are used as one array, whose size is bounded.
     numbers = sum(math.prod(x.shape[2:]) for x in leaves)
     most = min(most, max(FEWEST * num_chains, MOST_NUMBERS // max(1, numbers)))

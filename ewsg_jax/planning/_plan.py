@@ -125,6 +125,7 @@ def plan(
         "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
     )
     position = _check.position(position)
+    _check.not_empty("position", position)
     _check.finite("position", position)
     n = _check.data(data)
     _check.boolean("check_data", check_data)

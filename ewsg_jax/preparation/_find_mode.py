@@ -120,6 +120,7 @@ def find_mode(
         "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
     )
     position = _check.position(position)
+    _check.not_empty("position", position)
     _check.finite("position", position)
     # A stream has no rows in memory: sums over all of it are read in pieces.
     stream = data if isinstance(data, Stream) else None

@@ -86,6 +86,7 @@ of(
         lambda: checked({"a": DRAWS, "b": DRAWS[:, 1:]}),
     ),
     row(V, "samples | 2 of 3 | at least 8 draws", lambda: checked(DRAWS[:, :3])),
+    row(V, "samples | (2, 20, 0) | at least one number", lambda: checked(DRAWS[..., :0])),
     row(V, "samples | 0 of 20 | must have a chain", lambda: checked(DRAWS[:0])),
     row(V, "samples | position[1] | must move in every", lambda: checked(DRAWS * [1, 0])),
     row(T, "samples | traced | outside of jit", lambda: jax.jit(checked)(jnp.asarray(DRAWS))),

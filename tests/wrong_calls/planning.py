@@ -60,6 +60,7 @@ of(
         lambda: planned(posterior=ewsg.models.softmax_regression),
     ),
     row(V, f"position | None | {A_TREE}", lambda: planned(None)),
+    row(V, "position | (0,) | at least one number", lambda: planned(POINT[:0])),
     row(V, "position | 1 NaN | must be finite", lambda: planned(jnp.array([0.0, NAN]))),
     row(
         V,

@@ -78,6 +78,7 @@ of(
         ),
     ),
     row(T, "position | int32 | floating-point", lambda: searched(position=jnp.zeros(2, int))),
+    row(V, "position | (0,) | at least one number", lambda: searched(position=POINT[:0])),
     row(V, "data | holds 1 NaN | must be finite", lambda: searched(data=DATA.at[0, 0].set(NAN))),
     row(
         V,
