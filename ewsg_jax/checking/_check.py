@@ -111,6 +111,7 @@ def check(
         TypeError, ValueError: an argument has the wrong type or value; there are fewer than eight
             draws of a chain, or none that is finite; a coordinate never moves; the gradient is not
             finite at a draw.
+        KeyboardInterrupt: with `kernel=`, the run that continues was interrupted.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

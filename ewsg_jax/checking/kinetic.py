@@ -18,6 +18,7 @@ from ewsg_jax._types import Data, Key
 from ewsg_jax.checking.stein import blocks_of, of_blocks
 from ewsg_jax.pair import Pair
 from ewsg_jax.sampling import Samples, sample
+from ewsg_jax.sampling.samples import whole
 from ewsg_jax.support import evenly
 
 LOOKS = 256
@@ -106,18 +107,20 @@ def kinetic(
             warnings.simplefilter(
                 "ignore", RuntimeWarning
             )  # a chain that is lost is left out, and was told of
-            samples = sample(
-                own,
-                kernel,
-                None,
-                data,
-                steps,
-                keep=None,
-                state=samples.state,
-                shared_minibatch=bool(samples.shared_minibatch),
-                progress=False,
-                check_data=False,
-                mesh=mesh,
+            samples = whole(
+                sample(
+                    own,
+                    kernel,
+                    None,
+                    data,
+                    steps,
+                    keep=None,
+                    state=samples.state,
+                    shared_minibatch=bool(samples.shared_minibatch),
+                    progress=False,
+                    check_data=False,
+                    mesh=mesh,
+                )
             )
         passes += samples.data_passes * samples.num_chains
         found.append(_some_of(samples))

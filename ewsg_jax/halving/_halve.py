@@ -17,9 +17,9 @@ from ewsg_jax.halving.order import order_of, text_of
 from ewsg_jax.halving.result import Halved
 from ewsg_jax.pair import Pair
 from ewsg_jax.preparation.programs import Layout
-from ewsg_jax.sampling import Samples, moments, sample
+from ewsg_jax.sampling import moments, sample
 from ewsg_jax.sampling.coordinates import Names, flattened
-from ewsg_jax.sampling.samples import named
+from ewsg_jax.sampling.samples import named, whole
 from ewsg_jax.sampling.starts import check_starts, is_function
 from ewsg_jax.stacking.data import StackedData
 
@@ -135,10 +135,10 @@ def halve(
     pair, done = coupled(kernel), burn_in + num_kept // 2
     options: dict[str, Any] = {"keep": None, "moments": PLAN, "progress": progress}
     # Two halves, whose moments are compared: do they still change, chains have not settled.
-    first = _whole(
+    first = whole(
         sample(key, pair, start, data, done, num_chains=num_chains, burn_in=burn_in, **options)
     )
-    second = _whole(
+    second = whole(
         sample(
             key, pair, None, data, num_steps - done, state=first.state, check_data=False, **options
         )
@@ -186,10 +186,3 @@ def _paired(position: Callable[[Key], Position]) -> Callable[[Key], Position]:
         # What the library makes for starts is a program of its own.
         both.of_keys = lambda keys: doubled(of_keys(keys), axis=1)  # pyright: ignore[reportFunctionMemberAccess]
     return both
-
-
-def _whole(samples: Samples) -> Samples:
-    """Return samples of a run that was not interrupted."""
-    if samples.interrupted:
-        raise KeyboardInterrupt("the run was interrupted")
-    return samples

@@ -22,6 +22,7 @@ from ewsg_jax.planning.trial import NUM_CHAINS, Trial
 from ewsg_jax.planning.windows import FULL
 from ewsg_jax.rows.view import num_rows
 from ewsg_jax.sampling import sample
+from ewsg_jax.sampling.samples import whole
 
 FIRST, TARGET, NEAR = 0.3, 0.8, 0.07
 """The first step in the units of the metric, the acceptance that is aimed at, and how near to it is
@@ -87,17 +88,19 @@ def by_nuts(key: Key, asked: Asked, frame: Frame) -> HandedOver | None:
             warnings.simplefilter(
                 "ignore", RuntimeWarning
             )  # of chains that diverge, and of roundings
-            samples = sample(
-                own,
-                kernel_of(None),
-                start if state is None else None,
-                asked.given,
-                STEPS,
-                stacked=state is None,
-                state=state,
-                keep=None,
-                progress=False,
-                check_data=False,
+            samples = whole(
+                sample(
+                    own,
+                    kernel_of(None),
+                    start if state is None else None,
+                    asked.given,
+                    STEPS,
+                    stacked=state is None,
+                    state=state,
+                    keep=None,
+                    progress=False,
+                    check_data=False,
+                )
             )
         state = samples.state
         spent += NUM_CHAINS * samples.data_passes

@@ -10,6 +10,7 @@ from ewsg_jax import _random
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Data, Key
 from ewsg_jax.sampling import sample
+from ewsg_jax.sampling.samples import whole
 
 SECONDS = 0.05
 """Of sampling, at least, that a measurement lasts."""
@@ -39,18 +40,20 @@ def seconds_of_step(
     def run(own: Key, steps: int, state: Any) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            return sample(
-                own,
-                kernel,
-                start if state is None else None,
-                data,
-                steps,
-                num_chains=num_chains if state is None else 1,
-                keep=None,
-                state=state,
-                progress=False,
-                check_data=False,
-                mesh=mesh,
+            return whole(
+                sample(
+                    own,
+                    kernel,
+                    start if state is None else None,
+                    data,
+                    steps,
+                    num_chains=num_chains if state is None else 1,
+                    keep=None,
+                    state=state,
+                    progress=False,
+                    check_data=False,
+                    mesh=mesh,
+                )
             )
 
     first, *others = _random.keys_of(key, 1 + MOST)

@@ -2,8 +2,10 @@
 kernels have.
 """
 
+import contextlib
 import importlib.util
 import warnings
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -11,8 +13,10 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from ewsg_jax.checking import kinetic
 from ewsg_jax.exact._nuts import Nuts
-from ewsg_jax.planning import handover, search, trial
+from ewsg_jax.planning import handover, pilot, search, trial
+from ewsg_jax.planning.frame import Frame
 
 KEY = jax.random.key(0)
 ROWS = np.random.default_rng(0).normal(1.0, 1.0, 200).astype(np.float32)
@@ -108,3 +112,29 @@ def test_a_budget_of_passes_goes_by_what_a_step_was_measured_to_take():
         ewsg.sample(KEY, ewsg.nuts(BENT, 0.05, max_depth=3), start, ROWS, data_passes=41.0, **run)
     with pytest.raises(ValueError, match="passes_per_step"):
         ewsg.nuts(BENT, 0.05, passes_per_step=0.0)
+
+
+def test_an_interrupted_run_ends_the_call_that_made_it(monkeypatch):
+    """Where `plan` and `check` make runs: what a part of one says is not what was asked."""
+    pytest.importorskip("blackjax")
+    for module in (handover, pilot, kinetic):
+        monkeypatch.setattr(module, "sample", lambda *_, **__: SimpleNamespace(interrupted=True))
+    asked = SimpleNamespace(
+        posterior=BENT,
+        given=ROWS,
+        data=ROWS,
+        mesh=None,
+        max_passes=np.inf,
+        timed=lambda name: contextlib.nullcontext(),
+    )
+    frame = Frame(jnp.zeros(2), jnp.eye(2), mode=None)  # pyright: ignore[reportArgumentType]
+    kernel = ewsg.uld(BENT, 0.1, friction=1.0)
+    before = SimpleNamespace(num_steps=100, state=None, shared_minibatch=False)
+    calls = {
+        "NUTS": lambda: handover.by_nuts(KEY, asked, frame),  # pyright: ignore[reportArgumentType]
+        "steps": lambda: pilot.seconds_of_step(KEY, kernel, frame.start, ROWS, 8),
+        "check": lambda: kinetic.kinetic(KEY, kernel, before, ROWS, 1.0, None),  # pyright: ignore[reportArgumentType]
+    }
+    for call in calls.values():
+        with pytest.raises(KeyboardInterrupt):
+            call()

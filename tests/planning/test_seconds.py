@@ -101,7 +101,10 @@ def test_a_step_is_measured_for_long_enough(monkeypatch):
     def sample(key, kernel, start, data, steps, *, num_chains, keep, state, **options):
         runs.append((start, steps, num_chains, state))
         return SimpleNamespace(
-            num_steps=steps, run_seconds=99.0 if len(runs) == 1 else 1e-5 * steps, state=len(runs)
+            num_steps=steps,
+            run_seconds=99.0 if len(runs) == 1 else 1e-5 * steps,
+            state=len(runs),
+            interrupted=False,
         )
 
     monkeypatch.setattr(pilot, "sample", sample)
