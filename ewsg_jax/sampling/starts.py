@@ -209,9 +209,11 @@ def check_starts(
             )
         # A function is asked with a key of the run, for shapes only.
         one = _check.outputs("position", position, "a key", key)
-        _check.position(jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), one), "position(key)")
+        zeros = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), one)
+        _check.not_empty("position(key)", _check.position(zeros, "position(key)"))
         return _of_each_chain(one, num_chains)
     checked = _check.position(position)
+    _check.not_empty("position", checked)
     if not stacked:
         return _of_each_chain(checked, num_chains)
     lengths = {x.shape[0] if x.ndim else 0 for x in jax.tree.leaves(checked)}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,9 @@ class StackedData:
         labels: of the data sets, shape (data set,).
         num_rows: n of each, int64, shape (data set,).
     """
+
+    instead: ClassVar[str] = "give one of its data sets, such as data[0]"
+    """What to give where a stack is given in the place of arrays."""
 
     rows: Data
     labels: np.ndarray

@@ -72,6 +72,11 @@ of(
         "y | 2 | 0 and 1 only",
         lambda: planned(data=ROWS | {"y": 2 * ROWS["y"]}, posterior=LOGISTIC),
     ),
+    row(
+        T,
+        "data | 2 data sets | such as data[0]",
+        lambda: planned(data=ewsg.stack_data([DATA, DATA])),
+    ),
     row(V, "data | 1 NaN | must be finite", lambda: planned(data=DATA.at[1, 0].set(NAN))),
     row(V, f"tolerance | got 1 | {A_RATE}", lambda: planned(tolerance=1)),
     row(T, "mode | array | ewsg_jax.find_mode", lambda: planned(mode=POINT)),

@@ -204,6 +204,8 @@ of(
     row(T, "position(key) | int32 | floating-point", lambda: started(jax.random.bits)),
     row(V, f"position | TypeError | {A_FUNCTION}", lambda: started(lambda key: "here")),
     row(V, "stacked | got True | must be False", lambda: sampled(position=len, stacked=True)),
+    row(V, "position | (0,) | at least one number", lambda: sampled(position=POINT[:0])),
+    row(V, "position(key) | (0,) | at least one number", lambda: started(lambda key: POINT[:0])),
     row(V, "position | neither | either position or state", lambda: sampled(position=None)),
     row(V, "state | both | either position or state", lambda: sampled(state=last_state())),
     row(
