@@ -115,3 +115,14 @@ def test_a_plan_is_not_trusted_and_ends_at_the_first_trial():
     assert len(plan.doubts) == 1
     assert "check_grads" in plan.advice
     assert plan.gaussian is None or not plan.gaussian.is_right
+
+
+def test_a_wall_narrower_than_lines_is_no_mistake():
+    """A row of 1e6 makes log σ a kink, 1.6 % of the way along all lines: before the first node."""
+    draws = 0.1 * NORMAL
+    draws[:2, :, 0], draws[2:, :, 0] = 0.004, -1.0
+    posterior = ewsg.Posterior(
+        lambda p, row: jax.nn.log_sigmoid(-1e6 * p[0]) + normal(p, row), flat_prior
+    )
+    known = draws_of(jnp.asarray(draws, jnp.float32), None, 1_000)
+    assert mistaken(posterior, known, jax.device_put(ROWS)) == ""
