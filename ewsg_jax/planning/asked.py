@@ -99,6 +99,7 @@ class Asked:
         frame: Frame,
         memory: float,
         start: Callable[[Key], Position] | None = None,
+        patience: float = float("inf"),
     ) -> Trial:
         """Return a trial of a kernel, from around the frame's center or from where a start says."""
         cost, n = kernel.evaluations(self.data), num_rows(self.data)
@@ -109,5 +110,14 @@ class Asked:
             if start is None:
                 start = functools.partial(frame.starts, count=NUM_CHAINS)
             return trial(
-                key, kernel, start, self.posterior, self.given, memory, tolerance, most, self.mesh
+                key,
+                kernel,
+                start,
+                self.posterior,
+                self.given,
+                memory,
+                tolerance,
+                most,
+                self.mesh,
+                patience,
             )

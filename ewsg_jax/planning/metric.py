@@ -58,6 +58,20 @@ def metric_of(
     return Metric(covariance, center, ratio)
 
 
+def covariance_of(draws: np.ndarray, ess: float, before: np.ndarray) -> np.ndarray:
+    """Return the covariance of draws alone, with a share of the metric before where they are few.
+
+    On one side of a wall gradients say more of the wall than of how wide the posterior is.
+
+    Args:
+        draws: shape (draws, d), float64.
+        ess: how many independent ones they are worth.
+        before: shape (d, d).
+    """
+    share = SHRUNK * draws.shape[1] / (draws.shape[1] + ess)
+    return (1 - share) * np.cov(draws.T).reshape(before.shape) + share * before
+
+
 def start_of(gradients: np.ndarray) -> np.ndarray | LowRank:
     """Return a metric to begin with: variances of 1 over the size of gradients (draws, d), as in
     nutpie.

@@ -19,15 +19,13 @@ from ewsg_jax.planning.gaussian import MANY_ROWS, Gaussian, NoGradientError, gau
 from ewsg_jax.planning.handover import by_nuts, why_not
 from ewsg_jax.planning.laws import STABLE
 from ewsg_jax.planning.pilot import seconds_of_step
-from ewsg_jax.planning.walls import STEEP, steepest
+from ewsg_jax.planning.walls import STEEP, WIDE, steepest
 from ewsg_jax.planning.ways import Way
 from ewsg_jax.planning.windows import FULL, MOST_FULL, is_far, warmed
 from ewsg_jax.rows.view import num_rows
 
 NUM_POINTS = 512
 """Places at which noise is measured."""
-WIDE = 2.0
-"""Widths of the posterior at which walls are looked for."""
 FEW_ROWS = 1_024
 """Rows of a step where no forecast says how many there should be, all where there are no more."""
 CAREFUL = 0.25
@@ -42,6 +40,10 @@ plan.
 """
 SLOW = 40.0
 """Data passes an effective draw from which NUTS is tried too."""
+PATIENCE = 8.0
+"""Times as many steps as predicted that an effective draw takes, from which a trial's own draws
+give the units of the next.
+"""
 MOST_TRIALS = 6
 """Runs that are judged, each at half the step of the last."""
 
@@ -223,6 +225,7 @@ class Search(Asked):
         steep_places = warm.steep_places(NUM_POINTS)
         spent = warm.data_passes + (0.0 if normal is None else normal.report.data_passes)
         least, ended, last = 0.0, None, None
+        halvings, patience = 0, PATIENCE if isinstance(frame.known, np.ndarray) else np.inf
         for number, own in enumerate(keys):
             for_trial, for_steps = _random.keys_of(own, 2)
             wall = steepest(self.posterior, frame, steep_places, self.data)
@@ -239,7 +242,7 @@ class Search(Asked):
                 )
             steep = max(least, wall.curvature)
             strict = replace(
-                self.wanted, tolerance=self.wanted.tolerance / 2**number, careful=CAREFUL
+                self.wanted, tolerance=self.wanted.tolerance / 2**halvings, careful=CAREFUL
             )
             with self.timed("candidates"):
                 choice = self.choice(for_steps, frame, places, steep, strict)
@@ -254,7 +257,7 @@ class Search(Asked):
             else:
                 best = self.best(choice)
                 kernel, told = choice.kernel(best), best.time
-            last = self.tried(for_trial, kernel, frame, told)
+            last = self.tried(for_trial, kernel, frame, told, patience=patience)
             spent += last.data_passes
             ended = Ended(
                 kernel,
@@ -268,10 +271,17 @@ class Search(Asked):
                 notes,
                 last.doubts,
             )
-            if not last.is_wrong or last.is_outside or last.is_mistaken:
+            if last.is_outside or last.is_mistaken:
+                break
+            if not last.is_wrong and last.time > patience * told:
+                # Once: the posterior is much wider along some direction than the units say.
+                frame, patience = last.frame_of_draws(frame), np.inf
+                places = steep_places = last.places(NUM_POINTS, frame.center)
+                continue
+            if not last.is_wrong:
                 break
             # Half the step, and half of the error that is told: what is told is of a normal law.
-            least = 4 * steep
+            least, halvings = 4 * steep, halvings + 1
             if last.report is not None and not last.is_short:
                 places = steep_places = last.places(NUM_POINTS, frame.center)
         else:
@@ -281,7 +291,7 @@ class Search(Asked):
         if last.is_mistaken:
             return ended
         if ended.doubts or self.passes_of(ended) > SLOW:
-            ended = self.or_nuts(for_nuts, ended, frame)
+            ended = self.or_nuts(for_nuts, ended, warm.frame)
         if warm.why_not and ended.doubts:
             ended.doubts.append(f"the warm-up has not settled: {warm.why_not}")
         return ended

@@ -18,6 +18,8 @@ from ewsg_jax.checking import Report, check
 from ewsg_jax.checking.draws import draws_of
 from ewsg_jax.gradients.protocol import uses_batches
 from ewsg_jax.planning.candidate import burn_in_of, steps_of
+from ewsg_jax.planning.frame import Frame
+from ewsg_jax.planning.metric import covariance_of
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.preparation.support import outside
@@ -143,6 +145,17 @@ class Trial(NamedTuple):
         known = draws_of(self.samples, None, count)
         return np.asarray(known.flat - vector(center), np.float32)
 
+    def frame_of_draws(self, frame: Frame) -> Frame:
+        """Return the units of its draws, of those in which it was run, whose covariance is a
+        matrix.
+        """
+        assert isinstance(frame.known, np.ndarray)
+        known = draws_of(self.samples, None, NUM_CHAINS * MOST_DRAWS)
+        ess = NUM_CHAINS * self.num_steps / self.time
+        covariance = covariance_of(known.flat, ess, frame.known)
+        center = frame.layout.tree(known.flat.mean(0))
+        return Frame.at(frame.mode, center, covariance, of_chains=True)
+
 
 def trial(
     key: Key,
@@ -154,6 +167,7 @@ def trial(
     tolerance: float,
     most_steps: int,
     mesh: Mesh | None = None,
+    patience: float = float("inf"),
 ) -> Trial:
     """Run a kernel for some hundreds of effective draws, and judge them.
 
@@ -167,6 +181,8 @@ def trial(
         tolerance: of the check.
         most_steps: of each chain.
         mesh: the devices, None for one.
+        patience: times as many steps as predicted that an effective draw may take in a run that is
+            made longer.
     """
     for_run, for_start, *for_checks = _random.keys_of(key, 3 + MOST_TIMES)
     burn_in = burn_in_of(time)
@@ -175,7 +191,7 @@ def trial(
     found = judged(for_run, for_checks[0], start(for_start), None, steps, burn_in)
     for own in for_checks[1:]:
         longer = min(LONGER * steps, most_steps - steps)
-        if not found.is_short or longer < steps:
+        if not found.is_short or longer < steps or found.time > patience * time:
             break
         # All that was run is burn-in.
         state, passes, steps = found.samples.state, found.data_passes, longer

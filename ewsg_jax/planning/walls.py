@@ -22,8 +22,14 @@ from ewsg_jax.preparation import differences
 from ewsg_jax.preparation.programs import Of
 from ewsg_jax.rows.view import CHUNK_SIZE, view
 
-NUM_DENSE, NUM_PLACES = 128, 32
-"""Places at which each row's own curvature is evaluated, or that of the whole."""
+NUM_DENSE, NUM_PLACES = 64, 32
+"""Places at which each row's own curvature is evaluated, and as many around the center; or that of
+the whole.
+"""
+WIDE = 2.0
+"""Widths of the posterior at which walls are looked for."""
+HALVINGS = 16
+"""Of a row's predictors, where its slope changes most."""
 AT_ONCE = 8
 """Places that are evaluated together."""
 STEEP, ALONG = 4.0, 0.5
@@ -48,7 +54,8 @@ def steepest(posterior: Posterior, frame: Frame, places: np.ndarray, data: Data)
     """Return the largest curvature over some places.
 
     Of a model of linear predictors, one for each row, an upper bound: each row is as steep as it is
-    anywhere there.
+    anywhere there, or two widths around the center, for chains may stay on one side of a wall that
+    few rows make.
 
     Args:
         posterior: of which.
@@ -56,14 +63,15 @@ def steepest(posterior: Posterior, frame: Frame, places: np.ndarray, data: Data)
         places: positions less the center, shape (places, d).
         data: the rows.
     """
-    places = places[:: max(1, len(places) // NUM_DENSE)]
     predictor, leaves = posterior.predictor, jax.tree.leaves(frame.center)
     if (
         predictor is not None
         and leaves[0].ndim == 1
         and not isinstance(frame.inverse_mass, LowRank)
     ):
-        return _of_rows(posterior, predictor, frame, places, data)
+        few = places[:: max(1, len(places) // NUM_DENSE)]
+        around = frame.places(jax.random.key(3), NUM_DENSE, WIDE)
+        return _of_rows(posterior, predictor, frame, np.concatenate([few, around]), data)
     of = Of(posterior, frame.layout, CHUNK_SIZE, False)
     mass = Mass(given=frame.inverse_mass, factor=frame.factor)
     few = places[:: max(1, len(places) // NUM_PLACES)][:NUM_PLACES]
@@ -124,4 +132,34 @@ def _largest_of(
     some = jnp.resize(places, (count, AT_ONCE, places.shape[1]))
     none = jnp.zeros(inputs.shape[0], jnp.result_type(inputs, center))
     weights, _ = jax.lax.scan(of_some, none, some)
+    weights = jnp.maximum(weights, _steepest_between(predictor, data, inputs, center, some))
     return products.matmul(inputs.T, view(given).only_counted(weights[:, None] * inputs))
+
+
+def _steepest_between(
+    predictor: LinearPredictor, data: Data, inputs: Array, center: Array, places: Array
+) -> Array:
+    """Return −∂²log p of each row where it changes most between the least and the largest of its
+    predictors, shape (rows,): by halving, for a wall may be narrower than places are apart.
+    """
+
+    def residual(x: Array) -> Array:
+        return jax.vmap(predictor.residual)(x, data)
+
+    def widened(carry: tuple[Array, Array], some: Array) -> tuple[tuple[Array, Array], None]:
+        predictors = products.matmul(inputs, (center + some).T)
+        low, high = carry
+        return (jnp.minimum(low, predictors.min(1)), jnp.maximum(high, predictors.max(1))), None
+
+    far = jnp.full(inputs.shape[0], jnp.inf, jnp.result_type(inputs, center))
+    (low, high), _ = jax.lax.scan(widened, (far, -far), places)
+
+    def halved(ends: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
+        low, high = ends
+        middle = (low + high) / 2
+        at = residual(middle)
+        is_below = jnp.abs(at - residual(low)) > jnp.abs(residual(high) - at)
+        return (jnp.where(is_below, low, middle), jnp.where(is_below, middle, high)), None
+
+    (low, high), _ = jax.lax.scan(halved, (low, high), None, length=HALVINGS)
+    return -differences.slopes(residual, (low + high) / 2, jnp.ones_like(low))

@@ -7,6 +7,7 @@ longer until the metric no longer changes. One program makes all of them.
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -28,6 +29,7 @@ from ewsg_jax.planning.noise import noise_of
 from ewsg_jax.planning.walls import steepest
 from ewsg_jax.planning.ways import Way
 from ewsg_jax.preparation.programs import vector
+from ewsg_jax.rows.named import Rows
 from ewsg_jax.rows.view import num_rows
 from ewsg_jax.sampling import Samples, sample
 from ewsg_jax.sampling.layout import MOST_STEPS_PER_BLOCK, WORK_PER_BLOCK
@@ -141,9 +143,7 @@ def warmed(key: Key, asked: Asked, frame: Frame | None) -> Warmed:
         for_run, for_gradients = _random.keys_of(own, 2)
         estimator, batch_size = _estimator(asked, made)
         steps = 2 * kept * thin * length
-        samples = _ahead(
-            for_run, asked, estimator, made.frame, positions, damping, steps, thin * length
-        )
+        samples = _ahead(for_run, asked, estimator, made, positions, damping, steps, thin * length)
         if samples is None:
             return made._replace(why_not=f"{made.why_not} (max_passes={asked.max_passes:,.0f})")
         made = made._replace(data_passes=made.data_passes + NUM_CHAINS * samples.data_passes)
@@ -209,26 +209,29 @@ def _ahead(
     key: Key,
     asked: Asked,
     estimator: GradientEstimator,
-    frame: Frame,
+    made: Warmed,
     positions: np.ndarray,
     damping: float,
     num_steps: int,
     thin: int,
 ) -> Samples | None:
     """Return the second half of a window; None where it would take more passes than are allowed."""
-    off = np.asarray(positions - vector(frame.center), np.float32)
-    wall = steepest(asked.posterior, frame, off, asked.data).curvature
+    frame = made.frame
+    # Chains that have left a wall come back to it.
+    off = [positions - vector(frame.center), made.steep_places(NUM_CHAINS)]
+    places = np.concatenate(off).astype(np.float32)
+    wall = steepest(asked.posterior, frame, places, asked.data).curvature
     step_size = damping * min(LONGEST, 2 * STABLE / max(wall, np.finfo(np.float32).tiny) ** 0.5)
     # As most candidates are that take all rows, whose trials and runs share its program.
     moves = Way("BAOAB", "full", "all").dynamics_of(step_size, FRICTION, frame.inverse_mass)
-    made, n = kernel(moves, estimator), num_rows(asked.data)
-    if made.evaluations(asked.data).of_steps(0, num_steps) > n * asked.max_passes:
+    moving, n = kernel(moves, estimator), num_rows(asked.data)
+    if moving.evaluations(asked.data).of_steps(0, num_steps) > n * asked.max_passes:
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of chains that diverge
         return sample(
             key,
-            made,
+            moving,
             jax.tree.map(jnp.asarray, frame.layout.tree(positions)),
             asked.given,
             num_steps,
@@ -309,19 +312,30 @@ def _estimator(asked: Asked, made: Warmed) -> tuple[GradientEstimator, int]:
     """Return what windows step by, and its rows: as many as the noise of batches asks for where the
     last draws are, or all where these are not many more.
     """
-    full, n, center = gradients.full(asked.posterior), num_rows(asked.data), made.frame.center
+    full, n, frame = gradients.full(asked.posterior), num_rows(asked.data), made.frame
     if n <= FULL:
         return full, n
     least = asked.wanted.batch_size or ROWS // asked.parts * asked.parts
-    batches = gradients.control_variate(asked.posterior, batch_size=least, center=center)
-    # Where each row is about few of the parameters, a batch tells most of them nothing.
-    noise = noise_of(batches, least, made.frame, made.places(NOISE_AT), asked.data)
-    # Of a normal law of width 1, by Langevin dynamics' h / 2 in units of the friction.
-    needed = noise.largest * LONGEST / (2 * FRICTION * HOT)
-    if not needed <= n / FEWER:
-        return full, n
-    size = least * 2 ** max(0, math.ceil(math.log2(max(needed, 1.0) / least)))
-    return gradients.control_variate(asked.posterior, batch_size=size, center=center), size
+
+    def of_size(size: int, rows: Rows) -> GradientEstimator:
+        return gradients.control_variate(
+            asked.posterior, batch_size=size, center=frame.center, rows=rows
+        )
+
+    # Where each row is about few of the parameters a batch tells most of them nothing; of linear
+    # predictors rows that say much can be drawn more often.
+    laws: list[Callable[[], Rows]] = [lambda: "random"]
+    if asked.posterior.predictor is not None and asked.parts == 1:
+        laws.append(lambda: frame.leverage(asked.posterior, asked.data))
+    for law in laws:
+        rows = law()
+        noise = noise_of(of_size(least, rows), least, frame, made.places(NOISE_AT), asked.data)
+        # Of a normal law of width 1, by Langevin dynamics' h / 2 in units of the friction.
+        needed = noise.largest * LONGEST / (2 * FRICTION * HOT)
+        if needed <= n / FEWER:
+            size = least * 2 ** max(0, math.ceil(math.log2(max(needed, 1.0) / least)))
+            return of_size(size, rows), size
+    return full, n
 
 
 def _inside(draws: Draws, fresh: Fresh, frame: Frame) -> np.ndarray:

@@ -349,6 +349,60 @@ def test_the_rows_own_curvatures_bound_the_steepest():
     assert walls.steepest(plain, frame, places, labels).curvature <= met * (1 + 1e-3)
 
 
+def test_a_wall_that_no_place_is_on_is_seen_between_them():
+    """A row of x = 1e3 is steep for |w| < 1e-2 alone: ¼ x², where places are at ±1."""
+    rows = {"x": np.float32([[1e3]]), "y": np.float32([0.0])}
+    frame = Frame(jnp.zeros(1), jnp.eye(1), mode=None)
+    found = walls.steepest(LOGISTIC, frame, np.float32([[1.0], [-1.0]]), rows).curvature
+    assert found == pytest.approx(0.25e6, rel=0.01)
+
+
+def rare_column(rows=2_000, few=2, size=400.0):
+    """A logistic regression with one column of zeros but for a few rows, all without a success."""
+    rng = np.random.default_rng(0)
+    x = np.column_stack([np.ones(rows), rng.normal(size=rows), np.zeros(rows)])
+    x[:few, 2] = size
+    y = rng.random(rows) < 1 / (1 + np.exp(0.3 - 0.4 * x[:, 1]))
+    y[:few] = False
+    return {"x": x.astype(np.float32), "y": y.astype(np.float32)}
+
+
+@pytest.mark.full
+def test_a_posterior_on_one_side_of_a_wall_is_planned():
+    """Against quadrature: of the third weight its prior's half, behind a wall of width 1 / 400."""
+    rows = rare_column()
+    model = ewsg.models.logistic_regression(prior_scale=1.0)
+    x, y = (each.astype(np.float64) for each in (rows["x"], rows["y"]))
+    # Fine near the wall, and the others' grid about their mode.
+    third = np.unique(np.r_[np.linspace(-5, 0.1, 1_500), np.linspace(-0.05, 0.05, 500)])
+    one, two = np.meshgrid(np.linspace(-0.6, 0.1, 41), np.linspace(0.1, 0.8, 41), indexing="ij")
+    whole = sum(
+        label * eta - np.logaddexp(0, eta)
+        for (_, slope, rare), label in zip(x, y, strict=True)
+        if rare == 0
+        for eta in [one + slope * two]
+    )
+    log_density = (whole - 0.5 * (one**2 + two**2))[..., None] - 0.5 * third**2
+    for _, slope, size in x[x[:, 2] != 0]:
+        log_density -= np.logaddexp(0, (one + slope * two)[..., None] + size * third)
+    weight = np.exp(log_density - log_density.max()) * np.gradient(third)
+    weight /= weight.sum()
+    mean = (weight * third).sum()
+    sd = ((weight * third**2).sum() - mean**2) ** 0.5
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        plan = ewsg.plan(KEY, model, jnp.zeros(3), rows)
+        run = {"data_passes": plan.data_passes(ess=2_000), "burn_in": plan.burn_in}
+        samples = ewsg.sample(
+            jax.random.key(1), plan.kernel, plan.start, rows, num_chains=8, progress=False, **run
+        )
+    assert plan.is_trusted, plan.doubts
+    draws = np.asarray(samples.position, np.float64)[..., 2]
+    assert (draws.mean() - mean) / sd == pytest.approx(0, abs=0.15)
+    assert draws.std() / sd == pytest.approx(1, abs=0.08)
+
+
 def test_a_prior_is_steep_too():
     """A linear regression is as steep anywhere as at its mode, 1 in its coordinates: here that is
     the prior's.

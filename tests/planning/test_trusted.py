@@ -65,8 +65,8 @@ DOUBTED = {
         lambda p: jnp.where(jnp.all(p > 0) & (p.sum() < 1), 0.0, -INF),
         [0.3, 0.3],
         COUNTS,
-        WALL,
-        "simplex",
+        "its trial",  # NUTS keeps within, and so short a trial does not judge it
+        "a bijector",
     ),
     "another mode": (two_modes, flat, [1.0, 1.0], ROWS, "there is another mode", "parametrisation"),
     "a flat direction": (

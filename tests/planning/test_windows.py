@@ -15,7 +15,7 @@ from ewsg_jax.factors import LowRank, variances
 from ewsg_jax.planning.candidate import Wanted
 from ewsg_jax.planning.choice import Choice
 from ewsg_jax.planning.frame import Frame
-from ewsg_jax.planning.metric import RANK, metric_of, start_of
+from ewsg_jax.planning.metric import RANK, covariance_of, metric_of, start_of
 from ewsg_jax.planning.search import Search
 from ewsg_jax.planning.ways import Way, ways
 from ewsg_jax.planning.windows import (
@@ -70,6 +70,13 @@ def test_noise_of_batches_leaves_the_metric_as_it_is():
     as_one = metric_of(at, slopes + noise[0], slopes + noise[0], COVARIANCE)
     assert with_noise.ratio < 1.1
     assert as_one.ratio > 1.3
+
+
+def test_the_covariance_of_few_draws_has_a_share_of_the_metric_before():
+    """0.3 d / (d + ESS) of it: a fifth where 6 numbers have 3 effective draws."""
+    at = RNG.normal(size=(50, 6)) @ ROOT.T
+    found = covariance_of(at, 3.0, COVARIANCE)
+    np.testing.assert_allclose(found, 0.8 * np.cov(at.T) + 0.2 * COVARIANCE, rtol=1e-10)
 
 
 def test_many_numbers_have_a_metric_of_low_rank():
