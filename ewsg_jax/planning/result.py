@@ -85,9 +85,9 @@ class Plan:
 
         Either the normal approximation, corrected, is right and near normal, so that the law of the
         kernel is known; or a trial of the kernel was judged by `ewsg_jax.check`, by at least 100
-        effective draws of chains that agree, and is right, or shows no bias. No draws lie where the
-        density is 0, and no search from up to 100 widths away settled at another mode; a narrow or
-        farther one may be missed.
+        effective draws of chains that agree, and is right, or shows no bias where it would
+        show a large one. No draws lie where the density is 0, and no search from up to 100 widths
+        away settled at another mode; a narrow or farther one may be missed.
         """
         return not self.doubts
 

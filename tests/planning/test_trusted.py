@@ -1,6 +1,7 @@
 """Plans that their own trials, or densities, give reason to doubt: said first, and warned of."""
 
 import warnings
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -164,6 +165,17 @@ def test_what_a_trial_gives_reason_to_doubt():
     assert "2 % where log_prior is -inf" in of(draws, outside=outside).doubts[0]
     assert of(draws, outside=outside).is_wrong
     assert of(draws, outside=outside._replace(prior=0.004, share=0.004)).doubts == []
+    # What a rare event makes of them: as large an error in the identities as the effect.
+    report = of(draws).report
+    assert report is not None
+    rare = replace(report, sd_ratio=jnp.array([2.2]), sd_ratio_error=jnp.array([0.35]))
+    assert rare.outcome == "unsure"
+    assert "may be off: sd × 2.2 ± 0.35 (position[0])" in of(draws, report=rare).doubts[0]
+    assert of(draws, report=rare).is_wrong
+    blind = replace(report, scores=report.scores._replace(distance=7.5))
+    assert "may be off: a bias of 7.5 sd would not be seen" in of(draws, report=blind).doubts[0]
+    noisy = replace(report, sd_ratio=jnp.array([1.2]), sd_ratio_error=jnp.array([0.1]))
+    assert of(draws, report=noisy).doubts == []
 
 
 def mode_of(posterior, start, data):
