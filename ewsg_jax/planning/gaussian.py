@@ -21,6 +21,7 @@ from ewsg_jax.preparation.programs import Layout, Of, vector
 from ewsg_jax.preparation.support import not_finite, outside
 from ewsg_jax.rows.named import Rows
 from ewsg_jax.rows.view import CHUNK_SIZE
+from ewsg_jax.sampling.samples import mean_of, sd_of
 from ewsg_jax.support import NONE, Outside
 
 NUM_CHAINS, MOST_DRAWS, MOST_NUMBERS = 8, 4_000, 2**24
@@ -59,26 +60,35 @@ class Gaussian:
             should be.
         tolerance: as given.
         outside: how many of the draws lie where the density is 0, which no gradient shows.
+        is_alone: whether no search settled at another mode, which no draw here shows.
     """
 
     draws: PyTree
     report: Report
     tolerance: float
     outside: Outside = NONE
+    is_alone: bool = True
 
     @property
     def mean(self) -> Position:
         """Corrected means, a tree like the position; the draws' own where these are not known."""
         if self.report.corrected is None:
-            return jax.tree.map(lambda x: x.mean((0, 1)), self.draws)
+            return self.report.draws.told(self._moments[0])
         return self.report.corrected.mean
 
     @property
     def sd(self) -> Position:
         """Corrected standard deviations, of the same kind."""
         if self.report.corrected is None:
-            return jax.tree.map(lambda x: x.std((0, 1)), self.draws)
+            return self.report.draws.told(self._moments[1])
         return self.report.corrected.sd
+
+    @property
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """The draws' own mean and standard deviation, shape (d,)."""
+        every = np.arange(NUM_CHAINS)
+        mean = mean_of(self.draws, every)
+        return vector(mean), vector(sd_of(self.draws, every, mean))
 
     @property
     def doubt(self) -> float:
@@ -95,7 +105,7 @@ class Gaussian:
         """Whether corrected means and standard deviations are known within tolerance."""
         if self.outside.matters(self.tolerance) or self.report.mistaken:
             return False
-        return self.doubt <= 1
+        return self.is_alone and self.doubt <= 1
 
     @property
     def is_normal(self) -> bool:
@@ -113,6 +123,8 @@ class Gaussian:
             return f"{name} is judged by another gradient: {self.report.mistaken}"
         if self.outside.matters(self.tolerance):
             return f"{name} is not right: of its draws {self.outside.in_short}"
+        if not self.is_alone:
+            return f"{name} is not right: there is another mode"
         if self.report.corrected is None:
             return f"{name} cannot be corrected: {self.report.not_corrected}"
         if not (self.is_right or self.report.outcome == "right"):

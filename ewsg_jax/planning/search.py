@@ -113,6 +113,8 @@ class Search(Asked):
             self.ahead.wait("modes")
             others = elsewhere(self.posterior, frame, self.data)
         if others:
+            if ended.gaussian is not None:
+                ended.gaussian = replace(ended.gaussian, is_alone=False)
             ended.doubts.append(
                 f"there is another mode: {others} of {NUM_SEARCHES} searches that began some "
                 "widths away settled at one, and chains near the first do not see it"
