@@ -97,6 +97,7 @@ def plan(
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; nothing that is allowed
             fits.
+        KeyboardInterrupt: one of its runs was interrupted (Ctrl-C).
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

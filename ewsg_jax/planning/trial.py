@@ -29,6 +29,7 @@ from ewsg_jax.rows import spread
 from ewsg_jax.rows.law import is_ordered
 from ewsg_jax.sampling import Samples, sample
 from ewsg_jax.sampling.coordinates import CONVERGED
+from ewsg_jax.sampling.samples import whole
 from ewsg_jax.support import NONE, Outside
 
 NUM_CHAINS, ESS, FEWEST = 8, 300.0, 100.0
@@ -250,23 +251,25 @@ def _judged(
     with warnings.catch_warnings():
         # Chains that are lost are counted, and steps that are too long are what is looked for.
         warnings.simplefilter("ignore", RuntimeWarning)
-        samples = sample(
-            for_run,
-            kernel,
-            start,
-            data,
-            steps,
-            stacked=start is not None,
-            num_chains=1 if start is not None else NUM_CHAINS,
-            burn_in=burn_in,
-            thin=max(1, (steps - burn_in) // MOST_DRAWS),
-            state=state,
-            # Their noise is a small part of what moves them: all chains may have it in common,
-            # nearly independent.
-            shared_minibatch=uses_batches(kernel) and not is_ordered(kernel),
-            progress=False,
-            check_data=False,
-            mesh=mesh,
+        samples = whole(
+            sample(
+                for_run,
+                kernel,
+                start,
+                data,
+                steps,
+                stacked=start is not None,
+                num_chains=1 if start is not None else NUM_CHAINS,
+                burn_in=burn_in,
+                thin=max(1, (steps - burn_in) // MOST_DRAWS),
+                state=state,
+                # Their noise is a small part of what moves them: all chains may have it in common,
+                # nearly independent.
+                shared_minibatch=uses_batches(kernel) and not is_ordered(kernel),
+                progress=False,
+                check_data=False,
+                mesh=mesh,
+            )
         )
     passes, report, why_not = NUM_CHAINS * samples.data_passes, None, "all of its chains diverged"
     if samples.is_finite.any():

@@ -33,6 +33,7 @@ from ewsg_jax.rows.named import Rows
 from ewsg_jax.rows.view import num_rows
 from ewsg_jax.sampling import Samples, sample
 from ewsg_jax.sampling.layout import MOST_STEPS_PER_BLOCK, WORK_PER_BLOCK
+from ewsg_jax.sampling.samples import whole
 
 NUM_CHAINS = 8
 LENGTHS = (1, 1, 2, 3, 4, 6, 8, 12, 16, 24)
@@ -229,18 +230,20 @@ def _ahead(
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of chains that diverge
-        return sample(
-            key,
-            moving,
-            jax.tree.map(jnp.asarray, frame.layout.tree(positions)),
-            asked.given,
-            num_steps,
-            stacked=True,
-            burn_in=num_steps // 2,
-            thin=thin,
-            progress=False,
-            check_data=False,
-            mesh=asked.mesh,
+        return whole(
+            sample(
+                key,
+                moving,
+                jax.tree.map(jnp.asarray, frame.layout.tree(positions)),
+                asked.given,
+                num_steps,
+                stacked=True,
+                burn_in=num_steps // 2,
+                thin=thin,
+                progress=False,
+                check_data=False,
+                mesh=asked.mesh,
+            )
         )
 
 

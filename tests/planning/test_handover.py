@@ -15,8 +15,9 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.checking import kinetic
 from ewsg_jax.exact._nuts import Nuts
-from ewsg_jax.planning import handover, pilot, search, trial
+from ewsg_jax.planning import handover, pilot, search, trial, windows
 from ewsg_jax.planning.frame import Frame
+from ewsg_jax.planning.walls import Wall
 
 KEY = jax.random.key(0)
 ROWS = np.random.default_rng(0).normal(1.0, 1.0, 200).astype(np.float32)
@@ -115,10 +116,11 @@ def test_a_budget_of_passes_goes_by_what_a_step_was_measured_to_take():
 
 
 def test_an_interrupted_run_ends_the_call_that_made_it(monkeypatch):
-    """Where `plan` and `check` make runs: what a part of one says is not what was asked."""
+    """Wherever `plan` and `check` make runs: what a part of one says is not what was asked."""
     pytest.importorskip("blackjax")
-    for module in (handover, pilot, kinetic):
+    for module in (handover, pilot, trial, windows, kinetic):
         monkeypatch.setattr(module, "sample", lambda *_, **__: SimpleNamespace(interrupted=True))
+    monkeypatch.setattr(windows, "steepest", lambda *_: Wall(1.0, ()))
     asked = SimpleNamespace(
         posterior=BENT,
         given=ROWS,
@@ -128,9 +130,13 @@ def test_an_interrupted_run_ends_the_call_that_made_it(monkeypatch):
         timed=lambda name: contextlib.nullcontext(),
     )
     frame = Frame(jnp.zeros(2), jnp.eye(2), mode=None)  # pyright: ignore[reportArgumentType]
-    kernel = ewsg.uld(BENT, 0.1, friction=1.0)
+    kernel, full = ewsg.uld(BENT, 0.1, friction=1.0), ewsg.gradients.full(BENT)
+    places = np.zeros((8, 2))
+    warm = windows.Warmed(frame, places, 0.0, "")
     before = SimpleNamespace(num_steps=100, state=None, shared_minibatch=False)
     calls = {
+        "windows": lambda: windows._ahead(KEY, asked, full, warm, places, 1.0, 16, 1),  # pyright: ignore[reportArgumentType]
+        "trial": lambda: trial.trial(KEY, kernel, frame.start, BENT, ROWS, 1.0, 0.05, 100),
         "NUTS": lambda: handover.by_nuts(KEY, asked, frame),  # pyright: ignore[reportArgumentType]
         "steps": lambda: pilot.seconds_of_step(KEY, kernel, frame.start, ROWS, 8),
         "check": lambda: kinetic.kinetic(KEY, kernel, before, ROWS, 1.0, None),  # pyright: ignore[reportArgumentType]
