@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from benchmarks import (
+    accelerators,
     anchored_by_hand,
     bench,
     by_hand,
@@ -36,6 +37,7 @@ from benchmarks import (
 from benchmarks.pages import figures
 from benchmarks.pages import scaling as picture
 from ewsg_jax.rows import Batch
+from tests.oracles import lyapunov
 
 pytestmark = pytest.mark.full
 
@@ -401,3 +403,27 @@ def test_where_exchanging_takes_over():
     assert devices.crossing(1e-3, 1e5, 1e10, 1e-5) > slow
     assert devices.crossing(1e-3, 1e6, 1e11, 1e-5) > slow
     assert devices.crossing(1e-3, 0, 1e10, 0) == float("inf")
+
+
+def test_exact_variances_are_those_of_the_oracle():
+    expected = accelerators.exact_variances()
+    lam, h, gamma = accelerators.PRECISION, accelerators.H, accelerators.GAMMA
+    langevin = lyapunov.CLOSED_FORMS["langevin"](lam, h, 1.0)
+    implicit = lyapunov.CLOSED_FORMS["semi_implicit"](lam, h, gamma, 1.0)
+    assert expected["ld"][1] == pytest.approx(np.ravel(langevin)[0], rel=1e-12)
+    assert expected["uld"][1] == pytest.approx(np.ravel(implicit)[0], rel=1e-12)
+    # C = n² s² / b with b = 2: the rows are drawn with replacement.
+    noise = 25 * (accelerators.ROWS * lam / 5).var() / 2
+    for name, quiet, scale in (("sgld", "ld", h / 2), ("sghmc", "uld", h / (2 * gamma))):
+        warmer = expected[quiet][1] * (1 + scale * noise)
+        assert expected[name][1] == pytest.approx(warmer, rel=1e-12)
+
+
+def test_draws_of_two_devices_are_compared_in_sds():
+    one = np.random.default_rng(0).normal(size=(4, 3, 2))
+    other = one.copy()
+    other[2, 1, 0] += 0.5
+    rows = [[{"kernel": "ld", "positions": x.tolist()}] for x in (one, other)]
+    (found,) = accelerators.compared(*rows)
+    assert (found["steps"], found["first"], found["last"]) == (3, 0, 0)
+    assert found["largest"] == pytest.approx(0.5 / one.std())
