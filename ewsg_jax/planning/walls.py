@@ -144,7 +144,7 @@ def _steepest_between(
     """
 
     def residual(x: Array) -> Array:
-        return jax.vmap(predictor.residual)(x, data)
+        return predictor.residual(x, data)
 
     def widened(carry: tuple[Array, Array], some: Array) -> tuple[tuple[Array, Array], None]:
         predictors = products.matmul(inputs, (center + some).T)
