@@ -7,7 +7,7 @@ longer until the metric no longer changes. One program makes all of them.
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import jax
@@ -325,13 +325,7 @@ def _estimator(asked: Asked, made: Warmed) -> tuple[GradientEstimator, int]:
             asked.posterior, batch_size=size, center=frame.center, rows=rows
         )
 
-    # Where each row is about few of the parameters a batch tells most of them nothing; of linear
-    # predictors rows that say much can be drawn more often.
-    laws: list[Callable[[], Rows]] = [lambda: "random"]
-    if asked.posterior.predictor is not None and asked.parts == 1:
-        laws.append(lambda: frame.leverage(asked.posterior, asked.data))
-    for law in laws:
-        rows = law()
+    for rows in _laws(asked, frame):
         noise = noise_of(of_size(least, rows), least, frame, made.places(NOISE_AT), asked.data)
         # Of a normal law of width 1, by Langevin dynamics' h / 2 in units of the friction.
         needed = noise.largest * LONGEST / (2 * FRICTION * HOT)
@@ -339,6 +333,17 @@ def _estimator(asked: Asked, made: Warmed) -> tuple[GradientEstimator, int]:
             size = least * 2 ** max(0, math.ceil(math.log2(max(needed, 1.0) / least)))
             return of_size(size, rows), size
     return full, n
+
+
+def _laws(asked: Asked, frame: Frame) -> Iterator[Rows]:
+    """Yield how rows may be drawn, the second one as it is asked for: it takes a pass.
+
+    Where each row is about few of the parameters a batch says nothing of most; of linear
+    predictors rows that say much can be drawn more often.
+    """
+    yield "random"
+    if asked.posterior.predictor is not None and asked.parts == 1:
+        yield frame.leverage(asked.posterior, asked.data)
 
 
 def _inside(draws: Draws, fresh: Fresh, frame: Frame) -> np.ndarray:
