@@ -72,23 +72,48 @@ def own(precision: str | None) -> ewsg.Posterior:
     )
 
 
-def kernels(quick: bool) -> dict[str, tuple[ewsg.Kernel, bool]]:
-    """Return the kernels that are timed, and whether one batch serves all chains."""
+HIDDEN = 512
+"""Units of both hidden layers of the network that is timed."""
+NETWORK = (LOGISTIC_COLUMNS + HIDDEN + 1) * HIDDEN
+"""Its numbers."""
+
+
+def network(precision: str | None) -> ewsg.Posterior:
+    """Return a network of two hidden layers for the same labels, as a vector of weights."""
+
+    def log_likelihood(position: jax.Array, row: Any) -> jax.Array:
+        x, first = row["x"], LOGISTIC_COLUMNS * HIDDEN
+        shapes = (LOGISTIC_COLUMNS, HIDDEN), (HIDDEN, HIDDEN)
+        for part, shape in zip((position[:first], position[first:-HIDDEN]), shapes, strict=True):
+            x = jnp.tanh(jnp.matmul(x, part.reshape(shape), precision=precision))
+        logit = jnp.matmul(x, position[-HIDDEN:], precision=precision)
+        return row["y"] * logit - jax.nn.softplus(logit)
+
+    return ewsg.Posterior(log_likelihood, lambda position: -0.5 * jnp.sum(position**2))
+
+
+def kernels(quick: bool) -> dict[str, tuple[ewsg.Kernel, bool, int]]:
+    """Return the kernels that are timed, whether one batch serves all chains, and the size of a
+    position.
+    """
     model = ewsg.models.logistic_regression(prior_scale=PRIOR_VARIANCE**0.5)
     h, hp, b = STEP_SIZE["sgld"], STEP_SIZE["sghmc"], LOGISTIC_BATCH
     every = 10 if quick else REFRESH_EVERY
+    d = LOGISTIC_COLUMNS
     return {
-        "sgld": (ewsg.sgld(model, h, batch_size=b), False),
-        "sghmc": (ewsg.sghmc(model, hp, friction=FRICTION, batch_size=b), False),
-        "ewsg": (ewsg.ewsg(model, hp, friction=FRICTION, batch_size=b), False),
-        "ld": (ewsg.ld(model, h), False),
-        "svrg_ld": (ewsg.svrg_ld(model, h, batch_size=b, refresh_every=every), False),
-        "sgld, one batch for all chains": (ewsg.sgld(model, h, batch_size=b), True),
-        "saga_ld": (ewsg.saga_ld(model, h, batch_size=b), False),
-        "sgld, own likelihood": (ewsg.sgld(own(None), h, batch_size=b), False),
-        "sgld, own likelihood, highest": (ewsg.sgld(own("highest"), h, batch_size=b), False),
-        "ld, chunks of 65,536 rows": (ewsg.ld(model, h, chunk_size=65_536), False),
-        "ld, all rows at once": (ewsg.ld(model, h, chunk_size=LOGISTIC_ROWS), False),
+        "sgld": (ewsg.sgld(model, h, batch_size=b), False, d),
+        "sghmc": (ewsg.sghmc(model, hp, friction=FRICTION, batch_size=b), False, d),
+        "ewsg": (ewsg.ewsg(model, hp, friction=FRICTION, batch_size=b), False, d),
+        "ld": (ewsg.ld(model, h), False, d),
+        "svrg_ld": (ewsg.svrg_ld(model, h, batch_size=b, refresh_every=every), False, d),
+        "sgld, one batch for all chains": (ewsg.sgld(model, h, batch_size=b), True, d),
+        "saga_ld": (ewsg.saga_ld(model, h, batch_size=b), False, d),
+        "sgld, own likelihood": (ewsg.sgld(own(None), h, batch_size=b), False, d),
+        "sgld, own likelihood, TF32": (ewsg.sgld(own("default"), h, batch_size=b), False, d),
+        "sgld, network": (ewsg.sgld(network(None), h, batch_size=b), False, NETWORK),
+        "sgld, network, TF32": (ewsg.sgld(network("default"), h, batch_size=b), False, NETWORK),
+        "ld, chunks of 65,536 rows": (ewsg.ld(model, h, chunk_size=65_536), False, d),
+        "ld, all rows at once": (ewsg.ld(model, h, chunk_size=LOGISTIC_ROWS), False, d),
     }
 
 
@@ -96,19 +121,20 @@ def kernels(quick: bool) -> dict[str, tuple[ewsg.Kernel, bool]]:
 
 
 def time_steps(
-    kernel: ewsg.Kernel, shared: bool, data: Any, chains: int, last: float | None
+    kernel: ewsg.Kernel, shared: bool, size: int, data: Any, chains: int, last: float | None
 ) -> dict[str, Any]:
     """Return the time of a step, in microseconds per step and chain.
 
     Args:
         kernel: of which steps are timed.
         shared: whether one batch serves all chains.
+        size: of a position.
         data: on the device.
         chains: side by side.
         last: seconds of a step with the chains before, of which this one has more; None for none.
     """
     seeds = iter(range(10**9))
-    start = jnp.zeros(data["x"].shape[1])
+    start = jnp.zeros(size)
 
     def run(steps: int) -> Any:
         return ewsg.sample(
@@ -157,13 +183,13 @@ def steps(quick: bool, only: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield the cells of steps, of all kernels or of some."""
     rows, chains = (2_000, CHAINS[:2]) if quick else (LOGISTIC_ROWS, CHAINS)
     data = jax.tree.map(jnp.asarray, logistic_data(rows, LOGISTIC_COLUMNS))
-    for name, (kernel, shared) in kernels(quick).items():
+    for name, (kernel, shared, size) in kernels(quick).items():
         last: float | None = None
         for count in chains if not only or name in only else ():
             cell: dict[str, Any] = {"part": "steps", "kernel": name, "chains": count}
             found: dict[str, Any]
             try:
-                found = time_steps(kernel, shared, data, count, last)
+                found = time_steps(kernel, shared, size, data, count, last)
             except Exception as error:  # for one: a table that does not fit
                 found = {"left_out": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
             if "microseconds" in found:
@@ -382,7 +408,7 @@ def gradients(quick: bool) -> Iterator[dict[str, Any]]:
         "models.logistic_regression": (logistic, "logistic"),
         "models.linear_regression": (ewsg.models.linear_regression(), "linear"),
         "own likelihood, x @ position": (own(None), "logistic"),
-        'own likelihood, precision="highest"': (own("highest"), "logistic"),
+        "own likelihood, TF32": (own("default"), "logistic"),
     }
     data = {"x": jnp.asarray(x), "y": jnp.asarray(y)}
 

@@ -50,6 +50,9 @@ class Posterior(Generic[P]):
             −log σ − log(2π)/2 of a normal one. True of the ready models. False: what compares
             densities refuses the posterior. Default None, not known: it is taken as it is.
 
+    Products of matrices in both functions, and in their derivatives, have the precision of their
+    dtype on accelerators too, unless they or `jax_default_matmul_precision` say another one.
+
     Two are equal where their functions are: compiled programs are then shared. To a type checker a
     position is what the functions are annotated with, in all that is made of the posterior:
     `Kernel[Params]`. Data are of any type.
@@ -93,14 +96,16 @@ class Posterior(Generic[P]):
         _check.boolean("log_concave", self.log_concave)
         if self.normalised is not None:
             _check.boolean("normalised", self.normalised)
+        for name in ("log_likelihood", "log_prior"):
+            object.__setattr__(self, name, products.in_full(getattr(self, name)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Posterior):
             return NotImplemented
-        return self is other or all(map(_is_equal, self._functions(), other._functions()))
+        return self is other or all(map(products.is_equal, self._functions(), other._functions()))
 
     def __hash__(self) -> int:
-        return hash(tuple(map(_hash, self._functions())))
+        return hash(tuple(map(products.hash_of, self._functions())))
 
     def __repr__(self) -> str:
         if self.name is not None:
@@ -167,7 +172,12 @@ class Posterior(Generic[P]):
         _check.function("inputs", inputs, "(datum) -> x")
         if residual is not None:
             _check.function("residual", residual, "(predictors, rows) -> derivatives")
-        predictor = LinearPredictor(inputs, log_likelihood, residual or Residual(log_likelihood))
+        density = products.in_full(log_likelihood)
+        predictor = LinearPredictor(
+            products.in_full(inputs),
+            density,
+            Residual(density) if residual is None else products.in_full(residual),
+        )
         known = {"name": name, "log_concave": log_concave, "normalised": normalised}
         return cls(OfDatum(predictor), log_prior, predictor, bound, check_values, **known)
 
@@ -502,24 +512,6 @@ class Posterior(Generic[P]):
         """Σ wᵢVᵢ over rows, without weights Σ Vᵢ."""
         values = self.log_likelihoods(position, rows)
         return -jnp.sum(values if weights is None else _tree.scaled_rows(values, weights))
-
-
-def _hash(value: object) -> int:
-    """Return a hash, that of its identity where a value has none of its own."""
-    try:
-        return hash(value)
-    except TypeError:
-        return id(value)
-
-
-def _is_equal(mine: object, other: object) -> bool:
-    """Return whether two functions are one, or equal by values that have a hash."""
-    if mine is other or type(mine) is not type(other):
-        return mine is other
-    try:
-        return hash(mine) == hash(other) and bool(mine == other)
-    except TypeError:
-        return False
 
 
 def _to_all_rows(sum_over_batch: Position, batch_size: int, data: Data) -> Position:

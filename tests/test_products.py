@@ -10,6 +10,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.preparation import probes, programs
+from ewsg_jax.sampling import predict
 from tests import contract
 
 pytestmark = pytest.mark.full
@@ -116,6 +117,56 @@ def test_every_ready_model(name):
         return made, programs.derivatives(of, flat, data), solved
 
     assert_exact(run, position, data)
+
+
+OWN = {
+    "likelihood": ewsg.Posterior(
+        lambda w, row: -((row["y"] - row["x"] @ w) ** 2), lambda w: -jnp.sum(w**2)
+    ),
+    "prior": ewsg.Posterior(lambda w, row: -jnp.sum(w**2), lambda w: -(w @ X.T @ X @ w)),
+    "predictor": ewsg.Posterior.linear(
+        lambda s, row: -((row["y"] - s) ** 2),
+        lambda w: -jnp.sum(w**2),
+        inputs=lambda row: jnp.eye(D) @ row["x"],
+    ),
+}
+OWN["transformed"] = OWN["likelihood"].transformed(ewsg.bijectors.positive())
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_functions_of_a_user(name):
+    """In the precision of their dtype; as they or the settings of JAX say, where these do."""
+    data = {"x": jnp.asarray(X), "y": jnp.ones(N)}
+    model, position = OWN[name], jnp.ones(D)
+
+    def run(position, data):
+        densities = model.potential(position, data), model.varying.potential(position, data)
+        gradients = model.gradient(position, data), model.flat_row_gradients(position, data)
+        return densities, gradients, jax.hessian(model.potential)(position, data)
+
+    assert assert_exact(run, position, data) >= 4 * len(ACCELERATORS)
+    with jax.default_matmul_precision("default"):
+        found, _ = precisions(run, position, data)
+        assert any(precision and "DEFAULT" in precision[1] for precision in found)
+
+
+def test_a_product_that_says_its_precision_keeps_it():
+    model = ewsg.Posterior(
+        lambda w, row: -(jnp.dot(row, w, precision="default") ** 2), lambda w: 0.0
+    )
+    found, _ = precisions(model.gradient, jnp.ones(D), jnp.asarray(X))
+    assert found
+    assert not any(precision and "HIGH" in precision[1] for precision in found)
+
+
+def test_a_function_of_predict():
+    program = predict.prepare(np.ones((1, 2, D)), lambda w, x: x @ w, X, "mean", None)
+    assert assert_exact(
+        functools.partial(predict.outputs_at, program.function, "mean"),
+        jnp.ones((2, D)),
+        jnp.asarray(X),
+        jnp.int32(2),
+    ) == len(ACCELERATORS)
 
 
 def test_prediction():

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check
+from ewsg_jax import _check, products
 from ewsg_jax._types import Array, PyTree
 from ewsg_jax.freshness import as_of_now
 
@@ -101,7 +101,7 @@ def prepare(
     _check.function("function", function, "(position, inputs) -> tree of arrays")
     _check.held("inputs", inputs)
     _numeric("inputs", inputs)
-    function = _hashable(function)
+    function = products.in_full(function)
     output, draw_bytes = _examine(
         draws, function, jax.tree.map(jnp.asarray, inputs), averaged=reduce != "none"
     )
@@ -190,15 +190,6 @@ def _numeric(name: str, tree: PyTree) -> PyTree:
                 f"{name} must be a tree of arrays or numbers; {where} is {_check.describe(leaf)}"
             )
     return tree
-
-
-def _hashable(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
-    """The function itself, or in a wrapper where it has no hash, as modules that hold arrays."""
-    try:
-        hash(function)
-    except TypeError:
-        return lambda position, inputs: function(position, inputs)
-    return function
 
 
 def _examine(
