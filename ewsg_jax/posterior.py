@@ -5,7 +5,7 @@ exp(−V/T). This module is the only place where sums over rows are scaled to th
 """
 
 import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Generic
 
@@ -13,13 +13,14 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _check, _tree, freshness, half_precision, indexing, products, seen
+from ewsg_jax import _check, _tree, half_precision, products
 from ewsg_jax._module import text
 from ewsg_jax._types import Array, Data, P, Position, PyTree
 from ewsg_jax.bijectors.protocol import Transform, transform
 from ewsg_jax.bounds.protocol import Bound
 from ewsg_jax.constants import constant_part, varying_part
 from ewsg_jax.linear import LinearPredictor, OfDatum, Residual, checked_residual
+from ewsg_jax.model_check import ModelCheck
 from ewsg_jax.rows.view import CHUNK_SIZE, Batch, fetched, num_rows, sum_over_rows, view
 from ewsg_jax.transformed import CheckValues, LogLikelihood, LogPrior, linear_predictor
 
@@ -79,8 +80,7 @@ class Posterior(Generic[P]):
     name: str | None = None
     log_concave: bool = False
     normalised: bool | None = None
-    # Shapes and dtypes that `check` has found to be right: steps repeat it.
-    _checked: set[Hashable] = field(default_factory=set, init=False, repr=False)
+    _model_check: ModelCheck = field(default_factory=ModelCheck, init=False, repr=False)
 
     def __post_init__(self) -> None:
         _check.function("log_likelihood", self.log_likelihood, "(position, datum) -> scalar")
@@ -113,10 +113,7 @@ class Posterior(Generic[P]):
         return f"Posterior({text(self.log_likelihood)}, {text(self.log_prior)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        # What was found to be right is found again.
-        return {name: value for name, value in vars(self).items() if name != "varying"} | {
-            "_checked": set()
-        }
+        return {name: value for name, value in vars(self).items() if name != "varying"}
 
     def _functions(self) -> tuple[Any, ...]:
         return self.log_likelihood, self.log_prior, self.predictor, self.bound, self.check_values
@@ -248,7 +245,7 @@ class Posterior(Generic[P]):
         Raises:
             TypeError, ValueError: as `check`, of the position and the prior.
         """
-        self._check_prior(position)
+        self._model_check.check_prior(self, position)
         return jax.grad(self._prior_potential)(position)
 
     def batch_gradient(
@@ -366,7 +363,7 @@ class Posterior(Generic[P]):
         Raises:
             TypeError, ValueError: as `check`; or `chunk_size` is not a positive whole number.
         """
-        self._check_prior(position)
+        self._model_check.check_prior(self, position)
         return self.total(
             position, data, self.likelihood_gradient(position, data, chunk_size, widened=True)
         )
@@ -433,23 +430,7 @@ class Posterior(Generic[P]):
                 them or does not return one floating-point scalar, or the data hold what the model
                 does not know.
         """
-        _check.position(position)
-        _check.data(data)
-        data = view(data).tree
-        datum, shapes = _check.datum(data), _check.shapes(position)
-        # Known by shapes and by what functions read: each is traced once.
-        signature = _signature((shapes, datum))
-        if signature not in self._checked:
-            _check.scalar(
-                "log_likelihood", "this position and one datum", self.log_likelihood, shapes, datum
-            )
-            self._checked.add(signature)
-        self._check_prior(position)
-        if _check.are_known((position, data)):
-            # Of arrays of JAX, which do not change, once for all positions of these shapes.
-            seen.once(
-                (self, signature), functools.partial(self._look_at, position, data, datum), data
-            )
+        self._model_check.check(self, position, data)
 
     def check_gradient(self, position: P, data: Data) -> None:
         """Check that both functions have a gradient by this position, as estimators need.
@@ -457,37 +438,7 @@ class Posterior(Generic[P]):
         Raises:
             ValueError: one has none, such as a function with a `while_loop`.
         """
-        datum, shapes = _check.datum(view(data).tree), _check.shapes(position)
-        signature = "gradient", _signature((shapes, datum))
-        if signature in self._checked:
-            return
-        # A residual in closed form is taken for the derivative.
-        if self.predictor is None or isinstance(self.predictor.residual, Residual):
-            _check.differentiable("log_likelihood", self.log_likelihood, shapes, datum)
-        _check.differentiable("log_prior", self.log_prior, shapes, may_be_flat=True)
-        self._checked.add(signature)
-
-    def _look_at(self, position: P, data: Data, datum: Data) -> None:
-        """Raise what is wrong with values of data, of which `datum` has one datum's shapes."""
-        if self.check_values is not None:
-            self.check_values(position, data)
-            return
-        shapes = _check.shapes(position)
-        no_index = "no index", _signature((shapes, datum))
-        if no_index not in self._checked:
-            if indexing.has_indices(self.log_likelihood, shapes, datum):
-                with freshness.as_of_now(self):
-                    indexing.check(self, position, data)
-            else:
-                self._checked.add(no_index)
-
-    def _check_prior(self, position: P) -> None:
-        _check.position(position)
-        shapes = _check.shapes(position)
-        signature = _signature(shapes)
-        if signature not in self._checked:
-            _check.scalar("log_prior", "this position", self.log_prior, shapes)
-            self._checked.add(signature)
+        self._model_check.check_gradient(self, position, data)
 
     def _prior_potential(self, position: P) -> Array:
         """V₀, an array where `log_prior` returns a number."""
@@ -517,8 +468,3 @@ class Posterior(Generic[P]):
 def _to_all_rows(sum_over_batch: Position, batch_size: int, data: Data) -> Position:
     """Scale a sum over b rows to all n: the one place where this is done."""
     return _tree.combine((view(data).number / batch_size, sum_over_batch))
-
-
-def _signature(shapes: PyTree) -> Hashable:
-    leaves, structure = jax.tree.flatten(shapes)
-    return freshness.now(), structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import jax
 
-from ewsg_jax import _check, products
+from ewsg_jax import _check, products, traced
 from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.bijectors._affine import Affine, position_like
 from ewsg_jax.bijectors.protocol import Transform
@@ -43,7 +43,7 @@ class LogPrior(Split):
 
     def __call__(self, position: Position) -> Array:
         """Return it."""
-        _check.scalar(
+        traced.scalar(
             "bijector.log_det", "this position", self.bijector.log_det, _check.shapes(position)
         )
         return self.log_prior(self.bijector.forward(position)) + self.bijector.log_det(position)

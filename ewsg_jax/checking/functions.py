@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check
+from ewsg_jax import traced
 from ewsg_jax._types import PyTree
 from ewsg_jax.checking.draws import Draws
 from ewsg_jax.freshness import as_of_now
@@ -45,7 +45,7 @@ def values_at(draws: Draws, function: Callable[[Any], PyTree]) -> Values:
     layout = draws.layout
     places = jnp.asarray(draws.flat, jnp.result_type(float, *layout.dtypes))
     with as_of_now(function):
-        shapes = _check.outputs("function", function, "a position", layout.tree(places[0]))
+        shapes = traced.outputs("function", function, "a position", layout.tree(places[0]))
         values = jax.jit(
             lambda x: jax.lax.map(lambda one: function(layout.tree(one)), x, batch_size=256)
         )(places)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ewsg_jax import _check
+from ewsg_jax import _check, traced
 from ewsg_jax._types import Position, PyTree
 from ewsg_jax.checking import verdict as verdicts
 from ewsg_jax.checking.affine import between
@@ -190,7 +190,7 @@ class Report:
         """
         _check.function("function", function, "(position) -> tree of arrays")
         with as_of_now(function):
-            _check.outputs(
+            traced.outputs(
                 "function", function, "a position", self.draws.position(self.draws.flat[0])
             )
         self._check_corrected("expectation")

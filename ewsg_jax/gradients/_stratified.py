@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, _random, _tree
+from ewsg_jax import _check, _random, _tree, traced
 from ewsg_jax._module import hashable, module, static
 from ewsg_jax._types import Array, Data, Key, P, Position
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
@@ -164,7 +164,7 @@ def _check_labels(labels: Callable[[Data], Array], data: Data, num_strata: int) 
     takes = (
         f"labels must return whole numbers from 0 to {num_strata - 1} for these data, shape ({n},)"
     )
-    made = _check.outputs("labels", labels, "the data", _check.shapes(data))
+    made = traced.outputs("labels", labels, "the data", _check.shapes(data))
     if (
         not isinstance(made, jax.ShapeDtypeStruct)
         or made.shape != (n,)

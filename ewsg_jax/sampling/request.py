@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check
+from ewsg_jax import _check, traced
 from ewsg_jax._kernel import Kernel, KernelState, check_numbers
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients.protocol import uses_batches
@@ -154,7 +154,7 @@ def _check_when(request: Request) -> None:
     takes = "keep_when must be a function of a step's number that returns a boolean"
     assert request.keep_when is not None
     _check.function("keep_when", request.keep_when, "(step) -> boolean, or None")
-    told = _check.outputs(
+    told = traced.outputs(
         "keep_when", request.keep_when, "a step's number", jax.ShapeDtypeStruct((), jnp.int32)
     )
     if getattr(told, "shape", None) != () or told.dtype != bool:
@@ -196,7 +196,7 @@ def check_kept(request: Request, positions: Position) -> PyTree:
     # Checked on shapes alone: the functions are not run.
     one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), positions)
     if request.moments is not None:
-        made = _check.outputs(
+        made = traced.outputs(
             "the function of moments", request.moments.of, "one chain's position", one
         )
         for leaf in jax.tree.leaves(made):
@@ -211,5 +211,5 @@ def check_kept(request: Request, positions: Position) -> PyTree:
     kept = one
     # The library's own function needs no check, and returns the position.
     if request.keep is not keep_positions:
-        kept = _check.outputs("keep", request.keep, "one chain's position", one)
+        kept = traced.outputs("keep", request.keep, "one chain's position", one)
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct((num_chains, *x.shape), x.dtype), kept)

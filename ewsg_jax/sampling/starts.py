@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, _tree, seen
+from ewsg_jax import _check, _tree, seen, traced
 from ewsg_jax._kernel import Kernel, KernelState, check_rows
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.compiling import QUICK
@@ -208,7 +208,7 @@ def check_starts(
                 f"{position.__name__}"
             )
         # A function is asked with a key of the run, for shapes only.
-        one = _check.outputs("position", position, "a key", key)
+        one = traced.outputs("position", position, "a key", key)
         zeros = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), one)
         _check.not_empty("position(key)", _check.position(zeros, "position(key)"))
         return _of_each_chain(one, num_chains)

@@ -72,7 +72,9 @@ def _worth_changing(node: ast.AST) -> Iterator[ast.AST]:
         ):
             continue
         check = child.value if isinstance(child, ast.Expr) else child
-        if isinstance(check, ast.Call) and ast.unparse(check.func).startswith("_check."):
+        if isinstance(check, ast.Call) and ast.unparse(check.func).startswith(
+            ("_check.", "traced.")
+        ):
             continue
         yield child
         yield from _worth_changing(child)

@@ -1,0 +1,107 @@
+"""Whether the functions of a posterior fit a position and data, each asked once for its shapes."""
+
+import functools
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol
+
+import jax
+
+from ewsg_jax import _check, freshness, indexing, seen, traced
+from ewsg_jax._types import Data, Position, PyTree
+from ewsg_jax.linear import LinearPredictor, Residual
+from ewsg_jax.rows.view import view
+
+
+class Model(indexing.Model, Protocol):
+    """What is checked: the functions of a `Posterior`."""
+
+    @property
+    def log_prior(self) -> Callable[[Any], Any]:
+        """`log_prior(position)`."""
+        ...
+
+    @property
+    def predictor(self) -> LinearPredictor | None:
+        """How data enter through linear predictors."""
+        ...
+
+    @property
+    def check_values(self) -> Callable[[Any, Data], None] | None:
+        """`check_values(position, data)` raises what is wrong with the numbers in the data."""
+        ...
+
+
+class ModelCheck:
+    """The shapes that one model's functions have been found to fit: steps ask again of the same.
+
+    What each method raises, `Posterior.check` and `Posterior.check_gradient` say.
+    """
+
+    def __init__(self) -> None:
+        self._found: set[Hashable] = set()
+
+    def __reduce__(self) -> tuple[type["ModelCheck"], tuple[()]]:
+        # What was found to fit is found again.
+        return ModelCheck, ()
+
+    def check(self, model: Model, position: Position, data: Data) -> None:
+        """Check both functions, and the values of the data where they are known."""
+        _check.position(position)
+        _check.data(data)
+        data = view(data).tree
+        datum, shapes = _check.datum(data), _check.shapes(position)
+        # Known by shapes and by what functions read: each is traced once.
+        signature = _signature((shapes, datum))
+        if signature not in self._found:
+            traced.scalar(
+                "log_likelihood", "this position and one datum", model.log_likelihood, shapes, datum
+            )
+            self._found.add(signature)
+        self.check_prior(model, position)
+        if _check.are_known((position, data)):
+            # Of arrays of JAX, which do not change, once for all positions of these shapes.
+            seen.once(
+                (model, signature),
+                functools.partial(self._check_values, model, position, data, datum),
+                data,
+            )
+
+    def check_prior(self, model: Model, position: Position) -> None:
+        """Check the position and the prior alone."""
+        _check.position(position)
+        shapes = _check.shapes(position)
+        signature = _signature(shapes)
+        if signature not in self._found:
+            traced.scalar("log_prior", "this position", model.log_prior, shapes)
+            self._found.add(signature)
+
+    def check_gradient(self, model: Model, position: Position, data: Data) -> None:
+        """Check that both functions have a gradient by the position."""
+        datum, shapes = _check.datum(view(data).tree), _check.shapes(position)
+        signature = "gradient", _signature((shapes, datum))
+        if signature in self._found:
+            return
+        # A residual in closed form is taken for the derivative.
+        if model.predictor is None or isinstance(model.predictor.residual, Residual):
+            traced.differentiable("log_likelihood", model.log_likelihood, shapes, datum)
+        traced.differentiable("log_prior", model.log_prior, shapes, may_be_flat=True)
+        self._found.add(signature)
+
+    def _check_values(self, model: Model, position: Position, data: Data, datum: Data) -> None:
+        """Raise what is wrong with values of data, of which `datum` has one datum's shapes."""
+        if model.check_values is not None:
+            model.check_values(position, data)
+            return
+        shapes = _check.shapes(position)
+        no_index = "no index", _signature((shapes, datum))
+        if no_index not in self._found:
+            if indexing.has_indices(model.log_likelihood, shapes, datum):
+                with freshness.as_of_now(model):
+                    indexing.check(model, position, data)
+            else:
+                self._found.add(no_index)
+
+
+def _signature(shapes: PyTree) -> Hashable:
+    leaves, structure = jax.tree.flatten(shapes)
+    return freshness.now(), structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
