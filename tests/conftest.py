@@ -3,7 +3,6 @@
 import contextlib
 import ctypes
 import fnmatch
-import functools
 import importlib.metadata
 import itertools
 import os
@@ -241,9 +240,8 @@ def linearize(x64):
     return _linearize
 
 
-# Most of the time of these tests is compilation: do not optimise. One program for all kernels of
-# one structure.
-@functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+# One program for all kernels of one structure.
+@jax.jit
 def _maps(kernel, start, some_noise, data, batches):
     names = [name for name in start.dynamics._fields if name != "step"]
     dimension = start.position.size

@@ -14,7 +14,6 @@ from ewsg_jax.dynamics.protocol import needs_covariance
 from ewsg_jax.gradients import Covariance, Estimate
 from tests.dynamics.test_noise_corrected import (
     COVARIANCES,
-    FRICTION,
     GAMMA,
     GRADIENT,
     INTEGRATORS,
@@ -23,17 +22,14 @@ from tests.dynamics.test_noise_corrected import (
     POSITION,
     SIZE,
     TEMPERATURE,
-    D,
     H,
-    N,
-    covariance_of,
     estimate_of,
     flat,
     no_probe,
-    rows_of,
     state_of,
     tree,
 )
+from tests.dynamics.test_noise_corrected_law import FRICTION, D, N, covariance_of, rows_of
 from tests.oracles import lyapunov
 
 

@@ -129,8 +129,7 @@ def maps_of(build, hs, problem, batches, stages=(0,), whole=True):
     shapes = [x.shape for x in leaves]
     splits, size = np.cumsum([x.size for x in leaves])[:-1], sum(x.size for x in leaves)
 
-    # Most of the time is compilation: do not optimise.
-    @functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+    @jax.jit
     def all_maps(hs, stages, batches, data):
         def one(h, stage, batch):
             kernel = build(h)

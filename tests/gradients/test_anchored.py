@@ -8,7 +8,6 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.gradients._control_variate import ControlVariateMemory
 from tests.gradients.test_enumeration import no_weight
-from tests.gradients.test_variance_reduced import quick_jit
 
 
 @pytest.mark.parametrize("rows", ["random", "by probability"])
@@ -29,7 +28,7 @@ def test_near_its_anchor_an_estimate_is_as_exact_as_the_difference(rows):
         ewsg.models.logistic_regression(), batch_size=b, center=jnp.asarray(anchor), rows=law
     )
 
-    @quick_jit
+    @jax.jit
     def estimate_of(key, point, data):
         zero = ControlVariateMemory(jnp.asarray(anchor), jnp.zeros(d))
         estimate, _ = estimator.propose(estimator.draw(key, data), zero, point, data, no_weight)

@@ -17,7 +17,6 @@ from tests.gradients.test_enumeration import N, X, Y, as_jax, close, no_weight
 from tests.gradients.test_row_laws import MOST
 from tests.oracles import enumeration
 
-quick_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 LAWS = ("block_epochs", "block_sweeps")
 SIZES = [(5, 5), (7, 3), (100, 5), (101, 7)]
 
@@ -40,7 +39,7 @@ def stream(n, batch_size, rows, num_steps):
         return batch.indices, batch.pieces
 
     every = jax.vmap(jax.vmap(of_step, (None, 0)), (0, None))
-    indices, found = quick_jit(every)(words_of(2), jnp.arange(num_steps))
+    indices, found = jax.jit(every)(words_of(2), jnp.arange(num_steps))
     np.testing.assert_array_equal(found, np.asarray(indices, np.float32))
     return np.asarray(indices)
 
@@ -91,7 +90,7 @@ def words_to_each_cut():
     """Words whose first order is cut at row 0, 1, …, n − 1; the order is the same for all."""
     tried = jnp.asarray([[5, 0, k, 7] for k in range(64)], jnp.uint32)
     cut = lambda words: _random.permuted(words[2:], jnp.int32(0), jnp.int32(0), N)
-    cuts = np.asarray(quick_jit(jax.vmap(cut))(tried))
+    cuts = np.asarray(jax.jit(jax.vmap(cut))(tried))
     return tried[jnp.array([int(np.flatnonzero(cuts == row)[0]) for row in range(N)])]
 
 
@@ -111,7 +110,7 @@ def test_estimates_are_unbiased_in_every_place(x64, batch_size):
         else words_to_each_cut()
     )
 
-    @quick_jit
+    @jax.jit
     def gradients(words):
         def of_step(step):
             drawn = estimator.draw(jax.random.key(0), data, order(words, step))
@@ -146,7 +145,7 @@ def test_all_rows_are_as_probable(rows):
     draw = lambda words: (
         view.fetched(law.draw(jax.random.key(0), data, order(words, 0)), data).indices
     )
-    seen = np.bincount(np.ravel(quick_jit(jax.vmap(draw))(words_of(20_000))), minlength=7)
+    seen = np.bincount(np.ravel(jax.jit(jax.vmap(draw))(words_of(20_000))), minlength=7)
     assert np.abs(seen / 20_000 - 3 / 7).max() <= 5 * math.sqrt(3 / 7 * 4 / 7 / 20_000)
 
 
@@ -174,7 +173,7 @@ def test_every_estimator_takes_the_rows_that_were_fetched(kind):
     if "covariance" in kind:
         kernel = ewsg.kernel(ewsg.dynamics.noise_corrected(1e-3, friction=1.0), estimator)
 
-    @quick_jit
+    @jax.jit
     def run(key):
         state = kernel.init(key, jnp.zeros(3), data)
         draw = lambda t: kernel.draw(jax.random.fold_in(key, t), state.at_step(t), data)
@@ -201,7 +200,7 @@ def test_a_run_is_its_steps(x64, rows):
     run = functools.partial(ewsg.sample, key, kernel, data=data, num_chains=2, progress=False)
     whole = run(position=start, num_steps=40)
     _, run_key, _ = jax.random.split(key, 3)
-    step = quick_jit(jax.vmap(kernel.step, in_axes=(0, 0, None)))
+    step = jax.jit(jax.vmap(kernel.step, in_axes=(0, 0, None)))
     first = run(position=start, num_steps=1)
     state = first.state
     own = jax.vmap(lambda chain: jax.random.fold_in(run_key, chain))(jnp.arange(2))
@@ -224,7 +223,7 @@ def test_blocks_near_the_end_of_32_bits(batch_size):
     steps = [0, 1, 2**31 - 1, 2**31, 2**32 - 1]
     then = [divmod(step, count) for step in steps]
 
-    @quick_jit
+    @jax.jit
     def run():
         data = jnp.broadcast_to(jnp.uint8(0), (MOST,))  # of which no number is used
         starts, blocks, cuts = [], [], []

@@ -19,14 +19,8 @@ from ewsg_jax.gradients.index_chain import ChainDraw
 from ewsg_jax.gradients.remembering import Draw, Remembered
 from ewsg_jax.rows import Batch
 from ewsg_jax.rows.view import AsDrawn
-from tests.gradients.test_index_chain import (
-    FRICTION,
-    MOMENTUM,
-    POSITION,
-    TEMPERATURE,
-    counting,
-    setting,
-)
+from tests.gradients.test_index_chain import FRICTION, MOMENTUM, POSITION, TEMPERATURE, setting
+from tests.gradients.test_index_chain_cost import counting
 from tests.oracles import index_chain
 
 EDGE = 1e-9

@@ -1,8 +1,6 @@
 """The tracked covariance: exact at a reset, in between along a NumPy run of EWSG-VR's Alg. 2."""
 
 import functools
-import itertools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,21 +9,12 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
-from ewsg_jax.gradients import Covariance
 from ewsg_jax.rows import Batch
+from tests.gradients.six_rows import MODELS, NAMES, flat, like_position, shifted
 from tests.gradients.test_enumeration import N, as_jax, close, no_weight
-from tests.gradients.test_variance_reduced import (
-    MODELS,
-    NAMES,
-    flat,
-    like_position,
-    quick_jit,
-    shifted,
-)
 from tests.oracles import enumeration
 
 BATCHES = [(2, True), (2, False)]
-ESTIMATORS = ("covariance_tracking", "kept_covariance")
 STRUCTURES = {
     "dense": {"structure": "dense"},
     "diagonal": {"structure": "diagonal"},
@@ -63,7 +52,7 @@ def at_a_reset(estimator_name, name, structure):
     """(values of all batches, their reported covariance) right after a reset, for BATCHES."""
     model = MODELS[name]
 
-    @quick_jit
+    @jax.jit
     def every(position, elsewhere, data):
         found = []
         for batch_size, replace in BATCHES:
@@ -172,7 +161,7 @@ def test_the_basis_turns_to_the_leading_eigenvectors(x64, kind, rank):
     def basis_of(memory):
         return (memory if kind == "covariance_tracking" else memory.covariance).basis
 
-    @quick_jit
+    @jax.jit
     def bases(position, data):
         def reset(memory, _):
             memory, _, _ = estimator.refresh((), memory, jnp.int32(0), position, data)
@@ -229,7 +218,7 @@ def tracked(name, structure, batch_size, replace):
         **STRUCTURES[structure],
     )
 
-    @quick_jit
+    @jax.jit
     def run(points, data):
         def step(memory, given):
             number, point, batch = given
@@ -320,7 +309,7 @@ def test_rounding_is_no_negative_part():
     data = data | {"x": jnp.asarray(data["x"], jnp.float32)}
     estimator = ewsg.gradients.covariance_tracking(model.posterior, batch_size=1, refresh_every=1)
 
-    @quick_jit
+    @jax.jit
     def run(position, data):
         def step(memory, number):
             memory, _, _ = estimator.refresh((), memory, number, position * (1 + number / 10), data)
@@ -350,7 +339,7 @@ def test_differences_of_large_moments_are_no_negative_part(structure):
         ewsg.models.gaussian_location(), batch_size=1, refresh_every=1, **STRUCTURES[structure]
     )
 
-    @quick_jit
+    @jax.jit
     def run(data):
         def step(memory, position):
             memory, _, _ = estimator.refresh((), memory, jnp.int32(0), position, data)
@@ -370,7 +359,7 @@ def resets_far_away():
     """At 10³ and 10⁸ from the mode, float32: (num_clipped, covariance at 10³) by structure."""
     rows = np.sort(np.random.default_rng(0).normal(size=(20_000, 2)), axis=0)
 
-    @quick_jit
+    @jax.jit
     def every(data):
         found = {}
         for name, options in STRUCTURES.items():
@@ -423,7 +412,7 @@ def test_float32_counts_the_steps_that_float64_does(x64):
     single = lambda tree: jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), tree)
     unravel = ravel_pytree(single(model.position))[1]
 
-    @quick_jit
+    @jax.jit
     def run(points, data):
         def step(memory, given):
             number, point, batch = given
@@ -449,7 +438,7 @@ def test_batches_of_an_epoch_are_subsets(x64, batch_size):
         model.posterior, batch_size=batch_size, rows="epochs"
     )
 
-    @quick_jit
+    @jax.jit
     def covariance(position, data):
         memory = estimator.init(jax.random.key(0), position, data)
         memory, _, _ = estimator.refresh((), memory, jnp.int32(0), position, data)
@@ -475,7 +464,7 @@ def test_a_position_may_be_more_exact_than_its_likelihood(x64, kind, structure):
     estimator = getattr(ewsg.gradients, kind)(posterior, batch_size=2, **STRUCTURES[structure])
     data = jnp.asarray(rows, jnp.float32)
 
-    @quick_jit
+    @jax.jit
     def reported(position, data):
         memory = estimator.init(jax.random.key(0), position, data)
         # Of a low rank the basis turns towards the leading directions.
@@ -497,238 +486,3 @@ def test_the_period_is_a_pass_by_default():
             MODELS["custom"].posterior, batch_size=4, refresh_every=refresh_every
         )
         assert estimator.evaluations(jnp.zeros((N, 3))).refresh_every == expected
-
-
-# Kept from reset to reset.
-
-
-@pytest.mark.parametrize("structure", ["dense", "diagonal"])
-def test_a_kept_covariance_is_that_of_the_last_reset(x64, structure):
-    """Any rank, along given points: the closed form's at the point of the last reset."""
-    model = MODELS["custom"]
-    center = np.asarray(flat(as_jax(model.position)))
-    points = center + 0.3 * np.random.default_rng(5).normal(size=(STEPS, len(center)))
-    estimator = ewsg.gradients.kept_covariance(
-        model.posterior,
-        batch_size=2,
-        replace=False,
-        refresh_every=EVERY,
-        structure=structure,
-        rank=2,
-    )
-
-    @quick_jit
-    def run(points, data):
-        def step(memory, given):
-            number, point = given
-            position, batch = like_position(point, model), Batch(jnp.array([1, 4]))
-            memory, same, evaluations = estimator.refresh(batch, memory, number, position, data)
-            estimate, update = estimator.propose(batch, memory, same, data, no_weight)
-            return estimator.commit(update, memory), (
-                estimate.covariance,
-                evaluations,
-                flat(estimate.gradient),
-            )
-
-        start = estimator.init(jax.random.key(2), like_position(points[0], model), data)
-        return jax.lax.scan(step, start, (jnp.arange(STEPS, dtype=jnp.int32), points))[1]
-
-    covariance, evaluations, gradients = jax.device_get(
-        run(jnp.asarray(points), as_jax(model.data))
-    )
-    found = matrix_of(covariance)
-    for step, point in enumerate(points):
-        anchor = as_numpy(points[step - step % EVERY], model)
-        exact = enumeration.batch_covariance(model.per_datum(anchor), 2, replace=False)
-        close(found[step], restricted(exact, structure), 1e-12)
-        here = as_numpy(point, model)
-        expected = enumeration.stochastic_gradients(
-            model.per_datum(here), model.prior(here), np.array([[1, 4]])
-        )
-        close(gradients[step], expected[0], 1e-12)
-    np.testing.assert_array_equal(evaluations, np.where(np.arange(STEPS) % EVERY == 0, N, 0))
-    cost = estimator.evaluations(as_jax(model.data))
-    assert cost == ewsg.gradients.Evaluations(2, 2, per_refresh=N, refresh_every=EVERY)
-    assert cost.of_steps(0, STEPS) == 2 * STEPS + evaluations.sum()
-
-
-@pytest.mark.usual_parameters("True-dense", "False-low_rank")
-@pytest.mark.parametrize("structure", STRUCTURES)
-@pytest.mark.parametrize("replace", [True, False])
-def test_the_covariance_at_a_point(x64, structure, replace):
-    """By closed form; of a low rank, the leading eigenvectors after so many passes."""
-    model = MODELS["custom"]
-    found = ewsg.gradients.covariance_at(
-        model.posterior,
-        as_jax(model.position),
-        as_jax(model.data),
-        batch_size=2,
-        replace=replace,
-        chunk_size=4,
-        passes=60,
-        **STRUCTURES[structure],
-    )
-    exact = enumeration.batch_covariance(model.per_datum(model.position), 2, replace)
-    values, vectors = np.linalg.eigh(exact)
-    expected = restricted(exact, structure)
-    if structure == "low_rank":
-        expected = (vectors[:, -2:] * values[-2:]) @ vectors[:, -2:].T
-    close(matrix_of(found), expected, 1e-10)
-    assert found.size == len(values)
-
-
-def test_each_pass_but_the_last_turns_the_basis_once(x64):
-    """What it spans after a pass more is the covariance times what it spanned before."""
-    model = MODELS["custom"]
-    exact = enumeration.batch_covariance(model.per_datum(model.position), 2, True)
-    bases = [
-        np.asarray(
-            ewsg.gradients.covariance_at(
-                model.posterior,
-                as_jax(model.position),
-                as_jax(model.data),
-                batch_size=2,
-                passes=passes,
-                **STRUCTURES["low_rank"],
-            ).basis
-        )
-        for passes in (1, 2, 3)
-    ]
-    for before, after in itertools.pairwise(bases):
-        turned, _ = np.linalg.qr(exact @ before)
-        close(after @ after.T, turned @ turned.T, 1e-9)
-
-
-@jax.custom_vjp
-def half_square(residual):
-    """x²/2, differentiated backwards alone."""
-    return residual**2 / 2
-
-
-half_square.defvjp(lambda x: (half_square(x), x), lambda x, weight: (x * weight,))
-
-
-@pytest.mark.full
-def test_a_low_rank_makes_no_gradient_of_a_row(x64):
-    """A likelihood without forward differentiation: no array of rows by numbers."""
-    rng = np.random.default_rng(6)
-    d, rows_at_once = 33, 16
-    data = {"x": jnp.asarray(rng.normal(size=(50, 11))), "y": jnp.asarray(rng.normal(size=50))}
-    position = jnp.asarray(rng.normal(size=(3, 11)))
-    posterior = ewsg.Posterior(
-        lambda w, row: -half_square(row["y"] - jnp.sum(jnp.tanh(w @ row["x"]))),
-        lambda w: -jnp.sum(w**2) / 2,
-    )
-
-    def found(structure, passes, rank=d):
-        return functools.partial(
-            ewsg.gradients.covariance_at,
-            posterior,
-            batch_size=3,
-            structure=structure,
-            rank=rank,
-            passes=passes,
-            chunk_size=rows_at_once,
-        )
-
-    close(
-        matrix_of(found("low_rank", 2)(position, data)),
-        matrix_of(found("dense", 1)(position, data)),
-        1e-12,
-    )
-    told = {
-        name: jax.jit(found(name, 2, rank=4)).lower(position, data).as_text()
-        for name in ("dense", "low_rank")
-    }
-    of_rows = f"tensor<{rows_at_once}x{d}x"
-    assert of_rows in told["dense"]
-    assert of_rows not in told["low_rank"]
-
-
-# The product with a vector.
-
-
-@pytest.mark.usual_parameters("dense", "low_rank")
-@pytest.mark.parametrize(
-    "structure", ["dense", "diagonal", "low_rank", "factored", "low_rank_factored"]
-)
-def test_functions_of_the_eigenvalues(x64, structure):
-    """Σ f(C) v, with C outside its basis 0."""
-    rng = np.random.default_rng(4)
-    root, basis = rng.normal(size=(5, 5)), np.linalg.qr(rng.normal(size=(5, 2)))[0]
-    inner = np.array([[2.0, 0.4], [0.4, 1.0]])
-    values, vectors = np.linalg.eigh(root @ root.T)
-    small, turned = np.linalg.eigh(inner)
-    matrix, within = {
-        "dense": (root @ root.T, None),
-        "diagonal": (rng.uniform(1, 2, 5), None),
-        "low_rank": (inner, basis),
-        "factored": (values, vectors),
-        "low_rank_factored": (small, basis @ turned),
-    }[structure]
-    covariance = Covariance(jnp.asarray(matrix), None if within is None else jnp.asarray(within))
-    dense = matrix_of(covariance)
-    dense = np.diag(dense) if structure == "diagonal" else dense
-    values, vectors = np.linalg.eigh(dense)
-    u, v = rng.normal(size=(2, 5))
-    expected = vectors @ (
-        np.sqrt(values.clip(0) + 1) * (vectors.T @ u) + np.exp(-values) * (vectors.T @ v)
-    )
-    split = lambda x: {"a": jnp.asarray(x[:1]), "b": jnp.asarray(x[1:].reshape(2, 2))}
-    found = covariance.combine(
-        (lambda x: jnp.sqrt(jnp.maximum(x, 0) + 1), split(u)), (lambda x: jnp.exp(-x), split(v))
-    )
-    close(np.asarray(ravel_pytree(found)[0]), expected, 1e-12)
-    one_term = covariance.combine((lambda x: jnp.exp(-x), split(v)))
-    close(np.asarray(ravel_pytree(one_term)[0]), vectors @ (np.exp(-values) * (vectors.T @ v)))
-    close(np.asarray(ravel_pytree(covariance.times(split(u)))[0]), dense @ u, 1e-12)
-
-
-@pytest.mark.parametrize("structure", ["dense", "diagonal", "low_rank"])
-def test_times_is_the_matrix_product(x64, structure):
-    rng = np.random.default_rng(3)
-    vector = {"a": rng.normal(size=(2, 2)), "b": rng.normal(), "c": rng.normal(size=3)}
-    flat_vector = np.concatenate([vector["a"].ravel(), [vector["b"]], vector["c"]])
-    factor = rng.normal(size=(8, 8))
-    matrix, basis = factor @ factor.T, None
-    if structure == "diagonal":
-        covariance, dense = Covariance(jnp.asarray(np.diag(matrix))), np.diag(np.diag(matrix))
-    elif structure == "low_rank":
-        basis = np.linalg.qr(factor[:, :3])[0]
-        covariance = Covariance(jnp.asarray(matrix[:3, :3]), jnp.asarray(basis))
-        dense = basis @ matrix[:3, :3] @ basis.T
-    else:
-        covariance, dense = Covariance(jnp.asarray(matrix)), matrix
-    product = jax.jit(covariance.times)(as_jax(vector))
-    assert jax.tree.structure(product) == jax.tree.structure(vector)
-    assert [x.shape for x in jax.tree.leaves(product)] == [(2, 2), (), (3,)]
-    close(np.asarray(ravel_pytree(product)[0]), dense @ flat_vector)
-
-
-def test_times_keeps_the_types():
-    vector = {"a": jnp.ones(2, jnp.bfloat16), "b": jnp.ones((), jnp.float32)}
-    product = Covariance(jnp.eye(3, dtype=jnp.float32)).times(vector)
-    assert jax.tree.map(lambda x: x.dtype, product) == jax.tree.map(lambda x: x.dtype, vector)
-
-
-# Refusals.
-
-
-def test_refusals():
-    posterior = MODELS["custom"].posterior
-    track: Any = functools.partial(ewsg.gradients.covariance_tracking, posterior, batch_size=1)
-    with pytest.raises(
-        ValueError, match="rows must be 'random' or 'epochs': a block's covariance is not tracked"
-    ):
-        track(rows="blocks")
-    with pytest.raises(
-        ValueError, match="structure must be one of 'dense', 'diagonal', 'low_rank'"
-    ):
-        track(structure="full")
-    with pytest.raises(ValueError, match="rank must be a whole number, at least 1"):
-        track(structure="low_rank", rank=0)
-    with pytest.raises(ValueError, match="must report the covariance of its gradient"):
-        ewsg.kernel(
-            ewsg.dynamics.noise_corrected(0.1, friction=1.0),
-            ewsg.gradients.uniform(posterior, batch_size=1),
-        )

@@ -9,8 +9,8 @@ import ewsg_jax as ewsg
 from ewsg_jax import _random
 from ewsg_jax.rows import Batch, by_probability, leverage
 from ewsg_jax.rows.alias import certain_rows
+from tests.gradients.six_rows import MODELS, flat, shifted
 from tests.gradients.test_enumeration import N, as_jax, close, no_weight
-from tests.gradients.test_variance_reduced import MODELS, flat, quick_jit, shifted
 
 P = np.array([0.05, 0.3, 0.1, 0.25, 0.02, 0.28])
 ESTIMATORS = ("uniform", "control_variate", "svrg", "saga")
@@ -26,7 +26,7 @@ def estimates(name, model, law, batch_size, batches):
     elsewhere = as_jax(shifted(model.position, 0.4, -0.3))
     estimator = estimator_of(name, model.posterior, law, batch_size, elsewhere)
 
-    @quick_jit
+    @jax.jit
     def every(position, elsewhere, data):
         memory = estimator.init(jax.random.key(0), elsewhere, data)
         if name == "svrg":
@@ -330,7 +330,7 @@ def test_strata_of_a_law_that_is_made_under_a_trace():
     """A kernel made while tracing, its strata known: how many rows they get is not traced."""
     rows = by_probability(jnp.asarray(EVEN), strata=jnp.asarray(LABELS))
     try:
-        drawn = quick_jit(lambda key: rows.of_size(3).draw(key, jnp.zeros((6, 1))).indices)(
+        drawn = jax.jit(lambda key: rows.of_size(3).draw(key, jnp.zeros((6, 1))).indices)(
             jax.random.key(0)
         )
     except TypeError as error:

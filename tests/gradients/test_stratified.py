@@ -11,8 +11,8 @@ from jax.flatten_util import ravel_pytree
 import ewsg_jax as ewsg
 from ewsg_jax import _random
 from ewsg_jax.rows.strata import allocate
+from tests.gradients.six_rows import MODELS, NAMES, shifted
 from tests.gradients.test_enumeration import N, as_jax, close, no_weight
-from tests.gradients.test_variance_reduced import MODELS, NAMES, quick_jit, shifted
 from tests.oracles import enumeration
 
 # Labels of the six rows, how many strata there are, b, and how many rows each stratum then gets (by
@@ -57,7 +57,7 @@ def results(name, strata):
     # The last word of a row is the one before the next row's first.
     last = -(-((first * size >> 32) + 1) * 2**32 // size) - 1
 
-    @quick_jit
+    @jax.jit
     def every(words, position, elsewhere, data):
         memory = estimator.init(jax.random.key(0), position, data)
 
@@ -232,7 +232,7 @@ def test_labels_of_data_that_a_compiled_step_holds():
     )
     data = data | {"y": jnp.asarray(model.data["y"])}
     bound = ewsg.kernel(ewsg.dynamics.langevin(0.01), estimator).bind(data)
-    state, _ = quick_jit(bound.step)(jax.random.key(1), bound.init(position))
+    state, _ = jax.jit(bound.step)(jax.random.key(1), bound.init(position))
     assert int(state.step) == 1
 
 

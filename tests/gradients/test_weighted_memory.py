@@ -25,7 +25,6 @@ from ewsg_jax.gradients.protocol import reports_covariance, sharing_of
 from ewsg_jax.rows import Batch, Block
 from tests.gradients.test_enumeration import as_jax, close
 from tests.gradients.test_index_chain import Outcome, law_of_the_chain, thresholds
-from tests.gradients.test_variance_reduced import quick_jit
 from tests.oracles import enumeration, index_chain
 
 N = 5
@@ -227,7 +226,7 @@ def outcomes(name, chain_length):
         estimate, update = estimator.propose(draw, w.memory, jnp.asarray(POSITION), data, w.weight)
         return estimate, estimator.commit(update, w.memory)
 
-    run = quick_jit(jax.vmap(one))
+    run = jax.jit(jax.vmap(one))
 
     def choose(numbers, log_uniforms):
         estimate, memory = jax.device_get(
@@ -281,7 +280,7 @@ def test_exact_weights_of_reduced_gradients(x64, name):
     p = index_chain.exact_law(w.log_weights)
     jumps = np.cumsum(p)[:-1]
     uniforms = np.concatenate([jumps - 1e-10, jumps + 1e-10])
-    estimate, memory = jax.device_get(quick_jit(jax.vmap(one))(jnp.log(jnp.asarray(uniforms))))
+    estimate, memory = jax.device_get(jax.jit(jax.vmap(one))(jnp.log(jnp.asarray(uniforms))))
     expected = np.concatenate([np.arange(len(jumps)), np.arange(1, len(p))])
     np.testing.assert_array_equal(number_of(estimate, w), expected)
     close(estimate.gradient, w.gradients[expected], 1e-12)
@@ -309,7 +308,7 @@ def test_a_step_commits_once_and_counts_every_candidate(x64, name):
         return kernel.transition(ewsg.Randomness(draw, jnp.zeros(2)), state, data)
 
     moved, info = jax.device_get(
-        quick_jit(jax.vmap(one))(jnp.array([log_u for log_u, _ in patterns]))
+        jax.jit(jax.vmap(one))(jnp.array([log_u for log_u, _ in patterns]))
     )
     chosen = numbers[[place for _, place in patterns]]
     close(numbers_of(moved.memory), w.after[chosen], 1e-12)

@@ -1,7 +1,5 @@
 """Kernels whose halving is judged, and both chains' step as affine map on a Gaussian."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -49,7 +47,7 @@ def of_batches(name, h, batch_size=1, replace=True):
     return ewsg.kernel(dynamics_of(name, h), estimator)
 
 
-@functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+@jax.jit
 def _maps(kernel, start, noise, data, batches):
     flat, unravel = ravel_pytree(
         (start.dynamics.position, start.dynamics.whole, start.dynamics.half)

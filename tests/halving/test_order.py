@@ -93,7 +93,7 @@ def truth():
     return float(mean), float(weights @ (grid - mean) ** 2)
 
 
-@functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+@jax.jit
 def _moved(kernel, start, points, noise):
     names = [name for name in start.dynamics._fields if name != "step"]
 

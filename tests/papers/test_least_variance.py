@@ -9,7 +9,8 @@ import pytest
 
 import ewsg_jax as ewsg
 from benchmarks.papers.least_variance import LawDraw, least_variance, least_variance_law
-from tests.gradients.test_index_chain import POSITION, counting, setting
+from tests.gradients.test_index_chain import POSITION, setting
+from tests.gradients.test_index_chain_cost import counting
 
 CASES = pytest.mark.parametrize(
     ("model", "batch_size", "replace"),

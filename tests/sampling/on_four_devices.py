@@ -15,26 +15,31 @@ import warnings
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import AxisType, Mesh
+from jax.sharding import Mesh
 
 import ewsg_jax as ewsg
-from ewsg_jax.planning import walls
 from ewsg_jax.rows import spread
-from ewsg_jax.rows.shards import Shard
-from ewsg_jax.sampling import devices, loop
-from ewsg_jax.sampling.starts import keys_of
+from ewsg_jax.sampling import loop
+from tests.sampling import answers_on_four_devices as answers
+from tests.sampling.four_devices import (
+    BOTH,
+    CHAINS,
+    DATA,
+    DEVICES,
+    KEY,
+    MODEL,
+    ROWS,
+    STEPS,
+    N,
+    X,
+    built,
+    close,
+    close_to,
+    cut,
+    sampled,
+    stepped,
+)
 
-jax.config.update("jax_num_cpu_devices", 4)
-jax.config.update("jax_enable_x64", True)
-jax.config.update("jax_disable_most_optimizations", True)
-devices.QUICK = {}
-N, STEPS, KEY = 103, 20, jax.random.key(7)
-X = np.random.default_rng(0).standard_normal((N, 3))
-ROWS = {"x": X, "y": (X[:, 0] + 0.3 * X[:, 1] > 0).astype(float)}
-MODEL = ewsg.models.logistic_regression(prior_scale=1.0)
-DEVICES = np.array(jax.devices())
-CHAINS, DATA = Mesh(DEVICES, ("chains",)), Mesh(DEVICES, ("data",))
-BOTH = jax.make_mesh((2, 2), ("chains", "data"), axis_types=(AxisType.Explicit, AxisType.Explicit))
 ON_DATA = (
     "ld",
     "sgld",
@@ -48,73 +53,6 @@ ON_DATA = (
     "nc_sghmc",
     "ewsg_vr",
 )
-FORECAST = ("ld", "sgld", "svrg_ld", "saga_ld", "cv_uld", "ewsg", "nc_sghmc", "leverage", "blocks")
-
-
-def built(name):
-    """A named method with batches of 4 rows."""
-    example = dict(ewsg.METHODS[name].example)
-    if "batch_size" in example:
-        example["batch_size"] = 4
-    return ewsg.METHODS[name].build(MODEL, 1e-3, **example)
-
-
-def sampled(kernel, mesh=None, num_chains=7, steps=STEPS, rows=ROWS, **options):
-    """Seven chains: no number of devices divides them."""
-    wanted = {"progress": False, "mesh": mesh} | options
-    return ewsg.sample(KEY, kernel, jnp.full(3, 0.1), rows, steps, num_chains=num_chains, **wanted)
-
-
-def close(a, b):
-    np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
-
-
-def close_to(a, b):
-    """Of what is found in rounds, each of which takes rounding on."""
-    np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
-
-
-def cut(rows, parts, axes):
-    """Rows in parts, by NumPy: as even as can be, in order, made equally long by copies."""
-    n = len(rows["x"])
-    bounds = [n * part // parts for part in range(parts + 1)]
-    most = -(-n // parts)
-    numbers = np.array(
-        [[a + k % (b - a) for k in range(most)] for a, b in itertools.pairwise(bounds)]
-    )
-    size = np.array(
-        [[b - a] * (b - a) + [0] * (most - b + a) for a, b in itertools.pairwise(bounds)], np.int32
-    )
-    return Shard(
-        rows=jax.tree.map(lambda x: jnp.asarray(x[numbers]), rows),
-        size=jnp.asarray(size),
-        total=n,
-        parts=parts,
-        axes=axes,
-    )
-
-
-def stepped(kernel, parts, num_chains, steps=STEPS):
-    """A run whose rows are in parts, step by step under `vmap` on one device: step, part, chain,
-    number.
-    """
-    own, starts = keys_of(KEY, num_chains), jnp.full((num_chains, 3), 0.1)
-    rows = cut(ROWS, parts, ("parts",))
-
-    def over(function, in_axes):
-        chains = jax.vmap(function, (0, 0, None))
-        return jax.jit(jax.vmap(chains, (*in_axes, 0), axis_name="parts"))
-
-    def one_step(key, state, rows):
-        return kernel.transition(kernel.draw(key, state, rows), state, rows)[0]
-
-    state = over(kernel.init, (None, None))(own.states, starts, rows)
-    step, found = over(one_step, (None, 0)), []
-    for t in range(steps):
-        at = jax.vmap(lambda key, t=t: jax.random.fold_in(key, t))(own.steps)
-        state = step(at, state, rows)
-        found.append(state.position)
-    return np.asarray(found)
 
 
 def chains_of_each_method(name):
@@ -404,121 +342,6 @@ def stacks_and_shared_batches():
     close(one.position, four.position)
 
 
-def modes_are_those_of_one_device():
-    automatic = ewsg.Posterior(MODEL.log_likelihood, MODEL.log_prior)
-    for model in (MODEL, automatic):
-        one, four = (
-            ewsg.find_mode(KEY, model, jnp.zeros(3), ROWS, progress=False, mesh=m)
-            for m in (None, DATA)
-        )
-        close(one.position, four.position)
-        np.testing.assert_allclose(one.sd, four.sd, rtol=1e-9)
-        assert (one.num_steps, one.data_passes) == (four.num_steps, four.data_passes)
-    # By L-BFGS, and by products of the Hessian with vectors.
-    wide = jax.tree.map(
-        lambda x: jnp.asarray(x),
-        {"x": np.random.default_rng(1).standard_normal((203, 300)), "y": np.arange(203) % 2.0},
-    )
-    one, four = (
-        ewsg.find_mode(KEY, MODEL, jnp.zeros(300), wide, progress=False, mesh=m)
-        for m in (None, DATA)
-    )
-    np.testing.assert_allclose(one.position, four.position, atol=1e-6)
-
-
-def checks_say_what_they_say_on_one_device():
-    kernel = ewsg.uld(MODEL, 0.1, friction=2.0)
-    samples = sampled(kernel, None, 8, steps=3000, burn_in=200, thin=7)
-    for size in (1_000, 12):
-        reports = [
-            ewsg.check(KEY, samples, MODEL, ROWS, batch_size=size, mesh=mesh)
-            for mesh in (None, DATA)
-        ]
-        assert reports[0].outcome == reports[1].outcome
-        # Of all rows the same gradients; of batches others, which tell the same.
-        within = 1e-9 if size == 1_000 else 0.2
-        np.testing.assert_allclose(reports[0].sd_ratio, reports[1].sd_ratio, rtol=within)
-    run = sampled(kernel, DATA, 4, steps=400)
-    assert ewsg.check(KEY, run, MODEL, ROWS, kernel=kernel, mesh=DATA).kinetic is not None
-
-
-def forecast_is_that_of_one_device(name):
-    mode = ewsg.find_mode(KEY, MODEL, jnp.zeros(3), ROWS, progress=False)
-    if name in ewsg.METHODS:
-        kernel = built(name)
-    else:
-        rows = ewsg.rows.leverage(X, mode.covariance) if name == "leverage" else name
-        kernel = ewsg.kernel(
-            ewsg.dynamics.langevin(1e-2), ewsg.gradients.uniform(MODEL, batch_size=8, rows=rows)
-        )
-    one, four = (ewsg.forecast(kernel, mode, ROWS, mesh=mesh) for mesh in (None, DATA))
-    for told in (
-        "variance_ratio",
-        "mean_shift",
-        "autocorrelation_time",
-        "covariance",
-        "target",
-        "largest_step",
-    ):
-        close_to(getattr(one, told), getattr(four, told))
-    assert one.passes_per_step == four.passes_per_step
-    assert one.passes_at_start == four.passes_at_start
-
-
-def forecasts_of_many_numbers_are_those_of_one_device():
-    wide = {"x": np.random.default_rng(1).standard_normal((203, 1_010)), "y": np.arange(203) % 2.0}
-    model = ewsg.models.logistic_regression(prior_scale=0.1)
-    mode = ewsg.find_mode(KEY, model, jnp.zeros(1_010), wide, progress=False, rank=4)
-    kernel = ewsg.sgld(model, 1e-4, batch_size=4)
-    one, four = (ewsg.forecast(kernel, mode, wide, mesh=mesh) for mesh in (None, DATA))
-    close_to(one.variance_ratio, four.variance_ratio)
-    close_to(one.largest_step, four.largest_step)
-
-
-def plans_are_those_of_one_device():
-    model, start = ewsg.models.gaussian_location(), jnp.zeros(3)
-    for posterior, data in ((model, X), (MODEL, ROWS)):
-        # Where rows could be drawn by leverage the plan is one of all rows.
-        some = {
-            "methods": ["uld"] if posterior is MODEL else ["uld", "sgld", "saga_ld", "svrg_hmc"]
-        }
-        one, four = (
-            ewsg.plan(KEY, posterior, start, data, mesh=mesh, **some) for mesh in (None, DATA)
-        )
-        assert [str(each.way) for each in one.table] == [str(each.way) for each in four.table]
-        for mine, other in zip(one.table, four.table, strict=True):
-            close_to(mine[1:-2], other[1:-2])
-            assert mine.why_not == other.why_not
-        close_to(one.gaussian.sd, four.gaussian.sd)
-        assert (one.burn_in, one.notes) == (four.burn_in, four.notes)
-        run = ewsg.sample(
-            KEY, four.kernel, four.start, data, 20, num_chains=4, mesh=DATA, progress=False
-        )
-        assert run.is_finite.all()
-
-
-def walls_are_those_of_one_device():
-    """Of 103 rows one part of four has a copy, which is no row."""
-    places = jnp.asarray(np.random.default_rng(2).standard_normal((16, 3)))
-    asked = MODEL.predictor, jnp.ones(3), places
-    one, four = (
-        walls._largest(*asked, rows, jnp.ones(()))
-        for rows in (jax.tree.map(jnp.asarray, ROWS), spread.over(DATA, ROWS))
-    )
-    close(one, four)
-
-
-def batches_of_a_plan_are_shared():
-    three = Mesh(DEVICES[:3], ("data",))
-    plan = ewsg.plan(KEY, MODEL, jnp.zeros(3), ROWS, mesh=three, methods=["sgld", "svrg_ld"])
-    assert not [each for each in plan.table if each.way.rows == "leverage"]
-    assert all(each.batch_size % 3 == 0 for each in plan.table)
-    run = ewsg.sample(
-        KEY, plan.kernel, plan.start, ROWS, 3000, num_chains=8, mesh=three, progress=False
-    )
-    np.testing.assert_allclose(run.sd, plan.gaussian.sd, rtol=0.15)
-
-
 def rows_are_taken_from_where_they_are():
     numbers = jnp.array([[0, 102], [25, 26]])
     data = ROWS | {"seen": np.arange(N) % 3 == 0, "place": np.arange(N)}
@@ -547,8 +370,8 @@ def main(names):
     }
     checks |= {f"rows: {name}": functools.partial(rows_of_each_method, name) for name in ON_DATA}
     checks |= {
-        f"forecast: {name}": functools.partial(forecast_is_that_of_one_device, name)
-        for name in FORECAST
+        f"forecast: {name}": functools.partial(answers.forecast_is_that_of_one_device, name)
+        for name in answers.FORECAST
     }
     alone = (
         rows_and_chains,
@@ -559,17 +382,12 @@ def main(names):
         states_go_on,
         what_is_kept_and_lost,
         stacks_and_shared_batches,
-        modes_are_those_of_one_device,
-        checks_say_what_they_say_on_one_device,
-        forecasts_of_many_numbers_are_those_of_one_device,
         rows_are_taken_from_where_they_are,
         rows_by_probability,
         rows_by_probability_are_unbiased,
         covariances_are_those_of_all_batches,
         kept_covariances_and_carried_indices,
-        plans_are_those_of_one_device,
-        walls_are_those_of_one_device,
-        batches_of_a_plan_are_shared,
+        *answers.CHECKS,
     )
     checks |= {check.__name__: check for check in alone}
     for name in names or checks:
