@@ -9,7 +9,7 @@ to 0.96 in docs/bias.md, by the time of an epoch beside that in which a directio
 is forgotten: a step's noise knows neither that time nor the batches before.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,10 +17,15 @@ import numpy as np
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._kernel import Kernel, KernelState, Randomness
-from ewsg_jax._types import Array, Data, Key
+from ewsg_jax._module import made_by
+from ewsg_jax._types import Array, Data, Key, PyTree
+from ewsg_jax.dynamics._preconditioned import Preconditioned, PreconditionedState
+from ewsg_jax.dynamics.mass import without_metric
 from ewsg_jax.dynamics.protocol import Constant, needs_covariance
+from ewsg_jax.dynamics.underdamped import Underdamped
 from ewsg_jax.freshness import reads_now
-from ewsg_jax.gradients import OfRows
+from ewsg_jax.gradients import GradientEstimator, OfRows
+from ewsg_jax.gradients._exponentially_weighted import ExponentiallyWeighted
 from ewsg_jax.gradients.protocol import uses_batches
 from ewsg_jax.pair import Pair
 from ewsg_jax.rows.law import is_ordered
@@ -34,6 +39,9 @@ DRAWS, FEWEST = 1024, 16
 MOST_EVALUATIONS = 20_000_000
 MOST_CHAINS, MOST_NUMBERS = 64, 1024
 """Chains, and coordinates, evenly spaced, that are taken."""
+ALIKE = 0.1
+"""Up to which batches and noise move position and momentum alike (`_apart`)."""
+TWO_WAYS = "the gradient moves position and momentum in other proportions than the noise does"
 MOST_DENSE = 512
 """Coordinates up to which directions are evaluated, too."""
 
@@ -59,8 +67,11 @@ def gradient_noise(key: Key, kernel: Kernel, samples: Samples, data: Data) -> Gr
 
     It costs some 2,000 steps, of which the chains keep nothing. It is not known of estimators and
     dynamics that allow for that noise (weights, covariances, thermostats), of anchors and epochs,
-    whose batches depend on each other, and of schedules of the temperature. `ewsg_jax.check` sees a
-    bias of any cause, from the draws alone.
+    whose batches depend on each other, and of schedules of the temperature. Of parts of your own it
+    is known where an estimator has no memory that changes, or says that it is `unbiased`, and where
+    a dynamics has a field `temperature`, no more in its state than a position, a momentum and the
+    step, and a gradient that moves both as the noise does. `ewsg_jax.check` sees a bias of any
+    cause, from the draws alone.
 
     Args:
         key: a typed PRNG key.
@@ -94,9 +105,10 @@ def gradient_noise(key: Key, kernel: Kernel, samples: Samples, data: Data) -> Gr
     if not uses_batches(kernel):
         return GradientNoise(0.0, 0.0)
     # Where noise is made up for, its size says nothing of the temperature.
-    reason = _unknown(kernel, state, data)
+    reason = _unknown(kernel, samples, data)
     if reason:
         return GradientNoise(None, None, reason)
+    assert isinstance(kernel, Pair)  # of others it is not known
     chains = alive[evenly(alive.size, min(alive.size, MOST_CHAINS))]
     per_step = max(1, kernel.evaluations(data).per_step)
     # As many as give a variance to some percent, within a bounded cost.
@@ -104,10 +116,18 @@ def gradient_noise(key: Key, kernel: Kernel, samples: Samples, data: Data) -> Gr
     shared = shares_memory(kernel, state)
     length = sum(x[0].size for x in jax.tree.leaves(state.position))
     places = jnp.asarray(evenly(length, min(length, MOST_NUMBERS)))
+    by_momentum = _moves_alike(kernel)
     batch, noise = single_steps(
-        key, kernel, state, jnp.asarray(chains), places, data, count, shared
+        key, kernel, state, jnp.asarray(chains), places, data, count, shared, not by_momentum
     )
     batch, noise = (np.asarray(x, np.float64).swapaxes(0, 1) for x in (batch, noise))
+    if not by_momentum:
+        # The first half of the numbers are those of the position.
+        scale = float(kernel.dynamics.temperature(0)) ** 0.5  # type: ignore[attr-defined]
+        apart = _apart(batch, noise, _widths(samples)[places], scale)
+        if not apart <= ALIKE:
+            return GradientNoise(None, None, TWO_WAYS)
+        batch, noise = (x[..., len(places) :] for x in (batch, noise))
     # Below some roundings of its size a coordinate does not move.
     rounding = 4 * float(jnp.finfo(jnp.result_type(*jax.tree.leaves(state.position))).eps)
     least = rounding * np.abs(batch).max((0, 1))
@@ -115,16 +135,21 @@ def gradient_noise(key: Key, kernel: Kernel, samples: Samples, data: Data) -> Gr
     if worst is None or all_of_them is None:
         return GradientNoise(None, None, "a step has no noise, or is not finite")
     # What batches and noise add to the momentum, as the position gets it.
-    excess = getattr(kernel.dynamics, "position_excess", None)  # type: ignore[attr-defined] - of two parts
+    excess = getattr(kernel.dynamics, "position_excess", None)
     of_position = 1.0 if excess is None else float(excess(jnp.max(jnp.asarray(state.step))))
     return GradientNoise(worst * of_position, float(np.median(all_of_them)) * of_position)
 
 
-def _unknown(kernel: object, state: KernelState, data: Data) -> str:
+def _unknown(kernel: Kernel, samples: Samples, data: Data) -> str:
     """Return why the noise of single batches is not what batches add; "" where it is."""
-    if not isinstance(kernel, Pair) or not isinstance(kernel.estimator, OfRows):
+    state = samples.state
+    if not isinstance(kernel, Pair):
+        return "it is an exact method, whose batches add nothing"
+    estimator, dynamics = kernel.estimator, kernel.dynamics
+    if isinstance(estimator, ExponentiallyWeighted):
         return "weights choose the batch, and make up for a part of its noise"
-    dynamics = kernel.dynamics
+    if not isinstance(estimator, OfRows):
+        return f"the estimator {made_by(estimator)} draws by no law of rows"
     if needs_covariance(dynamics) or getattr(dynamics, "covariance", None) is not None:
         return "the dynamics allows for the noise of batches"
     if hasattr(state.dynamics, "thermostat"):
@@ -135,12 +160,82 @@ def _unknown(kernel: object, state: KernelState, data: Data) -> str:
         return "the batches of an epoch depend on each other"
     if dynamics.extra_gradients:
         return "a step evaluates gradients at several points"
-    if not isinstance(getattr(dynamics, "temperature", None), Constant):
+    # The noise of a step is in the memory, and in the estimates of later ones: it adds up.
+    if _changes_memory(estimator) and not estimator.unbiased:
+        return (
+            f"the memory of {made_by(estimator)} depends on earlier batches, and it does not say "
+            "that its estimates are unbiased all the same (unbiased = True)"
+        )
+    plain = without_metric(dynamics)[0]
+    own = PreconditionedState._fields if isinstance(plain, Preconditioned) else ()
+    others = set(state.dynamics._fields) - {"position", "momentum", "step", *own}
+    if others:
+        return (
+            f"the state of {made_by(plain)} has {' and '.join(sorted(others))} beside a position "
+            "and a momentum"
+        )
+    momentum = getattr(state.dynamics, "momentum", state.position)
+    if _sizes(momentum) != _sizes(state.position):
+        return f"the momentum of {made_by(plain)} is not shaped like the position"
+    temperature = getattr(dynamics, "temperature", None)
+    if temperature is None:
+        return f"the dynamics {made_by(plain)} has no field named temperature"
+    if not isinstance(temperature, Constant):
         return "the temperature is a schedule"
+    if not _moves_alike(kernel) and (samples.draws is None or not _widths(samples).all()):
+        return "how wide the posterior is, is not known: the run kept no draws, or they are equal"
     return ""
 
 
-@jax.jit(static_argnums=(6, 7))
+def _changes_memory(estimator: GradientEstimator[Any]) -> bool:
+    """Return whether steps change the memory of an estimator."""
+    own, base = type(estimator), GradientEstimator
+    return own.commit is not base.commit or own.refresh is not base.refresh
+
+
+def _moves_alike(kernel: Pair) -> bool:
+    """Return whether batches move the state as the noise does, up to `position_excess`.
+
+    So they do where there is only a position to move, and under the library's own schemes.
+    """
+    plain, _ = without_metric(kernel.dynamics)
+    shape = jax.eval_shape(plain.init, jax.random.key(0), jnp.zeros(1))
+    return isinstance(plain, Underdamped) or not hasattr(shape, "momentum")
+
+
+def _sizes(tree: PyTree) -> list[int]:
+    return [np.size(leaf) for leaf in jax.tree.leaves(tree)]
+
+
+def _widths(samples: Samples) -> np.ndarray:
+    """Return the standard deviations of draws, shape (d,)."""
+    return np.concatenate([np.ravel(x) for x in jax.tree.leaves(samples.sd)])
+
+
+def _apart(batch: np.ndarray, noise: np.ndarray, widths: np.ndarray, scale: float) -> float:
+    """Return how differently batches and noise move position and momentum together.
+
+    Of each coordinate the covariance of both, in units of their widths and over its trace: 0 where
+    one is a multiple of the other, at most √2; on average over coordinates.
+
+    Args:
+        batch: positions, then momenta, shape (draw, chain, 2 d).
+        noise: the same of the noise.
+        widths: of the position, shape (d,).
+        scale: the width of the momentum.
+    """
+
+    def shares(values: np.ndarray) -> np.ndarray:
+        position, momentum = np.split(values - values.mean(0), 2, axis=-1)
+        both = np.stack([position / widths, momentum / scale], axis=-1)
+        covariance = np.einsum("kcdi,kcdj->dij", both, both)
+        return covariance / np.trace(covariance, axis1=1, axis2=2)[:, None, None]
+
+    with np.errstate(all="ignore"):
+        return float(np.mean(np.linalg.norm(shares(batch) - shares(noise), axis=(1, 2))))
+
+
+@jax.jit(static_argnums=(6, 7, 8))
 def single_steps(
     key: Key,
     kernel: Kernel,
@@ -150,8 +245,12 @@ def single_steps(
     data: Data,
     count: int,
     shared_memory: bool,
+    with_position: bool = False,
 ) -> tuple[Array, Array]:
-    """Return noise's input, by batches at one noise and noises at one batch: (chain, draw, d)."""
+    """Return noise's input, by batches at one noise and noises at one batch: (chain, draw, d).
+
+    With the position before the momentum, where it is asked for: (chain, draw, 2 d).
+    """
 
     def of_chain(pair: tuple[Key, Array]) -> tuple[Array, Array]:
         key, chain = pair
@@ -162,8 +261,13 @@ def single_steps(
 
         def values(randomness: Randomness) -> Array:
             own = kernel.transition(randomness, state, data)[0].dynamics
-            leaves = jax.tree.leaves(getattr(own, "momentum", own.position))
-            return jnp.concatenate([jnp.ravel(leaf) for leaf in leaves])[places]
+            moved = [own.position] * with_position + [getattr(own, "momentum", own.position)]
+            return jnp.concatenate(
+                [
+                    jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(each)])[places]
+                    for each in moved
+                ]
+            )
 
         def both(key: Key) -> tuple[Array, Array]:
             drawn = kernel.draw(key, state, data)

@@ -68,6 +68,7 @@ class SAGA(OfRows[P]):
     """The estimator of `saga`."""
 
     needs = frozenset({Need.ALL_ROWS})  # its table has an entry for every row
+    unbiased = True
 
     chunk_size: int = static(default=CHUNK_SIZE)
     memory_limit: int = static(default=MEMORY_LIMIT)

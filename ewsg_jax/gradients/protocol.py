@@ -105,7 +105,7 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
     Write `draw`, `propose`, `gradient_at` and `evaluations`; the rest has the defaults of an
     estimator without a memory. One whose estimates hold their covariance says `reports_covariance =
     True`; one that draws no rows `uses_batches = False`; one whose memory chains may share has a
-    `sharing`.
+    `sharing`; one whose memory changes, and leaves estimates unbiased, says `unbiased = True`.
 
     Attributes:
         posterior: what is sampled.
@@ -116,6 +116,13 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
 
     One that needs nothing asks for rows by its law alone, for sums over all of them by `Posterior`
     alone, and counts evaluations by `ewsg_jax.rows.all_rows`.
+    """
+    unbiased: ClassVar[bool] = False
+    """Whether the mean of an estimate over batches is ∇V, whatever the memory holds.
+
+    Asked of one whose memory changes (`commit`, `refresh`): the errors of its steps are then
+    uncorrelated, as those of one without a memory are, and `diagnostics.gradient_noise` may judge
+    by single steps.
     """
     posterior: Posterior[P] = static()
 

@@ -30,6 +30,7 @@ class WithCovariance(OfRows[P]):
 
     needs = frozenset({Need.ONE_N, Need.ALL_ROWS})
     reports_covariance = True
+    unbiased = True  # the gradient is that of `uniform`, whatever is known of its covariance
 
     refresh_every: Period = static(default=None)
     structure: Structure = static(default="dense")

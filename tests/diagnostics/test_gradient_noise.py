@@ -1,5 +1,7 @@
 """The excess temperature of gradient noise, where it is known in closed form."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.diagnostics._gradient_noise import largest_ratio
+from tests import own
 
 KEY = jax.random.key(0)
 DATA = jax.random.normal(KEY, (1000, 3)) * jnp.array([1.0, 0.5, 0.2])
@@ -108,8 +111,8 @@ def test_nothing_of_it_is_in_a_run():
 )
 def test_members_of_a_stack_have_that_of_their_own_runs(kernels):
     runs = run(ewsg.stack(kernels))
-    for own, one in zip(kernels, runs, strict=True):
-        assert noise(own, one).largest == pytest.approx(noise(own).largest, rel=1e-3)
+    for each, one in zip(kernels, runs, strict=True):
+        assert noise(each, one).largest == pytest.approx(noise(each).largest, rel=1e-3)
 
 
 @pytest.mark.full
@@ -118,9 +121,9 @@ def test_data_sets_have_theirs():
     rows = [DATA, DATA[:250]]
     kernel = ewsg.sgld(MODEL, 1e-5, batch_size=5)
     runs = run(kernel, data=ewsg.stack_data(rows))
-    for one, own in zip(runs, rows, strict=True):
-        expected = 1e-5 / 2 * len(own) ** 2 / 5 * np.asarray(own).var(0).max()
-        assert noise(kernel, one, own).largest == pytest.approx(expected, rel=0.25)
+    for one, some in zip(runs, rows, strict=True):
+        expected = 1e-5 / 2 * len(some) ** 2 / 5 * np.asarray(some).var(0).max()
+        assert noise(kernel, one, some).largest == pytest.approx(expected, rel=0.25)
 
 
 @pytest.mark.full
@@ -149,3 +152,74 @@ def test_a_direction_may_be_hotter_than_any_coordinate():
     still = np.concatenate([noise[..., :2], 1e-9 * noise[..., :1], np.zeros((8, 32, 1))], axis=2)
     assert largest_ratio(common[..., :4], still, 1e-7) == pytest.approx(2.0, rel=0.4)
     assert largest_ratio(common, np.zeros((8, 32, 20))) is None
+
+
+# Parts of one's own.
+
+
+def test_a_memory_of_earlier_batches_adds_up():
+    """Averaged over two steps: a quarter of the variance in each, and as much in all of them."""
+    dynamics = ewsg.dynamics.langevin(1e-5)
+    estimator = own.of_rows(own.Averaged, MODEL)
+    found = noise(ewsg.kernel(dynamics, estimator))
+    assert found.largest is None
+    assert found.median is None
+    assert "the memory of averaged depends on earlier batches" in found.reason
+
+
+def test_an_estimator_with_a_memory_may_say_that_it_is_unbiased():
+    class Unbiased(own.Averaged):
+        unbiased = True
+
+    estimator = own.of_rows(ewsg.module(Unbiased), MODEL)
+    assert noise(ewsg.kernel(ewsg.dynamics.langevin(1e-5), estimator)).reason == ""
+
+
+def test_a_gradient_that_moves_the_position_in_another_proportion():
+    uniform = ewsg.gradients.uniform(MODEL, batch_size=5)
+    found = noise(ewsg.kernel(own.momentum(1e-3, 10.0, alpha=0.5), uniform))
+    assert found.largest is None
+    assert "in other proportions" in found.reason
+
+
+def test_one_that_moves_it_as_the_noise_does():
+    """The scheme of `semi_implicit`, and its number."""
+    uniform = ewsg.gradients.uniform(MODEL, batch_size=5)
+    found = noise(ewsg.kernel(own.momentum(1e-3, 10.0), uniform))
+    assert found.largest == pytest.approx(1e-3 / 20 * COVARIANCE.max(), rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("kept", "reason"),
+    [("trace", "the state of follows has trace beside"), ("temperature", "no field named")],
+)
+def test_a_state_or_a_temperature_that_is_not_known(kept, reason):
+    class State(NamedTuple):
+        position: jax.Array
+        trace: jax.Array
+        step: jax.Array
+
+    class Follows(own.Plain):
+        def init(self, key, position):
+            return State(position, position, jnp.int32(0))
+
+        def apply(self, noise, prepared, estimate, gradient_at):
+            trace = 0.9 * prepared.trace + estimate.gradient
+            moved = prepared.position - self.step_size(0) * trace + 1e-3 * noise
+            return State(moved, trace, prepared.step + 1)
+
+    class Cold(ewsg.dynamics.Dynamics):
+        step_size: object
+
+        def init(self, key, position):
+            return own.State(position, jnp.int32(0))
+
+        def apply(self, noise, prepared, estimate, gradient_at):
+            moved = prepared.position - self.step_size(0) * estimate.gradient + 1e-3 * noise
+            return own.State(moved, prepared.step + 1)
+
+    h = ewsg.hyperparameters(step_size=1e-5)
+    dynamics = own.plain(1e-5, ewsg.module(Follows)) if kept == "trace" else ewsg.module(Cold)(**h)
+    found = noise(ewsg.kernel(dynamics, ewsg.gradients.uniform(MODEL, batch_size=5)))
+    assert found.largest is None
+    assert reason in found.reason
