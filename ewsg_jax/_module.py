@@ -70,6 +70,8 @@ def module(cls: C) -> C:
     """
     if not isinstance(cls, type):
         raise TypeError(f"module must decorate a class; got {_check.describe(cls)}")
+    if vars(cls).get("__init__") is _undecorated:
+        del cls.__init__
     made = dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=True)(cls)
     fields = dataclasses.fields(made)
     leaves = [field.name for field in fields if not field.metadata.get("static")]
@@ -98,11 +100,29 @@ def module(cls: C) -> C:
     return made
 
 
+def is_own(cls: type) -> bool:
+    """Return whether a class is not one of the library's."""
+    return not cls.__module__.startswith("ewsg_jax.")
+
+
+def _undecorated(self: object, *arguments: object, **named: object) -> None:
+    """Raise that a class is no module: in the place of its `__init__`."""
+    name = type(self).__name__
+    raise TypeError(f"{name} must be decorated: write @ewsg_jax.module above class {name}")
+
+
 class Part:
     """Equality, hash and string of a module: by its values."""
 
     needs: ClassVar[frozenset[Need]] = frozenset()
     """What it needs of the data itself, without the parts that it is made of."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # A class of one's own makes nothing until `module` gives it an `__init__`: its fields are
+        # none, and JAX would take a part for one leaf.
+        if is_own(cls) and "__init__" not in vars(cls):
+            cls.__init__ = _undecorated  # type: ignore[method-assign]
 
     def __eq__(self, other: object) -> bool:
         if self is other:

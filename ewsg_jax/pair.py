@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, _tree
+from ewsg_jax import _check, _tree, own_parts
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
 from ewsg_jax._module import module
 from ewsg_jax._types import Array, Data, Key, P, Scalar
@@ -43,9 +43,13 @@ class Pair(Kernel[P]):
         self.check(position, data)
         ordered = is_ordered(self.estimator)
         own, memory, *rest = jax.random.split(key, 3 if ordered else 2)
+        first = self.dynamics.init(own, position)
+        remembered = self.estimator.init(memory, position, data)
+        # Here, and not in a step: once for a chain, and without any cost to the steps.
+        own_parts.check_step(self.dynamics, self.estimator, first, remembered, data)
         return KernelState(
-            self.dynamics.init(own, position),
-            self.estimator.init(memory, position, data),
+            first,
+            remembered,
             RowsSeen(all_rows(data)),
             jax.random.bits(rest[0], (4,), jnp.uint32) if ordered else (),
         )
@@ -123,7 +127,8 @@ def kernel(dynamics: Dynamics[Any], estimator: GradientEstimator[P]) -> Kernel[P
         estimator: one of `ewsg_jax.gradients`.
 
     Raises:
-        TypeError: an argument has the wrong type or value.
+        TypeError: an argument has the wrong type or value; or a part of your own lacks a field or
+            a method that a kernel needs.
         ValueError: the estimator asks for a frozen noise that the dynamics does not have, or does
             not report the covariance that the dynamics needs.
 
@@ -146,6 +151,7 @@ def kernel(dynamics: Dynamics[Any], estimator: GradientEstimator[P]) -> Kernel[P
     """
     _check.instance("dynamics", dynamics, Dynamics, "one of ewsg_jax.dynamics")
     _check.instance("estimator", estimator, GradientEstimator, "one of ewsg_jax.gradients")
+    own_parts.check_parts(dynamics, estimator)
     if needs_covariance(dynamics) and not reports_covariance(estimator):
         raise ValueError(
             "estimator must report the covariance of its gradient for this dynamics, as "

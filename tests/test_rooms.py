@@ -28,7 +28,7 @@ ORDER = [
     ["degenerate"],
     ["models", "gradients"],
     ["dynamics"],
-    ["_kernel"],
+    ["_kernel", "own_parts"],
     ["pair", "record", "stacking"],
     ["exact"],
     ["methods"],

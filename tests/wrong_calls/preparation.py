@@ -184,6 +184,7 @@ def made(**changes):
     )
 
 
+@ewsg.module
 class Mine(ewsg.gradients.OfRows):
     """An estimator of one's own, of which a forecast knows nothing."""
 

@@ -1,0 +1,261 @@
+"""Parts of one's own, checked once: that they fit together, and return what a step takes from them.
+
+What a part returns is known by tracing it, from shapes alone. The number of the step is the one
+value that is given: the next state must have one more. The library's own parts have tests for this,
+and are not traced.
+"""
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import _check
+from ewsg_jax._module import is_own
+from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax.dynamics.mass import without_metric
+from ewsg_jax.dynamics.protocol import Dynamics
+from ewsg_jax.gradients.protocol import Estimate, GradientEstimator, no_weight
+from ewsg_jax.needs import parts_of
+from ewsg_jax.rows.law import Order
+
+STEP = np.int32(7)
+"""The number of the step that is given."""
+BRANCHES = frozenset({"scan", "while", "cond"})
+"""Primitives by which what is traced once may run another number of times."""
+
+
+class _WrongPartError(Exception):
+    """What is wrong, found while tracing.
+
+    Attributes:
+        kind: the error to raise for it.
+    """
+
+    def __init__(self, kind: type[Exception], message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+def check_parts(dynamics: Dynamics[Any], estimator: GradientEstimator[Any]) -> None:
+    """Check fields and methods of parts of one's own, before any data are known.
+
+    Raises:
+        TypeError: a field is missing or has the wrong type, or a method is missing.
+    """
+    plain, _ = without_metric(dynamics)
+    if is_own(type(plain)):
+        for name in ("step_size", "temperature"):
+            value = getattr(plain, name, None)
+            if not callable(value) and (value is not None or name == "step_size"):
+                found = "none" if value is None else _check.describe(value)
+                raise TypeError(
+                    f"{name} of {_name(plain)} must be a field that is a function of the step, as "
+                    f"ewsg_jax.hyperparameters({name}=…) makes; got {found}"
+                )
+    base = GradientEstimator
+    for part in _own_estimators(estimator):
+        if type(part).commit is not base.commit and type(part).init is base.init:
+            raise TypeError(
+                f"{_name(part)} must have an init that returns the first memory, for its commit "
+                "returns the next; got one without"
+            )
+
+
+def check_step(
+    dynamics: Dynamics[Any],
+    estimator: GradientEstimator[Any],
+    state: Any,
+    memory: PyTree,
+    data: Data,
+) -> None:
+    """Check what parts of one's own return in a step, from shapes alone.
+
+    Args:
+        dynamics: of a kernel.
+        estimator: of it.
+        state: of the dynamics, as its `init` returned it.
+        memory: of the estimator.
+        data: the rows.
+
+    Raises:
+        TypeError, ValueError: something has another type, structure, shape or value than it must.
+    """
+    plain, _ = without_metric(dynamics)
+    if is_own(type(plain)):
+        missing = {"position", "step"} - set(getattr(state, "_fields", ()))
+        if missing:
+            raise TypeError(
+                f"init of {_name(plain)} must return a NamedTuple with at least position and step; "
+                f"got {type(state).__name__} without {' and '.join(sorted(missing))}"
+            )
+    own = _own_estimators(estimator)
+    if is_own(type(plain)) or next(own, None) is not None:
+        try:
+            _traced.eval_shape(dynamics, estimator, jax.random.key(0), state, memory, data)
+        except _WrongPartError as wrong:
+            # Not out of JAX, with its notes.
+            raise wrong.kind(str(wrong)) from None
+
+
+def _name(part: Any) -> str:
+    return type(part).__name__
+
+
+def _own_estimators(estimator: GradientEstimator[Any]) -> Iterator[GradientEstimator[Any]]:
+    for part in parts_of(estimator):
+        if isinstance(part, GradientEstimator) and is_own(type(part)):
+            yield part
+
+
+@jax.jit
+def _traced(
+    dynamics: Dynamics[Any],
+    estimator: GradientEstimator[Any],
+    key: Key,
+    state: Any,
+    memory: PyTree,
+    data: Data,
+) -> tuple[()]:
+    """Nothing: asked for its shapes only, it is traced once for equal parts and like data."""
+    point, first = dynamics.evaluation_point(state), jax.random.split(key, 2)[0]
+    order = Order(jnp.zeros(4, jnp.uint32), jnp.zeros((), jnp.int32))
+    for part in _own_estimators(estimator):
+        _check_estimator(part, first, state.position, point, order, data)
+    if is_own(type(without_metric(dynamics)[0])):
+        estimate, _ = estimator.propose(
+            estimator.draw(first, data, order), memory, point, data, no_weight
+        )
+        _check_dynamics(dynamics, first, state, estimate, estimator, data)
+    return ()
+
+
+def _check_estimator(
+    part: GradientEstimator[Any],
+    key: Key,
+    position: Position,
+    point: Position,
+    order: Order,
+    data: Data,
+) -> None:
+    """Raise what is wrong with what an estimator returns."""
+    name, memory = _name(part), part.init(key, position, data)
+    randomness = part.draw(key, data, order)
+    refreshed, point, _ = part.refresh(randomness, memory, order.step, point, data)
+    as_first = "must be like that of init, in structure, shapes and dtypes"
+    _same(f"the memory that refresh of {name} returns", as_first, refreshed, memory, dtypes=True)
+    proposed: Any = part.propose(randomness, memory, point, data, no_weight)
+    is_pair = type(proposed) is not Estimate and isinstance(proposed, tuple) and len(proposed) == 2
+    if not (is_pair and isinstance(proposed[0], Estimate)):
+        raise _WrongPartError(
+            TypeError,
+            f"propose of {name} must return a pair, an Estimate and the update that commit gets "
+            f"(() for none); got {_found(proposed)}",
+        )
+    estimate, update = proposed[0], proposed[1]
+    shaped = "must be shaped like the position"
+    _same(f"the gradient that propose of {name} returns", shaped, estimate.gradient, position)
+    _same(
+        f"what gradient_at of {name} returns",
+        shaped,
+        part.gradient_at(estimate, position, data),
+        position,
+    )
+    committed = part.commit(update, memory)
+    _same(f"the memory that commit of {name} returns", as_first, committed, memory, dtypes=True)
+
+
+def _check_dynamics(
+    dynamics: Dynamics[Any],
+    key: Key,
+    state: Any,
+    estimate: Estimate,
+    estimator: GradientEstimator[Any],
+    data: Data,
+) -> None:
+    """Raise what is wrong with what a dynamics returns."""
+    name, calls, steps = _name(without_metric(dynamics)[0]), 0, []
+
+    def gradient_at(position: Position) -> Position:
+        nonlocal calls
+        calls += 1
+        _same(f"where apply of {name} asks for a gradient", "must be a position", position, like)
+        return jax.tree.map(jnp.zeros_like, estimate.gradient)
+
+    def applied(noise: PyTree, current: Any) -> Any:
+        # The number of the step is known, and so is that after it, where it is made by arithmetic.
+        current = current._replace(step=STEP)
+        prepared = dynamics.prepare(current, estimator.posterior.prior_gradient, data)
+        for frozen_noise in dynamics.frozen_noise:
+            weight = dynamics.log_weight(prepared, estimate, frozen_noise)
+            if jnp.shape(weight) != ():
+                raise _WrongPartError(
+                    ValueError,
+                    f"log_weight of {name} must return a scalar; got {_check.describe(weight)}",
+                )
+        moved = dynamics.apply(noise, prepared, estimate, gradient_at)
+        steps.append(getattr(moved, "step", None))
+        return moved
+
+    like = state.position
+    noise = dynamics.draw(key, state)
+    lines, moved = jax.make_jaxpr(applied, return_shape=True)(noise, state)
+    _same(
+        f"the state that apply of {name} returns",
+        "must be like that of init, in structure, shapes and dtypes",
+        moved,
+        state,
+        dtypes=True,
+    )
+    step = steps[-1]
+    if isinstance(step, int | np.integer | np.ndarray) and int(step) != STEP + 1:
+        raise _WrongPartError(
+            ValueError,
+            f"apply of {name} must return a state whose step is one more than before; got step "
+            f"{int(step)} after {STEP}",
+        )
+    wanted, branches = dynamics.extra_gradients, _has_branches(lines.jaxpr)
+    # What runs in a loop is traced once, and of two branches one runs.
+    if bool(calls) != bool(wanted) if branches else calls != wanted:
+        raise _WrongPartError(
+            ValueError,
+            f"extra_gradients of {name} must be how often its apply calls gradient_at in a step; "
+            f"got {wanted}, and {calls} calls",
+        )
+
+
+def _has_branches(lines: Any) -> bool:
+    """Return whether a jaxpr has loops or branches."""
+    inner = functools.partial(jax.tree.leaves, is_leaf=lambda each: hasattr(each, "jaxpr"))
+    return any(
+        line.primitive.name in BRANCHES
+        or any(_has_branches(each.jaxpr) for each in inner(line.params) if hasattr(each, "jaxpr"))
+        for line in lines.eqns
+    )
+
+
+def _same(what: str, takes: str, found: PyTree, like: PyTree, dtypes: bool = False) -> None:
+    """Raise that a tree is not like another."""
+    if jax.tree.structure(found) != jax.tree.structure(like):
+        raise _WrongPartError(
+            ValueError, f"{what} {takes}; got {_found(found)}, not {_found(like)}"
+        )
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(like), strict=True):
+        wrong = jnp.shape(one) != jnp.shape(other)
+        if wrong or (dtypes and jnp.result_type(one) != jnp.result_type(other)):
+            raise _WrongPartError(
+                ValueError, f"{what} {takes}; got {_text(one)}, not {_text(other)}"
+            )
+
+
+def _text(leaf: Any) -> str:
+    return f"shape {jnp.shape(leaf)} {jnp.result_type(leaf)}"
+
+
+def _found(tree: PyTree) -> str:
+    """Return what a tree is, in words: its class, and the shapes of its leaves."""
+    leaves: list[Array] = jax.tree.leaves(tree)
+    return f"{type(tree).__name__} of {', '.join(map(_text, leaves)) or 'no arrays'}"
