@@ -139,6 +139,16 @@ of(
         f"weight_decay | '0' (str) | {FROM_0}",
         lambda: ewsg.from_sgd(0.1, weight_decay="0", n=10),
     ),
+    row(
+        V,
+        "loss_factor | got 0 | a positive number",
+        lambda: ewsg.from_sgd(0.1, n=10, loss_factor=0),
+    ),
+    row(
+        T,
+        "loss_factor | None | a positive number",
+        lambda: ewsg.from_sgd(0.1, n=10, loss_factor=None),  # type: ignore[arg-type] - wrong
+    ),
 )
 
 A_MODE = ewsg.Mode(
