@@ -66,8 +66,9 @@ def forecast(
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; the mode is not a `Mode`;
-            the kernel is exact, or has a dynamics (preconditioned, quasi_newton) or an estimator
-            (epochs, SVRG's option I, your own) of which no forecast is known.
+            the kernel is exact, or has a dynamics (preconditioned, quasi_newton, your own whose
+            step is not linear) or an estimator (epochs, SVRG's option I, your own) of which no
+            forecast is known.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

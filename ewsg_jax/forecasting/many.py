@@ -13,16 +13,26 @@ import numpy as np
 
 from ewsg_jax._module import made_by
 from ewsg_jax._types import Data, Position
+from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.dynamics.mass import without_metric
 from ewsg_jax.dynamics.protocol import Constant, needs_covariance
 from ewsg_jax.factors import Diagonal, Factor, Number, factor_of
-from ewsg_jax.forecasting import batches, law, stability
+from ewsg_jax.forecasting import batches, law, linear, stability
 from ewsg_jax.forecasting.known import known
 from ewsg_jax.forecasting.result import Forecast
-from ewsg_jax.forecasting.step import Each, at_rest, stationary_each, step_of
+from ewsg_jax.forecasting.step import (
+    AffineStep,
+    Each,
+    at_rest,
+    names_of,
+    state_at,
+    stationary_each,
+    step_of,
+)
 from ewsg_jax.forecasting.target import PLACES
 from ewsg_jax.gradients.protocol import GradientEstimator
 from ewsg_jax.pair import Pair
+from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import Layout, Of, vector
 from ewsg_jax.rows.view import CHUNK_SIZE, num_rows
@@ -50,6 +60,8 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
     temperature = float(getattr(dynamics, "temperature", Constant(value=1.0))(jnp.int32(step)))
     alone = step_of(dynamics, kernel.estimator.posterior, step, data)
     variance = temperature / curvature
+    if linear.is_checked(dynamics):
+        _check_own(dynamics, alone, kernel.estimator.posterior, curvature, temperature, step, data)
 
     def law_of(variance: np.ndarray) -> Each:
         heat = np.zeros_like(curvature)
@@ -91,6 +103,27 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
         is_settled=True,
         kernel=kernel,
     )
+
+
+def _check_own(
+    dynamics: Dynamics,
+    alone: AffineStep,
+    posterior: Posterior,
+    curvature: np.ndarray,
+    temperature: float,
+    step: int,
+    data: Data,
+) -> None:
+    """Check that a step of one's own is linear, coordinate by coordinate."""
+    d = len(curvature)
+    with jax.enable_x64(True):
+        state = state_at(dynamics, jnp.zeros(d), step, None)
+        narrow = np.sqrt(temperature / curvature)
+        scale = np.concatenate([1 / narrow, np.ones((len(names_of(state)) - 1) * d)])
+        draws = law.normal(19, linear.NUM_POINTS, len(scale)) / scale
+        gradients = draws[:, :d] * curvature
+        linear.check_linear(dynamics, posterior, state, (), scale, draws, gradients, None, data)
+        linear.check_alike(dynamics, posterior, state, alone, data)
 
 
 def _coordinates(kernel: Pair, mode: Mode) -> tuple[Factor, np.ndarray]:

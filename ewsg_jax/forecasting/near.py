@@ -10,7 +10,7 @@ import numpy as np
 from ewsg_jax._types import Data, PyTree
 from ewsg_jax.dynamics.mass import with_step_size, without_metric
 from ewsg_jax.dynamics.protocol import Constant, needs_covariance
-from ewsg_jax.forecasting import batches, law, stability
+from ewsg_jax.forecasting import batches, law, linear, stability
 from ewsg_jax.forecasting.batches import Noise, Weighing
 from ewsg_jax.forecasting.known import Known, known
 from ewsg_jax.forecasting.step import (
@@ -67,6 +67,9 @@ class Near:
         self.state = state_at(self.dynamics, mode.position, step, None)
         self.parts = len([name for name in MOVING if name in self.state._fields])
         self.scale = np.concatenate([self.unit, np.ones((self.parts - 1) * self.d)])
+        # One's own are linear, or refused: nothing is averaged over the law.
+        self.is_checked = linear.is_checked(self.dynamics)
+        self.is_linear = self.dynamics.translates or self.is_checked
 
     def settled(self) -> tuple[np.ndarray | None, np.ndarray, Noise, bool]:
         """Return the law's covariance with A and noise there, and whether both have settled.
@@ -79,7 +82,9 @@ class Near:
         covariance = rest.copy()
         covariance[:d, :d] = self.target.covariance
         noise = Noise(np.zeros((d, d)), np.zeros(d), np.zeros((d, len(self.scale))))
+        self.check_linear(covariance, noise)
         matrix, _ = self.linear(noise, covariance)
+        change = np.inf
         # Noise depends on the law that it widens: both in turn, until they agree.
         for _ in range(MOST_ROUNDS):
             noise = self.noise(covariance, matrix, noise)
@@ -89,14 +94,35 @@ class Near:
             change = float(np.max(np.abs(np.diag(found) / np.diag(covariance) - 1)))
             covariance = found
             if change < SETTLED:
-                return covariance, matrix, noise, True
-        return covariance, matrix, noise, False
+                break
+        # Once more, with the noise of batches and the law that it makes.
+        self.check_linear(covariance, noise)
+        return covariance, matrix, noise, change < SETTLED
+
+    def check_linear(self, covariance: np.ndarray, noise: Noise) -> None:
+        """Check that a step of one's own is linear at points of a law, z and g as these are."""
+        if not self.is_checked:
+            return
+        count = linear.NUM_POINTS
+        draws = law.normal(19, count, len(self.scale)) @ law.root(covariance)
+        noises = law.normal(59, count, self.d) @ law.root(noise.covariance)
+        linear.check_linear(
+            self.dynamics,
+            self.kernel.estimator.posterior,
+            self.wide_state(None),
+            self.reported(noise),
+            self.scale,
+            draws / self.scale,
+            (draws[:, : self.d] @ self.hessian + noises) * self.unit,
+            self.known.frozen_noise,
+            self.data,
+        )
 
     def against_target(self, covariance: np.ndarray) -> np.ndarray:
         """Return P of the position where the target's covariance is I, shape (d, d)."""
         still = self.target.covariance
         # Dynamics that depend on where they are have a drift of their own: compared at a tiny step.
-        if not self.dynamics.translates:
+        if not self.is_linear:
             # A map that is averaged over draws has what these take for the target.
             slow = Constant(value=SMALL * self.step_size)
             kernel = dataclasses.replace(self.kernel, dynamics=with_step_size(self.dynamics, slow))
@@ -217,7 +243,7 @@ class Near:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return A and Q, averaged over the law where the step depends on the position."""
         draws = None
-        if not self.dynamics.translates:
+        if not self.is_linear:
             draws = law.normal(
                 13, max(NUM_POINTS, 2 * len(self.scale) + 2), len(self.scale)
             ) @ law.root(covariance)
@@ -288,4 +314,9 @@ class Near:
             # the safe side.
             heat = stability.in_mass(mass, matrix, self.layout)
         state = state_at(plain, jnp.zeros(1), self.step, None)
-        return stability.largest_step(plain, state, self.target.steepest(mass), heat)
+        try:
+            return stability.largest_step(plain, state, self.target.steepest(mass), heat)
+        except (TypeError, ValueError):
+            if self.is_checked:
+                return np.nan  # such as one with a matrix: no step of one coordinate alone
+            raise
