@@ -147,5 +147,8 @@ def _advice(scores: Scores, ratio: np.ndarray, tolerance: float) -> str:
     if scores.excess > scores.bound * scores.excess_error or np.median(ratio) > 1 + tolerance:
         return "Halve the step, take more rows a step"
     if np.median(ratio) < 1 - tolerance:
-        return "Halve the step (a scheme may be too narrow), run longer"
+        return (
+            "Halve the step (a scheme may be too narrow), run longer, see that weights of your own "
+            "rows sum to n"
+        )
     return "Run longer from over-dispersed starts, halve the step"

@@ -22,6 +22,7 @@ from ewsg_jax.dynamics.mass import without_metric
 from ewsg_jax.forecasting import law
 from ewsg_jax.forecasting.many import of_many
 from ewsg_jax.forecasting.near import Near
+from ewsg_jax.forecasting.own_rows import check_rows
 from ewsg_jax.forecasting.result import Forecast
 from ewsg_jax.forecasting.step import HELD, MOVING
 from ewsg_jax.freshness import reads_now
@@ -68,7 +69,8 @@ def forecast(
         TypeError, ValueError: an argument has the wrong type or value; the mode is not a `Mode`;
             the kernel is exact, or has a dynamics (preconditioned, quasi_newton, your own whose
             step is not linear) or an estimator (epochs, SVRG's option I, your own) of which no
-            forecast is known.
+            forecast is known; or a law of rows of your own, in memory, does not count every row
+            once on average.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -86,6 +88,7 @@ def forecast(
         _check_over_devices(pair)
     else:
         data = jax.tree.map(jnp.asarray, data)
+        check_rows(pair, data)
     if not isinstance(curvature, Curvature):
         return of_many(pair, mode, data, step)
     return _told(Near(pair, mode, curvature, data, step))
