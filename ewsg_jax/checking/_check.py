@@ -23,7 +23,7 @@ from ewsg_jax.checking.correction import MOST_DENSE, Correction, Moments
 from ewsg_jax.checking.crossfit import TINY
 from ewsg_jax.checking.draws import Draws, draws_of
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
-from ewsg_jax.checking.kinetic import check_kernel, kinetic
+from ewsg_jax.checking.kinetic import check_kernel, kinetic, unknown_law
 from ewsg_jax.checking.mixing import worst_rhat
 from ewsg_jax.checking.report import Corrected, Report
 from ewsg_jax.checking.rounds import Reckoning, nearer
@@ -89,7 +89,8 @@ def check(
             None: each half of the draws gives those of the other half.
         kernel: of the run that made the samples, of a dynamics with a momentum: it continues for a
             tenth of its steps to measure the kinetic temperature, by direction (`report.kinetic`).
-            None: it is not measured.
+            A dynamics of your own says by `gaussian_momentum = True` that its kinetic energy is
+            ‖p‖²/2; without, and for None, it is not measured.
         temperature: T of the target exp(−V/T).
         tolerance: how far off, relatively, a standard deviation may be; a mean twice as many of
             them.
@@ -220,6 +221,8 @@ def check(
     # The momenta say more where the kernel is known: their temperature has a law of its own.
     if kernel is None:
         return report
+    if unknown := unknown_law(kernel):
+        return dataclasses.replace(report, no_kinetic=unknown)
     own = jax.random.fold_in(key, MOST_NUMBERS * len(LOOKS))
     heat, passes = kinetic(
         own, kernel, samples, data if mesh is None else given, float(temperature), mesh

@@ -14,8 +14,10 @@ from jax.sharding import Mesh
 
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel
+from ewsg_jax._module import made_by
 from ewsg_jax._types import Data, Key
 from ewsg_jax.checking.stein import blocks_of, of_blocks
+from ewsg_jax.dynamics.mass import without_metric
 from ewsg_jax.pair import Pair
 from ewsg_jax.sampling import Samples, sample
 from ewsg_jax.sampling.samples import whole
@@ -80,6 +82,18 @@ def check_kernel(kernel: Any, samples: Any) -> None:
     )
     if not isinstance(kernel, Pair) or not hasattr(samples.state.dynamics, "momentum"):
         raise ValueError(f"kernel must be {takes}; got {kernel!r}")
+
+
+def unknown_law(kernel: Kernel) -> str:
+    """Return why momenta of a kernel have no law to compare them with; "" where they have."""
+    dynamics = getattr(kernel, "dynamics", None)
+    if dynamics is None or dynamics.gaussian_momentum:
+        return ""
+    name = made_by(without_metric(dynamics)[0])
+    return (
+        f"kinetic temperature: not known, for {name} does not say that its kinetic energy is "
+        "‖p‖²/2 (gaussian_momentum = True)"
+    )
 
 
 def kinetic(

@@ -101,6 +101,7 @@ class Report:
         note: in words, which coordinates are as wide as a normal prior alone, or far from it;
             empty where none is.
         kinetic: the kinetic temperature of the run over the target's, where its kernel was given.
+        no_kinetic: why it is not known, for the kernel that was given.
     """
 
     sd_ratio: Position
@@ -125,6 +126,7 @@ class Report:
     moments: Moments = field(repr=False)
     note: str = ""
     kinetic: Kinetic | None = None
+    no_kinetic: str = field(default="", repr=False)
     mistaken: str = ""
     apart: str = ""
 
@@ -287,7 +289,7 @@ class Report:
             f"Stein's identities, worst |z| ({scores}); above {self.scores.bound:.1f} is no chance",
             f"temperature: {1 + self.scores.excess:.3f} ± {self.scores.excess_error:.3f} of the "
             "target's, averaged over directions",
-        ] + [str(self.kinetic)] * (self.kinetic is not None)
+        ] + [str(self.kinetic or self.no_kinetic)] * bool(self.kinetic or self.no_kinetic)
         shown = self.worst()
         width = max(len("coordinate"), *(len(self.names[i]) for i in shown))
         lines.append(

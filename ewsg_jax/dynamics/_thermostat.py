@@ -57,6 +57,7 @@ class Thermostat(Dynamics[ThermostatState]):
     """The dynamics of `thermostat`."""
 
     translates: ClassVar = True
+    gaussian_momentum: ClassVar = True
 
     frozen_noise: ClassVar = ("momentum", "zero", "one", "rest")
 

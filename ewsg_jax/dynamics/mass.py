@@ -73,6 +73,11 @@ class InMetric(Dynamics[State]):
         return self.dynamics.translates
 
     @property
+    def gaussian_momentum(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether momenta of the inner dynamics are normal."""
+        return self.dynamics.gaussian_momentum
+
+    @property
     def extra_gradients(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """How often the inner dynamics asks for another gradient."""
         return self.dynamics.extra_gradients

@@ -120,6 +120,11 @@ class Dynamics(Part, abc.ABC, Generic[State]):
     extra_gradients: ClassVar[int] = 0
     """How often `apply` calls `gradient_at`."""
 
+    gaussian_momentum: ClassVar[bool] = False
+    """Whether momenta are N(0, T I) where the law is right, of a kinetic energy ‖p‖²/2: what
+    `ewsg_jax.check(…, kernel=…)` compares them with.
+    """
+
     if TYPE_CHECKING:  # a field of each dynamics: of one in a metric, that of the inner one
         step_size: Any = dataclasses.field(init=False)
 

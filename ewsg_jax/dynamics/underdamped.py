@@ -64,6 +64,7 @@ class Underdamped(Dynamics[UnderdampedState]):
     """A scheme for underdamped Langevin dynamics. Write `terms`, `update` and `exponent`."""
 
     frozen_noise: ClassVar = ("momentum", "zero", "one", "rest")
+    gaussian_momentum: ClassVar = True
 
     step_size: Constant | Schedule
     friction: Constant | Schedule

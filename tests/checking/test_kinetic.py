@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 import ewsg_jax as ewsg
 from ewsg_jax.checking import kinetic
+from tests import own
 from tests.oracles import lyapunov
 
 ROWS = np.random.default_rng(5).normal(size=(20, 3)) * [1.0, 0.1, 4.0]
@@ -111,3 +112,25 @@ def test_a_report_tells_it_and_chains_that_are_lost_are_left_out():
     assert "kinetic" not in repr(alone)
     assert report.data_passes > alone.data_passes
     assert report.verdict == alone.verdict
+
+
+def test_a_momentum_of_another_law_is_not_compared_with_a_normal_one():
+    """A dynamics of one's own says that its kinetic energy is ‖p‖²/2, in a metric too."""
+
+    class Known(own.Momentum):
+        gaussian_momentum = True
+        translates = True
+
+    uniform, run = ewsg.gradients.uniform(MODEL, batch_size=5), RUN | {"thin": 1, "burn_in": 10}
+    numbers = ewsg.hyperparameters(step_size=0.1, temperature=1.0, friction=2.0)
+    known = ewsg.module(Known)(**numbers, alpha=0.0)
+    for dynamics, is_known in (
+        (own.momentum(0.1, 2.0), False),
+        (known, True),
+        (ewsg.dynamics.in_metric(known, 4.0), True),
+    ):
+        kernel = ewsg.kernel(dynamics, uniform)
+        samples = ewsg.sample(jax.random.key(1), kernel, jnp.zeros(3), ROWS, 2_000, **run)
+        report = ewsg.check(jax.random.key(2), samples, MODEL, ROWS, kernel=kernel)
+        assert (report.kinetic is not None) == is_known
+        assert ("kinetic temperature: not known, for momentum" in repr(report)) != is_known
