@@ -9,7 +9,7 @@ on all of its devices.
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -162,17 +162,33 @@ class Devices:
         dynamics, order = jax.tree.map(some, (state.dynamics, state.order))
         return state._replace(dynamics=dynamics, memory=memory, order=order)
 
-    def rows_of_one(self, placed: Data) -> Data:
-        """Return the shapes of one part of the data, as of data that know of no others."""
-        if not isinstance(placed, Shard):
-            return _check.shapes(placed)
-        part = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), placed)
-        return Padded(rows=part.rows, size=part.size)
-
     # Each process makes what its own devices hold: no array crosses from one to another.
     def _whole(self, spec: PartitionSpec, x: Any) -> jax.Array:
         known = np.asarray(x)
         return spread.placed(self.mesh, spec, known.shape, lambda index: known[index], known.dtype)
+
+
+class Placed(NamedTuple):
+    """Data on several devices.
+
+    Attributes:
+        devices: which.
+        data: as `Devices.put` places them.
+    """
+
+    devices: Devices
+    data: Data
+
+    def of_one(self, state: KernelState, shared_memory: bool) -> tuple[KernelState, Data]:
+        """Return the shapes of the states and of the rows that one device has, as of data that know
+        of no others.
+        """
+        if isinstance(self.data, Shard):
+            part = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), self.data)
+            rows: Data = Padded(rows=part.rows, size=part.size)
+        else:
+            rows = _check.shapes(self.data)
+        return self.devices.of_one(state, shared_memory), rows
 
 
 def checked(mesh: Any, kernel: Kernel, data: Data, parts: int | None = None) -> Devices | None:

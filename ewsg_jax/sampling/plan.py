@@ -124,9 +124,9 @@ def plan(
         )
     draw_bytes = 0 if request.keep is None else max(1, _tree.num_bytes(one_draw))
     # Each device holds its own share of the chains and of the rows, and blocks are cut for one.
-    of_one, rows = (shapes, data) if devices is None else (
-        devices.of_one(shapes, shared_memory), devices.rows_of_one(request.placed)
-    )  # fmt: skip
+    of_one, rows = (
+        (shapes, data) if request.placed is None else request.placed.of_one(shapes, shared_memory)
+    )
     layout, block_bytes = choose_layout(
         kernel,
         of_one,
@@ -180,8 +180,8 @@ def plan(
         warn_of_degenerate(kernel, watch.start, data)
     # From here on the run does not see whether rows come from memory, devices or a stream.
     parts, call, on_device = (kernel, layout, keys.steps, keys.shared), chunks.call, data
-    if devices is not None:
-        call, on_device = functools.partial(on.call, devices), request.placed
+    if request.placed is not None:
+        call, on_device = functools.partial(on.call, request.placed.devices), request.placed.data
     if windows is None:
         advance = functools.partial(call, *parts, on_device, in_program)
     else:

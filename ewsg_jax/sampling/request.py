@@ -16,7 +16,7 @@ from ewsg_jax.rows.law import is_ordered
 from ewsg_jax.sampling import devices as on
 from ewsg_jax.sampling._moments import MomentPlan
 from ewsg_jax.sampling._moments import positions as keep_positions
-from ewsg_jax.sampling.devices import Devices
+from ewsg_jax.sampling.devices import Devices, Placed
 from ewsg_jax.stacking.data import StackedData
 from ewsg_jax.streams import Stream
 
@@ -59,12 +59,15 @@ class Request(NamedTuple):
     """Of how many chains these are a part, None where they are all."""
     parts: int | None = None
     """Into how many parts the rows are cut, of a run that resumes."""
-    devices: Devices | None = None
-    """Over which devices the chains run, None for one."""
-    placed: Data = None
-    """The data on those devices."""
+    placed: Placed | None = None
+    """The data on the devices over which the chains run, None for one."""
     begun: Callable[[], dict[str, Any]] | None = None
     """Of a batch of chains: writes what the run is of if not yet written, and returns it."""
+
+    @property
+    def devices(self) -> Devices | None:
+        """Over which devices the chains run, None for one."""
+        return None if self.placed is None else self.placed.devices
 
 
 def check(request: Request) -> Request:
@@ -133,10 +136,10 @@ def check(request: Request) -> Request:
     if request.moments is not None:
         _check.instance("moments", request.moments, MomentPlan, "ewsg_jax.moments(…)")
     # Last, for it copies the data: a call that is wrong in anything costs no copy.
-    placed = None if devices is None else devices.put(data)
+    placed = None if devices is None else Placed(devices, devices.put(data))
     if devices is not None and devices.cuts_data:
         kernel = devices.cut_laws(kernel)
-    return request._replace(kernel=kernel, data=data, devices=devices, placed=placed)
+    return request._replace(kernel=kernel, data=data, placed=placed)
 
 
 def _check_stream(kernel: Kernel, data: Stream) -> None:

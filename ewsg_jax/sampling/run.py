@@ -107,7 +107,7 @@ def _resumed(request: Request, earlier: Earlier | Batches) -> Request:
     """Return the request of a run that resumes, with its checkpoint's states or all starts."""
     if earlier.state is not None:
         kernel, data = request.kernel, request.data
-        state = states.restored(earlier.state, kernel, data, request.devices, request.placed)
+        state = states.restored(earlier.state, kernel, data, request.placed)
         return request._replace(state=state)
     assert isinstance(earlier, Batches)
     return request._replace(position=earlier.position, stacked=earlier.stacked)

@@ -15,7 +15,7 @@ from ewsg_jax.compiling import QUICK
 from ewsg_jax.gradients.protocol import sharing_of
 from ewsg_jax.sampling import devices as on
 from ewsg_jax.sampling.chunks import start
-from ewsg_jax.sampling.devices import Devices
+from ewsg_jax.sampling.devices import Placed
 from ewsg_jax.sampling.host import on_host
 from ewsg_jax.sampling.request import Request
 from ewsg_jax.stacking.kernels import Stack, StackState
@@ -61,7 +61,6 @@ def first_state(
     """
     kernel, data, position, state = request.kernel, request.data, request.position, request.state
     num_chains, stacked = request.num_chains, bool(request.stacked)
-    devices, placed = request.devices, request.placed
     if (position is None) == (state is None):
         raise ValueError(
             f"give either position or state; got {'neither' if state is None else 'both'}"
@@ -69,7 +68,7 @@ def first_state(
     if state is not None:
         if stacked:
             raise ValueError("stacked must be False where state is given; got True")
-        return _earlier_state(kernel, data, state, num_chains, devices, placed)
+        return _earlier_state(request, state)
     # Shapes first: what is wrong with a start is said before anything is computed.
     shapes = check_starts(request.key, position, num_chains, stacked)
     num_chains = jax.tree.leaves(shapes)[0].shape[0]
@@ -78,7 +77,7 @@ def first_state(
     sharing = sharing_of(kernel)
     shared_memory = sharing.of == "data" or (sharing.of == "start" and common)
     dtype = request.key.dtype
-    states = state_shapes(kernel, data, shapes, shared_memory, devices, placed, dtype)
+    states = state_shapes(kernel, data, shapes, shared_memory, request.placed, dtype)
     # Tables of n rows for each chain are the one memory that may not fit.
     if sharing.limit is not None:
         needed = _tree.num_bytes(states.memory)
@@ -89,9 +88,10 @@ def first_state(
     def make(keys: Keys) -> KernelState:
         positions = make_starts(keys, position, num_chains, stacked)
         _check.finite("position", positions)
-        if devices is None:
+        if request.placed is None:
             return start(kernel, data, keys.states, positions, shared_memory)
-        return on.start(devices, kernel, placed, keys.states, on_host(positions), shared_memory)
+        devices, rows = request.placed
+        return on.start(devices, kernel, rows, keys.states, on_host(positions), shared_memory)
 
     return states, shared_memory, make
 
@@ -101,34 +101,30 @@ def state_shapes(
     data: Data,
     positions: Position,
     shared_memory: bool,
-    devices: Devices | None,
-    placed: Data,
+    placed: Placed | None = None,
     key_dtype: Any = None,
 ) -> KernelState:
     """Return the shapes of first states at such positions; keys are of the default kind."""
     chains = jax.tree.leaves(positions)[0].shape[0]
     keys = jax.ShapeDtypeStruct((chains,), key_dtype or jax.random.key(0).dtype)
-    if devices is None:
+    if placed is None:
         return seen.shapes(start, kernel, data, keys, positions, shared_memory)
-    return on.start.eval_shape(devices, kernel, placed, keys, positions, shared_memory)
+    return on.start.eval_shape(placed.devices, kernel, placed.data, keys, positions, shared_memory)
 
 
 def _earlier_state(
-    kernel: Kernel,
-    data: Data,
-    state: KernelState,
-    num_chains: int,
-    devices: Devices | None,
-    placed: Data,
+    request: Request, state: KernelState
 ) -> tuple[KernelState, bool, Callable[[Keys], KernelState]]:
     """Check an earlier run's states, whose keys are those of a run that has started."""
-    _chains_of(kernel, state, num_chains)
+    kernel, data = request.kernel, request.data
+    _chains_of(kernel, state, request.num_chains)
     _check.held("state", state)
     check_rows(state, data)
     kernel.check(jax.tree.map(lambda x: np.asarray(x)[0], state.position), data)
     shared_memory = shares_memory(kernel, state)
     # Compared with the shapes that `init` would make, so that any difference has a name.
-    like = state_shapes(kernel, data, _check.shapes(state.position), shared_memory, devices, placed)
+    shapes = _check.shapes(state.position)
+    like = state_shapes(kernel, data, shapes, shared_memory, request.placed)
     _check.same_tree(f"state must be {MADE_BY}", "state", state, like)
     # What a member that was lost remembers may not be.
     _check.finite("state", state.dynamics if isinstance(kernel, Stack) else state)
@@ -138,8 +134,8 @@ def _earlier_state(
         )
 
     def make(_: Keys) -> KernelState:
-        if devices is not None:
-            return devices.put_states(state, shared_memory)
+        if request.devices is not None:
+            return request.devices.put_states(state, shared_memory)
         return jax.tree.map(jnp.asarray, state)
 
     return _check.shapes(state), shared_memory, make

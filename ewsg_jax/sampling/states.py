@@ -16,7 +16,7 @@ from ewsg_jax._kernel import Kernel, KernelState, RowsSeen, check_rows
 from ewsg_jax._types import Data, PyTree
 from ewsg_jax.sampling import archive
 from ewsg_jax.sampling.archive import Contents
-from ewsg_jax.sampling.devices import Devices
+from ewsg_jax.sampling.devices import Placed
 from ewsg_jax.sampling.starts import state_shapes
 from ewsg_jax.stacking._stack import over_data
 from ewsg_jax.stacking.data import StackedData
@@ -108,8 +108,7 @@ def restored(
     found: SavedState,
     kernel: Kernel,
     data: Data,
-    devices: Devices | None = None,
-    placed: Data = None,
+    placed: Placed | None = None,
 ) -> KernelState:
     """Return states in the structure of those of a kernel.
 
@@ -117,8 +116,7 @@ def restored(
         found: what is in the file.
         kernel: a kernel, or a stack.
         data: as a tree of arrays, their shapes, or a stream.
-        devices: as of a run.
-        placed: the data on these.
+        placed: the data on the devices of a run, None for one.
 
     Raises:
         TypeError, ValueError: the kernel and the data are not those of such a run.
@@ -127,7 +125,7 @@ def restored(
         data = data.shapes()
     if found.rows is not None:
         check_rows(KernelState((), (), RowsSeen(found.rows)), data)
-    shapes = state_shapes(kernel, data, found.positions, False, devices, placed)
+    shapes = state_shapes(kernel, data, found.positions, False, placed)
     like = archive.entries(STATE, shapes)
     wants, has = ({name: x.dtype for name, x in leaves.items()} for leaves in (like, found.arrays))
     for name in has | wants:
