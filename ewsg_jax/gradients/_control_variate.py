@@ -16,8 +16,8 @@ from ewsg_jax import _check
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Data, Key, P, Position, PyTree
 from ewsg_jax.gradients import center as centers
-from ewsg_jax.gradients.anchored import anchored_estimate, anchored_gradient_at
-from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Sharing, Weight
+from ewsg_jax.gradients.anchored import Anchored, anchored_estimate
+from ewsg_jax.gradients.protocol import Estimate, Evaluations, Sharing, Weight
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.named import Rows, row_law
 from ewsg_jax.rows.view import CHUNK_SIZE, all_rows, fetched
@@ -31,7 +31,7 @@ class ControlVariateMemory(NamedTuple):
 
 
 @module
-class ControlVariate(OfRows[P]):
+class ControlVariate(Anchored[P]):
     """The estimator of `control_variate`."""
 
     needs = frozenset()
@@ -68,9 +68,6 @@ class ControlVariate(OfRows[P]):
         return anchored_estimate(
             self.posterior, memory.center, memory.gradient, batch, point, data
         ), ()
-
-    def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
-        return anchored_gradient_at(self.posterior, estimate, position, data)
 
     def evaluations(self, data: Data) -> Evaluations:
         return Evaluations(2 * self.batch_size, self.batch_size, at_init=all_rows(data))

@@ -27,8 +27,8 @@ import jax.numpy as jnp
 from ewsg_jax import _check, _tree
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
-from ewsg_jax.gradients.anchored import anchored_gradient_at
-from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Sharing, Weight
+from ewsg_jax.gradients.anchored import Anchored
+from ewsg_jax.gradients.protocol import Estimate, Evaluations, Sharing, Weight
 from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.named import Rows, row_law
@@ -64,7 +64,7 @@ class SAGAUpdate(NamedTuple):
 
 
 @module
-class SAGA(OfRows[P]):
+class SAGA(Anchored[P]):
     """The estimator of `saga`."""
 
     needs = frozenset({Need.ALL_ROWS})  # its table has an entry for every row
@@ -133,9 +133,6 @@ class SAGA(OfRows[P]):
             (1, memory.gradient), (-1, posterior.estimate_from_rows(old, part, data, weights))
         )
         return Estimate(gradient, (batch, constant)), update
-
-    def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
-        return anchored_gradient_at(self.posterior, estimate, position, data)
 
     def commit(self, update: SAGAUpdate, memory: SAGAMemory) -> SAGAMemory:
         # In place in a compiled loop: setting the new rows instead, once the old ones are read,

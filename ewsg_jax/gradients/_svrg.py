@@ -29,9 +29,9 @@ from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.gradients import batching
-from ewsg_jax.gradients.anchored import anchored_estimate, anchored_gradient_at
-from ewsg_jax.gradients.period import Period, checked_period, epoch, period_at
-from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Weight
+from ewsg_jax.gradients.anchored import Anchored, anchored_estimate
+from ewsg_jax.gradients.period import Period, Refreshed, checked_period
+from ewsg_jax.gradients.protocol import Estimate, Evaluations, Weight
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.law import Order
 from ewsg_jax.rows.named import Rows, row_law
@@ -61,12 +61,11 @@ class SVRGDraw(NamedTuple):
 
 
 @module
-class SVRG(OfRows[P]):
+class SVRG(Refreshed[P], Anchored[P]):
     """The estimator of `svrg`."""
 
     needs = frozenset()
 
-    refresh_every: Period = static(default=None)
     option: str = static(default="II")
     chunk_size: int = static(default=CHUNK_SIZE)
 
@@ -74,16 +73,6 @@ class SVRG(OfRows[P]):
     def restarts(self) -> bool:
         """Whether a chain restarts at its new anchor."""
         return self.option == "I"
-
-    def period(self, data: Data) -> int:
-        """Return K."""
-        return period_at(
-            "refresh_every", self.refresh_every, epoch(self.batch_size), all_rows(data)
-        )
-
-    def check(self, position: Position, data: Data) -> None:
-        super().check(position, data)
-        self.period(data)
 
     def init(self, key: Key, position: Position, data: Data) -> SVRGMemory:
         # The first step refreshes.
@@ -136,9 +125,6 @@ class SVRG(OfRows[P]):
         return anchored_estimate(
             self.posterior, memory.anchor, memory.gradient, batch, point, data
         ), ()
-
-    def gradient_at(self, estimate: Estimate, position: Position, data: Data) -> Position:
-        return anchored_gradient_at(self.posterior, estimate, position, data)
 
     def batches(self, data: Data) -> SVRGDraw:
         listed = self.law.batches(data)

@@ -4,8 +4,9 @@ g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(w)) + Σᵢ ∇Vᵢ(
 """
 
 from ewsg_jax import _tree
-from ewsg_jax._types import Data, Position
-from ewsg_jax.gradients.protocol import Estimate
+from ewsg_jax._module import module
+from ewsg_jax._types import Data, P, Position
+from ewsg_jax.gradients.protocol import Estimate, OfRows
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.view import Batch
 
@@ -40,9 +41,12 @@ def anchored_estimate(
     return Estimate(gradient, (batch, _tree.combine((1, anchor_gradient), (-1, of_batch))))
 
 
-def anchored_gradient_at(
-    posterior: Posterior, estimate: Estimate, position: Position, data: Data
-) -> Position:
-    """Return g at another point, of the same batch and memory: its anchor part is constant."""
-    batch, constant = estimate.batch
-    return posterior.total(position, data, posterior.estimate(position, data, batch), constant)
+@module
+class Anchored(OfRows[P]):
+    """An estimator whose estimates hold, beside the batch, what does not depend on the point."""
+
+    def gradient_at(self, estimate: Estimate, position: P, data: Data) -> P:
+        # Of the same batch and memory: the anchor's part is constant.
+        batch, constant = estimate.batch
+        of_batch = self.posterior.estimate(position, data, batch)
+        return self.posterior.total(position, data, of_batch, constant)

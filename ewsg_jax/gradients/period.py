@@ -4,7 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ewsg_jax import _check
-from ewsg_jax._module import hashable
+from ewsg_jax._module import hashable, module, static
+from ewsg_jax._types import Data, P
+from ewsg_jax.gradients.protocol import OfRows
+from ewsg_jax.rows.view import all_rows
 
 Period = int | Callable[[int], int] | None
 """A whole number, a function of n that returns it, or None for the default, such as ⌈n/b⌉."""
@@ -46,3 +49,24 @@ class Epoch:
 def epoch(batch_size: int) -> Epoch:
     """Return ⌈n/b⌉ as a function of n."""
     return Epoch(batch_size)
+
+
+@module
+class Refreshed(OfRows[P]):
+    """An estimator whose memory is made again every K steps, the first included.
+
+    Attributes:
+        refresh_every: K, as it was given; None for ⌈n/b⌉.
+    """
+
+    refresh_every: Period = static(default=None)
+
+    def period(self, data: Data) -> int:
+        """Return K."""
+        return period_at(
+            "refresh_every", self.refresh_every, epoch(self.batch_size), all_rows(data)
+        )
+
+    def check(self, position: P, data: Data) -> None:
+        super().check(position, data)
+        self.period(data)

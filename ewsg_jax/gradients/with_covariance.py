@@ -4,25 +4,23 @@ from typing import Any
 
 from ewsg_jax import _check
 from ewsg_jax._module import module, static
-from ewsg_jax._types import Data, P, Position
+from ewsg_jax._types import P
 from ewsg_jax.gradients.covariance import STRUCTURES, Structure
-from ewsg_jax.gradients.period import Period, checked_period, epoch, period_at
-from ewsg_jax.gradients.protocol import OfRows
+from ewsg_jax.gradients.period import Period, Refreshed, checked_period
 from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.blocks import Blocks
 from ewsg_jax.rows.epochs import Epochs
 from ewsg_jax.rows.independent import Subset
 from ewsg_jax.rows.named import Rows, row_law
-from ewsg_jax.rows.view import CHUNK_SIZE, all_rows
+from ewsg_jax.rows.view import CHUNK_SIZE
 
 
 @module
-class WithCovariance(OfRows[P]):
+class WithCovariance(Refreshed[P]):
     """An estimator whose covariance is exact every K steps, the first included.
 
     Attributes:
-        refresh_every: K.
         structure: of the covariance.
         rank: r, for a low rank.
         chunk_size: rows that a reset takes at once.
@@ -32,7 +30,6 @@ class WithCovariance(OfRows[P]):
     reports_covariance = True
     unbiased = True  # the gradient is that of `uniform`, whatever is known of its covariance
 
-    refresh_every: Period = static(default=None)
     structure: Structure = static(default="dense")
     rank: int = static(default=10)
     chunk_size: int = static(default=CHUNK_SIZE)
@@ -42,16 +39,6 @@ class WithCovariance(OfRows[P]):
         """How many passes over the data a reset takes."""
         # A low rank turns its basis in a pass of its own.
         return 2 if self.structure == "low_rank" else 1
-
-    def period(self, data: Data) -> int:
-        """Return K."""
-        return period_at(
-            "refresh_every", self.refresh_every, epoch(self.batch_size), all_rows(data)
-        )
-
-    def check(self, position: Position, data: Data) -> None:
-        super().check(position, data)
-        self.period(data)
 
 
 def checked(
