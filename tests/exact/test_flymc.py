@@ -68,6 +68,18 @@ def outcomes_of(bright, odds):
         yield True, log(up, 1), Q * (1 - up), False, True
 
 
+def walks(theta, z, temperature):
+    """What can happen to the position: a direction, whether it moves, log uniform, probability."""
+    for direction in (-1, 1):
+        there, here = (
+            flymc.log_joint(MODEL, log_prior, x, z, CENTER, temperature)
+            for x in (theta + H * direction, theta)
+        )
+        accept = min(1, np.exp(there - here))
+        yield direction, True, min(there - here, 0) - EDGE, accept / 2
+        yield direction, False, there - here + EDGE, (1 - accept) / 2
+
+
 class Branches(NamedTuple):
     """Outcomes of steps in front: probabilities, where the walk leads, states, randomness."""
 
@@ -97,51 +109,40 @@ def branches_of(capacity, room, temperature):
         # In descending order: nothing may depend on it.
         order = np.flatnonzero(z)[::-1]
         free = capacity - len(order)
-        for direction in (-1, 1):
-            there = theta + H * direction
-            log_ratio = flymc.log_joint(
-                MODEL, log_prior, there, z, CENTER, temperature
-            ) - flymc.log_joint(MODEL, log_prior, theta, z, CENTER, temperature)
-            accept = min(1, np.exp(log_ratio))
-            for moves, log_uniform, p in (
-                (True, min(log_ratio, 0) - EDGE, accept / 2),
-                (False, log_ratio + EDGE, (1 - accept) / 2),
-            ):
-                odds = flymc.odds(MODEL, there if moves else theta, CENTER, temperature)
-                outcomes = np.array(list(itertools.product(*map(outcomes_of, z, odds))))
-                probability = p * outcomes[..., 2].prod(axis=1)
-                outcomes, probability = outcomes[probability > 0], probability[probability > 0]
-                is_selected, thresholds = outcomes[..., 0] == 1, outcomes[..., 1]
-                number = len(outcomes)
-                same = lambda value, number=number: np.broadcast_to(
-                    value, (number, *np.shape(value))
+        for direction, moves, log_uniform, p in walks(theta, z, temperature):
+            odds = flymc.odds(MODEL, theta + H * direction * moves, CENTER, temperature)
+            outcomes = np.array(list(itertools.product(*map(outcomes_of, z, odds))))
+            probability = p * outcomes[..., 2].prod(axis=1)
+            outcomes, probability = outcomes[probability > 0], probability[probability > 0]
+            is_selected, thresholds = outcomes[..., 0] == 1, outcomes[..., 1]
+            number = len(outcomes)
+            same = lambda value, number=number: np.broadcast_to(value, (number, *np.shape(value)))
+            # The selected ones first, ascending; those that are free or bright would be
+            # accepted if they could.
+            chosen = np.argsort(~is_selected, axis=1, kind="stable")[:, :room]
+            used = np.take_along_axis(is_selected, chosen, axis=1)
+            brighten = np.take_along_axis(thresholds, chosen, axis=1)
+            groups.append(
+                Branches(
+                    probability,
+                    same(np.array([j, j + direction * moves])),
+                    same(z),
+                    same(np.append(order, np.full(free, -1)).astype(np.int32)),
+                    same(np.append(gaps[order], np.zeros(free))),
+                    same(log_dark(theta)),
+                    same(float(direction)),
+                    same(log_uniform),
+                    np.hstack([thresholds[:, order], np.full((number, free), -np.inf)]),
+                    np.where(used, chosen, N - 1).astype(np.int32),
+                    used,
+                    np.where(used & ~z[chosen], brighten, -np.inf),
+                    is_selected.sum(axis=1),
+                    (used & ~z[chosen]).sum(axis=1),
+                    (is_selected.sum(axis=1) <= room)
+                    & (outcomes[..., 3].sum(axis=1) <= capacity)
+                    & (outcomes[..., 4].sum(axis=1) <= room),
                 )
-                # The selected ones first, ascending; those that are free or bright would be
-                # accepted if they could.
-                chosen = np.argsort(~is_selected, axis=1, kind="stable")[:, :room]
-                used = np.take_along_axis(is_selected, chosen, axis=1)
-                brighten = np.take_along_axis(thresholds, chosen, axis=1)
-                groups.append(
-                    Branches(
-                        probability,
-                        same(np.array([j, j + direction * moves])),
-                        same(z),
-                        same(np.append(order, np.full(free, -1)).astype(np.int32)),
-                        same(np.append(gaps[order], np.zeros(free))),
-                        same(log_dark(theta)),
-                        same(float(direction)),
-                        same(log_uniform),
-                        np.hstack([thresholds[:, order], np.full((number, free), -np.inf)]),
-                        np.where(used, chosen, N - 1).astype(np.int32),
-                        used,
-                        np.where(used & ~z[chosen], brighten, -np.inf),
-                        is_selected.sum(axis=1),
-                        (used & ~z[chosen]).sum(axis=1),
-                        (is_selected.sum(axis=1) <= room)
-                        & (outcomes[..., 3].sum(axis=1) <= capacity)
-                        & (outcomes[..., 4].sum(axis=1) <= room),
-                    )
-                )
+            )
     return Branches(*(np.concatenate(parts) for parts in zip(*groups, strict=True)))
 
 
@@ -199,24 +200,29 @@ CASES = [*((*room, 1.0) for room in ROOMS), (4, 4, 0.6), (3, 2, 2.5)]
 @pytest.mark.usual_parameters("2-2-1.0", "3-2-2.5")
 @pytest.mark.parametrize(("capacity", "room", "temperature"), CASES)
 def test_the_joint_law_is_invariant(x64, capacity, room, temperature):
-    """Restricted to sets that fit, whatever does not: p(θ, z) of Maclaurin & Adams."""
     made = moves(capacity, room, temperature)
+    assert_invariant(
+        capacity, temperature, made.probability, made.places, made.before, made.after, made.state
+    )
+
+
+def assert_invariant(capacity, temperature, probability, places, before, after, state):
+    """Restricted to sets that fit, whatever does not: p(θ, z) of Maclaurin & Adams."""
     law = np.zeros((len(LATTICE), len(SETS)))
     for (j, theta), (k, z) in itertools.product(enumerate(LATTICE), enumerate(SETS)):
         if z.sum() <= capacity:
             law[j, k] = np.exp(
                 flymc.log_joint(MODEL, log_prior, np.array([theta]), z, CENTER, temperature)
             )
-    from_states = made.places[:, 0], number(made.before)
-    to_places = made.places[:, 1]
-    np.testing.assert_allclose(made.state.position[:, 0], LATTICE[0] + H * to_places, atol=1e-12)
+    from_states, to_places = (places[:, 0], number(before)), places[:, 1]
+    np.testing.assert_allclose(state.position[:, 0], LATTICE[0] + H * to_places, atol=1e-12)
     inside = (to_places >= 0) & (to_places < len(LATTICE))
     left = np.zeros_like(law)
-    np.add.at(left, from_states, made.probability)
+    np.add.at(left, from_states, probability)
     np.testing.assert_allclose(left[law > 0], 1, rtol=1e-12, err_msg="every outcome is there")
-    flow = made.probability * law[from_states]
+    flow = probability * law[from_states]
     arrived = np.zeros_like(law)
-    np.add.at(arrived, (to_places[inside], number(made.after)[inside]), flow[inside])
+    np.add.at(arrived, (to_places[inside], number(after)[inside]), flow[inside])
     # The ends of the lattice lack what would come from outside.
     np.testing.assert_allclose(arrived[1:-1], law[1:-1], rtol=1e-12, atol=1e-12 * law.max())
 

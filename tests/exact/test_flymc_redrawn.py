@@ -33,9 +33,10 @@ from tests.exact.test_flymc import (
     N,
     X,
     Y,
+    assert_invariant,
     log_dark,
     log_prior,
-    number,
+    walks,
 )
 from tests.oracles import flymc
 
@@ -75,41 +76,31 @@ def branches_of(capacity, count, temperature):
         gaps = np.log1p(flymc.odds(MODEL, theta, CENTER))
         order = np.flatnonzero(z)[::-1]
         free = capacity - len(order)
-        for direction in (-1, 1):
-            there = theta + H * direction
-            joint = [
-                flymc.log_joint(MODEL, log_prior, x, z, CENTER, temperature) for x in (there, theta)
-            ]
-            log_ratio = joint[0] - joint[1]
-            accept = min(1, np.exp(log_ratio))
-            walks = [
-                (True, min(log_ratio, 0) - EDGE, accept / 2),
-                (False, log_ratio + EDGE, (1 - accept) / 2),
-            ]
-            for (moves, log_uniform, p), chosen in itertools.product(walks, choices):
-                odds = flymc.odds(MODEL, there if moves else theta, CENTER, temperature)[
-                    list(chosen)
-                ]
-                bright = odds / (1 + odds)
-                for lit in itertools.product([False, True], repeat=count):
-                    probability = p / len(choices) * np.prod(np.where(lit, bright, 1 - bright))
-                    after = z.copy()
-                    after[list(chosen)] = lit
-                    made.append(
-                        Branches(
-                            probability,
-                            np.array([j, j + direction * moves]),
-                            z,
-                            after if after.sum() <= capacity else z,
-                            np.append(order, np.full(free, -1)).astype(np.int32),
-                            np.append(gaps[order], np.zeros(free)),
-                            log_dark(theta),
-                            float(direction),
-                            log_uniform,
-                            np.array(chosen, np.int32),
-                            np.log(bright) + np.where(lit, -EDGE, EDGE),
-                        )
+        for (direction, moves, log_uniform, p), chosen in itertools.product(
+            walks(theta, z, temperature), choices
+        ):
+            there = theta + H * direction * moves
+            odds = flymc.odds(MODEL, there, CENTER, temperature)[list(chosen)]
+            bright = odds / (1 + odds)
+            for lit in itertools.product([False, True], repeat=count):
+                probability = p / len(choices) * np.prod(np.where(lit, bright, 1 - bright))
+                after = z.copy()
+                after[list(chosen)] = lit
+                made.append(
+                    Branches(
+                        probability,
+                        np.array([j, j + direction * moves]),
+                        z,
+                        after if after.sum() <= capacity else z,
+                        np.append(order, np.full(free, -1)).astype(np.int32),
+                        np.append(gaps[order], np.zeros(free)),
+                        log_dark(theta),
+                        float(direction),
+                        log_uniform,
+                        np.array(chosen, np.int32),
+                        np.log(bright) + np.where(lit, -EDGE, EDGE),
                     )
+                )
     made = Branches(*(np.stack(parts) for parts in zip(*made, strict=True)))
     return Branches(*(part[made.probability > 0] for part in made))
 
@@ -151,22 +142,8 @@ def moved(capacity, count, temperature):
 @pytest.mark.parametrize(("capacity", "count", "temperature"), CASES)
 def test_the_joint_law_is_invariant(x64, capacity, count, temperature):
     made, state, _, after = moved(capacity, count, temperature)
-    law = np.zeros((len(LATTICE), len(SETS)))
-    for (j, theta), (k, z) in itertools.product(enumerate(LATTICE), enumerate(SETS)):
-        if z.sum() <= capacity:
-            law[j, k] = np.exp(
-                flymc.log_joint(MODEL, log_prior, np.array([theta]), z, CENTER, temperature)
-            )
-    start, to = (made.places[:, 0], number(made.z)), made.places[:, 1]
-    np.testing.assert_allclose(state.position[:, 0], LATTICE[0] + H * to, atol=1e-12)
     np.testing.assert_array_equal(after, made.after)
-    left, arrived = np.zeros_like(law), np.zeros_like(law)
-    np.add.at(left, start, made.probability)
-    np.testing.assert_allclose(left[law > 0], 1, rtol=1e-12, err_msg="every outcome is there")
-    inside = (to >= 0) & (to < len(LATTICE))
-    np.add.at(arrived, (to[inside], number(after)[inside]), (made.probability * law[start])[inside])
-    # The ends of the lattice lack what would come from outside.
-    np.testing.assert_allclose(arrived[1:-1], law[1:-1], rtol=1e-12, atol=1e-12 * law.max())
+    assert_invariant(capacity, temperature, made.probability, made.places, made.z, after, state)
 
 
 @pytest.mark.usual_parameters("2-2-1.0", "3-1-0.6")
