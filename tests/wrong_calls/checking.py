@@ -93,7 +93,6 @@ of(
     row(V, "samples | none | stayed finite", lambda: checked(DRAWS * NAN)),
     row(V, "samples | keep something else | must hold positions", lambda: checked(norms())),
     row(V, "shape | (2,) | (3,)", lambda: checked(np.concatenate([DRAWS, DRAWS[..., :1]], 2))),
-    row(V, "data | 0 | row", lambda: checked(data=DATA[:0])),
     row(
         V,
         "samples | draws where it has none | must lie where the potential has a gradient",

@@ -79,11 +79,6 @@ of(
     ),
     row(T, f"position | Dense( | {A_TREE}", lambda: KERNEL.init(KEY, nn.Dense(2), DATA)),
     row(
-        T,
-        "data | dtype <U1 | and hold numbers",
-        lambda: KERNEL.init(KEY, POINT, np.array([["a"]])),
-    ),
-    row(
         V,
         f"data | got 3,000,000,000 rows | {AT_MOST_2_31}",
         lambda: KERNEL.init(KEY, POINT, TOO_MANY),

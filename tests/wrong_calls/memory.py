@@ -42,7 +42,6 @@ of(
         f"refresh_every(n) | 3.0 (float) | {WHOLE}",
         lambda: started(G.svrg(MODEL, batch_size=1, refresh_every=lambda n: n / 2)),
     ),
-    row(V, "option | 1 (int) | one of 'I', 'II'", lambda: G.svrg(MODEL, batch_size=1, option=1)),
     row(
         V,
         "replace | got False | must be True for rows='blocks'",

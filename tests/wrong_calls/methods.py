@@ -13,7 +13,6 @@ from tests.wrong_calls.table import (
     KEY,
     MODEL,
     POINT,
-    T,
     V,
     of,
     row,
@@ -33,14 +32,6 @@ of(
         V,
         f"noise | 'rademacher' | {NO_RADEMACHER}",
         lambda: uld(integrator="exact", noise="rademacher"),
-    ),
-)
-of(
-    "sgld",
-    row(
-        T,
-        "posterior | class 'ewsg_jax | call it",
-        lambda: ewsg.sgld(ewsg.Posterior, 0.1, batch_size=1),
     ),
 )
 

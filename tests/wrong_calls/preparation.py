@@ -77,7 +77,6 @@ of(
             batch_size=2, mesh=jax.sharding.Mesh(np.array(jax.devices()[:1]), ("data",))
         ),
     ),
-    row(T, "position | int32 | floating-point", lambda: searched(position=jnp.zeros(2, int))),
     row(V, "position | (0,) | at least one number", lambda: searched(position=POINT[:0])),
     row(V, "data | holds 1 NaN | must be finite", lambda: searched(data=DATA.at[0, 0].set(NAN))),
     row(
@@ -110,7 +109,6 @@ of(
 of(
     "cluster",
     row(V, "k | got 7 | at most n = 6", lambda: ewsg.cluster(DATA, 7)),
-    row(T, "seed | key | a whole number", lambda: ewsg.cluster(DATA, 2, seed=jax.random.key(0))),
     row(
         V,
         "features | 'z' for the keys ['x', 'y'] | a key of data",
@@ -318,7 +316,6 @@ of(
         "kernel | another inverse_mass | mode.inverse_mass",
         lambda: told(ewsg.sgld(MODEL, 0.1, batch_size=1, inverse_mass=3 * EYE), MANY),
     ),
-    row(V, "data | None | array", lambda: told(data=None)),
     row(V, "data | holds 1 NaN | must be finite", lambda: told(data=DATA.at[0, 0].set(NAN))),
     row(V, "position | (5,) | shape", lambda: told(mode=ELSEWHERE)),
 )

@@ -72,7 +72,6 @@ of(
     ),
     row(T, "kernel | function sgld | call it to make one", lambda: sampled(kernel=ewsg.sgld)),
     row(V, "data | holds 1 NaN | must be finite", lambda: sampled(data=DATA.at[0, 0].set(NAN))),
-    row(T, "data | dtype object | hold numbers", lambda: sampled(data=np.array([[1, None]]))),
     row(V, f"data | got 3,000,000,000 rows | {AT_MOST_2_31}", lambda: sampled(data=TOO_MANY)),
     row(V, "num_steps | got 10 | at least burn_in + thin = 11", lambda: sampled(burn_in=10)),
     row(V, "num_steps | data_passes=None | give either", lambda: sampled(num_steps=None)),
