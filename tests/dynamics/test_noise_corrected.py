@@ -126,38 +126,6 @@ def test_without_covariance_it_is_the_plain_dynamics(x64, integrator):
     jax.tree.map(np.testing.assert_array_equal, *ends)
 
 
-@pytest.mark.parametrize("integrator", INTEGRATORS)
-def test_schedules_are_read_at_the_step_of_the_state(x64, integrator):
-    scheduled = dynamics_of(
-        integrator,
-        lambda step: H / (1.0 + step),
-        lambda step: GAMMA + step,
-        lambda step: TEMPERATURE * (1.0 + step),
-    )
-    constant = dynamics_of(integrator, H / 4, GAMMA + 3, 4 * TEMPERATURE)
-    assert float(scheduled.step_size(jnp.int32(3))) == H / 4
-    weights = [
-        float(d.log_weight(state_of(step=3), estimate_of("dense"))) for d in (scheduled, constant)
-    ]
-    assert weights[0] == pytest.approx(weights[1], rel=1e-14)
-    ends = [
-        d.apply(tree(NOISE), state_of(step=3), estimate_of("dense"), no_probe)
-        for d in (scheduled, constant)
-    ]
-    for part in ("position", "momentum"):
-        found, expected = (flat(getattr(end, part)) for end in ends)
-        np.testing.assert_allclose(found, expected, rtol=1e-13)
-
-
-@pytest.mark.parametrize("integrator", INTEGRATORS)
-def test_noise_may_be_signs(integrator):
-    made = ewsg.dynamics.noise_corrected(
-        H, friction=GAMMA, noise="rademacher", integrator=integrator
-    )
-    drawn = made.draw(jax.random.key(0), made.init(jax.random.key(0), jnp.zeros(64)))
-    assert set(drawn.tolist()) == {-1.0, 1.0}
-
-
 # Stability.
 
 

@@ -146,28 +146,6 @@ def test_weight(x64, correction, how, scale):
         np.testing.assert_allclose(moved.position, state.position, rtol=1e-12)
 
 
-@pytest.mark.parametrize("correction", [False, True])
-def test_schedules_are_read_at_the_step_of_the_state(x64, correction):
-    state, _, _, data = run_both(correction, None, steps=3)
-    scheduled = dynamics_of(
-        correction, lambda step: H / (1.0 + step), lambda step: TEMPERATURE * (1.0 + step)
-    )
-    constant = dynamics_of(correction, H / 4, 4 * TEMPERATURE)
-    assert float(scheduled.step_size(jnp.int32(3))) == H / 4
-    estimate = ewsg.gradients.Estimate(jnp.asarray(GIVEN), ())
-    noise = (jnp.ones(3), jnp.ones(3)) if correction else jnp.ones(3)
-    ends = []
-    for dynamics in (scheduled, constant):
-        prepared = dynamics.prepare(state.dynamics, model().prior_gradient, data)
-        ends.append(
-            (
-                dynamics.log_weight(prepared, estimate),
-                dynamics.apply(noise, prepared, estimate, jnp.exp),
-            )
-        )
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-13), *ends)
-
-
 @pytest.mark.full
 def test_the_defaults_are_those_of_the_paper():
     """α = 0.99 and λ = 1e-5, without the correction."""

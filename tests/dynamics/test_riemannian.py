@@ -150,24 +150,6 @@ def test_weight_is_that_of_the_noise_that_freezes_the_position(x64, name, how, s
             np.testing.assert_allclose(flat(moved.position), POSITION, rtol=1e-12)
 
 
-def test_schedules_are_read_at_the_step_of_the_state(x64):
-    scheduled = dynamics_of(
-        inverse_metric("dense"),
-        lambda step: H / (1.0 + step),
-        lambda step: TEMPERATURE * (1.0 + step),
-    )
-    constant = dynamics_of(inverse_metric("dense"), H / 4, 4 * TEMPERATURE)
-    assert float(scheduled.step_size(jnp.int32(3))) == H / 4
-    ends = []
-    for dynamics in (scheduled, constant):
-        state = RiemannianState(jnp.asarray(POSITION), jnp.int32(3))
-        prepared = dynamics.prepare(state, no_prior, jnp.asarray(DATA))
-        estimate = Estimate(jnp.asarray(GRADIENT), ())
-        moved = dynamics.apply(jnp.asarray(NOISE), prepared, estimate, no_probe)
-        ends.append((dynamics.log_weight(prepared, estimate), moved))
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-13), *ends)
-
-
 def test_the_identity_is_langevin(x64):
     plain = ewsg.dynamics.langevin(H, temperature=TEMPERATURE)
     position, estimate, noise = tree(POSITION), Estimate(tree(GRADIENT), ()), tree(NOISE)
@@ -179,12 +161,6 @@ def test_the_identity_is_langevin(x64):
         )
         moved = dynamics.apply(noise, prepared, estimate, no_probe)
         np.testing.assert_allclose(flat(moved.position), flat(expected.position), rtol=1e-14)
-
-
-def test_noise_may_be_signs():
-    dynamics = dynamics_of(inverse_metric("dense"), noise="rademacher")
-    drawn = dynamics.draw(jax.random.key(0), dynamics.init(jax.random.key(0), jnp.zeros(64)))
-    assert set(drawn.tolist()) == {-1.0, 1.0}
 
 
 def test_a_metric_that_is_not_positive_definite_shows():

@@ -11,7 +11,6 @@ import itertools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 
 import ewsg_jax as ewsg
@@ -254,28 +253,3 @@ def test_inverse_mass_sets_the_velocity_variance_and_leaves_the_position(lineari
     heat = 1 / (1 - h * u * lam / (2 * gamma))
     assert covariance[0, 0] == pytest.approx(T / lam * heat, rel=h**2)
     assert covariance[1, 1] == pytest.approx(u * T * heat, rel=h**2)
-
-
-@pytest.mark.parametrize("name", [*DYNAMICS, "BAOAB"])
-def test_schedules_are_read_at_the_step_of_the_state(x64, name):
-    linear = optax.linear_schedule(init_value=0.25, end_value=0.125, transition_steps=4)
-    scheduled = full_kernel(
-        name,
-        ewsg.models.gaussian_location(),
-        lambda step: linear(jnp.asarray(step, float)),  # of an int32 step, optax makes a float32
-        lambda step: 1.0 + step,
-        optax.constant_schedule(0.5) if name == "exact" else lambda step: 2.0 / (1 + step),
-    )
-    data = jnp.asarray(LOCATIONS)
-    start = scheduled.init(jax.random.key(0), jnp.array([0.4]), data)
-    start, _ = scheduled.step(jax.random.key(1), start, data)  # a momentum other than 0
-    randomness = scheduled.draw(jax.random.key(2), start, data)
-    for step, h in [(0, 0.25), (1, 0.21875), (3, 0.15625), (7, 0.125)]:
-        temperature = 0.5 if name == "exact" else 2.0 / (1 + step)
-        constant = full_kernel(name, ewsg.models.gaussian_location(), h, 1.0 + step, temperature)
-        found, info = scheduled.transition(randomness, start.at_step(jnp.int32(step)), data)
-        expected, _ = constant.transition(randomness, start, data)
-        for got, want in zip(found.dynamics[:-1], expected.dynamics[:-1], strict=True):
-            np.testing.assert_allclose(got, want, rtol=1e-12)
-        assert info.step_size == pytest.approx(h, rel=1e-12)
-        assert found.step == step + 1

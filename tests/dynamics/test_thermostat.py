@@ -89,32 +89,12 @@ def test_weight_is_that_of_the_noise_that_freezes_the_momentum(x64, how, scale):
         )
 
 
-def test_schedules_are_read_at_the_step_of_the_state(x64):
-    scheduled = dynamics_of(
-        lambda step: H / (1.0 + step),
-        lambda step: GAMMA + step,
-        lambda step: TEMPERATURE * (1.0 + step),
-    )
-    constant = dynamics_of(H / 4, GAMMA + 3, 4 * TEMPERATURE)
-    assert float(scheduled.step_size(jnp.int32(3))) == H / 4
-    estimate = Estimate(tree(GIVEN), ())
-    for way in (
-        lambda d: d.log_weight(state_of(step=3), estimate),
-        lambda d: d.apply(tree(GIVEN), state_of(step=3), estimate, no_probe),
-    ):
-        jax.tree.map(
-            lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-13), way(scheduled), way(constant)
-        )
-    start = scheduled.init(jax.random.key(0), tree(POSITION))
-    assert float(start.thermostat) == GAMMA
-
-
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 def test_start(dtype, request):
     """Momenta from N(0, T), ζ = γ at least in float32; and dtypes stay."""
     if dtype == "float64":
         request.getfixturevalue("x64")
-    dynamics = dynamics_of(T=4.0)
+    dynamics = dynamics_of(gamma=lambda step: GAMMA + step, T=4.0)
     position = {"a": jnp.ones(20_000, dtype), "b": jnp.zeros((2, 3), dtype)}
     state = dynamics.init(jax.random.key(1), position)
     p = np.asarray(state.momentum["a"], float)
@@ -128,13 +108,6 @@ def test_start(dtype, request):
     assert jax.tree.map(lambda x: (x.shape, x.dtype), moved) == jax.tree.map(
         lambda x: (x.shape, x.dtype), state
     )
-
-
-def test_noise_may_be_signs():
-    made = dynamics_of(noise="rademacher")
-    state = made.init(jax.random.key(0), jnp.zeros(64))
-    assert set(made.draw(jax.random.key(0), state).tolist()) == {-1.0, 1.0}
-    assert len(set(state.momentum.tolist())) == 64
 
 
 # The law. V = ½ Σ λᵢθᵢ²; the invariant density is that of V + ‖p‖²/2 + d(ζ − γ)²/2 over T, so ζ ~

@@ -171,22 +171,3 @@ def test_exact_weight_of_a_frozen_noise_adds_it_to_the_scaled_gradient(x64):
     expected = half_squared_norm(jax.tree.map(lambda x, g: x + scale * g, ONE, GRADIENTS["small"]))
     weight = dynamics.log_weight(state, estimate_of(GRADIENTS["small"]), "one")
     np.testing.assert_allclose(weight, expected, rtol=1e-12)
-
-
-@pytest.mark.parametrize("name", ["langevin", "euler", "semi_implicit", "splitting", "exact"])
-def test_the_default_is_the_frozen_momentum_and_schedules_are_read_at_the_step_of_the_state(
-    x64, name
-):
-    options = {"temperature": lambda step: TEMPERATURE * (1.0 + step)}
-    constant = {"temperature": 4 * TEMPERATURE}
-    if name != "langevin":
-        options["friction"], constant["friction"] = lambda step: GAMMA + 0.5 * step, GAMMA + 1.5
-    build = getattr(ewsg.dynamics, name)
-    scheduled, expected = build(lambda step: H / (1.0 + step), **options), build(H / 4, **constant)
-
-    state = build(H, **constant).init(jax.random.key(0), jax.tree.map(jnp.asarray, POSITION))
-    if name != "langevin":
-        state = state._replace(momentum=jax.tree.map(jnp.asarray, MOMENTUM))
-    estimate = estimate_of(GRADIENTS["small"])
-    weight = scheduled.log_weight(state._replace(step=jnp.int32(3)), estimate)
-    np.testing.assert_allclose(weight, expected.log_weight(state, estimate, "momentum"), rtol=1e-12)

@@ -72,7 +72,15 @@ NO_SCALAR = (V, np.ones(2), "shape (2,)")
 NUMBER = Kind(POSITIVE, (*NO_NUMBER, NO_SCALAR, (V, INF, "got inf"), (T, failing, "function")))
 STEP = Kind(
     SCHEDULE,
-    (*NO_NUMBER, NO_SCALAR, (T, None, "None"), (V, failing, "RuntimeError: the disk is full")),
+    (
+        *NO_NUMBER,
+        NO_SCALAR,
+        (V, jnp.complex64(1), "dtype complex64"),
+        (V, INF, "got inf"),
+        (T, None, "None"),
+        (V, failing, "RuntimeError: the disk is full"),
+        (V, lambda step: jnp.ones(2), "shape (2,)"),
+    ),
 )
 MASS = Kind(
     POSITIVE,
