@@ -57,7 +57,8 @@ class Momentum(ewsg.dynamics.Dynamics):
         return MomentumState(position, jnp.zeros_like(position), jnp.int32(0))
 
     def draw(self, key, state):
-        return jax.random.normal(key, (2, *state.position.shape))
+        keys = jax.random.split(key)
+        return tuple(jax.random.normal(each, state.position.shape) for each in keys)
 
     def apply(self, noise, prepared, estimate, gradient_at):
         s = prepared.step

@@ -13,7 +13,7 @@ from ewsg_jax._types import Data, Key, P, Position
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.halving.coupled import coupled, doubled
 from ewsg_jax.halving.moments import Pairs, drifts, extrapolated, position_and_difference, rhat
-from ewsg_jax.halving.order import order_of, text_of
+from ewsg_jax.halving.order import order_of, share_beyond, text_of
 from ewsg_jax.halving.result import Halved
 from ewsg_jax.pair import Pair
 from ewsg_jax.preparation.programs import Layout
@@ -50,7 +50,7 @@ def halve(
     that it would have alone, and means and variances differ by little else than the bias. Where
     that is c h^p the difference gives c: at h the bias is 2^p/(2^p − 1) times the difference, and
     (2^p m_{h/2} − m_h)/(2^p − 1) is without it. What is of a higher order stays, and counts where
-    the bias is large.
+    the bias is large: the errors of the extrapolated values and of the bias include what it may be.
 
     With full gradients p is 1 for `langevin`, `euler` and `exact`, and 2 for the position of
     `semi_implicit`, `splitting` and `palindrome`; with batches, whose noise is of order h, it is 1.
@@ -171,7 +171,7 @@ def halve(
         error_rate=float(error_rate),
         names=names,
         layout=Layout.of(one),
-        found=extrapolated(parts[0].joined(parts[1]), order),
+        found=extrapolated(parts[0].joined(parts[1]), order, share_beyond(kernel, order)),
     )
 
 

@@ -85,6 +85,23 @@ class Off(NamedTuple):
     mean_shift: Known
 
 
+class Beyond(NamedTuple):
+    """What orders beyond the leading one may have left in the extrapolated law, shape (d,).
+
+    Attributes:
+        mean, sd: of the law, in its units.
+        sd_ratio, mean_shift: of the bias at h.
+        half_ratio, half_shift: of that at h/2.
+    """
+
+    mean: np.ndarray | float = 0.0
+    sd: np.ndarray | float = 0.0
+    sd_ratio: np.ndarray | float = 0.0
+    mean_shift: np.ndarray | float = 0.0
+    half_ratio: np.ndarray | float = 0.0
+    half_shift: np.ndarray | float = 0.0
+
+
 class Extrapolation(NamedTuple):
     """What pairs of chains say where the bias is of a known order.
 
@@ -94,6 +111,7 @@ class Extrapolation(NamedTuple):
         right: as the step goes to 0.
         bias, half_bias: of the laws at h and h/2.
         gain: how many times the variance of differences is larger without the pairs' common noise.
+        beyond: what higher orders may have left; all errors above are of chance.
     """
 
     whole: Law
@@ -103,6 +121,7 @@ class Extrapolation(NamedTuple):
     bias: Off
     half_bias: Off
     gain: float
+    beyond: Beyond = Beyond()
 
 
 def known(of_pairs: np.ndarray) -> Known:
@@ -111,8 +130,18 @@ def known(of_pairs: np.ndarray) -> Known:
 
 
 @np.errstate(all="ignore")
-def extrapolated(pairs: Pairs, order: int) -> Extrapolation:
-    """Return moments at h, h/2 and 0: (2^p m_{h/2} − m_h)/(2^p − 1) of means and variances."""
+def extrapolated(pairs: Pairs, order: int, share: float = 0.0) -> Extrapolation:
+    """Return moments at h, h/2 and 0: (2^p m_{h/2} − m_h)/(2^p − 1) of means and variances.
+
+    Two step sizes do not tell orders apart. What is left is taken to be at most a share of the
+    difference of the two laws, and of variances 2 D²/v beside it: for v = 1/(1 − h/2), that of
+    Langevin dynamics on a normal posterior, it tends to that as h goes to 0, and is less above.
+
+    Args:
+        pairs: moments of pairs.
+        order: p.
+        share: of the difference, as `order.share_beyond` says.
+    """
     weight, count = 1 / (2**order - 1), len(pairs.mean)
     # What each pair brings to the variance of all; the mean of all is an estimate itself.
     spread = pairs.variance + (pairs.mean - pairs.mean.mean(0)) ** 2 * (count / (count - 1))
@@ -142,7 +171,23 @@ def extrapolated(pairs: Pairs, order: int) -> Extrapolation:
         off(whole, of_whole, 1 + weight),
         off(half, of_half, weight),
         min(_gain(pairs.mean[:, 0], half_mean, apart), _gain(whole, half, whole - half)),
+        _beyond(of_whole, of_half, of_right, known(apart).value, share),
     )
+
+
+def _beyond(whole: Law, half: Law, right: Law, apart: np.ndarray, share: float) -> Beyond:
+    """Return what higher orders may have left, of laws whose means differ by `apart`."""
+    sd = right.sd.value
+    variances = whole.sd.value**2, half.sd.value**2
+    difference = np.abs(variances[0] - variances[1])
+    relative = share + 2 * difference / np.minimum(*variances)
+    of_sd, of_mean = relative * difference / (2 * sd), relative * np.abs(apart)
+
+    def of_bias(law: Law) -> tuple[np.ndarray, np.ndarray]:
+        # Of the ratio by the sd that it is of; of the shift by the mean, in sds.
+        return law.sd.value / sd * of_sd / sd, of_mean / sd
+
+    return Beyond(of_mean, of_sd, *of_bias(whole), *of_bias(half))
 
 
 def drifts(first: Pairs, second: Pairs) -> bool:

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _tree
+from ewsg_jax._module import made_by
 from ewsg_jax._types import PyTree
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.dynamics.mass import without_metric
@@ -32,6 +33,13 @@ def free_step(dynamics: Dynamics) -> tuple[np.ndarray, np.ndarray]:
     with jax.enable_x64(True):
         start = dynamics.init(jax.random.key(0), jnp.zeros(()))
         none = jax.tree.map(jnp.zeros_like, dynamics.draw(jax.random.key(0), start))
+        if any(x.shape for x in jax.tree.leaves(none)):
+            shapes = [x.shape for x in jax.tree.leaves(none)]
+            raise ValueError(
+                "kernel must have a dynamics whose draw returns standard normals shaped like the "
+                f"position, or a tuple of such trees; got {made_by(dynamics)}, of shapes {shapes} "
+                "for a position of shape ()"
+            )
         names = ["position", *(name for name in start._fields if name not in ("position", "step"))]
 
         def moved(values: dict[str, PyTree], noise: PyTree) -> np.ndarray:

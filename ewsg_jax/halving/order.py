@@ -7,6 +7,9 @@ import jax
 
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Data
+from ewsg_jax.dynamics._exact import Exact
+from ewsg_jax.dynamics._langevin import Langevin
+from ewsg_jax.dynamics.mass import without_metric
 from ewsg_jax.dynamics.protocol import Schedule
 from ewsg_jax.gradients import GradientEstimator
 from ewsg_jax.gradients._control_variate import ControlVariate
@@ -21,6 +24,9 @@ KERNELS = (
     "independent unbiased batches (uniform, control_variate, stratified), under langevin, euler, "
     "semi_implicit, splitting, exact or palindrome, with Gaussian noise"
 )
+
+PURE = 0.2
+"""Part of the difference for dynamics of order 1 whose batches are of that order."""
 
 
 def order_of(kernel: Kernel, data: Data) -> int:
@@ -48,6 +54,20 @@ def order_of(kernel: Kernel, data: Data) -> int:
         if order is None:
             raise ValueError(f"{KERNELS}; got {text_of(part)}")
     return int(min(order for order in orders.values() if order is not None))
+
+
+def share_beyond(kernel: Pair, order: int) -> float:
+    """Return which part of the difference of two laws what is of another order may be.
+
+    That by which an extrapolation of order p differs from one of order p + 1. So it is where a
+    dynamics of order 2 has batches, of order 1, that may add little; where terms in γh count; and
+    of dynamics of one's own. For `langevin` and `exact`, of order 1 like their batches, no more
+    than 0.2 is left on a normal posterior (tests/halving/test_order.py).
+    """
+    plain = without_metric(kernel.dynamics)[0]
+    if isinstance(plain, Langevin | Exact):
+        return PURE
+    return 1 / (2**order - 1) - 1 / (2 ** (order + 1) - 1)
 
 
 def order_of_noise(estimator: GradientEstimator[Any], data: Data) -> float | None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from ewsg_jax._types import Position
 from ewsg_jax.halving import verdict as verdicts
-from ewsg_jax.halving.moments import Extrapolation, Law, Off
+from ewsg_jax.halving.moments import Extrapolation, Known, Law, Off
 from ewsg_jax.preparation.programs import Layout
 from ewsg_jax.sampling.coordinates import with_digits
 
@@ -38,6 +38,11 @@ class Bias:
     sd_ratio_error: Position
     mean_shift: Position
     mean_shift_error: Position
+
+
+def _with(known: Known, beyond: np.ndarray | float) -> Known:
+    """Return numbers with errors of chance and of higher orders together."""
+    return Known(known.value, np.hypot(known.error, beyond))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -92,20 +97,32 @@ class Halved:
     def extrapolated(self) -> Estimates:
         """As the step goes to 0: means and variances (2^p m_{h/2} − m_h)/(2^p − 1).
 
-        Errors are of chance. What is of a higher order than p stays, about the square of the
-        relative bias at h.
+        Errors are of chance and of what orders beyond p may have left: two step sizes do not tell
+        orders apart.
         """
-        return self._told(self.found.right)
+        mean, sd = self.found.right
+        beyond = self.found.beyond
+        return self._told(Law(_with(mean, beyond.mean), _with(sd, beyond.sd)))
 
     @property
     def bias(self) -> Bias:
         """Of the law at h."""
-        return self._off(self.found.bias)
+        return self._off(self._biases[0])
 
     @property
     def half_bias(self) -> Bias:
         """Of the law at h/2."""
-        return self._off(self.found.half_bias)
+        return self._off(self._biases[1])
+
+    @property
+    def _biases(self) -> tuple[Off, Off]:
+        """Of the laws at h and h/2, with all errors."""
+        beyond = self.found.beyond
+        (ratio, shift), (half_ratio, half_shift) = self.found.bias, self.found.half_bias
+        return (
+            Off(_with(ratio, beyond.sd_ratio), _with(shift, beyond.mean_shift)),
+            Off(_with(half_ratio, beyond.half_ratio), _with(half_shift, beyond.half_shift)),
+        )
 
     @property
     def gain(self) -> float:
@@ -145,8 +162,9 @@ class Halved:
         )
 
     def __repr__(self) -> str:
-        (ratio, shift), (half_ratio, half_shift) = self.found.bias, self.found.half_bias
-        mean, sd = self.found.right
+        (ratio, shift), (half_ratio, half_shift) = self._biases
+        beyond, (mean, sd) = self.found.beyond, self.found.right
+        mean, sd = _with(mean, beyond.mean), _with(sd, beyond.sd)
         lost = f" ({self.num_lost} lost)" if self.num_lost else ""
         power = "h" if self.order == 1 else f"h^{self.order}"
         lines = [

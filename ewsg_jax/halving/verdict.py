@@ -31,6 +31,11 @@ def right_step(found: Extrapolation, step_size: float, order: int, tolerance: fl
     return step_size / float(np.max(size_of(found.bias, tolerance).off)) ** (1 / order)
 
 
+def _what(k: int, names: tuple[str, ...]) -> str:
+    """Return which number is the k-th of all sds, then of all means."""
+    return f"{'sd' if k < len(names) else 'mean'} of {names[k % len(names)]}"
+
+
 def of(
     found: Extrapolation,
     names: tuple[str, ...],
@@ -59,6 +64,8 @@ def of(
             "unsure", f"chains have not settled ({why}){lost}. Burn in longer, and run longer"
         )
     off, error = size_of(found.bias, tolerance)
+    parts_beyond = (found.beyond.sd_ratio, np.asarray(found.beyond.mean_shift) / 2)
+    beyond = np.concatenate([part * np.ones(len(names)) for part in parts_beyond]) / tolerance
     if not np.isfinite(off).all():
         return Verdict(
             "wrong",
@@ -66,7 +73,7 @@ def of(
         )
     # Over all means and sds together, so that many coordinates do not make a false alarm.
     bound = -float(student_quantile(num_pairs - 1, error_rate / 2 / len(off)))
-    surely = np.where(off > bound * error, off - SURE * error, 0)
+    surely = np.where(off > bound * error, off - SURE * error - beyond, 0)
     if surely.max() >= 1:
         ratio, shift = found.bias
         # The worst sd and the worst mean are named, each where it is surely off.
@@ -74,25 +81,33 @@ def of(
         i, j = int(np.argmax(surely[:d])), int(np.argmax(surely[d:]))
         if surely[i] >= 1:
             word, size = "wide" if ratio.value[i] > 1 else "narrow", 100 * abs(ratio.value[i] - 1)
-            parts.append(f"too {word} by {size:.3g} ± {100 * ratio.error[i]:.2g} % ({names[i]})")
+            about = 100 * np.hypot(ratio.error[i], tolerance * beyond[i])
+            parts.append(f"too {word} by {size:.3g} ± {about:.2g} % ({names[i]})")
         if surely[d + j] >= 1:
-            parts.append(
-                f"mean off by {abs(shift.value[j]):.2g} ± {shift.error[j]:.2g} sd ({names[j]})"
-            )
+            about = np.hypot(shift.error[j], 2 * tolerance * beyond[d + j])
+            parts.append(f"mean off by {abs(shift.value[j]):.2g} ± {about:.2g} sd ({names[j]})")
         advice = f"Take halved.extrapolated, or a step of {right:.2g}"
         # What is beyond the leading order is about as large as its square.
         if (off.max() * tolerance) ** 2 > tolerance:
             advice = f"So far off more counts than the leading order: halve a step of {right:.2g}"
         return Verdict("wrong", f"wrong at h: {'; '.join(parts)}{lost}. {advice}")
-    if (off + SURE * error).max() <= 1:
+    if (off + SURE * error + beyond).max() <= 1:
         within = f"({100 * tolerance:.3g} % of sds, {2 * tolerance:.3g} sd of means)"
         return Verdict("right", f"right at h within tolerance {within}{lost}")
+    # No number of steps tells orders apart.
+    unknown = np.where(beyond > SURE * error, off + beyond, 0)
+    if unknown.max() > 1:
+        k = int(np.argmax(unknown))
+        return Verdict(
+            "unsure",
+            f"two step sizes cannot decide: the {_what(k, names)} is {off[k]:.2g} tolerances off, "
+            f"± {beyond[k]:.2g} by what is beyond the leading order{lost}. Halve h",
+        )
     # What is least sure decides how much longer: errors fall with the root of the steps.
     k = int(np.argmax(off + SURE * error))
     longer = max(2.0, np.ceil((SURE * error[k] / max(1 - off[k], 0.25)) ** 2))
-    what = f"{'sd' if k < len(names) else 'mean'} of {names[k % len(names)]}"
     text = (
-        f"not enough steps to decide: the {what} is {off[k]:.2g} ± {error[k]:.2g} tolerances "
-        f"off{lost}"
+        f"not enough steps to decide: the {_what(k, names)} is {off[k]:.2g} ± {error[k]:.2g} "
+        f"tolerances off{lost}"
     )
     return Verdict("unsure", f"{text}. Run some {longer:.0f} times as long")

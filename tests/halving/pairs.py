@@ -7,6 +7,7 @@ from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
 from ewsg_jax import Randomness
+from ewsg_jax.halving.moments import Pairs
 from tests.parts import as_drawn
 
 GAMMA, TEMPERATURE = 1.6, 0.7
@@ -26,6 +27,13 @@ ROWS = np.array([[-1.0], [0.3], [0.7], [2.2], [5.0]])
 NOISE_SCALE = 1.3
 LAMBDA = len(ROWS) / NOISE_SCALE**2
 MODEL = ewsg.models.gaussian_location(noise_scale=NOISE_SCALE)
+
+
+def known_pairs(variances, means=((0.0, 0.0),)):
+    """Pairs of chains that all have the same moments, without noise."""
+    mean = np.broadcast_to(np.transpose(means), (8, 2, 1))
+    variance = np.broadcast_to(variances, (8, 2))[..., None]
+    return Pairs(100, mean, variance, mean[:, 0] - mean[:, 1])
 
 
 def dynamics_of(name, h, **options):

@@ -15,7 +15,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax import Randomness
-from ewsg_jax.halving.moments import Pairs, extrapolated
+from ewsg_jax.halving.moments import extrapolated
 from ewsg_jax.halving.order import order_of, order_of_noise
 from tests.halving.pairs import (
     DYNAMICS,
@@ -25,6 +25,7 @@ from tests.halving.pairs import (
     TEMPERATURE,
     dynamics_of,
     full,
+    known_pairs,
     of_batches,
 )
 from tests.oracles import hermite, lyapunov
@@ -37,13 +38,6 @@ SIZES = 0.08 / 2.0 ** np.arange(4)
 def slopes(errors):
     errors = np.abs(errors)
     return np.log2(errors[:-1] / errors[1:])
-
-
-def known_pairs(variances, means=((0.0, 0.0),)):
-    """Pairs of chains that all have the same moments, without noise."""
-    mean = np.broadcast_to(np.transpose(means), (8, 2, 1))
-    variance = np.broadcast_to(variances, (8, 2))[..., None]
-    return Pairs(100, mean, variance, mean[:, 0] - mean[:, 1])
 
 
 @pytest.mark.parametrize("of", [full, of_batches], ids=["full", "batches"])
