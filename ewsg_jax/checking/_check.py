@@ -27,7 +27,7 @@ from ewsg_jax.checking.kinetic import check_kernel, kinetic, unknown_law
 from ewsg_jax.checking.mixing import worst_rhat
 from ewsg_jax.checking.report import Corrected, Report
 from ewsg_jax.checking.rounds import Reckoning, nearer
-from ewsg_jax.checking.slopes import mistaken
+from ewsg_jax.checking.slopes import mistaken, num_compared
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
@@ -217,6 +217,7 @@ def check(
         report,
         data_passes=passes + report.data_passes,
         mistaken=mistaken(posterior, report.draws, data),
+        num_compared=num_compared(report.draws, data),
     )
     # The momenta say more where the kernel is known: their temperature has a law of its own.
     if kernel is None:

@@ -89,6 +89,9 @@ class Report:
             does not allow; empty where they are not, or this is not known.
         mistaken: in words, that the gradient is not that of the log density; empty where none is
             seen. Every other number is made of gradients.
+        num_compared: along how many coordinates it was compared with the log density's values:
+            all, or 512 where there are more; 0 where rows lie on several devices, or positions
+            have fewer digits than float32.
         rhat: the largest split R-hat of a coordinate, NaN of one chain.
         apart: the name of that coordinate.
         num_chains: chains there were.
@@ -128,6 +131,7 @@ class Report:
     kinetic: Kinetic | None = None
     no_kinetic: str = field(default="", repr=False)
     mistaken: str = ""
+    num_compared: int = 0
     apart: str = ""
 
     @property
@@ -309,6 +313,11 @@ class Report:
         if len(shown) < len(ratio):
             lines.append(
                 f"({len(ratio)} coordinates, the {len(shown)} with the largest bias shown)"
+            )
+        if self.num_compared < len(ratio):
+            lines.append(
+                f"gradients compared with values along {self.num_compared} of {len(ratio)} "
+                "coordinates"
             )
         lines += [f"not corrected: {self.not_corrected}"] * bool(self.not_corrected)
         return "\n".join(lines + [f"note: {self.note}"] * bool(self.note))

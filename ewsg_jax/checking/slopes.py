@@ -15,6 +15,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ewsg_jax._types import Array, Data
+from ewsg_jax.checking.coordinate_slopes import coordinates, suspects
 from ewsg_jax.checking.draws import Draws
 from ewsg_jax.compiling import UNOPTIMISED
 from ewsg_jax.posterior import Posterior
@@ -35,10 +36,24 @@ TOO_FAR = 0.05
 """Relative difference from which on the gradient is another one."""
 ULPS = 4
 """Roundings of a position by which log densities are moved, to see what rounding does to them."""
-HALVINGS = 6
-"""Of the lines along which they differ most, before it is believed."""
+ROUGH = 1 / 64
+"""Of a line, between values whose second difference is rounding."""
+HALVINGS, FEWEST_HALVINGS = 6, 3
+"""Of the lines along which they differ most, before it is believed; and how many are enough where
+shorter lines drown in rounding.
+"""
 BY_RULE, BY_ROUNDING = 10.0, 10.0
 """How many times the error of the rule, and that of rounding, the difference must be."""
+MOST_SUSPECTS = 8
+"""Coordinates whose own slope is compared along lines too."""
+
+
+def num_compared(draws: Draws, data: Data) -> int:
+    """Return along how many coordinates both are compared: 0 where they are not at all."""
+    digits = max(float(jnp.finfo(dtype).eps) for dtype in draws.layout.dtypes)
+    if isinstance(data, Spread) or digits > FEWEST_DIGITS:
+        return 0
+    return len(coordinates(draws.size))
 
 
 def mistaken(posterior: Posterior, draws: Draws, data: Data) -> str:
@@ -49,19 +64,40 @@ def mistaken(posterior: Posterior, draws: Draws, data: Data) -> str:
         draws: between which.
         data: all n rows, of which some are taken; rows on several devices are not.
     """
-    digits = max(float(jnp.finfo(dtype).eps) for dtype in draws.layout.dtypes)
-    if isinstance(data, Spread) or digits > FEWEST_DIGITS:
+    if not num_compared(draws, data):
         return ""
-    dtype = jnp.result_type(float, *draws.layout.dtypes)
     chosen = draws.flat[evenly(len(draws.flat), 2 * PAIRS)]
     half = len(chosen) // 2
     starts = chosen[:half]
     ends = starts + PART * (chosen[half : 2 * half] - starts)
-    lines = np.resize(np.stack([starts, ends], axis=1), (PAIRS, 2, draws.size)).astype(dtype)
-    rows, told = some_rows(data), ""
-    for _ in range(1 + HALVINGS):
+    told = _along_all(posterior, draws, np.stack([starts, ends], axis=1), some_rows(data))
+    found = suspects(posterior, draws, data, MOST_SUSPECTS)
+    names = draws.names or tuple(map(str, range(draws.size)))
+    if told:
+        most = f", most of all that of {names[found[0].number]}" if found else ""
+        return told.format("lines between draws") + most
+    for one in found:
+        ends = chosen.copy()
+        # To both sides, so that a slope is found which is wrong on one.
+        ends[:, one.number] += 2 * one.step * np.resize([1, -1], len(chosen))
+        lines = np.stack([chosen, ends], axis=1)[evenly(len(chosen), PAIRS)]
+        if told := _along_all(posterior, draws, lines, one.rows):
+            return told.format(names[one.number])
+    return ""
+
+
+def _along_all(posterior: Posterior, draws: Draws, lines: np.ndarray, rows: Data) -> str:
+    """Return which gradient is another one along lines (any number, 2, d), in words, with a field
+    for what the lines are; nothing where none is, or where shorter lines see none.
+    """
+    dtype = jnp.result_type(float, *draws.layout.dtypes)
+    lines, told = np.resize(lines, (PAIRS, 2, draws.size)).astype(dtype), ""
+    for halvings in range(1 + HALVINGS):
         found = np.asarray(_along(posterior, draws.layout, lines, rows), np.float64)
-        told, off = _told(found)
+        now, off, drowns = _told(found)
+        if drowns and halvings > FEWEST_HALVINGS:
+            break
+        told = now
         if not told:
             break
         # Between two nodes there may be a wall that both rules miss: shorter lines see it.
@@ -72,20 +108,27 @@ def mistaken(posterior: Posterior, draws: Draws, data: Data) -> str:
     return told
 
 
-def _told(found: np.ndarray) -> tuple[str, np.ndarray]:
-    """Return which gradient is another one, in words, and by how much along each line."""
+def _told(found: np.ndarray) -> tuple[str, np.ndarray, bool]:
+    """Return which gradient is another one, in words, by how much along each line, and whether
+    one would be but for rounding.
+    """
+    drowns = False
     for name, part in (("log_prior", 0), ("log_likelihood", 1)):
         rise, error, slope, other = found[np.isfinite(found[:, part]).all(1), part].T
         off = float(np.linalg.norm(rise - slope))
         whole = float(np.linalg.norm(np.maximum(np.abs(rise), np.abs(slope))))
         rule = BY_RULE * float(np.linalg.norm(slope - other))
-        rounding = BY_ROUNDING * float(np.linalg.norm(error))
-        if off > max(TOO_FAR * whole, rule, rounding):
+        if off <= max(TOO_FAR * whole, rule):
+            continue
+        if off > BY_ROUNDING * float(np.linalg.norm(error)):
             return (
-                f"the gradient of {name} {GRADIENT}: along lines between draws they differ by "
-                f"{100 * min(off / whole, 1):.0f} %"
-            ), np.abs(found[:, part, 0] - found[:, part, 2])
-    return "", np.zeros(len(found))
+                f"the gradient of {name} {GRADIENT}: along {{}} they differ by "
+                f"{100 * min(off / whole, 1):.0f} %",
+                np.abs(found[:, part, 0] - found[:, part, 2]),
+                False,
+            )
+        drowns = True
+    return "", np.zeros(len(found)), drowns
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=UNOPTIMISED)
@@ -105,12 +148,20 @@ def _along(posterior: Posterior, layout: Any, lines: Array, rows: Data) -> Array
         start, end = line
         way = end - start
         # Many terms of a row may cancel: what rounding does shows where the position is moved by
-        # a few roundings.
-        near = jnp.stack([start, end, *(line * (1 + ULPS * eps))])
+        # a few roundings; and, of terms that do not feel these, in how rough values are at both
+        # ends: a jump is at one of them.
+        little = ROUGH * way * jnp.arange(1, 3)[:, None]
+        near = jnp.concatenate([line, line * (1 + ULPS * eps), start + little, end - little])
         rises, errors = [], []
         for value in jax.lax.map(values, near):
-            before, after, before_too, after_too = value
-            moved = jnp.stack([before - before_too, after - after_too])
+            before, after, before_too, after_too, *inside = value
+            rough = jnp.minimum(
+                *(
+                    jnp.abs((first - second) - (second - third))
+                    for first, second, third in ((before, *inside[:2]), (after, *inside[2:]))
+                )
+            )
+            moved = jnp.stack([before - before_too, after - after_too, rough])
             size = jnp.sqrt(jnp.sum(moved**2) + jnp.sum((eps * value) ** 2))
             rises.append(jnp.sum(after - before))
             errors.append(size)

@@ -7,12 +7,18 @@ import pytest
 from jax.scipy.special import gammaln
 
 import ewsg_jax as ewsg
+from ewsg_jax.checking.coordinate_slopes import coordinates
 from ewsg_jax.checking.draws import draws_of
-from ewsg_jax.checking.slopes import mistaken
+from ewsg_jax.checking.slopes import mistaken, num_compared
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(500, 3)), RNG.normal(size=500)
-ROWS = {"x": X, "y": Y, "count": RNG.poisson(1_000.0, size=500)}
+ROWS = {
+    "x": X,
+    "y": Y,
+    "count": RNG.poisson(1_000.0, size=500),
+    "many": RNG.poisson(1e5, size=500),
+}
 NORMAL = RNG.normal(size=(4, 50, 3))
 
 
@@ -79,12 +85,97 @@ def test_a_wrong_gradient_is_found(log_likelihood, log_prior, named):
             0.0,
         ),
         (lambda p, row: -0.25 * jnp.sum(p**4), flat_prior, 1.0, 0.0),
+        (
+            lambda p, row: row["many"] * (np.log(1e5) + p[0]) - 1e5 * jnp.exp(p[0]),
+            flat_prior,
+            5e-5,
+            0.0,
+        ),
     ],
-    ids=["normal", "far from 0", "kinks", "a network", "counts", "a funnel", "quartic"],
+    ids=["normal", "far from 0", "kinks", "a network", "counts", "a funnel", "quartic", "many"],
 )
 def test_a_right_gradient_is_not(log_likelihood, log_prior, scale, shift):
     """Nor for rounding, terms that cancel, kinks, or a density that is narrow somewhere."""
     assert said(log_likelihood, log_prior, scale, shift) == ""
+
+
+D = 50
+MANY = {
+    "x": RNG.normal(size=(2_000, D)).astype(np.float32),
+    "y": RNG.integers(0, 2, 2_000),
+}
+
+
+def logistic(w, row):
+    logit = row["x"] @ w
+    return row["y"] * logit - jnp.logaddexp(0.0, logit)
+
+
+def stopped(w, where):
+    """One of 50 coordinates without its derivative on some rows."""
+    return w.at[7].set(jnp.where(where, jax.lax.stop_gradient(w[7]), w[7]))
+
+
+def said_of_many(log_likelihood, log_prior):
+    draws = jnp.asarray(0.05 * RNG.normal(size=(4, 50, D)), jnp.float32)
+    posterior = ewsg.Posterior(log_likelihood, log_prior)
+    return mistaken(posterior, draws_of(draws, None, 1_000), jax.device_put(MANY))
+
+
+@pytest.mark.parametrize(
+    ("log_likelihood", "log_prior", "named"),
+    [
+        (
+            lambda w, row: logistic(stopped(w, row["x"][8] > 0), row),
+            flat_prior,
+            "log_likelihood is not that of its values: along position[7]",
+        ),
+        (
+            lambda w, row: (
+                logistic(w, row) + 0.1 * row["x"][7] * (w[7] - jax.lax.stop_gradient(w[7]))
+            ),
+            flat_prior,
+            "log_likelihood is not that of its values: along position[7]",
+        ),
+        (
+            logistic,
+            lambda w: -0.5 * jnp.sum(w**2) + 0.005 * (w[3] - jax.lax.stop_gradient(w[3])),
+            "log_prior is not that of its values: along position[3]",
+        ),
+    ],
+    ids=["half of the rows", "a part of it", "the prior"],
+)
+def test_one_wrong_coordinate_of_many_is_found(log_likelihood, log_prior, named):
+    """Lines along which all 50 change drown it."""
+    assert said_of_many(log_likelihood, log_prior).startswith(f"the gradient of {named} they ")
+
+
+@pytest.mark.parametrize(
+    "log_likelihood",
+    [
+        logistic,
+        lambda w, row: -10 * jnp.abs(row["y"] - row["x"] @ w),
+        lambda w, row: -jnp.abs(jnp.sin(100 * row["x"] @ w)),
+    ],
+    ids=["smooth", "kinks", "waves"],
+)
+def test_no_right_coordinate_of_many_is_accused(log_likelihood):
+    assert said_of_many(log_likelihood, lambda w: -0.5 * jnp.sum(w**2)) == ""
+
+
+def test_a_report_says_of_how_many_coordinates_values_were_compared():
+    """Of 600 those that were drawn; of coarse positions none."""
+    d = 600
+    posterior = ewsg.Posterior(lambda w, y: -0.5 * jnp.sum((y - w) ** 2), flat_prior)
+    draws = RNG.normal(size=(4, 50, d)) / 4
+    rows = jnp.asarray(RNG.normal(size=(16, d)), jnp.float32)
+    report = ewsg.check(jax.random.key(0), jnp.asarray(draws, jnp.float32), posterior, rows)
+    assert report.num_compared == 512
+    assert "compared with values along 512 of 600 coordinates" in str(report)
+    assert len(set(coordinates(d))) == 512
+    assert max(coordinates(d)) < d
+    coarse = draws_of(jnp.asarray(draws, jnp.bfloat16), None, 1_000)
+    assert num_compared(coarse, rows) == 0
 
 
 def test_a_run_by_a_wrong_gradient_is_wrong_though_its_identities_hold():
