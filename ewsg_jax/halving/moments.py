@@ -133,9 +133,9 @@ def known(of_pairs: np.ndarray) -> Known:
 def extrapolated(pairs: Pairs, order: int, share: float = 0.0) -> Extrapolation:
     """Return moments at h, h/2 and 0: (2^p m_{h/2} − m_h)/(2^p − 1) of means and variances.
 
-    Two step sizes do not tell orders apart. What is left is taken to be at most a share of the
-    difference of the two laws, and of variances 2 D²/v beside it: for v = 1/(1 − h/2), that of
-    Langevin dynamics on a normal posterior, it tends to that as h goes to 0, and is less above.
+    Two step sizes do not show of which order a bias is. What is left is taken to be at most a share
+    of the difference of the two laws, and of variances 2 D²/v beside it: for v = 1/(1 − h/2), that
+    of Langevin dynamics on a normal posterior, it tends to that as h goes to 0, and is less above.
 
     Args:
         pairs: moments of pairs.

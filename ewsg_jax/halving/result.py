@@ -97,8 +97,8 @@ class Halved:
     def extrapolated(self) -> Estimates:
         """As the step goes to 0: means and variances (2^p m_{h/2} − m_h)/(2^p − 1).
 
-        Errors are of chance and of what orders beyond p may have left: two step sizes do not tell
-        orders apart.
+        Errors are of chance and of what orders beyond p may have left: two step sizes do not show
+        of which order a bias is.
         """
         mean, sd = self.found.right
         beyond = self.found.beyond
