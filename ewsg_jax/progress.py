@@ -1,12 +1,15 @@
-"""A bar over the steps of a run, with the time that is left, where somebody watches: on a terminal,
-or in a notebook where tqdm is installed.
+"""What is under way, where somebody watches: on a terminal, or in a notebook where tqdm is installed.
+
+A bar over the steps of a run, with the time that is left; a line with the time that it has taken of
+what has no known end.
 """
 
 import importlib.util
 import sys
+import threading
 import time
 import warnings
-from typing import Any
+from typing import Any, Self
 
 WIDTH = 24
 """Characters of the bar."""
@@ -77,6 +80,41 @@ class Line:
         if self._width:
             sys.stderr.write(f"\r{' ' * self._width}\r")
             sys.stderr.flush()
+
+
+class Clock:
+    """A line of a terminal that says what takes long, and for how many seconds it has."""
+
+    def __init__(self, show: bool) -> None:
+        self._show = show and sys.stderr.isatty()
+        self._ended, self._what, self._width = threading.Event(), "", 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._began = time.monotonic()
+
+    def says(self, what: str) -> None:
+        """Show this from now on."""
+        self._what, self._began = what, time.monotonic()
+
+    def __enter__(self) -> Self:
+        if self._show:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        if self._show:
+            self._thread.join()
+
+    def _run(self) -> None:
+        is_last = False
+        while not is_last:
+            # Once more after the end, so that nothing is left on the line.
+            is_last = self._ended.wait(1.0 if self._width else 0.05)
+            taken = f"{self._what}, {time.monotonic() - self._began:.0f} s"
+            text = "" if is_last or not self._what else taken
+            sys.stderr.write(f"\r{text:{self._width}}" + ("\r" if is_last else ""))
+            sys.stderr.flush()
+            self._width = len(text)
 
 
 def spelled(seconds: float) -> str:

@@ -9,13 +9,12 @@ import contextlib
 import os
 import re
 import sys
-import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from ewsg_jax.experiments.config import ConfigError, value_of
+from ewsg_jax.progress import Clock
 
 OK, FAILED, USAGE_ERROR, LOST, DOUBTFUL, WRONG, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 EXIT_STATUS = {
@@ -67,28 +66,9 @@ class Console:
     @contextlib.contextmanager
     def under_way(self, what: str) -> Iterator[None]:
         """Show on standard error what takes long, and for how many seconds it has."""
-        if not self.shows_progress:
+        with Clock(self.shows_progress) as clock:
+            clock.says(what)
             yield
-            return
-        began, ended = time.monotonic(), threading.Event()
-
-        def show() -> None:
-            while True:
-                shown = f"{what}, {time.monotonic() - began:.0f} s"
-                sys.stderr.write(f"\r{shown}")
-                sys.stderr.flush()
-                if ended.wait(1.0):
-                    sys.stderr.write(f"\r{' ' * len(shown)}\r")
-                    sys.stderr.flush()
-                    return
-
-        clock = threading.Thread(target=show, daemon=True)
-        clock.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            clock.join()
 
     def stage(self, what: str) -> None:
         """Show on standard error what comes next."""

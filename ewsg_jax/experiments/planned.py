@@ -61,7 +61,7 @@ def _made(asked: Asked, problem: Regression, console: Console) -> ewsg.Plan:
     # The plan's own key is none of a run's.
     key = jax.random.fold_in(keys_of(asked.seed, 0)[0], 1)
     try:
-        with console.under_way("planning"), warnings.catch_warnings():
+        with warnings.catch_warnings():
             # What a plan warns of is the first line of the answer.
             warnings.simplefilter("ignore", RuntimeWarning)
             return ewsg.plan(
@@ -72,6 +72,7 @@ def _made(asked: Asked, problem: Regression, console: Console) -> ewsg.Plan:
                 tolerance=asked.tolerance,
                 num_chains=asked.num_chains,
                 max_passes=asked.max_passes,
+                progress=console.shows_progress,
             )
     except np.linalg.LinAlgError as error:
         raise ConfigError(

@@ -24,6 +24,7 @@ from ewsg_jax.planning.ways import plannable, ways
 from ewsg_jax.planning.windows import NoWidthsError
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode, find_mode
+from ewsg_jax.progress import Clock
 from ewsg_jax.rows import spread
 from ewsg_jax.sampling.memory import free_on_the_host
 
@@ -50,6 +51,7 @@ def plan(
     by: Literal["rows", "passes", "seconds"] = "rows",
     mesh: Mesh | None = None,
     check_data: bool = True,
+    progress: bool = True,
 ) -> Plan:
     """Choose a kernel, its start and the length of a run, so that means and sds are right at the
     least cost.
@@ -87,6 +89,7 @@ def plan(
             divide; rows by leverage are then left out.
         check_data: look once for NaN and infinity in the data, and for labels that the model does
             not know; False where the likelihood masks what is missing.
+        progress: say on a terminal what is under way, and for how long.
 
     Returns:
         The plan: `sample(key, plan.kernel, plan.start, data,
@@ -130,6 +133,7 @@ def plan(
     _check.finite("position", position)
     n = _check.data(data)
     _check.boolean("check_data", check_data)
+    _check.boolean("progress", progress)
     if check_data:
         _check.finite("data", data)
     given, data, parts = data, spread.over(mesh, data), 1
@@ -187,7 +191,8 @@ def plan(
     found = ways(posterior, methods, by_leverage=parts == 1)
     of_mode: list[str] = []
     spent = 0.0
-    with compile_ahead(posterior, position, data, found, wanted) as ahead:
+    with Clock(progress) as clock, compile_ahead(posterior, position, data, found, wanted) as ahead:
+        clock.says("plan: the mode is searched for")
         if mode is None:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", RuntimeWarning)
@@ -224,6 +229,7 @@ def plan(
             methods is not None,
             seconds=seconds,
             ahead=ahead,
+            clock=clock,
         )
         try:
             ended = (

@@ -1,7 +1,6 @@
 """What a search for a kernel is asked, and where it ends."""
 
 import contextlib
-import functools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -14,13 +13,22 @@ from ewsg_jax._types import Data, Key, Position
 from ewsg_jax.checking import Report
 from ewsg_jax.compiling import Ahead
 from ewsg_jax.planning.candidate import Candidate, Wanted
-from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.gaussian import Gaussian
-from ewsg_jax.planning.trial import NUM_CHAINS, Trial, trial
+from ewsg_jax.planning.trial import Trial, trial
 from ewsg_jax.planning.ways import Way
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
+from ewsg_jax.progress import Clock
 from ewsg_jax.rows.view import num_rows
+
+SAID = {
+    "gaussian": "the normal approximation at the mode is checked",
+    "windows": "chains warm up",
+    "candidates": "candidates are forecast",
+    "trials": "a kernel is tried",
+    "modes": "other modes are looked for",
+}
+"""What is under way, by the part of a plan."""
 
 
 @dataclass
@@ -62,6 +70,7 @@ class Asked:
         measured: seconds of a step of all chains, of what was measured.
         seconds: what planning took, part by part.
         ahead: compiles programs, which are waited for before they are run.
+        clock: says what is under way.
     """
 
     posterior: Posterior
@@ -77,6 +86,7 @@ class Asked:
     measured: dict[tuple[str, str, bool, int], float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     ahead: Ahead = field(default_factory=Ahead)
+    clock: Clock = field(default_factory=lambda: Clock(False))
 
     @property
     def parts(self) -> int:
@@ -85,8 +95,9 @@ class Asked:
 
     @contextlib.contextmanager
     def timed(self, part: str) -> Iterator[None]:
-        """Add the seconds of what is done within to those of a part."""
+        """Add the seconds of what is done within to those of a part, and say what that is."""
         began = time.perf_counter()
+        self.clock.says(f"plan: {SAID[part]}")
         try:
             yield
         finally:
@@ -96,19 +107,16 @@ class Asked:
         self,
         key: Key,
         kernel: Kernel,
-        frame: Frame,
         memory: float,
-        start: Callable[[Key], Position] | None = None,
+        start: Callable[[Key], Position],
         patience: float = float("inf"),
     ) -> Trial:
-        """Return a trial of a kernel, from around the frame's center or from where a start says."""
+        """Return a trial of a kernel, from where a start of all its chains says."""
         cost, n = kernel.evaluations(self.data), num_rows(self.data)
         most = int(self.max_passes * n / max(1.0, cost.on_average))
         tolerance = self.wanted.tolerance
         with self.timed("trials"):
             self.ahead.wait("check")
-            if start is None:
-                start = functools.partial(frame.starts, count=NUM_CHAINS)
             return trial(
                 key,
                 kernel,

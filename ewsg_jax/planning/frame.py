@@ -16,10 +16,13 @@ from ewsg_jax.planning.gaussian import Gaussian
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import Layout, vector
-from ewsg_jax.preparation.start import Start
+from ewsg_jax.preparation.start import Among, Start
 from ewsg_jax.rows import leverage
 from ewsg_jax.rows.probability import RowProbabilities
+from ewsg_jax.support import evenly
 
+MOST_STARTS, MOST_NUMBERS = 64, 2**22
+"""Draws at which chains may start, and numbers in all of them, at most."""
 TRUSTED = 4.0
 """Times what is tolerated: errors of a corrected covariance above which the mode's own is taken."""
 
@@ -89,10 +92,11 @@ class Frame:
         """
         return np.float32(width) * self.on_host.draws(key, count)
 
-    def starts(self, key: Key, count: int) -> Position:
-        """Return positions where chains start, wider than the posterior, with a leading axis."""
-        flat = vector(self.center) + self.places(key, count, self.start.width)
-        return jax.tree.map(jnp.asarray, self.layout.tree(flat))
+    def among(self, draws: np.ndarray) -> Among[Position]:
+        """Return a start at some of these draws, shape (draws, d), evenly spaced."""
+        most = max(1, min(MOST_STARTS, MOST_NUMBERS // draws.shape[1]))
+        some = draws[evenly(len(draws), most)]
+        return Among(jax.tree.map(jnp.asarray, self.layout.tree(some)))
 
     def weighed(self, gradients: np.ndarray) -> np.ndarray:
         """Return C g in units of the coordinates' standard deviations, of gradients (count, d)."""

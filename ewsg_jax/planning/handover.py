@@ -13,13 +13,14 @@ import numpy as np
 
 from ewsg_jax import _random
 from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Key
+from ewsg_jax._types import Key, Position
 from ewsg_jax.exact import nuts
 from ewsg_jax.exact.step_size_search import next_step_size
 from ewsg_jax.planning.asked import Asked
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.trial import NUM_CHAINS, Trial
 from ewsg_jax.planning.windows import FULL
+from ewsg_jax.preparation.start import Among
 from ewsg_jax.rows.view import num_rows
 from ewsg_jax.sampling import sample
 from ewsg_jax.sampling.samples import whole
@@ -62,17 +63,18 @@ def why_not(asked: Asked) -> str:
     return ""
 
 
-def by_nuts(key: Key, asked: Asked, frame: Frame) -> HandedOver | None:
+def by_nuts(key: Key, asked: Asked, frame: Frame, among: Among[Position]) -> HandedOver | None:
     """Return NUTS with its step adapted, and its trial; None where all its chains diverged.
 
     Args:
         key: a typed PRNG key.
         asked: of which posterior.
         frame: its units, by the chains of the warm-up.
+        among: where chains may start.
     """
     for_start, for_trial, *keys = _random.keys_of(key, 2 + ROUNDS)
     step_size, state, spent, passes = FIRST, None, 0.0, 1.0
-    start = frame.starts(for_start, NUM_CHAINS)
+    start = among.some(for_start, NUM_CHAINS)
 
     def kernel_of(passes: float | None) -> Kernel:
         return nuts(
@@ -114,5 +116,5 @@ def by_nuts(key: Key, asked: Asked, frame: Frame) -> HandedOver | None:
     assert state is not None
     # From where its chains have come to: far more steps than a trial's burn-in.
     kernel, reached = kernel_of(passes), state.position
-    tried = asked.tried(for_trial, kernel, frame, MEMORY, lambda _: reached)
+    tried = asked.tried(for_trial, kernel, MEMORY, lambda _: reached)
     return HandedOver(kernel, tried, spent + tried.data_passes, passes)

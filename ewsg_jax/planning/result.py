@@ -41,7 +41,8 @@ class Plan:
 
     Attributes:
         kernel: what to run, in the units of the position.
-        start: where chains start, a function of a key: draws wider than the posterior.
+        start: where chains start, a function of a key: draws wider than the posterior where that
+            is near normal, else draws of the last trial that was not wrong, or of the warm-up.
         burn_in: first steps that are not kept.
         autocorrelation_time: steps of a chain that one effective draw takes, as ArviZ counts them.
         table: all candidates, the best first, with what each would do and why it lost.

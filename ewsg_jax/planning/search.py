@@ -2,6 +2,7 @@
 is not.
 """
 
+import functools
 from dataclasses import replace
 
 import jax
@@ -9,7 +10,7 @@ import numpy as np
 
 from ewsg_jax import _random
 from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Key
+from ewsg_jax._types import Key, Position
 from ewsg_jax.planning.asked import Asked, Ended
 from ewsg_jax.planning.candidate import Candidate, Wanted, burn_in_of
 from ewsg_jax.planning.choice import Choice
@@ -19,9 +20,11 @@ from ewsg_jax.planning.gaussian import MANY_ROWS, Gaussian, NoGradientError, gau
 from ewsg_jax.planning.handover import by_nuts, why_not
 from ewsg_jax.planning.laws import STABLE
 from ewsg_jax.planning.pilot import seconds_of_step
+from ewsg_jax.planning.trial import NUM_CHAINS
 from ewsg_jax.planning.walls import STEEP, WIDE, steepest
 from ewsg_jax.planning.ways import Way
 from ewsg_jax.planning.windows import FULL, MOST_FULL, is_far, warmed
+from ewsg_jax.preparation.start import Among
 from ewsg_jax.rows.view import num_rows
 
 NUM_POINTS = 512
@@ -224,6 +227,7 @@ class Search(Asked):
                 "many rows are better centred, those of groups with few rows non-centred"
             )
         frame, places = warm.frame, warm.places(NUM_POINTS)
+        among = frame.among(warm.draws)
         steep_places = warm.steep_places(NUM_POINTS)
         spent = warm.data_passes + (0.0 if normal is None else normal.report.data_passes)
         least, ended, last = 0.0, None, None
@@ -259,11 +263,14 @@ class Search(Asked):
             else:
                 best = self.best(choice)
                 kernel, told = choice.kernel(best), best.time
-            last = self.tried(for_trial, kernel, frame, told, patience=patience)
+            starts = functools.partial(among.some, count=NUM_CHAINS)
+            last = self.tried(for_trial, kernel, told, starts, patience)
             spent += last.data_passes
+            if not last.is_wrong:
+                among = last.among(frame)
             ended = Ended(
                 kernel,
-                frame.start,
+                among,
                 burn_in_of(told),
                 max(told, last.time),
                 choice.candidates,
@@ -293,7 +300,7 @@ class Search(Asked):
         if last.is_mistaken:
             return ended
         if ended.doubts or self.passes_of(ended) > SLOW:
-            ended = self.or_nuts(for_nuts, ended, warm.frame)
+            ended = self.or_nuts(for_nuts, ended, warm.frame, among)
         if warm.why_not and ended.doubts:
             ended.doubts.append(f"the warm-up has not settled: {warm.why_not}")
         return ended
@@ -302,7 +309,7 @@ class Search(Asked):
         """Return the data passes of a chain that one effective draw takes."""
         return ended.time * ended.kernel.evaluations(self.data).on_average / num_rows(self.data)
 
-    def or_nuts(self, key: Key, ended: Ended, frame: Frame) -> Ended:
+    def or_nuts(self, key: Key, ended: Ended, frame: Frame, among: Among[Position]) -> Ended:
         """Return an end, or that of NUTS where it is right and the other not, or slower by
         gradients.
         """
@@ -310,7 +317,7 @@ class Search(Asked):
             if ended.doubts:
                 ended.notes.append(f"NUTS was not tried: {reason}")
             return ended
-        found = by_nuts(key, self, frame)
+        found = by_nuts(key, self, frame, among)
         if found is None or found.trial.report is None:
             ended.notes.append("NUTS was tried, and its chains diverged")
             return ended
@@ -330,6 +337,7 @@ class Search(Asked):
         return replace(
             ended,
             kernel=found.kernel,
+            start=among if found.trial.is_wrong else found.trial.among(frame),
             time=found.trial.time,
             burn_in=burn_in_of(found.trial.time),
             report=found.trial.report,

@@ -24,6 +24,7 @@ from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.metric import covariance_of
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import vector
+from ewsg_jax.preparation.start import Among
 from ewsg_jax.preparation.support import outside
 from ewsg_jax.rows import spread
 from ewsg_jax.rows.law import is_ordered
@@ -178,6 +179,10 @@ class Trial(NamedTuple):
         """Return some of its draws less a center, shape (count or fewer, d)."""
         known = draws_of(self.samples, None, count)
         return np.asarray(known.flat - vector(center), np.float32)
+
+    def among(self, frame: Frame) -> Among[Position]:
+        """Return a start at some of its draws."""
+        return frame.among(draws_of(self.samples, None, NUM_CHAINS * MOST_DRAWS).flat)
 
     def frame_of_draws(self, frame: Frame) -> Frame:
         """Return the units of its draws, of those in which it was run, whose covariance is a

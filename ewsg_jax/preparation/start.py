@@ -1,10 +1,11 @@
-"""Where chains start: draws of a normal law."""
+"""Where chains start: draws of a normal law, or some of the draws of chains."""
 
 import functools
 from dataclasses import dataclass
 from typing import Any, Generic
 
 import jax
+import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax._types import Array, Key, P
@@ -46,6 +47,52 @@ class Start(Generic[P]):
     def of_keys(self, keys: Array) -> P:
         """Return a draw for each key of an array, whose axes come first: by one program."""
         return _draws(self.center, factor_of(self.covariance, "covariance"), self.width, keys)
+
+
+@dataclass(frozen=True)
+class Among(Generic[P]):
+    """One of some draws, a function of a key, as `sample` takes it for a position.
+
+    Where a posterior is curved a normal law as wide has draws where its density is next to nothing
+    and its gradient huge: from there chains diverge at steps that are stable everywhere else.
+
+    Attributes:
+        draws: a tree of arrays, the leading axis draw.
+    """
+
+    draws: P
+
+    def __call__(self, key: Key) -> P:
+        """Return a draw.
+
+        Raises:
+            TypeError, ValueError: not one typed key.
+        """
+        return _one_of(self.draws, _check.key(key))
+
+    def of_keys(self, keys: Array) -> P:
+        """Return a draw for each key of an array, whose axes come first: by one program."""
+        return _some_of(self.draws, keys)
+
+    def some(self, key: Key, count: int) -> P:
+        """Return `count` draws, the leading axis draw, none twice where there are enough."""
+        number = jax.tree.leaves(self.draws)[0].shape[0]
+        words = np.asarray(jax.random.key_data(key)).ravel()
+        places = np.random.default_rng(words).choice(number, count, replace=count > number)
+        return jax.tree.map(lambda x: np.asarray(x)[places], self.draws)
+
+
+def _one_of(draws: P, key: Key) -> P:
+    place = jax.random.randint(key, (), 0, jax.tree.leaves(draws)[0].shape[0])
+    return jax.tree.map(lambda x: x[place], draws)
+
+
+@functools.partial(jax.jit, compiler_options=QUICK)
+def _some_of(draws: object, keys: Array) -> Any:
+    one = functools.partial(_one_of, draws)
+    for _ in keys.shape:
+        one = jax.vmap(one)
+    return one(keys)
 
 
 def _draw(center: P, factor: Factor, width: object, key: Key) -> P:

@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -179,6 +180,23 @@ def test_progress_says_the_time_that_is_left(monkeypatch):
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     progress.Progress(1_000, True).update(250)
     assert sys.stderr.getvalue() == ""
+
+
+def test_a_clock_says_what_goes_on_and_leaves_nothing(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with progress.Clock(True) as clock:
+        for what in ("the mode is searched for", "chains warm up"):
+            clock.says(what)
+            while f"{what}, " not in sys.stderr.getvalue():
+                time.sleep(0.01)
+    shown = sys.stderr.getvalue()
+    assert shown.endswith(" \r")
+    assert shown.rsplit("\r", 2)[1].strip() == ""
+    for show, stream in ((False, Terminal()), (True, io.StringIO())):
+        monkeypatch.setattr(sys, "stderr", stream)
+        with progress.Clock(show) as clock:
+            clock.says("the mode is searched for")
+        assert stream.getvalue() == ""
 
 
 # Rows.

@@ -137,7 +137,7 @@ def test_an_interrupted_run_ends_the_call_that_made_it(monkeypatch):
     calls = {
         "windows": lambda: windows._ahead(KEY, asked, full, warm, places, 1.0, 16, 1),  # pyright: ignore[reportArgumentType]
         "trial": lambda: trial.trial(KEY, kernel, frame.start, BENT, ROWS, 1.0, 0.05, 100),
-        "NUTS": lambda: handover.by_nuts(KEY, asked, frame),  # pyright: ignore[reportArgumentType]
+        "NUTS": lambda: handover.by_nuts(KEY, asked, frame, frame.among(places)),  # pyright: ignore[reportArgumentType]
         "steps": lambda: pilot.seconds_of_step(KEY, kernel, frame.start, ROWS, 8),
         "check": lambda: kinetic.kinetic(KEY, kernel, before, ROWS, 1.0, None),  # pyright: ignore[reportArgumentType]
     }

@@ -2,7 +2,10 @@
 
 import dataclasses
 import gc
+import io
 import itertools
+import re
+import sys
 import warnings
 
 import jax
@@ -354,3 +357,15 @@ def test_a_plan_is_the_same_again(planned):
     again = ewsg.plan(KEY, LINEAR, jnp.zeros(3), ROWS)
     assert again.kernel == planned.kernel
     assert again.table == planned.table
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("progress", [True, False])
+def test_a_terminal_says_what_goes_on(monkeypatch, progress):
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", terminal)
+    ewsg.plan(KEY, LINEAR, jnp.zeros(3), ROWS, progress=progress)
+    shown = terminal.getvalue()
+    assert bool(re.search(r"plan: the mode is searched for, \d+ s", shown)) == progress
+    assert shown.endswith(" \r") == progress

@@ -27,6 +27,8 @@ from ewsg_jax.planning.windows import (
     is_far,
     warmed,
 )
+from ewsg_jax.preparation.programs import Layout
+from ewsg_jax.preparation.start import Among, Start
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)
@@ -249,6 +251,54 @@ def test_groups_are_right_in_both_parametrisations(each, centred, is_lognormal):
     draws = told(samples.position)
     np.testing.assert_allclose((draws.mean(0) - known.mean) / known.sd, 0, atol=0.15)
     np.testing.assert_allclose(draws.std(0) / known.sd, 1, atol=0.08)
+
+
+@pytest.mark.full
+def test_no_chain_is_lost_from_where_a_plan_starts():
+    """Thirty counts of rates that differ much, not centred. A normal law of the posterior's moments
+    has draws where rates and gradients are huge: from there some chains in a hundred diverge.
+    """
+    rng = np.random.default_rng(2)
+    counts = rng.poisson(np.exp(0.3 + 2 * rng.normal(size=30)))
+    rows = {"g": np.arange(30, dtype=np.int32), "y": counts.astype(np.float32)}
+
+    def log_likelihood(p, row):
+        log_rate = p["mu"] + jnp.exp(p["lt"]) * p["u"][row["g"]]
+        return row["y"] * log_rate - jnp.exp(log_rate)
+
+    def log_prior(p):
+        return -(p["mu"] ** 2) / 8 + of_width(p["lt"], False) - jnp.sum(p["u"] ** 2) / 2
+
+    posterior = ewsg.Posterior(log_likelihood, log_prior)
+    start = {"mu": jnp.zeros(()), "lt": jnp.zeros(()), "u": jnp.zeros(30)}
+    plan = ewsg.plan(KEY, posterior, start, rows)
+    options = {"num_chains": 2_000, "keep": None, "progress": False}
+    draws = ewsg.sample(KEY, plan.kernel, plan.start, rows, 150, **options)
+    assert draws.is_finite.all()
+    flat = np.column_stack(
+        [np.reshape(x, (2_000, -1)) for x in jax.tree.leaves(draws.state.position)]
+    )
+    normal = Start(Layout.of(start).tree(flat.mean(0)), jnp.asarray(np.cov(flat.T), jnp.float32))
+    with pytest.warns(RuntimeWarning, match="diverged|blew up"):
+        lost = ~ewsg.sample(KEY, plan.kernel, normal, rows, 150, **options).is_finite
+    assert lost.sum() >= 5
+
+
+def test_chains_start_among_draws():
+    """Each as often as any other; the same for a key alone and among others; none twice where there
+    are enough.
+    """
+    draws = {"a": jnp.arange(8.0), "b": jnp.arange(16.0).reshape(8, 2)}
+    among, keys = Among(draws), jax.random.split(KEY, 8_000)
+    found = among.of_keys(keys)
+    counts = np.bincount(np.asarray(found["a"], int), minlength=8)
+    assert np.abs(counts - 1_000).max() < 5 * (1_000 * 7 / 8) ** 0.5
+    np.testing.assert_array_equal(found["b"][:, 0], 2 * found["a"])
+    assert among(keys[3])["a"] == found["a"][3]
+    assert sorted(among.some(KEY, 8)["a"].tolist()) == list(range(8))
+    assert among.some(KEY, 9)["b"].shape == (9, 2)
+    with pytest.raises(TypeError, match="key must be one typed PRNG key"):
+        among(0)
 
 
 def search(posterior, start, rows, max_passes=2_000.0):
