@@ -14,12 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax._types import Array, Data
+from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.checking.coordinate_slopes import coordinates, suspects
-from ewsg_jax.checking.draws import Draws
+from ewsg_jax.checking.draws import Draws, draws_of
 from ewsg_jax.compiling import UNOPTIMISED
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.preparation.programs import Layout, vector
 from ewsg_jax.rows.spread import Spread
+from ewsg_jax.rows.view import num_rows
 from ewsg_jax.support import evenly, some_rows
 
 GRADIENT = "is not that of its values"
@@ -44,6 +46,8 @@ shorter lines drown in rounding.
 """
 BY_RULE, BY_ROUNDING = 10.0, 10.0
 """How many times the error of the rule, and that of rounding, the difference must be."""
+MOST_OF_NUMBERS = 0.1
+"""How far around a position, at most: of its numbers, or of 1 where these are less."""
 MOST_SUSPECTS = 8
 """Coordinates whose own slope is compared along lines too."""
 
@@ -84,6 +88,29 @@ def mistaken(posterior: Posterior, draws: Draws, data: Data) -> str:
         if told := _along_all(posterior, draws, lines, one.rows):
             return told.format(names[one.number])
     return ""
+
+
+def mistaken_at(posterior: Posterior, position: Position, data: Data) -> str:
+    """Return the same of places around one position, which no draws are known of.
+
+    Args:
+        posterior: whose functions are compared.
+        position: where, at least in float32.
+        data: all n rows.
+    """
+    if isinstance(data, Spread):
+        return ""
+    layout, flat = Layout.of(position), vector(position)
+    # A posterior is about as wide as gradients of rows say (Fisher's information), though not
+    # where these are wrong; nor is it known to be wider than numbers are large.
+    most = MOST_OF_NUMBERS * np.maximum(1.0, np.abs(flat))
+    rows = some_rows(data)
+    of_rows = np.asarray(posterior.flat_row_gradients(position, rows), np.float64)
+    with np.errstate(divide="ignore"):
+        widths = 1 / np.sqrt(num_rows(data) * np.mean(of_rows**2, axis=0))
+    widths = np.where(widths < most, widths, most)
+    places = flat + widths * np.random.default_rng(0).normal(size=(1, 2 * PAIRS, len(flat)))
+    return mistaken(posterior, draws_of(layout.tree(places), None, 2 * PAIRS), data)
 
 
 def _along_all(posterior: Posterior, draws: Draws, lines: np.ndarray, rows: Data) -> str:

@@ -13,6 +13,8 @@ from jax.sharding import Mesh
 
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._types import Data, Key, P
+from ewsg_jax.checking.slopes import mistaken_at
+from ewsg_jax.checking.verdict import BY_VALUES
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.planning.ahead import compile_ahead
 from ewsg_jax.planning.candidate import Wanted
@@ -99,7 +101,7 @@ def plan(
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; nothing that is allowed
-            fits.
+            fits; no mode is found, and at the position the gradient is not that of the density.
         KeyboardInterrupt: one of its runs was interrupted (Ctrl-C).
 
     Example:
@@ -209,6 +211,13 @@ def plan(
                 str(each.message) for each in caught if issubclass(each.category, RuntimeWarning)
             ]
             spent = mode.data_passes
+            # A search by another gradient fails in many ways, none of which says so.
+            if not mode.converged and (why := mistaken_at(posterior, position, data)):
+                raise ValueError(
+                    f"posterior must have the gradient of its density; got one of which "
+                    f"no mode is found, and around the position where the search began {why}: "
+                    f"{BY_VALUES}"
+                )
         try:
             # What float32 rounds to a matrix that is not positive definite says nothing either.
             _ = Frame.at_mode(mode).on_host
@@ -238,8 +247,9 @@ def plan(
                 else search.by_trials(for_search, None, None)
             )
         except (NoGradientError, NothingFitsError, NoWidthsError) as error:
-            # Of these there was no way round; what the search for the mode met may be why.
-            raise ValueError(". And ".join([str(error), *of_mode])) from error
+            # Of these there was no way round; what the search for the mode met, if anything, is
+            # why.
+            raise ValueError(". And ".join([*of_mode, str(error)])) from error
     cost = ended.kernel.evaluations(data)
     told = [
         report.note for report in (ended.gaussian and ended.gaussian.report, ended.report) if report

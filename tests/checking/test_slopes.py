@@ -9,7 +9,7 @@ from jax.scipy.special import gammaln
 import ewsg_jax as ewsg
 from ewsg_jax.checking.coordinate_slopes import coordinates
 from ewsg_jax.checking.draws import draws_of
-from ewsg_jax.checking.slopes import mistaken, num_compared
+from ewsg_jax.checking.slopes import mistaken, mistaken_at, num_compared
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(500, 3)), RNG.normal(size=500)
@@ -217,3 +217,21 @@ def test_a_wall_narrower_than_lines_is_no_mistake():
     )
     known = draws_of(jnp.asarray(draws, jnp.float32), None, 1_000)
     assert mistaken(posterior, known, jax.device_put(ROWS)) == ""
+
+
+def test_a_plan_without_a_mode_says_first_that_the_gradient_is_wrong():
+    """Not that it ended at a wall, and soon."""
+
+    def log_likelihood(p, row):
+        sd = jax.lax.stop_gradient(jnp.exp(p["log_sd"]))
+        return -0.5 * ((row["y"] - row["x"] @ p["w"]) / sd) ** 2 - p["log_sd"]
+
+    posterior = ewsg.Posterior(
+        log_likelihood, lambda p: -0.5 * (jnp.sum(p["w"] ** 2) + p["log_sd"] ** 2)
+    )
+    start = {"w": jnp.zeros(3), "log_sd": jnp.array(0.0)}
+    with pytest.raises(ValueError, match=r"gradient of its density.*that of log_sd.*check_grads"):
+        ewsg.plan(jax.random.key(0), posterior, start, {"x": X, "y": Y})
+    assert mistaken_at(ewsg.Posterior(normal, flat_prior), jnp.zeros(3), ROWS) == ""
+    # Where nothing of a row's gradient is known, as far as numbers are large.
+    assert mistaken_at(ewsg.Posterior(normal, flat_prior), jnp.full(3, 1e3), ROWS) == ""
