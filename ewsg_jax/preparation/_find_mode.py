@@ -14,7 +14,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from ewsg_jax import _check
-from ewsg_jax._types import Data, Key, P
+from ewsg_jax._types import Data, Key, P, Position
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import newton, quasi_newton, support
@@ -40,6 +40,8 @@ NEAREST, NUM_NEAREST, AT_WALL = 0.1, 32, 0.3
 """Standard deviations, and pairs of places around a mode, at which a wall is looked for; and the
 share of them beyond it from which the mode lies on one.
 """
+FAR = 10.0
+"""Standard deviations from a mode, from which on it is not rounding that ends a search."""
 AT_ONCE = 32
 """Dimension up to which Newton's method begins at the start."""
 QUICKER = 2**27
@@ -174,7 +176,8 @@ def find_mode(
         )
     mode = mode._replace(data_passes=mode.data_passes + warm_up_cost)
     if not mode.converged:
-        warnings.warn(_complaint(mode, *ended, tolerance), RuntimeWarning, stacklevel=3)
+        complaint = _complaint(mode, *ended, tolerance, _farthest(begin, mode.position))
+        warnings.warn(complaint, RuntimeWarning, stacklevel=3)
     return mode
 
 
@@ -314,14 +317,32 @@ def _around(posterior: Posterior[P], mode: Mode[P], data: Data, chunk_size: int)
     return support.outside(posterior, both, data, chunk_size)
 
 
-def _complaint(mode: Mode, descent: newton.Descent, wall: str, tolerance: float) -> str:
+def _farthest(begin: Position, end: Position) -> str:
+    """Return which coordinate went farthest, beside the size of where it began, in words."""
+    start, last = vector(begin), vector(end)
+    k = int(np.argmax(np.abs(last - start) / np.maximum(1.0, np.abs(start))))
+    leaves, inside = jax.tree_util.tree_flatten_with_path(end)[0], k
+    for path, leaf in leaves:
+        if inside < leaf.size:
+            break
+        inside -= leaf.size
+    place = ",".join(map(str, np.unravel_index(inside, leaf.shape)))
+    name = jax.tree_util.keystr(path, simple=True, separator=".") or "position"
+    at = f"{name}[{place}]" if place else name
+    return f"{at} went farthest, from {start[k]:.3g} to {last[k]:.3g}"
+
+
+def _complaint(
+    mode: Mode, descent: newton.Descent, wall: str, tolerance: float, farthest: str
+) -> str:
     """Return what is wrong and what to do about it."""
     after = f"after {mode.num_steps} steps (tolerance {tolerance})"
     if descent.end is End.WALL:
         return (
             f"the search found no mode, {after}: it ended at the boundary of the support, beyond "
             f"which {wall}; {CURE}; a density that grows without bound as a scale falls (groups in "
-            "the centred form) ends so too, and a run needs no mode of it"
+            "the centred form) ends so too, and a run needs no mode of it; so does a gradient that "
+            "is not the density's (stop_gradient, custom_vjp: see jax.test_util.check_grads)"
         )
     # The causes by how sure they are: a wall first, rounding last.
     improper = (
@@ -345,6 +366,11 @@ def _complaint(mode: Mode, descent: newton.Descent, wall: str, tolerance: float)
         )
     if descent.end is End.OUT_OF_STEPS:
         return f"the search ended {distance}: take more steps or another start"
+    if mode.distance > FAR:
+        return (
+            f"the search ended {distance}: {farthest}; is the sign of one of its terms wrong, or "
+            "the density unbounded or flat there? Else take another start, or float64"
+        )
     return (
         f"the search ended {distance}: rounding lets it come no nearer; take float64 or a "
         "larger tolerance"

@@ -210,3 +210,18 @@ def test_products_tell_the_distance_and_its_error(monkeypatch):
     monkeypatch.setattr(probes, "RESIDUAL", 0.05)
     found, without = step(61)  # another program
     assert without < 0.997 * true < true < found.distance
+
+
+def test_a_search_that_ends_far_from_a_mode_names_what_ran_away():
+    """Log σ with the wrong sign grows until a square overflows."""
+
+    def log_likelihood(p, row):
+        return -0.5 * ((row["y"] - row["x"] @ p["w"]) / jnp.exp(p["log_sd"])) ** 2 + p["log_sd"]
+
+    posterior = ewsg.Posterior(
+        log_likelihood, lambda p: normal(p["w"]) - 0.5 * p["log_sd"] ** 2 / 1e4
+    )
+    with pytest.warns(RuntimeWarning, match=r"log_sd went farthest, from 0 to .*sign of one of"):
+        ewsg.find_mode(
+            KEY, posterior, {"w": jnp.zeros(3), "log_sd": jnp.array(0.0)}, ROWS, progress=False
+        )
