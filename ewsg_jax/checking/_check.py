@@ -25,7 +25,7 @@ from ewsg_jax.checking.draws import Draws, draws_of
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
 from ewsg_jax.checking.kinetic import check_kernel, kinetic, unknown_law
 from ewsg_jax.checking.mixing import worst_rhat
-from ewsg_jax.checking.report import Corrected, Report
+from ewsg_jax.checking.report import UNKNOWN, Corrected, Report
 from ewsg_jax.checking.rounds import Reckoning, nearer
 from ewsg_jax.checking.slopes import mistaken, num_compared
 from ewsg_jax.freshness import reads_now
@@ -36,7 +36,7 @@ from ewsg_jax.preparation.support import can_end
 from ewsg_jax.rows import spread
 from ewsg_jax.rows.named import Rows
 from ewsg_jax.sampling import Samples
-from ewsg_jax.sampling.coordinates import Names
+from ewsg_jax.sampling.coordinates import CONVERGED, Names
 from ewsg_jax.sampling.samples import mean_of, sd_of
 from ewsg_jax.support import NONE, Outside, outside_by_batches
 
@@ -46,6 +46,8 @@ MOST_ERROR = 0.5
 """Of a corrected mean, in sds, or of an sd, relatively: with larger ones there is no correction."""
 MOST_DISTANCE = 100
 """Of a distance from the target, in sds: beyond it only that it is larger is known."""
+LARGEST_RATIO, LARGEST_SHIFT = 5.0, 10.0
+"""Of an sd, and of a mean in sds: of draws that cannot be corrected no larger one is measured."""
 LOOKS = (4_000, 16_000)
 """Draws that are used, and how many where these cannot decide."""
 MOST_BYTES = 2**30
@@ -274,11 +276,22 @@ def _judged(
         covariance=found.covariance,
         by=end.correction.by,
     )
+    ratio, shift = sd / found.sd, (mean - found.mean) / found.sd
+    ratio_error, shift_error = ratio * found.sd_error, found.mean_error / found.sd
+    if reason and rhat > CONVERGED:
+        # Errors are from how groups of draws differ: of chains that have not met they say nothing.
+        reason = f"chains do not agree, so that shifts and ratios are not known; {reason}"
+        ratio, shift, ratio_error, shift_error = np.full((4, draws.size), np.nan)
+        unknown = np.full(draws.size, np.nan)
+        found = found._replace(mean_error=unknown, sd_error=unknown)
+    elif reason:
+        ratio_error = beyond(ratio, ratio_error, LARGEST_RATIO)
+        shift_error = beyond(np.abs(shift), shift_error, LARGEST_SHIFT)
     return Report(
-        sd_ratio=draws.told(sd / found.sd),
-        sd_ratio_error=draws.told(sd / found.sd * found.sd_error),
-        mean_shift=draws.told((mean - found.mean) / found.sd),
-        mean_shift_error=draws.told(found.mean_error / found.sd),
+        sd_ratio=draws.told(ratio),
+        sd_ratio_error=draws.told(ratio_error),
+        mean_shift=draws.told(shift),
+        mean_shift_error=draws.told(shift_error),
         corrected=None if reason else corrected,
         not_corrected=reason,
         scores=here.scores,
@@ -297,6 +310,14 @@ def _judged(
         reckonings=(here,) if end is here else (here, end),
         moments=found,
     )
+
+
+def beyond(sizes: np.ndarray, errors: np.ndarray, largest: float) -> np.ndarray:
+    """Return the errors, infinite where a size seems to be known and is not measured so large.
+
+    Draws are moved so far at most: that they are farther from the target is all that is known.
+    """
+    return np.where((sizes >= largest) & (errors < UNKNOWN), np.inf, errors)
 
 
 def _why_not(found: Moments, distance: float, names: tuple[str, ...]) -> str:

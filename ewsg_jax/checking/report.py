@@ -31,7 +31,9 @@ UNKNOWN = 3.0
 
 
 def _known(value: Any, error: Any, width: int) -> str:
-    """Return a number and its error, or that it is unknown."""
+    """Return a number and its error, or that it is unknown, or as large as can be measured."""
+    if np.isinf(error) and np.isfinite(value):
+        return "> 10" if value >= 10 else "< -10" if value <= -10 else "> 5"
     return f"{value:{width}.3f} ± {error:5.3f}" if error < UNKNOWN else "unknown"
 
 
@@ -72,10 +74,11 @@ class Report:
         sd_ratio: the draws' standard deviations over the target's: of all draws, those that were
             not used too.
         sd_ratio_error: its standard error, of the target's side: of these draws, not of others of
-            the kind.
+            the kind; infinite where all that is known is that the ratio is above 5. All four are
+            NaN where chains do not agree and nothing is corrected.
         mean_shift: the draws' mean less the target's, of the same draws, in standard deviations of
             the target.
-        mean_shift_error: its standard error.
+        mean_shift_error: its standard error; infinite where the shift is at least 10.
         corrected: the moments that the draws should have; None where they are not known well enough
             to be taken.
         not_corrected: in words, why not; empty where they are.
