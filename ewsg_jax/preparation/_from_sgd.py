@@ -37,12 +37,10 @@ def from_sgd(
     A posterior needs the size of the loss, an optimiser does not: c (`loss_factor`) times the mean
     loss L̄ must be the mean negative log likelihood, up to a constant.
 
-    | L̄ is the mean over rows of | c |
-    | --- | --- |
-    | the negative log likelihood, as cross entropy is | 1 |
-    | (y − f)², where y has noise of standard deviation s | 1/(2s²) |
-    | (y − f)²/2 (`optax.l2_loss`) | 1/s² |
-    | the mean of (yₖ − fₖ)² over K outputs | K/(2s²) |
+    - c = 1 where the loss of a row is its negative log likelihood, as cross entropy is.
+    - c = 1/(2s²) where it is (y − f)² and y has noise of standard deviation s; 1/s² where it is
+      half of that (`optax.l2_loss`).
+    - c = K/(2s²) where it is the mean of K such squares, one for each output.
 
     With V = n c L̄ + ‖θ‖²/(2σ²), the optimiser's step
 
@@ -67,7 +65,7 @@ def from_sgd(
         weight_decay: λ ≥ 0, whose λθ is added to the gradient of the mean loss. Default 0: a flat
             prior.
         n: rows of all data, not of a batch.
-        loss_factor: c > 0, the mean negative log likelihood over the mean loss, as in the table.
+        loss_factor: c > 0, the mean negative log likelihood over the mean loss, as above.
             Default 1.
 
     Returns:
