@@ -321,12 +321,11 @@ def _farthest(begin: Position, end: Position) -> str:
     """Return which coordinate went farthest, beside the size of where it began, in words."""
     start, last = vector(begin), vector(end)
     k = int(np.argmax(np.abs(last - start) / np.maximum(1.0, np.abs(start))))
-    leaves, inside = jax.tree_util.tree_flatten_with_path(end)[0], k
-    for path, leaf in leaves:
-        if inside < leaf.size:
-            break
-        inside -= leaf.size
-    place = ",".join(map(str, np.unravel_index(inside, leaf.shape)))
+    leaves = jax.tree_util.tree_flatten_with_path(end)[0]
+    ends = np.cumsum([leaf.size for _, leaf in leaves])
+    number = int(np.searchsorted(ends, k, side="right"))
+    path, leaf = leaves[number]
+    place = ",".join(map(str, np.unravel_index(k - ends[number] + leaf.size, leaf.shape)))
     name = jax.tree_util.keystr(path, simple=True, separator=".") or "position"
     at = f"{name}[{place}]" if place else name
     return f"{at} went farthest, from {start[k]:.3g} to {last[k]:.3g}"
