@@ -285,8 +285,8 @@ def _judged(
         unknown = np.full(draws.size, np.nan)
         found = found._replace(mean_error=unknown, sd_error=unknown)
     elif reason:
-        ratio_error = beyond(ratio, ratio_error, LARGEST_RATIO)
-        shift_error = beyond(np.abs(shift), shift_error, LARGEST_SHIFT)
+        ratio_error = beyond_measure(ratio, ratio_error, LARGEST_RATIO)
+        shift_error = beyond_measure(np.abs(shift), shift_error, LARGEST_SHIFT)
     return Report(
         sd_ratio=draws.told(ratio),
         sd_ratio_error=draws.told(ratio_error),
@@ -312,7 +312,7 @@ def _judged(
     )
 
 
-def beyond(sizes: np.ndarray, errors: np.ndarray, largest: float) -> np.ndarray:
+def beyond_measure(sizes: np.ndarray, errors: np.ndarray, largest: float) -> np.ndarray:
     """Return the errors, infinite where a size seems to be known and is not measured so large.
 
     Draws are moved so far at most: that they are farther from the target is all that is known.

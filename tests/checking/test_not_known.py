@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
-from ewsg_jax.checking._check import beyond
+from ewsg_jax.checking._check import beyond_measure
 from ewsg_jax.checking.report import _known
 from ewsg_jax.preparation.programs import vector
 
@@ -48,7 +48,17 @@ def test_chains_that_have_not_met_have_no_shifts():
 def test_what_is_too_far_to_be_measured_has_no_error():
     """Draws are moved by ten sds at most, which has a small error and is no number of theirs."""
     sizes, errors = np.array([10.0, 12.0, 13.0, 9.0]), np.array([2.6, 0.5, 400.0, 0.5])
-    assert beyond(sizes, errors, 10.0).tolist() == [np.inf, np.inf, 400.0, 0.5]
+    assert beyond_measure(sizes, errors, 10.0).tolist() == [np.inf, np.inf, 400.0, 0.5]
     assert [_known(value, np.inf, 6) for value in (10.0, -12.0, 6.0)] == ["> 10", "< -10", "> 5"]
     assert _known(np.nan, np.nan, 6) == _known(10.0, 400.0, 6) == "unknown"
     assert _known(9.0, 0.5, 7) == "  9.000 ± 0.500"
+
+
+def test_draws_of_one_law_far_from_the_target_keep_their_errors():
+    draws = np.array([-0.35, 0.3, -0.15, -0.45]) + 0.05 * RNG.normal(size=(4, 200, 4))
+    report = ewsg.check(jax.random.key(0), jnp.asarray(draws, jnp.float32), POISSON, DATA)
+    assert report.corrected is None
+    assert report.not_corrected.startswith("corrected moments have errors")
+    _, _, shift, shift_error = numbers_of(report)
+    assert not np.isnan(shift_error).any()
+    assert (np.isinf(shift_error) | (shift_error > 1) | (np.abs(shift) < 10)).all()
