@@ -188,12 +188,13 @@ def draws_of(
     )
 
 
-def like(samples: Any, values: np.ndarray) -> PyTree:
-    """Return a tree like the draws, of other values (chain, draw, d)."""
+def like(samples: Any, values: np.ndarray, chains: np.ndarray) -> PyTree:
+    """Return a tree like the draws, of other values (chain, draw, d) for some of the chains."""
     leaves, structure = jax.tree.flatten(samples)
     ends = np.cumsum([int(np.prod(x.shape[2:])) for x in leaves])
-    parts = np.split(values, ends[:-1], axis=2)
-    return jax.tree.unflatten(
-        structure,
-        [part.reshape(x.shape).astype(x.dtype) for part, x in zip(parts, leaves, strict=True)],
-    )
+    made = []
+    for part, leaf in zip(np.split(values, ends[:-1], axis=2), leaves, strict=True):
+        new = np.array(leaf)
+        new[chains] = part.reshape(len(chains), *leaf.shape[1:]).astype(leaf.dtype)
+        made.append(new)
+    return jax.tree.unflatten(structure, made)

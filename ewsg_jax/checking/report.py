@@ -228,6 +228,8 @@ class Report:
     def correct(self, samples: Samples | PyTree) -> Any:
         """Return draws moved by the affine map from the checked ones' moments to the target's.
 
+        Chains that diverged, or are not finite, stay as they are: they do not count.
+
         Args:
             samples: those that were checked, or others of the same run; draws beyond bounds are not
                 moved back.
@@ -246,10 +248,10 @@ class Report:
             right.mean,
             right.sd**2 if right.covariance is None else right.covariance,
         )
-        values = to(moved.values)
-        if isinstance(samples, Samples):
-            return replace(samples, draws=like(samples.draws, values), moments=None)
-        return like(samples, values)
+        if not isinstance(samples, Samples):
+            return like(samples, to(moved.values), moved.chains)
+        draws = like(samples.draws, to(moved.values), moved.chains)
+        return replace(samples, draws=draws, moments=None)
 
     def worst(self, count: int = MOST_SHOWN) -> np.ndarray:
         """Return the numbers of the `count` coordinates with the largest bias beside its error."""

@@ -39,7 +39,8 @@ def inverse_mass(
     The law that is sampled does not depend on the mass; the stable step and the number of steps do.
 
     Args:
-        samples: what `ewsg_jax.sample` returned, of whole positions, best of several chains.
+        samples: what `ewsg_jax.sample` returned, of whole positions, best of several chains. Those
+            that diverged are left out.
         covariance: of the posterior, as far as it was known: `covariance` of `ewsg_jax.find_mode`'s
             result, or anything that `inverse_mass=` takes but a bare number.
         error_rate: α, how often a direction is found where there is none.
@@ -49,8 +50,8 @@ def inverse_mass(
         what was given where no direction is found. In the precision of the position.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value, draws are not finite, or
-            there are fewer than four of a chain.
+        TypeError, ValueError: an argument has the wrong type or value, draws are not finite, there
+            are fewer than four of a chain, or every chain diverged.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -78,6 +79,8 @@ def inverse_mass(
         else None
     )
     draws, _ = coordinates(samples)
+    if not len(draws):
+        raise ValueError("samples must have a chain that did not diverge; got none")
     if draws.shape[1] < FEWEST_DRAWS:
         raise ValueError(
             f"samples must have at least {FEWEST_DRAWS} draws of each chain; got {draws.shape[1]}"

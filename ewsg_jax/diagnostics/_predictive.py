@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check, products
-from ewsg_jax._types import Array, Data, P, PyTree
+from ewsg_jax._types import Array, Data, P
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.sampling import Samples
@@ -42,8 +42,8 @@ def log_predictive_density(
     rows the lppd of Gelman, Hwang and Vehtari (2014), eq. 5. Natural logarithm. The ready models
     have all constants, so that scales and models may be compared by it. A log likelihood of your
     own must be a normalised density of the datum: a constant that it leaves out, such as −log σ, is
-    missing here, and a comparison by it goes wrong. The draws are those of all chains that stayed
-    finite, as for `samples.mean`.
+    missing here, and a comparison by it goes wrong. The draws are `samples.finite_draws`, those of
+    the chains that did not diverge; where all did, densities are NaN.
 
     Args:
         samples: a run whose `position` is the posterior's.
@@ -77,15 +77,18 @@ def log_predictive_density(
     """
     _check.instance("samples", samples, Samples, "what ewsg_jax.sample returns, runs[i] of a stack")
     check_density(posterior)
-    draws = _finite_chains(samples)
+    some = bool(samples.is_finite.any())
+    draws = samples.position if samples.position is None or not some else samples.finite_draws
     density = mean_of_rows(draws, posterior.log_likelihoods, data, chunk_size)
     # After the densities, whose own errors name what is wrong with a row.
     posterior.check(jax.tree.map(lambda x: jnp.asarray(x[0, 0]), draws), data)
-    return density
+    return density if some else np.full_like(density, np.nan)
 
 
 def predictive(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) -> Predictive:
-    """Judge the posterior-predictive mean over all draws of finite chains on held-out rows.
+    """Judge the posterior-predictive mean on held-out rows, over `samples.finite_draws`.
+
+    It is NaN where every chain diverged.
 
     Args:
         samples: a run of `models.logistic_regression`, whose position is one array (d,).
@@ -107,7 +110,9 @@ def predictive(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) ->
         1.0
     """
     checked_weights(samples, data, chunk_size)
-    of_rows = mean_of_rows(_finite_chains(samples), log_likelihoods, _float32(data), chunk_size)
+    if not samples.is_finite.any():
+        return Predictive(float("nan"), float("nan"))
+    of_rows = mean_of_rows(samples.finite_draws, log_likelihoods, _float32(data), chunk_size)
     log_likelihood, accuracy = (
         np.asarray(x, np.float64).mean() for x in (of_rows, hits(jnp.asarray(of_rows)))
     )
@@ -120,12 +125,14 @@ class Trajectory:
 
     Attributes:
         data_passes: passes over the training data that one chain had made, shape (draw,).
-        ensemble_log_likelihood: of the mean prediction of this draw of all chains, shape (draw,).
+        ensemble_log_likelihood: of the mean prediction of this draw of all chains that did not
+            diverge, shape (draw,); NaN where all did.
         ensemble_accuracy: the same of the accuracy.
-        running_log_likelihood: of the mean prediction of all draws so far of all chains, shape
+        running_log_likelihood: of the mean prediction of all draws so far of these chains, shape
             (draw,).
         running_accuracy: the same of the accuracy.
-        chain_log_likelihood: of this draw of each chain by itself, shape (chain, draw).
+        chain_log_likelihood: of this draw of each chain by itself, those that diverged too, shape
+            (chain, draw).
         chain_accuracy: the same of the accuracy.
     """
 
@@ -164,10 +171,11 @@ def trajectory(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) ->
         ([500.0, 1000.0, 1500.0, 2000.0], (4, 4))
     """
     weights = jnp.asarray(checked_weights(samples, data, chunk_size))
+    finite = jnp.asarray(samples.is_finite)
     # Sums over rows, chunk after chunk, in float64 on the host.
     totals = None
     for rows, counted in chunks(data, chunk_size):
-        sums = [np.asarray(x, np.float64) for x in _judge(weights, rows, counted)]
+        sums = [np.asarray(x, np.float64) for x in _judge(weights, finite, rows, counted)]
         totals = sums if totals is None else [a + b for a, b in zip(totals, sums, strict=True)]
     assert totals is not None
     means = [total / _check.data(data) for total in totals]
@@ -183,16 +191,17 @@ def trajectory(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) ->
 
 
 @jax.jit
-def _judge(weights: Array, rows: Data, counted: Array) -> tuple[Array, ...]:
+def _judge(weights: Array, finite: Array, rows: Data, counted: Array) -> tuple[Array, ...]:
     """Sums over the rows that count, in the order of `Trajectory`, with the draw first."""
+    # No mean of no chain.
+    chains = jnp.where(finite.any(), jnp.log(jnp.sum(finite, dtype=jnp.float32)), jnp.nan)
 
     def judge(total: Array, at_draw: tuple[Array, Array]) -> tuple[Array, tuple[Array, ...]]:
         number, weights_now = at_draw
         single = log_likelihoods(weights_now, rows)
         # Means of probabilities, in logarithms, over chains and over all draws so far.
-        together = jax.nn.logsumexp(single, axis=0)
+        together = jax.nn.logsumexp(jnp.where(finite[:, None], single, -jnp.inf), axis=0)
         total = jnp.logaddexp(total, together)
-        chains = jnp.log(jnp.float32(single.shape[0]))
         ensemble, running = together - chains, total - chains - jnp.log(number)
 
         def add(values: Array) -> Array:
@@ -210,17 +219,6 @@ def _judge(weights: Array, rows: Data, counted: Array) -> tuple[Array, ...]:
     numbers = jnp.arange(1, weights.shape[0] + 1, dtype=jnp.float32)
     _, sums = jax.lax.scan(judge, jnp.full(counted.shape, -jnp.inf), (numbers, weights))
     return sums
-
-
-def _finite_chains(samples: Samples) -> PyTree:
-    """Return draws of chains that stayed finite: others would count where they were last.
-
-    Of all chains where none did, so that it shows.
-    """
-    kept = np.flatnonzero(samples.is_finite)
-    if len(kept) in (0, samples.num_chains) or samples.position is None:
-        return samples.position
-    return jax.tree.map(lambda x: np.asarray(x)[kept], samples.position)
 
 
 def checked_weights(samples: Samples, data: Data, chunk_size: int) -> np.ndarray:

@@ -26,6 +26,7 @@ from ewsg_jax.sampling.coordinates import (
     coordinates,
     with_digits,
 )
+from ewsg_jax.sampling.samples import diverged_of
 
 FEWEST_DRAWS = 4
 """Draws a chain must have to be split and compared with itself."""
@@ -45,17 +46,18 @@ class Summary:
     Attributes:
         names: the coordinates' names.
         mean: posterior mean.
-        sd: posterior standard deviation, over all draws of all chains.
+        sd: posterior standard deviation, over all draws of all chains that count.
         rhat: rank-normalised split R-hat (Vehtari et al. 2021); NaN where it cannot be had.
         ess_bulk: effective sample size for the middle of the distribution.
         ess_tail: effective sample size for its 5 and 95 % quantiles.
         mcse: Monte Carlo standard error of the mean.
         probabilities: of the quantiles that were asked for, shape (quantile,).
-        quantiles: of all draws of all chains, linear between two of them, shape (quantile,
-            coordinate); NaN where a draw is not finite.
-        num_chains: chains.
+        quantiles: of all these draws, linear between two of them, shape (quantile, coordinate); NaN
+            where a draw is not finite.
+        num_chains: chains there were.
         num_draws: kept draws of each chain.
         notes: what weakens these numbers, in words.
+        num_diverged: of the chains, those that diverged and are left out of all numbers.
     """
 
     names: tuple[str, ...]
@@ -70,6 +72,7 @@ class Summary:
     num_chains: int
     num_draws: int
     notes: tuple[str, ...]
+    num_diverged: int = 0
 
     @property
     def worst_rhat(self) -> float:
@@ -137,14 +140,16 @@ class Summary:
         if len(shown) < len(self.names):
             which = "of largest R-hat" if np.isfinite(self.worst_rhat) else "first"
             lines.append(f"({len(self.names)} coordinates, the {len(shown)} {which} shown)")
-        lines.append(f"{self.num_chains} chains of {self.num_draws} draws")
+        left_out = f" ({self.num_diverged} diverged, left out)" if self.num_diverged else ""
+        lines.append(f"{self.num_chains} chains{left_out} of {self.num_draws} draws")
         return "\n".join(lines + [f"note: {note}" for note in self.notes])
 
 
 def summary(samples: Samples, names: Names = None, *, quantiles: Sequence[float] = ()) -> Summary:
     """Summarise a run coordinate by coordinate; R-hat, ESS and MCSE come from arviz-stats.
 
-    Too few draws, one chain, or draws that are not finite give NaN and a note, never an exception.
+    Chains that diverged are left out, and a note names them. Too few draws, one chain, or draws
+    that are not finite give NaN and a note, never an exception.
 
     Args:
         samples: what `ewsg_jax.sample` returned.
@@ -178,7 +183,7 @@ def summary(samples: Samples, names: Names = None, *, quantiles: Sequence[float]
     draws, own_names = coordinates(samples, names)
     statistics = array_statistics()
     num_chains, num_draws, size = draws.shape
-    enough = num_draws >= FEWEST_DRAWS
+    enough = num_draws >= FEWEST_DRAWS and num_chains > 0
     unknown = np.full(size, np.nan)
 
     def of(function: Any, **options: Any) -> np.ndarray:
@@ -191,7 +196,7 @@ def summary(samples: Samples, names: Names = None, *, quantiles: Sequence[float]
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         # A coordinate that never moved or is not finite gives 0/0; the table shows NaN for it.
         warnings.simplefilter("ignore", RuntimeWarning)
-        some = num_draws > 0
+        some = num_chains * num_draws > 0
         rhat = of(statistics.rhat) if num_chains > 1 else unknown
         return Summary(
             names=own_names,
@@ -203,9 +208,10 @@ def summary(samples: Samples, names: Names = None, *, quantiles: Sequence[float]
             mcse=of(statistics.mcse, method="mean"),
             probabilities=probabilities,
             quantiles=_quantiles(draws, probabilities),
-            num_chains=num_chains,
+            num_chains=samples.num_chains,
             num_draws=num_draws,
             notes=tuple(_notes(samples, draws, rhat)),
+            num_diverged=samples.num_chains - num_chains,
         )
 
 
@@ -230,15 +236,22 @@ def check_size(samples: Samples) -> None:
 
 
 def _notes(samples: Samples, draws: np.ndarray, rhat: np.ndarray) -> list[str]:
-    notes = []
+    notes, left = [], len(draws)
     finite = rhat[np.isfinite(rhat)]
+    if left < samples.num_chains:
+        what = "nothing is left to summarise"
+        if left:
+            those = "it" if left == samples.num_chains - 1 else "them"
+            without = f"; without {those} R-hat is {finite.max():.3f}" if finite.size else ""
+            what = f"left out of all these numbers{without}"
+        notes.append(f"{diverged_of(samples.diverged_at)}: {what}")
     if finite.size and finite.max() > CONVERGED:
         notes.append(
             f"R-hat {finite.max():.2f}: the chains are not of one law. There are several modes (a "
             "control variate centred on one makes chains in the others too wide), or the run is "
             "far too short"
         )
-    if samples.num_chains == 1:
+    if left == 1:
         notes.append("one chain: R-hat compares chains, so there is none; run at least 4")
     if draws.shape[1] < FEWEST_DRAWS:
         notes.append(f"fewer than {FEWEST_DRAWS} draws a chain: no R-hat, ESS or Monte Carlo error")
@@ -247,14 +260,14 @@ def _notes(samples: Samples, draws: np.ndarray, rhat: np.ndarray) -> list[str]:
             "all chains started at one point, which makes R-hat too kind; "
             "start them apart (a function of a key as position)"
         )
-    if samples.shared_minibatch and samples.num_chains > 1:
+    if samples.shared_minibatch and left > 1:
         notes.append(
             "the chains share their batches and are not independent: ESS is too large, MCSE and "
             "R-hat are too small; ewsg_jax.check allows for it"
         )
     lost = int(np.sum(~np.isfinite(draws).all(axis=(1, 2))))
     if lost:
-        notes.append(f"{lost} of {samples.num_chains} chains have draws that are not finite")
+        notes.append(f"{lost} of {left} chains have draws that are not finite")
     if samples.overflow.any():
         notes.append(
             f"in up to {samples.overflow.max()} steps a bounded set could not hold what it should "

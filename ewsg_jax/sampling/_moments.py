@@ -5,6 +5,7 @@ call starts its own sums and merges them at its end, so that rounding grows with
 calls, not of steps.
 """
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -88,7 +89,8 @@ class Moments:
     """Running moments over the kept steps, NumPy arrays with a leading chain axis.
 
     Attributes:
-        weight: the total weight, shape (chain,): kept steps, or the sum of their step sizes.
+        weight: the total weight, shape (chain,): kept steps, or the sum of their step sizes; 0 of a
+            chain that diverged.
         mean: the weighted mean, a tree.
         variance: the weighted variance of each number, a tree like the mean; None unless
             "diagonal".
@@ -101,12 +103,24 @@ class Moments:
     variance: PyTree | None = None
     covariance: np.ndarray | None = None
 
+    def of_chains(self, those: np.ndarray) -> "Moments":
+        """Return the moments with no weight for chains, of members, that are not among those."""
+        those = those.reshape(those.shape + (1,) * (self.weight.ndim - those.ndim))
+        return dataclasses.replace(
+            self, weight=np.where(those, self.weight, np.zeros_like(self.weight))
+        )
+
     def pooled(self) -> "Moments":
-        """Return the moments of all chains' draws together; chains without weight drop."""
+        """Return the moments of all chains' draws together; chains without weight drop.
+
+        Those that diverged have none. Where no chain has any, the moments are NaN.
+        """
         weight = np.asarray(self.weight, np.float64)
-        shares = weight / weight.sum()
+        shares = weight / max(weight.sum(), np.finfo(np.float64).tiny)
 
         def mix(x: np.ndarray) -> np.ndarray:
+            if not (shares > 0).any():
+                return np.full(np.shape(x)[1:], np.nan)
             # A chain without weight may hold NaN.
             return np.tensordot(shares[shares > 0], np.asarray(x, np.float64)[shares > 0], 1)
 

@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 
 from ewsg_jax import _check
-from ewsg_jax.sampling.samples import Samples
+from ewsg_jax.sampling.samples import Samples, named
 
 Names = Sequence[str] | None
 
 
 def coordinates(samples: Samples, names: Names = None) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return the draws as float64, shape (chain, draw, coordinate), and the coordinates' names.
+    """Return the draws that count as float64, (chain, draw, coordinate), and coordinates' names.
+
+    Chains that diverged are left out; where all did, the first axis has the length 0.
 
     Args:
         samples: what `ewsg_jax.sample` returned.
@@ -25,7 +27,8 @@ def coordinates(samples: Samples, names: Names = None) -> tuple[np.ndarray, tupl
         ValueError: there is another number of names than of coordinates.
     """
     _check.instance("samples", samples, Samples, "what ewsg_jax.sample returns, runs[i] of a stack")
-    return flattened(samples.named(), names)
+    single = "position" if samples.keeps_positions else "draws"
+    return flattened(named(samples.finite_draws, single), names)
 
 
 def flattened(

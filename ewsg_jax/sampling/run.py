@@ -25,7 +25,7 @@ from ewsg_jax.sampling.host import Interrupts, on_host
 from ewsg_jax.sampling.loop import Outcome
 from ewsg_jax.sampling.plan import Planned, plan
 from ewsg_jax.sampling.request import Request, check
-from ewsg_jax.sampling.samples import Samples
+from ewsg_jax.sampling.samples import Samples, weighed
 from ewsg_jax.sampling.spreading import of_data_sets, spread
 from ewsg_jax.sampling.stacked import StackedSamples, split_members
 from ewsg_jax.sampling.starts import shares_memory
@@ -98,6 +98,7 @@ def run(request: Request, earlier: Earlier | Batches | None = None) -> Samples |
         )
     warn_of_overflow(samples.overflow)
     samples = look.judged(samples)
+    samples = weighed(samples, samples.diverged_at)
     if not isinstance(kernel, Stack):
         return samples
     return split_members(kernel, samples, shares_memory(kernel, samples.state), request.data_sets)

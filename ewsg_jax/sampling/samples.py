@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic
@@ -21,6 +22,8 @@ from ewsg_jax.sampling.predict import predict
 
 HOLDS, HOLDS_STACK = "samples", "samples of a stack"
 """What files hold."""
+MOST_NAMED = 5
+"""Chains that a message names."""
 
 
 def named(tree: PyTree, single: str) -> dict[str, np.ndarray]:
@@ -37,7 +40,9 @@ class Samples(Generic[P]):
 
     Attributes:
         draws: what was kept, NumPy arrays with leading axes (chain, draw); None with `keep=None`.
-        moments: the running moments, where they were asked for.
+            Chains that diverged are among them: `finite_draws` are those that count.
+        moments: the running moments, where they were asked for; a chain that diverged has no
+            weight in them.
         state: the chains' last states, leading axis chain. Of samples that were loaded without
             their kernel it is missing, and says so.
         step: step number of each draw, shape (draw,); the state that `init` returns is step 0.
@@ -96,7 +101,9 @@ class Samples(Generic[P]):
 
     @property
     def position(self) -> PyTree:
-        """The draws of the position, NumPy arrays with leading axes (chain, draw).
+        """The draws of the position of all chains, NumPy arrays with leading axes (chain, draw).
+
+        Chains that diverged are among them: `finite_draws` are those that count.
 
         Raises:
             AttributeError: the run kept something else.
@@ -112,6 +119,32 @@ class Samples(Generic[P]):
     def is_finite(self) -> np.ndarray:
         """Whether each chain stayed finite and did not blow up, shape (chain,)."""
         return self.diverged_at < 0
+
+    @property
+    def finite_draws(self) -> PyTree:
+        """The draws that count: `draws` without the chains that diverged, axes (chain, draw, …).
+
+        Means, quantiles and pictures of the posterior are to be made of these: a chain that
+        diverged repeats its last finite position, however far out that is. `mean`, `sd`, `predict`,
+        `to_arviz`, `ewsg_jax.diagnostics` and `ewsg_jax.check` take them. Such a chain is left out
+        as a whole: where it was before is not independent of where it diverged. The first axis has
+        the length 0 where every chain diverged.
+
+        Raises:
+            AttributeError: the run kept no draws.
+
+        Example:
+            >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+            >>> kernel = ewsg.sgld(ewsg.models.gaussian_location(), 1e-2, batch_size=2)
+            >>> data = jnp.arange(6.0)[:, None]
+            >>> samples = ewsg.sample(
+            ...     jax.random.key(0), kernel, jnp.zeros(1), data, 30, num_chains=4
+            ... )
+            >>> samples.finite_draws.reshape(-1, 1).shape  # all chains together
+            (120, 1)
+        """
+        draws, finite = self._checked_draws(), self.is_finite
+        return draws if finite.all() else jax.tree.map(lambda x: np.asarray(x)[finite], draws)
 
     @property
     def num_chains(self) -> int:
@@ -186,7 +219,8 @@ class Samples(Generic[P]):
             [10, 20, 30, 40, 50]
         """
         _check.instance("later", later, Samples, "what ewsg_jax.sample returns")
-        return concatenated(self, later)
+        both = concatenated(self, later)
+        return weighed(both, both.diverged_at)
 
     def predict(
         self,
@@ -197,27 +231,55 @@ class Samples(Generic[P]):
         keep_draws: bool = False,
         chunk_size: int | None = None,
     ) -> PyTree:
-        """Return the mean of `function(position, inputs)` over all draws of finite chains.
+        """Return the mean of `function(position, inputs)` over the draws that count.
+
+        These are `finite_draws`, those of the chains that did not diverge. The mean is NaN where
+        every chain did.
 
         Args:
             function: `function(position, inputs) -> tree of floating-point arrays`, for one draw.
             inputs: its second argument, a tree of arrays.
             log: the outputs are logarithms: return log(mean(exp(outputs))), such as log predictive
                 densities.
-            keep_draws: return the outputs at all draws of all chains, leading axes (chain, draw),
-                instead.
+            keep_draws: return the outputs at each of these draws instead, leading axes (chain,
+                draw), as `finite_draws` have them. Where chains diverged the first axis is shorter
+                than `num_chains`, and a RuntimeWarning names them.
             chunk_size: draws evaluated at once; default as many as fit in 64 MiB.
 
         Raises:
-            TypeError, ValueError: an argument has the wrong type or value, or there are no draws.
+            TypeError, ValueError: an argument has the wrong type or value, or there are no draws:
+                with `keep_draws` also where every chain diverged.
         """
-        draws, finite = self.draws, self.is_finite
-        # One chain that blew up would spoil a mean; where none is left, that shows in it.
-        if not keep_draws and finite.any() and not finite.all():
-            draws = jax.tree.map(lambda x: np.asarray(x)[finite], draws)
-        return predict(
-            draws, function, inputs, log=log, keep_draws=keep_draws, chunk_size=chunk_size
+        some = bool(self.is_finite.any())
+        if keep_draws is True:
+            self._say_left_out("predict(…, keep_draws=True)")
+        found = predict(
+            self.finite_draws if some and self.draws is not None else self.draws,
+            function,
+            inputs,
+            log=log,
+            keep_draws=keep_draws,
+            chunk_size=chunk_size,
         )
+        return found if some else jax.tree.map(lambda x: np.full_like(x, np.nan), found)
+
+    def _say_left_out(self, where: str, stacklevel: int = 3) -> None:
+        """Warn that chains which diverged are not in what is returned.
+
+        Raises:
+            ValueError: every chain diverged.
+        """
+        if not self.is_finite.any():
+            raise ValueError(
+                f"{where} must have a chain that did not diverge; got none (samples.draws has what "
+                "the others kept, samples.diverged_at when they diverged)"
+            )
+        if not self.is_finite.all():
+            warnings.warn(
+                f"{diverged_of(self.diverged_at)}: not in {where}",
+                RuntimeWarning,
+                stacklevel=stacklevel,
+            )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file that `ewsg_jax.load` reads; it is replaced at the end.
@@ -248,7 +310,8 @@ class Samples(Generic[P]):
 
         With a posterior and data there is a group `log_likelihood` of shape (chain, draw, row),
         from which `arviz.loo` estimates leave-one-out predictive densities and `arviz.compare`
-        compares models. Chains that diverged are in it, where they stayed: leave them out first.
+        compares models. Chains that diverged are left out, and a RuntimeWarning names them: the
+        others keep their numbers as the coordinate `chain`.
 
         Args:
             posterior: gives the log likelihood of a row at a draw, which must be a density with all
@@ -261,8 +324,9 @@ class Samples(Generic[P]):
             ImportError: ArviZ is not installed.
             TypeError, ValueError: posterior and data are not given together; the draws are no
                 positions of the posterior, which was made with `normalised=False`, or whose log
-                likelihood fails; draws × rows do not fit in memory, or there are no draws.
-            AttributeError: the run kept something else than positions.
+                likelihood fails; draws × rows do not fit in memory, there are no draws, or every
+                chain diverged.
+            AttributeError: the run kept no draws; or, with a posterior, none that are positions.
 
         Example:
             >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -279,7 +343,7 @@ class Samples(Generic[P]):
             (4, 500, 20)
         """
         if posterior is None and data is None:
-            return in_arviz(self.named(), {}, **options)
+            return self._in_arviz(None, **options)
         if posterior is None or data is None:
             missing, given = ("posterior", "data") if posterior is None else ("data", "posterior")
             raise TypeError(
@@ -288,10 +352,32 @@ class Samples(Generic[P]):
         draws = self.position
         if draws is None or not self.num_draws:
             raise ValueError("samples must hold draws; the run kept none")
-        of_rows = likelihoods.of_rows(draws, likelihoods.check_density(posterior), data, chunk_size)
+        known = likelihoods.check_density(posterior)
+        some = self.finite_draws if self.is_finite.any() else draws
+        of_rows = likelihoods.of_rows(some, known, data, chunk_size)
         name = "log_likelihood"
         dims = {name: ["row"]} | options.pop("dims", {})
-        return in_arviz(self.named(), {}, {name: {name: of_rows}}, dims=dims, **options)
+        return self._in_arviz({name: {name: of_rows}}, dims=dims, **options)
+
+    def _in_arviz(self, groups: dict[str, dict[str, np.ndarray]] | None, **options: Any) -> Any:
+        """Return the draws that count, and groups of them, as ArviZ takes them."""
+        self._say_left_out("to_arviz()", stacklevel=4)
+        finite = self.is_finite
+        if not finite.all():
+            coords = {"chain": np.flatnonzero(finite)} | (options.pop("coords", None) or {})
+            options["coords"] = coords
+        single = "position" if self.keeps_positions else "draws"
+        return in_arviz(named(self.finite_draws, single), {}, groups, **options)
+
+
+def diverged_of(diverged_at: np.ndarray, most: int = MOST_NAMED) -> str:
+    """Return in words which chains diverged, and when; at least one has."""
+    which = np.flatnonzero(diverged_at >= 0)
+    each = ", ".join(f"chain {chain} at step {diverged_at[chain]:,}" for chain in which[:most])
+    if len(which) == 1:
+        return each.replace(" at ", " diverged at ")
+    more = ", …" if len(which) > most else ""
+    return f"{len(which)} of {len(diverged_at)} chains diverged ({each}{more})"
 
 
 def in_arviz(
@@ -318,6 +404,18 @@ def in_arviz(
         made = arviz.from_dict(posterior=draws, **(groups or {}), **options)
     made["posterior"].coords.update(coordinates)
     return made
+
+
+def weighed(samples: Samples[P], diverged_at: np.ndarray) -> Samples[P]:
+    """Return samples in whose moments chains that diverged do not count.
+
+    Args:
+        samples: of a kernel, or of a stack as a whole.
+        diverged_at: of each chain, or of each chain of each member.
+    """
+    if samples.moments is None or np.all(diverged_at < 0):
+        return samples
+    return dataclasses.replace(samples, moments=samples.moments.of_chains(diverged_at < 0))
 
 
 def whole(samples: Samples[P]) -> Samples[P]:

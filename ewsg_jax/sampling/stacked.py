@@ -16,7 +16,7 @@ from ewsg_jax._types import Data, P, PyTree
 from ewsg_jax.sampling import archive
 from ewsg_jax.sampling._moments import Moments
 from ewsg_jax.sampling.loading import opened, reading, samples_of
-from ewsg_jax.sampling.samples import HOLDS_STACK, Samples, in_arviz, stored
+from ewsg_jax.sampling.samples import HOLDS_STACK, Samples, in_arviz, stored, weighed
 from ewsg_jax.sampling.states import StateNotLoaded
 from ewsg_jax.stacking.data import StackedData
 from ewsg_jax.stacking.kernels import Stack, StackState
@@ -112,9 +112,8 @@ class StackedSamples(Generic[P]):
             TypeError, ValueError: it is not such a run.
         """
         _check.instance("later", later, StackedSamples, "what ewsg_jax.sample of a stack returns")
-        return dataclasses.replace(
-            self, whole=self.whole.concatenate(later.whole), diverged_at=later.diverged_at
-        )
+        whole = weighed(self.whole.concatenate(later.whole), later.diverged_at)
+        return dataclasses.replace(self, whole=whole, diverged_at=later.diverged_at)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, as `Samples.save` does; `StackedSamples.load` reads it.
@@ -189,7 +188,8 @@ class StackedSamples(Generic[P]):
         """Return draws as ArviZ takes them, members behind chains and draws.
 
         It has the name of what they differ by and its values as coordinates; `member`, with a
-        coordinate for each, where they differ by several numbers.
+        coordinate for each, where they differ by several numbers. Chains that diverged are NaN for
+        their member, which means over an axis pass over, and a RuntimeWarning counts them.
 
         Args:
             options: passed on to `arviz.from_dict`.
@@ -205,6 +205,16 @@ class StackedSamples(Generic[P]):
             if len(self.values) == 1
             else {name: (dimension, x) for name, x in self.values.items()}
         )
+        if (lost := self.diverged_at >= 0).any():
+            # A chain diverged for some members: for the others it has a place.
+            draws = {name: _masked(x, lost) for name, x in draws.items()}
+            warnings.warn(
+                f"to_arviz() has NaN for chains that diverged: {np.count_nonzero(lost)} of "
+                f"{lost.size}, of {np.count_nonzero(lost.any(0))} of {len(self)} members "
+                "(runs.diverged_at)",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         return in_arviz(draws, beside, dims=dims, coords=coords, **options)
 
 
@@ -217,6 +227,7 @@ def split_members(
     num_rows = None if data_sets is None else data_sets.num_rows
     own: Any = samples.state.dynamics
     diverged_at = np.asarray(own.diverged_at, np.int64)
+    samples = weighed(samples, diverged_at)
     found = StackedSamples(samples, labels | stack.values, memory_axis, num_rows, diverged_at)
     lost = np.flatnonzero(~found.is_stable)
     if lost.size:
@@ -233,6 +244,13 @@ def split_members(
             stacklevel=4,
         )
     return found
+
+
+def _masked(draws: np.ndarray, lost: np.ndarray) -> np.ndarray:
+    """Return draws (chain, draw, member, …), NaN where a chain of a member is lost."""
+    draws = draws.astype(np.result_type(draws.dtype, np.float32))
+    lost = lost.reshape(len(lost), 1, -1, *(1,) * (draws.ndim - 3))
+    return np.where(lost, draws.dtype.type(np.nan), draws)
 
 
 def _short(value: Any) -> str:
