@@ -227,8 +227,8 @@ def held_out(results: Sequence[Result]) -> list[Panel]:
 
 
 def _flat(result: Result) -> np.ndarray:
-    """Return the draws, shape (chain, draw, coordinate)."""
-    position = np.asarray(result.samples.position)
+    """Return the draws of chains that did not diverge, shape (chain, draw, coordinate)."""
+    position = np.asarray(result.samples.finite_draws)
     return position.reshape(*position.shape[:2], -1)
 
 

@@ -135,13 +135,23 @@ def _of_folder(folder: Path) -> Written:
             for plan in plans_of(config, problem)
         }
     kept = {
-        label: run._replace(draws=jnp.asarray(problem.to_position(draws[label])))
+        label: run._replace(draws=jnp.asarray(problem.to_position(_alive(draws, label))))
         for label, run in runs.items()
         if label in draws and draws[label].shape[1]
     }
     if not kept:
         raise ConfigError(f"{folder / DRAWS} must hold draws; the run was interrupted before any")
     return Written(problem, kept, seed, tolerance)
+
+
+def _alive(draws: dict[str, np.ndarray], label: str) -> np.ndarray:
+    """Return the draws of a run, NaN from where a chain diverged."""
+    found, at = draws[label], draws.get(f"{label}.diverged_at")
+    if at is None or np.all(at < 0):
+        return found
+    step = draws[f"{label}.step"][: found.shape[1]]
+    gone = (at[:, None] >= 0) & (step >= at[:, None])
+    return np.where(gone.reshape(*gone.shape, *(1,) * (found.ndim - 2)), np.nan, found)
 
 
 def _of_file(path: Path, asked: Asked | None) -> Written:

@@ -123,7 +123,7 @@ def _weights(problem: Regression, result: Result, is_alone: bool) -> str:
     """Return a table of the weights of a run, and what its check says."""
     summary = result.summary
     assert summary is not None
-    rows = answer.rows_of(problem, result.samples.position)
+    rows = answer.rows_of(problem, result.samples.finite_draws)
     by_name = dict(zip(summary.names, range(len(summary.names)), strict=True))
     table = [[*rows[0], "R-hat", "ESS", "MCSE"]]
     for row in rows[1:]:

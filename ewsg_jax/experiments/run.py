@@ -162,6 +162,9 @@ def _write(folder: Folder, job: Job, results: list[Result], interrupted: bool) -
         label, draws = result.plan.label, np.asarray(result.samples.position)
         arrays[label] = draws
         arrays[f"{label}.data_passes"] = result.samples.evaluations / result.samples.num_data
+        # What the check of a folder leaves out.
+        arrays[f"{label}.step"] = result.samples.step
+        arrays[f"{label}.diverged_at"] = result.samples.diverged_at
         if job.problem.original is not None:
             arrays[f"{label}.unscaled"] = job.problem.original.of(draws)
             arrays["unscaled names"] = np.array(job.problem.original.names)

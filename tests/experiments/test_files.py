@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from ewsg_jax.experiments import Folder
+from ewsg_jax.experiments import Folder, judged
 
 
 def test_a_list_of_numbers_is_a_line(tmp_path):
@@ -25,3 +25,14 @@ def test_a_list_of_numbers_is_a_line(tmp_path):
     }
     assert "[0.5, 1],\n" in text
     assert '"x": [1, 2.5]\n' in text
+
+
+def test_draws_of_a_folder_end_where_a_chain_diverged():
+    arrays = {
+        "ewsg": np.ones((3, 4, 2)),
+        "ewsg.step": np.array([10, 20, 30, 40]),
+        "ewsg.diverged_at": np.array([-1, 25, 3]),
+    }
+    found = judged._alive(arrays, "ewsg")
+    assert np.isfinite(found).all(2).sum(1).tolist() == [4, 2, 0]
+    assert judged._alive({"ewsg": arrays["ewsg"]}, "ewsg") is arrays["ewsg"]

@@ -111,6 +111,8 @@ def test_a_run_writes_its_files(tmp_path):
         for label, run in metrics["runs"].items():
             assert draws[label].shape == (2, run["num_draws"], 31)
             assert draws[f"{label}.data_passes"].shape == (run["num_draws"],)
+            assert draws[f"{label}.step"].shape == (run["num_draws"],)
+            assert draws[f"{label}.diverged_at"].tolist() == [-1, -1]
     page = (output / "report.html").read_text()
     # A density each, traces of each run, and two of held-out rows.
     assert page.count("<svg") == 12 + 4 * 3 + 2
