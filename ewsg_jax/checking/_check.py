@@ -209,7 +209,7 @@ def check(
     # More draws only where fewer could not decide, and where there are more to be had.
     report, passes = looked(0, max_draws or LOOKS[0]), 0.0
     for look, most in enumerate(LOOKS[1:], 1):
-        if max_draws is not None or report.outcome != "unsure" or not report.has_more:
+        if max_draws is not None or not report.needs_more:
             break
         if 16 * most * most_functions(most, report.draws.size) > MOST_BYTES:
             break
@@ -309,6 +309,8 @@ def _judged(
         names=draws.names,
         reckonings=(here,) if end is here else (here, end),
         moments=found,
+        lost=draws.lost,
+        is_cut=draws.is_cut,
     )
 
 

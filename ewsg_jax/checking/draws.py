@@ -15,7 +15,7 @@ from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import Layout
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.coordinates import Names, flattened
-from ewsg_jax.sampling.samples import named
+from ewsg_jax.sampling.samples import MOST_NAMED, diverged_of, named
 from ewsg_jax.support import evenly
 
 FEWEST = 8
@@ -41,6 +41,9 @@ class Draws(NamedTuple):
         kept: which draws of each, shape (draw,).
         shared: whether chains share their batches, so that only blocks of time are independent.
         num_groups: groups of successive rows of `flat`, nearly independent of each other.
+        lost: in words, which chains are left out, and when they diverged; empty where none is.
+        is_cut: whether one of these diverged among its draws, or half of all chains or more did
+            anywhere: see `verdict.of`.
     """
 
     values: np.ndarray
@@ -52,6 +55,8 @@ class Draws(NamedTuple):
     kept: np.ndarray
     shared: bool
     num_groups: int = GROUPS
+    lost: str = ""
+    is_cut: bool = False
 
     @property
     def flat(self) -> np.ndarray:
@@ -176,6 +181,7 @@ def draws_of(
     )
     if shared is None:
         shared = isinstance(samples, Samples) and bool(samples.shared_minibatch)
+    lost, is_cut = _lost(samples, tree, finite)
     return Draws(
         values,
         layout,
@@ -185,7 +191,36 @@ def draws_of(
         np.flatnonzero(finite),
         kept,
         shared and len(values) > 1,
+        lost=lost,
+        is_cut=is_cut,
     )
+
+
+def _lost(samples: Samples | PyTree, tree: PyTree, finite: np.ndarray) -> tuple[str, bool]:
+    """Return in words which chains are left out, and whether a part of the posterior may be.
+
+    It may where a chain diverged after its first draw, or half of all or more did. On the way from
+    a bad start a chain may diverge far from the posterior; one that gave draws was where the others
+    are, as far as is known.
+    """
+    which = np.flatnonzero(~finite)
+    if not len(which):
+        return "", False
+    early = [not all(np.isfinite(x[c, 0]).all() for x in jax.tree.leaves(tree)) for c in which]
+    if isinstance(samples, Samples) and not samples.is_finite[which].any():
+        words = diverged_of(samples.diverged_at)
+        early = early | (samples.diverged_at[which] < samples.step[0])
+    elif len(which) == 1:
+        words = f"chain {which[0]} is not finite"
+    else:
+        some = ", ".join(map(str, which[:MOST_NAMED])) + (", …" if len(which) > MOST_NAMED else "")
+        words = f"{len(which)} of {len(finite)} chains are not finite ({some})"
+    own = "its first draw" if len(which) == 1 else "their first draws"
+    if np.all(early):
+        words += f", before {own}"
+    elif not np.any(early):
+        words += f", after {own}"
+    return words, not np.all(early) or 2 * len(which) >= len(finite)
 
 
 def like(samples: Any, values: np.ndarray, chains: np.ndarray) -> PyTree:

@@ -98,7 +98,7 @@ class Report:
         rhat: the largest split R-hat of a coordinate, NaN of one chain.
         apart: the name of that coordinate.
         num_chains: chains there were.
-        num_lost: of these, chains that are left out, for they are not finite.
+        num_lost: of these, chains that diverged, or are not finite, and are left out.
         num_draws: draws of each chain.
         num_used: draws that were used, of all chains.
         data_passes: what the gradients cost, in passes over the data.
@@ -108,6 +108,9 @@ class Report:
             empty where none is.
         kinetic: the kinetic temperature of the run over the target's, where its kernel was given.
         no_kinetic: why it is not known, for the kernel that was given.
+        lost: in words, which chains are left out, and when they diverged; empty where none is.
+        is_cut: whether one of them diverged among its draws, or half of all chains or more
+            anywhere: a part of the posterior may be cut off, and no outcome is right.
     """
 
     sd_ratio: Position
@@ -136,6 +139,8 @@ class Report:
     mistaken: str = ""
     num_compared: int = 0
     apart: str = ""
+    lost: str = ""
+    is_cut: bool = False
 
     @property
     def outcome(self) -> Literal["right", "wrong", "unsure"]:
@@ -164,7 +169,17 @@ class Report:
         return self.num_unseen > 0 and is_new
 
     @property
+    def needs_more(self) -> bool:
+        """Whether draws that were not used might decide what those that were used cannot."""
+        return self.has_more and self._of_draws.outcome == "unsure"
+
+    @property
     def _found(self) -> verdicts.Verdict:
+        found = self._of_draws
+        return verdicts.without_a_part(found, self.lost) if self.is_cut else found
+
+    @property
+    def _of_draws(self) -> verdicts.Verdict:
         return verdicts.of(
             self.scores,
             vector(self.sd_ratio),
@@ -174,7 +189,7 @@ class Report:
             self.names,
             self.rhat,
             self.tolerance,
-            self.num_lost,
+            "" if self.is_cut else self.lost,
             self.impossible,
             self.has_more,
             self.corrected is not None,
@@ -283,7 +298,7 @@ class Report:
         ratio, ratio_error = vector(self.sd_ratio), vector(self.sd_ratio_error)
         shift, shift_error = vector(self.mean_shift), vector(self.mean_shift_error)
         mean, sd = self.moments.mean, self.moments.sd
-        lost = f" ({self.num_lost} lost)" if self.num_lost else ""
+        lost = f" ({self.num_lost} diverged, left out)" if self.num_lost else ""
         shared = (
             "; chains share their batches: errors are from blocks of time"
             if self.draws.shared

@@ -41,7 +41,7 @@ def of(
     names: tuple[str, ...],
     rhat: float,
     tolerance: float,
-    num_lost: int,
+    lost: str,
     impossible: str = "",
     has_more: bool = False,
     is_corrected: bool = True,
@@ -55,14 +55,14 @@ def of(
     tolerance, in a standard deviation or twice that in a mean; draws without one are right where
     their moments are near enough to the target's, which finite draws need not be. What is
     impossible is wrong, whatever the identities see, and so are draws where a density is 0, and
-    all of a gradient that is not the density's. Where
-    nothing can be decided, draws that were not used come before a longer run.
+    all of a gradient that is not the density's. Where nothing can be decided, draws that were not
+    used come before a longer run. Chains that are left out are named, whatever the outcome.
     """
     seen = {name: score for name, score in scores.worst.items() if score.z > scores.bound}
     large = {name: score for name, score in seen.items() if _is_large(name, score, tolerance)}
     longer = "Use more of the draws (max_draws=)" if has_more else "Run longer"
     otherwise = ", or take report.corrected" if is_corrected else ""
-    lost = f"; {num_lost} chains are lost, and left out" if num_lost else ""
+    lost = f"; {lost}: left out" if lost else ""
     # The largest of many is not the most certain: what it is beyond its error.
     by_ratio = np.maximum(np.abs(ratio - 1) - SURE * ratio_error, 0) / tolerance
     by_shift = np.maximum(np.abs(shift) - SURE * shift_error, 0) / (2 * tolerance)
@@ -124,6 +124,26 @@ def of(
     )
     text += f"{shift[k]:.2g} ± {shift_error[k]:.2g} sd ({names[k]}){lost}"
     return Verdict("unsure", f"{text}. {longer}{otherwise}")
+
+
+def without_a_part(found: Verdict, lost: str) -> Verdict:
+    """Return the verdict where chains that are lost may have been where the others are not.
+
+    A chain that diverged among its draws came to a place where steps are too large. The others are
+    those that have not been there: if it is a part of the posterior their draws lack it, agree with
+    each other, and have nothing wrong where they are. So they are not right, whatever the
+    identities say; what is wrong stays wrong. One that diverged before its first draw may have had
+    a bad start, from which nothing follows for the posterior; where half of the chains or more are
+    lost that is no explanation.
+    """
+    if found.outcome == "wrong":
+        return Verdict("wrong", f"{found.text}. Besides, {lost}: left out")
+    return Verdict(
+        "unsure",
+        f"{lost}: a part of the posterior, where the steps are too large, may be cut off. Take "
+        "smaller steps or another parametrisation, or longer burn_in where it was on the way from "
+        f"its start. Where the other chains are: {found.text}",
+    )
 
 
 def _is_large(name: str, score: Score, tolerance: float) -> bool:

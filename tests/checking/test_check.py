@@ -258,7 +258,7 @@ class Said:
     name: str = "u"
     rhat: float = 1.0
     ess: float = 2_000.0
-    lost: int = 0
+    lost: str = ""
     impossible: str = ""
     has_more: bool = False
     apart: str = ""
@@ -313,7 +313,8 @@ class Said:
         (Said(mistaken="the gradient is another"), "wrong", "the gradient is another: all else"),
         (Said(z=14.0, effect=-5.5, name="1"), "wrong", "in which the slope is 5.5 and not 0"),
         (Said(z=14.0, effect=-5.5, name="1"), "wrong", "another gradient than this posterior"),
-        (Said(lost=2), "right", "2 chains are lost"),
+        (Said(lost="chain 3 diverged"), "right", "; chain 3 diverged: left out"),
+        (Said(lost="chain 3 diverged", rhat=1.6), "wrong", "; chain 3 diverged: left out"),
         (Said(impossible="impossible: wide"), "wrong", "impossible: wide"),
         (Said(ess=20.0, impossible="impossible: wide"), "wrong", "impossible: wide"),
     ],
@@ -353,8 +354,57 @@ def test_lost_chains_are_left_out():
     draws = np.concatenate([ODD, np.full((1, *ODD.shape[1:]), np.nan)])
     report, whole = ewsg.check(KEY, draws, LINEAR, ROWS), ewsg.check(KEY, ODD, LINEAR, ROWS)
     assert (report.num_chains, report.num_lost) == (5, 1)
-    assert "1 chains are lost" in report.verdict
+    assert "; chain 4 is not finite, before its first draw: left out. " in report.verdict
+    assert "5 chains (1 diverged, left out) of" in str(report)
     np.testing.assert_array_equal(report.corrected.mean, whole.corrected.mean)
+
+
+def run_of(draws, diverged_at, first_step=101):
+    """A run with these draws, of which chains diverged."""
+    kernel, rows = ewsg.ld(ewsg.models.gaussian_location(), 1e-3), jnp.zeros((4, draws.shape[2]))
+    start = jnp.zeros(draws.shape[2])
+    made = ewsg.sample(KEY, kernel, start, rows, 1, num_chains=len(draws), progress=False)
+    return dataclasses.replace(
+        made,
+        draws=draws,
+        diverged_at=np.array(diverged_at),
+        step=first_step + np.arange(draws.shape[1]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("diverged_at", "outcome", "words"),
+    [
+        # From a bad start, before a draw was kept: right of the others, and said.
+        (
+            {5: 40},
+            "right",
+            "right within tolerance (5 % of sds, 0.1 sd of means); chain 5 diverged at step 40, "
+            "before its first draw: left out",
+        ),
+        # Among its draws: what the others have not seen is not known.
+        ({5: 400}, "unsure", "chain 5 diverged at step 400, after its first draw: a part of the"),
+        ({5: 101}, "unsure", "Where the other chains are: right within tolerance"),
+        ({1: 40, 5: 400}, "unsure", "2 of 6 chains diverged (chain 1 at step 40, chain 5 at step"),
+        # Half of all: no bad start explains that.
+        ({1: 40, 3: 41, 5: 42}, "unsure", ", before their first draws: a part of the posterior"),
+    ],
+)
+def test_no_outcome_is_right_where_a_part_may_be_cut_off(diverged_at, outcome, words):
+    draws = of_target(6, 2_500)
+    for chain in diverged_at:
+        draws[chain] = 1e9
+    at = [diverged_at.get(chain, -1) for chain in range(6)]
+    report = ewsg.check(KEY, run_of(draws, at), LINEAR, ROWS)
+    assert report.outcome == outcome, report.verdict
+    assert words in report.verdict
+    assert words in str(report).splitlines()[0]
+
+
+def test_what_is_wrong_stays_wrong_where_a_part_may_be_cut_off():
+    found = ewsg.check(KEY, run_of(ODD, [-1, -1, -1, 300]), LINEAR, ROWS)
+    assert found.outcome == "wrong"
+    assert found.verdict.endswith("chain 3 diverged at step 300, after its first draw: left out")
 
 
 def of_target(num_chains, num_draws):
