@@ -20,7 +20,7 @@ from ewsg_jax.checking.stein import Scores
 from ewsg_jax.freshness import as_of_now
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.sampling import Samples
-from ewsg_jax.sampling.coordinates import with_digits
+from ewsg_jax.sampling.coordinates import CONVERGED, with_digits
 
 NEW, ENOUGH = 0.5, 1_000
 """Effective draws of each used, from which those between say more, and from which it is known."""
@@ -35,6 +35,10 @@ def _known(value: Any, error: Any, width: int) -> str:
     if np.isinf(error) and np.isfinite(value):
         return "> 10" if value >= 10 else "< -10" if value <= -10 else "> 5"
     return f"{value:{width}.3f} ± {error:5.3f}" if error < UNKNOWN else "unknown"
+
+
+def _short(z: float) -> str:
+    return f"{z:.1f}" if z < 1e4 else f"{z:.1e}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,6 +298,18 @@ class Report:
     def __repr__(self) -> str:
         return self._table()
 
+    @property
+    def _temperature(self) -> str:
+        """What E[g u] says of the draws' temperature, which is a property of a stationary law."""
+        if self.rhat > CONVERGED:
+            return "not known, for the chains do not agree"
+        value, error = 1 + self.scores.excess, self.scores.excess_error
+        if value <= 0:
+            return f"not known: {value:.2g} ± {error:.2g} of the target's is that of no law"
+        if error > UNKNOWN:
+            return "not known"
+        return f"{value:.3f} ± {error:.3f} of the target's, averaged over directions"
+
     def _table(self) -> str:
         ratio, ratio_error = vector(self.sd_ratio), vector(self.sd_ratio_error)
         shift, shift_error = vector(self.mean_shift), vector(self.mean_shift_error)
@@ -304,15 +320,16 @@ class Report:
             if self.draws.shared
             else ""
         )
-        scores = ", ".join(f"{name}: {score.z:.1f}" for name, score in self.scores.worst.items())
+        scores = ", ".join(
+            f"{name}: {_short(score.z)}" for name, score in self.scores.worst.items()
+        )
         lines = [
             f"Check: {self.verdict}",
             f"{self.num_chains} chains{lost} of {self.num_draws:,} draws, {self.num_used:,} used "
             f"for {self.data_passes:.3g} passes; R-hat {self.rhat:.3f}, ESS "
             f"{self.scores.ess:.0f}{shared}",
             f"Stein's identities, worst |z| ({scores}); above {self.scores.bound:.1f} is no chance",
-            f"temperature: {1 + self.scores.excess:.3f} ± {self.scores.excess_error:.3f} of the "
-            "target's, averaged over directions",
+            f"temperature: {self._temperature}",
         ] + [str(self.kinetic or self.no_kinetic)] * bool(self.kinetic or self.no_kinetic)
         shown = self.worst()
         width = max(len("coordinate"), *(len(self.names[i]) for i in shown))

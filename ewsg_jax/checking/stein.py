@@ -26,6 +26,10 @@ DRAWS_OF_BLOCK = 5
 MOST_BLOCKS, FEWEST_BLOCKS = 256, 8
 UNSEEN = 3.0
 """Sds of a Stein function that its mean may be off unseen, above which nothing is known."""
+FARTHEST = 1e6
+"""Sds of a Stein function: of what is farther off nothing more is known."""
+LEAST = 1e-100
+"""Sd of a Stein function below which its squares are no numbers: it says nothing."""
 AT_ONCE = 64
 """Directions whose identities are worked out together: a processor's cache has room for them."""
 
@@ -199,11 +203,15 @@ def scores_of(directions: Directions, error_rate: float, shared: bool = False) -
         sizes = np.append(sizes, np.sqrt(np.mean(sizes[average] ** 2)))
         effect = means.mean(0)
         error = np.maximum(means.std(0, ddof=1) / np.sqrt(count * share), np.finfo(float).tiny)
-        z = np.abs(effect) / error
+        # The middle's function is 0 at all draws where halves are far apart: it says nothing.
+        speaks = sizes > LEAST
+        z = np.where(speaks, np.abs(effect) / error, 0.0)
         k = int(np.argmax(z))
         worst[name] = Score(float(z[k]), float(effect[k]), float(bound * error[k]))
-        unseen = bound * error / sizes
-        off = np.where(z > bound, np.abs(effect) / sizes, np.where(unseen > UNSEEN, unseen, 0.0))
+        sizes = np.maximum(sizes, LEAST)
+        unseen = np.where(speaks, np.minimum(bound * error / sizes, FARTHEST), FARTHEST)
+        shown = np.minimum(np.abs(effect) / sizes, FARTHEST)
+        off = np.where(z > bound, shown, np.where(unseen > UNSEEN, unseen, 0.0))
         distance = max(distance, float(off.max()))
         if name == "u":
             excess = (float(effect[-1]), float(error[-1]))

@@ -1,5 +1,7 @@
 """Draws at the edges: few, one chain, badly scaled, far from zero, in float32, not finite."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -110,3 +112,30 @@ def test_chains_that_are_not_finite():
     np.testing.assert_array_equal(report.moments.mean, whole.moments.mean)
     with pytest.raises(ValueError, match="samples must have a chain that stayed finite; got none"):
         ewsg.check(KEY, np.full_like(draws, np.nan), normal(np.zeros(3), 1.0), ROWS)
+
+
+@pytest.mark.parametrize("apart", [30.0, 38.4, 100.0, 1e8])
+def test_chains_that_never_met(apart):
+    """Each half is so far out by the other's width that exp(-u²/2) is denormal there, or 0."""
+    draws = standard((4, 100, 3)) + apart * np.array([0, 0, 1, 1])[:, None, None]
+    report = ewsg.check(KEY, draws, normal(np.zeros(3), 1.0), ROWS)
+    assert report.outcome == "wrong"
+    assert "chains do not agree" in report.verdict
+    assert np.isfinite(report.scores.distance)
+    assert not any("nan" in line for line in str(report).splitlines())
+    # E[g u] − 1 is not by how much chains in different places are too wide.
+    assert "temperature: not known, for the chains do not agree" in str(report)
+
+
+@pytest.mark.parametrize(
+    ("excess", "error", "words"),
+    [
+        (0.5, 0.1, "temperature: 1.500 ± 0.100 of the target's, averaged"),
+        (-1.194, 0.041, "temperature: not known: -0.19 ± 0.041 of the target's is that of no law"),
+        (0.5, 10.0, "temperature: not known\n"),
+    ],
+)
+def test_a_temperature_that_is_none(excess, error, words):
+    report = ewsg.check(KEY, standard((4, 100, 3)), normal(np.zeros(3), 1.0), ROWS)
+    scores = report.scores._replace(excess=excess, excess_error=error)
+    assert words in str(dataclasses.replace(report, scores=scores))
