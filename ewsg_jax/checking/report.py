@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import jax
 import numpy as np
 
 from ewsg_jax import _check, traced
@@ -26,6 +27,8 @@ NEW, ENOUGH = 0.5, 1_000
 """Effective draws of each used, from which those between say more, and from which it is known."""
 MOST_SHOWN = 12
 """Coordinates of which the table shows a row each: those with the largest bias."""
+SMALL, MOST_SMALL = 4, 6
+"""Numbers of a small leaf, which the table shows first, and how many of all of these."""
 UNKNOWN = 3.0
 """Of a ratio, or of a mean in sds: a number with a larger error is not shown."""
 
@@ -278,6 +281,47 @@ class Report:
         size = np.maximum(ratio / self.tolerance, shift / (2 * self.tolerance))
         return np.argsort(-size, kind="stable")[:count]
 
+    def table(self, *names: str) -> str:
+        """Return the table of coordinates: a line each, with the corrected mean and sd.
+
+        What is printed has those of small leaves (scalars, and up to four numbers), and those with
+        the largest bias.
+
+        Args:
+            names: of the coordinates that are wanted: `"z[3]"`, or of a leaf, all of it, `"z"`, or
+                of a branch of the tree, `"layer"`. Default: all coordinates.
+
+        Raises:
+            TypeError, ValueError: a name is no string, or that of no coordinate.
+
+        Example:
+            >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+            >>> model, data = ewsg.models.gaussian_location(), jnp.linspace(-1.0, 1.0, 80)
+            >>> draws = jax.random.normal(jax.random.key(0), (4, 1_000, 2)) / 40**0.5
+            >>> report = ewsg.check(jax.random.key(1), draws, model, data.reshape(40, 2))
+            >>> len(report.table("position[1]").splitlines())  # the header, and one
+            2
+        """
+        for name in names:
+            if not isinstance(name, str):
+                raise TypeError(f"names must be strings; got {_check.describe(name)}")
+        chosen = (
+            [np.arange(len(self.names))] if not names else [self._named(name) for name in names]
+        )
+        return "\n".join(self._rows(np.concatenate(chosen)))
+
+    def _named(self, name: str) -> np.ndarray:
+        found = [
+            i
+            for i, own in enumerate(self.names)
+            if own == name or own.startswith((f"{name}[", f"{name}."))
+        ]
+        if not found:
+            raise ValueError(
+                f"names must be of coordinates or leaves, such as {self.names[0]!r}; got {name!r}"
+            )
+        return np.array(found)
+
     def plot(self, path: Any = None) -> Any:
         """Draw sd ratios and mean shifts of all coordinates with errors; return the figure.
 
@@ -310,10 +354,47 @@ class Report:
             return "not known"
         return f"{value:.3f} ± {error:.3f} of the target's, averaged over directions"
 
-    def _table(self) -> str:
+    def _shown(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return which coordinates are printed: those of small leaves, and others of large bias.
+
+        Of a model with many effects of groups and a few numbers that all share, these are few.
+        """
+        sizes = [int(np.size(leaf)) for leaf in jax.tree.leaves(self.sd_ratio)]
+        is_small = np.repeat([size <= SMALL for size in sizes], sizes)
+        order = self.worst(len(self.names))
+        if len(order) <= MOST_SHOWN or is_small.all():
+            return order[:0], order[:MOST_SHOWN]
+        first = np.sort([i for i in order if is_small[i]][:MOST_SMALL]).astype(int)
+        rest = order[~np.isin(order, first)][: MOST_SHOWN - len(first)]
+        return first, rest
+
+    def _rows(self, shown: np.ndarray) -> list[str]:
+        """Return lines of the table, the header first; one line where nothing is known."""
         ratio, ratio_error = vector(self.sd_ratio), vector(self.sd_ratio_error)
         shift, shift_error = vector(self.mean_shift), vector(self.mean_shift_error)
         mean, sd = self.moments.mean, self.moments.sd
+        errors = np.maximum(self.moments.mean_error / sd, self.moments.sd_error)
+        least = np.min([ratio_error[shown], shift_error[shown], errors[shown]])
+        if not least < UNKNOWN:
+            return [
+                f"of {len(shown)} coordinates nothing is known: errors are above {UNKNOWN:g} sd"
+            ]
+        width = max(len("coordinate"), *(len(self.names[i]) for i in shown))
+        lines = [
+            f"{'coordinate':{width}}  sd / target's     mean shift (sd)   corrected mean         sd"
+        ]
+        return lines + [
+            f"{self.names[i]:{width}}  {_known(ratio[i], ratio_error[i], 6):>14}  "
+            f"{_known(shift[i], shift_error[i], 7):>15}  "
+            + (
+                f"{with_digits(mean[i], sd[i]):>14} {sd[i]:10.4g}"
+                if errors[i] < UNKNOWN
+                else f"{'unknown':>14} {'unknown':>10}"
+            )
+            for i in shown
+        ]
+
+    def _table(self) -> str:
         lost = f" ({self.num_lost} diverged, left out)" if self.num_lost else ""
         shared = (
             "; chains share their batches: errors are from blocks of time"
@@ -331,29 +412,20 @@ class Report:
             f"Stein's identities, worst |z| ({scores}); above {self.scores.bound:.1f} is no chance",
             f"temperature: {self._temperature}",
         ] + [str(self.kinetic or self.no_kinetic)] * bool(self.kinetic or self.no_kinetic)
-        shown = self.worst()
-        width = max(len("coordinate"), *(len(self.names[i]) for i in shown))
-        lines.append(
-            f"{'coordinate':{width}}  sd / target's     mean shift (sd)   corrected mean         sd"
-        )
-        errors = np.maximum(self.moments.mean_error / sd, self.moments.sd_error)
-        lines += [
-            f"{self.names[i]:{width}}  {_known(ratio[i], ratio_error[i], 6):>14}  "
-            f"{_known(shift[i], shift_error[i], 7):>15}  "
-            + (
-                f"{with_digits(mean[i], sd[i]):>14} {sd[i]:10.4g}"
-                if errors[i] < UNKNOWN
-                else f"{'unknown':>14} {'unknown':>10}"
-            )
-            for i in shown
-        ]
-        if len(shown) < len(ratio):
+        first, rest = self._shown()
+        shown = np.concatenate([first, rest])
+        rows = self._rows(shown)
+        lines += rows
+        if len(rows) > 1 and len(shown) < len(self.names):
+            which = f"the {len(shown)} with the largest bias"
+            if len(first):
+                which = (
+                    f"{len(first)} of the smallest leaves and the {len(rest)} with the largest bias"
+                )
+            lines.append(f"({len(self.names)} coordinates, {which} shown; others by report.table)")
+        if self.num_compared < len(self.names):
             lines.append(
-                f"({len(ratio)} coordinates, the {len(shown)} with the largest bias shown)"
-            )
-        if self.num_compared < len(ratio):
-            lines.append(
-                f"gradients compared with values along {self.num_compared} of {len(ratio)} "
+                f"gradients compared with values along {self.num_compared} of {len(self.names)} "
                 "coordinates"
             )
         lines += [f"not corrected: {self.not_corrected}"] * bool(self.not_corrected)
