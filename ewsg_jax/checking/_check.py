@@ -25,7 +25,7 @@ from ewsg_jax.checking.draws import Draws, draws_of
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
 from ewsg_jax.checking.kinetic import check_kernel, kinetic, unknown_law
 from ewsg_jax.checking.mixing import worst_rhat
-from ewsg_jax.checking.report import UNKNOWN, Corrected, Report
+from ewsg_jax.checking.report import MOST_USED, UNKNOWN, Corrected, Report
 from ewsg_jax.checking.rounds import Reckoning, nearer
 from ewsg_jax.checking.slopes import mistaken, num_compared
 from ewsg_jax.freshness import reads_now
@@ -48,7 +48,7 @@ MOST_DISTANCE = 100
 """Of a distance from the target, in sds: beyond it only that it is larger is known."""
 LARGEST_RATIO, LARGEST_SHIFT = 5.0, 10.0
 """Of an sd, and of a mean in sds: of draws that cannot be corrected no larger one is measured."""
-LOOKS = (4_000, 16_000)
+LOOKS = (4_000, MOST_USED)
 """Draws that are used, and how many where these cannot decide."""
 MOST_BYTES = 2**30
 """Of Stein functions at the draws, above which no more draws are used."""
@@ -220,6 +220,7 @@ def check(
         data_passes=passes + report.data_passes,
         mistaken=mistaken(posterior, report.draws, data),
         num_compared=num_compared(report.draws, data),
+        num_steps=int(np.ptp(samples.step)) if isinstance(samples, Samples) else 0,
     )
     # The momenta say more where the kernel is known: their temperature has a law of its own.
     if kernel is None:

@@ -27,6 +27,8 @@ NEW, ENOUGH = 0.5, 1_000
 """Effective draws of each used, from which those between say more, and from which it is known."""
 MOST_SHOWN = 12
 """Coordinates of which the table shows a row each: those with the largest bias."""
+MOST_USED = 16_000
+"""Draws that are used where fewer cannot decide, if the caller does not say."""
 SMALL, MOST_SMALL = 4, 6
 """Numbers of a small leaf, which the table shows first, and how many of all of these."""
 UNKNOWN = 3.0
@@ -118,6 +120,7 @@ class Report:
         lost: in words, which chains are left out, and when they diverged; empty where none is.
         is_cut: whether one of them diverged among its draws, or half of all chains or more
             anywhere: a part of the posterior may be cut off, and no outcome is right.
+        num_steps: steps of each chain over which the draws are spread; 0 of draws from elsewhere.
     """
 
     sd_ratio: Position
@@ -148,6 +151,7 @@ class Report:
     apart: str = ""
     lost: str = ""
     is_cut: bool = False
+    num_steps: int = 0
 
     @property
     def outcome(self) -> Literal["right", "wrong", "unsure"]:
@@ -203,6 +207,9 @@ class Report:
             self.outside,
             self.mistaken,
             self.apart,
+            verdicts.Spent(
+                self.num_used, self.num_used + self.num_unseen, MOST_USED, self.num_steps
+            ),
         )
 
     def expectation(self, function: Callable[[Any], PyTree]) -> tuple[PyTree, PyTree]:

@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ewsg_jax.checking.stein import Score, Scores
+from ewsg_jax.lazy_scipy import student_quantile
 from ewsg_jax.sampling.coordinates import CONVERGED
 from ewsg_jax.support import CURE
 
@@ -13,11 +14,32 @@ FEWEST = 50
 SURE = 2.0
 """Standard errors within which a number is known."""
 
+AS_A_RULE = 0.8
+"""How often as many draws as are asked for are enough."""
+MOST_TIMES = 1_000
+"""Times as many draws, above which an error is no measure of how many are needed."""
+
 BY_VALUES = (
     "see to custom_vjp, custom_jvp, stop_gradient, rounding and comparisons, and compare with "
     "jax.test_util.check_grads"
 )
 """What to do where a gradient is not that of the values."""
+
+
+class Spent(NamedTuple):
+    """What draws there are, from which more are reckoned.
+
+    Attributes:
+        used: those that were used, of all chains.
+        draws: those that there are.
+        most: those that are used of more, if the caller does not say.
+        steps: of each chain over which these are spread; 0 where it is not known.
+    """
+
+    used: int
+    draws: int
+    most: int
+    steps: int
 
 
 class Verdict(NamedTuple):
@@ -48,6 +70,7 @@ def of(
     outside: str = "",
     mistaken: str = "",
     apart: str = "",
+    spent: Spent | None = None,
 ) -> Verdict:
     """Judge draws.
 
@@ -60,7 +83,6 @@ def of(
     """
     seen = {name: score for name, score in scores.worst.items() if score.z > scores.bound}
     large = {name: score for name, score in seen.items() if _is_large(name, score, tolerance)}
-    longer = "Use more of the draws (max_draws=)" if has_more else "Run longer"
     otherwise = ", or take report.corrected" if is_corrected else ""
     lost = f"; {lost}: left out" if lost else ""
     # The largest of many is not the most certain: what it is beyond its error.
@@ -83,6 +105,8 @@ def of(
         bool(impossible) or bool(large) or (bool(seen) and max(by_ratio[i], by_shift[j]) >= 1)
     )
     if scores.ess < FEWEST and not is_wrong:
+        times = FEWEST / scores.ess if scores.ess > 0 else np.inf
+        longer = _longer(times, scores.ess, has_more, spent, at_least=True)
         return Verdict(
             "unsure", f"not enough draws to decide (ESS {scores.ess:.0f}){lost}. {longer}"
         )
@@ -123,7 +147,56 @@ def of(
         "mean off by "
     )
     text += f"{shift[k]:.2g} ± {shift_error[k]:.2g} sd ({names[k]}){lost}"
+    # Chance falls with the root of the draws, and so do the doubts that are made of it. What is off
+    # without a bias is chance, too: that of the worst of all means and sds, as a rule.
+    times = float(error.max()) ** 2
+    if off.max() > 1:
+        z = -float(student_quantile(np.inf, (1 - AS_A_RULE) / 2 / (2 * len(off))))
+        times = max(times, float(off.max()) ** 2, z**2 / (2 * tolerance**2) / scores.ess)
+    longer = _longer(times, scores.ess, has_more, spent)
+    if seen:
+        # How much of the doubt is of the bias that shows is not known, and no draws take that away.
+        longer = (
+            "Use more of the draws (max_draws=); where that does not decide, h" * has_more or "H"
+        )
+        longer += "alve the step and run longer: the bias that shows does not shrink with draws"
     return Verdict("unsure", f"{text}. {longer}{otherwise}")
+
+
+def _longer(
+    times: float, ess: float, has_more: bool, spent: Spent | None, at_least: bool = False
+) -> str:
+    """Return what decides: more of the draws, or how much longer a run.
+
+    Args:
+        times: as many effective draws as there are.
+        ess: how many these are.
+        has_more: whether draws that were not used would say more.
+        spent: what there is; None: not known.
+        at_least: whether more may be needed.
+    """
+    if spent is None:
+        return "Use more of the draws (max_draws=)" if has_more else "Run longer"
+    if not times <= MOST_TIMES:
+        return "Run longer: ten times as long will say how much more it takes"
+    few = "at least " if at_least else "some "
+    if has_more and times * spent.used <= spent.draws:
+        return f"Use more of the draws (max_draws={_rounded(times * spent.used)})"
+    share = times * spent.used / spent.draws if has_more else times
+    steps = f", {_rounded(share * spent.steps):,} steps of each chain" if spent.steps else ""
+    ess = times * ess
+    more = f", and check with max_draws={_rounded(2 * ess)}" if 2 * ess > spent.most else ""
+    return (
+        f"Run {few}{_rounded(share):g} times as long (to an ESS of {few}{_rounded(ess):,}{steps})"
+        f"{more}"
+    )
+
+
+def _rounded(value: float) -> int | float:
+    """Return a number with two digits, rounded up."""
+    unit = 10.0 ** (np.floor(np.log10(value)) - 1)
+    found = float(np.ceil(value / unit - 1e-9)) * unit
+    return round(found) if found >= 10 else round(found, 1)
 
 
 def without_a_part(found: Verdict, lost: str) -> Verdict:

@@ -35,11 +35,11 @@ ESTIMATORS = {
     "uniform": "plain minibatches",
 }
 ARGUMENTS = {
-    "report.corrected": "the corrected values",
-    "max_draws=": "--max-draws of check",
-    "max_passes=": "--max-passes",
+    r"report\.corrected": "the corrected values",
+    r"max_draws=(\d*)": r"--max-draws \1 of check",
+    r"max_passes=": "--max-passes",
 }
-"""What the library names, and what it is on the command line."""
+"""What the library names, a regular expression, and what it is on the command line."""
 HEADS = {
     WRONG: "WRONG",
     DOUBTFUL: "UNSURE, too few draws to decide",
@@ -234,7 +234,7 @@ def without_check(draws: Any) -> tuple[int, str] | None:
 def for_terminals(text: str) -> str:
     """Return a text that the library says with the options of the command line, not arguments."""
     for argument, option in ARGUMENTS.items():
-        text = text.replace(argument, option)
+        text = re.sub(argument, option, text)
     return text
 
 

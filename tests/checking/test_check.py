@@ -1,6 +1,7 @@
 """How wrong draws are: targets of known moments, and Stein's identities by themselves."""
 
 import dataclasses
+import re
 
 import jax
 import jax.numpy as jnp
@@ -263,6 +264,7 @@ class Said:
     has_more: bool = False
     apart: str = ""
     mistaken: str = ""
+    spent: verdict.Spent | None = None
 
     def verdict(self):
         """What is said."""
@@ -285,6 +287,7 @@ class Said:
             self.has_more,
             apart=self.apart,
             mistaken=self.mistaken,
+            spent=self.spent,
         )
 
 
@@ -307,6 +310,51 @@ class Said:
         (Said(error=0.08), "unsure", "not enough draws to decide: sd × 1.01 ± 0.08"),
         (Said(error=0.08), "unsure", "Run longer"),
         (Said(error=0.08, has_more=True), "unsure", "Use more of the draws (max_draws=)"),
+        # Twice 0.08 of a tolerance of 0.05: 3.2 times as many draws halve it often enough, squared.
+        (
+            Said(error=0.08, spent=verdict.Spent(4_000, 9_000, 16_000, 5_000)),
+            "unsure",
+            "Run some 11 times as long (to an ESS of some 21,000, 52,000 steps of each chain), and "
+            "check with max_draws=41000, or take",
+        ),
+        (
+            Said(error=0.03, spent=verdict.Spent(4_000, 9_000, 16_000, 0)),
+            "unsure",
+            "Run some 1.5 times as long (to an ESS of some 2,900), or take",
+        ),
+        (
+            Said(error=0.03, has_more=True, spent=verdict.Spent(4_000, 9_000, 16_000, 0)),
+            "unsure",
+            "Use more of the draws (max_draws=5800), or take",
+        ),
+        (
+            Said(error=0.05, has_more=True, spent=verdict.Spent(4_000, 9_000, 16_000, 0)),
+            "unsure",
+            "Run some 1.8 times as long (to an ESS of some 8,000), or take",
+        ),
+        # What is off without a bias is chance: that of the worst of four means and sds.
+        (
+            Said(ratio=(1.12, 1.0), spent=verdict.Spent(100, 100, 16_000, 700), ess=100.0),
+            "unsure",
+            "Run some 7.7 times as long (to an ESS of some 770, 5,400 steps of each chain), or",
+        ),
+        (
+            Said(ess=20.0, spent=verdict.Spent(100, 100, 16_000, 700)),
+            "unsure",
+            "Run at least 2.5 times as long (to an ESS of at least 50, 1,800 steps of each chain)",
+        ),
+        (
+            Said(ess=0.0, spent=verdict.Spent(100, 100, 16_000, 700)),
+            "unsure",
+            "Run longer: ten times as long will say how much more it takes",
+        ),
+        # A bias stays, however many draws there are.
+        (
+            Said(z=5.0, error=0.08, spent=verdict.Spent(4_000, 9_000, 16_000, 5_000)),
+            "unsure",
+            "Halve the step and run longer: the bias that shows does not shrink with draws",
+        ),
+        (Said(z=5.0, error=0.08, has_more=True), "unsure", "where that does not decide, halve"),
         (Said(ess=20.0), "unsure", "not enough draws to decide (ESS 20)"),
         (Said(rhat=1.6), "wrong", "chains do not agree (R-hat 1.60)"),
         (Said(rhat=1.6, apart="b"), "wrong", "chains do not agree (R-hat 1.60, b)"),
@@ -454,3 +502,14 @@ def test_a_chain_that_is_not_finite_where_nobody_looks_is_left_out():
     report = ewsg.check(KEY, draws, LINEAR, ROWS, max_draws=80)
     assert report.num_lost == 1
     assert np.isfinite(report.sd_ratio).all()
+
+
+def test_as_many_draws_as_are_asked_for_decide():
+    """Nearly independent draws of the target, too few, and as many more as the verdict says."""
+    few = ewsg.check(KEY, run_of(of_target(4, 50), [-1] * 4), LINEAR, ROWS)
+    assert few.outcome == "unsure"
+    assert few.num_steps == 49
+    times = float(re.search(r"Run some ([\d.]+) times as long", few.verdict)[1])
+    assert 1.5 < times < 20, few.verdict
+    more = ewsg.check(KEY, of_target(4, int(50 * times)), LINEAR, ROWS)
+    assert more.outcome == "right", more.verdict
