@@ -58,20 +58,29 @@ def of_gradients(kernel: Kernel, start: Position, end: Position, data: Data, at_
     if not isinstance(posterior, Posterior) or (flew and not at_start):
         return ""
     where = "at the start" if at_start else "at its last finite position"
+    begin = None if at_start else on_host(start)
     try:
-        return _of_posterior(posterior, on_host(end), view(data).tree, where)
+        return _of_posterior(posterior, on_host(end), view(data).tree, where, begin)
     except Exception:
         return ""  # What cannot be evaluated by itself is no cause that can be named.
 
 
-def _of_posterior(posterior: Posterior, position: Position, data: Data, where: str) -> str:
+def _of_posterior(
+    posterior: Posterior, position: Position, data: Data, where: str, start: Position | None
+) -> str:
+    """Return whose gradient is not finite; `start` is where the chain started, if elsewhere."""
+
     # The prior first: it is one function, and what is wrong there is wrong for all rows.
-    value, gradient = jax.value_and_grad(lambda p: jnp.asarray(posterior.log_prior(p)))(position)
+    def prior(p: Position) -> Array:
+        return jnp.asarray(posterior.log_prior(p))
+
+    value, gradient = jax.value_and_grad(prior)(position)
     if not _is_finite(gradient):
-        return (
+        told = (
             f"the gradient is not finite {where}: that of log_prior is not, where log_prior is "
             f"{float(value):g}"
         )
+        return told + _overshot(float(value), None if start is None else float(prior(start)))
 
     def of_row(p: Position, row: Data) -> tuple[Array, PyTree]:
         return jax.value_and_grad(posterior.log_likelihood)(p, row)
@@ -100,16 +109,32 @@ def _of_posterior(posterior: Posterior, position: Position, data: Data, where: s
     if not all(np.isfinite(np.asarray(x, float)).all() for x in jax.tree.leaves(row)):
         advice = "jnp.where does not mask a gradient: replace it inside of what is masked, too"
         return f"{told}; the row holds what is not finite, and {advice}"
+    before = None if start is None else float(of_row(start, row)[0])
     # The same row in float64 tells a rounding from a mistake.
     if not jax.config.read("jax_enable_x64"):
         with jax.enable_x64(True):
-            wide = jax.tree.map(_widened, (position, row))
-            if _is_finite(of_row(*wide)[1]):
-                return (
-                    f"{told}; in float64 it is finite: float32 overflows or loses a difference "
-                    "there"
+            wide_value, wide = of_row(*jax.tree.map(_widened, (position, row)))
+            if _is_finite(wide):
+                return told + (
+                    _overshot(float(wide_value), before)
+                    or "; in float64 it is finite: float32 overflows or loses a difference there"
                 )
-    return told
+    return told + _overshot(value, before)
+
+
+def _overshot(value: float, start: float | None) -> str:
+    """Return that steps carried a chain away, where a log density fell enormously; or empty.
+
+    Gradients lead upwards: only a step that is too large ends that far down, and what overflows
+    there is not the cause.
+    """
+    if start is None or not math.isfinite(start) or not start - value > ENORMOUS * (1 + abs(start)):
+        return ""
+    return (
+        f"; it was {start:.3g} at the start, so that steps were too large and carried the chain "
+        f"there{f' (in float64 it is {value:.3g})' if math.isfinite(value) else ''}: a smaller "
+        "step_size may help"
+    )
 
 
 def _widened(x: Any) -> np.ndarray:

@@ -104,3 +104,30 @@ def test_a_position_that_is_a_tree():
     posterior = lambda p, row: jnp.where(jnp.isnan(row["y"]), 0.0, normal(p["m"], row["y"]))
     message = diverged(posterior, lambda p: narrow(p["m"]), {"m": jnp.float32(0)}, {"y": HOLES})
     assert "log_likelihood of row 3" in message
+
+
+@pytest.mark.parametrize(
+    ("rate", "step_size", "value"),
+    [
+        (1.0, 1.0, r"\(in float64 it is -\d.*e\+\d+\)"),  # which float64 holds
+        (1e3, 1e-3, ""),  # which it does not
+    ],
+)
+def test_a_step_that_overshoots_is_not_put_down_to_float32(rate, step_size, value):
+    """A row's exponential overflows where a step, and no gradient, has led."""
+    message = diverged(
+        lambda p, y: -jnp.exp(rate * p) - jnp.exp(-rate * p), narrow, 2.0 / rate, Y, step_size
+    )
+    assert re.search(
+        r"where log_likelihood is -inf; it was -7\.52 at the start, so that steps were too large "
+        rf"and carried the chain there ?{value}: a smaller step_size may help",
+        message,
+    ), message
+    assert "float32 overflows" not in message
+
+
+def test_a_prior_that_a_step_overshoots():
+    message = diverged(normal, lambda p: -0.5 * p**2 - jnp.exp(30 * p), -10.0, Y, step_size=0.03)
+    assert re.search(r"log_prior is -inf; it was -50 at the start, so that steps", message), (
+        message
+    )
