@@ -14,9 +14,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
 from ewsg_jax import _check, optional
+from ewsg_jax._types import PyTree
+from ewsg_jax.checking.draws import TAKES
 from ewsg_jax.files import path_of, write_whole
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.coordinates import (
@@ -24,9 +27,10 @@ from ewsg_jax.sampling.coordinates import (
     Names,
     array_statistics,
     coordinates,
+    flattened,
     with_digits,
 )
-from ewsg_jax.sampling.samples import diverged_of
+from ewsg_jax.sampling.samples import diverged_of, named
 
 FEWEST_DRAWS = 4
 """Draws a chain must have to be split and compared with itself."""
@@ -145,15 +149,19 @@ class Summary:
         return "\n".join(lines + [f"note: {note}" for note in self.notes])
 
 
-def summary(samples: Samples, names: Names = None, *, quantiles: Sequence[float] = ()) -> Summary:
+def summary(
+    samples: Samples | PyTree, names: Names = None, *, quantiles: Sequence[float] = ()
+) -> Summary:
     """Summarise a run coordinate by coordinate; R-hat, ESS and MCSE come from arviz-stats.
 
     Chains that diverged are left out, and a note names them. Too few draws, one chain, or draws
     that are not finite give NaN and a note, never an exception.
 
     Args:
-        samples: what `ewsg_jax.sample` returned.
-        names: a name for each coordinate. Default: its place in the tree of the position.
+        samples: what `ewsg_jax.sample` returned; or draws of anything, a tree of arrays with the
+            leading axes (chain, draw), such as predictions by `samples.predict(…,
+            keep_draws=True)`. Of arrays it is not known which chains diverged.
+        names: a name for each coordinate. Default: its place in the tree.
         quantiles: their probabilities, from 0 to 1, such as (0.05, 0.5, 0.95); default none.
 
     Raises:
@@ -174,13 +182,21 @@ def summary(samples: Samples, names: Names = None, *, quantiles: Sequence[float]
         >>> asked = ewsg.diagnostics.summary(samples, quantiles=(0.05, 0.5, 0.95))
         >>> asked.quantiles.shape, list(asked.columns())[-3:]
         ((3, 2), ['5%', '50%', '95%'])
+        >>> of_norms = ewsg.diagnostics.summary(jnp.linalg.norm(samples.position, axis=-1))
+        >>> of_norms.names
+        ('draws',)
     """
     if names is not None:
         _check.texts("names", names)
     probabilities = _probabilities_of(quantiles)
     # From shapes, before any draw is copied.
-    check_size(samples)
-    draws, own_names = coordinates(samples, names)
+    if isinstance(samples, Samples):
+        check_size(samples)
+        draws, own_names = coordinates(samples, names)
+        all_chains = samples.num_chains
+    else:
+        draws, own_names = flattened(_arrays(samples), names)
+        all_chains = len(draws)
     statistics = array_statistics()
     num_chains, num_draws, size = draws.shape
     enough = num_draws >= FEWEST_DRAWS and num_chains > 0
@@ -208,10 +224,10 @@ def summary(samples: Samples, names: Names = None, *, quantiles: Sequence[float]
             mcse=of(statistics.mcse, method="mean"),
             probabilities=probabilities,
             quantiles=_quantiles(draws, probabilities),
-            num_chains=samples.num_chains,
+            num_chains=all_chains,
             num_draws=num_draws,
-            notes=tuple(_notes(samples, draws, rhat)),
-            num_diverged=samples.num_chains - num_chains,
+            notes=tuple(_notes(samples if isinstance(samples, Samples) else None, draws, rhat)),
+            num_diverged=all_chains - num_chains,
         )
 
 
@@ -223,10 +239,37 @@ def _quantiles(draws: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(flat).all(axis=0), np.quantile(flat, probabilities, axis=0), np.nan)
 
 
+def _arrays(samples: PyTree) -> dict[str, np.ndarray]:
+    """Check draws that are no run, and return them by name.
+
+    Raises:
+        TypeError, ValueError: they are no tree of arrays (chain, draw, …), or too many coordinates.
+    """
+    leaves = jax.tree.leaves(samples)
+    if not leaves or not all(isinstance(x, jax.Array | np.ndarray) for x in leaves):
+        raise TypeError(f"{TAKES}; got {_check.describe(samples)}")
+    if (
+        min(x.ndim for x in leaves) < 2
+        or len({x.shape[:2] for x in leaves}) > 1
+        or any(x.dtype.kind in "cOSU" for x in leaves)
+    ):
+        raise ValueError(
+            f"{TAKES} of real numbers, the same of all; got "
+            f"{_check.listed('samples', _check.shapes(samples))}"
+        )
+    found = named(jax.tree.map(np.asarray, samples), "draws")
+    _check_coordinates(found)
+    return found
+
+
 def check_size(samples: Samples) -> None:
     """Check that there are not too many coordinates, from shapes alone."""
     _check.instance("samples", samples, Samples, "what ewsg_jax.sample returns, runs[i] of a stack")
-    size = sum(math.prod(leaf.shape[2:]) for leaf in samples.named().values())
+    _check_coordinates(samples.named())
+
+
+def _check_coordinates(leaves: dict[str, np.ndarray]) -> None:
+    size = sum(math.prod(leaf.shape[2:]) for leaf in leaves.values())
     if size > MOST_COORDINATES:
         raise ValueError(
             f"samples must have at most {MOST_COORDINATES:,} coordinates to be summarised; got "
@@ -235,10 +278,11 @@ def check_size(samples: Samples) -> None:
         )
 
 
-def _notes(samples: Samples, draws: np.ndarray, rhat: np.ndarray) -> list[str]:
+def _notes(samples: Samples | None, draws: np.ndarray, rhat: np.ndarray) -> list[str]:
+    """Return what weakens the numbers of draws; `samples` is the run that they are of, if any."""
     notes, left = [], len(draws)
     finite = rhat[np.isfinite(rhat)]
-    if left < samples.num_chains:
+    if samples is not None and left < samples.num_chains:
         what = "nothing is left to summarise"
         if left:
             those = "it" if left == samples.num_chains - 1 else "them"
@@ -255,12 +299,12 @@ def _notes(samples: Samples, draws: np.ndarray, rhat: np.ndarray) -> list[str]:
         notes.append("one chain: R-hat compares chains, so there is none; run at least 4")
     if draws.shape[1] < FEWEST_DRAWS:
         notes.append(f"fewer than {FEWEST_DRAWS} draws a chain: no R-hat, ESS or Monte Carlo error")
-    elif samples.common_start:
+    elif samples is not None and samples.common_start:
         notes.append(
             "all chains started at one point, which makes R-hat too kind; "
             "start them apart (a function of a key as position)"
         )
-    if samples.shared_minibatch and left > 1:
+    if samples is not None and samples.shared_minibatch and left > 1:
         notes.append(
             "the chains share their batches and are not independent: ESS is too large, MCSE and "
             "R-hat are too small; ewsg_jax.check allows for it"
@@ -268,6 +312,8 @@ def _notes(samples: Samples, draws: np.ndarray, rhat: np.ndarray) -> list[str]:
     lost = int(np.sum(~np.isfinite(draws).all(axis=(1, 2))))
     if lost:
         notes.append(f"{lost} of {left} chains have draws that are not finite")
+    if samples is None:
+        return notes
     if samples.overflow.any():
         notes.append(
             f"in up to {samples.overflow.max()} steps a bounded set could not hold what it should "

@@ -68,8 +68,8 @@ def test_names(run):
     assert "elevation" in str(ewsg.diagnostics.summary(run, ["elevation", "slope", "aspect"]))
     with pytest.raises(ValueError, match="names must be 3, one for each coordinate; got 1"):
         ewsg.diagnostics.summary(run, ["elevation"])
-    with pytest.raises(TypeError, match="samples must be a Samples"):
-        ewsg.diagnostics.summary(run.position)
+    with pytest.raises(TypeError, match="samples must be what"):
+        ewsg.diagnostics.summary(run.step_size.tolist)
 
 
 def test_the_table_shows_the_worst_rows(run):
@@ -213,3 +213,18 @@ def test_distance(run):
 )
 def test_a_mean_has_the_digits_that_its_spread_asks_for(mean, sd, text):
     assert with_digits(mean, sd) == text
+
+
+def test_arrays_are_summarised_like_a_run_of_them(run):
+    of_arrays = ewsg.diagnostics.summary(run.position, quantiles=(0.5,))
+    of_run = ewsg.diagnostics.summary(run, quantiles=(0.5,))
+    for name, column in of_run.columns().items():
+        np.testing.assert_array_equal(of_arrays.columns()[name], column)
+    assert (of_arrays.num_chains, of_arrays.num_diverged) == (4, 0)
+    tree = {"a": run.position[..., 0], "b": run.position > 0}
+    assert ewsg.diagnostics.summary(tree).names == ("a", "b[0]", "b[1]", "b[2]")
+    spoilt = run.position.copy()
+    spoilt[1, 7] = np.nan
+    assert ewsg.diagnostics.summary(spoilt).notes == (
+        "1 of 4 chains have draws that are not finite",
+    )

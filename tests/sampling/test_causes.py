@@ -128,6 +128,4 @@ def test_a_step_that_overshoots_is_not_put_down_to_float32(rate, step_size, valu
 
 def test_a_prior_that_a_step_overshoots():
     message = diverged(normal, lambda p: -0.5 * p**2 - jnp.exp(30 * p), -10.0, Y, step_size=0.03)
-    assert re.search(r"log_prior is -inf; it was -50 at the start, so that steps", message), (
-        message
-    )
+    assert re.search(r"log_prior is -inf; it was -50 at the start, so that steps", message), message

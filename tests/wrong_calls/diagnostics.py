@@ -24,6 +24,7 @@ from tests.wrong_calls.table import (
     row,
 )
 
+DRAWS = "a tree of arrays with leading axes (chain, draw)"
 A_RUN = "a Samples (what ewsg_jax.sample returns, runs[i] of a stack)"
 TEST_ROWS = 'must be {"x": (n, d), "y": (n,)}'
 diagnostics = ewsg.diagnostics
@@ -45,8 +46,15 @@ def summary() -> diagnostics.Summary:
 every("diagnostics.summary", lambda names=None: diagnostics.summary(samples(), names))
 of(
     "diagnostics.summary",
-    row(T, f"samples | shape (2, 4, 2) | {A_RUN}", lambda: diagnostics.summary(samples().position)),
-    row(T, f"samples | ( | {A_RUN}", lambda: diagnostics.summary(samples().to_arviz())),
+    row(T, f"samples | got 3 | {DRAWS}", lambda: diagnostics.summary(3)),
+    row(T, f"samples | got | {DRAWS}", lambda: diagnostics.summary(samples().to_arviz())),
+    row(V, f"samples | (3,) | {DRAWS}", lambda: diagnostics.summary(np.zeros(3))),
+    row(
+        V,
+        f"samples | (2, 4) | {DRAWS}",
+        lambda: diagnostics.summary([np.zeros((2, 4)), np.zeros((2, 5))]),
+    ),
+    row(V, f"samples | complex | {DRAWS}", lambda: diagnostics.summary(np.zeros((2, 4), complex))),
     row(
         V,
         "names | got 1 | must be 2, one for each",
