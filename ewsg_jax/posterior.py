@@ -183,7 +183,8 @@ class Posterior(Generic[P]):
 
         Its density is that of θ times |det ∂θ/∂u|, so draws of u mapped forward are draws of θ.
         Chains start at a u, such as `bijector.inverse(θ)`; `ewsg_jax.sample(…,
-        keep=bijector.forward)` keeps draws of θ.
+        keep=bijector.forward)` keeps draws of θ. `ewsg_jax.check` takes draws of u, which
+        `jax.vmap(jax.vmap(bijector.forward))(samples.draws)` maps afterwards.
 
         The result holds no bound, and no linear predictor unless the bijector is `bijectors.affine`
         and the position a vector, even where this posterior does: its gradients are automatic. The

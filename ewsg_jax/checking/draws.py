@@ -117,8 +117,9 @@ def draws_of(
     """
     if isinstance(samples, Samples) and not samples.keeps_positions:
         raise ValueError(
-            "samples must hold positions to be checked; got a run that was asked to keep "
-            "something else"
+            "samples must hold positions to be checked; got a run that was asked to keep something "
+            "else: leave keep= out, and map draws after the check, as "
+            "jax.vmap(jax.vmap(to.forward))(samples.draws)"
         )
     tree = samples.draws if isinstance(samples, Samples) else samples
     leaves = jax.tree.leaves(tree)
