@@ -91,6 +91,18 @@ def test_equal_parts_are_traced_once():
     assert len(traces) == 3  # of the steps themselves
 
 
+def test_a_first_memory_of_pythons_numbers():
+    """`scan` takes a carry that begins with one."""
+
+    def propose(self, randomness, memory, *rest):
+        estimate, _ = own.Averaged.propose(self, randomness, START, *rest)
+        return estimate, memory + jnp.int16(1)
+
+    counted = estimator(init=lambda self, key, position, data: jnp.array(0), propose=propose)
+    kernel = ewsg.kernel(ewsg.dynamics.langevin(0.1), counted)
+    assert ewsg.sample(KEY, kernel, START, ROWS, 3, progress=False).is_finite.all()
+
+
 # Wrong ones.
 
 

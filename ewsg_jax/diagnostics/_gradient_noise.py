@@ -17,7 +17,7 @@ import numpy as np
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._kernel import Kernel, KernelState, Randomness
-from ewsg_jax._module import made_by
+from ewsg_jax._module import is_own, made_by
 from ewsg_jax._types import Array, Data, Key, PyTree
 from ewsg_jax.dynamics._preconditioned import Preconditioned, PreconditionedState
 from ewsg_jax.dynamics.mass import without_metric
@@ -200,7 +200,8 @@ def _moves_alike(kernel: Pair) -> bool:
     """
     plain, _ = without_metric(kernel.dynamics)
     shape = jax.eval_shape(plain.init, jax.random.key(0), jnp.zeros(1))
-    return isinstance(plain, Underdamped) or not hasattr(shape, "momentum")
+    has_momentum = hasattr(shape, "momentum")
+    return not has_momentum or (isinstance(plain, Underdamped) and not is_own(type(plain)))
 
 
 def _sizes(tree: PyTree) -> list[int]:

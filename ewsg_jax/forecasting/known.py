@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ewsg_jax._module import Part, made_by
+from ewsg_jax._module import Part, is_own, made_by
 from ewsg_jax._types import Data
 from ewsg_jax.gradients._control_variate import ControlVariate
 from ewsg_jax.gradients._exponentially_weighted import ExponentiallyWeighted
@@ -94,6 +94,9 @@ def known(estimator: GradientEstimator, data: Data) -> Known:
         return inner._replace(
             by=by, chain_length=estimator.chain_length, frozen_noise=estimator.frozen_noise
         )
+    # Derived from the library's, it may estimate anything else.
+    if is_own(type(estimator)) and not isinstance(estimator, WithCovariance):
+        raise _unknown(estimator, "one of your own")
     if isinstance(estimator, Full):
         return Known(None, "the step alone: there are no batches")
     # Batches that depend on each other add noise that no single batch shows.

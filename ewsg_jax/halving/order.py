@@ -6,6 +6,7 @@ from typing import Any
 import jax
 
 from ewsg_jax._kernel import Kernel
+from ewsg_jax._module import is_own
 from ewsg_jax._types import Data
 from ewsg_jax.dynamics._exact import Exact
 from ewsg_jax.dynamics._langevin import Langevin
@@ -65,13 +66,15 @@ def share_beyond(kernel: Pair, order: int) -> float:
     than 0.2 is left on a normal posterior (tests/halving/test_order.py).
     """
     plain = without_metric(kernel.dynamics)[0]
-    if isinstance(plain, Langevin | Exact):
+    if isinstance(plain, Langevin | Exact) and not is_own(type(plain)):
         return PURE
     return 1 / (2**order - 1) - 1 / (2 ** (order + 1) - 1)
 
 
 def order_of_noise(estimator: GradientEstimator[Any], data: Data) -> float | None:
     """Return the order in h of an estimator's noise bias: ∞ without any, None where unknown."""
+    if is_own(type(estimator)):
+        return None  # derived from the library's, it may estimate anything else
     if isinstance(estimator, Full):
         return math.inf
     if isinstance(estimator, Stratified):
