@@ -91,7 +91,11 @@ of(
     row(V, "samples | position[1] | must move in every", lambda: checked(DRAWS * [1, 0])),
     row(T, "samples | traced | outside of jit", lambda: jax.jit(checked)(jnp.asarray(DRAWS))),
     row(V, "samples | none | stayed finite", lambda: checked(DRAWS * NAN)),
-    row(V, "samples | keep something else | leave keep= out, and map draws", lambda: checked(norms())),
+    row(
+        V,
+        "samples | keep something else | leave keep= out, and map",
+        lambda: checked(norms()),
+    ),
     row(V, "shape | (2,) | (3,)", lambda: checked(np.concatenate([DRAWS, DRAWS[..., :1]], 2))),
     row(
         V,
