@@ -143,9 +143,12 @@ def draws_of(
         )
     num_chains, num_draws = leaves[0].shape[:2]
     if num_chains < 1 or num_draws < FEWEST:
+        # A run ends when all of its chains have diverged, before there are draws.
+        lost = isinstance(samples, Samples) and not samples.is_finite.any()
+        why = ", for all chains diverged (samples.diverged_at): take a smaller step" if lost else ""
         raise ValueError(
             f"samples must have a chain, and at least {FEWEST} draws of each; got {num_chains} of "
-            f"{num_draws}"
+            f"{num_draws}{why}"
         )
     _check.not_empty("samples", tree)
     # All draws are used as one array, whose size is bounded.

@@ -26,6 +26,8 @@ MOST_DERIVATIVES, MOST_AT_ONCE = 2**30, 2**22
 """Derivatives of rows that are evaluated, and at once."""
 ENORMOUS = 1e3
 """Fall of the potential, in units of its start, that is said to be without bound."""
+LIFTED, PER_DIMENSION = 100.0, 10.0
+"""Rise of the potential that no chain makes whose steps are stable, and for each dimension."""
 
 
 def of_schedules(kernel: Kernel, step: int) -> str:
@@ -160,13 +162,36 @@ def _length(position: Position) -> float:
 def falls(kernel: Kernel, start: Position, end: Position, data: Data) -> bool:
     """Return whether the potential falls enormously from a chain's start to its last position.
 
+    A step that is too large for a potential that is bounded leads upwards.
+    """
+    first, last = _potentials(kernel, start, end, data)
+    return first - last > ENORMOUS * (1 + abs(first))
+
+
+def overshot(kernel: Kernel, start: Position, end: Position, data: Data) -> str:
+    """Return that steps were too large, where the potential rises more than a chain would let it.
+
+    Gradients lead downwards, and heat lifts a chain by half its dimension.
+    """
+    dimension = sum(np.size(x) for x in jax.tree.leaves(start))
+    first, last = _potentials(kernel, start, end, data)
+    if not last - first > LIFTED + PER_DIMENSION * dimension:
+        return ""
+    return (
+        "the steps are too large: all chains left their starts at once, and the potential rose "
+        f"from {first:.4g} to {last:.4g}; take a tenth of step_size, or what ewsg_jax.plan chooses"
+    )
+
+
+def _potentials(kernel: Kernel, start: Position, end: Position, data: Data) -> tuple[float, float]:
+    """Return the potential at a chain's start and at its last position; NaN where none is known.
+
     There its terms may be too large for numbers: then it is evaluated on the way, at the farthest
-    point where it is finite. A step that is too large for a potential that is bounded leads
-    upwards.
+    point where it is finite.
     """
     posterior = getattr(getattr(kernel, "estimator", kernel), "posterior", None)
     if posterior is None:
-        return False
+        return math.nan, math.nan
 
     @jax.jit
     def potential(share: Array, start: Position, end: Position, data: Data) -> Array:
@@ -178,8 +203,8 @@ def falls(kernel: Kernel, start: Position, end: Position, data: Data) -> bool:
     for exponent in range(0, 38, 2):
         value = float(potential(jnp.float32(10.0**-exponent), start, end, data))
         if math.isfinite(value):
-            return first - value > ENORMOUS * (1 + abs(first))
-    return False
+            return first, value
+    return first, math.nan
 
 
 def warn_of_degenerate(kernel: Kernel, start: Position, data: Data) -> None:

@@ -29,6 +29,8 @@ BYTES_PER_SECOND = 10**9
 """How fast a state is copied, as a guess for the first time."""
 COPYING_SHARE = 0.05
 """What part of a run's time may go into copies of the state to replay from."""
+SOON = 100
+"""Steps within which all chains that diverged have done so at once."""
 
 
 @jax.jit
@@ -133,13 +135,18 @@ class DivergenceMonitor:
             fell = int(self.diverged_at[first])
             # From the most certain cause to the least: a schedule, a gradient, the step size.
             why = hints.of_schedules(kernel, fell - 1)
+            all_lost = lost.size == self.alive.size
             if not why and not isinstance(state.dynamics, StackState):
                 end = jax.tree.map(lambda x: x[first], on_host(state.position))
                 why = hints.of_gradients(
                     kernel, on_host(self.start), end, data, fell == self._first_step + 1
                 )
+                # All of them at once have one cause: what overflows where steps led is none.
+                soon = np.max(self.diverged_at[lost]) <= self._first_step + SOON
+                if all_lost and soon:
+                    overshot = hints.overshot(kernel, self.start, end, data)
+                    why = f"{overshot}; there {why}" if overshot and why else overshot or why
             why = why or "a smaller step_size may help, or columns of one scale (standardise them)"
-            all_lost = lost.size == self.alive.size
             if all_lost and hints.falls(kernel, self.start, on_host(_first(state.position)), data):
                 why += (
                     "; the potential falls without bound along the chain: has the likelihood "

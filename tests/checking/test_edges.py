@@ -139,3 +139,16 @@ def test_a_temperature_that_is_none(excess, error, words):
     report = ewsg.check(KEY, standard((4, 100, 3)), normal(np.zeros(3), 1.0), ROWS)
     scores = report.scores._replace(excess=excess, excess_error=error)
     assert words in str(dataclasses.replace(report, scores=scores))
+
+
+def test_a_run_whose_chains_all_diverged_says_so():
+    """It ended before there were draws."""
+    kernel = ewsg.sgld(ewsg.models.gaussian_location(), 1e3, batch_size=2)
+    rows = jnp.ones((10, 1))
+    with pytest.warns(RuntimeWarning, match="diverged"):
+        samples = ewsg.sample(
+            jax.random.key(0), kernel, jnp.zeros(1), rows, 3_000, burn_in=2_000, progress=False
+        )
+    assert samples.draws.shape[1] == 0
+    with pytest.raises(ValueError, match=r"got 1 of 0, for all chains diverged \(samples\.div"):
+        ewsg.check(jax.random.key(1), samples, ewsg.models.gaussian_location(), rows)

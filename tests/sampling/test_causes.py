@@ -94,9 +94,18 @@ def test_a_row_that_a_later_batch_meets():
     assert "log_likelihood of row 59 is not (1 such rows)" in message
 
 
+def test_all_chains_that_leave_at_once_have_too_large_a_step():
+    """Though a row's term overflows where they went, of a size that none would call enormous."""
+    message = diverged(
+        lambda p, y: -jnp.sqrt(jnp.exp(jnp.abs(2 * (p - y))) + 1), narrow, 0.5, Y, step_size=0.5
+    )
+    assert "samples.diverged_at): the steps are too large: all chains left" in message, message
+    assert "take a tenth of step_size" in message
+
+
 @pytest.mark.full
 def test_too_large_a_step_is_still_too_large():
-    assert "a smaller step_size may help" in diverged(normal, narrow, 0.0, step_size=1.0)
+    assert "the steps are too large" in diverged(normal, narrow, 0.0, step_size=1.0)
     assert "right sign" in diverged(lambda p, y: -normal(p, y), lambda p: 0.0, 0.0, step_size=0.1)
 
 
