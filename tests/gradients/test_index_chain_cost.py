@@ -1,6 +1,5 @@
 """Exponential weights: what a step costs, whose draws and memory it uses, and what is refused."""
 
-import dataclasses
 import math
 
 import jax
@@ -11,7 +10,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.gradients import Estimate, Evaluations
 from ewsg_jax.gradients.index_chain import ChainDraw
-from ewsg_jax.rows import Batch, by_probability
+from ewsg_jax.rows import Batch
 from tests.gradients.test_index_chain import FRICTION, POSITION, X, setting
 from tests.oracles import enumeration
 from tests.parts import altered
@@ -61,42 +60,6 @@ def test_the_defaults_are_one_proposal_and_no_change_of_momentum():
     )
 
 
-def test_refusals():
-    s = setting("gaussian_location")
-    weighted, inner = ewsg.gradients.exponentially_weighted, s.uniform()
-    with pytest.raises(ValueError, match="must draw batches to be weighted; got the full gradient"):
-        weighted(ewsg.gradients.full(s.posterior))
-    with pytest.raises(ValueError, match="must not be exponentially weighted already"):
-        weighted(weighted(inner))
-    with pytest.raises(ValueError, match="must not be exponentially weighted already"):
-        weighted(weighted(inner, chain_length=math.inf, frozen_noise="one"))
-    with pytest.raises(
-        ValueError, match="chain_length must be finite for an estimator whose batches cannot"
-    ):
-        weighted(
-            dataclasses.replace(inner, law=by_probability(jnp.ones(5)).of_size(1)),
-            chain_length=math.inf,
-        )
-    with pytest.raises(TypeError, match="estimator must be a GradientEstimator"):
-        weighted(s.posterior)
-    for chain_length, error in (
-        (-1, ValueError),
-        (1.5, TypeError),
-        (-math.inf, TypeError),
-        (math.nan, TypeError),
-    ):
-        with pytest.raises(error, match="chain_length must be a whole number, at least 0"):
-            weighted(inner, chain_length=chain_length)
-    with pytest.raises(
-        ValueError, match=r"frozen_noise must be one of .* \(did you mean 'momentum'\?\)"
-    ):
-        weighted(inner, frozen_noise="momentun")
-    with pytest.raises(ValueError, match="frozen_noise must be one of"):
-        weighted(inner, frozen_noise=None)
-    with pytest.raises(ValueError, match="frozen_noise of this dynamics must be one of"):
-        ewsg.ewsg_ld(s.posterior, 0.01, batch_size=1, frozen_noise="rest")
-
-
 def test_too_many_batches_for_exact_weights_are_refused():
     posterior = ewsg.models.gaussian_location()
     kernel = ewsg.ewsg(
@@ -116,7 +79,7 @@ def counting(s):
     def init(key, position, data):
         return {
             "commits": jnp.int32(0),
-            "last": jnp.full(s.batches.shape[1], -1),
+            "last": jnp.full(s.batches.shape[1], -1, jnp.int32),
             "refreshes": jnp.int32(0),
         }
 
@@ -183,7 +146,7 @@ def test_a_refresh_gets_the_wrapped_estimators_own_draw(chain_length):
     kernel.transition(drawn, state, data)
     batches = drawn.batch.batches
     batches = batches.randomness if chain_length == math.inf else batches
-    np.testing.assert_array_equal(seen[0].indices, batches.indices[0])
+    np.testing.assert_array_equal(seen[-1].indices, batches.indices[0])
 
 
 @pytest.mark.full
