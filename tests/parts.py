@@ -41,3 +41,8 @@ def altered(part, **replacements):
         type(f"Altered{type(part).__name__}", (type(part),), members | {"__annotations__": {}})
     )
     return cls(**{field.name: getattr(part, field.name) for field in dataclasses.fields(part)})
+
+
+def no_probe(position):
+    """The gradient at another point, of a step that asks for none."""
+    raise AssertionError("the gradient is wanted at one point only")

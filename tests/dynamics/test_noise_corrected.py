@@ -18,7 +18,7 @@ from ewsg_jax.dynamics import UnderdampedState
 from ewsg_jax.gradients import Covariance, Estimate
 from ewsg_jax.gradients.index_chain import ChainDraw
 from tests.oracles import index_chain
-from tests.parts import as_drawn
+from tests.parts import as_drawn, no_probe
 
 INTEGRATORS = ("semi_implicit", "euler")
 H, GAMMA, TEMPERATURE = 0.07, 1.7, 0.6
@@ -73,10 +73,6 @@ def dynamics_of(integrator, h: Any = H, gamma: Any = GAMMA, T: Any = TEMPERATURE
 
 def state_of(step=0):
     return UnderdampedState(tree(POSITION), tree(MOMENTUM), jnp.int32(step))
-
-
-def no_probe(position):
-    raise AssertionError("the gradient is wanted at one point only")
 
 
 # The formulas.

@@ -25,12 +25,12 @@ from tests.dynamics.test_noise_corrected import (
     H,
     estimate_of,
     flat,
-    no_probe,
     state_of,
     tree,
 )
 from tests.dynamics.test_noise_corrected_law import FRICTION, D, N, covariance_of, rows_of
 from tests.oracles import lyapunov
+from tests.parts import no_probe
 
 
 def factored():

@@ -16,6 +16,7 @@ import ewsg_jax as ewsg
 from ewsg_jax.dynamics import RiemannianState
 from ewsg_jax.gradients import Estimate
 from tests.oracles import transition
+from tests.parts import no_probe
 
 H, TEMPERATURE = 0.07, 0.6
 DATA = np.array([[0.5, -1.0], [2.0, 0.3], [-0.7, 1.1]])
@@ -84,10 +85,6 @@ def in_tree(name):
         return made if name == "dense" else {"a": made[0], "b": made[1:]}
 
     return of
-
-
-def no_probe(position):
-    raise AssertionError("the gradient is wanted at one point only")
 
 
 def no_prior(position):

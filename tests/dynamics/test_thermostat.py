@@ -17,20 +17,13 @@ import ewsg_jax as ewsg
 from ewsg_jax.dynamics import ThermostatState
 from ewsg_jax.gradients import Estimate
 from tests.chains import run
+from tests.dynamics.test_noise_corrected import flat, tree
 from tests.oracles import hermite, lyapunov
+from tests.parts import no_probe
 
 H, GAMMA, TEMPERATURE, ZETA = 0.07, 1.7, 0.6, 2.9
 SIZE = 7
 Z = 5.33  # two-sided 1e-7
-
-
-def tree(flat):
-    """A scalar and a matrix: flat[0] is the scalar, as jax sorts the names of a dictionary."""
-    return {"intercept": jnp.asarray(flat[0]), "weights": jnp.asarray(flat[1:].reshape(2, 3))}
-
-
-def flat(tree):
-    return np.concatenate([np.ravel(tree["intercept"]), np.ravel(tree["weights"])])
 
 
 POSITION, MOMENTUM, GIVEN = np.random.default_rng(3).normal(size=(3, SIZE))
@@ -40,10 +33,6 @@ def stepped(theta, p, zeta, gradient, xi, h=H, gamma=GAMMA, T=TEMPERATURE):
     """One step as typed above, for points on a leading axis too."""
     p = p - h * zeta * p - h * gradient + np.sqrt(2 * gamma * T * h) * xi
     return theta + h * p, p, zeta + h * (np.mean(p**2, axis=-1, keepdims=True) - T)
-
-
-def no_probe(position):
-    raise AssertionError("the gradient is wanted at one point only")
 
 
 def dynamics_of(h: Any = H, gamma: Any = GAMMA, T: Any = TEMPERATURE, **options):

@@ -13,6 +13,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.dynamics import LangevinState, UnderdampedState
 from ewsg_jax.gradients import Estimate
+from tests.parts import no_probe
 
 H, GAMMA, TEMPERATURE, INVERSE_MASS = 0.3, 1.7, 0.6, 0.4
 SIGMA = np.sqrt(2 * GAMMA * TEMPERATURE)
@@ -32,10 +33,6 @@ ONE = jax.tree.map(np.ones_like, POSITION)
 
 def estimate_of(gradient):
     return Estimate(jax.tree.map(jnp.asarray, gradient), (), jnp.float32(1.0))
-
-
-def no_probe(position):
-    raise AssertionError("the gradient is wanted at one point only")
 
 
 def half_squared_norm(*trees):

@@ -14,6 +14,7 @@ from ewsg_jax.planning.elsewhere import elsewhere
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.trial import Trial
 from ewsg_jax.support import NONE
+from tests.densities import flat, location, none
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)
@@ -25,21 +26,9 @@ ROWS = jnp.zeros(20)
 INF = jnp.inf
 
 
-def location(t, row):
-    return -0.5 * jnp.sum((row - t) ** 2)
-
-
-def none(w, row):
-    return 0.0 * w[0]
-
-
 def two_modes(w, row):
     """Two normal laws, far apart: 1/20 of the log density to each of 20 rows."""
     return jnp.logaddexp(-0.5 * jnp.sum((w - 3) ** 2), -0.5 * jnp.sum((w + 3) ** 2)) / len(ROWS)
-
-
-def flat(w):
-    return 0.0
 
 
 WALL = "of (the )?draws of (its trial|the normal approximation) .* % where log_prior is -inf"

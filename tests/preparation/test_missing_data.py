@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from tests.densities import normal
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)
@@ -33,10 +34,6 @@ def masked(w, row):
     return jnp.sum(
         jnp.where(known, -0.5 * (jnp.where(known, row["y"], 0.0) - row["x"] @ w) ** 2, 0.0)
     )
-
-
-def normal(w):
-    return -0.5 * jnp.sum(w**2)
 
 
 MODEL = ewsg.Posterior(masked, normal)

@@ -6,15 +6,12 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from tests.densities import normal
 from tests.once import opaque
 
 KEY = jax.random.key(0)
 DATA = jnp.linspace(-1.0, 1.0, 12)
 START = jnp.array([0.3, -0.2])
-
-
-def normal(w):
-    return -0.5 * jnp.sum(w**2)
 
 
 def by_while_loop(w, row):

@@ -9,6 +9,7 @@ import ewsg_jax as ewsg
 from ewsg_jax.preparation import probes
 from ewsg_jax.preparation.potential import Potential
 from ewsg_jax.preparation.spectrum import CurvatureOfMany
+from tests.densities import flat, none, normal, squares
 from tests.oracles import newton
 
 KEY = jax.random.key(0)
@@ -23,22 +24,6 @@ def search(log_likelihood, log_prior, start, **options):
     return ewsg.find_mode(
         KEY, ewsg.Posterior(log_likelihood, log_prior), start, ROWS, progress=False, **options
     )
-
-
-def squares(w, row):
-    return -0.5 * (row["y"] - row["x"] @ w[:3]) ** 2
-
-
-def flat(w):
-    return 0.0
-
-
-def normal(w):
-    return -0.5 * jnp.sum(w**2)
-
-
-def none(w, row):
-    return 0.0 * w[0]
 
 
 NO_MODE = {

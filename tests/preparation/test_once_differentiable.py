@@ -12,6 +12,7 @@ from ewsg_jax.planning.walls import steepest
 from ewsg_jax.preparation import differences
 from ewsg_jax.preparation.curvature import Shape
 from ewsg_jax.preparation.potential import Potential
+from tests.densities import flat, none, normal, squares
 from tests.once import once, silently_once
 from tests.oracles import newton
 
@@ -29,22 +30,6 @@ SD = np.sqrt(np.diag(np.linalg.inv(X.T.astype(float) @ X + np.eye(3))))
 
 def logistic(w, row):
     return jax.nn.log_sigmoid(jnp.where(row["y"] == 1, 1, -1) * (row["x"] @ w))
-
-
-def squares(w, row):
-    return -0.5 * (row["y"] - row["x"] @ w[:3]) ** 2
-
-
-def normal(w):
-    return -0.5 * jnp.sum(w**2)
-
-
-def none(w, row):
-    return 0.0 * w[0]
-
-
-def flat(w):
-    return 0.0
 
 
 def mode_of(log_likelihood, log_prior, start, **options):

@@ -9,6 +9,7 @@ from scipy import stats
 import ewsg_jax as ewsg
 from ewsg_jax.preparation import support
 from ewsg_jax.support import NONE
+from tests.densities import flat, location, none
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)
@@ -18,18 +19,6 @@ PAIRS = jnp.asarray(RNG.normal([1.0, 0.0], size=(100, 2)), jnp.float32)
 COUNTS = jnp.asarray(RNG.multinomial(1, [0.0, 0.4, 0.6], 60), jnp.float32)
 MANY = jnp.asarray(RNG.normal(size=(60, 40)), jnp.float32)
 INF = jnp.inf
-
-
-def location(t, row):
-    return -0.5 * jnp.sum((row - t) ** 2)
-
-
-def none(t, row):
-    return 0.0 * jnp.sum(t)
-
-
-def flat(t):
-    return 0.0
 
 
 def walls(low, beyond=-INF):
