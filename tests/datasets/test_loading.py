@@ -30,11 +30,6 @@ def test_load_names_the_nearest():
         ewsg.datasets.load("covtype")
 
 
-def test_shapes_must_agree():
-    with pytest.raises(ValueError, match=r"x of shape \(2, 2\), y of shape \(3,\)"):
-        ewsg.datasets.Dataset(np.eye(2), np.zeros(3), ("a", "b"), "bad", "here")
-
-
 def test_without_names_the_nearest():
     data = ewsg.datasets.breast_cancer()
     assert data.without(["mean_area"]).x.shape == (569, 29)

@@ -8,7 +8,7 @@ from jax.flatten_util import ravel_pytree
 
 from ewsg_jax.gradients import Covariance
 from tests.gradients.test_covariance_tracking import matrix_of
-from tests.gradients.test_enumeration import as_jax, close
+from tests.gradients.test_enumeration import close
 
 
 @pytest.mark.usual_parameters("dense", "low_rank")
@@ -45,27 +45,6 @@ def test_functions_of_the_eigenvalues(x64, structure):
     one_term = covariance.combine((lambda x: jnp.exp(-x), split(v)))
     close(np.asarray(ravel_pytree(one_term)[0]), vectors @ (np.exp(-values) * (vectors.T @ v)))
     close(np.asarray(ravel_pytree(covariance.times(split(u)))[0]), dense @ u, 1e-12)
-
-
-@pytest.mark.parametrize("structure", ["dense", "diagonal", "low_rank"])
-def test_times_is_the_matrix_product(x64, structure):
-    rng = np.random.default_rng(3)
-    vector = {"a": rng.normal(size=(2, 2)), "b": rng.normal(), "c": rng.normal(size=3)}
-    flat_vector = np.concatenate([vector["a"].ravel(), [vector["b"]], vector["c"]])
-    factor = rng.normal(size=(8, 8))
-    matrix, basis = factor @ factor.T, None
-    if structure == "diagonal":
-        covariance, dense = Covariance(jnp.asarray(np.diag(matrix))), np.diag(np.diag(matrix))
-    elif structure == "low_rank":
-        basis = np.linalg.qr(factor[:, :3])[0]
-        covariance = Covariance(jnp.asarray(matrix[:3, :3]), jnp.asarray(basis))
-        dense = basis @ matrix[:3, :3] @ basis.T
-    else:
-        covariance, dense = Covariance(jnp.asarray(matrix)), matrix
-    product = jax.jit(covariance.times)(as_jax(vector))
-    assert jax.tree.structure(product) == jax.tree.structure(vector)
-    assert [x.shape for x in jax.tree.leaves(product)] == [(2, 2), (), (3,)]
-    close(np.asarray(ravel_pytree(product)[0]), dense @ flat_vector)
 
 
 def test_times_keeps_the_types():

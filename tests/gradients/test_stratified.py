@@ -199,27 +199,6 @@ def test_equal_strata_share_equally():
 # Labels.
 
 
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        (lambda data: data["y"] - 1, "got -1"),
-        (lambda data: data["y"] + 1, "got 2"),
-        (lambda data: data["y"] * 1.0, "it returned an array of shape"),
-        (lambda data: data["y"][:-1], "it returned an array of shape"),
-    ],
-)
-def test_wrong_labels_are_refused(labels, message):
-    model = MODELS["logistic_regression"]
-    estimator = ewsg.gradients.stratified(
-        model.posterior, batch_size=2, labels=labels, num_strata=2
-    )
-    position, data = as_jax((model.position, model.data))
-    with pytest.raises(
-        ValueError, match=f"labels must return whole numbers from 0 to 1 .*{message}"
-    ):
-        estimator.check(position, data)
-
-
 @pytest.mark.full
 def test_labels_of_data_that_a_compiled_step_holds():
     """BlackJAX's loops compile the step with bound data: labels are checked while tracing."""
@@ -234,13 +213,3 @@ def test_labels_of_data_that_a_compiled_step_holds():
     bound = ewsg.kernel(ewsg.dynamics.langevin(0.01), estimator).bind(data)
     state, _ = jax.jit(bound.step)(jax.random.key(1), bound.init(position))
     assert int(state.step) == 1
-
-
-def test_fewer_rows_than_strata_are_refused():
-    with pytest.raises(ValueError, match="batch_size must be at least num_strata = 3"):
-        ewsg.gradients.stratified(
-            MODELS["custom"].posterior,
-            batch_size=2,
-            labels=lambda data: jnp.zeros(N, jnp.int32),
-            num_strata=3,
-        )

@@ -172,25 +172,6 @@ def test_extreme_logits_stay_finite(logit):
         np.testing.assert_allclose(softmax.gradient(matrix, data), expected, atol=1e-30)
 
 
-@pytest.mark.parametrize("make", [ewsg.models.logistic_regression, ewsg.models.softmax_regression])
-@pytest.mark.parametrize(
-    ("value", "error"),
-    [(0.0, ValueError), (-1.0, ValueError), (math.nan, ValueError), ("1", TypeError)],
-)
-def test_prior_scale_must_be_positive(make, value, error):
-    with pytest.raises(error, match="prior_scale must be a positive number"):
-        make(prior_scale=value)
-
-
-@pytest.mark.parametrize("make", [ewsg.models.gaussian_location, ewsg.models.linear_regression])
-@pytest.mark.parametrize(
-    ("value", "error"), [(0.0, ValueError), (math.inf, ValueError), (True, TypeError)]
-)
-def test_noise_scale_must_be_positive(make, value, error):
-    with pytest.raises(error, match="noise_scale must be a positive number"):
-        make(noise_scale=value)
-
-
 def test_wrong_shapes_are_refused_at_init():
     kernel = ewsg.sgld(ewsg.models.logistic_regression(), 1e-3, batch_size=2)
     data = {"x": jnp.asarray(X, jnp.float32), "y": jnp.asarray(BINARY)}

@@ -232,55 +232,6 @@ def test_equinox_positions():
     assert all(x.shape[:2] == (2, 3) for x in jax.tree.leaves(samples.position))
 
 
-WRONG = {
-    "key must be one typed PRNG key": {"key": 0},
-    "kernel must be a Kernel": {"kernel": MODEL},
-    "position must be a tree of floating-point arrays; position is an array of shape .* int32": {
-        "position": jnp.zeros(2, int)
-    },
-    r"position must be finite; position holds 1": {"position": jnp.array([0.0, jnp.nan])},
-    "data must be a tree of arrays that share their leading axis.*lengths differ": {
-        "data": {"a": jnp.zeros(3), "b": jnp.zeros(4)}
-    },
-    "got 0 rows": {"data": jnp.zeros((0, 2))},
-    "data must be finite": {"data": DATA.at[1, 1].set(jnp.inf)},
-    "log_likelihood must return a floating-point scalar": {
-        "data": jnp.zeros((3, 4, 2)),
-        "kernel": ewsg.sgld(
-            ewsg.Posterior(lambda p, x: jnp.sum((x - p) ** 2, -1), lambda p: 0.0), 0.1, batch_size=1
-        ),
-    },
-    "log_likelihood must return a scalar .* it failed": {"data": jnp.zeros((3, 5))},
-    "num_steps must be a whole number": {"num_steps": 1.5},
-    "give either num_steps or data_passes": {"data_passes": 1.0},
-    "num_steps must be at least burn_in": {"burn_in": 10},
-    "num_chains must be a whole number, at least 1; got 0": {"num_chains": 0},
-    "thin must be a whole number": {"thin": 0},
-    "burn_in must be a whole number, at least 0": {"burn_in": -1},
-    "stacked must be True or False": {"stacked": 1},
-    "position must have a leading chain axis of length num_chains = 3": {
-        "stacked": True,
-        "num_chains": 3,
-    },
-    "batch_size must be at most n = 6": {
-        "kernel": ewsg.sgld(MODEL, 0.1, batch_size=7, replace=False)
-    },
-}
-
-
-@pytest.mark.parametrize("message", WRONG)
-def test_wrong_arguments_are_named(message):
-    arguments = {
-        "key": KEY,
-        "kernel": KERNEL,
-        "position": jnp.zeros(2),
-        "data": DATA,
-        "num_steps": 10,
-    }
-    with pytest.raises((TypeError, ValueError), match=message):
-        ewsg.sample(**(arguments | WRONG[message]))
-
-
 def test_a_budget_below_one_step_is_refused():
     with pytest.raises(ValueError, match="data_passes must allow at least one step"):
         ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, data_passes=0.1)

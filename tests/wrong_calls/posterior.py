@@ -20,7 +20,6 @@ from tests.wrong_calls.table import (
     POINT,
     PRIOR,
     ROWS,
-    ROWS_SHARED,
     T,
     V,
     failing,
@@ -166,7 +165,11 @@ of(
 )
 of(
     "Posterior.potential",
-    row(T, f"data[0] | 1.0 (float) | {ROWS_SHARED}", lambda: MODEL.potential(POINT, [1.0])),
+    row(
+        T,
+        "data[0] | 1.0 (float) | convert the whole (not each number)",
+        lambda: MODEL.potential(POINT, [1.0]),
+    ),
     row(
         V,
         f"log_prior | dtype int32 | {IS_FLOAT}",
