@@ -1,4 +1,5 @@
-"""What is under way, where somebody watches: on a terminal, or in a notebook where tqdm is installed.
+"""What is under way, where somebody watches: on a terminal, or in a notebook where tqdm is
+installed.
 
 A bar over the steps of a run, with the time that is left; a line with the time that it has taken of
 what has no known end.

@@ -171,7 +171,7 @@ def falls(kernel: Kernel, start: Position, end: Position, data: Data) -> bool:
 def overshot(kernel: Kernel, start: Position, end: Position, data: Data) -> str:
     """Return that steps were too large, where the potential rises more than a chain would let it.
 
-    Gradients lead downwards, and heat lifts a chain by half its dimension.
+    Gradients lead downwards, and noise lifts a chain by half its dimension.
     """
     dimension = sum(np.size(x) for x in jax.tree.leaves(start))
     first, last = _potentials(kernel, start, end, data)
