@@ -235,7 +235,7 @@ def plan(
             float(max_passes or max(FEWEST_PASSES, FEWEST_ROWS / n)),
             given,
             mesh,
-            methods is not None,
+            names_methods=methods is not None,
             seconds=seconds,
             ahead=ahead,
             clock=clock,

@@ -66,7 +66,7 @@ class Asked:
         max_passes: of each chain of a trial.
         given: the rows as they were given, for runs: cut again where there is a mesh.
         mesh: the devices, None for one.
-        is_restricted: whether methods were named.
+        names_methods: whether methods were named.
         measured: seconds of a step of all chains, of what was measured.
         seconds: what planning took, part by part.
         ahead: compiles programs, which are waited for before they are run.
@@ -82,7 +82,7 @@ class Asked:
     max_passes: float
     given: Data = None
     mesh: Mesh | None = None
-    is_restricted: bool = False
+    names_methods: bool = False
     measured: dict[tuple[str, str, bool, int], float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     ahead: Ahead = field(default_factory=Ahead)

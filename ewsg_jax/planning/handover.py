@@ -54,7 +54,7 @@ class HandedOver(NamedTuple):
 
 def why_not(asked: Asked) -> str:
     """Return why it cannot be tried, in words; empty where it can."""
-    if asked.is_restricted:
+    if asked.names_methods:
         return "methods were named"
     if asked.parts > 1 or num_rows(asked.data) > FULL:
         return f"it takes all rows in one place, up to {FULL:,} of them"

@@ -258,7 +258,7 @@ class Search(Asked):
                     "the nearest to it"
                 )
                 break
-            if choice.best is None and not self.is_restricted:
+            if choice.best is None and not self.names_methods:
                 kernel, told = self.careful(frame, steep)
             else:
                 best = self.best(choice)

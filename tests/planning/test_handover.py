@@ -97,7 +97,7 @@ def test_without_blackjax_it_is_said(monkeypatch):
 
 def test_what_was_restricted_is_not_handed_over():
     class Asked:
-        is_restricted, parts, data = True, 1, ROWS
+        names_methods, parts, data = True, 1, ROWS
 
     assert "methods" in handover.why_not(Asked())  # pyright: ignore[reportArgumentType]
 
