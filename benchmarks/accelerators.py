@@ -37,6 +37,7 @@ from benchmarks.settings import (
     STEP_SIZE,
     logistic_data,
 )
+from benchmarks.timed import runs
 from benchmarks.timing import machine, summarise
 
 PARTS = ("gradients", "laws", "draws", "steps", "calls")
@@ -133,23 +134,7 @@ def time_steps(
         chains: side by side.
         last: seconds of a step with the chains before, of which this one has more; None for none.
     """
-    seeds = iter(range(10**9))
-    start = jnp.zeros(size)
-
-    def run(steps: int) -> Any:
-        return ewsg.sample(
-            jax.random.key(next(seeds)),
-            kernel,
-            start,
-            data,
-            steps,
-            num_chains=chains,
-            burn_in=steps - 1,
-            progress=False,
-            check_data=False,
-            shared_minibatch=shared,
-        )
-
+    run = runs(kernel, jnp.zeros(size), data, chains, shared_minibatch=shared)
     is_refreshed, is_full = "svrg" in repr(kernel), last is not None and last > 0.02
     steps = REFRESH_EVERY if is_refreshed else 4 if is_full else 64
     # A tenth of these chains took `last`, and work for so long grows with them.
@@ -165,12 +150,7 @@ def time_steps(
         steps *= 2 ** max(1, round(np.log2(RUN_SECONDS / taken)))
         taken = run(steps).run_seconds
     count = RUNS if taken < 4 * RUN_SECONDS else 1
-    found = []
-    for _ in range(count):
-        samples = run(steps)
-        if not samples.is_finite.all():
-            raise FloatingPointError("a chain left the finite numbers: its time means nothing")
-        found.append(samples.run_seconds / steps / chains * 1e6)
+    found = [run(steps).run_seconds / steps / chains * 1e6 for _ in range(count)]
     return {
         "microseconds": summarise(found)._asdict(),
         "steps": steps,
