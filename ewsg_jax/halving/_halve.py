@@ -17,7 +17,7 @@ from ewsg_jax.halving.order import order_of, share_beyond, text_of
 from ewsg_jax.halving.result import Halved
 from ewsg_jax.pair import Pair
 from ewsg_jax.preparation.programs import Layout
-from ewsg_jax.sampling import moments, sample
+from ewsg_jax.sampling import Samples, moments, sample
 from ewsg_jax.sampling.coordinates import Names, flattened
 from ewsg_jax.sampling.samples import named, whole
 from ewsg_jax.sampling.starts import check_starts, is_function
@@ -171,8 +171,19 @@ def halve(
         error_rate=float(error_rate),
         names=names,
         layout=Layout.of(one),
+        is_cut=_is_cut(first, second, burn_in),
         found=extrapolated(parts[0].joined(parts[1]), order, share_beyond(kernel, order)),
     )
+
+
+def _is_cut(first: Samples, second: Samples, burn_in: int) -> bool:
+    """Return whether a pair diverged after the burn-in, or half of them or more did anywhere.
+
+    As in `checking`: the others are then those that have not been where the steps are too large.
+    """
+    late = (first.diverged_at > burn_in) | (first.is_finite & ~second.is_finite)
+    lost = ~(first.is_finite & second.is_finite)
+    return bool(late.any() or 2 * lost.sum() >= len(lost))
 
 
 def _paired(position: Callable[[Key], Position]) -> Callable[[Key], Position]:

@@ -61,6 +61,8 @@ class Halved:
         drifts: whether moments change over the steps that are kept, beyond chance.
         tolerance: as given.
         names: of the coordinates.
+        is_cut: whether a pair diverged after the burn-in, or half of them or more anywhere: a part
+            of the posterior may be cut off, and no outcome is right.
     """
 
     step_size: float
@@ -77,6 +79,7 @@ class Halved:
     names: tuple[str, ...]
     layout: Layout = field(repr=False)
     found: Extrapolation = field(repr=False)
+    is_cut: bool = False
 
     @property
     def whole(self) -> Estimates:
@@ -159,6 +162,7 @@ class Halved:
             self.right_step,
             self.tolerance,
             self.error_rate,
+            self.is_cut,
         )
 
     def __repr__(self) -> str:

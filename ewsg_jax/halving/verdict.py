@@ -46,6 +46,7 @@ def of(
     right: float,
     tolerance: float,
     error_rate: float,
+    is_cut: bool = False,
 ) -> Verdict:
     """Judge a step size.
 
@@ -93,6 +94,13 @@ def of(
         return Verdict("wrong", f"wrong at h: {'; '.join(parts)}{lost}. {advice}")
     if (off + SURE * error + beyond).max() <= 1:
         within = f"({100 * tolerance:.3g} % of sds, {2 * tolerance:.3g} sd of means)"
+        if is_cut:
+            return Verdict(
+                "unsure",
+                f"{num_lost} pairs of chains are lost, and a part of the posterior, where steps "
+                f"are too large, may be cut off; right at h within tolerance {within} where the "
+                "others are. Halve h",
+            )
         return Verdict("right", f"right at h within tolerance {within}{lost}")
     # No number of steps tells orders apart.
     unknown = np.where(beyond > SURE * error, off + beyond, 0)

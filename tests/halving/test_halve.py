@@ -145,9 +145,10 @@ def test_rhat_is_that_of_arviz():
     assert found == pytest.approx(float(expected), abs=0.005)
 
 
-def judged(found, *, rhat=1.0, drifts=False, num_lost=0, tolerance=0.05):
+def judged(found, *, rhat=1.0, drifts=False, num_lost=0, tolerance=0.05, is_cut=False):
     right = verdict.right_step(found, 0.1, 1, tolerance)
-    return verdict.of(found, ("a",), 32, num_lost, rhat, drifts, right, tolerance, 0.02)
+    options = (right, tolerance, 0.02, is_cut)
+    return verdict.of(found, ("a",), 32, num_lost, rhat, drifts, *options)
 
 
 def extrapolation(ratio, ratio_error, shift=0.0, shift_error=0.0):
@@ -350,6 +351,17 @@ def test_pairs_that_are_lost_are_left_out_and_told():
     assert np.isfinite(halved.extrapolated.sd).all()
     assert 0.8 < halved.half.sd[0] < 1.3
     assert f"{halved.num_lost} pairs of chains are lost" in repr(halved)
+    assert not halved.is_cut  # they diverged in the burn-in, and are fewer than half
+
+
+def test_no_step_is_right_where_a_part_may_be_cut_off():
+    right = judged(extrapolation(1.001, 0.001), num_lost=2)
+    assert right.outcome == "right"
+    assert "; 2 pairs of chains are lost" in right.text
+    cut = judged(extrapolation(1.001, 0.001), num_lost=2, is_cut=True)
+    assert cut.outcome == "unsure"
+    assert cut.text.startswith("2 pairs of chains are lost, and a part of the posterior")
+    assert judged(extrapolation(1.2, 0.001), num_lost=2, is_cut=True).outcome == "wrong"
 
 
 def test_a_dynamics_of_ones_own_that_says_its_order_is_taken(x64):
