@@ -36,7 +36,8 @@ ESTIMATORS = {
 }
 ARGUMENTS = {
     r"report\.corrected": "the corrected values",
-    r"max_draws=(\d*)": r"--max-draws \1 of check",
+    r"max_draws=(\d+)": r"--max-draws \1 of check",
+    r"max_draws=": "--max-draws of check",
     r"max_passes=": "--max-passes",
 }
 """What the library names, a regular expression, and what it is on the command line."""

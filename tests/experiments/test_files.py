@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from ewsg_jax.experiments import Folder, judged
+from ewsg_jax.experiments import Folder, answer, judged
 
 
 def test_a_list_of_numbers_is_a_line(tmp_path):
@@ -36,3 +36,10 @@ def test_draws_of_a_folder_end_where_a_chain_diverged():
     found = judged._alive(arrays, "ewsg")
     assert np.isfinite(found).all(2).sum(1).tolist() == [4, 2, 0]
     assert judged._alive({"ewsg": arrays["ewsg"]}, "ewsg") is arrays["ewsg"]
+
+
+def test_a_verdict_names_options_of_the_command_line():
+    said = answer.for_terminals("Use more (max_draws=5800), or report.corrected. (max_draws=)")
+    assert said == (
+        "Use more (--max-draws 5800 of check), or the corrected values. (--max-draws of check)"
+    )
