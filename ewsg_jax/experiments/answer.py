@@ -155,7 +155,7 @@ def rows_of(problem: Regression, draws: np.ndarray) -> Rows:
 
 
 def _moments(names: Sequence[str], draws: np.ndarray) -> dict[str, list[str]]:
-    flat = np.asarray(draws, float).reshape(draws.shape[0] * draws.shape[1], -1)
+    flat = np.asarray(draws, float).reshape(-1, math.prod(draws.shape[2:]))
     flat = flat[np.isfinite(flat).all(axis=1)]
     with np.errstate(all="ignore"):
         mean, sd = flat.sum(axis=0) / len(flat), flat.std(axis=0) if len(flat) else flat.sum(axis=0)

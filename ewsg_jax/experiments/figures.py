@@ -1,6 +1,7 @@
 """Figures: lines in panels, as an image; and the three of a report of `python -m ewsg_jax`."""
 
 import io
+import math
 import textwrap
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -229,7 +230,7 @@ def held_out(results: Sequence[Result]) -> list[Panel]:
 def _flat(result: Result) -> np.ndarray:
     """Return the draws of chains that did not diverge, shape (chain, draw, coordinate)."""
     position = np.asarray(result.samples.finite_draws)
-    return position.reshape(*position.shape[:2], -1)
+    return position.reshape(*position.shape[:2], math.prod(position.shape[2:]))
 
 
 def _passes(result: Result) -> Any:
