@@ -27,6 +27,7 @@ from ewsg_jax.checking.kinetic import check_kernel, kinetic, unknown_law
 from ewsg_jax.checking.mixing import worst_rhat
 from ewsg_jax.checking.report import MOST_USED, UNKNOWN, Corrected, Report
 from ewsg_jax.checking.rounds import Reckoning, nearer
+from ewsg_jax.checking.size import odd_size
 from ewsg_jax.checking.slopes import mistaken, num_compared
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.posterior import Posterior
@@ -204,6 +205,10 @@ def check(
         if report.outcome != "wrong":
             # Of a wrong run the width says nothing of the data.
             notes.append(as_wide(whole[1], prior, draws.names))
+        center, covariance = report.moments.mean, report.moments.covariance
+        if report.corrected is not None and covariance is not None:
+            own = covariance / float(temperature)
+            notes.append(odd_size(posterior, draws.layout, center, own, data))
         return dataclasses.replace(report, note="; ".join(filter(None, notes)))
 
     # More draws only where fewer could not decide, and where there are more to be had.
