@@ -25,6 +25,7 @@ from ewsg_jax.checking.draws import Draws, draws_of
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
 from ewsg_jax.checking.kinetic import check_kernel, kinetic, unknown_law
 from ewsg_jax.checking.mixing import worst_rhat
+from ewsg_jax.checking.pairs import correlated
 from ewsg_jax.checking.report import MOST_USED, UNKNOWN, Corrected, Report
 from ewsg_jax.checking.rounds import Reckoning, nearer
 from ewsg_jax.checking.size import odd_size
@@ -209,6 +210,7 @@ def check(
         if report.corrected is not None and covariance is not None:
             own = covariance / float(temperature)
             notes.append(odd_size(posterior, draws.layout, center, own, data))
+            notes.append(correlated(covariance, draws.names))
         return dataclasses.replace(report, note="; ".join(filter(None, notes)))
 
     # More draws only where fewer could not decide, and where there are more to be had.

@@ -1,4 +1,4 @@
-"""A likelihood that is a mean over rows, or a multiple, is noted; a right one is not."""
+"""Notes of a model: a likelihood of an odd size, and coordinates that are nearly one."""
 
 import re
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from ewsg_jax.checking.pairs import correlated
 
 RNG = np.random.default_rng(0)
 N = 2_000
@@ -62,3 +63,19 @@ def test_a_likelihood_of_an_odd_size_is_noted(log_likelihood, said):
 )
 def test_others_are_not(log_likelihood, data, log_prior):
     assert "gradients of rows" not in note_of(log_likelihood, data, log_prior)
+
+
+def test_coordinates_that_the_data_do_not_know_apart_are_noted():
+    twice = {"x": np.c_[X[:, :2], X[:, 1] + 0.01 * X[:, 2]], "y": LABELS["y"]}
+    note = note_of(logistic, twice)
+    assert "correlated above 0.99: position[1] and position[2] (-1.000)" in note
+    assert "position[0]" not in note
+
+
+def test_no_more_than_three_pairs_are_named():
+    names = tuple("abcde")
+    assert correlated(np.eye(5), names) == ""
+    alike = 0.999 + 0.001 * np.eye(5)
+    said = correlated(alike, names)
+    assert said.startswith("correlated above 0.99: a and b (+0.999), a and c (+0.999), a and d (")
+    assert "(+0.999) and 7 more; " in said
