@@ -1,12 +1,16 @@
 """Whether there is another mode near the one that was found: draws around one show no other.
 
 Searches begin 3 to 100 widths away and go downhill, in the units of the posterior around the mode,
-along the gradient of some rows. Where they settle somewhere else, at a density that is not far
-lower, the posterior has another mode. It is no proof that there is none: a narrow one, or one
-farther away, is missed.
+along the gradient of some rows. More begin at what may be the same by symmetry: where neighbours
+among the parameters have changed places, as components of a mixture may, whose labels say nothing;
+and where leaves have the other sign, as factors and their loadings may. Where a search settles
+somewhere else, at a density that is not far lower, the posterior has another mode. It is no proof
+that there is none: a narrow one, or one farther away, is missed.
 """
 
 import functools
+import itertools
+from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
@@ -19,13 +23,16 @@ from ewsg_jax.compiling import QUICK
 from ewsg_jax.factors import Factor
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.preparation.programs import vector
 from ewsg_jax.preparation.support import log_densities
 from ewsg_jax.rows.spread import Spread
 from ewsg_jax.rows.view import gather, num_rows
 
 WIDTHS, EACH = (3.0, 10.0, 30.0, 100.0), 6
 """Of the draws at which searches begin, and how many of each."""
-NUM_SEARCHES = len(WIDTHS) * EACH
+SWAPS, TURNS = 6, 6
+"""Searches that begin where two parameters have changed places, and where signs are turned."""
+NUM_SEARCHES = len(WIDTHS) * EACH + SWAPS + TURNS
 STEPS, DAMPING, LESS, MORE = 60, 0.3, 0.5, 1.1
 """Of a search, the part of a step of Newton's method that it begins with, and how that changes
 where the slope grows, and where it does not.
@@ -39,7 +46,7 @@ it is another; and by how much its log density may be lower to matter.
 
 
 def elsewhere(posterior: Posterior, frame: Frame, data: Data) -> int:
-    """Return how many of 24 searches end at another mode; 0 without a search where there can be
+    """Return how many of 36 searches end at another mode; 0 without a search where there can be
     none.
 
     Args:
@@ -52,7 +59,13 @@ def elsewhere(posterior: Posterior, frame: Frame, data: Data) -> int:
     size, n = len(frame.sd), num_rows(data)
     # On the host, as the rows: a program for each little thing would take longer than the search.
     normal = np.random.default_rng(0).normal(size=(NUM_SEARCHES, size))
-    places = np.asarray(np.repeat(WIDTHS, EACH)[:, None] * normal, np.float32)
+    widths = np.repeat(WIDTHS, EACH)
+    places = np.resize(widths, NUM_SEARCHES)[:, None] * normal
+    alike = [*itertools.islice(_swapped(frame.center), SWAPS)]
+    alike += itertools.islice(_turned(frame.center), TURNS)
+    away = np.stack([vector(each) for each in alike]) - vector(frame.center)
+    places[len(widths) :][: len(alike)] = frame.unit(away)
+    places = np.asarray(places, np.float32)
     some = min(n, MOST_ROWS)
     rows = (np.arange(some) * (n / some)).astype(np.int32)
     positions, *told = _ends(posterior, frame.factor, frame.center, places, rows, data)
@@ -63,6 +76,30 @@ def elsewhere(posterior: Posterior, frame: Frame, data: Data) -> int:
         return 0
     values = log_densities(posterior, positions, data)
     return int(np.sum(is_other & (values > values[0] - LOWER)))
+
+
+def _swapped(position: Position) -> Iterator[Position]:
+    """Yield positions where two neighbours along the first axis have changed places, in all leaves
+    that are as long; short leaves first.
+    """
+    leaves, structure = jax.tree.flatten(jax.tree.map(np.asarray, position))
+    for length in sorted({x.shape[0] for x in leaves if x.ndim and x.shape[0] > 1}):
+        for first in range(length - 1):
+            order = np.arange(length)
+            order[[first, first + 1]] = first + 1, first
+            yield structure.unflatten(
+                [x[order] if x.ndim and x.shape[0] == length else x for x in leaves]
+            )
+
+
+def _turned(position: Position) -> Iterator[Position]:
+    """Yield positions of which one leaf, or two, have the other sign."""
+    leaves, structure = jax.tree.flatten(jax.tree.map(np.asarray, position))
+    numbers = range(len(leaves))
+    for turned in itertools.chain(
+        itertools.combinations(numbers, 1), itertools.combinations(numbers, 2)
+    ):
+        yield structure.unflatten([-x if i in turned else x for i, x in enumerate(leaves)])
 
 
 @functools.partial(jax.jit, static_argnums=0, compiler_options=QUICK)

@@ -1,5 +1,6 @@
 """Plans that their own trials, or densities, give reason to doubt: said first, and warned of."""
 
+import functools
 import warnings
 from dataclasses import replace
 
@@ -167,6 +168,10 @@ def test_what_a_trial_gives_reason_to_doubt():
     assert of(draws, report=noisy).doubts == []
 
 
+def is_list(value):
+    return isinstance(value, list)
+
+
 def mode_of(posterior, start, data):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -174,7 +179,49 @@ def mode_of(posterior, start, data):
 
 
 MIXTURE = jnp.asarray(RNG.normal(size=300) + np.where(RNG.random(300) < 0.4, -2, 2), jnp.float32)
+THREE = jnp.asarray(RNG.normal(size=600) + 5 * RNG.integers(3, size=600), jnp.float32)
+SUBJECT = np.repeat(np.arange(15), 4)
+TRAITS = {
+    "i": jnp.asarray(SUBJECT, jnp.int32),
+    "y": jnp.asarray(
+        RNG.normal(size=15)[SUBJECT, None] * [1.0, 2.0, -1.5] + 0.3 * RNG.normal(size=(60, 3)),
+        jnp.float32,
+    ),
+}
+
+
+def of_components(p, row):
+    """Means, widths and weights of three components."""
+    of_each = -0.5 * ((row - p["mean"]) / jnp.exp(p["width"])) ** 2 - p["width"]
+    prior = -0.5 * sum(jnp.sum(x**2) for x in jax.tree.leaves(p)) / 25 / len(THREE)
+    return jax.nn.logsumexp(of_each + jax.nn.log_softmax(p["weight"])) + prior
+
+
+def of_factor(p, row, sign=lambda x: x):
+    """Traits of subjects and their loadings: with the other sign the same."""
+    prior = -0.5 * (jnp.sum(p["trait"] ** 2) + jnp.sum(p["loading"] ** 2) / 4) / len(SUBJECT)
+    fit = row["y"] - sign(p["loading"]) * p["trait"][row["i"]]
+    return -0.5 * jnp.sum(fit**2) / 0.09 + prior
+
+
+def in_groups(p, row):
+    """Means of subjects around one of their own: neighbours changed are no mode."""
+    prior = -0.5 * jnp.sum((p["effect"] - p["mean"]) ** 2) / len(SUBJECT)
+    return -0.5 * (row["y"][0] - p["effect"][row["i"]]) ** 2 / 0.09 + prior
+
+
+SPREAD_OUT = {"mean": [0.0, 5.0, 10.0], "width": [0.0] * 3, "weight": [0.0] * 3}
+LOADED = {"loading": [1.0, 2.0, -1.5], "trait": [0.1] * 15}
 MODES = {
+    "of three components with widths and weights": (of_components, SPREAD_OUT, THREE, True),
+    "of a factor and its loadings": (of_factor, LOADED, TRAITS, True),
+    "of loadings that are known to be positive": (
+        functools.partial(of_factor, sign=jnp.exp),
+        {"loading": [0.0, 0.5, -1.0], "trait": [0.1] * 15},
+        TRAITS | {"y": TRAITS["y"] * jnp.array([1.0, 1.0, -1.0])},
+        False,
+    ),
+    "in groups": (in_groups, {"mean": 0.0, "effect": [0.0] * 15}, TRAITS, False),
     "of two members that may be exchanged": (
         lambda m, row: jnp.logaddexp(-0.5 * (row - m[0]) ** 2, -0.5 * (row - m[1]) ** 2),
         [-1.0, 1.0],
@@ -209,12 +256,13 @@ MODES = {
 }
 
 
-@pytest.mark.usual_parameters("of two members that may be exchanged", "one normal law")
+@pytest.mark.usual_parameters("of a factor and its loadings", "one normal law")
 @pytest.mark.parametrize("name", MODES)
 def test_other_modes_are_found_and_none_is_made_up(name):
     log_likelihood, start, data, wanted = MODES[name]
     posterior = ewsg.Posterior(log_likelihood, flat)
-    frame = Frame.at_mode(mode_of(posterior, jnp.asarray(start), data))
+    lists = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), start, is_leaf=is_list)
+    frame = Frame.at_mode(mode_of(posterior, lists, data))
     assert (elsewhere(posterior, frame, data) > 0) is wanted
 
 
