@@ -46,8 +46,10 @@ shorter lines drown in rounding.
 """
 BY_RULE, BY_ROUNDING = 10.0, 10.0
 """How many times the error of the rule, and that of rounding, the difference must be."""
-MOST_OF_NUMBERS = 0.1
-"""How far around a position, at most: of its numbers, or of 1 where these are less."""
+MOST_OF_NUMBERS, LEAST_OF_NUMBERS = 0.1, 1e-4
+"""How far around a position, at most: of its numbers, or of 1 where these are less; and at least,
+of that.
+"""
 MOST_SUSPECTS = 8
 """Coordinates whose own slope is compared along lines too."""
 
@@ -108,7 +110,9 @@ def mistaken_at(posterior: Posterior, position: Position, data: Data) -> str:
     of_rows = np.asarray(posterior.flat_row_gradients(position, rows), np.float64)
     with np.errstate(divide="ignore"):
         widths = 1 / np.sqrt(num_rows(data) * np.mean(of_rows**2, axis=0))
-    widths = np.where(widths < most, widths, most)
+    # Nor narrower than numbers have digits for.
+    least = LEAST_OF_NUMBERS * most
+    widths = np.clip(np.where(widths < most, widths, most), least, most)
     places = flat + widths * np.random.default_rng(0).normal(size=(1, 2 * PAIRS, len(flat)))
     return mistaken(posterior, draws_of(layout.tree(places), None, 2 * PAIRS), data)
 

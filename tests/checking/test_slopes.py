@@ -235,3 +235,6 @@ def test_a_plan_without_a_mode_says_first_that_the_gradient_is_wrong():
     assert mistaken_at(ewsg.Posterior(normal, flat_prior), jnp.zeros(3), ROWS) == ""
     # Where nothing of a row's gradient is known, as far as numbers are large.
     assert mistaken_at(ewsg.Posterior(normal, flat_prior), jnp.full(3, 1e3), ROWS) == ""
+    # Nor where rows are so steep that a float32 has no digits for a posterior's width.
+    steep = ewsg.Posterior(lambda p, row: -jnp.exp(10 * row["x"] @ p), flat_prior)
+    assert mistaken_at(steep, jnp.full(3, 3.0), ROWS) == ""
