@@ -177,6 +177,8 @@ def _longer(
     """
     if spent is None:
         return "Use more of the draws (max_draws=)" if has_more else "Run longer"
+    if not times <= MOST_TIMES and has_more:
+        return "Use more of the draws (max_draws=): how many it takes is not known"
     if not times <= MOST_TIMES:
         return "Run longer: ten times as long will say how much more it takes"
     few = "at least " if at_least else "some "
