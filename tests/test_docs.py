@@ -196,6 +196,12 @@ def test_help_names_what_is_public(room):
     assert set(told) == public - set(ewsg.METHODS)
 
 
+def test_the_page_of_the_three_calls_has_what_they_return():
+    page = (ROOT / "docs/api/three_calls.md").read_text()
+    for name in ("Plan", "Samples", "Report", "checking.Corrected"):
+        assert f"autoclass:: ewsg_jax.{name}\n" in page
+
+
 def test_import_is_light():
     """Importing brings in no plotting, diagnostics or network library, and no experiments."""
     import subprocess
