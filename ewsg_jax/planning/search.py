@@ -120,8 +120,8 @@ class Search(Asked):
                 ended.gaussian = replace(ended.gaussian, is_alone=False)
             ended.doubts.append(
                 f"there is another mode: {others} of {NUM_SEARCHES} searches that began some "
-                "widths away, or where parameters have changed places or signs, settled at one, and "
-                "chains near the first do not see it"
+                "widths away, or where parameters have changed places or signs, settled at one, "
+                "and chains near the first do not see it"
             )
         return ended
 
