@@ -17,7 +17,7 @@ from ewsg_jax.preparation import probes, programs, quasi_newton
 from ewsg_jax.rows import spread
 from ewsg_jax.sampling import chunks
 from ewsg_jax.sampling._moments import positions
-from ewsg_jax.sampling.devices import checked, compiled
+from ewsg_jax.sampling.devices import Placed, checked, compiled
 from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import choose_layout
 from ewsg_jax.sampling.request import Request
@@ -152,15 +152,14 @@ def over_devices_of(
     key = jax.random.key(0)
     devices = checked(mesh, kernel, rows, parts)
     assert devices is not None
-    placed = devices.put(rows)
+    placed = Placed(devices, devices.put(rows))
     start = jnp.zeros(DIMENSION)
     request = Request(key, kernel, start, rows, num_chains=num_chains)
-    state, shared_memory, _ = first_state(request._replace(devices=devices, placed=placed))
+    state, shared_memory, _ = first_state(request._replace(placed=placed))
     wanted: dict[str, Any] = {"keep": positions, "moments": None, "accelerator": platform != "cpu"}
     layout, _ = choose_layout(
         kernel,
-        devices.of_one(state, shared_memory),
-        devices.rows_of_one(placed),
+        *placed.of_one(state, shared_memory),
         STEPS,
         MEMORY,
         False,
@@ -177,7 +176,7 @@ def over_devices_of(
         layout,
         keys,
         key,
-        placed,
+        placed.data,
         Plan(0, 10),
         number,
         number,

@@ -124,30 +124,35 @@ def _differences(
     def prior(flat: Array) -> Array:
         return jnp.asarray(posterior.log_prior(layout.tree(flat)), flat.dtype)
 
+    # The place itself, the same a few roundings off, and each coordinate to both sides: all by one
+    # copy of the model, in whole blocks.
+    none, one = jnp.zeros(AT_ONCE, chosen.dtype), jnp.ones(len(chosen), places.dtype)
+    numbers = jnp.concatenate([none, chosen, chosen])
+    ways = jnp.concatenate([none.astype(places.dtype), one, -one])
+    factors = jnp.ones_like(ways).at[1].set(1 + ULPS * eps)
+
     def at(given: tuple[Array, Data]) -> Array:
         place, own = given
 
-        def values(flat: Array) -> Array:
+        def values(moved: tuple[Array, Array, Array]) -> Array:
+            number, way, factor = moved
+            flat = (factor * place).at[number].add(way * steps[number])
             of_rows = posterior.log_likelihoods(layout.tree(flat), own)
             return jnp.concatenate([prior(flat)[None], of_rows.astype(flat.dtype)])
 
         of_rows = -posterior.flat_row_gradients(layout.tree(place), own)
         slopes = jnp.concatenate([jax.grad(prior)(place)[None], of_rows])
-        here, near = values(place), values(place * (1 + ULPS * eps))
-        rounding = jnp.hypot(near - here, eps * here)
-
-        def along(number: Array) -> Array:
-            up, down = (place.at[number].add(way * steps[number]) for way in (1, -1))
-            rise = values(up) - values(down)
-            by_slope = (up[number] - down[number]) * slopes[:, number]
-            # A row beyond a wall says nothing.
-            known = jnp.isfinite(rise) & jnp.isfinite(by_slope)
-            parts = jnp.stack(
-                [rise - by_slope, jnp.maximum(jnp.abs(rise), jnp.abs(by_slope)), rounding], axis=1
-            )
-            squares = jnp.where(known[:, None], parts, 0) ** 2
-            return jnp.stack([squares[0], squares[1:].sum(0)])
-
-        return jax.lax.map(along, chosen, batch_size=AT_ONCE)
+        found = jax.lax.map(values, (numbers, ways, factors), batch_size=AT_ONCE)
+        rounding = jnp.hypot(found[1] - found[0], eps * found[0])
+        up, down = jnp.split(found[AT_ONCE:], 2)
+        rise, step = up - down, steps[chosen]
+        way = (place[chosen] + step) - (place[chosen] - step)
+        by_slope = way[:, None] * slopes[:, chosen].T
+        # A row beyond a wall says nothing.
+        known = jnp.isfinite(rise) & jnp.isfinite(by_slope)
+        largest = jnp.maximum(jnp.abs(rise), jnp.abs(by_slope))
+        parts = jnp.stack([rise - by_slope, largest, jnp.broadcast_to(rounding, rise.shape)], 2)
+        squares = jnp.where(known[..., None], parts, 0) ** 2
+        return jnp.stack([squares[:, 0], squares[:, 1:].sum(1)], axis=1)
 
     return jax.lax.map(at, (places, rows))
