@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ewsg_jax import products
 from ewsg_jax._types import Array, Data
 from ewsg_jax.checking.brascamp_lieb import prior_curvatures
 from ewsg_jax.compiling import UNOPTIMISED
@@ -78,4 +79,4 @@ def odd_size(
 def _sum_of_outer(posterior: Posterior, layout: Any, flat: Array, rows: Data) -> Array:
     """Return Σ gᵢ gᵢᵀ over these rows, shape (d, d)."""
     of_rows = posterior.flat_row_gradients(layout.tree(flat), rows)
-    return of_rows.T @ of_rows
+    return products.sum_of_outer(of_rows, of_rows)

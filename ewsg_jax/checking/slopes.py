@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from ewsg_jax import products
 from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.checking.coordinate_slopes import coordinates, suspects
 from ewsg_jax.checking.draws import Draws, draws_of
@@ -200,15 +201,16 @@ def _along(posterior: Posterior, layout: Any, lines: Array, rows: Data) -> Array
         def slopes(time: Array) -> Array:
             place = start + time * way
             whole = posterior.gradient(layout.tree(place), rows)
-            of_prior = jax.grad(prior)(place) @ way
-            return jnp.stack([of_prior, -ravel_pytree(whole)[0] @ way - of_prior])
+            of_prior = products.matmul(jax.grad(prior)(place), way)
+            of_all = -products.matmul(ravel_pytree(whole)[0], way)
+            return jnp.stack([of_prior, of_all - of_prior])
 
         rules = [np.polynomial.legendre.leggauss(count) for count in NODES]
         times = jnp.asarray(np.concatenate([(1 + x) / 2 for x, _ in rules]), line.dtype)
         at = jax.lax.map(slopes, times)
         cut = NODES[0]
         sums = [
-            jnp.asarray(weights / 2, line.dtype) @ part
+            products.matmul(jnp.asarray(weights / 2, line.dtype), part)
             for (_, weights), part in zip(rules, (at[:cut], at[cut:]), strict=True)
         ]
         return jnp.stack([jnp.stack(rises), jnp.stack(errors), *sums], axis=1)
