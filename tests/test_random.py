@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax import _random, _tree
+from ewsg_jax import _random, _tree, own_parts
 from tests.parts import altered
 
 ONE_WORD = [1, 2, 3, 7, 1000, 399_999, 400_000]
@@ -190,7 +190,9 @@ def test_cost_of_a_batch_does_not_depend_on_n(monkeypatch, replace):
 # Keys of a kernel: what it hands to its parts, seen through parts whose draw is their key.
 
 
-def test_batch_and_noise_have_different_keys():
+def test_batch_and_noise_have_different_keys(monkeypatch):
+    # A key in the place of a batch is what no own estimator may draw.
+    monkeypatch.setattr(own_parts, "check_step", lambda *_: None)
     dynamics = ewsg.dynamics.semi_implicit(0.1, friction=1.0)
     estimator = ewsg.gradients.uniform(ewsg.models.gaussian_location(), batch_size=1)
     memory_keys, dynamics_keys = [], []

@@ -125,7 +125,7 @@ def test_what_is_as_wide_as_the_prior_is_named(seen):
     """Rows that say nothing of some coordinates: their posterior is the prior."""
     x = np.random.default_rng(1).normal(size=(400, 3))
     x[:, list(seen)] = 0.0
-    rows = {"x": x, "y": x @ [0.5, 0.2, -1.0]}
+    rows = {"x": x, "y": x @ [0.5, 0.2, -1.0] + np.random.default_rng(2).normal(size=400)}
     model = ewsg.models.linear_regression(noise_scale=1.0, prior_scale=2.0)
     mode = ewsg.find_mode(KEY, model, jnp.zeros(3), rows, progress=False)
     draws = jax.vmap(jax.vmap(lambda key: mode.start(key, 1.0)))(jax.random.split(KEY, (4, 1_000)))
