@@ -121,7 +121,7 @@ def test_the_wrapped_memory_and_the_count(x64):
     assert "least_variance(estimator=uniform(" in repr(plain)
     mode = ewsg.find_mode(jax.random.key(0), s.posterior, jnp.zeros(2), s.data)
     kernel = ewsg.kernel(ewsg.dynamics.langevin(0.01), plain)
-    with pytest.raises(ValueError, match="does not know"):
+    with pytest.raises(ValueError, match="must have an estimator whose noise is known"):
         ewsg.forecast(kernel, mode, s.data)
 
 
