@@ -60,7 +60,8 @@ def of_gradients(kernel: Kernel, start: Position, end: Position, data: Data, at_
     if not isinstance(posterior, Posterior) or (flew and not at_start):
         return ""
     where = "at the start" if at_start else "at its last finite position"
-    begin = None if at_start else on_host(start)
+    # Arrays of JAX, for those of NumPy warn of overflow.
+    begin = None if at_start else jax.tree.map(jnp.asarray, on_host(start))
     try:
         return _of_posterior(posterior, on_host(end), view(data).tree, where, begin)
     except Exception:
