@@ -31,10 +31,14 @@ def keys_of(key: Key, count: int) -> list[Key]:
     return [jax.random.fold_in(key, number) for number in range(count)]
 
 
+def host_generator(key: Key) -> np.random.Generator:
+    """Return a generator of NumPy, whose numbers take no program for each shape."""
+    return np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
+
+
 def host_normals(key: Key, shape: tuple[int, ...]) -> np.ndarray:
-    """Return standard normal numbers, float32, without a program for each shape."""
-    words = np.asarray(jax.random.key_data(key)).ravel()
-    return np.random.default_rng(words).standard_normal(shape, np.float32)
+    """Return standard normal numbers, float32."""
+    return host_generator(key).standard_normal(shape, np.float32)
 
 
 def noise(key: Key, like: PyTree, law: NoiseLaw = "gaussian") -> PyTree:

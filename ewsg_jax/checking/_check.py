@@ -206,11 +206,6 @@ def check(
         if report.outcome != "wrong":
             # Of a wrong run the width says nothing of the data.
             notes.append(as_wide(whole[1], prior, draws.names))
-        center, covariance = report.moments.mean, report.moments.covariance
-        if report.corrected is not None and covariance is not None:
-            own = covariance / float(temperature)
-            notes.append(odd_size(posterior, draws.layout, center, own, data))
-            notes.append(correlated(covariance, draws.names))
         return dataclasses.replace(report, note="; ".join(filter(None, notes)))
 
     # More draws only where fewer could not decide, and where there are more to be had.
@@ -222,11 +217,18 @@ def check(
             break
         passes += report.data_passes
         report = looked(look, most)
+    notes, draws = [report.note], report.draws
+    center, covariance = report.moments.mean, report.moments.covariance
+    if report.corrected is not None and covariance is not None:
+        own = covariance / float(temperature)
+        notes.append(odd_size(posterior, draws.layout, center, own, data))
+        notes.append(correlated(covariance, draws.names))
     report = dataclasses.replace(
         report,
+        note="; ".join(filter(None, notes)),
         data_passes=passes + report.data_passes,
-        mistaken=mistaken(posterior, report.draws, data),
-        num_compared=num_compared(report.draws, data),
+        mistaken=mistaken(posterior, draws, data),
+        num_compared=num_compared(draws, data),
         num_steps=int(np.ptp(samples.step)) if isinstance(samples, Samples) else 0,
     )
     # The momenta say more where the kernel is known: their temperature has a law of its own.

@@ -140,6 +140,11 @@ def as_wide(sd: np.ndarray, prior: Normal | None, own_names: tuple[str, ...]) ->
     )
 
 
+def log_prior(posterior: Posterior, layout: PyTree, flat: Array) -> Array:
+    """Return the log prior of a position that is given by its numbers, an array."""
+    return jnp.asarray(posterior.log_prior(layout.tree(flat)), flat.dtype)
+
+
 def prior_curvatures(posterior: Posterior, layout: PyTree, points: Array | np.ndarray) -> Array:
     """Return the Hessians of −log prior at points (count, d), shape (count, d, d)."""
     return _derivatives(posterior, layout, points)[1]
@@ -152,7 +157,7 @@ def _derivatives(
     """Return the gradients and the Hessians of −log prior at points (count, d)."""
 
     def potential(flat: Array) -> Array:
-        return -jnp.asarray(posterior.log_prior(layout.tree(flat)), flat.dtype)
+        return -log_prior(posterior, layout, flat)
 
     def both(flat: Array) -> tuple[Array, Array]:
         gradient, unit = jax.grad(potential), jnp.eye(flat.size, dtype=flat.dtype)

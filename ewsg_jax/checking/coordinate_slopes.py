@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax._types import Array, Data
+from ewsg_jax.checking.brascamp_lieb import log_prior
 from ewsg_jax.checking.draws import Draws
 from ewsg_jax.compiling import UNOPTIMISED
 from ewsg_jax.posterior import Posterior
@@ -119,11 +120,7 @@ def _differences(
     """Return sums of squares over rows, shape (places, coordinates, 2, 3): of log prior and log
     likelihood what values and derivatives differ by, what the larger of them is, and rounding.
     """
-    eps = jnp.finfo(places.dtype).eps
-
-    def prior(flat: Array) -> Array:
-        return jnp.asarray(posterior.log_prior(layout.tree(flat)), flat.dtype)
-
+    eps, prior = jnp.finfo(places.dtype).eps, functools.partial(log_prior, posterior, layout)
     # The place itself, the same a few roundings off, and each coordinate to both sides: all by one
     # copy of the model, in whole blocks.
     none, one = jnp.zeros(AT_ONCE, chosen.dtype), jnp.ones(len(chosen), places.dtype)

@@ -16,7 +16,8 @@ from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import products
 from ewsg_jax._types import Array, Data, Position
-from ewsg_jax.checking.coordinate_slopes import coordinates, suspects
+from ewsg_jax.checking.brascamp_lieb import log_prior
+from ewsg_jax.checking.coordinate_slopes import ULPS, coordinates, suspects
 from ewsg_jax.checking.draws import Draws, draws_of
 from ewsg_jax.compiling import UNOPTIMISED
 from ewsg_jax.posterior import Posterior
@@ -37,8 +38,6 @@ FEWEST_DIGITS = 1e-6
 """Relative rounding above which positions are too coarse."""
 TOO_FAR = 0.05
 """Relative difference from which on the gradient is another one."""
-ULPS = 4
-"""Roundings of a position by which log densities are moved, to see what rounding does to them."""
 ROUGH = 1 / 64
 """Of a line, between values whose second difference is rounding."""
 HALVINGS, FEWEST_HALVINGS = 6, 3
@@ -168,10 +167,7 @@ def _along(posterior: Posterior, layout: Any, lines: Array, rows: Data) -> Array
     """Return of each line (2, d) what log prior and log likelihood of the rows rise by, shape
     (lines, 2, 4): by their values, the rounding of that, and by the two rules for their gradients.
     """
-    eps = jnp.finfo(lines.dtype).eps
-
-    def prior(flat: Array) -> Array:
-        return jnp.asarray(posterior.log_prior(layout.tree(flat)), flat.dtype)
+    eps, prior = jnp.finfo(lines.dtype).eps, functools.partial(log_prior, posterior, layout)
 
     def values(flat: Array) -> tuple[Array, Array]:
         return prior(flat)[None], posterior.log_likelihoods(layout.tree(flat), rows)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
-from ewsg_jax import _check
+from ewsg_jax import _check, _random
 from ewsg_jax._types import Data, Key, PyTree
 from ewsg_jax.checking.crossfit import groups, jackknife
 from ewsg_jax.checking.stein import blocks_of
@@ -135,9 +135,8 @@ def kernel_stein_discrepancy(
     count = blocks_of(draws.in_chains(white.u), draws.shared).number
     parts = groups(len(white.u), count)
     sums = SteinKernel.of(white, float(scale)).sums(parts)
-    seed = np.asarray(jax.random.key_data(for_signs)).ravel()
     sizes = np.array([part.stop - part.start for part in parts])
-    squared, error, p_value = _judged(sums, sizes, np.random.default_rng(seed))
+    squared, error, p_value = _judged(sums, sizes, _random.host_generator(for_signs))
     return Discrepancy(squared, error, p_value, len(white.u), len(parts), fresh.data_passes)
 
 

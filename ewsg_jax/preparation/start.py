@@ -1,13 +1,14 @@
 """Where chains start: draws of a normal law, or some of the draws of chains."""
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic
 
 import jax
 import numpy as np
 
-from ewsg_jax import _check
+from ewsg_jax import _check, _random
 from ewsg_jax._types import Array, Key, P
 from ewsg_jax.compiling import QUICK
 from ewsg_jax.factors import Factor, factor_of
@@ -77,8 +78,7 @@ class Among(Generic[P]):
     def some(self, key: Key, count: int) -> P:
         """Return `count` draws, the leading axis draw, none twice where there are enough."""
         number = jax.tree.leaves(self.draws)[0].shape[0]
-        words = np.asarray(jax.random.key_data(key)).ravel()
-        places = np.random.default_rng(words).choice(number, count, replace=count > number)
+        places = _random.host_generator(key).choice(number, count, replace=count > number)
         return jax.tree.map(lambda x: np.asarray(x)[places], self.draws)
 
 
@@ -89,10 +89,14 @@ def _one_of(draws: P, key: Key) -> P:
 
 @functools.partial(jax.jit, compiler_options=QUICK)
 def _some_of(draws: object, keys: Array) -> Any:
-    one = functools.partial(_one_of, draws)
+    return _of_each(functools.partial(_one_of, draws), keys)
+
+
+def _of_each(draw: Callable[[Key], P], keys: Array) -> P:
+    """Return a draw for each key of an array, whose axes come first."""
     for _ in keys.shape:
-        one = jax.vmap(one)
-    return one(keys)
+        draw = jax.vmap(draw)
+    return draw(keys)
 
 
 def _draw(center: P, factor: Factor, width: object, key: Key) -> P:
@@ -105,7 +109,4 @@ def _draw(center: P, factor: Factor, width: object, key: Key) -> P:
 
 @functools.partial(jax.jit, compiler_options=QUICK)
 def _draws(center: object, factor: Factor, width: object, keys: Array) -> Any:
-    draw = functools.partial(_draw, center, factor, width)
-    for _ in keys.shape:
-        draw = jax.vmap(draw)
-    return draw(keys)
+    return _of_each(functools.partial(_draw, center, factor, width), keys)
