@@ -9,6 +9,8 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.checking.pairs import correlated
+from ewsg_jax.checking.size import odd_size
+from ewsg_jax.preparation.programs import Layout
 
 RNG = np.random.default_rng(0)
 N = 2_000
@@ -79,3 +81,13 @@ def test_no_more_than_three_pairs_are_named():
     said = correlated(alike, names)
     assert said.startswith("correlated above 0.99: a and b (+0.999), a and c (+0.999), a and d (")
     assert "(+0.999) and 7 more; " in said
+
+
+def test_some_rows_stand_for_all_of_many():
+    """Of 20,000 rows 1,024 are taken: a right model is as curved as all of them vary."""
+    x = np.random.default_rng(5).normal(size=(20_000, 2)).astype(np.float32)
+    y = (x @ [0.5, -1.0] + np.random.default_rng(6).normal(size=len(x))).astype(np.float32)
+    model = ewsg.models.linear_regression(noise_scale=1.0, prior_scale=2.0)
+    covariance = np.linalg.inv(x.T @ x + np.eye(2) / 4)
+    center, layout = covariance @ (x.T @ y), Layout.of(jnp.zeros(2))
+    assert odd_size(model, layout, center, covariance, {"x": x, "y": y}) == ""
