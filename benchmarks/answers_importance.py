@@ -5,12 +5,12 @@ Pathfinder's.
 import jax
 import jax.numpy as jnp
 import numpy as np
+from arviz_stats.base import array_stats  # pyright: ignore[reportPrivateImportUsage]
 
 from benchmarks.answers_case import Data, Regression
 from benchmarks.answers_ours import Answer, Clock, mode_of
 from benchmarks.answers_peers import library
 from benchmarks.by_importance import log_likelihoods, weighted_moments
-from ewsg_jax.sampling.coordinates import array_statistics
 
 NUM_DRAWS = 4_000
 ITERATIONS, ELBO_DRAWS = 60, 25
@@ -32,7 +32,7 @@ def _weighted(
     )
     log_weight = likelihoods - 0.5 * (draws**2).sum(1) - log_drawn
     # It takes what is to be left out, as leave-one-out has it: the negative of the log weights.
-    smoothed, shape = array_statistics().psislw(log_weight.max() - log_weight)
+    smoothed, shape = array_stats.psislw(log_weight.max() - log_weight)
     share = np.exp(smoothed - smoothed.max())
     share /= share.sum()
     says = f"k-hat {float(shape):.2f}, ESS {1 / (share**2).sum():.0f} of {len(draws)} draws"

@@ -10,7 +10,7 @@ import numpy as np
 import ewsg_jax as ewsg
 from benchmarks.answers_case import Case, Data, flat
 from ewsg_jax.gradients.protocol import uses_batches
-from ewsg_jax.sampling.coordinates import array_statistics
+from ewsg_jax.sampling import convergence
 
 NUM_CHAINS, ESS = 8, 1_000
 COMPILED = "/jax/core/compile/backend_compile_duration"
@@ -95,10 +95,7 @@ def least_ess(draws: np.ndarray) -> float:
     """Return the bulk effective sample size of the worst mean of draws of shape (chain,
     draw, d).
     """
-    statistics = array_statistics()
-    return float(
-        np.min(statistics.ess(draws.astype(np.float64), chain_axis=0, draw_axis=1, method="bulk"))
-    )
+    return float(np.min(convergence.ess_bulk(draws.astype(np.float64))))
 
 
 def moments(draws: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -13,6 +13,13 @@ def student_quantile(degrees_of_freedom: object, probability: object) -> Any:
     return stdtrit(degrees_of_freedom, probability)
 
 
+def normal_quantile(probability: object) -> Any:
+    """Return the quantile of the standard normal law, shaped like the argument."""
+    from scipy.special import ndtri
+
+    return ndtri(probability)
+
+
 def lu_factor(matrix: np.ndarray) -> Any:
     """Return the LU factorisation of a matrix (m, m), as `lu_solve` takes it."""
     from scipy.linalg import lu_factor

@@ -14,7 +14,6 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.__main__ import keep_programs, main
 from ewsg_jax.optional import EXTRAS
-from ewsg_jax.sampling.coordinates import array_statistics
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -26,12 +25,6 @@ ELSEWHERE = {
 """Imported, and no dependency."""
 KEY, DATA = jax.random.key(0), jnp.linspace(-1.0, 1.0, 40)[:, None]
 MODEL = ewsg.models.gaussian_location()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def arviz_stats():
-    """Imported first: it is another one where pandas and xarray are missing."""
-    array_statistics()
 
 
 def names_in(requirements):

@@ -19,11 +19,12 @@ import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax._types import Array
-from ewsg_jax.diagnostics._summary import FEWEST_DRAWS, check_size
+from ewsg_jax.diagnostics._summary import check_size
 from ewsg_jax.dynamics.mass import InverseMass
 from ewsg_jax.factors import HostFactor, LowRank, factor_of, is_number
 from ewsg_jax.sampling import Samples
-from ewsg_jax.sampling.coordinates import array_statistics, coordinates
+from ewsg_jax.sampling.convergence import FEWEST, ess, mcse
+from ewsg_jax.sampling.coordinates import coordinates
 
 FEWEST_EFFECTIVE = 10
 """Effective draws of each chain along a direction; chains that disagree have one or fewer."""
@@ -81,9 +82,9 @@ def inverse_mass(
     draws, _ = coordinates(samples)
     if not len(draws):
         raise ValueError("samples must have a chain that did not diverge; got none")
-    if draws.shape[1] < FEWEST_DRAWS:
+    if draws.shape[1] < FEWEST:
         raise ValueError(
-            f"samples must have at least {FEWEST_DRAWS} draws of each chain; got {draws.shape[1]}"
+            f"samples must have at least {FEWEST} draws of each chain; got {draws.shape[1]}"
         )
     if not np.isfinite(draws).all():
         raise ValueError(
@@ -148,7 +149,9 @@ def _told_apart(white: np.ndarray, error_rate: float) -> tuple[np.ndarray, np.nd
     directions, variances = [], []
     for k in suspects:
         along = white @ vectors[:, k]
-        n = min(count, float(_ess(along)), _draws_of(along), slowest if values[k] < 1 else np.inf)
+        n = min(
+            count, float(_ess(along)[0]), _draws_of(along), slowest if values[k] < 1 else np.inf
+        )
         if n >= FEWEST_EFFECTIVE * len(white) and _is_beyond(values[k], d, n, log_rate):
             directions.append(vectors[:, k])
             variances.append(_unspread(values[k], d / n))
@@ -157,9 +160,7 @@ def _told_apart(white: np.ndarray, error_rate: float) -> tuple[np.ndarray, np.nd
 
 def _ess(draws: np.ndarray) -> np.ndarray:
     """Return the effective number of draws (chain, draw, …); 0 where it cannot be had."""
-    with np.errstate(all="ignore"):
-        found = array_statistics().ess(draws, chain_axis=0, draw_axis=1, method="mean")
-    return np.nan_to_num(np.asarray(found, np.float64), nan=0.0)
+    return np.nan_to_num(ess(draws.reshape(*draws.shape[:2], -1)), nan=0.0)
 
 
 def _eigen(flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -181,7 +182,7 @@ def _is_beyond(value: float, d: int, n: float, log_rate: float) -> bool:
 
 def _draws_of(along: np.ndarray) -> float:
     """Return how many independent Gaussian draws would know the variance as well as these do."""
-    error = float(array_statistics().mcse(along**2, chain_axis=0, draw_axis=1, method="mean"))
+    error = float(mcse(along[..., None] ** 2)[0])
     return 2 * float(np.mean(along**2)) ** 2 / error**2 if error > 0 else 0.0
 
 

@@ -21,26 +21,22 @@ from ewsg_jax import _check, optional
 from ewsg_jax._types import PyTree
 from ewsg_jax.checking.draws import TAKES
 from ewsg_jax.files import path_of, write_whole
-from ewsg_jax.sampling import Samples
+from ewsg_jax.sampling import Samples, convergence
 from ewsg_jax.sampling.coordinates import (
     CONVERGED,
     Names,
-    array_statistics,
     coordinates,
     flattened,
     with_digits,
 )
 from ewsg_jax.sampling.samples import diverged_of, named
 
-FEWEST_DRAWS = 4
-"""Draws a chain must have to be split and compared with itself."""
 COORDINATE = "coordinate"
 """What the column of names is called."""
 MOST_ROWS = 12
 """Rows that the table prints."""
 MOST_COORDINATES = 10_000
 """Coordinates that are summarised; each takes milliseconds."""
-TAIL = (0.05, 0.95)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +148,7 @@ class Summary:
 def summary(
     samples: Samples | PyTree, names: Names = None, *, quantiles: Sequence[float] = ()
 ) -> Summary:
-    """Summarise a run coordinate by coordinate; R-hat, ESS and MCSE come from arviz-stats.
+    """Summarise a run coordinate by coordinate; R-hat, ESS and MCSE are ArviZ's.
 
     Chains that diverged are left out, and a note names them. Too few draws, one chain, or draws
     that are not finite give NaN and a note, never an exception.
@@ -197,31 +193,22 @@ def summary(
     else:
         draws, own_names = flattened(_arrays(samples), names)
         all_chains = len(draws)
-    statistics = array_statistics()
     num_chains, num_draws, size = draws.shape
-    enough = num_draws >= FEWEST_DRAWS and num_chains > 0
     unknown = np.full(size, np.nan)
-
-    def of(function: Any, **options: Any) -> np.ndarray:
-        if not enough:
-            return unknown
-        values = np.asarray(function(draws, chain_axis=0, draw_axis=1, **options), np.float64)
-        # A coordinate that is not finite has no statistics; others have theirs.
-        return np.where(np.isfinite(draws).all(axis=(0, 1)), values, np.nan)
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         # A coordinate that never moved or is not finite gives 0/0; the table shows NaN for it.
         warnings.simplefilter("ignore", RuntimeWarning)
         some = num_chains * num_draws > 0
-        rhat = of(statistics.rhat) if num_chains > 1 else unknown
+        rhat = convergence.rhat(draws) if num_chains > 1 else unknown
         return Summary(
             names=own_names,
             mean=draws.mean(axis=(0, 1)) if some else unknown,
             sd=draws.std(axis=(0, 1), ddof=1) if num_chains * num_draws > 1 else unknown,
             rhat=rhat,
-            ess_bulk=of(statistics.ess, method="bulk"),
-            ess_tail=of(statistics.ess, method="tail", prob=TAIL),
-            mcse=of(statistics.mcse, method="mean"),
+            ess_bulk=convergence.ess_bulk(draws),
+            ess_tail=convergence.ess_tail(draws),
+            mcse=convergence.mcse(draws),
             probabilities=probabilities,
             quantiles=_quantiles(draws, probabilities),
             num_chains=all_chains,
@@ -297,8 +284,10 @@ def _notes(samples: Samples | None, draws: np.ndarray, rhat: np.ndarray) -> list
         )
     if left == 1:
         notes.append("one chain: R-hat compares chains, so there is none; run at least 4")
-    if draws.shape[1] < FEWEST_DRAWS:
-        notes.append(f"fewer than {FEWEST_DRAWS} draws a chain: no R-hat, ESS or Monte Carlo error")
+    if draws.shape[1] < convergence.FEWEST:
+        notes.append(
+            f"fewer than {convergence.FEWEST} draws a chain: no R-hat, ESS or Monte Carlo error"
+        )
     elif samples is not None and samples.common_start:
         notes.append(
             "all chains started at one point, which makes R-hat too kind; "

@@ -31,7 +31,6 @@ from ewsg_jax.preparation.programs import Layout, Of, vector
 from ewsg_jax.preparation.support import can_end
 from ewsg_jax.rows.spread import Spread
 from ewsg_jax.rows.view import CHUNK_SIZE, num_rows
-from ewsg_jax.sampling.coordinates import array_statistics
 from ewsg_jax.support import outside_by_batches
 
 MOST_NUMBERS = 2**26
@@ -85,7 +84,6 @@ def compile_ahead(
             outside_by_batches(key, posterior, layout, here.flat, data, ROWS)
         prior_moments(posterior, here, 1.0)
         mistaken(posterior, here, data)
-        array_statistics()
 
     def walls() -> None:
         of = Of(posterior, layout, CHUNK_SIZE, False)

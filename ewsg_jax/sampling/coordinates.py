@@ -1,4 +1,4 @@
-"""A run's draws as one array, names of coordinates, and the statistics that take such arrays."""
+"""A run's draws as one array, and names of its coordinates."""
 
 import itertools
 import math
@@ -61,11 +61,3 @@ def with_digits(value: Any, sd: Any) -> str:
 
 CONVERGED = 1.1
 """R-hat above which chains are not of one law."""
-
-
-def array_statistics() -> Any:
-    """Return the functions of arviz-stats that take NumPy arrays."""
-    # It takes as long to import as this library.
-    from arviz_stats.base import array_stats  # pyright: ignore[reportPrivateImportUsage]
-
-    return array_stats

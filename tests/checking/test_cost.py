@@ -14,8 +14,10 @@ from ewsg_jax.checking.stein import Scores
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)
-MOST_PROGRAMS = 6
-"""Gradients, the prior's curvature, densities, a check of indices; and a key's two of JAX's own."""
+MOST_PROGRAMS = 8
+"""Gradients and their memory, the prior's curvature, the likelihood's size or a check of indices,
+slopes of lines and of coordinates; and a key's two of JAX's own.
+"""
 
 
 def autocorrelated(shape, memory, rng):
@@ -64,7 +66,7 @@ def test_a_check_on_batches_compiles_a_handful_of_programs_and_again_none(progra
     jax.random.key(1)
     programs.clear()
     first = ewsg.check(KEY, samples, posterior, data)
-    assert 0 < len(programs) <= MOST_PROGRAMS, programs
+    assert 0 < len(programs) <= MOST_PROGRAMS, [str(each["fun_name"]) for each in programs]
     programs.clear()
     second = ewsg.check(KEY, samples, posterior, data)
     assert not programs
@@ -139,7 +141,8 @@ def test_the_slowest_directions_are_those_of_arviz(shape, memory):
     draws = np.sinh(autocorrelated(shape, memory, RNG))
     both = np.concatenate([draws, (draws - draws.mean((0, 1))) ** 2], axis=2)
     every = array_stats.ess(both, chain_axis=0, draw_axis=1, method="mean")
-    assert mixing.least_ess(draws)[0] == min(np.min(every), draws[..., 0].size)
+    found = mixing.least_ess(draws)[0]
+    np.testing.assert_allclose(found, min(np.min(every), draws[..., 0].size), rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +163,9 @@ def test_the_largest_r_hat_is_that_of_all_coordinates(kind):
         elif kind == "two values":
             draws[..., 5] = draws[..., 5] > 0
         every = array_stats.rhat(draws, chain_axis=0, draw_axis=1)
-        assert mixing.worst_rhat(draws) == (np.max(every), np.argmax(every))
+        largest, where = mixing.worst_rhat(draws)
+        assert where == np.argmax(every)
+        np.testing.assert_allclose(largest, np.max(every), rtol=1e-12)
 
 
 def test_one_chain_has_no_r_hat():

@@ -20,7 +20,7 @@ from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.result import enough
 from ewsg_jax.planning.ways import ESTIMATORS, plannable, ways
 from ewsg_jax.progress import Clock
-from ewsg_jax.sampling.coordinates import array_statistics
+from ewsg_jax.sampling import convergence
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(4)
@@ -83,7 +83,7 @@ def test_a_planned_run_is_right(planned):
     # What is promised of the run's length: so many effective draws, of means and of squares.
     values = draws.reshape(8, -1, 3)
     for each in (values, (values - draws.mean(0)) ** 2):
-        ess = array_statistics().ess(each, chain_axis=0, draw_axis=1, method="mean")
+        ess = convergence.ess(each)
         assert 0.75 * planned.ess < np.min(ess) < 1.6 * planned.ess
     assert abs(samples.data_passes - passes) <= planned.cost.per_step / N
 
