@@ -138,16 +138,3 @@ def split(dataset: Dataset, test_fraction: float, seed: int) -> tuple[Dataset, D
         )
     order = np.random.default_rng(seed).permutation(dataset.num_rows)
     return dataset.take(order[num_test:]), dataset.take(order[:num_test])
-
-
-def check_parts(train: Dataset, test: Dataset) -> None:
-    """Check two parts of one data set, of the same features, all of them finite."""
-    for name, part in (("train", train), ("test", test)):
-        _check.instance(name, part, Dataset, "as ewsg_jax.datasets.load and split return")
-        _check.finite(f"{name}.x", part.x)
-    if train.feature_names != test.feature_names:
-        raise ValueError(
-            f"test must have the features of train, {len(train.feature_names)} that begin with "
-            f"{train.feature_names[0]!r}; got {len(test.feature_names)} that begin with "
-            f"{test.feature_names[0]!r}"
-        )

@@ -50,9 +50,7 @@ def covertype(*, positive_class: int = 2) -> Dataset:
         positive_class: the cover type, 1 to 7, that counts as 1.
 
     Raises:
-        FileNotFoundError: the file is not there; the message says where it looked and where to get
-            it.
-        NotADirectoryError: EWSG_JAX_DATA is set to something that is no folder.
+        FileNotFoundError, NotADirectoryError: the file is not there, or EWSG_JAX_DATA is no folder.
         ValueError: the file is not Covertype, or `positive_class` is not a whole number from 1 to
             7.
     """
@@ -75,9 +73,7 @@ def letter(*, letters: str = string.ascii_uppercase) -> Dataset:
         letters: which capital letters, each once; default all 26.
 
     Raises:
-        FileNotFoundError: the file is not there; the message says where it looked and where to get
-            it.
-        NotADirectoryError: EWSG_JAX_DATA is set to something that is no folder.
+        FileNotFoundError, NotADirectoryError: the file is not there, or EWSG_JAX_DATA is no folder.
         TypeError, ValueError: the file is not letter recognition, or `letters` are not different
             capital letters.
     """
@@ -110,9 +106,7 @@ def movielens(path: Path | str | None = None) -> Dataset:
             ~/.cache/ewsg_jax; the npz is called `movielens.npz`.
 
     Raises:
-        FileNotFoundError: the file is not there; the message says where it looked and where to get
-            it.
-        NotADirectoryError: EWSG_JAX_DATA is set to something that is no folder.
+        FileNotFoundError, NotADirectoryError: the file is not there, or EWSG_JAX_DATA is no folder.
         TypeError: `path` is not a path.
         ValueError: the file holds no ratings.
     """
@@ -133,10 +127,8 @@ def susy(path: Path | str | None = None, *, download: bool = False) -> Dataset:
         download: take it from OpenML by scikit-learn, which keeps it (2.4 GB as text).
 
     Raises:
-        FileNotFoundError: the file is not there; the message says where it looked and where to get
-            it.
+        FileNotFoundError, NotADirectoryError: the file is not there, or EWSG_JAX_DATA is no folder.
         ImportError: scikit-learn is not installed, for a download.
-        NotADirectoryError: EWSG_JAX_DATA is set to something that is no folder.
         TypeError: `path` is not a path.
         ValueError: it is not SUSY.
     """
@@ -152,46 +144,25 @@ def susy(path: Path | str | None = None, *, download: bool = False) -> Dataset:
     )
 
 
-def year_prediction_msd(path: Path | str | None = None) -> Dataset:
-    """Return YearPredictionMSD: means and covariances of timbre, and y, the year of release.
-
-    515,345 × 90, songs (Bertin-Mahieux et al. 2011).
-
-    Args:
-        path: `YearPredictionMSD.txt` as the UCI archive gives it, its zip, or an npz with arrays
-            `X` and `y`. Default: the first of these in the folder that the environment variable
-            EWSG_JAX_DATA names, else in ~/.cache/ewsg_jax; the npz is called
-            `year_prediction_msd.npz`.
-
-    Raises:
-        FileNotFoundError: the file is not there; the message says where it looked and where to get
-            it.
-        NotADirectoryError: EWSG_JAX_DATA is set to something that is no folder.
-        TypeError: `path` is not a path.
-        ValueError: it is not YearPredictionMSD.
-    """
-    return SOURCES["year_prediction_msd"].load("year_prediction_msd", path)
-
-
-def _from_table(name: str) -> Callable[[], Dataset]:
-    """Return the function of a data set without arguments: `heart()` reads the table's `heart`."""
-
-    def load_it() -> Dataset:
-        return SOURCES[name].load(name)
-
+def _from_table(name: str) -> Callable[..., Dataset]:
+    """Return the function of a data set as it lies in its file: `heart()` reads `heart.npz`."""
     known = SOURCES[name]
+
+    def load_it(path: Path | str | None = None) -> Dataset:
+        return SOURCES[name].load(name, path)
+
     load_it.__name__ = load_it.__qualname__ = name
     load_it.__doc__ = f"""Return {known.title}.
 
     {known.about}.
 
-    `{"` or `".join(known.files)}`, in the folder that EWSG_JAX_DATA names, else in
-    ~/.cache/ewsg_jax.
+    Args:
+        path: the file. Default: `{"` or `".join(known.files)}`, in the folder that the environment
+            variable EWSG_JAX_DATA names, else in ~/.cache/ewsg_jax.
 
     Raises:
-        FileNotFoundError: the file is not there; the message says where it looked and where
-            to get it.
-        NotADirectoryError: EWSG_JAX_DATA is set to something that is no folder.
+        FileNotFoundError, NotADirectoryError: the file is not there, or EWSG_JAX_DATA is no folder.
+        TypeError: `path` is not a path.
         ValueError: the file is not {known.title}.
     """
     return load_it
@@ -208,6 +179,7 @@ parkinsons = _from_table("parkinsons")
 parkinsons_updrs = _from_table("parkinsons_updrs")
 pima = _from_table("pima")
 protein = _from_table("protein")
+year_prediction_msd = _from_table("year_prediction_msd")
 
 DATASETS: dict[str, Callable[[], Dataset]] = {
     name: globals()[name] for name in sorted(["breast_cancer", *SOURCES])

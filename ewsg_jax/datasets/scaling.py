@@ -6,7 +6,7 @@ components too.
 
 import dataclasses
 from dataclasses import dataclass
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import jax
 import jax.numpy as jnp
@@ -14,10 +14,11 @@ import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax._types import Data
-from ewsg_jax.datasets.dataset import Dataset, check_parts
+from ewsg_jax.datasets.dataset import Dataset
 
 NULL = 1e-8
 """Directions whose variance is below this share of the largest are dropped: rounding, not data."""
+A_DATASET = "a Dataset (as ewsg_jax.datasets.load and split return)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,21 +48,23 @@ class Standardisation:
         Raises:
             TypeError, ValueError: the rows are neither, are not finite or have other features.
         """
-        x = _features("rows", rows)
-        names = rows.feature_names if isinstance(rows, Dataset) else None
-        known = names is not None and self.feature_names is not None
-        if x.shape[1] != len(self.mean) or (known and names != self.feature_names):
-            called = f" that begin with {names[0]!r}" if names else ""
-            raise ValueError(
-                f"rows must have the {len(self.mean)} features of the training rows; got "
-                f"{x.shape[1]}{called}"
-            )
+        self._checked("rows", rows, "the training rows")
         return self._of(rows)
 
     def _of(self, rows: Data) -> Data:
         if isinstance(rows, Dataset):
             return dataclasses.replace(rows, x=self._of(rows.x))
         return ((np.asarray(rows) - self.mean) * self.factor).astype(np.float32)
+
+    def _checked(self, name: str, rows: object, of: str) -> None:
+        """Check rows, an argument of that name, which must have the features `of` others."""
+        x, names = _features(name, rows), getattr(rows, "feature_names", None)
+        known = names is not None and self.feature_names is not None
+        if x.shape[1] != len(self.mean) or (known and names != self.feature_names):
+            called = f" that begin with {names[0]!r}" if names else ""
+            raise ValueError(
+                f"{name} must have the {len(self.mean)} features of {of}; got {x.shape[1]}{called}"
+            )
 
     def original(
         self, weights: object, intercept: object = 0.0, *, axis: int = -1
@@ -122,17 +125,12 @@ def standardisation(train: object) -> Standardisation:
         >>> bool(np.allclose(x @ w_of_x + b_of_x, z @ w + b))
         True
     """
-    return _fitted(
-        _features("train", train), train.feature_names if isinstance(train, Dataset) else None
-    )
-
-
-def _fitted(x: np.ndarray, feature_names: tuple[str, ...] | None) -> Standardisation:
+    x = _features("train", train)
     mean = x.mean(axis=0, dtype=np.float64)
     scale = x.std(axis=0, dtype=np.float64)
     constant = scale <= 1e-12 * np.maximum(np.abs(mean), 1)
     factor = np.where(constant, 0.0, 1 / np.where(constant, 1.0, scale))
-    return Standardisation(mean, factor, feature_names)
+    return Standardisation(mean, factor, getattr(train, "feature_names", None))
 
 
 @overload
@@ -171,18 +169,11 @@ def standardise(train: Data, test: Data) -> tuple[Data, Data]:
         >>> bool(abs(train.x.mean(0)).max() < 1e-6), train.x.dtype
         (True, dtype('float32'))
     """
-    if isinstance(train, Dataset):
-        check_parts(train, test)
-        scaling = _fitted(train.x, train.feature_names)
-    else:
-        x = _features("train", train)
-        other = _array("test", test, "an array of real numbers like train")
-        if x.shape[1] != other.shape[1]:
-            raise ValueError(
-                f"test must have the {x.shape[1]} features of train; got {other.shape[1]}"
-            )
-        _check.finite("test", test)
-        scaling = _fitted(x, None)
+    scaling = standardisation(train)
+    if isinstance(train, Dataset) != isinstance(test, Dataset):
+        takes = A_DATASET if isinstance(train, Dataset) else "an array of real numbers"
+        raise TypeError(f"test must be {takes} like train; got {_check.describe(test)}")
+    scaling._checked("test", test, "train")
     return scaling._of(train), scaling._of(test)
 
 
@@ -221,8 +212,11 @@ def whiten(train: Dataset, test: Dataset) -> Whitened:
         >>> bool(np.allclose(np.cov(whitened.train.x.T, bias=True), np.eye(30), atol=1e-3))
         True
     """
-    check_parts(train, test)
-    mean = train.x.mean(axis=0, dtype=np.float64)
+    for name, part in (("train", train), ("test", test)):
+        _check.instance(name, part, Dataset, "as ewsg_jax.datasets.load and split return")
+    scaling = standardisation(train)
+    scaling._checked("test", test, "train")
+    mean = scaling.mean
     centred = train.x - mean
     variances, directions = np.linalg.eigh(centred.T @ centred / train.num_rows)
     order = np.argsort(variances)[::-1]
@@ -242,27 +236,18 @@ def whiten(train: Dataset, test: Dataset) -> Whitened:
     return Whitened(mapped(train), mapped(test), train.x.shape[1] - kept.size)
 
 
-def _features(name: str, rows: object) -> np.ndarray:
+def _features(name: str, rows: Any) -> np.ndarray:
     """Check and return the features of a data set, or an array of them."""
     if isinstance(rows, Dataset):
         _check.finite(f"{name}.x", rows.x)
         return rows.x
-    takes = (
-        "a Dataset (as ewsg_jax.datasets.load and split return) or an array of real numbers, "
-        "shape (n, d)"
-    )
-    x = _array(name, rows, takes)
-    _check.finite(name, x)
-    return x
-
-
-def _array(name: str, rows: Data, takes: str) -> np.ndarray:
-    """Check and return an array of rows."""
+    takes = f"{A_DATASET} or an array of real numbers, shape (n, d)"
     known = isinstance(rows, np.ndarray | jax.Array) and not _check.is_traced(rows)
     if not known or rows.dtype.kind not in "biuf":
         raise TypeError(f"{name} must be {takes}; got {_check.describe(rows)}")
     if rows.ndim != 2 or not rows.size:
         raise ValueError(f"{name} must be {takes}, n and d at least 1; got {_check.describe(rows)}")
+    _check.finite(name, rows)
     return np.asarray(rows)
 
 

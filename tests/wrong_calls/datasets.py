@@ -51,9 +51,6 @@ of(
     row(V, f"name | None (NoneType) | {KNOWN}", lambda: datasets.load(None)),
     row(V, f"name | ['covertype'] (list) | {KNOWN}", lambda: datasets.load(["covertype"])),
 )
-FILE = "the path of a file"
-for name in ("movielens", "susy", "year_prediction_msd"):
-    loader = getattr(datasets, name)
 SHARE = "a number above 0 and below 1"
 of(
     "datasets.split",
@@ -82,7 +79,7 @@ of(
     row(T, f"test | (tuple) | {A_DATASET}", lambda: datasets.standardise(TINY, (TINY, TINY))),
     row(
         V,
-        "test | got 2 | must have the features of train",
+        "test | got 2 | the 2 features of train",
         lambda: datasets.standardise(TINY, OTHER),
     ),
     row(V, "train.x | holds 2 NaN | must be finite", lambda: datasets.standardise(LOST, TINY)),
@@ -108,7 +105,7 @@ of(
     row(T, f"train | None | {A_DATASET}", lambda: datasets.whiten(None, TINY)),
     row(V, "train.x | holds 2 NaN | must be finite", lambda: datasets.whiten(LOST, TINY)),
     row(V, "train | shape (3, 2) | features that vary", lambda: datasets.whiten(SAME, SAME)),
-    row(V, "test | got 2 | must have the features of train", lambda: datasets.whiten(TINY, OTHER)),
+    row(V, "test | got 2 | the 2 features of train", lambda: datasets.whiten(TINY, OTHER)),
 )
 
 

@@ -1,0 +1,266 @@
+"""Each data set from every file that it has, in a small form; and what is said of another file."""
+
+import dataclasses
+import gzip
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax.datasets.table import SOURCES, checksum
+
+KINDS = ("float32", "uint8")
+PREPARED = [name for name, source in SOURCES.items() if source.checksum is not None]
+
+
+def columns(*parts, separator=","):
+    """The text of a table."""
+    rows = np.column_stack([np.asarray(part).astype(object) for part in parts])
+    return "\n".join(separator.join(map(str, row)) for row in rows) + "\n"
+
+
+def zipped(path, text):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("YearPredictionMSD.txt", text)
+
+
+X, Y = np.arange(96.0).reshape(6, 16), np.array([1, 0, 0, 1, 1, 0])
+KINDS_OF_FOREST, LETTERS = np.arange(14) % 7 + 1, np.array([25, 0, 3, 0, 25, 1])
+FILES = {
+    "covertype": [
+        (np.arange(14 * 54).reshape(14, 54), KINDS_OF_FOREST, "covtype.data", columns),
+    ],
+    "heart": [
+        (X[:, :13], Y, "heart.dat", lambda x, y: columns(x, y + 1, separator=" ")),
+    ],
+    "letter": [
+        (
+            X.astype(int),
+            LETTERS,
+            "letter-recognition.data",
+            lambda x, y: columns([chr(65 + i) for i in y], x),
+        ),
+    ],
+    "pima": [(X[:, :8], Y, "pima-indians-diabetes.csv", columns)],
+    "susy": [
+        (np.arange(72.0).reshape(4, 18) / 8, Y[:4], name, lambda x, y: columns(y, x))
+        for name in ("SUSY.csv", "SUSY.csv.gz")
+    ],
+    "year_prediction_msd": [
+        (np.arange(540.0).reshape(6, 90) / 8, 1990 + Y, name, lambda x, y: columns(y, x))
+        for name in ("YearPredictionMSD.txt", "YearPredictionMSD.txt.zip")
+    ],
+}
+"""Rows and responses of each, its other files, and what makes the text of one."""
+WRITERS = {
+    ".gz": lambda path, text: path.write_bytes(gzip.compress(text.encode())),
+    ".zip": zipped,
+}
+RESPONSES = {
+    "covertype": "a class from 1 to 7",
+    "letter": "a letter, 0 to 25",
+    "susy": "a 0 or 1",
+    "heart": "a response of two classes",
+    "pima": "a response of two classes",
+}
+
+
+@pytest.fixture
+def folder(monkeypatch, tmp_path):
+    """The folder of the data sets, in which none lies."""
+    monkeypatch.setenv("EWSG_JAX_DATA", str(tmp_path))
+    return tmp_path
+
+
+def small(monkeypatch, name, x, **options):
+    """Have a data set be of the shape of these rows."""
+    known = dataclasses.replace(SOURCES[name], shape=x.shape, **options)
+    monkeypatch.setitem(SOURCES, name, known)
+    return known
+
+
+@pytest.mark.parametrize(
+    ("name", "x", "y", "other", "text_of"),
+    [pytest.param(name, *each, id=each[2]) for name, files in FILES.items() for each in files],
+)
+def test_from_npz_and_from_text(name, x, y, other, text_of, folder, monkeypatch):
+    small(monkeypatch, name, x)
+    write = WRITERS.get(Path(other).suffix, Path.write_text)
+    write(folder / other, text_of(x, y))
+    from_text = getattr(ewsg.datasets, name)()
+    np.savez(folder / f"{name}.npz", X=x, y=y)
+    for data in (from_text, ewsg.datasets.load(name)):
+        np.testing.assert_array_equal(data.x, x)
+        np.testing.assert_array_equal(data.y, y == 2 if name == "covertype" else y)
+        assert len(data.feature_names) == x.shape[1]
+        assert data.name == name
+    assert other in from_text.source
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_of_something_else(name, folder, monkeypatch):
+    x, y = FILES[name][0][:2]
+    title, load = small(monkeypatch, name, x).title, getattr(ewsg.datasets, name)
+    cases = [
+        ({"x": x}, r"cannot be read: .*must hold arrays X and y; it holds \['x'\]"),
+        ({"X": x[:3], "y": y[:3]}, rf"{len(x)} rows of .*got X of shape \(3, {x.shape[1]}\)"),
+        ({"X": x, "y": y + 50}, RESPONSES.get(name, "")),
+    ]
+    for arrays, message in cases if name in RESPONSES else cases[:2]:
+        np.savez(folder / f"{name}.npz", **arrays)
+        with pytest.raises(ValueError, match=f"must hold {title}.*{message}"):
+            load()
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_missing_file_is_one_sentence(name, folder):
+    with pytest.raises(FileNotFoundError) as error:
+        getattr(ewsg.datasets, name)()
+    for part in (*SOURCES[name].files, str(folder), "EWSG_JAX_DATA names", "comes from"):
+        assert part in str(error.value)
+
+
+@pytest.mark.parametrize("name", [name for name in SOURCES if name not in ("covertype", "letter")])
+def test_a_missing_file_that_was_named(name, folder):
+    with pytest.raises(FileNotFoundError, match=r"found no file .*other\.csv.* comes from"):
+        getattr(ewsg.datasets, name)(folder / "other.csv")
+
+
+def test_the_kind_of_forest_that_counts_as_1(folder, monkeypatch):
+    x, y = FILES["covertype"][0][:2]
+    small(monkeypatch, "covertype", x)
+    np.savez(folder / "covertype.npz", X=x, y=y)
+    np.testing.assert_array_equal(ewsg.datasets.covertype(positive_class=7).y, y == 7)
+
+
+def test_some_letters(folder, monkeypatch):
+    x, y = FILES["letter"][0][:2]
+    small(monkeypatch, "letter", x)
+    np.savez(folder / "letter.npz", X=x, y=y)
+    data = ewsg.datasets.letter(letters="ZA")
+    np.testing.assert_array_equal(data.x, x[[0, 1, 3, 4]])
+    np.testing.assert_array_equal(data.y, [0, 1, 1, 0])
+    assert "ZA" in data.source
+
+
+@pytest.mark.parametrize("letters", ["", "AA", "ab"])
+def test_letters_must_be_different_capitals(letters):
+    with pytest.raises(ValueError, match="letters must be a string of different capital letters"):
+        ewsg.datasets.letter(letters=letters)
+
+
+def test_susy_from_openml(monkeypatch):
+    sklearn = pytest.importorskip("sklearn.datasets")
+    x, y = FILES["susy"][0][:2]
+    small(monkeypatch, "susy", x)
+    bundle = SimpleNamespace(data=x, target=y.astype(str))
+    monkeypatch.setattr(sklearn, "fetch_openml", lambda *_, **__: bundle)
+    data = ewsg.datasets.susy(download=True)
+    np.testing.assert_array_equal(data.y, y)
+    assert data.source.endswith("OpenML")
+
+
+@pytest.mark.parametrize(
+    ("name", "separator", "header"),
+    [
+        ("ratings.dat", "::", ""),
+        ("ratings.csv", ",", "userId,movieId,rating,timestamp\n"),
+        ("u.data", "\t", ""),
+    ],
+)
+def test_movielens_numbers_people_and_films(name, separator, header, folder):
+    rows = [[7, 30, 4, 978300760], [2, 10, 5, 978300761], [7, 10, 1, 978300762]]
+    (folder / name).write_text(header + columns(rows, separator=separator))
+    for data in (ewsg.datasets.load("movielens"), ewsg.datasets.movielens(folder / name)):
+        np.testing.assert_array_equal(data.x, [[1, 1], [0, 0], [1, 0]])
+        np.testing.assert_array_equal(data.y, [4, 5, 1])
+        assert data.source.endswith(name)
+    np.savez(folder / "movielens.npz", X=np.ones((2, 2), int), y=np.array([1.0, 9.0]))
+    with pytest.raises(ValueError, match=r"a rating of at most 5 \(a person, a film and a rating"):
+        ewsg.datasets.movielens()
+    (folder / "ratings.csv").write_text("userId,movieId\n1,x\n")
+    with pytest.raises(ValueError, match="must hold MovieLens; it cannot be read"):
+        ewsg.datasets.movielens(folder / "ratings.csv")
+
+
+# Known by a checksum.
+
+
+@pytest.fixture
+def prepared(folder, monkeypatch):
+    """The path of Parkinsons, with four rows, and its features and responses."""
+    x, y = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([0, 1, 1, 0], np.uint8)
+    small(monkeypatch, "parkinsons", x, dtypes=KINDS, checksum=checksum(x, y, KINDS))
+    return folder / "parkinsons.npz", x, y
+
+
+def test_a_file_is_read_whatever_its_order_in_memory(prepared):
+    path, x, y = prepared
+    np.savez(path, X=np.asfortranarray(x), y=y, feature_names=np.array(["a", "b", "c"]))
+    data = ewsg.datasets.load("parkinsons")
+    np.testing.assert_array_equal(data.x, x)
+    np.testing.assert_array_equal(data.y, y)
+    assert data.feature_names == ("a", "b", "c")
+    assert data.x.flags.c_contiguous
+
+
+def test_one_number_that_differs_is_told(prepared):
+    path, x, y = prepared
+    for arrays in ({"X": x + np.eye(4, 3) * 1e-6, "y": y}, {"X": x, "y": 1 - y}):
+        np.savez(path, **arrays)
+        with pytest.raises(ValueError, match="must hold Parkinsons, whose checksum begins with"):
+            ewsg.datasets.parkinsons()
+    path.write_bytes(b"none")
+    with pytest.raises(ValueError, match="must hold Parkinsons; it cannot be read"):
+        ewsg.datasets.parkinsons()
+
+
+# The real ones, where they are; a wrong EWSG_JAX_DATA fails, none skips (tests/conftest.py).
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize("name", PREPARED)
+def test_the_real_one(name):
+    known, data = SOURCES[name], ewsg.datasets.load(name)
+    assert data.x.shape == known.shape
+    assert len(set(data.feature_names)) == known.shape[1]
+    assert np.isfinite(data.x).all()
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize(
+    ("name", "n", "total", "first"),
+    [
+        ("covertype", 581_012, 283_301, [2596, 51, 3, 258]),  # lodgepole pine
+        ("heart", 270, 120, [70, 1, 4, 130, 322, 0, 2, 109, 0, 2.4, 2, 3, 3]),
+        ("pima", 768, 268, [6, 148, 72, 35, 0, 33.6, 0.627, 50]),
+    ],
+)
+def test_the_published_data(name, n, total, first):
+    data = ewsg.datasets.load(name)
+    assert data.x.shape == SOURCES[name].shape
+    assert len(data.x) == n
+    assert data.y.sum(dtype=int) == total
+    np.testing.assert_allclose(data.x[0, : len(first)], first, rtol=1e-6)
+
+
+@pytest.mark.real_data
+def test_columns_and_rows_of_covertype():
+    data = ewsg.datasets.covertype()
+    assert set(np.unique(data.x[:, 10:])) == {0, 1}
+    np.testing.assert_array_equal(data.x[:, 10:14].sum(1), 1)
+    np.testing.assert_array_equal(data.x[:, 14:].sum(1), 1)
+    train, test = ewsg.datasets.split(data, 0.2, seed=0)
+    assert (train.num_rows, test.num_rows) == (464_809, 116_203)
+
+
+@pytest.mark.real_data
+def test_rows_and_classes_of_letters():
+    data = ewsg.datasets.letter()
+    assert data.x.shape == (20_000, 16)
+    np.testing.assert_array_equal(data.x[0], [2, 8, 3, 5, 1, 8, 13, 0, 6, 6, 10, 8, 0, 8, 0, 8])
+    assert np.bincount(data.y)[[0, 8, 25]].tolist() == [789, 755, 734]
+    np.testing.assert_array_equal(data.y[:5], [19, 8, 3, 13, 6])
