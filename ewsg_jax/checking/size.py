@@ -9,25 +9,17 @@ multiplied by n makes it n times as large, and one that sums over all rows itsel
 its gradient vanishes there.
 """
 
-import functools
-from typing import Any
-
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import products
-from ewsg_jax._types import Array, Data
+from ewsg_jax._types import Data
 from ewsg_jax.checking.brascamp_lieb import prior_curvatures
-from ewsg_jax.compiling import UNOPTIMISED
+from ewsg_jax.checking.some_rows import BLOCK, SomeRows
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import Layout
 from ewsg_jax.rows.spread import Spread
 from ewsg_jax.rows.view import num_rows
-from ewsg_jax.support import evenly, take_rows
 
-MOST_ROWS, MOST_NUMBERS = 1_024, 2**22
-"""Rows whose gradients are taken, and numbers of them together."""
 ROWS_EACH = 10
 """Rows for each parameter from which on residuals are not made small by the fit."""
 INFORMED = 0.1
@@ -57,10 +49,11 @@ def odd_size(
     informed = d - float(np.sum(of_prior[0] * covariance))
     if not informed > INFORMED * d:
         return ""
-    count = min(n, MOST_ROWS, MOST_NUMBERS // d)
-    rows = take_rows(data, evenly(n, count))
-    outer = np.asarray(_sum_of_outer(posterior, layout, flat, rows), np.float64)
-    ratio = n / count * float(np.sum(outer * covariance)) / informed
+    some = SomeRows.of(posterior, layout, data)
+    # Of a sum over rows with random signs gᵀ C g is on average tr(Σ gᵢgᵢᵀ C).
+    signed = some.gradients(np.resize(center, (BLOCK, d)), some.signs(BLOCK))[:, 1]
+    outer = np.mean(np.sum(signed @ covariance * signed, axis=1))
+    ratio = some.stands_for * float(outer) / informed
     if not np.isfinite(ratio) or 1 / ODD <= ratio <= ODD:
         return ""
     why = (
@@ -73,10 +66,3 @@ def odd_size(
         f"gradients of rows vary by {ratio:.1g} times what the likelihood is curved, in a right "
         f"model about once: {why}"
     )
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=UNOPTIMISED)
-def _sum_of_outer(posterior: Posterior, layout: Any, flat: Array, rows: Data) -> Array:
-    """Return Σ gᵢ gᵢᵀ over these rows, shape (d, d)."""
-    of_rows = posterior.flat_row_gradients(layout.tree(flat), rows)
-    return products.sum_of_outer(of_rows, of_rows)

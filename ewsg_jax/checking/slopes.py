@@ -6,30 +6,22 @@ A rule of `jax.custom_vjp` with a slip, `stop_gradient` or a jump break it. Chai
 another law, and every number that is made of gradients agrees with them.
 """
 
-import functools
-from typing import Any
-
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import products
-from ewsg_jax._types import Array, Data, Position
-from ewsg_jax.checking.brascamp_lieb import log_prior
+from ewsg_jax._types import Data, Position
 from ewsg_jax.checking.coordinate_slopes import ULPS, coordinates, suspects
 from ewsg_jax.checking.draws import Draws, draws_of
-from ewsg_jax.compiling import UNOPTIMISED
+from ewsg_jax.checking.some_rows import BLOCK, SomeRows
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import Layout, vector
 from ewsg_jax.rows.spread import Spread
-from ewsg_jax.rows.view import num_rows
-from ewsg_jax.support import evenly, some_rows
+from ewsg_jax.support import evenly
 
 GRADIENT = "is not that of its values"
 """What is said of one."""
 PAIRS = 16
-"""Lines between draws along which both are compared, on at most 128 rows."""
+"""Lines between draws along which both are compared."""
 PART = 0.25
 """Of the way between two draws: shorter lines suit narrow places, longer ones drown rounding."""
 NODES = (8, 7)
@@ -72,12 +64,13 @@ def mistaken(posterior: Posterior, draws: Draws, data: Data) -> str:
     """
     if not num_compared(draws, data):
         return ""
+    some = SomeRows.of(posterior, draws.layout, data)
     chosen = draws.flat[evenly(len(draws.flat), 2 * PAIRS)]
     half = len(chosen) // 2
     starts = chosen[:half]
     ends = starts + PART * (chosen[half : 2 * half] - starts)
-    told = _along_all(posterior, draws, np.stack([starts, ends], axis=1), some_rows(data))
-    found = suspects(posterior, draws, data, MOST_SUSPECTS)
+    told = _along_all(some, np.stack([starts, ends], axis=1), np.ones((1, some.size)))
+    found = suspects(some, draws, MOST_SUSPECTS)
     names = draws.names or tuple(map(str, range(draws.size)))
     if told:
         most = f", most of all that of {names[found[0].number]}" if found else ""
@@ -87,7 +80,7 @@ def mistaken(posterior: Posterior, draws: Draws, data: Data) -> str:
         # To both sides, so that a slope is found which is wrong on one.
         ends[:, one.number] += 2 * one.step * np.resize([1, -1], len(chosen))
         lines = np.stack([chosen, ends], axis=1)[evenly(len(chosen), PAIRS)]
-        if told := _along_all(posterior, draws, lines, one.rows):
+        if told := _along_all(some, lines, some.signs(PAIRS)):
             return told.format(names[one.number])
     return ""
 
@@ -106,10 +99,10 @@ def mistaken_at(posterior: Posterior, position: Position, data: Data) -> str:
     # A posterior is about as wide as gradients of rows say (Fisher's information), though not
     # where these are wrong; nor is it known to be wider than numbers are large.
     most = MOST_OF_NUMBERS * np.maximum(1.0, np.abs(flat))
-    rows = some_rows(data)
-    of_rows = np.asarray(posterior.flat_row_gradients(position, rows), np.float64)
+    some = SomeRows.of(posterior, layout, data)
+    signed = some.gradients(np.resize(flat, (BLOCK, len(flat))), some.signs(BLOCK))[:, 1]
     with np.errstate(divide="ignore"):
-        widths = 1 / np.sqrt(num_rows(data) * np.mean(of_rows**2, axis=0))
+        widths = 1 / np.sqrt(some.stands_for * np.mean(signed**2, axis=0))
     # Nor narrower than numbers have digits for.
     least = LEAST_OF_NUMBERS * most
     widths = np.clip(np.where(widths < most, widths, most), least, most)
@@ -117,14 +110,16 @@ def mistaken_at(posterior: Posterior, position: Position, data: Data) -> str:
     return mistaken(posterior, draws_of(layout.tree(places), None, 2 * PAIRS), data)
 
 
-def _along_all(posterior: Posterior, draws: Draws, lines: np.ndarray, rows: Data) -> str:
+def _along_all(some: SomeRows, lines: np.ndarray, weights: np.ndarray) -> str:
     """Return which gradient is another one along lines (any number, 2, d), in words, with a field
     for what the lines are; nothing where none is, or where shorter lines see none.
+
+    Rows are summed with weights (any number, R), another one of these for each line.
     """
-    dtype = jnp.result_type(float, *draws.layout.dtypes)
-    lines, told = np.resize(lines, (PAIRS, 2, draws.size)).astype(dtype), ""
+    lines = np.resize(lines, (PAIRS, *lines.shape[1:])).astype(some.dtype)
+    weights, told = np.resize(weights, (PAIRS, some.size)), ""
     for halvings in range(1 + HALVINGS):
-        found = np.asarray(_along(posterior, draws.layout, lines, rows), np.float64)
+        found = _along(some, lines, weights)
         now, off, drowns = _told(found)
         if drowns and halvings > FEWEST_HALVINGS:
             break
@@ -132,10 +127,11 @@ def _along_all(posterior: Posterior, draws: Draws, lines: np.ndarray, rows: Data
         if not told:
             break
         # Between two nodes there may be a wall that both rules miss: shorter lines see it.
-        worst = lines[np.argsort(-np.nan_to_num(off, nan=-1.0))[: PAIRS // 2]]
-        middle = (worst[:, 0] + worst[:, 1]) / 2
+        chosen = np.argsort(-np.nan_to_num(off, nan=-1.0))[: PAIRS // 2]
+        worst, middle = lines[chosen], lines[chosen].mean(1)
         halves = [(worst[:, 0], middle), (middle, worst[:, 1])]
         lines = np.concatenate([np.stack(half, axis=1) for half in halves])
+        weights = np.tile(weights[chosen], (2, 1))
     return told
 
 
@@ -162,53 +158,48 @@ def _told(found: np.ndarray) -> tuple[str, np.ndarray, bool]:
     return "", np.zeros(len(found)), drowns
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=UNOPTIMISED)
-def _along(posterior: Posterior, layout: Any, lines: Array, rows: Data) -> Array:
+def _along(some: SomeRows, lines: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return of each line (2, d) what log prior and log likelihood of the rows rise by, shape
     (lines, 2, 4): by their values, the rounding of that, and by the two rules for their gradients.
     """
-    eps, prior = jnp.finfo(lines.dtype).eps, functools.partial(log_prior, posterior, layout)
-
-    def values(flat: Array) -> tuple[Array, Array]:
-        return prior(flat)[None], posterior.log_likelihoods(layout.tree(flat), rows)
-
-    def along(line: Array) -> Array:
-        start, end = line
-        way = end - start
-        # Many terms of a row may cancel: what rounding does shows where the position is moved by
-        # a few roundings; and, of terms that do not feel these, in how rough values are at both
-        # ends: a jump is at one of them.
-        little = ROUGH * way * jnp.arange(1, 3)[:, None]
-        near = jnp.concatenate([line, line * (1 + ULPS * eps), start + little, end - little])
-        rises, errors = [], []
-        for value in jax.lax.map(values, near):
-            before, after, before_too, after_too, *inside = value
-            rough = jnp.minimum(
-                *(
-                    jnp.abs((first - second) - (second - third))
-                    for first, second, third in ((before, *inside[:2]), (after, *inside[2:]))
-                )
+    eps, dtype = np.finfo(some.dtype).eps, some.dtype
+    start, end = lines[:, 0], lines[:, 1]
+    way = end - start
+    # Many terms of a row may cancel: what rounding does shows where the position is moved by a few
+    # roundings; and, of terms that do not feel these, in how rough values are at both ends: a jump
+    # is at one of them.
+    off = (1 + ULPS * eps).astype(dtype)
+    little = dtype.type(ROUGH) * way
+    near = [start, end, start * off, end * off]
+    near += [start + little, start + 2 * little, end - little, end - 2 * little]
+    values = some.values(np.concatenate(near)).reshape(len(near), len(lines), -1)
+    values[..., 1:] *= weights
+    with np.errstate(invalid="ignore"):
+        before, after, before_too, after_too, *inside = values
+        rough = np.minimum(
+            *(
+                np.abs((first - second) - (second - third))
+                for first, second, third in ((before, *inside[:2]), (after, *inside[2:]))
             )
-            moved = jnp.stack([before - before_too, after - after_too, rough])
-            size = jnp.sqrt(jnp.sum(moved**2) + jnp.sum((eps * value) ** 2))
-            rises.append(jnp.sum(after - before))
-            errors.append(size)
+        )
+        moved = [before - before_too, after - after_too, rough, *(eps * values)]
+        rise = _of_both(after - before)
+        error = np.sqrt(_of_both(np.sum(np.square(moved), axis=0)))
 
-        def slopes(time: Array) -> Array:
-            place = start + time * way
-            whole = posterior.gradient(layout.tree(place), rows)
-            of_prior = products.matmul(jax.grad(prior)(place), way)
-            of_all = -products.matmul(ravel_pytree(whole)[0], way)
-            return jnp.stack([of_prior, of_all - of_prior])
+    rules = [np.polynomial.legendre.leggauss(count) for count in NODES]
+    times = np.concatenate([(1 + x) / 2 for x, _ in rules]).astype(dtype)
+    places = start + times[:, None, None] * way
+    gradients = some.gradients(
+        places.reshape(-1, lines.shape[2]), np.tile(weights, (len(times), 1))
+    ).reshape(len(times), len(lines), 2, -1)
+    slopes = np.einsum("tlpd,ld->tlp", gradients, way.astype(np.float64))
+    sums = [
+        np.tensordot(share / 2, part, 1)
+        for (_, share), part in zip(rules, np.split(slopes, NODES[:1]), strict=True)
+    ]
+    return np.stack([rise, error, *sums], axis=2)
 
-        rules = [np.polynomial.legendre.leggauss(count) for count in NODES]
-        times = jnp.asarray(np.concatenate([(1 + x) / 2 for x, _ in rules]), line.dtype)
-        at = jax.lax.map(slopes, times)
-        cut = NODES[0]
-        sums = [
-            products.matmul(jnp.asarray(weights / 2, line.dtype), part)
-            for (_, weights), part in zip(rules, (at[:cut], at[cut:]), strict=True)
-        ]
-        return jnp.stack([jnp.stack(rises), jnp.stack(errors), *sums], axis=1)
 
-    return jax.lax.map(along, lines)
+def _of_both(values: np.ndarray) -> np.ndarray:
+    """Return the part of the prior and the sum over rows, of values (lines, 1 + R)."""
+    return np.stack([values[:, 0], values[:, 1:].sum(1)], axis=1)

@@ -4,8 +4,6 @@ Its programs are known by the shapes of position and data alone. Most are run on
 may start and on few places: that costs little beside compiling them.
 """
 
-import functools
-
 import jax
 import numpy as np
 
@@ -19,7 +17,6 @@ from ewsg_jax.factors import LowRank
 from ewsg_jax.forecasting import stability
 from ewsg_jax.planning.candidate import Wanted
 from ewsg_jax.planning.choice import Choice
-from ewsg_jax.planning.elsewhere import elsewhere
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.gaussian import ROWS
 from ewsg_jax.planning.metric import DENSE
@@ -40,8 +37,7 @@ MOST_NUMBERS = 2**26
 def compile_ahead(
     posterior: Posterior, position: Position, data: Data, ways: list[Way], wanted: Wanted
 ) -> Ahead:
-    """Begin, and return what is waited for: `"gradients"`, `"check"`, `"walls"`, `"noise"`,
-    `"modes"`.
+    """Begin, and return what is waited for: `"gradients"`, `"check"`, `"walls"`, `"noise"`.
 
     Args:
         posterior: which.
@@ -105,5 +101,4 @@ def compile_ahead(
     ahead.add("check", check)
     ahead.add("noise", noise)
     ahead.add("walls", walls)
-    ahead.add("modes", functools.partial(elsewhere, posterior, frame, data))
     return ahead

@@ -8,25 +8,19 @@ somewhere else, at a density that is not far lower, the posterior has another mo
 that there is none: a narrow one, or one farther away, is missed.
 """
 
-import functools
 import itertools
 from collections.abc import Iterator
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _tree
-from ewsg_jax._types import Array, Data, Position
-from ewsg_jax.compiling import QUICK
-from ewsg_jax.factors import Factor
+from ewsg_jax._types import Data, Position
+from ewsg_jax.checking.some_rows import SomeRows
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.preparation.support import log_densities
 from ewsg_jax.rows.spread import Spread
-from ewsg_jax.rows.view import gather, num_rows
 
 WIDTHS, EACH = (3.0, 10.0, 30.0, 100.0), 6
 """Of the draws at which searches begin, and how many of each."""
@@ -37,8 +31,6 @@ STEPS, DAMPING, LESS, MORE = 60, 0.3, 0.5, 1.1
 """Of a search, the part of a step of Newton's method that it begins with, and how that changes
 where the slope grows, and where it does not.
 """
-MOST_ROWS = 1_024
-"""Rows of a gradient, less their gradient at the mode."""
 SETTLED, FAR, LOWER = 0.02, 3.0, 12.0
 """Slope, in standard deviations, that is that of a mode; how far beyond the radius of the posterior
 it is another; and by how much its log density may be lower to matter.
@@ -56,8 +48,7 @@ def elsewhere(posterior: Posterior, frame: Frame, data: Data) -> int:
     """
     if posterior.log_concave or isinstance(data, Spread):
         return 0
-    size, n = len(frame.sd), num_rows(data)
-    # On the host, as the rows: a program for each little thing would take longer than the search.
+    size = len(frame.sd)
     normal = np.random.default_rng(0).normal(size=(NUM_SEARCHES, size))
     widths = np.repeat(WIDTHS, EACH)
     places = np.resize(widths, NUM_SEARCHES)[:, None] * normal
@@ -65,15 +56,13 @@ def elsewhere(posterior: Posterior, frame: Frame, data: Data) -> int:
     alike += itertools.islice(_turned(frame.center), TURNS)
     away = np.stack([vector(each) for each in alike]) - vector(frame.center)
     places[len(widths) :][: len(alike)] = frame.unit(away)
-    places = np.asarray(places, np.float32)
-    some = min(n, MOST_ROWS)
-    rows = (np.arange(some) * (n / some)).astype(np.int32)
-    positions, *told = _ends(posterior, frame.factor, frame.center, places, rows, data)
-    lengths, slopes = (np.asarray(x, np.float64) for x in told)
+    ends, slopes = _ends(SomeRows.of(posterior, frame.layout, data), frame, places)
+    lengths = np.linalg.norm(ends, axis=1)
     # Of N(0, I) hardly a draw lies farther out than this.
     is_other = (slopes <= SETTLED) & (lengths > size**0.5 + FAR) & np.isfinite(lengths)
     if not is_other.any():
         return 0
+    positions = frame.layout.tree(frame.moved(ends))
     values = log_densities(posterior, positions, data)
     return int(np.sum(is_other & (values > values[0] - LOWER)))
 
@@ -102,50 +91,23 @@ def _turned(position: Position) -> Iterator[Position]:
         yield structure.unflatten([-x if i in turned else x for i, x in enumerate(leaves)])
 
 
-@functools.partial(jax.jit, static_argnums=0, compiler_options=QUICK)
-def _ends(
-    posterior: Posterior, factor: Factor, center: Position, places: Array, rows: Array, data: Data
-) -> tuple[Position, Array, Array]:
-    """Return where searches end, and how far from the center and how steep that is, in standard
-    deviations.
-
-    The center comes first.
+def _ends(some: SomeRows, frame: Frame, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return where searches end, in units of the frame, and how steep that is, in standard
+    deviations; the center comes first.
     """
-    flat, unravel = ravel_pytree(center)
-    batch = gather(data, rows)
-
-    def gradient(y: Array) -> Array:
-        position = position_of(y)
-        likelihood = posterior.estimate(position, data, batch)
-        total = _tree.combine(
-            (1, _tree.widened(posterior.prior_gradient(position))), (1, likelihood)
-        )
-        return ravel_pytree(factor.transposed(total))[0].astype(y.dtype)
-
-    def position_of(y: Array) -> Position:
-        moved = ravel_pytree(factor.times(unravel(y.astype(flat.dtype))))[0]
-        return unravel((flat + moved).astype(flat.dtype))
-
+    weights = np.full(some.size, some.stands_for)
     # The first search stays at the center, whose gradient is not 0 on some of the rows: others are
     # less it.
-    stays = jnp.zeros((1, places.shape[1]), places.dtype)
-
-    def step(carry: tuple[Array, Array, Array], _: None) -> tuple[tuple[Array, Array, Array], None]:
-        y, before, damping = carry
-        every = jax.vmap(gradient)(y)
-        g = every - every[0]
-        length = jnp.linalg.norm(g, axis=1)
-        damping = jnp.where(length > before, LESS * damping, jnp.minimum(MORE * damping, 0.5))
-        # No farther than the way that is left: beyond a wall a slope is of any size.
-        most = jnp.linalg.norm(y, axis=1) + y.shape[1] ** 0.5
-        part = damping * jnp.minimum(1.0, most / jnp.maximum(length, 1e-30))
-        return (y - part[:, None] * g, length, damping), None
-
-    every = jnp.concatenate([stays, places])
-    start = (
-        every,
-        jnp.full(len(every), jnp.inf, every.dtype),
-        jnp.full(len(every), DAMPING, every.dtype),
-    )
-    (ends, slopes, _), _ = jax.lax.scan(step, start, None, length=STEPS)
-    return jax.vmap(position_of)(ends), jnp.linalg.norm(ends, axis=1), slopes
+    y = np.concatenate([np.zeros((1, places.shape[1])), places])
+    before, damping = np.full(len(y), np.inf), np.full(len(y), DAMPING)
+    for _ in range(STEPS):
+        with np.errstate(all="ignore"):
+            every = -frame.whitened(some.gradients(frame.moved(y), weights).sum(1))
+            g = every - every[0]
+            length = np.linalg.norm(g, axis=1)
+            damping = np.where(length > before, LESS * damping, np.minimum(MORE * damping, 0.5))
+            # No farther than the way that is left: beyond a wall a slope is of any size.
+            most = np.linalg.norm(y, axis=1) + y.shape[1] ** 0.5
+            part = damping * np.minimum(1.0, most / np.maximum(length, 1e-30))
+            y, before = y - part[:, None] * g, length
+    return y, before

@@ -86,6 +86,10 @@ class Frame:
         """Return L⁻¹ v of differences (count, d)."""
         return self.on_host.solved(values)
 
+    def moved(self, units: np.ndarray) -> np.ndarray:
+        """Return positions center + L y of y (count, d), as vectors."""
+        return vector(self.center) + self.on_host.times(units)
+
     def places(self, key: Key, count: int, width: float) -> np.ndarray:
         """Return draws less the center, `width` times as wide as the posterior, shape (count, d),
         float32.

@@ -113,7 +113,6 @@ class Search(Asked):
     def with_others(self, ended: Ended, frame: Frame) -> Ended:
         """Return an end with a doubt where there is another mode than that of the frame."""
         with self.timed("modes"):
-            self.ahead.wait("modes")
             others = elsewhere(self.posterior, frame, self.data)
         if others:
             if ended.gaussian is not None:

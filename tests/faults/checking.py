@@ -69,7 +69,7 @@ FAULTS = [
           "checking/test_alarms.py::test_each_half_has_the_directions_of_the_other"),
     Fault("check: a bias beyond tolerance is called small", "checking._is_large", assume("abs(score.effect) > 2 * tolerance", False),
           "checking/test_verdict.py::test_verdicts"),
-    Fault("check: what is impossible is not wrong", "checking.of", drop("bool(impossible)"),
+    Fault("check: what is impossible is not wrong", "checking.verdict.of", drop("bool(impossible)"),
           "checking/test_verdict.py::test_verdicts"),
     Fault("forecast: refreshes cost nothing", "Evaluations.on_average", drop("self.per_refresh / self.refresh_every"),
           "forecasting/test_forecast.py::test_the_exact_law[regression in 2-D, svrg_ld, b=1-0.25-0.05]"),
