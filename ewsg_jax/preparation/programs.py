@@ -233,46 +233,50 @@ def hessian_product(of: Of, flat: Array, v: Array, data: Data) -> Array:
 @Compiled
 def value_and_gradient(of: Of, flat: Array, data: Data) -> tuple[Array, Array]:
     """V up to a constant, and ∇V."""
-    return _value_and_gradient(of, flat, data)
-
-
-def _value_and_gradient(of: Of, flat: Array, data: Data) -> tuple[Array, Array]:
-    varying = of.posterior.varying
 
     def of_rows(rows: Data) -> tuple[Array, Array]:
         rows = of.rows(rows)
-        value = -jnp.sum(varying.log_likelihoods(of.position(flat), rows))
-        return value.astype(flat.dtype), of.row_gradient(flat, rows)
+        return _value(of, flat, rows), of.row_gradient(flat, rows)
 
     value, gradient = sum_over_rows(of_rows, data, of.chunk_size)
-    return value - varying.log_prior(of.position(flat)), gradient + of.prior_gradient(flat)
+    value -= of.posterior.varying.log_prior(of.position(flat))
+    return value, gradient + of.prior_gradient(flat)
 
 
 @Compiled
 def derivatives(of: Of, flat: Array, data: Data) -> tuple[Array, Array, Array]:
     """V up to a constant, ∇V and ∇²V."""
 
-    def of_rows(rows: Data) -> Array:
+    # All three in one loop over rows, which share what they have in common.
+    def of_rows(rows: Data) -> tuple[Array, Array, Array]:
         rows = of.rows(rows)
-        if of.posterior.predictor is not None:
-            return _linear_hessian(of, flat, rows).astype(flat.dtype)
-        return _hessian(lambda w: of.row_gradient(w, rows), flat)
+        if of.posterior.predictor is None:
+            return _value(of, flat, rows), *_twice(lambda w: of.row_gradient(w, rows), flat)
+        hessian = _linear_hessian(of, flat, rows).astype(flat.dtype)
+        return _value(of, flat, rows), of.row_gradient(flat, rows), hessian
 
-    value, gradient = _value_and_gradient(of, flat, data)
-    hessian = sum_over_rows(of_rows, data, of.chunk_size) + _hessian(of.prior_gradient, flat)
-    return value, gradient, hessian
+    value, gradient, hessian = sum_over_rows(of_rows, data, of.chunk_size)
+    of_prior, bent = _twice(of.prior_gradient, flat)
+    value -= of.posterior.varying.log_prior(of.position(flat))
+    return value, gradient + of_prior, hessian + bent
 
 
-def _hessian(gradient: Callable[[Array], Array], flat: Array) -> Array:
-    """Return the derivative of a gradient, some of its rows at a time."""
+def _value(of: Of, flat: Array, rows: Data) -> Array:
+    """Return Σ Vᵢ over these rows, up to a constant."""
+    values = of.posterior.varying.log_likelihoods(of.position(flat), rows)
+    return -jnp.sum(values).astype(flat.dtype)
+
+
+def _twice(gradient: Callable[[Array], Array], flat: Array) -> tuple[Array, Array]:
+    """Return a gradient and its derivative, some of whose rows are worked out at a time."""
     d = flat.shape[0]
-    _, product = jax.vjp(gradient, flat)
+    value, product = jax.vjp(gradient, flat)
     if d <= PRODUCTS_AT_ONCE:
-        return jax.vmap(product)(jnp.eye(d, dtype=flat.dtype))[0]
+        return value, jax.vmap(product)(jnp.eye(d, dtype=flat.dtype))[0]
     # Made up to whole blocks: one program for all.
     basis = jnp.eye(-(-d // PRODUCTS_AT_ONCE) * PRODUCTS_AT_ONCE, d, dtype=flat.dtype)
     blocks = basis.reshape(-1, PRODUCTS_AT_ONCE, d)
-    return jax.lax.map(lambda block: jax.vmap(product)(block)[0], blocks).reshape(-1, d)[:d]
+    return value, jax.lax.map(lambda block: jax.vmap(product)(block)[0], blocks).reshape(-1, d)[:d]
 
 
 def _linear_hessian(of: Of, flat: Array, rows: Data) -> Array:
