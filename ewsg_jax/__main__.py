@@ -6,14 +6,15 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated, Any
 
 import jax
 
 import ewsg_jax
 from ewsg_jax import starting
 from ewsg_jax.experiments import judged, listing, planned, processes
-from ewsg_jax.experiments.asked import MODELS, Asked, asked_of, hint_of
-from ewsg_jax.experiments.config import MOST_SEED, ConfigError
+from ewsg_jax.experiments.asked import HELP, MODELS, Asked, asked_of, hints
+from ewsg_jax.experiments.config import ConfigError, Seed, at_least, at_most
 from ewsg_jax.experiments.console import (
     Console,
     Parser,
@@ -22,12 +23,16 @@ from ewsg_jax.experiments.console import (
     put,
     refuse,
     warn_in_a_line,
-    whole,
 )
 from ewsg_jax.experiments.run import run
 
 REPRODUCE, EXPERIMENTS = "reproduce", "experiments"
 MOST_PROCESSES, MOST_DRAWS = 10_000, 10_000_000
+OF_MODEL = (
+    *("model", "response", "drop", "prior_scale", "noise_scale", "tolerance"),
+    *("standardise", "intercept"),
+)
+"""Options that say what posterior rows have, and how well it is to be known."""
 LEAST_SECONDS = 0.05
 """How long a program took to compile that is kept."""
 EXAMPLES = {
@@ -124,85 +129,36 @@ def _command(commands: argparse._SubParsersAction, name: str, about: str) -> Par
         name, help=about, description=f"{about[0].upper()}{about[1:]}.", examples=EXAMPLES[name]
     )
     if name != "list":
-        command.add_argument(
-            "-q",
-            "--quiet",
-            action="store_true",
-            help="print the answer alone: no report, no progress",
-        )
+        quiet = "print the answer alone: no report, no progress"
+        command.add_argument("-q", "--quiet", action="store_true", help=quiet)
     return command
 
 
+def _add_options(command: Parser, names: Sequence[str]) -> None:
+    """Add options that are keys of `[plan]`, and take what these take."""
+    for name in names:
+        hint, option = hints()[name], f"--{name.replace('_', '-').removeprefix('num-')}"
+        given: dict[str, Any] = {"metavar": "NAME"}
+        if name == "model":
+            given = {"metavar": "MODEL", "choices": MODELS}
+        elif name == "drop":
+            given = {"metavar": "NAME", "action": "append"}
+        elif hint is bool:
+            given = {"action": argparse.BooleanOptionalAction}
+        elif hint is not str:
+            given = {"metavar": "N", "type": number(hint)}
+        command.add_argument(option, dest=name, default=None, help=HELP[name], **given)
+
+
 def _add_output(command: Parser, default: str) -> None:
-    command.add_argument(
-        "-o", "--output", type=Path, metavar="FOLDER", help=f"where results go (default: {default})"
-    )
-
-
-def _add_seed(command: Parser, about: str) -> None:
-    command.add_argument("--seed", type=whole(0, MOST_SEED), metavar="N", help=about)
+    about = f"where results go (default: {default})"
+    command.add_argument("-o", "--output", type=Path, metavar="FOLDER", help=about)
 
 
 def _add_plan(command: Parser) -> None:
     command.add_argument("data", metavar="DATA", help=DATA_HELP)
-    _add_model(command)
-    _add_number(command, "num_chains", "chains of the run (default: 8)", "--chains")
-    _add_number(
-        command, "ess", "effective draws of the run (default: as many as the tolerance needs)"
-    )
-    _add_number(command, "max_passes", "passes over the data of a trial, of each chain, at most")
-    _add_seed(command, "of the plan and the run (default: 0)")
+    _add_options(command, [*OF_MODEL, "num_chains", "ess", "max_passes", "seed"])
     _add_output(command, "the plan alone is made, and nothing is written")
-
-
-def _add_model(command: Parser) -> None:
-    """Add what makes a posterior of rows."""
-    command.add_argument(
-        "--model",
-        choices=MODELS,
-        metavar="MODEL",
-        help="; ".join(f"{name}: {about}" for name, about in MODELS.items()),
-    )
-    command.add_argument(
-        "--response", metavar="NAME", help="the column of a .csv file that is y (default: the last)"
-    )
-    command.add_argument(
-        "--drop", action="append", metavar="NAME", help="leave a column out; may be repeated"
-    )
-    _add_number(
-        command,
-        "prior_scale",
-        "sd of the normal prior on each weight (default: 1); inf: flat",
-    )
-    _add_number(
-        command,
-        "noise_scale",
-        "of a linear model: sd of y around its mean (default: that of the residuals of least "
-        "squares)",
-    )
-    _add_number(command, "tolerance", "how far off an sd may be, relatively (default: 0.05)")
-    for name, about in (
-        (
-            "standardise",
-            "whether features, and y of a linear model, are scaled to mean 0 and sd 1 "
-            "(default: yes)",
-        ),
-        ("intercept", "whether there is a column of ones (default: yes)"),
-    ):
-        command.add_argument(
-            f"--{name}", action=argparse.BooleanOptionalAction, default=None, help=about
-        )
-
-
-def _add_number(command: Parser, name: str, about: str, option: str = "") -> None:
-    """Add an option of a number, which takes what the key of a configuration takes."""
-    command.add_argument(
-        option or f"--{name.replace('_', '-')}",
-        dest=name,
-        type=number(hint_of(name)),
-        metavar="N",
-        help=about,
-    )
 
 
 def _add_check(command: Parser) -> None:
@@ -218,12 +174,12 @@ def _add_check(command: Parser) -> None:
     )
     command.add_argument(
         "--max-draws",
-        type=whole(8, MOST_DRAWS),
+        type=number(Annotated[int, at_least(8), at_most(MOST_DRAWS)]),
         metavar="N",
         help="draws that are used (default: 4,000, or 16,000 where these cannot decide)",
     )
     command.add_argument("--data", metavar="DATA", help=f"of a file: its rows, {DATA_HELP}")
-    _add_model(command)
+    _add_options(command, OF_MODEL)
 
 
 def _add_run(command: Parser) -> None:
@@ -231,10 +187,11 @@ def _add_run(command: Parser) -> None:
         "config", type=Path, metavar="CONFIG", help="a TOML file, such as configs/quickstart.toml"
     )
     _add_output(command, "results/NAME")
-    _add_seed(command, "in the place of the file's run.seed")
+    about = "in the place of the file's run.seed"
+    command.add_argument("--seed", type=number(Seed), metavar="N", help=about)
     command.add_argument(
         "--processes",
-        type=whole(1, MOST_PROCESSES),
+        type=number(Annotated[int, at_least(1), at_most(MOST_PROCESSES)]),
         metavar="N",
         help="share the chains of each run among N processes: started on this machine, or those "
         "of a cluster's job",
@@ -243,13 +200,8 @@ def _add_run(command: Parser) -> None:
 
 def _add_list(command: Parser) -> None:
     kinds = [*listing.KINDS, EXPERIMENTS]
-    command.add_argument(
-        "kind",
-        nargs="?",
-        choices=kinds,
-        metavar="KIND",
-        help=f"one of {', '.join(kinds)} (default: all)",
-    )
+    about = f"one of {', '.join(kinds)} (default: all)"
+    command.add_argument("kind", nargs="?", choices=kinds, metavar="KIND", help=about)
 
 
 # What is done.
@@ -269,11 +221,9 @@ def _check(chosen: argparse.Namespace, words: Sequence[str]) -> int:
 
 def _asked(chosen: argparse.Namespace) -> Asked:
     """Return what is asked for by the options of `plan` or `check`."""
-    given = vars(chosen)
     if chosen.model is None:
-        known = "; ".join(f"{name}: {about}" for name, about in MODELS.items())
-        raise ConfigError(f"--model is missing; it is one of {known}")
-    return asked_of({name: given.get(name) for name in Asked.__dataclass_fields__})
+        raise ConfigError(f"--model is missing; it is one of {HELP['model']}")
+    return asked_of({name: getattr(chosen, name, None) for name in hints()})
 
 
 def _run(chosen: argparse.Namespace, words: Sequence[str]) -> int:

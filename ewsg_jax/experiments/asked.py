@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import jax
 import jax.numpy as jnp
@@ -39,29 +39,32 @@ MODELS = {
     "linear": "linear regression with normal noise, for numbers",
 }
 """The ready models of rows with a response, and what the response is."""
+HELP = {
+    "model": "; ".join(f"{name}: {about}" for name, about in MODELS.items()),
+    "response": "the column of a .csv file that is y (default: the last)",
+    "drop": "leave a column out; may be repeated",
+    "prior_scale": "sd of the normal prior on each weight (default: 1); inf: flat",
+    "noise_scale": "of a linear model: sd of y around its mean (default: that of the residuals of "
+    "least squares)",
+    "standardise": "whether features, and y of a linear model, are scaled to mean 0 and sd 1 "
+    "(default: yes)",
+    "intercept": "whether there is a column of ones (default: yes)",
+    "tolerance": "how far off an sd may be, relatively (default: 0.05)",
+    "num_chains": "chains of the run (default: 8)",
+    "ess": "effective draws of the run (default: as many as the tolerance needs)",
+    "max_passes": "passes over the data of a trial, of each chain, at most",
+    "seed": "of the plan and the run (default: 0)",
+}
+"""What each option is."""
 NOTHING = 1e-6
 """Residuals over the response, below which a line fits exactly."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """`[plan]`: the arguments of `python -m ewsg_jax plan`.
+    """`[plan]`: the arguments of `python -m ewsg_jax plan`, which `HELP` explains.
 
-    Attributes:
-        data: the absolute path of a file, or the name of a data set.
-        model: the ready model.
-        response: the column that is y; empty: the last one.
-        drop: features that are left out.
-        prior_scale: standard deviation of the normal prior of each weight.
-        noise_scale: of a linear model, in units of the response; None: by least squares.
-        standardise: whether features, and the response of a linear model, are standardised.
-        intercept: whether there is a column of ones.
-        tolerance: as of `ewsg_jax.plan`.
-        num_chains: the same.
-        ess: effective draws of the run; None: as many as the tolerance needs.
-        max_passes: as of `ewsg_jax.plan`; None: its default.
-        seed: of the plan and the run.
-        checksum: of the rows.
+    `checksum` is that of the rows; in a file of results `data` is an absolute path.
     """
 
     data: str
@@ -104,26 +107,6 @@ def text_of(asked: Asked) -> str:
     return "\n".join(lines) + "\n"
 
 
-class Scaled(NamedTuple):
-    """Rows as they are sampled.
-
-    Attributes:
-        data: features scaled, and a response in numbers.
-        names: of the weights, in the order of a position's numbers.
-        start: the position at which the search for the mode begins.
-        response_scale: what a response in numbers was divided by.
-        original: weights of the features as they are given; None where they are the same.
-        words: what was done.
-    """
-
-    data: Dataset
-    names: tuple[str, ...]
-    start: jax.Array
-    response_scale: float
-    original: Original | None
-    words: list[str]
-
-
 def prepare(asked: Asked) -> tuple[Asked, Regression]:
     """Return the posterior of the rows that are asked for; and what is asked for, with the rows'
     checksum and the whole path of their file.
@@ -135,64 +118,55 @@ def prepare(asked: Asked) -> tuple[Asked, Regression]:
     if asked.noise_scale is not None and asked.model != "linear":
         raise ConfigError(f"--noise-scale is for --model linear; got --model {asked.model}")
     dataset, y = data_file.read(asked.data, asked.response, asked.drop)
-    found = checksum(dataset.x, y, (None, None)) if y.dtype.kind in "biuf" else _of_text(dataset, y)
+    codes = y if y.dtype.kind in "biuf" else np.unique(y, return_inverse=True)[1]
+    found = checksum(dataset.x, codes, (None, None))
     if asked.checksum not in ("", found):
         raise ConfigError(f"{asked.data} has changed since the run: its rows are others")
     is_file = Path(asked.data).suffix.lower() in data_file.SUFFIXES
     where = str(Path(asked.data).resolve()) if is_file else asked.data
-    scaled = _scaled(asked, dataset, y)
-    posterior, words = _model(asked, scaled)
-    rows = scaled.data.rows()
-    if asked.model == "softmax":
-        rows["y"] = rows["y"].astype(np.int32)
-    size = f"{dataset.num_rows:,} rows of {dataset.x.shape[1]} features"
-    problem = Regression(
-        posterior=posterior,
-        train=jax.tree.map(jnp.asarray, rows),
-        test=None,
-        start=scaled.start,
-        names=scaled.names,
-        matrix=None,
-        mode=None,
-        description=(f"{dataset.name}: {size}", *scaled.words, *words),
-        original=scaled.original,
-    )
-    return dataclasses.replace(asked, data=where, checksum=found), problem
 
-
-def _of_text(dataset: Dataset, y: np.ndarray) -> str:
-    codes = np.unique(y, return_inverse=True)[1]
-    return checksum(dataset.x, codes, (None, None))
-
-
-def _scaled(asked: Asked, dataset: Dataset, y: np.ndarray) -> Scaled:
-    """Return the rows as they are sampled."""
-    numbers, classes, words = _response(asked, y)
-    data = data_file.with_response(dataset, numbers)
-    shift, scale = 0.0, 1.0
-    scaling = standardisation(data)
+    numbers, classes, response = _response(asked, y)
+    data = dataclasses.replace(dataset, y=numbers)
+    words = [
+        f"{dataset.name}: {dataset.num_rows:,} rows of {dataset.x.shape[1]} features",
+        response,
+    ]
+    scaling, shift, scale = standardisation(data), 0.0, 1.0
     if asked.standardise:
         data = scaling(data)
         constant = [
             name for name, f in zip(data.feature_names, scaling.factor, strict=True) if not f
         ]
-        words.append("features standardised" + _listed(", constant and so 0: ", constant))
+        so_0 = f", constant and so 0: {', '.join(constant)}" if constant else ""
+        words.append(f"features standardised{so_0}")
         if asked.model == "linear":
             shift, scale = float(numbers.mean()), float(numbers.std()) or 1.0
-            data = data_file.with_response(data, (numbers - shift) / scale)
+            data = dataclasses.replace(data, y=(numbers - shift) / scale)
             words.append("response standardised")
-    with_intercept = data.with_intercept()
-    if asked.intercept:
-        data = with_intercept
-        words.append("with an intercept")
-    names, shape = _names(data, classes), (data.x.shape[1],)
-    if asked.model == "softmax":
-        shape = (*shape, len(classes))
     original = None
     if asked.standardise:
         way_back = functools.partial(_unscaled, asked, scaling, shift, scale)
-        original = Original(_names(with_intercept, classes), way_back)
-    return Scaled(data, names, jnp.zeros(shape), scale, original, words)
+        original = Original(_names(data.with_intercept(), classes), way_back)
+    if asked.intercept:
+        data = data.with_intercept()
+        words.append("with an intercept")
+    names, rows = _names(data, classes), data.rows()
+    start = jnp.zeros((data.x.shape[1], *[len(classes)] * (asked.model == "softmax")))
+    if asked.model == "softmax":
+        rows["y"] = rows["y"].astype(np.int32)
+    posterior, model = _model(asked, data, len(names), scale)
+    problem = Regression(
+        posterior=posterior,
+        train=jax.tree.map(jnp.asarray, rows),
+        test=None,
+        start=start,
+        names=names,
+        matrix=None,
+        mode=None,
+        description=(*words, model),
+        original=original,
+    )
+    return dataclasses.replace(asked, data=where, checksum=found), problem
 
 
 def _names(data: Dataset, classes: Sequence[str]) -> tuple[str, ...]:
@@ -213,49 +187,43 @@ def _unscaled(
     return np.concatenate([scale * weights, np.expand_dims(scale * intercept + shift, axis)], axis)
 
 
-def _response(asked: Asked, y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...], list[str]]:
-    """Return the response in numbers, the classes that have weights each, and what was done, in
-    words.
-    """
-    if asked.model == "linear":
-        if y.dtype.kind in "biuf":
-            wrong = y[~np.isfinite(y.astype(float))].tolist()
-        else:
-            wrong = [cell for cell in map(str, y.tolist()) if not data_file.is_number(cell)]
-        if wrong:
-            raise ConfigError(
-                f"the response of {asked.data} must hold finite numbers for --model linear; got "
-                f"{str(wrong[0])!r}"
-            )
-        return y.astype(float), (), ["the response is a number"]
+def _response(asked: Asked, y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...], str]:
+    """Return the response in numbers, the classes that have weights each, and what was done."""
     if asked.model == "logistic":
         advice = "; --model softmax takes several classes, linear takes numbers"
-        codes, classes = data_file.coded(y, 2, advice)
-        return codes, (), [f"class {classes[1]!r} is 1, {classes[0]!r} is 0"]
-    codes, classes = data_file.coded(y, data_file.MOST_CLASSES, "; --model linear takes numbers")
-    return codes, classes, [f"{len(classes)} classes: {', '.join(classes[:12])}"]
+        codes, (zero, one) = data_file.coded(y, 2, advice)
+        return codes, (), f"class {one!r} is 1, {zero!r} is 0"
+    if asked.model == "softmax":
+        advice = "; --model linear takes numbers"
+        codes, classes = data_file.coded(y, data_file.MOST_CLASSES, advice)
+        return codes, classes, f"{len(classes)} classes: {', '.join(classes[:12])}"
+    for value in y.tolist():
+        if not data_file.is_number(value) or not math.isfinite(float(value)):
+            raise ConfigError(
+                f"the response of {asked.data} must hold finite numbers for --model linear; got "
+                f"{str(value)!r}"
+            )
+    return y.astype(float), (), "the response is a number"
 
 
-def _listed(head: str, names: list[str]) -> str:
-    return head + ", ".join(names) if names else ""
-
-
-def _model(asked: Asked, scaled: Scaled) -> tuple[ewsg.Posterior, list[str]]:
-    """Return the posterior, and what it is in words."""
-    prior = f"prior N(0, {asked.prior_scale:.4g}² I) on {scaled.start.size} weights"
+def _model(
+    asked: Asked, data: Dataset, num_weights: int, scale: float
+) -> tuple[ewsg.Posterior, str]:
+    """Return the posterior, and what it is in words; the response was divided by `scale`."""
+    words = (
+        f"{asked.model} regression, prior N(0, {asked.prior_scale:.4g}² I) on {num_weights} weights"
+    )
     if asked.prior_scale == math.inf:
-        prior = f"flat prior on {scaled.start.size} weights"
+        words = f"{asked.model} regression, flat prior on {num_weights} weights"
+    model = getattr(ewsg.models, f"{asked.model}_regression")
     if asked.model != "linear":
-        build_model = getattr(ewsg.models, f"{asked.model}_regression")
-        words = f"{asked.model} regression, {prior}"
-        return build_model(prior_scale=asked.prior_scale), [words]
+        return model(prior_scale=asked.prior_scale), words
     if asked.noise_scale is None:
-        noise, words = _residual_scale(scaled.data), "that of the residuals of least squares"
+        noise, origin = _residual_scale(data), "that of the residuals of least squares"
     else:
-        noise, words = asked.noise_scale / scaled.response_scale, "as given"
-    model = ewsg.models.linear_regression(noise_scale=noise, prior_scale=asked.prior_scale)
-    in_units = f"noise scale {noise * scaled.response_scale:.4g}, {words}"
-    return model, [f"linear regression, {prior}; {in_units}"]
+        noise, origin = asked.noise_scale / scale, "as given"
+    posterior = model(noise_scale=noise, prior_scale=asked.prior_scale)
+    return posterior, f"{words}; noise scale {noise * scale:.4g}, {origin}"
 
 
 def _residual_scale(data: Dataset) -> float:
@@ -275,6 +243,6 @@ def _residual_scale(data: Dataset) -> float:
     return math.sqrt(left / freedom)
 
 
-def hint_of(name: str) -> Any:
-    """Return the annotation of a key of `[plan]`, which says what it takes."""
-    return get_type_hints(Asked, include_extras=True)[name]
+def hints() -> dict[str, Any]:
+    """Return the annotations of the keys of `[plan]`, which say what each takes."""
+    return get_type_hints(Asked, include_extras=True)

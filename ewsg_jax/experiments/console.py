@@ -149,19 +149,6 @@ def exit_status() -> str:
     return "\n".join(["exit status:", *lines])
 
 
-def whole(least: int, most: int) -> Callable[[str], int]:
-    """Return what reads a whole number from `least` to `most`."""
-
-    def read(text: str) -> int:
-        if not re.fullmatch("-?[0-9]+", text) or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(
-                f"must be a whole number from {least} to {most}; got {text!r}"
-            )
-        return int(text)
-
-    return read
-
-
 def number(hint: Any) -> Callable[[str], float]:
     """Return what reads a number that an annotation of a configuration allows."""
 

@@ -5,13 +5,13 @@ in the response, which may have names of classes. A .npz file has the arrays `x`
 (n,), and may have `feature_names`.
 """
 
+import array
 import csv
-import dataclasses
 import io
-import itertools
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -43,12 +43,15 @@ def read(data: str, response: str = "", drop: Sequence[str] = ()) -> tuple[Datas
         OSError, ImportError: it cannot be read, or needs a package that is missing.
     """
     path = Path(data)
-    if path.suffix.lower() not in SUFFIXES and data in datasets.DATASETS:
+    kind = path.suffix.lower()
+    if kind not in SUFFIXES and data in datasets.DATASETS:
         found = datasets.load(data)
         x, y, names = found.x, found.y, found.feature_names
-    elif path.suffix.lower() == ".csv":
+    elif kind == ".csv":
         x, y, names = _csv(path, response, drop)
-    elif path.suffix.lower() == ".npz":
+        # They were not read: they need not be numbers.
+        drop = ()
+    elif kind == ".npz":
         x, y, names = _npz(path)
     else:
         hint = _check.nearest(data, datasets.DATASETS)
@@ -56,13 +59,15 @@ def read(data: str, response: str = "", drop: Sequence[str] = ()) -> tuple[Datas
             "DATA must be a .csv or .npz file, or the name of a data set (ewsg_jax list data); "
             f"got {data!r}{hint}"
         )
-    if response and path.suffix.lower() != ".csv":
+    if response and kind != ".csv":
         raise ConfigError(f"--response is for .csv files, whose columns have names; got {data!r}")
-    # Columns of a .csv file that are dropped are not read: they need not be numbers.
-    left = [name for name in drop if path.suffix.lower() != ".csv"]
-    for name in left:
-        _place("--drop", name, list(names))
-    kept = _dataset(data, x, y, names).without(left)
+    for name in drop:
+        _place("--drop", name, names)
+    numbers = y if y.dtype.kind in "biuf" else np.zeros(y.shape)
+    try:
+        kept = Dataset(x, numbers, tuple(names), path.stem, data).without(drop)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{data}: {error}") from error
     wrong = np.argwhere(~np.isfinite(kept.x))
     if len(wrong):
         row, column = wrong[0].tolist()
@@ -71,14 +76,6 @@ def read(data: str, response: str = "", drop: Sequence[str] = ()) -> tuple[Datas
             f"the column {kept.feature_names[column]!r}: give a number, or remove the row"
         )
     return kept, y
-
-
-def _dataset(data: str, x: np.ndarray, y: np.ndarray, names: Sequence[str]) -> Dataset:
-    numbers = y if y.dtype.kind in "biuf" else np.zeros(y.shape)
-    try:
-        return Dataset(x, numbers, tuple(names), Path(data).stem, str(data))
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"{data}: {error}") from error
 
 
 def _npz(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
@@ -103,8 +100,13 @@ def _npz(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
 def _csv(
     path: Path, response: str, drop: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    text = _text(path)
-    header = _header(path, text)
+    try:
+        # The mark with which some programs begin a file is no part of the first name.
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} must be text in UTF-8: {error}") from None
+    rows = filter(None, csv.reader(io.StringIO(text)))
+    header = _header(path, [name.strip() for name in next(rows, [])])
     place = len(header) - 1 if not response else _place("--response", response, header)
     dropped = {_place("--drop", name, header) for name in drop}
     if place in dropped:
@@ -112,42 +114,42 @@ def _csv(
     features = [i for i in range(len(header)) if i != place and i not in dropped]
     if not features:
         raise ConfigError(f"{path} must have features beside the response {header[place]!r}")
-    _check_cells(path, text, header)
-    table = _numbers(text, features)
-    if table is None:
-        raise ConfigError(_first_wrong(path, text, header, features))
-    y = _numbers(text, [place])
-    if y is None:
-        cells = _strings(text, place)
-        empty = np.flatnonzero(cells == "")
-        if empty.size:
+    x, y = array.array("d"), []
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(header):
             raise ConfigError(
-                f"{path} must have a response in every row; row {empty[0] + 1} has an empty "
-                f"{header[place]!r}"
+                f"{path} must have {len(header)} cells in every row, as its header; row {number} "
+                f"has {len(row)}"
             )
-        return table, cells, tuple(header[i] for i in features)
-    return table, y[:, 0], tuple(header[i] for i in features)
+        try:
+            x.extend([float(row[i]) for i in features])
+        except ValueError:
+            i = next(i for i in features if not is_number(row[i]))
+            raise ConfigError(
+                f"{path} must have numbers as features; row {number} has {row[i]!r} in the column "
+                f"{header[i]!r}: give a number, remove the row, or leave the column out by --drop "
+                f"{header[i]}"
+            ) from None
+        y.append(row[place].strip())
+    if not y:
+        raise ConfigError(f"{path} must have rows below its header; it has none")
+    table, names = np.array(x).reshape(-1, len(features)), tuple(header[i] for i in features)
+    if all(map(is_number, y)):
+        return table, np.array(y, float), names
+    if "" in y:
+        raise ConfigError(
+            f"{path} must have a response in every row; row {y.index('') + 1} has an empty "
+            f"{header[place]!r}"
+        )
+    return table, np.array(y), names
 
 
-def _text(path: Path) -> str:
-    try:
-        # The mark with which some programs begin a file is no part of the first name.
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} must be text in UTF-8: {error}") from None
-
-
-def _header(path: Path, text: str) -> list[str]:
-    """Return the names of the columns.
-
-    Raises:
-        ConfigError: the first line is not one of names.
-    """
-    header = [name.strip() for name in next(csv.reader(io.StringIO(text)), [])]
+def _header(path: Path, header: list[str]) -> list[str]:
+    """Check the names of the columns, and return them."""
     if len(header) < 2:
         found = "nothing" if not header else f"one column, {header[0][:60]!r}"
         raise ConfigError(f"{path} must have columns with commas between them; it has {found}")
-    if any(is_number(name) for name in header):
+    if any(map(is_number, header)):
         raise ConfigError(
             f"{path} must begin with a line of column names; got {', '.join(header[:MOST_SHOWN])}"
         )
@@ -157,65 +159,16 @@ def _header(path: Path, text: str) -> list[str]:
     return header
 
 
-def _place(option: str, name: str, header: list[str]) -> int:
+def _place(option: str, name: str, header: Sequence[str]) -> int:
     if name not in header:
-        shown = ", ".join(header[:MOST_SHOWN]) + ", …" * (len(header) > MOST_SHOWN)
         hint = _check.nearest(name, header)
-        raise ConfigError(f"{option} must be a column, one of {shown}; got {name!r}{hint}")
+        raise ConfigError(f"{option} must be a column, one of {shown(header)}; got {name!r}{hint}")
     return header.index(name)
 
 
-def _numbers(text: str, columns: Sequence[int]) -> np.ndarray | None:
-    """Return columns as numbers, shape (n, columns); None where a cell is none."""
-    try:
-        with np.errstate(all="ignore"):
-            return np.loadtxt(
-                io.StringIO(text),
-                delimiter=",",
-                skiprows=1,
-                usecols=columns,
-                quotechar='"',
-                comments=None,
-                ndmin=2,
-            )
-    except (ValueError, IndexError):
-        return None
-
-
-def _rows(text: str) -> Iterator[list[str]]:
-    """Yield the cells of each row below the header."""
-    return filter(None, itertools.islice(csv.reader(io.StringIO(text)), 1, None))
-
-
-def _check_cells(path: Path, text: str, header: list[str]) -> None:
-    """Check that there are rows, with a cell for each name."""
-    number = 0
-    for number, row in enumerate(_rows(text), 1):
-        if len(row) != len(header):
-            raise ConfigError(
-                f"{path} must have {len(header)} cells in every row, as its header; row {number} "
-                f"has {len(row)}"
-            )
-    if not number:
-        raise ConfigError(f"{path} must have rows below its header; it has none")
-
-
-def _strings(text: str, column: int) -> np.ndarray:
-    return np.array([row[column].strip() for row in _rows(text)])
-
-
-def _first_wrong(path: Path, text: str, header: list[str], features: list[int]) -> str:
-    """Return in words which cell is no number."""
-    for number, row in enumerate(_rows(text), 1):
-        for i in features:
-            if not is_number(row[i]):
-                name = header[i]
-                return (
-                    f"{path} must have numbers as features; row {number} has {row[i]!r} in the "
-                    f"column {name!r}: give a number, remove the row, or leave the column out by "
-                    f"--drop {name}"
-                )
-    return f"{path} must have numbers as features"
+def shown(names: Sequence[Any]) -> str:
+    """Return the first of some names, for an error message."""
+    return ", ".join(map(str, names[:MOST_SHOWN])) + ", …" * (len(names) > MOST_SHOWN)
 
 
 def is_number(cell: str) -> bool:
@@ -240,15 +193,10 @@ def coded(y: np.ndarray, most: int, advice: str) -> tuple[np.ndarray, tuple[str,
     """
     classes, codes = np.unique(y, return_inverse=True)
     if not 2 <= len(classes) <= most:
-        shown = ", ".join(map(str, classes[:MOST_SHOWN])) + ", …" * (len(classes) > MOST_SHOWN)
         takes = "2 values" if most == 2 else f"2 to {most:,} values"
         raise ConfigError(
-            f"the response must take {takes} for this model; got {len(classes):,}: {shown}{advice}"
+            f"the response must take {takes} for this model; got {len(classes):,}: "
+            f"{shown(classes)}{advice}"
         )
     names = tuple(f"{x:g}" if isinstance(x, float) else str(x) for x in classes.tolist())
     return codes.reshape(-1), names
-
-
-def with_response(data: Dataset, y: np.ndarray) -> Dataset:
-    """Return the data set with another response."""
-    return dataclasses.replace(data, y=y)
