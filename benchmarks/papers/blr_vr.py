@@ -17,18 +17,19 @@ import numpy as np
 
 from benchmarks.papers import metrics
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
-from benchmarks.papers.predicting import Budget, folds, kernel_of, measured, run, scores, short
-from ewsg_jax import Kernel, datasets, models, stack, uld
-from ewsg_jax.experiments import (
-    ConfigError,
-    Line,
-    MethodConfig,
-    Panel,
+from benchmarks.papers.figures import Line, Panel, numbers
+from benchmarks.papers.predicting import (
+    Budget,
     Problem,
-    at_least,
-    methods_of,
-    numbers,
+    folds,
+    kernel_of,
+    measured,
+    run,
+    scores,
+    short,
 )
+from ewsg_jax import Kernel, datasets, models, stack, uld
+from ewsg_jax.experiments import ConfigError, MethodConfig, at_least, methods_of
 
 POSTERIOR = models.logistic_regression(prior_scale=0.1**0.5)
 METRIC, FULL, FOLDS = "log_likelihood", "full gradient", 5

@@ -29,9 +29,11 @@ import numpy as np
 from benchmarks.papers import metrics
 from benchmarks.papers.annotations import Data
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
+from benchmarks.papers.figures import Panel
 from benchmarks.papers.networks import Network, Outputs, Perceptron, classes, numbers, start_of
 from benchmarks.papers.predicting import (
     Budget,
+    Problem,
     ends,
     has_friction,
     kernel_of,
@@ -42,16 +44,7 @@ from benchmarks.papers.predicting import (
     short,
 )
 from ewsg_jax import datasets, stack
-from ewsg_jax.experiments import (
-    ConfigError,
-    Count,
-    MethodConfig,
-    Panel,
-    Positive,
-    Problem,
-    at_least,
-    methods_of,
-)
+from ewsg_jax.experiments import ConfigError, Count, MethodConfig, Positive, at_least, methods_of
 from ewsg_jax.rows import all_rows
 
 REGRESSION, CLASSIFICATION = ("protein", "music"), ("letter", "susy")

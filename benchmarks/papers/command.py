@@ -23,8 +23,9 @@ from benchmarks.papers import (
     theorems,
 )
 from benchmarks.papers.experiment import Experiment
+from benchmarks.papers.figures import require_matplotlib
 from benchmarks.papers.running import SCALES, Scale, run, stored, text_of
-from ewsg_jax.experiments import Folder, Parser, aligned, require_matplotlib, spelled
+from ewsg_jax.experiments import Folder, Parser, aligned, spelled
 
 EXPERIMENTS: dict[str, Experiment] = {
     each.name: each

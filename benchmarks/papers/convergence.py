@@ -17,9 +17,10 @@ import numpy as np
 import ewsg_jax as ewsg
 from benchmarks.papers.annotations import Array
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
+from benchmarks.papers.figures import Line, Panel
 from benchmarks.papers.gaussian_mse import NEAR, slope
 from ewsg_jax import Kernel, Posterior, sample
-from ewsg_jax.experiments import Line, Panel, at_least
+from ewsg_jax.experiments import at_least
 
 START, SURE, ROUNDING = 3.0, 5.0, 1e-4
 """θ₀, at rest; the standard errors within which a mean is what it is said to be, and the least that

@@ -18,20 +18,19 @@ import numpy as np
 from benchmarks.papers import metrics
 from benchmarks.papers.annotations import Data
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
-from benchmarks.papers.predicting import Budget, folds, kernel_of, measured, scores, short, tuned
-from ewsg_jax import datasets, models, sample
-from ewsg_jax.experiments import (
-    ConfigError,
-    Count,
-    Line,
-    MethodConfig,
-    Panel,
-    Positive,
+from benchmarks.papers.figures import Line, Panel, numbers
+from benchmarks.papers.predicting import (
+    Budget,
     Problem,
-    at_least,
-    methods_of,
-    numbers,
+    folds,
+    kernel_of,
+    measured,
+    scores,
+    short,
+    tuned,
 )
+from ewsg_jax import datasets, models, sample
+from ewsg_jax.experiments import ConfigError, Count, MethodConfig, Positive, at_least, methods_of
 
 DIMENSION, TEST_FRACTION, PASSES = 54, 0.2, 1.0
 ACCURACY, LOG_LIKELIHOOD = "accuracy", "log_likelihood"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from ewsg_jax.experiments import Panel
+from benchmarks.papers.figures import Panel
 
 HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold"
 MOST, FEW = 0.9, 0.1

@@ -17,9 +17,10 @@ import numpy as np
 
 from benchmarks.papers.annotations import Array, Key
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
+from benchmarks.papers.figures import Line, Panel, numbers
 from benchmarks.papers.predicting import JUDGED, short, worst
 from ewsg_jax import METHODS, Kernel, Samples, check, models, sample, stack
-from ewsg_jax.experiments import Count, Line, MethodConfig, Panel, at_least, methods_of, numbers
+from ewsg_jax.experiments import Count, MethodConfig, at_least, methods_of
 
 NUM_ROWS = 50
 """The cᵢ."""

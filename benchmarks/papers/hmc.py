@@ -28,8 +28,10 @@ import numpy as np
 from benchmarks.papers import metrics
 from benchmarks.papers.annotations import Data
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
+from benchmarks.papers.figures import Line, Panel, numbers
 from benchmarks.papers.predicting import (
     Budget,
+    Problem,
     folds,
     has_friction,
     kernel_of,
@@ -42,15 +44,11 @@ from ewsg_jax.experiments import (
     NOT_EMPTY,
     ConfigError,
     Count,
-    Line,
     MethodConfig,
-    Panel,
     Positive,
-    Problem,
     at_least,
     at_most,
     methods_of,
-    numbers,
 )
 
 REGRESSION = ("concrete", "airfoil", "parkinsons_updrs", "parkinsons_updrs, 21 features", "bike")

@@ -23,18 +23,10 @@ from benchmarks.papers import curved
 from benchmarks.papers.annotations import Array, Data, Key
 from benchmarks.papers.decreasing import POWER, kernels
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
+from benchmarks.papers.figures import Line, Panel, numbers
 from benchmarks.papers.predicting import worst
 from ewsg_jax import Kernel, Posterior, Samples, check, models, sample, stack
-from ewsg_jax.experiments import (
-    ConfigError,
-    Count,
-    Line,
-    MethodConfig,
-    Panel,
-    at_least,
-    method_of,
-    numbers,
-)
+from ewsg_jax.experiments import ConfigError, Count, MethodConfig, at_least, method_of
 
 
 @dataclass(frozen=True)

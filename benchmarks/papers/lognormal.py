@@ -22,6 +22,7 @@ from scipy.special import gammaln
 
 from benchmarks.papers.annotations import Array, Key
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
+from benchmarks.papers.figures import Line, Panel, numbers
 from ewsg_jax import (
     METHODS,
     Kernel,
@@ -37,13 +38,10 @@ from ewsg_jax.experiments import (
     NOT_EMPTY,
     ConfigError,
     Count,
-    Line,
     MethodConfig,
-    Panel,
     Positive,
     at_least,
     methods_of,
-    numbers,
 )
 
 

@@ -39,18 +39,11 @@ from benchmarks.papers.annotations import Array, Data, Key
 from benchmarks.papers.blockwise import blockwise
 from benchmarks.papers.decreasing import POWER, kernels
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
+from benchmarks.papers.figures import Panel
 from benchmarks.papers.networks import NormalPrior
-from benchmarks.papers.predicting import Budget, better, ends, line, numbers_of, run
+from benchmarks.papers.predicting import Budget, Problem, better, ends, line, numbers_of, run
 from ewsg_jax import Posterior, Samples, kernel, stack
-from ewsg_jax.experiments import (
-    ConfigError,
-    Count,
-    MethodConfig,
-    Panel,
-    Problem,
-    at_least,
-    method_of,
-)
+from ewsg_jax.experiments import ConfigError, Count, MethodConfig, at_least, method_of
 
 RARE = 1e-6
 """Probability that is left out beyond either end of the values."""

@@ -32,6 +32,7 @@ import numpy as np
 from benchmarks.papers import metrics
 from benchmarks.papers.annotations import Array, Data
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
+from benchmarks.papers.figures import Panel
 from benchmarks.papers.networks import (
     Convolutional,
     LogProbabilities,
@@ -43,6 +44,7 @@ from benchmarks.papers.networks import (
 from benchmarks.papers.predicting import (
     Budget,
     Curves,
+    Problem,
     better,
     ends,
     has_friction,
@@ -54,15 +56,7 @@ from benchmarks.papers.predicting import (
     short,
 )
 from ewsg_jax import Samples, cluster, datasets, stack
-from ewsg_jax.experiments import (
-    ConfigError,
-    Count,
-    MethodConfig,
-    Panel,
-    Problem,
-    at_least,
-    method_of,
-)
+from ewsg_jax.experiments import ConfigError, Count, MethodConfig, at_least, method_of
 
 NUM_TRAINING, SIDE, CLUSTERS = 60_000, 28, 10
 """Rows of MNIST's training set, of which the first are; pixels; k of k-means for CP-SGHMC."""

@@ -17,6 +17,7 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
+from benchmarks.papers.figures import Line, Panel
 from benchmarks.papers.mnist import (
     OF_MEAN,
     OF_SUM,
@@ -28,9 +29,9 @@ from benchmarks.papers.mnist import (
     problems,
     trained,
 )
-from benchmarks.papers.predicting import ends, numbers_of, run, short
+from benchmarks.papers.predicting import Problem, ends, numbers_of, run, short
 from ewsg_jax import Kernel, stack
-from ewsg_jax.experiments import ConfigError, Line, Panel, Problem
+from ewsg_jax.experiments import ConfigError
 
 LABELS = ("EWSG", "SGHMC")
 STEPS = {"paper": "h = 10/(b(M + 1))", "tuned": "tuned steps"}

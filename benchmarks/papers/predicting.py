@@ -12,7 +12,7 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -21,10 +21,30 @@ import numpy as np
 
 from benchmarks.papers.annotations import Array, Data, Key, Position
 from benchmarks.papers.experiment import Claim, Numbers
+from benchmarks.papers.figures import Line, numbers
 from benchmarks.papers.metrics import Predict
 from ewsg_jax import METHODS, Kernel, Posterior, Report, Samples, check, sample, stack
-from ewsg_jax.experiments import ConfigError, Line, MethodConfig, Problem, numbers, steps_of_passes
+from ewsg_jax.experiments import ConfigError, MethodConfig, steps_of_passes
 from ewsg_jax.rows import all_rows
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A posterior with its data.
+
+    Attributes:
+        posterior: of the training rows.
+        train: rows to train on.
+        test: held-out rows; None where there are none.
+        start: where chains start, as `ewsg_jax.sample` takes it.
+        metrics: scores of predictions for the held-out rows, by name.
+    """
+
+    posterior: Posterior
+    train: Data
+    test: Data
+    start: Position | Callable[[Key], Position]
+    metrics: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ import numpy as np
 
 from benchmarks.papers.annotations import Array
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
+from benchmarks.papers.figures import Line, Panel
 from benchmarks.papers.gaussian_mse import NEAR, slope
 from benchmarks.papers.quadratic_laws import Law, langevin, saga, svrg, underdamped
 from ewsg_jax import (
@@ -43,7 +44,7 @@ from ewsg_jax import (
     svrg_ld,
     uld,
 )
-from ewsg_jax.experiments import Allowed, ConfigError, Count, Line, Panel, Positive, at_least
+from ewsg_jax.experiments import Allowed, ConfigError, Count, Positive, at_least
 
 FRICTION = 2.0
 NOISY = ("SGLD", "SGULD")

@@ -28,8 +28,9 @@ import numpy as np
 from benchmarks.papers.annotations import Data, Key
 from benchmarks.papers.decreasing import Decreasing
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
+from benchmarks.papers.figures import Line, Panel
 from benchmarks.papers.metrics import log_likelihood
-from benchmarks.papers.predicting import checked, has_friction
+from benchmarks.papers.predicting import Problem, checked, has_friction
 from ewsg_jax import (
     METHODS,
     Kernel,
@@ -43,17 +44,7 @@ from ewsg_jax import (
     stack,
     uld,
 )
-from ewsg_jax.experiments import (
-    ConfigError,
-    Count,
-    Line,
-    MethodConfig,
-    Panel,
-    Positive,
-    Problem,
-    at_least,
-    methods_of,
-)
+from ewsg_jax.experiments import ConfigError, Count, MethodConfig, Positive, at_least, methods_of
 
 NUM_DRAWS, FRICTION = 1_500, 2.0
 FOREVER, FALL = 1e12, 1 / 3

@@ -13,16 +13,8 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from benchmarks.papers.experiment import Experiment, Numbers, Parts, verdict_of
-from ewsg_jax.experiments import (
-    Folder,
-    build,
-    device,
-    from_toml,
-    plain,
-    png,
-    refuse_unknown,
-    versions,
-)
+from benchmarks.papers.figures import png
+from ewsg_jax.experiments import Folder, build, device, from_toml, plain, refuse_unknown, versions
 
 Scale = Literal["quick", "full"]
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"

@@ -21,11 +21,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
+from benchmarks.papers.figures import Line, Panel
 from benchmarks.papers.gaussian import NUM_ROWS, rows_of
 from benchmarks.papers.least_variance import least_variance_law
 from benchmarks.papers.predicting import short
 from ewsg_jax import datasets, find_mode, models
-from ewsg_jax.experiments import Count, Line, Panel, Positive, at_least
+from ewsg_jax.experiments import Count, Positive, at_least
 
 UNIFORM, ONE, EXACT = "uniform rows", "M = 1", "M = ∞"
 

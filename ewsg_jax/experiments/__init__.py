@@ -4,10 +4,9 @@ are made of.
 from_toml, build, refuse_unknown, ConfigError: TOML tables into dataclasses of your own.
 Allowed, at_least, at_most, Count, Positive, NOT_EMPTY: which values a field of one takes.
 MethodConfig, method_of, methods_of: `[[methods]]` tables.
-Problem, steps_of_passes: what is sampled, and for how long.
+steps_of_passes: how many steps a number of passes over the data allows.
 Folder, plain, aligned, spelled, versions, device: results, written whole or not at all.
 Parser: of a command's arguments, whose help ends with examples.
-Line, Panel, png, numbers, require_matplotlib: figures.
 """
 
 from ewsg_jax.experiments.budget import steps_of_passes as steps_of_passes
@@ -25,12 +24,6 @@ from ewsg_jax.experiments.config import method_of as method_of
 from ewsg_jax.experiments.config import methods_of as methods_of
 from ewsg_jax.experiments.config import refuse_unknown as refuse_unknown
 from ewsg_jax.experiments.console import Parser as Parser
-from ewsg_jax.experiments.figures import Line as Line
-from ewsg_jax.experiments.figures import Panel as Panel
-from ewsg_jax.experiments.figures import numbers as numbers
-from ewsg_jax.experiments.figures import png as png
-from ewsg_jax.experiments.figures import require_matplotlib as require_matplotlib
-from ewsg_jax.experiments.problem import Problem as Problem
 from ewsg_jax.experiments.results import Folder as Folder
 from ewsg_jax.experiments.results import aligned as aligned
 from ewsg_jax.experiments.results import device as device

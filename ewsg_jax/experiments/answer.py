@@ -1,6 +1,5 @@
 """Answers in plain words: of a plan before a run, and of all runs after it."""
 
-import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -49,7 +48,6 @@ HEADS = {
 """What begins the list of runs of an outcome."""
 FEWEST = 8
 """Draws of a chain that can be checked."""
-Rows = list[list[str]]
 
 
 def steps_of(plan: ewsg.Plan, ess: float | None) -> int:
@@ -121,22 +119,17 @@ def gaussian_of(plan: ewsg.Plan, problem: Regression) -> list[str]:
     normal = plan.gaussian
     if normal is None or not normal.is_right:
         return []
-    draws = normal.report.correct(normal.draws)
+    (draws,) = jax.tree.leaves(normal.report.correct(normal.draws))
+    header, *rows = rows_of(problem, np.asarray(draws))
+    more = len(rows) - MOST_ROWS
     return [
         with_names(f"Without a chain: {normal.verdict}", problem),
-        *table_of(problem, np.asarray(jax.tree.leaves(draws)[0])),
+        *aligned([header, *rows[:MOST_ROWS]]),
+        *([f"({more} more, which are not shown)"] if more > 0 else []),
     ]
 
 
-def table_of(problem: Regression, draws: np.ndarray, most: int = MOST_ROWS) -> list[str]:
-    """Return means and standard deviations of weights as the lines of a table."""
-    rows = rows_of(problem, draws)
-    left_out = len(rows) - 1 - most
-    more = [f"({left_out} more, which are not shown)"] if left_out > 0 else []
-    return [*aligned(rows[: most + 1]), *more]
-
-
-def rows_of(problem: Regression, draws: np.ndarray) -> Rows:
+def rows_of(problem: Regression, draws: np.ndarray) -> list[list[str]]:
     """Return means and standard deviations of weights in a table's cells, the header first.
 
     Where features are scaled: of the weights that are sampled, and of those of the features as they
@@ -155,18 +148,15 @@ def rows_of(problem: Regression, draws: np.ndarray) -> Rows:
 
 
 def _moments(names: Sequence[str], draws: np.ndarray) -> dict[str, list[str]]:
-    flat = np.asarray(draws, float).reshape(-1, math.prod(draws.shape[2:]))
+    flat = np.asarray(draws, float).reshape(-1, len(names))
     flat = flat[np.isfinite(flat).all(axis=1)]
-    with np.errstate(all="ignore"):
-        mean, sd = flat.sum(axis=0) / len(flat), flat.std(axis=0) if len(flat) else flat.sum(axis=0)
-    return {name: [_digits(mean[i], sd[i]), _digits(sd[i], sd[i])] for i, name in enumerate(names)}
-
-
-def _digits(value: float, sd: float) -> str:
-    """Return a number in as many digits as it takes to see a thousandth of its deviation."""
-    if not 1e-4 <= sd < 1e6:
-        return with_digits(value, sd)
-    return f"{value:.{max(0, 2 - math.floor(math.log10(sd)))}f}"
+    # Without a draw that is finite: NaN.
+    means = flat.mean(axis=0) if len(flat) else np.full(len(names), np.nan)
+    sds = flat.std(axis=0) if len(flat) else means
+    return {
+        name: [with_digits(mean, sd), f"{sd:.4g}"]
+        for name, mean, sd in zip(names, means, sds, strict=True)
+    }
 
 
 # After a run.
@@ -174,34 +164,26 @@ def _digits(value: float, sd: float) -> str:
 
 def of_runs(results: Sequence[Result], is_interrupted: bool) -> list[str]:
     """Return three lines: what may be believed, what it is worth, and what it took."""
-    alone = len(results) == 1
-
-    def called(result: Result) -> str:
-        return "" if alone else f"{result.plan.label}: "
-
-    judged = judgement(results[0])[1] if alone else _by_outcome(results)
-    worth = ", ".join(
-        f"{called(each)}{each.summary.least_ess:,.0f}"
+    said = [judgement(each) for each in results]
+    is_alone = len(results) == 1
+    labels: dict[int, list[str]] = {}
+    for each, (status, _) in zip(results, said, strict=True):
+        labels.setdefault(status, []).append(each.plan.label)
+    # The worst first.
+    by_outcome = [f"{HEADS[of]}: {', '.join(labels[of])}" for of in sorted(labels, reverse=True)]
+    worth = [
+        f"{'' if is_alone else f'{each.plan.label}: '}{each.summary.least_ess:,.0f}"
         for each in results
         if each.summary is not None
-    )
-    took = [each.samples.compile_seconds + each.samples.run_seconds for each in results]
+    ]
+    took = sum(each.samples.compile_seconds + each.samples.run_seconds for each in results)
     gradients = sum(each.samples.gradient_evaluations for each in results)
     ended = "; INTERRUPTED, the rest is missing" if is_interrupted else ""
     return [
-        judged,
-        f"Effective draws of the weight with the fewest: {worth or 'none'}",
-        f"Sampling took {gradients:.3g} gradients of a row and {sum(took):.0f} s{ended}",
+        said[0][1] if is_alone else "; ".join(by_outcome),
+        f"Effective draws of the weight with the fewest: {', '.join(worth) or 'none'}",
+        f"Sampling took {gradients:.3g} gradients of a row and {took:.0f} s{ended}",
     ]
-
-
-def _by_outcome(results: Sequence[Result]) -> str:
-    """Return which runs have which outcome, the worst first."""
-    labels: dict[int, list[str]] = {WRONG: [], DOUBTFUL: [], OK: []}
-    for each in results:
-        labels[judgement(each)[0]].append(each.plan.label)
-    said = [f"{HEADS[of]}: {', '.join(names)}" for of, names in labels.items() if names]
-    return "; ".join(said)
 
 
 def judgement(result: Result) -> tuple[int, str]:

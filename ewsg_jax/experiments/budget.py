@@ -72,7 +72,7 @@ def steps_of_passes(
     """
     n, at_most = num_rows(data), kernel.evaluations(data)
     if not at_most.counted:
-        return steps_within(at_most, n, data_passes), steps_reaching(at_most, n, burn_in_passes)
+        return least_steps(kernel, data, data_passes, burn_in_passes)
     burn_in, budget = burn_in_passes * n, data_passes * n
     made, spent, per_step, state = [0], [float(at_most.at_init)], float(at_most.per_step), None
     for wanted in (burn_in, budget):
@@ -81,17 +81,8 @@ def steps_of_passes(
             # last.
             count = max(1, math.ceil(0.7 * left / per_step))
             count, begin = (count, start) if state is None else (min(count, made[-1]), None)
-            part = ewsg.sample(
-                key,
-                kernel,
-                begin,
-                data,
-                count,
-                num_chains=num_chains,
-                keep=None,
-                state=state,
-                progress=False,
-            )
+            options = {"num_chains": num_chains, "keep": None, "state": state, "progress": False}
+            part = ewsg.sample(key, kernel, begin, data, count, **options)
             if part.interrupted:
                 raise KeyboardInterrupt
             # The first part counts the evaluations of the start too.

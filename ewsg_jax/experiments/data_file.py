@@ -196,7 +196,7 @@ def coded(y: np.ndarray, most: int, advice: str) -> tuple[np.ndarray, tuple[str,
         takes = "2 values" if most == 2 else f"2 to {most:,} values"
         raise ConfigError(
             f"the response must take {takes} for this model; got {len(classes):,}: "
-            f"{shown(classes)}{advice}"
+            f"{shown(classes.tolist())}{advice}"
         )
     names = tuple(f"{x:g}" if isinstance(x, float) else str(x) for x in classes.tolist())
     return codes.reshape(-1), names

@@ -1,36 +1,41 @@
-"""Figures: lines in panels, as an image; and the three of a report of `python -m ewsg_jax`."""
+"""The figures of a report: panels of what its runs gave, as SVG that stands in a page.
 
-import io
+Texts and axes have the page's colours, light or dark; lines have the classes `c0`, `c1`, …, which
+the page gives a colour each.
+"""
+
+import html
 import math
-import textwrap
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ewsg_jax import optional, pictures
 from ewsg_jax.experiments.config import REFERENCE
 from ewsg_jax.experiments.plan import Result
 
-PALETTE = 96
-"""Colours of a stored picture, which is a third as large as one of all colours."""
-SHORT = 200.0
-"""The ratio of its ends below which a logarithmic axis is short."""
+WIDTH, HEIGHT = 320, 210
+"""Of a panel, in CSS pixels at its natural size."""
+LEFT, RIGHT, TOP, BOTTOM = 46, 8, 24, 34
+"""Room around the axes, for titles and numbers."""
+NUM_COLOURS = 7
+"""Colours that the page has; further lines take them again."""
+MOST_POINTS = 400
+"""Points of a line; of more, evenly spaced ones are drawn."""
+STEPS = (0.5, 1.0, 2.0, 5.0, 10.0)
+"""Between two ticks, times a power of ten."""
 MOST_COORDINATES, MOST_TRACES, MOST_CHAINS = 12, 4, 4
+"""Weights with a density, and with traces; of how many chains."""
+MARGIN = 0.05
+"""Of an axis, on both sides of what is drawn."""
 
 
 class Line(NamedTuple):
-    """A line and its band; `None` is a missing number. Those of one thing, in several panels, have
-    one colour.
-    """
+    """A line of a run; what is not finite is left out."""
 
-    label: str
     x: Sequence[float] | np.ndarray
-    y: Sequence[float | None] | np.ndarray
-    low: Sequence[float | None] = ()
-    high: Sequence[float | None] = ()
-    is_guide: bool = False
-    of: str = ""
+    y: Sequence[float] | np.ndarray
+    label: str
     is_dashed: bool = False
     is_faint: bool = False
 
@@ -40,121 +45,111 @@ class Panel(NamedTuple):
 
     title: str
     x_label: str
-    y_label: str
     lines: Sequence[Line]
-    is_log: tuple[bool, bool] = (False, True)
     y_range: tuple[float, float] | None = None
 
 
-def require_matplotlib(needed_by: str) -> None:
-    """Raise before a run what would be raised after it, where its figure is drawn.
+def svg(panel: Panel, labels: Sequence[str]) -> str:
+    """Return a panel as an SVG element, its axes linear.
 
     Args:
-        needed_by: the command, for the message.
+        panel: what is drawn.
+        labels: those of all runs; the place of a line's own gives its colour.
 
-    Raises:
-        ImportError: matplotlib is not installed.
+    Example:
+        >>> svg(Panel("a", "x", [Line([0, 1], [0, 1], "m")]), ["m"])[:5]
+        '<svg '
     """
-    optional.module("matplotlib.figure", needed_by, extra="run")
+    lines = [(line, *_points(line)) for line in panel.lines]
+    across = _axis([x for _, x, _ in lines], WIDTH - LEFT - RIGHT, 50)
+    up = _axis([y for _, _, y in lines], HEIGHT - TOP - BOTTOM, 32, panel.y_range)
+    bottom = HEIGHT - BOTTOM
+    parts = [
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(panel.title)}">',
+        f'<text class="title" x="{LEFT}" y="14">{html.escape(_short(panel.title))}</text>',
+        f'<rect class="frame" x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - RIGHT}" '
+        f'height="{bottom - TOP}"/>',
+    ]
+    for value in across.ticks:
+        x = LEFT + across.at(value)
+        parts.append(f'<path class="tick" d="M{x:.1f} {bottom}v4"/>')
+        parts.append(f'<text class="x" x="{x:.1f}" y="{bottom + 16}">{across.text(value)}</text>')
+    for value in up.ticks:
+        y = bottom - up.at(value)
+        parts.append(f'<path class="tick" d="M{LEFT} {y:.1f}h-4"/>')
+        parts.append(f'<text class="y" x="{LEFT - 6}" y="{y + 4:.1f}">{up.text(value)}</text>')
+    if panel.x_label:
+        middle = (LEFT + WIDTH - RIGHT) // 2
+        parts.append(f'<text class="x" x="{middle}" y="{HEIGHT - 3}">{panel.x_label}</text>')
+    for line, x, y in lines:
+        colour = labels.index(line.label) % NUM_COLOURS
+        styles = [f"c{colour}"] + ["faint"] * line.is_faint + ["dashed"] * line.is_dashed
+        places = zip(LEFT + across.at(x), bottom - up.at(y), strict=True)
+        drawn = " ".join(f"{a:.1f},{b:.1f}" for a, b in places)
+        parts.append(f'<polyline class="{" ".join(styles)}" points="{drawn}"/>')
+    return "".join([*parts, "</svg>"])
 
 
-def png(
-    shown: Sequence[Panel],
-    note: str = "",
-    num_columns: int | None = None,
-    size: tuple[float, float] = (4.2, 3.6),
-) -> bytes:
-    """Return panels as a PNG, with a note below; a method has one colour in all of them.
+class _Axis:
+    """What a number's place on an axis is, and the numbers beside it."""
 
-    Args:
-        shown: the panels, row by row.
-        note: lines of text.
-        num_columns: panels in a row. Default: all.
-        size: width and height of a panel in inches.
+    def __init__(self, low: float, high: float, size: int, between: int) -> None:
+        self._low, self._per_unit = low, size / (high - low)
+        rough = (high - low) * between / size
+        power = 10.0 ** math.floor(math.log10(rough))
+        best = next(i for i, step in enumerate(STEPS) if step * power >= rough * (1 - 1e-9))
+        # Two ticks at least, if need be nearer to each other.
+        for step in reversed(STEPS[: best + 1]):
+            self._step = step * power
+            first = math.ceil(low / self._step - 1e-9)
+            last = math.floor(high / self._step + 1e-9)
+            self.ticks = [number * self._step for number in range(first, last + 1)]
+            if len(self.ticks) > 1:
+                break
 
-    Raises:
-        ImportError: matplotlib is not installed.
+    def at(self, value: float | np.ndarray) -> np.ndarray:
+        """Return how far from the axis's beginning a number is."""
+        return (np.asarray(value) - self._low) * self._per_unit
+
+    def text(self, value: float) -> str:
+        """Return a tick's number."""
+        largest = max(map(abs, self.ticks))
+        if largest >= 1e5 or largest < 1e-3:
+            return f"{value:.3g}"
+        places = max(0, -math.floor(math.log10(self._step) + 1e-9))
+        return f"{round(value, places) + 0.0:.{places}f}"
+
+
+def _axis(
+    values: Sequence[np.ndarray],
+    size: int,
+    between: int,
+    ends: tuple[float, float] | None = None,
+) -> _Axis:
+    """Return an axis of `size` pixels around values or ends, with ticks `between` pixels apart at
+    least.
     """
-    num_columns = num_columns or len(shown)
-    num_rows = -(-len(shown) // num_columns)
-    width = 0.6 + size[0] * num_columns
-    notes = [part for line in note.splitlines() for part in textwrap.wrap(line, int(17 * width))]
-    figure = pictures.blank(width, size[1] * num_rows + 0.13 * len(notes))
-    if notes:
-        figure.supxlabel("\n".join(notes), x=0.01, ha="left", fontsize=7)
-    axes = figure.subplots(num_rows, num_columns, squeeze=False).ravel()
-    of = list(
-        dict.fromkeys(
-            line.of or line.label for panel in shown for line in panel.lines if not line.is_guide
-        )
-    )
-    for axis, panel in zip(axes, shown, strict=False):
-        for line in panel.lines:
-            _draw(axis, line, of)
-        for name, is_log in zip("xy", panel.is_log, strict=True):
-            if is_log:
-                getattr(axis, f"set_{name}scale")("log")
-        if panel.is_log[0]:
-            _label_short_axis(axis)
-        axis.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
-        if panel.y_range is not None:
-            axis.set_ylim(*panel.y_range)
-        if any(line.label for line in panel.lines):
-            axis.legend(frameon=False, fontsize=8)
-    for axis in axes[len(shown) :]:
-        axis.set_visible(False)
-    return _encoded(figure)
+    together = np.concatenate(values) if values else np.zeros(0)
+    low, high = (together.min(), together.max()) if together.size else (0.0, 1.0)
+    low, high = ends or (low, high)
+    room = MARGIN * (high - low) or max(abs(high), 1.0) / 2
+    return _Axis(float(low - room), float(high + room), size, between)
 
 
-def _draw(axis: Any, line: Line, of: list[str]) -> None:
-    style: dict[str, Any] = {"color": "#888888", "linestyle": ":", "linewidth": 1.0}
-    if not line.is_guide:
-        again, colour = divmod(of.index(line.of or line.label), len(pictures.COLOURS))
-        dashes = "--" if again or line.is_dashed else "-"
-        style = {"color": pictures.COLOURS[colour], "linestyle": dashes, "linewidth": 1.4}
-    if line.is_faint:
-        style |= {"linewidth": 0.5, "alpha": 0.5}
-    axis.plot(line.x, numbers(line.y), label=line.label or None, **style)
-    if line.low:
-        axis.fill_between(
-            line.x,
-            numbers(line.low),
-            numbers(line.high),
-            color=style["color"],
-            alpha=0.15,
-            linewidth=0,
-        )
+def _points(line: Line) -> tuple[np.ndarray, np.ndarray]:
+    """Return the finite points of a line, not too many."""
+    x, y = np.asarray(line.x, float), np.asarray(line.y, float)
+    finite = np.isfinite(x) & np.isfinite(y) & (np.abs(y) < 1e30)
+    x, y = x[finite], y[finite]
+    chosen = np.unique(np.linspace(0, max(len(x) - 1, 0), min(len(x), MOST_POINTS)).astype(int))
+    return x[chosen], y[chosen]
 
 
-def _label_short_axis(axis: Any) -> None:
-    """Write 1, 2 and 5 of each decade below a short logarithmic axis, where its own labels lie over
-    each other.
-    """
-    low, high = axis.get_xlim()
-    if high / low < SHORT:
-        axis.set_xscale("log", subs=[])
-        decades = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
-        ticks = np.ravel(np.outer(decades, [1, 2, 5]))
-        axis.set_xticks(ticks, [f"{x:g}" for x in ticks])
-        axis.set_xlim(low, high)
+def _short(title: str, most: int = 44) -> str:
+    return title if len(title) <= most else title[: most - 1] + "…"
 
 
-def numbers(values: Sequence[float | None] | np.ndarray) -> np.ndarray:
-    """Return an array with NaN where a number is missing."""
-    return np.array([np.nan if x is None else x for x in values], float)
-
-
-def _encoded(figure: Any) -> bytes:
-    from PIL import Image  # which matplotlib brings
-
-    whole, small = io.BytesIO(), io.BytesIO()
-    figure.savefig(whole, dpi=90, format="png")
-    with Image.open(whole) as image:
-        image.convert("RGB").quantize(PALETTE).save(small, format="png", optimize=True)
-    return small.getvalue()
-
-
-# Of a command's run.
+# What is drawn.
 
 
 def traces(results: Sequence[Result]) -> list[Panel]:
@@ -167,9 +162,9 @@ def traces(results: Sequence[Result]) -> list[Panel]:
         ends = (float(finite.min()), float(finite.max())) if finite.size else None
         for result in results:
             label, passes = result.plan.label, _passes(result)
-            lines = [Line("", passes, y, of=label, is_faint=True) for y in drawn[label]]
+            lines = [Line(passes, y, label, is_faint=True) for y in drawn[label]]
             title = f"{name}: {label}" if len(results) > 1 else name
-            panel = Panel(title, "passes over the data", "", lines, (False, False), ends)
+            panel = Panel(title, "passes over the data", lines, ends)
             panels.append(panel)
     return panels
 
@@ -189,8 +184,8 @@ def marginals(results: Sequence[Result]) -> list[Panel]:
         for label, values in finite.items():
             density = np.histogram(values, edges)[0] / max(len(values), 1) / np.diff(edges)
             corners = np.repeat(edges, 2)[1:-1]
-            lines.append(Line("", corners, np.repeat(density, 2), of=label))
-        panels.append(Panel(name, "", "", lines, (False, False)))
+            lines.append(Line(corners, np.repeat(density, 2), label))
+        panels.append(Panel(name, "", lines))
     return panels
 
 
@@ -217,13 +212,13 @@ def held_out(results: Sequence[Result]) -> list[Panel]:
                 for which in ("running", "ensemble")
             )
             if label == REFERENCE:
-                lines.append(Line("", [0, longest], [running[-1]] * 2, of=label, is_dashed=True))
+                lines.append(Line([0, longest], [running[-1]] * 2, label, is_dashed=True))
                 continue
             lines += [
-                Line("", passes, running, of=label),
-                Line("", passes, ensemble, of=label, is_faint=True),
+                Line(passes, running, label),
+                Line(passes, ensemble, label, is_faint=True),
             ]
-        panels.append(Panel(f"held-out {name}", "passes over the data", "", lines, (False, False)))
+        panels.append(Panel(f"held-out {name}", "passes over the data", lines))
     return panels
 
 

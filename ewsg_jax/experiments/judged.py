@@ -21,12 +21,10 @@ from ewsg_jax.experiments.run import CONFIG, DRAWS
 
 
 class Drawn(NamedTuple):
-    """The draws of one run.
+    """The draws of one run: positions of its chains, or what `ewsg_jax.load` returned.
 
-    Attributes:
-        draws: positions of its chains, or what `ewsg_jax.load` returned.
-        number: of the run, for the key of its check.
-        shared_minibatch: whether chains share their batches; None: the draws say so themselves.
+    `number` is for the key of its check; whether chains share their batches, what was loaded says
+    itself (None).
     """
 
     draws: Any
@@ -35,14 +33,7 @@ class Drawn(NamedTuple):
 
 
 class Written(NamedTuple):
-    """Runs that were written.
-
-    Attributes:
-        problem: their posterior.
-        runs: by their labels.
-        seed: for the keys of their checks.
-        tolerance: how far off a standard deviation may be.
-    """
+    """Runs that were written, by their labels; their posterior; seed and tolerance of checks."""
 
     problem: Regression
     runs: dict[str, Drawn]
@@ -79,30 +70,27 @@ def check(
     written = _of_folder(run) if run.is_dir() else _of_file(run, asked)
     if label is not None:
         one_of("--run", label, list(written.runs))
-        written = written._replace(runs={label: written.runs[label]})
-    return max(_judge(written, name, console, max_draws) for name in written.runs)
+    labels = list(written.runs) if label is None else [label]
+    return max(_judge(written, each, console, max_draws) for each in labels)
 
 
 def _judge(written: Written, label: str, console: Console, max_draws: int | None) -> int:
     """Check one run, print what is found, and return the exit status."""
-    run = written.runs[label]
+    run, problem = written.runs[label], written.problem
     known = without_check(run.draws)
     if known is not None:
         console.answer(f"{label}: {known[1]}", known[0])
         return known[0]
+    options = {
+        "tolerance": written.tolerance,
+        "max_draws": max_draws,
+        "names": problem.coordinates,
+        "shared_minibatch": run.shared_minibatch,
+    }
     key = keys_of(written.seed, run.number)[2]
     try:
         with console.under_way(f"checking {label}"):
-            found = ewsg.check(
-                key,
-                run.draws,
-                written.problem.posterior,
-                written.problem.train,
-                tolerance=written.tolerance,
-                max_draws=max_draws,
-                names=written.problem.coordinates,
-                shared_minibatch=run.shared_minibatch,
-            )
+            found = ewsg.check(key, run.draws, problem.posterior, problem.train, **options)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{label}: {error}") from error
     status = STATUS_OF[found.outcome]
@@ -130,10 +118,8 @@ def _of_folder(folder: Path) -> Written:
     else:
         config = build(Config, table)
         problem, seed, tolerance = of_run.prepare(config), config.run.seed, TOLERANCE
-        runs = {
-            plan.label: Drawn(None, plan.number, plan.shared_minibatch)
-            for plan in plans_of(config, problem)
-        }
+        plans = plans_of(config, problem)
+        runs = {plan.label: Drawn(None, plan.number, plan.shared_minibatch) for plan in plans}
     kept = {
         label: run._replace(draws=jnp.asarray(problem.to_position(_alive(draws, label))))
         for label, run in runs.items()

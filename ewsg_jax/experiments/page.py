@@ -4,13 +4,11 @@ too, light or dark.
 
 import html
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import ewsg_jax as ewsg
 from ewsg_jax.experiments import answer, figures
-from ewsg_jax.experiments.drawing import NUM_COLOURS, svg
-from ewsg_jax.experiments.figures import Panel
-from ewsg_jax.experiments.plan import Result
+from ewsg_jax.experiments.figures import NUM_COLOURS, Panel, svg
+from ewsg_jax.experiments.plan import Job, Result
 from ewsg_jax.experiments.problem import Regression
 from ewsg_jax.experiments.report import LEGEND, cells
 from ewsg_jax.experiments.results import versions
@@ -59,49 +57,34 @@ CAPTIONS = {
 }
 
 
-class Content(NamedTuple):
-    """What a page is of.
+def page(job: Job, results: Sequence[Result], said: Sequence[str], report: str) -> str:
+    """Return the page.
 
-    Attributes:
-        title: of the page.
-        answer: lines of words, the first three of the page.
-        plan: lines of the plan, where there is one.
-        problem: the posterior.
+    Args:
+        job: what was run.
         results: those of all runs.
+        said: the answer, lines of words.
         report: `report.txt`.
-        config: `config.toml`.
     """
-
-    title: str
-    answer: Sequence[str]
-    plan: Sequence[str]
-    problem: Regression
-    results: Sequence[Result]
-    report: str
-    config: str
-
-
-def page(of: Content) -> str:
-    """Return the page."""
-    drawn = [result for result in of.results if result.summary is not None]
+    drawn = [result for result in results if result.summary is not None]
     parts = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{html.escape(of.title)}</title><style>{STYLE}</style></head><body>",
-        f'<h1>{html.escape(of.title)}</h1><div class="answer">{_lines(of.answer)}</div>',
+        f"<title>{html.escape(job.title)}</title><style>{STYLE}</style></head><body>",
+        f'<h1>{html.escape(job.title)}</h1><div class="answer">{_lines(said)}</div>',
     ]
     if drawn:
         parts.append("<h2>Runs</h2>" + _table(_overview(drawn)))
-        if of.problem.test is not None:
+        if job.problem.test is not None:
             parts.append(f'<p class="soft">{html.escape(LEGEND)}</p>')
-        parts += [_weights(of.problem, result, len(drawn) == 1) for result in drawn]
+        parts += [_weights(job.problem, result, len(drawn) == 1) for result in drawn]
         parts += [_figure(draw(drawn), words, drawn) for draw, words in CAPTIONS.items()]
-    parts.append("<h2>What was sampled</h2>" + _lines([*of.problem.description, *of.plan]))
+    parts.append("<h2>What was sampled</h2>" + _lines([*job.problem.description, *job.answer]))
     with_versions = ", ".join(f"{name} {version}" for name, version in versions().items())
     parts += [
-        _folded("The whole report", _pre(of.report)),
-        _folded("The configuration", _pre(of.config)),
+        _folded("The whole report", _pre(report)),
+        _folded("The configuration", _pre(job.config)),
         f'<p class="soft">{with_versions}</p></body></html>',
     ]
     return "\n".join(filter(None, parts)) + "\n"

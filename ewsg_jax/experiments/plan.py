@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import jax
 
@@ -67,6 +67,28 @@ class Plan:
         fewer.
         """
         return max(1, (self.num_steps - self.burn_in) // self.num_draws)
+
+
+class Job(NamedTuple):
+    """What is run.
+
+    Attributes:
+        title: of the report.
+        note: what to read it with.
+        seed: of all runs.
+        config: the text of config.toml, by which a later start knows that it is the same.
+        problem: the posterior and its rows.
+        plans: the runs.
+        answer: lines of the plan, where there is one.
+    """
+
+    title: str
+    note: str
+    seed: int
+    config: str
+    problem: Regression
+    plans: list[Plan]
+    answer: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,10 +13,10 @@ from ewsg_jax.experiments import answer
 from ewsg_jax.experiments.asked import Asked, prepare, text_of
 from ewsg_jax.experiments.config import ConfigError, MethodConfig
 from ewsg_jax.experiments.console import INTERRUPTED, Console
-from ewsg_jax.experiments.plan import Plan, keys_of
+from ewsg_jax.experiments.plan import Job, Plan, keys_of
 from ewsg_jax.experiments.problem import Regression
 from ewsg_jax.experiments.results import Folder
-from ewsg_jax.experiments.run import Job, carry_out
+from ewsg_jax.experiments.run import carry_out
 
 NAME = "plan"
 """What the run is called: in draws.npz, for one."""

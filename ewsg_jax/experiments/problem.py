@@ -2,9 +2,9 @@
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,25 +17,6 @@ from ewsg_jax.experiments.config import Config, ConfigError
 
 TOLERANCE = 1e-3
 """Posterior standard deviations within which the mode is found."""
-
-
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """A posterior with its data.
-
-    Attributes:
-        posterior: of the training rows.
-        train: rows to train on.
-        test: held-out rows; None where there are none.
-        start: where chains start, as `ewsg_jax.sample` takes it.
-        metrics: scores of predictions for the held-out rows, by name.
-    """
-
-    posterior: ewsg.Posterior
-    train: Data
-    test: Data
-    start: Position | Callable[[Key], Position]
-    metrics: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Original(NamedTuple):
@@ -51,11 +32,15 @@ class Original(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Regression(Problem):
+class Regression:
     """A regression; its posterior and training rows are in the coordinates that the chains
     move in.
 
     Attributes:
+        posterior: of the training rows.
+        train: rows to train on.
+        test: held-out rows; None where there are none.
+        start: where chains start, as `ewsg_jax.sample` takes it.
         names: the features' names.
         matrix: weights of the features are `matrix @ position`; None where they are the position.
         mode: the mode in those coordinates; None where nothing needed it.
@@ -64,6 +49,10 @@ class Regression(Problem):
             asks.
     """
 
+    posterior: ewsg.Posterior
+    train: Data
+    test: Data
+    start: Position | Callable[[Key], Position]
     names: tuple[str, ...]
     matrix: np.ndarray | None
     mode: ewsg.Mode | None

@@ -2,43 +2,20 @@
 
 import shutil
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from ewsg_jax.experiments import answer, processes, report
 from ewsg_jax.experiments.config import ConfigError, load
 from ewsg_jax.experiments.console import INTERRUPTED, OK, Console
-from ewsg_jax.experiments.page import Content, page
-from ewsg_jax.experiments.plan import Plan, Result, execute, plans_of
-from ewsg_jax.experiments.problem import Regression, prepare
+from ewsg_jax.experiments.page import page
+from ewsg_jax.experiments.plan import Job, Result, execute, plans_of
+from ewsg_jax.experiments.problem import prepare
 from ewsg_jax.experiments.results import Folder
 
 CONFIG, DRAWS, METRICS = "config.toml", "draws.npz", "metrics.json"
 REPORTS = ("report.txt", "report.html")
 """Files of a folder of results."""
-
-
-class Job(NamedTuple):
-    """What is run.
-
-    Attributes:
-        title: of the report.
-        note: what to read it with.
-        seed: of all runs.
-        config: the text of config.toml, by which a later start knows that it is the same.
-        problem: the posterior and its rows.
-        plans: the runs.
-        answer: lines of the plan, where there is one.
-    """
-
-    title: str
-    note: str
-    seed: int
-    config: str
-    problem: Regression
-    plans: list[Plan]
-    answer: tuple[str, ...] = ()
 
 
 def run(path: Path, output: Path, seed: int | None, console: Console) -> int:
@@ -149,8 +126,7 @@ def _end(
     console.say(f"\nwritten to {folder.path}/ (report.html is for a browser)")
     text = "\n".join(console.said) + "\n"
     folder.write(REPORTS[0], text)
-    of = Content(job.title, said, job.answer, job.problem, results, text, job.config)
-    folder.write(REPORTS[1], page(of))
+    folder.write(REPORTS[1], page(job, results, said, text))
 
 
 def _write(folder: Folder, job: Job, results: list[Result], interrupted: bool) -> None:

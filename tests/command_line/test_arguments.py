@@ -19,8 +19,7 @@ from ewsg_jax.__main__ import EXAMPLES, main, parser
 from ewsg_jax.experiments import console, data_file
 from ewsg_jax.experiments.asked import asked_of, prepare, text_of
 from ewsg_jax.experiments.config import ConfigError, from_toml
-from ewsg_jax.experiments.drawing import _Axis, svg
-from ewsg_jax.experiments.figures import Line, Panel
+from ewsg_jax.experiments.figures import Line, Panel, _Axis, svg
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text(encoding="utf-8")
 
@@ -317,8 +316,8 @@ def test_ticks(low, high, shown):
 
 
 def test_a_panel_is_drawn_without_what_is_not_finite():
-    lines = [Line("", [0, 1, 2], [0.0, np.nan, 1e300], of="m"), Line("", [], [], of="n")]
-    drawn = svg(Panel("<a>", "x", "", lines), ["m", "n"])
+    lines = [Line([0, 1, 2], [0.0, np.nan, 1e300], "m"), Line([], [], "n")]
+    drawn = svg(Panel("<a>", "x", lines), ["m", "n"])
     assert "&lt;a&gt;" in drawn
     assert "nan" not in drawn
     assert drawn.count("<polyline") == 2

@@ -8,8 +8,9 @@ import pytest
 
 from benchmarks.papers import blr_vr, metrics
 from benchmarks.papers.command import EXPERIMENTS
+from benchmarks.papers.figures import png
+from benchmarks.papers.predicting import Problem
 from benchmarks.papers.running import judged, settings_of, text_of
-from ewsg_jax.experiments import Problem, png
 
 
 def small(name, split):

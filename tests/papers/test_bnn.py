@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from benchmarks.papers import bnn
+from benchmarks.papers.figures import png
 from benchmarks.papers.networks import Perceptron
 from benchmarks.papers.running import settings_of, text_of
-from ewsg_jax.experiments import ConfigError, png
+from ewsg_jax.experiments import ConfigError
 
 
 def small():

@@ -8,8 +8,9 @@ import pytest
 
 from benchmarks.papers import covertype
 from benchmarks.papers.command import EXPERIMENTS
+from benchmarks.papers.figures import png
 from benchmarks.papers.running import judged, settings_of, text_of
-from ewsg_jax.experiments import ConfigError, png
+from ewsg_jax.experiments import ConfigError
 
 
 def test_a_small_experiment(monkeypatch):

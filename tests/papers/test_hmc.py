@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from benchmarks.papers import hmc, predicting
+from benchmarks.papers.figures import png
 from benchmarks.papers.running import settings_of, text_of
 from ewsg_jax.datasets import Dataset
-from ewsg_jax.experiments import ConfigError, build, png
+from ewsg_jax.experiments import ConfigError, build
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ from scipy import integrate
 import ewsg_jax as ewsg
 from benchmarks.papers import curved, linear_gaussian
 from benchmarks.papers.decreasing import Decreasing, kernels
+from benchmarks.papers.figures import png
 from benchmarks.papers.running import settings_of, text_of
-from ewsg_jax.experiments import ConfigError, method_of, png
+from ewsg_jax.experiments import ConfigError, method_of
 
 SEED = 3
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from benchmarks.papers import lognormal
 from benchmarks.papers.command import EXPERIMENTS
+from benchmarks.papers.figures import png
 from benchmarks.papers.running import judged, settings_of, text_of
-from ewsg_jax.experiments import png
 
 
 def test_the_model_is_a_normal_law():

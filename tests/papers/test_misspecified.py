@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks.papers import misspecified
 from benchmarks.papers.command import EXPERIMENTS
+from benchmarks.papers.figures import png
 from benchmarks.papers.running import judged, settings_of, text_of
-from ewsg_jax.experiments import png
 
 
 def test_the_exact_law_is_that_of_a_grid():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.papers import mnist
+from benchmarks.papers.figures import png
 from benchmarks.papers.networks import (
     Convolutional,
     LogProbabilities,
@@ -19,7 +20,7 @@ from benchmarks.papers.networks import (
     start_of,
 )
 from benchmarks.papers.running import settings_of, text_of
-from ewsg_jax.experiments import ConfigError, png
+from ewsg_jax.experiments import ConfigError
 
 RNG = np.random.default_rng(0)
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from benchmarks.papers import mnist, mnist_chains
+from benchmarks.papers.figures import png
 from benchmarks.papers.running import settings_of, text_of
-from ewsg_jax.experiments import ConfigError, png
+from ewsg_jax.experiments import ConfigError
 
 
 def small():

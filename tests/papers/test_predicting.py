@@ -9,8 +9,17 @@ import pytest
 
 import ewsg_jax as ewsg
 from benchmarks.papers import metrics
-from benchmarks.papers.predicting import Budget, folds, kernel_of, measured, run, scores, tuned
-from ewsg_jax.experiments import ConfigError, Problem, method_of
+from benchmarks.papers.predicting import (
+    Budget,
+    Problem,
+    folds,
+    kernel_of,
+    measured,
+    run,
+    scores,
+    tuned,
+)
+from ewsg_jax.experiments import ConfigError, method_of
 
 KEY = jax.random.key(0)
 CLASSES = ewsg.models.logistic_regression()

@@ -8,7 +8,7 @@ import pytest
 from scipy.linalg import sqrtm
 
 from benchmarks.papers import quadratic_laws, rates
-from ewsg_jax.experiments import png
+from benchmarks.papers.figures import png
 from tests.oracles import enumeration, lyapunov, memory_laws
 
 N, LAM = 4, 0.7

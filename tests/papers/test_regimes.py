@@ -9,9 +9,10 @@ import pytest
 import ewsg_jax as ewsg
 from benchmarks.papers import regimes
 from benchmarks.papers.decreasing import Decreasing
+from benchmarks.papers.figures import png
 from benchmarks.papers.regimes import FALL
 from benchmarks.papers.running import settings_of, text_of
-from ewsg_jax.experiments import ConfigError, build, png
+from ewsg_jax.experiments import ConfigError, build
 
 
 def test_steps_fall_as_the_cube_root():

@@ -18,11 +18,11 @@ import ewsg_jax as ewsg
 from benchmarks.papers import command, convergence, gaussian, gaussian_mse, running
 from benchmarks.papers.command import EXPERIMENTS
 from benchmarks.papers.experiment import FAILS, HOLDS, IN_PART, Claim, Experiment, verdict_of
+from benchmarks.papers.figures import Line, Panel, _label_short_axis, png
 from benchmarks.papers.running import CONFIGS, RESULT, SCALES, judged, run, settings_of, text_of
 from ewsg_jax import pictures
 from ewsg_jax.__main__ import main
-from ewsg_jax.experiments import ConfigError, Folder, Line, Panel, png
-from ewsg_jax.experiments.figures import _label_short_axis
+from ewsg_jax.experiments import ConfigError, Folder
 from tests.oracles.gaussian import kl_divergence
 
 STORED = sorted((CONFIGS / "results").glob(f"*/{RESULT}"))

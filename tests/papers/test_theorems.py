@@ -10,8 +10,8 @@ import pytest
 import ewsg_jax as ewsg
 from benchmarks.papers import theorems
 from benchmarks.papers.command import EXPERIMENTS
+from benchmarks.papers.figures import png
 from benchmarks.papers.running import judged, settings_of, text_of
-from ewsg_jax.experiments import png
 
 
 def test_laws_are_those_of_the_kernel():
