@@ -82,11 +82,6 @@ class Asked:
     seed: Seed = 0
     checksum: str = ""
 
-    @property
-    def name(self) -> str:
-        """What the data are called."""
-        return Path(self.data).stem
-
 
 def asked_of(table: dict[str, Any]) -> Asked:
     """Return what is asked for by keys and values; those that are None are left out.

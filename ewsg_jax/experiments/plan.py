@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 
@@ -120,16 +120,10 @@ def plans_of(config: Config, problem: Regression) -> list[Plan]:
     """
     plans, run, long = [], config.run, config.reference
     if long is not None:
-        options = {
-            "step_size": long.step_size,
-            "friction": long.friction,
-            "integrator": "splitting",
-        }
-        method = MethodConfig("uld", REFERENCE, options)
-        kernel = _kernel(method, problem)
-        plans.append(
-            Plan(0, method, kernel, long.num_chains, long.num_draws, long.num_steps, long.burn_in)
-        )
+        options = {"step_size": long.step_size, "friction": long.friction}
+        method = MethodConfig("uld", REFERENCE, options | {"integrator": "splitting"})
+        of_run = (long.num_chains, long.num_draws, long.num_steps, long.burn_in)
+        plans.append(Plan(0, method, _kernel(method, problem), *of_run))
     for number, method in enumerate(config.named.values(), 1):
         kernel = _kernel(method, problem)
         try:
@@ -198,40 +192,28 @@ def execute(
         )
         plan = dataclasses.replace(plan, num_steps=num_steps, burn_in=burn_in)
     moved = _sampled(run_key, plan, problem, checkpoint, not console.is_quiet)
-    with console.under_way("judging the draws"):
-        return _judged((noise_key, check_key), plan, problem, moved, reference)
-
-
-def _judged(
-    keys: tuple[Key, Key],
-    plan: Plan,
-    problem: Regression,
-    moved: ewsg.Samples,
-    reference: Result | None,
-) -> Result:
-    """Return what draws of the position gave."""
-    data, kernel = problem.train, plan.kernel
     samples = dataclasses.replace(moved, draws=problem.to_weights(moved.position))
     if not samples.num_draws:
         return Result(plan, samples)
-    summary = ewsg.diagnostics.summary(samples, problem.names)
-    compared = None if reference is None else reference.summary
-    noise = GradientNoise(None, None, "no chain stayed finite")
-    if samples.is_finite.any():
-        noise = ewsg.diagnostics.gradient_noise(keys[0], kernel, moved, data)
-    mode = problem.mode if plan.number else None
-    # Draws are checked in the coordinates that the chains move in.
-    options = {"tolerance": plan.tolerance, "names": problem.coordinates}
-    return Result(
-        plan,
-        samples,
-        summary,
-        None if problem.test is None else ewsg.diagnostics.trajectory(samples, problem.test),
-        noise,
-        None if compared is None else ewsg.diagnostics.distance(summary, compared),
-        _or_reason(lambda: ewsg.check(keys[1], moved, problem.posterior, data, **options)),
-        None if mode is None else _or_reason(lambda: ewsg.forecast(kernel, mode, data)),
-    )
+    with console.under_way("judging the draws"):
+        summary = ewsg.diagnostics.summary(samples, problem.names)
+        compared = None if reference is None else reference.summary
+        noise = GradientNoise(None, None, "no chain stayed finite")
+        if samples.is_finite.any():
+            noise = ewsg.diagnostics.gradient_noise(noise_key, kernel, moved, data)
+        mode = problem.mode if plan.number else None
+        # Draws are checked in the coordinates that the chains move in.
+        options = {"tolerance": plan.tolerance, "names": problem.coordinates}
+        return Result(
+            plan,
+            samples,
+            summary,
+            None if problem.test is None else ewsg.diagnostics.trajectory(samples, problem.test),
+            noise,
+            None if compared is None else ewsg.diagnostics.distance(summary, compared),
+            _or_reason(lambda: ewsg.check(check_key, moved, problem.posterior, data, **options)),
+            None if mode is None else _or_reason(lambda: ewsg.forecast(kernel, mode, data)),
+        )
 
 
 def _or_reason(call: Callable[[], T]) -> T | str:
@@ -245,15 +227,10 @@ def _or_reason(call: Callable[[], T]) -> T | str:
 def _sampled(
     key: Key, plan: Plan, problem: Regression, checkpoint: Path, progress: bool
 ) -> ewsg.Samples:
+    options: dict[str, Any] = {"mesh": processes.mesh(), "progress": progress}
     if checkpoint.exists():
         try:
-            return ewsg.resume(
-                checkpoint,
-                problem.train,
-                kernel=plan.kernel,
-                mesh=processes.mesh(),
-                progress=progress,
-            )
+            return ewsg.resume(checkpoint, problem.train, kernel=plan.kernel, **options)
         except ValueError as error:
             raise ConfigError(
                 f"{plan.label}: {error}: remove {checkpoint.parent} to start again"
@@ -271,6 +248,5 @@ def _sampled(
         shared_minibatch=plan.shared_minibatch,
         checkpoint=checkpoint,
         checkpoint_every=CHECKPOINT_EVERY,
-        mesh=processes.mesh(),
-        progress=progress,
+        **options,
     )

@@ -2,6 +2,7 @@
 where it is to be written.
 """
 
+import dataclasses
 import warnings
 from pathlib import Path
 
@@ -40,21 +41,30 @@ def plan(asked: Asked, output: Path | None, console: Console) -> int:
     asked, problem = prepare(asked)
     folder = None if output is None else Folder(output)
     made = _made(asked, problem, console)
-    problem = problem.started(made.start, made.mode)
-    lines = answer.of_plan(made, problem)
-    kernel, trust, *rest = lines
+    problem = dataclasses.replace(problem, start=made.start, mode=made.mode)
+    status = answer.status_of(made)
+    kernel, trust, price = answer.of_plan(made, problem)
     console.answer(kernel)
-    console.answer(trust, answer.status_of(made))
-    for line in [*rest, *answer.gaussian_of(made, problem)]:
+    console.answer(trust, status)
+    for line in [price, *answer.gaussian_of(made, problem)]:
         console.answer(line)
     console.say(f"\n{answer.with_names(str(made), problem)}\n")
     if folder is None:
-        return answer.status_of(made)
-    job = _job(asked, problem, made, tuple(lines))
+        return status
+    run = Plan(
+        number=1,
+        method=MethodConfig(NAME, NAME, {"kernel": answer.kernel_of(made)}),
+        kernel=made.kernel,
+        num_chains=asked.num_chains,
+        num_draws=DRAWS,
+        num_steps=answer.steps_of(made, asked.ess),
+        burn_in=made.burn_in,
+        tolerance=asked.tolerance,
+    )
+    title = f"{Path(asked.data).stem}: {asked.model} regression"
+    job = Job(title, "", asked.seed, text_of(asked), problem, [run], (kernel, trust, price))
     results, is_interrupted = carry_out(job, folder, console)
-    if is_interrupted:
-        return INTERRUPTED
-    return max(answer.status_of(made), answer.status_of_runs(results))
+    return INTERRUPTED if is_interrupted else max(status, answer.status_of_runs(results))
 
 
 def _made(asked: Asked, problem: Regression, console: Console) -> ewsg.Plan:
@@ -82,19 +92,3 @@ def _made(asked: Asked, problem: Regression, console: Console) -> ewsg.Plan:
         ) from error
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{asked.data}: {error}") from error
-
-
-def _job(asked: Asked, problem: Regression, made: ewsg.Plan, lines: tuple[str, ...]) -> Job:
-    """Return the run that a plan is of."""
-    run = Plan(
-        number=1,
-        method=MethodConfig(NAME, NAME, {"kernel": answer.kernel_of(made)}),
-        kernel=made.kernel,
-        num_chains=asked.num_chains,
-        num_draws=DRAWS,
-        num_steps=answer.steps_of(made, asked.ess),
-        burn_in=made.burn_in,
-        tolerance=asked.tolerance,
-    )
-    title = f"{asked.name}: {asked.model} regression"
-    return Job(title, "", asked.seed, text_of(asked), problem, [run], lines)

@@ -1,6 +1,5 @@
 """What an experiment samples: a posterior, its rows, starting points; made from a configuration."""
 
-import dataclasses
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -69,10 +68,6 @@ class Regression:
             return weights
         flat = np.linalg.solve(self.matrix, weights.reshape(-1, len(self.names)).T.astype(float))
         return flat.T.reshape(weights.shape).astype(np.float32)
-
-    def started(self, start: Position | Callable[[Key], Position], mode: ewsg.Mode) -> "Regression":
-        """Return the same with another start, and the mode that was found."""
-        return dataclasses.replace(self, start=start, mode=mode)
 
     @property
     def coordinates(self) -> tuple[str, ...]:
