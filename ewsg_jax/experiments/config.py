@@ -86,14 +86,14 @@ Seed = Annotated[int, at_least(0), at_most(MOST_SEED)]
 
 @dataclass(frozen=True)
 class Data:
-    """`[data]`: a name of `ewsg_jax.datasets`, the fraction and seed of the split, how features are
-    made.
+    """`[data]`: a name of `ewsg_jax.datasets`, the fraction and seed of the split, which features.
+
+    Features are standardised by the mean and standard deviation of the training rows.
     """
 
     name: Literal["breast_cancer", "covertype", "heart", "pima"]
     test_fraction: Annotated[float, BETWEEN_0_AND_1] = 0.2
     split_seed: Seed = 0
-    features: Literal["standardised", "whitened"] = "standardised"
     intercept: bool = True
     drop_columns: tuple[str, ...] = ()
 

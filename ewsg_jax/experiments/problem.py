@@ -1,5 +1,6 @@
 """What an experiment samples: a posterior, its rows, starting points; made from a configuration."""
 
+import dataclasses
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -93,40 +94,39 @@ def prepare(config: Config) -> Regression:
         f"logistic regression, {len(names)} weights, prior N(0, {model.prior_scale:.4g}² I) on them"
     )
 
-    mode, matrix, centre = None, None, np.zeros(len(names))
-    # The normal approximation at the mode has the covariance root rootᵀ.
-    root = np.eye(len(names))
+    mode, matrix, start = None, None, jnp.zeros(len(names))
     if model.coordinates == "curvature" or run.start == "mode":
-        mode = _mode(posterior, centre, rows)
-        root = np.linalg.inv(np.linalg.cholesky(np.linalg.inv(np.asarray(mode.covariance)))).T
+        mode = _mode(posterior, start, rows)
         words.append(
             f"mode by Newton's method: {mode.num_steps} steps, {mode.data_passes:g} passes over "
             "the data (not counted below)"
         )
-        if run.start == "mode":
-            centre = np.asarray(mode.position, float)
     if model.coordinates == "curvature":
         assert mode is not None
-        matrix, root = root, np.eye(len(names))
+        # The weights are matrix @ position, so that the position has the covariance I.
+        matrix = np.linalg.cholesky(np.asarray(mode.covariance))
         posterior = _in_coordinates(posterior, matrix)
         rows["x"] = (rows["x"] @ matrix).astype(np.float32)
-        centre = np.linalg.solve(matrix, centre)
-        mode = _mode(posterior, np.linalg.solve(matrix, np.asarray(mode.position, float)), rows)
+        moved = np.linalg.solve(matrix, np.asarray(mode.position, float))
+        mode = _mode(posterior, jnp.asarray(moved, jnp.float32), rows)
         words.append(
             "sampled in units of the posterior's standard deviations at the mode, reported as "
             "weights"
         )
-    words.append(
-        f"chains start around the mode with {run.start_spread:g} times the standard deviations "
-        "there"
-        if run.start == "mode"
-        else "chains start at zero, all at one point"
-    )
+    if run.start == "mode":
+        assert mode is not None
+        start = dataclasses.replace(mode.start, width=run.start_spread)
+        words.append(
+            f"chains start around the mode with {run.start_spread:g} times the standard deviations "
+            "there"
+        )
+    else:
+        words.append("chains start at zero, all at one point")
     return Regression(
         posterior=posterior,
         train=jax.tree.map(jnp.asarray, rows),
         test=jax.tree.map(jnp.asarray, test.rows()),
-        start=_start(centre, run.start_spread * root if run.start == "mode" else None),
+        start=start,
         names=names,
         matrix=matrix,
         mode=mode,
@@ -134,20 +134,17 @@ def prepare(config: Config) -> Regression:
     )
 
 
-def _mode(
-    posterior: ewsg.Posterior, start: np.ndarray, rows: dict[str, np.ndarray]
-) -> ewsg.Mode[Array]:
+def _mode(posterior: ewsg.Posterior, start: Array, rows: dict[str, np.ndarray]) -> ewsg.Mode[Array]:
     """Return the mode of a logistic regression.
 
     Raises:
         ConfigError: it has none: a flat prior on features that depend on each other.
     """
-    position = jnp.asarray(start, jnp.float32)
     with warnings.catch_warnings():
         # A search that failed is reported below, with what to do in a configuration.
         warnings.simplefilter("ignore", RuntimeWarning)
         mode = ewsg.find_mode(
-            jax.random.key(0), posterior, position, rows, tolerance=TOLERANCE, progress=False
+            jax.random.key(0), posterior, start, rows, tolerance=TOLERANCE, progress=False
         )
     if not np.isfinite(mode.distance):
         raise ConfigError(
@@ -170,12 +167,6 @@ def _rows(config: Config) -> tuple[ewsg.datasets.Dataset, ewsg.datasets.Dataset,
         words.append(f"without {', '.join(settings.drop_columns)}")
     train, test = ewsg.datasets.standardise(train, test)
     scaled = "features standardised by the mean and standard deviation of the training rows"
-    if settings.features == "whitened":
-        train, test, dropped = ewsg.datasets.whiten(train, test)
-        scaled += (
-            f", then whitened: {len(train.feature_names)} components, {dropped} null "
-            "directions dropped"
-        )
     if settings.intercept:
         train, test = train.with_intercept(), test.with_intercept()
         scaled += ", with an intercept"
@@ -195,11 +186,3 @@ def _in_coordinates(posterior: ewsg.Posterior, matrix: np.ndarray) -> ewsg.Poste
         inputs=predictor.inputs,
         residual=predictor.residual,
     )
-
-
-def _start(centre: np.ndarray, spread: np.ndarray | None) -> Array | Callable[[Key], Array]:
-    middle = jnp.asarray(centre, jnp.float32)
-    if spread is None:
-        return middle
-    factor = jnp.asarray(spread, jnp.float32)
-    return lambda key: middle + products.matmul(factor, jax.random.normal(key, middle.shape))

@@ -85,32 +85,10 @@ def test_starts_are_spread_around_the_mode(coordinates):
     np.testing.assert_allclose(weights.std(0) / sd, 1, atol=0.06)
 
 
-def test_whitened_features():
-    made = problem(data='features = "whitened"\nintercept = false')
-    assert made.names[0] == "component_1"
-    np.testing.assert_allclose(
-        np.cov(np.asarray(made.train["x"]).T, bias=True), np.eye(29), atol=1e-3
-    )
-    assert any("0 null directions dropped" in line for line in made.description)
-
-
-def test_a_column_that_is_not_there():
-    with pytest.raises(ValueError, match="did you mean 'mean_area'"):
-        prepare(
-            parse(
-                TEXT.format(coordinates="features", start="zero", data="").replace(
-                    "mean_area", "mean_aera"
-                )
-            )
-        )
-
-
-def test_an_option_of_the_wrong_kind_is_refused_before_the_run():
-    text, made = TEXT.format(coordinates="features", start="zero", data=""), problem()
-    with pytest.raises(ConfigError, match="sgld: step_size must be a positive number"):
-        plans_of(parse(text.replace("1e-3", '"small"')), made)
+def test_a_run_that_keeps_no_draw_is_refused_before_it():
+    text = TEXT.format(coordinates="features", start="zero", data="")
     with pytest.raises(ConfigError, match="sgld: 0 steps keep no draw"):
-        plans_of(parse(text.replace("data_passes = 1", "data_passes = 0.001")), made)
+        plans_of(parse(text.replace("data_passes = 1", "data_passes = 0.001")), problem())
 
 
 SVRG = """

@@ -139,53 +139,22 @@ def test_a_diverged_run_is_reported_and_the_seed_is_kept(tmp_path, capsys):
     assert {path.name for path in output.iterdir()} == FILES
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (("num_chains", "num_chians"), "unknown key 'run.num_chians' (did you mean 'num_chains'?)"),
-        (("breast_cancer", "covertype"), "EWSG_JAX_DATA must name a folder"),
-        (
-            ("data_passes = 4", "data_passes = inf"),
-            "data_passes must be a positive number; got inf",
-        ),
-    ],
-)
-def test_what_cannot_be_run_is_one_line(tmp_path, capsys, monkeypatch, change, message):
+def test_data_that_are_not_there_are_one_line(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("EWSG_JAX_DATA", str(tmp_path / "nothing"))
     config = configuration(tmp_path)
-    config.write_text(config.read_text().replace(*change))
+    config.write_text(config.read_text().replace("breast_cancer", "covertype"))
     assert main(["run", str(config), "--output", str(tmp_path / "out")]) == 2
     told = capsys.readouterr()
     assert told.out == ""
-    assert message in told.err
-    assert told.err.startswith("ewsg_jax: error: ")
+    assert told.err.startswith("ewsg_jax: error: EWSG_JAX_DATA must name a folder")
     assert told.err.count("\n") == 1
 
 
-@pytest.mark.parametrize(("module", "extra"), [("sklearn.datasets", "data")])
-def test_a_missing_package_is_refused_before_the_run(tmp_path, capsys, monkeypatch, module, extra):
-    monkeypatch.setitem(sys.modules, module, None)
-    assert (
-        main(["run", str(configuration(tmp_path, passes=1e9)), "--output", str(tmp_path / "out")])
-        == 2
-    )
-    assert f"pip install 'ewsg_jax[{extra}]'" in capsys.readouterr().err
-
-
-def test_a_folder_that_cannot_be_written_is_refused_before_the_run(tmp_path, capsys):
-    (tmp_path / "file").write_text("")
-    config = configuration(tmp_path, passes=1e5)
-    assert main(["run", str(config), "--output", str(tmp_path / "file" / "out")]) == 2
-    assert "cannot write to the output folder" in capsys.readouterr().err
-
-
-def test_exit_status_without_traceback(tmp_path):
-    done = subprocess.run(
-        command(tmp_path / "none.toml"), capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-    assert "No such file" in done.stderr
+def test_a_missing_package_is_refused_before_the_run(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    config = configuration(tmp_path, passes=1e9)
+    assert main(["run", str(config), "--output", str(tmp_path / "out")]) == 2
+    assert "pip install 'ewsg_jax[data]'" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")

@@ -164,6 +164,11 @@ of(
     row(None, "--seed | 4294967296 | at most 4294967295", ran("", "", "--seed", "4294967296")),
     row(None, "output folder | File exists | cannot write to", into_a_file),
     row(
+        None,
+        "data_passes | got inf | a positive number",
+        ran("data_passes = 2", "data_passes = inf"),
+    ),
+    row(
         None, f"sghmc: step_size | -1 (int) | {POSITIVE}", ran("step_size = 1e-3", "step_size = -1")
     ),
     row(
