@@ -88,7 +88,6 @@ def of(
     # The largest of many is not the most certain: what it is beyond its error.
     by_ratio = np.maximum(np.abs(ratio - 1) - SURE * ratio_error, 0) / tolerance
     by_shift = np.maximum(np.abs(shift) - SURE * shift_error, 0) / (2 * tolerance)
-    i, j = int(np.argmax(by_ratio)), int(np.argmax(by_shift))
     if mistaken:
         return Verdict("wrong", f"{mistaken}{lost}: all else here is by gradients; {BY_VALUES}")
     if outside:
@@ -102,7 +101,7 @@ def of(
         text += f"; {impossible}" if impossible else ""
         return Verdict("wrong", f"{text}. Compare the chains; run longer, or start them elsewhere")
     is_wrong = (
-        bool(impossible) or bool(large) or (bool(seen) and max(by_ratio[i], by_shift[j]) >= 1)
+        bool(impossible) or bool(large) or (bool(seen) and max(by_ratio.max(), by_shift.max()) >= 1)
     )
     if scores.ess < FEWEST and not is_wrong:
         times = FEWEST / scores.ess if scores.ess > 0 else np.inf
@@ -112,12 +111,7 @@ def of(
         )
     if is_wrong:
         parts = [impossible] if impossible else []
-        if by_ratio[i] >= 1:
-            word = "wide" if ratio[i] > 1 else "narrow"
-            size = 100 * abs(ratio[i] - 1)
-            parts.append(f"too {word} by {size:.3g} ± {100 * ratio_error[i]:.2g} % ({names[i]})")
-        if by_shift[j] >= 1:
-            parts.append(f"mean off by {abs(shift[j]):.2g} ± {shift_error[j]:.2g} sd ({names[j]})")
+        parts += worst_of(by_ratio, by_shift, (ratio, ratio_error), (shift, shift_error), names)
         if not parts:
             name, score = max(large.items(), key=lambda pair: pair[1].z)
             if name == "u":
@@ -161,6 +155,33 @@ def of(
         )
         longer += "alve the step and run longer: the bias that shows does not shrink with draws"
     return Verdict("unsure", f"{text}. {longer}{otherwise}")
+
+
+def worst_of(
+    by_ratio: np.ndarray,
+    by_shift: np.ndarray,
+    ratios: tuple[np.ndarray, np.ndarray],
+    shifts: tuple[np.ndarray, np.ndarray],
+    names: tuple[str, ...],
+) -> list[str]:
+    """Return the worst standard deviation and the worst mean in words, each if it is surely off.
+
+    Args:
+        by_ratio: by how many tolerances each standard deviation is surely off, at least.
+        by_shift: the same of means.
+        ratios: standard deviations over the right ones, and errors.
+        shifts: means less the right ones, in standard deviations, and errors.
+        names: of the coordinates.
+    """
+    (ratio, ratio_error), (shift, shift_error) = ratios, shifts
+    i, j, parts = int(np.argmax(by_ratio)), int(np.argmax(by_shift)), []
+    if by_ratio[i] >= 1:
+        word = "wide" if ratio[i] > 1 else "narrow"
+        size = 100 * abs(ratio[i] - 1)
+        parts.append(f"too {word} by {size:.3g} ± {100 * ratio_error[i]:.2g} % ({names[i]})")
+    if by_shift[j] >= 1:
+        parts.append(f"mean off by {abs(shift[j]):.2g} ± {shift_error[j]:.2g} sd ({names[j]})")
+    return parts
 
 
 def _longer(
