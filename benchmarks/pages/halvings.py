@@ -67,10 +67,10 @@ def cell(name: str, method: str, step_size: float, options: dict[str, Any]) -> d
         "whole": off(halved.whole, known),
         "half": off(halved.half, known),
         "extrapolated": off(halved.extrapolated, known),
-        "chance": rounded(np.max(halved.found.right.sd.error / known.sd), 2),
+        "error": rounded(np.max(halved.extrapolated.sd_error / known.sd), 2),
         "true": rounded(halved.whole.sd[worst] / known.sd[worst] - 1),
         "told": rounded(halved.bias.sd_ratio[worst] - 1),
-        "told_error": rounded(halved.found.bias.sd_ratio.error[worst], 2),
+        "told_error": rounded(halved.bias.sd_ratio_error[worst], 2),
         "gain": rounded(halved.gain, 2),
     }
 
@@ -86,7 +86,8 @@ def table(result: dict[str, Any]) -> str:
             sds = " → ".join(
                 f"{100 * found[law]['sd']:.2g} %" for law in ("whole", "half", "extrapolated")
             )
-            told = f"{100 * found['told']:.2g} ± {100 * found['told_error']:.1g} %"
+            error = float(f"{100 * found['told_error']:.2g}")
+            told = f"{100 * found['told']:.2g} ± {error:g} %"
             true = f"{100 * found['true']:.2g} %"
             rows.append(
                 [name, kernel, true, told, sds, means, found["outcome"], f"{found['gain']:,.0f}"]

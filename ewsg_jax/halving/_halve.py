@@ -8,24 +8,25 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check
-from ewsg_jax._kernel import Kernel, check_numbers
+from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Data, Key, P, Position
+from ewsg_jax.checking.verdict import Verdict, without_a_part
 from ewsg_jax.freshness import reads_now
-from ewsg_jax.halving.coupled import coupled, doubled
-from ewsg_jax.halving.moments import Pairs, drifts, extrapolated, position_and_difference, rhat
+from ewsg_jax.halving import verdict
+from ewsg_jax.halving.coupled import coupled
+from ewsg_jax.halving.moments import PLAN, Law, drifts, extrapolated, gain_of, pairs_of, rhat
 from ewsg_jax.halving.order import order_of, share_beyond, text_of
-from ewsg_jax.halving.result import Halved
+from ewsg_jax.halving.result import Bias, Estimates, Halved
 from ewsg_jax.pair import Pair
 from ewsg_jax.preparation.programs import Layout
-from ewsg_jax.sampling import Samples, moments, sample
-from ewsg_jax.sampling.coordinates import Names, flattened
+from ewsg_jax.sampling import sample
+from ewsg_jax.sampling.coordinates import CONVERGED, Names, flattened
 from ewsg_jax.sampling.samples import named, whole
 from ewsg_jax.sampling.starts import check_starts, is_function
 from ewsg_jax.stacking.data import StackedData
 
 FEWEST_PAIRS, FEWEST_STEPS = 8, 16
 """Pairs of chains whose moments say how well they are known, and steps of each that are kept."""
-PLAN = moments(position_and_difference)
 
 
 @reads_now("kernel")
@@ -45,17 +46,14 @@ def halve(
 ) -> Halved:
     """Report how wrong a step is, from chains at h and h/2; extrapolate to 0 (Richardson).
 
-    Beside each chain of step h runs one that makes two steps of h/2 with the same noise: the first
-    takes the sum of the other's normals, and the first of its two batches. Each chain has the law
-    that it would have alone, and means and variances differ by little else than the bias. Where
-    that is c h^p the difference gives c: at h the bias is 2^p/(2^p − 1) times the difference, and
-    (2^p m_{h/2} − m_h)/(2^p − 1) is without it. What is of a higher order stays, and counts where
-    the bias is large: the errors of the extrapolated values and of the bias include what it may be.
+    Beside each chain of step h runs one that makes two steps of h/2 with the same noise, so that
+    means and variances differ by little else than the bias. Where that is c h^p, at h it is
+    2^p/(2^p − 1) times the difference, and (2^p m_{h/2} − m_h)/(2^p − 1) is without it. Errors
+    include what higher orders may leave. A step takes the gradients of three.
 
     With full gradients p is 1 for `langevin`, `euler` and `exact`, and 2 for the position of
-    `semi_implicit`, `splitting` and `palindrome`; with batches, whose noise is of order h, it is 1.
-    Where these add next to nothing to a bias of order 2, that is reported half as large again as it
-    is. A step takes the gradients of three.
+    `semi_implicit`, `splitting` and `palindrome`. With batches it is 1: where these add next to
+    nothing to a bias of order 2, that is reported half as large again as it is.
 
     Args:
         key: a typed PRNG key.
@@ -107,10 +105,8 @@ def halve(
     if isinstance(data, StackedData):
         raise TypeError("data must be one data set; got several, stacked")
     _check.data(data)
-    # Before anything runs: a kernel without a known order cannot be extrapolated.
     order = order_of(kernel, data)
     assert isinstance(kernel, Pair)
-    check_numbers(kernel)
     _check.integer("num_chains", num_chains, minimum=FEWEST_PAIRS)
     # A quarter is burnt in where nothing is said.
     burn_in = _check.integer("num_steps", num_steps) // 4 if burn_in is None else burn_in
@@ -131,69 +127,77 @@ def halve(
     _, names = flattened(named(jax.tree.map(lambda x: x[None, None], one), "position"), names)
 
     # Both chains of a pair begin at one point, so their difference begins at 0.
-    start = _paired(position) if is_function(position) else doubled(_check.position(position))
+    start: Any = (lambda key: (position(key),) * 2) if is_function(position) else (position,) * 2
     pair, done = coupled(kernel), burn_in + num_kept // 2
     options: dict[str, Any] = {"keep": None, "moments": PLAN, "progress": progress}
     # Two halves, whose moments are compared: do they still change, chains have not settled.
     first = whole(
         sample(key, pair, start, data, done, num_chains=num_chains, burn_in=burn_in, **options)
     )
-    second = whole(
-        sample(
-            key, pair, None, data, num_steps - done, state=first.state, check_data=False, **options
-        )
-        if first.is_finite.any()
-        else first
-    )
+    _check_left(kernel, first.is_finite)
+    options |= {"state": first.state, "check_data": False}
+    second = whole(sample(key, pair, None, data, num_steps - done, **options))
+    both = first.concatenate(second)
     # A pair counts with both chains or not at all.
-    finite = first.is_finite & second.is_finite
-    if finite.sum() < FEWEST_PAIRS:
-        raise ValueError(
-            f"kernel must have a step size at which chains stay finite; got {text_of(kernel)}, of "
-            f"which {np.sum(~finite)} of {num_chains} pairs of chains did not"
-        )
-    parts = [
-        Pairs.of(samples.moments, finite)
-        for samples in (first, second)
-        if samples.moments is not None
-    ]
+    num_lost = _check_left(kernel, both.is_finite)
+    lost = f"{num_lost} of {num_chains} pairs of chains diverged" if num_lost else ""
+    # As in `checking`: a pair that diverged after the burn-in was where steps are too large, and so
+    # may half of them be; the others are those that have not been there.
+    is_cut = bool((both.diverged_at > burn_in).any() or 2 * num_lost >= num_chains)
+
+    parts = [pairs_of(samples.moments, both.is_finite) for samples in (first, second)]
+    most, changes = rhat(*parts), drifts(*parts)
+    pairs = pairs_of(both.moments, both.is_finite)
+    found = extrapolated(pairs, order, share_beyond(kernel, order))
+    step_size = float(kernel.step_size(jnp.int32(0)))
+    right = verdict.right_step(found.bias, step_size, order, tolerance)
+    if most > CONVERGED or changes:
+        disagree, change = f"R-hat {most:.2f}", "moments change over the steps that are kept"
+        why = disagree if most > CONVERGED else change
+        text = f"chains have not settled ({why}). Burn in longer, and run longer"
+        judged = Verdict("unsure", text)
+    else:
+        count = num_chains - num_lost
+        judged = verdict.of(found.bias, names, count, right, tolerance, error_rate)
+    if is_cut:
+        judged = without_a_part(judged, lost)
+    elif lost:
+        judged = judged._replace(text=f"{judged.text}. {lost}: left out")
     return Halved(
-        step_size=float(kernel.step_size(jnp.int32(0))),
+        outcome=judged.outcome,
+        verdict=judged.text,
+        right_step=right,
+        gain=gain_of(found),
+        step_size=step_size,
         order=order,
         num_pairs=num_chains,
-        num_lost=int(np.sum(~finite)),
+        num_lost=num_lost,
         num_steps=num_steps,
         num_kept=num_kept,
-        data_passes=first.data_passes + second.data_passes,
-        rhat=rhat(*parts),
-        drifts=drifts(*parts),
+        data_passes=both.data_passes,
+        rhat=most,
+        drifts=changes,
+        is_cut=is_cut,
         tolerance=float(tolerance),
         error_rate=float(error_rate),
         names=names,
-        layout=Layout.of(one),
-        is_cut=_is_cut(first, second, burn_in),
-        found=extrapolated(parts[0].joined(parts[1]), order, share_beyond(kernel, order)),
+        **{name: _trees(name, law, Layout.of(one)) for name, law in found._asdict().items()},
     )
 
 
-def _is_cut(first: Samples, second: Samples, burn_in: int) -> bool:
-    """Return whether a pair diverged after the burn-in, or half of them or more did anywhere.
+def _check_left(kernel: Kernel, is_finite: np.ndarray) -> int:
+    """Return how many pairs of chains are lost; check that enough are left."""
+    num_lost = int(np.sum(~is_finite))
+    if len(is_finite) - num_lost < FEWEST_PAIRS:
+        raise ValueError(
+            f"kernel must have a step size at which chains stay finite; got {text_of(kernel)}, of "
+            f"which {num_lost} of {len(is_finite)} pairs of chains did not"
+        )
+    return num_lost
 
-    As in `checking`: the others are then those that have not been where the steps are too large.
-    """
-    late = (first.diverged_at > burn_in) | (first.is_finite & ~second.is_finite)
-    lost = ~(first.is_finite & second.is_finite)
-    return bool(late.any() or 2 * lost.sum() >= len(lost))
 
-
-def _paired(position: Callable[[Key], Position]) -> Callable[[Key], Position]:
-    """Return a function of a key that starts both chains of a pair at one point."""
-
-    def both(key: Key) -> Position:
-        return doubled(position(key))
-
-    of_keys = getattr(position, "of_keys", None)
-    if of_keys is not None:
-        # What the library makes for starts is a program of its own.
-        both.of_keys = lambda keys: doubled(of_keys(keys), axis=1)  # pyright: ignore[reportFunctionMemberAccess]
-    return both
+def _trees(name: str, law: Law, layout: Layout) -> Any:
+    """Return a law, or the bias of one, as trees like the position."""
+    flat = law.mean.value, law.sd.value, law.mean.error, law.sd.error
+    kind = Bias if name.endswith("bias") else Estimates
+    return kind(*(layout.tree(x, np.float64) for x in flat))

@@ -20,12 +20,6 @@ from ewsg_jax.gradients._uniform import Uniform
 from ewsg_jax.pair import Pair
 from ewsg_jax.rows.view import view
 
-KERNELS = (
-    "kernel must be one whose bias has a known order in a constant step size: full gradients, or "
-    "independent unbiased batches (uniform, control_variate, stratified), under langevin, euler, "
-    "semi_implicit, splitting, exact or palindrome, with Gaussian noise"
-)
-
 PURE = 0.2
 """Part of the difference for dynamics of order 1 whose batches are of that order."""
 
@@ -36,25 +30,41 @@ def order_of(kernel: Kernel, data: Data) -> int:
     Raises:
         ValueError: it is not known, or the noise is none that is shared.
     """
-    if not isinstance(kernel, Pair):
-        raise ValueError(f"{KERNELS}; got {text_of(kernel)}")
-    dynamics = kernel.dynamics
-    if any(
-        isinstance(x, Schedule)
-        for x in jax.tree.leaves(dynamics, is_leaf=lambda x: isinstance(x, Schedule))
-    ):
-        raise ValueError(f"{KERNELS}; got a schedule, in {text_of(dynamics)}")
-    noise = getattr(dynamics, "noise", "gaussian")
-    if noise != "gaussian":
-        raise ValueError(f"{KERNELS}; got noise={noise!r}")
-    orders = {
-        dynamics: getattr(dynamics, "bias_order", None),
-        kernel.estimator: order_of_noise(kernel.estimator, data),
-    }
-    for part, order in orders.items():
-        if order is None:
-            raise ValueError(f"{KERNELS}; got {text_of(part)}")
-    return int(min(order for order in orders.values() if order is not None))
+    unknown: object = kernel
+    if isinstance(kernel, Pair):
+        order, of_noise = _order(kernel.dynamics), order_of_noise(kernel.estimator, data)
+        if order is not None and of_noise is not None:
+            return int(min(order, of_noise))
+        unknown = kernel.dynamics if order is None else kernel.estimator
+    raise ValueError(
+        "kernel must be one whose bias has a known order in a constant step size: full gradients, "
+        "or independent unbiased batches (uniform, control_variate, stratified), under langevin, "
+        "euler, semi_implicit, splitting, exact or palindrome, with Gaussian noise; got "
+        f"{text_of(unknown)}"
+    )
+
+
+def _order(dynamics: Any) -> int | None:
+    """Return that with full gradients, None where unknown."""
+    parts = jax.tree.leaves(dynamics, is_leaf=lambda part: isinstance(part, Schedule))
+    changes = any(isinstance(part, Schedule) for part in parts)
+    is_gaussian = getattr(dynamics, "noise", "gaussian") == "gaussian"
+    return getattr(dynamics, "bias_order", None) if is_gaussian and not changes else None
+
+
+def order_of_noise(estimator: GradientEstimator[Any], data: Data) -> float | None:
+    """Return that of an estimator's noise: ∞ without any, None where unknown."""
+    if is_own(type(estimator)):
+        return None  # derived from the library's, it may estimate anything else
+    if isinstance(estimator, Full):
+        return math.inf
+    if isinstance(estimator, Stratified):
+        return 1
+    # Independent of earlier batches, and unbiased whatever the memory.
+    if not isinstance(estimator, Uniform | ControlVariate) or estimator.law.ordered:
+        return None
+    law = estimator.law
+    return math.inf if law.distinct and law.batch_size >= view(data).fewest else 1
 
 
 def share_beyond(kernel: Pair, order: int) -> float:
@@ -69,21 +79,6 @@ def share_beyond(kernel: Pair, order: int) -> float:
     if isinstance(plain, Langevin | Exact) and not is_own(type(plain)):
         return PURE
     return 1 / (2**order - 1) - 1 / (2 ** (order + 1) - 1)
-
-
-def order_of_noise(estimator: GradientEstimator[Any], data: Data) -> float | None:
-    """Return the order in h of an estimator's noise bias: ∞ without any, None where unknown."""
-    if is_own(type(estimator)):
-        return None  # derived from the library's, it may estimate anything else
-    if isinstance(estimator, Full):
-        return math.inf
-    if isinstance(estimator, Stratified):
-        return 1
-    # Independent of earlier batches, and unbiased whatever the memory.
-    if not isinstance(estimator, Uniform | ControlVariate) or estimator.law.ordered:
-        return None
-    law = estimator.law
-    return math.inf if law.distinct and law.batch_size >= view(data).fewest else 1
 
 
 def text_of(part: object) -> str:

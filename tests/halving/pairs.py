@@ -8,32 +8,35 @@ from jax.flatten_util import ravel_pytree
 import ewsg_jax as ewsg
 from ewsg_jax import Randomness
 from ewsg_jax.halving.moments import Pairs
+from tests import own
 from tests.parts import as_drawn
 
 GAMMA, TEMPERATURE = 1.6, 0.7
-DYNAMICS = (
-    "langevin",
-    "euler",
-    "semi_implicit",
-    "splitting",
-    "exact",
-    "ABOBA",
-    "BAOAB",
-    "OBABO",
-    "OABAO",
-    "BUB",
-)
+OF_A_MOMENTUM = ("euler", "semi_implicit", "splitting", "exact")
+PALINDROMES = ("ABOBA", "BAOAB", "OBABO", "OABAO", "BUB")
+DYNAMICS = ("langevin", *OF_A_MOMENTUM, *PALINDROMES)
 ROWS = np.array([[-1.0], [0.3], [0.7], [2.2], [5.0]])
 NOISE_SCALE = 1.3
 LAMBDA = len(ROWS) / NOISE_SCALE**2
 MODEL = ewsg.models.gaussian_location(noise_scale=NOISE_SCALE)
 
 
-def known_pairs(variances, means=((0.0, 0.0),)):
-    """Pairs of chains that all have the same moments, without noise."""
-    mean = np.broadcast_to(np.transpose(means), (8, 2, 1))
-    variance = np.broadcast_to(variances, (8, 2))[..., None]
-    return Pairs(100, mean, variance, mean[:, 0] - mean[:, 1])
+@ewsg.module
+class Own(own.Momentum):
+    """Two normals a coordinate, in a tuple, and an order that it declares."""
+
+    bias_order = 1
+
+
+def of_ones_own(h, temperature=1.0, friction=6.0):
+    numbers = ewsg.hyperparameters(step_size=h, temperature=temperature, friction=friction)
+    return Own(**numbers, alpha=0.3)
+
+
+def known_pairs(whole, half):
+    """Pairs of chains that all have the same variances, without noise."""
+    one = np.ones((8, 1))
+    return Pairs(0 * one, 0 * one, whole * one, half * one)
 
 
 def dynamics_of(name, h, **options):
@@ -41,6 +44,8 @@ def dynamics_of(name, h, **options):
     if name == "langevin":
         return ewsg.dynamics.langevin(h, **options)
     options["friction"] = GAMMA
+    if name == "own":
+        return of_ones_own(h, **options)
     if name.isupper():
         return ewsg.dynamics.palindrome(name, h, **options)
     return getattr(ewsg.dynamics, name)(h, **options)
@@ -57,35 +62,29 @@ def of_batches(name, h, batch_size=1, replace=True):
 
 @jax.jit
 def _maps(kernel, start, noise, data, batches):
-    flat, unravel = ravel_pytree(
-        (start.dynamics.position, start.dynamics.whole, start.dynamics.half)
-    )
+    states = start.dynamics.whole, start.dynamics.half
+    flat, unravel = ravel_pytree([state._replace(step=()) for state in states])
     at, unravel_noise = ravel_pytree(noise)
 
     def step(z, noise, batch):
-        position, whole, half = unravel(z)
-        state = start._replace(
-            dynamics=start.dynamics._replace(position=position, whole=whole, half=half)
-        )
-        moved, _ = kernel.transition(
-            Randomness(jax.tree.map(as_drawn, batch), unravel_noise(noise)), state, data
-        )
-        return ravel_pytree((moved.dynamics.position, moved.dynamics.whole, moved.dynamics.half))[0]
+        whole, half = (state._replace(step=start.step) for state in unravel(z))
+        state = start._replace(dynamics=start.dynamics._replace(whole=whole, half=half))
+        drawn = Randomness(jax.tree.map(as_drawn, batch), unravel_noise(noise))
+        _, *moved = kernel.transition(drawn, state, data)[0].dynamics
+        return ravel_pytree([state._replace(step=()) for state in moved])[0]
 
     def maps(batch):
         z = jnp.linspace(-1.0, 1.5, flat.size)
         matrix, factor = jax.jacfwd(step, argnums=(0, 1))(z, 0 * at, batch)
         return matrix, step(z, 0 * at, batch) - matrix @ z, factor @ factor.T
 
-    return (
-        jax.vmap(maps)(batches)
-        if batches is not None
-        else jax.tree.map(lambda x: x[None], maps(((), ())))
-    )
+    if batches is None:
+        return jax.tree.map(lambda x: x[None], maps(((), ())))
+    return jax.vmap(maps)(batches)
 
 
 def steps_of(kernel, data, batches=None):
-    """`(matrix, shift, noise)` of pairs of batches, in (θ, θ at h/2, the rest of h, of h/2)."""
-    start = kernel.init(jax.random.key(0), jnp.zeros((2, data.shape[1])), data)
+    """`(matrix, shift, noise)` of pairs of batches, in the state at h, then that at h/2."""
+    start = kernel.init(jax.random.key(0), (jnp.zeros(data.shape[1]),) * 2, data)
     noise = kernel.draw(jax.random.key(1), start, data).noise
     return list(zip(*map(np.asarray, _maps(kernel, start, noise, data, batches)), strict=True))

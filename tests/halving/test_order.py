@@ -15,8 +15,9 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax import Randomness
+from ewsg_jax.forecasting.step import stationary_each, step_of
 from ewsg_jax.halving.moments import extrapolated
-from ewsg_jax.halving.order import order_of, order_of_noise
+from ewsg_jax.halving.order import order_of, order_of_noise, share_beyond
 from tests.halving.pairs import (
     DYNAMICS,
     LAMBDA,
@@ -27,6 +28,7 @@ from tests.halving.pairs import (
     full,
     known_pairs,
     of_batches,
+    of_ones_own,
 )
 from tests.oracles import hermite, lyapunov
 
@@ -55,12 +57,11 @@ def test_what_extrapolation_leaves_is_of_a_higher_order(linearize, name, of):
     by_step = [variance(h) for h in (*SIZES, SIZES[-1] / 2)]
     left = []
     for one, half in itertools.pairwise(by_step):
-        found = extrapolated(known_pairs([one, half]), order)
-        left.append(float(found.right.sd.value[0]) ** 2 / target - 1)
+        found = extrapolated(known_pairs(one, half), order)
+        left.append(float(found.extrapolated.sd.value[0]) ** 2 / target - 1)
         # What is told of the bias at h is what was extrapolated.
-        assert found.bias.sd_ratio.value[0] == pytest.approx(
-            (one / target / (1 + left[-1])) ** 0.5, rel=1e-12
-        )
+        told = (one / target / (1 + left[-1])) ** 0.5
+        assert found.bias.sd.value[0] == pytest.approx(told, rel=1e-12)
     if max(np.abs(left)) < 1e-9:
         # With full gradients ABOBA and BAOAB have no bias here, and that of OABAO is h² and nothing
         # else.
@@ -69,6 +70,45 @@ def test_what_extrapolation_leaves_is_of_a_higher_order(linearize, name, of):
         return
     assert slopes(left)[-1] > order + 0.85
     assert abs(left[-1]) < abs(by_step[-2] / target - 1) / 4
+
+
+LARGE = {
+    "langevin": (ewsg.dynamics.langevin, {}, 1),
+    "exact": (ewsg.dynamics.exact, {"friction": 2.0}, 1),
+    "euler": (ewsg.dynamics.euler, {"friction": 2.0}, 1),
+    "semi_implicit": (ewsg.dynamics.semi_implicit, {"friction": 6.0}, 2),
+    "splitting": (ewsg.dynamics.splitting, {"friction": 2.0}, 2),
+    "own": (of_ones_own, {}, 1),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_errors_cover_what_extrapolation_leaves_at_large_steps(name):
+    """The exact laws of linear steps, up to a bias of a half: without chance the right sd is in."""
+    make, numbers, order = LARGE[name]
+    model = ewsg.models.gaussian_location()
+    kernel = ewsg.kernel(make(0.1, **numbers), ewsg.gradients.full(model))
+    share, left = share_beyond(kernel, order), []
+
+    def ratio(h, lam):
+        """The stationary variance over the right one."""
+        step = step_of(make(float(h), **numbers), model, 0, jnp.zeros((1, 1)))
+        return lam * float(stationary_each(step, np.array([lam]), np.zeros(1)).variance[0])
+
+    for lam, h in itertools.product((1.0, 4.0, 20.0), 2.0 ** np.arange(-6, 1.5, 0.5)):
+        one, half = ratio(h, lam), ratio(h / 2, lam)
+        if not 0.5 < one < 2 or abs(one - 1) < 0.01:
+            continue
+        found = extrapolated(known_pairs(one, half), order, share)
+        for known, right in (
+            (found.extrapolated.sd, 1.0),
+            (found.bias.sd, one**0.5),
+            (found.half_bias.sd, half**0.5),
+        ):
+            assert abs(known.value[0] - right) <= known.error[0]
+        left.append(abs(found.extrapolated.sd.value[0] - 1))
+    assert len(left) > 5
+    assert max(left) > 0.005  # there is something to cover
 
 
 # A skewed target with an entire potential: V = θ²/2 + A sin θ.
@@ -102,8 +142,7 @@ def _moved(kernel, start, points, noise):
 
 def skewed_moments(name, h):
     """Mean and variance of the position's law, exact but for the polynomials' cut."""
-    dynamics = dynamics_of(name, h, temperature=T)
-    kernel = ewsg.kernel(dynamics, ewsg.gradients.full(SKEWED))
+    kernel = ewsg.kernel(dynamics_of(name, h, temperature=T), ewsg.gradients.full(SKEWED))
     start = kernel.init(jax.random.key(0), jnp.zeros(1), jnp.zeros((1, 1)))
     step = lambda z, xi: np.asarray(_moved(kernel, start, jnp.asarray(z), jnp.asarray(xi)))
     mean, variance = truth()
@@ -113,53 +152,34 @@ def skewed_moments(name, h):
     return center, law(lambda z: (z[:, 0] - center) ** 2)
 
 
-ONE_NORMAL = [name for name in DYNAMICS if name not in ("exact", "BUB")]
-
-
-@pytest.mark.parametrize("name", ONE_NORMAL)
+@pytest.mark.parametrize("name", [name for name in DYNAMICS if name not in ("exact", "BUB")])
 def test_the_order_is_that_of_means_and_variances_of_a_skewed_target(x64, name):
-    """Of semi_implicit too, whose momentum has a bias of order h."""
-    sizes = np.array([0.2, 0.1, 0.05])
-    biases = np.array([skewed_moments(name, h) for h in sizes]) - truth()
+    """Of those with one normal a coordinate; of semi_implicit, whose momentum is of order h."""
+    biases = np.array([skewed_moments(name, h) for h in (0.2, 0.1, 0.05)]) - truth()
     order = dynamics_of(name, 0.1).bias_order
     for bias in biases.T:
         np.testing.assert_allclose(slopes(bias), order, atol=0.25)
         assert abs(slopes(bias)[-1] - order) < 0.12
 
 
-def test_orders_that_are_known_and_those_that_are_not():
-    data = jnp.asarray(ROWS)
-    uniform = functools.partial(ewsg.gradients.uniform, MODEL)
-    langevin, baoab = dynamics_of("langevin", 0.1), dynamics_of("BAOAB", 0.1)
-    for dynamics, estimator, order in (
-        (langevin, ewsg.gradients.full(MODEL), 1),
-        (baoab, ewsg.gradients.full(MODEL), 2),
-        (baoab, uniform(batch_size=2), 1),
-        (baoab, uniform(batch_size=2, rows="blocks"), 1),
-        (baoab, uniform(batch_size=2, rows=ewsg.rows.by_probability(np.arange(1.0, 6.0))), 1),
-        (baoab, uniform(batch_size=5, replace=False), 2),  # all rows, in every step
-        (baoab, ewsg.gradients.control_variate(MODEL, batch_size=2), 1),
-        (
-            baoab,
-            ewsg.gradients.stratified(
-                MODEL, batch_size=2, labels=lambda d: jnp.zeros(5, int), num_strata=1
-            ),
-            1,
-        ),
+def test_orders_of_estimators():
+    """Those of unknown order that have no row here are among the wrong calls."""
+    data, uniform = jnp.asarray(ROWS), functools.partial(ewsg.gradients.uniform, MODEL)
+    by_probability = ewsg.rows.by_probability(np.arange(1.0, 6.0))
+    strata = {"labels": lambda data: jnp.zeros(5, int), "num_strata": 1}
+    for estimator, order in (
+        (ewsg.gradients.full(MODEL), math.inf),
+        (uniform(batch_size=2), 1),
+        (uniform(batch_size=2, rows="blocks"), 1),
+        (uniform(batch_size=2, rows=by_probability), 1),
+        (uniform(batch_size=5, replace=False), math.inf),  # all rows, in every step
+        (ewsg.gradients.control_variate(MODEL, batch_size=2), 1),
+        (ewsg.gradients.stratified(MODEL, batch_size=2, **strata), 1),
+        (uniform(batch_size=2, rows="block_sweeps"), None),
     ):
-        assert order_of(ewsg.kernel(dynamics, estimator), data) == order
-    epochs = [
-        uniform(batch_size=2, rows=rows) for rows in ("epochs", "block_epochs", "block_sweeps")
-    ]
-    weighted = ewsg.gradients.exponentially_weighted(uniform(batch_size=2), chain_length=1)
-    anchored = ewsg.gradients.svrg(MODEL, batch_size=2, refresh_every=3)
-    for estimator in (*epochs, weighted, anchored, ewsg.gradients.saga(MODEL, batch_size=2)):
-        assert order_of_noise(estimator, data) is None
-    assert order_of_noise(ewsg.gradients.full(MODEL), data) == math.inf
-    for dynamics in (
-        ewsg.dynamics.thermostat(0.1, friction=1.0),
-        ewsg.dynamics.preconditioned(0.1),
-        ewsg.dynamics.noise_corrected(0.1, friction=1.0),
-        ewsg.dynamics.noise_reduced(0.1, friction=1.0),
-    ):
-        assert not hasattr(dynamics, "bias_order")
+        assert order_of_noise(estimator, data) == order
+    baoab = ewsg.kernel(dynamics_of("BAOAB", 0.1), uniform(batch_size=5, replace=False))
+    assert order_of(baoab, data) == 2
+    assert order_of(of_batches("BAOAB", 0.1), data) == 1
+    noise_reduced = ewsg.dynamics.noise_reduced(0.1, friction=1.0)
+    assert not hasattr(noise_reduced, "bias_order")

@@ -99,11 +99,11 @@ of(
         lambda: halved(ewsg.kernel(ewsg.dynamics.langevin(0.1, noise="rademacher"), UNIFORM)),
     ),
     refused(
-        "got a schedule",
+        "step_size=<lambda>",
         lambda: halved(ewsg.sgld(MODEL, lambda t: 0.1, batch_size=2)),
     ),
     refused(
-        "got a schedule",
+        "friction=<lambda>",
         lambda: halved(ewsg.sghmc(MODEL, 0.1, friction=lambda t: 1.0, batch_size=2)),
     ),
     refused(
