@@ -7,7 +7,7 @@ hundreds of chains or of a network take 1.1 to 1.3 times as long, and soon lose 
 """
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Self
 
@@ -39,7 +39,7 @@ class Ahead:
     """
 
     def __init__(self) -> None:
-        self._pending: dict[str, Future[None]] = {}
+        self._pending: dict[str, tuple[Future[None], Callable[[], None]]] = {}
 
     def add(self, name: str, work: Callable[[], Any]) -> None:
         """Begin under a name: `work` calls `program.lower(…).compile()`, or programs themselves."""
@@ -55,17 +55,29 @@ class Ahead:
             ):
                 work()
 
-        self._pending[name] = _THREAD.submit(done)
+        self._pending[name] = _THREAD.submit(done), done
 
-    def wait(self, name: str) -> None:
-        """Wait for what has this name: to call the program now would compile it twice."""
-        if (pending := self._pending.pop(name, None)) is not None and not pending.cancel():
-            pending.result()
+    def wait(self, name: str, meanwhile: Iterable[str] = ()) -> None:
+        """Wait for what has this name: to call the program now would compile it twice.
+
+        Args:
+            name: that work was begun under.
+            meanwhile: what will be asked for next; the host takes over what has not started of it.
+        """
+        pending, _ = self._pending.pop(name, (None, None))
+        if pending is None or pending.cancel():
+            return
+        for other in meanwhile:
+            own, work = self._pending.get(other, (None, None))
+            if own is not None and work is not None and not pending.done() and own.cancel():
+                del self._pending[other]
+                work()
+        pending.result()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         """Leave out all that has not started."""
-        for pending in self._pending.values():
+        for pending, _ in self._pending.values():
             pending.cancel()

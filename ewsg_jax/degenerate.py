@@ -23,7 +23,7 @@ import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax._types import Array, Data, Position, PyTree
-from ewsg_jax.compiling import QUICK
+from ewsg_jax.compiling import UNOPTIMISED
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.support import evenly, take_rows
 
@@ -158,7 +158,7 @@ def _dead(
     return np.array(_zeros(posterior, position, rows, weights))
 
 
-@functools.partial(jax.jit, static_argnums=0, compiler_options=QUICK)
+@functools.partial(jax.jit, static_argnums=0, compiler_options=UNOPTIMISED)
 def _zeros(posterior: Posterior, position: Position, rows: Data, weights: Array) -> Array:
     def total(position: Position) -> Array:
         return jnp.sum(weights * posterior.log_likelihoods(position, rows))
@@ -166,7 +166,7 @@ def _zeros(posterior: Posterior, position: Position, rows: Data, weights: Array)
     return jnp.stack([~jnp.any(jnp.abs(x) > 0) for x in jax.tree.leaves(jax.grad(total)(position))])
 
 
-@functools.partial(jax.jit, static_argnums=0, compiler_options=QUICK)
+@functools.partial(jax.jit, static_argnums=0, compiler_options=UNOPTIMISED)
 def _values(posterior: Posterior, position: Position, rows: Data) -> Array:
     return posterior.log_likelihoods(position, rows)
 

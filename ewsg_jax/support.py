@@ -267,12 +267,14 @@ def some_rows(data: Data) -> Data:
     return take_rows(data, evenly(jax.tree.leaves(data)[0].shape[0], LEVELS[-1][1]))
 
 
-def take_rows(data: Data, places: np.ndarray | tuple[np.ndarray, int]) -> Data:
+def take_rows(data: Data, places: int | np.ndarray | tuple[np.ndarray, int]) -> Data:
     """Return some rows; of arrays in the host's memory without a compiled program."""
 
     def taken(x: Array | np.ndarray) -> Array | np.ndarray:
         # On the host, where indexing by other numbers compiles nothing.
-        here = isinstance(x, np.ndarray) or all(device.platform == "cpu" for device in x.devices())
+        here = isinstance(x, np.ndarray) or (
+            x.is_fully_addressable and all(device.platform == "cpu" for device in x.devices())
+        )
         return np.asarray(x)[places] if here else x[places]
 
     return jax.tree.map(taken, data)

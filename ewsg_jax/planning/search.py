@@ -92,7 +92,7 @@ class Search(Asked):
         try:
             with self.timed("gaussian"):
                 for name in ("gradients", "check"):
-                    self.ahead.wait(name)
+                    self.ahead.wait(name, meanwhile=("noise", "walls"))
                 normal = gaussian(
                     for_gaussian, self.posterior, self.mode, self.data, tolerance, rows, self.mesh
                 )

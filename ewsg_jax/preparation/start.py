@@ -10,8 +10,11 @@ import numpy as np
 
 from ewsg_jax import _check, _random
 from ewsg_jax._types import Array, Key, P
-from ewsg_jax.compiling import QUICK
+from ewsg_jax.compiling import QUICK, UNOPTIMISED
 from ewsg_jax.factors import Factor, factor_of
+
+FEW = 2**20
+"""Numbers up to which draws take less time than to compile them well."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,9 @@ class Start(Generic[P]):
 
     def of_keys(self, keys: Array) -> P:
         """Return a draw for each key of an array, whose axes come first: by one program."""
-        return _draws(self.center, factor_of(self.covariance, "covariance"), self.width, keys)
+        numbers = keys.size * sum(x.size for x in jax.tree.leaves(self.center))
+        draws = _few_draws if numbers <= FEW else _draws
+        return draws(self.center, factor_of(self.covariance, "covariance"), self.width, keys)
 
 
 @dataclass(frozen=True)
@@ -100,13 +105,12 @@ def _of_each(draw: Callable[[Key], P], keys: Array) -> P:
 
 
 def _draw(center: P, factor: Factor, width: object, key: Key) -> P:
-    leaves, structure = jax.tree.flatten(center)
-    keys = jax.random.split(key, len(leaves))
-    normal = [jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, leaves, strict=True)]
-    moved = factor.times(jax.tree.unflatten(structure, normal))
+    moved = factor.times(_random.noise(key, center))
     return jax.tree.map(lambda x, v: (x + width * v).astype(x.dtype), center, moved)
 
 
-@functools.partial(jax.jit, compiler_options=QUICK)
-def _draws(center: object, factor: Factor, width: object, keys: Array) -> Any:
+def _of_keys(center: object, factor: Factor, width: object, keys: Array) -> Any:
     return _of_each(functools.partial(_draw, center, factor, width), keys)
+
+
+_few_draws, _draws = (jax.jit(_of_keys, compiler_options=o) for o in (UNOPTIMISED, QUICK))

@@ -31,6 +31,7 @@ from ewsg_jax.pair import Pair
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.view import view
 from ewsg_jax.sampling.host import on_host
+from ewsg_jax.sampling.plan import Planned
 from ewsg_jax.sampling.request import Request
 from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.starts import keys_of, make_starts, num_chains_of
@@ -112,6 +113,15 @@ class Look:
         for member in evenly(len(sets), MOST_MEMBERS):
             places = evenly(int(sets.num_rows[member]), support.LEVELS[-1][1])
             self._rows.append(support.take_rows(rows, (places, int(member))))
+
+    def compile_ahead(self, planned: Planned) -> None:
+        """Compile what a short run of one kernel waits for, while a thread compiles its steps."""
+        cost, terms = planned.cost, planned.terms
+        if self._posterior is None or isinstance(self._request.kernel, Stack) or cost.counted:
+            return
+        spent = planned.num_chains * int(cost.at_init + cost.of_steps(0, terms.num_steps))
+        first = jax.tree.map(lambda x: np.asarray(x)[None], self._start)
+        support.densities(self._posterior, first, self._rows[0], int(SHARE * spent))
 
     def judged(self, samples: Samples) -> Samples:
         """Return samples with blown-up chains marked; warn of them and of draws of density 0."""

@@ -24,6 +24,7 @@ from ewsg_jax.sampling.chunks import Call, select_chains
 from ewsg_jax.sampling.host import Clock, on_host
 from ewsg_jax.sampling.keeping import Record
 from ewsg_jax.stacking.kernels import StackState
+from ewsg_jax.support import take_rows
 
 BYTES_PER_SECOND = 10**9
 """How fast a state is copied, as a guess for the first time."""
@@ -31,11 +32,6 @@ COPYING_SHARE = 0.05
 """What part of a run's time may go into copies of the state to replay from."""
 SOON = 100
 """Steps within which all chains that diverged have done so at once."""
-
-
-@jax.jit
-def _first(tree: PyTree) -> PyTree:
-    return _tree.take(tree, 0)
 
 
 class DivergenceMonitor:
@@ -60,7 +56,7 @@ class DivergenceMonitor:
         # run.
         self._replay_from = first, 0
         # One chain's, for all of them may be large.
-        self.start = _first(first.position)
+        self.start = take_rows(first.position, 0)
         self._first_step = int(np.ravel(on_host(first.step))[0])
         self._next_copy = (
             self.clock.now() + _tree.num_bytes(first) / BYTES_PER_SECOND / COPYING_SHARE
@@ -147,7 +143,7 @@ class DivergenceMonitor:
                     overshot = hints.overshot(kernel, self.start, end, data)
                     why = f"{overshot}; there {why}" if overshot and why else overshot or why
             why = why or "a smaller step_size may help, or columns of one scale (standardise them)"
-            if all_lost and hints.falls(kernel, self.start, on_host(_first(state.position)), data):
+            if all_lost and hints.falls(kernel, self.start, take_rows(state.position, 0), data):
                 why += (
                     "; the potential falls without bound along the chain: has the likelihood "
                     "the right sign?"

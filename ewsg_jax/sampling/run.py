@@ -79,12 +79,16 @@ def run(request: Request, earlier: Earlier | Batches | None = None) -> Samples |
         # A stream's thread and memory go when the run ends, however it ends.
         with contextlib.nullcontext() if windows is None else contextlib.closing(windows):
             planned, outcome = plan(some, earlier, windows)
+            if windows is None:
+                look.keep(outcome.watch.start, some.data)
+                look.compile_ahead(planned)
             compiled = make_steps(planned, outcome, request.seconds, request.progress, windows)
             # Of a stream no window but those at hand is held on to.
             data = some.data if windows is None else windows.last
             rows = some.data if windows is None else windows.last.rows
             outcome.watch.warn(kernel, outcome.state, rows)
-            look.keep(outcome.watch.start, rows)
+            if windows is not None:
+                look.keep(outcome.watch.start, rows)
             return collect(some._replace(data=data), planned, outcome, compiled)
 
     if request.chain_batch_size is None:

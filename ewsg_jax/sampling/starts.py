@@ -11,7 +11,7 @@ import numpy as np
 from ewsg_jax import _check, _tree, seen, traced
 from ewsg_jax._kernel import Kernel, KernelState, check_rows
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
-from ewsg_jax.compiling import QUICK
+from ewsg_jax.compiling import QUICK, UNOPTIMISED
 from ewsg_jax.gradients.protocol import sharing_of
 from ewsg_jax.sampling import devices as on
 from ewsg_jax.sampling.chunks import start
@@ -35,19 +35,21 @@ class Keys(NamedTuple):
     steps: Array
 
 
-@functools.partial(jax.jit, static_argnums=1, compiler_options=QUICK)
+@functools.partial(jax.jit, static_argnums=1, compiler_options=UNOPTIMISED)
 def keys_of(key: Key, num_chains: int, first: int | Array = 0) -> Keys:
     """Return the keys of these chains from the first on, chain c's functions of (key, c) alone."""
     # Three uses, three keys: none of them is a function of how many chains there are.
     begin, run, shared = jax.random.split(key, 3)
-    numbers = first + jnp.arange(num_chains)
-
-    def of_chains(key: Key) -> Array:
-        return jax.vmap(lambda chain: jax.random.fold_in(key, chain))(numbers)
-
     # Position and state of a chain are drawn from keys of their own.
-    positions, states = (of_chains(jax.random.fold_in(begin, use)) for use in (0, 1))
-    return Keys(begin, shared, positions, states, of_chains(run))
+    uses = jnp.concatenate([_folded(begin, jnp.arange(2)), run[None]])
+    # All chains' at once: each fold of its own would compile again.
+    each = jax.vmap(_folded, in_axes=(0, None))(uses, first + jnp.arange(num_chains))
+    return Keys(begin, shared, *each)
+
+
+def _folded(key: Key, numbers: Array) -> Array:
+    """Return a key for each number."""
+    return jax.vmap(lambda number: jax.random.fold_in(key, number))(numbers)
 
 
 def first_state(
