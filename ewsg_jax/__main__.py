@@ -33,6 +33,8 @@ OF_MODEL = (
     *("standardise", "intercept"),
 )
 """Options that say what posterior rows have, and how well it is to be known."""
+CHECKOUT = Path(ewsg_jax.__file__).resolve().parent.parent / "benchmarks" / "papers"
+"""The papers' experiments, in a checkout."""
 LEAST_SECONDS = 0.05
 """How long a program took to compile that is kept."""
 EXAMPLES = {
@@ -76,15 +78,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         starting.started()
         keep_programs()
         warn_in_a_line()
-    if words[:1] == [REPRODUCE]:
-        return _reproduce(words[1:])
-    chosen = parser().parse_args(words)
+    # The papers' command has a parser of its own.
+    chosen = None if words[:1] == [REPRODUCE] else parser().parse_args(words)
     try:
+        if chosen is None:
+            return _papers().main(words[1:])
         return COMMANDS[chosen.command](chosen, words)
     except KeyboardInterrupt:
-        return interrupted("nothing was written that was not whole; the same command starts again")
+        return interrupted("what is written is whole, and the same command starts from there")
     except (ImportError, OSError, ConfigError) as error:
-        return refuse(getattr(chosen, "config", ""), error)
+        return refuse(" ".join(words) if chosen is None else getattr(chosen, "config", ""), error)
 
 
 def keep_programs() -> None:
@@ -236,12 +239,10 @@ def _run(chosen: argparse.Namespace, words: Sequence[str]) -> int:
 
 
 def _list(chosen: argparse.Namespace, words: Sequence[str]) -> int:
-    if chosen.kind == EXPERIMENTS:
-        return _reproduce([], listed=True)
-    listing.show([chosen.kind] if chosen.kind else listing.KINDS)
-    if not chosen.kind and _papers() is not None:
-        put(f"{EXPERIMENTS}:")
-        return _reproduce([], listed=True)
+    kinds = [chosen.kind] if chosen.kind else [*listing.KINDS, *[EXPERIMENTS] * CHECKOUT.is_dir()]
+    for kind in kinds:
+        lines = _papers().listed() if kind == EXPERIMENTS else listing.lines(kind)
+        put(lines if chosen.kind else f"{kind}:\n{lines}\n")
     return 0
 
 
@@ -249,36 +250,22 @@ COMMANDS = {"plan": _plan, "check": _check, "run": _run, "list": _list}
 """What each command does, whose arguments are what was chosen and all words."""
 
 
-def _papers() -> Path | None:
-    """Return the checkout with the papers' experiments; None where the package lies alone."""
-    checkout = Path(ewsg_jax.__file__).resolve().parent.parent
-    return checkout if (checkout / "benchmarks" / "papers").is_dir() else None
+def _papers() -> Any:
+    """Return the module of the papers' command, which lies beside the package in a checkout.
 
-
-def _reproduce(words: Sequence[str], listed: bool = False) -> int:
-    """Carry the papers' command out, or list their experiments; these lie beside the package in a
-    checkout of the repository.
+    Raises:
+        FileNotFoundError: the package lies alone.
     """
-    checkout = _papers()
-    if checkout is None:
-        missing = (
-            "needs a checkout of the repository, with the folder benchmarks/papers, beside the "
-            "package"
+    if not CHECKOUT.is_dir():
+        raise FileNotFoundError(
+            "the papers' experiments need a checkout of the repository, with the folder "
+            "benchmarks/papers beside the package"
         )
-        return refuse(REPRODUCE, FileNotFoundError(missing))
-    if sys.path[:1] != [str(checkout)]:
+    root = str(CHECKOUT.parent.parent)
+    if sys.path[:1] != [root]:
         # Before the working directory, which may have a folder `benchmarks` too.
-        sys.path.insert(0, str(checkout))
-    try:
-        papers = importlib.import_module("benchmarks.papers.command")
-        if listed:
-            put(papers.listed())
-            return 0
-        return papers.main(words)
-    except KeyboardInterrupt:
-        return interrupted("the same command resumes from what is written")
-    except (ImportError, OSError, ConfigError) as error:
-        return refuse(" ".join([REPRODUCE, *words]), error)
+        sys.path.insert(0, root)
+    return importlib.import_module("benchmarks.papers.command")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import ewsg_jax as ewsg
 from ewsg_jax import datasets
 from ewsg_jax.datasets.table import SOURCES
 from ewsg_jax.experiments.asked import MODELS
-from ewsg_jax.experiments.console import put
 from ewsg_jax.experiments.results import aligned
 
 Named = Iterable[tuple[str, str]]
@@ -50,10 +49,7 @@ KINDS: dict[str, Callable[[], Named]] = {
 """What can be listed, beside the papers' experiments, and what yields names with a line each."""
 
 
-def show(kinds: Iterable[str]) -> None:
-    """Print the names of some kinds, below a heading where there are several."""
-    kinds = list(kinds)
-    for kind in kinds:
-        rows = [(name, line) for name, line in KINDS[kind]()] or [("none here", "")]
-        heading = [f"{kind}:"] if len(kinds) > 1 else []
-        put("\n".join([*heading, *aligned(rows, num_left=2), *[""] * len(heading)]))
+def lines(kind: str) -> str:
+    """Return the names of a kind, a line each."""
+    rows = list(KINDS[kind]()) or [("none here", "")]
+    return "\n".join(aligned(rows, num_left=2))

@@ -56,12 +56,12 @@ def test_a_scale_that_is_no_table_is_refused():
 
 def test_the_command_needs_a_checkout(monkeypatch, tmp_path, capsys):
     """Of an installed wheel there is the package alone."""
-    monkeypatch.setattr(ewsg, "__file__", str(tmp_path / "ewsg_jax" / "__init__.py"))
-    assert main(["list", "experiments"]) == 2
-    assert (
-        "error: reproduce: needs a checkout of the repository, with the folder"
-        in capsys.readouterr().err
-    )
+    monkeypatch.setattr("ewsg_jax.__main__.CHECKOUT", tmp_path / "none")
+    for words in (["list", "experiments"], ["reproduce", "gaussian-mse"]):
+        assert main(words) == 2
+        assert "experiments need a checkout of the repository" in capsys.readouterr().err
+    assert main(["list"]) == 0
+    assert "experiments:" not in capsys.readouterr().out
 
 
 def test_the_command_works_from_a_folder_with_benchmarks_of_its_own(tmp_path):
