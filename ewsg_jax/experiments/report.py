@@ -2,13 +2,13 @@
 report.txt.
 """
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import ewsg_jax as ewsg
+from ewsg_jax.diagnostics import GradientNoise
 from ewsg_jax.experiments.answer import for_terminals
 from ewsg_jax.experiments.plan import Result
 from ewsg_jax.experiments.problem import Regression
@@ -65,14 +65,11 @@ def metrics(
 
 def numbers_of(result: Result) -> Numbers:
     """Return the numbers of a run."""
-    plan, samples, summary, distance = result.plan, result.samples, result.summary, result.distance
+    plan, samples, summary = result.plan, result.samples, result.summary
     numbers: Numbers = {"method": plan.method.name, "options": plan.method.options}
-    numbers |= _attributes(
-        samples, "num_chains num_draws num_steps data_passes gradient_evaluations"
-    )
-    numbers |= _attributes(samples, "compile_seconds run_seconds interrupted") | _attributes(
-        plan, "burn_in thin"
-    )
+    numbers |= _attributes(samples, "num_chains num_draws num_steps data_passes interrupted")
+    numbers |= _attributes(samples, "gradient_evaluations compile_seconds run_seconds")
+    numbers |= _attributes(plan, "burn_in thin")
     numbers["index_acceptance"] = float(np.mean(samples.index_acceptance))
     numbers["finite_chains"] = int(np.sum(samples.is_finite))
     if plan.method.published is not None:
@@ -85,21 +82,25 @@ def numbers_of(result: Result) -> Numbers:
         name: {column: values[i] for column, values in of.items()}
         for i, name in enumerate(summary.names)
     }
-    if result.trajectory is not None:
-        numbers["held_out"] = held_out(result.trajectory)
     numbers["gradient_noise"] = result.noise._asdict()
     numbers["check"] = {"outcome": None, "verdict": result.check}
     if isinstance(result.check, ewsg.Report):
         numbers["check"] = _attributes(result.check, "outcome verdict")
+    if result.trajectory is not None:
+        numbers["held_out"] = held_out(result.trajectory)
     if isinstance(result.forecast, ewsg.Forecast):
-        numbers["forecast"] = _quantiles("variance_ratio", result.forecast.variance_ratio)
-        numbers["forecast"] |= _attributes(result.forecast, "is_stable is_near_normal")
-        numbers["forecast"]["passes_of_a_draw"] = result.forecast.passes()
+        numbers["forecast"] = {
+            **_quantiles("variance_ratio", result.forecast.variance_ratio),
+            **_attributes(result.forecast, "is_stable is_near_normal"),
+            "passes_of_a_draw": result.forecast.passes(),
+        }
     elif result.forecast is not None:
         numbers["forecast"] = {"reason": result.forecast}
-    if distance is not None:
-        of_means = _attributes(distance, "largest root_mean_square monte_carlo")
-        numbers["distance_to_reference"] = of_means | _quantiles("sd_ratio", distance.sd_ratio)
+    if result.distance is not None:
+        numbers["distance_to_reference"] = {
+            **_attributes(result.distance, "largest root_mean_square monte_carlo"),
+            **_quantiles("sd_ratio", result.distance.sd_ratio),
+        }
     return numbers
 
 
@@ -108,10 +109,10 @@ def _attributes(of: Any, names: str) -> Numbers:
 
 
 def _quantiles(name: str, values: Any) -> dict[str, float]:
-    quantiles = {"median": np.median, "least": np.min, "largest": np.max}
     return {
-        f"{name}_{which}": float(function(np.asarray(values)))
-        for which, function in quantiles.items()
+        f"{name}_median": float(np.median(values)),
+        f"{name}_least": float(np.min(values)),
+        f"{name}_largest": float(np.max(values)),
     }
 
 
@@ -169,39 +170,33 @@ def section(result: Result) -> str:
         return "\n".join([*lines, "interrupted before a draw was kept"])
     lines += ["", str(result.summary), "", f"check: {for_terminals(numbers['check']['verdict'])}"]
     if "held_out" in numbers:
+        ways = HELD_OUT.items()
         lines.append("held out:")
-        lines += [
-            f"  {words}: {_both(numbers['held_out'], which, 100)}"
-            for which, words in HELD_OUT.items()
-        ]
+        lines += [f"  {words}: {_both(numbers['held_out'], which, 100)}" for which, words in ways]
     if "published" in numbers:
         lines.append(f"  published: {_both(numbers['published'], '', 1)}")
     if uses_batches(plan.kernel):
-        median, largest = result.noise.median, result.noise.largest
-        adds = (
-            f"{median:.3g} of it (median coordinate), at most {largest:.3g}"
-            if median is not None
-            else "unknown"
-        )
-        why = f": {result.noise.reason}" if result.noise.reason else ""
-        if median is not None and median >= 1:
-            why = (
-                ": a noisy optimiser, whose draws are as wide as the step size makes them; "
-                "judge it by prediction"
-            )
-        lines.append(f"what gradient noise adds to the temperature: {adds}{why}")
+        lines.append(f"what gradient noise adds to the temperature: {_noise(result.noise)}")
     if isinstance(result.forecast, ewsg.Forecast):
         # Its first line is the kernel, and a table of coordinates ends it.
-        of_all = itertools.takewhile(
-            lambda line: not line.startswith("coordinate"), str(result.forecast).split("\n")
-        )
-        lines += ["forecast around the mode:", *(f"  {line}" for line in list(of_all)[1:])]
+        of_all = str(result.forecast).partition("\ncoordinate")[0].split("\n")[1:]
+        lines += ["forecast around the mode:", *(f"  {line}" for line in of_all)]
     if result.distance is not None:
-        lines += [
-            "against the reference:",
-            *(f"  {part}" for part in str(result.distance).split("; ")),
-        ]
+        parts = str(result.distance).split("; ")
+        lines += ["against the reference:", *(f"  {part}" for part in parts)]
     return "\n".join(lines)
+
+
+def _noise(noise: GradientNoise) -> str:
+    if noise.median is None:
+        return f"unknown: {noise.reason}"
+    adds = f"{noise.median:.3g} of it (median coordinate), at most {noise.largest:.3g}"
+    if noise.median < 1:
+        return adds
+    return (
+        f"{adds}: a noisy optimiser, whose draws are as wide as the step size makes them; judge it "
+        "by prediction"
+    )
 
 
 def _both(numbers: Numbers, which: str, unit: float) -> str:

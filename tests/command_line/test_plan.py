@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import jax
@@ -18,9 +17,9 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.__main__ import main
 from ewsg_jax.experiments import console
+from tests.experiments.commands import FILES, command, ended, whole
 
 ROOT = Path(__file__).parents[2]
-FILES = {"config.toml", "metrics.json", "draws.npz", "report.txt", "report.html"}
 
 
 def rows_of(folder, n=200):
@@ -66,15 +65,8 @@ def test_a_plan_that_is_not_trusted_says_so_by_its_status(tmp_path, capsys, monk
 def written(tmp_path_factory):
     """A plan's folder, and what was printed."""
     folder = tmp_path_factory.mktemp("planned")
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "ewsg_jax", "plan", str(rows_of(folder)), "--model"),
-            *("logistic", "--output", str(folder / "out")),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    words = command("plan", rows_of(folder), "--model", "logistic", "--output", folder / "out")
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return folder / "out", done.stdout
@@ -182,32 +174,23 @@ def test_other_models_are_carried_out(tmp_path, capsys, model):
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_an_interrupt_loses_nothing(tmp_path):
     """The same command resumes, and gives what it would have given."""
-    words = [
-        *(sys.executable, "-m", "ewsg_jax", "plan", str(rows_of(tmp_path)), "--model"),
-        *("logistic", "--ess", "1e6", "--output"),
-    ]
-    output = tmp_path / "out"
-    process = subprocess.Popen(
-        [*words, str(output)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    words = ["plan", rows_of(tmp_path), "--model", "logistic", "--ess", "1e6", "--output"]
+    output, alone = tmp_path / "out", tmp_path / "whole"
+    kept = output / "checkpoints"
+    status, said, errors = ended(
+        [*words, output],
+        kept / "plan" / "run.npz",
+        lambda process: process.send_signal(signal.SIGINT),
+        pause=1,
     )
-    kept, until = output / "checkpoints", time.monotonic() + 200
-    while not kept.exists() and process.poll() is None and time.monotonic() < until:
-        time.sleep(0.1)
-    time.sleep(2)
-    process.send_signal(signal.SIGINT)
-    said, errors = process.communicate(timeout=200)
-    assert process.returncode == console.INTERRUPTED, errors
+    assert status == console.INTERRUPTED, errors
     assert "Traceback" not in errors
     assert f"the same command resumes from {kept}/" in said
     assert {path.name for path in output.iterdir()} == FILES | {"checkpoints"}
-    said = []
-    for folder in (output, tmp_path / "whole"):
-        command = [*words, str(folder)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-        said.append(done.stdout)
-    assert [f"resumes from {kept}/" in each for each in said] == [True, False]
+    assert f"resumes from {kept}/" in whole(*words, output)
+    assert "resumes from" not in whole(*words, alone)
     assert not kept.exists()
-    draws = [np.load(folder / "draws.npz")["plan"] for folder in (output, tmp_path / "whole")]
+    draws = [np.load(folder / "draws.npz")["plan"] for folder in (output, alone)]
     np.testing.assert_array_equal(*draws)
 
 
@@ -221,9 +204,9 @@ def test_the_page_s_rows_are_made_planned_and_checked(tmp_path):
     (tmp_path / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     (tmp_path / "python").chmod(0o755)
     paths = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    command = ["bash", "-e", "-c", "".join(blocks[:2])]
+    shell = ["bash", "-e", "-c", "".join(blocks[:2])]
     environment = os.environ | paths
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = subprocess.run(shell, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("Kernel: ") == 2
     assert "plan: RIGHT within tolerance" in done.stdout

@@ -6,67 +6,20 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 
 from ewsg_jax.__main__ import main
-
-TINY = """
-title = "Tiny"
-note = "A word about it."
-[data]
-name = "breast_cancer"
-[run]
-num_chains = 2
-data_passes = {passes}
-burn_in_passes = 1
-num_draws = 5
-[reference]
-step_size = 0.02
-friction = 1
-num_steps = 40
-num_draws = 5
-num_chains = 2
-[[methods]]
-name = "sghmc"
-step_size = {step_size}
-friction = 1
-batch_size = 50
-[[methods]]
-name = "ewsg"
-step_size = 1e-3
-friction = 1
-batch_size = 50
-published = {{ accuracy = 97, log_likelihood = -0.1 }}
-"""
-FILES = {"config.toml", "metrics.json", "draws.npz", "report.txt", "report.html"}
-
-
-def configuration(folder, passes=4, step_size=1e-3):
-    path = folder / "tiny.toml"
-    path.write_text(TINY.format(passes=passes, step_size=step_size))
-    return path
-
-
-def command(*arguments):
-    return [sys.executable, "-m", "ewsg_jax", "run", *map(str, arguments)]
-
-
-# Most of a tiny run is compilation.
-QUICK = {**os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+from tests.experiments.commands import FILES, configuration, ended, whole
 
 
 def test_a_run_writes_its_files(tmp_path):
     config, output = configuration(tmp_path), tmp_path / "made" / "here"
-    done = subprocess.run(
-        command(config, "--output", output), env=QUICK, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
+    printed = whole("run", config, "--output", output)
     assert {path.name for path in output.iterdir()} == FILES
     assert (output / "config.toml").read_text() == config.read_text()
-    assert (output / "report.txt").read_text() == done.stdout
+    assert (output / "report.txt").read_text() == printed
     for part in (
         "A word about it.",
         "R-hat",
@@ -77,7 +30,7 @@ def test_a_run_writes_its_files(tmp_path):
         "check: ",
         "against the reference",
     ):
-        assert part in done.stdout
+        assert part in printed
 
     metrics = json.loads((output / "metrics.json").read_text())
     assert set(metrics["versions"]) == {"python", "jax", "ewsg_jax", "numpy"}
@@ -146,7 +99,7 @@ def test_data_that_are_not_there_are_one_line(tmp_path, capsys, monkeypatch):
     assert main(["run", str(config), "--output", str(tmp_path / "out")]) == 2
     told = capsys.readouterr()
     assert told.out == ""
-    assert told.err.startswith("ewsg_jax: error: EWSG_JAX_DATA must name a folder")
+    assert told.err.startswith(f"ewsg_jax: error: {config}: EWSG_JAX_DATA must name a folder")
     assert told.err.count("\n") == 1
 
 
@@ -160,33 +113,19 @@ def test_a_missing_package_is_refused_before_the_run(tmp_path, capsys, monkeypat
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_an_interrupt_writes_what_there_is(tmp_path):
     config, output = configuration(tmp_path, passes=1e7), tmp_path / "out"
-    process = subprocess.Popen(
-        command(config, "--output", output), env=QUICK, stdout=subprocess.PIPE, text=True
+    status, printed, errors = ended(
+        ["run", config, "--output", output],
+        output / "metrics.json",
+        lambda process: process.send_signal(signal.SIGINT),
+        pause=0.3,
     )
-    until = time.monotonic() + 200
-    while (
-        not (output / "metrics.json").exists()
-        and process.poll() is None
-        and time.monotonic() < until
-    ):
-        time.sleep(0.1)
-    time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
-    told, _ = process.communicate(timeout=200)
-    assert process.returncode == 130
-    assert "interrupted" in told
+    assert status == 130
+    assert "interrupted" in printed
+    assert "Traceback" not in errors
     assert {path.name for path in output.iterdir()} == FILES | {"checkpoints"}
     metrics = json.loads((output / "metrics.json").read_text())
     assert metrics["interrupted"] is True
     assert "ewsg" not in metrics["runs"]
-
-
-def whole(config, output):
-    done = subprocess.run(
-        command(config, "--output", output), env=QUICK, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
@@ -195,23 +134,18 @@ def test_a_killed_run_resumes(tmp_path):
     starts again.
     """
     config, output = configuration(tmp_path), tmp_path / "out"
-    process = subprocess.Popen(
-        command(config, "--output", output), env=QUICK, stdout=subprocess.PIPE, text=True
-    )
-    until = time.monotonic() + 200
-    while not (output / "checkpoints" / "ewsg" / "run.npz").exists() and time.monotonic() < until:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    words = ["run", config, "--output", output]
+    ended(words, output / "checkpoints" / "ewsg" / "run.npz", subprocess.Popen.kill)
     shutil.copytree(output, tmp_path / "copy")
-    told = whole(config, output)
+    told = whole(*words)
     assert f"resumes from {output}/checkpoints/, left by an earlier start" in told
     assert {path.name for path in output.iterdir()} == FILES
-    assert "resumes from" not in whole(config, tmp_path / "new")
+    assert "resumes from" not in whole("run", config, "--output", tmp_path / "new")
     with np.load(output / "draws.npz") as draws, np.load(tmp_path / "new" / "draws.npz") as wanted:
         for name in wanted:
             np.testing.assert_array_equal(draws[name], wanted[name])
-    assert "resumes from" not in whole(configuration(tmp_path, passes=5), tmp_path / "copy")
+    another = configuration(tmp_path, passes=5)
+    assert "resumes from" not in whole("run", another, "--output", tmp_path / "copy")
 
 
 def test_a_damaged_checkpoint_is_one_line(tmp_path, capsys):

@@ -4,9 +4,6 @@ lost.
 
 import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -14,30 +11,15 @@ import pytest
 
 from ewsg_jax.__main__ import main
 from ewsg_jax.experiments import processes
+from tests.experiments.commands import configuration, ended, whole
 
-TINY = """
-title = "Tiny"
-note = "A word about it."
-[data]
-name = "breast_cancer"
-[model]
-coordinates = "curvature"
-[run]
-num_chains = 3
-data_passes = {passes}
-num_draws = 5
+METHOD = """
 [[methods]]
 name = "sghmc"
 step_size = 1e-3
 friction = 1
 batch_size = 50
 """
-QUICK = {**os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
-
-
-def command(config, output, count=None):
-    shared = () if count is None else ("--processes", str(count))
-    return [sys.executable, "-m", "ewsg_jax", "run", str(config), "--output", str(output), *shared]
 
 
 def child(parent, number):
@@ -56,42 +38,23 @@ def child(parent, number):
     not Path("/proc/self/environ").exists(), reason="looks for the processes in /proc"
 )
 def test_a_lost_process_is_reported_and_the_run_resumes_without_it(tmp_path):
-    config, output = tmp_path / "tiny.toml", tmp_path / "shared"
     # Enough passes that it is under way when its process is killed.
-    config.write_text(TINY.format(passes=3_000))
-    running = subprocess.Popen(
-        command(config, output, 2), env=QUICK, stderr=subprocess.PIPE, text=True
+    config, output = configuration(tmp_path, passes=3_000), tmp_path / "shared"
+    # One run, in coordinates for which each process finds the mode.
+    methods = config.read_text().split("[reference]")[0] + '[model]\ncoordinates = "curvature"\n'
+    config.write_text(methods + METHOD)
+    status, _, told = ended(
+        ["run", config, "--output", output, "--processes", 2],
+        output / "checkpoints" / "sghmc" / "run.npz",
+        lambda process: os.kill(child(process.pid, 1), signal.SIGKILL),
     )
-    try:
-        limit = time.monotonic() + 120
-        while (
-            not (output / "checkpoints" / "sghmc" / "run.npz").exists() and time.monotonic() < limit
-        ):
-            time.sleep(0.1)
-        os.kill(child(running.pid, 1), signal.SIGKILL)
-        told = running.communicate(timeout=60)[1]
-    finally:
-        running.kill()
-        running.wait()
-    assert running.returncode == processes.LOST, told
+    assert status == processes.LOST, told
     last = told.strip().splitlines()[-1]
     assert "process 1 of 2 ended by signal SIGKILL, and the others were ended with it" in last
-    assert (
-        f"the checkpoints in {output}/checkpoints/ are complete, and the same command resumes "
-        "from them" in last
-    )
-    done = [
-        subprocess.run(
-            command(config, folder),
-            env=QUICK,
-            capture_output=True,
-            text=True,
-            timeout=200,
-            check=True,
-        )
-        for folder in (output, tmp_path / "alone")
-    ]
-    assert "resumes from" in done[0].stdout
+    resumes = f"the checkpoints in {output}/checkpoints/ are complete, and the same command resumes"
+    assert resumes in last
+    assert "resumes from" in whole("run", config, "--output", output)
+    whole("run", config, "--output", tmp_path / "alone")
     draws = [np.load(folder / "draws.npz")["sghmc"] for folder in (output, tmp_path / "alone")]
     np.testing.assert_array_equal(*draws)
 
