@@ -208,20 +208,6 @@ def test_what_is_prepared_reaches_the_weight_and_the_move_and_probes_are_counted
     assert info.gradient_evaluations == 2 * 2 + 2 * 2 == kernel.evaluations(DATA).per_step
 
 
-@pytest.mark.parametrize("integrator", ["splitting", "exact", "BAOAB"])
-@pytest.mark.parametrize("method", ["uld", "sghmc", "ewsg"])
-def test_rademacher_noise_is_refused_where_the_dynamics_has_none(method, integrator):
-    options = {} if method == "uld" else {"batch_size": 1}
-    with pytest.raises(
-        ValueError, match=f"^noise must be 'gaussian' for integrator='{integrator}'"
-    ):
-        getattr(ewsg, method)(
-            POSTERIOR, 0.1, friction=1.0, integrator=integrator, noise="rademacher", **options
-        )
-    with pytest.raises(TypeError, match="noise"):
-        build("palindrome" if integrator.isupper() else integrator, noise="rademacher")
-
-
 @pytest.mark.parametrize("name", DYNAMICS)
 def test_a_frozen_noise_that_the_dynamics_lacks_is_refused(name):
     batches = ewsg.gradients.uniform(POSTERIOR, batch_size=1)

@@ -1,7 +1,6 @@
 """Blocks and reshuffled epochs: every block of small data, permutations of many keys."""
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +13,7 @@ from ewsg_jax.rows import view
 from ewsg_jax.rows.law import Order
 from ewsg_jax.rows.named import row_law
 from ewsg_jax.sampling.layout import choose_layout
-from tests.gradients.test_enumeration import N, X, Y, as_jax, close, no_weight
+from tests.gradients.six_rows import N, X, Y, as_jax, close, no_weight
 from tests.oracles import enumeration
 
 # A datum of several parts: numbers in pieces of 16 bytes or not, whole numbers, a matrix, a scalar.
@@ -266,21 +265,6 @@ def test_epochs_cannot_be_shared_between_chains(rows):
         ewsg.sample(
             jax.random.key(0), kernel, jnp.zeros(3), data, 2, num_chains=2, shared_minibatch=True
         )
-
-
-@pytest.mark.parametrize("rows", ["blocks", "epochs", "block_epochs", "block_sweeps"])
-def test_what_does_not_go_with_a_law_is_refused(rows):
-    model, data = ewsg.models.linear_regression(), {"x": jnp.zeros((6, 3)), "y": jnp.zeros(6)}
-    with pytest.raises(
-        ValueError, match=rf"batch_size must be at most n = 6 when rows='{rows}'; got 7"
-    ):
-        ewsg.gradients.uniform(model, batch_size=7, rows=rows).check(jnp.zeros(3), data)
-    ewsg.gradients.uniform(model, batch_size=6, rows=rows).check(jnp.zeros(3), data)
-    with pytest.raises(ValueError, match=rf"replace must be True for rows='{rows}'"):
-        ewsg.gradients.uniform(model, batch_size=2, rows=rows, replace=False)
-    misspelt: Any = rows[:-1]
-    with pytest.raises(ValueError, match=rf"rows must be one of .*\(did you mean '{rows}'\?\)"):
-        ewsg.gradients.uniform(model, batch_size=2, rows=misspelt)
 
 
 @ewsg.module

@@ -61,50 +61,19 @@ def test_every_check_over_four_devices():
     assert set(found.values()) == {"ok"}, found
 
 
-def run_on(mesh, kernel=None, rows=8, **options):
-    model = ewsg.models.gaussian_location()
-    kernel = kernel or ewsg.sgld(model, 1e-2, batch_size=4)
-    data, start = np.arange(float(rows))[:, None], np.zeros(1)
-    return ewsg.sample(
-        jax.random.key(0), kernel, start, data, 3, progress=False, mesh=mesh, **options
-    )
-
-
-def over(*axes):
-    shape = (2,) + (1,) * (len(axes) - 1)
-    return Mesh(np.array(jax.devices()[:2]).reshape(shape), axes)
-
-
-@pytest.mark.parametrize(
-    ("mesh", "options", "told"),
-    [
-        (2, {}, "mesh must be a jax.sharding.Mesh whose axes are 'chains', 'data' or both"),
-        (over("batch"), {}, r"got one with the axes \('batch',\)"),
-        (over("data"), {"rows": 1}, "an axis 'data' of at most n = 1 devices"),
-        (over("chains"), {"chain_batch_size": 2}, "chain_batch_size must be None with mesh; got 2"),
-    ],
-)
-def test_wrong_meshes_are_refused(mesh, options, told):
-    with pytest.raises((TypeError, ValueError), match=told):
-        run_on(mesh, **options)
-
-
 @pytest.mark.full
-def test_what_needs_all_rows_in_one_place_is_refused():
+@pytest.mark.parametrize("rows", ["epochs", "blocks"])
+def test_one_device_along_the_axis_is_no_cut(rows):
+    """A law of rows that no axis 'data' of two devices takes runs on one of a single device."""
     model = ewsg.models.gaussian_location()
-    with pytest.raises(ValueError, match=r"batch_size must be a multiple of 2, the parts .* got 3"):
-        run_on(over("data"), ewsg.sgld(model, 1e-2, batch_size=3))
-    for estimator in (
-        ewsg.gradients.uniform(model, batch_size=4, rows="epochs"),
-        ewsg.gradients.covariance_tracking(model, batch_size=4, rows="epochs"),
-        ewsg.gradients.uniform(model, batch_size=4, rows="blocks"),
-    ):
-        kernel = ewsg.kernel(ewsg.dynamics.langevin(1e-2), estimator)
-        with pytest.raises(
-            ValueError,
-            match=r"for a kernel of which (epochs|blocks)\(batch_size=4\) needs all rows on one "
-            r"device",
-        ):
-            run_on(over("data"), kernel)
-        # One device along the axis is no cut.
-        assert run_on(over("chains", "data"), kernel).num_steps == 3
+    mesh = Mesh(np.array(jax.devices()[:2])[:, None], ("chains", "data"))
+    samples = ewsg.sample(
+        jax.random.key(0),
+        ewsg.sgld(model, 1e-2, batch_size=4, rows=rows),
+        np.zeros(1),
+        np.arange(8.0)[:, None],
+        3,
+        progress=False,
+        mesh=mesh,
+    )
+    assert samples.num_steps == 3

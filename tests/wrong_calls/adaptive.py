@@ -1,17 +1,21 @@
-"""Wrong calls of the thermostat, the preconditioner, the metric, and the methods made of them."""
+"""Wrong calls of the adaptive dynamics, and of the methods made of them."""
 
 # The arguments are wrong on purpose.
 # pyright: reportArgumentType=false, reportCallIssue=false
 
+import functools
+
 import jax.numpy as jnp
 
 import ewsg_jax as ewsg
+from tests.wrong_calls.standard import Kind, refuses
 from tests.wrong_calls.table import (
     DATA,
     KEY,
     MODEL,
     POINT,
     POSITIVE,
+    UNIFORM,
     T,
     V,
     failing,
@@ -19,17 +23,10 @@ from tests.wrong_calls.table import (
     row,
 )
 
-UNIT = "decay must be a number from 0 up to but not including 1"
-NOISE = "one of 'gaussian', 'rademacher'"
-
 
 def identity(position, data):
     """The inverse metric of plain Langevin."""
     return jnp.ones_like(position)
-
-
-def thermostat(step_size=0.1, **options):
-    return ewsg.dynamics.thermostat(step_size, **({"friction": 1.0} | options))
 
 
 def preconditioned(step_size=0.1, **options):
@@ -49,9 +46,7 @@ def stepped(inverse_metric, position=POINT, **options):
 of(
     "dynamics.preconditioned",
     row(
-        V,
-        "damping | 0.0 (float) | damping must be a positive",
-        lambda: preconditioned(damping=0.0),
+        V, "damping | 0.0 (float) | damping must be a positive", lambda: preconditioned(damping=0.0)
     ),
     row(V, "damping | None | correction=True", lambda: preconditioned(correction=True)),
 )
@@ -75,9 +70,7 @@ of(
     ),
     row(V, f"inverse_metric | it: () float32 | {SQUARE}", lambda: stepped(lambda p, data: 1.0)),
     row(
-        V,
-        "inverse_metric | (2,) int32 | floating",
-        lambda: stepped(lambda p, data: jnp.arange(2)),
+        V, "inverse_metric | (2,) int32 | floating", lambda: stepped(lambda p, data: jnp.arange(2))
     ),
     row(
         V,
@@ -98,5 +91,23 @@ of(
         V,
         f"damping | -1.0 (float) | {POSITIVE}",
         lambda: ewsg.psgld(MODEL, 0.1, batch_size=1, damping=-1.0),
+    ),
+)
+
+MEMORY = Kind(
+    "must be a whole number, at least 2",
+    ((V, 1, "got 1"), (T, 2.5, "2.5 (float)"), (T, True, "True (bool)")),
+)
+quasi_newton = functools.partial(ewsg.dynamics.quasi_newton, 0.1)
+refuses("dynamics.quasi_newton", quasi_newton, memory_size=MEMORY)
+refuses("hamcmc", functools.partial(ewsg.hamcmc, MODEL, 0.1, batch_size=2), memory_size=MEMORY)
+of(
+    "dynamics.quasi_newton",
+    row(
+        V,
+        "frozen_noise of this dynamics | 'rest' | one of 'momentum', 'zero', 'one'",
+        lambda: ewsg.kernel(
+            quasi_newton(), ewsg.gradients.exponentially_weighted(UNIFORM, frozen_noise="rest")
+        ),
     ),
 )

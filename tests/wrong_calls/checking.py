@@ -11,20 +11,13 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from tests.wrong_calls.standard import NUMBER, every
-from tests.wrong_calls.table import (
-    DATA,
-    KEY,
-    MODEL,
-    NAN,
-    T,
-    V,
-    of,
-    row,
-)
+from tests.wrong_calls.table import DATA, KEY, MODEL, NAN, T, V, of, row
 
+MANY = jnp.tile(DATA, (9, 1))
 DRAWS = np.random.default_rng(0).normal(size=(2, 20, 2)).astype(np.float32)
 A_MODE = ewsg.find_mode(KEY, MODEL, jnp.zeros(2), DATA, progress=False)
 TREE, LEADING = "a tree of arrays with leading axes (chain, draw)", "leading axes (chain, draw)"
+WITH_GRADIENT = "must lie where the potential has a gradient"
 A_RATE = "must be a number from 0 up to but not including 1"
 NO_ROOT = ewsg.Posterior(lambda w, x: -jnp.sum((w - x) ** 2), lambda w: jnp.sum(jnp.sqrt(w)))
 
@@ -76,57 +69,64 @@ of(
             run(UNDERDAMPED), kernel=ewsg.svrg_hmc(MODEL, 0.01, friction=1.0, batch_size=2)
         ),
     ),
-    row(T, f"samples | 'draws' (str) | {TREE}", lambda: checked("draws")),
     row(T, f"samples | None | {TREE}", lambda: checked(None)),
     row(V, "samples | int32 | floating-point", lambda: checked(DRAWS.astype(np.int32))),
-    row(V, f"samples | (20,) | {LEADING}", lambda: checked(DRAWS[0, :, 0])),
     row(
         V,
         "samples | (2, 19, 2) | the same of all",
         lambda: checked({"a": DRAWS, "b": DRAWS[:, 1:]}),
     ),
-    row(V, "samples | 2 of 3 | at least 8 draws", lambda: checked(DRAWS[:, :3])),
     row(V, "samples | (2, 20, 0) | at least one number", lambda: checked(DRAWS[..., :0])),
     row(V, "samples | 0 of 20 | must have a chain", lambda: checked(DRAWS[:0])),
     row(V, "samples | position[1] | must move in every", lambda: checked(DRAWS * [1, 0])),
-    row(T, "samples | traced | outside of jit", lambda: jax.jit(checked)(jnp.asarray(DRAWS))),
-    row(V, "samples | none | stayed finite", lambda: checked(DRAWS * NAN)),
-    row(
-        V,
-        "samples | keep something else | leave keep= out, and map",
-        lambda: checked(norms()),
-    ),
     row(V, "shape | (2,) | (3,)", lambda: checked(np.concatenate([DRAWS, DRAWS[..., :1]], 2))),
-    row(
-        V,
-        "samples | draws where it has none | must lie where the potential has a gradient",
-        lambda: checked(posterior=NO_ROOT),
-    ),
-    row(T, "mode | array | ewsg_jax.find_mode", lambda: checked(mode=jnp.zeros(2))),
-    row(V, "mode | (2,) | of these positions", lambda: checked(DRAWS[..., :1], mode=A_MODE)),
     row(V, "mode | rank=0 | curvature", lambda: checked(mode=A_MODE._replace(curvature=None))),
     row(V, f"tolerance | got 2 | {A_RATE}", lambda: checked(tolerance=2)),
     row(V, f"error_rate | got 1.5 | {A_RATE}", lambda: checked(error_rate=1.5)),
-    row(V, "max_draws | got 10 | at least 64", lambda: checked(max_draws=10)),
     row(T, "max_draws | 100.5 | whole number", lambda: checked(max_draws=100.5)),
-    row(V, "batch_size | got 1 | at least 2", lambda: checked(batch_size=1)),
-    row(
-        V,
-        "rows | 'some' | 'random'",
-        lambda: checked(rows="some", batch_size=2, data=jnp.tile(DATA, (9, 1))),
-    ),
     row(V, "names | 1 | must be 2", lambda: checked(names=["a"])),
 )
+
+
+def of_draws(entry, call):
+    """What each function of draws and of gradients at them refuses."""
+    of(
+        entry,
+        row(T, f"samples | 'draws' (str) | {TREE}", lambda: call("draws")),
+        row(V, f"samples | (20,) | {LEADING}", lambda: call(DRAWS[0, :, 0])),
+        row(V, "samples | 2 of 3 | at least 8 draws", lambda: call(DRAWS[:, :3])),
+        row(V, "samples | none | stayed finite", lambda: call(DRAWS * NAN)),
+        row(V, "samples | keep something else | leave keep= out, and", lambda: call(norms())),
+        row(T, "samples | traced | outside of jit", lambda: jax.jit(call)(jnp.asarray(DRAWS))),
+        row(
+            V,
+            f"samples | draws where it has none | {WITH_GRADIENT}",
+            lambda: call(posterior=NO_ROOT),
+        ),
+        row(V, "max_draws | got 10 | at least 64", lambda: call(max_draws=10)),
+        row(V, "batch_size | got 1 | at least 2", lambda: call(batch_size=1)),
+        row(T, "batch_size | 'all' | whole number", lambda: call(batch_size="all")),
+        row(V, "rows | 'some' | 'random'", lambda: call(rows="some", batch_size=2, data=MANY)),
+    )
+
+
+def of_mode(entry, call):
+    """What each function refuses that takes a mode beside draws."""
+    of(
+        entry,
+        row(T, "mode | array | ewsg_jax.find_mode", lambda: call(mode=jnp.zeros(2))),
+        row(V, "mode | (2,) | of these positions", lambda: call(DRAWS[..., :1], mode=A_MODE)),
+    )
+
+
+of_draws("check", checked)
+of_mode("check", checked)
 REPORT = ewsg.check(KEY, DRAWS, MODEL, DATA)
-FAR = "corrected moments have errors", "draws that can be corrected"
 of(
     "Report.expectation",
     row(T, "function | 3 (int) | (position)", lambda: REPORT.expectation(3)),
     row(V, "function | TypeError | a position", lambda: REPORT.expectation(lambda: 1.0)),
     row(V, "function | None | a tree of arrays", lambda: REPORT.expectation(lambda w: None)),
-)
-of(
-    "Report.expectation",
     row(
         V,
         "expectation | corrected moments have errors | draws that can be corrected",

@@ -75,14 +75,10 @@ of(
         lambda path: ewsg.resume(path, DATA, kernel=GRID[0]),
     ),
     row(
-        V,
-        "kernel | got kernel( | must be that of the run in",
-        lambda path: resumed(path, GRID[1]),
+        V, "kernel | got kernel( | must be that of the run in", lambda path: resumed(path, GRID[1])
     ),
     row(
-        V,
-        "kernel | got stack of 2 | must be that of",
-        lambda path: resumed(path, ewsg.stack(GRID)),
+        V, "kernel | got stack of 2 | must be that of", lambda path: resumed(path, ewsg.stack(GRID))
     ),
     row(
         V,

@@ -11,7 +11,7 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from ewsg_jax.datasets.table import SOURCES
-from tests.wrong_calls.standard import TEXTS, every
+from tests.wrong_calls.standard import TEXTS, Kind, every, refuses
 from tests.wrong_calls.table import NAMES, NAN, T, V, of, row
 
 datasets = ewsg.datasets
@@ -51,13 +51,17 @@ of(
     row(V, f"name | None (NoneType) | {KNOWN}", lambda: datasets.load(None)),
     row(V, f"name | ['covertype'] (list) | {KNOWN}", lambda: datasets.load(["covertype"])),
 )
-SHARE = "a number above 0 and below 1"
+refuses(
+    "datasets.split",
+    functools.partial(datasets.split, TINY, seed=0),
+    test_fraction=Kind(
+        "a number above 0 and below 1",
+        ((V, 1.0, "got 1.0"), (V, NAN, "got nan"), (T, "0.5", "'0.5' (str)")),
+    ),
+)
 of(
     "datasets.split",
     row(T, f"dataset | shape (3, 2) | {A_DATASET}", lambda: datasets.split(X, 0.5, 0)),
-    row(V, f"test_fraction | got 1.0 | {SHARE}", lambda: datasets.split(TINY, 1.0, 0)),
-    row(V, f"test_fraction | got nan | {SHARE}", lambda: datasets.split(TINY, NAN, 0)),
-    row(T, f"test_fraction | '0.5' (str) | {SHARE}", lambda: datasets.split(TINY, "0.5", 0)),
     row(
         V,
         "test_fraction | got 0.9 | leaves rows in both parts of 3",
@@ -155,3 +159,34 @@ for NAME in (name for name, source in SOURCES.items() if source.checksum is not 
             lambda folder, name=NAME: not_that(folder, name),
         ),
     )
+
+
+def broken(folder, name, load):
+    """Load a data set from a file of something else; EWSG_JAX_DATA points to the folder."""
+    (folder / name).write_bytes(b"none")
+    return load()
+
+
+for load, name, holds in (
+    (datasets.heart, "heart.npz", "Statlog heart"),
+    (datasets.heart, "heart.dat", "Statlog heart"),
+    (datasets.letter, "letter.npz", "letter recognition"),
+    (datasets.letter, "letter-recognition.data", "letter recognition"),
+    (datasets.pima, "pima.npz", "Pima"),
+):
+    of(
+        f"datasets.{load.__name__}",
+        row(
+            V,
+            f"{name} | cannot be read | must hold {holds}",
+            lambda folder, name=name, load=load: broken(folder, name, load),
+        ),
+    )
+refuses(
+    "datasets.letter",
+    datasets.letter,
+    letters=Kind(
+        "different capital letters from A to Z",
+        ((T, 3, "3 (int)"), (V, "", "got ''"), (V, "ABA", "'ABA'"), (V, "ab", "'ab'")),
+    ),
+)

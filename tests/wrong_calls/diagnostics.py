@@ -10,23 +10,11 @@ from typing import Any
 import numpy as np
 
 import ewsg_jax as ewsg
-from tests.wrong_calls.standard import POSTERIOR, ROWS_OF_DATA, every
-from tests.wrong_calls.table import (
-    KERNEL,
-    KEY,
-    LOGISTIC,
-    NAN,
-    POINT,
-    ROWS,
-    T,
-    V,
-    of,
-    row,
-)
+from tests.wrong_calls.standard import COUNT, FLAG, POSTERIOR, ROWS_OF_DATA, every, refuses
+from tests.wrong_calls.table import KERNEL, KEY, LOGISTIC, NAN, POINT, ROWS, T, V, of, row
 
 DRAWS = "a tree of arrays with leading axes (chain, draw)"
 A_RUN = "a Samples (what ewsg_jax.sample returns, runs[i] of a stack)"
-TEST_ROWS = 'must be {"x": (n, d), "y": (n,)}'
 diagnostics = ewsg.diagnostics
 HUGE = {"a": np.broadcast_to(np.float32(0), (2, 4, 10**6, 10**6)), "b": np.zeros((2, 4, 2))}
 """Draws of more coordinates than any memory holds: whatever looks at one of them fails."""
@@ -56,9 +44,7 @@ of(
     ),
     row(V, f"samples | complex | {DRAWS}", lambda: diagnostics.summary(np.zeros((2, 4), complex))),
     row(
-        V,
-        "names | got 1 | must be 2, one for each",
-        lambda: diagnostics.summary(samples(), ["a"]),
+        V, "names | got 1 | must be 2, one for each", lambda: diagnostics.summary(samples(), ["a"])
     ),
     row(
         V,
@@ -93,7 +79,7 @@ of(
         lambda: diagnostics.distance(summary(), diagnostics.summary(samples(), ["a", "b"])),
     ),
 )
-WITHOUT_Y, WIDE = {"x": ROWS["x"]}, ROWS | {"x": np.ones((6, 3), np.float32)}
+WIDE = ROWS | {"x": np.ones((6, 3), np.float32)}
 
 
 for name in ("predictive", "trajectory"):
@@ -158,7 +144,7 @@ of(
     row(
         V,
         "position | (3,) | log_likelihood must return a scalar for this position",
-        lambda: arviz(data=ROWS | {"x": np.ones((6, 3), np.float32)}),
+        lambda: arviz(data=WIDE),
     ),
     row(V, "data['y'] | got 2.0 | 0 and 1 only", lambda: arviz(data=ROWS | {"y": 2 * ROWS["y"]})),
     row(
@@ -166,6 +152,22 @@ of(
         "samples | kept none | must hold draws",
         lambda: dataclasses.replace(samples(), draws=None).to_arviz(posterior=LOGISTIC, data=ROWS),
     ),
+)
+
+
+def predicted(function=lambda position, inputs: position, inputs=None, **options):
+    """A prediction, with something wrong."""
+    return samples().predict(function, inputs, **options)
+
+
+refuses("Samples.predict", predicted, log=FLAG, chunk_size=COUNT)
+of(
+    "Samples.predict",
+    row(T, "function | 3 (int) | a function", lambda: predicted(3)),
+    row(V, "function | on one draw and these inputs | tree", lambda: predicted(lambda p: p)),
+    row(V, "function | it returned None | tree", lambda: predicted(lambda p, x: None)),
+    row(T, "inputs | 'a' | a tree of arrays or numbers", lambda: predicted(inputs={"x": "a"})),
+    row(V, "log | True | with keep_draws=True", lambda: predicted(log=True, keep_draws=True)),
 )
 PROBABILITIES, LABELS = np.array([0.1, 0.9]), np.array([0, 1])
 every(

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
+from tests.wrong_calls.standard import Kind, refuses
 from tests.wrong_calls.table import (
     DATA,
     KEY,
@@ -21,7 +22,6 @@ from tests.wrong_calls.table import (
     T,
     V,
     Wrong,
-    failing,
     of,
     row,
 )
@@ -38,7 +38,6 @@ def dynamics(name: str, *rows: Wrong, **arguments: Any) -> None:
 dynamics(
     "langevin",
     row(V, f"step_size | that holds -1.0 | {POSITIVE}", jnp.array(-1.0)),
-    row(V, "step_size | shape (2,) | real scalar", lambda step: jnp.ones(2)),
     row(V, f"step_size | takes 0 positional arguments | {SCHEDULE}", lambda: 0.1),
 )
 dynamics(
@@ -49,7 +48,6 @@ dynamics(
 )
 dynamics(
     "semi_implicit",
-    row(V, "step_size | shape (2,) | of floating-point dtype", np.ones(2)),
     row(V, "step_size | dtype uint32 that holds 1 | of floating-point dtype", jnp.uint32(1)),
     friction=1.0,
 )
@@ -74,7 +72,6 @@ dynamics(
     row(V, f"letters | 'ABABOBABA' (str), whose kicks are at 3 positions | {IN_ONE}", "ABABOBABA"),
     row(V, f"letters | 'UBU' (str), whose cycle from the gradient on is 'BUUB' | {IN_ONE}", "UBU"),
     row(V, "letters | cycle from the gradient on is 'BAOAAOAB' | before noise moves", "AOABAOA"),
-    row(V, f"temperature | RuntimeError: the disk is full | {SCHEDULE}", failing),
     letters="ABOBA",
     friction=1.0,
 )
@@ -159,3 +156,14 @@ dynamics(
     ),
     row(V, "inverse_mass | -1 in it | positive numbers like the position", -np.ones(2)),
 )
+for integrator in ("splitting", "exact", "BAOAB"):
+    for name, batches in (("uld", {}), ("sghmc", {"batch_size": 1}), ("ewsg", {"batch_size": 1})):
+        method = functools.partial(getattr(ewsg, name), MODEL, 0.1, friction=1.0, **batches)
+        refuses(
+            f"{name}: {integrator}",
+            functools.partial(method, integrator=integrator),
+            noise=Kind(
+                f"must be 'gaussian' for integrator={integrator!r}",
+                ((V, "rademacher", "got 'rademacher'"),),
+            ),
+        )

@@ -177,9 +177,7 @@ of(
         ran("[data]", '[data]\ndrop_columns = ["size"]'),
     ),
     row(
-        None,
-        "sghmc: batch_size | got 500 | at most n = 455",
-        ran("= 50", "= 500\nreplace = false"),
+        None, "sghmc: batch_size | got 500 | at most n = 455", ran("= 50", "= 500\nreplace = false")
     ),
     row(
         None,

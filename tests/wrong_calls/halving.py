@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 import ewsg_jax as ewsg
 from tests.wrong_calls.checking import A_RATE
-from tests.wrong_calls.standard import every
+from tests.wrong_calls.standard import Kind, every, refuses
 from tests.wrong_calls.table import (
     DATA,
     KERNEL,
@@ -27,7 +27,6 @@ from tests.wrong_calls.table import (
     row,
 )
 
-ORDER = "whose bias has a known order in a constant step size"
 A_KERNEL = "ewsg_jax.kernel(…) or a named method"
 
 
@@ -44,8 +43,8 @@ def halved(kernel=KERNEL, position=POINT, data=DATA, num_steps=100, **changes):
 
 
 def of_estimator(make, **options):
-    """Halve with an estimator of batches of 2."""
-    return halved(ewsg.kernel(LANGEVIN, make(MODEL, batch_size=2, **options)))
+    """Langevin dynamics on an estimator of batches of 2."""
+    return ewsg.kernel(LANGEVIN, make(MODEL, batch_size=2, **options))
 
 
 def without_warnings(call):
@@ -55,65 +54,39 @@ def without_warnings(call):
         return call()
 
 
-def refused(got, call):
-    """A kernel whose order is not known."""
-    return row(V, f"kernel | {got} | {ORDER}", call)
-
-
 right = functools.partial(
-    ewsg.halve,
-    key=KEY,
-    kernel=KERNEL,
-    position=POINT,
-    data=DATA,
-    num_steps=100,
-    progress=False,
+    ewsg.halve, key=KEY, kernel=KERNEL, position=POINT, data=DATA, num_steps=100, progress=False
 )
 every("halve", right, num_chains=None)
+G = ewsg.gradients
+TWO_STEPS = ewsg.stack([ewsg.sgld(MODEL, h, batch_size=2) for h in (0.1, 0.2)])
+BY_SIGNS = ewsg.dynamics.langevin(0.1, noise="rademacher")
+refuses(
+    "halve",
+    halved,
+    kernel=Kind(
+        "whose bias has a known order in a constant step size",
+        (
+            (V, of_estimator(G.svrg, refresh_every=3), "svrg("),
+            (V, of_estimator(G.saga), "saga("),
+            (V, of_estimator(G.uniform, rows="epochs"), "rows='epochs'"),
+            (V, of_estimator(G.uniform, rows="block_epochs"), "'block_epochs'"),
+            (V, of_estimator(G.control_variate, rows="epochs"), "'epochs'"),
+            (V, ewsg.ewsg_ld(MODEL, 0.1, batch_size=2), "exponentially_weighted("),
+            (V, ewsg.sgnht(MODEL, 0.1, friction=1.0, batch_size=2), "thermostat("),
+            (V, ewsg.psgld(MODEL, 0.1, batch_size=2), "preconditioned("),
+            (V, ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=2), "noise_corrected("),
+            (V, ewsg.kernel(BY_SIGNS, UNIFORM), "noise='rademacher'"),
+            (V, ewsg.sgld(MODEL, lambda t: 0.1, batch_size=2), "step_size=<lambda>"),
+            (V, ewsg.sghmc(MODEL, 0.1, friction=lambda t: 1.0, batch_size=2), "friction=<lambda>"),
+            (V, ewsg.random_walk_metropolis(MODEL, 0.1), "random_walk_metropolis("),
+            (V, TWO_STEPS, "stack of 2"),
+        ),
+    ),
+)
 of(
     "halve",
     row(T, f"kernel | langevin( | {A_KERNEL}", lambda: halved(LANGEVIN)),
-    refused("svrg(", lambda: of_estimator(ewsg.gradients.svrg, refresh_every=3)),
-    refused("saga(", lambda: of_estimator(ewsg.gradients.saga)),
-    refused("rows='epochs'", lambda: of_estimator(ewsg.gradients.uniform, rows="epochs")),
-    refused(
-        "'block_epochs'",
-        lambda: of_estimator(ewsg.gradients.uniform, rows="block_epochs"),
-    ),
-    refused(
-        "'epochs'",
-        lambda: of_estimator(ewsg.gradients.control_variate, rows="epochs"),
-    ),
-    refused("exponentially_weighted(", lambda: halved(ewsg.ewsg_ld(MODEL, 0.1, batch_size=2))),
-    refused(
-        "thermostat(",
-        lambda: halved(ewsg.sgnht(MODEL, 0.1, friction=1.0, batch_size=2)),
-    ),
-    refused("preconditioned(", lambda: halved(ewsg.psgld(MODEL, 0.1, batch_size=2))),
-    refused(
-        "noise_corrected(",
-        lambda: halved(ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=2)),
-    ),
-    refused(
-        "noise='rademacher'",
-        lambda: halved(ewsg.kernel(ewsg.dynamics.langevin(0.1, noise="rademacher"), UNIFORM)),
-    ),
-    refused(
-        "step_size=<lambda>",
-        lambda: halved(ewsg.sgld(MODEL, lambda t: 0.1, batch_size=2)),
-    ),
-    refused(
-        "friction=<lambda>",
-        lambda: halved(ewsg.sghmc(MODEL, 0.1, friction=lambda t: 1.0, batch_size=2)),
-    ),
-    refused(
-        "random_walk_metropolis(",
-        lambda: halved(ewsg.random_walk_metropolis(MODEL, 0.1)),
-    ),
-    refused(
-        "stack of 2",
-        lambda: halved(ewsg.stack([ewsg.sgld(MODEL, h, batch_size=2) for h in (0.1, 0.2)])),
-    ),
     row(T, "data | several | one data set", lambda: halved(data=ewsg.stack_data([DATA, DATA]))),
     row(V, "data | 1 NaN | must be finite", lambda: halved(data=DATA.at[0, 0].set(NAN))),
     row(T, "halve | traced | on the host", lambda: jax.jit(halved)(KERNEL, POINT)),
@@ -126,9 +99,6 @@ of(
     row(V, f"tolerance | got 2 | {A_RATE}", lambda: halved(tolerance=2)),
     row(V, f"error_rate | got 1.5 | {A_RATE}", lambda: halved(error_rate=1.5)),
     row(V, "names | 1 | must be 2", lambda: halved(names=["a"])),
-)
-of(
-    "halve",
     row(
         V,
         "kernel | 32 of 32 pairs | a step size at which chains stay finite",

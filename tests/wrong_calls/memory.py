@@ -1,4 +1,4 @@
-"""Wrong calls of the estimators with a memory, and of what wraps them."""
+"""Wrong calls of the estimators, of what wraps them, and of the laws of rows."""
 
 # The arguments are wrong on purpose.
 # pyright: reportArgumentType=false, reportCallIssue=false
@@ -9,15 +9,21 @@ import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
+from tests.wrong_calls.standard import Kind, choice, refuses
 from tests.wrong_calls.table import (
+    AN_ESTIMATOR,
     DATA,
+    FROZEN,
+    INF,
     KEY,
     LOGISTIC,
     MODEL,
     NAN,
     POINT,
+    ROW_LAWS,
     ROWS,
     STRATA,
+    UNIFORM,
     WHOLE,
     T,
     V,
@@ -42,17 +48,17 @@ of(
         f"refresh_every(n) | 3.0 (float) | {WHOLE}",
         lambda: started(G.svrg(MODEL, batch_size=1, refresh_every=lambda n: n / 2)),
     ),
-    row(
-        V,
-        "replace | got False | must be True for rows='blocks'",
-        lambda: G.svrg(MODEL, batch_size=1, rows="blocks", replace=False),
-    ),
-    row(
-        V,
-        "batch_size | got 7 | at most n = 6",
-        lambda: started(G.svrg(MODEL, batch_size=7, rows="blocks")),
-    ),
 )
+for name in ("blocks", "epochs", "block_epochs", "block_sweeps"):
+    refuses(
+        f"gradients.uniform: {name}",
+        lambda batch_size=2, replace=True, rows=name: started(
+            G.uniform(MODEL, batch_size=batch_size, replace=replace, rows=rows)
+        ),
+        batch_size=Kind(f"at most n = 6 when rows={name!r}", ((V, 7, "got 7"),)),
+        replace=Kind(f"must be True for rows={name!r}", ((V, False, "got False"),)),
+        rows=Kind(ROW_LAWS, ((V, name[:-1], f"(did you mean {name!r}?)"),)),
+    )
 of(
     "gradients.saga",
     row(
@@ -101,54 +107,51 @@ of(
         lambda: G.stratified(MODEL, batch_size=1, labels="c", num_strata=2),
     ),
     row(
-        T,
-        "labels | int32 | a function",
-        lambda: G.stratified(MODEL, labels=jnp.zeros(6, int), **STRATA),
-    ),
-    row(
         V,
         "labels | 'c' for the keys ['x', 'y'] | a key of data",
         lambda: started(G.stratified(LOGISTIC, labels="c", **STRATA), ROWS),
     ),
-    row(
-        V,
-        "labels | shape (6, 2) | whole numbers from 0 to 1",
-        lambda: started(G.stratified(MODEL, labels=lambda data: data, **STRATA)),
-    ),
-    row(
-        V,
-        "labels | got 2 | whole numbers from 0 to 1",
-        lambda: started(
-            G.stratified(MODEL, labels=lambda data: np.array([0, 1, 2, 0, 0, 0]), **STRATA)
+)
+
+
+def with_labels(labels):
+    """Begin a chain of strata by these labels."""
+    return started(G.stratified(MODEL, labels=labels, **STRATA))
+
+
+refuses(
+    "gradients.stratified",
+    with_labels,
+    labels=Kind(
+        "whole numbers from 0 to 1",
+        (
+            (V, lambda data: data, "shape (6, 2)"),
+            (V, lambda data: np.array([0, 1, 2, 0, 0, 0]), "got 2"),
         ),
-    ),
-    row(
-        V,
-        "labels | the disk is full | a function of the data",
-        lambda: started(G.stratified(MODEL, labels=failing, **STRATA)),
     ),
 )
-STRUCTURES = "one of 'dense', 'diagonal', 'low_rank'"
-for name in ("covariance_tracking", "kept_covariance"):
-    wrong = functools.partial(getattr(G, name), MODEL, batch_size=1)
-    of(
-        f"gradients.{name}",
-        row(
-            V,
-            f"structure | 'full' (str) | {STRUCTURES}",
-            lambda wrong=wrong: wrong(structure="full"),
-        ),
-        row(
-            V,
-            "rows | got 'blocks' | 'random' or 'epochs'",
-            lambda wrong=wrong: wrong(rows="blocks"),
-        ),
-        row(
-            V,
-            "rows | 'block_sweeps' | 'random' or 'ep",
-            lambda wrong=wrong: wrong(rows="block_sweeps"),
+refuses(
+    "gradients.stratified",
+    with_labels,
+    labels=Kind("a function", ((T, jnp.zeros(6, int), "int32"), (V, failing, "the disk is full"))),
+)
+STRUCTURE = choice("dense", "diagonal", "low_rank")
+for build in (G.covariance_tracking, G.kept_covariance):
+    refuses(
+        f"gradients.{build.__name__}",
+        functools.partial(build, MODEL, batch_size=1),
+        structure=STRUCTURE,
+        rows=Kind(
+            "'random' or 'epochs'",
+            ((V, "blocks", "got 'blocks'"), (V, "block_sweeps", "'block_sweeps'")),
         ),
     )
+refuses(
+    "gradients.covariance_at",
+    functools.partial(G.covariance_at, MODEL, POINT, DATA, batch_size=1, replace=False),
+    structure=STRUCTURE,
+    batch_size=Kind("at most n = 6", ((V, 7, "got 7"),)),
+)
 of(
     "gradients.covariance_at",
     row(
@@ -156,15 +159,43 @@ of(
         "position | NaN | finite",
         lambda: G.covariance_at(MODEL, POINT * NAN, DATA, batch_size=1),
     ),
+)
+
+
+def weighted(estimator=UNIFORM, **changes):
+    """The exponentially weighted estimator with an argument replaced."""
+    return G.exponentially_weighted(estimator, **changes)
+
+
+of(
+    "gradients.exponentially_weighted",
+    row(T, f"estimator | gaussian_location( | {AN_ESTIMATOR}", lambda: weighted(MODEL)),
+    row(V, "estimator | the full gradient | must draw batches", lambda: weighted(G.full(MODEL))),
     row(
         V,
-        f"structure | 'full' (str) | {STRUCTURES}",
-        lambda: G.covariance_at(MODEL, POINT, DATA, batch_size=1, structure="full"),
+        "estimator | 'momentum' (str) | not be exponentially weighted",
+        lambda: weighted(weighted()),
+    ),
+    row(
+        V, "carry_index | True | chain_length=0", lambda: weighted(carry_index=True, chain_length=0)
     ),
     row(
         V,
-        "batch_size | got 7 | at most n = 6",
-        lambda: G.covariance_at(MODEL, POINT, DATA, batch_size=7, replace=False),
+        "carry_index | True | no index chain",
+        lambda: weighted(carry_index=True, chain_length=INF),
+    ),
+)
+refuses(
+    "gradients.exponentially_weighted",
+    weighted,
+    frozen_noise=Kind(
+        FROZEN,
+        (
+            (V, "momentun", "(did you mean 'momentum'?)"),
+            (V, None, "None (NoneType)"),
+            (V, POINT, "an array"),
+            (V, {"a": POINT}, "{'a'"),
+        ),
     ),
 )
 EPOCHS = G.uniform(MODEL, batch_size=2, rows="epochs")
@@ -194,31 +225,34 @@ of(
 
 R = ewsg.rows
 WEIGHTS = "an array (n,) of numbers that are not negative and not all zero"
-LABELS = "whole numbers from 0"
+refuses(
+    "rows.by_probability",
+    functools.partial(R.by_probability, weights=np.ones(3)),
+    weights=Kind(
+        WEIGHTS,
+        (
+            (T, [1.0, 2.0], "(list)"),
+            (V, np.array([1.0, -1.0]), "the least -1"),
+            (V, np.zeros(3), "of sum 0"),
+            (V, np.zeros(0), "got 0 numbers"),
+            (V, np.array([1.0, NAN]), "the least NaN"),
+            (V, np.array([1.0, np.inf]), "of sum inf"),
+            (V, np.ones(3) * 1j, "complex128"),
+            (V, np.ones((2, 2)), "shape (2, 2)"),
+        ),
+    ),
+    strata=Kind(
+        "whole numbers from 0",
+        (
+            (T, [0, 0, 1], "(list)"),
+            (V, np.zeros(2, int), "shape (2,)"),
+            (V, np.zeros(3), "float64"),
+            (V, np.array([0, -1, 1]), "got -1"),
+        ),
+    ),
+)
 of(
     "rows.by_probability",
-    row(T, f"weights | (list) | {WEIGHTS}", lambda: R.by_probability([1.0, 2.0])),
-    row(V, f"weights | the least -1 | {WEIGHTS}", lambda: R.by_probability(np.array([1.0, -1.0]))),
-    row(V, f"weights | of sum 0 | {WEIGHTS}", lambda: R.by_probability(np.zeros(3))),
-    row(V, f"weights | got 0 numbers | {WEIGHTS}", lambda: R.by_probability(np.zeros(0))),
-    row(V, f"weights | the least NaN | {WEIGHTS}", lambda: R.by_probability(np.array([1.0, NAN]))),
-    row(V, f"weights | of sum inf | {WEIGHTS}", lambda: R.by_probability(np.array([1.0, np.inf]))),
-    row(V, f"weights | complex128 | {WEIGHTS}", lambda: R.by_probability(np.ones(3) * 1j)),
-    row(V, f"weights | shape (2, 2) | {WEIGHTS}", lambda: R.by_probability(np.ones((2, 2)))),
-    row(T, f"strata | (list) | {LABELS}", lambda: R.by_probability(np.ones(3), strata=[0, 0, 1])),
-    row(
-        V,
-        f"strata | shape (2,) | {LABELS}",
-        lambda: R.by_probability(np.ones(3), strata=np.zeros(2, int)),
-    ),
-    row(
-        V, f"strata | float64 | {LABELS}", lambda: R.by_probability(np.ones(3), strata=np.zeros(3))
-    ),
-    row(
-        V,
-        f"strata | got -1 | {LABELS}",
-        lambda: R.by_probability(np.ones(3), strata=np.array([0, -1, 1])),
-    ),
     row(
         V,
         "batch_size | got 2 | at least 3: a row of each of the 3 strata",
@@ -265,6 +299,5 @@ of(
         lambda: R.leverage(np.ones((4, 2)), np.ones(3)),
     ),
     row(V, "covariance | not | finite", lambda: R.leverage(np.ones((4, 2)), -np.ones(2))),
-    row(V, "covariance | not | finite", lambda: R.leverage(np.ones((4, 2)), np.array([NAN, 1.0]))),
     row(V, f"weights | of sum 0 | {WEIGHTS}", lambda: R.leverage(np.zeros((4, 2)), np.ones(2))),
 )

@@ -8,27 +8,12 @@ import functools
 import numpy as np
 
 import ewsg_jax as ewsg
-from tests.wrong_calls.table import (
-    DATA,
-    FROZEN,
-    KEY,
-    MODEL,
-    NAN,
-    POINT,
-    T,
-    V,
-    of,
-    row,
-)
+from tests.wrong_calls.standard import Kind, refuses
+from tests.wrong_calls.table import DATA, FROZEN, INF, KEY, MODEL, NAN, POINT, T, V, of, row
 
 CORRECTED = ewsg.dynamics.noise_corrected(0.1, friction=1.0)
 of(
     "dynamics.noise_corrected",
-    row(
-        V,
-        "integrator | 'splitting' (str) | one of 'semi_implicit', 'euler'",
-        lambda: ewsg.dynamics.noise_corrected(0.1, friction=1.0, integrator="splitting"),
-    ),
     row(
         V,
         "estimator | one that does not | covariance_tracking",
@@ -36,37 +21,22 @@ of(
     ),
 )
 
-A_COVARIANCE = "a symmetric matrix (d, d) without negative eigenvalues, its diagonal (d,)"
-for name in ("noise_corrected", "noise_reduced"):
-    wrong = functools.partial(getattr(ewsg.dynamics, name), 0.1, friction=1.0)
+A_COVARIANCE = Kind(
+    "a symmetric matrix (d, d) without negative eigenvalues, its diagonal (d,)",
+    (
+        (T, "kept", "'kept' (str)"),
+        (V, np.ones((2, 3)), "(2, 3)"),
+        (V, np.ones(2) * 1j, "complex"),
+        (V, np.array([1.0, NAN]), "not finite"),
+        (V, np.array([[1.0, 0.5], [0.0, 1.0]]), "not symmetric"),
+        (V, np.diag([1.0, -1.0]), "the eigenvalue -1"),
+    ),
+)
+for build in (ewsg.dynamics.noise_corrected, ewsg.dynamics.noise_reduced):
+    wrong = functools.partial(build, 0.1, friction=1.0)
+    refuses(f"dynamics.{build.__name__}", wrong, covariance=A_COVARIANCE)
     of(
-        f"dynamics.{name}",
-        row(T, f"covariance | 'kept' (str) | {A_COVARIANCE}", lambda w=wrong: w(covariance="kept")),
-        row(
-            V,
-            f"covariance | (2, 3) | {A_COVARIANCE}",
-            lambda w=wrong: w(covariance=np.ones((2, 3))),
-        ),
-        row(
-            V,
-            f"covariance | complex | {A_COVARIANCE}",
-            lambda w=wrong: w(covariance=np.ones(2) * 1j),
-        ),
-        row(
-            V,
-            f"covariance | not finite | {A_COVARIANCE}",
-            lambda w=wrong: w(covariance=np.array([1.0, NAN])),
-        ),
-        row(
-            V,
-            f"covariance | not symmetric | {A_COVARIANCE}",
-            lambda w=wrong: w(covariance=np.array([[1.0, 0.5], [0.0, 1.0]])),
-        ),
-        row(
-            V,
-            f"covariance | the eigenvalue -1 | {A_COVARIANCE}",
-            lambda w=wrong: w(covariance=np.diag([1.0, -1.0])),
-        ),
+        f"dynamics.{build.__name__}",
         row(
             V,
             "covariance | one over 3 | the d = 2 parameters",
@@ -89,23 +59,10 @@ of(
     ),
 )
 
-for name in (
-    "svrg_ld",
-    "saga_ld",
-    "cv_ld",
-    "cv_uld",
-    "svrg_hmc",
-    "saga_hmc",
-    "svrg2nd_hmc",
-    "saga2nd_hmc",
-):
-    method = getattr(ewsg, name)
-    more = {"friction": 1.0} if name.endswith("hmc") else {}
 
-    def wrongly(method=method, more=more, **changes):
-        """Build it with something wrong."""
-        step_size = changes.pop("step_size", 0.1)
-        return method(MODEL, step_size, **({"batch_size": 2} | more | changes))
+def corrected(**changes):
+    """The noise-corrected method with something wrong."""
+    return ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=1, **changes)
 
 
 of(
@@ -113,19 +70,15 @@ of(
     row(
         V,
         "covariance | 'given' (str) | one of 'tracked', 'kept'",
-        lambda: ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=1, covariance="given"),
+        lambda: corrected(covariance="given"),
     ),
     row(
-        V,
-        "balance | 'both' (str) | one of 'friction', 'noise'",
-        lambda: ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=1, balance="both"),
+        V, "balance | 'both' (str) | one of 'friction', 'noise'", lambda: corrected(balance="both")
     ),
     row(
         V,
         "refresh_every | refresh_every=5 (int) and structure='dense' | left out where covariance",
-        lambda: ewsg.nc_sghmc(
-            MODEL, 0.1, friction=1.0, batch_size=1, covariance=np.ones(2), refresh_every=5
-        ),
+        lambda: corrected(covariance=np.ones(2), refresh_every=5),
     ),
 )
 of(
@@ -139,5 +92,20 @@ of(
         V,
         f"frozen_noise | 'momenta' (str) | {FROZEN}",
         lambda: ewsg.ewsg_vr(MODEL, 0.1, friction=1.0, batch_size=1, frozen_noise="momenta"),
+    ),
+)
+
+
+def exactly_weighted(batch_size):
+    """Begin a chain of EWSG whose every batch is weighed."""
+    kernel = ewsg.ewsg(MODEL, 0.1, friction=1.0, batch_size=batch_size, chain_length=INF)
+    return kernel.init(KEY, POINT, DATA)
+
+
+refuses(
+    "ewsg",
+    exactly_weighted,
+    batch_size=Kind(
+        "at most 100,000 are listed", ((V, 9, "batch_size = 9"), (V, 10_000, "about 10^7782"))
     ),
 )

@@ -1,4 +1,4 @@
-"""Wrong calls of `Posterior` and its gradients."""
+"""Wrong calls of `Posterior`, its gradients, and the models."""
 
 # The arguments are wrong on purpose.
 # pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
-from tests.wrong_calls.standard import every
+from tests.wrong_calls.standard import Kind, every, refuses
 from tests.wrong_calls.table import (
     DATA,
     IS_FLOAT,
@@ -113,54 +113,29 @@ of(
         f"log_prior | full | {IS_SCALAR}",
         lambda: posterior(log_prior=failing).gradient(POINT, DATA),
     ),
-    row(
-        V,
-        "position | got an array of shape (3,) | shaped like a datum, (2,)",
-        lambda: MODEL.gradient(jnp.zeros(3), DATA),
-    ),
-    row(
-        V,
-        "position | got an array of shape (1,) | shaped like a datum, (2,)",
-        lambda: MODEL.gradient(jnp.zeros(1), DATA),
+)
+refuses(
+    "Posterior.gradient",
+    functools.partial(MODEL.gradient, data=DATA),
+    position=Kind(
+        "shaped like a datum, (2,)",
+        ((V, jnp.zeros(3), "shape (3,)"), (V, jnp.zeros(1), "shape (1,)")),
     ),
 )
-ROW_NUMBERS = "an array of row numbers, shape (b,), from 0 to 5"
-of(
+refuses(
     "Posterior.batch_gradient",
-    row(
-        T,
-        f"batch | [0, 1] (list) | {ROW_NUMBERS}",
-        lambda: MODEL.batch_gradient(POINT, DATA, [0, 1]),
-    ),
-    row(
-        T,
-        f"batch | float32 | {ROW_NUMBERS}",
-        lambda: MODEL.batch_gradient(POINT, DATA, jnp.zeros(2)),
-    ),
-    row(
-        V,
-        f"batch | that holds 3 | {ROW_NUMBERS}",
-        lambda: MODEL.batch_gradient(POINT, DATA, jnp.array(3)),
-    ),
-    row(
-        V,
-        f"batch | (0,) | {ROW_NUMBERS}",
-        lambda: MODEL.batch_gradient(POINT, DATA, np.zeros(0, int)),
-    ),
-    row(
-        V,
-        f"batch | got 6 | {ROW_NUMBERS}",
-        lambda: MODEL.batch_gradient(POINT, DATA, jnp.array([0, 6])),
-    ),
-    row(
-        V,
-        f"batch | got -1 | {ROW_NUMBERS}",
-        lambda: MODEL.batch_gradient(POINT, DATA, np.array([-1])),
-    ),
-    row(
-        T,
-        f"batch | bool | {ROW_NUMBERS}",
-        lambda: MODEL.batch_gradient(POINT, DATA, np.ones(6, bool)),
+    functools.partial(MODEL.batch_gradient, POINT, DATA),
+    batch=Kind(
+        "an array of row numbers, shape (b,), from 0 to 5",
+        (
+            (T, [0, 1], "[0, 1] (list)"),
+            (T, jnp.zeros(2), "float32"),
+            (V, jnp.array(3), "that holds 3"),
+            (V, np.zeros(0, int), "(0,)"),
+            (V, jnp.array([0, 6]), "got 6"),
+            (V, np.array([-1]), "got -1"),
+            (T, np.ones(6, bool), "bool"),
+        ),
     ),
 )
 of(
@@ -182,5 +157,22 @@ of(
         V,
         f"log_prior | shape (2,) | {IS_FLOAT}",
         lambda: posterior(log_prior=abs).prior_gradient(POINT),
+    ),
+)
+
+SOFTMAX = ewsg.models.softmax_regression()
+of(
+    "models.softmax_regression",
+    row(
+        V,
+        f"log_likelihood | position: (2,) | {IS_SCALAR}",
+        lambda: ewsg.models.softmax_regression().gradient(
+            POINT, ROWS | {"y": np.zeros(6, np.int32)}
+        ),
+    ),
+    row(
+        V,
+        f"log_likelihood | Indexer must have integer or boolean type | {IS_SCALAR}",
+        lambda: SOFTMAX.gradient(jnp.zeros((2, 2)), ROWS),
     ),
 )

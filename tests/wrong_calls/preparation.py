@@ -13,21 +13,7 @@ import ewsg_jax as ewsg
 from ewsg_jax.preparation.curvature import Curvature
 from ewsg_jax.preparation.spectrum import CurvatureOfMany
 from tests.wrong_calls.standard import COUNT, COUNT_0, NUMBER, every
-from tests.wrong_calls.table import (
-    AT_MOST_2_31,
-    DATA,
-    KEY,
-    MODEL,
-    NAN,
-    POINT,
-    ROWS,
-    TOO_MANY,
-    T,
-    V,
-    of,
-    over,
-    row,
-)
+from tests.wrong_calls.table import DATA, KEY, MODEL, NAN, POINT, ROWS, T, V, of, over, row
 
 
 def searched(**changes):
@@ -89,7 +75,6 @@ of(
         "position | log_prior is -inf | potential and its derivatives are finite",
         lambda: searched(posterior=BETWEEN_WALLS, position=jnp.full(2, 9.0)),
     ),
-    row(V, f"data | got 3,000,000,000 rows | {AT_MOST_2_31}", lambda: searched(data=TOO_MANY)),
     row(
         V,
         "position | V = nan | a start where the potential and its derivatives are finite",

@@ -14,16 +14,15 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from tests.wrong_calls.stacks import OF_A_RUN
-from tests.wrong_calls.standard import COUNT, NUMBER, every
+from tests.wrong_calls.standard import COUNT, NUMBER, choice, every, refuses
 from tests.wrong_calls.table import (
-    AT_MOST_2_31,
     DATA,
     KERNEL,
     KEY,
+    LANGEVIN,
     MODEL,
     NAN,
     POINT,
-    TOO_MANY,
     T,
     V,
     of,
@@ -34,6 +33,12 @@ from tests.wrong_calls.table import (
 
 LAST = ewsg.rows.by_probability(np.arange(len(DATA)) // (len(DATA) // 2))
 FOUR = ewsg.rows.by_probability(np.ones(4))
+
+
+def in_passes(data_passes: Any) -> Any:
+    return sampled(num_steps=None, data_passes=data_passes)
+
+
 right = functools.partial(
     ewsg.sample, key=KEY, kernel=KERNEL, position=POINT, data=DATA, num_steps=10, progress=False
 )
@@ -48,13 +53,22 @@ of(
         "batch_size | got 1 | multiple of 2",
         lambda: sampled(kernel=ewsg.sgld(MODEL, 0.1, batch_size=1), mesh=over("data")),
     ),
-    row(
-        V,
-        "mesh | rows='epochs' | no axis 'data'",
-        lambda: sampled(
-            kernel=ewsg.sgld(MODEL, 0.1, batch_size=2, rows="epochs"), mesh=over("data")
-        ),
+    *(
+        row(
+            V,
+            f"mesh | {rows}(batch_size=2) needs all rows on one device | no axis 'data'",
+            lambda make=make, rows=rows: sampled(
+                kernel=ewsg.kernel(LANGEVIN, make(MODEL, batch_size=2, rows=rows)),
+                mesh=over("data"),
+            ),
+        )
+        for make, rows in (
+            (ewsg.gradients.uniform, "epochs"),
+            (ewsg.gradients.uniform, "blocks"),
+            (ewsg.gradients.covariance_tracking, "epochs"),
+        )
     ),
+    row(V, "mesh | n = 1 | an axis 'data' of", lambda: sampled(data=DATA[:1], mesh=over("data"))),
     row(
         V,
         "rows | got part 0 | in each of the 2 parts",
@@ -72,11 +86,12 @@ of(
     ),
     row(T, "kernel | function sgld | call it to make one", lambda: sampled(kernel=ewsg.sgld)),
     row(V, "data | holds 1 NaN | must be finite", lambda: sampled(data=DATA.at[0, 0].set(NAN))),
-    row(V, f"data | got 3,000,000,000 rows | {AT_MOST_2_31}", lambda: sampled(data=TOO_MANY)),
     row(V, "num_steps | got 10 | at least burn_in + thin = 11", lambda: sampled(burn_in=10)),
     row(V, "num_steps | data_passes=None | give either", lambda: sampled(num_steps=None)),
     row(V, "data_passes | data_passes=1.0 | give either", lambda: sampled(data_passes=1.0)),
+    row(V, "data_passes | got 0.1 | must allow at least one step", lambda: in_passes(0.1)),
 )
+refuses("sample", in_passes, data_passes=NUMBER.without("got 0", "got -1.0", "shape (2,)"))
 
 IN_TIME = "must be enough for burn_in + thin = "
 
@@ -179,12 +194,17 @@ of(
 )
 
 
-A_FUNCTION, A_STATE = "a function of a key", "samples.state of a run of this kernel"
+A_FUNCTION = "a function of a key"
+MOVING = ewsg.sghmc(MODEL, 0.1, friction=1.0, batch_size=2)
 
 
 @functools.cache
 def last_state() -> Any:
     return sampled().state
+
+
+def resumed(**changes: Any) -> Any:
+    return sampled(**({"position": None, "state": last_state()} | changes))
 
 
 def started(position: Any) -> Any:
@@ -203,21 +223,16 @@ of(
     row(T, "position(key) | int32 | floating-point", lambda: started(jax.random.bits)),
     row(V, f"position | TypeError | {A_FUNCTION}", lambda: started(lambda key: "here")),
     row(V, "stacked | got True | must be False", lambda: sampled(position=len, stacked=True)),
+    row(V, "stacked | got True | False where state is given", lambda: resumed(stacked=True)),
+    row(V, f"state | (1, 2) float32 | {OF_A_RUN}", lambda: resumed(num_chains=2)),
+    row(V, f"state | without state.dynamics.momentum | {OF_A_RUN}", lambda: resumed(kernel=MOVING)),
     row(V, "position | (0,) | at least one number", lambda: sampled(position=POINT[:0])),
     row(V, "position(key) | (0,) | at least one number", lambda: started(lambda key: POINT[:0])),
     row(V, "position | neither | either position or state", lambda: sampled(position=None)),
     row(V, "state | both | either position or state", lambda: sampled(state=last_state())),
-    row(
-        V,
-        "data | got 3 | all 6 rows that init saw",
-        lambda: sampled(position=None, state=last_state(), data=DATA[:3]),
-    ),
-    row(T, f"state | shape (2,) | {A_STATE}", lambda: sampled(position=None, state=POINT)),
-    row(
-        V,
-        "state | [10 11] | chains at one step",
-        lambda: sampled(position=None, state=two_steps()),
-    ),
+    row(V, "data | got 3 | all 6 rows that init saw", lambda: resumed(data=DATA[:3])),
+    row(T, f"state | shape (2,) | {OF_A_RUN}", lambda: resumed(state=POINT)),
+    row(V, "state | [10 11] | chains at one step", lambda: resumed(state=two_steps())),
     row(V, f"num_steps | got {2**31} | to 2147483647", lambda: sampled(num_steps=2**31)),
 )
 
@@ -257,22 +272,17 @@ of(
     row(T, "path | 3 (int) | the path of a file", lambda: ewsg.load(3)),
     row(V, "path | run.npz | a file that samples.save wrote", no_samples),
 )
-of(
+of("moments", row(T, "of | 'mean' (str) | a function (position)", lambda: ewsg.moments("mean")))
+refuses(
     "moments",
-    row(T, "of | 'mean' (str) | a function (position)", lambda: ewsg.moments("mean")),
-    row(
-        V,
-        "covariance | 'full' (str) | 'diagonal', 'dense'",
-        lambda: ewsg.moments(covariance="full"),
-    ),
-    row(V, "weights | None | 'equal', 'step_size'", lambda: ewsg.moments(weights=None)),
+    ewsg.moments,
+    covariance=choice("none", "diagonal", "dense"),
+    weights=choice("equal", "step_size", "next_step_size"),
 )
 
 
 of(
     "sample: batches of chains",
-    row(V, "chain_batch_size | got 0 | at least 1", lambda: sampled(chain_batch_size=0)),
-    row(T, "chain_batch_size | got 0.5 | whole number", lambda: sampled(chain_batch_size=0.5)),
     row(
         V,
         "seconds | got 3 | None with chain_batch_size",
@@ -318,9 +328,7 @@ of(
 of(
     "sample: keep_when",
     row(
-        T,
-        "keep_when | got 10 (int) | a function (step) -> boolean",
-        lambda: sampled(keep_when=10),
+        T, "keep_when | got 10 (int) | a function (step) -> boolean", lambda: sampled(keep_when=10)
     ),
     row(
         T,

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
+from tests.wrong_calls.standard import Kind, refuses
 from tests.wrong_calls.table import DATA, MODEL, POINT, T, V, of, row, sampled
 
 GRID = [ewsg.sgld(MODEL, h, batch_size=2) for h in (0.1, 0.2)]
@@ -32,34 +33,31 @@ def step_under_vmap() -> Any:
     return under_vmap().step(jax.random.key(0), state, DATA)
 
 
-def of_masses() -> Any:
-    return ewsg.stack([ewsg.uld(MODEL, 0.1, friction=1.0, inverse_mass=jnp.eye(d)) for d in (2, 3)])
+def of_mass(d: int) -> Any:
+    return ewsg.uld(MODEL, 0.1, friction=1.0, inverse_mass=jnp.eye(d))
 
 
-of(
+refuses(
     "stack",
-    row(T, f"kernels | got [] (list) | {BY_NUMBERS}", lambda: ewsg.stack([])),
-    row(T, f"kernels | got 3 (int) | {BY_NUMBERS}", lambda: ewsg.stack(3)),
-    row(T, f"kernels | (generator) | {BY_NUMBERS}", lambda: ewsg.stack(kernel for kernel in GRID)),
-    row(
-        T,
-        f"kernels | got 0.1 (float) as number 1 | {BY_NUMBERS}",
-        lambda: ewsg.stack([GRID[0], 0.1]),
+    ewsg.stack,
+    kernels=Kind(
+        BY_NUMBERS,
+        (
+            (T, [], "got [] (list)"),
+            (T, 3, "got 3 (int)"),
+            (T, (kernel for kernel in GRID), "(generator)"),
+            (T, [GRID[0], 0.1], "got 0.1 (float) as number 1"),
+            (T, ewsg.stack(GRID), "got a stack"),
+            (T, [ewsg.stack(GRID)], "(Stack) as number 0"),
+            (V, [GRID[0], ewsg.sgld(MODEL, 0.1, batch_size=3)], "as number 1, kernel("),
+            (V, [of_mass(2), of_mass(3)], "got dynamics.mass"),
+        ),
     ),
-    row(V, "kernels | got kernel( | an axis of members", lambda: ewsg.stack(GRID[0])),
-    row(T, f"kernels | got a stack | {BY_NUMBERS}", lambda: ewsg.stack(ewsg.stack(GRID))),
-    row(T, f"kernels | (Stack) as number 0 | {BY_NUMBERS}", lambda: ewsg.stack([ewsg.stack(GRID)])),
-    row(
-        V,
-        f"kernels | as number 1, kernel( | {BY_NUMBERS}",
-        lambda: ewsg.stack([GRID[0], ewsg.sgld(MODEL, 0.1, batch_size=3)]),
-    ),
-    row(V, f"kernels | got dynamics.mass | {BY_NUMBERS}", of_masses),
 )
+of("stack", row(V, "kernels | got kernel( | an axis of members", lambda: ewsg.stack(GRID[0])))
 
 LISTS = [jnp.ones((4, 2)), jnp.ones((6, 2))]
 ALIKE = "a list of trees of arrays, alike but for their numbers of rows"
-MASK = "1 for rows that count and 0 for others"
 PAIRS = {"x": jnp.ones((2, 5, 3))}
 
 
@@ -67,47 +65,40 @@ def of_two(kernel: Any, **options: Any) -> Any:
     return sampled(kernel=kernel, data=ewsg.stack_data(LISTS), **options)
 
 
+FIRST = LISTS[0]
+refuses(
+    "stack_data",
+    ewsg.stack_data,
+    data_sets=Kind(
+        ALIKE,
+        (
+            (T, [], "got [] (list)"),
+            (T, LISTS[1], "got an array of shape (6, 2)"),
+            (V, [{}, {}], "without leaves"),
+            (T, [FIRST, 3], "number 1 is not"),
+            (V, [FIRST, FIRST[:0]], "number 1 is not"),
+            (V, [FIRST, FIRST[:, :1]], "as number 1"),
+            (V, [FIRST, {"x": FIRST}], "as number 1"),
+            (V, [FIRST, FIRST.astype(int)], "as number 1"),
+        ),
+    ),
+)
+refuses(
+    "stack_data",
+    functools.partial(ewsg.stack_data, PAIRS),
+    weights=Kind(
+        "1 for rows that count and 0 for others",
+        (
+            (V, np.full((2, 5), 0.5), "(2, 5)"),
+            (V, np.ones(5), "(5,)"),
+            (V, np.eye(2, 5) * [[1], [0]], "(2, 5)"),
+        ),
+    ),
+)
 of(
     "stack_data",
-    row(T, f"data_sets | got [] (list) | {ALIKE}", lambda: ewsg.stack_data([])),
-    row(
-        T, f"data_sets | got an array of shape (6, 2) | {ALIKE}", lambda: ewsg.stack_data(LISTS[1])
-    ),
-    row(V, f"data_sets | without leaves | {ALIKE}", lambda: ewsg.stack_data([{}, {}])),
-    row(T, f"data_sets | number 1 is not | {ALIKE}", lambda: ewsg.stack_data([LISTS[0], 3])),
-    row(
-        V,
-        f"data_sets | number 1 is not | {ALIKE}",
-        lambda: ewsg.stack_data([LISTS[0], LISTS[0][:0]]),
-    ),
-    row(
-        V,
-        f"data_sets | as number 1 | {ALIKE}",
-        lambda: ewsg.stack_data([LISTS[0], LISTS[1][:, :1]]),
-    ),
-    row(
-        V,
-        f"data_sets | as number 1 | {ALIKE}",
-        lambda: ewsg.stack_data([LISTS[0], {"x": LISTS[1]}]),
-    ),
-    row(
-        V,
-        f"data_sets | as number 1 | {ALIKE}",
-        lambda: ewsg.stack_data([LISTS[0], LISTS[1].astype(int)]),
-    ),
     row(V, "labels | ['a'] | one for each of 2", lambda: ewsg.stack_data(LISTS, labels=["a"])),
     row(V, "labels | ['a', 'a'] | differ", lambda: ewsg.stack_data(LISTS, labels=["a", "a"])),
-    row(
-        V,
-        f"weights | (2, 5) | {MASK}",
-        lambda: ewsg.stack_data(PAIRS, weights=np.full((2, 5), 0.5)),
-    ),
-    row(V, f"weights | (5,) | {MASK}", lambda: ewsg.stack_data(PAIRS, weights=np.ones(5))),
-    row(
-        V,
-        f"weights | (2, 5) | {MASK}",
-        lambda: ewsg.stack_data(PAIRS, weights=np.eye(2, 5) * [[1], [0]]),
-    ),
     row(
         V,
         "data_sets | got shapes [(2, 5, 3)] | of shapes (2, 4)",
@@ -253,8 +244,6 @@ of(
         lambda: of_members(None, "members", state=of_grid().state),
     ),
     row(
-        V,
-        "position | got neither | either position or state",
-        lambda: of_members(None, "members"),
+        V, "position | got neither | either position or state", lambda: of_members(None, "members")
     ),
 )

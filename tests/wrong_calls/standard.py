@@ -258,7 +258,12 @@ def every(entry: str, build: Callable[..., Any], **kinds: Kind | None) -> None:
         kinds: arguments of other kinds; None for one without standard values here.
     """
     known = inspect.signature(build).parameters
-    for argument, kind in ({a: KINDS[a] for a in known if a in KINDS} | kinds).items():
+    refuses(entry, build, **({a: KINDS[a] for a in known if a in KINDS} | kinds))
+
+
+def refuses(entry: str, build: Callable[..., Any], **kinds: Kind | None) -> None:
+    """Add the wrong values of these arguments of `build`, and of no others."""
+    for argument, kind in kinds.items():
         if kind is not None:
             STANDARD.append((entry, argument, tuple(rows_of(entry, build, argument, kind))))
 

@@ -70,15 +70,11 @@ of(
     row(V, f"source | shape (0, 2) | {TAKES}", lambda: streamed(np.zeros((0, 2)))),
     row(V, f"source | 0 rows | {TAKES}", lambda: streamed(Texts())),
     row(
-        V,
-        "data | row 0 holds 'a' | rows that are trees of numbers",
-        lambda: streamed(Texts("ab")),
+        V, "data | row 0 holds 'a' | rows that are trees of numbers", lambda: streamed(Texts("ab"))
     ),
     row(T, "source | got object | hold numbers", lambda: streamed(np.array([None, 1]))),
     row(
-        V,
-        "source | got 6, 5 | as many rows",
-        lambda: streamed({"x": np.ones(6), "y": np.ones(5)}),
+        V, "source | got 6, 5 | as many rows", lambda: streamed({"x": np.ones(6), "y": np.ones(5)})
     ),
     row(T, f"source | got 3 (int) | {TAKES}", lambda: streamed({"x": DATA, "y": 3})),
     row(V, "source | a.csv' | .npy or .parquet", lambda folder: streamed(csv(folder))),
