@@ -1,13 +1,15 @@
-"""Runs whose states are of every kind, and what samples hold, in bytes."""
+"""Runs whose states, positions and draws are of every kind."""
 
-import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+import equinox as eqx
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax.core import freeze
 
 import ewsg_jax as ewsg
 
@@ -58,17 +60,54 @@ class Run(NamedTuple):
     position: object = np.zeros(2, np.float32)
     data: object = ROWS
     options: Mapping = MappingProxyType({})
+    needs_position: bool = False
+
+
+def weighted(mean, position, needs_position=False, **options):
+    """EWSG of a mean that is a function of the position, with running moments."""
+    kernel = ewsg.ewsg(mean_of(mean), 1e-2, **BATCH)
+    return Run(kernel, position, ROWS, {"moments": ewsg.moments()} | options, needs_position)
+
+
+MLP, STATIC = eqx.partition(eqx.nn.MLP(2, 2, 3, 1, key=KEY), eqx.is_inexact_array)
+DENSE = nn.Dense(2)
+PARAMETERS = DENSE.init(KEY, jnp.ones(2))
+ODD_NAMES = {
+    "a/b": np.zeros(2, np.float32),
+    "a'b": np.ones(1, np.float32),
+    "ü\n\x00": np.ones((), np.float32),
+    "": np.zeros((1, 1), np.float32),
+    "position": np.ones(1, np.float32),
+}
+NAMES_THAT_MEET = {"a.b": 1, "a": {"b": 2, "b'": 3}}
+
+
+def network(weights):
+    """The outputs of a network of equinox."""
+    return eqx.combine(weights, STATIC)(jnp.ones(2))
+
+
+def dense(parameters):
+    """The outputs of a layer of flax."""
+    return DENSE.apply(parameters, jnp.ones(2))
+
+
+def under_names_that_meet(position):
+    """Arrays whose paths differ by where a dot or a quote stands."""
+    return jax.tree.map(lambda x: x * jnp.ones(2), NAMES_THAT_MEET)
 
 
 RUNS = {
-    "sgld_bfloat16": Run(
-        ewsg.sgld(mean_of(lambda p: p.astype(jnp.float32)), 1e-2, batch_size=2), HALF
-    ),
+    "bfloat16": weighted(lambda p: p.astype(jnp.float32), HALF),
+    "dictionary": weighted(lambda p: p["a"] * p["b"][3][0], NESTED),
+    "named_tuple": weighted(lambda p: p.mean + p.shift, NAMED, needs_position=True),
+    "odd_names": weighted(lambda p: p["a/b"], ODD_NAMES),
+    "names_that_meet": weighted(lambda p: p, np.zeros(2, np.float32), keep=under_names_that_meet),
+    "functions": weighted(lambda p: p, np.zeros(2, np.float32), keep=lambda p: (p, jnp.sum(p))),
+    "flax": weighted(dense, PARAMETERS),
+    "flax_frozen": weighted(dense, freeze(PARAMETERS), needs_position=True),
+    "network": weighted(network, MLP, needs_position=True),
     "sgld_nothing_kept": Run(ewsg.sgld(GAUSSIAN, 1e-2, batch_size=2), options={"keep": None}),
-    "sghmc_named_tuple": Run(ewsg.sghmc(mean_of(lambda p: p.mean + p.shift), 1e-2, **BATCH), NAMED),
-    "ewsg_dictionary": Run(
-        ewsg.ewsg(mean_of(lambda p: p["a"] * p["b"][3][0]), 1e-2, **BATCH), NESTED
-    ),
     "sgnht": Run(ewsg.sgnht(GAUSSIAN, 1e-2, **BATCH)),
     "psgld_corrected": Run(ewsg.psgld(GAUSSIAN, 1e-2, batch_size=2, damping=0.1, correction=True)),
     "sgrld": Run(
@@ -116,35 +155,3 @@ def make(name, num_steps=STEPS, **options):
         **run.options,
         **options,
     )
-
-
-def contents(value, path=""):
-    """Return `[path, kind, …]` of every value in a tree: dtype, shape and bytes of arrays, others
-    as they are.
-    """
-    names = getattr(value, "_fields", None)
-    if dataclasses.is_dataclass(value):
-        names = [field.name for field in dataclasses.fields(value)]
-    if names is not None:
-        parts = {f".{name}": getattr(value, name) for name in names}
-        return [[path, "fields", *names], *_each(parts, path)]
-    if isinstance(value, dict):
-        return [
-            [path, "dict", *value],
-            *_each({f"[{key!r}]": item for key, item in value.items()}, path),
-        ]
-    if isinstance(value, list | tuple):
-        kind = type(value).__name__
-        return [
-            [path, kind, len(value)],
-            *_each({f"[{k}]": item for k, item in enumerate(value)}, path),
-        ]
-    if isinstance(value, np.ndarray | jax.Array):
-        array = np.asarray(value)
-        whose = "jax" if isinstance(value, jax.Array) else "numpy"
-        return [[path, whose, str(array.dtype), list(array.shape), array.tobytes().hex()]]
-    return [[path, type(value).__name__, value]]
-
-
-def _each(parts, path):
-    return [line for name, part in parts.items() for line in contents(part, path + name)]

@@ -300,17 +300,6 @@ def network_at(p, x):
     return jax.vmap(lambda row: network(p, row))(x)
 
 
-def test_predictions_leave_out_what_means_leave_out():
-    samples = sample(
-        ewsg.ld(ewsg.models.gaussian_location(), 1e-3), jnp.zeros(1), data=Y[:, None], num_steps=20
-    )
-    marked = dataclasses.replace(samples, diverged_at=np.array([-1, 20, -1, -1]))
-    np.testing.assert_allclose(marked.predict(lambda p, x: p + x, 0.0), marked.mean, rtol=1e-5)
-    with pytest.warns(RuntimeWarning, match="chain 1 diverged at step 20: not in predict"):
-        every = marked.predict(lambda p, x: p + x, 0.0, keep_draws=True)
-    np.testing.assert_array_equal(every, marked.finite_draws)
-
-
 def test_members_of_a_stack_are_marked():
     normal = ewsg.Posterior(
         lambda p, y: -0.5 * jnp.sum((y - p) ** 2), lambda p: -0.5 * jnp.sum(p**2)

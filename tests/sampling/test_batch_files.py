@@ -2,8 +2,8 @@
 
 import dataclasses
 import errno
+import functools
 import os
-import random
 import shutil
 
 import jax
@@ -13,8 +13,9 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.sampling import archive, batches, checkpoint, host, loop
-from tests.sampling import killed_run
-from tests.sampling.test_checkpoint import begun, is_odd, killed, same_runs
+from tests.sampling import stops
+from tests.sampling.alike import same_runs
+from tests.sampling.test_checkpoint import is_odd
 
 pytestmark = pytest.mark.full
 
@@ -30,10 +31,6 @@ def often(monkeypatch):
     """Write as often as is asked for, in short calls."""
     monkeypatch.setattr(checkpoint, "SHARE", 1e9)
     monkeypatch.setattr(loop, "SECONDS_PER_CALL", 1e-9)
-
-
-class Killed(BaseException):
-    """In the place of a kill: nothing catches it."""
 
 
 def normal(key):
@@ -57,24 +54,9 @@ def resume(path, kernel=SGLD, **changes):
     return ewsg.resume(path, ROWS, kernel=kernel, progress=False, checkpoint_every=1e-9, **changes)
 
 
-def dies(monkeypatch, first, after, call):
-    """Be killed just after so many checkpoints of the batch from that chain on."""
-    count, write = [0], checkpoint.CheckpointWriter.write
-
-    def counted(saver, outcome):
-        write(saver, outcome)
-        count[0] += saver._head["first"] == first
-        if count[0] == after:
-            raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(checkpoint.CheckpointWriter, "write", counted)
-        with pytest.raises(Killed):
-            call()
-
-
 def stopped(monkeypatch, path, first=3, after=3, **changes):
-    dies(monkeypatch, first, after, lambda: run(checkpoint=path, checkpoint_every=1e-9, **changes))
+    call = functools.partial(run, checkpoint=path, checkpoint_every=1e-9, **changes)
+    stops.stopped(monkeypatch, call, after, first)
     return path
 
 
@@ -130,7 +112,7 @@ def test_it_is_stopped_again_and_again(monkeypatch, tmp_path):
     """In each of the batches, and between two."""
     path = stopped(monkeypatch, tmp_path / "run", 0, 1)
     for first, after in ((0, 4), (3, 1), (3, 5), (5, 2)):
-        dies(monkeypatch, first, after, lambda: resume(path))
+        stops.stopped(monkeypatch, lambda: resume(path), after, first)
     same_runs(resume(path), run())
 
 
@@ -262,22 +244,6 @@ def test_a_disk_that_fills_up_does_not_end_the_run(monkeypatch, tmp_path):
     assert made == [0, 0]
     same_runs(found, run())
     same_runs(again, found)
-
-
-@pytest.mark.parametrize("count", [3, pytest.param(30, marks=pytest.mark.sweep)])
-def test_a_run_that_is_killed_again_and_again_ends_as_it_would(tmp_path, count):
-    """Soon after a checkpoint each time, by a signal."""
-    rng, path, num_steps = random.Random(1), tmp_path / "run", 20_000 * count
-    for _ in range(count):
-        assert killed(begun("killed_run", path, num_steps, 2), rng, 0.3)
-    assert (path / "chains-000000" / "run.npz").exists()
-    kernel, data = killed_run.parts()
-    again = ewsg.resume(path, data, kernel=kernel, progress=False)
-    options = killed_run.OPTIONS | {"chain_batch_size": 2}
-    whole = ewsg.sample(killed_run.KEY, kernel, jnp.zeros(3), data, num_steps, **options)
-    # The programs of this process are optimised less.
-    np.testing.assert_allclose(again.position, whole.position, atol=1e-4)
-    assert again.gradient_evaluations == whole.gradient_evaluations
 
 
 def test_states_of_batches_that_are_done_are_in_the_hosts_memory(monkeypatch, tmp_path):

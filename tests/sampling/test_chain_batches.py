@@ -8,6 +8,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.sampling import chunks, layout
 from ewsg_jax.sampling import run as steps_of
+from tests.sampling.alike import same_runs
 
 D, C = 3, 5
 KEY = jax.random.key(0)
@@ -34,33 +35,6 @@ def run(kernel=KERNELS["sgld"], position=lambda key: jax.random.normal(key, (D,)
     return ewsg.sample(KEY, kernel, start, DATA, **options)
 
 
-def assert_same(found, wanted):
-    for name in (
-        "draws",
-        "state",
-        "step",
-        "evaluations",
-        "diverged_at",
-        "index_acceptance",
-        "acceptance",
-    ):
-        for a, b in zip(
-            jax.tree.leaves(getattr(found, name)),
-            jax.tree.leaves(getattr(wanted, name)),
-            strict=True,
-        ):
-            np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
-    for name in (
-        "gradient_evaluations",
-        "num_steps",
-        "num_chains",
-        "common_start",
-        "shared_minibatch",
-        "interrupted",
-    ):
-        assert getattr(found, name) == getattr(wanted, name)
-
-
 @pytest.mark.usual_parameters("svrg_ld")
 @pytest.mark.parametrize("name", KERNELS)
 def test_draws_are_those_of_all_at_once(name):
@@ -72,9 +46,9 @@ def test_draws_are_those_of_all_at_once(name):
     ))  # fmt: skip
     for one, other in ((batched, at_once), (on_batched, on)):
         if name == "stack":
-            assert_same(one[1], other[1])
+            same_runs(one[1], other[1])
             one, other = one.whole, other.whole
-        assert_same(one, other)
+        same_runs(one, other)
 
 
 @pytest.mark.full
@@ -89,7 +63,7 @@ def test_draws_are_those_of_all_at_once(name):
 )
 def test_whatever_is_asked_for(changes):
     kernel = KERNELS["cv_uld"]
-    assert_same(
+    same_runs(
         run(kernel, chain_batch_size=2 if "shared_minibatch" in changes else 3, **changes),
         run(kernel, **changes),
     )
@@ -135,7 +109,7 @@ def test_a_batch_that_is_lost_rests_to_the_end():
         at_once = run(kernel, starts, **long)
     for size in (2, 4):
         with pytest.warns(RuntimeWarning, match="2 of [23] chains diverged"):
-            assert_same(run(kernel, starts, chain_batch_size=size, **long), at_once)
+            same_runs(run(kernel, starts, chain_batch_size=size, **long), at_once)
 
 
 def test_what_was_sampled_before_a_failure_is_returned(monkeypatch):
@@ -185,5 +159,5 @@ def test_batches_are_compiled_like_the_whole(monkeypatch, most, program):
 
     watch("advance")
     watch("advance_small")
-    assert_same(run(chain_batch_size=2), run())
+    same_runs(run(chain_batch_size=2), run())
     assert set(used) == {program}

@@ -5,11 +5,9 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import time
 import zipfile
-from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -19,9 +17,9 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.sampling import archive, checkpoint, consistency, health, loop
-from tests.sampling import killed_run
+from tests.sampling import killed_run, stops
+from tests.sampling.alike import same_leaves, same_runs
 
-ROOT = Path(__file__).parents[2]
 KEY, N, D = jax.random.key(0), 40, 3
 ROWS = jax.random.normal(jax.random.key(9), (N, D)) + 1
 MODEL = ewsg.models.gaussian_location()
@@ -35,60 +33,15 @@ def often(monkeypatch):
     monkeypatch.setattr(checkpoint, "SHARE", 1e9)
 
 
-class KilledError(Exception):
-    """In the place of a kill."""
-
-
-def stopped(monkeypatch, path, kernel=KERNEL, data=ROWS, after=3, num_steps=300, **changes):
+def stopped(monkeypatch, path, kernel=KERNEL, after=3, num_steps=300, **changes):
     """Sample in short calls, and stop just after a checkpoint."""
     monkeypatch.setattr(loop, "SECONDS_PER_CALL", 1e-9)
-    count, write = [0], checkpoint.CheckpointWriter.write
+    options = OPTIONS | {"randomness_memory": 500, "checkpoint_every": 1e-9} | changes
 
-    def counted(saver, outcome):
-        write(saver, outcome)
-        count[0] += 1
-        if count[0] == after:
-            raise KilledError
+    def call():
+        ewsg.sample(KEY, kernel, jnp.zeros(D), ROWS, num_steps, checkpoint=path, **options)
 
-    options = OPTIONS | changes
-    with monkeypatch.context() as patch:
-        patch.setattr(checkpoint.CheckpointWriter, "write", counted)
-        with pytest.raises(KilledError):
-            ewsg.sample(
-                KEY, kernel, jnp.zeros(D), data, num_steps, checkpoint=path, checkpoint_every=1e-9,
-                randomness_memory=500, **options,
-            )  # fmt: skip
-
-
-def same_runs(found, wanted):
-    for field in (
-        "step",
-        "step_size",
-        "evaluations",
-        "index_acceptance",
-        "acceptance",
-        "overflow",
-        "diverged_at",
-    ):
-        np.testing.assert_array_equal(getattr(found, field), getattr(wanted, field))
-    for field in (
-        "gradient_evaluations",
-        "num_steps",
-        "num_data",
-        "common_start",
-        "keeps_positions",
-        "interrupted",
-    ):
-        assert getattr(found, field) == getattr(wanted, field)
-    for a, b in zip(jax.tree.leaves(found.draws), jax.tree.leaves(wanted.draws), strict=True):
-        np.testing.assert_array_equal(a, b)
-    for a, b in zip(jax.tree.leaves(found.state), jax.tree.leaves(wanted.state), strict=True):
-        np.testing.assert_array_equal(a, b)
-    if wanted.moments is not None:
-        for a, b in zip(
-            jax.tree.leaves(vars(found.moments)), jax.tree.leaves(vars(wanted.moments)), strict=True
-        ):
-            np.testing.assert_allclose(a, b, rtol=1e-5)
+    stops.stopped(monkeypatch, call, after)
 
 
 def is_odd(step):
@@ -180,9 +133,7 @@ def test_draws_moments_and_memories_of_classes_of_ones_own(monkeypatch, tmp_path
     )
     again = ewsg.resume(tmp_path / "run", ROWS, kernel=kernel, progress=False, **given)
     assert type(again.draws) is type(again.moments.mean) is Kept
-    for found, wanted in ((again.draws, whole.draws), (again.state.dynamics, whole.state.dynamics)):
-        for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
-            np.testing.assert_array_equal(a, b)
+    same_leaves((again.draws, again.state.dynamics), (whole.draws, whole.state.dynamics))
     keys = (run.state.memory["key"] for run in (again, whole))
     np.testing.assert_array_equal(*map(jax.random.key_data, keys))
     assert again.state.memory["more"][0] is None
@@ -350,23 +301,6 @@ def test_what_a_kill_left_is_tidied(monkeypatch, tmp_path):
     assert left == ["mine.txt", "run.npz"]
 
 
-def begun(module, *arguments):
-    """Begin a program, and wait until it has written something."""
-    command = [sys.executable, "-m", f"tests.sampling.{module}", *map(str, arguments)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline()
-    return process
-
-
-def killed(process, rng, most):
-    """Kill a program within so many seconds."""
-    time.sleep(rng.uniform(0, most))
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    return process.returncode == -signal.SIGKILL
-
-
 def judged(path):
     """A checkpoint of the writer's is of one moment in all its parts."""
     earlier = checkpoint.read(path, None)
@@ -384,7 +318,7 @@ def judged(path):
 def test_fifty_kills_of_a_writer_leave_a_checkpoint_each(tmp_path):
     """It is stopped and looked at, for the disk then is what a kill leaves; at last killed."""
     rng, path = random.Random(0), tmp_path / "run"
-    process = begun("writer", path)
+    process = stops.started("writer", path)
     try:
         for number in range(49):
             time.sleep(rng.uniform(0, 0.02))
@@ -393,27 +327,41 @@ def test_fifty_kills_of_a_writer_leave_a_checkpoint_each(tmp_path):
             judged(copy)
             shutil.rmtree(copy)
             process.send_signal(signal.SIGCONT)
-        assert killed(process, rng, 0.02)
+        assert stops.killed(process, rng, 0.02)
         assert judged(path) > 0
     finally:
         process.kill()  # one that was stopped when a look at it failed would stay so for ever
 
 
 @pytest.mark.parametrize(
-    "count", [1, pytest.param(5, marks=pytest.mark.full), pytest.param(50, marks=pytest.mark.sweep)]
+    ("count", "size"),
+    [
+        (1, None),
+        pytest.param(3, 2, marks=pytest.mark.full),
+        pytest.param(5, None, marks=pytest.mark.full),
+        pytest.param(30, 2, marks=pytest.mark.sweep),
+        pytest.param(50, None, marks=pytest.mark.sweep),
+    ],
 )
-def test_a_run_that_is_killed_again_and_again_ends_as_it_would(tmp_path, count):
-    """Each time soon after its first checkpoint, so that it never comes to its end by itself."""
+def test_a_run_that_is_killed_again_and_again_ends_as_it_would(tmp_path, count, size):
+    """Each time soon after its first checkpoint, so that it never comes to its end by itself.
+
+    Chains all at once, or in batches of two.
+    """
     rng, path, num_steps = random.Random(1), tmp_path / "run", 20_000 * count
+    batches, most = ((), 0.1) if size is None else ((size,), 0.3)
     done = [0]
     for _ in range(count):
-        assert killed(begun("killed_run", path, num_steps), rng, 0.1)
-        done.append(checkpoint.read(path, None).counts["done"])
+        assert stops.killed(stops.started("killed_run", path, num_steps, *batches), rng, most)
+        if size is None:
+            done.append(checkpoint.read(path, None).counts["done"])
     assert np.all(np.diff(done) > 0)
     assert done[-1] < num_steps
+    assert size is None or (path / "chains-000000" / "run.npz").exists()
     kernel, data = killed_run.parts()
     again = ewsg.resume(path, data, kernel=kernel, progress=False)
-    whole = ewsg.sample(killed_run.KEY, kernel, jnp.zeros(3), data, num_steps, **killed_run.OPTIONS)
+    options = killed_run.OPTIONS | {"chain_batch_size": size}
+    whole = ewsg.sample(killed_run.KEY, kernel, jnp.zeros(3), data, num_steps, **options)
     # The programs of this process are optimised less.
     np.testing.assert_allclose(again.position, whole.position, atol=1e-4)
     assert again.gradient_evaluations == whole.gradient_evaluations

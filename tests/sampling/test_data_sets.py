@@ -104,39 +104,6 @@ def test_a_run_is_its_steps(x64, rows):
 
 
 @pytest.mark.full
-def test_their_laws_are_those_that_the_rows_give(x64):
-    """SGLD's on a Gaussian: mean x̄, variance (2h + h²(n²/b)S) / (1 − (1 − hn)²)."""
-    rows, h, b = [one["x"] for one in SETS], 0.03, 2
-    runs = run(
-        ewsg.sgld(LOCATION, h, batch_size=b), ewsg.stack_data(rows), 6_000, num_chains=64, thin=20
-    )
-    for number, x in enumerate(rows):
-        n, draws = len(x), runs[number].position.reshape(-1, D)
-        # What is left of a draw's memory after 20 steps, in each sum over draws.
-        kept = (1 - h * n) ** 20
-        count = len(draws) * (1 - kept) / (1 + kept)
-        variance = (2 * h + h**2 * n**2 / b * x.var(0)) / (1 - (1 - h * n) ** 2)
-        assert np.all(np.abs(draws.mean(0) - x.mean(0)) < 5.7 * np.sqrt(variance / count))
-        assert np.all(np.abs(draws.var(0) / variance - 1) < 5.7 * np.sqrt(2 / count))
-
-
-@pytest.mark.full
-def test_data_sets_have_noise_of_their_own():
-    """Two that are equal are two runs: their draws are not correlated."""
-    kernel = METHODS["sgld"](LOGISTIC)
-    runs = run(
-        kernel,
-        ewsg.stack_data([SETS[0]] * 2),
-        num_steps=4_100,
-        num_chains=32,
-        burn_in=100,
-        thin=100,
-    )
-    draws = np.array([runs[number].position[..., 0].ravel() for number in (0, 1)])
-    assert abs(np.corrcoef(draws)[0, 1]) < 5.5 / np.sqrt(draws.shape[1])
-
-
-@pytest.mark.full
 def test_what_is_told_of_a_run():
     """By labels and lengths; going on, saved, in ArviZ and in a picture."""
     kernel, labels = METHODS["svrg"](LOGISTIC), ["a", "b", "c"]
@@ -186,14 +153,6 @@ def test_other_ways_to_give_them(tmp_path):
     pytest.importorskip("arviz")
     found = runs.to_arviz()["posterior"]["position"].sel(data_set="b")
     np.testing.assert_array_equal(found.values, runs[1].position)
-
-
-@pytest.mark.full
-def test_a_killed_run_is_taken_up_again(tmp_path):
-    kernel, data = METHODS["saga"](LOGISTIC), ewsg.stack_data(SETS)
-    runs = run(kernel, data, checkpoint=tmp_path / "run")
-    again = ewsg.resume(tmp_path / "run", data, kernel=kernel, progress=False)
-    np.testing.assert_array_equal(again[1].position, runs[1].position)
 
 
 @pytest.mark.full

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
 from ewsg_jax.sampling import chunks, layout, loop, plan
@@ -118,20 +117,8 @@ def test_moments_are_those_of_the_draws(monkeypatch, pieces):
     for chain in range(3):
         expected = np.cov(draws[chain], rowvar=False, ddof=0)
         np.testing.assert_allclose(dense.moments.covariance[chain], expected, rtol=1e-4, atol=1e-8)
-    pooled = dense.moments.pooled()
-    everything = draws.reshape(-1, 3)
-    np.testing.assert_allclose(
-        ravel_pytree(pooled.mean)[0], everything.mean(0), rtol=1e-5, atol=1e-7
-    )
-    np.testing.assert_allclose(
-        pooled.covariance, np.cov(everything, rowvar=False, ddof=0), rtol=1e-4, atol=1e-8
-    )
-
     diagonal = run(keep=None, moments=ewsg.moments(), **options).moments
     np.testing.assert_allclose(diagonal.variance["w"], draws[..., 1:].var(1), rtol=1e-4, atol=1e-8)
-    np.testing.assert_allclose(
-        diagonal.pooled().variance["w"], everything[:, 1:].var(0), rtol=1e-4, atol=1e-8
-    )
     assert diagonal.covariance is None
     mean_only = run(keep=None, moments=ewsg.moments(covariance="none"), **options).moments
     assert mean_only.variance is None
@@ -204,21 +191,6 @@ def test_step_size_weights(weights):
     np.testing.assert_allclose(constant.step_size, np.full(10, 0.1), rtol=1e-6)
 
 
-@pytest.mark.full
-@pytest.mark.usefixtures("optimised")
-def test_many_weights_need_no_trace():
-    """Nothing that a run without draws holds grows with its length."""
-    start = {"w": jnp.zeros(2), "b": jnp.zeros(())}
-    samples = ewsg.sample(
-        KEY, KERNEL, start, DATA, 3000, num_chains=2, keep=None, moments=ewsg.moments()
-    )
-    held = jax.tree.leaves(
-        (samples.draws, samples.state, samples.moments.mean, samples.moments.variance)
-    )
-    assert sum(np.size(x) for x in held) < 60
-    assert samples.moments.weight.tolist() == [3000, 3000]
-
-
 @pytest.mark.usual_parameters("False")
 @pytest.mark.parametrize("shared", [False, True])
 def test_going_on_is_never_having_stopped(shared):
@@ -237,55 +209,6 @@ def test_going_on_is_never_having_stopped(shared):
     assert second.gradient_evaluations == 3 * 30 * 4
     other = ewsg.sample(jax.random.key(9), KERNEL, None, DATA, 30, state=first.state)
     assert not np.array_equal(other.position["b"], whole.position["b"][:, 20:])
-
-
-WRONG = {
-    "give either position or state; got neither": lambda: {"position": None},
-    "give either position or state; got both": lambda: {"state": run().state},
-    "state must be a KernelState": lambda: {"position": None, "state": START},
-    "state must be samples.state of a run of this kernel on such data.* without "
-    "state.*momentum": lambda: {
-        "position": None,
-        "state": ewsg.sample(KEY, ewsg.sgld(MODEL, 0.1, batch_size=1), START, DATA, 1).state,
-    },
-    "of num_chains = 2 chains": lambda: {"position": None, "state": run().state, "num_chains": 2},
-    "stacked must be False where state is given": lambda: {
-        "position": None,
-        "state": run().state,
-        "stacked": True,
-    },
-    "keep must be a function": lambda: {"keep": "position"},
-    "keep must be a function of one chain's position.*it failed": lambda: {
-        "keep": lambda p: p["v"]
-    },
-    "keep must be a function of one chain's position.*it returned": lambda: {
-        "keep": lambda p: None
-    },
-    "moments must be a MomentPlan": lambda: {"moments": "dense"},
-    "the function of moments must return floating-point arrays": lambda: {
-        "moments": ewsg.moments(lambda p: p["b"] > 0)
-    },
-}
-
-
-@pytest.mark.parametrize("message", WRONG)
-def test_wrong_arguments_are_named(message):
-    arguments = {"key": KEY, "kernel": KERNEL, "position": START, "data": DATA, "num_steps": 10}
-    with pytest.raises((TypeError, ValueError), match=message):
-        ewsg.sample(**(arguments | WRONG[message]()))
-
-
-@pytest.mark.parametrize(
-    ("message", "options"),
-    [
-        ("covariance must be one of .*did you mean 'dense'", {"covariance": "dens"}),
-        ("weights must be one of", {"weights": "equally"}),
-        ("of must be a function", {"of": 1}),
-    ],
-)
-def test_wrong_moments_are_named(message, options):
-    with pytest.raises((TypeError, ValueError), match=message):
-        ewsg.moments(**options)
 
 
 @pytest.mark.full

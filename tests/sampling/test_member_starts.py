@@ -2,10 +2,10 @@
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from tests.sampling.alike import same_leaves
 
 D, C, M = 3, 4, 3
 KEY = jax.random.key(0)
@@ -51,11 +51,6 @@ def draws_of(key):
     return jax.random.normal(key, (M, D))
 
 
-def same(found, wanted):
-    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
-        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
-
-
 @pytest.mark.usual_parameters("cv_ld-data sets")
 @pytest.mark.parametrize("over_data", [False, True], ids=["kernels", "data sets"])
 @pytest.mark.parametrize("name", METHODS)
@@ -67,22 +62,13 @@ def test_each_member_is_what_it_is_where_all_start_there(name, over_data):
     )
     for member in range(M):
         alone = run(kernel, STARTS[member], data)[member]
-        same((one[member].position, one[member].state), (alone.position, alone.state))
+        same_leaves((one[member].position, one[member].state), (alone.position, alone.state))
         assert one[member].common_start
         alone = run(kernel, lambda key, member=member: draws_of(key)[member], data)[member]
-        same((by_keys[member].position, by_keys[member].state), (alone.position, alone.state))
+        same_leaves(
+            (by_keys[member].position, by_keys[member].state), (alone.position, alone.state)
+        )
         assert not by_keys[member].common_start
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", METHODS)
-def test_each_kernel_of_a_stack_does_what_it_does_alone(x64, name):
-    """To rounding: a product of many rows may be summed in another order."""
-    starts = np.asarray(STARTS, float)  # in float32 the two round differently
-    runs = run(ewsg.stack(grid(name)), starts, stacked="members")
-    for member, kernel in enumerate(grid(name)):
-        alone = run(kernel, starts[member])
-        np.testing.assert_allclose(runs[member].position, alone.position, rtol=1e-9)
 
 
 @pytest.mark.full
@@ -94,7 +80,7 @@ def test_positions_may_be_any_tree():
     kernel, start = ewsg.sgld(model, 0.01, batch_size=5), {"a": STARTS, "b": jnp.arange(3.0)}
     runs = run(kernel, start, SETS, stacked="members")
     alone = run(kernel, jax.tree.map(lambda x: x[1], start), SETS)
-    same(runs[1].position, alone[1].position)
+    same_leaves(runs[1].position, alone[1].position)
 
 
 @pytest.mark.full
@@ -106,7 +92,7 @@ def test_as_many_members_as_chains_or_numbers(over_data):
     runs = run(kernel, starts, data, stacked="members", num_chains=M)
     for member in range(M):
         alone = run(kernel, starts[member], data, num_chains=M)
-        same(runs[member].position, alone[member].position)
+        same_leaves(runs[member].position, alone[member].position)
 
 
 @pytest.mark.full
@@ -119,16 +105,4 @@ def test_in_batches_of_chains_and_after_a_kill(tmp_path, position):
     )
     again = ewsg.resume(tmp_path / "run", data, kernel=kernel, progress=False)
     for found in (batched, again):
-        same(found[2].position, whole[2].position)
-
-
-@pytest.mark.full
-def test_it_begins_at_each_ones_mode():
-    """Steps so small that nothing moves."""
-    modes = [ewsg.find_mode(KEY, MODEL, jnp.zeros(D), rows).position for rows in SETS]
-    kernel = ewsg.sgld(MODEL, 1e-12, batch_size=5)
-    runs = run(kernel, jnp.stack(modes), SETS, stacked="members", num_steps=1, burn_in=0, thin=1)
-    for one, rows in zip(runs, SETS, strict=True):
-        np.testing.assert_allclose(
-            one.position[:, 0], np.broadcast_to(rows.mean(0), (C, D)), atol=1e-4
-        )
+        same_leaves(found[2].position, whole[2].position)

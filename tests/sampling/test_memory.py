@@ -45,43 +45,29 @@ def test_one_center_serves_all_chains(x64):
     np.testing.assert_array_equal(common.state.memory.center, CENTER)
 
 
-@pytest.mark.full
-def test_sharing_a_memory_changes_no_chain(x64):
-    """Chains that hold a centre each, all the same one, are the chains that share it."""
-    kernel = control_variate(center=CENTER)
-    shared = run(kernel, STARTS, stacked=True)
-    step = jax.jit(kernel.step)
-    _, run_key, _ = jax.random.split(KEY, 3)
-    for chain in range(4):
-        state = kernel.init(KEY, jnp.asarray(STARTS[chain]), DATA)
-        for t in range(30):
-            step_key = jax.random.fold_in(jax.random.fold_in(run_key, chain), t)
-            state, _ = step(step_key, state, DATA)
-        np.testing.assert_allclose(shared.position[chain, -1], state.position, rtol=1e-10)
+TOGETHER, APART = {"num_chains": 4}, {"stacked": True}
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("kernel", [control_variate(), control_variate(center=CENTER), strata()])
-def test_going_on_with_a_shared_memory(kernel, tmp_path):
-    whole = run(kernel, CENTER, 30, num_chains=3)
-    half = run(kernel, CENTER, 17, num_chains=3)
+@pytest.mark.parametrize(
+    ("kernel", "start", "options"),
+    [
+        (control_variate(), CENTER, TOGETHER),
+        (control_variate(center=CENTER), CENTER, TOGETHER),
+        (strata(), CENTER, TOGETHER),
+        (control_variate(), np.float32(STARTS), APART),
+    ],
+    ids=["center of the start", "center given", "strata", "centers of their own"],
+)
+def test_going_on_with_a_memory(kernel, start, options, tmp_path):
+    """From a file, the memory of all chains or of each: bit for bit the run that was whole."""
+    whole, half = (run(kernel, start, steps, **options) for steps in (30, 17))
     half.save(tmp_path / "half.npz")
     state = ewsg.load(tmp_path / "half.npz", kernel=kernel, data=DATA).state
-    assert shapes(state.memory) == shapes(half.state.memory)
     rest = run(kernel, None, 13, state=state)
     np.testing.assert_array_equal(rest.position, whole.position[:, 17:])
-    assert shapes(rest.state.memory) == shapes(half.state.memory)
-
-
-@pytest.mark.full
-def test_going_on_with_centers_of_their_own():
-    kernel = control_variate()
-    positions = np.float32(STARTS)
-    whole = run(kernel, positions, 30, stacked=True)
-    half = run(kernel, positions, 17, stacked=True)
-    rest = run(kernel, None, 13, state=half.state)
-    np.testing.assert_array_equal(rest.position, whole.position[:, 17:])
-    assert shapes(rest.state.memory) == {(4, 3)}
+    for each in (state, rest.state):
+        assert shapes(each.memory) == shapes(half.state.memory)
 
 
 NARROW = ewsg.models.logistic_regression(prior_scale=0.01)

@@ -4,7 +4,6 @@ import dataclasses
 import os
 import signal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -183,11 +182,6 @@ def test_costs_that_are_known_are_not_counted():
     assert plain.overflow.tolist() == [0, 0]
 
 
-def test_a_budget_in_passes_needs_costs_that_are_known():
-    with pytest.raises(ValueError, match=r"data_passes must be None .* give num_steps; got 3"):
-        ewsg.sample(KEY, reporting(counted=True), jnp.zeros(2), DATA, data_passes=3)
-
-
 def test_index_acceptance():
     """Equal rows have equal weights, so every proposal is accepted; unequal ones reject some."""
     kernel = ewsg.ewsg_ld(MODEL, 0.1, batch_size=1, chain_length=3)
@@ -213,32 +207,6 @@ def test_to_arviz_keeps_names_and_shapes():
     assert converted.posterior["mean"].dims == ("chain", "draw", "axis")
     plain = ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, 8)
     np.testing.assert_array_equal(plain.to_arviz().posterior["position"].values, plain.position)
-
-
-@pytest.mark.full
-def test_equinox_positions():
-    network = eqx.nn.MLP(2, 1, 4, 1, key=jax.random.key(1))
-    weights, static = eqx.partition(network, eqx.is_inexact_array)
-
-    def log_likelihood(weights, row):
-        return -0.5 * jnp.sum(eqx.combine(weights, static)(row) ** 2)
-
-    def log_prior(weights):
-        return -0.5 * sum(jnp.sum(w**2) for w in jax.tree.leaves(weights))
-
-    kernel = ewsg.ewsg(ewsg.Posterior(log_likelihood, log_prior), 1e-3, friction=1.0, batch_size=2)
-    samples = ewsg.sample(KEY, kernel, weights, DATA, 6, num_chains=2, burn_in=3)
-    assert jax.tree.structure(samples.position) == jax.tree.structure(weights)
-    assert all(x.shape[:2] == (2, 3) for x in jax.tree.leaves(samples.position))
-
-
-def test_a_budget_below_one_step_is_refused():
-    with pytest.raises(ValueError, match="data_passes must allow at least one step"):
-        ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, data_passes=0.1)
-    with pytest.raises(ValueError, match="data_passes must be a positive number; got inf"):
-        ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, data_passes=float("inf"))
-    with pytest.raises(TypeError, match="data_passes must be a positive number"):
-        ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, data_passes="1")
 
 
 def test_means_and_sds_far_from_zero():

@@ -11,6 +11,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.sampling import health, layout
 from ewsg_jax.sampling import host as clock_of_run
+from tests.sampling.alike import same_runs
 
 KEY = jax.random.key(9)
 DATA = jnp.arange(12.0).reshape(6, 2)
@@ -33,20 +34,6 @@ def run(*arguments, **options):
     return ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, *arguments, num_chains=2, **options)
 
 
-def assert_same(some, other):
-    for name in (
-        "draws",
-        "step",
-        "step_size",
-        "evaluations",
-        "gradient_evaluations",
-        "num_steps",
-        "diverged_at",
-    ):
-        np.testing.assert_array_equal(getattr(some, name), getattr(other, name))
-    jax.tree.map(np.testing.assert_array_equal, some.state, other.state)
-
-
 @pytest.mark.usual_parameters("1.25-5")
 @pytest.mark.parametrize(
     ("seconds", "blocks"),
@@ -61,7 +48,7 @@ def test_the_run_ends_with_the_call_in_which_time_is_up(seconds, blocks):
     assert some.num_steps == 4 * blocks
     assert some.step.tolist() == list(range(4, 4 * blocks + 1, 2))
     assert not some.interrupted
-    assert_same(some, run(some.num_steps, burn_in=2, thin=2))
+    same_runs(some, run(some.num_steps, burn_in=2, thin=2))
 
 
 def test_beside_a_number_of_steps_whichever_ends_first_ends():

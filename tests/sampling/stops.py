@@ -1,0 +1,53 @@
+"""Runs that end in the middle, and what wrote them: after a checkpoint, or by a signal."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ewsg_jax.sampling import checkpoint
+
+ROOT = Path(__file__).parents[2]
+
+
+class Killed(BaseException):
+    """In the place of a kill: nothing catches it."""
+
+
+def stopped(monkeypatch, call, after, first=None):
+    """Make a call that samples, and stop it just after so many checkpoints.
+
+    With `first`, only those of the batch of chains from that one on count.
+    """
+    count, write = [0], checkpoint.CheckpointWriter.write
+
+    def counted(saver, outcome):
+        write(saver, outcome)
+        count[0] += first is None or saver._head["first"] == first
+        if count[0] == after:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint.CheckpointWriter, "write", counted)
+        with pytest.raises(Killed):
+            call()
+
+
+def started(module, *arguments):
+    """Start a program, and wait until it has written something."""
+    command = [sys.executable, "-m", f"tests.sampling.{module}", *map(str, arguments)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    return process
+
+
+def killed(process, rng, most):
+    """Kill a program within so many seconds."""
+    time.sleep(rng.uniform(0, most))
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    return process.returncode == -signal.SIGKILL
