@@ -9,17 +9,13 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
-from tests.gradients.test_enumeration import (
-    BINARY,
-    CLASSES,
-    MATRIX,
-    W,
-    X,
-    Y,
-    as_jax,
-    dict_posterior,
-)
 from tests.oracles import enumeration
+
+N = 6
+RNG = np.random.default_rng(1)
+X, Y = RNG.normal(size=(N, 3)), RNG.normal(size=N)
+BINARY, CLASSES = np.array([0, 1, 1, 0, 1, 0]), np.array([2, 0, 1, 1, 3, 0])
+W, MATRIX = RNG.normal(size=3), RNG.normal(size=(3, 4))
 
 
 class Model(NamedTuple):
@@ -32,6 +28,18 @@ class Model(NamedTuple):
     prior: Callable
 
 
+def dict_posterior():
+    def log_likelihood(p, x):
+        return (
+            -0.5 * jnp.sum((x - p["mean"]) ** 2) * jnp.exp(-2 * p["log_scale"])
+            - x.size * p["log_scale"]
+        )
+
+    return ewsg.Posterior(
+        log_likelihood, lambda p: -0.5 * jnp.sum(p["mean"] ** 2) - 2.0 * p["log_scale"] ** 2
+    )
+
+
 def network_posterior():
     def log_likelihood(p, row):
         return -0.5 * jnp.square(jnp.tanh(row["x"] @ p["first"]) @ p["second"] - row["y"])
@@ -42,6 +50,13 @@ def network_posterior():
 
 
 MODELS = {
+    "gaussian_location": Model(
+        ewsg.models.gaussian_location(noise_scale=0.8, prior_scale=0.7),
+        W,
+        X,
+        lambda w: enumeration.gaussian_location(w, X, 0.8),
+        lambda w: enumeration.normal_prior(w, 0.7),
+    ),
     "linear_regression": Model(
         ewsg.models.linear_regression(noise_scale=0.8, prior_scale=0.7),
         W,
@@ -78,7 +93,7 @@ MODELS = {
         lambda p: np.concatenate([p["first"].ravel(), p["second"]]),
     ),
 }
-# The network is for SAGA's table in float32 alone.
+# The network is for SAGA's table in float32, the location for estimators without a memory.
 NAMES = ("linear_regression", "logistic_regression", "softmax_regression", "custom")
 
 
@@ -92,3 +107,15 @@ def flat(tree):
 
 def like_position(vector, model):
     return ravel_pytree(as_jax(model.position))[1](jnp.asarray(vector))
+
+
+def as_jax(tree):
+    return jax.tree.map(jnp.asarray, tree)
+
+
+def no_weight(estimate, frozen_noise="momentum"):
+    raise AssertionError("an unweighted estimator asked for a weight")
+
+
+def close(actual, desired, digits=1e-13):
+    np.testing.assert_allclose(actual, desired, rtol=0, atol=digits * (1 + np.abs(desired).max()))

@@ -7,7 +7,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.gradients._control_variate import ControlVariateMemory
-from tests.gradients.test_enumeration import no_weight
+from tests.gradients.six_rows import no_weight
 
 
 @pytest.mark.parametrize("rows", ["random", "by probability"])

@@ -13,7 +13,7 @@ from ewsg_jax import _random
 from ewsg_jax.rows import view
 from ewsg_jax.rows.law import Order
 from ewsg_jax.rows.named import row_law
-from tests.gradients.test_enumeration import N, X, Y, as_jax, close, no_weight
+from tests.gradients.six_rows import N, X, Y, as_jax, close, no_weight
 from tests.gradients.test_row_laws import MOST
 from tests.oracles import enumeration
 

@@ -7,8 +7,8 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from ewsg_jax.gradients import Covariance
+from tests.gradients.six_rows import close
 from tests.gradients.test_covariance_tracking import matrix_of
-from tests.gradients.test_enumeration import close
 
 
 @pytest.mark.usual_parameters("dense", "low_rank")

@@ -10,8 +10,17 @@ from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
 from ewsg_jax.rows import Batch
-from tests.gradients.six_rows import MODELS, NAMES, flat, like_position, shifted
-from tests.gradients.test_enumeration import N, as_jax, close, no_weight
+from tests.gradients.six_rows import (
+    MODELS,
+    NAMES,
+    N,
+    as_jax,
+    close,
+    flat,
+    like_position,
+    no_weight,
+    shifted,
+)
 from tests.oracles import enumeration
 
 BATCHES = [(2, True), (2, False)]

@@ -10,13 +10,9 @@ from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
 from ewsg_jax.rows import Batch
+from tests.gradients.six_rows import BINARY, MODELS, NAMES, N, W, X, as_jax, close, no_weight
 from tests.oracles import enumeration
 
-N = 6
-RNG = np.random.default_rng(1)
-X, Y = RNG.normal(size=(N, 3)), RNG.normal(size=N)
-BINARY, CLASSES = np.array([0, 1, 1, 0, 1, 0]), np.array([2, 0, 1, 1, 3, 0])
-W, MATRIX = RNG.normal(size=3), RNG.normal(size=(3, 4))
 BATCHES = [(b, replace) for b in (1, 2) for replace in (True, False)]
 
 
@@ -28,69 +24,16 @@ class Case(NamedTuple):
     prior: np.ndarray
 
 
-def dict_posterior():
-    def log_likelihood(p, x):
-        return (
-            -0.5 * jnp.sum((x - p["mean"]) ** 2) * jnp.exp(-2 * p["log_scale"])
-            - x.size * p["log_scale"]
-        )
-
-    return ewsg.Posterior(
-        log_likelihood, lambda p: -0.5 * jnp.sum(p["mean"] ** 2) - 2.0 * p["log_scale"] ** 2
-    )
-
-
-CASES = {
-    "gaussian_location": lambda: Case(
-        ewsg.models.gaussian_location(noise_scale=0.8, prior_scale=0.7),
-        W,
-        X,
-        enumeration.gaussian_location(W, X, 0.8),
-        enumeration.normal_prior(W, 0.7),
-    ),
-    "linear_regression": lambda: Case(
-        ewsg.models.linear_regression(noise_scale=0.8, prior_scale=0.7),
-        W,
-        {"x": X, "y": Y},
-        enumeration.linear_regression(W, X, Y, 0.8),
-        enumeration.normal_prior(W, 0.7),
-    ),
-    "logistic_regression": lambda: Case(
-        ewsg.models.logistic_regression(prior_scale=0.7),
-        W,
-        {"x": X, "y": BINARY},
-        enumeration.logistic_regression(W, X, BINARY),
-        enumeration.normal_prior(W, 0.7),
-    ),
-    "softmax_regression": lambda: Case(
-        ewsg.models.softmax_regression(prior_scale=0.7),
-        MATRIX,
-        {"x": X, "y": CLASSES},
-        enumeration.softmax_regression(MATRIX, X, CLASSES),
-        enumeration.normal_prior(MATRIX, 0.7),
-    ),
-    "custom": lambda: Case(
-        dict_posterior(),
-        {"log_scale": np.array(0.3), "mean": W},
-        X,
-        enumeration.normal_with_unknown_scale(0.3, W, X),
-        np.concatenate([[4 * 0.3], W]),
-    ),
-}
-
-
-@pytest.fixture(params=CASES)
+@pytest.fixture(params=["gaussian_location", *NAMES])
 def case(request, x64):
-    made = CASES[request.param]()
-    return made._replace(position=as_jax(made.position), data=as_jax(made.data))
-
-
-def as_jax(tree):
-    return jax.tree.map(jnp.asarray, tree)
-
-
-def no_weight(estimate, frozen_noise="momentum"):
-    raise AssertionError("an unweighted estimator asked for a weight")
+    model = MODELS[request.param]
+    return Case(
+        model.posterior,
+        as_jax(model.position),
+        as_jax(model.data),
+        model.per_datum(model.position),
+        model.prior(model.position),
+    )
 
 
 def estimate_of(estimator, randomness, case):
@@ -113,10 +56,6 @@ def gradients(estimator, listed, case):
         return jax.vmap(lambda rows: ravel_pytree(one(rows))[0])(listed)
 
     return np.asarray(propose(Batch(jnp.asarray(listed, jnp.int32)), case.position, case.data))
-
-
-def close(actual, desired, digits=1e-13):
-    np.testing.assert_allclose(actual, desired, rtol=0, atol=digits * (1 + np.abs(desired).max()))
 
 
 def test_full_is_the_gradient_typed_by_hand(case):
@@ -219,41 +158,6 @@ def test_full_does_not_depend_on_the_chunk_size(case):
     close(np.array(potentials), potentials[-1])
 
 
-@pytest.mark.parametrize(
-    ("method", "options", "evaluations"),
-    [
-        (ewsg.ld, {}, N),
-        (ewsg.sgld, {"batch_size": 2}, 2),
-        (ewsg.sgld, {"batch_size": 3, "replace": False}, 3),
-        (ewsg.ewsg_ld, {"batch_size": 2, "chain_length": 3}, 8),
-    ],
-)
-def test_a_step_counts_its_evaluations(method, options, evaluations):
-    kernel = method(ewsg.models.gaussian_location(), 1e-3, **options)
-    data = jnp.asarray(X, jnp.float32)
-    state = jax.jit(kernel.init)(jax.random.key(0), jnp.zeros(3), data)
-    counted = jax.jit(lambda key: kernel.step(key, state, data)[1].gradient_evaluations)(
-        jax.random.key(1)
-    )
-    assert int(counted) == evaluations
-    assert counted.dtype == jnp.int32
-    assert kernel.evaluations(data) == ewsg.gradients.Evaluations(
-        evaluations, options.get("batch_size", N)
-    )
-
-
-def test_a_subset_larger_than_the_data_is_refused():
-    data = jnp.asarray(X, jnp.float32)
-    estimator = ewsg.gradients.uniform(
-        ewsg.models.gaussian_location(), batch_size=N + 1, replace=False
-    )
-    with pytest.raises(ValueError, match="batch_size must be at most n = 6"):
-        estimator.check(jnp.zeros(3), data)
-    ewsg.gradients.uniform(ewsg.models.gaussian_location(), batch_size=N, replace=False).check(
-        jnp.zeros(3), data
-    )
-
-
 # Memory and program size of `full`: what is compiled for 16 chains, without running it.
 
 ROWS, CHAINS, CHUNK, WIDTH = 200_000, 16, 4096, 20
@@ -277,10 +181,10 @@ def lowered_for_chains(model, shape, n, chunk_size=CHUNK):
     return jax.jit(jax.vmap(one, (0, None))).lower(positions, data)
 
 
-MODELS = [(ewsg.models.logistic_regression(), (WIDTH,), 1), (network(), (WIDTH, WIDTH), WIDTH)]
+WIDE = [(ewsg.models.logistic_regression(), (WIDTH,), 1), (network(), (WIDTH, WIDTH), WIDTH)]
 
 
-@pytest.mark.parametrize(("model", "shape", "activations"), MODELS, ids=["closed_form", "autodiff"])
+@pytest.mark.parametrize(("model", "shape", "activations"), WIDE, ids=["closed_form", "autodiff"])
 def test_memory_of_full_is_bounded_by_a_chunk(model, shape, activations):
     """A chunk of rows and some numbers an activation per chain; all rows at once need more."""
 
@@ -293,7 +197,7 @@ def test_memory_of_full_is_bounded_by_a_chunk(model, shape, activations):
     assert used(ROWS) > 5 * bound, "the measure would not see all rows taken at once"
 
 
-@pytest.mark.parametrize(("model", "shape", "activations"), MODELS, ids=["closed_form", "autodiff"])
+@pytest.mark.parametrize(("model", "shape", "activations"), WIDE, ids=["closed_form", "autodiff"])
 def test_program_of_full_does_not_grow_with_n(model, shape, activations):
     few, many = (
         lowered_for_chains(model, shape, n).as_text().count("\n") for n in (10_001, 200_001)

@@ -196,16 +196,6 @@ def test_default_frozen_noise_is_the_momentums(x64):
     assert float(s.weight(estimate)) == float(s.weight(estimate, "momentum"))
 
 
-def test_langevins_weight_has_no_frozen_noise(x64):
-    """Langevin: a = √(h/2T) g and x = 0, which is what "momentum" means where there is none."""
-    dynamics = ewsg.dynamics.langevin(0.02, temperature=TEMPERATURE)
-    g = jnp.asarray(setting("gaussian_location").gradients[0])
-    scale = np.sqrt(0.02 / (2 * TEMPERATURE))
-    for name, x in (("momentum", 0), ("zero", 0), ("one", 1)):
-        ours = float(dynamics.log_weight(state_at(dynamics), Estimate(g, (), jnp.float32(1)), name))
-        np.testing.assert_allclose(ours, 0.5 * np.sum((x + scale * np.asarray(g)) ** 2), rtol=1e-13)
-
-
 # The index chain's law.
 
 

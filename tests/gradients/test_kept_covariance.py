@@ -10,7 +10,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.rows import Batch
-from tests.gradients.six_rows import MODELS, flat, like_position
+from tests.gradients.six_rows import MODELS, N, as_jax, close, flat, like_position, no_weight
 from tests.gradients.test_covariance_tracking import (
     EVERY,
     STEPS,
@@ -19,7 +19,6 @@ from tests.gradients.test_covariance_tracking import (
     matrix_of,
     restricted,
 )
-from tests.gradients.test_enumeration import N, as_jax, close, no_weight
 from tests.oracles import enumeration
 
 

@@ -107,11 +107,6 @@ def number_of(permutation):
     return np.searchsorted(listed, codes)
 
 
-def test_all_permutations_of_four_rows_are_as_probable():
-    counts = np.bincount(number_of(permutations(4, 500_000, 1)[:20_000, 0]), minlength=24)
-    assert chi_square(counts, 20_000 / 24) < CHI_SQUARE[23]
-
-
 def feistel_law(rounds):
     """The law of permutations of four rows by so many rounds of ideal functions {0,1} → {0,1}."""
     law = {(0, 1, 2, 3): 1.0}

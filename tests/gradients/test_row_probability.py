@@ -9,8 +9,7 @@ import ewsg_jax as ewsg
 from ewsg_jax import _random
 from ewsg_jax.rows import Batch, by_probability, leverage
 from ewsg_jax.rows.alias import certain_rows
-from tests.gradients.six_rows import MODELS, flat, shifted
-from tests.gradients.test_enumeration import N, as_jax, close, no_weight
+from tests.gradients.six_rows import MODELS, N, as_jax, close, flat, no_weight, shifted
 
 P = np.array([0.05, 0.3, 0.1, 0.25, 0.02, 0.28])
 ESTIMATORS = ("uniform", "control_variate", "svrg", "saga")

@@ -9,8 +9,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax import _tree
-from tests.gradients.six_rows import MODELS, flat, like_position
-from tests.gradients.test_enumeration import N, X, Y, as_jax
+from tests.gradients.six_rows import MODELS, N, X, Y, as_jax, flat, like_position
 
 
 class Run(NamedTuple):

@@ -11,8 +11,7 @@ from jax.flatten_util import ravel_pytree
 import ewsg_jax as ewsg
 from ewsg_jax import _random
 from ewsg_jax.rows.strata import allocate
-from tests.gradients.six_rows import MODELS, NAMES, shifted
-from tests.gradients.test_enumeration import N, as_jax, close, no_weight
+from tests.gradients.six_rows import MODELS, NAMES, N, as_jax, close, no_weight, shifted
 from tests.oracles import enumeration
 
 # Labels of the six rows, how many strata there are, b, and how many rows each stratum then gets (by

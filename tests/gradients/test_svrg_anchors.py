@@ -11,8 +11,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.gradients._svrg import SVRGDraw
 from ewsg_jax.rows import Batch
-from tests.gradients.six_rows import MODELS
-from tests.gradients.test_enumeration import N, W, as_jax, close
+from tests.gradients.six_rows import MODELS, N, W, as_jax, close
 from tests.oracles import enumeration
 
 STEP_SIZE, FRICTION = 0.1, 1.5

@@ -13,8 +13,18 @@ from ewsg_jax.gradients._control_variate import ControlVariateMemory
 from ewsg_jax.gradients._saga import SAGAMemory
 from ewsg_jax.gradients._svrg import SVRGDraw, SVRGMemory
 from ewsg_jax.rows import Batch, Block
-from tests.gradients.six_rows import MODELS, NAMES, flat, like_position, shifted
-from tests.gradients.test_enumeration import N, X, as_jax, close, no_weight
+from tests.gradients.six_rows import (
+    MODELS,
+    NAMES,
+    N,
+    X,
+    as_jax,
+    close,
+    flat,
+    like_position,
+    no_weight,
+    shifted,
+)
 from tests.oracles import enumeration
 
 KINDS = ("svrg", "saga", "control_variate")

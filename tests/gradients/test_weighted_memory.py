@@ -23,7 +23,7 @@ from ewsg_jax.gradients._svrg import SVRGDraw, SVRGMemory
 from ewsg_jax.gradients.index_chain import ChainDraw
 from ewsg_jax.gradients.protocol import reports_covariance, sharing_of
 from ewsg_jax.rows import Batch, Block
-from tests.gradients.test_enumeration import as_jax, close
+from tests.gradients.six_rows import as_jax, close
 from tests.gradients.test_index_chain import Outcome, law_of_the_chain, thresholds
 from tests.oracles import enumeration, index_chain
 
@@ -288,35 +288,6 @@ def test_exact_weights_of_reduced_gradients(x64, name):
     inner = w.estimator.evaluations(data)
     late = 2 if name == "covariance_tracking" else 0
     assert estimator.evaluations(data).per_step == len(w.rows) * (inner.per_step - late) + late
-
-
-@pytest.mark.parametrize("name", ["svrg", "saga", "covariance_tracking"])
-def test_a_step_commits_once_and_counts_every_candidate(x64, name):
-    """Of the kernel, at a step without a refresh: three candidates evaluated, one committed."""
-    w, chain_length = wrapped(name), 2
-    estimator = ewsg.gradients.exponentially_weighted(w.estimator, chain_length=chain_length)
-    kernel = ewsg.kernel(w.dynamics, estimator)
-    data = as_jax(DATA)
-    state = kernel.init(jax.random.key(0), jnp.asarray(POSITION), data).at_step(jnp.int32(1))
-    state = state._replace(memory=w.memory)
-    yes, no = -1e9, np.inf  # beyond any threshold
-    patterns = [((no, no), 0), ((yes, no), 1), ((no, yes), 2), ((yes, yes), 2)]
-    numbers = np.array([4, 1, 3])
-
-    def one(log_uniforms):
-        draw = ChainDraw(jax.tree.map(lambda x: x[numbers], w.randomness), log_uniforms)
-        return kernel.transition(ewsg.Randomness(draw, jnp.zeros(2)), state, data)
-
-    moved, info = jax.device_get(
-        jax.jit(jax.vmap(one))(jnp.array([log_u for log_u, _ in patterns]))
-    )
-    chosen = numbers[[place for _, place in patterns]]
-    close(numbers_of(moved.memory), w.after[chosen], 1e-12)
-    # b = 1 of SVRG, at the point and at the anchor; b = 2 of the others, the tracked anchor for one
-    # batch alone.
-    expected = {"svrg": 3 * 2 * 1, "saga": 3 * 2, "covariance_tracking": 3 * 2 + 2}[name]
-    np.testing.assert_array_equal(info.gradient_evaluations, expected)
-    np.testing.assert_allclose(info.index_acceptance, [0, 0.5, 0.5, 1], rtol=1e-6)
 
 
 @ewsg.module

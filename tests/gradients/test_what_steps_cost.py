@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from tests.gradients.six_rows import MODELS
-from tests.gradients.test_enumeration import N, W, X, Y, as_jax
+from tests.gradients.six_rows import MODELS, N, W, X, Y, as_jax
 
 CHAINS = 4
 
