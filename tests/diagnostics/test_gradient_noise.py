@@ -14,7 +14,7 @@ from tests import own
 KEY = jax.random.key(0)
 DATA = jax.random.normal(KEY, (1000, 3)) * jnp.array([1.0, 0.5, 0.2])
 MODEL, SHARP = ewsg.models.gaussian_location(), ewsg.models.gaussian_location(noise_scale=1000**0.5)
-START, WEIGHTS = jnp.zeros(3), jnp.linspace(0.0, 1.0, 1000)
+START = jnp.zeros(3)
 COVARIANCE = 1000**2 / 5 * np.asarray(DATA).var(0)
 """Of the gradient of five rows."""
 

@@ -229,7 +229,7 @@ def test_restart_moves_the_position_alone(name):
 
 @pytest.mark.parametrize("name", ["sgnht", "psgld", "sgrld"])
 def test_named_methods_hand_on_their_options(name):
-    """Each is its dynamics over `gradients.uniform`, bit for bit, with no option at its default."""
+    """Each is its dynamics over `gradients.uniform`, with no option at its default."""
     shared = {"temperature": T, "noise": "rademacher"}
     rows = {"batch_size": 3, "replace": False}
     own = {
@@ -242,11 +242,4 @@ def test_named_methods_hand_on_their_options(name):
     composed = ewsg.kernel(
         getattr(ewsg.dynamics, build)(H, **own, **shared), G.uniform(MODEL, **rows)
     )
-    data, ends = contract.data(jnp.float32), []
-    for kernel in (named, composed):
-        state = kernel.init(jax.random.key(0), jnp.asarray(contract.POSITION, jnp.float32), data)
-        step = jax.jit(kernel.step)
-        for t in range(2):
-            state, _ = step(jax.random.key(t), state, data)
-        ends.append(state)
-    jax.tree.map(np.testing.assert_array_equal, *ends)
+    assert named == composed

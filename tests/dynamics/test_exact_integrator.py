@@ -19,12 +19,7 @@ TEMPERATURE, INVERSE_MASS = 0.6, 0.3
 
 # Around γh = 2 the integrator changes from a continued fraction to a plain difference.
 PRODUCTS = [
-    1e-6,
-    1e-5,
-    1e-4,
-    1e-3,
-    1e-2,
-    0.1,
+    *10.0 ** np.arange(-6, 0),
     0.3,
     0.7,
     1,

@@ -333,22 +333,6 @@ def test_it_is_printed_and_compared_by_value():
     )
 
 
-def test_a_stack_of_masses_is_one_program():
-    """`vmap` over kernels of different masses, as over any leaf."""
-    data, start = jnp.asarray(ROWS, jnp.float32), jnp.ones(D)
-    model = ewsg.models.gaussian_location()
-    build = lambda c: ewsg.sgld(
-        model, 0.01, batch_size=2, inverse_mass=c * jnp.asarray(DENSE, jnp.float32)
-    )
-    kernels = [build(c) for c in (0.5, 2.0)]
-    stack = jax.tree.map(lambda *x: jnp.stack(x), *kernels)
-    first = kernels[0].init(jax.random.key(0), start, data)
-    step = jax.jit(lambda kernel: kernel.step(jax.random.key(1), first, data)[0].position)
-    found = jax.vmap(step)(stack)
-    for position, kernel in zip(found, kernels, strict=True):
-        np.testing.assert_allclose(position, step(kernel), rtol=1e-5)
-
-
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_types_are_kept(structure, dtype):

@@ -113,15 +113,6 @@ def test_weight(x64, integrator, structure, frozen_noise):
         )
 
 
-@pytest.mark.parametrize("integrator", INTEGRATORS)
-def test_without_covariance_it_is_the_plain_dynamics(x64, integrator):
-    plain = getattr(ewsg.dynamics, integrator)(H, friction=GAMMA, temperature=TEMPERATURE)
-    made = dynamics_of(integrator)
-    assert made.frozen_noise == plain.frozen_noise
-    ends = [d.apply(tree(NOISE), state_of(), estimate_of("none"), no_probe) for d in (made, plain)]
-    jax.tree.map(np.testing.assert_array_equal, *ends)
-
-
 # Stability.
 
 

@@ -51,30 +51,6 @@ def compared(name, rows, h, is_corrected):
     )
 
 
-@pytest.mark.parametrize("h", STEP_SIZES)
-@pytest.mark.parametrize("integrator", INTEGRATORS)
-def test_law_with_the_exact_covariance(linearize, integrator, h):
-    """Reset at every step the covariance is exact; the law is the full gradient's with Γ."""
-    rows = rows_of(0)
-    tracking = ewsg.gradients.covariance_tracking(
-        ewsg.models.gaussian_location(), batch_size=1, refresh_every=1
-    )
-    dynamics = ewsg.dynamics.noise_corrected(h, friction=FRICTION, integrator=integrator)
-    maps = linearize(ewsg.kernel(dynamics, tracking), D, jnp.asarray(rows), jnp.arange(N)[:, None])
-
-    C = covariance_of(rows)
-    steps = [
-        lyapunov.corrected(integrator, N * np.eye(D), N * row, h, FRICTION, 1.0, C) for row in rows
-    ]
-    np.testing.assert_allclose(maps.matrix, [s.matrix for s in steps], rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(maps.shift, [s.shift for s in steps], rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(maps.noise, [s.noise for s in steps], rtol=1e-10, atol=1e-14)
-    mean, covariance = lyapunov.stationary(maps.steps)
-    np.testing.assert_allclose(mean, np.concatenate([rows.mean(0), np.zeros(D)]), atol=1e-10)
-    expected = lyapunov.corrected_variances(integrator, N, h, FRICTION, 1.0, C)
-    np.testing.assert_allclose(covariance, expected, rtol=1e-9, atol=1e-11)
-
-
 # By integrator, whether corrected, and h: the range of the variances over the target's and of
 # KL(target ‖ law).
 FOUND = {

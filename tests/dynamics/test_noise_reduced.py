@@ -20,7 +20,6 @@ from tests.dynamics.test_noise_corrected import (
     MOMENTUM,
     NOISE,
     POSITION,
-    SIZE,
     TEMPERATURE,
     H,
     estimate_of,
@@ -93,16 +92,6 @@ def test_a_covariance_that_is_given(x64, kind, given):
     np.testing.assert_allclose(flat(found.momentum), flat(expected.momentum), rtol=1e-12)
 
 
-def test_it_has_no_weight():
-    weighted = ewsg.gradients.exponentially_weighted(
-        ewsg.gradients.covariance_tracking(ewsg.models.gaussian_location(), batch_size=1)
-    )
-    with pytest.raises(
-        ValueError, match="dynamics must have a weight for an exponentially weighted estimator"
-    ):
-        ewsg.kernel(made("semi_implicit"), weighted)
-
-
 # The laws, EWSG section 5.1: the covariance is the same at every θ.
 
 
@@ -125,7 +114,10 @@ def kernels(balance, covariance):
 
 
 @pytest.mark.parametrize("way", ["tracked", "kept", "given"])
-@pytest.mark.parametrize(("balance", "h"), [("noise", 0.005), ("noise", 0.02), ("friction", 0.02)])
+@pytest.mark.parametrize(
+    ("balance", "h"),
+    [("noise", 0.005), ("noise", 0.02), ("friction", 0.005), ("friction", 0.02)],
+)
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_laws(linearize, integrator, balance, h, way):
     """The typed maps; with noise enough, the full gradient's law without friction beside γ."""
@@ -136,9 +128,9 @@ def test_laws(linearize, integrator, balance, h, way):
 
     typed = lyapunov.reduced if balance == "noise" else lyapunov.corrected
     steps = [typed(integrator, N * np.eye(D), N * row, h, FRICTION, 1.0, C) for row in rows]
-    np.testing.assert_allclose(maps.matrix, [s.matrix for s in steps], rtol=1e-9, atol=1e-11)
-    np.testing.assert_allclose(maps.shift, [s.shift for s in steps], rtol=1e-9, atol=1e-11)
-    np.testing.assert_allclose(maps.noise, [s.noise for s in steps], rtol=1e-9, atol=1e-13)
+    np.testing.assert_allclose(maps.matrix, [s.matrix for s in steps], rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(maps.shift, [s.shift for s in steps], rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(maps.noise, [s.noise for s in steps], rtol=1e-10, atol=1e-14)
     mean, covariance = lyapunov.stationary(maps.steps)
     np.testing.assert_allclose(mean, np.concatenate([rows.mean(0), np.zeros(D)]), atol=1e-10)
     has_enough = h * np.linalg.eigvalsh(C)[-1] < 2 * FRICTION
@@ -178,20 +170,6 @@ def test_any_estimator_with_the_covariance_given(linearize):
     _, covariance = lyapunov.stationary(maps.steps)
     expected = np.kron(lyapunov.semi_implicit_variances(6, h, FRICTION, 1.0), np.eye(D))
     np.testing.assert_allclose(covariance, expected, rtol=1e-9, atol=1e-11)
-
-
-def test_a_low_rank_takes_out_the_heat_of_its_directions(x64):
-    """Outside the basis there is the plain noise and no friction beside γ."""
-    found = ewsg.dynamics.noise_reduced(0.3, friction=GAMMA, temperature=TEMPERATURE)
-    outside = np.linalg.svd(COVARIANCES["low_rank"][0][1].T)[2][3:]
-    plain = ewsg.dynamics.semi_implicit(0.3, friction=GAMMA, temperature=TEMPERATURE)
-    estimate = estimate_of("low_rank")
-    ends = [
-        flat(d.apply(tree(NOISE), state_of(), estimate, no_probe).momentum) for d in (found, plain)
-    ]
-    assert len(outside) == SIZE - 3
-    np.testing.assert_allclose(outside @ ends[0], outside @ ends[1], rtol=1e-12)
-    assert np.abs(ends[0] - ends[1]).max() > 0.1
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])

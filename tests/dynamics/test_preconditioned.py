@@ -27,7 +27,7 @@ H, TEMPERATURE, DECAY, DAMPING = 0.03, 0.6, 0.8, 0.3
 RNG = np.random.default_rng(8)
 X, Y = 0.5 * RNG.normal(size=(2, 5, 3))
 PRECISION = np.array([[1.0, 0.4, 0.0], [0.4, 2.0, -0.5], [0.0, -0.5, 1.5]])
-START, GIVEN = RNG.normal(size=(2, 3))
+START = RNG.normal(size=3)
 DATA = {"x": X, "y": Y}
 
 

@@ -446,16 +446,9 @@ def test_pairs_are_of_one_batch_whatever_the_estimator(x64, name):
     assert expected.per_step == plain.per_step + plain.per_extra_gradient
 
 
-def test_hamcmc_is_the_dynamics_over_uniform_rows(x64):
+def test_hamcmc_is_the_dynamics_over_uniform_rows():
     method = ewsg.hamcmc(posterior(), schedule, batch_size=2, temperature=T, **OPTIONS)
-    composed = ewsg.kernel(dynamics(), G.uniform(posterior(), batch_size=2))
-    states = [k.init(jax.random.key(0), jnp.asarray(START), data()) for k in (method, composed)]
-    steps = [jax.jit(k.step) for k in (method, composed)]
-    for t in range(6):
-        states = [
-            step(jax.random.key(t), s, data())[0] for step, s in zip(steps, states, strict=True)
-        ]
-    jax.tree.map(np.testing.assert_array_equal, *states)
+    assert method == ewsg.kernel(dynamics(), G.uniform(posterior(), batch_size=2))
     assert method.evaluations(data()).per_step == 4
 
 

@@ -147,19 +147,6 @@ def test_weight_is_that_of_the_noise_that_freezes_the_position(x64, name, how, s
             np.testing.assert_allclose(flat(moved.position), POSITION, rtol=1e-12)
 
 
-def test_the_identity_is_langevin(x64):
-    plain = ewsg.dynamics.langevin(H, temperature=TEMPERATURE)
-    position, estimate, noise = tree(POSITION), Estimate(tree(GRADIENT), ()), tree(NOISE)
-    expected = plain.apply(noise, plain.init(jax.random.key(0), position), estimate, no_probe)
-    for metric in (lambda p, data: jax.tree.map(jnp.ones_like, p), lambda p, data: jnp.eye(3)):
-        dynamics = dynamics_of(metric)
-        prepared = dynamics.prepare(
-            dynamics.init(jax.random.key(0), position), no_prior, jnp.asarray(DATA)
-        )
-        moved = dynamics.apply(noise, prepared, estimate, no_probe)
-        np.testing.assert_allclose(flat(moved.position), flat(expected.position), rtol=1e-14)
-
-
 def test_a_metric_that_is_not_positive_definite_shows():
     ones = jnp.ones(2)
     for metric in (lambda p, data: -jnp.eye(2), lambda p, data: jnp.array([1.0, -1.0])):

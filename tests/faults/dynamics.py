@@ -43,7 +43,7 @@ FAULTS = [
     Fault("noise_corrected: T forgotten in the added friction", "NoiseCorrected.terms", drop("scales.temperature"),
           "dynamics/test_noise_corrected.py::test_a_free_particle_is_stable_up_to_its_bound[0.3-0.4-40.0-euler]"),
     Fault("noise_corrected: the whole added friction for its half", "NoiseCorrected.terms", drop("2"),
-          "dynamics/test_noise_corrected_law.py::test_law_with_the_exact_covariance[semi_implicit-0.02]"),
+          "dynamics/test_noise_reduced.py::test_laws[semi_implicit-friction-0.02-tracked]"),
     Fault("noise_reduced: the gradient's noise for that of a step", "NoiseReduced.terms", rename("damping", "1", nth=1),
           "dynamics/test_noise_reduced.py::test_move[semi_implicit-dense-0.01]"),
     Fault("splitting scheme: each for the whole step", "Palindrome.terms", drop("letters.count(letter)"),

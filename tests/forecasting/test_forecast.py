@@ -15,7 +15,6 @@ from benchmarks.pages import bias
 from ewsg_jax.forecasting import known, law, target
 from ewsg_jax.forecasting.batches import Weighing, noise_of
 from ewsg_jax.forecasting.step import AffineStep, Weight
-from ewsg_jax.preparation.curvature import Curvature
 
 KEY = jax.random.key(0)
 EXACT = json.loads((Path(__file__).parents[2] / "docs" / "bias.json").read_text())
@@ -329,11 +328,6 @@ def test_rows_by_probability_are_told_cooler():
     ratio = 2 * h / (2 * h - h**2 - h**2 * noise)
     np.testing.assert_allclose(excess[0], ratio - 1, rtol=0.15)
     np.testing.assert_allclose(excess[1], 1 / (1 - h / 2) - 1, rtol=1e-3)
-
-
-NO_MODE = ewsg.Mode(
-    jnp.zeros(2), True, 0.0, 0.0, 0.0, 1, 1.0, Curvature.of(np.diag([1.0, -4.0]), True)
-)
 
 
 def many(rank):

@@ -42,13 +42,6 @@ def added(rho: float, count: int, held: int) -> float:
     return float(np.mean(rho ** (2 * times) * start + of_order(weights)))
 
 
-def added_independent(rho: float, held: int) -> float:
-    """The same for windows that are drawn anew each time, with replacement."""
-    q = rho**held
-    times = np.arange(1, held + 1)
-    return float(np.mean(rho ** (2 * times) * (1 - q) / (1 + q) + (1 - rho**times) ** 2))
-
-
 def variance(
     rho: float, num_rows: int, batch_size: int, count: int, held: int, within: float, between: float
 ) -> float:
