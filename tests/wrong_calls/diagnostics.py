@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import ewsg_jax as ewsg
-from tests.wrong_calls.standard import COUNT, FLAG, POSTERIOR, ROWS_OF_DATA, every, refuses
+from tests.wrong_calls.standard import COUNT, FLAG, POSTERIOR, ROWS_OF_DATA, Kind, every, refuses
 from tests.wrong_calls.table import KERNEL, KEY, LOGISTIC, NAN, POINT, ROWS, T, V, of, row
 
 DRAWS = "a tree of arrays with leading axes (chain, draw)"
@@ -24,6 +24,11 @@ A_SUMMARY = "a Summary (what ewsg_jax.diagnostics.summary returns)"
 @functools.cache
 def samples() -> ewsg.Samples:
     return ewsg.sample(KEY, ewsg.ld(LOGISTIC, 0.1), POINT, ROWS, 4, num_chains=2, progress=False)
+
+
+@functools.cache
+def empty() -> ewsg.Samples:
+    return dataclasses.replace(samples(), draws=samples().position[:, :0])
 
 
 @functools.cache
@@ -100,6 +105,8 @@ for name in ("predictive", "trajectory"):
             "samples | shapes [(2,)] | shape (3,), one weight for each",
             lambda call=call: call(samples(), WIDE),
         ),
+        row(V, "samples | kept none | must hold draws", lambda call=call: call(empty(), ROWS)),
+        row(T, 'data | {"x": (n, d) | logistic_reg', lambda call=call: call(samples(), ROWS["x"])),
     )
 density = diagnostics.log_predictive_density
 every(
@@ -121,6 +128,12 @@ of(
         f"posterior | normalised=False | {A_DENSITY}",
         lambda: density(samples(), UNNORMALISED, ROWS),
     ),
+    row(
+        V,
+        "(3,) | it failed on one draw | and these inputs",
+        lambda: density(samples(), LOGISTIC, WIDE),
+    ),
+    row(V, "draws | (2, 0, 2) | at least one draw", lambda: density(empty(), LOGISTIC, ROWS)),
 )
 
 
@@ -169,23 +182,32 @@ of(
     row(T, "inputs | 'a' | a tree of arrays or numbers", lambda: predicted(inputs={"x": "a"})),
     row(V, "log | True | with keep_draws=True", lambda: predicted(log=True, keep_draws=True)),
 )
-PROBABILITIES, LABELS = np.array([0.1, 0.9]), np.array([0, 1])
-every(
+calibration = diagnostics.calibration
+every("diagnostics.calibration", functools.partial(calibration, [0.1, 0.9], [0, 1]))
+refuses(
     "diagnostics.calibration",
-    functools.partial(diagnostics.calibration, probabilities=PROBABILITIES, labels=LABELS),
+    functools.partial(calibration, labels=[0, 1]),
+    probabilities=Kind(
+        "must lie between 0 and 1", ((V, [0.5, 1.2], "to 1.2"), (V, [0.5, np.nan], "to nan"))
+    ),
+)
+refuses(
+    "diagnostics.calibration",
+    functools.partial(calibration, labels=[0]),
+    probabilities=Kind(
+        "must be an array (n,) of class 1 or (n, k)", ((V, [], "(0,)"), (T, ["a"], "'a'"))
+    ),
+)
+refuses(
+    "diagnostics.calibration",
+    functools.partial(calibration, [0.5, 0.2]),
+    labels=Kind("classes from 0 to 1", ((V, [0, 2], "shape (2,)"), (V, [0], "shape (1,)"))),
 )
 of(
     "diagnostics.calibration",
-    row(
-        V,
-        "probabilities | to 1.9 | between 0 and 1",
-        lambda: diagnostics.calibration(PROBABILITIES + 1, LABELS),
-    ),
-    row(
-        V,
-        "labels | shape (1,) | classes from 0 to 1",
-        lambda: diagnostics.calibration(PROBABILITIES, LABELS[:1]),
-    ),
+    row(V, "probabilities | off by 0.1 | sum to one", lambda: calibration([[0.5, 0.6]], [0])),
+    row(V, "labels | (2,) | from 0 to 2", lambda: calibration([[0.5, 0.2, 0.3]], [0, 2])),
+    row(T, "labels | 'yes' | must be classes", lambda: calibration([0.5], ["yes"])),
 )
 ONE = np.eye(2)
 A_COVARIANCE = "covariance must be"
