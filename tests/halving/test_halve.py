@@ -137,6 +137,14 @@ def test_verdicts(numbers, outcome, says):
     assert says in told.text
 
 
+def test_many_coordinates_make_no_false_alarm():
+    """Three standard errors are beyond chance for one coordinate, and not for a hundred."""
+    one = bias_of(1.3, 0.1)
+    many = Law(*(Known(*(np.repeat(x, 100) for x in known)) for known in one))
+    assert judged(one).outcome == "wrong"
+    assert verdict.of(many, ("a",) * 100, 32, 0.1, 0.05, 0.02).outcome == "unsure"
+
+
 def test_a_negative_variance_is_told():
     found = moments.extrapolated(known_pairs(5.0, 1.0), 1)
     assert np.isnan(found.extrapolated.sd.value)
