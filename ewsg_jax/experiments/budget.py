@@ -74,27 +74,27 @@ def steps_of_passes(
     if not at_most.counted:
         return least_steps(kernel, data, data_passes, burn_in_passes)
     burn_in, budget = burn_in_passes * n, data_passes * n
+    options = {"num_chains": num_chains, "keep": None, "progress": False}
+    # Steps made and evaluations spent after each part.
     made, spent, per_step, state = [0], [float(at_most.at_init)], float(at_most.per_step), None
     for wanted in (burn_in, budget):
         while (left := wanted - spent[-1]) > CLOSE * wanted:
             # Not all that is left, nor more than were made: the next steps may cost more than the
             # last.
             count = max(1, math.ceil(0.7 * left / per_step))
-            count, begin = (count, start) if state is None else (min(count, made[-1]), None)
-            options = {"num_chains": num_chains, "keep": None, "state": state, "progress": False}
-            part = ewsg.sample(key, kernel, begin, data, count, **options)
+            if state is None:
+                part = ewsg.sample(key, kernel, start, data, count, **options)
+                before = 0.0  # The first part counts the evaluations of the start too.
+            else:
+                count, before = min(count, made[-1]), spent[-1]
+                part = ewsg.sample(key, kernel, None, data, count, state=state, **options)
             if part.interrupted:
                 raise KeyboardInterrupt
-            # The first part counts the evaluations of the start too.
-            spent.append(
-                (0.0 if state is None else spent[-1]) + part.gradient_evaluations / num_chains
-            )
+            spent.append(before + part.gradient_evaluations / num_chains)
             made.append(made[-1] + part.num_steps)
             per_step = max((spent[-1] - spent[-2]) / part.num_steps, budget / MOST_STEPS)
             state = part.state
-
-    def reached(evaluations: float) -> float:
-        return np.interp(evaluations, spent, made) + max(0.0, evaluations - spent[-1]) / per_step
-
-    first_kept = math.ceil(reached(burn_in)) + 1
-    return max(first_kept, math.floor(reached(budget))), first_kept - 1
+    reached = np.interp((burn_in, budget), spent, made)
+    reached += np.maximum(0.0, np.array((burn_in, budget)) - spent[-1]) / per_step
+    first_kept = math.ceil(reached[0]) + 1
+    return max(first_kept, math.floor(reached[1])), first_kept - 1

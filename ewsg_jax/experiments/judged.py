@@ -53,7 +53,7 @@ def check(
     Args:
         run: a folder that `run` or `plan` wrote, or a file that `Samples.save` wrote.
         asked: the rows and the model, for a file; None for a folder, which has them.
-        console: prints what is found.
+        console: where it is printed.
         label: the run of a folder that is checked; None: all.
         max_draws: as of `ewsg_jax.check`.
 

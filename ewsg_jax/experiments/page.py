@@ -58,14 +58,7 @@ CAPTIONS = {
 
 
 def page(job: Job, results: Sequence[Result], said: Sequence[str], report: str) -> str:
-    """Return the page.
-
-    Args:
-        job: what was run.
-        results: those of all runs.
-        said: the answer, lines of words.
-        report: `report.txt`.
-    """
+    """Return the page, which begins with what is said in answer; `report` is `report.txt`."""
     drawn = [result for result in results if result.summary is not None]
     parts = [
         "<!doctype html>",

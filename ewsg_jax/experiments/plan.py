@@ -151,12 +151,7 @@ def _kernel(method: MethodConfig, problem: Regression) -> ewsg.Kernel:
 
 
 def keys_of(seed: int, number: int) -> tuple[Key, Key, Key]:
-    """Return the keys of a run, of its look for gradient noise, and of its check.
-
-    Args:
-        seed: of all runs.
-        number: which one it is.
-    """
+    """Return the keys of a run, of its look for gradient noise, and of its check."""
     run_key, key = jax.random.split(jax.random.fold_in(jax.random.key(seed), number))
     return run_key, jax.random.fold_in(key, 0), jax.random.fold_in(key, 1)
 
@@ -171,14 +166,6 @@ def execute(
 ) -> Result:
     """Sample by one plan, or resume what is saved at `checkpoint`, and judge the draws, against a
     reference if any.
-
-    Args:
-        plan: the run.
-        seed: of all runs.
-        problem: the posterior and its rows.
-        reference: the run of the reference, if there is one.
-        checkpoint: where the run is saved as it is made.
-        console: shows progress; None: none is shown.
 
     Raises:
         ConfigError: what is saved there is damaged.

@@ -26,13 +26,8 @@ DRAWS = 1_000
 
 
 def plan(asked: Asked, output: Path | None, console: Console) -> int:
-    """Plan a run, print the plan, and make the run where there is a folder; return the exit
+    """Plan a run, print the plan, and make the run where there is a folder for it; return the exit
     status.
-
-    Args:
-        asked: the rows, the model and the run.
-        output: the folder that results go to; None: nothing is run.
-        console: prints the answer and the report.
 
     Raises:
         ConfigError: the rows do not go with the model, or nothing fits.

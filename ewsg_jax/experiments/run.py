@@ -21,13 +21,7 @@ REPORTS = ("report.txt", "report.html")
 def run(path: Path, output: Path, seed: int | None, console: Console) -> int:
     """Run a configuration and write its results; return the exit status.
 
-    What is wrong is found before anything runs.
-
-    Args:
-        path: the TOML file.
-        output: the folder that results go to.
-        seed: replaces the file's `run.seed`.
-        console: prints the report.
+    What is wrong is found before anything runs. A seed replaces the file's `run.seed`.
 
     Raises:
         ConfigError: the configuration has something that cannot be run.
@@ -50,11 +44,6 @@ def carry_out(job: Job, folder: Folder, console: Console) -> tuple[list[Result],
 
     An earlier start of the same job, of which the folder holds checkpoints, is resumed. Of several
     processes the first one prints and writes.
-
-    Args:
-        job: what is run.
-        folder: that results go to.
-        console: prints the report.
 
     Raises:
         ConfigError: a checkpoint is damaged.
