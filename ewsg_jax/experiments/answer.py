@@ -109,11 +109,6 @@ def _trust(plan: ewsg.Plan) -> str:
     return f"Trusted: a trial was checked: {plan.report.verdict}"
 
 
-def status_of(plan: ewsg.Plan) -> int:
-    """Return the exit status of a plan."""
-    return OK if plan.is_trusted else DOUBTFUL
-
-
 def gaussian_of(plan: ewsg.Plan, problem: Regression) -> list[str]:
     """Return the answer without a chain, a line each; nothing where it is not right."""
     normal = plan.gaussian

@@ -13,7 +13,7 @@ import ewsg_jax as ewsg
 from ewsg_jax.experiments import answer
 from ewsg_jax.experiments.asked import Asked, prepare, text_of
 from ewsg_jax.experiments.config import ConfigError, MethodConfig
-from ewsg_jax.experiments.console import INTERRUPTED, Console
+from ewsg_jax.experiments.console import DOUBTFUL, OK, Console
 from ewsg_jax.experiments.plan import Job, Plan, keys_of
 from ewsg_jax.experiments.problem import Regression
 from ewsg_jax.experiments.results import Folder
@@ -37,7 +37,7 @@ def plan(asked: Asked, output: Path | None, console: Console) -> int:
     folder = None if output is None else Folder(output)
     made = _made(asked, problem, console)
     problem = dataclasses.replace(problem, start=made.start, mode=made.mode)
-    status = answer.status_of(made)
+    status = OK if made.is_trusted else DOUBTFUL
     kernel, trust, price = answer.of_plan(made, problem)
     console.answer(kernel)
     console.answer(trust, status)
@@ -58,8 +58,7 @@ def plan(asked: Asked, output: Path | None, console: Console) -> int:
     )
     title = f"{Path(asked.data).stem}: {asked.model} regression"
     job = Job(title, "", asked.seed, text_of(asked), problem, [run], (kernel, trust, price))
-    results, is_interrupted = carry_out(job, folder, console)
-    return INTERRUPTED if is_interrupted else max(status, answer.status_of_runs(results))
+    return max(status, carry_out(job, folder, console))
 
 
 def _made(asked: Asked, problem: Regression, console: Console) -> ewsg.Plan:

@@ -34,13 +34,13 @@ def run(path: Path, output: Path, seed: int | None, console: Console) -> int:
     except (TypeError, ValueError) as error:
         raise ConfigError(str(error)) from error
     job = Job(config.title, config.note, config.run.seed, text, problem, plans)
-    _, is_interrupted = carry_out(job, Folder(output), console)
-    return INTERRUPTED if is_interrupted else OK
+    # Methods that are wrong may be what is compared.
+    return INTERRUPTED if carry_out(job, Folder(output), console) == INTERRUPTED else OK
 
 
-def carry_out(job: Job, folder: Folder, console: Console) -> tuple[list[Result], bool]:
-    """Make all runs and write their results; return them, and whether an interrupt ended them
-    early.
+def carry_out(job: Job, folder: Folder, console: Console) -> int:
+    """Make all runs and write their results; return the exit status of the worst, or of an
+    interrupt.
 
     An earlier start of the same job, of which the folder holds checkpoints, is resumed. Of several
     processes the first one prints and writes.
@@ -50,7 +50,8 @@ def carry_out(job: Job, folder: Folder, console: Console) -> tuple[list[Result],
         OSError: a file cannot be written.
     """
     say = console.say if processes.is_first() else lambda text: None
-    checkpoints, results, interrupted = folder.path / "checkpoints", [], False
+    results: list[Result] = []
+    checkpoints, interrupted = folder.path / "checkpoints", False
     say(report.opening(job.title, job.note, job.problem))
     if _resumes(job, folder, checkpoints):
         say(f"\nresumes from {checkpoints}/, left by an earlier start")
@@ -72,7 +73,7 @@ def carry_out(job: Job, folder: Folder, console: Console) -> tuple[list[Result],
         _end(folder, job, results, interrupted, console)
         if not interrupted:
             shutil.rmtree(checkpoints, ignore_errors=True)
-    return results, interrupted
+    return INTERRUPTED if interrupted else answer.status_of_runs(results)
 
 
 def _resumes(job: Job, folder: Folder, checkpoints: Path) -> bool:

@@ -147,43 +147,21 @@ of("main list", row(None, "KIND | 'method' | methods", lambda: main(["list", "me
 
 of(
     "main",
-    row(
-        None,
-        "none.toml | No such file | none.toml",
-        lambda folder: main(["run", str(folder / "none.toml")]),
-    ),
+    row(None, "none.toml | No such file | ", lambda f: main(["run", str(f / "none.toml")])),
     row(None, "error: | Is a directory | ", lambda folder: main(["run", str(folder)])),
-    row(
-        None,
-        "COMMAND | the following arguments are required | see ewsg_jax --help",
-        lambda: main([]),
-    ),
+    row(None, "COMMAND | are required | see ewsg_jax --help", lambda: main([])),
     row(None, "--seed | got -1 | at least 0", ran("", "", "--seed", "-1")),
     row(None, "--seed | got 'one' | a number", ran("", "", "--seed", "one")),
     row(None, "--seed | got 1.5 | a whole number", ran("", "", "--seed", "1.5")),
     row(None, "--seed | 4294967296 | at most 4294967295", ran("", "", "--seed", "4294967296")),
     row(None, "output folder | File exists | cannot write to", into_a_file),
-    row(
-        None,
-        "data_passes | got inf | a positive number",
-        ran("data_passes = 2", "data_passes = inf"),
-    ),
-    row(
-        None, f"sghmc: step_size | -1 (int) | {POSITIVE}", ran("step_size = 1e-3", "step_size = -1")
-    ),
-    row(
-        None,
-        "columns | 'size' (str) | one of 'mean_",
-        ran("[data]", '[data]\ndrop_columns = ["size"]'),
-    ),
+    row(None, "data_passes | got inf | a positive number", ran("passes = 2", "passes = inf")),
+    row(None, f"sghmc: step_size | -1 (int) | {POSITIVE}", ran("1e-3", "-1")),
+    row(None, "columns | 'size' | one of 'mean_", ran("[run]", 'drop_columns = ["size"]\n[run]')),
     row(
         None, "sghmc: batch_size | got 500 | at most n = 455", ran("= 50", "= 500\nreplace = false")
     ),
-    row(
-        None,
-        "sghmc | got 9100000000 | at most 2147483647 steps",
-        ran("data_passes = 2", "data_passes = 1e9"),
-    ),
+    row(None, "sghmc | 9100000000 | at most 2147483647", ran("passes = 2", "passes = 1e9")),
     row(
         None,
         f"sghmc: frozen_noise | [0.0, 1.0] | {FROZEN}",
