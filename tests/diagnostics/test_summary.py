@@ -66,10 +66,6 @@ def test_a_tree_of_positions(run):
 
 def test_names(run):
     assert "elevation" in str(ewsg.diagnostics.summary(run, ["elevation", "slope", "aspect"]))
-    with pytest.raises(ValueError, match="names must be 3, one for each coordinate; got 1"):
-        ewsg.diagnostics.summary(run, ["elevation"])
-    with pytest.raises(TypeError, match="samples must be what"):
-        ewsg.diagnostics.summary(run.step_size.tolist)
 
 
 def test_the_table_shows_the_worst_rows(run):

@@ -256,13 +256,3 @@ def test_gathering_ahead_changes_nothing(x64):
     ahead, there = both(jax.random.key(1), data)
     for a, b in zip(jax.tree.leaves(ahead), jax.tree.leaves(there), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
-
-
-def test_batches_cannot_be_shared_and_passes_are_not_known():
-    kernel = ewsg.flymc(POSTERIOR, 0.1, capacity=ROWS)
-    with pytest.raises(
-        ValueError, match="shared_minibatch must be False for a kernel that draws no batches"
-    ):
-        ewsg.sample(jax.random.key(0), kernel, jnp.zeros(2), DATA, 5, shared_minibatch=True)
-    with pytest.raises(ValueError, match="data_passes must be None"):
-        ewsg.sample(jax.random.key(0), kernel, jnp.zeros(2), DATA, data_passes=5)

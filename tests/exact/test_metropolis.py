@@ -122,14 +122,6 @@ def test_a_run_reports_its_acceptance_and_its_cost():
     np.testing.assert_allclose(samples.step_size, 1 / samples.step, rtol=1e-6)
 
 
-def test_batches_cannot_be_shared():
-    kernel = ewsg.random_walk_metropolis(ewsg.models.logistic_regression(), 0.1)
-    with pytest.raises(
-        ValueError, match="shared_minibatch must be False for a kernel that draws no batches"
-    ):
-        ewsg.sample(jax.random.key(0), kernel, jnp.zeros(2), DATA, 5, shared_minibatch=True)
-
-
 @pytest.mark.full
 @pytest.mark.parametrize("temperature", [1.0, pytest.param(2.0, marks=pytest.mark.sweep)])
 def test_it_stays_in_the_posterior(temperature):

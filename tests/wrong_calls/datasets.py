@@ -40,6 +40,7 @@ of(
     row(V, f"feature_names | 1 feature_names | {SHAPES}", lambda: dataset(feature_names=["a"])),
     row(V, "x | shape (0, 2) | must have rows", lambda: dataset(x=X[:0], y=Y[:0])),
     row(V, "columns | 'c' (str) | one of 'a', 'b'", lambda: TINY.without(["c"])),
+    row(V, "columns | 'aa' | did you mean 'a'", lambda: TINY.without(["aa"])),
     row(T, f"columns | 'ab' (str) | {NAMES}", lambda: TINY.without("ab")),
     row(V, "rows | got 3 | from 0 to 2", lambda: TINY.take(np.array([3]))),
     row(T, "rows | [0] (list) | an array of row numbers", lambda: TINY.take([0])),
@@ -119,13 +120,16 @@ def covertype(folder: Path, name: str, content: bytes) -> Any:
     return datasets.covertype()
 
 
-CLASSES, COVERTYPE = "a whole number, from 1 to 7", "must hold Covertype"
+COVERTYPE = "must hold Covertype"
+refuses(
+    "datasets.covertype",
+    datasets.covertype,
+    positive_class=Kind(
+        "a whole number, from 1 to 7", ((V, 0, "got 0"), (V, 8, "got 8"), (T, "2", "'2' (str)"))
+    ),
+)
 of(
     "datasets.covertype",
-    row(V, f"positive_class | got 8 | {CLASSES}", lambda: datasets.covertype(positive_class=8)),
-    row(
-        T, f"positive_class | '2' (str) | {CLASSES}", lambda: datasets.covertype(positive_class="2")
-    ),
     row(
         V,
         f"covertype.npz | cannot be read | {COVERTYPE}",

@@ -166,6 +166,15 @@ for bound in (ewsg.bounds.jaakkola_jordan, ewsg.bounds.bohning):
         inputs=Kind("must be a function (datum) -> x", ((T, "x", "'x' (str)"),)),
         targets=Kind("must be a function (datum) -> y", ((T, 1, "1 (int)"),)),
     )
+for kernel in (ewsg.flymc(LOGISTIC, 0.1, capacity=6), ewsg.random_walk_metropolis(LOGISTIC, 0.1)):
+    of(
+        "sample",
+        row(
+            V,
+            "shared_minibatch | got True | a kernel that draws no batches",
+            lambda kernel=kernel: ewsg.sample(KEY, kernel, POINT, ROWS, 5, shared_minibatch=True),
+        ),
+    )
 of(
     "models.normal",
     row(
