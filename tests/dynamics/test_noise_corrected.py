@@ -5,7 +5,6 @@ p' = p − h (g + Γp) + σ√h ξ, Γ = (σ² I + h Cov)/(2T), θ' = θ + h p' 
 on flat vectors.
 """
 
-import itertools
 from typing import Any
 
 import jax
@@ -16,9 +15,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.dynamics import UnderdampedState
 from ewsg_jax.gradients import Covariance, Estimate
-from ewsg_jax.gradients.index_chain import ChainDraw
-from tests.oracles import index_chain
-from tests.parts import as_drawn, no_probe
+from tests.parts import no_probe
 
 INTEGRATORS = ("semi_implicit", "euler")
 H, GAMMA, TEMPERATURE = 0.07, 1.7, 0.6
@@ -187,49 +184,3 @@ def test_euler_is_stable_up_to_its_bounds(x64, lam, gamma, T, covariance):
     )
     assert inside < 1 < outside
     assert spectral_radius("euler", bound, lam, gamma, T, covariance) == pytest.approx(1, abs=1e-9)
-
-
-# Under exponential weights.
-
-
-@pytest.mark.parametrize("frozen_noise", ["momentum", "rest"])
-def test_a_weighted_batch_is_chosen_and_moved_with_the_added_friction(x64, frozen_noise):
-    """EWSG-VR: of two rows the second is taken just where log u is below the typed difference."""
-    rows = np.array([[-1.0, 0.2], [0.3, 1.1], [0.7, -0.4], [2.2, 0.1], [-0.5, -0.9]])
-    theta, p = np.array([0.4, -0.3]), np.array([0.8, -0.5])
-    gradients = 5 * (theta - rows)
-    friction = (SIGMA**2 * np.eye(2) + H * 25 * np.cov(rows.T, bias=True)) / (2 * TEMPERATURE)
-    x = {
-        "momentum": np.sqrt(H) * friction @ p / SIGMA,
-        "rest": (H * friction @ p - p) / (SIGMA * np.sqrt(H)),
-    }
-    w = index_chain.log_weights(gradients, p, H, GAMMA, TEMPERATURE, x[frozen_noise])
-    plain = index_chain.log_weights(gradients, p, H, GAMMA, TEMPERATURE, frozen_noise)
-    assert np.abs((w - w[0]) - (plain - plain[0])).max() > 0.1, "the added friction would not show"
-
-    pairs = np.array(
-        [pair for pair in itertools.permutations(range(5), 2) if w[pair[1]] < w[pair[0]]]
-    )
-    threshold = w[pairs[:, 1]] - w[pairs[:, 0]]
-    model = ewsg.models.gaussian_location()
-    tracking = ewsg.gradients.covariance_tracking(model, batch_size=1)
-    weighted = ewsg.gradients.exponentially_weighted(
-        tracking, chain_length=1, frozen_noise=frozen_noise
-    )
-    kernel = ewsg.kernel(dynamics_of("euler"), weighted)
-    data = jnp.asarray(rows)
-    state = kernel.init(jax.random.key(0), jnp.asarray(theta), data)
-    state = state._replace(dynamics=state.dynamics._replace(momentum=jnp.asarray(p)))
-
-    @jax.jit
-    @jax.vmap
-    def moved(pair, log_uniform):
-        drawn = ChainDraw(pair[:, None], log_uniform[None])
-        return kernel.transition(ewsg.Randomness(as_drawn(drawn), jnp.zeros(2)), state, data)[
-            0
-        ].dynamics.momentum
-
-    for offset, chosen in ((-1e-9, pairs[:, 1]), (1e-9, pairs[:, 0])):
-        expected = p - H * (gradients[chosen] + friction @ p)
-        found = moved(jnp.asarray(pairs, jnp.int32), jnp.asarray(threshold + offset))
-        np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -15,7 +15,6 @@ import ewsg_jax as ewsg
 from ewsg_jax import Randomness
 from ewsg_jax.dynamics import lbfgs
 from ewsg_jax.gradients import Estimate
-from ewsg_jax.gradients.index_chain import ChainDraw
 from tests.chains import run
 from tests.oracles import quasi_newton as oracle
 from tests.parts import altered, as_drawn
@@ -83,19 +82,18 @@ def trajectory(kernel, draws):
 
 STEPS = 30
 NOISE = RNG.normal(size=(STEPS, D))
-ROWS = RNG.integers(0, N, size=(STEPS, 2, 2))
-LOG_UNIFORMS = np.log(RNG.random((STEPS, 1)))
+ROWS = RNG.integers(0, N, size=(STEPS, 2))
 
 
 def test_steps_are_those_of_the_oracle(x64):
     kernel = ewsg.kernel(dynamics(), G.uniform(posterior(), batch_size=2))
     draws = [
-        Randomness(as_drawn(jnp.asarray(ROWS[t, 0])), jnp.asarray(NOISE[t])) for t in range(STEPS)
+        Randomness(as_drawn(jnp.asarray(ROWS[t])), jnp.asarray(NOISE[t])) for t in range(STEPS)
     ]
     state, found = trajectory(kernel, draws)
     chain, skipped = oracle.Chain(START, *ARGUMENTS), 0
     for t in range(STEPS):
-        gradient = functools.partial(batch_gradient, rows=ROWS[t, 0])
+        gradient = functools.partial(batch_gradient, rows=ROWS[t])
         np.testing.assert_allclose(
             found[t], chain.move(held(t), gradient, NOISE[t]), rtol=1e-8, atol=1e-10
         )
@@ -118,14 +116,11 @@ def test_steps_with_pairs_left_out(x64):
     )
     _, found = trajectory(
         ewsg.kernel(dynamics(), crooked),
-        [
-            Randomness(as_drawn(jnp.asarray(ROWS[t, 0])), jnp.asarray(NOISE[t]))
-            for t in range(STEPS)
-        ],
+        [Randomness(as_drawn(jnp.asarray(ROWS[t])), jnp.asarray(NOISE[t])) for t in range(STEPS)],
     )
     chain, skipped = oracle.Chain(START, *ARGUMENTS), 0
     for t in range(STEPS):
-        at_start = batch_gradient(chain.point, ROWS[t, 0])
+        at_start = batch_gradient(chain.point, ROWS[t])
         gradient = lambda theta, g=at_start, start=chain.point: (
             g if theta is start else g + bent @ theta
         )
@@ -149,7 +144,7 @@ def test_steps_with_anchors_are_those_of_the_oracle(x64, option):
     words = RNG.integers(0, 2**32, size=STEPS, dtype=np.uint32)
     draws = []
     for t in range(STEPS):
-        batch = blank.batch._replace(batch=jnp.asarray(ROWS[t, 0]))
+        batch = blank.batch._replace(batch=jnp.asarray(ROWS[t]))
         if option == "I":
             batch = batch._replace(word=jnp.asarray(words[t : t + 1]))
         draws.append(Randomness(as_drawn(batch), jnp.asarray(NOISE[t])))
@@ -166,66 +161,22 @@ def test_steps_with_anchors_are_those_of_the_oracle(x64, option):
                 restarts += not np.array_equal(candidate, chain.point)
                 chain.restart(candidate)
             anchor = chain.point
-        shift = full_gradient(anchor) - batch_gradient(anchor, ROWS[t, 0])
-        gradient = lambda theta, rows=ROWS[t, 0], shift=shift: batch_gradient(theta, rows) + shift
+        shift = full_gradient(anchor) - batch_gradient(anchor, ROWS[t])
+        gradient = lambda theta, rows=ROWS[t], shift=shift: batch_gradient(theta, rows) + shift
         np.testing.assert_allclose(
             found[t], chain.move(held(t), gradient, NOISE[t]), rtol=1e-8, atol=1e-10
         )
     assert (restarts > 2) == (option == "I")
 
 
-@pytest.mark.parametrize("name", ["uniform", "svrg"])
-def test_weighted_steps_are_those_of_the_oracle(x64, name):
-    """Exponential weights, M = 1: the second batch replaces the first by ½‖√(h/2T) Sᵀg‖²."""
-    every = 4
-    inner = (
-        G.uniform(posterior(), batch_size=2)
-        if name == "uniform"
-        else G.svrg(posterior(), batch_size=2, refresh_every=every)
-    )
-    kernel = ewsg.kernel(dynamics(), G.exponentially_weighted(inner, chain_length=1))
-    blank = kernel.draw(
-        jax.random.key(1), kernel.init(jax.random.key(0), jnp.asarray(START), data()), data()
-    )
-    draws = []
-    for t in range(STEPS):
-        rows = jnp.asarray(ROWS[t])
-        batches = rows if name == "uniform" else blank.batch.batches._replace(batch=rows)
-        draws.append(
-            Randomness(
-                as_drawn(ChainDraw(batches, jnp.asarray(LOG_UNIFORMS[t]))), jnp.asarray(NOISE[t])
-            )
-        )
-    _, found = trajectory(kernel, draws)
-
-    chain, accepted = oracle.Chain(START, *ARGUMENTS), 0
-    for t in range(STEPS):
-        if t % every == 0:
-            anchor = chain.point
-
-        def gradient(theta, rows, anchor=anchor):
-            shift = 0 if name == "uniform" else full_gradient(anchor) - batch_gradient(anchor, rows)
-            return batch_gradient(theta, rows) + shift
-
-        first, second = (chain.log_weight(held(t), gradient(chain.point, rows)) for rows in ROWS[t])
-        accept = LOG_UNIFORMS[t, 0] <= second - first
-        accepted += accept
-        chosen = functools.partial(gradient, rows=ROWS[t, int(accept)])
-        np.testing.assert_allclose(
-            found[t], chain.move(held(t), chosen, NOISE[t]), rtol=1e-8, atol=1e-10
-        )
-    assert accepted > 3
-    assert accepted < STEPS or name == "svrg"
-
-
 def test_weight_is_the_exponent_of_the_noise(x64):
     """½‖x + √(h/2T) Sᵀ g‖² for every x that it takes, in a chain with pairs."""
     kernel = ewsg.kernel(dynamics(), G.uniform(posterior(), batch_size=2))
-    draws = [Randomness(as_drawn(jnp.asarray(ROWS[t, 0])), jnp.asarray(NOISE[t])) for t in range(9)]
+    draws = [Randomness(as_drawn(jnp.asarray(ROWS[t])), jnp.asarray(NOISE[t])) for t in range(9)]
     state, _ = trajectory(kernel, draws)
     chain = oracle.Chain(START, *ARGUMENTS)
     for t in range(9):
-        chain.move(held(t), functools.partial(batch_gradient, rows=ROWS[t, 0]), NOISE[t])
+        chain.move(held(t), functools.partial(batch_gradient, rows=ROWS[t]), NOISE[t])
     prepare = jax.jit(lambda state: dynamics().prepare(state, lambda position: position, data()))
     prepared = prepare(state.dynamics)
     g = NOISE[10]
@@ -332,34 +283,6 @@ def test_exact_moments_of_a_step_on_a_quadratic(x64, temperature):
     target = temperature * np.linalg.inv(PRECISION)
     found = by_point @ target @ by_point.T + by_noise @ by_noise.T
     np.testing.assert_allclose(found, target + temperature * h**2 * H @ PRECISION @ H, rtol=1e-9)
-
-
-@pytest.mark.full
-def test_chains_stay_in_a_gaussian_law():
-    """All M points of a chain from the target; 40 steps; the bias of order h is a tenth of the
-    test's width.
-    """
-    chains, h, size = 20_000, 2e-3, 3
-    made = ewsg.dynamics.quasi_newton(h, memory_size=size, trust_region=0.2)
-    kernel, rows = ewsg.kernel(made, G.full(gaussian())), jnp.zeros((2, 1))
-    rng = np.random.default_rng(1)
-    root = np.linalg.cholesky(np.linalg.inv(PRECISION))
-    points = jnp.asarray(rng.normal(size=(chains, size, D)) @ root.T, jnp.float32)
-    states = jax.vmap(kernel.init, in_axes=(None, 0, None))(jax.random.key(0), points[:, 0], rows)
-    states = states._replace(dynamics=states.dynamics._replace(points=points, point=points[:, 1]))
-
-    states, _ = run(kernel, states, rows, 40, jax.random.split(jax.random.key(2), chains))
-    assert float(np.mean(states.dynamics.usable)) > 0.99
-    moved = np.asarray(states.dynamics.points) - np.asarray(points)
-    assert moved.std() > 0.1, "the chains must move"
-    # Each of the M chains of a chain; coordinates in which the law is N(0, I).
-    white = np.asarray(states.dynamics.points, np.float64) @ np.linalg.inv(root).T
-    for m in range(size):
-        values = white[:, m]
-        assert np.abs(values.mean(0)).max() < Z / np.sqrt(chains)
-        products = np.einsum("ci,cj->cij", values, values)
-        z = (products.mean(0) - np.eye(D)) / (products.std(0) / np.sqrt(chains))
-        assert np.abs(z).max() < Z, z
 
 
 @pytest.mark.sweep

@@ -10,7 +10,7 @@ from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
 from ewsg_jax.rows import Batch
-from tests.gradients.six_rows import BINARY, MODELS, NAMES, N, W, X, as_jax, close, no_weight
+from tests.gradients.six_rows import MODELS, NAMES, N, as_jax, close, no_weight
 from tests.oracles import enumeration
 
 BATCHES = [(b, replace) for b in (1, 2) for replace in (True, False)]
@@ -88,30 +88,6 @@ def test_batches_lists_every_batch_once(case, batch_size, replace):
     listed = estimator.batches(case.data)
     assert listed.indices.dtype == jnp.int32
     np.testing.assert_array_equal(listed.indices, enumeration.batches(N, batch_size, replace)[0])
-
-
-@pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
-def test_prior_is_never_scaled(x64, batch_size, replace):
-    """With and without the prior, each batch's estimate differs by ∇V₀ itself, whatever n/b is."""
-    listed, _ = enumeration.batches(N, batch_size, replace)
-    flat_prior, normal_prior = (
-        gradients(
-            ewsg.gradients.uniform(posterior, batch_size=batch_size, replace=replace),
-            listed,
-            Case(posterior, jnp.asarray(W), as_jax({"x": X, "y": BINARY}), None, None),
-        )
-        for posterior in (
-            ewsg.models.logistic_regression(prior_scale=np.inf),
-            ewsg.models.logistic_regression(prior_scale=0.1),
-        )
-    )
-    close(normal_prior - flat_prior, np.tile(W / 0.01, (len(listed), 1)))
-
-
-def test_a_row_twice_in_a_batch_counts_twice(case):
-    estimator = ewsg.gradients.uniform(case.posterior, batch_size=3)
-    expected = case.prior + N / 3 * (2 * case.per_datum[4] + case.per_datum[1])
-    close(gradients(estimator, [[4, 1, 4]], case)[0], expected)
 
 
 @pytest.mark.parametrize("kind", ["full", "uniform"])

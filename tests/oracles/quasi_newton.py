@@ -66,10 +66,6 @@ class Chain:
                 used.append((s, y))
         return factor(used, self.gamma, len(self.point))
 
-    def log_weight(self, h, gradient):
-        """½‖√(h/2T) Sᵀ g‖²."""
-        return 0.5 * h / (2 * self.T) * np.sum((self.factor().T @ gradient) ** 2)
-
     def move(self, h, gradient, noise):
         """Make a step; `gradient(θ)` is that on the step's batch, wherever it is asked for."""
         start, root = self.point, self.factor()

@@ -12,7 +12,7 @@ from tests import contract
 LENGTHS = (7, 12, 9)
 D, C = 3, 2
 KEY = jax.random.key(3)
-LOCATION, LOGISTIC = ewsg.models.gaussian_location(), ewsg.models.logistic_regression()
+LOGISTIC = ewsg.models.logistic_regression()
 NETWORK = ewsg.Posterior(
     lambda w, row: -0.5 * (jnp.tanh(row["x"] @ w) - row["y"]) ** 2,
     lambda w: -0.5 * jnp.sum(w**2),
