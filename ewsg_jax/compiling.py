@@ -61,7 +61,7 @@ class Ahead:
         """Wait for what has this name: to call the program now would compile it twice.
 
         Args:
-            name: that work was begun under.
+            name: that work was added under.
             meanwhile: what will be asked for next; the host takes over what has not started of it.
         """
         pending, _ = self._pending.pop(name, (None, None))

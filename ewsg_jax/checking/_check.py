@@ -48,6 +48,8 @@ MOST_ERROR = 0.5
 """Of a corrected mean, in sds, or of an sd, relatively: with larger ones there is no correction."""
 MOST_DISTANCE = 100
 """Of a distance from the target, in sds: beyond it only that it is larger is known."""
+APART = 0.25
+"""Of corrected chains' means, in sds: farther apart no correction explains why they disagree."""
 LARGEST_RATIO, LARGEST_SHIFT = 5.0, 10.0
 """Of an sd, and of a mean in sds: of draws that cannot be corrected no larger one is measured."""
 LOOKS = (4_000, MOST_USED)
@@ -274,10 +276,21 @@ def _judged(
     if end is not here:
         # What is right must not depend on where it is looked for.
         found = found.beside(here.correction.moments)
-    # Impossible draws first: then no number that follows means anything.
-    reason = str(beyond) or _why_not(found, here.scores.distance, draws.names)
     mean, sd = whole[0], np.maximum(whole[1], TINY)
     rhat, least = worst_rhat(draws.values)
+    apart = np.zeros((2, draws.size))
+    if rhat > CONVERGED:
+        # Groups of one chain's draws are not independent then: chains are.
+        apart = here.correction.apart(draws.in_chains)
+        found = found.of_chains(apart, len(draws.values))
+    # Impossible draws first: then no number that follows means anything.
+    reason = str(beyond)
+    if not reason and np.max(apart) > APART:
+        reason = (
+            f"their means are {np.max(apart):.2g} sd apart when they are corrected too, as in "
+            "several modes"
+        )
+    reason = reason or _why_not(found, here.scores.distance, draws.names)
     corrected = Corrected(
         mean=draws.told(found.mean),
         sd=draws.told(found.sd),

@@ -19,6 +19,7 @@ standard error is half of that: two of them are the bound.
 """
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +43,8 @@ MOST_DENSE = 1000
 """Dimension up to which covariances are matrices."""
 LEAST_VARIANCE, MOST_VARIANCE, MOST_SHIFT = 0.04, 4.0, 2.0
 """How far draws are moved at once: ratio of variances in a direction, and means in their sds."""
+SURELY = 3.0
+"""Standard errors of chains' means, beyond which these are apart."""
 LEAST_ERROR, MOST_ERROR = 1e-4, 1e6
 """Of a mean in sds, and of an sd relatively: less is rounding, and of more nothing is known."""
 
@@ -78,6 +81,14 @@ class Moments(NamedTuple):
         """Return how far another estimate is, in sds or relatively: the farthest and the mean."""
         means, logs = self._apart(other)
         return float(np.maximum(means, logs).max()), float(np.sqrt(np.mean(means**2 + logs**2)))
+
+    def of_chains(self, apart: np.ndarray, num_chains: int) -> "Moments":
+        """Return these with errors from how far the means of chains are apart, as of `apart`."""
+        mean, square = apart / np.sqrt(num_chains)
+        return self._replace(
+            mean_error=np.hypot(self.mean_error, self.sd * mean),
+            sd_error=np.hypot(self.sd_error, square / np.sqrt(2)),
+        )
 
     def beside(self, other: "Moments") -> "Moments":
         """Return these with the farthest and mean difference of others and part of their errors."""
@@ -149,6 +160,24 @@ class Correction:
         found, error = self._found(scaled, predicted, distance)
         self._forget()
         return level + size * found.expectation, size * np.minimum(error, MOST_ERROR)
+
+    def apart(self, in_chains: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Return how far chains' means of coordinates and of their squares are apart when each is
+        corrected, in sds, shape (2, d): what no Stein function explains, as between two modes.
+
+        Args:
+            in_chains: gives functions of the draws the axes (chain, draw, …).
+        """
+        targets = np.concatenate([self._x, (self._x**2 - 1) / np.sqrt(2)], axis=1)
+        if self._fits:
+            fit = self._fits[-1]
+            targets = targets - halved(fit.predicted(fit.coefficients(targets)))[0]
+        self._forget()
+        chains = in_chains(targets)
+        # Less what few draws may make of independent ones.
+        chance = SURELY**2 * chains.var(1).mean(0) / chains.shape[1]
+        excess = chains.mean(1).var(0, ddof=1) - chance
+        return np.sqrt(np.maximum(excess, 0.0)).reshape(2, -1)
 
     def _moments(self) -> Moments:
         x, fits = self._x, self._fits

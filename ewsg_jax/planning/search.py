@@ -15,6 +15,7 @@ from ewsg_jax.planning.asked import Asked, Ended
 from ewsg_jax.planning.candidate import Candidate, Wanted, burn_in_of
 from ewsg_jax.planning.choice import Choice
 from ewsg_jax.planning.elsewhere import NUM_SEARCHES, elsewhere
+from ewsg_jax.planning.endless import FAR, endless
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.gaussian import MANY_ROWS, Gaussian, NoGradientError, gaussian
 from ewsg_jax.planning.handover import by_nuts, why_not
@@ -26,6 +27,8 @@ from ewsg_jax.planning.ways import Way
 from ewsg_jax.planning.windows import FULL, MOST_FULL, is_far, warmed
 from ewsg_jax.preparation.start import Among
 from ewsg_jax.rows.view import num_rows
+from ewsg_jax.sampling.coordinates import flattened
+from ewsg_jax.sampling.samples import named
 
 NUM_POINTS = 512
 """Places at which noise is measured."""
@@ -114,6 +117,16 @@ class Search(Asked):
         """Return an end with a doubt where there is another mode than that of the frame."""
         with self.timed("modes"):
             others = elsewhere(self.posterior, frame, self.data)
+            flat = endless(self.posterior, frame, self.data)
+        if flat:
+            center = jax.tree.map(lambda x: np.asarray(x)[None, None], frame.center)
+            names = flattened(named(center, "position"))[1]
+            shown = ", ".join(names[i] for i in flat[:3]) + (", …" if len(flat) > 3 else "")
+            ended.doubts.append(
+                f"the density does not fall along {shown}: {FAR[1]:,.0f} standard deviations away "
+                "it is about as high as at the center, so that it may have no finite integral; "
+                "give it a prior that falls to both sides"
+            )
         if others:
             if ended.gaussian is not None:
                 ended.gaussian = replace(ended.gaussian, is_alone=False)

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.checking._check import beyond_measure
@@ -61,3 +62,37 @@ def test_draws_of_one_law_far_from_the_target_keep_their_errors():
     _, _, shift, shift_error = numbers_of(report)
     assert not np.isnan(shift_error).any()
     assert (np.isinf(shift_error) | (shift_error > 1) | (np.abs(shift) < 10)).all()
+
+
+def two_modes(p, row):
+    """0.73 N(3, 0.8²) + 0.27 N(−3, 0.8²), the same in each of ten rows."""
+    left, right = (-0.5 * ((p - at) / 0.8) ** 2 for at in (-3, 3))
+    return jnp.logaddexp(jnp.log(0.27) + left, jnp.log(0.73) + right) / 10
+
+
+@pytest.mark.parametrize("right", [1, 2, 4, 7])
+def test_chains_in_several_modes_are_not_corrected(right):
+    """How many of them are in which says nothing of its weight, and slopes are 0 at both."""
+    rng = np.random.default_rng(0)
+    at = np.where(np.arange(8) < right, 3.0, -3.0)
+    draws = jnp.asarray(at[:, None] + 0.8 * rng.standard_normal((8, 500)), jnp.float32)
+    posterior = ewsg.Posterior(two_modes, lambda p: 0.0 * p)
+    report = ewsg.check(jax.random.key(0), draws, posterior, jnp.zeros((10, 1)))
+    assert report.outcome == "wrong"
+    assert report.corrected is None
+    assert report.not_corrected.startswith("chains do not agree, so that shifts and ratios are not")
+    with pytest.raises(ValueError, match="as in several modes"):
+        report.expectation(lambda p: p > 0)
+
+
+@pytest.mark.parametrize("apart", [0.6, 1.0])
+def test_chains_of_one_mode_that_have_not_met_are(apart):
+    """Of a normal law, wherever they are: a correction explains why they do not agree."""
+    rng = np.random.default_rng(0)
+    draws = apart * rng.standard_normal((8, 1)) + 0.8 * rng.standard_normal((8, 500))
+    posterior = ewsg.Posterior(lambda p, row: -0.05 * p**2, lambda p: 0.0 * p)
+    draws = jnp.asarray(draws, jnp.float32)
+    report = ewsg.check(jax.random.key(0), draws, posterior, jnp.zeros((10, 1)))
+    assert report.rhat > 1.1
+    assert abs(report.corrected.mean) < 0.01
+    assert abs(report.corrected.sd - 1) < 0.01
