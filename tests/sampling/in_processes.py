@@ -3,7 +3,6 @@
 `python in_processes.py NUMBER COUNT PORT FOLDER WHAT`, as many times as COUNT says, at once.
 """
 
-import functools
 import os
 import signal
 import sys
@@ -16,6 +15,7 @@ from jax.sharding import Mesh
 
 import ewsg_jax as ewsg
 from ewsg_jax.sampling import devices, loop
+from tests.sampling import stops
 
 N, STEPS, KEY = 31, 20, jax.random.key
 X = np.random.default_rng(0).standard_normal((N, 3))
@@ -42,10 +42,6 @@ def over(axis, devices=None):
     return Mesh(np.array(jax.devices() if devices is None else devices), (axis,))
 
 
-def ends_early(run, advance, outcome, num_steps, *rest):
-    return run(advance, outcome, 8, *rest)
-
-
 def results(number, folder):
     """Whole runs, of which the first process writes the draws, and runs that stop after 8 steps."""
     for axis in ("chains", "data"):
@@ -53,10 +49,8 @@ def results(number, folder):
         assert isinstance(samples.state.position, np.ndarray)
         if number == 0:
             np.save(folder / f"{axis}.npy", samples.position)
-    run = loop.run
-    loop.run = functools.partial(ends_early, run)
-    sampled(over("chains"), "chains", checkpoint=folder / "checkpoint", checkpoint_every=1e-6)
-    loop.run = run
+    written = {"checkpoint": folder / "checkpoint", "checkpoint_every": 1e-6}
+    stops.after(8, lambda: sampled(over("chains"), "chains", **written))
 
 
 def refusals(number):

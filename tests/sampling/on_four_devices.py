@@ -19,8 +19,8 @@ from jax.sharding import Mesh
 
 import ewsg_jax as ewsg
 from ewsg_jax.rows import spread
-from ewsg_jax.sampling import loop
 from tests.sampling import answers_on_four_devices as answers
+from tests.sampling import stops
 from tests.sampling.four_devices import (
     BOTH,
     CHAINS,
@@ -281,15 +281,7 @@ def runs_go_on_elsewhere():
 
 def stopped(kernel, mesh, path):
     """A run that ends after 8 of its steps, as if killed."""
-    keep, loop.run = loop.run, functools.partial(ends_early, loop.run)
-    try:
-        sampled(kernel, mesh, 5, checkpoint=path)
-    finally:
-        loop.run = keep
-
-
-def ends_early(run, advance, outcome, num_steps, *rest):
-    return run(advance, outcome, 8, *rest)
+    stops.after(8, lambda: sampled(kernel, mesh, 5, checkpoint=path))
 
 
 def states_go_on():

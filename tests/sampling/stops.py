@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ewsg_jax.sampling import checkpoint
+from ewsg_jax.sampling import checkpoint, loop
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,6 +34,16 @@ def stopped(monkeypatch, call, after, first=None):
         patch.setattr(checkpoint.CheckpointWriter, "write", counted)
         with pytest.raises(Killed):
             call()
+
+
+def after(steps, call):
+    """Make a call that samples, and end its run after so many steps, as if it were killed."""
+    run = loop.run
+    loop.run = lambda advance, outcome, num_steps, *rest: run(advance, outcome, steps, *rest)
+    try:
+        call()
+    finally:
+        loop.run = run
 
 
 def started(module, *arguments):
