@@ -146,12 +146,6 @@ def test_some_letters(folder, monkeypatch):
     assert "ZA" in data.source
 
 
-@pytest.mark.parametrize("letters", ["", "AA", "ab"])
-def test_letters_must_be_different_capitals(letters):
-    with pytest.raises(ValueError, match="letters must be a string of different capital letters"):
-        ewsg.datasets.letter(letters=letters)
-
-
 def test_susy_from_openml(monkeypatch):
     sklearn = pytest.importorskip("sklearn.datasets")
     x, y = FILES["susy"][0][:2]
