@@ -180,6 +180,9 @@ def check(
         mean = mean_of(tree, draws.chains)
         whole = vector(mean), vector(sd_of(tree, draws.chains, mean))
         first = gradients(0, draws)
+        if not first.is_finite and not isinstance(data, spread.Spread):
+            # Where the data are why they are named.
+            _check.finite("data", data)
         first.check()
         # With a mode directions are known beforehand; without one half of the draws finds them.
         metric = None if mode is None else metric_of(mode, float(temperature))

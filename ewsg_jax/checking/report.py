@@ -29,7 +29,7 @@ MOST_SHOWN = 12
 """Coordinates of which the table shows a row each: those with the largest bias."""
 MOST_USED = 16_000
 """Draws that are used where fewer cannot decide, if the caller does not say."""
-SMALL, MOST_SMALL = 4, 6
+SMALL, MOST_SMALL = 4, 9
 """Numbers of a small leaf, which the table shows first, and how many of all of these."""
 UNKNOWN = 3.0
 """Of a ratio, or of a mean in sds: a number with a larger error is not shown."""

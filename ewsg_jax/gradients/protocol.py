@@ -55,7 +55,7 @@ class Evaluations(NamedTuple):
         per_accepted: how many of `per_step` wait until a batch is accepted: a candidate takes the
             others alone.
         counted: whether steps say themselves what they evaluated (`Info.gradient_evaluations`) and
-            `per_step` is the most that they may.
+            `per_step` is the most that they may, without what `refresh` returns, which is added.
         expected: what a counted step takes on average, as it was measured; 0 where it is not known.
     """
 

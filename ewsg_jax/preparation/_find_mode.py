@@ -340,8 +340,9 @@ def _complaint(
         return (
             f"the search found no mode, {after}: it ended at the boundary of the support, beyond "
             f"which {wall}; {CURE}; a density that grows without bound as a scale falls (groups in "
-            "the centred form) ends so too, and a run needs no mode of it; so does a gradient that "
-            "is not the density's (stop_gradient, custom_vjp: see jax.test_util.check_grads)"
+            "the centred form) ends so too, and a run needs no mode of it; so do a loss where "
+            "log_likelihood is asked for (its sign), and a gradient that is not the density's "
+            "(stop_gradient, custom_vjp: see jax.test_util.check_grads)"
         )
     # The causes by how sure they are: a wall first, rounding last.
     improper = (
