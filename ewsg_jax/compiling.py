@@ -64,14 +64,17 @@ class Ahead:
             name: that work was added under.
             meanwhile: what will be asked for next; the host takes over what has not started of it.
         """
-        pending, _ = self._pending.pop(name, (None, None))
-        if pending is None or pending.cancel():
+        if name not in self._pending:
+            return
+        pending, _ = self._pending.pop(name)
+        if pending.cancel():
             return
         for other in meanwhile:
-            own, work = self._pending.get(other, (None, None))
-            if own is not None and work is not None and not pending.done() and own.cancel():
-                del self._pending[other]
-                work()
+            if other in self._pending and not pending.done():
+                own, work = self._pending[other]
+                if own.cancel():
+                    del self._pending[other]
+                    work()
         pending.result()
 
     def __enter__(self) -> Self:
