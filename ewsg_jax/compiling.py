@@ -82,5 +82,5 @@ class Ahead:
 
     def __exit__(self, *_: object) -> None:
         """Leave out all that has not started."""
-        for pending, _ in self._pending.values():
-            pending.cancel()
+        for pending in self._pending.values():
+            pending[0].cancel()
