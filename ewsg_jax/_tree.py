@@ -4,7 +4,6 @@ import functools
 import hashlib
 import math
 import operator
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -104,7 +103,7 @@ def in_dtypes_of(like: PyTree, tree: PyTree) -> PyTree:
     return jax.tree.map(lambda to, x: x.astype(to.dtype), like, tree)
 
 
-def dtypes(tree: PyTree) -> list[Any]:
+def dtypes(tree: PyTree) -> list[np.dtype]:
     """Return the dtypes of the leaves."""
     return [x.dtype for x in jax.tree.leaves(tree)]
 

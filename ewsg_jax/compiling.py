@@ -9,7 +9,7 @@ hundreds of chains or of a network take 1.1 to 1.3 times as long, and soon lose 
 import contextlib
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Self
+from typing import Self
 
 import jax
 import numpy as np
@@ -41,7 +41,7 @@ class Ahead:
     def __init__(self) -> None:
         self._pending: dict[str, tuple[Future[None], Callable[[], None]]] = {}
 
-    def add(self, name: str, work: Callable[[], Any]) -> None:
+    def add(self, name: str, work: Callable[[], object]) -> None:
         """Begin under a name: `work` calls `program.lower(…).compile()`, or programs themselves."""
         as_of, x64 = freshness.now(), bool(jax.config.read("jax_enable_x64"))
 

@@ -40,7 +40,7 @@ class _WrongPartError(Exception):
         self.kind = kind
 
 
-def check_parts(dynamics: Dynamics[Any], estimator: GradientEstimator[Any]) -> None:
+def check_parts(dynamics: Dynamics, estimator: GradientEstimator) -> None:
     """Check fields and methods of parts of one's own, before any data are known.
 
     Raises:
@@ -66,8 +66,8 @@ def check_parts(dynamics: Dynamics[Any], estimator: GradientEstimator[Any]) -> N
 
 
 def check_step(
-    dynamics: Dynamics[Any],
-    estimator: GradientEstimator[Any],
+    dynamics: Dynamics,
+    estimator: GradientEstimator,
     state: Any,
     memory: PyTree,
     data: Data,
@@ -105,7 +105,7 @@ def _name(part: Any) -> str:
     return type(part).__name__
 
 
-def _own_estimators(estimator: GradientEstimator[Any]) -> Iterator[GradientEstimator[Any]]:
+def _own_estimators(estimator: GradientEstimator) -> Iterator[GradientEstimator]:
     for part in parts_of(estimator):
         if isinstance(part, GradientEstimator) and is_own(type(part)):
             yield part
@@ -113,8 +113,8 @@ def _own_estimators(estimator: GradientEstimator[Any]) -> Iterator[GradientEstim
 
 @jax.jit
 def _traced(
-    dynamics: Dynamics[Any],
-    estimator: GradientEstimator[Any],
+    dynamics: Dynamics,
+    estimator: GradientEstimator,
     key: Key,
     state: Any,
     memory: PyTree,
@@ -134,7 +134,7 @@ def _traced(
 
 
 def _check_estimator(
-    part: GradientEstimator[Any],
+    part: GradientEstimator,
     key: Key,
     position: Position,
     point: Position,
@@ -169,11 +169,11 @@ def _check_estimator(
 
 
 def _check_dynamics(
-    dynamics: Dynamics[Any],
+    dynamics: Dynamics,
     key: Key,
     state: Any,
     estimate: Estimate,
-    estimator: GradientEstimator[Any],
+    estimator: GradientEstimator,
     data: Data,
 ) -> None:
     """Raise what is wrong with what a dynamics returns."""

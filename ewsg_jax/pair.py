@@ -3,7 +3,6 @@
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +32,7 @@ class Pair(Kernel[P]):
 
     made_by = "kernel"
 
-    dynamics: Dynamics[Any]
+    dynamics: Dynamics
     estimator: GradientEstimator[P]
 
     def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
@@ -119,7 +118,7 @@ class Pair(Kernel[P]):
             )
 
 
-def kernel(dynamics: Dynamics[Any], estimator: GradientEstimator[P]) -> Kernel[P]:
+def kernel(dynamics: Dynamics, estimator: GradientEstimator[P]) -> Kernel[P]:
     """Compose any dynamics with any estimator of the gradient.
 
     Args:

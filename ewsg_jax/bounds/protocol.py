@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import jax
 
@@ -41,7 +41,7 @@ Inputs = Callable[[Data], Array]
 """A function of a datum, such as `lambda row: row["x"]`."""
 
 
-def check_bound(bound: Bound[Any], position: Position, data: Data) -> None:
+def check_bound(bound: Bound, position: Position, data: Data) -> None:
     """Check by shapes that a bound goes with a position and data.
 
     Raises:

@@ -1,7 +1,7 @@
 """Draws from any sampler as one array: chain, draw, coordinate."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -227,7 +227,7 @@ def _lost(samples: Samples | PyTree, tree: PyTree, finite: np.ndarray) -> tuple[
     return words, not np.all(early) or 2 * len(which) >= len(finite)
 
 
-def like(samples: Any, values: np.ndarray, chains: np.ndarray) -> PyTree:
+def like(samples: PyTree, values: np.ndarray, chains: np.ndarray) -> PyTree:
     """Return a tree like the draws, of other values (chain, draw, d) for some of the chains."""
     leaves, structure = jax.tree.flatten(samples)
     ends = np.cumsum([int(np.prod(x.shape[2:])) for x in leaves])

@@ -1,14 +1,14 @@
 """A function of the position at draws."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import traced
-from ewsg_jax._types import PyTree
+from ewsg_jax._types import Position, PyTree
 from ewsg_jax.checking.draws import Draws
 from ewsg_jax.freshness import as_of_now
 
@@ -36,7 +36,7 @@ class Values(NamedTuple):
         )
 
 
-def values_at(draws: Draws, function: Callable[[Any], PyTree]) -> Values:
+def values_at(draws: Draws, function: Callable[[Position], PyTree]) -> Values:
     """Return a function's values at draws, in the order of their rows.
 
     Raises:

@@ -6,14 +6,14 @@ components too.
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, NamedTuple, overload
+from typing import NamedTuple, overload
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _check
-from ewsg_jax._types import Data
+from ewsg_jax._types import Data, PyTree
 from ewsg_jax.datasets.dataset import Dataset
 
 NULL = 1e-8
@@ -236,7 +236,7 @@ def whiten(train: Dataset, test: Dataset) -> Whitened:
     return Whitened(mapped(train), mapped(test), train.x.shape[1] - kept.size)
 
 
-def _features(name: str, rows: Any) -> np.ndarray:
+def _features(name: str, rows: PyTree) -> np.ndarray:
     """Check and return the features of a data set, or an array of them."""
     if isinstance(rows, Dataset):
         _check.finite(f"{name}.x", rows.x)

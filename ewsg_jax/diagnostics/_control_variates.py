@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ewsg_jax import _check
-from ewsg_jax._types import Data, Key, PyTree
+from ewsg_jax._types import Data, Key, Position, PyTree
 from ewsg_jax.checking.basis import DRAWS_OF_FUNCTION, linear, whole
 from ewsg_jax.checking.crossfit import TINY, CrossFit, averages, fitted
 from ewsg_jax.checking.functions import values_at
@@ -67,7 +66,7 @@ def control_variates(
     posterior: Posterior,
     data: Data,
     *,
-    function: Callable[[Any], PyTree] = lambda position: position,
+    function: Callable[[Position], PyTree] = lambda position: position,
     order: int = 1,
     temperature: float = 1.0,
     max_draws: int = 4_000,

@@ -9,7 +9,7 @@ to 0.96 in docs/bias.md, by the time of an epoch beside that in which a directio
 is forgotten: a step's noise knows neither that time nor the batches before.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -187,7 +187,7 @@ def _unknown(kernel: Kernel, samples: Samples, data: Data) -> str:
     return ""
 
 
-def _changes_memory(estimator: GradientEstimator[Any]) -> bool:
+def _changes_memory(estimator: GradientEstimator) -> bool:
     """Return whether steps change the memory of an estimator."""
     own, base = type(estimator), GradientEstimator
     return own.commit is not base.commit or own.refresh is not base.refresh

@@ -15,7 +15,7 @@ for an L-smooth V. Every difference above is written without cancellation (`func
 keeps all digits of float32 down to γh → 0.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
@@ -87,7 +87,7 @@ def exact(
     friction: Hyperparameter = 2.0,
     temperature: Hyperparameter = 1.0,
     inverse_mass: InverseMass = 1.0,
-) -> Dynamics[Any]:
+) -> Dynamics:
     """Solve the step with its gradient frozen at the old position.
 
     The momentum of the state is the velocity v, of variance u·T. The noise is Gaussian, as the law

@@ -6,7 +6,7 @@ Targets exp(−V/T) with a bias of order h: on V = λθ²/2 the stationary varia
 Stable for hλ < 2. A stochastic gradient adds h·Cov(g)/2 to the temperature of each direction.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
@@ -74,7 +74,7 @@ def langevin(
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
     inverse_mass: InverseMass = 1.0,
-) -> Dynamics[Any]:
+) -> Dynamics:
     """Move down the gradient of the whole potential and add noise.
 
     Args:

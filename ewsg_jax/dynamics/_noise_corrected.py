@@ -67,7 +67,7 @@ def noise_corrected(
     integrator: Scheme = "semi_implicit",
     covariance: Covariance | Array | None = None,
     inverse_mass: InverseMass = 1.0,
-) -> Dynamics[Any]:
+) -> Dynamics:
     """Damp the momentum by the friction and by the covariance of the gradient.
 
     Args:

@@ -31,7 +31,7 @@ each half kick of BAOAB it would be half as much, for twice the gradients.
 """
 
 import itertools
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax.numpy as jnp
 
@@ -95,7 +95,7 @@ def palindrome(
     friction: Hyperparameter,
     temperature: Hyperparameter = 1.0,
     inverse_mass: InverseMass = 1.0,
-) -> Dynamics[Any]:
+) -> Dynamics:
     """Drift (A), kick (B), friction with noise (O) in the letters' order; U is A and O together.
 
     `"BAOAB"` and `"ABOBA"` leave θ unbiased on Gaussians at every stable step. Take the first: it

@@ -10,7 +10,7 @@ Targets exp(−(V(θ) + ‖p‖²/2)/T) with a bias of order h². On V = λθ²/
 one's variance.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax.numpy as jnp
 
@@ -50,7 +50,7 @@ def splitting(
     friction: Hyperparameter,
     temperature: Hyperparameter = 1.0,
     inverse_mass: InverseMass = 1.0,
-) -> Dynamics[Any]:
+) -> Dynamics:
     """Drift half, kick with damping and noise on both sides of it, drift half.
 
     The noise is Gaussian: ±1 noise would give the momentum a kurtosis of order h and cost the

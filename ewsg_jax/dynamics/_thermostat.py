@@ -18,7 +18,7 @@ right to O(h²) there.) Beside the gradient's noise ζ lies h(γ²/2 − T/(2d))
 """
 
 import math
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -108,7 +108,7 @@ def thermostat(
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
     inverse_mass: InverseMass = 1.0,
-) -> Dynamics[Any]:
+) -> Dynamics:
     """Move with a momentum whose friction adapts until its kinetic energy fits the temperature.
 
     Momenta are drawn from N(0, T I) at the start: from rest, the thermostat would first swing far

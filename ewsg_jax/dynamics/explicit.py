@@ -18,7 +18,7 @@ lines is all that differs:
 A stochastic gradient adds h·Cov(g)/(2γ) to the temperature.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ewsg_jax import _tree
 from ewsg_jax._module import module, static
@@ -101,7 +101,7 @@ def semi_implicit(
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
     inverse_mass: InverseMass = 1.0,
-) -> Dynamics[Any]:
+) -> Dynamics:
     """Kick the momentum, then drift with the new momentum.
 
     Args:
@@ -134,7 +134,7 @@ def euler(
     temperature: Hyperparameter = 1.0,
     noise: NoiseLaw = "gaussian",
     inverse_mass: InverseMass = 1.0,
-) -> Dynamics[Any]:
+) -> Dynamics:
     """Drift with the old momentum and kick it with the gradient at the old position.
 
     Args:

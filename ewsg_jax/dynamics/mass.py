@@ -141,7 +141,7 @@ def is_one(inverse_mass: object) -> bool:
     )
 
 
-def in_metric(dynamics: Dynamics[Any], inverse_mass: InverseMass) -> Dynamics[Any]:
+def in_metric(dynamics: Dynamics, inverse_mass: InverseMass) -> Dynamics:
     """Return a dynamics in the coordinates of an inverse mass: as it is where that is the number 1.
 
     Args:
@@ -174,14 +174,14 @@ def in_metric(dynamics: Dynamics[Any], inverse_mass: InverseMass) -> Dynamics[An
     return InMetric(dynamics=dynamics, mass=Mass(given=inverse_mass, factor=factor))
 
 
-def without_metric(dynamics: Dynamics[Any]) -> tuple[Dynamics[Any], Mass | None]:
+def without_metric(dynamics: Dynamics) -> tuple[Dynamics, Mass | None]:
     """Return a dynamics in the coordinates of its inverse mass, and that mass; None where 1."""
     return (
         (dynamics.dynamics, dynamics.mass) if isinstance(dynamics, InMetric) else (dynamics, None)
     )
 
 
-def with_step_size(dynamics: Dynamics[Any], step_size: Constant | Schedule) -> Dynamics[Any]:
+def with_step_size(dynamics: Dynamics, step_size: Constant | Schedule) -> Dynamics:
     """Return the same dynamics with another step size, a field of it."""
     if isinstance(dynamics, InMetric):
         return InMetric(dynamics=with_step_size(dynamics.dynamics, step_size), mass=dynamics.mass)

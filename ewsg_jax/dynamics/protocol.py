@@ -175,7 +175,7 @@ class Dynamics(Part, abc.ABC, Generic[State]):
         """Raise ValueError where the dynamics does not go with a position."""
 
 
-def needs_covariance(dynamics: Dynamics[Any]) -> bool:
+def needs_covariance(dynamics: Dynamics) -> bool:
     """Return whether a dynamics asks for estimates with covariance, by its `needs_covariance`."""
     return getattr(dynamics, "needs_covariance", False)
 

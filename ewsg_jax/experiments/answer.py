@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import numpy as np
 
 import ewsg_jax as ewsg
+from ewsg_jax._types import PyTree
 from ewsg_jax.experiments.console import DOUBTFUL, OK, STATUS_OF, WRONG
 from ewsg_jax.experiments.plan import Result
 from ewsg_jax.experiments.problem import Regression
@@ -191,7 +191,7 @@ def judgement(result: Result) -> tuple[int, str]:
     return DOUBTFUL, f"UNSURE: {result.check}"
 
 
-def without_check(draws: Any) -> tuple[int, str] | None:
+def without_check(draws: PyTree) -> tuple[int, str] | None:
     """Return the same of draws that no check is needed for; None of others.
 
     Args:

@@ -11,7 +11,6 @@ import io
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -166,7 +165,7 @@ def _place(option: str, name: str, header: Sequence[str]) -> int:
     return header.index(name)
 
 
-def shown(names: Sequence[Any]) -> str:
+def shown(names: Sequence[object]) -> str:
     """Return the first of some names, for an error message."""
     return ", ".join(map(str, names[:MOST_SHOWN])) + ", …" * (len(names) > MOST_SHOWN)
 

@@ -7,7 +7,7 @@ the page gives a colour each.
 import html
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -228,7 +228,7 @@ def _flat(result: Result) -> np.ndarray:
     return position.reshape(*position.shape[:2], math.prod(position.shape[2:]))
 
 
-def _passes(result: Result) -> Any:
+def _passes(result: Result) -> np.ndarray:
     return result.samples.evaluations / result.samples.num_data
 
 

@@ -1,13 +1,14 @@
 """`python -m ewsg_jax check RUN`: whether draws that were written can be believed."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
 from ewsg_jax import _check
+from ewsg_jax._types import PyTree
 from ewsg_jax.experiments import asked as of_plan
 from ewsg_jax.experiments import problem as of_run
 from ewsg_jax.experiments.answer import for_terminals, verdict_of, without_check
@@ -27,7 +28,7 @@ class Drawn(NamedTuple):
     itself (None).
     """
 
-    draws: Any
+    draws: PyTree
     number: int = 1
     shared_minibatch: bool | None = None
 

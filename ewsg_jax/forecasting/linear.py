@@ -33,13 +33,13 @@ NUM_DRAWS, SURE = 512, 6.0
 OF = ("position and momentum", "gradient", "noise")
 
 
-def is_checked(dynamics: Dynamics[Any]) -> bool:
+def is_checked(dynamics: Dynamics) -> bool:
     """Return whether the step of a dynamics is one's own: to be checked, and then linear."""
     return is_own(type(without_metric(dynamics)[0]))
 
 
 def check_linear(
-    dynamics: Dynamics[Any],
+    dynamics: Dynamics,
     posterior: Posterior,
     state: PyTree,
     covariance: PyTree,
@@ -106,7 +106,7 @@ def check_linear(
 
 
 def check_alike(
-    dynamics: Dynamics[Any],
+    dynamics: Dynamics,
     posterior: Posterior,
     state: PyTree,
     alone: AffineStep,
@@ -144,7 +144,7 @@ def check_alike(
         )
 
 
-def _refused(dynamics: Dynamics[Any], why: str) -> ValueError:
+def _refused(dynamics: Dynamics, why: str) -> ValueError:
     return ValueError(
         "kernel must have a dynamics whose step is linear in position, momentum, gradient and "
         f"standard normal noise for a forecast; got {made_by(dynamics)}, {why}. Run it for some "
@@ -152,7 +152,7 @@ def _refused(dynamics: Dynamics[Any], why: str) -> ValueError:
     )
 
 
-def _check_noise(dynamics: Dynamics[Any], state: PyTree) -> None:
+def _check_noise(dynamics: Dynamics, state: PyTree) -> None:
     """Raise that the noise has other first or second moments than standard normals."""
     draws = jax.vmap(lambda key: ravel_pytree(dynamics.draw(key, state))[0])(
         jax.random.split(jax.random.key(41), NUM_DRAWS)
@@ -173,7 +173,7 @@ def _check_noise(dynamics: Dynamics[Any], state: PyTree) -> None:
 
 
 def _step_of(
-    dynamics: Dynamics[Any], posterior: Posterior, state: PyTree, covariance: PyTree, data: Data
+    dynamics: Dynamics, posterior: Posterior, state: PyTree, covariance: PyTree, data: Data
 ) -> Any:
     """Return a step as a function of z, g and ξ, all flat, less the mode."""
     names = names_of(state)
@@ -192,7 +192,7 @@ def _step_of(
 
 
 def _traced(
-    dynamics: Dynamics[Any],
+    dynamics: Dynamics,
     posterior: Posterior,
     state: PyTree,
     covariance: PyTree,
@@ -253,7 +253,7 @@ _changes = jax.jit(
 
 
 def _widths(
-    dynamics: Dynamics[Any], posterior: Posterior, state: PyTree, z: Array, g: Array, data: Data
+    dynamics: Dynamics, posterior: Posterior, state: PyTree, z: Array, g: Array, data: Data
 ) -> tuple[Array, Array]:
     """Return where steps without a noise end, and the widths that the noise gives."""
     moved = _step_of(dynamics, posterior, state, (), data)

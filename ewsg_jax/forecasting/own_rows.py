@@ -1,13 +1,11 @@
 """Whether a law of rows of one's own counts every row once, on average."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax._module import Part, is_own
-from ewsg_jax._types import Array, Data, Key
+from ewsg_jax._types import Array, Data, Key, PyTree
 from ewsg_jax.rows.law import RowLaw, laws_of
 from ewsg_jax.rows.view import Batch, num_rows
 
@@ -59,7 +57,7 @@ def _check(law: RowLaw, data: Data) -> None:
         raise ValueError(f"{takes}, in which some rows count more than others")
 
 
-def _signs(rows: Any, which: int) -> Any:
+def _signs(rows: PyTree, which: int) -> PyTree:
     """Return 1 or −1 of each row number, a hash of it."""
     mixed = (rows + np.uint32(which * 0x9E3779B9 % 2**32)) * np.uint32(0x85EBCA6B)
     mixed = (mixed ^ (mixed >> np.uint32(13))) * np.uint32(0xC2B2AE35)

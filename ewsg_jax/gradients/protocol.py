@@ -241,6 +241,6 @@ def uses_batches(part: Part) -> bool:
     return any(getattr(each, "uses_batches", True) for each in estimators)
 
 
-def reports_covariance(estimator: GradientEstimator[Any]) -> bool:
+def reports_covariance(estimator: GradientEstimator) -> bool:
     """Return whether estimates hold their covariance, by the estimator's `reports_covariance`."""
     return getattr(estimator, "reports_covariance", False)

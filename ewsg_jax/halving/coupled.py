@@ -44,7 +44,7 @@ class CoupledState(NamedTuple):
 
 
 @module
-class Coupled(Kernel[Any]):
+class Coupled(Kernel):
     """What `coupled` returns; its positions are pairs.
 
     Attributes:

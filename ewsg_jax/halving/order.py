@@ -52,7 +52,7 @@ def _order(dynamics: Any) -> int | None:
     return getattr(dynamics, "bias_order", None) if is_gaussian and not changes else None
 
 
-def order_of_noise(estimator: GradientEstimator[Any], data: Data) -> float | None:
+def order_of_noise(estimator: GradientEstimator, data: Data) -> float | None:
     """Return that of an estimator's noise: ∞ without any, None where unknown."""
     if is_own(type(estimator)):
         return None  # derived from the library's, it may estimate anything else

@@ -4,8 +4,8 @@ all.
 
 import time
 import warnings
-from collections.abc import Collection
-from typing import Any, Literal
+from collections.abc import Collection, Mapping
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -284,7 +284,7 @@ def plan(
     return made
 
 
-def _check_on_host(given: dict[str, Any]) -> None:
+def _check_on_host(given: Mapping[str, object]) -> None:
     """Check that nothing is traced: what is planned depends on values."""
     for name, value in given.items():
         if any(map(_check.is_traced, jax.tree.leaves(value))):

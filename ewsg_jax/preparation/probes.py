@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import products
-from ewsg_jax._types import Array, Data
+from ewsg_jax._types import Array, Data, PyTree
 from ewsg_jax.preparation.curvature import LEAST, Shape, Step
 from ewsg_jax.preparation.lanczos import tridiagonal
 from ewsg_jax.preparation.potential import Point, Potential
@@ -153,11 +153,11 @@ def _conjugate_gradients(of: Of, flat: Array, unit: Array, b: Array, data: Data)
     none = jnp.zeros(MOST_PRODUCTS, flat.dtype)
 
     # Until precise enough, until curved downwards, or until too many passes.
-    def goes_on(carry: Any) -> Array:
+    def goes_on(carry: PyTree) -> Array:
         _, _, squared, _, curvature, _, _, count = carry
         return (squared > enough) & (curvature > 0) & (count < MOST_PRODUCTS)
 
-    def step(carry: Any) -> Any:
+    def step(carry: PyTree) -> PyTree:
         x, residual, squared, search, _, lengths, ratios, count = carry
         image = unit * product(unit * search)
         curvature = dot(search, image)

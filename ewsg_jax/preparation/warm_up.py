@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from ewsg_jax import _check, _random, _tree
-from ewsg_jax._types import Array, Data, Key, Position
+from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.progress import Progress
 from ewsg_jax.rows.view import num_rows
@@ -38,8 +38,8 @@ def warm_up(
 
     # Many steps a call: for each the host's own time would count.
     @jax.jit
-    def many(first: Array, count: Array, carry: Any, data: Data) -> Any:
-        def one(i: Array, carry: Any) -> Any:
+    def many(first: Array, count: Array, carry: PyTree, data: Data) -> Any:
+        def one(i: Array, carry: PyTree) -> PyTree:
             position, state = carry
             rows = _random.rows(jax.random.fold_in(key, first + i), num_rows(data), batch_size)
             gradient = _tree.combine(

@@ -2,7 +2,6 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -73,7 +72,7 @@ class Window(Rows):
             )
             words = jax.tree.map(lambda x: jax.eval_shape(_in_words, x), like)
 
-            def read(number: Any) -> PyTree:
+            def read(number: Array) -> PyTree:
                 found = whole.piece(int(number), size, length, like)
                 return jax.tree.map(
                     lambda x, y: x if x.dtype == y.dtype else x[..., None].view(y.dtype),

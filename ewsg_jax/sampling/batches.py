@@ -116,7 +116,7 @@ def _of_chains(
     return made._replace(memory=states[0].memory) if shared_memory else made
 
 
-def _behind_each_other(*leaves: Any) -> Any:
+def _behind_each_other(*leaves: PyTree) -> Any:
     return (jnp if is_key(leaves[0]) else np).concatenate(leaves)
 
 

@@ -175,7 +175,7 @@ def _advance(
         first = jax.tree.map(lambda x: x[0], state.dynamics)
         return Randomness(one_chain(shared_key, state._replace(dynamics=first)).batch, own.noise)
 
-    def block(j: Array, carry: Any) -> Any:
+    def block(j: Array, carry: PyTree) -> PyTree:
         start = j * layout.block_size
         steps = first_step + start + jnp.arange(layout.block_size, dtype=jnp.int32)
 
@@ -190,7 +190,7 @@ def _advance(
         if layout.gather_ahead:
             randomness = kernel.fetch(randomness, data)
 
-        def step(i: Array, carry: Any) -> Any:
+        def step(i: Array, carry: PyTree) -> PyTree:
             state, record, totals, health = carry
             # The only step of a block is the block: to take it would be to copy its rows.
             own = (

@@ -3,7 +3,6 @@
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -52,7 +51,7 @@ def flattened(
     return np.concatenate(parts, axis=2), tuple(own if names is None else names)
 
 
-def with_digits(value: Any, sd: Any) -> str:
+def with_digits(value: float | np.ndarray, sd: float | np.ndarray) -> str:
     """Return a number in four digits, or enough to see a tenth of its standard deviation."""
     with np.errstate(all="ignore"):
         wanted = np.ceil(np.log10(np.abs(np.float64(value)) / np.float64(sd))) + 2

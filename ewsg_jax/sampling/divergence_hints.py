@@ -3,7 +3,6 @@
 import dataclasses
 import math
 import warnings
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -140,7 +139,7 @@ def _overshot(value: float, start: float | None) -> str:
     )
 
 
-def _widened(x: Any) -> np.ndarray:
+def _widened(x: Array | np.ndarray) -> np.ndarray:
     known = np.asarray(x)
     return known.astype(np.float64) if jnp.issubdtype(known.dtype, jnp.floating) else known
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Data, P
+from ewsg_jax._types import Data, P, PyTree
 from ewsg_jax.files import path_of
 from ewsg_jax.freshness import as_of_now
 from ewsg_jax.sampling import archive, states
@@ -103,7 +103,7 @@ def reading(path: Any) -> Iterator[None]:
         ) from error
 
 
-def samples_of(contents: Contents, position: Any, kernel: Kernel | None, data: Any) -> Samples:
+def samples_of(contents: Contents, position: PyTree, kernel: Kernel | None, data: Any) -> Samples:
     """Return the samples in a file.
 
     Raises:

@@ -5,7 +5,6 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import jax
 import numpy as np
@@ -176,7 +175,7 @@ def _add(outcome: Outcome, call: Call, steps: int, plan: Plan) -> None:
     first, last = plan.kept(done), plan.kept(done + steps)
 
     # Slots come first in the program's arrays, chains in the user's.
-    def write(draws: np.ndarray, slots: Any) -> None:
+    def write(draws: np.ndarray, slots: np.ndarray) -> None:
         draws[:, first:last] = np.asarray(slots)[: last - first].swapaxes(0, 1)
 
     jax.tree.map(write, outcome.draws, call.record.slots)

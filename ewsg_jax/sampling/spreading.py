@@ -102,7 +102,7 @@ def _starts(stack: Stack, request: Request) -> tuple[Any, Stacked]:
     Raises:
         TypeError, ValueError: positions have not the axes that are said.
     """
-    position: Any = request.position
+    position: PyTree = request.position
     stacked = request.stacked
     is_one = callable(position) and is_function(position)
     # A position for each member is checked and left as it is.

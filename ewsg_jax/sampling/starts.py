@@ -177,7 +177,7 @@ def shares_memory(kernel: Kernel, state: KernelState) -> bool:
     return jnp.ndim(jax.tree.leaves(state.memory)[0]) < jnp.ndim(jax.tree.leaves(state.position)[0])
 
 
-def is_function(position: Any) -> bool:
+def is_function(position: PyTree) -> bool:
     """Return whether a position is a function of a key (a network may be a callable tree)."""
     return callable(position) and jax.tree_util.all_leaves([position])
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -77,6 +76,6 @@ def over_data(kernel: Kernel[P], size: int) -> Stack[P]:
     return dataclasses.replace(kernel, of_data=True)
 
 
-def _of(kernels: Sequence[Kernel]) -> Any:
+def _of(kernels: Sequence[Kernel]) -> Stack:
     kernel, differs = joined(kernels)
     return Stack(kernel=kernel, size=len(kernels), differs=differs)

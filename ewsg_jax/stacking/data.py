@@ -106,7 +106,7 @@ def stack_data(
     # Shorter sets are repeated to the length of the longest: a copy counts as no row.
     places = np.arange(lengths.max())
 
-    def stacked(*leaves: Any) -> Array:
+    def stacked(*leaves: PyTree) -> Array:
         return jnp.asarray(
             np.stack([np.asarray(leaf)[places % len(leaf)] for leaf in leaves], axis=1)
         )

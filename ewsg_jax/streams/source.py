@@ -3,7 +3,6 @@
 import abc
 import os
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import numpy as np
@@ -39,7 +38,7 @@ class Source(abc.ABC):
 class Array(Source):
     """Rows of an array: anything with shape, dtype and slices, as in NumPy, HDF5 or Zarr."""
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: np.ndarray) -> None:
         self._array = array
         self.num_rows = int(array.shape[0])
         self.row = jax.ShapeDtypeStruct(tuple(array.shape[1:]), np.dtype(array.dtype))
