@@ -194,8 +194,9 @@ def instance(name: str, value: object, kind: type, made_by: str) -> None:
     """Check that a value is one of the library's own objects."""
     if not isinstance(value, kind):
         hint = ": call it to make one" if isinstance(value, type | types.FunctionType) else ""
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
         raise TypeError(
-            f"{name} must be a {kind.__name__} ({made_by}); got {describe(value)}{hint}"
+            f"{name} must be {article} {kind.__name__} ({made_by}); got {describe(value)}{hint}"
         )
 
 

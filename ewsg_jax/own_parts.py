@@ -144,7 +144,14 @@ def _check_estimator(
     """Raise what is wrong with what an estimator returns."""
     name, memory = _name(part), part.init(key, position, data)
     randomness = part.draw(key, data, order)
-    refreshed, point, _ = part.refresh(randomness, memory, order.step, point, data)
+    made: Any = part.refresh(randomness, memory, order.step, point, data)
+    if not (isinstance(made, tuple) and len(made) == 3):
+        raise _WrongPartError(
+            TypeError,
+            f"refresh of {name} must return three: the memory, the point and how many evaluations "
+            f"it took; got {_found(made)}",
+        )
+    refreshed, point, _ = made
     as_first = "must be like that of init, in structure, shapes and dtypes"
     _same(f"the memory that refresh of {name} returns", as_first, refreshed, memory, dtypes=True)
     proposed: Any = part.propose(randomness, memory, point, data, no_weight)

@@ -101,6 +101,8 @@ class Pair(Kernel[P]):
 
     def evaluations(self, data: Data) -> Evaluations:
         cost = self.estimator.evaluations(data)
+        name = f"what evaluations of {type(self.estimator).__name__} returns"
+        _check.instance(name, cost, Evaluations, "an ewsg_jax.gradients.Evaluations(…)")
         return cost._replace(
             per_step=cost.per_step + self.dynamics.extra_gradients * cost.per_extra_gradient
         )

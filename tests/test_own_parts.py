@@ -190,6 +190,14 @@ def proposed(change):
             {"refresh": lambda self, r, memory, step, point, data: ((memory,), point, 0)},
             "the memory that refresh of Mine returns must be like that of init",
         ),
+        (
+            {"refresh": lambda self, r, memory, step, point, data: memory},
+            "refresh of Mine must return three: the memory, the point and how many evaluations",
+        ),
+        (
+            {"evaluations": lambda self, data: 5},
+            "what evaluations of Mine returns must be an Evaluations (an ewsg_jax.gradients",
+        ),
     ],
 )
 def test_estimators(members, message):
