@@ -1,6 +1,7 @@
 """Draws from any sampler as one array: chain, draw, coordinate."""
 
 import math
+from hashlib import blake2b
 from typing import NamedTuple
 
 import jax
@@ -179,6 +180,14 @@ def draws_of(
             f"samples must move in every coordinate; got {len(stuck)} that are one number in all "
             f"draws: {', '.join(stuck[:3])}{', …' if len(stuck) > 3 else ''}"
         )
+    seen: dict[bytes, int] = {}
+    for number, chain in zip(np.flatnonzero(finite).tolist(), values, strict=True):
+        # Copies of a chain agree with it: R-hat and errors would count them as others.
+        if (first := seen.setdefault(blake2b(chain.tobytes()).digest(), number)) != number:
+            raise ValueError(
+                f"samples must have chains with draws of their own; got chain {number} equal to "
+                f"chain {first}: each needs its own key"
+            )
     # In the dtypes that JAX has for them, which may have 32 bits.
     layout = Layout.of(
         jax.tree.map(lambda x: x[0, 0].astype(jax.dtypes.canonicalize_dtype(x.dtype)), chosen)

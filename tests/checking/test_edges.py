@@ -103,6 +103,13 @@ def test_a_number_that_never_moves_is_named():
         ewsg.check(KEY, draws, normal(np.zeros(3), 1.0), ROWS)
 
 
+def test_copies_of_a_chain_are_refused():
+    draws = standard((4, 50, 2))
+    draws[3] = draws[1]
+    with pytest.raises(ValueError, match="got chain 3 equal to chain 1: each needs its own key"):
+        ewsg.check(KEY, draws, normal(np.zeros(2), 1.0), ROWS)
+
+
 def test_chains_that_are_not_finite():
     draws = standard((4, 200, 3))
     whole = ewsg.check(KEY, draws[1:], normal(np.zeros(3), 1.0), ROWS)
