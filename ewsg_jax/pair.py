@@ -101,8 +101,6 @@ class Pair(Kernel[P]):
 
     def evaluations(self, data: Data) -> Evaluations:
         cost = self.estimator.evaluations(data)
-        name = f"what evaluations of {type(self.estimator).__name__} returns"
-        _check.instance(name, cost, Evaluations, "an ewsg_jax.gradients.Evaluations(…)")
         return cost._replace(
             per_step=cost.per_step + self.dynamics.extra_gradients * cost.per_extra_gradient
         )
@@ -110,6 +108,9 @@ class Pair(Kernel[P]):
     def check(self, position: P, data: Data) -> None:
         self.dynamics.check(position)
         self.estimator.check(position, data)
+        name = f"what evaluations of {type(self.estimator).__name__} returns"
+        kind, made_by = Evaluations, "an ewsg_jax.gradients.Evaluations(…)"
+        _check.instance(name, self.estimator.evaluations(data), kind, made_by)
         cost = self.evaluations(data)
         most = cost.per_step + cost.per_refresh
         if most > _check.MOST_ROWS:
