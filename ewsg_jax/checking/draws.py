@@ -180,10 +180,13 @@ def draws_of(
             f"samples must move in every coordinate; got {len(stuck)} that are one number in all "
             f"draws: {', '.join(stuck[:3])}{', …' if len(stuck) > 3 else ''}"
         )
+    if shared is None:
+        shared = isinstance(samples, Samples) and bool(samples.shared_minibatch)
     seen: dict[bytes, int] = {}
     for number, chain in zip(np.flatnonzero(finite).tolist(), values, strict=True):
-        # Copies of a chain agree with it: R-hat and errors would count them as others.
-        if (first := seen.setdefault(blake2b(chain.tobytes()).digest(), number)) != number:
+        # Copies of a chain agree with it: R-hat and errors would count them as others. Errors of
+        # chains that share batches are from time.
+        if not shared and (first := seen.setdefault(blake2b(chain.tobytes()).digest(), number)) != number:
             raise ValueError(
                 f"samples must have chains with draws of their own; got chain {number} equal to "
                 f"chain {first}: each needs its own key"
@@ -192,8 +195,6 @@ def draws_of(
     layout = Layout.of(
         jax.tree.map(lambda x: x[0, 0].astype(jax.dtypes.canonicalize_dtype(x.dtype)), chosen)
     )
-    if shared is None:
-        shared = isinstance(samples, Samples) and bool(samples.shared_minibatch)
     lost, is_cut = _lost(samples, tree, finite)
     return Draws(
         values,

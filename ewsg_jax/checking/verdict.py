@@ -19,6 +19,8 @@ AS_A_RULE = 0.8
 MOST_TIMES = 1_000
 """Times as many draws, above which an error is no measure of how many are needed."""
 
+MUCH = 4.0
+"""By which part of the target's the variance is larger, where steps and batches may not be why."""
 BY_VALUES = (
     "see to custom_vjp, custom_jvp, stop_gradient, rounding and comparisons, and compare with "
     "jax.test_util.check_grads"
@@ -255,13 +257,14 @@ def _is_large(name: str, score: Score, tolerance: float) -> bool:
 
 def _advice(scores: Scores, ratio: np.ndarray, tolerance: float) -> str:
     """Return what to do about it."""
+    another = (
+        "; where neither changes it, the run has other data, another prior or another gradient "
+        "than this posterior"
+    )
     if scores.worst["1"].z > 2 * scores.worst["u"].z and scores.worst["1"].z > scores.bound:
-        return (
-            "Run longer from over-dispersed starts, halve the step; where neither changes it, the "
-            "run has other data, another prior or another gradient than this posterior"
-        )
+        return "Run longer from over-dispersed starts, halve the step" + another
     if scores.excess > scores.bound * scores.excess_error or np.median(ratio) > 1 + tolerance:
-        return "Halve the step, take more rows a step"
+        return "Halve the step, take more rows a step" + another * (scores.excess > MUCH)
     if np.median(ratio) < 1 - tolerance:
         return (
             "Halve the step (a scheme may be too narrow), run longer, see that weights of your own "
