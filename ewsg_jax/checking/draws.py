@@ -182,11 +182,12 @@ def draws_of(
         )
     if shared is None:
         shared = isinstance(samples, Samples) and bool(samples.shared_minibatch)
+    # Copies of a chain agree with it: R-hat and errors would count them as others. Errors of chains
+    # that share batches are from time.
     seen: dict[bytes, int] = {}
     for number, chain in zip(np.flatnonzero(finite).tolist(), values, strict=True):
-        # Copies of a chain agree with it: R-hat and errors would count them as others. Errors of
-        # chains that share batches are from time.
-        if not shared and (first := seen.setdefault(blake2b(chain.tobytes()).digest(), number)) != number:
+        first = seen.setdefault(blake2b(chain.tobytes()).digest(), number)
+        if first != number and not shared:
             raise ValueError(
                 f"samples must have chains with draws of their own; got chain {number} equal to "
                 f"chain {first}: each needs its own key"
