@@ -1,6 +1,6 @@
 """Figures of the papers' experiments: lines in panels, as an image."""
 
-import importlib.util
+import importlib
 import io
 import textwrap
 from collections.abc import Sequence
@@ -51,8 +51,10 @@ def require_matplotlib(needed_by: str) -> None:
     Raises:
         ImportError: matplotlib is not installed.
     """
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ImportError(f"{needed_by} needs matplotlib: pip install 'ewsg_jax[run]'")
+    try:
+        importlib.import_module("matplotlib.figure")
+    except ImportError as error:
+        raise ImportError(f"{needed_by} needs matplotlib: pip install 'ewsg_jax[run]'") from error
 
 
 def png(
