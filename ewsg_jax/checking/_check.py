@@ -165,6 +165,7 @@ def check(
 
     def looked(look: int, most: int) -> Report:
         draws = draws_of(samples, names, most, shared_minibatch)
+        draws.check_chains()
         if mode is not None:
             draws.check_mode(mode)
 

@@ -76,6 +76,20 @@ class Draws(NamedTuple):
         """D."""
         return self.values.shape[-1]
 
+    def check_chains(self) -> None:
+        """Check that chains are no copies: R-hat and errors would count these as others.
+
+        Errors of chains that share batches are from time: copies make no difference.
+        """
+        seen: dict[bytes, int] = {}
+        for number, chain in zip(self.chains.tolist(), self.values, strict=True):
+            first = seen.setdefault(blake2b(chain.tobytes()).digest(), number)
+            if first != number and not self.shared:
+                raise ValueError(
+                    f"samples must have chains with draws of their own; got chain {number} equal "
+                    f"to chain {first}: each needs its own key"
+                )
+
     def check_mode(self, mode: Mode) -> None:
         """Check that a mode is of these positions.
 
@@ -182,16 +196,6 @@ def draws_of(
         )
     if shared is None:
         shared = isinstance(samples, Samples) and bool(samples.shared_minibatch)
-    # Copies of a chain agree with it: R-hat and errors would count them as others. Errors of chains
-    # that share batches are from time.
-    seen: dict[bytes, int] = {}
-    for number, chain in zip(np.flatnonzero(finite).tolist(), values, strict=True):
-        first = seen.setdefault(blake2b(chain.tobytes()).digest(), number)
-        if first != number and not shared:
-            raise ValueError(
-                f"samples must have chains with draws of their own; got chain {number} equal to "
-                f"chain {first}: each needs its own key"
-            )
     # In the dtypes that JAX has for them, which may have 32 bits.
     layout = Layout.of(
         jax.tree.map(lambda x: x[0, 0].astype(jax.dtypes.canonicalize_dtype(x.dtype)), chosen)
