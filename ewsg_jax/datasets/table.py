@@ -4,10 +4,9 @@ import hashlib
 import io
 import string
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -62,7 +61,12 @@ class Source:
         return self.made(name, arrays["X"], arrays["y"], path, arrays.get("feature_names"))
 
     def made(
-        self, name: str, x: np.ndarray, y: np.ndarray, where: Path | str, names: Any = None
+        self,
+        name: str,
+        x: np.ndarray,
+        y: np.ndarray,
+        where: Path | str,
+        names: Iterable[object] | None = None,
     ) -> Dataset:
         """Check arrays against what is known, and return them as a data set."""
         num_rows, num_features = self.shape
@@ -137,7 +141,7 @@ def prepared(
 
 
 def from_text(
-    dtype: Any = float, delimiter: str | None = ",", response: int = -1, least: int = 0
+    dtype: type = float, delimiter: str | None = ",", response: int = -1, least: int = 0
 ) -> Callable[[Path], XY]:
     """Return a reader of numeric columns, response first (0) or last (−1), counted from `least`."""
 
