@@ -120,9 +120,14 @@ def test_a_law_that_tends_to_another_has_no_end(tails):
 
 
 def test_a_plan_says_so():
-    posterior = ewsg.Posterior(MODELS["a chance near 0"][0], lambda p: 0.0 * p["b"])
-    rows = {"y": ROWS["y"]}
+    """Of a normal law with a floor, exp(−8) of its height, that draws near it do not show."""
+
+    def with_floor(p):
+        return jnp.logaddexp(-0.5 * p["b"] ** 2, -8.0)
+
+    posterior = ewsg.Posterior(lambda p, row: -0.5 * (row["y"] - p["a"]) ** 2, with_floor)
     start = {"a": jnp.zeros(()), "b": jnp.zeros(())}
-    with pytest.warns(RuntimeWarning):
-        plan = ewsg.plan(jax.random.key(0), posterior, start, rows, progress=False)
+    with pytest.warns(RuntimeWarning, match="does not fall along b"):
+        plan = ewsg.plan(jax.random.key(0), posterior, start, {"y": ROWS["y"]}, progress=False)
     assert not plan.is_trusted
+    assert any("does not fall along b: 1,000 standard deviations" in each for each in plan.doubts)
