@@ -9,6 +9,7 @@ This only finds whom to suspect, for two values and one derivative do not show w
 between them: `slopes` decides.
 """
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -75,23 +76,25 @@ def suspects(some: SomeRows, draws: Draws, most: int) -> list[Suspect]:
         )
         # Of log prior and log likelihood: squares of the difference, of the larger, of rounding.
         found = np.zeros((3, 2, len(chosen)))
-        for turn in range(EACH):
-            at = (np.arange(len(chosen)) + turn * (PLACES // EACH)) % PLACES
+        # A block at a time: places of all coordinates may be more than memory holds.
+        for turn, first in itertools.product(range(EACH), range(0, len(chosen), BLOCK // 2)):
+            part = np.arange(first, min(first + BLOCK // 2, len(chosen)))
+            at, number = (part + turn * (PLACES // EACH)) % PLACES, np.arange(len(part))
+            own = chosen[part]
             sides = np.repeat(places[at][None], 2, 0)
-            number = np.arange(len(chosen))
-            sides[0, number, chosen] += steps[chosen]
-            sides[1, number, chosen] -= steps[chosen]
+            sides[0, number, own] += steps[own]
+            sides[1, number, own] -= steps[own]
             up, down = np.split(some.values(np.concatenate(sides)), 2)
             rise = np.where(known[at], up - down, 0)
-            way = sides[0, number, chosen] - sides[1, number, chosen]
-            slope = way[:, None, None] * slopes[at, :, :, chosen]
+            way = sides[0, number, own] - sides[1, number, own]
+            slope = way[:, None, None] * slopes[at, :, :, own]
             signed = np.einsum("cr,csr->cs", rise[:, 1:], signs[at])
             each = np.stack([np.repeat(rise[:, :1], SIGNS, 1), signed], axis=2)
             parts = np.where(known[at], rounding[at], 0), rise
             both = [np.stack([x[:, 0] ** 2, np.sum(x[:, 1:] ** 2, axis=1)]) for x in parts]
             off, by_slope = (np.mean(x**2, axis=1).T for x in (each - slope, slope))
             told = np.stack([off, np.maximum(both[1], by_slope), both[0]])
-            found += np.where(np.isfinite(told).all(0), told, 0)
+            found[..., part] += np.where(np.isfinite(told).all(0), told, 0)
         off, whole, rounded = np.sqrt(found)
     share = np.where(off > BY_ROUNDING * rounded, off / np.where(whole > 0, whole, 1), 0).max(0)
     order = np.argsort(-share, kind="stable")[:most]

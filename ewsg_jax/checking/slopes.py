@@ -26,6 +26,8 @@ PART = 0.25
 """Of the way between two draws: shorter lines suit narrow places, longer ones drown rounding."""
 NODES = (8, 7)
 """Of two Gauss–Legendre rules, whose difference is the error of either."""
+NODES_AT_ONCE = BLOCK // PAIRS
+"""Of these at which gradients along all lines are held together."""
 FEWEST_DIGITS = 1e-6
 """Relative rounding above which positions are too coarse."""
 TOO_FAR = 0.05
@@ -188,14 +190,16 @@ def _along(some: SomeRows, lines: np.ndarray, weights: np.ndarray) -> np.ndarray
 
     rules = [np.polynomial.legendre.leggauss(count) for count in NODES]
     times = np.concatenate([(1 + x) / 2 for x, _ in rules]).astype(dtype)
-    places = start + times[:, None, None] * way
-    gradients = some.gradients(
-        places.reshape(-1, lines.shape[2]), np.tile(weights, (len(times), 1))
-    ).reshape(len(times), len(lines), 2, -1)
-    slopes = np.einsum("tlpd,ld->tlp", gradients, way.astype(np.float64))
+    # Some nodes at a time, as many as fill a block: all gradients may be more than memory holds.
+    slopes = []
+    for some_times in np.split(times, range(NODES_AT_ONCE, len(times), NODES_AT_ONCE)):
+        places = (start + some_times[:, None, None] * way).reshape(-1, lines.shape[2])
+        found = some.gradients(places, np.tile(weights, (len(some_times), 1)))
+        of_times = found.reshape(len(some_times), len(lines), 2, -1)
+        slopes.append(np.einsum("tlpd,ld->tlp", of_times, way.astype(np.float64)))
     sums = [
         np.tensordot(share / 2, part, 1)
-        for (_, share), part in zip(rules, np.split(slopes, NODES[:1]), strict=True)
+        for (_, share), part in zip(rules, np.split(np.concatenate(slopes), NODES[:1]), strict=True)
     ]
     return np.stack([rise, error, *sums], axis=2)
 
