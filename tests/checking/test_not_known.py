@@ -7,6 +7,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.checking._check import beyond_measure
+from ewsg_jax.checking.correction import Moments
 from ewsg_jax.checking.report import _known
 from ewsg_jax.preparation.programs import vector
 
@@ -104,3 +105,11 @@ def test_data_that_are_not_numbers_are_named():
     rows = {"y": jnp.asarray([1.0, np.nan, 2.0])}
     with pytest.raises(ValueError, match=r"data must be finite; data\['y'\] holds 1 NaN"):
         ewsg.check(jax.random.key(0), draws, posterior, rows)
+
+
+def test_errors_count_chains_that_are_apart():
+    """Means of 16 chains that are 0.2 sd apart, and of squares: 0.05 of their sds; of sds half."""
+    moments = Moments(np.zeros(1), np.full(1, 3.0), np.full(1, 0.2), np.full(1, 0.01), None)
+    wider = moments.of_chains(np.array([[0.2], [0.2]]), 16)
+    np.testing.assert_allclose(wider.mean_error, np.hypot(0.2, 3.0 * 0.05))
+    np.testing.assert_allclose(wider.sd_error, np.hypot(0.01, 0.05 * np.sqrt(2) / 2))
