@@ -15,7 +15,7 @@ from jax.sharding import Mesh
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._module import made_by
-from ewsg_jax._types import Data, Key, PyTree
+from ewsg_jax._types import Data, Key
 from ewsg_jax.checking.stein import blocks_of, of_blocks
 from ewsg_jax.dynamics.mass import without_metric
 from ewsg_jax.pair import Pair
@@ -66,7 +66,7 @@ class Kinetic(NamedTuple):
         )
 
 
-def check_kernel(kernel: Any, samples: PyTree) -> None:
+def check_kernel(kernel: Any, samples: Any) -> None:
     """Check that a run of this kernel has a momentum.
 
     Raises:

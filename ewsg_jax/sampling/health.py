@@ -143,7 +143,9 @@ class DivergenceMonitor:
                     overshot = hints.overshot(kernel, self.start, end, data)
                     why = f"{overshot}; there {why}" if overshot and why else overshot or why
             why = why or "a smaller step_size may help, or columns of one scale (standardise them)"
-            if all_lost and hints.falls(kernel, self.start, take_rows(state.position, 0), data):
+            if all_lost and hints.falls(
+                kernel, self.start, on_host(take_rows(state.position, 0)), data
+            ):
                 why += (
                     "; the potential falls without bound along the chain: has the likelihood "
                     "the right sign?"

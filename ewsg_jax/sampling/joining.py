@@ -13,7 +13,7 @@ from ewsg_jax.sampling._moments import joined
 TAKES = "later must be a run that continued from the state of these samples"
 
 
-def concatenated(first: Any, later: PyTree) -> Any:
+def concatenated(first: Any, later: Any) -> Any:
     """Return the samples of both runs.
 
     Raises:
@@ -57,7 +57,7 @@ def concatenated(first: Any, later: PyTree) -> Any:
     )
 
 
-def check(first: Any, later: PyTree) -> None:
+def check(first: Any, later: Any) -> None:
     """Check that a run may have continued another, and keeps what that one keeps."""
     # Compared by what is cheap to read, with the first difference in the error.
     for what, one, other in (
@@ -78,11 +78,11 @@ def check(first: Any, later: PyTree) -> None:
     _check.same_tree(f"{TAKES} and keeps what they keep", "moments", *moments)
 
 
-def _last_step(samples: PyTree) -> int:
+def _last_step(samples: Any) -> int:
     return int(np.ravel(samples.state.step)[0])
 
 
-def _one(samples: PyTree) -> PyTree:
+def _one(samples: Any) -> PyTree:
     """Return the shapes of one draw."""
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[2:], x.dtype), samples.draws)
 

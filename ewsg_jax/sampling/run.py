@@ -81,7 +81,8 @@ def run(request: Request, earlier: Earlier | Batches | None = None) -> Samples |
             planned, outcome = plan(some, earlier, windows)
             if windows is None:
                 look.keep(outcome.watch.start, some.data)
-                look.compile_ahead(planned)
+                if not some.first:
+                    look.compile_ahead(planned)
             compiled = make_steps(planned, outcome, request.seconds, request.progress, windows)
             # Of a stream no window but those at hand is held on to.
             data = some.data if windows is None else windows.last
