@@ -16,7 +16,7 @@ import numpy as np
 from ewsg_jax import _tree
 from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, chain_axes
 from ewsg_jax._types import Array, Data, Key, PyTree
-from ewsg_jax.compiling import QUICK
+from ewsg_jax.compiling import LOOP
 from ewsg_jax.sampling import keeping
 from ewsg_jax.sampling.keeping import Plan, Record
 from ewsg_jax.sampling.layout import Layout
@@ -89,7 +89,7 @@ def call(
         counted = layout.accelerator and num_steps % layout.block_size == 0
     steps = np.int32(done), np.int32(num_steps)
     parts = kernel, layout, chain_keys, shared_key, data, plan
-    # Two programs of one function: where steps are small it is compiled quickly.
+    # Two programs of one function: where steps are small or few it is compiled quickly.
     if program is None:
         program = advance_small if layout.small else advance
     return program(*parts, *steps, state, alive, guarded=guarded, counted=counted)
@@ -233,7 +233,7 @@ def _advance(
 _jit = functools.partial(
     jax.jit, _advance, static_argnames=("layout", "guarded", "counted"), donate_argnames=("state",)
 )
-advance, advance_small = _jit(), _jit(compiler_options=QUICK)
+advance, advance_small = _jit(), _jit(compiler_options=LOOP)
 
 
 def select_chains(

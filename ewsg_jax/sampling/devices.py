@@ -19,7 +19,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel, KernelState, RowsSeen
 from ewsg_jax._types import Array, Data, Key, PyTree
-from ewsg_jax.compiling import QUICK
+from ewsg_jax.compiling import LOOP
 from ewsg_jax.needs import Need, parts_of, who_needs
 from ewsg_jax.rows import spread
 from ewsg_jax.rows.padded import Padded
@@ -282,7 +282,7 @@ def compiled(small: bool, donated: bool) -> Any:
     # Where chains do not divide, states are made wider first, and their memory cannot be given
     # away.
     """Return the program: quickly compiled or not, taking the memory of its state or not."""
-    options: dict[str, Any] = {"compiler_options": QUICK} if small else {}
+    options: dict[str, Any] = {"compiler_options": LOOP} if small else {}
     return jax.jit(
         _advance,
         static_argnames=("devices", "layout", "guarded", "counted"),

@@ -18,6 +18,8 @@ FEWEST_STEPS, CHEAP = 32, 2**24
 """Of a run whose blocks may exceed it, bytes of randomness of such a block: some 20 ms."""
 SMALL = 2**17
 """Most numbers that gradients of one step of all chains touch where it is small: 0.2 ms."""
+SHORT = 2**31
+"""Most of all steps of a run that is short: one to four seconds."""
 COUNTED = 2**31 - 1
 """Evaluations that a call counts of each chain, in 32 bits."""
 ROWS_PER_BLOCK = 16 * 2**20
@@ -37,7 +39,8 @@ class Layout(NamedTuple):
         keep: the function of the position that is kept, or None.
         moments: the running moments, or None.
         accelerator: whether it runs on a GPU or TPU, for which the host waits.
-        small: whether its steps are so short that it had better be compiled quickly.
+        small: whether its steps are so small, or all of them so short, that it had better be
+            compiled quickly.
         most_steps: in one call, where steps count their evaluations: the sum of each chain's is of
             32 bits.
     """
@@ -95,6 +98,7 @@ def choose_layout(
     shared_memory: bool,
     accelerator: bool = False,
     total: int | None = None,
+    all_steps: int | None = None,
     **kept: Any,
 ) -> tuple[Layout, int]:
     """Return how a run is cut into blocks, and the bytes of one block's randomness.
@@ -102,7 +106,8 @@ def choose_layout(
     A block's randomness fits in `memory` bytes, its work is small enough for an interrupt to be
     answered, and its rows stay in a CPU's cache; they are gathered ahead where those of one step
     fit in `memory`. An accelerator waits for the host once a block, so its blocks are as long as
-    `memory` allows. `total` is of how many chains these are some, which are to be compiled alike.
+    `memory` allows. `total` is of how many chains these are some, which are to be compiled alike,
+    and `all_steps` of how many steps these are, where a window of a stream has not all.
     """
     num_chains = state.step.shape[0]
     one, gathered = seen.shapes(_randomness, kernel, data, state, shared_memory)
@@ -126,7 +131,9 @@ def choose_layout(
         steps = min(steps, (memory if accelerator else min(memory, ROWS_PER_BLOCK)) // rows)
     steps = int(max(1, steps))
     # Of all chains together, since batches of chains run one program each after the other.
-    small = not accelerator and work // num_chains * (total or num_chains) <= SMALL
+    of_all = work // num_chains * (total or num_chains)
+    is_small = of_all <= SMALL or of_all * (all_steps or num_steps) <= SHORT
+    small = not accelerator and is_small
     most = max(1, COUNTED // cost.per_step) if cost.counted else None
     how = {"accelerator": accelerator, "small": small, "most_steps": most}
     layout = Layout(steps, gather_ahead, shared_minibatch, shared_memory, **how, **kept)

@@ -140,6 +140,7 @@ def plan(
         moments=request.moments,
         accelerator=on_accelerator(data) if devices is None else devices.platform != "cpu",
         total=request.total,
+        all_steps=num_steps,
     )
     # The first batch of chains makes the array for the draws of all; later ones write into it.
     share = 1 if request.total is None or request.first else request.total / num_chains

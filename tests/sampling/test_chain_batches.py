@@ -149,6 +149,7 @@ def test_it_is_for_runs_that_do_not_fit():
 def test_batches_are_compiled_like_the_whole(monkeypatch, most, program):
     """A step of five chains touches 5 × 5 × 3 numbers; one of two, in a batch, less."""
     monkeypatch.setattr(layout, "SMALL", most)
+    monkeypatch.setattr(layout, "SHORT", 0)
     used = []
 
     def watch(name):
