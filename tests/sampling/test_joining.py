@@ -52,6 +52,7 @@ def parts():
 def test_two_runs_joined_are_one(parts):
     """Refreshes every fourth step: the second run begins between two of them."""
     whole, joined = run(32), parts[0].concatenate(parts[1])
+    assert (whole.common_start, parts[1].common_start) == (True, False)
     for name in COUNTS:
         np.testing.assert_array_equal(getattr(joined, name), getattr(whole, name), err_msg=name)
     jax.tree.map(np.testing.assert_array_equal, joined.state, whole.state)

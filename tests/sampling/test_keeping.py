@@ -191,26 +191,6 @@ def test_step_size_weights(weights):
     np.testing.assert_allclose(constant.step_size, np.full(10, 0.1), rtol=1e-6)
 
 
-@pytest.mark.usual_parameters("False")
-@pytest.mark.parametrize("shared", [False, True])
-def test_going_on_is_never_having_stopped(shared):
-    """The same key and state: bit for bit the run that was not stopped."""
-    whole = ewsg.sample(KEY, KERNEL, START, DATA, 50, num_chains=3, shared_minibatch=shared)
-    first = ewsg.sample(KEY, KERNEL, START, DATA, 20, num_chains=3, shared_minibatch=shared)
-    second = ewsg.sample(
-        KEY, KERNEL, None, DATA, 30, state=first.state, burn_in=5, shared_minibatch=shared
-    )
-    assert second.num_chains == 3
-    assert second.step.tolist() == list(range(26, 51))
-    for name in ("w", "b"):
-        np.testing.assert_array_equal(second.position[name], whole.position[name][:, 25:])
-        np.testing.assert_array_equal(second.state.position[name], whole.state.position[name])
-    assert not second.common_start
-    assert second.gradient_evaluations == 3 * 30 * 4
-    other = ewsg.sample(jax.random.key(9), KERNEL, None, DATA, 30, state=first.state)
-    assert not np.array_equal(other.position["b"], whole.position["b"][:, 20:])
-
-
 @pytest.mark.full
 def test_networks_keep_what_they_are_asked_for():
     network = eqx.nn.MLP(2, 1, 4, 1, key=jax.random.key(1))

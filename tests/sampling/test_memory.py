@@ -128,20 +128,3 @@ def test_a_budget_counts_refreshes(first):
     for passes in np.arange(0.25, 30, 0.25):
         fits = [k for k in range(200) if 7 + cost.of_steps(first, k) <= passes * 12]
         assert steps_within(cost, 12, float(passes), first) == max(fits, default=-1)
-
-
-def test_evaluations_of_draws_are_exact():
-    """SVRG: 2b a step and n at steps 0, K, 2K, …; the steps' own reports add up to it."""
-    kernel = ewsg.svrg_ld(MODEL, 0.05, batch_size=2, refresh_every=7)
-    samples = run(kernel, CENTER, 40, num_chains=2, burn_in=3, thin=4)
-    step, state, each = jax.jit(kernel.step), kernel.init(KEY, CENTER, DATA), []
-    for t in range(40):
-        state, info = step(jax.random.fold_in(KEY, t), state, DATA)
-        each.append(int(info.gradient_evaluations))
-    assert each == [4 + 12 * (t % 7 == 0) for t in range(40)]
-    np.testing.assert_array_equal(samples.evaluations, np.cumsum(each)[samples.step - 1])
-    assert samples.gradient_evaluations == 2 * sum(each)
-    more = run(kernel, None, 5, state=samples.state)
-    assert more.gradient_evaluations == 2 * (5 * 4 + 12)
-    within = ewsg.sample(KEY, kernel, CENTER, DATA, data_passes=samples.data_passes, progress=False)
-    assert within.num_steps == 40

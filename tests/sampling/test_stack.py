@@ -387,20 +387,3 @@ def test_a_plot_shows_widths_by_step_size_and_who_was_lost(tmp_path):
     assert lost.get_xdata()[0] == 1e30
     assert means.get_xscale() == "log"
     assert isinstance(figure, matplotlib.figure.Figure)
-
-
-def test_its_step_is_for_programs_of_ones_own(x64):
-    """Under `scan` and `vmap`; and the state that `init` returns is what a step takes."""
-    kernels = kernels_of("uniform")
-    stack = ewsg.stack(kernels)
-    keys = jax.random.split(KEY, 6)
-
-    @jax.jit
-    def program(stack, rows):
-        state = stack.init(KEY, stack.spread(jnp.zeros(D)), rows)
-        return jax.lax.scan(lambda state, key: stack.step(key, state, rows), state, keys)[0]
-
-    state = kernels[2].init(KEY, jnp.zeros(D), ROWS)
-    for key in keys:
-        state, _ = contract.compiled_step(kernels[2])(key, state, ROWS)
-    same(program(stack, ROWS).position[2], state.position)
