@@ -315,25 +315,3 @@ def test_bound_kernel_is_the_kernel():
     state = bound.init(position, jax.random.key(0))
     chex.assert_trees_all_equal(state, kernel.init(jax.random.key(0), position, data))
     same_bits(bound.step(jax.random.key(1), state), kernel.step(jax.random.key(1), state, data))
-
-
-def test_excluded_combinations_say_why():
-    model = ewsg.models.gaussian_location()
-    for integrator in ("splitting", "exact"):
-        with pytest.raises(ValueError, match=r"noise must be 'gaussian' .*±1 noise would cost"):
-            ewsg.uld(model, 0.1, friction=1.0, integrator=integrator, noise="rademacher")
-    with pytest.raises(ValueError, match=r"frozen_noise of this dynamics .*'rest'"):
-        ewsg.ewsg(model, 0.1, friction=1.0, batch_size=1, integrator="exact", frozen_noise="rest")
-    with pytest.raises(ValueError, match=r"frozen_noise of this dynamics .*'rest'"):
-        ewsg.ewsg_ld(model, 0.1, batch_size=1, frozen_noise="rest")
-    with pytest.raises(ValueError, match="estimator must draw batches"):
-        ewsg.gradients.exponentially_weighted(ewsg.gradients.full(model))
-    with pytest.raises(ValueError, match="shared_minibatch must be False"):
-        ewsg.sample(
-            jax.random.key(0),
-            ewsg.ld(model, 0.1),
-            jnp.zeros(1),
-            jnp.ones((3, 1)),
-            5,
-            shared_minibatch=True,
-        )

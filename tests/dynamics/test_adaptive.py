@@ -1,5 +1,4 @@
-"""Thermostat, preconditioner and metric over every estimator, and in the choice of exponentially
-weighted batches.
+"""Thermostat, preconditioner and metric over every estimator.
 
 The dynamics' part of a step is typed here in NumPy from the estimate that the estimator makes.
 """
@@ -13,10 +12,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.dynamics import PreconditionedState, RiemannianState, ThermostatState
-from ewsg_jax.gradients.index_chain import ChainDraw
 from tests import contract
-from tests.parts import as_drawn
 
 H, GAMMA, T, DAMPING, DECAY = 0.03, 1.3, 0.7, 0.2, 0.9
 
@@ -144,87 +140,6 @@ def test_over_every_estimator(x64, name, estimator):
         == kernel.evaluations(data).of_steps(0, 5)
         == 5 * PER_STEP[estimator] + refreshed + probed
     )
-
-
-# The choice among exponentially weighted batches, b = 1, from the typed weights.
-
-ROWS = np.array([[-1.0, 0.2], [0.3, 1.1], [0.7, -0.4], [2.2, 0.1], [-0.5, -0.9]])
-THETA, OTHER, MEAN_SQUARE, SLOPE = np.array([[0.4, -0.3], [0.8, -0.5], [0.6, 1.7], [0.5, -1.2]])
-ZETA = 2.9
-
-
-def state_of(name):
-    position, step = jnp.asarray(THETA), jnp.int32(2)
-    if name == "thermostat":
-        return ThermostatState(position, jnp.asarray(OTHER), jnp.asarray(ZETA), step)
-    if name in ("preconditioned", "corrected"):
-        slope = jnp.asarray(SLOPE) if name == "corrected" else ()
-        return PreconditionedState(position, jnp.asarray(MEAN_SQUARE), slope, step)
-    return RiemannianState(position, step)
-
-
-def log_weights(name, gradients):
-    """½‖x + a‖² of each gradient, as section 1 of each method's paper or its docstring has them."""
-    if name == "thermostat":
-        A = GAMMA * T
-        x, a = np.sqrt(H) * ZETA * OTHER / np.sqrt(2 * A), np.sqrt(H) * gradients / np.sqrt(2 * A)
-    elif name == "preconditioned":
-        x, a = 0, np.sqrt(H / (2 * T) / (DAMPING + np.sqrt(MEAN_SQUARE))) * gradients
-    elif name == "corrected":
-        scale = 1 / (DAMPING + np.sqrt(MEAN_SQUARE))
-        drift = -T * scale**2 * SLOPE / (2 * np.sqrt(MEAN_SQUARE))
-        x = -np.sqrt(H / (2 * T)) * drift / np.sqrt(scale)
-        a = np.sqrt(H * scale / (2 * T)) * gradients
-    elif name == "diagonal":
-        scale, drift = 1 / (1 + THETA**2), -2 * T * THETA / (1 + THETA**2) ** 2
-        x = -np.sqrt(H / (2 * T)) * drift / np.sqrt(scale)
-        a = np.sqrt(H * scale / (2 * T)) * gradients
-    else:
-        factor = np.linalg.cholesky(matrix(THETA, None))
-        x = -np.sqrt(H / (2 * T)) * np.linalg.solve(factor, T * divergence_of_matrix(THETA))
-        a = np.sqrt(H / (2 * T)) * gradients @ factor
-    return 0.5 * np.sum((x + a) ** 2, axis=1)
-
-
-@pytest.mark.parametrize("name", DYNAMICS)
-def test_a_weighted_batch_is_chosen_by_the_typed_weights(x64, name):
-    """Of two rows the second is taken just where log u is below the difference of weights."""
-    prior = THETA / 4
-    gradients = prior + 5 * (THETA - ROWS)
-    w = log_weights(name, gradients)
-    pairs = np.array(
-        [pair for pair in itertools.permutations(range(5), 2) if w[pair[1]] < w[pair[0]]]
-    )
-    threshold = w[pairs[:, 1]] - w[pairs[:, 0]]
-    weighted = G.exponentially_weighted(
-        G.uniform(ewsg.models.gaussian_location(prior_scale=2.0), batch_size=1), chain_length=1
-    )
-    kernel, data = ewsg.kernel(DYNAMICS[name], weighted), jnp.asarray(ROWS)
-    state = kernel.init(jax.random.key(0), jnp.asarray(THETA), data)._replace(
-        dynamics=state_of(name)
-    )
-    noise = (jnp.zeros(2), jnp.ones(2)) if name == "corrected" else jnp.zeros(2)
-
-    @jax.jit
-    @jax.vmap
-    def end(pair, log_uniform):
-        drawn = ChainDraw(pair[:, None], log_uniform[None])
-        return kernel.transition(ewsg.Randomness(as_drawn(drawn), noise), state, data)[0].position
-
-    still = jax.tree.map(np.asarray, noise)
-    for offset, chosen in ((-1e-9, pairs[:, 1]), (1e-9, pairs[:, 0])):
-        expected = [moved(name, state_of(name), gradients[k], prior, 5, still) for k in chosen]
-        found = end(jnp.asarray(pairs, jnp.int32), jnp.asarray(threshold + offset))
-        np.testing.assert_allclose(found, expected, rtol=1e-11)
-
-
-@pytest.mark.parametrize("name", DYNAMICS)
-def test_restart_moves_the_position_alone(name):
-    state = state_of(name)
-    again = DYNAMICS[name].with_evaluation_point(state, jnp.asarray(OTHER))
-    np.testing.assert_array_equal(again.position, jnp.asarray(OTHER))
-    assert again._replace(position=state.position) is not None
-    jax.tree.map(np.testing.assert_array_equal, again._replace(position=state.position), state)
 
 
 @pytest.mark.parametrize("name", ["sgnht", "psgld", "sgrld"])

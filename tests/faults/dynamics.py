@@ -67,7 +67,7 @@ FAULTS = [
     Fault("noise not preconditioned", "Preconditioned.apply", drop("self.scale(m)", nth=3),
           "dynamics/test_preconditioned.py::test_moves[False-1]"),
     Fault("the weight forgets Gamma", "Preconditioned.log_weight", rename("self.correction", "False"),
-          "dynamics/test_adaptive.py::test_a_weighted_batch_is_chosen_by_the_typed_weights[corrected]"),
+          "dynamics/test_preconditioned.py::test_weight[True-momentum-30.0]"),
     Fault("the weight scales by G instead of its root", "Preconditioned.log_weight", drop_call("jnp.sqrt"),
           "dynamics/test_preconditioned.py::test_weight[False-zero-1.0]"),
     Fault("lag 1 instead of M", "QuasiNewton.apply", rename("state.point", "state.position", nth=1),

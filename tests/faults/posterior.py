@@ -19,7 +19,7 @@ from tests.faults.operators import (
 # fmt: off
 FAULTS = [
     Fault("absolute values for squares", "_tree.squared_norm", rename("jnp.square", "jnp.abs"),
-          "gradients/test_index_chain.py::test_log_weights_are_the_papers[euler-zero-gaussian_location]"),
+          "dynamics/test_weight.py::test_weight_is_that_of_the_noise_that_freezes_the_momentum[euler-zero-small]"),
     Fault("sticks broken unevenly", "bijectors._log_parts", drop("_log_remaining(x)"),
           "bijectors/test_maps.py::test_closed_forms[simplex]"),
     Fault("Böhning's bound: a quarter for a half", "Bohning.gaps", constant(0.25, 0.125),
@@ -117,7 +117,7 @@ FAULTS = [
     Fault("the schedules are read at the next step", "DivergenceMonitor.warn", constant(1, 2),
           "sampling/test_health.py::test_a_schedule_that_reaches_zero"),
     Fault("epochs shared", "request.check", assume("not is_ordered(kernel)", True),
-          "gradients/test_row_laws.py::test_epochs_cannot_be_shared_between_chains[epochs]"),
+          "wrong_calls/test_wrong_calls.py::test_a_wrong_call_is_answered[gradients.exponentially_weighted: what it wraps: shared_minibatch: got True]"),
     Fault("log-determinant forgotten", "LogPrior.__call__", drop("self.bijector.log_det(position)"),
           "bijectors/test_transformed.py::test_integral_and_mean_over_the_unconstrained_position[rate_of_exponential_data]"),
 ]

@@ -115,25 +115,6 @@ def test_probe_is_the_same_batch_elsewhere(case, kind):
     assert np.abs(there - here).max() > 0.1
 
 
-def test_full_does_not_depend_on_the_chunk_size(case):
-    @jax.jit
-    def both(position, data):
-        sizes = [1, 3, 4, N, N + 1]
-        estimators = [ewsg.gradients.full(case.posterior, chunk_size=size) for size in sizes]
-        return (
-            [
-                ravel_pytree(e.propose((), (), position, data, no_weight)[0].gradient)[0]
-                for e in estimators
-            ],
-            [case.posterior.potential(position, data, size) for size in sizes],
-        )
-
-    in_chunks, potentials = jax.device_get(both(case.position, case.data))
-    for gradient in in_chunks:
-        close(gradient, enumeration.full_gradient(case.per_datum, case.prior))
-    close(np.array(potentials), potentials[-1])
-
-
 # Memory and program size of `full`: what is compiled for 16 chains, without running it.
 
 ROWS, CHAINS, CHUNK, WIDTH = 200_000, 16, 4096, 20

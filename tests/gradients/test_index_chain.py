@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.gradients import Estimate
 from ewsg_jax.gradients.index_chain import ChainDraw
 from ewsg_jax.rows import Batch
 from tests.oracles import enumeration, index_chain
@@ -166,34 +165,6 @@ def law_of_the_chain(choose, log_threshold, chain_length):
         np.testing.assert_allclose(chosen.acceptance[possible], np.mean(pattern), rtol=1e-7)
         law += np.bincount(chosen.number, probability, count)
     return law
-
-
-# Weights.
-
-
-@pytest.mark.parametrize("model", STEP_SIZE)
-@pytest.mark.parametrize("frozen_noise", FROZEN_NOISE)
-@pytest.mark.parametrize("integrator", ["semi_implicit", "euler"])
-def test_log_weights_are_the_papers(x64, model, frozen_noise, integrator):
-    """½‖x + √h g/σ‖² for the four named x; only differences matter."""
-    s = setting(model)
-    dynamics = getattr(ewsg.dynamics, integrator)(
-        s.step_size, friction=FRICTION, temperature=TEMPERATURE
-    )
-    weight = lambda g: dynamics.log_weight(
-        state_at(dynamics), Estimate(g, (), jnp.float32(1)), frozen_noise
-    )
-    ours, papers = jax.jit(jax.vmap(weight))(jnp.asarray(s.gradients)), s.log_weights(frozen_noise)
-    np.testing.assert_allclose(
-        ours - ours[0], papers - papers[0], rtol=0, atol=1e-13 * papers.max()
-    )
-    assert np.ptp(papers) > 0.1
-
-
-def test_default_frozen_noise_is_the_momentums(x64):
-    s = setting("gaussian_location")
-    estimate = Estimate(jnp.asarray(s.gradients[0]), (), jnp.float32(1))
-    assert float(s.weight(estimate)) == float(s.weight(estimate, "momentum"))
 
 
 # The index chain's law.

@@ -236,37 +236,6 @@ def test_rows_near_the_end_of_32_bits():
 # Refusals.
 
 
-@pytest.mark.parametrize("rows", ["epochs", "block_epochs", "block_sweeps"])
-def test_epochs_cannot_be_weighted(rows):
-    model = ewsg.models.linear_regression()
-    for kind in (
-        "uniform",
-        "svrg",
-        "saga",
-        "control_variate",
-        *["covariance_tracking"] * (rows == "epochs"),
-    ):
-        estimator = getattr(ewsg.gradients, kind)(model, batch_size=2, rows=rows)
-        for chain_length in (1, np.inf):
-            with pytest.raises(
-                ValueError, match=rf"exchangeable batches to be weighted; got rows='{rows}'"
-            ):
-                ewsg.gradients.exponentially_weighted(estimator, chain_length=chain_length)
-
-
-@pytest.mark.parametrize("rows", ["epochs", "block_epochs", "block_sweeps"])
-def test_epochs_cannot_be_shared_between_chains(rows):
-    estimator = ewsg.gradients.uniform(ewsg.models.linear_regression(), batch_size=2, rows=rows)
-    kernel = ewsg.kernel(ewsg.dynamics.langevin(1e-3), estimator)
-    data = {"x": jnp.zeros((6, 3)), "y": jnp.zeros(6)}
-    with pytest.raises(
-        ValueError, match="shared_minibatch must be False for a kernel whose chains have epochs"
-    ):
-        ewsg.sample(
-            jax.random.key(0), kernel, jnp.zeros(3), data, 2, num_chains=2, shared_minibatch=True
-        )
-
-
 @ewsg.module
 class Pairs(ewsg.rows.RowLaw):
     """Each row twice, in a batch of an even size."""

@@ -166,7 +166,11 @@ for bound in (ewsg.bounds.jaakkola_jordan, ewsg.bounds.bohning):
         inputs=Kind("must be a function (datum) -> x", ((T, "x", "'x' (str)"),)),
         targets=Kind("must be a function (datum) -> y", ((T, 1, "1 (int)"),)),
     )
-for kernel in (ewsg.flymc(LOGISTIC, 0.1, capacity=6), ewsg.random_walk_metropolis(LOGISTIC, 0.1)):
+for kernel in (
+    ewsg.flymc(LOGISTIC, 0.1, capacity=6),
+    ewsg.random_walk_metropolis(LOGISTIC, 0.1),
+    ewsg.ld(LOGISTIC, 0.1),
+):
     of(
         "sample",
         row(

@@ -198,14 +198,20 @@ refuses(
         ),
     ),
 )
-EPOCHS = G.uniform(MODEL, batch_size=2, rows="epochs")
 of(
     "gradients.exponentially_weighted: what it wraps",
-    row(V, "estimator | rows='epochs' | exchangeable", lambda: G.exponentially_weighted(EPOCHS)),
-    row(
-        V,
-        "estimator | rows='block_epochs' | exchangeable",
-        lambda: G.exponentially_weighted(G.uniform(MODEL, batch_size=2, rows="block_epochs")),
+    *(
+        row(
+            V,
+            f"estimator | rows='{rows}' | exchangeable",
+            lambda rows=rows, kind=kind: weighted(getattr(G, kind)(MODEL, batch_size=2, rows=rows)),
+        )
+        for rows, kind in (
+            ("epochs", "uniform"),
+            ("epochs", "covariance_tracking"),
+            ("block_epochs", "saga"),
+            ("block_sweeps", "svrg"),
+        )
     ),
     row(
         V,
@@ -218,7 +224,7 @@ of(
         V,
         "shared_minibatch | got True | epochs of their own",
         lambda: sampled(
-            kernel=ewsg.kernel(ewsg.dynamics.langevin(0.1), EPOCHS), shared_minibatch=True
+            kernel=ewsg.sgld(MODEL, 0.1, batch_size=2, rows="block_sweeps"), shared_minibatch=True
         ),
     ),
 )
