@@ -273,6 +273,7 @@ def test_trees_and_dtypes_are_kept(x64, name, options):
     position = {
         "weights": jnp.zeros(3, jnp.float32),
         "nested": (jnp.zeros((), jnp.bfloat16), None, jnp.zeros((2, 1), jnp.float16)),
+        "wide": jnp.zeros((), jnp.float64),
     }
     arrays = {
         "friction",
@@ -304,14 +305,3 @@ def test_steps_in_few_bits_are_finite(name, options, dtype):
     moved, info = jax.jit(kernel.step)(jax.random.key(1), state, contract.data(dtype))
     assert bool(info.is_finite)
     chex.assert_trees_all_equal_shapes_and_dtypes(moved, state)
-
-
-@pytest.mark.full
-def test_bound_kernel_is_the_kernel():
-    kernel = contract.build("ewsg", {"friction": 2.0, "batch_size": 2})
-    data = contract.data(jnp.float32)
-    position = jnp.asarray(contract.POSITION, jnp.float32)
-    bound = kernel.bind(data)
-    state = bound.init(position, jax.random.key(0))
-    chex.assert_trees_all_equal(state, kernel.init(jax.random.key(0), position, data))
-    same_bits(bound.step(jax.random.key(1), state), kernel.step(jax.random.key(1), state, data))

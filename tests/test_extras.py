@@ -61,10 +61,16 @@ def test_an_extra_brings_what_it_is_named_for(name):
 
 
 def test_importing_the_library_imports_none_of_them():
-    lazy = [*EXTRAS, "tqdm", "PIL", "arviz_stats", "scipy.optimize"]
+    """No network library, and no experiments; and without a warning."""
+    lazy = [*EXTRAS, "tqdm", "PIL", "arviz_stats", "xarray", "flax", "equinox"]
+    lazy += ["scipy.optimize", "ewsg_jax.experiments"]
     code = f"import sys, ewsg_jax; print([name for name in {lazy} if name in sys.modules])"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
     )
     assert done.stdout.strip() == "[]"
 

@@ -17,7 +17,7 @@ import scipy.sparse
 from jax.experimental import sparse
 
 import ewsg_jax as ewsg
-from ewsg_jax import _check, numeric
+from ewsg_jax import numeric
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)
@@ -245,16 +245,3 @@ def test_holes_are_answered_with_two_ways():
         ValueError, match=r"data\['y'\] holds 5 NaN.*a column that is 1.*check_data=False"
     ):
         DOORS["sample"](holes)
-
-
-def test_arrays_of_jax_are_checked_for_holes_once(monkeypatch):
-    looked, look = [], _check._finite
-    monkeypatch.setattr(_check, "_finite", lambda *arguments: looked.append(1) or look(*arguments))
-    ours, theirs = jnp.arange(3.0), np.arange(3.0)
-    for _ in range(2):
-        _check.finite("data", ours)
-    assert len(looked) == 1
-    # What an array of NumPy holds may have changed.
-    for _ in range(2):
-        _check.finite("data", theirs)
-    assert len(looked) == 3

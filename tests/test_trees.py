@@ -130,20 +130,6 @@ def test_the_gradient_of_a_tree_is_its_derivative(x64, make):
     np.testing.assert_allclose(*slopes(), rtol=1e-8)
 
 
-def test_mixed_dtypes_are_kept(x64):
-    """float32 and float64 leaves side by side."""
-    position = {"a": jnp.zeros(2, jnp.float32), "b": jnp.zeros((), jnp.float64)}
-    posterior = ewsg.Posterior(
-        lambda p, row: -((row["y"] - row["x"] @ p["a"] - p["b"]) ** 2), log_prior
-    )
-    kernel = ewsg.ewsg(posterior, 1e-2, friction=2.0, batch_size=2)
-    data = {"x": jnp.asarray(X), "y": jnp.asarray(Y)}
-    state = kernel.init(jax.random.key(0), position, data)
-    after, _ = jax.jit(kernel.step)(jax.random.key(1), state, data)
-    for tree in (after.position, after.dynamics.momentum):
-        assert jax.tree.map(lambda x: x.dtype, tree) == jax.tree.map(lambda x: x.dtype, position)
-
-
 def test_numpy_data_are_taken_as_they_are():
     kernel = ewsg.sgld(ewsg.models.gaussian_location(), 1e-3, batch_size=2)
     data = np.arange(5.0, dtype=np.float32)[:, None]

@@ -53,7 +53,9 @@ def test_blackjax_loop(name):
     """BlackJAX's inference loop runs a bound kernel, and goes where its keys go."""
     kernel, data = contract.build(name, ewsg.METHODS[name].example), contract.data(jnp.float32)
     algorithm = kernel.bind(data)
-    state = algorithm.init(jnp.asarray(contract.POSITION, jnp.float32), KEY)
+    position = jnp.asarray(contract.POSITION, jnp.float32)
+    state = algorithm.init(position, KEY)
+    jax.tree.map(np.testing.assert_array_equal, state, kernel.init(KEY, position, data))
     last, history = blackjax.util.run_inference_algorithm(
         KEY,
         blackjax.SamplingAlgorithm(algorithm.init, algorithm.step),

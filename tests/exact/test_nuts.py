@@ -322,20 +322,7 @@ def test_a_kernel_is_a_value():
     names = {"nuts": ewsg.nuts, "logistic_regression": ewsg.models.logistic_regression}
     assert eval(repr(kernel), names) == kernel == pickle.loads(pickle.dumps(kernel))
     assert "inverse_mass" not in repr(ewsg.nuts(LOGISTIC, 0.1))
-    for other in (
-        {"inverse_mass": 3.0},
-        {"max_depth": 6},
-        {"temperature": 1.0},
-        {"step_size": 0.2},
-    ):
-        given = {
-            "step_size": 0.1,
-            "inverse_mass": 2.0,
-            "max_depth": 7,
-            "temperature": 2.0,
-            "chunk_size": 100,
-        } | other
-        assert ewsg.nuts(LOGISTIC, **given) != kernel
+    assert dataclasses.replace(kernel, max_depth=6) != kernel
 
 
 @pytest.mark.full

@@ -99,16 +99,6 @@ def test_a_start_far_away_in_float32(far):
     )
 
 
-@pytest.mark.parametrize("start", [-1.0, 0.0])
-def test_a_start_where_the_potential_is_not_finite(start):
-    posterior = ewsg.Posterior(lambda w, row: jnp.log(w) - w * row["x"][0] ** 2, lambda w: -w)
-    with pytest.raises(
-        ValueError,
-        match=r"position must be a start where the potential .* finite; got V = (nan|inf)",
-    ):
-        ewsg.find_mode(KEY, posterior, jnp.array(start), ROWS, progress=False)
-
-
 def test_the_mode_as_the_start(x64):
     """There is no step to make, and none whose slope could be looked at but for rounding."""
     first = search(squares, normal, jnp.zeros(3))

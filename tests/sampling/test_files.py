@@ -80,13 +80,9 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
 
 
 def test_wrong_files_are_named(tmp_path):
-    path = tmp_path / "other.npz"
-    path.write_bytes(b"no archive")
-    with pytest.raises(ValueError, match=r"path must be a file that samples\.save wrote"):
-        ewsg.load(path)
-    np.savez(path, about=np.frombuffer(b'{"format": "else"}', np.uint8))
+    np.savez(tmp_path / "other.npz", about=np.frombuffer(b'{"format": "else"}', np.uint8))
     with pytest.raises(ValueError, match="in the format"):
-        ewsg.load(path)
+        ewsg.load(tmp_path / "other.npz")
     with pytest.raises(FileNotFoundError):
         ewsg.load(tmp_path / "none.npz")
     _, samples = run(MLP, network)
