@@ -8,9 +8,10 @@ from ewsg_jax.support import evenly
 
 MOST_RHATS, RHATS = 256, 8
 """Evenly spaced coordinates of which R-hat may be the largest; how many are taken, twice."""
-MOST_ESS = 128
-"""Directions, evenly spaced, whose effective draws may be fewest, for their mean or their
-variance.
+MOST_ESS, SLOWEST, PIECES = 128, 32, 64
+"""Directions whose effective draws may be fewest: at most `MOST_ESS`. Of them the `SLOWEST` are
+those whose means differ most between `PIECES` pieces of the draws, and as many those whose
+variances do; the others are evenly spaced.
 """
 FEW, MOST_OFF = 512, 4.0
 """Draws from which medians are taken; how many median distances away all draws are alike."""
@@ -54,7 +55,7 @@ def least_ess(draws: np.ndarray, shared: bool = False) -> tuple[float, float]:
     and how many independent times there are: the mean over chains forgets as fast as each of them.
     Of others the two are one.
     """
-    draws = draws[..., evenly(draws.shape[2], MOST_ESS)]
+    draws = draws[..., _slow(draws)]
     both = np.concatenate([draws, (draws - draws.mean((0, 1))) ** 2], axis=2)
     known = np.minimum(np.nan_to_num(ess(both), nan=0.0), draws.shape[0] * draws.shape[1])
     if not shared:
@@ -62,3 +63,24 @@ def least_ess(draws: np.ndarray, shared: bool = False) -> tuple[float, float]:
     times = known / len(draws)
     sure = times * both.var((0, 1)) / np.maximum(both.mean(0).var(0), np.finfo(float).tiny)
     return float(np.minimum(sure, known).min()), float(times.min())
+
+
+def _slow(values: np.ndarray) -> np.ndarray:
+    """Return the numbers of directions among which the slowest are: all, where these are few.
+
+    The mean of a piece of a chain varies the more from piece to piece, the slower the direction
+    is. In a hierarchy these are one or two scales of many parameters, which spacing would miss.
+    """
+    chains, count, size = values.shape
+    if size <= MOST_ESS:
+        return np.arange(size)
+    most = max(1, min(PIECES // chains, count // 2))
+    ends = np.linspace(0, count, most + 1).astype(int)[:-1]
+    lengths = np.diff([*ends, count])[:, None]
+    off = values - values.mean((0, 1))
+    chosen = set(evenly(size, MOST_ESS - 2 * SLOWEST).tolist())
+    for each in (off, off**2):
+        means = np.add.reduceat(each, ends, axis=1) / lengths
+        ratio = means.var((0, 1)) / np.maximum(each.var((0, 1)), TINY)
+        chosen |= set(np.argsort(-ratio)[:SLOWEST].tolist())
+    return np.array(sorted(chosen))

@@ -145,6 +145,22 @@ def test_the_slowest_directions_are_those_of_arviz(shape, memory):
     np.testing.assert_allclose(found, min(np.min(every), draws[..., 0].size), rtol=1e-9)
 
 
+@pytest.mark.parametrize("kind", ["a place", "a width"])
+@pytest.mark.parametrize("shape", [(1, 800, 300), (8, 100, 300)])
+def test_no_slow_direction_is_missed_among_many(shape, kind):
+    # As the scale of groups is among their effects: one of many, wherever it stands.
+    for number in (17, 158, 296):
+        draws = RNG.standard_normal(shape)
+        slow = autocorrelated((*shape[:2], 1), 0.97, RNG)
+        # What is slow is where it is, or how far it is from its middle.
+        width = np.exp(slow) if kind == "a width" else 0.1
+        place = slow if kind == "a place" else 0.0
+        draws[..., [number]] = place + width * draws[..., [number]]
+        every = mixing.ess(np.concatenate([draws, (draws - draws.mean((0, 1))) ** 2], axis=2))
+        assert np.argmin(every) % shape[2] == number
+        np.testing.assert_allclose(mixing.least_ess(draws)[0], np.min(every))
+
+
 @pytest.mark.parametrize(
     "kind", ["alike", "a place", "a width", "heavy tails", "an outlier", "two values"]
 )
