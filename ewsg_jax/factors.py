@@ -270,7 +270,7 @@ def _cholesky(matrix: Array, takes: str) -> Array:
     except np.linalg.LinAlgError:
         least = np.linalg.eigvalsh(known)[0]
         raise ValueError(f"{takes}; got a matrix with the eigenvalue {least:.3g}") from None
-    return jnp.asarray(found, matrix.dtype)
+    return jax.device_put(found.astype(matrix.dtype))
 
 
 def _of_low_rank(given: LowRank, takes: str) -> OfLowRank:

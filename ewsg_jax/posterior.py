@@ -11,6 +11,7 @@ from typing import Any, Generic
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import _check, _tree, half_precision, products
@@ -410,7 +411,7 @@ class Posterior(Generic[P]):
         It is what `varying.potential` is more than `potential`; 0 where none is known.
         """
         rows = view(data)
-        datum = jax.tree.map(lambda x: jnp.zeros(x.shape[1:], jnp.result_type(x)), rows.tree)
+        datum = jax.tree.map(lambda x: np.zeros(x.shape[1:], jnp.result_type(x)), rows.tree)
         of_rows = rows.number * constant_part(self.log_likelihood, position, datum)
         return constant_part(self.log_prior, position) + rows.across(of_rows)
 

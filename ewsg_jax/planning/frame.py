@@ -100,7 +100,7 @@ class Frame:
         """Return a start at some of these draws, shape (draws, d), evenly spaced."""
         most = max(1, min(MOST_STARTS, MOST_NUMBERS // draws.shape[1]))
         some = draws[evenly(len(draws), most)]
-        return Among(jax.tree.map(jnp.asarray, self.layout.tree(some)))
+        return Among(jax.device_put(self.layout.tree(some)))
 
     def weighed(self, gradients: np.ndarray) -> np.ndarray:
         """Return C g in units of the coordinates' standard deviations, of gradients (count, d)."""
@@ -141,7 +141,8 @@ class Frame:
         cls, mode: Mode, center: Position, covariance: np.ndarray | LowRank, of_chains: bool = False
     ) -> "Frame":
         """Return that of a mean and a covariance, (d, d) or of low rank."""
-        at = jax.tree.map(lambda x, like: jnp.asarray(x, like.dtype), center, mode.position)
+        at = jax.tree.map(lambda x, like: np.asarray(x, like.dtype), center, mode.position)
         dtype = jnp.result_type(float, *(x.dtype for x in jax.tree.leaves(at)))
-        inverse_mass = jax.tree.map(lambda x: jnp.asarray(x, dtype), covariance)
+        inverse_mass = jax.tree.map(lambda x: np.asarray(x, dtype), covariance)
+        at, inverse_mass = jax.device_put((at, inverse_mass))
         return cls(at, inverse_mass, mode, of_chains=of_chains)

@@ -5,7 +5,6 @@ corrected.
 from dataclasses import dataclass, replace
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
@@ -167,8 +166,8 @@ def gaussian(
         for_draws, NUM_CHAINS * count
     )
     all_draws = Layout.of(mode.position).tree(flat)
-    draws = jax.tree.map(
-        lambda x: jnp.asarray(x.reshape(NUM_CHAINS, count, *x.shape[1:])), all_draws
+    draws = jax.device_put(
+        jax.tree.map(lambda x: x.reshape(NUM_CHAINS, count, *x.shape[1:]), all_draws)
     )
     beyond = outside(posterior, all_draws, data)
 

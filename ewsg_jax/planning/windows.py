@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _random, gradients
@@ -234,7 +233,7 @@ def _ahead(
             sample(
                 key,
                 moving,
-                jax.tree.map(jnp.asarray, frame.layout.tree(positions)),
+                jax.device_put(frame.layout.tree(positions)),
                 asked.given,
                 num_steps,
                 stacked=True,
@@ -264,8 +263,7 @@ def _begun(asked: Asked, key: Key) -> tuple[Frame, np.ndarray]:
     """
     for_normal, for_gradients = _random.keys_of(key, 2)
     at = vector(asked.begin)
-    normal = np.asarray(jax.random.normal(for_normal, (NUM_CHAINS, len(at))), np.float64)
-    positions = at + FIRST_WIDTH * normal
+    positions = at + FIRST_WIDTH * _random.host_normals(for_normal, (NUM_CHAINS, len(at)))
     ones = np.ones_like(positions)
     here = Frame.at(asked.mode, asked.begin, start_of(ones))
     found = _gradients_at(for_gradients, asked, here, positions).mean

@@ -277,7 +277,7 @@ def _search(
     if flat_units is not None and rank and descent.step.shape is Shape.BOWL:
         curvature = curvature_of_many(potential, flat_units, descent.point, rank)
     mode = Mode(
-        jax.tree.map(jnp.asarray, layout.tree(descent.point.flat)),
+        jax.device_put(layout.tree(descent.point.flat)),
         descent.end is End.CONVERGED,
         np.inf if descent.end in (End.FALLS, End.NO_MINIMUM) else descent.step.distance,
         descent.point.value - float(posterior.constants(position, data)),

@@ -92,7 +92,7 @@ class Mode(NamedTuple, Generic[P]):
             ... )  # a tenth of the widths squared
         """
         dtype = jnp.result_type(float, *(x.dtype for x in jax.tree.leaves(self.position)))
-        return jax.tree.map(lambda x: jnp.asarray(x, dtype), self.covariance)
+        return jax.device_put(jax.tree.map(lambda x: np.asarray(x, dtype), self.covariance))
 
     @property
     def start(self) -> Start[P]:
@@ -121,4 +121,4 @@ class Mode(NamedTuple, Generic[P]):
         return self.curvature
 
     def _tree(self, flat: np.ndarray) -> P:
-        return jax.tree.map(jnp.asarray, Layout.of(self.position).tree(flat))
+        return jax.device_put(Layout.of(self.position).tree(flat))

@@ -71,13 +71,15 @@ def approach(
     search, num_steps = _begin(posterior, here, data, chunk_size), 0
     while num_steps < max_steps and float(search.distance) > tolerance:
         following = _improve(posterior, search, here, data, chunk_size)
+        value, distance = float(following.value), float(following.distance)
         # Beyond a wall the slope is 0, and the distance told of too.
-        is_nearer = following.value < search.value or following.distance < search.distance
-        if not (jnp.isfinite(following.value) and is_nearer):
+        is_nearer = value < float(search.value) or distance < float(search.distance)
+        if not (math.isfinite(value) and is_nearer):
             break
         search, num_steps = following, num_steps + 1
         progress()
-    return Found(_in_place(search.position, here), num_steps, float(search.evaluations))
+    place = _in_place(*jax.device_get((search.position, here)))
+    return Found(place, num_steps, float(search.evaluations))
 
 
 @jax.jit(static_argnums=0)

@@ -176,7 +176,7 @@ def _check_on_host(request: Request) -> None:
         if any(map(_check.is_traced, jax.tree.leaves(getattr(request, name)))):
             raise TypeError(f"{takes}, not under jit, vmap or grad; got a traced {name}: {advice}")
     # A closure under jit traces no argument; an operation of its own shows it.
-    if _check.is_traced(jnp.add(0, 0)):
+    if _check.is_traced(jax.device_put(0)):
         raise TypeError(f"{takes}; got a call under jit: {advice}")
 
 

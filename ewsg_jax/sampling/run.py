@@ -11,6 +11,7 @@ import numpy as np
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Array
+from ewsg_jax.dynamics.protocol import Constant
 from ewsg_jax.files import path_of
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.progress import Progress
@@ -186,9 +187,7 @@ def collect(request: Request, planned: Planned, outcome: Outcome, compiled: floa
     num_draws = int(planned.plan.kept(outcome.done))
     draws = jax.tree.map(lambda x: x[:, :num_draws], outcome.draws)
     step = planned.plan.steps(first_step, outcome.done)
-    # Made up to a power of two: runs of other lengths share a program.
-    steps = np.pad(step - 1, (0, (1 << num_draws.bit_length()) - num_draws))
-    step_size = np.asarray(_step_sizes(request.kernel, steps.astype(np.int32)))[:num_draws]
+    step_size = _step_sizes(request.kernel, step - 1)
     made = max(outcome.done, 1)
     spent = functools.partial(_spent, cost, outcome, num_chains, first_step)
     return Samples(
@@ -216,9 +215,18 @@ def collect(request: Request, planned: Planned, outcome: Outcome, compiled: floa
     )
 
 
+def _step_sizes(kernel: Kernel, steps: np.ndarray) -> np.ndarray:
+    """Return the h of the steps of these numbers, shape (steps,), or that of all, shape (1,)."""
+    schedule = kernel.step_size
+    if isinstance(schedule, Constant) and np.ndim(schedule.value) == 0:
+        return np.asarray(schedule.value, jnp.result_type(float, schedule.value))[None]
+    # Made up to a power of two: runs of other lengths share a program.
+    padded = np.pad(steps, (0, (1 << len(steps).bit_length()) - len(steps)))
+    return np.asarray(_of_schedule(kernel, padded.astype(np.int32)))[: len(steps)]
+
+
 @jax.jit
-def _step_sizes(kernel: Kernel, steps: Array) -> Array:
-    """Return the h of the steps of these numbers."""
+def _of_schedule(kernel: Kernel, steps: Array) -> Array:
     return jax.vmap(lambda step: jnp.asarray(kernel.step_size(step)))(steps)
 
 
