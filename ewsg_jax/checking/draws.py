@@ -76,6 +76,13 @@ class Draws(NamedTuple):
         """D."""
         return self.values.shape[-1]
 
+    def kurtosis(self, some: np.ndarray) -> np.ndarray:
+        """Return E z⁴ / (E z²)² of coordinates of these numbers, z less its mean: 3 of a normal
+        law.
+        """
+        squares = np.square(self.flat[:, some] - self.flat[:, some].mean(0))
+        return np.mean(squares**2, axis=0) / np.mean(squares, axis=0) ** 2
+
     def check_chains(self) -> None:
         """Check that chains are no copies: R-hat and errors would count these as others.
 

@@ -210,6 +210,7 @@ class Report:
             verdicts.Spent(
                 self.num_used, self.num_used + self.num_unseen, MOST_USED, self.num_steps
             ),
+            self.draws.kurtosis,
         )
 
     def expectation(self, function: Callable[[Any], PyTree]) -> tuple[PyTree, PyTree]:

@@ -1,5 +1,6 @@
 """What is said of draws, in words: right within tolerance, wrong, or unknown."""
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -73,12 +74,14 @@ def of(
     mistaken: str = "",
     apart: str = "",
     spent: Spent | None = None,
+    kurtosis: Callable[[np.ndarray], np.ndarray] = lambda some: np.full(some.shape, 3.0),
 ) -> Verdict:
     """Judge draws.
 
-    A bias is what Stein's identities see beyond chance. It matters where it is more than the
-    tolerance, in a standard deviation or twice that in a mean; draws without one are right where
-    their moments are near enough to the target's, which finite draws need not be. What is
+    A bias is what Stein's identities see beyond chance, or moments farther from the target's than
+    chance moves those of as many effective draws. It matters where it is more than the tolerance,
+    in a standard deviation or twice that in a mean; draws without one are right where their moments
+    are near enough to the target's, which finite draws need not be. What is
     impossible is wrong, whatever the identities see, and so are draws where a density is 0, and
     all of a gradient that is not the density's. Where nothing can be decided, draws that were not
     used come before a longer run. Chains that are left out are named, whatever the outcome.
@@ -102,8 +105,19 @@ def of(
         )
         text += f"; {impossible}" if impossible else ""
         return Verdict("wrong", f"{text}. Compare the chains; run longer, or start them elsewhere")
+    is_off = {"sd": np.flatnonzero(by_ratio >= 1), "mean": np.flatnonzero(by_shift >= 1)}
+    # A standard deviation's error is √((κ − 1)/4) of the mean's.
+    of_sd = np.sqrt((kurtosis(is_off["sd"]) - 1) / 4)
     is_wrong = (
-        bool(impossible) or bool(large) or (bool(seen) and max(by_ratio.max(), by_shift.max()) >= 1)
+        bool(impossible)
+        or bool(large)
+        or any(
+            some.size and (seen or _beyond_chance(value[some] - right, error[some], chance, scores))
+            for some, value, right, error, chance in (
+                (is_off["sd"], ratio, 1.0, ratio_error, of_sd),
+                (is_off["mean"], shift, 0.0, shift_error, 1.0),
+            )
+        )
     )
     if scores.ess < FEWEST and not is_wrong:
         times = FEWEST / scores.ess if scores.ess > 0 else np.inf
@@ -157,6 +171,24 @@ def of(
         )
         longer += "alve the step and run longer: the bias that shows does not shrink with draws"
     return Verdict("unsure", f"{text}. {longer}{otherwise}")
+
+
+def _beyond_chance(
+    off: np.ndarray, error: np.ndarray, chance: np.ndarray | float, scores: Scores
+) -> bool:
+    """Return whether a moment is farther from the target's than chance moves it.
+
+    A rare event, such as a wall that throws chains back, makes the errors of the identities as
+    large as its effect; moments show it.
+
+    Args:
+        off: how far moments are from the target's.
+        error: of these.
+        chance: the standard error of a moment of one effective draw.
+        scores: with their bound.
+    """
+    beyond = np.abs(off) > scores.bound * np.sqrt(error**2 + chance**2 / scores.ess)
+    return scores.ess >= FEWEST and bool(np.any(beyond))
 
 
 def worst_of(

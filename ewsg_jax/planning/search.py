@@ -22,7 +22,7 @@ from ewsg_jax.planning.handover import by_nuts, why_not
 from ewsg_jax.planning.laws import STABLE
 from ewsg_jax.planning.pilot import seconds_of_step
 from ewsg_jax.planning.trial import NUM_CHAINS
-from ewsg_jax.planning.walls import STEEP, WIDE, steepest
+from ewsg_jax.planning.walls import STEEP, WIDE, led_into, steepest
 from ewsg_jax.planning.ways import Way
 from ewsg_jax.planning.windows import FULL, MOST_FULL, is_far, warmed
 from ewsg_jax.preparation.start import Among
@@ -248,6 +248,7 @@ class Search(Asked):
         for number, own in enumerate(keys):
             for_trial, for_steps = _random.keys_of(own, 2)
             wall = steepest(self.posterior, frame, steep_places, self.data)
+            wall = led_into(self.posterior, frame, steep_places, self.data, wall)
             if number == 0 and wall.curvature > STEEP:
                 names = (
                     ""

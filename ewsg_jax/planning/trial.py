@@ -17,7 +17,6 @@ from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.checking import Report, check
 from ewsg_jax.checking.draws import draws_of
 from ewsg_jax.checking.stein import UNSEEN
-from ewsg_jax.checking.verdict import SURE
 from ewsg_jax.gradients.protocol import uses_batches
 from ewsg_jax.planning.candidate import burn_in_of, steps_of
 from ewsg_jax.planning.frame import Frame
@@ -39,8 +38,6 @@ judge it.
 """
 LONGER, MOST_TIMES = 3, 3
 """How many times as long a run is made that gave too few, and how often."""
-CHANCE = 5.0
-"""Standard errors by which chance moves no mean and no standard deviation of a trial."""
 MOST_SHOWN = 1e3
 """R-hat above which it is not reported."""
 MOST_PLACES = 256
@@ -95,29 +92,14 @@ class Trial(NamedTuple):
 
     @property
     def off(self) -> str:
-        """How far a moment is from the target's, in words, where chance moves none so far, or that
-        not even a large bias would be seen.
-
-        Rare events, such as a wall that throws chains back, have as large errors as effects in the
-        identities, and so show in none.
+        """That not even a large bias would be seen, in words: rare events, such as a wall that
+        throws chains back, have as large errors as effects in the identities.
         """
         report = self.report
         if report is None:
             return ""
         if report.scores.distance > UNSEEN:
             return f"a bias of {report.scores.distance:.2g} sd would not be seen"
-        for name, value, error, right, chance in (
-            ("sd ×", report.sd_ratio, report.sd_ratio_error, 1.0, 2.0),
-            ("mean off by", report.mean_shift, report.mean_shift_error, 0.0, 1.0),
-        ):
-            values, errors = vector(value), vector(error)
-            beyond = np.abs(values - right) - SURE * errors
-            k = int(np.argmax(beyond))
-            if beyond[k] > CHANCE / np.sqrt(chance * max(report.scores.ess, 1.0)):
-                return (
-                    f"{name} {values[k]:.3g} ± {errors[k]:.2g} ({report.names[k]}), which chance "
-                    f"does not do to {report.scores.ess:.0f} effective draws"
-                )
         return ""
 
     @property

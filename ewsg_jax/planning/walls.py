@@ -17,6 +17,7 @@ from ewsg_jax.factors import LowRank
 from ewsg_jax.forecasting import stability
 from ewsg_jax.linear import LinearPredictor
 from ewsg_jax.planning.frame import Frame
+from ewsg_jax.planning.laws import STABLE
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import differences
 from ewsg_jax.preparation.programs import Of
@@ -32,6 +33,10 @@ HALVINGS = 16
 """Of a row's predictors, where its slope changes most."""
 AT_ONCE = 8
 """Places that are evaluated together."""
+AHEAD, MOST_LOOKS = 32, 6
+"""Places that a step leads to, and how often, each time for a shorter step."""
+RISES, MOST_RISE = 1.5, 100.0
+"""How much steeper they may be, and how much steeper is much: beyond, a number may overflow."""
 STEEP, ALONG = 4.0, 0.5
 """The curvature from which a direction is a wall, and the correlation with it from which a
 coordinate is named.
@@ -80,6 +85,36 @@ def steepest(posterior: Posterior, frame: Frame, places: np.ndarray, data: Data)
         max(stability.largest_curvature(of, mass, frame.center, group, data) for group in groups),
         (),
     )
+
+
+def led_into(
+    posterior: Posterior, frame: Frame, places: np.ndarray, data: Data, wall: Wall
+) -> Wall:
+    """Return the wall that bounds the step where a step leads into a steeper one.
+
+    Draws seldom lie on a wall that rises within a step: chains jump over its foot, and are thrown
+    far back, in so few steps that no short run shows it. A step is safe where the places that it
+    leads to are as steep as it allows.
+
+    Args:
+        posterior: of which.
+        frame: its coordinates.
+        places: the steepest of the draws, less the center, shape (places, d).
+        data: the rows.
+        wall: at these places.
+    """
+    few = places[np.arange(AHEAD) % len(places)]
+    moves = frame.places(jax.random.key(5), AHEAD, WIDE)
+    for _ in range(MOST_LOOKS):
+        length = 2 * STABLE / max(wall.curvature, 1.0) ** 0.5
+        ahead = steepest(posterior, frame, few + np.float32(length) * moves, data).curvature
+        if ahead <= RISES * wall.curvature:
+            break
+        # A shorter step leads less far up: the wall that bounds it is between the two. What is not
+        # a number is as steep as can be.
+        rise = min(MOST_RISE, ahead / wall.curvature)
+        wall = wall._replace(curvature=wall.curvature * rise**0.5)
+    return wall
 
 
 def _of_rows(
