@@ -7,6 +7,7 @@ nothing fails. The sign of it is a derivative by a whole array of the position t
 on all rows, though the function reads the array.
 
 A likelihood of all rows is found too: one that closes over the data, and reads nothing of its row.
+So is an array of the position that neither the likelihood nor the prior reads.
 
 Not signs of it, and asked for therefore: an array that is only in the prior (it is not read);
 networks that begin at 0 and units that are saturated (two other positions); columns that are 0 in
@@ -70,6 +71,8 @@ def advice(posterior: Posterior, position: Position, data: Data) -> str | None:
         # A likelihood that reads no row, or is 0 of every row, is so on purpose: the prior alone.
         return None
     is_dead &= is_read
+    # An array of no numbers has no derivative; half precision may have lost it.
+    is_dead &= np.array([np.size(x) > 0 for _, x in paths])
     is_dead &= np.array([jnp.finfo(jnp.result_type(x)).bits >= 32 for _, x in paths])
     if not is_dead.any():
         return None
@@ -81,13 +84,7 @@ def advice(posterior: Posterior, position: Position, data: Data) -> str | None:
         is_dead &= _dead(posterior, at, rows, rng)
     if not is_dead.any():
         return None
-    # Names as the user knows them, at most three.
-    names = [
-        f"position{jax.tree_util.keystr(path)}"
-        for (path, _), dead in zip(paths, is_dead, strict=True)
-        if dead
-    ]
-    shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    shown = _names(position, is_dead)
     rows = jax.tree.leaves(many)[0].shape[0]
     named = _by_data(posterior, near, many, by_data)
     return (
@@ -97,6 +94,41 @@ def advice(posterior: Posterior, position: Position, data: Data) -> str | None:
         "that are fixed; a threshold has no derivative, so smooth it (check_data=False does not "
         "look)"
     )
+
+
+def unread(posterior: Posterior, position: Position, data: Data) -> str | None:
+    """Return which arrays of the position no function of the posterior reads, in words; None of
+    none. Along these the density is flat, without an end.
+
+    Args:
+        posterior: what is sampled.
+        position: a start, of which shapes alone are asked.
+        data: the rows, of which shapes alone are asked.
+    """
+    is_read, _ = _are_read(posterior, position, data)
+    has_numbers = np.array([np.size(x) > 0 for x in jax.tree.leaves(position)])
+    if not np.any(has_numbers & ~is_read):
+        return None
+    prior = jax.make_jaxpr(lambda p: jnp.asarray(posterior.log_prior(p)))(_check.shapes(position))
+    is_unread = has_numbers & ~is_read & ~np.array(_read(prior.jaxpr, [True]))
+    if not is_unread.any():
+        return None
+    return (
+        f"neither log_likelihood nor log_prior reads {_names(position, is_unread)}: the density is "
+        "the same whatever it is, so it has no posterior; give it a prior, or leave it out of the "
+        "position"
+    )
+
+
+def _names(position: Position, chosen: np.ndarray) -> str:
+    """Return names of arrays of a position as the user knows them, at most three."""
+    paths = jax.tree_util.tree_leaves_with_path(position)
+    names = [
+        f"position{jax.tree_util.keystr(path)}"
+        for (path, _), is_one in zip(paths, chosen, strict=True)
+        if is_one
+    ]
+    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
 
 
 def _of_all_rows(posterior: Posterior, position: Position, data: Data) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.degenerate import advice
+from ewsg_jax.degenerate import advice, unread
 
 RNG = np.random.default_rng(0)
 N, H = 100, 6
@@ -199,6 +199,39 @@ def test_nothing_is_said_of_right_models(name):
     log_likelihood, position = RIGHT[name]
     data = DATA | {"none": np.zeros(N, np.float32)}
     assert advice(ewsg.Posterior(log_likelihood, lambda p: 0.0), position, data) is None
+
+
+def test_an_array_of_no_numbers_has_no_derivative():
+    def empty(p, row):
+        return plain(p, row) + jnp.sum(p["none"])
+
+    position = weights(none=jnp.zeros((0, 3)))
+    assert advice(ewsg.Posterior(empty, lambda p: 0.0), position, DATA) is None
+    assert unread(ewsg.Posterior(plain, lambda p: 0.0), position, DATA) is None
+
+
+def test_what_nothing_reads_is_named():
+    """A scale that the prior reads has a posterior, one that is only multiplied away as well."""
+    position = weights(tau=jnp.float32(1.0), rest={"of": jnp.zeros(2)})
+    both = ewsg.Posterior(prior_alone, lambda p: 0.0)
+    said = unread(both, position, DATA)
+    assert (
+        "neither log_likelihood nor log_prior reads position['rest']['of'], position['tau']:"
+        in (said or "")
+    )
+    of_tau = ewsg.Posterior(prior_alone, lambda p: -p["tau"] + 0.0 * jnp.sum(p["rest"]["of"]))
+    assert unread(of_tau, position, DATA) is None
+
+
+@pytest.mark.full
+def test_sample_and_the_search_for_a_mode_say_that_nothing_reads_it():
+    posterior = ewsg.Posterior(prior_alone, lambda p: -0.5 * jnp.sum(p["a"] ** 2))
+    position = weights(tau=jnp.float32(1.0))
+    found = r"neither log_likelihood nor log_prior reads position\['tau'\]"
+    with pytest.warns(RuntimeWarning, match=found):
+        sample(ewsg.sgld(posterior, 1e-4, batch_size=5), position)
+    with pytest.warns(RuntimeWarning, match=found):
+        ewsg.find_mode(jax.random.key(0), posterior, position, DATA, max_steps=3, progress=False)
 
 
 def sample(kernel, position, data=DATA, **options):

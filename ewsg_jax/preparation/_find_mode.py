@@ -15,6 +15,7 @@ from jax.sharding import Mesh
 
 from ewsg_jax import _check
 from ewsg_jax._types import Data, Key, P, Position
+from ewsg_jax.degenerate import unread
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import newton, quasi_newton, support
@@ -177,6 +178,9 @@ def find_mode(
     mode = mode._replace(data_passes=mode.data_passes + warm_up_cost)
     if not mode.converged:
         complaint = _complaint(mode, *ended, tolerance, _farthest(begin, mode.position))
+        # What nothing reads is flat: then that is why.
+        if nothing := unread(posterior, mode.position, given):
+            complaint = f"{nothing}; {complaint}"
         warnings.warn(complaint, RuntimeWarning, stacklevel=3)
     return mode
 

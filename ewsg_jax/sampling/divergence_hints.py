@@ -208,7 +208,9 @@ def _potentials(kernel: Kernel, start: Position, end: Position, data: Data) -> t
 
 
 def warn_of_degenerate(kernel: Kernel, start: Position, data: Data) -> None:
-    """Warn once per data of arrays that a likelihood reads and does not depend on."""
+    """Warn once per data of arrays that a likelihood reads and does not depend on, and of those
+    that nothing reads.
+    """
     rows, own = view(data).tree, kernel
     # All members have one model: the first one stands for them.
     if isinstance(kernel, Stack):
@@ -222,11 +224,12 @@ def warn_of_degenerate(kernel: Kernel, start: Position, data: Data) -> None:
     question = "degenerate", posterior, jax.tree.structure(shapes), kinds
 
     def look() -> None:
-        try:
-            said = degenerate.advice(posterior, on_host(start), rows)
-        except Exception:
-            return  # What cannot be taken apart is not looked at.
-        if said is not None:
-            warnings.warn(said, RuntimeWarning, stacklevel=8)
+        for asked in (degenerate.unread, degenerate.advice):
+            try:
+                said = asked(posterior, on_host(start), rows)
+            except Exception:
+                continue  # What cannot be taken apart is not looked at.
+            if said is not None:
+                warnings.warn(said, RuntimeWarning, stacklevel=8)
 
     seen.once(question, look, data)
