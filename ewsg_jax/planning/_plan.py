@@ -277,7 +277,8 @@ def plan(
     if not made.is_trusted:
         doubts = "; ".join(made.doubts)
         warnings.warn(
-            f"the plan is not trusted: {doubts}. What to do: {made.advice}",
+            f"the plan is not trusted: {doubts}{'' if doubts.endswith('?') else '.'} "
+            f"What to do: {made.advice}",
             RuntimeWarning,
             stacklevel=3,
         )

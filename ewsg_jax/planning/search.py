@@ -345,7 +345,8 @@ class Search(Asked):
                 f"NUTS was tried: {took:.3g} passes an effective draw, for {before:.3g}"
             )
             return replace(ended, data_passes=spent)
-        why = f"{took:.3g} passes an effective draw, for {before:.3g} of what was best before"
+        other = f", for {before:.3g} of what was best before" if np.isfinite(before) else ""
+        why = f"{took:.3g} passes an effective draw{other}"
         if ended.doubts and not found.trial.doubts:
             why = f"its trial shows no bias, that of what was best before does: {ended.doubts[0]}"
         return replace(
