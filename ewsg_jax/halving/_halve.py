@@ -20,6 +20,7 @@ from ewsg_jax.halving.result import Bias, Estimates, Halved
 from ewsg_jax.pair import Pair
 from ewsg_jax.preparation.programs import Layout
 from ewsg_jax.sampling import sample
+from ewsg_jax.sampling.convergence import rhat_in_words
 from ewsg_jax.sampling.coordinates import CONVERGED, Names, flattened
 from ewsg_jax.sampling.samples import named, whole
 from ewsg_jax.sampling.starts import check_starts, is_function
@@ -27,6 +28,8 @@ from ewsg_jax.stacking.data import StackedData
 
 FEWEST_PAIRS, FEWEST_STEPS = 8, 16
 """Pairs of chains whose moments say how well they are known, and steps of each that are kept."""
+FEWEST_BITS = 32
+"""Of a number of the position."""
 
 
 @reads_now("kernel")
@@ -61,7 +64,7 @@ def halve(
             is of known order: not of anchors, tables, epochs, weights, schedules, or of dynamics
             that adapt.
         position: where the chains start: a tree of floating-point arrays, or a function of a key
-            that returns one, called once per pair.
+            that returns one, called once per pair; at least of float32.
         data: all n rows, as for `sample`.
         num_steps: steps of h that each pair makes, burn-in included.
         num_chains: pairs of chains, at least 8, whose differences give the errors.
@@ -123,6 +126,13 @@ def halve(
         _check.texts("names", names)
     # Names are checked against one position: an error after the run would cost it.
     shapes = check_starts(key, position, num_chains, stacked=False)
+    for leaf in jax.tree.leaves(shapes):
+        # Rounding adds the more noise the smaller the steps are: no order of a bias.
+        if jnp.finfo(leaf.dtype).bits < FEWEST_BITS:
+            raise ValueError(
+                f"position must be at least of float32: what rounding adds to half precision grows "
+                f"as the step falls, and is no bias of the step; got {leaf.dtype}"
+            )
     one = jax.tree.map(lambda x: np.zeros(x.shape[1:], x.dtype), shapes)
     _, names = flattened(named(jax.tree.map(lambda x: x[None, None], one), "position"), names)
 
@@ -152,7 +162,10 @@ def halve(
     step_size = float(kernel.step_size(jnp.int32(0)))
     right = verdict.right_step(found.bias, step_size, order, tolerance)
     if most > CONVERGED or changes:
-        disagree, change = f"R-hat {most:.2f}", "moments change over the steps that are kept"
+        disagree, change = (
+            f"R-hat {rhat_in_words(most, 2)}",
+            "moments change over the steps that are kept",
+        )
         why = disagree if most > CONVERGED else change
         text = f"chains have not settled ({why}). Burn in longer, and run longer"
         judged = Verdict("unsure", text)

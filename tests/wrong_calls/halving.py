@@ -88,6 +88,11 @@ of(
     "halve",
     row(T, f"kernel | langevin( | {A_KERNEL}", lambda: halved(LANGEVIN)),
     row(T, "data | several | one data set", lambda: halved(data=ewsg.stack_data([DATA, DATA]))),
+    row(
+        V,
+        "position | got bfloat16 | at least of float32",
+        lambda: halved(position=jnp.zeros(POINT.shape, jnp.bfloat16)),
+    ),
     row(V, "data | 1 NaN | must be finite", lambda: halved(data=DATA.at[0, 0].set(NAN))),
     row(T, "halve | traced | on the host", lambda: jax.jit(halved)(KERNEL, POINT)),
     row(
