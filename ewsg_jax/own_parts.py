@@ -6,7 +6,7 @@ and are not traced.
 """
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -97,12 +97,26 @@ def check_step(
         try:
             _traced.eval_shape(dynamics, estimator, jax.random.key(0), state, memory, data)
         except _WrongPartError as wrong:
-            # Not out of JAX, with its notes.
-            raise wrong.kind(str(wrong)) from None
+            # Not out of JAX, with its notes; of what JAX raised, the line of one's own is there.
+            raise wrong.kind(str(wrong)) from wrong.__cause__
 
 
 def _name(part: Any) -> str:
     return type(part).__name__
+
+
+def _called(what: str, method: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what a method returns for traced arrays, or raise that it asks for their values."""
+    try:
+        return method(*arguments)
+    except jax.errors.JAXTypeError as error:
+        kind = type(error).__name__
+        raise _WrongPartError(
+            TypeError,
+            f"{what} must take arrays whose values are not known yet, the number of the step among "
+            "them: jnp.where or jax.lax.cond in the place of if, jax.numpy in that of NumPy; it "
+            f"raised {kind}",
+        ) from error
 
 
 def _own_estimators(estimator: GradientEstimator) -> Iterator[GradientEstimator]:
@@ -143,8 +157,8 @@ def _check_estimator(
 ) -> None:
     """Raise what is wrong with what an estimator returns."""
     name, memory = _name(part), part.init(key, position, data)
-    randomness = part.draw(key, data, order)
-    made: Any = part.refresh(randomness, memory, order.step, point, data)
+    randomness = _called(f"draw of {name}", part.draw, key, data, order)
+    made = _called(f"refresh of {name}", part.refresh, randomness, memory, order.step, point, data)
     if not (isinstance(made, tuple) and len(made) == 3):
         raise _WrongPartError(
             TypeError,
@@ -154,7 +168,9 @@ def _check_estimator(
     refreshed, point, _ = made
     as_first = "must be like that of init, in structure, shapes and dtypes"
     _same(f"the memory that refresh of {name} returns", as_first, refreshed, memory, dtypes=True)
-    proposed: Any = part.propose(randomness, memory, point, data, no_weight)
+    proposed = _called(
+        f"propose of {name}", part.propose, randomness, memory, point, data, no_weight
+    )
     is_pair = type(proposed) is not Estimate and isinstance(proposed, tuple) and len(proposed) == 2
     if not (is_pair and isinstance(proposed[0], Estimate)):
         raise _WrongPartError(
@@ -168,10 +184,10 @@ def _check_estimator(
     _same(
         f"what gradient_at of {name} returns",
         shaped,
-        part.gradient_at(estimate, position, data),
+        _called(f"gradient_at of {name}", part.gradient_at, estimate, position, data),
         position,
     )
-    committed = part.commit(update, memory)
+    committed = _called(f"commit of {name}", part.commit, update, memory)
     _same(f"the memory that commit of {name} returns", as_first, committed, memory, dtypes=True)
 
 
@@ -184,7 +200,7 @@ def _check_dynamics(
     data: Data,
 ) -> None:
     """Raise what is wrong with what a dynamics returns."""
-    name, calls, steps = _name(without_metric(dynamics)[0]), 0, []
+    name, calls = _name(without_metric(dynamics)[0]), 0
 
     def gradient_at(position: Position) -> Position:
         nonlocal calls
@@ -193,23 +209,36 @@ def _check_dynamics(
         return jax.tree.map(jnp.zeros_like, estimate.gradient)
 
     def applied(noise: PyTree, current: Any) -> Any:
-        # The number of the step is known, and so is that after it, where it is made by arithmetic.
-        current = current._replace(step=STEP)
-        prepared = dynamics.prepare(current, estimator.posterior.prior_gradient, data)
+        prepared = _called(
+            f"prepare of {name}",
+            dynamics.prepare,
+            current,
+            estimator.posterior.prior_gradient,
+            data,
+        )
         for frozen_noise in dynamics.frozen_noise:
-            weight = dynamics.log_weight(prepared, estimate, frozen_noise)
+            weight = _called(
+                f"log_weight of {name}", dynamics.log_weight, prepared, estimate, frozen_noise
+            )
             if jnp.shape(weight) != ():
                 raise _WrongPartError(
                     ValueError,
                     f"log_weight of {name} must return a scalar; got {_check.describe(weight)}",
                 )
-        moved = dynamics.apply(noise, prepared, estimate, gradient_at)
+        return _called(f"apply of {name}", dynamics.apply, noise, prepared, estimate, gradient_at)
+
+    def counted(noise: PyTree, current: Any) -> Any:
+        # The number of the step is known, and so is that after it, where it is made by arithmetic.
+        moved = applied(noise, current._replace(step=STEP))
         steps.append(getattr(moved, "step", None))
         return moved
 
-    like = state.position
-    noise = dynamics.draw(key, state)
-    lines, moved = jax.make_jaxpr(applied, return_shape=True)(noise, state)
+    like, steps = state.position, []
+    noise = _called(f"draw of {name}", dynamics.draw, key, state)
+    # In a run it is not known.
+    jax.eval_shape(applied, noise, state)
+    calls = 0
+    lines, moved = jax.make_jaxpr(counted, return_shape=True)(noise, state)
     _same(
         f"the state that apply of {name} returns",
         "must be like that of init, in structure, shapes and dtypes",

@@ -4,6 +4,7 @@ import re
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
@@ -74,6 +75,7 @@ def test_they_are_taken_under_vmap_and_in_a_run():
 
 
 def test_equal_parts_are_traced_once():
+    """With the number of the step, and without."""
     traces = []
 
     def noted(next_state, now, gradient_at):
@@ -84,7 +86,7 @@ def test_equal_parts_are_traced_once():
     state = kernel.init(KEY, START, ROWS)
     for seed in range(3):
         kernel.init(jax.random.key(seed), START + seed, ROWS)
-    assert len(traces) == 1
+    assert len(traces) == 2
     traces.clear()
     for _ in range(3):
         kernel.transition(kernel.draw(KEY, state, ROWS), state, ROWS)
@@ -227,6 +229,36 @@ def test_a_class_without_a_decorator():
         message = f"{name} must be decorated: write @ewsg_jax.module above class {name}"
         with pytest.raises(TypeError, match=message):
             own.plain(0.1, cls)
+
+
+@pytest.mark.parametrize(
+    "apply",
+    [
+        moved(lambda end, now, _: end if now.step > 5 else now),
+        moved(lambda end, now, _: end if jnp.all(end.position > 0) else now),
+        moved(lambda end, now, _: end._replace(position=np.asarray(end.position))),
+    ],
+    ids=["the step", "a value", "NumPy"],
+)
+def test_what_asks_for_values_is_found_by_init(apply):
+    with pytest.raises(TypeError, match="apply of Mine must take arrays whose values are not"):
+        init(dynamics(apply=apply))
+    values = {"propose": lambda self, *given: float(given[2].sum())}
+    with pytest.raises(TypeError, match=r"propose of Mine must take .* it raised Concret") as found:
+        init(ewsg.dynamics.langevin(0.1), estimator(**values))
+    # The line of one's own is in what JAX raised.
+    assert isinstance(found.value.__cause__, jax.errors.ConcretizationTypeError)
+
+
+@pytest.mark.parametrize("step_size", [0.1, lambda step: 0.1])
+def test_a_step_size_that_is_not_called(step_size):
+    def apply(self, noise, now, estimate, gradient_at):
+        return now._replace(position=now.position - estimate.gradient * self.step_size)
+
+    for each in (apply, lambda self, *given: 2.0 - self.step_size):
+        kind = own.plain(step_size, of_class(own.Plain, apply=each))
+        with pytest.raises(TypeError, match=r"such as self\.step_size\(step\); got .* itself"):
+            init(kind)
 
 
 def test_a_step_size_that_is_no_function_of_the_step():

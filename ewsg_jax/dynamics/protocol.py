@@ -25,11 +25,21 @@ PriorGradient = Callable[[Position], Position]
 """∇V₀ at a point, shaped like the position."""
 
 
+def _in_arithmetic(self: Part, *_: object) -> Any:
+    raise TypeError(
+        "a hyperparameter is a function of the step: take its value, such as self.step_size(step); "
+        f"got {self!r} itself in arithmetic"
+    )
+
+
 @module
 class Constant(Part):
     """A number or a scalar array in the place of a schedule."""
 
     value: Scalar
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _in_arithmetic
+    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __neg__ = _in_arithmetic
 
     def __call__(self, step: Array) -> Scalar:
         """Return the number, whatever the step."""
@@ -59,6 +69,9 @@ class Schedule(Part):
     """
 
     function: Callable[[Array], Any] = static()
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _in_arithmetic
+    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __neg__ = _in_arithmetic
 
     def __call__(self, step: Array) -> Scalar:
         """Return the value at a step."""
