@@ -21,6 +21,8 @@ from ewsg_jax.sampling.request import Request
 from ewsg_jax.stacking.kernels import Stack, StackState
 
 MADE_BY = "samples.state of a run of this kernel on such data"
+MOST_SHAPES = 6
+"""Shapes that an error shows."""
 
 
 class Keys(NamedTuple):
@@ -79,7 +81,13 @@ def first_state(
     sharing = sharing_of(kernel)
     shared_memory = sharing.of == "data" or (sharing.of == "start" and common)
     dtype = request.key.dtype
-    states = state_shapes(kernel, data, shapes, shared_memory, request.placed, dtype)
+    try:
+        states = state_shapes(kernel, data, shapes, shared_memory, request.placed, dtype)
+    except ValueError as error:
+        # A list of starts as long as each of them is a tree with a leading axis, and another one.
+        if not stacked or not (hint := _to_stack(position)):
+            raise
+        raise ValueError(f"{error}. If position lists starts{hint}") from error
     # Tables of n rows for each chain are the one memory that may not fit.
     if sharing.limit is not None:
         needed = _tree.num_bytes(states.memory)
@@ -217,15 +225,16 @@ def check_starts(
     lengths = {x.shape[0] if x.ndim else 0 for x in jax.tree.leaves(checked)}
     if len(lengths) != 1 or 0 in lengths or (num_chains != 1 and {num_chains} != lengths):
         wanted = "" if num_chains == 1 else f" of length num_chains = {num_chains}"
-        shapes = [x.shape for x in jax.tree.leaves(checked)]
+        shapes = [str(x.shape) for x in jax.tree.leaves(checked)]
+        shown = ", ".join(shapes[:MOST_SHAPES]) + (", …" if len(shapes) > MOST_SHAPES else "")
         raise ValueError(
-            f"position must have a leading chain axis{wanted} when stacked=True; got shapes "
-            f"{shapes}{_to_stack(position)}"
+            f"position must have a leading chain axis{wanted} when stacked=True"
+            f"{_to_stack(position)}; got shapes [{shown}]"
         )
     return _check.shapes(checked)
 
 
-def _to_stack(position: Position) -> str:
+def _to_stack(position: PyTree) -> str:
     """Return how a list of positions is stacked, in words; nothing where it is none."""
     if not isinstance(position, list | tuple) or len(position) < 2:
         return ""

@@ -300,6 +300,16 @@ of(
     ),
     row(
         V,
+        "position | got shapes [(2,), (3,), (2,), (3,), (2,), (3,), …] | stack the list first",
+        lambda: sampled(position=[(jnp.zeros(2), jnp.ones(3))] * 50, stacked=True),
+    ),
+    row(
+        V,
+        "log_likelihood | If position lists starts: stack the list first | a scalar",
+        lambda: sampled(position=[jnp.zeros(2)] * 2, stacked=True),
+    ),
+    row(
+        V,
         "position | got shapes [()] | a leading chain axis",
         lambda: sampled(chain_batch_size=2, position=jnp.zeros(()), stacked=True),
     ),
