@@ -23,7 +23,7 @@ def worst_rhat(values: np.ndarray) -> tuple[float, int]:
         return float("nan"), 0
     places = evenly(values.shape[2], MOST_RHATS)
     places = places[_apart(values[..., places])]
-    known = np.nan_to_num(rhat(values[..., places]), nan=0.0)
+    known = np.nan_to_num(rhat(values[..., places]), nan=0.0, posinf=np.inf)
     worst = int(np.argmax(known))
     return float(known[worst]), int(places[worst])
 

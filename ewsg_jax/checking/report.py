@@ -21,6 +21,7 @@ from ewsg_jax.checking.stein import Scores
 from ewsg_jax.freshness import as_of_now
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.sampling import Samples
+from ewsg_jax.sampling.convergence import rhat_in_words
 from ewsg_jax.sampling.coordinates import CONVERGED, with_digits
 
 NEW, ENOUGH = 0.5, 1_000
@@ -415,7 +416,7 @@ class Report:
         lines = [
             f"Check: {self.verdict}",
             f"{self.num_chains} chains{lost} of {self.num_draws:,} draws, {self.num_used:,} used "
-            f"for {self.data_passes:.3g} passes; R-hat {self.rhat:.3f}, ESS "
+            f"for {self.data_passes:.3g} passes; R-hat {rhat_in_words(self.rhat, 3)}, ESS "
             f"{self.scores.ess:.0f}{shared}",
             f"Stein's identities, worst |z| ({scores}); above {self.scores.bound:.1f} is no chance",
             f"temperature: {self._temperature}",

@@ -26,6 +26,8 @@ DRAWS_OF_BLOCK = 5
 MOST_BLOCKS, FEWEST_BLOCKS = 256, 8
 UNSEEN = 3.0
 """Sds of a Stein function that its mean may be off unseen, above which nothing is known."""
+LEAST_PART = 1e-6
+"""Of a coordinate's standard deviation, below which a half of the draws stands still in it."""
 FARTHEST = 1e6
 """Sds of a Stein function: of what is farther off nothing more is known."""
 LEAST = 1e-100
@@ -162,15 +164,19 @@ def by_halves(
         zip(*(np.array_split(x, 2, axis=axis) for x in (values, gradients, noise)), strict=True)
     )
     found = []
+    # Of a half that stands still in a coordinate the other half would be beyond all numbers.
+    least = LEAST_PART * values.std((0, 1))
     for (draws, slopes, off), (others, _, _) in (halves, halves[::-1]):
         off = None if apart is None else off
         flat = others.reshape(-1, others.shape[-1])
         center = flat.mean(0)
         if dense:
-            root = root_of((flat - center).T @ (flat - center) / len(flat), symmetric=True)
+            covariance = (flat - center).T @ (flat - center) / len(flat)
+            np.fill_diagonal(covariance, np.maximum(np.diag(covariance), least**2))
+            root = root_of(covariance, symmetric=True)
             found.append(by_root(draws, slopes, off, center, root))
         else:
-            scale = np.maximum(flat.std(0), np.finfo(float).tiny)
+            scale = np.maximum(np.maximum(flat.std(0), least), np.finfo(float).tiny)
             off = None if off is None else off * scale
             found.append(
                 Directions((draws - center) / scale, slopes * scale, off, values.shape[-1])

@@ -7,6 +7,7 @@ import numpy as np
 
 from ewsg_jax.checking.stein import Score, Scores
 from ewsg_jax.lazy_scipy import student_quantile
+from ewsg_jax.sampling.convergence import rhat_in_words
 from ewsg_jax.sampling.coordinates import CONVERGED
 from ewsg_jax.support import CURE
 
@@ -100,8 +101,8 @@ def of(
         return Verdict("wrong", f"{outside}{others}{lost}: {CURE}")
     if rhat > CONVERGED:
         text = (
-            f"chains do not agree (R-hat {rhat:.2f}{f', {apart}' if apart else ''}): several "
-            f"modes, or a run far too short{lost}"
+            f"chains do not agree (R-hat {rhat_in_words(rhat, 2)}"
+            f"{f', {apart}' if apart else ''}): several modes, or a run far too short{lost}"
         )
         text += f"; {impossible}" if impossible else ""
         return Verdict("wrong", f"{text}. Compare the chains; run longer, or start them elsewhere")

@@ -22,6 +22,7 @@ from ewsg_jax._types import PyTree
 from ewsg_jax.checking.draws import TAKES
 from ewsg_jax.files import path_of, write_whole
 from ewsg_jax.sampling import Samples, convergence
+from ewsg_jax.sampling.convergence import rhat_in_words
 from ewsg_jax.sampling.coordinates import (
     CONVERGED,
     Names,
@@ -77,8 +78,9 @@ class Summary:
     @property
     def worst_rhat(self) -> float:
         """The largest R-hat of all coordinates, NaN where there is none."""
-        finite = self.rhat[np.isfinite(self.rhat)]
-        return float(finite.max()) if finite.size else np.nan
+        # Infinite where chains stand still, each at a place of its own.
+        known = self.rhat[~np.isnan(self.rhat)]
+        return float(known.max()) if known.size else np.nan
 
     @property
     def least_ess(self) -> float:
@@ -89,7 +91,7 @@ class Summary:
     def worst(self, count: int = MOST_ROWS) -> np.ndarray:
         """Return the numbers of the `count` coordinates of largest R-hat (else the first ones)."""
         # Without R-hat no coordinate is worse than another.
-        if len(self.names) <= count or not np.isfinite(self.worst_rhat):
+        if len(self.names) <= count or np.isnan(self.worst_rhat):
             return np.arange(min(count, len(self.names)))
         return np.sort(np.argsort(-np.nan_to_num(self.rhat, nan=-np.inf), kind="stable")[:count])
 
@@ -131,14 +133,14 @@ class Summary:
         for i in shown:
             lines.append(
                 f"{self.names[i]:{width}}  {with_digits(self.mean[i], self.sd[i]):>9} "
-                f"{self.sd[i]:9.4g} {self.mcse[i]:9.2g} {self.rhat[i]:7.4f} "
+                f"{self.sd[i]:9.4g} {self.mcse[i]:9.2g} {rhat_in_words(float(self.rhat[i]), 4):>7} "
                 f"{self.ess_bulk[i]:9.0f} {self.ess_tail[i]:9.0f}"
                 + "".join(
                     f" {with_digits(quantile[i], self.sd[i]):>9}" for quantile in self.quantiles
                 )
             )
         if len(shown) < len(self.names):
-            which = "of largest R-hat" if np.isfinite(self.worst_rhat) else "first"
+            which = "first" if np.isnan(self.worst_rhat) else "of largest R-hat"
             lines.append(f"({len(self.names)} coordinates, the {len(shown)} {which} shown)")
         left_out = f" ({self.num_diverged} diverged, left out)" if self.num_diverged else ""
         lines.append(f"{self.num_chains} chains{left_out} of {self.num_draws} draws")
@@ -268,19 +270,20 @@ def _check_coordinates(leaves: dict[str, np.ndarray]) -> None:
 def _notes(samples: Samples | None, draws: np.ndarray, rhat: np.ndarray) -> list[str]:
     """Return what weakens the numbers of draws; `samples` is the run that they are of, if any."""
     notes, left = [], len(draws)
-    finite = rhat[np.isfinite(rhat)]
+    known = rhat[~np.isnan(rhat)]
+    worst = float(known.max()) if known.size else 1.0
     if samples is not None and left < samples.num_chains:
         what = "nothing is left to summarise"
         if left:
             those = "it" if left == samples.num_chains - 1 else "them"
-            without = f"; without {those} R-hat is {finite.max():.3f}" if finite.size else ""
+            without = f"; without {those} R-hat is {rhat_in_words(worst, 3)}" if known.size else ""
             what = f"left out of all these numbers{without}"
         notes.append(f"{diverged_of(samples.diverged_at)}: {what}")
-    if finite.size and finite.max() > CONVERGED:
+    if worst > CONVERGED:
         notes.append(
-            f"R-hat {finite.max():.2f}: the chains are not of one law. There are several modes (a "
-            "control variate centred on one makes chains in the others too wide), or the run is "
-            "far too short"
+            f"R-hat {rhat_in_words(worst, 2)}: the chains are not of one law. There are several "
+            "modes (a control variate centred on one makes chains in the others too wide), or the "
+            "run is far too short"
         )
     if left == 1:
         notes.append("one chain: R-hat compares chains, so there is none; run at least 4")

@@ -7,6 +7,7 @@ import numpy as np
 
 from ewsg_jax._types import Position
 from ewsg_jax.preparation.programs import vector
+from ewsg_jax.sampling.convergence import rhat_in_words
 from ewsg_jax.sampling.coordinates import with_digits
 
 MOST_SHOWN = 12
@@ -99,7 +100,7 @@ class Halved:
             f"Halving: {self.verdict}",
             f"{self.num_pairs} pairs of chains{lost} with h = {self.step_size:.4g} and h/2, "
             f"{self.num_kept:,} of {self.num_steps:,} steps kept, {self.data_passes:.3g} passes "
-            f"each; R-hat {self.rhat:.3f}",
+            f"each; R-hat {rhat_in_words(self.rhat, 3)}",
             f"bias of order {power}; common noise is worth runs {self.gain:.3g} times as long",
         ]
         shift, wide, shift_error, wide_error = map(vector, vars(self.bias).values())

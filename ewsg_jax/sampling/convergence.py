@@ -20,7 +20,9 @@ AT_ONCE = 32
 TAIL = (0.05, 0.95)
 """Quantiles that are to be known."""
 LEAST_SPREAD = 1e-15
-"""Of draws that are not all one number."""
+"""Of draws that are not all one number, as a part of the largest: less is rounding."""
+MOST_SHOWN = 1000.0
+"""R-hat above which chains stand still, each at a place of its own: its digits are rounding."""
 
 
 def rhat(draws: np.ndarray) -> np.ndarray:
@@ -63,6 +65,11 @@ def mcse(draws: np.ndarray) -> np.ndarray:
         return known
     with np.errstate(invalid="ignore"):
         return draws.std((0, 1), ddof=1) / np.sqrt(known)
+
+
+def rhat_in_words(value: float, digits: int) -> str:
+    """Return an R-hat, with digits behind the point where these say anything."""
+    return f"{value:.{digits}f}" if not value > MOST_SHOWN else f"> {MOST_SHOWN:.0f}"
 
 
 def _of_halves(function: Callable[[np.ndarray], np.ndarray], draws: np.ndarray) -> np.ndarray:
@@ -129,4 +136,5 @@ def _ess(chains: np.ndarray) -> np.ndarray:
     time = 2 * np.sum(np.where(number < end, least, 0), axis=1) - 1
     time += np.take_along_axis(at_end, end, 1)[:, 0]
     effective = count / np.maximum(time, 1 / np.log10(count))
-    return np.where(np.ptp(chains, axis=(0, 1)) < LEAST_SPREAD, count, effective)
+    least = LEAST_SPREAD * np.abs(chains).max((0, 1))
+    return np.where(np.ptp(chains, axis=(0, 1)) <= least, count, effective)

@@ -103,6 +103,17 @@ def test_a_number_that_never_moves_is_named():
         ewsg.check(KEY, draws, normal(np.zeros(3), 1.0), ROWS)
 
 
+@pytest.mark.parametrize("d", [2, 60])
+def test_chains_that_stand_still_apart(d):
+    """Of one coordinate half of the draws has no width: it says nothing of the others."""
+    draws = standard((4, 100, d))
+    draws[..., 1] = np.arange(4.0)[:, None]
+    report = ewsg.check(KEY, draws, normal(np.zeros(d), 1.0), ROWS)
+    assert report.outcome == "wrong"
+    assert "chains do not agree (R-hat > 1000, position[1])" in report.verdict
+    assert all(np.isfinite(score.z) for score in report.scores.worst.values())
+
+
 def test_copies_of_a_chain_are_refused():
     draws = standard((4, 50, 2))
     draws[3] = draws[1]

@@ -107,6 +107,16 @@ def test_draws_that_are_not_finite_or_never_move(run):
     assert "2 of 4 chains have draws that are not finite" in str(summary)
 
 
+def test_chains_that_stand_still_apart(run):
+    """Without a width within chains R-hat is infinite: it is the worst of all, and said."""
+    for length in (8, 50):
+        draws = np.random.default_rng(0).normal(size=(4, length, 3))
+        draws[:, :, 1] = np.arange(4.0)[:, None]
+        summary = ewsg.diagnostics.summary(with_draws(run, draws))
+        assert summary.worst_rhat > 1e6
+        assert "R-hat > 1000: the chains are not of one law" in str(summary)
+
+
 def test_chains_in_several_modes_are_told(run):
     apart = run.draws + np.array([0.0, 0.0, 3.0, 3.0])[:, None, None]
     assert "several modes" in str(ewsg.diagnostics.summary(with_draws(run, apart)))

@@ -48,6 +48,19 @@ def test_numbers_are_those_of_arviz_stats(name, kind):
 
 
 @pytest.mark.parametrize("name", OURS_AND_THEIRS)
+def test_numbers_do_not_depend_on_the_unit(name):
+    ours, draws = OURS_AND_THEIRS[name][0], chains((4, 100, 3), "plain", np.random.default_rng(3))
+    unit = 1e-30
+    expected = ours(draws) * (unit if name == "mcse" else 1.0)
+    np.testing.assert_allclose(ours(unit * draws), expected, rtol=1e-9)
+
+
+def test_an_rhat_in_words():
+    said = [convergence.rhat_in_words(x, 2) for x in (1.014, np.nan, 1e15, np.inf)]
+    assert said == ["1.01", "nan", "> 1000", "> 1000"]
+
+
+@pytest.mark.parametrize("name", OURS_AND_THEIRS)
 @pytest.mark.parametrize("shape", [(2, 3, 2), (2, 0, 2), (0, 10, 2)])
 def test_too_few_draws_say_nothing(name, shape):
     found = OURS_AND_THEIRS[name][0](np.zeros(shape))
