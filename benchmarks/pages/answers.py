@@ -201,6 +201,7 @@ def page(text: str, result: dict[str, Any]) -> str:
         "answers": table(result),
         "times": times(result),
         "models": f"{answers_models.table(result)}\n\n{answers_models.better(result)}",
+        "alone": answers_models.alone(result),
         "references": answers_models.references(json.loads(REFERENCES.read_text())),
     }
     for name, made in parts.items():

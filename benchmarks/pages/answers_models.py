@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.answers_models import MODELS
 from benchmarks.pages.generated import as_table
 
-RAN, CHECKED = "plan and sample", "plan, sample, check"
+ALONE, RAN, CHECKED = "plan, no chain", "plan and sample", "plan, sample, check"
 HEADS = [
     "model",
     "plan + sample + check, seconds",
@@ -77,6 +77,20 @@ def table(result: dict[str, Any]) -> str:
             ]
         )
     return as_table(HEADS, rows)
+
+
+def alone(result: dict[str, Any]) -> str:
+    """Return the table of models whose moments need no chain, for the plan knows them."""
+    rows = []
+    for name in ordered(result):
+        cells = result["cases"][name]
+        if ALONE not in cells:
+            continue
+        found, nuts = cells[ALONE], quicker(cells)
+        ratio = "" if nuts is None else times(nuts[2] / found["seconds"])
+        off = f"{found['worst_mean']:.3f} sd", f"{100 * found['worst_sd']:.1f} %"
+        rows.append([MODELS[name].title, f"{found['seconds']:.1f}", ratio, *off])
+    return as_table(["model", "plan, seconds", "NUTS over it", "worst mean", "worst sd"], rows)
 
 
 def better(result: dict[str, Any]) -> str:
