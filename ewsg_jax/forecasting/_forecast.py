@@ -22,7 +22,7 @@ from ewsg_jax.dynamics.mass import without_metric
 from ewsg_jax.forecasting import law
 from ewsg_jax.forecasting.many import of_many
 from ewsg_jax.forecasting.near import Near
-from ewsg_jax.forecasting.own_rows import check_rows
+from ewsg_jax.forecasting.own import check_rows
 from ewsg_jax.forecasting.result import Forecast
 from ewsg_jax.forecasting.step import HELD, MOVING
 from ewsg_jax.freshness import reads_now

@@ -17,8 +17,8 @@ from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.dynamics.mass import without_metric
 from ewsg_jax.dynamics.protocol import Constant, needs_covariance
 from ewsg_jax.factors import Diagonal, Factor, Number, factor_of
-from ewsg_jax.forecasting import batches, law, linear, stability
-from ewsg_jax.forecasting.known import known
+from ewsg_jax.forecasting import batches, law, own, stability
+from ewsg_jax.forecasting.batches import known
 from ewsg_jax.forecasting.result import Forecast
 from ewsg_jax.forecasting.step import (
     AffineStep,
@@ -60,7 +60,7 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
     temperature = float(getattr(dynamics, "temperature", Constant(value=1.0))(jnp.int32(step)))
     alone = step_of(dynamics, kernel.estimator.posterior, step, data)
     variance = temperature / curvature
-    if linear.is_checked(dynamics):
+    if own.is_checked(dynamics):
         _check_own(dynamics, alone, kernel.estimator.posterior, curvature, temperature, step, data)
 
     def law_of(variance: np.ndarray) -> Each:
@@ -120,10 +120,10 @@ def _check_own(
         state = state_at(dynamics, jnp.zeros(d), step, None)
         narrow = np.sqrt(temperature / curvature)
         scale = np.concatenate([1 / narrow, np.ones((len(names_of(state)) - 1) * d)])
-        draws = law.normal(19, linear.NUM_POINTS, len(scale)) / scale
+        draws = law.normal(19, own.NUM_POINTS, len(scale)) / scale
         gradients = draws[:, :d] * curvature
-        linear.check_linear(dynamics, posterior, state, (), scale, draws, gradients, None, data)
-        linear.check_alike(dynamics, posterior, state, alone, data)
+        own.check_linear(dynamics, posterior, state, (), scale, draws, gradients, None, data)
+        own.check_alike(dynamics, posterior, state, alone, data)
 
 
 def _coordinates(kernel: Pair, mode: Mode) -> tuple[Factor, np.ndarray]:

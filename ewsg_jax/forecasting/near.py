@@ -10,9 +10,8 @@ import numpy as np
 from ewsg_jax._types import Data, PyTree
 from ewsg_jax.dynamics.mass import with_step_size, without_metric
 from ewsg_jax.dynamics.protocol import Constant, needs_covariance
-from ewsg_jax.forecasting import batches, law, linear, stability
-from ewsg_jax.forecasting.batches import Noise, Weighing
-from ewsg_jax.forecasting.known import Known, known
+from ewsg_jax.forecasting import batches, law, own, stability
+from ewsg_jax.forecasting.batches import Known, Noise, Weighing, known
 from ewsg_jax.forecasting.step import (
     MOVING,
     NUM_POINTS,
@@ -68,7 +67,7 @@ class Near:
         self.parts = len([name for name in MOVING if name in self.state._fields])
         self.scale = np.concatenate([self.unit, np.ones((self.parts - 1) * self.d)])
         # One's own are linear, or refused: nothing is averaged over the law.
-        self.is_checked = linear.is_checked(self.dynamics)
+        self.is_checked = own.is_checked(self.dynamics)
         self.is_linear = self.dynamics.translates or self.is_checked
 
     def settled(self) -> tuple[np.ndarray | None, np.ndarray, Noise, bool]:
@@ -103,10 +102,10 @@ class Near:
         """Check that a step of one's own is linear at points of a law, z and g as these are."""
         if not self.is_checked:
             return
-        count = linear.NUM_POINTS
+        count = own.NUM_POINTS
         draws = law.normal(19, count, len(self.scale)) @ law.root(covariance)
         noises = law.normal(59, count, self.d) @ law.root(noise.covariance)
-        linear.check_linear(
+        own.check_linear(
             self.dynamics,
             self.kernel.estimator.posterior,
             self.wide_state(None),
@@ -224,7 +223,7 @@ class Near:
             )
         with jax.enable_x64(True):
             state = self.wide_state(thermostat)
-            made, _ = maps(
+            made = maps(
                 self.dynamics,
                 self.kernel.estimator.posterior,
                 state,

@@ -20,7 +20,7 @@ from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.dynamics.mass import Mass, with_step_size
 from ewsg_jax.dynamics.protocol import Constant, needs_covariance
 from ewsg_jax.factors import Number
-from ewsg_jax.forecasting.step import at, names_of
+from ewsg_jax.forecasting.step import at, names_of, z_of
 from ewsg_jax.gradients.covariance import Covariance
 from ewsg_jax.gradients.protocol import Estimate
 from ewsg_jax.preparation.lanczos import Recursion
@@ -138,7 +138,7 @@ def _jacobian(
         end = made.apply(
             noise, here, Estimate(gradient, (), covariance=covariance), lambda position: gradient
         )
-        return jnp.concatenate([getattr(end, name) for name in names_of(state)])
+        return z_of(end)
 
     return jax.jacfwd(moved)(jnp.zeros(len(names_of(state))))
 

@@ -7,6 +7,7 @@ noise.
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -29,6 +30,7 @@ HELD = ("step", "thermostat")
 """Fields that are held."""
 NUM_POINTS = 64
 """Points around the mode over which a map is averaged that depends on the position."""
+PriorGradient = Callable[[Position], Position]
 
 
 class AffineStep(NamedTuple):
@@ -72,78 +74,79 @@ def at(state: PyTree, flat: Array) -> PyTree:
     return state._replace(**parts)
 
 
-def _maps(
+def z_of(state: PyTree) -> Array:
+    """Return the position and the momentum of a state, shape (m,)."""
+    return jnp.concatenate([ravel_pytree(getattr(state, name))[0] for name in names_of(state)])
+
+
+def step_at(
+    dynamics: Dynamics, prior_gradient: PriorGradient, state: PyTree, covariance: PyTree, data: Data
+) -> Callable[[Array, Array, Array], Array]:
+    """Return a step from a state as a function of z, g and ξ, all flat, less where it is at rest.
+
+    What an estimate reports is `covariance`, `()` for nothing.
+    """
+    origin = z_of(state)
+    _, unravel = ravel_pytree(jax.tree.map(jnp.zeros_like, state.position))
+    _, unravel_noise = ravel_pytree(dynamics.draw(jax.random.key(0), state))
+
+    def moved(z: Array, g: Array, xi: Array) -> Array:
+        prepared = dynamics.prepare(at(state, z), prior_gradient, data)
+        estimate = Estimate(unravel(g), (), covariance=covariance)
+        end = dynamics.apply(unravel_noise(xi), prepared, estimate, lambda position: unravel(g))
+        return z_of(end) - origin
+
+    return moved
+
+
+@functools.partial(jax.jit, static_argnames="posterior", compiler_options=UNOPTIMISED)
+def maps(
     dynamics: Dynamics,
     posterior: Posterior,
     state: PyTree,
     covariance: PyTree,
-    points: Array,
+    points: Array | np.ndarray,
     data: Data,
-) -> PyTree:
-    """Return A, G, B and W at points z with gradients there, and the drift, each stacked.
+) -> tuple[Array, ...]:
+    """Return A, G, B and W at points z with gradients there, (count, m + d), stacked."""
+    moved = step_at(dynamics, posterior.prior_gradient, state, covariance, data)
+    size = z_of(state).shape[0]
+    still = jnp.zeros_like(ravel_pytree(dynamics.draw(jax.random.key(0), state))[0])
 
-    Args:
-        dynamics: whose step it is.
-        posterior: whose prior gradient a dynamics may ask for.
-        state: at the mode, at rest.
-        covariance: what an estimate reports, `()` for nothing.
-        points: pairs (z, g), shape (count, m + d).
-        data: the rows.
-    """
-    origin = jnp.concatenate([ravel_pytree(getattr(state, name))[0] for name in names_of(state)])
-    shape: Position = jax.tree.map(jnp.zeros_like, state.position)
-    _, unravel = ravel_pytree(shape)
-    noise, unravel_noise = ravel_pytree(dynamics.draw(jax.random.key(0), state))
-    size = origin.shape[0]
-
-    def moved(z: Array, g: Array, xi: Array) -> Array:
-        here = at(state, z)
-        prepared = dynamics.prepare(here, posterior.prior_gradient, data)
-        estimate = Estimate(unravel(g), (), covariance=covariance)
-        end = dynamics.apply(unravel_noise(xi), prepared, estimate, lambda position: unravel(g))
-        return (
-            jnp.concatenate([ravel_pytree(getattr(end, name))[0] for name in names_of(state)])
-            - origin
-        )
-
-    def of_point(point: Array) -> PyTree:
+    def of_point(point: Array) -> tuple[Array, ...]:
         z, g = point[:size], point[size:]
-        xi = jnp.zeros_like(noise)
-        jacobians = jax.jacfwd(moved, argnums=(0, 1, 2))(z, g, xi)
         wanted = jax.jacfwd(lambda z: ravel_pytree(dynamics.evaluation_point(at(state, z)))[0])(z)
-        return (*jacobians, wanted), moved(z, g, xi)
+        return (*jax.jacfwd(moved, argnums=(0, 1, 2))(z, g, still), wanted)
 
-    return jax.lax.map(of_point, points)
-
-
-maps = jax.jit(_maps, static_argnames="posterior", compiler_options=UNOPTIMISED)
+    return jax.lax.map(of_point, jnp.asarray(points))
 
 
 @functools.partial(jax.jit, compiler_options=UNOPTIMISED)
-def _maps_of_each(every: dict[str, Dynamics]) -> dict[str, tuple[Array, ...]]:
+def _maps_of_each(
+    every: dict[str, Dynamics], states: dict[str, PyTree]
+) -> dict[str, tuple[Array, ...]]:
     """Return A, G, B and W of stacks of dynamics of one coordinate, each with a leading axis.
 
     The map of one coordinate is affine, and 0 of 0: its columns are what it makes of unit vectors.
     """
 
-    def of_one(one: Dynamics) -> tuple[Array, ...]:
-        state = at_rest(one, 0)
-        names, noise = names_of(state), ravel_pytree(one.draw(jax.random.key(0), state))
-        size = len(names)
+    def of_one(one: Dynamics, state: PyTree) -> tuple[Array, ...]:
+        moved = step_at(one, jnp.zeros_like, state, (), ())
+        size = len(names_of(state))
+        noises = ravel_pytree(one.draw(jax.random.key(0), state))[0].size
 
-        def moved(unit: Array) -> tuple[Array, Array]:
-            here, g, xi = at(state, unit[:size]), unit[size : size + 1], noise[1](unit[size + 1 :])
-            prepared = one.prepare(here, jnp.zeros_like, ())
-            end = one.apply(xi, prepared, Estimate(g, (), covariance=()), lambda position: g)
-            return jnp.concatenate([getattr(end, name) for name in names]), one.evaluation_point(
-                here
-            )
+        def column(unit: Array) -> tuple[Array, Array]:
+            z, g, xi = jnp.split(unit, [size, size + 1])
+            return moved(z, g, xi), one.evaluation_point(at(state, z))
 
-        columns, wanted = jax.vmap(moved)(jnp.eye(size + 1 + noise[0].size))
+        columns, wanted = jax.vmap(column)(jnp.eye(size + 1 + noises))
         a, g, b = jnp.split(columns.T, [size, size + 1], axis=1)
         return a, g, b, wanted[:size].T
 
-    return {name: jax.vmap(of_one)(each) for name, each in every.items()}
+    return {
+        name: jax.vmap(lambda one, s=states[name]: of_one(one, s))(each)
+        for name, each in every.items()
+    }
 
 
 class Weight(NamedTuple):
@@ -174,6 +177,25 @@ class Weight(NamedTuple):
         return np.einsum("pcd,pcd->pc", gradients, 0.5 * gradients @ self.square + slope[:, None])
 
 
+def weight_at(
+    dynamics: Dynamics,
+    prior_gradient: PriorGradient,
+    state: PyTree,
+    covariance: PyTree,
+    frozen_noise: str,
+    data: Data,
+) -> Callable[[Array, Array], Array]:
+    """Return the log weight that a dynamics gives, as a function of g and z, both flat."""
+    _, unravel = ravel_pytree(jax.tree.map(jnp.zeros_like, state.position))
+
+    def weight(g: Array, z: Array) -> Array:
+        prepared = dynamics.prepare(at(state, z), prior_gradient, data)
+        estimate = Estimate(unravel(g), (), covariance=covariance)
+        return dynamics.log_weight(prepared, estimate, frozen_noise)
+
+    return weight
+
+
 @functools.partial(
     jax.jit, static_argnames=("posterior", "frozen_noise"), compiler_options=UNOPTIMISED
 )
@@ -186,20 +208,10 @@ def weight_terms(
     data: Data,
 ) -> tuple[Array, Array, Array]:
     """Return M, J and j of the weight that a dynamics gives at the mode."""
-    flat, unravel = ravel_pytree(jax.tree.map(jnp.zeros_like, state.position))
-    size = len(names_of(state)) * flat.shape[0]
-
-    def weight(g: Array, z: Array) -> Array:
-        prepared = dynamics.prepare(at(state, z), posterior.prior_gradient, data)
-        estimate = Estimate(unravel(g), (), covariance=covariance)
-        return dynamics.log_weight(prepared, estimate, frozen_noise)
-
-    slope, still = jax.grad(weight), jnp.zeros(size, flat.dtype)
-    return (
-        jax.jacfwd(slope)(flat, still),
-        jax.jacfwd(slope, argnums=1)(flat, still),
-        slope(flat, still),
-    )
+    prior_gradient = posterior.prior_gradient
+    slope = jax.grad(weight_at(dynamics, prior_gradient, state, covariance, frozen_noise, data))
+    g, z = (jnp.zeros_like(x) for x in (ravel_pytree(state.position)[0], z_of(state)))
+    return jax.jacfwd(slope)(g, z), jax.jacfwd(slope, argnums=1)(g, z), slope(g, z)
 
 
 def state_at(dynamics: Dynamics, position: Position, step: int, thermostat: float | None) -> PyTree:
@@ -253,18 +265,19 @@ def step_of(dynamics: Dynamics, posterior: Posterior, step: int, data: Data) -> 
     with jax.enable_x64(True):
         state = at_rest(plain, step)
         size = sum(name in state._fields for name in ("position", "momentum"))
-        made, _ = maps(plain, posterior, state, (), np.zeros((1, size + 1)), data)
+        made = maps(plain, posterior, state, (), np.zeros((1, size + 1)), data)
         return AffineStep(*(np.asarray(part, float)[0] for part in made))
 
 
 def steps_of(kinds: dict[str, list[Dynamics]]) -> dict[str, list[AffineStep]]:
     """Return the steps of one coordinate by kind of dynamics; a kind differs in numbers alone."""
     with jax.enable_x64(True):
+        states = {name: at_rest(kind[0], 0) for name, kind in kinds.items()}
         every = {
             name: jax.tree.map(lambda *numbers: np.stack(numbers), *kind)
             for name, kind in kinds.items()
         }
-        made = jax.device_get(_maps_of_each(every))
+        made = jax.device_get(_maps_of_each(every, states))
     return {
         name: [AffineStep(*each) for each in zip(*parts, strict=True)]
         for name, parts in made.items()

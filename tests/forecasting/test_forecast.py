@@ -12,7 +12,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from benchmarks.pages import bias
-from ewsg_jax.forecasting import known, law, target
+from ewsg_jax.forecasting import batches, law, target
 from ewsg_jax.forecasting.batches import Weighing, noise_of
 from ewsg_jax.forecasting.step import AffineStep, Weight
 
@@ -261,12 +261,12 @@ def test_anchors_of_rows_against_sums():
     np.testing.assert_allclose(
         now.T @ then / len(now), powers[1] @ covariance, rtol=1e-9, atol=1e-12
     )
-    assert set(known.uniform_lags(5).values) == {0, 1, 2, 3, 4}
-    np.testing.assert_allclose(known.uniform_lags(1000).values.mean(), 499.5, rtol=2e-3)
-    np.testing.assert_allclose(known.geometric_lags(0.01).values.mean(), 100, rtol=0.1)
+    assert set(batches.uniform_lags(5).values) == {0, 1, 2, 3, 4}
+    np.testing.assert_allclose(batches.uniform_lags(1000).values.mean(), 499.5, rtol=2e-3)
+    np.testing.assert_allclose(batches.geometric_lags(0.01).values.mean(), 100, rtol=0.1)
     # Half of the rows were last seen one step ago, a quarter two: a step does not know what it sees
     # itself.
-    assert np.bincount(known.geometric_lags(0.5).values)[:4].tolist() == [0, 8, 4, 2]
+    assert np.bincount(batches.geometric_lags(0.5).values)[:4].tolist() == [0, 8, 4, 2]
 
 
 def test_the_index_chain_on_a_few_batches():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.forecasting.own_rows import check_rows
+from ewsg_jax.forecasting.own import check_rows
 from ewsg_jax.rows.view import Block
 
 KEY, N = jax.random.key(0), 100

@@ -1,4 +1,5 @@
-"""Whether a step of a dynamics of one's own is linear, as a forecast takes it to be.
+"""What a forecast takes for granted of parts of one's own, checked: that the step of a dynamics is
+linear, and that a law of rows counts every row once, on average.
 
 Derivatives at the mode say what a step does where it is affine in the position, the momentum, the
 gradient and the noise. Elsewhere they say nothing of a step as long as those of a chain. So they
@@ -7,29 +8,30 @@ itself: beside a noise of order √h a force of order h would hardly be seen. Th
 schemes have tests for this instead; that of `riemannian` is averaged over the law.
 """
 
-from typing import Any
+import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax._module import is_own, made_by
-from ewsg_jax._types import Array, Data, PyTree
+from ewsg_jax._module import Part, is_own, made_by
+from ewsg_jax._types import Array, Data, Key, PyTree
 from ewsg_jax.compiling import UNOPTIMISED
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.dynamics.mass import without_metric
 from ewsg_jax.forecasting import law
-from ewsg_jax.forecasting.step import AffineStep, at, names_of
-from ewsg_jax.gradients.protocol import Estimate
+from ewsg_jax.forecasting.step import AffineStep, names_of, step_at, weight_at
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.rows.law import RowLaw, laws_of
+from ewsg_jax.rows.view import Batch, num_rows
 
 NUM_POINTS = 16
 """Points, each with a direction."""
 LINEAR = 0.01
 """Part of a derivative by which it may change."""
 NUM_DRAWS, SURE = 512, 6.0
-"""Draws of the noise, and standard errors beyond which their moments are others."""
+"""Draws of the noise, and standard errors beyond which a moment or a mean is another."""
 OF = ("position and momentum", "gradient", "noise")
 
 
@@ -172,26 +174,10 @@ def _check_noise(dynamics: Dynamics, state: PyTree) -> None:
                 )
 
 
-def _step_of(
-    dynamics: Dynamics, posterior: Posterior, state: PyTree, covariance: PyTree, data: Data
-) -> Any:
-    """Return a step as a function of z, g and ξ, all flat, less the mode."""
-    names = names_of(state)
-    origin = jnp.concatenate([ravel_pytree(getattr(state, name))[0] for name in names])
-    _, unravel = ravel_pytree(jax.tree.map(jnp.zeros_like, state.position))
-    _, unravel_noise = ravel_pytree(dynamics.draw(jax.random.key(0), state))
-
-    def moved(z: Array, g: Array, xi: Array) -> Array:
-        here = at(state, z)
-        prepared = dynamics.prepare(here, posterior.prior_gradient, data)
-        estimate = Estimate(unravel(g), (), covariance=covariance)
-        end = dynamics.apply(unravel_noise(xi), prepared, estimate, lambda position: unravel(g))
-        return jnp.concatenate([ravel_pytree(getattr(end, name))[0] for name in names]) - origin
-
-    return moved
-
-
-def _traced(
+@functools.partial(
+    jax.jit, static_argnames=("posterior", "frozen_noise"), compiler_options=UNOPTIMISED
+)
+def _changes(
     dynamics: Dynamics,
     posterior: Posterior,
     state: PyTree,
@@ -204,13 +190,8 @@ def _traced(
     data: Data,
 ) -> PyTree:
     """Return how derivatives change, how large they are, and what moves without any cause."""
-    moved = _step_of(dynamics, posterior, state, covariance, data)
-    _, unravel = ravel_pytree(jax.tree.map(jnp.zeros_like, state.position))
-
-    def weight(g: Array, z: Array) -> Array:
-        prepared = dynamics.prepare(at(state, z), posterior.prior_gradient, data)
-        estimate = Estimate(unravel(g), (), covariance=covariance)
-        return dynamics.log_weight(prepared, estimate, frozen_noise or "")
+    given = dynamics, posterior.prior_gradient, state, covariance
+    moved = step_at(*given, data)
 
     def norm(flat: Array) -> Array:
         return jnp.linalg.norm(scale * flat)
@@ -230,7 +211,7 @@ def _traced(
             sizes.append(norm(then - along_z if i == 0 else then))
         turned = jnp.zeros(2)
         if frozen_noise is not None:
-            of = jax.grad(weight)
+            of = jax.grad(weight_at(*given, frozen_noise, data))
             now, then = (
                 jax.jvp(of, place, (along_g, along_z))[1]
                 for place in ((g, z), (still[1], still[0]))
@@ -247,16 +228,12 @@ def _traced(
     return jax.lax.map(of_point, (points, directions, keys))
 
 
-_changes = jax.jit(
-    _traced, static_argnames=("posterior", "frozen_noise"), compiler_options=UNOPTIMISED
-)
-
-
-def _widths(
+@functools.partial(jax.jit, static_argnames="posterior", compiler_options=UNOPTIMISED)
+def _moved_and_width(
     dynamics: Dynamics, posterior: Posterior, state: PyTree, z: Array, g: Array, data: Data
 ) -> tuple[Array, Array]:
     """Return where steps without a noise end, and the widths that the noise gives."""
-    moved = _step_of(dynamics, posterior, state, (), data)
+    moved = step_at(dynamics, posterior.prior_gradient, state, (), data)
     none = jnp.zeros_like(ravel_pytree(dynamics.draw(jax.random.key(0), state))[0])
     size = z.shape[1]
 
@@ -268,4 +245,74 @@ def _widths(
     return ends, jnp.std(jax.lax.map(drawn, jax.random.split(jax.random.key(47), 64)), axis=0)
 
 
-_moved_and_width = jax.jit(_widths, static_argnames="posterior", compiler_options=UNOPTIMISED)
+MOST_BATCHES, MOST_NUMBERS = 4096, 2**23
+"""Batches, and row numbers of all of them."""
+ROUNDING = 1e-4
+"""Of sums in float32, as a part of n."""
+NUM_SIGNS = 32
+"""Signs of rows, over which weights are summed."""
+LEAST = 0.01
+"""Part of n beyond which a mean of sums is another."""
+
+
+def check_rows(part: Part, data: Data) -> None:
+    """Check laws of rows of one's own: in the mean over batches the weight of every row must be 1.
+
+    Sums of weights over all rows, and over rows with signs drawn once for each, are compared with
+    what they are where every row counts once. Unequal rows are found where batches hold several
+    times n rows together; of more rows only the sum of all weights is known.
+
+    Args:
+        part: a kernel, in which they are.
+        data: all rows, in memory.
+
+    Raises:
+        ValueError: weights have another mean.
+    """
+    for rows in laws_of(part):
+        if is_own(type(rows)) and not rows.ordered:
+            _check_row_law(rows, data)
+
+
+def _check_row_law(law: RowLaw, data: Data) -> None:
+    n = num_rows(data)
+    count = max(64, min(MOST_BATCHES, MOST_NUMBERS // law.batch_size))
+    found = np.asarray(_sums(law, jax.random.key(53), n, count, data), float)
+    rows = np.arange(n, dtype=np.uint32)
+    wanted = np.array([n, *(_signs(rows, k).sum(dtype=float) for k in range(NUM_SIGNS))])
+    off, error = found.mean(0) - wanted, found.std(0) / np.sqrt(count)
+    takes = (
+        "kernel must have a law of rows in which every row counts once on average (weights that "
+        f"sum to n, or rows that are equally probable) for a forecast; got {law!r}"
+    )
+    if abs(off[0]) > SURE * error[0] + LEAST * n:
+        raise ValueError(f"{takes}, whose weights sum to {found[:, 0].mean() / n:.3g} n on average")
+    # All signs together: each by itself says little of weights that differ a little.
+    known = np.maximum(error[1:], ROUNDING * n)
+    if np.mean((off[1:] / known) ** 2) > 1 + SURE * np.sqrt(2 / NUM_SIGNS):
+        raise ValueError(f"{takes}, in which some rows count more than others")
+
+
+def _signs(rows: PyTree, which: int) -> PyTree:
+    """Return 1 or −1 of each row number, a hash of it."""
+    mixed = (rows + np.uint32(which * 0x9E3779B9 % 2**32)) * np.uint32(0x85EBCA6B)
+    mixed = (mixed ^ (mixed >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    return 1.0 - 2.0 * (mixed >> np.uint32(31))
+
+
+@jax.jit(static_argnums=(2, 3))
+def _sums(law: RowLaw, key: Key, n: int, count: int, data: Data) -> Array:
+    """Return sums of weights of drawn batches, plain and with signs, shape (count, 1 + signs)."""
+
+    def of_batch(key: Key) -> Array:
+        drawn = law.draw(key, data, None)
+        weights = jnp.asarray(n / law.batch_size)
+        if isinstance(drawn, Batch):
+            rows = drawn.indices
+            weights = weights if drawn.weights is None else drawn.weights
+        else:
+            rows = (drawn.start + jnp.arange(drawn.size)) % n
+        signs = [_signs(rows.astype(jnp.uint32), k) for k in range(NUM_SIGNS)]
+        return jnp.stack([jnp.sum(weights * each) for each in (jnp.ones(rows.shape), *signs)])
+
+    return jax.lax.map(of_batch, jax.random.split(key, count), batch_size=256)
