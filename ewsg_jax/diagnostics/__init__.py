@@ -17,15 +17,15 @@ Summary, Distance, Discrepancy, Thinned, ControlVariates, GradientNoise, Predict
     Calibration: what these return.
 """
 
-from ewsg_jax.diagnostics._calibration import Calibration as Calibration
-from ewsg_jax.diagnostics._calibration import calibration as calibration
 from ewsg_jax.diagnostics._control_variates import ControlVariates as ControlVariates
 from ewsg_jax.diagnostics._control_variates import control_variates as control_variates
 from ewsg_jax.diagnostics._gradient_noise import GradientNoise as GradientNoise
 from ewsg_jax.diagnostics._gradient_noise import gradient_noise as gradient_noise
 from ewsg_jax.diagnostics._inverse_mass import inverse_mass as inverse_mass
+from ewsg_jax.diagnostics._predictive import Calibration as Calibration
 from ewsg_jax.diagnostics._predictive import Predictive as Predictive
 from ewsg_jax.diagnostics._predictive import Trajectory as Trajectory
+from ewsg_jax.diagnostics._predictive import calibration as calibration
 from ewsg_jax.diagnostics._predictive import log_predictive_density as log_predictive_density
 from ewsg_jax.diagnostics._predictive import predictive as predictive
 from ewsg_jax.diagnostics._predictive import trajectory as trajectory
@@ -34,6 +34,6 @@ from ewsg_jax.diagnostics._summary import Summary as Summary
 from ewsg_jax.diagnostics._summary import distance as distance
 from ewsg_jax.diagnostics._summary import summary as summary
 from ewsg_jax.diagnostics.kernel_stein import Discrepancy as Discrepancy
+from ewsg_jax.diagnostics.kernel_stein import Thinned as Thinned
 from ewsg_jax.diagnostics.kernel_stein import kernel_stein_discrepancy as kernel_stein_discrepancy
-from ewsg_jax.diagnostics.thinning import Thinned as Thinned
-from ewsg_jax.diagnostics.thinning import stein_thinning as stein_thinning
+from ewsg_jax.diagnostics.kernel_stein import stein_thinning as stein_thinning

@@ -1,21 +1,86 @@
 """How far draws are from the target, by the model's gradients: the kernel Stein discrepancy."""
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from ewsg_jax import _check, _random
 from ewsg_jax._types import Data, Key, PyTree
+from ewsg_jax.checking.basis import White
 from ewsg_jax.checking.crossfit import groups, jackknife
+from ewsg_jax.checking.draws import TAKES
 from ewsg_jax.checking.stein import blocks_of
 from ewsg_jax.diagnostics.scored import scored, whitened
-from ewsg_jax.diagnostics.stein_kernel import SteinKernel
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
 from ewsg_jax.rows.named import Rows
 from ewsg_jax.sampling import Samples
+
+TILE = 256
+"""Draws of a tile: what is held of κ at once is a square of this size."""
+
+
+class SteinKernel(NamedTuple):
+    """κ between draws.
+
+    Attributes:
+        u: draws, shape (m, d).
+        h: gradients, shape (m, d).
+        scale: c.
+    """
+
+    u: np.ndarray
+    h: np.ndarray
+    scale: float
+
+    @classmethod
+    def of(cls, white: White, scale: float) -> "SteinKernel":
+        """Return κ of both batches' mean: independent for two draws, as κ between them needs."""
+        return cls(white.u, white.mean, scale)
+
+    def between(self, one: slice, other: slice) -> np.ndarray:
+        """Return κ between some draws and others, a matrix."""
+        u, v, g, h = self.u[one], self.u[other], self.h[one], self.h[other]
+        apart = np.sum(u**2, 1)[:, None] + np.sum(v**2, 1) - 2 * (u @ v.T)
+        apart = np.maximum(apart, 0.0)
+        pull = np.sum(u * g, 1)[:, None] + np.sum(v * h, 1) - u @ h.T - g @ v.T
+        inverse = 1 / (self.scale**2 + apart)
+        return np.sqrt(inverse) * (g @ h.T + inverse * (u.shape[1] - pull - 3 * apart * inverse))
+
+    @property
+    def diagonal(self) -> np.ndarray:
+        """κ of each draw with itself, shape (m,); with what noise of gradients adds."""
+        return self.u.shape[1] / self.scale**3 + np.sum(self.h**2, 1) / self.scale
+
+    def sums(self, parts: list[slice]) -> np.ndarray:
+        """Return sums of κ over pairs of different draws, one for each pair of successive parts."""
+        labels = np.repeat(np.arange(len(parts)), [part.stop - part.start for part in parts])
+        tiles = [
+            slice(start, min(start + TILE, len(labels))) for start in range(0, len(labels), TILE)
+        ]
+        total = np.zeros((len(parts), len(parts)))
+        for number, one in enumerate(tiles):
+            for other in tiles[number:]:
+                values = self.between(one, other)
+                if one == other:
+                    np.fill_diagonal(values, 0.0)
+                (rows, starts), (columns, column_starts) = _runs(labels[one]), _runs(labels[other])
+                summed = np.add.reduceat(
+                    np.add.reduceat(values, starts, axis=0), column_starts, axis=1
+                )
+                total[np.ix_(rows, columns)] += summed
+                if one != other:
+                    total[np.ix_(columns, rows)] += summed.T
+        return total
+
+
+def _runs(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return which labels there are, in order, and where each begins."""
+    return np.unique(labels, return_index=True)
+
 
 FLIPS = 4_999
 """Signs of all blocks that are tried."""
@@ -157,3 +222,145 @@ def _judged(
     flipped = np.sum((signs @ sums) * signs, axis=1)
     p_value = (1 + np.sum(flipped >= total)) / (1 + FLIPS)
     return float(total / (m * (m - 1))), float(jackknife(without)), float(p_value)
+
+
+@dataclass(frozen=True, eq=False)
+class Thinned:
+    """Draws that were chosen, in the order of their choice; one may be there more than once.
+
+    Attributes:
+        chain: numbers of their chains in the samples, shape (count,).
+        draw: their numbers in these, shape (count,).
+        discrepancy: the kernel Stein discrepancy of the first 1, 2, … of them, pairs of a draw with
+            itself included, shape (count,).
+        num_draws: draws that were used.
+        data_passes: what the gradients cost.
+    """
+
+    chain: np.ndarray
+    draw: np.ndarray
+    discrepancy: np.ndarray
+    num_draws: int
+    data_passes: float
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.draw):,} of {self.num_draws:,} draws, kernel Stein discrepancy "
+            f"{self.discrepancy[-1]:.3g} ({self.discrepancy[0]:.3g} of the first alone), "
+            f"{self.data_passes:.3g} data passes"
+        )
+
+    def of(self, samples: Samples | PyTree) -> Any:
+        """Return the chosen draws of the samples, a tree of arrays with the leading axis count.
+
+        Args:
+            samples: those that were thinned, or what else has their chains and draws.
+
+        Raises:
+            TypeError, ValueError: they are none.
+        """
+        tree = samples.draws if isinstance(samples, Samples) else samples
+        leaves = jax.tree.leaves(tree)
+        if not leaves or not all(isinstance(x, jax.Array | np.ndarray) for x in leaves):
+            raise TypeError(f"{TAKES}; got {_check.describe(samples)}")
+        least = int(self.chain.max()) + 1, int(self.draw.max()) + 1
+        if any(x.ndim < 2 or x.shape[0] < least[0] or x.shape[1] < least[1] for x in leaves):
+            raise ValueError(
+                f"samples must be those that were thinned, of at least {least[0]} chains and "
+                f"{least[1]} draws; got {_check.listed('samples', _check.shapes(tree))}"
+            )
+        return jax.tree.map(lambda x: x[self.chain, self.draw], tree)
+
+
+@reads_now("posterior")
+def stein_thinning(
+    key: Key,
+    samples: Samples | PyTree,
+    posterior: Posterior,
+    data: Data,
+    count: int,
+    *,
+    mode: Mode | None = None,
+    scale: float = 1.0,
+    temperature: float = 1.0,
+    max_draws: int = 4_000,
+    batch_size: int | None = 1_000,
+    rows: Rows | None = None,
+) -> Thinned:
+    """Choose draws one by one that make the kernel Stein discrepancy of those chosen least.
+
+    Greedily (Riabiz, Chen, Cockayne, Swietach, Niederer, Mackey & Oates 2022), with the kernel of
+    `kernel_stein_discrepancy`. Draws from before a run had arrived, and draws too far out, are
+    passed over. It takes O(m·count·d) operations of m draws. Noise of gradients adds to a draw's
+    kernel with itself, so that draws with little noise are preferred a little: with
+    `batch_size=None` there is none. Of many numbers few draws are chosen too near the middle: means
+    are better than those of as many draws evenly spaced, widths too small.
+
+    Args:
+        key: a typed PRNG key, for the batches.
+        samples: what `ewsg_jax.sample` returned, or draws of positions, a tree of arrays with the
+            leading axes (chain, draw). Chains that are not finite are left out.
+        posterior: what should have been sampled.
+        data: all n rows.
+        count: draws to choose; more than there are repeats some.
+        mode: what `find_mode` returned for it, whose covariance times T is the metric M. Default:
+            the draws' own covariance; its diagonal above 1,000 numbers, or with fewer than four
+            draws for each.
+        scale: c, in units of the metric.
+        temperature: T of the target exp(−V/T).
+        max_draws: draws of all chains together that are used, evenly spaced.
+        batch_size: rows for each draw, in two batches; None: all.
+        rows: how they are drawn, as in `ewsg_jax.check`.
+
+    Raises:
+        TypeError, ValueError: an argument has the wrong type or value; there are fewer than eight
+            draws of a chain, or none that is finite; a coordinate never moves; the gradient is not
+            finite at a draw.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> model, data = ewsg.models.gaussian_location(), jnp.linspace(-1.0, 1.0, 40)[:, None]
+        >>> wide = jnp.linspace(-1.0, 1.0, 201)[None, :, None]  # the posterior's sd is 0.158
+        >>> mode = ewsg.find_mode(jax.random.key(0), model, jnp.zeros(1), data)
+        >>> few = ewsg.diagnostics.stein_thinning(
+        ...     jax.random.key(1), wide, model, data, 20, mode=mode
+        ... )
+        >>> few.of(wide).shape, round(float(few.of(wide).std()), 2)
+        ((20, 1), 0.15)
+    """
+    _check.positive("scale", scale)
+    _check.integer("count", count)
+    draws, fresh = scored(
+        key,
+        samples,
+        posterior,
+        data,
+        temperature=temperature,
+        max_draws=max_draws,
+        batch_size=batch_size,
+        rows=rows,
+        shared_minibatch=None,
+        mode=mode,
+    )
+    white = whitened(draws, fresh, mode, float(temperature))
+    chosen, discrepancy = _greedy(SteinKernel.of(white, float(scale)), count)
+    chains, times = np.meshgrid(draws.chains, draws.kept, indexing="ij")
+    if draws.shared:
+        chains, times = chains.T, times.T
+    return Thinned(
+        chains.ravel()[chosen], times.ravel()[chosen], discrepancy, len(white.u), fresh.data_passes
+    )
+
+
+def _greedy(kernel: SteinKernel, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return which draws are chosen, and the discrepancy after each."""
+    alone = kernel.diagonal
+    with_chosen, total = np.zeros(len(alone)), 0.0
+    chosen, found = [], []
+    for number in range(1, count + 1):
+        best = int(np.argmin(alone / 2 + with_chosen))
+        total += alone[best] + 2 * with_chosen[best]
+        with_chosen += kernel.between(slice(None), slice(best, best + 1))[:, 0]
+        chosen.append(best)
+        found.append(max(total, 0.0) ** 0.5 / number)
+    return np.array(chosen), np.array(found)

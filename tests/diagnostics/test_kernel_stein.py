@@ -11,8 +11,8 @@ import ewsg_jax as ewsg
 from ewsg_jax.checking.draws import draws_of
 from ewsg_jax.checking.gradients import fresh_gradients
 from ewsg_jax.checking.stein import blocks_of
-from ewsg_jax.diagnostics import kernel_stein_discrepancy, stein_kernel, stein_thinning
-from ewsg_jax.diagnostics.stein_kernel import SteinKernel
+from ewsg_jax.diagnostics import kernel_stein, kernel_stein_discrepancy, stein_thinning
+from ewsg_jax.diagnostics.kernel_stein import SteinKernel
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(5)
@@ -133,7 +133,7 @@ def test_against_all_pairs(monkeypatch, temperature):
     whole = kernel_stein_discrepancy(
         KEY, DRAWS, LOGISTIC, ROWS, mode=MODE, scale=0.8, temperature=temperature
     )
-    monkeypatch.setattr(stein_kernel, "TILE", 7)
+    monkeypatch.setattr(kernel_stein, "TILE", 7)
     found = kernel_stein_discrepancy(
         KEY, DRAWS, LOGISTIC, ROWS, mode=MODE, scale=0.8, temperature=temperature
     )
