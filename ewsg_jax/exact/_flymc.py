@@ -9,8 +9,14 @@ A step is a random-walk Metropolis step for θ given z, θ* = θ + h ξ with
 
     log p(θ, z) = (log p₀ + Σᵢ log Bᵢ)/T + Σ_{i bright} log(lᵢ/bᵢ − 1),
 
-whose sum over all data is a closed form of sums taken once, then a move of z (`bright_set`, or
-`redrawing`). h may be brought to an acceptance while the chain burns in (`adapting`).
+whose sum over all data is a closed form of sums taken once, then a move of z (`bright_set`,
+explicitly). h may be brought to an acceptance α* while the chain burns in (Robbins & Monro 1951),
+
+    log s ← log s + (t + 1)^(−0.6) (α − α*)   in the steps t = 0 … K − 1,
+
+with α the probability with which the proposal of step t was accepted; the step size is s h. From
+step K on s stays: the chain is then a Markov chain of one kernel. s follows from the chain's own
+randomness, so the same key gives the same s.
 """
 
 import itertools
@@ -27,19 +33,20 @@ from ewsg_jax.bounds import Bound
 from ewsg_jax.bounds.protocol import check_bound
 from ewsg_jax.dynamics.protocol import Constant, Schedule, hyperparameters
 from ewsg_jax.exact._random_walk_metropolis import RandomWalkNoise
-from ewsg_jax.exact.adapting import adapted, checked_target
 from ewsg_jax.exact.bright_set import (
     BrightSet,
+    Redrawing,
     Resampling,
     check_probability,
+    choose,
     default_room,
     first_bright,
     log_odds,
+    redraw,
     resample,
     select,
     uniforms_per_skip,
 )
-from ewsg_jax.exact.redrawing import Redrawing, choose, redraw
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.gradients import center as centers
 from ewsg_jax.gradients.period import Period, checked_period, period_at
@@ -47,6 +54,9 @@ from ewsg_jax.gradients.protocol import Sharing
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
 from ewsg_jax.rows.view import CHUNK_SIZE, fetched, gather, num_rows
+
+DECAY = 0.6
+"""Between 1/2, where single acceptances' noise does not settle, and 1, which keeps the start."""
 
 
 class FireflyState(NamedTuple):
@@ -344,7 +354,7 @@ def flymc(
     )
     given = hyperparameters(step_size=step_size, temperature=temperature)
     _check.integer("capacity", capacity)
-    probability = check_probability(resample_probability)
+    probability = check_probability("resample_probability", resample_probability)
     room = checked_period("proposal_capacity", proposal_capacity)
     redrawn = checked_period("num_resampled", num_resampled)
     # Two ways to choose rows: by skips of a probability, or a number of them.
@@ -376,3 +386,28 @@ def flymc(
         center=centers.given(center),
         chunk_size=int(chunk_size),
     )
+
+
+def adapted(log_scale: Array, step: Array, log_ratio: Array, target: float, steps: int) -> Array:
+    """Return log s after step t, of K that adapt, from it before and the log of Metropolis' ratio.
+
+    A proposal without a density counts as rejected.
+    """
+    probability = jnp.nan_to_num(jnp.exp(jnp.minimum(log_ratio, 0)))
+    gain = (step + 1).astype(log_scale.dtype) ** -DECAY
+    return jnp.where(
+        step < steps, log_scale + gain * (probability - target).astype(log_scale.dtype), log_scale
+    )
+
+
+def checked_target(value: object, steps: object) -> tuple[float | None, int]:
+    """Check and return α* and K, which come together."""
+    if (value is None) != (steps is None):
+        raise ValueError(
+            "target_acceptance must be given together with adapt_steps, the steps of the burn-in "
+            f"that adapt; got target_acceptance={value} and adapt_steps={steps}"
+        )
+    if value is None:
+        return None, 0
+    target = check_probability("target_acceptance", value)
+    return target, _check.integer("adapt_steps", steps)

@@ -11,6 +11,12 @@ do. How paths grow, end and are drawn from is BlackJAX's; V, ∇V and L are ours
 
 Which point is drawn rests on differences of V (`energy`), which BlackJAX sees relative to the start
 of the path.
+
+The energy of a path errs by an amount of standard deviation σ ∝ h² (to leading order, on any smooth
+target), and where errors are normal a share α = 2Φ(−σ/2) is accepted (Beskos, Pillai, Roberts,
+Sanz-Serna & Stuart, Optimal tuning of the hybrid Monte Carlo algorithm, Bernoulli 19, 2013). So
+h' = h √(σ(α*)/σ(α)) is found at once, where stochastic approximation takes many windows; what is
+left is the noise of the window.
 """
 
 import functools
@@ -46,6 +52,8 @@ NEIGHBOURS = 8
 """At which they are measured."""
 NOISE = 0.3
 """Of V, from which on a tenth and more of what should be accepted is not."""
+MOST_TIMES_SHORTER, MOST_TIMES_LONGER = 8.0, 4.0
+"""In one go: shares near 0 and 1 say in which direction, not how far."""
 
 
 class NutsState(NamedTuple):
@@ -334,3 +342,15 @@ def _leapfrog(
 def _blackjax(module: str) -> Any:
     """Return a module of BlackJAX's samplers, which may not be installed."""
     return optional.module(f"blackjax.mcmc.{module}", "ewsg_jax.nuts")
+
+
+def next_step_size(
+    step_size: Array | float, acceptance: Array | float, target: float = 0.8
+) -> Array:
+    """Return the step size of acceptance α*, from the mean acceptance of a window at another one.
+
+    Pure, for the host and for compiled loops; a mean of NaN counts as 0.
+    """
+    share = jnp.clip(jnp.nan_to_num(jnp.asarray(acceptance, float)), 1e-6, 1 - 1e-6)
+    errors = jax.scipy.special.ndtri(target / 2) / jax.scipy.special.ndtri(share / 2)
+    return step_size * jnp.clip(jnp.sqrt(errors), 1 / MOST_TIMES_SHORTER, MOST_TIMES_LONGER)

@@ -12,6 +12,10 @@ without them, with all of D, and with each of U again with probability q: in law
 back. The whole move is kept only if S and S' are at most as large as may be selected and the new
 set as large as may be bright; else the set stays. The condition is the same for the move back, so
 the law above is kept, restricted to sets that fit.
+
+Explicit resampling draws r data, chosen uniformly, again from their law given θ: datum i is bright
+with probability 1 − (Bᵢ/Lᵢ)^(1/T), whatever it was. It is a Gibbs step, so the joint law is kept
+whichever r data are chosen without regard to it; where the new set has no room the old one stays.
 """
 
 import functools
@@ -31,6 +35,11 @@ LEAST_IN_ONE = 2.0**-12
 """The least q for which a skip is made from one uniform number."""
 FREE = -1
 """In the place of a row number: nothing."""
+MOST_COMPARED = 256
+"""Chosen data of which each is compared with those before it, so that all sets are equally
+probable; more are what a keyed bijection puts at the first places, at a cost that grows with r and
+not with its square.
+"""
 
 
 class BrightSet(NamedTuple):
@@ -65,6 +74,12 @@ class Resampling(NamedTuple):
 
     darken: Array
     brighten: Array
+
+
+class Redrawing(NamedTuple):
+    """What draws the chosen data again: the logarithm of a uniform number for each."""
+
+    log_uniforms: Array
 
 
 def log_odds(gaps: Array) -> Array:
@@ -153,25 +168,14 @@ def resample(
     probability: float,
     temperature: Scalar,
 ) -> tuple[BrightSet, Array, Array]:
-    """Make one move of the set.
-
-    Args:
-        bright: the set, with the gaps at the present position.
-        selected: S.
-        gaps: those of S there.
-        randomness: what accepts.
-        probability: q.
-        temperature: T.
+    """Make one move of the set by implicit resampling, S with its gaps at the present position.
 
     Returns:
         The set, how many dark data were selected, and whether everything fitted; where not, the set
         is the old one.
     """
     log_q = math.log(probability)
-    is_bright = bright.rows >= 0
-    numbers = selected.rows.indices
-    place = placed(numbers, bright.rows)
-    is_selected = is_bright & (numbers[place] == bright.rows) & selected.used[place]
+    is_bright, place, is_selected = _selected(bright, selected)
     is_dark = selected.used.at[jnp.where(is_selected, place, selected.used.size)].set(
         False, mode="drop"
     )
@@ -185,30 +189,34 @@ def resample(
 
     count = jnp.sum(selected.used) - jnp.sum(brightened) - jnp.sum(darkened & is_selected)
     proposals_back = count + jnp.sum(darkened) + jnp.sum(back)
-    stays = is_bright & ~darkened
-    kept = jnp.sum(stays)
-    fits = selected.is_whole & (proposals_back <= selected.used.size)
-    fits &= kept + jnp.sum(brightened) <= bright.rows.size
-
-    moved = put(
-        put(empty_like(bright), bright, stays, 0), BrightSet(numbers, gaps), brightened, kept
-    )
-    moved = jax.tree.map(lambda new, old: jnp.where(fits, new, old), moved, bright)
+    may_move = selected.is_whole & (proposals_back <= selected.used.size)
+    others = BrightSet(selected.rows.indices, gaps)
+    moved, fits = _changed(bright, is_bright & ~darkened, others, brightened, may_move)
     return moved, jnp.sum(is_dark, dtype=jnp.int32), fits
 
 
-def placed(numbers: Array, rows: Array) -> Array:
-    """Return where in ascending numbers each row would stand."""
+def _selected(bright: BrightSet, selected: Selected) -> tuple[Array, Array, Array]:
+    """Return which places hold bright data, where in S these would stand, and which are in S."""
+    is_bright, numbers = bright.rows >= 0, selected.rows.indices
     # A loop of few turns, which is many small programs elsewhere; unrolled it takes a CPU longer
     # with one chain.
     unrolled = functools.partial(jnp.searchsorted, method="scan_unrolled")
-    place = jax.lax.platform_dependent(numbers, rows, cpu=jnp.searchsorted, default=unrolled)
-    return jnp.minimum(place, numbers.size - 1)
+    place = jax.lax.platform_dependent(numbers, bright.rows, cpu=jnp.searchsorted, default=unrolled)
+    place = jnp.minimum(place, numbers.size - 1)
+    return is_bright, place, is_bright & (numbers[place] == bright.rows) & selected.used[place]
 
 
-def empty_like(bright: BrightSet) -> BrightSet:
-    """Return a set with as much room and nothing in it."""
-    return BrightSet(jnp.full_like(bright.rows, FREE), jnp.zeros_like(bright.gaps))
+def _changed(
+    bright: BrightSet, stays: Array, others: BrightSet, chosen: Array, may_move: Array | bool
+) -> tuple[BrightSet, Array]:
+    """Return what stays of a set and the chosen ones of others, and whether these fit; where not,
+    the old set.
+    """
+    kept = jnp.sum(stays)
+    fits = may_move & (kept + jnp.sum(chosen) <= bright.rows.size)
+    empty = BrightSet(jnp.full_like(bright.rows, FREE), jnp.zeros_like(bright.gaps))
+    moved = put(put(empty, bright, stays, 0), others, chosen, kept)
+    return jax.tree.map(lambda new, old: jnp.where(fits, new, old), moved, bright), fits
 
 
 def put(target: BrightSet, source: BrightSet, chosen: Array, first: Array | int) -> BrightSet:
@@ -219,9 +227,9 @@ def put(target: BrightSet, source: BrightSet, chosen: Array, first: Array | int)
     )
 
 
-def check_probability(value: object) -> float:
-    """Check and return q, a number in (0, 1)."""
-    takes = "resample_probability must be a number between 0 and 1"
+def check_probability(name: str, value: object) -> float:
+    """Check and return a number in (0, 1)."""
+    takes = f"{name} must be a number between 0 and 1"
     if isinstance(value, bool) or not isinstance(value, int | float | np.floating):
         raise TypeError(f"{takes}; got {_check.describe(value)}")
     if not 0 < value < 1:
@@ -232,3 +240,26 @@ def check_probability(value: object) -> float:
 def default_room(probability: float) -> Callable[[int], int]:
     """Return how many data may be selected, as a function of n: nq + 6√(nq) + 8."""
     return lambda n: min(n, math.ceil(n * probability + 6 * math.sqrt(n * probability)) + 8)
+
+
+def choose(key: Key, count: int, n: int) -> Selected:
+    """Return r different ones of n data, ascending, at a cost that does not depend on n."""
+    if count <= MOST_COMPARED:
+        rows = _random.rows(key, n, count, replace=False)
+    else:
+        words = jax.random.bits(key, (2,), jnp.uint32)
+        rows = _random.permuted(words, jnp.int32(0), jnp.arange(count, dtype=jnp.int32), n)
+    return Selected(Batch(jnp.sort(rows)), jnp.ones(count, bool), jnp.bool_(True))
+
+
+def redraw(
+    bright: BrightSet, selected: Selected, gaps: Array, randomness: Redrawing, temperature: Scalar
+) -> tuple[BrightSet, Array, Array]:
+    """Make one move of the set by explicit resampling: arguments and results as of `resample`."""
+    is_bright, _, is_chosen = _selected(bright, selected)
+    gaps = jnp.maximum(gaps, 0)
+    # Given θ a row is bright with probability 1 − (B/L)^(1/T), whatever it was.
+    lit = randomness.log_uniforms <= jnp.log(-jnp.expm1(-gaps / temperature))
+    others = BrightSet(selected.rows.indices, gaps)
+    moved, fits = _changed(bright, is_bright & ~is_chosen, others, lit, True)
+    return moved, lit.size - jnp.sum(is_chosen, dtype=jnp.int32), fits

@@ -15,7 +15,7 @@ from ewsg_jax import _random
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Key, Position
 from ewsg_jax.exact import nuts
-from ewsg_jax.exact.step_size_search import next_step_size
+from ewsg_jax.exact._nuts import next_step_size
 from ewsg_jax.planning.asked import Asked
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.trial import NUM_CHAINS, Trial

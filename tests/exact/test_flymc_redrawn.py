@@ -16,11 +16,10 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax import Randomness
-from ewsg_jax.exact import adapting, redrawing
+from ewsg_jax.exact import _flymc, bright_set
 from ewsg_jax.exact._flymc import FireflyMemory, FireflyNoise, FireflyState
 from ewsg_jax.exact._random_walk_metropolis import RandomWalkNoise
-from ewsg_jax.exact.bright_set import BrightSet, Selected
-from ewsg_jax.exact.redrawing import Redrawing
+from ewsg_jax.exact.bright_set import BrightSet, Redrawing, Selected
 from ewsg_jax.rows import Batch
 from tests.exact.test_flymc import (
     CENTER,
@@ -174,7 +173,7 @@ def test_what_a_step_keeps_and_counts(x64, capacity, count, temperature):
 def test_exactly_so_many_different_data_are_chosen_each_as_often():
     for count, n in ((3, 7), (300, 1000)):
         keys = jax.random.split(jax.random.key(2), 4000)
-        chosen = jax.jit(jax.vmap(lambda k, count=count, n=n: redrawing.choose(k, count, n)))(keys)
+        chosen = jax.jit(jax.vmap(lambda k, count=count, n=n: bright_set.choose(k, count, n)))(keys)
         rows = np.asarray(chosen.rows.indices)
         assert rows.shape == (4000, count)
         assert (np.diff(rows, axis=1) > 0).all()
@@ -234,7 +233,7 @@ def test_the_step_size_follows_the_probability_of_acceptance(x64):
 
 
 def test_a_proposal_without_a_density_counts_as_rejected():
-    found = adapting.adapted(jnp.float32(0), jnp.int32(0), jnp.float32(jnp.nan), 0.25, 5)
+    found = _flymc.adapted(jnp.float32(0), jnp.int32(0), jnp.float32(jnp.nan), 0.25, 5)
     np.testing.assert_allclose(found, -0.25)
 
 

@@ -15,7 +15,7 @@ from jax.flatten_util import ravel_pytree
 import ewsg_jax as ewsg
 from ewsg_jax.dynamics import LowRank
 from ewsg_jax.exact import _nuts, energy
-from ewsg_jax.exact.step_size_search import next_step_size
+from ewsg_jax.exact._nuts import next_step_size
 from tests.exact import laws
 from tests.oracles import flymc
 
