@@ -17,10 +17,10 @@ import os, subprocess, sys
 from pathlib import Path
 import numpy as np
 import pytest
-from ewsg_jax.datasets.folder import find
+from ewsg_jax.datasets.table import find
 
 DATA, CACHE = Path({data!r}), Path.home() / ".cache" / "ewsg_jax"
-ASK = "from ewsg_jax.datasets.folder import find; print(find(('rows.npz',), ''))"
+ASK = "from ewsg_jax.datasets.table import find; print(find(('rows.npz',), ''))"
 
 
 @pytest.fixture(scope="module")

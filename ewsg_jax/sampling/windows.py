@@ -13,7 +13,7 @@ from ewsg_jax.gradients.protocol import uses_batches
 from ewsg_jax.rows.window import Window
 from ewsg_jax.sampling.chunks import Call
 from ewsg_jax.sampling.starts import keys_of
-from ewsg_jax.streams import Stream, order, values
+from ewsg_jax.streams import Stream, order, source
 
 Room = list[np.ndarray]
 """What rows are read into, and on a CPU the very memory of a window's arrays."""
@@ -136,7 +136,7 @@ class Windows:
             room = self._stream.room(self._stream.window)
         rows = self._stream.read_runs(runs, room)
         if self._check_data:
-            values.check_finite(rows, lambda row: self._stream.where(runs, row))
+            source.check_finite(rows, lambda row: self._stream.where(runs, row))
         # What the caller has enabled is that of its thread alone.
         with jax.enable_x64(self._x64):
             return jax.block_until_ready(self._stream.on_device(rows)), room

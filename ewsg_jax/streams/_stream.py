@@ -13,8 +13,8 @@ import numpy as np
 from ewsg_jax import _check, _tree
 from ewsg_jax._types import Data, PyTree
 from ewsg_jax.rows.window import Whole, Window
-from ewsg_jax.streams import order, values
-from ewsg_jax.streams.opening import opened
+from ewsg_jax.streams import order, source
+from ewsg_jax.streams.files import opened
 
 MARKS = 16
 """Rows that stand for all of them."""
@@ -101,7 +101,7 @@ class Stream(Whole):
     def room(self, length: int) -> list[np.ndarray]:
         """Return arrays that `length` rows are read into."""
         return [
-            values.room((length, *leaf.shape), leaf.dtype)
+            source.room((length, *leaf.shape), leaf.dtype)
             for leaf in jax.tree.leaves(self._source.row)
         ]
 
@@ -138,7 +138,7 @@ class Stream(Whole):
         def read(number: int, size: int) -> list[np.ndarray]:
             runs = [(number * length, size)]
             found = self.read_runs(runs)
-            values.check_finite(found, lambda row: self.where(runs, row))
+            source.check_finite(found, lambda row: self.where(runs, row))
             _check.held("data", found)
             kinds = [x.dtype for x in jax.tree.leaves(like)]
             return [
@@ -181,7 +181,7 @@ class Stream(Whole):
     def first(self) -> Window:
         """Return a window of the first rows, for sums over all."""
         rows = self.read(0, self.window)
-        values.check_finite(rows, self._source.where)
+        source.check_finite(rows, self._source.where)
         return Window(rows=self.on_device(rows), whole=self)
 
     @property
