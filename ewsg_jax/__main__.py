@@ -1,19 +1,21 @@
 """The command line: `python -m ewsg_jax --help` says what there is."""
 
 import argparse
+import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import jax
 
 import ewsg_jax
-from ewsg_jax import starting
-from ewsg_jax.experiments import judged, listing, planned, processes
-from ewsg_jax.experiments.asked import HELP, MODELS, Asked, asked_of, hints
+from ewsg_jax import datasets, starting
+from ewsg_jax.datasets.table import SOURCES
+from ewsg_jax.experiments import judged, planned, processes
 from ewsg_jax.experiments.config import ConfigError, Seed, at_least, at_most
 from ewsg_jax.experiments.console import (
     Console,
@@ -24,8 +26,11 @@ from ewsg_jax.experiments.console import (
     refuse,
     warn_in_a_line,
 )
+from ewsg_jax.experiments.planned import HELP, MODELS, Asked, asked_of, hints
+from ewsg_jax.experiments.results import aligned
 from ewsg_jax.experiments.run import run
 
+Named = Iterable[tuple[str, str]]
 REPRODUCE, EXPERIMENTS = "reproduce", "experiments"
 MOST_PROCESSES, MOST_DRAWS = 10_000, 10_000_000
 OF_MODEL = (
@@ -202,9 +207,53 @@ def _add_run(command: Parser) -> None:
 
 
 def _add_list(command: Parser) -> None:
-    kinds = [*listing.KINDS, EXPERIMENTS]
+    kinds = [*KINDS, EXPERIMENTS]
     about = f"one of {', '.join(kinds)} (default: all)"
     command.add_argument("kind", nargs="?", choices=kinds, metavar="KIND", help=about)
+
+
+# What there is, by name, with a line each.
+
+
+def _configs() -> Named:
+    """Yield the files for `run`, of this folder and of the checkout, with their titles."""
+    folders = [Path("configs"), Path(ewsg_jax.__file__).resolve().parent.parent / "configs"]
+    seen: set[Path] = set()
+    for path in (path for folder in folders for path in sorted(folder.glob("*.toml"))):
+        if path.resolve() not in seen:
+            seen.add(path.resolve())
+            with contextlib.suppress(OSError, ValueError):
+                yield str(path), str(tomllib.loads(path.read_text("utf-8")).get("title", ""))
+
+
+def _methods() -> Named:
+    """Yield the named methods."""
+    for name, method in ewsg_jax.METHODS.items():
+        yield name, method.title
+
+
+def _data() -> Named:
+    """Yield the data sets that have a name, with what they are."""
+    for name in datasets.DATASETS:
+        about = (
+            SOURCES[name].title if name in SOURCES else "Breast cancer, which scikit-learn brings"
+        )
+        yield name, about
+
+
+KINDS: dict[str, Callable[[], Named]] = {
+    "configs": _configs,
+    "data": _data,
+    "methods": _methods,
+    "models": MODELS.items,
+}
+"""What can be listed, beside the papers' experiments, and what yields names with a line each."""
+
+
+def _lines(kind: str) -> str:
+    """Return the names of a kind, a line each."""
+    rows = list(KINDS[kind]()) or [("none here", "")]
+    return "\n".join(aligned(rows, num_left=2))
 
 
 # What is done.
@@ -239,9 +288,9 @@ def _run(chosen: argparse.Namespace, words: Sequence[str]) -> int:
 
 
 def _list(chosen: argparse.Namespace, words: Sequence[str]) -> int:
-    kinds = [chosen.kind] if chosen.kind else [*listing.KINDS, *[EXPERIMENTS] * CHECKOUT.is_dir()]
+    kinds = [chosen.kind] if chosen.kind else [*KINDS, *[EXPERIMENTS] * CHECKOUT.is_dir()]
     for kind in kinds:
-        lines = _papers().listed() if kind == EXPERIMENTS else listing.lines(kind)
+        lines = _papers().listed() if kind == EXPERIMENTS else _lines(kind)
         put(lines if chosen.kind else f"{kind}:\n{lines}\n")
     return 0
 

@@ -9,7 +9,6 @@ Folder, plain, aligned, spelled, versions, device: results, written whole or not
 Parser: of a command's arguments, whose help ends with examples.
 """
 
-from ewsg_jax.experiments.budget import steps_of_passes as steps_of_passes
 from ewsg_jax.experiments.config import NOT_EMPTY as NOT_EMPTY
 from ewsg_jax.experiments.config import Allowed as Allowed
 from ewsg_jax.experiments.config import ConfigError as ConfigError
@@ -24,6 +23,7 @@ from ewsg_jax.experiments.config import method_of as method_of
 from ewsg_jax.experiments.config import methods_of as methods_of
 from ewsg_jax.experiments.config import refuse_unknown as refuse_unknown
 from ewsg_jax.experiments.console import Parser as Parser
+from ewsg_jax.experiments.plan import steps_of_passes as steps_of_passes
 from ewsg_jax.experiments.results import Folder as Folder
 from ewsg_jax.experiments.results import aligned as aligned
 from ewsg_jax.experiments.results import device as device

@@ -9,14 +9,13 @@ import numpy as np
 import ewsg_jax as ewsg
 from ewsg_jax import _check
 from ewsg_jax._types import PyTree
-from ewsg_jax.experiments import asked as of_plan
+from ewsg_jax.experiments import planned as of_plan
 from ewsg_jax.experiments import problem as of_run
 from ewsg_jax.experiments.answer import for_terminals, verdict_of, without_check
-from ewsg_jax.experiments.asked import Asked
 from ewsg_jax.experiments.config import Config, ConfigError, build, from_toml, one_of
 from ewsg_jax.experiments.console import STATUS_OF, Console
 from ewsg_jax.experiments.plan import TOLERANCE, keys_of, plans_of
-from ewsg_jax.experiments.planned import NAME
+from ewsg_jax.experiments.planned import NAME, Asked
 from ewsg_jax.experiments.problem import Regression
 from ewsg_jax.experiments.run import CONFIG, DRAWS
 

@@ -17,9 +17,9 @@ import ewsg_jax as ewsg
 from ewsg_jax import progress
 from ewsg_jax.__main__ import EXAMPLES, main, parser
 from ewsg_jax.experiments import console, data_file
-from ewsg_jax.experiments.asked import asked_of, prepare, text_of
 from ewsg_jax.experiments.config import ConfigError, from_toml
-from ewsg_jax.experiments.figures import Line, Panel, _Axis, svg
+from ewsg_jax.experiments.page import Line, Panel, _Axis, svg
+from ewsg_jax.experiments.planned import asked_of, prepare, text_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text(encoding="utf-8")
 
