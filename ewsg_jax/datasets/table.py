@@ -1,4 +1,6 @@
-"""What is known of each data set before its file is read: one table."""
+"""What is known of each data set before its file is read, one table; and the folder of their files,
+EWSG_JAX_DATA, else in a cache folder of the user's home.
+"""
 
 import hashlib
 import io

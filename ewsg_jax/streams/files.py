@@ -1,4 +1,4 @@
-"""Rows in files: .npy, memory maps, and Parquet; and what a source is, by the type that is given."""
+"""Rows in files: .npy, memory maps, Parquet; and what a source is, by the type that is given."""
 
 import math
 import os
