@@ -321,7 +321,7 @@ def finite(name: str, value: PyTree) -> None:
     """
     for path, leaf in jax.tree_util.tree_leaves_with_path(value):
         if not is_traced(leaf) and jnp.issubdtype(leaf.dtype, jnp.inexact):
-            seen.once(
+            seen.remembered(
                 "finite",
                 functools.partial(_finite, name + jax.tree_util.keystr(path), name, leaf),
                 leaf,

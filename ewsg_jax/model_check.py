@@ -1,19 +1,32 @@
-"""Whether the functions of a posterior fit a position and data, each asked once for its shapes."""
+"""Whether the functions of a posterior fit a position and data, each asked once for its shapes.
+
+Indices out of bounds are looked for in the data: JAX answers them with the nearest element and
+without a word. A position with one number for each of four groups, and data that call a group 4:
+the likelihood of those rows would be that of group 3.
+"""
 
 import functools
 from collections.abc import Callable, Hashable
 from typing import Any, Protocol
 
 import jax
+from jax.experimental import checkify
 
-from ewsg_jax import _check, freshness, indexing, seen, traced
-from ewsg_jax._types import Data, Position, PyTree
+from ewsg_jax import _check, freshness, seen, traced
+from ewsg_jax._types import Array, Data, Position, PyTree
 from ewsg_jax.linear import LinearPredictor, Residual
-from ewsg_jax.rows.view import view
+from ewsg_jax.rows.view import CHUNK_SIZE, view
+
+OfDatum = Callable[[Position, Data], Array]
 
 
-class Model(indexing.Model, Protocol):
-    """What is checked: the functions of a `Posterior`."""
+class Model(Protocol):
+    """What is checked: the functions of a `Posterior`, which is hashable."""
+
+    @property
+    def log_likelihood(self) -> OfDatum:
+        """`log_likelihood(position, datum)`."""
+        ...
 
     @property
     def log_prior(self) -> Callable[[Any], Any]:
@@ -60,7 +73,7 @@ class ModelCheck:
         self.check_prior(model, position)
         if _check.are_known((position, data)):
             # Of arrays of JAX, which do not change, once for all positions of these shapes.
-            seen.once(
+            seen.remembered(
                 (model, signature),
                 functools.partial(self._check_values, model, position, data, datum),
                 data,
@@ -95,9 +108,9 @@ class ModelCheck:
         shapes = _check.shapes(position)
         no_index = "no index", _signature((shapes, datum))
         if no_index not in self._found:
-            if indexing.has_indices(model.log_likelihood, shapes, datum):
+            if _has_indices(model.log_likelihood, shapes, datum):
                 with freshness.as_of_now(model):
-                    indexing.check(model, position, data)
+                    _check_indices(model, position, data)
             else:
                 self._found.add(no_index)
 
@@ -105,3 +118,47 @@ class ModelCheck:
 def _signature(shapes: PyTree) -> Hashable:
     leaves, structure = jax.tree.flatten(shapes)
     return freshness.now(), structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+
+
+def _has_indices(function: OfDatum, position: Position, datum: Data) -> bool:
+    """Return whether a function indexes by what it computes, leaving out of bounds to JAX.
+
+    Where it says itself what is there (`jax.numpy.take` does: NaN), nothing is wrong with an index
+    out of bounds.
+    """
+    equations = list(traced.equations(jax.make_jaxpr(function)(position, datum)))
+    names = {equation.primitive.name for equation in equations}
+    modes = [equation.params["mode"] for equation in equations if "mode" in equation.params]
+    in_bounds = jax.lax.GatherScatterMode.PROMISE_IN_BOUNDS
+    return bool(names & {"gather", "dynamic_slice"}) and not any(
+        isinstance(mode, jax.lax.GatherScatterMode) and mode != in_bounds for mode in modes
+    )
+
+
+@jax.jit(static_argnums=0)
+def _first_beyond(model: Model, position: Position, data: Data) -> checkify.Error:
+    """Return the first index out of bounds in a datum's log likelihood, as checkify reports it.
+
+    No more is computed than the indices: the rest of the program is dead.
+    """
+
+    def of_all(position: Position, data: Data) -> Array:
+        return jax.lax.map(
+            functools.partial(model.log_likelihood, position), data, batch_size=CHUNK_SIZE
+        )
+
+    return checkify.checkify(of_all, errors=checkify.index_checks)(position, data)[0]
+
+
+def _check_indices(model: Model, position: Position, data: Data) -> None:
+    """Raise ValueError where an index in the log likelihood of a datum is out of bounds."""
+    try:
+        found = _first_beyond(model, position, data).get()
+    except Exception:
+        return  # A likelihood that checkify cannot take apart is not looked at.
+    if found is not None:
+        what = found.strip().split("\n")[0].rstrip(" .")
+        raise ValueError(
+            "data must lead to indices in bounds in log_likelihood, where JAX would take the "
+            f"nearest; got {what} (where that is meant, give check_values, which is asked instead)"
+        )

@@ -5,7 +5,6 @@ value that is given: the next state must have one more. The library's own parts 
 and are not traced.
 """
 
-import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check
+from ewsg_jax import _check, traced
 from ewsg_jax._module import is_own
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.dynamics.mass import without_metric
@@ -253,7 +252,8 @@ def _check_dynamics(
             f"apply of {name} must return a state whose step is one more than before; got step "
             f"{int(step)} after {STEP}",
         )
-    wanted, branches = dynamics.extra_gradients, _has_branches(lines.jaxpr)
+    wanted = dynamics.extra_gradients
+    branches = any(line.primitive.name in BRANCHES for line in traced.equations(lines))
     # What runs in a loop is traced once, and of two branches one runs.
     if bool(calls) != bool(wanted) if branches else calls != wanted:
         raise _WrongPartError(
@@ -261,16 +261,6 @@ def _check_dynamics(
             f"extra_gradients of {name} must be how often its apply calls gradient_at in a step; "
             f"got {wanted}, and {calls} calls",
         )
-
-
-def _has_branches(lines: Any) -> bool:
-    """Return whether a jaxpr has loops or branches."""
-    inner = functools.partial(jax.tree.leaves, is_leaf=lambda each: hasattr(each, "jaxpr"))
-    return any(
-        line.primitive.name in BRANCHES
-        or any(_has_branches(each.jaxpr) for each in inner(line.params) if hasattr(each, "jaxpr"))
-        for line in lines.eqns
-    )
 
 
 def _same(what: str, takes: str, found: PyTree, like: PyTree, dtypes: bool = False) -> None:

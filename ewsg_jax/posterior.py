@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _check, _tree, half_precision, products
+from ewsg_jax import _check, _tree, products
 from ewsg_jax._module import text
 from ewsg_jax._types import Array, Data, P, Position, PyTree
 from ewsg_jax.bijectors.protocol import Transform, transform
@@ -24,6 +24,9 @@ from ewsg_jax.linear import LinearPredictor, OfDatum, Residual, checked_residual
 from ewsg_jax.model_check import ModelCheck
 from ewsg_jax.rows.view import CHUNK_SIZE, Batch, fetched, num_rows, sum_over_rows, view
 from ewsg_jax.transformed import CheckValues, LogLikelihood, LogPrior, linear_predictor
+
+MOST_ROWS_IN_HALF = 256
+"""Rows whose gradients differentiation may add up in half precision: as far as bfloat16 counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -457,14 +460,21 @@ class Posterior(Generic[P]):
         # memory.
         gradient = functools.partial(jax.grad(self._weighted_potential), position)
         is_half = any(x.dtype.itemsize < 4 for x in jax.tree.leaves(position))
-        return (
-            half_precision.in_parts(gradient, rows, weights) if is_half else gradient(rows, weights)
-        )
+        return _in_parts(gradient, rows, weights) if is_half else gradient(rows, weights)
 
     def _weighted_potential(self, position: P, rows: Data, weights: Array | None) -> Array:
         """Σ wᵢVᵢ over rows, without weights Σ Vᵢ."""
         values = self.log_likelihoods(position, rows)
         return -jnp.sum(values if weights is None else _tree.scaled_rows(values, weights))
+
+
+def _in_parts(gradient: Callable[[Data, Array | None], P], rows: Data, weights: Array | None) -> P:
+    """Return `gradient(rows, weights)`, a weighted sum, in float32 by a few rows at a time."""
+    # Gradients are multiplied by weights in the position's dtype too: by such as are at most 1.
+    largest = 1.0 if weights is None else jnp.maximum(jnp.max(jnp.abs(weights)), 1e-30)
+    part = rows, weights if weights is None else weights / largest
+    total = sum_over_rows(lambda part: _tree.widened(gradient(*part)), part, MOST_ROWS_IN_HALF)
+    return total if weights is None else _tree.combine((largest, total))
 
 
 def _to_all_rows(sum_over_batch: Position, batch_size: int, data: Data) -> Position:

@@ -67,12 +67,3 @@ def shapes(program: Any, kernel: object, data: PyTree, *arguments: Any) -> Any:
     )
     question = program, structure, told, bool(jax.config.read("jax_enable_x64"))
     return remembered(question, lambda: program.eval_shape(kernel, data, *arguments), data, kernel)
-
-
-def once(question: Hashable, look: Callable[[], None], tree: PyTree) -> None:
-    """Call `look()`, which raises what is wrong with a tree, unless it has raised nothing for these
-    arrays before.
-
-    Args as of `remembered`.
-    """
-    remembered(question, look, tree)

@@ -1,6 +1,6 @@
 """What a user-defined function makes of known shapes, and its gradient: traced, never run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -103,6 +103,15 @@ def differentiable(
                 "stop_gradient alone (make it smooth, such as by jax.nn.sigmoid for a comparison; "
                 "without a gradient take ewsg_jax.random_walk_metropolis)"
             )
+
+
+def equations(program: Any) -> Iterator[Any]:
+    """Yield the equations of a program and of those inside it."""
+    for equation in getattr(program, "jaxpr", program).eqns:
+        yield equation
+        for inner in jax.tree.leaves(equation.params):
+            if hasattr(inner, "eqns"):
+                yield from equations(inner)
 
 
 def _makes_zeros(line: Any) -> bool:

@@ -21,7 +21,7 @@ ORDER = [
     ["factors", "pictures", "datasets"],
     ["rows", "bijectors"],
     ["streams"],
-    ["bounds", "half_precision", "indexing", "transformed"],
+    ["bounds", "transformed"],
     ["model_check"],
     ["posterior"],
     ["support"],

@@ -197,7 +197,7 @@ class Nuts(Kernel[P]):
             )
         if n >= MANY_ROWS and _check.are_known((position, data)):
             look = functools.partial(self._check_rounding, position, data)
-            seen.once((self.posterior, "rounding"), look, data)
+            seen.remembered((self.posterior, "rounding"), look, data)
 
     def _check_rounding(self, position: P, data: Data) -> None:
         """Warn where float32 does not know differences of V as an acceptance needs them."""

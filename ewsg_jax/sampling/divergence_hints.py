@@ -232,4 +232,4 @@ def warn_of_degenerate(kernel: Kernel, start: Position, data: Data) -> None:
             if said is not None:
                 warnings.warn(said, RuntimeWarning, stacklevel=8)
 
-    seen.once(question, look, data)
+    seen.remembered(question, look, data)
