@@ -247,11 +247,7 @@ def not_empty(name: str, value: PyTree) -> None:
 
 
 def held(name: str, value: PyTree) -> None:
-    """Check that a tree holds arrays and numbers that the dtypes which JAX gives them hold.
-
-    Raises:
-        TypeError, ValueError: a leaf is no array of numbers, or JAX's dtype does not hold it.
-    """
+    """Check that a tree holds arrays and numbers that the dtypes which JAX gives them hold."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(value, is_leaf=numeric.is_whole):
         where, way = f"{name}{jax.tree_util.keystr(path)}", numeric.way(leaf)
         if way is not None:
@@ -262,11 +258,7 @@ def held(name: str, value: PyTree) -> None:
 
 
 def arrays(name: str, value: PyTree) -> PyTree:
-    """Return a tree with arrays of JAX as leaves, which hold what it held.
-
-    Raises:
-        TypeError, ValueError: as of `held`.
-    """
+    """Return a tree with arrays of JAX as leaves, which hold what it held; errors as of `held`."""
     held(name, value)
     return jax.tree.map(jnp.asarray, value)
 
@@ -374,12 +366,7 @@ def indices(name: str, value: object, n: int) -> None:
 def same_tree(takes: str, name: str, value: PyTree, like: PyTree, dtypes: bool = True) -> None:
     """Check that a tree has the leaves of another, each of the same shape and (where asked) dtype.
 
-    Args:
-        takes: the first half of the message.
-        name: what the tree is called in messages.
-        value: a tree of arrays.
-        like: the tree that it must be like.
-        dtypes: whether their dtypes must agree too.
+    `takes` is the first half of the message, and `name` what the tree is called in it.
     """
     found, wanted = (
         {

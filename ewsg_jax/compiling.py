@@ -63,9 +63,7 @@ class Ahead:
     def wait(self, name: str, meanwhile: Iterable[str] = ()) -> None:
         """Wait for what has this name: to call the program now would compile it twice.
 
-        Args:
-            name: that work was added under.
-            meanwhile: what will be asked for next; the host takes over what has not started of it.
+        Of what will be asked for next, `meanwhile`, the host takes over what has not started.
         """
         if name not in self._pending:
             return

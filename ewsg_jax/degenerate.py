@@ -46,13 +46,8 @@ CALLS = {
 
 
 def advice(posterior: Posterior, position: Position, data: Data) -> str | None:
-    """Return what to say of arrays of the position that a likelihood reads and does not depend on;
-    None of none.
-
-    Args:
-        posterior: what is sampled.
-        position: a start.
-        data: the rows.
+    """Return what to say of arrays of a start that a likelihood reads and does not depend on; None
+    of none.
     """
     if posterior.predictor is not None or posterior.check_values is not None:
         return None

@@ -42,12 +42,10 @@ def variances(covariance: np.ndarray | LowRank) -> np.ndarray:
 
 
 class HostFactor:
-    """The factor L of C = L Lᵀ, of low rank its symmetric root, for many vectors on the host.
+    """The factor L of C = L Lᵀ, a matrix (d, d) or a `LowRank`, for many vectors on the host; of
+    low rank its symmetric root.
 
     What is done once before a run would be a program for each shape on the device.
-
-    Args:
-        covariance: a matrix (d, d) or a `LowRank`.
     """
 
     def __init__(self, covariance: Array | np.ndarray | LowRank) -> None:
@@ -211,15 +209,11 @@ def is_number(value: object) -> bool:
 
 
 def factor_of(value: Any, name: str) -> Factor:
-    """Check a positive definite matrix; return its factor, in float64 where it is known.
+    """Check a positive definite matrix, called `name` in errors; return its factor, in float64
+    where it is known.
 
-    Args:
-        value: a number, a tree of numbers like a position, a matrix (d, d) in `ravel_pytree`
-            order, or a `LowRank`.
-        name: what it is called in errors.
-
-    Raises:
-        TypeError, ValueError: it is none of these.
+    It is a number, a tree of numbers like a position, a matrix (d, d) in `ravel_pytree` order, or a
+    `LowRank`.
     """
     takes = TAKES.format(name)
     if isinstance(value, LowRank):

@@ -10,11 +10,7 @@ from ewsg_jax import _check
 
 
 def path_of(path: object, name: str = "path") -> Path:
-    """Return the path of a file, an argument of such a name.
-
-    Raises:
-        TypeError: it is not a file path.
-    """
+    """Return the path of a file, an argument of such a name; TypeError where it is none."""
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"{name} must be the path of a file; got {_check.describe(path)}")
     return Path(path)
@@ -23,13 +19,7 @@ def path_of(path: object, name: str = "path") -> Path:
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write a file beside its place, bring it to the disk, and only then give it its name.
 
-    Args:
-        path: of the file; one that exists is replaced.
-        write: writes the content to an open file.
-
-    Raises:
-        OSError: the file cannot be written, such as in a folder that does not exist; the earlier
-            file is kept.
+    A file that exists is replaced; where the new one cannot be written, it is kept.
     """
     if not path.parent.is_dir():
         # Python's own error would name the temporary file.

@@ -36,10 +36,8 @@ MOST_ITEMS = 4096
 
 
 class _Versions:
-    """What one function has read at different times.
-
-    Attributes:
-        of: by digest, which version such values are, None the first one.
+    """What one function has read at different times: by digest, which version such values are, None
+    the first one.
     """
 
     def __init__(self, first: bytes | None) -> None:
@@ -63,9 +61,8 @@ def as_of(then: object) -> AbstractContextManager[Any]:
 class as_of_now:  # noqa: N801 - it is called like a function
     """Compile what functions read now, in a `with` block.
 
-    Args:
-        given: functions, and kernels, posteriors and others that hold some; None and arrays are
-            passed over.
+    It is given functions, and kernels, posteriors and others that hold some; None and arrays are
+    passed over.
     """
 
     def __init__(self, *given: object) -> None:

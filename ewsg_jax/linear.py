@@ -69,11 +69,7 @@ class Residual:
 
 
 def check_predictor(x: Any, position: Position) -> None:
-    """Check the inputs of one datum, shape (d,), and the position, an array (d,) or (d, k).
-
-    Raises:
-        ValueError: a shape is another one.
-    """
+    """Check the inputs of one datum, shape (d,), and the position, an array (d,) or (d, k)."""
     if jnp.ndim(x) != 1:
         raise ValueError(
             f"inputs must return an array of shape (d,) for one datum; got {_check.describe(x)}"
@@ -90,11 +86,8 @@ def check_predictor(x: Any, position: Position) -> None:
 def checked_residual(
     residual: Callable[[Array, Data], Array], predictors: Array, rows: Data
 ) -> Array:
-    """Return `residual(predictors, rows)`, which must be shaped like the predictors.
-
-    Raises:
-        ValueError: it is of another shape, which would broadcast to a wrong gradient; or the
-            function fails.
+    """Return `residual(predictors, rows)`, which must be shaped like the predictors: another shape
+    would broadcast to a wrong gradient.
     """
     takes = (
         f"residual must return an array shaped like the predictors, {predictors.shape} for "

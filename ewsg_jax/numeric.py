@@ -143,16 +143,11 @@ def summary(value: Any) -> str | None:
 
 
 def check(where: str, name: str, value: object, rounding: bool = False) -> None:
-    """Check that the dtype that JAX gives an array or a number holds what it holds.
+    """Raise ValueError where the dtype that JAX gives an array or a number does not hold what it
+    holds.
 
-    Args:
-        where: what the leaf is called in messages.
-        name: the argument that it is part of.
-        value: an array or a number; one of JAX is not checked.
-        rounding: whether to warn of columns that keep few of their digits.
-
-    Raises:
-        ValueError: it does not.
+    The leaf is called `where` in messages, and is a part of the argument `name`; one of JAX is not
+    checked. With `rounding` a warning says which columns keep few of their digits.
     """
     if isinstance(value, bool | jax.Array | jax.ShapeDtypeStruct):
         return

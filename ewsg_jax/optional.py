@@ -18,15 +18,10 @@ is there.)
 
 
 def module(name: str, needed_by: str, extra: str | None = None) -> Any:
-    """Return a module of a package that may not be installed.
+    """Return a module, by its dotted name, of a package that may not be installed.
 
-    Args:
-        name: its dotted name.
-        needed_by: what needs it, for the message.
-        extra: the one to name. Default: the smallest that brings it.
-
-    Raises:
-        ImportError: it is not installed; the message names the extra.
+    Where it is not, the error says what needs it, and which extra brings it: the smallest, or
+    another.
     """
     try:
         return importlib.import_module(name)

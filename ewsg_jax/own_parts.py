@@ -40,11 +40,7 @@ class _WrongPartError(Exception):
 
 
 def check_parts(dynamics: Dynamics, estimator: GradientEstimator) -> None:
-    """Check fields and methods of parts of one's own, before any data are known.
-
-    Raises:
-        TypeError: a field is missing or has the wrong type, or a method is missing.
-    """
+    """Raise TypeError where parts of one's own lack a field or a method, before there are data."""
     plain, _ = without_metric(dynamics)
     if is_own(type(plain)):
         for name in ("step_size", "temperature"):
@@ -71,17 +67,10 @@ def check_step(
     memory: PyTree,
     data: Data,
 ) -> None:
-    """Check what parts of one's own return in a step, from shapes alone.
+    """Check what parts of one's own return in a step, from shapes alone: types, structures, shapes
+    and dtypes, and the number of the next step.
 
-    Args:
-        dynamics: of a kernel.
-        estimator: of it.
-        state: of the dynamics, as its `init` returned it.
-        memory: of the estimator.
-        data: the rows.
-
-    Raises:
-        TypeError, ValueError: something has another type, structure, shape or value than it must.
+    The state is as `init` of the dynamics returned it, the memory as that of the estimator did.
     """
     plain, _ = without_metric(dynamics)
     if is_own(type(plain)):

@@ -14,14 +14,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 def blank(width: float, height: float, path: str | os.PathLike[str] | None = None) -> Any:
     """Return a figure to draw in, of a size in inches.
 
-    Args:
-        width: inches.
-        height: inches.
-        path: where `keep` will write it, checked before anything is drawn.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-        TypeError: the path is not a path.
+    The path where `keep` will write it is checked before anything is drawn.
     """
     if path is not None:
         path_of(path)

@@ -32,60 +32,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-CONSTANT = frozenset(sys.stdlib_module_names).union(
-    (
-        "jax",
-        "jaxlib",
-        "ewsg_jax",
-        "optax",
-        "chex",
-        "flax",
-        "equinox",
-        "optimistix",
-        "diffrax",
-        "lineax",
-        "haiku",
-    ),
-    (
-        "distrax",
-        "jaxtyping",
-        "tensorflow",
-        "tensorflow_probability",
-        "torch",
-        "numpyro",
-        "pyro",
-        "blackjax",
-        "pymc",
-    ),
-    (
-        "pytensor",
-        "numpy",
-        "scipy",
-        "pandas",
-        "polars",
-        "sklearn",
-        "matplotlib",
-        "arviz",
-        "arviz_base",
-        "tqdm",
-    ),
-    ("arviz_stats", "IPython", "ipykernel", "pytest", "_pytest"),
+
+def _named(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+CONSTANT = frozenset(sys.stdlib_module_names) | _named(
+    "jax jaxlib ewsg_jax optax chex flax equinox optimistix diffrax lineax haiku distrax jaxtyping "
+    "tensorflow tensorflow_probability torch numpyro pyro blackjax pymc pytensor numpy scipy "
+    "pandas polars sklearn matplotlib arviz arviz_base arviz_stats tqdm IPython ipykernel pytest "
+    "_pytest"
 )
 """Packages whose own globals nobody changes; what their functions are given is read too."""
-OPAQUE = frozenset(
-    (
-        "logging",
-        "threading",
-        "_thread",
-        "io",
-        "_io",
-        "socket",
-        "asyncio",
-        "multiprocessing",
-        "weakref",
-        "_weakref",
-    )
-)
+OPAQUE = _named("logging threading _thread io _io socket asyncio multiprocessing weakref _weakref")
 """Packages whose objects are known by identity: no numbers, and maybe half of the program."""
 MOST_BYTES = 2**24
 """Bytes up to which an array of JAX is known by content, above by identity: it cannot change."""
@@ -95,27 +54,15 @@ ARRAYS = (jax.Array, np.ndarray, np.generic)
 FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 _BUILT_IN = (types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType)
 _DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
-_UNREAD = frozenset(
-    (
-        "__dict__",
-        "__weakref__",
-        "__doc__",
-        "__module__",
-        "__annotations__",
-        "__annotate__",
-        "__firstlineno__",
-    )
+_UNREAD = _named(
+    "__dict__ __weakref__ __doc__ __module__ __annotations__ __annotate__ __firstlineno__"
 )
 _NO_NAMES: frozenset[str] = frozenset()
 
 
 class Read(NamedTuple):
-    """What was read of one value.
-
-    Attributes:
-        value: which.
-        digest: 16 bytes.
-        can_change: whether something in it can be set without making a new object.
+    """What was read of one value: a digest of 16 bytes, and whether something in it can be set
+    without making a new object.
     """
 
     value: Any
@@ -181,12 +128,8 @@ class Reader:
         self._under_way: list[int] = []
 
     def read(self, value: object, attributes: frozenset[str] = _NO_NAMES) -> Read:
-        """Return what is read of a value.
-
-        Args:
-            value: anything.
-            attributes: the names of attributes in the code that has the value: of a module only
-                these are read.
+        """Return what is read of a value; of a module only the attributes that the code names which
+        has it.
         """
         # Of a module other code names other attributes.
         key = id(value), attributes if isinstance(value, types.ModuleType) else _NO_NAMES

@@ -27,13 +27,9 @@ def remembered(
 ) -> Value:
     """Return what `look()` said of a tree's arrays when it was asked first, or says now.
 
-    Arrays of NumPy are checked each time: what they hold may have changed.
-
-    Args:
-        question: what is asked, so that other questions about the same arrays are asked too.
-        look: answers it, or raises what is wrong, which is not remembered.
-        tree: whose arrays are checked.
-        asker: an object on which the answer depends, this very one; None: on none.
+    Arrays of NumPy are checked each time: what they hold may have changed. What `look` raises is
+    not remembered. The `question` keeps answers about the same arrays apart, and so does an
+    `asker`, this very object.
     """
     leaves = jax.tree.leaves(tree)
     if not all(isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer) for leaf in leaves):
@@ -53,13 +49,7 @@ def remembered(
 
 def shapes(program: Any, kernel: object, data: PyTree, *arguments: Any) -> Any:
     """Return what a jitted `program(kernel, data, *arguments)` returns, in shapes: traced once for
-    these very two.
-
-    Args:
-        program: made by `jax.jit`.
-        kernel: an object.
-        data: a tree of arrays.
-        arguments: trees of arrays or their shapes, and values that can be hashed.
+    these very two, and arguments of these shapes and values.
     """
     leaves, structure = jax.tree.flatten(arguments)
     told = tuple(

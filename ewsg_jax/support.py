@@ -97,13 +97,8 @@ class Outside(NamedTuple):
         at: np.ndarray | None = None,
         data_passes: float = 0.0,
     ) -> "Outside":
-        """Return the shares of what was found.
-
-        Args:
-            prior: whether each position is outside by log_prior, shape (p,).
-            likelihood: whether some of them are by log_likelihood, shape (m,).
-            at: which these are, shape (m,); None: the first.
-            data_passes: spent.
+        """Return the shares of what was found: whether positions are outside by log_prior, (p,),
+        and whether some of them, those `at` numbers (m,) or the first, are by log_likelihood, (m,).
         """
         either = likelihood | prior[slice(len(likelihood)) if at is None else at]
         of_prior, of_likelihood, of_either = (
@@ -157,12 +152,8 @@ def outside(
 ) -> Outside:
     """Return which share of positions lie where the posterior has no density.
 
-    Args:
-        posterior: what is sampled.
-        positions: a tree of arrays with a leading axis, of which at most 256 are evaluated, evenly
-            spaced.
-        data: the rows, of which at most 128 are evaluated, at 32 of the positions.
-        evaluations: of log_likelihood, about how many may be made.
+    Of positions with a leading axis at most 256 are evaluated, evenly spaced; of rows at most 128,
+    at 32 of the positions, with at most about `evaluations` of log_likelihood.
     """
     # Spread over all positions, the first of which are evaluated with rows as well.
     most, few, _ = sizes(evaluations, positions)
@@ -177,18 +168,12 @@ def outside(
 def outside_by_batches(
     key: Key, posterior: Posterior, layout: Any, flat: np.ndarray, data: Data, batch_size: int
 ) -> Outside:
-    """Return which share of positions have no density: the prior at each, the likelihood at each on
-    some rows.
+    """Return which share of positions (draws, d) have no density: the prior at each, the likelihood
+    at each on some rows.
 
-    Args:
-        key: a typed PRNG key, for which rows.
-        posterior: what should have been sampled.
-        layout: how d numbers are a position: has `tree` and `dtypes`; hashable.
-        flat: positions, shape (draws, d).
-        data: all n rows.
-        batch_size: rows for each position, at most; all rows where there are no more, else others
-            for each group of successive positions, such that all rows are seen by some where
-            positions are enough.
+    These are at most `batch_size`: all rows where there are no more, else others for each group of
+    successive positions, such that all rows are seen by some where positions are enough. The
+    layout, which is hashable, says how d numbers are a position: by `tree` and `dtypes`.
     """
     # Of many rows a batch stands for all.
     n = num_rows(data)
@@ -281,11 +266,8 @@ def take_rows(data: Data, places: int | np.ndarray | tuple[np.ndarray, int]) -> 
 
 
 def sizes(evaluations: int, positions: PyTree) -> tuple[int, int, int]:
-    """Return how many positions log_prior is evaluated at, and with rows log_likelihood.
-
-    Args:
-        evaluations: of log_likelihood, that may be made.
-        positions: with a leading axis.
+    """Return how many positions log_prior is evaluated at, and with how many rows how many
+    log_likelihood, for at most `evaluations` of it.
     """
     numbers = max(1, sum(x[:1].size for x in jax.tree.leaves(positions)))
     fit = [

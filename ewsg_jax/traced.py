@@ -60,19 +60,10 @@ def differentiable(
     *others: PyTree,
     may_be_flat: bool = False,
 ) -> None:
-    """Check that a function of these shapes has a gradient by the position.
+    """Raise ValueError where a function of these shapes has no gradient by the position, or depends
+    on it through whole numbers and comparisons alone.
 
-    Args:
-        name: of the function, in messages.
-        function: of a position and other things, with a scalar value.
-        position: shapes.
-        others: shapes.
-        may_be_flat: whether the gradient may be 0 by its structure, as that of a prior between
-            walls is.
-
-    Raises:
-        ValueError: it has none, or depends on the position through whole numbers and comparisons
-            alone.
+    With `may_be_flat` the gradient may be 0 by its structure, as that of a prior between walls is.
     """
     takes = f"{name} must be differentiable by jax.grad, for a method that goes by gradients"
 

@@ -1,5 +1,5 @@
 """What is known of each data set before its file is read, one table; and the folder of their files,
-EWSG_JAX_DATA, else in a cache folder of the user's home.
+EWSG_JAX_DATA, else a cache folder in the home folder.
 """
 
 import hashlib
@@ -39,17 +39,10 @@ def data_folder() -> Path:
 
 
 def find(names: tuple[str, ...], origin: str, given: Path | str | None = None) -> Path:
-    """Return the first of these files that is there.
+    """Return the first of these files that is there, best first; or the one that the caller has
+    named.
 
-    Args:
-        names: file names, best first.
-        origin: where one gets them, for the error message.
-        given: the file, where the caller has named it.
-
-    Raises:
-        FileNotFoundError: none is there; the message says where it looked.
-        NotADirectoryError: EWSG_JAX_DATA is set to something that is no folder.
-        TypeError: what is given is no path.
+    Where none is, the error says where it looked, and where one gets them: `origin`.
     """
     if given is not None:
         path = path_of(given)
@@ -73,13 +66,8 @@ def read(
 ) -> dict[str, np.ndarray]:
     """Return the arrays X and y, and feature_names where an npz file has them.
 
-    Args:
-        path: the file.
-        what: the name of the data set, for the error message.
-        read_text: reads X and y from a file that is no npz; None: there is no such file.
-
-    Raises:
-        ValueError: the file cannot be read.
+    `read_text` reads X and y from a file that is no npz. Where the file cannot be read, the error
+    says what it should be.
     """
     try:
         if path.suffix != ".npz" and read_text is not None:
@@ -133,12 +121,7 @@ class Source:
     checksum: str | None = None
 
     def load(self, name: str, given: Path | str | None = None) -> Dataset:
-        """Return it, from the file given or from the folder of the data sets.
-
-        Raises:
-            FileNotFoundError, NotADirectoryError, TypeError, ValueError: as `find` and `read` say,
-                or the file holds something else.
-        """
+        """Return it, checked, from the file given or from the folder of the data sets."""
         path = find(self.files, self.origin, given)
         arrays = read(path, self.title, self.read_text)
         return self.made(name, arrays["X"], arrays["y"], path, arrays.get("feature_names"))

@@ -217,13 +217,9 @@ def _apart(batch: np.ndarray, noise: np.ndarray, widths: np.ndarray, scale: floa
     """Return how differently batches and noise move position and momentum together.
 
     Of each coordinate the covariance of both, in units of their widths and over its trace: 0 where
-    one is a multiple of the other, at most √2; on average over coordinates.
-
-    Args:
-        batch: positions, then momenta, shape (draw, chain, 2 d).
-        noise: the same of the noise.
-        widths: of the position, shape (d,).
-        scale: the width of the momentum.
+    one is a multiple of the other, at most √2; on average over coordinates. Values are positions,
+    then momenta, shape (draw, chain, 2 d); widths those of the position, (d,), `scale` that of the
+    momentum.
     """
 
     def shares(values: np.ndarray) -> np.ndarray:
@@ -290,13 +286,9 @@ def largest_ratio(
     """Return the largest ratio of two variances over all directions, None without noise.
 
     Half of the values say where it is largest, and the other half how large it is there: the
-    largest of many estimates would be so by chance.
-
-    Args:
-        batch: values (draw, chain, d), the mean of each chain of no meaning.
-        noise: the same for the noise.
-        least: standard deviation of noise, shape (d,), below which it is rounding, and the
-            coordinate left out.
+    largest of many estimates would be so by chance. Values have shape (draw, chain, d), and the
+    mean of each chain has no meaning. Coordinates whose noise is below `least`, shape (d,), are
+    left out: it is rounding.
     """
     # In units of the noise, coordinates are alike.
     spread = np.sqrt(np.mean(np.var(noise, axis=0, ddof=1), axis=0))

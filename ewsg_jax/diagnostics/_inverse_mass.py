@@ -132,12 +132,8 @@ def _corrected(
 
 
 def _told_apart(white: np.ndarray, error_rate: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the directions (d, r) whose variance is not 1, and their variances.
-
-    Args:
-        white: draws of mean zero and, were it not for them, of covariance I, shape (chain, draw,
-            d).
-        error_rate: α.
+    """Return the directions (d, r) whose variance is not 1, and their variances, of draws (chain,
+    draw, d) of mean zero that would else have the covariance I.
     """
     flat = white.reshape(-1, white.shape[-1])
     (count, d), log_rate = flat.shape, 2 * np.log(2 / error_rate)

@@ -229,11 +229,7 @@ def _quantiles(draws: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
 
 
 def _arrays(samples: PyTree) -> dict[str, np.ndarray]:
-    """Check draws that are no run, and return them by name.
-
-    Raises:
-        TypeError, ValueError: they are no tree of arrays (chain, draw, …), or too many coordinates.
-    """
+    """Check draws that are no run, (chain, draw, …), and return them by name."""
     leaves = jax.tree.leaves(samples)
     if not leaves or not all(isinstance(x, jax.Array | np.ndarray) for x in leaves):
         raise TypeError(f"{TAKES}; got {_check.describe(samples)}")
@@ -391,11 +387,7 @@ def distance(run: Summary, reference: Summary) -> Distance:
 
 
 def _probabilities_of(quantiles: object) -> np.ndarray:
-    """Check and return the probabilities of quantiles.
-
-    Raises:
-        TypeError, ValueError: they are no different numbers from 0 to 1.
-    """
+    """Check and return the probabilities of quantiles, different numbers from 0 to 1."""
     takes = "quantiles must be a list of different probabilities, from 0 to 1"
     if isinstance(quantiles, str) or not isinstance(quantiles, Collection):
         raise TypeError(f"{takes}; got {_check.describe(quantiles)}")

@@ -208,12 +208,8 @@ def kernel_stein_discrepancy(
 def _judged(
     sums: np.ndarray, sizes: np.ndarray, rng: np.random.Generator
 ) -> tuple[float, float, float]:
-    """Return the mean over pairs of draws, its error and p-value, of sums over pairs of blocks.
-
-    Args:
-        sums: shape (blocks, blocks).
-        sizes: draws of each block.
-        rng: of the signs.
+    """Return the mean over pairs of draws, its error and its p-value by random signs, of sums over
+    pairs of blocks, (blocks, blocks), and how many draws each block has.
     """
     m, total = sizes.sum(), sums.sum()
     left = m - sizes

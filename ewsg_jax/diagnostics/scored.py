@@ -33,12 +33,7 @@ def scored(
     shared_minibatch: bool | None,
     mode: Mode | None = None,
 ) -> tuple[Draws, Fresh]:
-    """Check what all of them take; return the draws that are used, and ∇V/T there.
-
-    Raises:
-        TypeError, ValueError: an argument has the wrong type or value, or there is no gradient at a
-            draw.
-    """
+    """Check what all of them take; return the draws that are used, and ∇V/T there."""
     _check.key(key)
     _check.instance(
         "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"

@@ -315,14 +315,8 @@ class _Vectors:
 def _leapfrog(
     factor: Factor, temperature: Scalar, vectors: _Vectors, log_density: Any, kinetic_energy: Any
 ) -> Callable[[Any, Array], Any]:
-    """Return one step along a path, in BlackJAX's form, in the coordinates L⁻¹θ.
-
-    Args:
-        factor: L.
-        temperature: T.
-        vectors: between vectors and trees like the position.
-        log_density: −V/T and −∇V at a position.
-        kinetic_energy: of a momentum in these coordinates; its gradient is the momentum.
+    """Return one step along a path, in BlackJAX's form, in the coordinates L⁻¹θ, where
+    `log_density` returns −V/T and −∇V.
     """
     integrators = _blackjax("integrators")
 

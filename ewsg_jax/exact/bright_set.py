@@ -94,16 +94,12 @@ def uniforms_per_skip(probability: float) -> int:
 
 
 def select(log_uniforms: Array, probability: float, n: int) -> Selected:
-    """Return each of n data with one probability, by geometric skips, the last to see one more.
+    """Return each of n data, n < 2³¹, with probability q, by geometric skips, the last to see one
+    more.
 
-    Uniform numbers of resolution ε (2⁻²³ in float32) give each skip, or for q below 2⁻¹² each of
-    its two parts, its probability to within some ε: that is, of a part of about √q, to a factor of
-    about 1 ± ε/√q.
-
-    Args:
-        log_uniforms: logarithms of uniform numbers, those of a skip one after the other.
-        probability: q.
-        n: how many data, below 2³¹.
+    Uniform numbers of resolution ε (2⁻²³ in float32), those of a skip one after the other, give
+    each skip, or for q below 2⁻¹² each of its two parts, its probability to within some ε: that is,
+    of a part of about √q, to a factor of about 1 ± ε/√q.
     """
     # In 32 bits without a sign, that hold n + 1 and the sum of two numbers up to n.
     skips = jnp.minimum(_skips(log_uniforms, probability, n), jnp.uint32(n))

@@ -48,13 +48,10 @@ class Potential(NamedTuple):
 def potential_and_gradient(
     posterior: Posterior[P], position: P, data: Data, chunk_size: int
 ) -> tuple[Potential, Position]:
-    """Return V, and ∇V shaped like the position, of all rows, which lie on one device.
+    """Return V, up to a constant, and ∇V shaped like the position, of all rows, which lie on one
+    device.
 
-    Args:
-        posterior: the target; what its densities are multiplied by is left out.
-        position: where; floating-point numbers of 32 or 64 bits.
-        data: all n rows.
-        chunk_size: rows taken at once, which bounds the memory.
+    The position has 32 or 64 bits; `chunk_size` rows are taken at once, which bounds the memory.
     """
     # Constants would only take digits from what differs.
     posterior = posterior.varying
@@ -81,15 +78,9 @@ def rounding_noise(
     """Return by how much differences of V are off by chance, as far as the roundings of each Vᵢ go.
 
     It is the standard deviation of what V differs by and its gradient does not explain: over moves
-    as long as a step of the chain, which change the roundings, or over an eighth of them, where
-    that is less. What is not explained because a move is too long falls with its third power.
-
-    Args:
-        posterior: the target.
-        position: from where.
-        moves: trees like the position, leading axis move.
-        data: all rows.
-        chunk_size: as for `potential_and_gradient`.
+    (trees like the position, leading axis move) as long as a step of the chain, which change the
+    roundings, or over an eighth of them, where that is less. What is not explained because a move
+    is too long falls with its third power.
     """
     flat, as_tree = ravel_pytree(position)
     along = jax.vmap(lambda tree: ravel_pytree(tree)[0])(moves)

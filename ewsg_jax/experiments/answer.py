@@ -125,14 +125,11 @@ def gaussian_of(plan: ewsg.Plan, problem: Regression) -> list[str]:
 
 
 def rows_of(problem: Regression, draws: np.ndarray) -> list[list[str]]:
-    """Return means and standard deviations of weights in a table's cells, the header first.
+    """Return means and standard deviations of weights in a table's cells, the header first, of
+    draws with the leading axes (chain, draw).
 
     Where features are scaled: of the weights that are sampled, and of those of the features as they
     are given.
-
-    Args:
-        problem: which weights.
-        draws: of the weights, the leading axes (chain, draw).
     """
     rows, header = _moments(problem.names, draws), ["", "mean", "sd"]
     if problem.original is not None:
@@ -194,9 +191,7 @@ def judgement(result: Result) -> tuple[int, str]:
 def without_check(draws: PyTree) -> tuple[int, str] | None:
     """Return the same of draws that no check is needed for; None of others.
 
-    Args:
-        draws: what `ewsg_jax.sample` returned, or a tree of arrays with the leading axes (chain,
-            draw).
+    They are what `ewsg_jax.sample` returned, or a tree of arrays (chain, draw, …).
     """
     is_run = isinstance(draws, ewsg.Samples)
     leaf = np.asarray(jax.tree.leaves(draws.position if is_run else draws)[0])

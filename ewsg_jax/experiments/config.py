@@ -199,15 +199,8 @@ class Config:
 
 
 def load(path: Path | str, seed: int | None = None) -> tuple[Config, str]:
-    """Read a configuration and the text of its file.
-
-    Args:
-        path: the TOML file.
-        seed: replaces `run.seed`, in the text that is returned too.
-
-    Raises:
-        ConfigError: the file is not TOML, or has a key or value that cannot be run.
-        OSError: the file cannot be read.
+    """Read and check a configuration, and return it with the text of its file; a seed replaces
+    `run.seed` in both.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -235,10 +228,8 @@ def from_toml(text: str) -> dict[str, Any]:
 
 
 def with_seed(text: str, seed: int) -> str:
-    """Return the text of a configuration with another `run.seed`, comments kept.
-
-    Raises:
-        ConfigError: its table `[run]` is not written as lines below that heading.
+    """Return the text of a configuration with another `run.seed`, comments kept; `[run]` must be
+    written as lines below that heading.
     """
     wanted = from_toml(text)
     wanted["run"]["seed"] = seed
@@ -298,11 +289,7 @@ def refuse_unknown(table: Any, known: Iterable[str], path: str) -> None:
 
 
 def value_of(hint: Any, value: Any, path: str) -> Any:
-    """Return a value as its annotation says.
-
-    Raises:
-        ConfigError: it does not fit.
-    """
+    """Return a value as its annotation says, or raise ConfigError that it does not fit."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         value = value_of(arguments[0], value, path)

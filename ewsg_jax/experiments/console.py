@@ -96,9 +96,7 @@ def coloured(text: str, code: str, stream: Any) -> str:
 def refuse(what: object, error: Exception) -> int:
     """Say in one line what is wrong, and return the exit status.
 
-    Args:
-        what: begins the line; nothing where the error itself names what is wrong.
-        error: what was raised.
+    `what` begins the line; it is empty where the error itself names what is wrong.
     """
     line = " ".join(str(error).split())
     if isinstance(error, OSError) and error.strerror and error.filename is not None:

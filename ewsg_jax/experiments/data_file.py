@@ -26,20 +26,11 @@ MOST_SHOWN = 8
 
 
 def read(data: str, response: str = "", drop: Sequence[str] = ()) -> tuple[Dataset, np.ndarray]:
-    """Return the rows of a file or a data set, and the response as it stands there.
+    """Return the rows of a file or a data set, without the features that are dropped, and the
+    response as it stands there, numbers or strings.
 
-    Args:
-        data: the path of a .csv or .npz file, or a name of `ewsg_jax.datasets`.
-        response: the column of a .csv file that is y. Default: the last one.
-        drop: features that are left out.
-
-    Returns:
-        The data set, whose `y` is 0 where it is not a number in the file, and y as it stands there,
-        numbers or strings.
-
-    Raises:
-        ConfigError: it is no such file, or holds something else.
-        OSError, ImportError: it cannot be read, or needs a package that is missing.
+    The response of a .csv file is the column of that name, by default the last. In the data set `y`
+    is 0 where it is not a number in the file. ConfigError says what is wrong with a file.
     """
     path = Path(data)
     kind = path.suffix.lower()
@@ -180,15 +171,9 @@ def is_number(cell: str) -> bool:
 
 
 def coded(y: np.ndarray, most: int, advice: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return classes as whole numbers from 0, and what each is called.
+    """Return classes, numbers or strings, as whole numbers from 0, and what each is called.
 
-    Args:
-        y: numbers or strings.
-        most: classes that there may be; at least two.
-        advice: what other model there is, for the error message.
-
-    Raises:
-        ConfigError: there are more, or is only one.
+    There must be at least two and at `most` some; else the error names another model, `advice`.
     """
     classes, codes = np.unique(y, return_inverse=True)
     if not 2 <= len(classes) <= most:

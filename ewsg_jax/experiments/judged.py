@@ -50,16 +50,8 @@ def check(
 ) -> int:
     """Check draws that were written, print what is found, and return the exit status of the worst.
 
-    Args:
-        run: a folder that `run` or `plan` wrote, or a file that `Samples.save` wrote.
-        asked: the rows and the model, for a file; None for a folder, which has them.
-        console: where it is printed.
-        label: the run of a folder that is checked; None: all.
-        max_draws: as of `ewsg_jax.check`.
-
-    Raises:
-        ConfigError: it is neither, or is not of these rows.
-        OSError, ImportError: a file or a package is missing.
+    `run` is a folder that `run` or `plan` wrote, of which one run may be chosen by its label; or a
+    file that `Samples.save` wrote, which `asked` gives the rows and the model.
     """
     if run.name == DRAWS and (run.parent / CONFIG).is_file():
         run = run.parent

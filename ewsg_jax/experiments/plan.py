@@ -122,11 +122,8 @@ class Result:
 
 
 def plans_of(config: Config, problem: Regression) -> list[Plan]:
-    """Build every kernel and count every run's steps, so that what is wrong shows before anything
-    runs.
-
-    Raises:
-        ConfigError: a method does not take its options, or a run is too short to keep a draw.
+    """Build every kernel and count every run's steps, so that what is wrong raises ConfigError
+    before anything runs.
     """
     plans, run, long = [], config.run, config.reference
     if long is not None:
@@ -176,9 +173,6 @@ def execute(
 ) -> Result:
     """Sample by one plan, or resume what is saved at `checkpoint`, and judge the draws, against a
     reference if any.
-
-    Raises:
-        ConfigError: what is saved there is damaged.
     """
     console = console or Console(quiet=True)
     run_key, noise_key, check_key = keys_of(seed, plan.number)
@@ -255,10 +249,7 @@ def least_steps(
     """Return the steps of a budget and those of its burn-in, known before a run.
 
     Of a kernel whose steps have a random cost: the fewest steps that the budget may allow, without
-    a burn-in.
-
-    Raises:
-        ValueError: the budget is not a positive number, or taken by the start alone.
+    a burn-in. Raise ValueError where the start alone takes the budget.
     """
     n, cost = num_rows(data), kernel.evaluations(data)
     num_steps = steps_within(cost, n, data_passes)

@@ -95,11 +95,7 @@ class Asked:
 
 
 def asked_of(table: dict[str, Any]) -> Asked:
-    """Return what is asked for by keys and values; those that are None are left out.
-
-    Raises:
-        ConfigError: a key is unknown or missing, or a value is not allowed.
-    """
+    """Return what is asked for by keys and values, checked; those that are None are left out."""
     return build(Asked, {key: value for key, value in table.items() if value is not None}, "plan")
 
 
@@ -117,9 +113,8 @@ def prepare(asked: Asked) -> tuple[Asked, Regression]:
     """Return the posterior of the rows that are asked for; and what is asked for, with the rows'
     checksum and the whole path of their file.
 
-    Raises:
-        ConfigError: the rows do not go with the model, or are others than those of the checksum.
-        OSError, ImportError: they cannot be read.
+    Raise ConfigError where the rows do not go with the model, or are others than those of the
+    checksum.
     """
     if asked.noise_scale is not None and asked.model != "linear":
         raise ConfigError(f"--noise-scale is for --model linear; got --model {asked.model}")
@@ -233,11 +228,7 @@ def _model(
 
 
 def _residual_scale(data: Dataset) -> float:
-    """Return the standard deviation of what least squares leave.
-
-    Raises:
-        ConfigError: they leave nothing.
-    """
+    """Return the standard deviation of what least squares leave, an error where it is nothing."""
     weights, _, rank, _ = np.linalg.lstsq(data.x, data.y, rcond=None)
     freedom = data.num_rows - int(rank)
     left = float(np.sum((data.y - data.x @ weights) ** 2))
@@ -257,10 +248,6 @@ def hints() -> dict[str, Any]:
 def plan(asked: Asked, output: Path | None, console: Console) -> int:
     """Plan a run, print the plan, and make the run where there is a folder for it; return the exit
     status.
-
-    Raises:
-        ConfigError: the rows do not go with the model, or nothing fits.
-        OSError, ImportError: a file, a folder or a package is missing or not as it must be.
     """
     asked, problem = prepare(asked)
     folder = None if output is None else Folder(output)

@@ -81,10 +81,6 @@ class Regression:
 def prepare(config: Config) -> Regression:
     """Load and scale the data, build the posterior, and find its mode where the configuration needs
     it.
-
-    Raises:
-        ImportError, OSError: the data are not there; the message says what to do.
-        ValueError: the data or the model do not go with the configuration.
     """
     train, test, words = _rows(config)
     model, run = config.model, config.run
@@ -135,10 +131,8 @@ def prepare(config: Config) -> Regression:
 
 
 def _mode(posterior: ewsg.Posterior, start: Array, rows: dict[str, np.ndarray]) -> ewsg.Mode[Array]:
-    """Return the mode of a logistic regression.
-
-    Raises:
-        ConfigError: it has none: a flat prior on features that depend on each other.
+    """Return the mode of a logistic regression; a flat prior on features that depend on each other
+    has none, which is an error.
     """
     with warnings.catch_warnings():
         # A search that failed is reported below, with what to do in a configuration.

@@ -44,10 +44,8 @@ def began_elsewhere() -> bool:
 
 
 def join(count: int) -> None:
-    """Meet the other processes, before anything is computed.
-
-    Raises:
-        ConfigError: they cannot be met, or there are more or fewer.
+    """Meet the other processes, before anything is computed; ConfigError where there are more or
+    fewer.
     """
     options: dict[str, Any] = {
         "initialization_timeout": CONNECTING,

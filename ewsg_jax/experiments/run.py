@@ -22,10 +22,6 @@ def run(path: Path, output: Path, seed: int | None, console: Console) -> int:
     """Run a configuration and write its results; return the exit status.
 
     What is wrong is found before anything runs. A seed replaces the file's `run.seed`.
-
-    Raises:
-        ConfigError: the configuration has something that cannot be run.
-        OSError, ImportError: a file, a folder or a package is missing or not as it must be.
     """
     config, text = load(path, seed)
     try:
@@ -44,10 +40,6 @@ def carry_out(job: Job, folder: Folder, console: Console) -> int:
 
     An earlier start of the same job, of which the folder holds checkpoints, is resumed. Of several
     processes the first one prints and writes.
-
-    Raises:
-        ConfigError: a checkpoint is damaged.
-        OSError: a file cannot be written.
     """
     say = console.say if processes.is_first() else lambda text: None
     results: list[Result] = []

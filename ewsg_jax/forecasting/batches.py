@@ -81,11 +81,7 @@ class Known(NamedTuple):
 
 
 def known(estimator: GradientEstimator, data: Data) -> Known:
-    """Return what is known of an estimator.
-
-    Raises:
-        ValueError: nothing is.
-    """
+    """Return what is known of an estimator, or raise ValueError that nothing is."""
     # What weights choose from is what the wrapped estimator draws.
     if isinstance(estimator, ExponentiallyWeighted):
         if estimator.carries_index:
@@ -182,15 +178,10 @@ def estimates(
     count: int | None,
     data: Data,
 ) -> Array:
-    """Return estimates of the gradient on drawn batches, shape (points, count, d).
+    """Return estimates of the gradient on drawn batches, shape (points, count, d); on all batches
+    that there are where `count` is None.
 
-    Args:
-        estimator: what is estimated by.
-        position: the mode.
-        points: where, less the mode, shape (points, d).
-        anchors: for SVRG, its anchors less the mode, shape (points, d); else None.
-        count: batches of a point; None: all that there are.
-        data: the rows.
+    Points, and the anchors of SVRG, are less the mode, shape (points, d).
     """
     flat, unravel = ravel_pytree(position)
     memory = None if anchors is not None else estimator.init(jax.random.key(1), position, data)
@@ -224,13 +215,8 @@ def estimates(
 def differences(
     estimator: GradientEstimator, position: Position, points: Array, data: Data
 ) -> np.ndarray:
-    """Return how two drawn batches differ at points, (points, d): half the square is one's noise.
-
-    Args:
-        estimator: what is estimated by.
-        position: the mode.
-        points: where, less the mode, shape (points, d).
-        data: the rows.
+    """Return how two drawn batches differ at points less the mode, (points, d): half the square is
+    one's noise.
     """
     found = np.asarray(estimates(estimator, position, points, None, 2, data))
     return found[:, 0] - found[:, 1]
@@ -250,18 +236,12 @@ def noise_of(
     slope: np.ndarray,
     drawn: bool,
 ) -> Noise:
-    """Return what estimates on batches at points say.
+    """Return what estimates (points, count, d) on batches say, at z (points, m) of mean 0.
 
     To first order in their noise weights add S ∂ℓ/∂g to the mean gradient, with ℓ the log weight at
     the mean gradient: a force whose direction is known, and whose size is fitted to what the index
-    chain does.
-
-    Args:
-        gradients: shape (points, count, d).
-        points: z, shape (points, m), of mean 0.
-        weighing: how they are chosen among, None: the first.
-        slope: the mean gradient as a linear function of z, shape (d, m).
-        drawn: whether the batches are some of many.
+    chain does. The mean gradient is `slope` z, with `slope` of shape (d, m); `drawn` says that the
+    batches are some of many.
     """
     count, d = gradients.shape[1:]
     mean = gradients.mean(1, keepdims=True)

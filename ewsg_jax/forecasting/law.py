@@ -16,22 +16,14 @@ TURNS = 1e-6
 
 
 def stationary(matrix: np.ndarray, noise: np.ndarray) -> np.ndarray | None:
-    """Return P = A P Aᵀ + Q; None where A does not forget.
-
-    Args:
-        matrix: A, shape (m, m).
-        noise: Q, shape (m, m).
-    """
+    """Return P = A P Aᵀ + Q, of shape (m, m) as A and Q are; None where A does not forget."""
     found, is_law = stationary_each(matrix, noise)
     return found if is_law else None
 
 
 def stationary_each(matrix: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return P = A P Aᵀ + Q of each, by doubling, and whether it is one: whether A forgets.
-
-    Args:
-        matrix: A, shape (…, m, m).
-        noise: Q, shape (…, m, m).
+    """Return P = A P Aᵀ + Q of each, shape (…, m, m), by doubling, and whether it is one: whether A
+    forgets.
     """
     power, total, size = matrix, noise, np.abs(matrix).max((-1, -2))
     with np.errstate(all="ignore"):
@@ -55,14 +47,11 @@ def autocorrelation_times(matrix: np.ndarray, covariance: np.ndarray, count: int
 
 
 def counted_time(matrix: np.ndarray, covariance: np.ndarray) -> float:
-    """Return 1 + 2 Σ ρ(lag) of the first coordinate as an effective sample size counts it.
+    """Return 1 + 2 Σ ρ(lag) of the first coordinate as an effective sample size counts it, m at
+    most 2.
 
     The sum ends where two lags together are negative (Geyer 1992), which for chains that overshoot
     is above that over all lags.
-
-    Args:
-        matrix: A, shape (m, m), m at most 2.
-        covariance: of z, shape (m, m).
     """
     total = float(autocorrelation_times(matrix, covariance, 1)[0])
     value = np.linalg.eigvals(matrix)[0]

@@ -42,10 +42,8 @@ NUM_POINTS, ROUNDS = 64, 3
 
 
 def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
-    """Return the forecast, coordinate by coordinate.
-
-    Raises:
-        ValueError: the dynamics, its mass or the estimator has none in this many dimensions.
+    """Return the forecast, coordinate by coordinate, or raise ValueError that there is none in this
+    many dimensions.
     """
     dynamics, mass = without_metric(kernel.dynamics)
     told, layout = known(kernel.estimator, data), Layout.of(mode.position)

@@ -51,21 +51,12 @@ def check_linear(
     frozen_noise: str | None,
     data: Data,
 ) -> None:
-    """Check that the step of a dynamics is linear, and its noise standard normal in two moments.
+    """Raise ValueError unless the step of a dynamics of one's own is linear, and its noise standard
+    normal in two moments.
 
-    Args:
-        dynamics: of one's own.
-        posterior: whose prior gradient it may ask for.
-        state: at the mode, at rest, in float64.
-        covariance: what estimates report.
-        scale: of each number of z, shape (m,), for what is large.
-        points: z, of the law, shape (points, m).
-        gradients: there, shape (points, d).
-        frozen_noise: of a weight that must be quadratic, None for none.
-        data: the rows.
-
-    Raises:
-        ValueError: it is not.
+    The state is at the mode, at rest, in float64. Derivatives are compared at points z (points, m)
+    of the law with gradients there, (points, d); `scale`, shape (m,), says what is large of each
+    number of z. A weight with a frozen noise must be quadratic.
     """
     plain = without_metric(dynamics)[0]
     rng = np.random.default_rng(23)
@@ -114,17 +105,9 @@ def check_alike(
     alone: AffineStep,
     data: Data,
 ) -> None:
-    """Check that each coordinate moves by itself, as one alone does.
+    """Raise ValueError unless each coordinate moves by itself, as one alone does.
 
-    Args:
-        dynamics: of one's own, without a mass.
-        posterior: whose prior gradient it may ask for.
-        state: of all coordinates, at rest, in float64.
-        alone: the step of one coordinate.
-        data: the rows.
-
-    Raises:
-        ValueError: it does not.
+    The dynamics of one's own is without a mass, the state of all coordinates at rest, in float64.
     """
     d = ravel_pytree(state.position)[0].shape[0]
     parts = len(names_of(state))
@@ -256,18 +239,12 @@ LEAST = 0.01
 
 
 def check_rows(part: Part, data: Data) -> None:
-    """Check laws of rows of one's own: in the mean over batches the weight of every row must be 1.
+    """Raise ValueError unless of laws of rows of one's own every row has the weight 1 in the mean
+    over batches.
 
     Sums of weights over all rows, and over rows with signs drawn once for each, are compared with
     what they are where every row counts once. Unequal rows are found where batches hold several
     times n rows together; of more rows only the sum of all weights is known.
-
-    Args:
-        part: a kernel, in which they are.
-        data: all rows, in memory.
-
-    Raises:
-        ValueError: weights have another mean.
     """
     for rows in laws_of(part):
         if is_own(type(rows)) and not rows.ordered:

@@ -36,14 +36,8 @@ BISECTIONS = 40
 def largest_curvature(
     of: Of, mass: Mass | None, position: Position, places: np.ndarray, data: Data
 ) -> float:
-    """Return the largest eigenvalue of Lᵀ∇²V L at some places.
-
-    Args:
-        of: of which potential.
-        mass: whose factor is L; None for 1.
-        position: the mode.
-        places: positions less the mode, flat, shape (places, d).
-        data: the rows.
+    """Return the largest eigenvalue of Lᵀ∇²V L at places less the mode, flat, shape (places, d); L
+    is the factor of a mass, 1 without one.
     """
     factor = Number(root=1.0) if mass is None else mass.factor
     flat = np.concatenate([np.asarray(x).ravel() for x in jax.tree.leaves(position)])
@@ -98,12 +92,8 @@ def _images(
 def largest_step(dynamics: Dynamics, state: Any, curvature: float, noise: float) -> float:
     """Return the step above which a direction of this curvature is unstable, without a mass.
 
-    Args:
-        dynamics: one whose step sees the position through its gradient alone.
-        state: of a position of one number, at rest.
-        curvature: in the coordinates of its mass.
-        noise: the largest eigenvalue of the covariance of the gradient there, for a friction that
-            goes by it.
+    The dynamics sees the position through its gradient alone; its state is of one number, at rest.
+    For a friction that goes by it, `noise` is the largest eigenvalue of the gradient's covariance.
     """
     plain = dynamics
     if getattr(dynamics, "covariance", None) is not None:

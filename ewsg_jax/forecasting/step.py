@@ -285,12 +285,8 @@ def steps_of(kinds: dict[str, list[Dynamics]]) -> dict[str, list[AffineStep]]:
 
 
 def stationary_each(step: AffineStep, curvature: np.ndarray, heat: np.ndarray) -> Each:
-    """Return the law of coordinates of these curvatures, with gradients of these variances.
-
-    Args:
-        step: of one coordinate.
-        curvature: shape (d,).
-        heat: shape (d,).
+    """Return the law of coordinates of these curvatures, (d,), with gradients of these variances,
+    (d,), which the step of one coordinate makes.
     """
     matrix = step.matrix + curvature[:, None, None] * (step.gradient @ step.wanted)
     noise = step.noise @ step.noise.T + heat[:, None, None] * (step.gradient @ step.gradient.T)

@@ -133,13 +133,8 @@ class Target:
 
 
 def slopes(posterior: Posterior, position: Position, root: np.ndarray, data: Data) -> Slopes:
-    """Return what a law of the covariance R Rᵀ sees.
-
-    Args:
-        posterior: what is sampled.
-        position: the mode.
-        root: R, shape (d, d), in the coordinates of the position.
-        data: the rows.
+    """Return what a law of the covariance R Rᵀ sees around the mode, R of shape (d, d) in the
+    coordinates of the position.
     """
     d, n = len(root), num_rows(data)
     count = max(DRAWS, 2 * d + 2)

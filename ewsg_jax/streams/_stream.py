@@ -108,9 +108,7 @@ class Stream(Whole):
     def read_runs(self, runs: list[tuple[int, int]], room: list[np.ndarray] | None = None) -> Data:
         """Return runs of rows, each given by its first row and its length, one after the other.
 
-        Args:
-            runs: which.
-            room: arrays for as many rows, of `room`, that are overwritten; new ones by default.
+        They are written over `room`, arrays for as many rows, where it is given.
         """
         length = sum(count for _, count in runs)
         out = self.room(length) if room is None else room
@@ -190,10 +188,8 @@ class Stream(Whole):
         return self._rows is not None
 
     def on_device(self, rows: Data) -> Data:
-        """Return read rows as arrays of JAX, on a CPU in the memory they were read into.
-
-        Raises:
-            ValueError: JAX's dtypes do not hold their numbers.
+        """Return read rows as arrays of JAX, which must hold their numbers; on a CPU in the memory
+        they were read into.
         """
         _check.held("data", rows)
         if self._rows is None:
@@ -229,10 +225,8 @@ class Stream(Whole):
                 raise error
 
     def _changed(self, tree: PyTree, length: int) -> Data:
-        """Return what the user's function makes of rows.
-
-        Raises:
-            ValueError: it fails, or does not return as many rows.
+        """Return what the user's function makes of rows, checked to be as many and always of one
+        kind.
         """
         takes = (
             "rows must be a function of a tree of arrays with a leading axis of rows that "

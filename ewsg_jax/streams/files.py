@@ -31,12 +31,7 @@ class Raw(Source):
     def __init__(
         self, path: str | os.PathLike[str], dtype: np.dtype, shape: tuple[int, ...], offset: int
     ) -> None:
-        """Read the head of the file.
-
-        Raises:
-            OSError: there is none.
-            ValueError: it is too short.
-        """
+        """Read the head of the file."""
         self._file, self._dtype, self._offset = Watched(path), dtype, offset
         self.num_rows = shape[0]
         self.row = jax.ShapeDtypeStruct(shape[1:], dtype.newbyteorder("="))
@@ -97,12 +92,7 @@ def memory() -> float:
 
 
 def npy(path: Path) -> Raw:
-    """Return the rows of a .npy file.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: it holds no rows of numbers in C order.
-    """
+    """Return the rows of a .npy file, which must hold rows of numbers in C order."""
     with path.open("rb") as file:
         try:
             version = np.lib.format.read_magic(file)
@@ -154,12 +144,7 @@ class Parquet(Source):
     """Rows of a Parquet file: a dict of its columns."""
 
     def __init__(self, path: Path) -> None:
-        """Read the head of the file.
-
-        Raises:
-            ImportError: pyarrow is not there.
-            OSError, ValueError: the file is none, or holds other columns than numbers.
-        """
+        """Read the head of the file, whose columns must be numbers."""
         parquet = optional.module("pyarrow.parquet", "stream of Parquet files")
         self._file = Watched(path)
         try:
@@ -232,13 +217,7 @@ TAKES = (
 
 
 def opened(source: Any) -> Source:
-    """Return what rows are read from.
-
-    Raises:
-        TypeError, ValueError: it is nothing that rows are read from; the message names it.
-        OSError: a file cannot be read.
-        ImportError: a Parquet file, and no pyarrow.
-    """
+    """Return what rows are read from, or raise an error that names what is given."""
     if _is_one(source):
         found = _one(source)
     elif _has_rows(source) and not isinstance(source, dict | tuple):

@@ -27,11 +27,8 @@ def room(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def check_finite(data: Data, where: Callable[[int], str]) -> None:
-    """Raise ValueError where data hold NaN or infinity, naming the first such row.
-
-    Args:
-        data: a tree of NumPy arrays.
-        where: returns where a row of such a number is.
+    """Raise ValueError where a tree of NumPy arrays holds NaN or infinity; `where` names the first
+    such row by its number.
     """
     for path, leaf in jax.tree_util.tree_leaves_with_path(data):
         if not np.issubdtype(leaf.dtype, np.inexact):
@@ -161,11 +158,7 @@ class Watched:
     """A file that is to stay what it is."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Read the head of a file.
-
-        Raises:
-            OSError: there is none.
-        """
+        """Read the size and time of a file, which must be there."""
         self.path = os.fspath(path)
         self._found = self._look()
 
@@ -223,12 +216,7 @@ class Items(Source):
     """
 
     def __init__(self, items: Any) -> None:
-        """Read the first row, and find out how several are asked for.
-
-        Raises:
-            OSError: it cannot be read.
-            ValueError: it is no tree of numbers.
-        """
+        """Read the first row, a tree of numbers, and find out how several are asked for."""
         self._items, self.num_rows = items, len(items)
         first = self._one(0)
         self._structure = jax.tree.structure(first)
@@ -295,11 +283,7 @@ class Items(Source):
 
 
 def _arrays(tree: PyTree, where: str, of_rows: Any = None) -> PyTree:
-    """Return a row, or (of a structure) several, with NumPy arrays as leaves.
-
-    Raises:
-        ValueError: it holds what is no number.
-    """
+    """Return a row, or (of a structure) several, with NumPy arrays of numbers as leaves."""
     if of_rows is None:
         # A list is an array that was written out, as by Hugging Face.
         leaves, structure = jax.tree.flatten(tree, is_leaf=lambda part: isinstance(part, list))
