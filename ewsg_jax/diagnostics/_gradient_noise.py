@@ -14,6 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import _check, _tree
 from ewsg_jax._kernel import Kernel, KernelState, Randomness
@@ -28,6 +29,7 @@ from ewsg_jax.gradients import GradientEstimator, OfRows
 from ewsg_jax.gradients._exponentially_weighted import ExponentiallyWeighted
 from ewsg_jax.gradients.protocol import uses_batches
 from ewsg_jax.pair import Pair
+from ewsg_jax.preparation.programs import vector
 from ewsg_jax.rows.law import is_ordered
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.starts import shares_memory
@@ -124,7 +126,7 @@ def gradient_noise(key: Key, kernel: Kernel, samples: Samples, data: Data) -> Gr
     if not by_momentum:
         # The first half of the numbers are those of the position.
         scale = float(kernel.dynamics.temperature(0)) ** 0.5  # type: ignore[attr-defined]
-        apart = _apart(batch, noise, _widths(samples)[places], scale)
+        apart = _apart(batch, noise, vector(samples.sd)[places], scale)
         if not apart <= ALIKE:
             return GradientNoise(None, None, TWO_WAYS)
         batch, noise = (x[..., len(places) :] for x in (batch, noise))
@@ -182,7 +184,7 @@ def _unknown(kernel: Kernel, samples: Samples, data: Data) -> str:
         return f"the dynamics {made_by(plain)} has no field named temperature"
     if not isinstance(temperature, Constant):
         return "the temperature is a schedule"
-    if not _moves_alike(kernel) and (samples.draws is None or not _widths(samples).all()):
+    if not _moves_alike(kernel) and (samples.draws is None or not vector(samples.sd).all()):
         return "how wide the posterior is, is not known: the run kept no draws, or they are equal"
     return ""
 
@@ -206,11 +208,6 @@ def _moves_alike(kernel: Pair) -> bool:
 
 def _sizes(tree: PyTree) -> list[int]:
     return [np.size(leaf) for leaf in jax.tree.leaves(tree)]
-
-
-def _widths(samples: Samples) -> np.ndarray:
-    """Return the standard deviations of draws, shape (d,)."""
-    return np.concatenate([np.ravel(x) for x in jax.tree.leaves(samples.sd)])
 
 
 def _apart(batch: np.ndarray, noise: np.ndarray, widths: np.ndarray, scale: float) -> float:
@@ -259,12 +256,7 @@ def single_steps(
         def values(randomness: Randomness) -> Array:
             own = kernel.transition(randomness, state, data)[0].dynamics
             moved = [own.position] * with_position + [getattr(own, "momentum", own.position)]
-            return jnp.concatenate(
-                [
-                    jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(each)])[places]
-                    for each in moved
-                ]
-            )
+            return jnp.concatenate([ravel_pytree(each)[0][places] for each in moved])
 
         def both(key: Key) -> tuple[Array, Array]:
             drawn = kernel.draw(key, state, data)

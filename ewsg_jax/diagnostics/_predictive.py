@@ -4,7 +4,6 @@ classes too.
 Of a whole run, and along it, against passes over the data.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -175,7 +174,9 @@ def trajectory(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) ->
     finite = jnp.asarray(samples.is_finite)
     # Sums over rows, chunk after chunk, in float64 on the host.
     totals = None
-    for rows, counted in chunks(data, chunk_size):
+    for some, count in row_chunks(data, chunk_size):
+        rows = jax.tree.map(jnp.asarray, _float32(some))
+        counted = jnp.arange(rows["x"].shape[0]) < count
         sums = [np.asarray(x, np.float64) for x in _judge(weights, finite, rows, counted)]
         totals = sums if totals is None else [a + b for a, b in zip(totals, sums, strict=True)]
     assert totals is not None
@@ -208,13 +209,8 @@ def _judge(weights: Array, finite: Array, rows: Data, counted: Array) -> tuple[A
         def add(values: Array) -> Array:
             return jnp.sum(jnp.where(counted, values, 0.0), axis=-1)
 
-        return total, (
-            add(ensemble),
-            add(hits(ensemble)),
-            add(running),
-            add(hits(running)),
-            add(single),
-            add(hits(single)),
+        return total, tuple(
+            add(of) for values in (ensemble, running, single) for of in (values, hits(values))
         )
 
     numbers = jnp.arange(1, weights.shape[0] + 1, dtype=jnp.float32)
@@ -240,12 +236,6 @@ def checked_weights(samples: Samples, data: Data, chunk_size: int) -> np.ndarray
     if not draws.shape[1]:
         raise ValueError("samples must hold draws; the run kept none")
     return np.swapaxes(draws, 0, 1)
-
-
-def chunks(data: Data, chunk_size: int) -> Iterator[tuple[Data, Array]]:
-    """Yield the rows in float32 in filled-up chunks of one length, and which of them count."""
-    for rows, count in row_chunks(data, chunk_size):
-        yield jax.tree.map(jnp.asarray, _float32(rows)), jnp.arange(rows["x"].shape[0]) < count
 
 
 def log_likelihoods(weights: Array, rows: Data) -> Array:

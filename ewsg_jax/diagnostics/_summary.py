@@ -107,7 +107,8 @@ class Summary:
         Raises:
             ImportError: pandas is not installed.
         """
-        return _to_pandas(self.names, self.columns())
+        pd = optional.module("pandas", "to_pandas")
+        return pd.DataFrame(self.columns(), index=pd.Index(self.names, name=COORDINATE))
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write all columns to a file of comma-separated values, UTF-8, a line for each coordinate.
@@ -120,7 +121,13 @@ class Summary:
             TypeError: the path is not a file path.
             OSError: the file cannot be written.
         """
-        _to_csv(path, self.names, self.columns())
+        text, columns = io.StringIO(), self.columns()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([COORDINATE, *columns])
+        for name, *row in zip(self.names, *columns.values(), strict=True):
+            # Python's shortest text that is read back as the same number.
+            writer.writerow([name, *map(float, row)])
+        write_whole(path_of(path), lambda file: file.write(text.getvalue().encode()))
 
     def __str__(self) -> str:
         width = max(map(len, self.names))
@@ -405,29 +412,3 @@ def _probabilities_of(quantiles: object) -> np.ndarray:
 def _percent(probability: float) -> str:
     """Return what the quantile of a probability is called: 5% for 0.05."""
     return f"{100 * probability:.10g}%"
-
-
-def _to_pandas(names: Sequence[str], columns: dict[str, np.ndarray]) -> Any:
-    """Return a DataFrame of columns, a row for each name.
-
-    Raises:
-        ImportError: pandas is not installed.
-    """
-    pd = optional.module("pandas", "to_pandas")
-    return pd.DataFrame(columns, index=pd.Index(names, name=COORDINATE))
-
-
-def _to_csv(path: object, names: Sequence[str], columns: dict[str, np.ndarray]) -> None:
-    """Write columns to a file, a line for each name.
-
-    Raises:
-        TypeError: the path is not a file path.
-        OSError: the file cannot be written.
-    """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([COORDINATE, *columns])
-    for name, *row in zip(names, *columns.values(), strict=True):
-        # Python's shortest text that is read back as the same number.
-        writer.writerow([name, *map(float, row)])
-    write_whole(path_of(path), lambda file: file.write(text.getvalue().encode()))

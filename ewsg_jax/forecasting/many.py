@@ -7,6 +7,8 @@ in a curvature that is the inverse of its own variance under the normal approxim
 leaves out.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -73,9 +75,7 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
         each = law_of(each.variance)
     ratio = each.variance * curvature / temperature
 
-    def tree(flat: np.ndarray) -> Position:
-        return jax.tree.map(jnp.asarray, layout.tree(flat))
-
+    tree = functools.partial(_on_device, layout)
     # Stability by the largest curvature met at places of one and more widths.
     wide = factor_of(mode.inverse_mass, "covariance")
     half = law.normal(17, 2, len(curvature))
@@ -148,28 +148,28 @@ def _heat(
     data: Data,
 ) -> np.ndarray:
     """Return the variance of each coordinate of Lᵀg, over batches, averaged over the law."""
-    layout, position = Layout.of(mode.position), mode.position
+    position = mode.position
+    tree = functools.partial(_on_device, Layout.of(position))
     wide = factor_of(mode.inverse_mass, "covariance")
 
     def moved(draw: np.ndarray) -> np.ndarray:
         # As the normal approximation has it, directions that are narrow across coordinates too.
         if factor == wide:
-            return vector(
-                wide.times(jax.tree.map(jnp.asarray, layout.tree(draw * np.sqrt(variance))))
-            )
+            return vector(wide.times(tree(draw * np.sqrt(variance))))
         spread = np.sqrt(variance) * vector(factor.times(jax.tree.map(jnp.ones_like, position)))
-        flat = vector(wide.times(jax.tree.map(jnp.asarray, layout.tree(draw))))
-        return flat * spread / vector(mode.sd)
+        return vector(wide.times(tree(draw))) * spread / vector(mode.sd)
 
     places = np.stack([moved(draw) for draw in law.normal(11, NUM_POINTS, len(variance))])
     differences = np.asarray(
         batches.differences(estimator, position, jnp.asarray(places, jnp.float32), data)
     )
-    turned = [
-        vector(factor.transposed(jax.tree.map(jnp.asarray, layout.tree(row))))
-        for row in differences
-    ]
+    turned = [vector(factor.transposed(tree(row))) for row in differences]
     return np.mean(np.square(turned), axis=0) / 2
+
+
+def _on_device(layout: Layout, flat: np.ndarray) -> Position:
+    """Return the position of a vector, with arrays of JAX as leaves."""
+    return jax.tree.map(jnp.asarray, layout.tree(flat))
 
 
 def _too_many(what: str) -> ValueError:

@@ -8,7 +8,6 @@ with probability m/N, and a batch of one, scaled to N rows, is unbiased. Where n
 all epochs have the pieces that begin at row 0.
 """
 
-import functools
 from typing import NamedTuple
 
 import jax
@@ -16,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import _random
-from ewsg_jax._types import Array, Key
+from ewsg_jax._types import Key
 
 
 class Cut(NamedTuple):
@@ -53,6 +52,9 @@ def cut(num_rows: int, window: int, pieces: int) -> Cut:
     return Cut(num_rows, count, pieces, num_rows // (count * pieces))
 
 
+_permuted = jax.jit(_random.permuted, static_argnums=3)
+
+
 def words_of(key: Key) -> np.ndarray:
     """Return what all windows of a run are made from, uint32, shape (4,)."""
     return np.asarray(jax.random.bits(key, (4,), jnp.uint32))
@@ -78,8 +80,3 @@ def runs_of(cut: Cut, words: np.ndarray, number: int) -> list[tuple[int, int]]:
         if before < length:
             runs.append((0, length - before))
     return runs
-
-
-@functools.partial(jax.jit, static_argnums=3)
-def _permuted(words: Array, epoch: Array, places: Array, count: int) -> Array:
-    return _random.permuted(words, epoch, places, count)
