@@ -25,6 +25,7 @@ from ewsg_jax.forecasting.result import Forecast
 from ewsg_jax.forecasting.step import (
     AffineStep,
     Each,
+    Scheme,
     at_rest,
     names_of,
     state_at,
@@ -119,9 +120,9 @@ def _check_own(
         narrow = np.sqrt(temperature / curvature)
         scale = np.concatenate([1 / narrow, np.ones((len(names_of(state)) - 1) * d)])
         draws = law.normal(19, own.NUM_POINTS, len(scale)) / scale
-        gradients = draws[:, :d] * curvature
-        own.check_linear(dynamics, posterior, state, (), scale, draws, gradients, None, data)
-        own.check_alike(dynamics, posterior, state, alone, data)
+        scheme = Scheme(dynamics=dynamics, posterior=posterior, state=state, data=data)
+        own.check_linear(scheme, scale, draws, draws[:, :d] * curvature)
+        own.check_alike(scheme, alone)
 
 
 def _coordinates(kernel: Pair, mode: Mode) -> tuple[Factor, np.ndarray]:

@@ -1,13 +1,12 @@
 """A kernel near a mode: its law, the noise at the law's points, and what both say together."""
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._types import Data, PyTree
+from ewsg_jax._types import Data
 from ewsg_jax.dynamics.mass import with_step_size, without_metric
 from ewsg_jax.dynamics.protocol import Constant, needs_covariance
 from ewsg_jax.forecasting import batches, law, own, stability
@@ -16,6 +15,7 @@ from ewsg_jax.forecasting.step import (
     MOVING,
     NUM_POINTS,
     AffineStep,
+    Scheme,
     Weight,
     as_reported,
     maps,
@@ -106,15 +106,11 @@ class Near:
         draws = law.normal(19, count, len(self.scale)) @ law.root(covariance)
         noises = law.normal(59, count, self.d) @ law.root(noise.covariance)
         own.check_linear(
-            self.dynamics,
-            self.kernel.estimator.posterior,
-            self.wide_state(None),
-            self.reported(noise),
+            self.scheme(noise, None),
             self.scale,
             draws / self.scale,
             (draws[:, : self.d] @ self.hessian + noises) * self.unit,
             self.known.frozen_noise,
-            self.data,
         )
 
     def against_target(self, covariance: np.ndarray) -> np.ndarray:
@@ -182,27 +178,24 @@ class Near:
             return None
         # In float64: differences of exponents of float32 would be lost in their size.
         with jax.enable_x64(True):
-            terms = weight_terms(
-                self.dynamics,
-                self.kernel.estimator.posterior,
-                self.wide_state(None),
-                self.reported(noise),
-                told.frozen_noise,
-                self.data,
-            )
+            terms = weight_terms(self.scheme(noise, None), told.frozen_noise)
             weight = Weight(*(np.asarray(term, float) for term in terms)).scaled(self.scale)
         return Weighing(told.chain_length, weight)
 
-    def wide_state(self, thermostat: float | None) -> PyTree:
-        """Return the state at the mode in float64."""
+    def scheme(self, noise: Noise, thermostat: float | None) -> Scheme:
+        """Return the dynamics at the mode in float64, with what estimates report."""
         position = self.layout.tree(vector(self.mode.position), np.float64)
-        return state_at(self.dynamics, position, self.step, thermostat)
-
-    def reported(self, noise: Noise) -> Any:
-        """Return what estimates report of their covariance."""
-        if not needs_covariance(self.dynamics):
-            return ()
-        return as_reported(self.unit[:, None] * noise.covariance * self.unit, self.known.structure)
+        covariance = ()
+        if needs_covariance(self.dynamics):
+            matrix = self.unit[:, None] * noise.covariance * self.unit
+            covariance = as_reported(matrix, self.known.structure)
+        return Scheme(
+            dynamics=self.dynamics,
+            posterior=self.kernel.estimator.posterior,
+            state=state_at(self.dynamics, position, self.step, thermostat),
+            covariance=covariance,
+            data=self.data,
+        )
 
     def linear_step(self, noise: Noise) -> AffineStep:
         """Return the step at the mode."""
@@ -222,15 +215,7 @@ class Near:
                 [draws / self.scale, draws[:, : self.d] @ self.hessian * self.unit], axis=1
             )
         with jax.enable_x64(True):
-            state = self.wide_state(thermostat)
-            made = maps(
-                self.dynamics,
-                self.kernel.estimator.posterior,
-                state,
-                self.reported(noise),
-                points,
-                self.data,
-            )
+            made = maps(self.scheme(noise, thermostat), points)
             parts = [np.asarray(part, float) for part in made]
         found = [AffineStep(*each).scaled(self.scale) for each in zip(*parts, strict=True)]
         if is_fixed:

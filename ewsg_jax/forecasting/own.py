@@ -21,8 +21,7 @@ from ewsg_jax.compiling import UNOPTIMISED
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.dynamics.mass import without_metric
 from ewsg_jax.forecasting import law
-from ewsg_jax.forecasting.step import AffineStep, names_of, step_at, weight_at
-from ewsg_jax.posterior import Posterior
+from ewsg_jax.forecasting.step import AffineStep, Scheme, names_of
 from ewsg_jax.rows.law import RowLaw, laws_of
 from ewsg_jax.rows.view import Batch, num_rows
 
@@ -41,15 +40,11 @@ def is_checked(dynamics: Dynamics) -> bool:
 
 
 def check_linear(
-    dynamics: Dynamics,
-    posterior: Posterior,
-    state: PyTree,
-    covariance: PyTree,
+    scheme: Scheme,
     scale: np.ndarray,
     points: np.ndarray,
     gradients: np.ndarray,
-    frozen_noise: str | None,
-    data: Data,
+    frozen_noise: str | None = None,
 ) -> None:
     """Raise ValueError unless the step of a dynamics of one's own is linear, and its noise standard
     normal in two moments.
@@ -58,25 +53,15 @@ def check_linear(
     of the law with gradients there, (points, d); `scale`, shape (m,), says what is large of each
     number of z. A weight with a frozen noise must be quadratic.
     """
-    plain = without_metric(dynamics)[0]
+    plain = without_metric(scheme.dynamics)[0]
     rng = np.random.default_rng(23)
     turned = [x[rng.permutation(len(x))] for x in (points, gradients)]
-    count, found = len(points), None
     with jax.enable_x64(True):
-        _check_noise(dynamics, state)
+        _check_noise(scheme)
         try:
-            found = _changes(
-                dynamics,
-                posterior,
-                state,
-                covariance,
-                jnp.asarray(scale),
-                (jnp.asarray(points), jnp.asarray(gradients)),
-                (jnp.asarray(turned[0]), jnp.asarray(turned[1])),
-                jax.random.split(jax.random.key(29), (count, 2)),
-                frozen_noise,
-                data,
-            )
+            keys = jax.random.split(jax.random.key(29), (len(points), 2))
+            here, along = (tuple(map(jnp.asarray, each)) for each in ((points, gradients), turned))
+            found = _changes(scheme, jnp.asarray(scale), here, along, keys, frozen_noise)
         except (TypeError, ValueError) as error:
             raise _refused(plain, f"of which no derivative is known ({error})") from error
     changes, sizes, offset, step, of_weight = (np.asarray(x, float) for x in found)
@@ -88,34 +73,24 @@ def check_linear(
             raise _refused(plain, "whose derivatives at the mode are not finite")
         if np.mean(change**2) > np.finfo(float).eps * np.mean(step**2) and share > LINEAR:
             by = f"{100 * share:.2g} %" if share < 10 else "more than ten times itself"
-            raise _refused(
-                plain,
-                f"whose derivative by the {name} changes by {by} over the law",
-            )
+            raise _refused(plain, f"whose derivative by the {name} changes by {by} over the law")
     if not np.mean(offset**2) <= LINEAR**2 * np.mean(step**2):
         raise _refused(plain, "which moves at the mode, at rest, without a force or a noise")
     if not np.all(of_weight[:, 0] <= LINEAR * of_weight[:, 1]):
         raise _refused(plain, "whose log_weight is not quadratic in the gradient")
 
 
-def check_alike(
-    dynamics: Dynamics,
-    posterior: Posterior,
-    state: PyTree,
-    alone: AffineStep,
-    data: Data,
-) -> None:
+def check_alike(scheme: Scheme, alone: AffineStep) -> None:
     """Raise ValueError unless each coordinate moves by itself, as one alone does.
 
     The dynamics of one's own is without a mass, the state of all coordinates at rest, in float64.
     """
+    state = scheme.state
     d = ravel_pytree(state.position)[0].shape[0]
     parts = len(names_of(state))
     z, g = law.normal(31, 2, parts * d), law.normal(37, 2, d)
     with jax.enable_x64(True):
-        moved, width = _moved_and_width(
-            dynamics, posterior, state, jnp.asarray(z), jnp.asarray(g), data
-        )
+        moved, width = _moved_and_width(scheme, jnp.asarray(z), jnp.asarray(g))
     split = z.reshape(2, parts, d)
     expected = np.einsum("ab,pbd->pad", alone.matrix, split)
     expected += alone.gradient[None] * g[:, None]
@@ -124,9 +99,8 @@ def check_alike(
         np.allclose(np.asarray(width).reshape(widths.shape).mean(1), widths.mean(1), rtol=0.2)
     )
     if not is_alike:
-        raise _refused(
-            dynamics, "whose coordinates do not each move as one alone, in over 1,000 dimensions"
-        )
+        why = "whose coordinates do not each move as one alone, in over 1,000 dimensions"
+        raise _refused(scheme.dynamics, why)
 
 
 def _refused(dynamics: Dynamics, why: str) -> ValueError:
@@ -137,12 +111,10 @@ def _refused(dynamics: Dynamics, why: str) -> ValueError:
     )
 
 
-def _check_noise(dynamics: Dynamics, state: PyTree) -> None:
+def _check_noise(scheme: Scheme) -> None:
     """Raise that the noise has other first or second moments than standard normals."""
-    draws = jax.vmap(lambda key: ravel_pytree(dynamics.draw(key, state))[0])(
-        jax.random.split(jax.random.key(41), NUM_DRAWS)
-    )
-    drawn = np.asarray(draws, float)
+    keys = jax.random.split(jax.random.key(41), NUM_DRAWS)
+    drawn = np.asarray(jax.vmap(scheme.noise)(keys), float)
     size = drawn.shape[1]
     # Of each number, and of some sums: numbers that depend on each other have others.
     signs = np.random.default_rng(43).choice([-1.0, 1.0], (size, 8)) / np.sqrt(max(size, 1))
@@ -151,80 +123,60 @@ def _check_noise(dynamics: Dynamics, state: PyTree) -> None:
             off = np.abs(moment.mean(0) - wanted)
             error = moment.std(0) / np.sqrt(NUM_DRAWS)
             if np.any(off > SURE * error + LINEAR):
-                raise _refused(
-                    without_metric(dynamics)[0],
-                    "whose noise is not of mean 0 and covariance I",
-                )
+                plain = without_metric(scheme.dynamics)[0]
+                raise _refused(plain, "whose noise is not of mean 0 and covariance I")
 
 
-@functools.partial(
-    jax.jit, static_argnames=("posterior", "frozen_noise"), compiler_options=UNOPTIMISED
-)
+@functools.partial(jax.jit, static_argnames="frozen_noise", compiler_options=UNOPTIMISED)
 def _changes(
-    dynamics: Dynamics,
-    posterior: Posterior,
-    state: PyTree,
-    covariance: PyTree,
+    scheme: Scheme,
     scale: Array,
-    points: tuple[Array, Array],
-    directions: tuple[Array, Array],
+    points: tuple[Array, ...],
+    directions: tuple[Array, ...],
     keys: Array,
     frozen_noise: str | None,
-    data: Data,
 ) -> PyTree:
     """Return how derivatives change, how large they are, and what moves without any cause."""
-    given = dynamics, posterior.prior_gradient, state, covariance
-    moved = step_at(*given, data)
 
     def norm(flat: Array) -> Array:
         return jnp.linalg.norm(scale * flat)
 
     def of_point(each: PyTree) -> PyTree:
         (z, g), (along_z, along_g), (one, other) = each
-        xi, along_xi = (ravel_pytree(dynamics.draw(key, state))[0] for key in (one, other))
+        xi, along_xi = scheme.noise(one), scheme.noise(other)
         here, along = (z, g, xi), (along_z, along_g, along_xi)
         still = jax.tree.map(jnp.zeros_like, here)
         changes, sizes, change = [], [], -along_z
         for i, direction in enumerate(along):
             only = tuple(direction if i == j else jnp.zeros_like(x) for j, x in enumerate(here))
-            now, then = (jax.jvp(moved, place, only)[1] for place in (here, still))
+            now, then = (jax.jvp(scheme.step, place, only)[1] for place in (here, still))
             change = change + then
             changes.append(norm(now - then))
             # What a free step does is what it adds to a position.
             sizes.append(norm(then - along_z if i == 0 else then))
         turned = jnp.zeros(2)
         if frozen_noise is not None:
-            of = jax.grad(weight_at(*given, frozen_noise, data))
+            of = jax.grad(functools.partial(scheme.log_weight, frozen_noise=frozen_noise))
             now, then = (
                 jax.jvp(of, place, (along_g, along_z))[1]
                 for place in ((g, z), (still[1], still[0]))
             )
             turned = jnp.stack([jnp.linalg.norm(now - then), jnp.linalg.norm(then)])
-        return (
-            jnp.stack(changes),
-            jnp.stack(sizes),
-            norm(moved(*still)),
-            norm(change),
-            turned,
-        )
+        at_rest = norm(scheme.step(*still))
+        return jnp.stack(changes), jnp.stack(sizes), at_rest, norm(change), turned
 
     return jax.lax.map(of_point, (points, directions, keys))
 
 
-@functools.partial(jax.jit, static_argnames="posterior", compiler_options=UNOPTIMISED)
-def _moved_and_width(
-    dynamics: Dynamics, posterior: Posterior, state: PyTree, z: Array, g: Array, data: Data
-) -> tuple[Array, Array]:
+@functools.partial(jax.jit, compiler_options=UNOPTIMISED)
+def _moved_and_width(scheme: Scheme, z: Array, g: Array) -> tuple[Array, Array]:
     """Return where steps without a noise end, and the widths that the noise gives."""
-    moved = step_at(dynamics, posterior.prior_gradient, state, (), data)
-    none = jnp.zeros_like(ravel_pytree(dynamics.draw(jax.random.key(0), state))[0])
-    size = z.shape[1]
+    none = jnp.zeros_like(scheme.noise(jax.random.key(0)))
 
     def drawn(key: Array) -> Array:
-        xi = ravel_pytree(dynamics.draw(key, state))[0]
-        return moved(jnp.zeros(size), jnp.zeros(g.shape[1]), xi)
+        return scheme.step(jnp.zeros(z.shape[1]), jnp.zeros(g.shape[1]), scheme.noise(key))
 
-    ends = jnp.stack([moved(z[i], g[i], none) for i in range(2)])
+    ends = jnp.stack([scheme.step(z[i], g[i], none) for i in range(2)])
     return ends, jnp.std(jax.lax.map(drawn, jax.random.split(jax.random.key(47), 64)), axis=0)
 
 

@@ -7,7 +7,6 @@ noise.
 """
 
 import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -15,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax._types import Array, Data, Position, PyTree
+from ewsg_jax._module import Part, module, static
+from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.compiling import UNOPTIMISED
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.dynamics.mass import without_metric
@@ -30,7 +30,6 @@ HELD = ("step", "thermostat")
 """Fields that are held."""
 NUM_POINTS = 64
 """Points around the mode over which a map is averaged that depends on the position."""
-PriorGradient = Callable[[Position], Position]
 
 
 class AffineStep(NamedTuple):
@@ -79,44 +78,60 @@ def z_of(state: PyTree) -> Array:
     return jnp.concatenate([ravel_pytree(getattr(state, name))[0] for name in names_of(state)])
 
 
-def step_at(
-    dynamics: Dynamics, prior_gradient: PriorGradient, state: PyTree, covariance: PyTree, data: Data
-) -> Callable[[Array, Array, Array], Array]:
-    """Return a step from a state as a function of z, g and ξ, all flat, less where it is at rest.
+@module
+class Scheme(Part):
+    """A dynamics beside a state at rest, with what its step takes.
 
-    What an estimate reports is `covariance`, `()` for nothing.
+    Attributes:
+        dynamics: whose step it is.
+        posterior: whose prior gradient it may ask for; None: that is 0.
+        state: at rest.
+        covariance: what estimates report, `()` for nothing.
+        data: the rows.
     """
-    origin = z_of(state)
-    _, unravel = ravel_pytree(jax.tree.map(jnp.zeros_like, state.position))
-    _, unravel_noise = ravel_pytree(dynamics.draw(jax.random.key(0), state))
 
-    def moved(z: Array, g: Array, xi: Array) -> Array:
-        prepared = dynamics.prepare(at(state, z), prior_gradient, data)
-        estimate = Estimate(unravel(g), (), covariance=covariance)
-        end = dynamics.apply(unravel_noise(xi), prepared, estimate, lambda position: unravel(g))
-        return z_of(end) - origin
+    dynamics: Dynamics
+    posterior: Posterior | None = static()
+    state: PyTree
+    covariance: PyTree = ()
+    data: Data = ()
 
-    return moved
+    def _given(self, z: Array, g: Array) -> tuple[PyTree, Estimate]:
+        """Return the prepared state at z, and the estimate of a gradient."""
+        prior_gradient = jnp.zeros_like if self.posterior is None else self.posterior.prior_gradient
+        prepared = self.dynamics.prepare(at(self.state, z), prior_gradient, self.data)
+        _, unravel = ravel_pytree(jax.tree.map(jnp.zeros_like, self.state.position))
+        return prepared, Estimate(unravel(g), (), covariance=self.covariance)
+
+    def step(self, z: Array, g: Array, xi: Array) -> Array:
+        """Return where a step with a gradient and a noise leads, all flat and less the state."""
+        prepared, estimate = self._given(z, g)
+        _, unravel = ravel_pytree(self.dynamics.draw(jax.random.key(0), self.state))
+        end = self.dynamics.apply(
+            unravel(xi), prepared, estimate, lambda position: estimate.gradient
+        )
+        return z_of(end) - z_of(self.state)
+
+    def log_weight(self, g: Array, z: Array, frozen_noise: str) -> Array:
+        """Return the log weight of a gradient, both flat."""
+        return self.dynamics.log_weight(*self._given(z, g), frozen_noise)
+
+    def noise(self, key: Key) -> Array:
+        """Return a noise of a step, flat."""
+        return ravel_pytree(self.dynamics.draw(key, self.state))[0]
 
 
-@functools.partial(jax.jit, static_argnames="posterior", compiler_options=UNOPTIMISED)
-def maps(
-    dynamics: Dynamics,
-    posterior: Posterior,
-    state: PyTree,
-    covariance: PyTree,
-    points: Array | np.ndarray,
-    data: Data,
-) -> tuple[Array, ...]:
+@functools.partial(jax.jit, compiler_options=UNOPTIMISED)
+def maps(scheme: Scheme, points: Array | np.ndarray) -> tuple[Array, ...]:
     """Return A, G, B and W at points z with gradients there, (count, m + d), stacked."""
-    moved = step_at(dynamics, posterior.prior_gradient, state, covariance, data)
+    dynamics, state = scheme.dynamics, scheme.state
     size = z_of(state).shape[0]
-    still = jnp.zeros_like(ravel_pytree(dynamics.draw(jax.random.key(0), state))[0])
+    still = jnp.zeros_like(scheme.noise(jax.random.key(0)))
 
     def of_point(point: Array) -> tuple[Array, ...]:
         z, g = point[:size], point[size:]
         wanted = jax.jacfwd(lambda z: ravel_pytree(dynamics.evaluation_point(at(state, z)))[0])(z)
-        return (*jax.jacfwd(moved, argnums=(0, 1, 2))(z, g, still), wanted)
+        return (*jax.jacfwd(scheme.step, argnums=(0, 1, 2))(z, g, still), wanted)
 
     return jax.lax.map(of_point, jnp.asarray(points))
 
@@ -131,15 +146,14 @@ def _maps_of_each(
     """
 
     def of_one(one: Dynamics, state: PyTree) -> tuple[Array, ...]:
-        moved = step_at(one, jnp.zeros_like, state, (), ())
-        size = len(names_of(state))
-        noises = ravel_pytree(one.draw(jax.random.key(0), state))[0].size
+        scheme, size = Scheme(dynamics=one, posterior=None, state=state), len(names_of(state))
 
         def column(unit: Array) -> tuple[Array, Array]:
             z, g, xi = jnp.split(unit, [size, size + 1])
-            return moved(z, g, xi), one.evaluation_point(at(state, z))
+            return scheme.step(z, g, xi), one.evaluation_point(at(state, z))
 
-        columns, wanted = jax.vmap(column)(jnp.eye(size + 1 + noises))
+        units = jnp.eye(size + 1 + scheme.noise(jax.random.key(0)).size)
+        columns, wanted = jax.vmap(column)(units)
         a, g, b = jnp.split(columns.T, [size, size + 1], axis=1)
         return a, g, b, wanted[:size].T
 
@@ -177,39 +191,11 @@ class Weight(NamedTuple):
         return np.einsum("pcd,pcd->pc", gradients, 0.5 * gradients @ self.square + slope[:, None])
 
 
-def weight_at(
-    dynamics: Dynamics,
-    prior_gradient: PriorGradient,
-    state: PyTree,
-    covariance: PyTree,
-    frozen_noise: str,
-    data: Data,
-) -> Callable[[Array, Array], Array]:
-    """Return the log weight that a dynamics gives, as a function of g and z, both flat."""
-    _, unravel = ravel_pytree(jax.tree.map(jnp.zeros_like, state.position))
-
-    def weight(g: Array, z: Array) -> Array:
-        prepared = dynamics.prepare(at(state, z), prior_gradient, data)
-        estimate = Estimate(unravel(g), (), covariance=covariance)
-        return dynamics.log_weight(prepared, estimate, frozen_noise)
-
-    return weight
-
-
-@functools.partial(
-    jax.jit, static_argnames=("posterior", "frozen_noise"), compiler_options=UNOPTIMISED
-)
-def weight_terms(
-    dynamics: Dynamics,
-    posterior: Posterior,
-    state: PyTree,
-    covariance: PyTree,
-    frozen_noise: str,
-    data: Data,
-) -> tuple[Array, Array, Array]:
+@functools.partial(jax.jit, static_argnames="frozen_noise", compiler_options=UNOPTIMISED)
+def weight_terms(scheme: Scheme, frozen_noise: str) -> tuple[Array, Array, Array]:
     """Return M, J and j of the weight that a dynamics gives at the mode."""
-    prior_gradient = posterior.prior_gradient
-    slope = jax.grad(weight_at(dynamics, prior_gradient, state, covariance, frozen_noise, data))
+    slope = jax.grad(functools.partial(scheme.log_weight, frozen_noise=frozen_noise))
+    state = scheme.state
     g, z = (jnp.zeros_like(x) for x in (ravel_pytree(state.position)[0], z_of(state)))
     return jax.jacfwd(slope)(g, z), jax.jacfwd(slope, argnums=1)(g, z), slope(g, z)
 
@@ -264,8 +250,8 @@ def step_of(dynamics: Dynamics, posterior: Posterior, step: int, data: Data) -> 
     plain, _ = without_metric(dynamics)
     with jax.enable_x64(True):
         state = at_rest(plain, step)
-        size = sum(name in state._fields for name in ("position", "momentum"))
-        made = maps(plain, posterior, state, (), np.zeros((1, size + 1)), data)
+        scheme = Scheme(dynamics=plain, posterior=posterior, state=state, data=data)
+        made = maps(scheme, np.zeros((1, len(names_of(state)) + 1)))
         return AffineStep(*(np.asarray(part, float)[0] for part in made))
 
 
