@@ -42,12 +42,8 @@ def host_normals(key: Key, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def noise(key: Key, like: PyTree, law: NoiseLaw = "gaussian") -> PyTree:
-    """Draw independent numbers of mean 0 and variance 1, shaped like the leaves of `like`.
-
-    Args:
-        key: a typed PRNG key, consumed.
-        like: a tree of floating-point arrays (or of `jax.ShapeDtypeStruct`).
-        law: `"gaussian"` or `"rademacher"` (±1 with equal probability).
+    """Draw independent numbers of mean 0 and variance 1, shaped like the leaves of a tree of
+    floating-point arrays or shapes: Gaussian, or ±1 with equal probability ("rademacher").
     """
     leaves, structure = jax.tree.flatten(like)
     draw = jax.random.normal if law == "gaussian" else signs
@@ -112,14 +108,11 @@ def index_words(key: Key, num_rows: int, batch_size: int, words: int | None = No
 
 
 def scaled(words: Array, bound: Array) -> tuple[Array, Array]:
-    """Map uniform words to row numbers in [0, bound), int32: ⌊w·bound / 2³²⌋ of one word,
-    ⌊w·bound / 2⁶⁴⌋ of two; and to the first 32 bits of what is left.
+    """Map uniform words to row numbers in [0, bound), int32: ⌊w·bound / 2³²⌋ of one word, ⌊w·bound
+    / 2⁶⁴⌋ of two; and to the first 32 bits of what is left.
 
-    Of two words what is left is uniform, whatever the row.
-
-    Args:
-        words: uint32, shape (1, …) or (2, …); the first word is the most significant.
-        bound: uint32, below 2³¹.
+    Words are uint32, shape (1, …) or (2, …), the first one the most significant; the bound is
+    uint32, below 2³¹. Of two words what is left is uniform, whatever the row.
     """
     # The high word of the product with each word, from products of halves: there are no 64 bits.
     mask = jnp.uint32(0xFFFF)
@@ -141,16 +134,12 @@ def log_uniform(key: Key, shape: tuple[int, ...]) -> Array:
 
 
 def permuted(words: Array, epoch: Array, places: Array, num_rows: int) -> Array:
-    """Return what a permutation of [0, `num_rows`) puts at places, int32, without a list of n.
+    """Return what a permutation of [0, `num_rows`), n ≥ 1, puts at places of any shape, int32,
+    without a list of n.
 
     A keyed bijection: a Feistel network on the next power of four, walked along its cycles until it
-    is back below n (at most four times the rows, so a few walks); for each epoch another.
-
-    Args:
-        words: what the permutations are made from, uint32, shape (2,).
-        epoch: the number of the permutation.
-        places: int32, any shape, in [0, `num_rows`).
-        num_rows: n ≥ 1.
+    is back below n (at most four times the rows, so a few walks); for each epoch another. All
+    permutations are made from two uint32 words.
     """
     key = jax.random.fold_in(jax.random.wrap_key_data(words, impl="threefry2x32"), epoch)
     # Arrays of their own: out of one, whose last axis they are, the loop below would read number by

@@ -1,7 +1,12 @@
-"""Packages that only some functions need."""
+"""Packages that only some functions need: some may not be installed, and SciPy takes as long to
+import as this library.
+"""
 
 import importlib
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 EXTRAS = {
     "arviz": ("ArviZ", "diagnostics"),
@@ -17,16 +22,52 @@ is there.)
 """
 
 
-def module(name: str, needed_by: str, extra: str | None = None) -> Any:
+def module(name: str, needed_by: str) -> Any:
     """Return a module, by its dotted name, of a package that may not be installed.
 
-    Where it is not, the error says what needs it, and which extra brings it: the smallest, or
-    another.
+    Where it is not, the error says what needs it, and the smallest extra that brings it.
     """
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        package, smallest = EXTRAS[name.split(".")[0]]
+        package, extra = EXTRAS[name.split(".")[0]]
         raise ImportError(
-            f"{needed_by} needs {package}: pip install 'ewsg_jax[{extra or smallest}]'"
+            f"{needed_by} needs {package}: pip install 'ewsg_jax[{extra}]'"
         ) from error
+
+
+def student_quantile(degrees_of_freedom: object, probability: object) -> Any:
+    """Return the quantile of Student's t, shaped like the arguments."""
+    from scipy.special import stdtrit
+
+    return stdtrit(degrees_of_freedom, probability)
+
+
+def normal_quantile(probability: object) -> Any:
+    """Return the quantile of the standard normal law, shaped like the argument."""
+    from scipy.special import ndtri
+
+    return ndtri(probability)
+
+
+def lu_factor(matrix: np.ndarray) -> Any:
+    """Return the LU factorisation of a matrix (m, m), as `lu_solve` takes it."""
+    from scipy.linalg import lu_factor
+
+    return lu_factor(matrix)
+
+
+def lu_solve(factor: object, right: np.ndarray) -> np.ndarray:
+    """Return A⁻¹ b for b of shape (m,) or (m, q), A as `lu_factor` returned it."""
+    from scipy.linalg import lu_solve
+
+    return lu_solve(factor, right)
+
+
+def root_between(
+    function: Callable[[float], float], low: float, high: float, error: float
+) -> float:
+    """Return where a function is 0, to that absolute error; its signs at both ends must differ."""
+    from scipy.optimize import brentq
+
+    return float(brentq(function, low, high, xtol=error))  # type: ignore[arg-type] - the root alone, by default

@@ -13,7 +13,7 @@ PACKAGE = Path(ewsg.__file__).parent
 ORDER = [
     ["_types", "reading", "needs", "starting"],
     ["freshness"],
-    ["seen", "compiling", "numeric", "optional", "lazy_scipy"],
+    ["seen", "compiling", "numeric", "optional"],
     ["_check", "_tree", "_random", "progress"],
     ["_module", "constants", "files", "traced"],
     ["products"],

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ewsg_jax.checking.stein import Score, Scores
-from ewsg_jax.lazy_scipy import student_quantile
+from ewsg_jax.optional import student_quantile
 from ewsg_jax.sampling.convergence import rhat_in_words
 from ewsg_jax.sampling.coordinates import CONVERGED
 from ewsg_jax.support import CURE

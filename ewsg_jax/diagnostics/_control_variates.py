@@ -11,7 +11,7 @@ from ewsg_jax.checking.basis import DRAWS_OF_FUNCTION, linear, whole
 from ewsg_jax.checking.crossfit import TINY, CrossFit, averages, fitted
 from ewsg_jax.checking.functions import values_at
 from ewsg_jax.checking.stein import blocks_of
-from ewsg_jax.diagnostics.scored import scored, whitened
+from ewsg_jax.diagnostics.kernel_stein import scored, whitened
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import vector

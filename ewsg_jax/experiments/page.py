@@ -32,6 +32,8 @@ STEPS = (0.5, 1.0, 2.0, 5.0, 10.0)
 """Between two ticks, times a power of ten."""
 MOST_COORDINATES, MOST_TRACES, MOST_CHAINS = 12, 4, 4
 """Weights with a density, and with traces; of how many chains."""
+MOST_LETTERS = 44
+"""Of a title."""
 MARGIN = 0.05
 """Of an axis, on both sides of what is drawn."""
 
@@ -151,8 +153,8 @@ def _points(line: Line) -> tuple[np.ndarray, np.ndarray]:
     return x[chosen], y[chosen]
 
 
-def _short(title: str, most: int = 44) -> str:
-    return title if len(title) <= most else title[: most - 1] + "…"
+def _short(title: str) -> str:
+    return title if len(title) <= MOST_LETTERS else title[: MOST_LETTERS - 1] + "…"
 
 
 # What is drawn.

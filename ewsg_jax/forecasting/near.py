@@ -24,7 +24,7 @@ from ewsg_jax.forecasting.step import (
 )
 from ewsg_jax.forecasting.target import Target
 from ewsg_jax.gradients.covariance import Congruent, Covariance
-from ewsg_jax.lazy_scipy import root_between
+from ewsg_jax.optional import root_between
 from ewsg_jax.pair import Pair
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.curvature import Curvature

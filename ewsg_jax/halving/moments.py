@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax._types import PyTree
-from ewsg_jax.lazy_scipy import student_quantile
+from ewsg_jax.optional import student_quantile
 from ewsg_jax.sampling import Moments, moments
 
 DRIFT = 1e-3

@@ -4,7 +4,7 @@ import numpy as np
 
 from ewsg_jax.checking.verdict import MOST_TIMES, SURE, Verdict, worst_of
 from ewsg_jax.halving.moments import Law
-from ewsg_jax.lazy_scipy import student_quantile
+from ewsg_jax.optional import student_quantile
 
 
 def right_step(bias: Law, step_size: float, order: int, tolerance: float) -> float:
