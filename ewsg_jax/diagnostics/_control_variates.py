@@ -11,7 +11,7 @@ from ewsg_jax.checking.basis import DRAWS_OF_FUNCTION, linear, whole
 from ewsg_jax.checking.crossfit import TINY, CrossFit, averages, fitted
 from ewsg_jax.checking.functions import values_at
 from ewsg_jax.checking.stein import blocks_of
-from ewsg_jax.diagnostics.kernel_stein import scored, whitened
+from ewsg_jax.diagnostics.kernel_stein import scored
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import vector
@@ -120,17 +120,8 @@ def control_variates(
     """
     _check.function("function", function, "(position) -> tree of arrays")
     _check.integer("order", order, 1, 2)
-    draws, fresh = scored(
-        key,
-        samples,
-        posterior,
-        data,
-        temperature=temperature,
-        max_draws=max_draws,
-        batch_size=batch_size,
-        rows=rows,
-        shared_minibatch=shared_minibatch,
-    )
+    given = temperature, max_draws, batch_size, rows, shared_minibatch
+    draws, fresh, white = scored(key, samples, posterior, data, None, *given)
     d, count = draws.size, len(draws.flat)
     num_features = d if order == 1 else d + d * (d + 1) // 2
     if count < DRAWS_OF_FUNCTION * (1 + num_features):
@@ -140,7 +131,6 @@ def control_variates(
             f"variates, and {count:,} draws"
         )
     values = values_at(draws, function)
-    white = whitened(draws, fresh, None, float(temperature))
     blocks = blocks_of(draws.in_chains(white.u), draws.shared)
     # Where draws are the target's, least squares leave least variance with noise in the features
     # too.

@@ -38,15 +38,14 @@ def scored(
     samples: Samples | PyTree,
     posterior: Posterior,
     data: Data,
-    *,
-    temperature: Any,
+    mode: Mode | None,
+    temperature: float,
     max_draws: int,
     batch_size: int | None,
     rows: Rows | None,
     shared_minibatch: bool | None,
-    mode: Mode | None = None,
-) -> tuple[Draws, Fresh]:
-    """Check what all of them take; return the draws that are used, and ∇V/T there."""
+) -> tuple[Draws, Fresh, White]:
+    """Check what all of them take; return the draws that are used, ∇V/T there, both whitened."""
     _check.key(key)
     _check.instance(
         "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
@@ -62,9 +61,9 @@ def scored(
     if mode is not None:
         draws.check_mode(mode)
     data = jax.tree.map(jax.numpy.asarray, data)
-    found = fresh_gradients(key, posterior, draws, data, batch_size or n, rows, float(temperature))
-    found.check()
-    return draws, found
+    fresh = fresh_gradients(key, posterior, draws, data, batch_size or n, rows, float(temperature))
+    fresh.check()
+    return draws, fresh, whitened(draws, fresh, mode, float(temperature))
 
 
 def whitened(draws: Draws, fresh: Fresh, mode: Mode | None, temperature: float) -> White:
@@ -97,18 +96,14 @@ class SteinKernel(NamedTuple):
 
     Attributes:
         u: draws, shape (m, d).
-        h: gradients, shape (m, d).
+        h: gradients, shape (m, d): the mean of both batches, whose noise is independent for two
+            draws, as κ between them needs.
         scale: c.
     """
 
     u: np.ndarray
     h: np.ndarray
     scale: float
-
-    @classmethod
-    def of(cls, white: White, scale: float) -> "SteinKernel":
-        """Return κ of both batches' mean: independent for two draws, as κ between them needs."""
-        return cls(white.u, white.mean, scale)
 
     def between(self, one: slice, other: slice) -> np.ndarray:
         """Return κ between some draws and others, a matrix."""
@@ -253,22 +248,11 @@ def kernel_stein_discrepancy(
     """
     _check.positive("scale", scale)
     for_batches, for_signs = jax.random.split(_check.key(key))
-    draws, fresh = scored(
-        for_batches,
-        samples,
-        posterior,
-        data,
-        temperature=temperature,
-        max_draws=max_draws,
-        batch_size=batch_size,
-        rows=rows,
-        shared_minibatch=shared_minibatch,
-        mode=mode,
-    )
-    white = whitened(draws, fresh, mode, float(temperature))
+    given = temperature, max_draws, batch_size, rows, shared_minibatch
+    draws, fresh, white = scored(for_batches, samples, posterior, data, mode, *given)
     count = blocks_of(draws.in_chains(white.u), draws.shared).number
     parts = groups(len(white.u), count)
-    sums = SteinKernel.of(white, float(scale)).sums(parts)
+    sums = SteinKernel(white.u, white.mean, float(scale)).sums(parts)
     sizes = np.array([part.stop - part.start for part in parts])
     squared, error, p_value = _judged(sums, sizes, _random.host_generator(for_signs))
     return Discrepancy(squared, error, p_value, len(white.u), len(parts), fresh.data_passes)
@@ -395,20 +379,9 @@ def stein_thinning(
     """
     _check.positive("scale", scale)
     _check.integer("count", count)
-    draws, fresh = scored(
-        key,
-        samples,
-        posterior,
-        data,
-        temperature=temperature,
-        max_draws=max_draws,
-        batch_size=batch_size,
-        rows=rows,
-        shared_minibatch=None,
-        mode=mode,
-    )
-    white = whitened(draws, fresh, mode, float(temperature))
-    chosen, discrepancy = _greedy(SteinKernel.of(white, float(scale)), count)
+    given = temperature, max_draws, batch_size, rows, None
+    draws, fresh, white = scored(key, samples, posterior, data, mode, *given)
+    chosen, discrepancy = _greedy(SteinKernel(white.u, white.mean, float(scale)), count)
     chains, times = np.meshgrid(draws.chains, draws.kept, indexing="ij")
     if draws.shared:
         chains, times = chains.T, times.T
