@@ -137,15 +137,14 @@ def maps(scheme: Scheme, points: Array | np.ndarray) -> tuple[Array, ...]:
 
 
 @functools.partial(jax.jit, compiler_options=UNOPTIMISED)
-def _maps_of_each(
-    every: dict[str, Dynamics], states: dict[str, PyTree]
-) -> dict[str, tuple[Array, ...]]:
+def _maps_of_each(every: dict[str, Dynamics]) -> dict[str, tuple[Array, ...]]:
     """Return A, G, B and W of stacks of dynamics of one coordinate, each with a leading axis.
 
     The map of one coordinate is affine, and 0 of 0: its columns are what it makes of unit vectors.
     """
 
-    def of_one(one: Dynamics, state: PyTree) -> tuple[Array, ...]:
+    def of_one(one: Dynamics) -> tuple[Array, ...]:
+        state = at_rest(one, 0)
         scheme, size = Scheme(dynamics=one, posterior=None, state=state), len(names_of(state))
 
         def column(unit: Array) -> tuple[Array, Array]:
@@ -157,10 +156,7 @@ def _maps_of_each(
         a, g, b = jnp.split(columns.T, [size, size + 1], axis=1)
         return a, g, b, wanted[:size].T
 
-    return {
-        name: jax.vmap(lambda one, s=states[name]: of_one(one, s))(each)
-        for name, each in every.items()
-    }
+    return {name: jax.vmap(of_one)(each) for name, each in every.items()}
 
 
 class Weight(NamedTuple):
@@ -258,12 +254,11 @@ def step_of(dynamics: Dynamics, posterior: Posterior, step: int, data: Data) -> 
 def steps_of(kinds: dict[str, list[Dynamics]]) -> dict[str, list[AffineStep]]:
     """Return the steps of one coordinate by kind of dynamics; a kind differs in numbers alone."""
     with jax.enable_x64(True):
-        states = {name: at_rest(kind[0], 0) for name, kind in kinds.items()}
         every = {
             name: jax.tree.map(lambda *numbers: np.stack(numbers), *kind)
             for name, kind in kinds.items()
         }
-        made = jax.device_get(_maps_of_each(every, states))
+        made = jax.device_get(_maps_of_each(every))
     return {
         name: [AffineStep(*each) for each in zip(*parts, strict=True)]
         for name, parts in made.items()
