@@ -100,9 +100,16 @@ def equations(program: Any) -> Iterator[Any]:
     """Yield the equations of a program and of those inside it."""
     for equation in getattr(program, "jaxpr", program).eqns:
         yield equation
-        for inner in jax.tree.leaves(equation.params):
-            if hasattr(inner, "eqns"):
-                yield from equations(inner)
+        for inner in programs_in(equation):
+            yield from equations(inner)
+
+
+def programs_in(equation: Any) -> Iterator[Any]:
+    """Yield the programs inside an equation."""
+    for value in jax.tree.leaves(equation.params):
+        inner = getattr(value, "jaxpr", value)
+        if hasattr(inner, "eqns"):
+            yield inner
 
 
 def _makes_zeros(line: Any) -> bool:

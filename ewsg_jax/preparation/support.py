@@ -5,14 +5,14 @@ densities themselves are evaluated, where by its structure a function can end.
 """
 
 import functools
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, freshness
+from ewsg_jax import _check, freshness, traced
 from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.compiling import QUICK
 from ewsg_jax.posterior import Posterior
@@ -143,7 +143,7 @@ def _ends(program: Any, kinds: list[Kind]) -> tuple[bool, list[Kind]]:
         results = [Kind(depends, is_positive)] * len(line.outvars)
         # A rule of one's own is for something like a solver, whose inner numbers are not the
         # density's.
-        for inner in () if name.startswith("custom_vjp_call") else _inside(line):
+        for inner in () if name.startswith("custom_vjp_call") else traced.programs_in(line):
             own = (
                 given
                 if len(given) == len(inner.invars)
@@ -155,16 +155,6 @@ def _ends(program: Any, kinds: list[Kind]) -> tuple[bool, list[Kind]]:
                 results = made
         known |= dict(zip(map(id, line.outvars), results, strict=True))
     return found, [kind(x) for x in program.outvars]
-
-
-def _inside(line: Any) -> Iterator[Any]:
-    """Yield the programs inside a line."""
-    for value in jax.tree.leaves(
-        line.params, is_leaf=lambda x: hasattr(x, "eqns") or hasattr(x, "jaxpr")
-    ):
-        inner = getattr(value, "jaxpr", value)
-        if hasattr(inner, "eqns"):
-            yield inner
 
 
 def _is_beyond(value: object) -> bool:

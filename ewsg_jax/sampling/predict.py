@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, products
+from ewsg_jax import _check, _tree, products, traced
 from ewsg_jax._types import Array, PyTree
 from ewsg_jax.freshness import as_of_now
 
@@ -218,14 +218,8 @@ def _examine(
 
 def _largest_intermediate(program: Any) -> int:
     """The bytes of the largest array that a program or one of those inside it makes."""
-    program = getattr(program, "jaxpr", program)
-    largest = 0
-    for equation in program.eqns:
-        made = [v.aval for v in equation.outvars if hasattr(v.aval, "shape")]
-        largest = max([largest, *(math.prod(a.shape) * a.dtype.itemsize for a in made)])
-        inner = [x for x in jax.tree.leaves(equation.params) if hasattr(x, "eqns")]
-        largest = max([largest, *map(_largest_intermediate, inner)])
-    return largest
+    made = [v.aval for line in traced.equations(program) for v in line.outvars]
+    return max((_tree.num_bytes(each) for each in made if hasattr(each, "shape")), default=0)
 
 
 @functools.partial(jax.jit, static_argnames=("function", "reduce"))
