@@ -4,6 +4,7 @@ import functools
 import hashlib
 import math
 import operator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -61,6 +62,15 @@ def is_finite(tree: PyTree) -> Array:
     """Return whether every number in the tree is finite: a scalar bool."""
     parts = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(tree)]
     return functools.reduce(operator.and_, parts, jnp.bool_(True))
+
+
+def placed(tree: PyTree, dtype: Any) -> PyTree:
+    """Return NumPy arrays as arrays of JAX, without a program for each shape as `jnp.asarray` has.
+
+    What the dtype does not hold is infinite.
+    """
+    with np.errstate(over="ignore"):
+        return jax.device_put(jax.tree.map(lambda x: np.asarray(x, dtype), tree))
 
 
 def take_rows(leaf: Array, index: ArrayLike) -> Array:

@@ -220,7 +220,8 @@ def plan(
                 )
         try:
             # What float32 rounds to a matrix that is not positive definite says nothing either.
-            _ = Frame.at_mode(mode).on_host
+            at_mode = Frame.at_mode(mode)
+            _ = at_mode.factor, at_mode.on_host
             has_widths = True
         except ValueError:
             has_widths = False
@@ -249,7 +250,8 @@ def plan(
         except (NoGradientError, NothingFitsError, NoWidthsError) as error:
             # Of these there was no way round; what the search for the mode met, if anything, is
             # why.
-            raise ValueError(". And ".join([*of_mode, str(error)])) from error
+            told = [text + "." * (text[-1] not in ".?") for text in of_mode]
+            raise ValueError(" And ".join([*told, str(error)])) from error
     cost = ended.kernel.evaluations(data)
     told = [
         report.note for report in (ended.gaussian and ended.gaussian.report, ended.report) if report

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ewsg_jax import _tree
 from ewsg_jax._types import Data, Key, Position
 from ewsg_jax.factors import Factor, HostFactor, LowRank, factor_of, variances
 from ewsg_jax.planning.gaussian import Gaussian
@@ -143,6 +144,4 @@ class Frame:
         """Return that of a mean and a covariance, (d, d) or of low rank."""
         at = jax.tree.map(lambda x, like: np.asarray(x, like.dtype), center, mode.position)
         dtype = jnp.result_type(float, *(x.dtype for x in jax.tree.leaves(at)))
-        inverse_mass = jax.tree.map(lambda x: np.asarray(x, dtype), covariance)
-        at, inverse_mass = jax.device_put((at, inverse_mass))
-        return cls(at, inverse_mass, mode, of_chains=of_chains)
+        return cls(jax.device_put(at), _tree.placed(covariance, dtype), mode, of_chains=of_chains)

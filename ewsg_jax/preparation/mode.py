@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ewsg_jax import _tree
 from ewsg_jax._types import Array, P
 from ewsg_jax.factors import LowRank, variances
 from ewsg_jax.preparation.curvature import Curvature
@@ -92,7 +93,7 @@ class Mode(NamedTuple, Generic[P]):
             ... )  # a tenth of the widths squared
         """
         dtype = jnp.result_type(float, *(x.dtype for x in jax.tree.leaves(self.position)))
-        return jax.device_put(jax.tree.map(lambda x: np.asarray(x, dtype), self.covariance))
+        return _tree.placed(self.covariance, dtype)
 
     @property
     def start(self) -> Start[P]:

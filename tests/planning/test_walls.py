@@ -93,3 +93,15 @@ def test_separated_labels_are_planned_right(seed):
     draws = np.asarray(samples.position, np.float64)
     assert abs(draws.mean() - mean) < 0.2 * sd
     assert abs(draws.std() / sd - 1) < 0.15
+
+
+@pytest.mark.full
+def test_between_soft_walls_there_are_no_widths():
+    """Level in the middle: the mode's variance is more than float32 holds, and so is a window's."""
+
+    def likelihood(theta: jax.Array, row: jax.Array) -> jax.Array:
+        return -jnp.sum(jax.nn.softplus((jnp.abs(theta) - 1) / 0.01)) / 2
+
+    posterior = ewsg.Posterior(likelihood, lambda theta: 0.0)
+    with pytest.raises(ValueError, match=r"log_prior proper\? And posterior must be proper, with"):
+        ewsg.plan(jax.random.key(0), posterior, jnp.zeros(1), DATA, progress=False)
