@@ -3,6 +3,7 @@ is not.
 """
 
 import functools
+from collections.abc import Sequence
 from dataclasses import replace
 
 import jax
@@ -22,9 +23,9 @@ from ewsg_jax.planning.handover import by_nuts, why_not
 from ewsg_jax.planning.laws import STABLE
 from ewsg_jax.planning.pilot import seconds_of_step
 from ewsg_jax.planning.trial import NUM_CHAINS
-from ewsg_jax.planning.walls import STEEP, WIDE, led_into, steepest
+from ewsg_jax.planning.walls import STEEP, WIDE, Wall, led_into, steepest
 from ewsg_jax.planning.ways import Way
-from ewsg_jax.planning.windows import FULL, MOST_FULL, is_far, warmed
+from ewsg_jax.planning.windows import FULL, MOST_FULL, Warmed, is_far, warmed
 from ewsg_jax.preparation.start import Among
 from ewsg_jax.rows.view import num_rows
 from ewsg_jax.sampling.coordinates import flattened
@@ -219,51 +220,53 @@ class Search(Asked):
         Raises:
             NothingFitsError: nothing that is allowed fits.
         """
-        first, for_again, for_nuts, *keys = _random.keys_of(key, 3 + MOST_TRIALS)
+        first, second, for_nuts, *keys = _random.keys_of(key, 3 + MOST_TRIALS)
+        warm = self.warmed_up((first, second), frame, other)
+        ended, among = self.tried_in_turn(keys, warm, normal)
+        if ended.report is not None and ended.report.mistaken:
+            return ended
+        if ended.doubts or self.passes_of(ended) > SLOW:
+            ended = self.or_nuts(for_nuts, ended, warm.frame, among)
+        if warm.why_not and ended.doubts:
+            ended.doubts.append(f"the warm-up has not settled: {warm.why_not}")
+        return ended
+
+    def warmed_up(self, keys: tuple[Key, Key], frame: Frame | None, other: Frame | None) -> Warmed:
+        """Return the units that chains find from one frame, or another if they do not settle."""
         with self.timed("windows"):
             for name in ("gradients", "walls"):
                 self.ahead.wait(name)
-            warm = warmed(first, self, frame)
-            if warm.why_not and other is not None:
-                again = warmed(for_again, self, other)
-                spent = warm.data_passes + again.data_passes
-                # Both are measured by how much the last window changed them.
-                better = again if not again.why_not or again.ratio < warm.ratio else warm
-                warm = better._replace(data_passes=spent)
-        notes = ["the posterior is not near normal: chosen by trials, in units that chains met"]
-        if warm.why_not:
-            notes.append(f"the warm-up has not settled: {warm.why_not}")
-        if warm.is_curved:
-            notes.append(
-                f"a variance still changed by a factor of {warm.ratio:.3g} from one window to the "
-                "next: no metric fits where parameters scale each other. Effects of groups with "
-                "many rows are better centred, those of groups with few rows non-centred"
-            )
-        frame, places = warm.frame, warm.places(NUM_POINTS)
-        among = frame.among(warm.draws)
-        steep_places = warm.steep_places(NUM_POINTS)
+            warm = warmed(keys[0], self, frame)
+            if not warm.why_not or other is None:
+                return warm
+            again = warmed(keys[1], self, other)
+            spent = warm.data_passes + again.data_passes
+            # Both are measured by how much the last window changed them.
+            better = again if not again.why_not or again.ratio < warm.ratio else warm
+            return better._replace(data_passes=spent)
+
+    def tried_in_turn(
+        self, keys: Sequence[Key], warm: Warmed, normal: Gaussian | None
+    ) -> tuple[Ended, Among[Position]]:
+        """Return what the last of some trials is, and its draws: each is at half the step of the
+        one before, until one is right.
+        """
+        notes, frame = warm.notes, warm.frame
+        places, steep_places = warm.places(NUM_POINTS), warm.steep_places(NUM_POINTS)
+        among, ended, least, halvings = frame.among(warm.draws), None, 0.0, 0
         spent = warm.data_passes + (0.0 if normal is None else normal.report.data_passes)
-        least, ended, last = 0.0, None, None
-        halvings, patience = 0, PATIENCE if isinstance(frame.known, np.ndarray) else np.inf
+        patience = PATIENCE if isinstance(frame.known, np.ndarray) else np.inf
         for number, own in enumerate(keys):
             for_trial, for_steps = _random.keys_of(own, 2)
             wall = steepest(self.posterior, frame, steep_places, self.data)
             wall = led_into(self.posterior, frame, steep_places, self.data, wall)
             if number == 0 and wall.curvature > STEEP:
-                names = (
-                    ""
-                    if normal is None
-                    else ", ".join(normal.report.names[k] for k in wall.coordinates)
-                )
-                along = f", along {names}" if names else ""
-                notes.append(
-                    f"stiff places: the curvature reaches {wall.curvature:.3g} times the "
-                    f"posterior's{along}, and bounds the step"
-                )
-            steep = max(least, wall.curvature)
+                notes.append(_of_wall(wall, normal))
+            # What is forecast is of a normal law: that of this one may be larger.
             strict = replace(
                 self.wanted, tolerance=self.wanted.tolerance / 2**halvings, careful=CAREFUL
             )
+            steep = max(least, wall.curvature)
             with self.timed("candidates"):
                 choice = self.choice(for_steps, frame, places, steep, strict)
             if choice.best is None and ended is not None:
@@ -271,53 +274,35 @@ class Search(Asked):
                     "nothing is predicted to be right at half of that error: the last trial is "
                     "the nearest to it"
                 )
-                break
+                return ended, among
             if choice.best is None and not self.names_methods:
                 kernel, told = self.careful(frame, steep)
             else:
                 best = self.best(choice)
                 kernel, told = choice.kernel(best), best.time
+
             starts = functools.partial(among.some, count=NUM_CHAINS)
             last = self.tried(for_trial, kernel, told, starts, patience)
             spent += last.data_passes
             if not last.is_wrong:
                 among = last.among(frame)
-            ended = Ended(
-                kernel,
-                among,
-                burn_in_of(told),
-                max(told, last.time),
-                choice.candidates,
-                normal,
-                last.report,
-                spent,
-                notes,
-                last.doubts,
-            )
-            if last.is_outside or last.is_mistaken:
-                break
-            if not last.is_wrong and last.time > patience * told:
+            burn_in, time = burn_in_of(told), max(told, last.time)
+            of_choice = choice.candidates, normal, last.report, spent, notes, last.doubts
+            ended = Ended(kernel, among, burn_in, time, *of_choice)
+            is_slow = last.time > patience * told
+            if last.is_outside or last.is_mistaken or not (last.is_wrong or is_slow):
+                return ended, among
+            # Where it went is where noise and walls are measured next.
+            if not last.is_wrong:
                 # Once: the posterior is much wider along some direction than the units say.
                 frame, patience = last.frame_of_draws(frame), np.inf
+            else:
+                least, halvings = 4 * steep, halvings + 1
+            if last.report is not None and not (last.is_wrong and last.is_short):
                 places = steep_places = last.places(NUM_POINTS, frame.center)
-                continue
-            if not last.is_wrong:
-                break
-            # Half the step, and half of the error that is told: what is told is of a normal law.
-            least, halvings = 4 * steep, halvings + 1
-            if last.report is not None and not last.is_short:
-                places = steep_places = last.places(NUM_POINTS, frame.center)
-        else:
-            notes.append(f"none of {MOST_TRIALS} trials was right: the last is the nearest to it")
         assert ended is not None
-        assert last is not None
-        if last.is_mistaken:
-            return ended
-        if ended.doubts or self.passes_of(ended) > SLOW:
-            ended = self.or_nuts(for_nuts, ended, warm.frame, among)
-        if warm.why_not and ended.doubts:
-            ended.doubts.append(f"the warm-up has not settled: {warm.why_not}")
-        return ended
+        notes.append(f"none of {MOST_TRIALS} trials was right: the last is the nearest to it")
+        return ended, among
 
     def passes_of(self, ended: Ended) -> float:
         """Return the data passes of a chain that one effective draw takes."""
@@ -371,3 +356,13 @@ class Search(Asked):
         way = Way("BAOAB", *(("full", "all") if n <= FULL else ("control_variate", "random")))
         step_size = min(1.0, 2 * STABLE / max(wall, 1.0) ** 0.5)
         return way.kernel_of(self.posterior, step_size, 1.0, size, frame, "random"), 4 / step_size
+
+
+def _of_wall(wall: Wall, normal: Gaussian | None) -> str:
+    """Return what bounds the step, in words."""
+    names = [] if normal is None else [normal.report.names[k] for k in wall.coordinates]
+    along = f", along {', '.join(names)}" if names else ""
+    return (
+        f"stiff places: the curvature reaches {wall.curvature:.3g} times the posterior's{along}, "
+        "and bounds the step"
+    )

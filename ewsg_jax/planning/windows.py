@@ -103,6 +103,20 @@ class Warmed(NamedTuple):
         """Whether no metric fits well, for all that longer windows would do."""
         return not self.why_not and self.ratio > SETTLED
 
+    @property
+    def notes(self) -> list[str]:
+        """What is said of a plan by chains."""
+        said = ["the posterior is not near normal: chosen by trials, in units that chains met"]
+        if self.why_not:
+            said.append(f"the warm-up has not settled: {self.why_not}")
+        if self.is_curved:
+            said.append(
+                f"a variance still changed by a factor of {self.ratio:.3g} from one window to the "
+                "next: no metric fits where parameters scale each other. Effects of groups with "
+                "many rows are better centred, those of groups with few rows non-centred"
+            )
+        return said
+
     def places(self, count: int) -> np.ndarray:
         """Return some draws less the center, shape (count or fewer, d)."""
         some = self.draws[:: max(1, len(self.draws) // count)][:count]
