@@ -16,11 +16,10 @@ from tests.wrong_calls.table import (
     POINT,
     POSITIVE,
     UNIFORM,
+    WRONG,
     T,
     V,
     failing,
-    of,
-    row,
 )
 
 
@@ -43,56 +42,36 @@ def stepped(inverse_metric, position=POINT, **options):
     return kernel.step(KEY, kernel.init(KEY, position, DATA), DATA)
 
 
-of(
-    "dynamics.preconditioned",
-    row(
-        V, "damping | 0.0 (float) | damping must be a positive", lambda: preconditioned(damping=0.0)
-    ),
-    row(V, "damping | None | correction=True", lambda: preconditioned(correction=True)),
-)
+WRONG["dynamics.preconditioned"] |= {
+    "V damping | 0.0 (float) | damping must be a positive": lambda: preconditioned(damping=0.0),
+    "V damping | None | correction=True": lambda: preconditioned(correction=True),
+}
 LIKE, SQUARE = "a tree like the position", "or an array (2, 2)"
-of(
-    "dynamics.riemannian",
-    row(
-        T,
-        "inverse_metric | (2, 2) | a function (position",
-        lambda: riemannian(inverse_metric=jnp.eye(2)),
+WRONG["dynamics.riemannian"] |= {
+    "T inverse_metric | (2, 2) | a function (position": lambda: riemannian(
+        inverse_metric=jnp.eye(2)
     ),
-    row(T, "divergence | True (bool) | a function (position", lambda: riemannian(divergence=True)),
-)
-of(
-    "sgrld",
-    row(V, f"inverse_metric | RuntimeError: the disk is full | {SQUARE}", lambda: stepped(failing)),
-    row(
-        V,
-        f"inverse_metric | it: (3,) float32 | {LIKE}",
-        lambda: stepped(lambda p, data: jnp.ones(3)),
+    "T divergence | True (bool) | a function (position": lambda: riemannian(divergence=True),
+}
+WRONG["sgrld"] |= {
+    f"V inverse_metric | RuntimeError: the disk is full | {SQUARE}": lambda: stepped(failing),
+    f"V inverse_metric | it: (3,) float32 | {LIKE}": lambda: stepped(lambda p, data: jnp.ones(3)),
+    f"V inverse_metric | it: () float32 | {SQUARE}": lambda: stepped(lambda p, data: 1.0),
+    "V inverse_metric | (2,) int32 | floating": lambda: stepped(lambda p, data: jnp.arange(2)),
+    "V inverse_metric | it['x']: (2,) float32 | position: (2,) float32": lambda: stepped(
+        lambda p, data: {"x": p}
     ),
-    row(V, f"inverse_metric | it: () float32 | {SQUARE}", lambda: stepped(lambda p, data: 1.0)),
-    row(
-        V, "inverse_metric | (2,) int32 | floating", lambda: stepped(lambda p, data: jnp.arange(2))
+    f"V inverse_metric | nothing | {LIKE}": lambda: stepped(lambda p, data: None),
+    f"V divergence | (2, 2) | {LIKE}": lambda: stepped(
+        identity, divergence=lambda p, data: jnp.eye(2)
     ),
-    row(
-        V,
-        "inverse_metric | it['x']: (2,) float32 | position: (2,) float32",
-        lambda: stepped(lambda p, data: {"x": p}),
-    ),
-    row(V, f"inverse_metric | nothing | {LIKE}", lambda: stepped(lambda p, data: None)),
-    row(
-        V,
-        f"divergence | (2, 2) | {LIKE}",
-        lambda: stepped(identity, divergence=lambda p, data: jnp.eye(2)),
-    ),
-)
+}
 
-of(
-    "psgld",
-    row(
-        V,
-        f"damping | -1.0 (float) | {POSITIVE}",
-        lambda: ewsg.psgld(MODEL, 0.1, batch_size=1, damping=-1.0),
+WRONG["psgld"] |= {
+    f"V damping | -1.0 (float) | {POSITIVE}": lambda: ewsg.psgld(
+        MODEL, 0.1, batch_size=1, damping=-1.0
     ),
-)
+}
 
 MEMORY = Kind(
     "must be a whole number, at least 2",
@@ -101,13 +80,10 @@ MEMORY = Kind(
 quasi_newton = functools.partial(ewsg.dynamics.quasi_newton, 0.1)
 refuses("dynamics.quasi_newton", quasi_newton, memory_size=MEMORY)
 refuses("hamcmc", functools.partial(ewsg.hamcmc, MODEL, 0.1, batch_size=2), memory_size=MEMORY)
-of(
-    "dynamics.quasi_newton",
-    row(
-        V,
-        "frozen_noise of this dynamics | 'rest' | one of 'momentum', 'zero', 'one'",
-        lambda: ewsg.kernel(
+WRONG["dynamics.quasi_newton"] |= {
+    "V frozen_noise of this dynamics | 'rest' | one of 'momentum', 'zero', 'one'": lambda: (
+        ewsg.kernel(
             quasi_newton(), ewsg.gradients.exponentially_weighted(UNIFORM, frozen_noise="rest")
-        ),
+        )
     ),
-)
+}

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 import ewsg_jax as ewsg
 from tests.wrong_calls.stacks import GRID
-from tests.wrong_calls.table import DATA, KERNEL, MODEL, POSITIVE, T, V, of, row, sampled
+from tests.wrong_calls.table import DATA, KERNEL, MODEL, POSITIVE, WRONG, sampled
 
 A_CHECKPOINT = "a checkpoint of ewsg_jax.sample"
 
@@ -45,72 +45,42 @@ def without_draws(path: Path) -> Path:
 
 def resumed(path: Path, kernel: Any = GRID[0], data: Any = DATA, **changes: Any) -> Any:
     """Go on with a run of `GRID[0]`, with something wrong."""
-    return ewsg.resume(
-        on_disk(path, kernel=GRID[0]), data, kernel=kernel, progress=False, **changes
-    )
+    return ewsg.resume(on_disk(path, kernel=GRID[0]), data, kernel=kernel, **changes)
 
 
-of(
-    "sample: a checkpoint",
-    row(T, "checkpoint | 3 (int) | the path of a file", lambda: sampled(checkpoint=3)),
-    row(
-        V,
-        "checkpoint | run' | must be where no run is yet",
+WRONG["sample: a checkpoint"] |= {
+    "T checkpoint | 3 (int) | the path of a file": lambda: sampled(checkpoint=3),
+    "V checkpoint | run' | must be where no run is yet": (
         lambda path: sampled(checkpoint=on_disk(path)),
-    ),
-    row(
-        V,
-        "checkpoint | run' | must be where no run is yet",
         lambda path: sampled(checkpoint=in_batches(path), num_chains=4, chain_batch_size=4),
     ),
-)
+}
 
-of(
-    "resume",
-    row(T, "path | 3 (int) | the path of a file", lambda: ewsg.resume(3, DATA, kernel=GRID[0])),
-    row(T, "kernel | gaussian_location( | a Kernel (", lambda path: resumed(path, MODEL)),
-    row(
-        V,
-        f"path | it has no run.npz | {A_CHECKPOINT}",
-        lambda path: ewsg.resume(path, DATA, kernel=GRID[0]),
+WRONG["resume"] |= {
+    "T path | 3 (int) | the path of a file": lambda: ewsg.resume(3, DATA, kernel=GRID[0]),
+    "T kernel | gaussian_location( | a Kernel (": lambda path: resumed(path, MODEL),
+    f"V path | it has no run.npz | {A_CHECKPOINT}": lambda path: ewsg.resume(
+        path, DATA, kernel=GRID[0]
     ),
-    row(
-        V, "kernel | got kernel( | must be that of the run in", lambda path: resumed(path, GRID[1])
-    ),
-    row(
-        V, "kernel | got stack of 2 | must be that of", lambda path: resumed(path, ewsg.stack(GRID))
-    ),
-    row(
-        V,
-        "data | got other numbers | must be that of the run in",
+    "V kernel | got kernel( | must be that of the run in": lambda path: resumed(path, GRID[1]),
+    "V kernel | got stack of 2 | must be that of": lambda path: resumed(path, ewsg.stack(GRID)),
+    "V data | got other numbers | must be that of the run in": (
         lambda path: resumed(path, data=DATA + 1),
-    ),
-    row(V, "data | got ((5, 2) | must be that of", lambda path: resumed(path, data=DATA[:-1])),
-    row(V, "keep | got sum | must be that of", lambda path: resumed(path, keep=jnp.sum)),
-    row(
-        V,
-        "moments | got positions | must be that of",
-        lambda path: resumed(path, moments=ewsg.moments()),
-    ),
-    row(V, f"seconds | got 0 | {POSITIVE}", lambda path: resumed(path, seconds=0)),
-    row(
-        V,
-        "seconds | got 3 | None with chain_batch_size",
-        lambda path: ewsg.resume(in_batches(path), DATA, kernel=KERNEL, seconds=3),
-    ),
-    row(
-        V,
-        "data | got other numbers | must be that of the run in",
         lambda path: ewsg.resume(in_batches(path), DATA + 1, kernel=KERNEL),
     ),
-    row(
-        V,
-        f"path | chains-000000 is of another run | {A_CHECKPOINT}",
-        lambda path: ewsg.resume(of_two_runs(path), DATA, kernel=KERNEL),
+    "V data | got ((5, 2) | must be that of": lambda path: resumed(path, data=DATA[:-1]),
+    "V keep | got sum | must be that of": lambda path: resumed(path, keep=jnp.sum),
+    "V moments | got positions | must be that of": lambda path: resumed(
+        path, moments=ewsg.moments()
     ),
-    row(
-        V,
-        f"path | it has no draws-000000.npz | {A_CHECKPOINT}",
-        lambda path: ewsg.resume(without_draws(path), DATA, kernel=KERNEL),
+    f"V seconds | got 0 | {POSITIVE}": lambda path: resumed(path, seconds=0),
+    "V seconds | got 3 | None with chain_batch_size": lambda path: ewsg.resume(
+        in_batches(path), DATA, kernel=KERNEL, seconds=3
     ),
-)
+    f"V path | chains-000000 is of another run | {A_CHECKPOINT}": lambda path: ewsg.resume(
+        of_two_runs(path), DATA, kernel=KERNEL
+    ),
+    f"V path | it has no draws-000000.npz | {A_CHECKPOINT}": lambda path: ewsg.resume(
+        without_draws(path), DATA, kernel=KERNEL
+    ),
+}

@@ -12,7 +12,7 @@ import numpy as np
 import ewsg_jax as ewsg
 from ewsg_jax.datasets.table import SOURCES
 from tests.wrong_calls.standard import TEXTS, Kind, every, refuses
-from tests.wrong_calls.table import NAMES, NAN, T, V, of, row
+from tests.wrong_calls.table import NAMES, NAN, WRONG, T, V
 
 datasets = ewsg.datasets
 X, Y = np.array([[1.0, 5.0], [2.0, 5.0], [4.0, 6.0]]), np.array([0, 1, 1])
@@ -31,27 +31,25 @@ every("datasets.Dataset", right, feature_names=TEXTS)
 every("datasets.split", functools.partial(datasets.split, dataset=TINY, test_fraction=0.5))
 for build in (datasets.movielens, datasets.susy, datasets.year_prediction_msd):
     every(f"datasets.{build.__name__}", build)
-of(
-    "datasets.Dataset",
-    row(T, f"x | (list) | {NUMBERS}", lambda: dataset(x=[[1.0]])),
-    row(T, f"x | dtype <U1 | {NUMBERS}", lambda: dataset(x=np.array([["a"]]))),
-    row(T, f"y | dtype object | {NUMBERS}", lambda: dataset(y=np.array([0, None, 1]))),
-    row(V, f"y | y of shape (2,) | {SHAPES}", lambda: dataset(y=Y[:2])),
-    row(V, f"feature_names | 1 feature_names | {SHAPES}", lambda: dataset(feature_names=["a"])),
-    row(V, "x | shape (0, 2) | must have rows", lambda: dataset(x=X[:0], y=Y[:0])),
-    row(V, "columns | 'c' (str) | one of 'a', 'b'", lambda: TINY.without(["c"])),
-    row(V, "columns | 'aa' | did you mean 'a'", lambda: TINY.without(["aa"])),
-    row(T, f"columns | 'ab' (str) | {NAMES}", lambda: TINY.without("ab")),
-    row(V, "rows | got 3 | from 0 to 2", lambda: TINY.take(np.array([3]))),
-    row(T, "rows | [0] (list) | an array of row numbers", lambda: TINY.take([0])),
-)
+WRONG["datasets.Dataset"] |= {
+    f"T x | (list) | {NUMBERS}": lambda: dataset(x=[[1.0]]),
+    f"T x | dtype <U1 | {NUMBERS}": lambda: dataset(x=np.array([["a"]])),
+    f"T y | dtype object | {NUMBERS}": lambda: dataset(y=np.array([0, None, 1])),
+    f"V y | y of shape (2,) | {SHAPES}": lambda: dataset(y=Y[:2]),
+    f"V feature_names | 1 feature_names | {SHAPES}": lambda: dataset(feature_names=["a"]),
+    "V x | shape (0, 2) | must have rows": lambda: dataset(x=X[:0], y=Y[:0]),
+    "V columns | 'c' (str) | one of 'a', 'b'": lambda: TINY.without(["c"]),
+    "V columns | 'aa' | did you mean 'a'": lambda: TINY.without(["aa"]),
+    f"T columns | 'ab' (str) | {NAMES}": lambda: TINY.without("ab"),
+    "V rows | got 3 | from 0 to 2": lambda: TINY.take(np.array([3])),
+    "T rows | [0] (list) | an array of row numbers": lambda: TINY.take([0]),
+}
 KNOWN = "one of 'airfoil', 'bike', 'breast_cancer', 'concrete'"
-of(
-    "datasets.load",
-    row(V, f"name | (did you mean 'covertype'?) | {KNOWN}", lambda: datasets.load("covtype")),
-    row(V, f"name | None (NoneType) | {KNOWN}", lambda: datasets.load(None)),
-    row(V, f"name | ['covertype'] (list) | {KNOWN}", lambda: datasets.load(["covertype"])),
-)
+WRONG["datasets.load"] |= {
+    f"V name | (did you mean 'covertype'?) | {KNOWN}": lambda: datasets.load("covtype"),
+    f"V name | None (NoneType) | {KNOWN}": lambda: datasets.load(None),
+    f"V name | ['covertype'] (list) | {KNOWN}": lambda: datasets.load(["covertype"]),
+}
 refuses(
     "datasets.split",
     functools.partial(datasets.split, TINY, seed=0),
@@ -60,58 +58,48 @@ refuses(
         ((V, 1.0, "got 1.0"), (V, NAN, "got nan"), (T, "0.5", "'0.5' (str)")),
     ),
 )
-of(
-    "datasets.split",
-    row(T, f"dataset | shape (3, 2) | {A_DATASET}", lambda: datasets.split(X, 0.5, 0)),
-    row(
-        V,
-        "test_fraction | got 0.9 | leaves rows in both parts of 3",
-        lambda: datasets.split(TINY, 0.9, 0),
+WRONG["datasets.split"] |= {
+    f"T dataset | shape (3, 2) | {A_DATASET}": lambda: datasets.split(X, 0.5, 0),
+    "V test_fraction | got 0.9 | leaves rows in both parts of 3": lambda: datasets.split(
+        TINY, 0.9, 0
     ),
-)
+}
 OR_ARRAY, LIKE = "or an array of real numbers, shape (n, d)", "an array of real numbers like train"
 XS = np.ones((4, 2))
 OTHER, LOST = dataset(feature_names=("a", "c")), dataset(x=np.where(X == 5, NAN, X))
-of(
-    "datasets.standardise",
-    row(T, f"train | (list) | {OR_ARRAY}", lambda: datasets.standardise(X.tolist(), X)),
-    row(T, f"train | dtype <U1 | {OR_ARRAY}", lambda: datasets.standardise(np.array([["a"]]), X)),
-    row(V, f"train | shape (3,) | {OR_ARRAY}", lambda: datasets.standardise(X[:, 0], X[:, 0])),
-    row(V, f"train | shape (0, 2) | {OR_ARRAY}", lambda: datasets.standardise(X[:0], X)),
-    row(T, f"test | Dataset( | {LIKE}", lambda: datasets.standardise(X, TINY)),
-    row(V, "test | got 1 | the 2 features of train", lambda: datasets.standardise(X, X[:, :1])),
-    row(V, "test | holds 2 NaN | must be finite", lambda: datasets.standardise(X, LOST.x)),
-    row(T, f"test | (tuple) | {A_DATASET}", lambda: datasets.standardise(TINY, (TINY, TINY))),
-    row(
-        V,
-        "test | got 2 | the 2 features of train",
-        lambda: datasets.standardise(TINY, OTHER),
-    ),
-    row(V, "train.x | holds 2 NaN | must be finite", lambda: datasets.standardise(LOST, TINY)),
-    row(V, "test.x | holds 2 NaN | must be finite", lambda: datasets.standardise(TINY, LOST)),
-)
+WRONG["datasets.standardise"] |= {
+    f"T train | (list) | {OR_ARRAY}": lambda: datasets.standardise(X.tolist(), X),
+    f"T train | dtype <U1 | {OR_ARRAY}": lambda: datasets.standardise(np.array([["a"]]), X),
+    f"V train | shape (3,) | {OR_ARRAY}": lambda: datasets.standardise(X[:, 0], X[:, 0]),
+    f"V train | shape (0, 2) | {OR_ARRAY}": lambda: datasets.standardise(X[:0], X),
+    f"T test | Dataset( | {LIKE}": lambda: datasets.standardise(X, TINY),
+    "V test | got 1 | the 2 features of train": lambda: datasets.standardise(X, X[:, :1]),
+    "V test | holds 2 NaN | must be finite": lambda: datasets.standardise(X, LOST.x),
+    f"T test | (tuple) | {A_DATASET}": lambda: datasets.standardise(TINY, (TINY, TINY)),
+    "V test | got 2 | the 2 features of train": lambda: datasets.standardise(TINY, OTHER),
+    "V train.x | holds 2 NaN | must be finite": lambda: datasets.standardise(LOST, TINY),
+    "V test.x | holds 2 NaN | must be finite": lambda: datasets.standardise(TINY, LOST),
+}
 SCALING = datasets.standardisation(TINY)
 D, REALS = "must have d = 2 numbers along the axis", "must be an array of real numbers"
-of(
-    "datasets.standardisation",
-    row(T, f"train | None | {OR_ARRAY}", lambda: datasets.standardisation(None)),
-    row(V, "train | holds 2 NaN | must be finite", lambda: datasets.standardisation(LOST.x)),
-    row(T, f"rows | (list) | {OR_ARRAY}", lambda: SCALING(X.tolist())),
-    row(V, "rows | got 1 | the 2 features of the training rows", lambda: SCALING(X[:, :1])),
-    row(V, "rows | begin with 'a' | the 2 features", lambda: SCALING(OTHER)),
-    row(V, f"weights | shape (3,) | {D}", lambda: SCALING.original(np.ones(3))),
-    row(V, f"weights | axis 2 (int) | {D}", lambda: SCALING.original(np.ones((2, 2)), axis=2)),
-    row(T, f"weights | (list) | {REALS}", lambda: SCALING.original([1.0, 2.0])),
-    row(V, "intercept | shape (3,) | or of shape (4,)", lambda: SCALING.original(XS, np.ones(3))),
-)
+WRONG["datasets.standardisation"] |= {
+    f"T train | None | {OR_ARRAY}": lambda: datasets.standardisation(None),
+    "V train | holds 2 NaN | must be finite": lambda: datasets.standardisation(LOST.x),
+    f"T rows | (list) | {OR_ARRAY}": lambda: SCALING(X.tolist()),
+    "V rows | got 1 | the 2 features of the training rows": lambda: SCALING(X[:, :1]),
+    "V rows | begin with 'a' | the 2 features": lambda: SCALING(OTHER),
+    f"V weights | shape (3,) | {D}": lambda: SCALING.original(np.ones(3)),
+    f"V weights | axis 2 (int) | {D}": lambda: SCALING.original(np.ones((2, 2)), axis=2),
+    f"T weights | (list) | {REALS}": lambda: SCALING.original([1.0, 2.0]),
+    "V intercept | shape (3,) | or of shape (4,)": lambda: SCALING.original(XS, np.ones(3)),
+}
 SAME = dataset(x=np.ones((3, 2)))
-of(
-    "datasets.whiten",
-    row(T, f"train | None | {A_DATASET}", lambda: datasets.whiten(None, TINY)),
-    row(V, "train.x | holds 2 NaN | must be finite", lambda: datasets.whiten(LOST, TINY)),
-    row(V, "train | shape (3, 2) | features that vary", lambda: datasets.whiten(SAME, SAME)),
-    row(V, "test | got 2 | the 2 features of train", lambda: datasets.whiten(TINY, OTHER)),
-)
+WRONG["datasets.whiten"] |= {
+    f"T train | None | {A_DATASET}": lambda: datasets.whiten(None, TINY),
+    "V train.x | holds 2 NaN | must be finite": lambda: datasets.whiten(LOST, TINY),
+    "V train | shape (3, 2) | features that vary": lambda: datasets.whiten(SAME, SAME),
+    "V test | got 2 | the 2 features of train": lambda: datasets.whiten(TINY, OTHER),
+}
 
 
 def covertype(folder: Path, name: str, content: bytes) -> Any:
@@ -128,24 +116,17 @@ refuses(
         "a whole number, from 1 to 7", ((V, 0, "got 0"), (V, 8, "got 8"), (T, "2", "'2' (str)"))
     ),
 )
-of(
-    "datasets.covertype",
-    row(
-        V,
-        f"covertype.npz | cannot be read | {COVERTYPE}",
-        lambda folder: covertype(folder, "covertype.npz", b"a"),
+WRONG["datasets.covertype"] |= {
+    f"V covertype.npz | cannot be read | {COVERTYPE}": lambda folder: covertype(
+        folder, "covertype.npz", b"a"
     ),
-    row(
-        V,
-        f"covtype.data.gz | BadGzipFile | {COVERTYPE}",
-        lambda folder: covertype(folder, "covtype.data.gz", b"a"),
+    f"V covtype.data.gz | BadGzipFile | {COVERTYPE}": lambda folder: covertype(
+        folder, "covtype.data.gz", b"a"
     ),
-    row(
-        V,
-        f"covtype.data | 'a' | {COVERTYPE}",
-        lambda folder: covertype(folder, "covtype.data", b"a,b\n"),
+    f"V covtype.data | 'a' | {COVERTYPE}": lambda folder: covertype(
+        folder, "covtype.data", b"a,b\n"
     ),
-)
+}
 
 
 def not_that(folder, name):
@@ -155,14 +136,11 @@ def not_that(folder, name):
 
 
 for NAME in (name for name, source in SOURCES.items() if source.checksum is not None):
-    of(
-        f"datasets.{NAME}",
-        row(
-            V,
-            f"{NAME} | got X of shape (3, 2) | rows of",
-            lambda folder, name=NAME: not_that(folder, name),
+    WRONG[f"datasets.{NAME}"] |= {
+        f"V {NAME} | got X of shape (3, 2) | rows of": lambda folder, name=NAME: not_that(
+            folder, name
         ),
-    )
+    }
 
 
 def broken(folder, name, load):
@@ -178,14 +156,11 @@ for load, name, holds in (
     (datasets.letter, "letter-recognition.data", "letter recognition"),
     (datasets.pima, "pima.npz", "Pima"),
 ):
-    of(
-        f"datasets.{load.__name__}",
-        row(
-            V,
-            f"{name} | cannot be read | must hold {holds}",
-            lambda folder, name=name, load=load: broken(folder, name, load),
+    WRONG[f"datasets.{load.__name__}"] |= {
+        f"V {name} | cannot be read | must hold {holds}": lambda folder, name=name, load=load: (
+            broken(folder, name, load)
         ),
-    )
+    }
 refuses(
     "datasets.letter",
     datasets.letter,

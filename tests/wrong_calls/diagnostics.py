@@ -11,7 +11,7 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from tests.wrong_calls.standard import COUNT, FLAG, POSTERIOR, ROWS_OF_DATA, Kind, every, refuses
-from tests.wrong_calls.table import KERNEL, KEY, LOGISTIC, NAN, POINT, ROWS, T, V, of, row
+from tests.wrong_calls.table import KERNEL, KEY, LOGISTIC, NAN, POINT, ROWS, WRONG, T, V
 
 DRAWS = "a tree of arrays with leading axes (chain, draw)"
 A_RUN = "a Samples (what ewsg_jax.sample returns, runs[i] of a stack)"
@@ -23,7 +23,7 @@ A_SUMMARY = "a Summary (what ewsg_jax.diagnostics.summary returns)"
 
 @functools.cache
 def samples() -> ewsg.Samples:
-    return ewsg.sample(KEY, ewsg.ld(LOGISTIC, 0.1), POINT, ROWS, 4, num_chains=2, progress=False)
+    return ewsg.sample(KEY, ewsg.ld(LOGISTIC, 0.1), POINT, ROWS, 4, num_chains=2)
 
 
 @functools.cache
@@ -37,26 +37,19 @@ def summary() -> diagnostics.Summary:
 
 
 every("diagnostics.summary", lambda names=None: diagnostics.summary(samples(), names))
-of(
-    "diagnostics.summary",
-    row(T, f"samples | got 3 | {DRAWS}", lambda: diagnostics.summary(3)),
-    row(T, f"samples | got | {DRAWS}", lambda: diagnostics.summary(samples().to_arviz())),
-    row(V, f"samples | (3,) | {DRAWS}", lambda: diagnostics.summary(np.zeros(3))),
-    row(
-        V,
-        f"samples | (2, 4) | {DRAWS}",
-        lambda: diagnostics.summary([np.zeros((2, 4)), np.zeros((2, 5))]),
+WRONG["diagnostics.summary"] |= {
+    f"T samples | got 3 | {DRAWS}": lambda: diagnostics.summary(3),
+    f"T samples | got | {DRAWS}": lambda: diagnostics.summary(samples().to_arviz()),
+    f"V samples | (3,) | {DRAWS}": lambda: diagnostics.summary(np.zeros(3)),
+    f"V samples | (2, 4) | {DRAWS}": lambda: diagnostics.summary(
+        [np.zeros((2, 4)), np.zeros((2, 5))]
     ),
-    row(V, f"samples | complex | {DRAWS}", lambda: diagnostics.summary(np.zeros((2, 4), complex))),
-    row(
-        V, "names | got 1 | must be 2, one for each", lambda: diagnostics.summary(samples(), ["a"])
+    f"V samples | complex | {DRAWS}": lambda: diagnostics.summary(np.zeros((2, 4), complex)),
+    "V names | got 1 | must be 2, one for each": lambda: diagnostics.summary(samples(), ["a"]),
+    "V samples | got 1,000,000,000,002 | sample(…, keep=…)": lambda: diagnostics.summary(
+        dataclasses.replace(samples(), draws=HUGE)
     ),
-    row(
-        V,
-        "samples | got 1,000,000,000,002 | sample(…, keep=…)",
-        lambda: diagnostics.summary(dataclasses.replace(samples(), draws=HUGE)),
-    ),
-)
+}
 PROBABILITIES = "a list of different probabilities, from 0 to 1"
 
 
@@ -64,26 +57,22 @@ def quantiles(asked: Any) -> diagnostics.Summary:
     return diagnostics.summary(samples(), quantiles=asked)
 
 
-of(
-    "diagnostics.summary: quantiles",
-    row(T, f"quantiles | 0.5 (float) | {PROBABILITIES}", lambda: quantiles(0.5)),
-    row(T, f"quantiles | 'median' (str) | {PROBABILITIES}", lambda: quantiles("median")),
-    row(T, f"quantiles | '5%' (str) | {PROBABILITIES}", lambda: quantiles(["5%"])),
-    row(V, f"quantiles | got 95 | {PROBABILITIES}", lambda: quantiles([95])),
-    row(V, f"quantiles | got nan | {PROBABILITIES}", lambda: quantiles([NAN])),
-    row(V, f"quantiles | (0.5, 0.5) (tuple) | {PROBABILITIES}", lambda: quantiles((0.5, 0.5))),
-    row(T, "path | None (NoneType) | the path of a file", lambda: summary().to_csv(None)),
-)
-of(
-    "diagnostics.distance",
-    row(T, f"run | Samples( | {A_SUMMARY}", lambda: diagnostics.distance(samples(), summary())),
-    row(T, f"reference | None | {A_SUMMARY}", lambda: diagnostics.distance(summary(), None)),
-    row(
-        V,
-        "reference | 'a' | must have the same coordinates",
-        lambda: diagnostics.distance(summary(), diagnostics.summary(samples(), ["a", "b"])),
+WRONG["diagnostics.summary: quantiles"] |= {
+    f"T quantiles | 0.5 (float) | {PROBABILITIES}": lambda: quantiles(0.5),
+    f"T quantiles | 'median' (str) | {PROBABILITIES}": lambda: quantiles("median"),
+    f"T quantiles | '5%' (str) | {PROBABILITIES}": lambda: quantiles(["5%"]),
+    f"V quantiles | got 95 | {PROBABILITIES}": lambda: quantiles([95]),
+    f"V quantiles | got nan | {PROBABILITIES}": lambda: quantiles([NAN]),
+    f"V quantiles | (0.5, 0.5) (tuple) | {PROBABILITIES}": lambda: quantiles((0.5, 0.5)),
+    "T path | None (NoneType) | the path of a file": lambda: summary().to_csv(None),
+}
+WRONG["diagnostics.distance"] |= {
+    f"T run | Samples( | {A_SUMMARY}": lambda: diagnostics.distance(samples(), summary()),
+    f"T reference | None | {A_SUMMARY}": lambda: diagnostics.distance(summary(), None),
+    "V reference | 'a' | must have the same coordinates": lambda: diagnostics.distance(
+        summary(), diagnostics.summary(samples(), ["a", "b"])
     ),
-)
+}
 WIDE = ROWS | {"x": np.ones((6, 3), np.float32)}
 
 
@@ -93,21 +82,14 @@ for name in ("predictive", "trajectory"):
         f"diagnostics.{name}",
         lambda data=ROWS, chunk_size=9, call=call: call(samples(), data, chunk_size=chunk_size),
     )
-    of(
-        f"diagnostics.{name}",
-        row(
-            T,
-            f"samples | shape (2, 4, 2) | {A_RUN}",
-            lambda call=call: call(samples().position, ROWS),
+    WRONG[f"diagnostics.{name}"] |= {
+        f"T samples | shape (2, 4, 2) | {A_RUN}": lambda call=call: call(samples().position, ROWS),
+        "V samples | shapes [(2,)] | shape (3,), one weight for each": lambda call=call: call(
+            samples(), WIDE
         ),
-        row(
-            V,
-            "samples | shapes [(2,)] | shape (3,), one weight for each",
-            lambda call=call: call(samples(), WIDE),
-        ),
-        row(V, "samples | kept none | must hold draws", lambda call=call: call(empty(), ROWS)),
-        row(T, 'data | {"x": (n, d) | logistic_reg', lambda call=call: call(samples(), ROWS["x"])),
-    )
+        "V samples | kept none | must hold draws": lambda call=call: call(empty(), ROWS),
+        'T data | {"x": (n, d) | logistic_reg': lambda call=call: call(samples(), ROWS["x"]),
+    }
 density = diagnostics.log_predictive_density
 every(
     "diagnostics.log_predictive_density",
@@ -116,25 +98,12 @@ every(
     ),
 )
 A_DENSITY, UNNORMALISED = "all its constants", dataclasses.replace(LOGISTIC, normalised=False)
-of(
-    "diagnostics.log_predictive_density",
-    row(
-        T,
-        f"samples | shape (2, 4, 2) | {A_RUN}",
-        lambda: density(samples().position, LOGISTIC, ROWS),
-    ),
-    row(
-        V,
-        f"posterior | normalised=False | {A_DENSITY}",
-        lambda: density(samples(), UNNORMALISED, ROWS),
-    ),
-    row(
-        V,
-        "(3,) | it failed on one draw | and these inputs",
-        lambda: density(samples(), LOGISTIC, WIDE),
-    ),
-    row(V, "draws | (2, 0, 2) | at least one draw", lambda: density(empty(), LOGISTIC, ROWS)),
-)
+WRONG["diagnostics.log_predictive_density"] |= {
+    f"T samples | shape (2, 4, 2) | {A_RUN}": lambda: density(samples().position, LOGISTIC, ROWS),
+    f"V posterior | normalised=False | {A_DENSITY}": lambda: density(samples(), UNNORMALISED, ROWS),
+    "V (3,) | it failed on one draw | and these inputs": lambda: density(samples(), LOGISTIC, WIDE),
+    "V draws | (2, 0, 2) | at least one draw": lambda: density(empty(), LOGISTIC, ROWS),
+}
 
 
 def arviz(**options):
@@ -149,23 +118,18 @@ every(
     posterior=POSTERIOR.without("None"),
     data=ROWS_OF_DATA.without("None"),
 )
-of(
-    "Samples.to_arviz",
-    row(T, "data | got None | must be given where posterior is", lambda: arviz(data=None)),
-    row(T, "posterior | got None | must be given where data is", lambda: arviz(posterior=None)),
-    row(V, f"posterior | normalised=False | {A_DENSITY}", lambda: arviz(posterior=UNNORMALISED)),
-    row(
-        V,
-        "position | (3,) | log_likelihood must return a scalar for this position",
-        lambda: arviz(data=WIDE),
+WRONG["Samples.to_arviz"] |= {
+    "T data | got None | must be given where posterior is": lambda: arviz(data=None),
+    "T posterior | got None | must be given where data is": lambda: arviz(posterior=None),
+    f"V posterior | normalised=False | {A_DENSITY}": lambda: arviz(posterior=UNNORMALISED),
+    "V position | (3,) | log_likelihood must return a scalar for this position": lambda: arviz(
+        data=WIDE
     ),
-    row(V, "data['y'] | got 2.0 | 0 and 1 only", lambda: arviz(data=ROWS | {"y": 2 * ROWS["y"]})),
-    row(
-        V,
-        "samples | kept none | must hold draws",
-        lambda: dataclasses.replace(samples(), draws=None).to_arviz(posterior=LOGISTIC, data=ROWS),
-    ),
-)
+    "V data['y'] | got 2.0 | 0 and 1 only": lambda: arviz(data=ROWS | {"y": 2 * ROWS["y"]}),
+    "V samples | kept none | must hold draws": lambda: dataclasses.replace(
+        samples(), draws=None
+    ).to_arviz(posterior=LOGISTIC, data=ROWS),
+}
 
 
 def predicted(function=lambda position, inputs: position, inputs=None, **options):
@@ -174,14 +138,13 @@ def predicted(function=lambda position, inputs: position, inputs=None, **options
 
 
 refuses("Samples.predict", predicted, log=FLAG, chunk_size=COUNT)
-of(
-    "Samples.predict",
-    row(T, "function | 3 (int) | a function", lambda: predicted(3)),
-    row(V, "function | on one draw and these inputs | tree", lambda: predicted(lambda p: p)),
-    row(V, "function | it returned None | tree", lambda: predicted(lambda p, x: None)),
-    row(T, "inputs | 'a' | a tree of arrays or numbers", lambda: predicted(inputs={"x": "a"})),
-    row(V, "log | True | with keep_draws=True", lambda: predicted(log=True, keep_draws=True)),
-)
+WRONG["Samples.predict"] |= {
+    "T function | 3 (int) | a function": lambda: predicted(3),
+    "V function | on one draw and these inputs | tree": lambda: predicted(lambda p: p),
+    "V function | it returned None | tree": lambda: predicted(lambda p, x: None),
+    "T inputs | 'a' | a tree of arrays or numbers": lambda: predicted(inputs={"x": "a"}),
+    "V log | True | with keep_draws=True": lambda: predicted(log=True, keep_draws=True),
+}
 calibration = diagnostics.calibration
 every("diagnostics.calibration", functools.partial(calibration, [0.1, 0.9], [0, 1]))
 refuses(
@@ -203,12 +166,11 @@ refuses(
     functools.partial(calibration, [0.5, 0.2]),
     labels=Kind("classes from 0 to 1", ((V, [0, 2], "shape (2,)"), (V, [0], "shape (1,)"))),
 )
-of(
-    "diagnostics.calibration",
-    row(V, "probabilities | off by 0.1 | sum to one", lambda: calibration([[0.5, 0.6]], [0])),
-    row(V, "labels | (2,) | from 0 to 2", lambda: calibration([[0.5, 0.2, 0.3]], [0, 2])),
-    row(T, "labels | 'yes' | must be classes", lambda: calibration([0.5], ["yes"])),
-)
+WRONG["diagnostics.calibration"] |= {
+    "V probabilities | off by 0.1 | sum to one": lambda: calibration([[0.5, 0.6]], [0]),
+    "V labels | (2,) | from 0 to 2": lambda: calibration([[0.5, 0.2, 0.3]], [0, 2]),
+    "T labels | 'yes' | must be classes": lambda: calibration([0.5], ["yes"]),
+}
 ONE = np.eye(2)
 A_COVARIANCE = "covariance must be"
 
@@ -220,22 +182,19 @@ def massed(draws=None, covariance=ONE, **options):
 
 
 every("diagnostics.inverse_mass", lambda error_rate=0.1: massed(error_rate=error_rate))
-of(
-    "diagnostics.inverse_mass",
-    row(
-        T,
-        f"samples | shape (2, 4, 2) | {A_RUN}",
-        lambda: diagnostics.inverse_mass(samples().position, ONE),
+WRONG["diagnostics.inverse_mass"] |= {
+    f"T samples | shape (2, 4, 2) | {A_RUN}": lambda: diagnostics.inverse_mass(
+        samples().position, ONE
     ),
-    row(V, "samples | got 1,000,000,000,002 | sample(…, keep=…)", lambda: massed(HUGE)),
-    row(V, "samples | got 3 | at least 4 draws", lambda: massed(np.zeros((2, 3, 2)))),
-    row(V, "samples | got 16 numbers | must be finite", lambda: massed(np.full((2, 4, 2), np.nan))),
-    row(T, "covariance | 2.0 (float) | a matrix (d, d)", lambda: massed(covariance=2.0)),
-    row(V, "covariance | over 3 numbers | a position of 2", lambda: massed(covariance=np.eye(3))),
-    row(V, f"covariance | (3,) | {A_COVARIANCE}", lambda: massed(covariance=np.ones(3))),
-    row(V, f"covariance | eigenvalue -1 | {A_COVARIANCE}", lambda: massed(covariance=-ONE)),
-    row(V, "error_rate | got 1 | not including 1", lambda: massed(error_rate=1)),
-)
+    "V samples | got 1,000,000,000,002 | sample(…, keep=…)": lambda: massed(HUGE),
+    "V samples | got 3 | at least 4 draws": lambda: massed(np.zeros((2, 3, 2))),
+    "V samples | got 16 numbers | must be finite": lambda: massed(np.full((2, 4, 2), np.nan)),
+    "T covariance | 2.0 (float) | a matrix (d, d)": lambda: massed(covariance=2.0),
+    "V covariance | over 3 numbers | a position of 2": lambda: massed(covariance=np.eye(3)),
+    f"V covariance | (3,) | {A_COVARIANCE}": lambda: massed(covariance=np.ones(3)),
+    f"V covariance | eigenvalue -1 | {A_COVARIANCE}": lambda: massed(covariance=-ONE),
+    "V error_rate | got 1 | not including 1": lambda: massed(error_rate=1),
+}
 
 
 A_STEP = ewsg.sgld(LOGISTIC, 0.1, batch_size=1)
@@ -247,22 +206,13 @@ def noise(key=KEY, kernel=A_STEP, run=None, data=ROWS):
 
 
 every("diagnostics.gradient_noise", lambda key=KEY, data=ROWS: noise(key=key, data=data))
-of(
-    "diagnostics.gradient_noise",
-    row(
-        T,
-        "kernel | (Posterior) | ewsg_jax.kernel(…) or a named method",
-        lambda: noise(kernel=LOGISTIC),
+WRONG["diagnostics.gradient_noise"] |= {
+    "T kernel | (Posterior) | ewsg_jax.kernel(…) or a named method": lambda: noise(kernel=LOGISTIC),
+    "T kernel | a stack | stack[i] with runs[i]": lambda: noise(
+        kernel=ewsg.stack([KERNEL, KERNEL])
     ),
-    row(
-        T,
-        "kernel | a stack | stack[i] with runs[i]",
-        lambda: noise(kernel=ewsg.stack([KERNEL, KERNEL])),
+    f"T samples | shape (2, 4, 2) | {A_RUN}": lambda: noise(run=samples().position),
+    "V samples | got none | a chain that stayed finite": lambda: noise(
+        run=dataclasses.replace(samples(), diverged_at=np.zeros(2, int))
     ),
-    row(T, f"samples | shape (2, 4, 2) | {A_RUN}", lambda: noise(run=samples().position)),
-    row(
-        V,
-        "samples | got none | a chain that stayed finite",
-        lambda: noise(run=dataclasses.replace(samples(), diverged_at=np.zeros(2, int))),
-    ),
-)
+}

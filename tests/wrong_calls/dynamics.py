@@ -19,59 +19,66 @@ from tests.wrong_calls.table import (
     POINT,
     POSITIVE,
     SCHEDULE,
-    T,
+    WRONG,
     V,
-    Wrong,
-    of,
-    row,
 )
 
 
-def dynamics(name: str, *rows: Wrong, **arguments: Any) -> None:
-    """Rows whose `call` is the value that replaces one argument of a dynamics."""
+def dynamics(name: str, values: dict[str, Any], **arguments: Any) -> None:
+    """Add calls with a value in the place of one argument of a dynamics."""
     build = functools.partial(getattr(ewsg.dynamics, name), **({"step_size": 0.1} | arguments))
-    for wrong in rows:
-        call = functools.partial(build, **{wrong.texts[0]: wrong.call})
-        of(f"dynamics.{name}", wrong._replace(call=call))
+    WRONG[f"dynamics.{name}"] |= {
+        said: functools.partial(build, **{said.split()[1]: value}) for said, value in values.items()
+    }
 
 
 dynamics(
     "langevin",
-    row(V, f"step_size | that holds -1.0 | {POSITIVE}", jnp.array(-1.0)),
-    row(V, f"step_size | takes 0 positional arguments | {SCHEDULE}", lambda: 0.1),
+    {
+        f"V step_size | that holds -1.0 | {POSITIVE}": jnp.array(-1.0),
+        f"V step_size | takes 0 positional arguments | {SCHEDULE}": lambda: 0.1,
+    },
 )
 dynamics(
     "euler",
-    row(V, "step_size | dtype complex64 | real scalar", lambda step: jnp.complex64(1)),
-    row(V, f"step_size | too large for a float | {POSITIVE}", 10**400),
+    {
+        "V step_size | dtype complex64 | real scalar": lambda step: jnp.complex64(1),
+        f"V step_size | too large for a float | {POSITIVE}": 10**400,
+    },
     friction=1.0,
 )
 dynamics(
     "semi_implicit",
-    row(V, "step_size | dtype uint32 that holds 1 | of floating-point dtype", jnp.uint32(1)),
+    {
+        "V step_size | dtype uint32 that holds 1 | of floating-point dtype": jnp.uint32(1),
+    },
     friction=1.0,
 )
 dynamics(
     "splitting",
-    row(T, f"step_size | Fraction(1, 10) | {POSITIVE}", __import__("fractions").Fraction(1, 10)),
-    row(V, "friction | returned None | real scalar", lambda step: None),
-    row(T, f"temperature | {{}} (dict) | {POSITIVE}", {}),
+    {
+        f"T step_size | Fraction(1, 10) | {POSITIVE}": __import__("fractions").Fraction(1, 10),
+        "V friction | returned None | real scalar": lambda step: None,
+        f"T temperature | {{}} (dict) | {POSITIVE}": {},
+    },
     friction=1.0,
 )
 LETTERS, IN_ONE = "a palindrome of A, B and O, or of B and U", "takes one gradient a step"
 dynamics(
     "palindrome",
-    row(T, f"letters | 5 (int) | {LETTERS}", 5),
-    row(T, f"letters | ['A', 'B', 'O', 'B', 'A'] (list) | {LETTERS}", list("ABOBA")),
-    row(V, "letters | '' (str) | 'ABOBA' or 'BAOAB'", ""),
-    row(V, f"letters | 'ABO' (str) | {LETTERS}", "ABO"),
-    row(V, f"letters | 'aboba' (str) | {LETTERS}", "aboba"),
-    row(V, f"letters | 'BAB' (str) | {LETTERS}", "BAB"),
-    row(V, f"letters | 'BAUOUAB' (str) | {LETTERS}", "BAUOUAB"),
-    row(V, f"letters | 'ABOBABOBA' (str), whose kicks are at 2 positions | {IN_ONE}", "ABOBABOBA"),
-    row(V, f"letters | 'ABABOBABA' (str), whose kicks are at 3 positions | {IN_ONE}", "ABABOBABA"),
-    row(V, f"letters | 'UBU' (str), whose cycle from the gradient on is 'BUUB' | {IN_ONE}", "UBU"),
-    row(V, "letters | cycle from the gradient on is 'BAOAAOAB' | before noise moves", "AOABAOA"),
+    {
+        f"T letters | 5 (int) | {LETTERS}": 5,
+        f"T letters | ['A', 'B', 'O', 'B', 'A'] (list) | {LETTERS}": list("ABOBA"),
+        "V letters | '' (str) | 'ABOBA' or 'BAOAB'": "",
+        f"V letters | 'ABO' (str) | {LETTERS}": "ABO",
+        f"V letters | 'aboba' (str) | {LETTERS}": "aboba",
+        f"V letters | 'BAB' (str) | {LETTERS}": "BAB",
+        f"V letters | 'BAUOUAB' (str) | {LETTERS}": "BAUOUAB",
+        f"V letters | 'ABOBABOBA' (str), whose kicks are at 2 positions | {IN_ONE}": "ABOBABOBA",
+        f"V letters | 'ABABOBABA' (str), whose kicks are at 3 positions | {IN_ONE}": "ABABOBABA",
+        f"V letters | 'UBU' (str), whose cycle from the gradient on is 'BUUB' | {IN_ONE}": "UBU",
+        "V letters | cycle from the gradient on is 'BAOAAOAB' | before noise moves": "AOABAOA",
+    },
     letters="ABOBA",
     friction=1.0,
 )
@@ -85,76 +92,60 @@ BASIS = np.eye(2)[:, :1]
 
 dynamics(
     "semi_implicit",
-    row(T, f"inverse_mass | None | {MASS}", None),
-    row(V, f"inverse_mass | -1 in it | {MASS}", np.array([1.0, -1.0])),
-    row(V, f"inverse_mass | not finite | {MASS}", np.array([1.0, NAN])),
-    row(V, f"inverse_mass | complex64 | {MASS}", np.ones(2) * 1j),
-    row(T, f"inverse_mass | (dict) | {MASS}", {"a": "one"}),
-    row(V, f"inverse_mass | not symmetric | {MASS}", SQUARE),
-    row(V, f"inverse_mass | the eigenvalue -1 | {MASS}", np.diag([1.0, -1.0])),
-    row(V, f"inverse_mass | the eigenvalue 0 | {MASS}", np.zeros((2, 2))),
-    row(
-        V,
-        "inverse_mass | (2,), (2, 1) and (2,) | (d,), (d, r) and (r,)",
-        LOW_RANK(np.ones(2), BASIS, np.ones(2)),
-    ),
-    row(
-        V,
-        "inverse_mass | with others | orthonormal columns",
-        LOW_RANK(np.ones(2), 2 * BASIS, np.ones(1)),
-    ),
-    row(V, f"inverse_mass | -1 in it | {MASS}", LOW_RANK(np.ones(2), BASIS, -np.ones(1))),
+    {
+        f"T inverse_mass | None | {MASS}": None,
+        f"V inverse_mass | -1 in it | {MASS}": np.array([1.0, -1.0]),
+        "V inverse_mass | -1 in it | or a LowRank": LOW_RANK(np.ones(2), BASIS, -np.ones(1)),
+        f"V inverse_mass | not finite | {MASS}": np.array([1.0, NAN]),
+        f"V inverse_mass | complex64 | {MASS}": np.ones(2) * 1j,
+        f"T inverse_mass | (dict) | {MASS}": {"a": "one"},
+        f"V inverse_mass | not symmetric | {MASS}": SQUARE,
+        f"V inverse_mass | the eigenvalue -1 | {MASS}": np.diag([1.0, -1.0]),
+        f"V inverse_mass | the eigenvalue 0 | {MASS}": np.zeros((2, 2)),
+        "V inverse_mass | (2,), (2, 1) and (2,) | (d,), (d, r) and (r,)": LOW_RANK(
+            np.ones(2), BASIS, np.ones(2)
+        ),
+        "V inverse_mass | with others | orthonormal columns": LOW_RANK(
+            np.ones(2), 2 * BASIS, np.ones(1)
+        ),
+    },
     friction=1.0,
 )
-of(
-    "dynamics.in_metric",
-    row(
-        T,
-        f"inverse_mass | 'dense' (str) | {POSITIVE}",
-        lambda: ewsg.dynamics.in_metric(ewsg.dynamics.langevin(0.1), "dense"),
+WRONG["dynamics.in_metric"] |= {
+    f"T inverse_mass | 'dense' (str) | {POSITIVE}": lambda: ewsg.dynamics.in_metric(
+        ewsg.dynamics.langevin(0.1), "dense"
     ),
-    row(
-        V,
-        f"inverse_mass | the eigenvalue 0 | {MASS}",
-        lambda: ewsg.dynamics.in_metric(ewsg.dynamics.langevin(0.1), np.zeros((2, 2))),
+    f"V inverse_mass | the eigenvalue 0 | {MASS}": lambda: ewsg.dynamics.in_metric(
+        ewsg.dynamics.langevin(0.1), np.zeros((2, 2))
     ),
-)
-of(
-    "dynamics: an inverse mass that does not fit",
-    *(
-        row(
-            V,
-            f"inverse_mass | {got} | {MASS}",
-            lambda given=given: ewsg.ld(MODEL, 0.1, inverse_mass=given).init(KEY, POINT, DATA),
-        )
+}
+WRONG["dynamics: an inverse mass that does not fit"] |= {
+    **{
+        f"V inverse_mass | {got} | {MASS}": lambda given=given: ewsg.ld(
+            MODEL, 0.1, inverse_mass=given
+        ).init(KEY, POINT, DATA)
         for given, got in (
             (np.eye(3), "one over 3 numbers for a position of 2"),
             (np.ones(3), "shape (3,)"),
             ({"a": np.ones(2)}, "got one without inverse_mass"),
             (LOW_RANK(np.ones(3), np.eye(3)[:, :1], np.ones(1)), "one over 3 numbers"),
         )
+    },
+    "V inverse_mass | got 2.0 (float) | 1 for preconditioned": lambda: ewsg.dynamics.in_metric(
+        ewsg.dynamics.preconditioned(0.1), 2.0
     ),
-    row(
-        V,
-        "inverse_mass | got 2.0 (float) | 1 for preconditioned",
-        lambda: ewsg.dynamics.in_metric(ewsg.dynamics.preconditioned(0.1), 2.0),
+    "V inverse_mass | 2.0 (float) | 1 with balance='noise'": lambda: ewsg.nc_sghmc(
+        MODEL, 0.1, friction=1.0, batch_size=1, balance="noise", inverse_mass=2.0
     ),
-    row(
-        V,
-        "inverse_mass | 2.0 (float) | 1 with balance='noise'",
-        lambda: ewsg.nc_sghmc(
-            MODEL, 0.1, friction=1.0, batch_size=1, balance="noise", inverse_mass=2.0
-        ),
-    ),
-)
+}
 dynamics(
     "exact",
-    row(
-        T,
-        "inverse_mass | function | a positive number, a tree of positive numbers",
-        lambda step: 1.0,
-    ),
-    row(V, "inverse_mass | -1 in it | positive numbers like the position", -np.ones(2)),
+    {
+        "T inverse_mass | function | a positive number, a tree of positive numbers": lambda step: (
+            1.0
+        ),
+        "V inverse_mass | -1 in it | positive numbers like the position": -np.ones(2),
+    },
 )
 for integrator in ("splitting", "exact", "BAOAB"):
     for name, batches in (("uld", {}), ("sghmc", {"batch_size": 1}), ("ewsg", {"batch_size": 1})):

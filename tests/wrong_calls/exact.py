@@ -21,10 +21,9 @@ from tests.wrong_calls.table import (
     POINT,
     ROWS,
     WHOLE,
+    WRONG,
     T,
     V,
-    of,
-    row,
 )
 
 A_BOUND = "one of ewsg_jax.bounds"
@@ -50,19 +49,14 @@ def fly(posterior=LOGISTIC, position=POINT, rows=ROWS, **options):
     return ewsg.flymc(posterior, 0.1, **({"capacity": 6} | options)).init(KEY, position, rows)
 
 
-of(
-    "random_walk_metropolis",
-    row(
-        V,
-        "position | it is inf there | must be where the posterior's potential is finite",
-        lambda: walk(SUPPORT),
+WRONG["random_walk_metropolis"] |= {
+    "V position | it is inf there | must be where the posterior's potential is finite": lambda: (
+        walk(SUPPORT)
     ),
-    row(
-        V,
-        "position | holds 1 NaN | must be finite",
-        lambda: ewsg.random_walk_metropolis(MODEL, 0.1).init(KEY, jnp.array([NAN, 0.0]), DATA),
-    ),
-)
+    "V position | holds 1 NaN | must be finite": lambda: ewsg.random_walk_metropolis(
+        MODEL, 0.1
+    ).init(KEY, jnp.array([NAN, 0.0]), DATA),
+}
 
 
 def paths(posterior=MODEL, step_size=0.1, position=POINT, **options):
@@ -71,36 +65,25 @@ def paths(posterior=MODEL, step_size=0.1, position=POINT, **options):
 
 
 A_MASS = "must be a positive number, a tree of positive numbers like the position"
-of(
-    "nuts",
-    row(V, "max_depth | got 40 | must be at most 28 for n = 6", lambda: paths(max_depth=40)),
-    row(V, f"inverse_mass | (3,) | {A_MASS}", lambda: paths(inverse_mass=np.ones(3))),
-    row(V, f"inverse_mass | 3 numbers | {A_MASS}", lambda: paths(inverse_mass=np.eye(3))),
-    row(
-        V,
-        "position | it is inf there | must be where the posterior's potential is finite",
-        lambda: paths(SUPPORT),
+WRONG["nuts"] |= {
+    "V max_depth | got 40 | must be at most 28 for n = 6": lambda: paths(max_depth=40),
+    f"V inverse_mass | (3,) | {A_MASS}": lambda: paths(inverse_mass=np.ones(3)),
+    f"V inverse_mass | 3 numbers | {A_MASS}": lambda: paths(inverse_mass=np.eye(3)),
+    "V position | it is inf there | must be where the posterior's potential is finite": lambda: (
+        paths(SUPPORT)
     ),
-    row(
-        V,
-        "position | it is not there | must be where the posterior's gradient is finite",
-        lambda: paths(ewsg.Posterior(lambda p, x: -jnp.sqrt(jnp.sum(p**2)), lambda p: 0.0)),
+    "V position | it is not there | must be where the posterior's gradient is finite": lambda: (
+        paths(ewsg.Posterior(lambda p, x: -jnp.sqrt(jnp.sum(p**2)), lambda p: 0.0))
     ),
-    row(
-        V, "position | holds 1 NaN | must be finite", lambda: paths(position=jnp.array([NAN, 0.0]))
+    "V position | holds 1 NaN | must be finite": lambda: paths(position=jnp.array([NAN, 0.0])),
+    "V position | got bfloat16 | must be of float32 or float64": lambda: paths(
+        position=jnp.zeros(2, jnp.bfloat16)
     ),
-    row(
-        V,
-        "position | got bfloat16 | must be of float32 or float64",
-        lambda: paths(position=jnp.zeros(2, jnp.bfloat16)),
+    "V log_likelihood | while_loop | must be differentiable by jax.grad": lambda: paths(LOOP),
+    "V data_passes | got 5 | must be None for a method whose steps cost": lambda: ewsg.sample(
+        KEY, ewsg.nuts(MODEL, 0.1), POINT, DATA, data_passes=5
     ),
-    row(V, "log_likelihood | while_loop | must be differentiable by jax.grad", lambda: paths(LOOP)),
-    row(
-        V,
-        "data_passes | got 5 | must be None for a method whose steps cost what they turn out to",
-        lambda: ewsg.sample(KEY, ewsg.nuts(MODEL, 0.1), POINT, DATA, data_passes=5),
-    ),
-)
+}
 
 refuses(
     "flymc",
@@ -115,49 +98,32 @@ refuses(
     target_acceptance=A_SHARE,
     adapt_steps=COUNT,
 )
-of(
-    "flymc",
-    row(V, f"bound | got None | {A_BOUND}", lambda: fly(MODEL, rows=DATA)),
-    row(
-        T,
-        f"bound | function jaakkola_jordan | {A_BOUND}",
-        lambda: fly(bound=ewsg.bounds.jaakkola_jordan),
+WRONG["flymc"] |= {
+    f"V bound | got None | {A_BOUND}": lambda: fly(MODEL, rows=DATA),
+    f"T bound | function jaakkola_jordan | {A_BOUND}": lambda: fly(
+        bound=ewsg.bounds.jaakkola_jordan
     ),
-    row(V, "num_resampled | got 7 | at most n = 6", lambda: fly(num_resampled=7)),
-    row(
-        V,
-        "num_resampled | got 3 | must be None where resample_probability",
-        lambda: fly(num_resampled=3, resample_probability=0.2),
+    "V num_resampled | got 7 | at most n = 6": lambda: fly(num_resampled=7),
+    "V num_resampled | got 3 | must be None where resample_probability": lambda: fly(
+        num_resampled=3, resample_probability=0.2
     ),
-    row(
-        V,
-        "target_acceptance | adapt_steps=None | together with adapt_steps",
-        lambda: fly(target_acceptance=0.3),
+    "V target_acceptance | adapt_steps=None | together with adapt_steps": lambda: fly(
+        target_acceptance=0.3
     ),
-    row(
-        T,
-        f"proposal_capacity(n) | 3.0 (float) | {WHOLE}",
-        lambda: ewsg.flymc(LOGISTIC, 0.1, capacity=6, proposal_capacity=lambda n: n / 2).step(
-            KEY, fly(), jax.tree.map(jnp.asarray, ROWS)
-        ),
+    f"T proposal_capacity(n) | 3.0 (float) | {WHOLE}": lambda: ewsg.flymc(
+        LOGISTIC, 0.1, capacity=6, proposal_capacity=lambda n: n / 2
+    ).step(KEY, fly(), jax.tree.map(jnp.asarray, ROWS)),
+    "V center | (3,) | must be a tree like the position": lambda: fly(center=np.zeros(3)),
+    "V bound | it failed on them | must be one for this position and these data": lambda: fly(
+        bound=ewsg.bounds.bohning(inputs=lambda row: row["z"])
     ),
-    row(V, "center | (3,) | must be a tree like the position", lambda: fly(center=np.zeros(3))),
-    row(
-        V,
-        "bound | it failed on them | must be one for this position and these data",
-        lambda: fly(bound=ewsg.bounds.bohning(inputs=lambda row: row["z"])),
+    "V bound | an array of shape () | one number for each of 6 rows": lambda: fly(
+        bound=altered(LOGISTIC.bound, gaps=lambda p, c, rows: jnp.float32(0))
     ),
-    row(
-        V,
-        "bound | an array of shape () | one number for each of 6 rows",
-        lambda: fly(bound=altered(LOGISTIC.bound, gaps=lambda p, c, rows: jnp.float32(0))),
+    "V capacity | got 1 | at least 6, the number of data that are bright": lambda: fly(
+        position=np.full(2, 300.0), center=np.array([0.5, 0.0]), capacity=1
     ),
-    row(
-        V,
-        "capacity | got 1 | at least 6, the number of data that are bright",
-        lambda: fly(position=np.full(2, 300.0), center=np.array([0.5, 0.0]), capacity=1),
-    ),
-)
+}
 
 for bound in (ewsg.bounds.jaakkola_jordan, ewsg.bounds.bohning):
     refuses(
@@ -166,32 +132,24 @@ for bound in (ewsg.bounds.jaakkola_jordan, ewsg.bounds.bohning):
         inputs=Kind("must be a function (datum) -> x", ((T, "x", "'x' (str)"),)),
         targets=Kind("must be a function (datum) -> y", ((T, 1, "1 (int)"),)),
     )
-for kernel in (
-    ewsg.flymc(LOGISTIC, 0.1, capacity=6),
-    ewsg.random_walk_metropolis(LOGISTIC, 0.1),
-    ewsg.ld(LOGISTIC, 0.1),
-):
-    of(
-        "sample",
-        row(
-            V,
-            "shared_minibatch | got True | a kernel that draws no batches",
-            lambda kernel=kernel: ewsg.sample(KEY, kernel, POINT, ROWS, 5, shared_minibatch=True),
-        ),
+shared = functools.partial(ewsg.sample, KEY, position=POINT, data=ROWS, shared_minibatch=True)
+WRONG["sample"] |= {
+    "V shared_minibatch | got True | a kernel that draws no batches": tuple(
+        functools.partial(shared, kernel, num_steps=5)
+        for kernel in (
+            ewsg.flymc(LOGISTIC, 0.1, capacity=6),
+            ewsg.random_walk_metropolis(LOGISTIC, 0.1),
+            ewsg.ld(LOGISTIC, 0.1),
+        )
     )
-of(
-    "models.normal",
-    row(
-        V,
-        "position | (3,) | the mean and the log of the scale",
-        lambda: fly(ewsg.models.normal(), jnp.zeros(3), jnp.ones(4)),
+}
+WRONG["models.normal"] |= {
+    "V position | (3,) | the mean and the log of the scale": lambda: fly(
+        ewsg.models.normal(), jnp.zeros(3), jnp.ones(4)
     ),
-)
-of(
-    "Posterior",
-    row(
-        T,
-        f"bound | function <lambda> | {A_BOUND}",
-        lambda: ewsg.Posterior(lambda p, x: 0.0, lambda p: 0.0, bound=lambda p, x: 0.0),
+}
+WRONG["Posterior"] |= {
+    f"T bound | function <lambda> | {A_BOUND}": lambda: ewsg.Posterior(
+        lambda p, x: 0.0, lambda p: 0.0, bound=lambda p, x: 0.0
     ),
-)
+}

@@ -21,10 +21,8 @@ from tests.wrong_calls.table import (
     NAN,
     POINT,
     UNIFORM,
-    T,
+    WRONG,
     V,
-    of,
-    row,
 )
 
 A_KERNEL = "ewsg_jax.kernel(…) or a named method"
@@ -32,14 +30,7 @@ A_KERNEL = "ewsg_jax.kernel(…) or a named method"
 
 def halved(kernel=KERNEL, position=POINT, data=DATA, num_steps=100, **changes):
     """Halve with something wrong."""
-    return ewsg.halve(
-        changes.pop("key", KEY),
-        kernel,
-        position,
-        data,
-        num_steps,
-        **({"progress": False} | changes),
-    )
+    return ewsg.halve(changes.pop("key", KEY), kernel, position, data, num_steps, **changes)
 
 
 def of_estimator(make, **options):
@@ -55,7 +46,7 @@ def without_warnings(call):
 
 
 right = functools.partial(
-    ewsg.halve, key=KEY, kernel=KERNEL, position=POINT, data=DATA, num_steps=100, progress=False
+    ewsg.halve, key=KEY, kernel=KERNEL, position=POINT, data=DATA, num_steps=100
 )
 every("halve", right, num_chains=None)
 G = ewsg.gradients
@@ -84,29 +75,20 @@ refuses(
         ),
     ),
 )
-of(
-    "halve",
-    row(T, f"kernel | langevin( | {A_KERNEL}", lambda: halved(LANGEVIN)),
-    row(T, "data | several | one data set", lambda: halved(data=ewsg.stack_data([DATA, DATA]))),
-    row(
-        V,
-        "position | got bfloat16 | at least of float32",
-        lambda: halved(position=jnp.zeros(POINT.shape, jnp.bfloat16)),
+WRONG["halve"] |= {
+    f"T kernel | langevin( | {A_KERNEL}": lambda: halved(LANGEVIN),
+    "T data | several | one data set": lambda: halved(data=ewsg.stack_data([DATA, DATA])),
+    "V position | got bfloat16 | at least of float32": lambda: halved(
+        position=jnp.zeros(POINT.shape, jnp.bfloat16)
     ),
-    row(V, "data | 1 NaN | must be finite", lambda: halved(data=DATA.at[0, 0].set(NAN))),
-    row(T, "halve | traced | on the host", lambda: jax.jit(halved)(KERNEL, POINT)),
-    row(
-        V,
-        "num_steps | got 20 | at least burn_in + 16 = 31",
-        lambda: halved(num_steps=20, burn_in=15),
+    "V data | 1 NaN | must be finite": lambda: halved(data=DATA.at[0, 0].set(NAN)),
+    "T halve | traced | on the host": lambda: jax.jit(halved)(KERNEL, POINT),
+    "V num_steps | got 20 | at least burn_in + 16 = 31": lambda: halved(num_steps=20, burn_in=15),
+    "V num_chains | got 4 | at least 8": lambda: halved(num_chains=4),
+    f"V tolerance | got 2 | {A_RATE}": lambda: halved(tolerance=2),
+    f"V error_rate | got 1.5 | {A_RATE}": lambda: halved(error_rate=1.5),
+    "V names | 1 | must be 2": lambda: halved(names=["a"]),
+    "V kernel | 32 of 32 pairs | a step size at which chains stay finite": lambda: without_warnings(
+        lambda: halved(ewsg.ld(MODEL, 1e10), jnp.ones(2))
     ),
-    row(V, "num_chains | got 4 | at least 8", lambda: halved(num_chains=4)),
-    row(V, f"tolerance | got 2 | {A_RATE}", lambda: halved(tolerance=2)),
-    row(V, f"error_rate | got 1.5 | {A_RATE}", lambda: halved(error_rate=1.5)),
-    row(V, "names | 1 | must be 2", lambda: halved(names=["a"])),
-    row(
-        V,
-        "kernel | 32 of 32 pairs | a step size at which chains stay finite",
-        lambda: without_warnings(lambda: halved(ewsg.ld(MODEL, 1e10), jnp.ones(2))),
-    ),
-)
+}

@@ -25,11 +25,10 @@ from tests.wrong_calls.table import (
     STRATA,
     UNIFORM,
     WHOLE,
+    WRONG,
     T,
     V,
     failing,
-    of,
-    row,
     sampled,
 )
 
@@ -41,14 +40,11 @@ def started(estimator, data=DATA, position=POINT):
     return ewsg.kernel(ewsg.dynamics.langevin(0.1), estimator).init(KEY, position, data)
 
 
-of(
-    "gradients.svrg",
-    row(
-        T,
-        f"refresh_every(n) | 3.0 (float) | {WHOLE}",
-        lambda: started(G.svrg(MODEL, batch_size=1, refresh_every=lambda n: n / 2)),
+WRONG["gradients.svrg"] |= {
+    f"T refresh_every(n) | 3.0 (float) | {WHOLE}": lambda: started(
+        G.svrg(MODEL, batch_size=1, refresh_every=lambda n: n / 2)
     ),
-)
+}
 for name in ("blocks", "epochs", "block_epochs", "block_sweeps"):
     refuses(
         f"gradients.uniform: {name}",
@@ -59,59 +55,36 @@ for name in ("blocks", "epochs", "block_epochs", "block_sweeps"):
         replace=Kind(f"must be True for rows={name!r}", ((V, False, "got False"),)),
         rows=Kind(ROW_LAWS, ((V, name[:-1], f"(did you mean {name!r}?)"),)),
     )
-of(
-    "gradients.saga",
-    row(
-        V,
-        "memory_limit | got 47 | at least 48 ",
-        lambda: started(G.saga(MODEL, batch_size=1, memory_limit=47)),
+WRONG["gradients.saga"] |= {
+    "V memory_limit | got 47 | at least 48 ": lambda: started(
+        G.saga(MODEL, batch_size=1, memory_limit=47)
     ),
-    row(
-        V,
-        "memory_limit | got 100 | for 3 chains",
-        lambda: sampled(
-            kernel=ewsg.saga_ld(MODEL, 0.1, batch_size=1, memory_limit=100), num_chains=3
-        ),
+    "V memory_limit | got 100 | for 3 chains": lambda: sampled(
+        kernel=ewsg.saga_ld(MODEL, 0.1, batch_size=1, memory_limit=100), num_chains=3
     ),
-)
-of(
-    "gradients.control_variate",
-    row(
-        T,
-        "center | 'mode' (str) | a tree of floating-point arrays",
-        lambda: G.control_variate(MODEL, batch_size=1, center="mode"),
+}
+WRONG["gradients.control_variate"] |= {
+    "T center | 'mode' (str) | a tree of floating-point arrays": lambda: G.control_variate(
+        MODEL, batch_size=1, center="mode"
     ),
-    row(
-        T,
-        "center | center.converged is | give its position, not the whole Mode",
-        lambda: G.control_variate(
-            MODEL, batch_size=1, center=ewsg.find_mode(KEY, MODEL, POINT, DATA)
-        ),
+    "T center | center.converged is | give its position, not the whole Mode": lambda: (
+        G.control_variate(MODEL, batch_size=1, center=ewsg.find_mode(KEY, MODEL, POINT, DATA))
     ),
-    row(
-        V,
-        "center | holds 1 NaN | must be finite",
-        lambda: G.control_variate(MODEL, batch_size=1, center=POINT.at[0].set(NAN)),
+    "V center | holds 1 NaN | must be finite": lambda: G.control_variate(
+        MODEL, batch_size=1, center=POINT.at[0].set(NAN)
     ),
-    row(
-        V,
-        "center | shape (3,) | a tree like the position",
-        lambda: started(G.control_variate(MODEL, batch_size=1, center=jnp.zeros(3))),
+    "V center | shape (3,) | a tree like the position": lambda: started(
+        G.control_variate(MODEL, batch_size=1, center=jnp.zeros(3))
     ),
-)
-of(
-    "gradients.stratified",
-    row(
-        V,
-        "batch_size | got 1 | at least num_strata = 2",
-        lambda: G.stratified(MODEL, batch_size=1, labels="c", num_strata=2),
+}
+WRONG["gradients.stratified"] |= {
+    "V batch_size | got 1 | at least num_strata = 2": lambda: G.stratified(
+        MODEL, batch_size=1, labels="c", num_strata=2
     ),
-    row(
-        V,
-        "labels | 'c' for the keys ['x', 'y'] | a key of data",
-        lambda: started(G.stratified(LOGISTIC, labels="c", **STRATA), ROWS),
+    "V labels | 'c' for the keys ['x', 'y'] | a key of data": lambda: started(
+        G.stratified(LOGISTIC, labels="c", **STRATA), ROWS
     ),
-)
+}
 
 
 def with_labels(labels):
@@ -152,14 +125,9 @@ refuses(
     structure=STRUCTURE,
     batch_size=Kind("at most n = 6", ((V, 7, "got 7"),)),
 )
-of(
-    "gradients.covariance_at",
-    row(
-        V,
-        "position | NaN | finite",
-        lambda: G.covariance_at(MODEL, POINT * NAN, DATA, batch_size=1),
-    ),
-)
+WRONG["gradients.covariance_at"] |= {
+    "V position | NaN | finite": lambda: G.covariance_at(MODEL, POINT * NAN, DATA, batch_size=1),
+}
 
 
 def weighted(estimator=UNIFORM, **changes):
@@ -167,24 +135,13 @@ def weighted(estimator=UNIFORM, **changes):
     return G.exponentially_weighted(estimator, **changes)
 
 
-of(
-    "gradients.exponentially_weighted",
-    row(T, f"estimator | gaussian_location( | {AN_ESTIMATOR}", lambda: weighted(MODEL)),
-    row(V, "estimator | the full gradient | must draw batches", lambda: weighted(G.full(MODEL))),
-    row(
-        V,
-        "estimator | 'momentum' (str) | not be exponentially weighted",
-        lambda: weighted(weighted()),
-    ),
-    row(
-        V, "carry_index | True | chain_length=0", lambda: weighted(carry_index=True, chain_length=0)
-    ),
-    row(
-        V,
-        "carry_index | True | no index chain",
-        lambda: weighted(carry_index=True, chain_length=INF),
-    ),
-)
+WRONG["gradients.exponentially_weighted"] |= {
+    f"T estimator | gaussian_location( | {AN_ESTIMATOR}": lambda: weighted(MODEL),
+    "V estimator | the full gradient | must draw batches": lambda: weighted(G.full(MODEL)),
+    "V estimator | 'momentum' (str) | not be exponentially weighted": lambda: weighted(weighted()),
+    "V carry_index | True | chain_length=0": lambda: weighted(carry_index=True, chain_length=0),
+    "V carry_index | True | no index chain": lambda: weighted(carry_index=True, chain_length=INF),
+}
 refuses(
     "gradients.exponentially_weighted",
     weighted,
@@ -198,36 +155,24 @@ refuses(
         ),
     ),
 )
-of(
-    "gradients.exponentially_weighted: what it wraps",
-    *(
-        row(
-            V,
-            f"estimator | rows='{rows}' | exchangeable",
-            lambda rows=rows, kind=kind: weighted(getattr(G, kind)(MODEL, batch_size=2, rows=rows)),
-        )
-        for rows, kind in (
-            ("epochs", "uniform"),
-            ("epochs", "covariance_tracking"),
-            ("block_epochs", "saga"),
-            ("block_sweeps", "svrg"),
-        )
+WRONG["gradients.exponentially_weighted: what it wraps"] |= {
+    "V estimator | rows='epochs' | exchangeable": (
+        lambda: weighted(G.uniform(MODEL, batch_size=2, rows="epochs")),
+        lambda: weighted(G.covariance_tracking(MODEL, batch_size=2, rows="epochs")),
     ),
-    row(
-        V,
-        "chain_length | got inf | must be finite",
-        lambda: G.exponentially_weighted(
-            G.stratified(MODEL, labels="c", **STRATA), chain_length=float("inf")
-        ),
+    "V estimator | rows='block_epochs' | exchangeable": lambda: weighted(
+        G.saga(MODEL, batch_size=2, rows="block_epochs")
     ),
-    row(
-        V,
-        "shared_minibatch | got True | epochs of their own",
-        lambda: sampled(
-            kernel=ewsg.sgld(MODEL, 0.1, batch_size=2, rows="block_sweeps"), shared_minibatch=True
-        ),
+    "V estimator | rows='block_sweeps' | exchangeable": lambda: weighted(
+        G.svrg(MODEL, batch_size=2, rows="block_sweeps")
     ),
-)
+    "V chain_length | got inf | must be finite": lambda: G.exponentially_weighted(
+        G.stratified(MODEL, labels="c", **STRATA), chain_length=float("inf")
+    ),
+    "V shared_minibatch | got True | epochs of their own": lambda: sampled(
+        kernel=ewsg.sgld(MODEL, 0.1, batch_size=2, rows="block_sweeps"), shared_minibatch=True
+    ),
+}
 
 R = ewsg.rows
 WEIGHTS = "an array (n,) of numbers that are not negative and not all zero"
@@ -257,53 +202,31 @@ refuses(
         ),
     ),
 )
-of(
-    "rows.by_probability",
-    row(
-        V,
-        "batch_size | got 2 | at least 3: a row of each of the 3 strata",
-        lambda: G.uniform(
-            MODEL, batch_size=2, rows=R.by_probability(np.ones(6), strata=np.arange(6) // 2)
-        ),
+WRONG["rows.by_probability"] |= {
+    "V batch_size | got 2 | at least 3: a row of each of the 3 strata": lambda: G.uniform(
+        MODEL, batch_size=2, rows=R.by_probability(np.ones(6), strata=np.arange(6) // 2)
     ),
-    row(
-        V,
-        "rows | 3 probabilities | each of the 6 rows",
-        lambda: started(G.uniform(MODEL, batch_size=1, rows=R.by_probability(np.ones(3)))),
+    "V rows | 3 probabilities | each of the 6 rows": lambda: started(
+        G.uniform(MODEL, batch_size=1, rows=R.by_probability(np.ones(3)))
     ),
-    row(
-        V,
-        "replace | got False | must be True",
-        lambda: G.uniform(MODEL, batch_size=1, replace=False, rows=R.by_probability(np.ones(3))),
+    "V replace | got False | must be True": lambda: G.uniform(
+        MODEL, batch_size=1, replace=False, rows=R.by_probability(np.ones(3))
     ),
-    row(
-        V,
-        "batch_size | got 3 | at most 2",
-        lambda: G.uniform(MODEL, batch_size=3, rows=R.by_probability(np.array([1.0, 0.0, 1.0]))),
+    "V batch_size | got 3 | at most 2": lambda: G.uniform(
+        MODEL, batch_size=3, rows=R.by_probability(np.array([1.0, 0.0, 1.0]))
     ),
-    row(
-        V,
-        "rows | by_probability( | 'random' or 'epochs'",
-        lambda: G.covariance_tracking(MODEL, batch_size=1, rows=R.by_probability(np.ones(3))),
+    "V rows | by_probability( | 'random' or 'epochs'": lambda: G.covariance_tracking(
+        MODEL, batch_size=1, rows=R.by_probability(np.ones(3))
     ),
-    row(
-        V,
-        "chain_length | got inf | must be finite",
-        lambda: G.exponentially_weighted(
-            G.uniform(MODEL, batch_size=1, rows=R.by_probability(np.ones(6))),
-            chain_length=float("inf"),
-        ),
+    "V chain_length | got inf | must be finite": lambda: G.exponentially_weighted(
+        G.uniform(MODEL, batch_size=1, rows=R.by_probability(np.ones(6))),
+        chain_length=float("inf"),
     ),
-)
-of(
-    "rows.leverage",
-    row(T, "inputs | (list) | an array of numbers", lambda: R.leverage([[1.0]], np.ones(1))),
-    row(V, "inputs | shape (3,) | (n, d)", lambda: R.leverage(np.ones(3), np.ones(3))),
-    row(
-        V,
-        "covariance | shape (3,) | (2,) or (2, 2)",
-        lambda: R.leverage(np.ones((4, 2)), np.ones(3)),
-    ),
-    row(V, "covariance | not | finite", lambda: R.leverage(np.ones((4, 2)), -np.ones(2))),
-    row(V, f"weights | of sum 0 | {WEIGHTS}", lambda: R.leverage(np.zeros((4, 2)), np.ones(2))),
-)
+}
+WRONG["rows.leverage"] |= {
+    "T inputs | (list) | an array of numbers": lambda: R.leverage([[1.0]], np.ones(1)),
+    "V inputs | shape (3,) | (n, d)": lambda: R.leverage(np.ones(3), np.ones(3)),
+    "V covariance | shape (3,) | (2,) or (2, 2)": lambda: R.leverage(np.ones((4, 2)), np.ones(3)),
+    "V covariance | not | finite": lambda: R.leverage(np.ones((4, 2)), -np.ones(2)),
+    f"V weights | of sum 0 | {WEIGHTS}": lambda: R.leverage(np.zeros((4, 2)), np.ones(2)),
+}

@@ -9,17 +9,14 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from tests.wrong_calls.standard import Kind, refuses
-from tests.wrong_calls.table import DATA, FROZEN, INF, KEY, MODEL, NAN, POINT, T, V, of, row
+from tests.wrong_calls.table import DATA, FROZEN, INF, KEY, MODEL, NAN, POINT, WRONG, T, V
 
 CORRECTED = ewsg.dynamics.noise_corrected(0.1, friction=1.0)
-of(
-    "dynamics.noise_corrected",
-    row(
-        V,
-        "estimator | one that does not | covariance_tracking",
-        lambda: ewsg.kernel(CORRECTED, ewsg.gradients.uniform(MODEL, batch_size=1)),
+WRONG["dynamics.noise_corrected"] |= {
+    "V estimator | one that does not | covariance_tracking": lambda: ewsg.kernel(
+        CORRECTED, ewsg.gradients.uniform(MODEL, batch_size=1)
     ),
-)
+}
 
 A_COVARIANCE = Kind(
     "a symmetric matrix (d, d) without negative eigenvalues, its diagonal (d,)",
@@ -35,29 +32,21 @@ A_COVARIANCE = Kind(
 for build in (ewsg.dynamics.noise_corrected, ewsg.dynamics.noise_reduced):
     wrong = functools.partial(build, 0.1, friction=1.0)
     refuses(f"dynamics.{build.__name__}", wrong, covariance=A_COVARIANCE)
-    of(
-        f"dynamics.{build.__name__}",
-        row(
-            V,
-            "covariance | one over 3 | the d = 2 parameters",
-            lambda w=wrong: ewsg.kernel(
-                w(covariance=np.ones(3)), ewsg.gradients.uniform(MODEL, batch_size=1)
-            ).init(KEY, POINT, DATA),
-        ),
-    )
-of(
-    "dynamics.noise_reduced",
-    row(
-        V,
-        "dynamics | noise_reduced( | a weight for an exponentially weighted estimator",
-        lambda: ewsg.kernel(
+    WRONG[f"dynamics.{build.__name__}"] |= {
+        "V covariance | one over 3 | the d = 2 parameters": lambda w=wrong: ewsg.kernel(
+            w(covariance=np.ones(3)), ewsg.gradients.uniform(MODEL, batch_size=1)
+        ).init(KEY, POINT, DATA),
+    }
+WRONG["dynamics.noise_reduced"] |= {
+    "V dynamics | noise_reduced( | a weight for an exponentially weighted estimator": lambda: (
+        ewsg.kernel(
             ewsg.dynamics.noise_reduced(0.1, friction=1.0),
             ewsg.gradients.exponentially_weighted(
                 ewsg.gradients.kept_covariance(MODEL, batch_size=1)
             ),
-        ),
+        )
     ),
-)
+}
 
 
 def corrected(**changes):
@@ -65,35 +54,23 @@ def corrected(**changes):
     return ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=1, **changes)
 
 
-of(
-    "nc_sghmc",
-    row(
-        V,
-        "covariance | 'given' (str) | one of 'tracked', 'kept'",
-        lambda: corrected(covariance="given"),
+WRONG["nc_sghmc"] |= {
+    "V covariance | 'given' (str) | one of 'tracked', 'kept'": lambda: corrected(
+        covariance="given"
     ),
-    row(
-        V, "balance | 'both' (str) | one of 'friction', 'noise'", lambda: corrected(balance="both")
+    "V balance | 'both' (str) | one of 'friction', 'noise'": lambda: corrected(balance="both"),
+    "V refresh_every | refresh_every=5 (int) and structure='dense' | left out where": lambda: (
+        corrected(covariance=np.ones(2), refresh_every=5)
     ),
-    row(
-        V,
-        "refresh_every | refresh_every=5 (int) and structure='dense' | left out where covariance",
-        lambda: corrected(covariance=np.ones(2), refresh_every=5),
+}
+WRONG["ewsg_vr"] |= {
+    "T chain_length | inf (float) | a whole number": lambda: ewsg.ewsg_vr(
+        MODEL, 0.1, friction=1.0, batch_size=1, chain_length=float("inf")
     ),
-)
-of(
-    "ewsg_vr",
-    row(
-        T,
-        "chain_length | inf (float) | a whole number",
-        lambda: ewsg.ewsg_vr(MODEL, 0.1, friction=1.0, batch_size=1, chain_length=float("inf")),
+    f"V frozen_noise | 'momenta' (str) | {FROZEN}": lambda: ewsg.ewsg_vr(
+        MODEL, 0.1, friction=1.0, batch_size=1, frozen_noise="momenta"
     ),
-    row(
-        V,
-        f"frozen_noise | 'momenta' (str) | {FROZEN}",
-        lambda: ewsg.ewsg_vr(MODEL, 0.1, friction=1.0, batch_size=1, frozen_noise="momenta"),
-    ),
-)
+}
 
 
 def exactly_weighted(batch_size):

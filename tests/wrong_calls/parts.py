@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import ewsg_jax as ewsg
 from ewsg_jax.rows.blocks import Blocks
 from tests.wrong_calls.standard import every
-from tests.wrong_calls.table import MODEL, T, V, of, row
+from tests.wrong_calls.table import MODEL, WRONG
 
 
 class Twice:
@@ -24,39 +24,28 @@ RECORD = dict.fromkeys(
 )
 POSITIVE = "must be a positive number, a scalar array or a schedule (a function of the step)"
 
-of(
-    "hyperparameters",
-    row(V, f"friction | -1.0 (float) | {POSITIVE}", lambda: ewsg.hyperparameters(friction=-1.0)),
-    row(T, f"friction | '1' (str) | {POSITIVE}", lambda: ewsg.hyperparameters(friction="1")),
-    row(V, f"step_size | (2,) | {POSITIVE}", lambda: ewsg.hyperparameters(step_size=jnp.ones(2))),
-)
-of("module", row(T, "module | 3 (int) | must decorate a class", lambda: ewsg.module(3)))
-of(
-    "method",
-    row(
-        V,
-        "sgld | tests.wrong_calls.parts | two methods are called",
-        lambda: ewsg.method(dynamics=(), **RECORD)(sgld),
-    ),
-)
+WRONG["hyperparameters"] |= {
+    f"V friction | -1.0 (float) | {POSITIVE}": lambda: ewsg.hyperparameters(friction=-1.0),
+    f"T friction | '1' (str) | {POSITIVE}": lambda: ewsg.hyperparameters(friction="1"),
+    f"V step_size | (2,) | {POSITIVE}": lambda: ewsg.hyperparameters(step_size=jnp.ones(2)),
+}
+WRONG["module"] |= {
+    "T module | 3 (int) | must decorate a class": lambda: ewsg.module(3),
+}
+WRONG["method"] |= {
+    "V sgld | tests.wrong_calls.parts | two methods are called": lambda: ewsg.method(
+        dynamics=(), **RECORD
+    )(sgld),
+}
 every("rows.row_law", lambda batch_size=2: ewsg.rows.row_law(batch_size, True, "random"))
-of(
-    "rows.row_law",
-    row(
-        V,
-        "rows | 'shuffled' (str) | must be one of 'random', 'blocks', 'epochs', 'block_epochs'",
-        lambda: ewsg.rows.row_law(2, True, "shuffled"),
+WRONG["rows.row_law"] |= {
+    "V rows | 'shuffled' (str) | must be one of 'random', 'blocks', 'epochs'": lambda: (
+        ewsg.rows.row_law(2, True, "shuffled")
     ),
-    row(
-        V,
-        "batch_size | 2 | must be that of rows, 3",
-        lambda: ewsg.gradients.uniform(MODEL, batch_size=2, rows=Blocks(batch_size=3)),
+    "V batch_size | 2 | must be that of rows, 3": lambda: ewsg.gradients.uniform(
+        MODEL, batch_size=2, rows=Blocks(batch_size=3)
     ),
-    row(
-        V,
-        "replace | False | must be True for rows=blocks(batch_size=3)",
-        lambda: ewsg.gradients.uniform(
-            MODEL, batch_size=3, replace=False, rows=Blocks(batch_size=3)
-        ),
+    "V replace | False | must be True for rows=blocks(batch_size=3)": lambda: (
+        ewsg.gradients.uniform(MODEL, batch_size=3, replace=False, rows=Blocks(batch_size=3))
     ),
-)
+}

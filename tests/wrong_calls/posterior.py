@@ -20,13 +20,12 @@ from tests.wrong_calls.table import (
     POINT,
     PRIOR,
     ROWS,
+    WRONG,
     T,
     V,
     failing,
     linear,
-    of,
     posterior,
-    row,
 )
 
 every("Posterior", functools.partial(ewsg.Posterior, log_likelihood=abs, log_prior=abs))
@@ -34,86 +33,52 @@ every("Posterior.prior_gradient", MODEL.prior_gradient)
 for name in ("gradient", "potential", "likelihood_gradient"):
     right = functools.partial(getattr(MODEL, name), position=POINT, data=DATA)
     every(f"Posterior.{name}", right)
-of(
-    "Posterior",
-    row(T, f"log_likelihood | 3 (int) | {LIKELIHOOD}", lambda: ewsg.Posterior(3, failing)),
-    row(T, f"log_prior | None (NoneType) | {PRIOR}", lambda: ewsg.Posterior(failing, None)),
-    row(T, f"log_prior | 0.0 (float) | {PRIOR}", lambda: ewsg.Posterior(failing, 0.0)),
-    row(T, f"log_likelihood | (2,) | {LIKELIHOOD}", lambda: ewsg.Posterior(POINT, failing)),
-    row(T, "predictor | function | LinearPredictor", lambda: ewsg.Posterior(abs, abs, failing)),
-)
-of(
-    "Posterior.linear",
-    row(
-        T,
-        "log_likelihood | None | (predictor, datum) -> scalar",
-        lambda: linear(log_likelihood=None),
+WRONG["Posterior"] |= {
+    f"T log_likelihood | 3 (int) | {LIKELIHOOD}": lambda: ewsg.Posterior(3, failing),
+    f"T log_prior | None (NoneType) | {PRIOR}": lambda: ewsg.Posterior(failing, None),
+    f"T log_prior | 0.0 (float) | {PRIOR}": lambda: ewsg.Posterior(failing, 0.0),
+    f"T log_likelihood | (2,) | {LIKELIHOOD}": lambda: ewsg.Posterior(POINT, failing),
+    "T predictor | function | LinearPredictor": lambda: ewsg.Posterior(abs, abs, failing),
+}
+WRONG["Posterior.linear"] |= {
+    "T log_likelihood | None | (predictor, datum) -> scalar": lambda: linear(log_likelihood=None),
+    "T log_prior | 0.0 (float) | (W) -> scalar": lambda: linear(log_prior=0.0),
+    "T inputs | 'x' (str) | (datum) -> x": lambda: linear(inputs="x"),
+    "T residual | 1 (int) | (predictors, rows) -> derivatives": lambda: linear(residual=1),
+}
+WRONG["Posterior.check"] |= {
+    "V inputs | array of shape (1, 2) | an array of shape (d,)": lambda: linear(
+        inputs=lambda row: row["x"][None]
+    ).check(POINT, ROWS),
+    f"V datum | KeyError: 'z' | {IS_SCALAR}": lambda: linear(inputs=lambda row: row["z"]).check(
+        POINT, ROWS
     ),
-    row(T, "log_prior | 0.0 (float) | (W) -> scalar", lambda: linear(log_prior=0.0)),
-    row(T, "inputs | 'x' (str) | (datum) -> x", lambda: linear(inputs="x")),
-    row(T, "residual | 1 (int) | (predictors, rows) -> derivatives", lambda: linear(residual=1)),
-)
-of(
-    "Posterior.check",
-    row(
-        V,
-        "inputs | array of shape (1, 2) | an array of shape (d,)",
-        lambda: linear(inputs=lambda row: row["x"][None]).check(POINT, ROWS),
+    "V residual | returned an array of shape () | like the predictors, (6,)": lambda: linear(
+        residual=lambda s, rows: jnp.sum(s)
+    ).gradient(POINT, ROWS),
+    "V residual | RuntimeError: the disk is full | like the predictors, (6,)": lambda: linear(
+        residual=failing
+    ).gradient(POINT, ROWS),
+    "V position | position['w']: (2,) | one array of shape (2,) or (2, k)": lambda: LOGISTIC.check(
+        {"w": POINT}, ROWS
     ),
-    row(
-        V,
-        f"datum | KeyError: 'z' | {IS_SCALAR}",
-        lambda: linear(inputs=lambda row: row["z"]).check(POINT, ROWS),
+    "V position | position: (3,) | one array of shape (2,) or (2, k)": lambda: LOGISTIC.check(
+        jnp.zeros(3), ROWS
     ),
-    row(
-        V,
-        "residual | returned an array of shape () | like the predictors, (6,)",
-        lambda: linear(residual=lambda s, rows: jnp.sum(s)).gradient(POINT, ROWS),
+    f"V log_prior | shape (2,) | {IS_FLOAT}": lambda: posterior(log_prior=abs).check(POINT, DATA),
+    f"V log_likelihood | dtype bool | {IS_FLOAT}": lambda: posterior(lambda p, x: x[0] > 0).check(
+        POINT, DATA
     ),
-    row(
-        V,
-        "residual | RuntimeError: the disk is full | like the predictors, (6,)",
-        lambda: linear(residual=failing).gradient(POINT, ROWS),
-    ),
-    row(
-        V,
-        "position | position['w']: (2,) | one array of shape (2,) or (2, k)",
-        lambda: LOGISTIC.check({"w": POINT}, ROWS),
-    ),
-    row(
-        V,
-        "position | position: (3,) | one array of shape (2,) or (2, k)",
-        lambda: LOGISTIC.check(jnp.zeros(3), ROWS),
-    ),
-    row(
-        V,
-        f"log_prior | shape (2,) | {IS_FLOAT}",
-        lambda: posterior(log_prior=abs).check(POINT, DATA),
-    ),
-    row(
-        V,
-        f"log_likelihood | dtype bool | {IS_FLOAT}",
-        lambda: posterior(lambda p, x: x[0] > 0).check(POINT, DATA),
-    ),
-    row(
-        V,
-        f"log_likelihood | missing 1 required positional argument | {IS_SCALAR}",
-        lambda: posterior(lambda p, x, y: 0.0).check(POINT, DATA),
-    ),
-    row(
-        V,
-        f"log_likelihood | TracerBoolConversionError | {IS_SCALAR}",
-        lambda: posterior(lambda p, x: 1.0 if x[0] > 0 else 0.0).check(POINT, DATA),
-    ),
-)
-of(
-    "Posterior.gradient",
-    row(
-        V,
-        f"log_prior | full | {IS_SCALAR}",
-        lambda: posterior(log_prior=failing).gradient(POINT, DATA),
-    ),
-)
+    f"V log_likelihood | missing 1 required positional argument | {IS_SCALAR}": lambda: posterior(
+        lambda p, x, y: 0.0
+    ).check(POINT, DATA),
+    f"V log_likelihood | TracerBoolConversionError | {IS_SCALAR}": lambda: posterior(
+        lambda p, x: 1.0 if x[0] > 0 else 0.0
+    ).check(POINT, DATA),
+}
+WRONG["Posterior.gradient"] |= {
+    f"V log_prior | full | {IS_SCALAR}": lambda: posterior(log_prior=failing).gradient(POINT, DATA),
+}
 refuses(
     "Posterior.gradient",
     functools.partial(MODEL.gradient, data=DATA),
@@ -138,41 +103,26 @@ refuses(
         ),
     ),
 )
-of(
-    "Posterior.potential",
-    row(
-        T,
-        "data[0] | 1.0 (float) | convert the whole (not each number)",
-        lambda: MODEL.potential(POINT, [1.0]),
+WRONG["Posterior.potential"] |= {
+    "T data[0] | 1.0 (float) | convert the whole (not each number)": lambda: MODEL.potential(
+        POINT, [1.0]
     ),
-    row(
-        V,
-        f"log_prior | dtype int32 | {IS_FLOAT}",
-        lambda: posterior(log_prior=lambda p: 0).potential(POINT, DATA),
+    f"V log_prior | dtype int32 | {IS_FLOAT}": lambda: posterior(log_prior=lambda p: 0).potential(
+        POINT, DATA
     ),
-)
-of(
-    "Posterior.prior_gradient",
-    row(
-        V,
-        f"log_prior | shape (2,) | {IS_FLOAT}",
-        lambda: posterior(log_prior=abs).prior_gradient(POINT),
+}
+WRONG["Posterior.prior_gradient"] |= {
+    f"V log_prior | shape (2,) | {IS_FLOAT}": lambda: posterior(log_prior=abs).prior_gradient(
+        POINT
     ),
-)
+}
 
 SOFTMAX = ewsg.models.softmax_regression()
-of(
-    "models.softmax_regression",
-    row(
-        V,
-        f"log_likelihood | position: (2,) | {IS_SCALAR}",
-        lambda: ewsg.models.softmax_regression().gradient(
-            POINT, ROWS | {"y": np.zeros(6, np.int32)}
-        ),
+WRONG["models.softmax_regression"] |= {
+    f"V log_likelihood | position: (2,) | {IS_SCALAR}": lambda: (
+        ewsg.models.softmax_regression().gradient(POINT, ROWS | {"y": np.zeros(6, np.int32)})
     ),
-    row(
-        V,
-        f"log_likelihood | Indexer must have integer or boolean type | {IS_SCALAR}",
-        lambda: SOFTMAX.gradient(jnp.zeros((2, 2)), ROWS),
+    f"V log_likelihood | Indexer must have integer or boolean type | {IS_SCALAR}": lambda: (
+        SOFTMAX.gradient(jnp.zeros((2, 2)), ROWS)
     ),
-)
+}

@@ -13,7 +13,7 @@ import ewsg_jax as ewsg
 from ewsg_jax.preparation.curvature import Curvature
 from ewsg_jax.preparation.spectrum import CurvatureOfMany
 from tests.wrong_calls.standard import COUNT, COUNT_0, NUMBER, every
-from tests.wrong_calls.table import DATA, KEY, MODEL, NAN, POINT, ROWS, T, V, of, over, row
+from tests.wrong_calls.table import DATA, KEY, MODEL, NAN, POINT, ROWS, WRONG, over
 
 
 def searched(**changes):
@@ -23,7 +23,6 @@ def searched(**changes):
         "posterior": MODEL,
         "position": POINT,
         "data": DATA,
-        "progress": False,
     } | changes
     return ewsg.find_mode(**arguments)
 
@@ -37,9 +36,7 @@ LOOPED = ewsg.Posterior(
 BETWEEN_WALLS = ewsg.Posterior(
     lambda w, x: -jnp.sum((x - w) ** 2), lambda w: jnp.where(jnp.all(jnp.abs(w) < 1), 0.0, -jnp.inf)
 )
-right = functools.partial(
-    ewsg.find_mode, key=KEY, posterior=MODEL, position=POINT, data=DATA, progress=False
-)
+right = functools.partial(ewsg.find_mode, key=KEY, posterior=MODEL, position=POINT, data=DATA)
 every("find_mode", right, max_steps=COUNT, rank=COUNT_0)
 of_batches = functools.partial(right, batch_size=2)
 every("find_mode: batches", of_batches, warm_up_passes=NUMBER, rank=None)
@@ -53,86 +50,53 @@ every(
     step=COUNT_0,
 )
 every("Forecast.passes", lambda ess=1: told().passes(ess))
-of(
-    "find_mode",
-    row(T, "mesh | 2 (int) | a jax.sharding.Mesh whose axes", lambda: searched(mesh=2)),
-    row(
-        V,
-        "batch_size | got 2 | None with mesh",
-        lambda: searched(
-            batch_size=2, mesh=jax.sharding.Mesh(np.array(jax.devices()[:1]), ("data",))
-        ),
+WRONG["find_mode"] |= {
+    "T mesh | 2 (int) | a jax.sharding.Mesh whose axes": lambda: searched(mesh=2),
+    "V batch_size | got 2 | None with mesh": lambda: searched(
+        batch_size=2, mesh=jax.sharding.Mesh(np.array(jax.devices()[:1]), ("data",))
     ),
-    row(V, "position | (0,) | at least one number", lambda: searched(position=POINT[:0])),
-    row(V, "data | holds 1 NaN | must be finite", lambda: searched(data=DATA.at[0, 0].set(NAN))),
-    row(
-        V,
-        "log_likelihood | Reverse-mode differentiation | differentiable by jax.grad",
-        lambda: searched(posterior=LOOPED),
+    "V position | (0,) | at least one number": lambda: searched(position=POINT[:0]),
+    "V data | holds 1 NaN | must be finite": lambda: searched(data=DATA.at[0, 0].set(NAN)),
+    "V log_likelihood | Reverse-mode differentiation | differentiable by jax.grad": lambda: (
+        searched(posterior=LOOPED)
     ),
-    row(
-        V,
-        "position | log_prior is -inf | potential and its derivatives are finite",
-        lambda: searched(posterior=BETWEEN_WALLS, position=jnp.full(2, 9.0)),
+    "V position | log_prior is -inf | potential and its derivatives are finite": lambda: searched(
+        posterior=BETWEEN_WALLS, position=jnp.full(2, 9.0)
     ),
-    row(
-        V,
-        "position | V = nan | a start where the potential and its derivatives are finite",
-        lambda: searched(
+    "V position | V = nan | a start where the potential and its derivatives are finite": lambda: (
+        searched(
             posterior=ewsg.Posterior(lambda w, x: jnp.log(w[0]) * x[0], lambda w: -w[0]),
             position=-jnp.ones(2),
-        ),
+        )
     ),
-    row(
-        T,
-        "optimizer | 'adam' (str) | optax.GradientTransformation",
-        lambda: searched(batch_size=2, optimizer="adam"),
+    "T optimizer | 'adam' (str) | optax.GradientTransformation": lambda: searched(
+        batch_size=2, optimizer="adam"
     ),
-)
+}
 
 
-of(
-    "cluster",
-    row(V, "k | got 7 | at most n = 6", lambda: ewsg.cluster(DATA, 7)),
-    row(
-        V,
-        "features | 'z' for the keys ['x', 'y'] | a key of data",
-        lambda: ewsg.cluster(ROWS, 2, features="z"),
+WRONG["cluster"] |= {
+    "V k | got 7 | at most n = 6": lambda: ewsg.cluster(DATA, 7),
+    "V features | 'z' for the keys ['x', 'y'] | a key of data": lambda: ewsg.cluster(
+        ROWS, 2, features="z"
     ),
-    row(
-        T,
-        "features | 3 (int) | a key of the data or a function",
-        lambda: ewsg.cluster(DATA, 2, features=3),
+    "T features | 3 (int) | a key of the data or a function": lambda: ewsg.cluster(
+        DATA, 2, features=3
     ),
-    row(
-        V,
-        "features | (3, 2) | shape (6, …)",
-        lambda: ewsg.cluster(DATA, 2, features=lambda data: data[:3]),
+    "V features | (3, 2) | shape (6, …)": lambda: ewsg.cluster(
+        DATA, 2, features=lambda data: data[:3]
     ),
-)
+}
 
 
 FROM_0 = "a positive number or 0"
-of(
-    "from_sgd",
-    row(V, "momentum | got 1.0 | in [0, 1)", lambda: ewsg.from_sgd(0.1, 1.0, n=10)),
-    row(V, f"weight_decay | got -1 | {FROM_0}", lambda: ewsg.from_sgd(0.1, weight_decay=-1, n=10)),
-    row(
-        T,
-        f"weight_decay | '0' (str) | {FROM_0}",
-        lambda: ewsg.from_sgd(0.1, weight_decay="0", n=10),
-    ),
-    row(
-        V,
-        "loss_factor | got 0 | a positive number",
-        lambda: ewsg.from_sgd(0.1, n=10, loss_factor=0),
-    ),
-    row(
-        T,
-        "loss_factor | None | a positive number",
-        lambda: ewsg.from_sgd(0.1, n=10, loss_factor=None),  # type: ignore[arg-type] - wrong
-    ),
-)
+WRONG["from_sgd"] |= {
+    "V momentum | got 1.0 | in [0, 1)": lambda: ewsg.from_sgd(0.1, 1.0, n=10),
+    f"V weight_decay | got -1 | {FROM_0}": lambda: ewsg.from_sgd(0.1, weight_decay=-1, n=10),
+    f"T weight_decay | '0' (str) | {FROM_0}": lambda: ewsg.from_sgd(0.1, weight_decay="0", n=10),
+    "V loss_factor | got 0 | a positive number": lambda: ewsg.from_sgd(0.1, n=10, loss_factor=0),
+    "T loss_factor | None | a positive number": lambda: ewsg.from_sgd(0.1, n=10, loss_factor=None),
+}
 
 A_MODE = ewsg.Mode(
     jnp.zeros(2), True, 0.0, 0.0, 0.0, 1, 1.0, Curvature.of(np.diag([1.0, 4.0]), True)
@@ -141,28 +105,22 @@ NO_MODE = A_MODE._replace(curvature=Curvature.of(np.diag([1.0, -4.0]), True))
 ELSEWHERE = ewsg.Mode(jnp.zeros(5), True, 0.0, 0.0, 0.0, 1, 1.0, Curvature.of(np.eye(5), True))
 EYE, UNKNOWN, AFFINE = np.eye(2), A_MODE._replace(curvature=None), ewsg.bijectors.affine
 
-of(
-    "Mode.sd",
-    row(V, "mode | curved downwards | one for its widths", lambda: NO_MODE.sd),
-    row(V, "mode | rank=0 | its curvature", lambda: UNKNOWN.inverse_mass),
-)
-of(
-    "bijectors.affine",
-    row(T, "shift | int32 | floating-point", lambda: ewsg.bijectors.affine(jnp.zeros(2, int))),
-    row(V, "shift | holds 1 NaN | must be finite", lambda: ewsg.bijectors.affine(jnp.array([NAN]))),
-    row(V, "covariance | the eigenvalue -1 | positive definite", lambda: AFFINE(POINT, -EYE)),
-    row(V, "covariance | got -1 | positive number", lambda: ewsg.bijectors.affine(POINT, -1.0)),
-    row(
-        V,
-        "position | an array of shape (3,) | like the shift",
-        lambda: ewsg.bijectors.affine(jnp.zeros(2)).forward(jnp.zeros(3)),
-    ),
-    row(
-        V,
-        "covariance | over 2 numbers | d numbers",
-        lambda: ewsg.bijectors.affine(jnp.zeros(3), EYE).forward(jnp.zeros(3)),
-    ),
-)
+WRONG["Mode.sd"] |= {
+    "V mode | curved downwards | one for its widths": lambda: NO_MODE.sd,
+    "V mode | rank=0 | its curvature": lambda: UNKNOWN.inverse_mass,
+}
+WRONG["bijectors.affine"] |= {
+    "T shift | int32 | floating-point": lambda: ewsg.bijectors.affine(jnp.zeros(2, int)),
+    "V shift | holds 1 NaN | must be finite": lambda: ewsg.bijectors.affine(jnp.array([NAN])),
+    "V covariance | the eigenvalue -1 | positive definite": lambda: AFFINE(POINT, -EYE),
+    "V covariance | got -1 | positive number": lambda: ewsg.bijectors.affine(POINT, -1.0),
+    "V position | an array of shape (3,) | like the shift": lambda: ewsg.bijectors.affine(
+        jnp.zeros(2)
+    ).forward(jnp.zeros(3)),
+    "V covariance | over 2 numbers | d numbers": lambda: ewsg.bijectors.affine(
+        jnp.zeros(3), EYE
+    ).forward(jnp.zeros(3)),
+}
 
 
 def told(kernel=None, mode=A_MODE, data=DATA, **changes):
@@ -210,97 +168,62 @@ BY_SIGN = ewsg.gradients.stratified(
 )
 MANY = A_MODE._replace(curvature=CurvatureOfMany(np.ones(2), EYE[:, :1], np.ones(1), 1.0))
 NO_FORECAST = "whose noise is known"
-of(
-    "forecast",
-    row(T, "kernel | 'sgld' (str) | ewsg_jax.kernel", lambda: told("sgld")),
-    row(
-        T,
-        "mesh | 2 (int) | a jax.sharding.Mesh whose axes",
-        lambda: told(ewsg.ld(MODEL, 0.1), mesh=2),
+WRONG["forecast"] |= {
+    "T kernel | 'sgld' (str) | ewsg_jax.kernel": lambda: told("sgld"),
+    "T mesh | 2 (int) | a jax.sharding.Mesh whose axes": lambda: told(ewsg.ld(MODEL, 0.1), mesh=2),
+    "V mesh | stratified | no axis 'data'": lambda: told(
+        ewsg.kernel(ewsg.dynamics.langevin(0.1), BY_SIGN), mesh=over("data")
     ),
-    row(
-        V,
-        "mesh | stratified | no axis 'data'",
-        lambda: told(ewsg.kernel(ewsg.dynamics.langevin(0.1), BY_SIGN), mesh=over("data")),
+    "V kernel | random_walk_metropolis( | a dynamics with an estimator": lambda: told(
+        ewsg.random_walk_metropolis(MODEL, 0.1)
     ),
-    row(
-        V,
-        "kernel | random_walk_metropolis( | a dynamics with an estimator",
-        lambda: told(ewsg.random_walk_metropolis(MODEL, 0.1)),
+    "V kernel | got two_gradients. Run | no more than a momentum": lambda: told(
+        ewsg.kernel(TWICE, ewsg.gradients.uniform(MODEL, batch_size=1))
     ),
-    row(
-        V,
-        "kernel | got two_gradients. Run | no more than a momentum",
-        lambda: told(ewsg.kernel(TWICE, ewsg.gradients.uniform(MODEL, batch_size=1))),
+    "V kernel | got preconditioned | no more than a momentum": lambda: told(
+        ewsg.psgld(MODEL, 0.1, batch_size=1)
     ),
-    row(
-        V,
-        "kernel | got preconditioned | no more than a momentum",
-        lambda: told(ewsg.psgld(MODEL, 0.1, batch_size=1)),
+    f"V kernel | rows='epochs' | {NO_FORECAST}": lambda: told(
+        ewsg.sgld(MODEL, 0.1, batch_size=1, rows="epochs")
     ),
-    row(
-        V,
-        f"kernel | rows='epochs' | {NO_FORECAST}",
-        lambda: told(ewsg.sgld(MODEL, 0.1, batch_size=1, rows="epochs")),
+    f"V kernel | rows='block_sweeps' | {NO_FORECAST}": lambda: told(
+        ewsg.sgld(MODEL, 0.1, batch_size=1, rows="block_sweeps")
     ),
-    row(
-        V,
-        f"kernel | rows='block_sweeps' | {NO_FORECAST}",
-        lambda: told(ewsg.sgld(MODEL, 0.1, batch_size=1, rows="block_sweeps")),
+    f"V kernel | option='I' | {NO_FORECAST}": lambda: told(made(option="I")),
+    f"V kernel | : mine | {NO_FORECAST}": lambda: told(MINE),
+    f"V kernel | around a memory | {NO_FORECAST}": lambda: told(
+        ewsg.kernel(
+            ewsg.dynamics.langevin(0.1), ewsg.gradients.exponentially_weighted(made().estimator)
+        )
     ),
-    row(V, f"kernel | option='I' | {NO_FORECAST}", lambda: told(made(option="I"))),
-    row(V, f"kernel | : mine | {NO_FORECAST}", lambda: told(MINE)),
-    row(
-        V,
-        f"kernel | around a memory | {NO_FORECAST}",
-        lambda: told(
-            ewsg.kernel(
-                ewsg.dynamics.langevin(0.1), ewsg.gradients.exponentially_weighted(made().estimator)
-            )
-        ),
+    f"V kernel | at unlike rates | {NO_FORECAST}": lambda: told(
+        ewsg.saga_ld(
+            MODEL,
+            0.1,
+            batch_size=1,
+            rows=ewsg.rows.by_probability(np.arange(1.0, len(DATA) + 1)),
+        )
     ),
-    row(
-        V,
-        f"kernel | at unlike rates | {NO_FORECAST}",
-        lambda: told(
-            ewsg.saga_ld(
-                MODEL,
-                0.1,
-                batch_size=1,
-                rows=ewsg.rows.by_probability(np.arange(1.0, len(DATA) + 1)),
-            )
-        ),
+    "T mode | float32 | find_mode": lambda: told(mode=POINT),
+    "V mode | curved downwards | one for its widths": lambda: told(mode=NO_MODE),
+    "V kernel | the estimator exponentially_weighted | more than 1,000 numbers": lambda: told(
+        ewsg.ewsg_ld(MODEL, 0.1, batch_size=1), MANY
     ),
-    row(T, "mode | float32 | find_mode", lambda: told(mode=POINT)),
-    row(V, "mode | curved downwards | one for its widths", lambda: told(mode=NO_MODE)),
-    row(
-        V,
-        "kernel | the estimator exponentially_weighted | more than 1,000 numbers",
-        lambda: told(ewsg.ewsg_ld(MODEL, 0.1, batch_size=1), MANY),
+    "V kernel | the dynamics thermostat | more than 1,000 numbers": lambda: told(
+        ewsg.sgnht(MODEL, 0.1, friction=1.0, batch_size=1), MANY
     ),
-    row(
-        V,
-        "kernel | the dynamics thermostat | more than 1,000 numbers",
-        lambda: told(ewsg.sgnht(MODEL, 0.1, friction=1.0, batch_size=1), MANY),
-    ),
-    row(
-        V,
-        "kernel | the dynamics noise_corrected | more than 1,000 numbers",
-        lambda: told(
-            ewsg.kernel(
-                ewsg.dynamics.noise_corrected(
-                    0.1, friction=1.0, covariance=np.ones(MANY.position.size)
-                ),
-                ewsg.gradients.uniform(MODEL, batch_size=1),
+    "V kernel | the dynamics noise_corrected | more than 1,000 numbers": lambda: told(
+        ewsg.kernel(
+            ewsg.dynamics.noise_corrected(
+                0.1, friction=1.0, covariance=np.ones(MANY.position.size)
             ),
-            MANY,
+            ewsg.gradients.uniform(MODEL, batch_size=1),
         ),
+        MANY,
     ),
-    row(
-        V,
-        "kernel | another inverse_mass | mode.inverse_mass",
-        lambda: told(ewsg.sgld(MODEL, 0.1, batch_size=1, inverse_mass=3 * EYE), MANY),
+    "V kernel | another inverse_mass | mode.inverse_mass": lambda: told(
+        ewsg.sgld(MODEL, 0.1, batch_size=1, inverse_mass=3 * EYE), MANY
     ),
-    row(V, "data | holds 1 NaN | must be finite", lambda: told(data=DATA.at[0, 0].set(NAN))),
-    row(V, "position | (5,) | shape", lambda: told(mode=ELSEWHERE)),
-)
+    "V data | holds 1 NaN | must be finite": lambda: told(data=DATA.at[0, 0].set(NAN)),
+    "V position | (5,) | shape": lambda: told(mode=ELSEWHERE),
+}

@@ -12,7 +12,7 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from tests.wrong_calls.standard import Kind, refuses
-from tests.wrong_calls.table import DATA, MODEL, POINT, T, V, of, row, sampled
+from tests.wrong_calls.table import DATA, MODEL, POINT, WRONG, T, V, sampled
 
 GRID = [ewsg.sgld(MODEL, h, batch_size=2) for h in (0.1, 0.2)]
 BY_NUMBERS = "some that differ by their numbers alone, or one made under vmap"
@@ -54,7 +54,9 @@ refuses(
         ),
     ),
 )
-of("stack", row(V, "kernels | got kernel( | an axis of members", lambda: ewsg.stack(GRID[0])))
+WRONG["stack"] |= {
+    "V kernels | got kernel( | an axis of members": lambda: ewsg.stack(GRID[0]),
+}
 
 LISTS = [jnp.ones((4, 2)), jnp.ones((6, 2))]
 ALIKE = "a list of trees of arrays, alike but for their numbers of rows"
@@ -95,108 +97,67 @@ refuses(
         ),
     ),
 )
-of(
-    "stack_data",
-    row(V, "labels | ['a'] | one for each of 2", lambda: ewsg.stack_data(LISTS, labels=["a"])),
-    row(V, "labels | ['a', 'a'] | differ", lambda: ewsg.stack_data(LISTS, labels=["a", "a"])),
-    row(
-        V,
-        "data_sets | got shapes [(2, 5, 3)] | of shapes (2, 4)",
-        lambda: ewsg.stack_data(PAIRS, weights=np.ones((2, 4))),
+WRONG["stack_data"] |= {
+    "V labels | ['a'] | one for each of 2": lambda: ewsg.stack_data(LISTS, labels=["a"]),
+    "V labels | ['a', 'a'] | differ": lambda: ewsg.stack_data(LISTS, labels=["a", "a"]),
+    "V data_sets | got shapes [(2, 5, 3)] | of shapes (2, 4)": lambda: ewsg.stack_data(
+        PAIRS, weights=np.ones((2, 4))
     ),
-    row(
-        V,
-        "data_sets | without leaves | axes (data set, row, …)",
-        lambda: ewsg.stack_data({}, weights=np.ones((2, 4))),
+    "V data_sets | without leaves | axes (data set, row, …)": lambda: ewsg.stack_data(
+        {}, weights=np.ones((2, 4))
     ),
-)
+}
 
-of(
-    "sample: data sets",
-    row(T, "kernel | 3 (int) | a named method", lambda: of_two(3)),
-    row(
-        V,
-        "kernel | stack of 3 | one for each of 2 data sets",
-        lambda: of_two(ewsg.stack([*GRID, ewsg.sgld(MODEL, 0.3, batch_size=2)])),
+WRONG["sample: data sets"] |= {
+    "T kernel | 3 (int) | a named method": lambda: of_two(3),
+    "V kernel | stack of 3 | one for each of 2 data sets": lambda: of_two(
+        ewsg.stack([*GRID, ewsg.sgld(MODEL, 0.3, batch_size=2)])
     ),
-    row(
-        V,
-        "kernel | rows='blocks' | rows='random'",
-        lambda: of_two(ewsg.sgld(MODEL, 0.1, batch_size=2, rows="blocks")),
+    "V kernel | rows='blocks' | rows='random'": lambda: of_two(
+        ewsg.sgld(MODEL, 0.1, batch_size=2, rows="blocks")
     ),
-    row(
-        V,
-        "kernel | covariance_tracking | the estimators uniform",
-        lambda: of_two(ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=2)),
+    "V kernel | covariance_tracking | the estimators uniform": lambda: of_two(
+        ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=2)
     ),
-    row(
-        V,
-        "batch_size | got 5 | at most n = 4",
-        lambda: of_two(ewsg.sgld(MODEL, 0.1, batch_size=5, replace=False)),
+    "V batch_size | got 5 | at most n = 4": lambda: of_two(
+        ewsg.sgld(MODEL, 0.1, batch_size=5, replace=False)
     ),
-    row(
-        V,
-        "batch_size | got 2 | at most n = 1",
-        lambda: sampled(
-            kernel=ewsg.sgld(MODEL, 0.1, batch_size=2, replace=False),
-            data=ewsg.stack_data([LISTS[0][:1], LISTS[1]]),
-        ),
+    "V batch_size | got 2 | at most n = 1": lambda: sampled(
+        kernel=ewsg.sgld(MODEL, 0.1, batch_size=2, replace=False),
+        data=ewsg.stack_data([LISTS[0][:1], LISTS[1]]),
     ),
-    row(
-        V,
-        "data | 1 NaN | finite",
-        lambda: sampled(
-            kernel=GRID[0], data=ewsg.stack_data([LISTS[0], LISTS[1].at[2, 1].set(jnp.nan)])
-        ),
+    "V data | 1 NaN | finite": lambda: sampled(
+        kernel=GRID[0], data=ewsg.stack_data([LISTS[0], LISTS[1].at[2, 1].set(jnp.nan)])
     ),
-    row(
-        T,
-        "data | (StackedData) | a tree of arrays",
-        lambda: GRID[0].init(jax.random.key(0), POINT, ewsg.stack_data(LISTS)),
+    "T data | (StackedData) | a tree of arrays": lambda: GRID[0].init(
+        jax.random.key(0), POINT, ewsg.stack_data(LISTS)
     ),
-)
+}
 
-of(
-    "sample: a stack",
-    row(V, "kernel | step_size of shape (2,) | stack", lambda: sampled(kernel=under_vmap())),
-    row(V, "kernel | step_size of shape (2,) | ewsg_jax.stack(kernel)", step_under_vmap),
-    row(
-        V,
-        f"state | got that of one kernel | {OF_A_RUN}",
-        lambda: sampled(kernel=ewsg.stack(GRID), position=None, state=of_grid()[0].state),
+WRONG["sample: a stack"] |= {
+    "V kernel | step_size of shape (2,) | stack": lambda: sampled(kernel=under_vmap()),
+    "V kernel | step_size of shape (2,) | ewsg_jax.stack(kernel)": step_under_vmap,
+    f"V state | got that of one kernel | {OF_A_RUN}": lambda: sampled(
+        kernel=ewsg.stack(GRID), position=None, state=of_grid()[0].state
     ),
-    row(
-        V,
-        f"state | got that of a stack | {OF_A_RUN}",
-        lambda: sampled(kernel=GRID[0], position=None, state=of_grid().state),
+    f"V state | got that of a stack | {OF_A_RUN}": lambda: sampled(
+        kernel=GRID[0], position=None, state=of_grid().state
     ),
-    row(
-        V,
-        "position | got shapes [(3,)] | a leading axis of the 2 members",
-        lambda: ewsg.stack(GRID).init(jax.random.key(0), jnp.zeros(3), DATA),
-    ),
-    row(
-        T,
-        "samples | got StackedSamples( | runs[i] of a stack",
+    "V position | got shapes [(3,)] | a leading axis of the 2 members": lambda: ewsg.stack(
+        GRID
+    ).init(jax.random.key(0), jnp.zeros(3), DATA),
+    "T samples | got StackedSamples( | runs[i] of a stack": (
         lambda: ewsg.check(jax.random.key(0), of_grid(), MODEL, DATA),
-    ),
-    row(
-        T,
-        "samples | got StackedSamples( | runs[i] of a stack",
         lambda: ewsg.diagnostics.summary(of_grid()),
     ),
-    row(
-        T,
-        "later | got Samples( | ewsg_jax.sample of a stack",
-        lambda: of_grid().concatenate(of_grid()[0]),
+    "T later | got Samples( | ewsg_jax.sample of a stack": lambda: of_grid().concatenate(
+        of_grid()[0]
     ),
-    row(T, "path | 3 (int) | the path of a file", lambda: of_grid().plot(3)),
-    row(
-        V,
-        "draws | kept none | plot must have draws",
-        lambda: sampled(kernel=ewsg.stack(GRID), keep=None, moments=ewsg.moments()).plot(),
-    ),
-)
+    "T path | 3 (int) | the path of a file": lambda: of_grid().plot(3),
+    "V draws | kept none | plot must have draws": lambda: sampled(
+        kernel=ewsg.stack(GRID), keep=None, moments=ewsg.moments()
+    ).plot(),
+}
 
 
 def of_members(position: Any, stacked: Any, **changes: Any) -> Any:
@@ -209,41 +170,24 @@ def of_two_sets(position: Any, stacked: Any) -> Any:
     return sampled(data=ewsg.stack_data([DATA, DATA]), position=position, stacked=stacked)
 
 
-of(
-    "sample: starts of members",
-    row(V, "stacked | 'members' | True or False", lambda: sampled(stacked="members")),
-    row(V, "stacked | 'member' | True, False or 'members'", lambda: of_members(POINT, "member")),
-    row(
-        V,
-        "position | shape (3, 2) | a leading axis of the 2 members",
+WRONG["sample: starts of members"] |= {
+    "V stacked | 'members' | True or False": lambda: sampled(stacked="members"),
+    "V stacked | 'member' | True, False or 'members'": lambda: of_members(POINT, "member"),
+    "V position | shape (3, 2) | a leading axis of the 2 members": (
         lambda: of_members(jnp.zeros((3, 2)), "members"),
-    ),
-    row(
-        V,
-        "position | shape (3, 2) | a leading axis of the 2 members",
         lambda: of_two_sets(jnp.zeros((3, 2)), "members"),
     ),
-    row(
-        V,
-        "position | shape (3,) | jnp.stack(x), *positions)",
-        lambda: of_two_sets([jnp.zeros(3)] * 300, "members"),
+    "V position | shape (3,) | jnp.stack(x), *positions)": lambda: of_two_sets(
+        [jnp.zeros(3)] * 300, "members"
     ),
-    row(
-        V,
-        "stacked | 'chains and members' | give stacked='members' and a function of a key that",
-        lambda: of_members(jnp.zeros((4, 2, 2)), "chains and members"),
+    "V stacked | 'chains and members' | give stacked='members' and a function": lambda: of_members(
+        jnp.zeros((4, 2, 2)), "chains and members"
     ),
-    row(
-        V,
-        "position | shapes [(3,)] | a leading axis of the 2 members",
-        lambda: of_members(lambda key: jnp.zeros(3), "members"),
+    "V position | shapes [(3,)] | a leading axis of the 2 members": lambda: of_members(
+        lambda key: jnp.zeros(3), "members"
     ),
-    row(
-        V,
-        "stacked | got 'members' | False where state is given",
-        lambda: of_members(None, "members", state=of_grid().state),
+    "V stacked | got 'members' | False where state is given": lambda: of_members(
+        None, "members", state=of_grid().state
     ),
-    row(
-        V, "position | got neither | either position or state", lambda: of_members(None, "members")
-    ),
-)
+    "V position | got neither | either position or state": lambda: of_members(None, "members"),
+}

@@ -44,7 +44,6 @@ from tests.wrong_calls.table import (
     V,
     Wrong,
     failing,
-    row,
 )
 
 
@@ -272,7 +271,7 @@ def rows_of(entry: str, build: Callable[..., Any], argument: str, kind: Kind) ->
     """Yield the rows of one argument."""
     for error, value, got in kind.wrong:
         call = functools.partial(build, **{argument: value})
-        yield row(error, f"{argument} | {got} | {kind.takes}", call, entry)
+        yield Wrong(error, f"{argument} | {got} | {kind.takes}", call, entry)
 
 
 D, G, M = ewsg.dynamics, ewsg.gradients, ewsg.models

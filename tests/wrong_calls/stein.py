@@ -11,7 +11,7 @@ import numpy as np
 import ewsg_jax as ewsg
 from tests.wrong_calls.checking import DRAWS, TREE, of_draws, of_mode
 from tests.wrong_calls.standard import COUNT, NUMBER, every
-from tests.wrong_calls.table import DATA, KEY, MODEL, T, V, of, row
+from tests.wrong_calls.table import DATA, KEY, MODEL, WRONG
 
 diagnostics = ewsg.diagnostics
 
@@ -53,22 +53,18 @@ of_draws("diagnostics.control_variates", controlled)
 of_mode("diagnostics.kernel_stein_discrepancy", discrepancy)
 of_mode("diagnostics.stein_thinning", thinned)
 WIDE = np.random.default_rng(1).normal(size=(2, 20, 5)).astype(np.float32)
-of(
-    "diagnostics.control_variates",
-    row(V, "order | got 3 | from 1 to 2", lambda: controlled(order=3)),
-    row(T, "order | 'second' | from 1 to 2", lambda: controlled(order="second")),
-    row(T, "function | 3 (int) | (position)", lambda: controlled(function=3)),
-    row(V, "function | TypeError | a position", lambda: controlled(function=lambda: 1.0)),
-    row(V, "function | None | a tree of arrays", lambda: controlled(function=lambda w: None)),
-    row(
-        V,
-        "order | 20 control variates, and 40 draws | 4 for each control variate",
-        lambda: controlled(WIDE, order=2, data=np.ones((3, 5), np.float32)),
+WRONG["diagnostics.control_variates"] |= {
+    "V order | got 3 | from 1 to 2": lambda: controlled(order=3),
+    "T order | 'second' | from 1 to 2": lambda: controlled(order="second"),
+    "T function | 3 (int) | (position)": lambda: controlled(function=3),
+    "V function | TypeError | a position": lambda: controlled(function=lambda: 1.0),
+    "V function | None | a tree of arrays": lambda: controlled(function=lambda w: None),
+    "V order | 20 control variates, and 40 draws | 4 for each control variate": lambda: controlled(
+        WIDE, order=2, data=np.ones((3, 5), np.float32)
     ),
-)
+}
 FEW = thinned()
-of(
-    "diagnostics.Thinned",
-    row(T, f"samples | 'draws' (str) | {TREE}", lambda: FEW.of("draws")),
-    row(V, "samples | (1, 1, 2) | that were thinned", lambda: FEW.of(DRAWS[:1, :1])),
-)
+WRONG["diagnostics.Thinned"] |= {
+    f"T samples | 'draws' (str) | {TREE}": lambda: FEW.of("draws"),
+    "V samples | (1, 1, 2) | that were thinned": lambda: FEW.of(DRAWS[:1, :1]),
+}

@@ -20,10 +20,7 @@ from tests.wrong_calls.table import (
     MODEL,
     POINT,
     ROWS,
-    T,
-    V,
-    of,
-    row,
+    WRONG,
     sampled,
 )
 
@@ -62,38 +59,31 @@ class Texts:
 
 
 every("stream", functools.partial(ewsg.stream, source=DATA, window=2), rows=None)
-of(
-    "stream",
-    row(T, f"source | 3 (int) | {TAKES}", lambda: streamed(3)),
-    row(T, f"source | {{}} | {TAKES}", lambda: streamed({})),
-    row(V, f"source | without rows | {TAKES}", lambda: streamed(np.float32(1.0))),
-    row(V, f"source | shape (0, 2) | {TAKES}", lambda: streamed(np.zeros((0, 2)))),
-    row(V, f"source | 0 rows | {TAKES}", lambda: streamed(Texts())),
-    row(
-        V, "data | row 0 holds 'a' | rows that are trees of numbers", lambda: streamed(Texts("ab"))
+WRONG["stream"] |= {
+    f"T source | 3 (int) | {TAKES}": lambda: streamed(3),
+    f"T source | {{}} | {TAKES}": lambda: streamed({}),
+    f"V source | without rows | {TAKES}": lambda: streamed(np.float32(1.0)),
+    f"V source | shape (0, 2) | {TAKES}": lambda: streamed(np.zeros((0, 2))),
+    f"V source | 0 rows | {TAKES}": lambda: streamed(Texts()),
+    "V data | row 0 holds 'a' | rows that are trees of numbers": lambda: streamed(Texts("ab")),
+    "T source | got object | hold numbers": lambda: streamed(np.array([None, 1])),
+    "V source | got 6, 5 | as many rows": lambda: streamed({"x": np.ones(6), "y": np.ones(5)}),
+    f"T source | got 3 (int) | {TAKES}": lambda: streamed({"x": DATA, "y": 3}),
+    "V source | a.csv' | .npy or .parquet": lambda folder: streamed(csv(folder)),
+    "V source | is not one | .npy files": lambda folder: streamed(text(folder)),
+    "V source | Fortran | in C order": lambda folder: streamed(
+        file(folder, np.ones((3, 2), order="F"))
     ),
-    row(T, "source | got object | hold numbers", lambda: streamed(np.array([None, 1]))),
-    row(
-        V, "source | got 6, 5 | as many rows", lambda: streamed({"x": np.ones(6), "y": np.ones(5)})
-    ),
-    row(T, f"source | got 3 (int) | {TAKES}", lambda: streamed({"x": DATA, "y": 3})),
-    row(V, "source | a.csv' | .npy or .parquet", lambda folder: streamed(csv(folder))),
-    row(V, "source | is not one | .npy files", lambda folder: streamed(text(folder))),
-    row(
-        V,
-        "source | Fortran | in C order",
-        lambda folder: streamed(file(folder, np.ones((3, 2), order="F"))),
-    ),
-    row(V, "source | ends in row 2 of 6 | whole files", lambda folder: streamed(cut_off(folder))),
-    row(V, "source | row 0 of | whose rows are alike", lambda folder: streamed(unlike(folder))),
-    row(V, "pieces | got 3, of 2 rows | at most the rows of a window", lambda: streamed(pieces=3)),
-    row(T, "rows | 3 (int) | a function", lambda: streamed(rows=3)),
-    row(V, "rows | of 2 rows it returned | a leading axis", lambda: streamed(rows=lambda x: x[:1])),
-    row(V, "rows | and before | always of one kind", lambda: changing().read(0, 1)),
-    row(V, "rows | IndexError | a function of a tree", lambda: streamed(rows=lambda x: x[:, 5])),
-    row(V, "stop | got 7 | from 1 to 6", lambda: streamed().read(0, 7)),
-    row(V, "start | got -1 | from 0 to 5", lambda: streamed().read(-1, 3)),
-)
+    "V source | ends in row 2 of 6 | whole files": lambda folder: streamed(cut_off(folder)),
+    "V source | row 0 of | whose rows are alike": lambda folder: streamed(unlike(folder)),
+    "V pieces | got 3, of 2 rows | at most the rows of a window": lambda: streamed(pieces=3),
+    "T rows | 3 (int) | a function": lambda: streamed(rows=3),
+    "V rows | of 2 rows it returned | a leading axis": lambda: streamed(rows=lambda x: x[:1]),
+    "V rows | and before | always of one kind": lambda: changing().read(0, 1),
+    "V rows | IndexError | a function of a tree": lambda: streamed(rows=lambda x: x[:, 5]),
+    "V stop | got 7 | from 1 to 6": lambda: streamed().read(0, 7),
+    "V start | got -1 | from 0 to 5": lambda: streamed().read(-1, 3),
+}
 
 
 def changing() -> ewsg.Stream:
@@ -133,56 +123,29 @@ TRACKED = ewsg.ewsg_vr(MODEL, 0.1, friction=1.0, batch_size=2)
 
 def mode() -> ewsg.Mode:
     """A mode of the rows in memory."""
-    return ewsg.find_mode(KEY, MODEL, POINT, DATA, progress=False)
+    return ewsg.find_mode(KEY, MODEL, POINT, DATA)
 
 
 IN_MEMORY = "rows in memory, such as stream.read(start, stop) gives"
-of(
-    "sample: streams",
-    row(V, f"kernel | of which saga( | {WINDOWS}", lambda: sampled(kernel=SAGA, data=streamed())),
-    row(
-        V,
-        f"kernel | all rows in memory | {WINDOWS}",
+WRONG["sample: streams"] |= {
+    f"V kernel | of which saga( | {WINDOWS}": lambda: sampled(kernel=SAGA, data=streamed()),
+    f"V kernel | all rows in memory | {WINDOWS}": (
         lambda: sampled(kernel=WEIGHTED, data=streamed()),
-    ),
-    row(
-        V,
-        f"kernel | all rows in memory | {WINDOWS}",
         lambda: sampled(kernel=STRATA, data=streamed(ROWS)),
-    ),
-    row(
-        V,
-        f"kernel | all rows in memory | {WINDOWS}",
         lambda: sampled(kernel=TRACKED, data=streamed()),
-    ),
-    row(
-        V,
-        f"kernel | all rows in memory | {WINDOWS}",
         lambda: sampled(kernel=FIREFLY, data=streamed(ROWS)),
-    ),
-    row(
-        V,
-        f"kernel | all rows in memory | {WINDOWS}",
         lambda: sampled(kernel=EXACT, data=streamed()),
     ),
-    row(
-        V,
-        "batch_size | got 3 | at most n = 2",
-        lambda: sampled(kernel=ewsg.sgld(MODEL, 0.1, batch_size=3, replace=False), data=streamed()),
+    "V batch_size | got 3 | at most n = 2": lambda: sampled(
+        kernel=ewsg.sgld(MODEL, 0.1, batch_size=3, replace=False), data=streamed()
     ),
-    row(T, f"data | Stream(6 rows | {IN_MEMORY}", lambda: KERNEL.init(KEY, POINT, streamed())),
-    row(T, f"data | Stream(6 rows | {IN_MEMORY}", lambda: ewsg.plan(KEY, MODEL, POINT, streamed())),
-    row(
-        T, f"data | Stream(6 rows | {IN_MEMORY}", lambda: ewsg.forecast(KERNEL, mode(), streamed())
-    ),
-    row(
-        T,
-        f"data | Stream(6 rows | {IN_MEMORY}",
+    f"T data | Stream(6 rows | {IN_MEMORY}": (
+        lambda: KERNEL.init(KEY, POINT, streamed()),
+        lambda: ewsg.plan(KEY, MODEL, POINT, streamed()),
+        lambda: ewsg.forecast(KERNEL, mode(), streamed()),
         lambda: ewsg.check(KEY, sampled(), MODEL, streamed()),
     ),
-    row(
-        V,
-        "batch_size | got 2 | must be None where data are a stream",
-        lambda: ewsg.find_mode(KEY, MODEL, POINT, streamed(), batch_size=2),
+    "V batch_size | got 2 | must be None where data are a stream": lambda: ewsg.find_mode(
+        KEY, MODEL, POINT, streamed(), batch_size=2
     ),
-)
+}

@@ -6,7 +6,8 @@ takes.
 # pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
 
 import math
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,8 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from ewsg_jax.experiments import ConfigError
+
+Call = Callable[..., Any]
 
 
 class Wrong(NamedTuple):
@@ -27,8 +30,8 @@ class Wrong(NamedTuple):
 
     error: type[Exception] | None
     said: str
-    call: Callable[..., Any]
-    entry: str = ""
+    call: Call
+    entry: str
 
     @property
     def texts(self) -> list[str]:
@@ -42,17 +45,31 @@ class Wrong(NamedTuple):
         return self.call(folder) if takes_folder else self.call()
 
 
-WRONG: list[Wrong] = []
-row = Wrong
-"""A row of the table, which `of` gives its entry."""
+class Rows(dict[str, Call | tuple[Call, ...]]):
+    """What is said of wrong calls of an entry point, and the call or calls of which it is said.
+
+    The error comes first in what is said, by a letter; "exit" is None.
+    """
+
+    def __ior__(self, more: Any) -> Any:
+        assert not self.keys() & more.keys(), "a row in the place of another"
+        return super().__ior__(more)
 
 
-def of(entry: str, *rows: Wrong) -> None:
-    """Add rows of one entry point."""
-    WRONG.extend(wrong._replace(entry=entry) for wrong in rows)
+WRONG: defaultdict[str, Rows] = defaultdict(Rows)
+V, T = ValueError, TypeError
+ERRORS = {"V": V, "T": T, "C": ConfigError, "exit": None}
 
 
-V, T, C = ValueError, TypeError, ConfigError
+def every_wrong() -> Iterator[Wrong]:
+    """Yield the rows of all entry points."""
+    for entry, rows in WRONG.items():
+        for said, calls in rows.items():
+            error, texts = said.split(" ", 1)
+            for call in calls if isinstance(calls, tuple) else (calls,):
+                yield Wrong(ERRORS[error], texts, call, entry)
+
+
 NAN, INF = math.nan, math.inf
 KEY = jax.random.key(0)
 KEYS = jax.random.split(jax.random.key(0), 3)
@@ -124,6 +141,4 @@ def sampled(
     key: Any = KEY, kernel: Any = KERNEL, position: Any = POINT, data: Any = DATA, **changes: Any
 ) -> Any:
     """Sample with something wrong; 10 steps."""
-    return ewsg.sample(
-        key, kernel, position, data, **({"num_steps": 10, "progress": False} | changes)
-    )
+    return ewsg.sample(key, kernel, position, data, **({"num_steps": 10} | changes))

@@ -11,10 +11,11 @@ import pytest
 import ewsg_jax as ewsg
 from tests import lists, wrong_calls
 from tests.wrong_calls.standard import STANDARD
-from tests.wrong_calls.table import WRONG
+from tests.wrong_calls.table import every_wrong
 
 lists.modules_of(wrong_calls)
 """They add their rows to the table."""
+WRONG = list(every_wrong())
 
 PACKAGE = str(Path(ewsg.__file__).parent)
 JAX = str(Path(jax.__file__).parent)
