@@ -113,7 +113,7 @@ def test_what_is_far_from_the_prior_is_named():
     kernel = ewsg.ld(posterior, 2e-3)
     for labels in (y, y + 1):
         rows = {"x": x, "y": labels}
-        run = {"num_chains": 4, "burn_in": 200, "progress": False}
+        run = {"num_chains": 4, "burn_in": 200}
         samples = ewsg.sample(KEY, kernel, jnp.zeros(3), rows, 1_000, **run)
         note = ewsg.check(KEY, samples, posterior, rows).note
         assert ("far from the prior: position[0] (some " in note) is bool(labels.max() == 2)
@@ -127,7 +127,7 @@ def test_what_is_as_wide_as_the_prior_is_named(seen):
     x[:, list(seen)] = 0.0
     rows = {"x": x, "y": x @ [0.5, 0.2, -1.0] + np.random.default_rng(2).normal(size=400)}
     model = ewsg.models.linear_regression(noise_scale=1.0, prior_scale=2.0)
-    mode = ewsg.find_mode(KEY, model, jnp.zeros(3), rows, progress=False)
+    mode = ewsg.find_mode(KEY, model, jnp.zeros(3), rows)
     draws = jax.vmap(jax.vmap(lambda key: mode.start(key, 1.0)))(jax.random.split(KEY, (4, 1_000)))
     report = ewsg.check(KEY, draws, model, rows)
     assert bool(report.note) is bool(seen)

@@ -11,6 +11,7 @@ from ewsg_jax.checking import mixing, rounds
 from ewsg_jax.checking.correction import Moments
 from ewsg_jax.checking.gradients import Fresh
 from ewsg_jax.checking.stein import Scores
+from tests.checking.test_alarms import autocorrelated
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)
@@ -18,16 +19,6 @@ MOST_PROGRAMS = 8
 """Gradients and their memory, the prior's curvature, the likelihood's size or a check of indices,
 slopes of lines and of coordinates; and a key's two of JAX's own.
 """
-
-
-def autocorrelated(shape, memory, rng):
-    """Draws of N(0, 1) along chains that forget exponentially."""
-    chains, draws, d = shape
-    here, values = rng.standard_normal((chains, d)), []
-    for _ in range(draws):
-        here = memory * here + np.sqrt(1 - memory**2) * rng.standard_normal((chains, d))
-        values.append(here)
-    return np.stack(values, axis=1)
 
 
 @pytest.fixture
@@ -138,7 +129,7 @@ def test_rounds_end_where_they_neither_come_nearer_nor_settle(distances, changes
 @pytest.mark.parametrize("memory", [0.0, 0.9])
 @pytest.mark.parametrize("shape", [(4, 75, 60), (1, 400, 40), (8, 200, 120)])
 def test_the_slowest_directions_are_those_of_arviz(shape, memory):
-    draws = np.sinh(autocorrelated(shape, memory, RNG))
+    draws = np.sinh(autocorrelated(RNG, shape, memory=memory))
     both = np.concatenate([draws, (draws - draws.mean((0, 1))) ** 2], axis=2)
     every = array_stats.ess(both, chain_axis=0, draw_axis=1, method="mean")
     found = mixing.least_ess(draws)[0]
@@ -166,7 +157,7 @@ def test_no_slow_direction_is_missed_among_many(shape, kind):
 )
 def test_the_largest_r_hat_is_that_of_all_coordinates(kind):
     for memory in (0.0, 0.95):
-        draws = autocorrelated((4, 250, 60), memory, RNG)
+        draws = autocorrelated(RNG, (4, 250, 60), memory=memory)
         if kind == "a place":
             draws[1, :, 7] += 0.5
         elif kind == "a width":

@@ -34,9 +34,7 @@ def numbers_of(report):
 def test_chains_that_have_not_met_have_no_shifts():
     """Fifty steps from 0 of 8 chains: with errors of groups of draws they were 27 errors off."""
     kernel = ewsg.sgld(POISSON, 1e-5, batch_size=100)
-    samples = ewsg.sample(
-        jax.random.key(0), kernel, jnp.zeros(4), DATA, 50, num_chains=8, progress=False
-    )
+    samples = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(4), DATA, 50, num_chains=8)
     report = ewsg.check(jax.random.key(2), samples, POISSON, DATA)
     assert report.outcome == "wrong"
     assert report.corrected is None

@@ -35,7 +35,7 @@ def wide(w):
 def note_of(log_likelihood, data=LABELS, log_prior=wide):
     """By exact draws of the normal approximation, which a check corrects."""
     posterior = ewsg.Posterior(log_likelihood, log_prior)
-    mode = ewsg.find_mode(jax.random.key(0), posterior, jnp.zeros(3), data, progress=False)
+    mode = ewsg.find_mode(jax.random.key(0), posterior, jnp.zeros(3), data)
     draws = jax.vmap(mode.start)(jax.random.split(jax.random.key(1), 2_000)).reshape(4, 500, 3)
     return ewsg.check(jax.random.key(2), draws, posterior, data).note
 
@@ -54,6 +54,7 @@ def test_a_likelihood_of_an_odd_size_is_noted(log_likelihood, said):
     assert re.search(said, note), note
 
 
+@pytest.mark.usual_parameters("counts*")
 @pytest.mark.parametrize(
     ("log_likelihood", "data", "log_prior"),
     [

@@ -194,7 +194,7 @@ def test_leverage_is_in_the_units_of_the_posterior():
 def a_trial(draws, steps=1_000):
     """Of a run that gave these draws, a step each."""
     kernel = ewsg.ld(MODEL, 0.01)
-    samples = ewsg.sample(KEY, kernel, jnp.zeros(1), DATA, 2, progress=False)
+    samples = ewsg.sample(KEY, kernel, jnp.zeros(1), DATA, 2)
     report = ewsg.check(KEY, draws, MODEL, DATA)
     return Trial(kernel, samples, report, steps, report.data_passes)
 
@@ -266,7 +266,7 @@ def test_a_thousand_rows_are_evaluated_at_each_draw(monkeypatch, rows, scale):
         "x": told[:, None].astype(jnp.float32),
         "y": (jnp.arange(4_100) % 2 if rows == N else told).astype(int),
     }
-    mode = ewsg.find_mode(KEY, model, jnp.zeros(1), data, progress=False)
+    mode = ewsg.find_mode(KEY, model, jnp.zeros(1), data)
     found = gaussian(KEY, model, mode, data, 0.05, Frame.at_mode(mode).leverage(model, data))
     assert [size for size, _ in made] == [1_000]
     assert found.report.data_passes == made[0][1]

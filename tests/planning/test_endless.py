@@ -128,6 +128,6 @@ def test_a_plan_says_so():
     posterior = ewsg.Posterior(lambda p, row: -0.5 * (row["y"] - p["a"]) ** 2, with_floor)
     start = {"a": jnp.zeros(()), "b": jnp.zeros(())}
     with pytest.warns(RuntimeWarning, match="does not fall along b"):
-        plan = ewsg.plan(jax.random.key(0), posterior, start, {"y": ROWS["y"]}, progress=False)
+        plan = ewsg.plan(jax.random.key(0), posterior, start, {"y": ROWS["y"]})
     assert not plan.is_trusted
     assert any("does not fall along b: 1,000 standard deviations" in each for each in plan.doubts)

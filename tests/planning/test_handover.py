@@ -18,6 +18,7 @@ from ewsg_jax.exact._nuts import Nuts
 from ewsg_jax.planning import handover, pilot, search, trial, windows
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.walls import Wall
+from ewsg_jax.sampling.budget import num_steps_of
 
 KEY = jax.random.key(0)
 ROWS = np.random.default_rng(0).normal(1.0, 1.0, 200).astype(np.float32)
@@ -71,7 +72,6 @@ def test_a_ridge_that_bends_is_given_to_nuts(monkeypatch):
         data_passes=plan.data_passes(ess=ess),
         num_chains=8,
         burn_in=plan.burn_in,
-        progress=False,
     )
     assert samples.num_steps == pytest.approx(
         plan.burn_in + plan.autocorrelation_time * ess / 8, rel=0.01
@@ -105,12 +105,11 @@ def test_what_was_restricted_is_not_handed_over():
 def test_a_budget_of_passes_goes_by_what_a_step_was_measured_to_take():
     """(P n − n) / (p n) steps for P passes at p a step; without p it is refused."""
     pytest.importorskip("blackjax")
-    start = jnp.array([0.5, 0.5])
     kernel = ewsg.nuts(BENT, 0.05, max_depth=3, passes_per_step=4.0)
-    run = {"num_chains": 2, "progress": False}
-    assert ewsg.sample(KEY, kernel, start, ROWS, data_passes=41.0, **run).num_steps == 10
+    assert num_steps_of(kernel.evaluations(ROWS), len(ROWS), None, 41.0, None) == 10
+    kernel, start = ewsg.nuts(BENT, 0.05, max_depth=3), jnp.array([0.5, 0.5])
     with pytest.raises(ValueError, match="give num_steps"):
-        ewsg.sample(KEY, ewsg.nuts(BENT, 0.05, max_depth=3), start, ROWS, data_passes=41.0, **run)
+        ewsg.sample(KEY, kernel, start, ROWS, data_passes=41.0, num_chains=2)
     with pytest.raises(ValueError, match="passes_per_step"):
         ewsg.nuts(BENT, 0.05, passes_per_step=0.0)
 

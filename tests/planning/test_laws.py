@@ -95,7 +95,7 @@ def test_the_mean_of_a_skewed_posterior_is_as_far_off_as_told():
     choice = Choice(
         gamma, frame, data, frame.places(KEY, 64, 1.0), ways(gamma, ("uld",)), 1.0, wanted
     )
-    run = {"num_chains": 8_000, "burn_in": 40, "progress": False}
+    run = {"num_chains": 8_000, "burn_in": 40}
     found = {}
     for told in [each for each in choice.candidates if each.way.dynamics in ("splitting", "BAOAB")]:
         samples = ewsg.sample(

@@ -344,8 +344,8 @@ def test_where_all_rows_are_cheap_no_batches_are_compared(planned):
     found = Choice(LINEAR, FRAME, ROWS, FRAME.places(KEY, 64, 1.0), ways(LINEAR, None), 1.0, WANTED)
     assert {each.way.estimator for each in found.candidates} == set(ESTIMATORS)
     free = dataclasses.replace(WANTED, is_restricted=False)
-    many = jax.tree.map(lambda x: jnp.asarray(np.concatenate(1_000 * [x])), ROWS)
-    narrow = Frame.at(MODE, MODE.position, np.asarray(MODE.covariance) / 1_000)
+    many = jax.tree.map(lambda x: jnp.asarray(np.concatenate(250 * [x])), ROWS)
+    narrow = Frame.at(MODE, MODE.position, np.asarray(MODE.covariance) / 250)
     found = Choice(LINEAR, narrow, many, narrow.places(KEY, 64, 1.0), ways(LINEAR, None), 1.0, free)
     assert not found.is_cheap
     by_rows = next(each for each in found.candidates if each.way.estimator == "uniform")

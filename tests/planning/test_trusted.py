@@ -174,7 +174,7 @@ def is_list(value):
 def mode_of(posterior, start, data):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        return ewsg.find_mode(KEY, posterior, start, data, progress=False)
+        return ewsg.find_mode(KEY, posterior, start, data)
 
 
 MIXTURE = jnp.asarray(RNG.normal(size=300) + np.where(RNG.random(300) < 0.4, -2, 2), jnp.float32)

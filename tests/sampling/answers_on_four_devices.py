@@ -27,10 +27,7 @@ FORECAST = ("ld", "sgld", "svrg_ld", "saga_ld", "cv_uld", "ewsg", "nc_sghmc", "l
 def modes_are_those_of_one_device():
     automatic = ewsg.Posterior(MODEL.log_likelihood, MODEL.log_prior)
     for model in (MODEL, automatic):
-        one, four = (
-            ewsg.find_mode(KEY, model, jnp.zeros(3), ROWS, progress=False, mesh=m)
-            for m in (None, DATA)
-        )
+        one, four = (ewsg.find_mode(KEY, model, jnp.zeros(3), ROWS, mesh=m) for m in (None, DATA))
         close(one.position, four.position)
         np.testing.assert_allclose(one.sd, four.sd, rtol=1e-9)
         assert (one.num_steps, one.data_passes) == (four.num_steps, four.data_passes)
@@ -39,10 +36,7 @@ def modes_are_those_of_one_device():
         lambda x: jnp.asarray(x),
         {"x": np.random.default_rng(1).standard_normal((203, 300)), "y": np.arange(203) % 2.0},
     )
-    one, four = (
-        ewsg.find_mode(KEY, MODEL, jnp.zeros(300), wide, progress=False, mesh=m)
-        for m in (None, DATA)
-    )
+    one, four = (ewsg.find_mode(KEY, MODEL, jnp.zeros(300), wide, mesh=m) for m in (None, DATA))
     np.testing.assert_allclose(one.position, four.position, atol=1e-6)
 
 
@@ -63,7 +57,7 @@ def checks_say_what_they_say_on_one_device():
 
 
 def forecast_is_that_of_one_device(name):
-    mode = ewsg.find_mode(KEY, MODEL, jnp.zeros(3), ROWS, progress=False)
+    mode = ewsg.find_mode(KEY, MODEL, jnp.zeros(3), ROWS)
     if name in ewsg.METHODS:
         kernel = built(name)
     else:
@@ -88,7 +82,7 @@ def forecast_is_that_of_one_device(name):
 def forecasts_of_many_numbers_are_those_of_one_device():
     wide = {"x": np.random.default_rng(1).standard_normal((203, 1_010)), "y": np.arange(203) % 2.0}
     model = ewsg.models.logistic_regression(prior_scale=0.1)
-    mode = ewsg.find_mode(KEY, model, jnp.zeros(1_010), wide, progress=False, rank=4)
+    mode = ewsg.find_mode(KEY, model, jnp.zeros(1_010), wide, rank=4)
     kernel = ewsg.sgld(model, 1e-4, batch_size=4)
     one, four = (ewsg.forecast(kernel, mode, wide, mesh=mesh) for mesh in (None, DATA))
     close_to(one.variance_ratio, four.variance_ratio)
@@ -111,9 +105,7 @@ def plans_are_those_of_one_device():
             assert mine.why_not == other.why_not
         close_to(one.gaussian.sd, four.gaussian.sd)
         assert (one.burn_in, one.notes) == (four.burn_in, four.notes)
-        run = ewsg.sample(
-            KEY, four.kernel, four.start, data, 20, num_chains=4, mesh=DATA, progress=False
-        )
+        run = ewsg.sample(KEY, four.kernel, four.start, data, 20, num_chains=4, mesh=DATA)
         assert run.is_finite.all()
 
 
@@ -133,9 +125,7 @@ def batches_of_a_plan_are_shared():
     plan = ewsg.plan(KEY, MODEL, jnp.zeros(3), ROWS, mesh=three, methods=["sgld", "svrg_ld"])
     assert not [each for each in plan.table if each.way.rows == "leverage"]
     assert all(each.batch_size % 3 == 0 for each in plan.table)
-    run = ewsg.sample(
-        KEY, plan.kernel, plan.start, ROWS, 3000, num_chains=8, mesh=three, progress=False
-    )
+    run = ewsg.sample(KEY, plan.kernel, plan.start, ROWS, 3000, num_chains=8, mesh=three)
     np.testing.assert_allclose(run.sd, plan.gaussian.sd, rtol=0.15)
 
 

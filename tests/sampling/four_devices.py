@@ -35,7 +35,7 @@ def built(name):
 
 def sampled(kernel, mesh=None, num_chains=7, steps=STEPS, rows=ROWS, **options):
     """Seven chains: no number of devices divides them."""
-    wanted = {"progress": False, "mesh": mesh} | options
+    wanted = {"mesh": mesh} | options
     return ewsg.sample(KEY, kernel, jnp.full(3, 0.1), rows, steps, num_chains=num_chains, **wanted)
 
 

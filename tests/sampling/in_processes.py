@@ -26,15 +26,7 @@ def sampled(mesh, axis, step_size=1e-3, key=3, rows=ROWS, **options):
     """Five chains of SAGA: no number of processes divides them, and each has a memory."""
     kernel = ewsg.saga_ld(ewsg.models.logistic_regression(prior_scale=1.0), step_size, batch_size=4)
     return ewsg.sample(
-        KEY(key),
-        kernel,
-        jnp.full(3, 0.1),
-        rows,
-        STEPS,
-        num_chains=5,
-        progress=False,
-        mesh=mesh,
-        **options,
+        KEY(key), kernel, jnp.full(3, 0.1), rows, STEPS, num_chains=5, mesh=mesh, **options
     )
 
 
@@ -91,7 +83,6 @@ def lost(number, folder):
         10**6,
         num_chains=4,
         thin=1000,
-        progress=False,
         mesh=over("data"),
         checkpoint=folder / "lost",
         checkpoint_every=1e-6,

@@ -11,7 +11,7 @@ import ewsg_jax as ewsg
 from ewsg_jax.sampling import checkpoint, loop
 
 KEY = jax.random.key(5)
-OPTIONS = {"num_chains": 3, "burn_in": 100, "thin": 7, "progress": False}
+OPTIONS = {"num_chains": 3, "burn_in": 100, "thin": 7}
 
 
 def parts():
@@ -34,7 +34,7 @@ if __name__ == "__main__":
 
     checkpoint.CheckpointWriter.save = told
     if (path / "run.npz").exists():
-        ewsg.resume(path, data, kernel=kernel, checkpoint_every=1e-6, progress=False)
+        ewsg.resume(path, data, kernel=kernel, checkpoint_every=1e-6)
     else:
         start = jnp.zeros(3)
         ewsg.sample(

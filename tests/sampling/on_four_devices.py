@@ -156,7 +156,7 @@ def kept_covariances_and_carried_indices():
         two = Mesh(DEVICES[:2], ("data",))
         with tempfile.TemporaryDirectory() as folder:
             stopped(kernel, DATA, f"{folder}/run")
-            rest = ewsg.resume(f"{folder}/run", ROWS, kernel=kernel, mesh=two, progress=False)
+            rest = ewsg.resume(f"{folder}/run", ROWS, kernel=kernel, mesh=two)
         close_to(rest.position, run.position)
         close_to(sampled(kernel, BOTH, 5).position, stepped(kernel, 2, 5)[:, 0].swapaxes(0, 1))
 
@@ -201,7 +201,7 @@ def rows_by_probability():
         kernel = ewsg.sgld(MODEL, 1e-3, batch_size=16, rows=rows)
         whole = sampled(kernel, DATA, 5)
         stopped(kernel, DATA, f"{folder}/run")
-        rest = ewsg.resume(f"{folder}/run", ROWS, kernel=kernel, progress=False)
+        rest = ewsg.resume(f"{folder}/run", ROWS, kernel=kernel)
         close(rest.position, whole.position)
 
 
@@ -274,7 +274,7 @@ def runs_go_on_elsewhere():
             with tempfile.TemporaryDirectory() as folder:
                 path = f"{folder}/run"
                 stopped(kernel, first, path)
-                rest = ewsg.resume(path, ROWS, kernel=kernel, mesh=later, progress=False)
+                rest = ewsg.resume(path, ROWS, kernel=kernel, mesh=later)
             assert rest.num_steps == STEPS
             close(rest.position, whole.position)
 
@@ -288,9 +288,7 @@ def states_go_on():
     kernel = built("saga_ld")
     for mesh in (CHAINS, BOTH):
         whole, part = sampled(kernel, mesh, 5), sampled(kernel, mesh, 5, steps=8)
-        rest = ewsg.sample(
-            KEY, kernel, None, ROWS, STEPS - 8, state=part.state, mesh=mesh, progress=False
-        )
+        rest = ewsg.sample(KEY, kernel, None, ROWS, STEPS - 8, state=part.state, mesh=mesh)
         close(np.concatenate([part.position, rest.position], axis=1), whole.position)
 
 
@@ -315,7 +313,6 @@ def what_is_kept_and_lost():
                     ROWS,
                     5,
                     stacked=True,
-                    progress=False,
                     mesh=mesh,
                 )
             )

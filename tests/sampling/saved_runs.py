@@ -146,12 +146,5 @@ def make(name, num_steps=STEPS, **options):
     run = RUNS[name]
     start = {"position": run.position} if "state" not in options else {"position": None}
     return ewsg.sample(
-        KEY,
-        run.kernel,
-        data=run.data,
-        num_steps=num_steps,
-        progress=False,
-        **start,
-        **run.options,
-        **options,
+        KEY, run.kernel, data=run.data, num_steps=num_steps, **start, **run.options, **options
     )

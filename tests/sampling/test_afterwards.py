@@ -23,7 +23,7 @@ def normal(mean, y):
 
 WALLS = ewsg.Posterior(normal, lambda p: jnp.where((p > 0) & (p < 1), 0.0, -jnp.inf))
 STEP = ewsg.uld(WALLS, 0.03, friction=15.0, integrator="BAOAB")
-OPTIONS = {"num_chains": 4, "progress": False}
+OPTIONS = {"num_chains": 4}
 OUTSIDE = r"% of draws where log_prior is -inf or NaN.*bijector"
 
 
@@ -281,7 +281,6 @@ def test_a_network_that_blew_up_is_marked_and_left_out():
             300,
             stacked=True,
             thin=10,
-            progress=False,
         )
     squares = sum(
         np.sum(np.float64(x[:, -1]) ** 2, tuple(range(1, x.ndim - 1)))
@@ -306,6 +305,6 @@ def test_members_of_a_stack_are_marked():
     )
     stack = ewsg.stack([ewsg.ld(normal, h) for h in (1e-3, 1.2e-2)])
     with pytest.warns(RuntimeWarning, match="1 of 2 members have diverged chains"):
-        runs = ewsg.sample(KEY, stack, jnp.zeros(3), Y, 60, num_chains=2, progress=False)
+        runs = ewsg.sample(KEY, stack, jnp.zeros(3), Y, 60, num_chains=2)
     assert runs.is_stable.tolist() == [True, False]
     assert np.isfinite(runs[1].position).all()

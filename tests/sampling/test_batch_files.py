@@ -38,20 +38,13 @@ def normal(key):
 
 
 def run(kernel=SGLD, position=normal, **changes):
-    options = {
-        "num_steps": 60,
-        "num_chains": C,
-        "burn_in": 5,
-        "thin": 3,
-        "progress": False,
-        "chain_batch_size": 3,
-    }
+    options = {"num_steps": 60, "num_chains": C, "burn_in": 5, "thin": 3, "chain_batch_size": 3}
     options |= {"randomness_memory": 500} | changes
     return ewsg.sample(KEY, kernel, position, ROWS, **options)
 
 
 def resume(path, kernel=SGLD, **changes):
-    return ewsg.resume(path, ROWS, kernel=kernel, progress=False, checkpoint_every=1e-9, **changes)
+    return ewsg.resume(path, ROWS, kernel=kernel, checkpoint_every=1e-9, **changes)
 
 
 def stopped(monkeypatch, path, first=3, after=3, **changes):

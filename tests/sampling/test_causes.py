@@ -28,15 +28,7 @@ def diverged(log_likelihood, log_prior, start, data=Y, step_size=1e-4, **options
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         samples = ewsg.sample(
-            jax.random.key(0),
-            kernel,
-            start,
-            data,
-            100,
-            num_chains=2,
-            progress=False,
-            check_data=False,
-            **options,
+            jax.random.key(0), kernel, start, data, 100, num_chains=2, check_data=False, **options
         )
     assert not samples.is_finite.any()
     (message,) = [str(each.message) for each in told]

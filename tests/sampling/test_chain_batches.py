@@ -29,7 +29,6 @@ def run(kernel=KERNELS["sgld"], position=lambda key: jax.random.normal(key, (D,)
         "num_chains": C,
         "burn_in": 4,
         "thin": 2,
-        "progress": False,
     } | changes
     start = None if "state" in changes else position
     return ewsg.sample(KEY, kernel, start, DATA, **options)
@@ -93,7 +92,7 @@ def test_costs_that_steps_tell_are_means_over_all_chains():
         center=jnp.zeros(D),
     )
     starts = jnp.zeros((C, D)).at[3:].set(4.0)
-    options = {"stacked": True, "chain_batch_size": 3, "progress": False}
+    options = {"stacked": True, "chain_batch_size": 3}
     samples = ewsg.sample(KEY, kernel, starts, data, 30, **options)
     assert abs(samples.evaluations[-1] - samples.gradient_evaluations / C) <= 1
 

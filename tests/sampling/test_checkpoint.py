@@ -24,7 +24,7 @@ KEY, N, D = jax.random.key(0), 40, 3
 ROWS = jax.random.normal(jax.random.key(9), (N, D)) + 1
 MODEL = ewsg.models.gaussian_location()
 KERNEL = ewsg.svrg_ld(MODEL, 0.01, batch_size=5)
-OPTIONS = {"num_chains": 4, "burn_in": 5, "thin": 3, "progress": False}
+OPTIONS = {"num_chains": 4, "burn_in": 5, "thin": 3}
 
 
 @pytest.fixture(autouse=True)
@@ -81,10 +81,10 @@ def test_a_stopped_run_goes_on_bit_for_bit(monkeypatch, tmp_path, kind, after):
         key, kernel, jnp.zeros(D), ROWS, 300, randomness_memory=500, **(OPTIONS | changes)
     )
     given = {name: changes[name] for name in ("keep", "keep_when", "moments") if name in changes}
-    again = ewsg.resume(tmp_path / "run", ROWS, kernel=kernel, progress=False, **given)
+    again = ewsg.resume(tmp_path / "run", ROWS, kernel=kernel, **given)
     # It has ended: it is read, and not run.
     monkeypatch.setattr(loop, "run", None)
-    ended = ewsg.resume(tmp_path / "run", ROWS, kernel=kernel, progress=False, **given)
+    ended = ewsg.resume(tmp_path / "run", ROWS, kernel=kernel, **given)
     assert isinstance(again, ewsg.StackedSamples) == (kind == "a stack")
     for found in (again, ended):
         if kind == "a stack":
@@ -137,7 +137,7 @@ def test_draws_moments_and_memories_of_classes_of_ones_own(monkeypatch, tmp_path
     whole = ewsg.sample(
         KEY, kernel, jnp.zeros(D), ROWS, 40, randomness_memory=500, **(OPTIONS | changes)
     )
-    again = ewsg.resume(tmp_path / "run", ROWS, kernel=kernel, progress=False, **given)
+    again = ewsg.resume(tmp_path / "run", ROWS, kernel=kernel, **given)
     assert type(again.draws) is type(again.moments.mean) is Kept
     same_leaves((again.draws, again.state.dynamics), (whole.draws, whole.state.dynamics))
     keys = (run.state.memory["key"] for run in (again, whole))
@@ -146,6 +146,7 @@ def test_draws_moments_and_memories_of_classes_of_ones_own(monkeypatch, tmp_path
     assert again.state.memory["more"][1].shape == (4, 0, 2)
 
 
+@pytest.mark.usual_parameters("keep-<lambda>0", "moments-<lambda>1")
 @pytest.mark.parametrize("change", [lambda p: p, lambda p: {"a": p[:1]}, lambda p: jnp.int32(0)])
 @pytest.mark.parametrize("what", ["keep", "moments"])
 def test_a_function_that_has_changed_is_told(monkeypatch, tmp_path, change, what):
@@ -165,7 +166,7 @@ def test_a_function_that_has_changed_is_told(monkeypatch, tmp_path, change, what
         r"floating-point arrays"
     )
     with pytest.raises((TypeError, ValueError), match=match):
-        ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL, progress=False, **given(change))
+        ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL, **given(change))
 
 
 @pytest.mark.full
@@ -206,7 +207,7 @@ def test_lost_chains_stay_lost(monkeypatch, tmp_path):
     # A chain that is lost now is looked for from the checkpoint on.
     monkeypatch.setattr(health.DivergenceMonitor, "keep", lambda *_: None)
     with pytest.warns(RuntimeWarning, match="chains diverged"):
-        again = ewsg.resume(tmp_path / "then", ROWS, kernel=kernel, progress=False)
+        again = ewsg.resume(tmp_path / "then", ROWS, kernel=kernel)
     same_runs(again, whole)
 
 
@@ -215,7 +216,7 @@ def test_time_that_is_left_is_the_runs(monkeypatch, tmp_path):
     """A run ends when its time is up, over all its parts."""
     stopped(monkeypatch, tmp_path / "run", after=4, num_steps=100_000, seconds=1e4)
     done = checkpoint.read(tmp_path / "run", None).counts["done"]
-    again = ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL, seconds=1e-9, progress=False)
+    again = ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL, seconds=1e-9)
     assert again.num_steps > done
     whole = ewsg.sample(
         KEY, KERNEL, jnp.zeros(D), ROWS, again.num_steps, randomness_memory=500, **OPTIONS
@@ -237,13 +238,13 @@ def test_a_full_disk_is_told_and_the_last_checkpoint_stands(monkeypatch, tmp_pat
         with pytest.warns(
             RuntimeWarning, match=r"checkpoint after \d+ steps could not be written.*No space left"
         ):
-            done = ewsg.resume(path, ROWS, kernel=KERNEL, progress=False)
+            done = ewsg.resume(path, ROWS, kernel=KERNEL)
         with pytest.raises(OSError, match="No space left"):
             ewsg.sample(
                 KEY, KERNEL, jnp.zeros(D), ROWS, 300, checkpoint=tmp_path / "new", **OPTIONS
             )
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before
-    same_runs(ewsg.resume(path, ROWS, kernel=KERNEL, progress=False), done)
+    same_runs(ewsg.resume(path, ROWS, kernel=KERNEL), done)
 
 
 @pytest.mark.parametrize("name", ["run.npz", "draws-000000.npz"])
@@ -268,7 +269,7 @@ def test_a_damaged_checkpoint_is_refused_and_left_alone(monkeypatch, tmp_path, n
     before = {file.name: file.read_bytes() for file in path.iterdir()}
     said = f"path must be a checkpoint.*no checkpoint or damaged: .*{name.split('.')[0]}"
     with pytest.raises(ValueError, match=said):
-        ewsg.resume(path, ROWS, kernel=KERNEL, progress=False)
+        ewsg.resume(path, ROWS, kernel=KERNEL)
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before
 
 
@@ -280,7 +281,7 @@ def test_another_version_is_told(monkeypatch, tmp_path):
     with pytest.warns(
         RuntimeWarning, match=r"started by other programs \(jax .* is now 0\.99\.0\)"
     ):
-        ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL, progress=False)
+        ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL)
 
 
 @pytest.mark.full
@@ -289,7 +290,7 @@ def test_what_a_kill_left_is_tidied(monkeypatch, tmp_path):
     (tmp_path / "run" / ".run.npz.99999").write_bytes(b"half")
     (tmp_path / "run" / ".draws-000002.npz.99999").write_bytes(b"half")
     (tmp_path / "run" / "mine.txt").write_bytes(b"kept")
-    ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL, progress=False)
+    ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL)
     left = sorted(
         file.name for file in (tmp_path / "run").iterdir() if not file.name.startswith("draws-")
     )
@@ -354,7 +355,7 @@ def test_a_run_that_is_killed_again_and_again_ends_as_it_would(tmp_path, count, 
     assert done[-1] < num_steps
     assert size is None or (path / "chains-000000" / "run.npz").exists()
     kernel, data = killed_run.parts()
-    again = ewsg.resume(path, data, kernel=kernel, progress=False)
+    again = ewsg.resume(path, data, kernel=kernel)
     options = killed_run.OPTIONS | {"chain_batch_size": size}
     whole = ewsg.sample(killed_run.KEY, kernel, jnp.zeros(3), data, num_steps, **options)
     # The programs of this process are optimised less.

@@ -37,7 +37,7 @@ def test_numbers_are_those_of_arviz_stats(name, kind):
     ours, theirs, options = OURS_AND_THEIRS[name]
     rng = np.random.default_rng(7)
     # Odd and even lengths, the shortest that is split, and more coordinates than one block has.
-    for num_chains in (1, 2, 5):
+    for num_chains in (1, 3):
         for num_draws in (4, 5, 6, 7, 9, 30, 201):
             draws = chains((num_chains, num_draws, 35), kind, rng)
             if name == "rhat" and num_chains == 1:

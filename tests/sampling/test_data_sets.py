@@ -49,7 +49,7 @@ def same(found, wanted, rtol=1e-9):
 
 
 def run(kernel, data, num_steps=30, **changes):
-    options = {"num_chains": C, "burn_in": 4, "thin": 2, "progress": False} | changes
+    options = {"num_chains": C, "burn_in": 4, "thin": 2} | changes
     start = None if "state" in changes else jnp.zeros(D)
     return ewsg.sample(KEY, kernel, start, data, num_steps, **options)
 
@@ -166,9 +166,7 @@ def test_a_metric_that_reads_rows_is_refused_where_some_are_copies(check_data):
             ewsg.models.gaussian_location(), 1e-4, inverse_metric=metric, batch_size=2
         )
         data = ewsg.stack_data(sets)
-        return ewsg.sample(
-            jax.random.key(0), kernel, jnp.ones(1), data, 4, progress=False, check_data=check_data
-        )
+        return ewsg.sample(jax.random.key(0), kernel, jnp.ones(1), data, 4, check_data=check_data)
 
     def of_rows(position, data):
         return 1 / (1 + jnp.sum(jax.tree.leaves(data)[0] ** 2, axis=0))

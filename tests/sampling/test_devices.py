@@ -73,7 +73,6 @@ def test_one_device_along_the_axis_is_no_cut(rows):
         np.zeros(1),
         np.arange(8.0)[:, None],
         3,
-        progress=False,
         mesh=mesh,
     )
     assert samples.num_steps == 3

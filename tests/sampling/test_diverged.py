@@ -33,7 +33,6 @@ def run():
             stacked=True,
             burn_in=200,
             moments=ewsg.moments(),
-            progress=False,
         )
     assert samples.diverged_at.tolist()[:7] == [-1] * 7
     assert 0 < samples.diverged_at[7] < 200
@@ -114,7 +113,6 @@ def test_a_stack_in_arviz_has_no_number_where_a_member_diverged():
             num_chains=3,
             burn_in=50,
             moments=ewsg.moments(),
-            progress=False,
         )
     with pytest.warns(RuntimeWarning, match=r"NaN for chains that diverged: 3 of 6, of 1 of 2"):
         found = runs.to_arviz()["posterior"]["position"]
@@ -150,9 +148,7 @@ def test_predictive_scores_leave_it_out():
     data = {"x": jnp.array([[1.0], [-1.0]]), "y": jnp.array([1, 0])}
     model = ewsg.models.logistic_regression()
     kernel = ewsg.uld(model, 0.1, friction=1.0)
-    samples = ewsg.sample(
-        KEY, kernel, jnp.zeros(1), data, 100, num_chains=3, thin=10, progress=False
-    )
+    samples = ewsg.sample(KEY, kernel, jnp.zeros(1), data, 100, num_chains=3, thin=10)
     spoilt = dataclasses.replace(
         samples,
         draws=np.where(np.arange(3)[:, None, None] == 1, -1e20, samples.draws),

@@ -176,7 +176,7 @@ def test_a_schedule_that_reaches_zero():
     cold = lambda step: jnp.where(step < 7, 0.1, 0.0)
     model = ewsg.models.gaussian_location()
     run = lambda kernel: ewsg.sample(
-        KEY, kernel, jnp.full(1, 2.0), DATA, 12, num_chains=2, stacked=False, progress=False
+        KEY, kernel, jnp.full(1, 2.0), DATA, 12, num_chains=2, stacked=False
     )
     descent = run(ewsg.ld(model, 0.1, temperature=cold))
     assert descent.is_finite.all()

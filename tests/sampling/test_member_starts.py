@@ -29,7 +29,6 @@ def run(kernel, position, data=ROWS, **changes):
         "num_chains": C,
         "burn_in": 4,
         "thin": 2,
-        "progress": False,
     } | changes
     return ewsg.sample(KEY, kernel, position, data, **options)
 
@@ -103,6 +102,6 @@ def test_in_batches_of_chains_and_after_a_kill(tmp_path, position):
     batched = run(
         kernel, position, data, stacked="members", chain_batch_size=2, checkpoint=tmp_path / "run"
     )
-    again = ewsg.resume(tmp_path / "run", data, kernel=kernel, progress=False)
+    again = ewsg.resume(tmp_path / "run", data, kernel=kernel)
     for found in (batched, again):
         same_leaves(found[2].position, whole[2].position)

@@ -26,7 +26,7 @@ def strata():
 
 
 def run(kernel, position, steps=30, **options):
-    return ewsg.sample(KEY, kernel, position, DATA, steps, progress=False, **options)
+    return ewsg.sample(KEY, kernel, position, DATA, steps, **options)
 
 
 def shapes(memory):

@@ -57,7 +57,7 @@ def test_processes_are_one(x64, tmp_path, count):
         close(np.load(tmp_path / "data.npy"), here)
     # What several processes wrote goes on in one.
     kernel = ewsg.saga_ld(ewsg.models.logistic_regression(prior_scale=1.0), 1e-3, batch_size=4)
-    rest = ewsg.resume(tmp_path / "checkpoint", in_processes.ROWS, kernel=kernel, progress=False)
+    rest = ewsg.resume(tmp_path / "checkpoint", in_processes.ROWS, kernel=kernel)
     assert rest.num_steps == in_processes.STEPS
     close(rest.position, one)
     for said, _ in ended:
@@ -79,8 +79,6 @@ def test_the_checkpoint_of_a_run_that_lost_a_process_is_good(x64, tmp_path):
     earlier = ewsg.sampling.checkpoint.read(tmp_path / "lost", np.zeros(3))
     assert earlier.counts["done"] > 0
     assert earlier.head["parts"] == 2
-    samples = ewsg.resume(
-        tmp_path / "lost", in_processes.ROWS, kernel=kernel, seconds=0.5, progress=False
-    )
+    samples = ewsg.resume(tmp_path / "lost", in_processes.ROWS, kernel=kernel, seconds=0.5)
     assert samples.num_steps > earlier.counts["done"]
     assert np.isfinite(samples.position).all()

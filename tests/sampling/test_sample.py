@@ -211,7 +211,7 @@ def test_means_and_sds_far_from_zero():
     """In float32 NumPy's sums have lost them: by most of the spread."""
     rng = np.random.default_rng(0)
     far = 1e4 + 0.05 * rng.standard_normal((8, 6_000, 2))
-    narrow = ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, 2, num_chains=8, progress=False)
+    narrow = ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, 2, num_chains=8)
     diverged = np.where(np.arange(8) == 3, 17, -1)
     run = dataclasses.replace(
         narrow, draws={"a": far.astype(np.float32), "b": far[..., 0]}, diverged_at=diverged
@@ -226,9 +226,7 @@ def test_means_and_sds_far_from_zero():
     lost = dataclasses.replace(run, diverged_at=np.full(8, 5))
     assert np.isnan(lost.mean["a"]).all()
     assert np.isnan(lost.sd["b"])
-    bare = ewsg.sample(
-        KEY, KERNEL, jnp.zeros(2), DATA, 5, keep=None, moments=ewsg.moments(), progress=False
-    )
+    bare = ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, 5, keep=None, moments=ewsg.moments())
     for name in ("mean", "sd"):
         with pytest.raises(AttributeError, match=r"no draws.*samples\.moments"):
             getattr(bare, name)

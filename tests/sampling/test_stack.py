@@ -30,7 +30,7 @@ def same(found, wanted, rtol=1e-9):
 
 
 def run(kernel, position=None, num_steps=30, data=ROWS, **changes):
-    options = {"num_chains": C, "burn_in": 5, "thin": 2, "progress": False} | changes
+    options = {"num_chains": C, "burn_in": 5, "thin": 2} | changes
     start = jnp.zeros(D) if position is None and "state" not in changes else position
     return ewsg.sample(KEY, kernel, start, data, num_steps, **options)
 
@@ -126,6 +126,7 @@ def test_members_go_through_their_rows_in_the_order_of_their_own_kernel(rows, di
         stack, data = over_data(kernels[0], 3), jnp.stack([ROWS] * 3, axis=1)
     state = jax.vmap(stack.init, (0, 0, None))(keys, jnp.zeros((C, 3, D)), data)
 
+    @jax.jit
     def drawn(kernel, state, data):
         of_step = lambda key, state, step: kernel.draw(key, state.at_step(step), data)
         of_chains = jax.vmap(of_step, (0, chain_axes(False), None))
@@ -319,8 +320,8 @@ def test_positions_keep_their_dtype(x64, dtype):
     )
     kernels = [ewsg.uld(model, h, friction=1.0) for h in STEPS]
     data = ROWS.astype(dtype)
-    runs = ewsg.sample(KEY, ewsg.stack(kernels), start, data, 10, num_chains=2, progress=False)
-    alone = ewsg.sample(KEY, kernels[1], start, data, 10, num_chains=2, progress=False)
+    runs = ewsg.sample(KEY, ewsg.stack(kernels), start, data, 10, num_chains=2)
+    alone = ewsg.sample(KEY, kernels[1], start, data, 10, num_chains=2)
     assert runs[1].position["a"].dtype == dtype
     tolerance = 0.05 if dtype == jnp.bfloat16 else 1e-5
     np.testing.assert_allclose(
