@@ -235,7 +235,7 @@ def test_sample_and_the_search_for_a_mode_say_that_nothing_reads_it():
 
 
 def sample(kernel, position, data=DATA, **options):
-    options = {"num_chains": 2, "progress": False} | options
+    options = {"num_chains": 2} | options
     return ewsg.sample(
         jax.random.key(0), kernel, position, jax.tree.map(jnp.asarray, data), 4, **options
     )
@@ -264,7 +264,6 @@ def test_sample_says_it_of_stacks_and_streams():
             weights(),
             ewsg.stream(DATA, window=50),
             4,
-            progress=False,
         )
 
 

@@ -35,7 +35,7 @@ def gaussian(scale):
 def one_step(log_likelihood, prior=log_prior, **options):
     """Two steps of full gradients, which are a function of the key and the posterior."""
     kernel = ewsg.ld(ewsg.Posterior(log_likelihood, prior), 0.01)
-    return ewsg.sample(KEY, kernel, jnp.float32(0.5), DATA, 2, progress=False, **options)
+    return ewsg.sample(KEY, kernel, jnp.float32(0.5), DATA, 2, **options)
 
 
 @functools.cache
@@ -282,7 +282,7 @@ def test_values_that_come_back_are_no_new_program():
     kernel = ewsg.ld(ewsg.Posterior(log_likelihood, log_prior), 0.01)
     for value, is_new in ((1.0, True), (1.0, False), (3.0, True), (1.0, False), (3.0, False)):
         own["scale"], before = value, traced.count
-        ewsg.sample(KEY, kernel, jnp.float32(0.5), DATA, 2, progress=False)
+        ewsg.sample(KEY, kernel, jnp.float32(0.5), DATA, 2)
         assert (traced.count > before) is is_new, value
 
 
@@ -294,9 +294,9 @@ def test_what_tracing_changes_is_no_change():
         return -0.5 * (datum - position) ** 2
 
     kernel = ewsg.ld(ewsg.Posterior(log_likelihood, log_prior), 0.01)
-    ewsg.sample(KEY, kernel, jnp.float32(0.5), DATA, 2, progress=False)
+    ewsg.sample(KEY, kernel, jnp.float32(0.5), DATA, 2)
     before = len(traced)
-    ewsg.sample(KEY, kernel, jnp.float32(0.5), DATA, 2, progress=False)
+    ewsg.sample(KEY, kernel, jnp.float32(0.5), DATA, 2)
     assert len(traced) == before
 
 
@@ -307,7 +307,7 @@ def test_what_is_kept_and_moments_and_schedules_and_starts():
 
     def run(**options):
         start = {"position": jnp.float32(0.5)} | options
-        return ewsg.sample(KEY, kernel, start.pop("position"), DATA, 2, progress=False, **start)
+        return ewsg.sample(KEY, kernel, start.pop("position"), DATA, 2, **start)
 
     def values():
         return (
@@ -344,14 +344,14 @@ def test_modes_forecasts_checks_and_predictions():
 
     def of_constant(value):
         constant = ewsg.Posterior(gaussian(value), lambda p: -0.5 * p**2)
-        mode = ewsg.find_mode(KEY, constant, jnp.float32(0), DATA, progress=False)
+        mode = ewsg.find_mode(KEY, constant, jnp.float32(0), DATA)
         report = ewsg.check(KEY, jnp.asarray(draws), constant, DATA)
         return mode, report, ewsg.forecast(ewsg.sgld(constant, 0.01, batch_size=3), mode, DATA)
 
     for value in (1.0, 3.0):
         own["scale"] = own["factor"] = value
         mode, report, forecast = of_constant(value)
-        found = ewsg.find_mode(KEY, posterior, jnp.float32(0), DATA, progress=False)
+        found = ewsg.find_mode(KEY, posterior, jnp.float32(0), DATA)
         assert float(found.position) == pytest.approx(float(mode.position), rel=1e-6)
         assert float(found.sd) == pytest.approx((12 / value**2 + 1) ** -0.5, rel=1e-5)
         told = ewsg.check(KEY, jnp.asarray(draws), posterior, DATA)
@@ -392,9 +392,7 @@ def test_metrics_and_dynamics():
     found = []
     for value in (0.5, 2.0):
         own["metric"] = value
-        found.append(
-            ewsg.sample(KEY, kernel, jnp.float32(0.5), DATA, 1, progress=False).position.item()
-        )
+        found.append(ewsg.sample(KEY, kernel, jnp.float32(0.5), DATA, 1).position.item())
     assert found[0] != found[1]
 
 
@@ -413,9 +411,7 @@ def test_bijectors_of_ones_own():
     found = []
     for value in (1.0, 2.0, 1.0):
         own.factor = value
-        found.append(
-            float(ewsg.find_mode(KEY, posterior, jnp.float32(0), DATA, progress=False).position)
-        )
+        found.append(float(ewsg.find_mode(KEY, posterior, jnp.float32(0), DATA).position))
     assert found[1] == pytest.approx(found[0] / 2, rel=1e-5)
     assert found[2] == found[0]
 

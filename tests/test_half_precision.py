@@ -142,7 +142,7 @@ def test_a_likelihood_in_half_precision_is_summed_in_single(dtype):
         # Compiled, a likelihood may be rounded later than here.
         np.testing.assert_allclose(potential, -rows.sum(), rtol=2**-8)
     kernel = ewsg.sgld(model, 1e-9, batch_size=1)
-    samples = ewsg.sample(jax.random.key(0), kernel, point, data, 2, progress=False)
+    samples = ewsg.sample(jax.random.key(0), kernel, point, data, 2)
     density = ewsg.diagnostics.log_predictive_density(samples, model, data)
     assert density.dtype == np.float32
     np.testing.assert_allclose(density.mean(), rows.mean(), rtol=2**-8)
@@ -153,8 +153,6 @@ def test_a_mode_in_half_precision(dtype):
     """Seen from afar, the distance to the mode is that of float32 too."""
     rows = jnp.asarray(np.tile([0.5, 1.5], 500), dtype)[:, None]
     model = ewsg.models.gaussian_location()
-    mode = ewsg.find_mode(
-        jax.random.key(0), model, jnp.zeros(1, dtype), rows, tolerance=0.2, progress=False
-    )
+    mode = ewsg.find_mode(jax.random.key(0), model, jnp.zeros(1, dtype), rows, tolerance=0.2)
     assert mode.position.dtype == dtype
     assert abs(float(mode.position[0]) - 1) < 0.02

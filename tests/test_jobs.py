@@ -42,7 +42,7 @@ def sampled(
     **options,
 ):
     made = kernel(ewsg.Posterior(log_likelihood, log_prior), step_size, batch_size=20)
-    return ewsg.sample(KEY, made, start, data, num_steps, num_chains=2, progress=False, **options)
+    return ewsg.sample(KEY, made, start, data, num_steps, num_chains=2, **options)
 
 
 def a_survey_in_a_data_frame():
@@ -57,7 +57,7 @@ def a_survey_in_a_data_frame():
 
 def a_climate_field_of_xarray():
     field = xarray.DataArray(Y, dims="time")
-    ewsg.find_mode(KEY, ewsg.Posterior(fit, flat), 0.0, {"y": field}, progress=False)
+    ewsg.find_mode(KEY, ewsg.Posterior(fit, flat), 0.0, {"y": field})
 
 
 def a_scale_whose_prior_says_that_it_is_positive():

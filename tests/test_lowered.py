@@ -102,12 +102,12 @@ def test_what_other_devices_run_draws_the_same(monkeypatch, rows):
         ewsg.sample, jax.random.key(1), kernel, jnp.zeros(lowering.DIMENSION), rows, 20
     )
     monkeypatch.setattr(layout, "SMALL", 0)  # both are optimised alike
-    here = run(num_chains=2, progress=False)
+    here = run(num_chains=2)
     monkeypatch.setattr(
         jax.lax, "platform_dependent", lambda *arguments, default, **_: default(*arguments)
     )
     monkeypatch.setattr(plan, "on_accelerator", lambda data: True)
-    there = run(num_chains=2, progress=False)
+    there = run(num_chains=2)
     assert not here.overflow.any()
     assert np.all(np.sum(here.state.dynamics.bright.rows >= 0, axis=1) > 100)
     for mine, other in zip(jax.tree.leaves(there.state), jax.tree.leaves(here.state), strict=True):

@@ -44,28 +44,28 @@ def given(name):
 
 
 def ran():
-    return ewsg.sample(KEY, KERNEL, START, GOOD, 40, num_chains=2, progress=False)
+    return ewsg.sample(KEY, KERNEL, START, GOOD, 40, num_chains=2)
 
 
 def opened(data):
-    return ewsg.sample(KEY, KERNEL, START, ewsg.stream(data, window=8), 8, progress=False)
+    return ewsg.sample(KEY, KERNEL, START, ewsg.stream(data, window=8), 8)
 
 
 def summed(data):
     svrg = ewsg.svrg_ld(POSTERIOR, 1e-2, batch_size=2, refresh_every=4)
-    return ewsg.sample(KEY, svrg, START, ewsg.stream(data, window=8), 8, progress=False)
+    return ewsg.sample(KEY, svrg, START, ewsg.stream(data, window=8), 8)
 
 
 DOORS = {
-    "sample": lambda data: ewsg.sample(KEY, KERNEL, START, data, 4, progress=False),
+    "sample": lambda data: ewsg.sample(KEY, KERNEL, START, data, 4),
     "sample, unchecked values": lambda data: ewsg.sample(
-        KEY, KERNEL, START, data, 4, progress=False, check_data=False
+        KEY, KERNEL, START, data, 4, check_data=False
     ),
-    "find_mode": lambda data: ewsg.find_mode(KEY, POSTERIOR, START, data, progress=False),
+    "find_mode": lambda data: ewsg.find_mode(KEY, POSTERIOR, START, data),
     "plan": lambda data: ewsg.plan(KEY, POSTERIOR, START, data),
     "check": lambda data: ewsg.check(KEY, ran(), POSTERIOR, data),
     "forecast": lambda data: ewsg.forecast(
-        ewsg.ld(POSTERIOR, 0.01), ewsg.find_mode(KEY, POSTERIOR, START, GOOD, progress=False), data
+        ewsg.ld(POSTERIOR, 0.01), ewsg.find_mode(KEY, POSTERIOR, START, GOOD), data
     ),
     "cluster": lambda data: ewsg.cluster(data, 2),
     "stack_data": lambda data: ewsg.stack_data([GOOD, data]),
@@ -101,9 +101,7 @@ def test_a_later_window_of_a_stream():
     """What was sampled before is kept, with a warning that says why the run ended."""
     late = np.where(np.arange(N) < N - 1, 1, 2**40)
     with pytest.warns(RuntimeWarning, match=r"must hold numbers that int32 holds.*\['t'\]"):
-        run = ewsg.sample(
-            KEY, KERNEL, START, ewsg.stream(GOOD | {"t": late}, window=8), 100, progress=False
-        )
+        run = ewsg.sample(KEY, KERNEL, START, ewsg.stream(GOOD | {"t": late}, window=8), 100)
     assert run.interrupted
 
 
@@ -141,9 +139,9 @@ def test_a_position_and_inputs_and_a_state():
     with pytest.raises(
         ValueError, match=r"position must hold numbers that float32 holds.*from 1e\+44"
     ):
-        ewsg.sample(KEY, KERNEL, np.float64(1e44), GOOD, 4, progress=False)
+        ewsg.sample(KEY, KERNEL, np.float64(1e44), GOOD, 4)
     with pytest.raises(ValueError, match="position must hold"):
-        ewsg.find_mode(KEY, POSTERIOR, 1e44, GOOD, progress=False)
+        ewsg.find_mode(KEY, POSTERIOR, 1e44, GOOD)
     samples = ran()
     for inputs in (2**40, np.array([2**40]), np.float64(1e300), 2**70):
         with pytest.raises(ValueError, match="inputs must hold numbers"):
@@ -154,7 +152,7 @@ def test_a_position_and_inputs_and_a_state():
         )
     )
     with pytest.raises(ValueError, match="state must hold numbers"):
-        ewsg.sample(KEY, KERNEL, None, GOOD, 4, state=wide, progress=False)
+        ewsg.sample(KEY, KERNEL, None, GOOD, 4, state=wide)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +225,7 @@ FRAME = pd.DataFrame({"a": GOOD["y"], "b": [SECRET] * N} | {f"c{i}": 1 for i in 
 )
 def test_a_table_is_named_by_its_columns_not_its_cells(value, named):
     with pytest.raises(TypeError, match=named) as told:
-        ewsg.sample(KEY, KERNEL, START, value, 4, progress=False)
+        ewsg.sample(KEY, KERNEL, START, value, 4)
     said = str(told.value)
     assert SECRET not in said
     assert "to_numpy()" in said or "return_inverse" in said
@@ -236,7 +234,7 @@ def test_a_table_is_named_by_its_columns_not_its_cells(value, named):
 
 def test_every_argument_describes_a_table_so():
     with pytest.raises(TypeError, match=r"got a DataFrame with columns a \(float"):
-        ewsg.sample(KEY, FRAME, START, GOOD, 4, progress=False)
+        ewsg.sample(KEY, FRAME, START, GOOD, 4)
 
 
 def test_holes_are_answered_with_two_ways():

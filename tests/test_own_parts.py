@@ -70,7 +70,7 @@ def test_they_are_taken_under_vmap_and_in_a_run():
     starts = jnp.zeros((3, 2))
     states = jax.vmap(lambda x: kernel.init(KEY, x, ROWS))(starts)
     assert states.step.shape == (3,)
-    samples = ewsg.sample(KEY, kernel, START, ROWS, 5, num_chains=2, progress=False)
+    samples = ewsg.sample(KEY, kernel, START, ROWS, 5, num_chains=2)
     assert samples.is_finite.all()
 
 
@@ -102,7 +102,7 @@ def test_a_first_memory_of_pythons_numbers():
 
     counted = estimator(init=lambda self, key, position, data: jnp.array(0), propose=propose)
     kernel = ewsg.kernel(ewsg.dynamics.langevin(0.1), counted)
-    assert ewsg.sample(KEY, kernel, START, ROWS, 3, progress=False).is_finite.all()
+    assert ewsg.sample(KEY, kernel, START, ROWS, 3).is_finite.all()
 
 
 # Wrong ones.

@@ -256,18 +256,18 @@ def test_an_index_out_of_bounds_is_refused_wherever_values_are_looked_at():
     kernel = ewsg.sgld(model, 1e-3, batch_size=2)
     calls = [
         lambda: kernel.init(key, point, GROUPS),
-        lambda: ewsg.sample(key, kernel, point, GROUPS, 2, progress=False),
-        lambda: ewsg.find_mode(key, model, point, GROUPS, progress=False),
+        lambda: ewsg.sample(key, kernel, point, GROUPS, 2),
+        lambda: ewsg.find_mode(key, model, point, GROUPS),
         lambda: model.potential(point, GROUPS),
     ]
-    samples = ewsg.sample(key, kernel, point, FINE, 2, progress=False)
+    samples = ewsg.sample(key, kernel, point, FINE, 2)
     calls.append(lambda: ewsg.diagnostics.log_predictive_density(samples, model, GROUPS))
     calls.append(lambda: model.transformed(ewsg.bijectors.identity()).check(point, GROUPS))
     for call in calls:
         with pytest.raises(ValueError, match=FOUND):
             call()
     assert jax.tree.map(np.shape, jax.jit(kernel.init)(key, point, GROUPS).position) == (4,)
-    ewsg.sample(key, kernel, point, GROUPS, 2, progress=False, check_data=False)
+    ewsg.sample(key, kernel, point, GROUPS, 2, check_data=False)
 
 
 @pytest.mark.usual_parameters("filled")

@@ -60,7 +60,7 @@ def test_lambdas_take_any_position():
 
 
 def test_a_mode_is_a_position():
-    mode = ewsg.find_mode(KEY, POSTERIOR, START, DATA, progress=False)
+    mode = ewsg.find_mode(KEY, POSTERIOR, START, DATA)
     assert_type(mode, ewsg.Mode[Params])
     assert isinstance(assert_type(mode.position, Params), Params)
 
@@ -87,16 +87,14 @@ def test_kernels_lead_from_positions_to_positions():
 @pytest.mark.full
 def test_samples_are_of_the_kernels_positions():
     kernel = ewsg.sgld(POSTERIOR, 1e-3, batch_size=2)
-    samples = ewsg.sample(KEY, kernel, START, DATA, 2, progress=False)
+    samples = ewsg.sample(KEY, kernel, START, DATA, 2)
     assert_type(samples, ewsg.Samples[Params])
     assert_type(samples.state.position, Params)
     # Its leaves are NumPy's: a tree like the position, but not of its type.
     assert isinstance(assert_type(samples.position, Any).mean, np.ndarray)
-    onwards = ewsg.sample(
-        KEY, kernel, None, DATA, 2, state=samples.state, keep=lambda p: p.mean, progress=False
-    )
+    onwards = ewsg.sample(KEY, kernel, None, DATA, 2, state=samples.state, keep=lambda p: p.mean)
     assert_type(onwards, ewsg.Samples[Params])
-    runs = ewsg.sample(KEY, ewsg.stack([kernel]), START, DATA, 2, progress=False)
+    runs = ewsg.sample(KEY, ewsg.stack([kernel]), START, DATA, 2)
     assert_type(runs, ewsg.StackedSamples[Params])
     assert_type(runs[0], ewsg.Samples[Params])
 

@@ -279,7 +279,7 @@ def test_a_second_step_size_and_a_second_equal_model_compile_nothing():
         made = ewsg.svrg_ld(
             ewsg.models.logistic_regression(prior_scale=2.0), step_size, batch_size=2
         )
-        found.append(ewsg.sample(key, made, position, data, 5, progress=False).position)
+        found.append(ewsg.sample(key, made, position, data, 5).position)
         assert chunks.advance_small._cache_size() == 1
     assert not np.allclose(found[0], found[1])
     ewsg.sample(

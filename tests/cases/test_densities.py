@@ -26,9 +26,7 @@ OF_ROWS = LABELS * LOGITS - np.logaddexp(0, LOGITS)
 
 def walked(model, start, data, step_size, num_steps=4_000, **options):
     kernel = ewsg.random_walk_metropolis(model, step_size)
-    return ewsg.sample(
-        KEY, kernel, start, data, num_steps, num_chains=4, burn_in=200, progress=False, **options
-    )
+    return ewsg.sample(KEY, kernel, start, data, num_steps, num_chains=4, burn_in=200, **options)
 
 
 def weights_on_the_grid(log_density):
@@ -50,7 +48,7 @@ def test_a_prior_scale_is_chosen_by_laplace_evidence():
     found, right = {}, {}
     for scale in (0.3, 1.0, 3.0, 30.0):
         model = ewsg.models.logistic_regression(prior_scale=scale)
-        mode = ewsg.find_mode(KEY, model, jnp.zeros(1), ROWS, progress=False)
+        mode = ewsg.find_mode(KEY, model, jnp.zeros(1), ROWS)
         found[scale] = -mode.potential + 0.5 * np.log(
             2 * np.pi * float(np.asarray(mode.covariance).squeeze())
         )
@@ -65,7 +63,7 @@ def test_evidence_by_importance_sampling():
     targets = (1.2 * X + 0.4 * np.random.default_rng(1).normal(size=80)).astype(np.float32)
     model = ewsg.models.linear_regression(noise_scale=0.4, prior_scale=2.0)
     data = {"x": X[:, None], "y": targets}
-    mode = ewsg.find_mode(KEY, model, jnp.zeros(1), data, progress=False)
+    mode = ewsg.find_mode(KEY, model, jnp.zeros(1), data)
     normal = stats.norm(
         float(mode.position[0]), float(np.asarray(mode.covariance).squeeze()) ** 0.5
     )
@@ -189,7 +187,7 @@ def test_many_runs_are_handed_over_one_by_one():
     pytest.importorskip("arviz")
     model, y = ewsg.models.gaussian_location(), RNG.normal(size=(30, 1)).astype(np.float32)
     kernels = ewsg.stack([ewsg.sgld(model, h, batch_size=5) for h in (1e-3, 2e-3)])
-    runs = ewsg.sample(KEY, kernels, jnp.zeros(1), y, 20, num_chains=2, progress=False)
+    runs = ewsg.sample(KEY, kernels, jnp.zeros(1), y, 20, num_chains=2)
     with pytest.raises(TypeError, match=r"takes no data and no posterior: .* runs\[i\]\.to_arviz"):
         runs.to_arviz(posterior=model, data=y)
     group = runs[1].to_arviz(posterior=model, data=y)["log_likelihood"]["log_likelihood"]

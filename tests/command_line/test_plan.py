@@ -140,7 +140,7 @@ def test_a_saved_run_is_checked(tmp_path, capsys):
     data = jax.tree.map(jax.numpy.asarray, {"x": x.astype("f"), "y": y.astype("f")})
     model = ewsg.models.linear_regression()
     kernel = ewsg.uld(model, 0.01, friction=20.0)
-    options = {"num_chains": 8, "burn_in": 200, "thin": 4, "progress": False}
+    options = {"num_chains": 8, "burn_in": 200, "thin": 4}
     run = ewsg.sample(jax.random.key(0), kernel, jax.numpy.zeros(2), data, 8_000, **options)
     run.save(tmp_path / "run.npz")
     arguments = ["check", str(tmp_path / "run.npz"), "--data", str(tmp_path / "rows.npz")]

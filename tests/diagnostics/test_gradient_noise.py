@@ -20,9 +20,7 @@ COVARIANCE = 1000**2 / 5 * np.asarray(DATA).var(0)
 
 
 def run(kernel, num_chains=4, num_steps=40, position=START, data=DATA, **options):
-    return ewsg.sample(
-        KEY, kernel, position, data, num_steps, num_chains=num_chains, progress=False, **options
-    )
+    return ewsg.sample(KEY, kernel, position, data, num_steps, num_chains=num_chains, **options)
 
 
 def noise(kernel, samples=None, data=DATA):

@@ -45,7 +45,7 @@ def chains(rng, num_chains, num_draws, d, memory=0.0, widths=1.0):
 def run():
     """A run, whose draws are exchanged for made ones."""
     kernel = ewsg.ld(ewsg.models.gaussian_location(), 1e-3)
-    return ewsg.sample(jax.random.key(0), kernel, jnp.zeros(2), jnp.ones((4, 2)), 4, progress=False)
+    return ewsg.sample(jax.random.key(0), kernel, jnp.zeros(2), jnp.ones((4, 2)), 4)
 
 
 def found(draws, covariance, **options):

@@ -19,10 +19,10 @@ RNG = np.random.default_rng(5)
 X = RNG.normal(size=(60, 2)) @ [[1.0, 0.7], [0.0, 0.5]]
 ROWS = {"x": X, "y": (RNG.random(60) < 1 / (1 + np.exp(-X[:, 0]))).astype(float)}
 LOGISTIC = ewsg.models.logistic_regression(prior_scale=1.0)
-MODE = ewsg.find_mode(KEY, LOGISTIC, jnp.zeros(2), ROWS, progress=False)
+MODE = ewsg.find_mode(KEY, LOGISTIC, jnp.zeros(2), ROWS)
 DRAWS = (MODE.position + RNG.normal(size=(3, 24, 2)) * [0.5, 0.9]).astype(np.float32)
 NORMAL, ONE_ROW = ewsg.models.gaussian_location(), np.zeros((1, 1), np.float32)
-UNIT = ewsg.find_mode(KEY, NORMAL, jnp.zeros(1), ONE_ROW, progress=False)
+UNIT = ewsg.find_mode(KEY, NORMAL, jnp.zeros(1), ONE_ROW)
 """The target N(0, 1), and a metric that is 1."""
 
 
@@ -234,7 +234,7 @@ def test_thinning_is_the_greedy_choice():
 def test_thinning_of_a_lost_chain_and_of_shared_batches():
     """Numbers are those in the samples; of a run that lost a chain, in any order of rows."""
     kernel = ewsg.sgld(LOGISTIC, 1e-2, batch_size=8)
-    samples = ewsg.sample(KEY, kernel, jnp.zeros(2), ROWS, 20, num_chains=3, progress=False)
+    samples = ewsg.sample(KEY, kernel, jnp.zeros(2), ROWS, 20, num_chains=3)
     lost = dataclasses.replace(
         samples, diverged_at=np.array([-1, 3, -1]), shared_minibatch=False, draws=samples.draws
     )
@@ -276,7 +276,7 @@ def test_every_so_many_draws_and_trees():
 
 def test_float64():
     with jax.enable_x64(True):
-        mode = ewsg.find_mode(KEY, LOGISTIC, jnp.zeros(2, jnp.float64), ROWS, progress=False)
+        mode = ewsg.find_mode(KEY, LOGISTIC, jnp.zeros(2, jnp.float64), ROWS)
         found = kernel_stein_discrepancy(KEY, DRAWS.astype(np.float64), LOGISTIC, ROWS, mode=mode)
     pairs = gram(DRAWS, mode=mode) * (1 - np.eye(72))
     assert found.squared == pytest.approx(pairs.sum() / (72 * 71), rel=1e-9)

@@ -99,7 +99,7 @@ def normal_scale_mixture(draws):
     )
     start = {"mean": jnp.zeros(()), "log_scale": jnp.zeros(())}
     kernel = ewsg.sgld(posterior, 1e-3, batch_size=2)
-    run = ewsg.sample(jax.random.key(0), kernel, start, jnp.ones(3), 2, progress=False)
+    run = ewsg.sample(jax.random.key(0), kernel, start, jnp.ones(3), 2)
     return dataclasses.replace(run, draws=draws), posterior
 
 

@@ -180,7 +180,6 @@ def simulated(kernel, rows, seed):
         data_passes=30,
         num_chains=10_000,
         keep=None,
-        progress=False,
     )
     last = np.asarray(samples.state.position, float)
     covariance = np.cov(last.T)

@@ -283,7 +283,7 @@ def test_it_is_forecast_as_any_dynamics():
     """ABOBA is told to be exact with full gradients, and as hot as by formula with batches."""
     h, gamma, data = 0.8, 2.0, jnp.asarray(np.random.default_rng(0).normal(size=(40, 2)))
     model = scaled(1.0, 40)
-    mode = ewsg.find_mode(jax.random.key(0), model, jnp.zeros(2), data, progress=False)
+    mode = ewsg.find_mode(jax.random.key(0), model, jnp.zeros(2), data)
     dynamics = build("ABOBA", h, gamma, 1.0)
     told = ewsg.forecast(ewsg.kernel(dynamics, ewsg.gradients.full(model)), mode, data)
     np.testing.assert_allclose(told.variance_ratio, 1, rtol=1e-5)
@@ -304,7 +304,7 @@ def test_on_tails_baoab_is_nearly_exact_and_aboba_is_not():
     for letters, least, most in (("BAOAB", -0.006, 0.006), ("ABOBA", 0.06, 0.08)):
         dynamics = build(letters, 1.0, 1.0, 1.0, inverse_mass=sd**2)
         kernel = ewsg.kernel(dynamics, ewsg.gradients.full(posterior))
-        options = {"num_chains": 20_000, "burn_in": 30, "thin": 4, "progress": False}
+        options = {"num_chains": 20_000, "burn_in": 30, "thin": 4}
         run = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(()), jnp.zeros(1), 200, **options)
         off = np.std(np.asarray(run.draws, float)) / sd - 1
         assert least < off < most, (letters, off)

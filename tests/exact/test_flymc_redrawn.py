@@ -247,7 +247,6 @@ def test_adaptation_ends_with_the_burn_in_and_is_a_function_of_the_key():
         jnp.zeros(1),
         rows_of_data(),
         num_chains=50,
-        progress=False,
     )
     samples, longer = run(200), run(400, burn_in=200)
     scales = np.asarray(samples.state.dynamics.log_scale)

@@ -46,9 +46,7 @@ def test_it_stays_in_the_posterior(temperature):
         temperature=temperature,
     )
     starts = jnp.asarray(law[0], jnp.float32)
-    samples = ewsg.sample(
-        jax.random.key(6), kernel, starts, DATA, 30, burn_in=29, stacked=True, progress=False
-    )
+    samples = ewsg.sample(jax.random.key(6), kernel, starts, DATA, 30, burn_in=29, stacked=True)
     laws.assert_moments(samples.position[:, 0], *law[1:])
     # Given a position of its own law, the number of bright data has a known mean and variance.
     bright = np.sum(np.asarray(samples.state.dynamics.bright.rows) >= 0, axis=1)
@@ -131,7 +129,6 @@ def test_flymc_agrees_with_metropolis():
             num_chains=400,
             burn_in=100,
             thin=4,
-            progress=False,
         )
         for seed, kernel in enumerate(
             (
@@ -165,7 +162,7 @@ def test_a_start_that_does_not_fit_is_told():
     rows = np.asarray(state.dynamics.bright.rows)
     assert (rows >= 0).all()
     with pytest.warns(RuntimeWarning, match=r"3 of 3 chains had more bright .* in up to 1 steps"):
-        samples = ewsg.sample(jax.random.key(0), kernel, far, DATA, 3, num_chains=3, progress=False)
+        samples = ewsg.sample(jax.random.key(0), kernel, far, DATA, 3, num_chains=3)
     np.testing.assert_array_equal(samples.overflow, 1)
     assert any(
         "a bounded set could not hold" in note for note in ewsg.diagnostics.summary(samples).notes

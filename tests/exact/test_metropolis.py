@@ -110,9 +110,7 @@ def test_a_run_reports_its_acceptance_and_its_cost():
     kernel = ewsg.random_walk_metropolis(
         ewsg.models.logistic_regression(), lambda step: 1.0 / (1 + step)
     )
-    samples = ewsg.sample(
-        jax.random.key(0), kernel, jnp.zeros(2), DATA, 50, num_chains=4, progress=False
-    )
+    samples = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(2), DATA, 50, num_chains=4)
     moved = np.any(np.diff(samples.position, axis=1, prepend=np.zeros((4, 1, 2))) != 0, axis=2)
     np.testing.assert_allclose(samples.acceptance, moved.mean(axis=1), rtol=1e-6)
     assert 0.05 < samples.acceptance.mean() < 0.98
@@ -139,7 +137,6 @@ def test_it_stays_in_the_posterior(temperature):
         25,
         burn_in=24,
         stacked=True,
-        progress=False,
     )
     laws.assert_moments(samples.position[:, 0], mean, covariance)
 

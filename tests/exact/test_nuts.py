@@ -135,7 +135,6 @@ def test_it_stays_in_the_posterior(temperature):
         4,
         burn_in=3,
         stacked=True,
-        progress=False,
     )
     assert 0.5 < samples.acceptance.mean() < 0.97
     laws.assert_moments(samples.position[:, 0], mean, covariance)
@@ -158,7 +157,6 @@ def test_it_stays_in_a_skewed_density():
         4,
         burn_in=3,
         stacked=True,
-        progress=False,
     )
     laws.assert_moments(samples.position[:, 0], mean, covariance)
 
@@ -195,10 +193,10 @@ def test_every_gradient_is_counted(monkeypatch):
 def test_a_run_counts_beyond_32_bits(monkeypatch):
     """By rows of which 2²⁸ are said to be there."""
     kernel = ewsg.nuts(LOGISTIC, 0.5, max_depth=2)
-    few = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 300, num_chains=2, progress=False)
+    few = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 300, num_chains=2)
     monkeypatch.setattr(_nuts, "num_rows", lambda data: 2**28)
     jax.clear_caches()
-    many = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 300, num_chains=2, progress=False)
+    many = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 300, num_chains=2)
     jax.clear_caches()
     assert few.gradient_evaluations % len(Y) == 0
     assert many.gradient_evaluations == few.gradient_evaluations // len(Y) * 2**28 > 2**33
@@ -221,9 +219,7 @@ def test_one_chain_whichever_way_it_is_run(tmp_path):
     )
     np.testing.assert_array_equal(np.stack(looped), scanned)
 
-    run = lambda steps, **how: ewsg.sample(
-        KEY, kernel, start, DATA, steps, num_chains=3, progress=False, **how
-    )
+    run = lambda steps, **how: ewsg.sample(KEY, kernel, start, DATA, steps, num_chains=3, **how)
     together = run(20)
     apart = run(20, chain_batch_size=1)
     np.testing.assert_allclose(together.position, apart.position, rtol=2e-5, atol=2e-6)
@@ -237,7 +233,7 @@ def test_one_chain_whichever_way_it_is_run(tmp_path):
     loaded = ewsg.load(tmp_path / "saved.npz", kernel=kernel, data=DATA)
     np.testing.assert_array_equal(loaded.position, together.position)
     jax.tree.map(np.testing.assert_array_equal, loaded.state, together.state)
-    further = ewsg.sample(KEY, kernel, None, DATA, 5, state=together.state, progress=False)
+    further = ewsg.sample(KEY, kernel, None, DATA, 5, state=together.state)
     assert further.step[0] == 21
 
 
@@ -264,7 +260,6 @@ def test_a_far_start_in_float32():
         1_200,
         num_chains=4,
         burn_in=200,
-        progress=False,
     )
     assert not (samples.diverged_at >= 0).any()
     np.testing.assert_allclose(samples.sd, 1 / 20, rtol=0.1)
@@ -278,9 +273,7 @@ def test_few_rows_and_many_numbers(n, d):
     kernel = ewsg.nuts(
         ewsg.models.gaussian_location(prior_scale=1.0), 0.4, inverse_mass=1 / (n + 1)
     )
-    samples = ewsg.sample(
-        KEY, kernel, jnp.zeros(d), data, 600, num_chains=4, burn_in=50, progress=False
-    )
+    samples = ewsg.sample(KEY, kernel, jnp.zeros(d), data, 600, num_chains=4, burn_in=50)
     width = (n + 1) ** -0.5
     np.testing.assert_allclose(samples.mean, data.sum(0) / (n + 1), atol=0.3 * width)
     np.testing.assert_allclose(samples.sd, width, rtol=0.15)
@@ -305,9 +298,7 @@ def test_no_path_leads_where_the_density_is_0_or_no_number(outside):
         lambda p, x: -0.5 * jnp.sum((x - p) ** 2), lambda p: jnp.where(jnp.all(p > 0), 0.0, outside)
     )
     kernel = ewsg.nuts(half, 0.3, max_depth=4)
-    samples = ewsg.sample(
-        KEY, kernel, jnp.ones(1), jnp.zeros((3, 1)), 4_000, num_chains=8, progress=False
-    )
+    samples = ewsg.sample(KEY, kernel, jnp.ones(1), jnp.zeros((3, 1)), 4_000, num_chains=8)
     assert (samples.position > 0).all()
     assert 0.05 < samples.acceptance.mean() < 0.95
     np.testing.assert_allclose(samples.mean, np.sqrt(2 / np.pi / 3), rtol=0.04)
@@ -328,9 +319,7 @@ def test_a_kernel_is_a_value():
 @pytest.mark.full
 def test_kernels_of_a_stack_are_those_alone():
     kernels = [ewsg.nuts(LOGISTIC, h, max_depth=4) for h in (0.2, 0.6)]
-    run = lambda kernel: ewsg.sample(
-        KEY, kernel, jnp.zeros(2), DATA, 6, num_chains=2, progress=False
-    )
+    run = lambda kernel: ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 6, num_chains=2)
     stacked = run(ewsg.stack(kernels))
     for i, kernel in enumerate(kernels):
         np.testing.assert_allclose(stacked[i].position, run(kernel).position, rtol=1e-4, atol=1e-5)
@@ -349,7 +338,6 @@ def test_data_sets_of_unlike_lengths_are_sampled_each_by_itself():
         800,
         num_chains=2,
         burn_in=100,
-        progress=False,
     )
     for found, rows in zip(samples, sets, strict=True):
         np.testing.assert_allclose(found.mean, rows.mean(0), atol=0.2 * len(rows) ** -0.5)
@@ -369,9 +357,7 @@ def test_half_the_dtypes_of_a_mixed_position(x64):
 @pytest.mark.full
 def test_check_judges_its_draws():
     kernel = ewsg.nuts(LOGISTIC, 0.8)
-    samples = ewsg.sample(
-        KEY, kernel, jnp.zeros(2), DATA, 600, num_chains=4, burn_in=50, progress=False
-    )
+    samples = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 600, num_chains=4, burn_in=50)
     report = ewsg.check(KEY, samples, LOGISTIC, DATA)
     assert report.outcome == "right", report.verdict
 

@@ -25,7 +25,7 @@ LINEAR = ewsg.models.linear_regression(noise_scale=1.0, prior_scale=5.0)
 
 
 def a_mode(model, start, data):
-    return ewsg.find_mode(KEY, model, start, data, tolerance=1e-6, progress=False)
+    return ewsg.find_mode(KEY, model, start, data, tolerance=1e-6)
 
 
 def stored(key, h):
@@ -335,7 +335,7 @@ def many(rank):
     x = np.random.default_rng(2).normal(size=(12, 1100)).astype(np.float32)
     model = ewsg.models.linear_regression(noise_scale=0.5, prior_scale=1.0)
     rows = {"x": jnp.asarray(x), "y": jnp.ones(12)}
-    mode = ewsg.find_mode(KEY, model, jnp.zeros(1100), rows, rank=rank, progress=False)
+    mode = ewsg.find_mode(KEY, model, jnp.zeros(1100), rows, rank=rank)
     return model, rows, mode
 
 

@@ -17,7 +17,7 @@ FULL, UNIFORM = ewsg.gradients.full(MODEL), ewsg.gradients.uniform(MODEL, batch_
 
 @pytest.fixture(scope="module")
 def mode():
-    return ewsg.find_mode(KEY, MODEL, jnp.zeros(2), ROWS, progress=False)
+    return ewsg.find_mode(KEY, MODEL, jnp.zeros(2), ROWS)
 
 
 def forecast(mode, dynamics, estimator=FULL, data=ROWS):
@@ -133,7 +133,7 @@ def test_a_weight_that_is_not_quadratic(mode):
 @pytest.mark.full
 def test_of_many_coordinates():
     rows = jax.random.normal(KEY, (30, 1_010))
-    mode = ewsg.find_mode(KEY, MODEL, jnp.zeros(1_010), rows, progress=False)
+    mode = ewsg.find_mode(KEY, MODEL, jnp.zeros(1_010), rows)
     uniform = ewsg.gradients.uniform(MODEL, batch_size=5)
     mine, theirs = of(translates=True), ewsg.dynamics.langevin(2e-3)
     found, expected = (forecast(mode, each, uniform, rows) for each in (mine, theirs))

@@ -73,6 +73,6 @@ def test_wrong_ones(wrong, message):
     kernel = ewsg.kernel(
         ewsg.dynamics.langevin(1e-4), ewsg.gradients.uniform(MODEL, batch_size=5, rows=wrong)
     )
-    mode = ewsg.find_mode(KEY, MODEL, jnp.zeros(2), ROWS, progress=False)
+    mode = ewsg.find_mode(KEY, MODEL, jnp.zeros(2), ROWS)
     with pytest.raises(ValueError, match=f"law of rows in which every row counts once.*{message}"):
         ewsg.forecast(kernel, mode, ROWS)

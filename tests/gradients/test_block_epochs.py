@@ -197,7 +197,7 @@ def test_a_run_is_its_steps(x64, rows):
     data = jnp.asarray(np.random.default_rng(0).normal(size=(23, 1)))
     kernel = ewsg.sghmc(model, 0.05, friction=1.0, batch_size=4, rows=rows)
     key, start = jax.random.key(1), jnp.zeros(1)
-    run = functools.partial(ewsg.sample, key, kernel, data=data, num_chains=2, progress=False)
+    run = functools.partial(ewsg.sample, key, kernel, data=data, num_chains=2)
     whole = run(position=start, num_steps=40)
     _, run_key, _ = jax.random.split(key, 3)
     step = jax.jit(jax.vmap(kernel.step, in_axes=(0, 0, None)))

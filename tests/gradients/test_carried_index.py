@@ -200,16 +200,12 @@ def test_a_run_is_the_steps_and_chains_have_batches_of_their_own():
     kernel = ewsg.ewsg(
         ewsg.models.gaussian_location(), 0.02, friction=5.0, batch_size=3, carry_index=True
     )
-    samples = ewsg.sample(
-        jax.random.key(0), kernel, jnp.zeros(2), data, 30, num_chains=4, progress=False
-    )
+    samples = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(2), data, 30, num_chains=4)
     last = np.asarray(samples.state.memory.last.indices)
     assert last.shape == (4, 3)
     assert len({tuple(row) for row in last}) > 1
-    again = ewsg.sample(
-        jax.random.key(0), kernel, jnp.zeros(2), data, 10, num_chains=4, progress=False
-    )
-    more = ewsg.sample(jax.random.key(0), kernel, None, data, 20, state=again.state, progress=False)
+    again = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(2), data, 10, num_chains=4)
+    more = ewsg.sample(jax.random.key(0), kernel, None, data, 20, state=again.state)
     np.testing.assert_allclose(
         np.concatenate([again.position, more.position], 1), samples.position, rtol=1e-5
     )

@@ -56,9 +56,7 @@ def loop_bytes(monkeypatch):
             monkeypatch.setattr(chunks, name, stop)
         kernel = ewsg.kernel(ewsg.dynamics.langevin(1e-5), estimator)
         with pytest.raises(CalledError):
-            ewsg.sample(
-                jax.random.key(0), kernel, jnp.zeros(D), DATA, 3, num_chains=chains, progress=False
-            )
+            ewsg.sample(jax.random.key(0), kernel, jnp.zeros(D), DATA, 3, num_chains=chains)
         ((args, kwargs),) = calls
         return temporaries(advance.lower(*args, **kwargs).compile())
 

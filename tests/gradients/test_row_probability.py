@@ -221,9 +221,7 @@ def test_under_exponential_weights_and_in_a_run():
         ewsg.gradients.uniform(model, batch_size=3, rows=rows)
     )
     kernel = ewsg.kernel(ewsg.dynamics.langevin(1e-3), weighted)
-    samples = ewsg.sample(
-        jax.random.key(0), kernel, data.mean(0), data, 300, num_chains=4, progress=False
-    )
+    samples = ewsg.sample(jax.random.key(0), kernel, data.mean(0), data, 300, num_chains=4)
     assert samples.is_finite.all()
     plain = ewsg.sgld(model, 1e-3, batch_size=3, rows=rows)
     assert repr(plain).endswith("batch_size=3, rows=by_probability(probabilities=<float32[30]>)))")

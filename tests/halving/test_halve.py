@@ -163,7 +163,7 @@ def test_the_right_step_is_right_to_leading_order(order):
 def test_a_skewed_target_is_told_as_it_is(x64, optimised):
     """Moments at h, h/2 and differences against exact laws, within chance; and the truth."""
     kernel = ewsg.kernel(dynamics_of("langevin", 0.2, temperature=1.0), ewsg.gradients.full(SKEWED))
-    options = {"num_chains": 400, "burn_in": 100, "progress": False}
+    options = {"num_chains": 400, "burn_in": 100}
     halved = ewsg.halve(
         jax.random.key(5), kernel, jnp.zeros(1), jnp.zeros((1, 1)), 3_000, **options
     )
@@ -198,7 +198,7 @@ def test_a_skewed_target_is_told_as_it_is(x64, optimised):
 def test_errors_are_those_of_many_runs(optimised):
     """Means of differences of 60 runs spread as their errors say: χ², α = 1e-6 each side."""
     kernel, data = ewsg.sgld(MODEL, 0.03, batch_size=2), jnp.linspace(-2.0, 2.0, 6)[:, None]
-    options = {"num_chains": 16, "burn_in": 100, "progress": False}
+    options = {"num_chains": 16, "burn_in": 100}
     runs = [
         ewsg.halve(jax.random.key(seed), kernel, jnp.zeros(1), data, 400, **options).difference
         for seed in range(60)
@@ -221,7 +221,7 @@ def test_it_is_a_run_of_the_coupled_kernel_and_starts_where_it_is_told(x64):
     kernel = ewsg.sghmc(posterior, 0.1, friction=2.0, batch_size=2)
     data = jax.random.normal(jax.random.key(0), (10, 3))
     start = lambda key: {"a": jax.random.normal(key, (1,)), "b": jnp.ones(2)}
-    key, options = jax.random.key(1), {"num_chains": 8, "burn_in": 20, "progress": False}
+    key, options = jax.random.key(1), {"num_chains": 8, "burn_in": 20}
     halved = ewsg.halve(key, kernel, start, data, 61, **options)
     paired = lambda key: (start(key), start(key))
     draws = ewsg.sample(key, coupled(kernel), paired, data, 61, **options).draws
@@ -234,7 +234,7 @@ def test_it_is_a_run_of_the_coupled_kernel_and_starts_where_it_is_told(x64):
     assert (halved.num_kept, halved.num_pairs, halved.order) == (41, 8, 1)
     assert halved.data_passes == pytest.approx(61 * 3 * 2 / 10)
     names = ["x", "y", "z"]
-    named = ewsg.halve(key, kernel, start, data, 61, num_chains=8, names=names, progress=False)
+    named = ewsg.halve(key, kernel, start, data, 61, num_chains=8, names=names)
     assert named.names == ("x", "y", "z")
     assert named.num_kept == 61 - 15
 
@@ -245,7 +245,7 @@ def test_small_differences_have_their_digits_far_from_0(optimised):
 
     def difference(center):
         start, data = jnp.full(1, center), center + 6 * DATA
-        halved = ewsg.halve(jax.random.key(2), kernel, start, data, 4_000, progress=False)
+        halved = ewsg.halve(jax.random.key(2), kernel, start, data, 4_000)
         return halved.difference.mean[0]
 
     near, far = difference(0.0), difference(1e4)
@@ -261,7 +261,7 @@ def test_pairs_that_are_lost_are_left_out_and_told(burn_in):
     )
     kernel, data = ewsg.ld(cliff, 0.05), jnp.zeros((1, 1))
     start = lambda key: jnp.where(jax.random.uniform(key) < 0.3, 100.0, 0.0)[None]
-    options = {"burn_in": burn_in, "progress": False}
+    options = {"burn_in": burn_in}
     with pytest.warns(RuntimeWarning, match="diverged"):
         halved = ewsg.halve(jax.random.key(3), kernel, start, data, 40_000, **options)
     assert 3 < halved.num_lost < 20
@@ -284,8 +284,8 @@ def test_pairs_that_are_lost_are_left_out_and_told(burn_in):
     ],
 )
 def test_chains_that_have_not_settled_tell_nothing(step_size, start, why):
-    kernel, options = ewsg.ld(ewsg.models.gaussian_location(), step_size), {"progress": False}
-    halved = ewsg.halve(jax.random.key(0), kernel, start, DATA, 1_000, burn_in=0, **options)
+    kernel = ewsg.ld(ewsg.models.gaussian_location(), step_size)
+    halved = ewsg.halve(jax.random.key(0), kernel, start, DATA, 1_000, burn_in=0)
     assert halved.outcome == "unsure"
     assert f"not settled ({why}" in halved.verdict
 
@@ -293,7 +293,7 @@ def test_chains_that_have_not_settled_tell_nothing(step_size, start, why):
 def test_a_dynamics_of_ones_own_that_says_its_order_is_taken(x64, optimised):
     """At a large step: 0.19 is left where 0.21 is right, and the error says so."""
     kernel = ewsg.kernel(of_ones_own(0.25), ewsg.gradients.full(ewsg.models.gaussian_location()))
-    options = {"num_chains": 64, "progress": False}
+    options = {"num_chains": 64}
     halved = ewsg.halve(
         jax.random.key(0), kernel, jnp.zeros(1), jnp.zeros((1, 1)), 4_000, **options
     )
@@ -306,4 +306,4 @@ def test_a_run_that_is_interrupted_says_nothing(monkeypatch):
     run = lambda *given, **options: replace(ewsg.sample(*given, **options), interrupted=True)
     monkeypatch.setattr("ewsg_jax.halving._halve.sample", run)
     with pytest.raises(KeyboardInterrupt):
-        ewsg.halve(jax.random.key(0), ewsg.ld(MODEL, 0.1), jnp.zeros(1), DATA, 100, progress=False)
+        ewsg.halve(jax.random.key(0), ewsg.ld(MODEL, 0.1), jnp.zeros(1), DATA, 100)

@@ -150,7 +150,7 @@ def test_scales_are_chosen_by_evidence(affine):
             if affine:
                 model = model.transformed(bijectors.affine(jnp.array([0.4, -1.0]), 3.0))
             data = {"x": jnp.asarray(X, jnp.float32), "y": jnp.asarray(Y, jnp.float32)}
-            mode = ewsg.find_mode(jax.random.key(0), model, jnp.zeros(2), data, progress=False)
+            mode = ewsg.find_mode(jax.random.key(0), model, jnp.zeros(2), data)
             log_det = np.linalg.slogdet(np.asarray(mode.covariance, float))[1]
             found[noise, prior] = -mode.potential + math.log(2 * math.pi) + 0.5 * log_det
             right[noise, prior] = log_evidence(noise, prior)
@@ -242,9 +242,7 @@ def test_bounds_lie_below_the_densities(x64, name):
 def drawn(model, data, draws):
     """A run of a model with these draws."""
     kernel = ewsg.uld(model, 1e-3, friction=1.0)
-    run = ewsg.sample(
-        jax.random.key(0), kernel, jnp.zeros(draws.shape[2]), data, 2, num_chains=2, progress=False
-    )
+    run = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(draws.shape[2]), data, 2, num_chains=2)
     return dataclasses.replace(run, draws=draws.astype(np.float32), step=np.arange(draws.shape[1]))
 
 
@@ -328,7 +326,6 @@ def test_what_is_no_density_is_refused():
         jnp.zeros(1),
         train,
         3,
-        progress=False,
     )
     for unlike in (
         plain_regression(0.5, 1.0),

@@ -228,7 +228,7 @@ def test_labels_of_another_kind_are_refused(kind):
     # Where only shapes are known, and where it is not to be looked at, nothing is said.
     model.check(position, jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), data))
     jax.jit(kernel.init)(key, position, data)
-    ewsg.sample(key, kernel, position, data, 3, check_data=False, progress=False)
+    ewsg.sample(key, kernel, position, data, 3, check_data=False)
 
 
 @pytest.mark.full

@@ -186,9 +186,7 @@ def test_averages_are_those_of_all_steps():
     data, chains = gaussian.rows_of(0), 3
     kernel = ewsg.sgld(gaussian.MODEL, 1e-3, batch_size=1)
     found = gaussian_mse.averages(kernel, data, chains, [2, 5], jax.random.key(1))
-    whole = ewsg.sample(
-        jax.random.key(1), kernel, jnp.zeros(2), data, 5, num_chains=chains, progress=False
-    )
+    whole = ewsg.sample(jax.random.key(1), kernel, jnp.zeros(2), data, 5, num_chains=chains)
     values = np.sum(
         (np.asarray(whole.position, float) - np.asarray(data, float).mean(0)) ** 2, axis=-1
     )

@@ -28,7 +28,7 @@ def found_and_true(name, x, y, dtype=np.float32, **options):
     model, loss = MODELS[name]
     rows = {"x": jnp.asarray(x, dtype), "y": jnp.asarray(y, dtype)}
     start = jnp.zeros(x.shape[1], dtype)
-    found = ewsg.find_mode(KEY, model, start, rows, progress=False, **options)
+    found = ewsg.find_mode(KEY, model, start, rows, **options)
     begin = found.position if name == "student" else None
     return found, newton.mode(loss, rows["x"], rows["y"], PRECISION, begin).away(found.position)
 
@@ -127,7 +127,7 @@ def test_covertype():
     x = ((x - x.mean(0)) / x.std(0)).astype(np.float32)
     assert x.shape == (464_809, 46)
     model, start = ewsg.models.logistic_regression(), jnp.zeros(46)
-    found = ewsg.find_mode(KEY, model, start, {"x": x, "y": y}, progress=False)
+    found = ewsg.find_mode(KEY, model, start, {"x": x, "y": y})
     true = newton.mode(newton.logistic, x, y, 1.0, found.position).away(found.position)
     assert found.converged
     assert true <= 0.01

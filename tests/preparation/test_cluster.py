@@ -58,9 +58,7 @@ def test_labels_make_strata():
     import jax
 
     spread = [
-        ewsg.sample(
-            jax.random.key(0), k, jnp.zeros(3), data, 4000, burn_in=500, progress=False
-        ).position.var()
+        ewsg.sample(jax.random.key(0), k, jnp.zeros(3), data, 4000, burn_in=500).position.var()
         for k in (kernel, plain)
     ]
     assert spread[0] < spread[1] / 3

@@ -38,9 +38,7 @@ def away(position):
 
 @pytest.mark.parametrize("chunk_size", [4096, 64])
 def test_logistic_regression(x64, chunk_size):
-    found = ewsg.find_mode(
-        KEY, MODEL, jnp.zeros(4), ROWS, tolerance=1e-6, chunk_size=chunk_size, progress=False
-    )
+    found = ewsg.find_mode(KEY, MODEL, jnp.zeros(4), ROWS, tolerance=1e-6, chunk_size=chunk_size)
     assert found.converged
     assert away(found.position) < 2e-6
     assert found.distance <= 1e-6
@@ -52,7 +50,7 @@ def test_logistic_regression(x64, chunk_size):
 def test_distance_is_in_standard_deviations():
     """Where the search ends its distance is the true one, to the quality of its curvature."""
     for tolerance in (0.3, 0.1, 0.01):
-        found = ewsg.find_mode(KEY, MODEL, jnp.zeros(4), ROWS, tolerance=tolerance, progress=False)
+        found = ewsg.find_mode(KEY, MODEL, jnp.zeros(4), ROWS, tolerance=tolerance)
         assert found.converged
         assert found.distance / 3 < away(found.position) < 3 * found.distance
         assert away(found.position) < 3 * tolerance
@@ -68,7 +66,7 @@ def test_linear_regression_of_a_tree(x64):
         log_likelihood, lambda p: -0.5 * (jnp.sum(p["w"] ** 2) + p["b"] ** 2)
     )
     start = {"w": jnp.zeros(4), "b": jnp.zeros(())}
-    found = ewsg.find_mode(KEY, posterior, start, ROWS, tolerance=1e-7, progress=False)
+    found = ewsg.find_mode(KEY, posterior, start, ROWS, tolerance=1e-7)
     design = np.column_stack([X, np.ones(200)])
     expected = np.linalg.solve(design.T @ design + np.eye(5), design.T @ Y)
     np.testing.assert_allclose([*found.position["w"], found.position["b"]], expected, rtol=1e-6)
@@ -86,7 +84,7 @@ def test_passes_are_counted():
     posterior = ewsg.Posterior.linear(
         predictor.log_likelihood, log_prior, inputs=predictor.inputs, residual=predictor.residual
     )
-    found = ewsg.find_mode(KEY, posterior, jnp.full(4, 20.0), ROWS, progress=False)
+    found = ewsg.find_mode(KEY, posterior, jnp.full(4, 20.0), ROWS)
     jax.effects_barrier()
     assert found.data_passes == len(calls) / 2
     assert found.data_passes > found.num_steps + 1, "a line search tried more than one length"
@@ -133,13 +131,11 @@ def test_derivatives(name, x64):
 
 def test_another_call_compiles_nothing():
     """Data and start are arguments of the programs."""
-    ewsg.find_mode(KEY, MODEL, jnp.zeros(4), ROWS, progress=False)
+    ewsg.find_mode(KEY, MODEL, jnp.zeros(4), ROWS)
     compiled = programs.derivatives.quick, programs.value_and_gradient.quick
     sizes = [program._cache_size() for program in compiled]
     other = {"x": 2 * X, "y": 1 - Y}
-    ewsg.find_mode(
-        KEY, ewsg.models.logistic_regression(prior_scale=2.0), jnp.ones(4), other, progress=False
-    )
+    ewsg.find_mode(KEY, ewsg.models.logistic_regression(prior_scale=2.0), jnp.ones(4), other)
     assert sizes == [program._cache_size() for program in compiled]
 
 
@@ -147,9 +143,7 @@ def test_not_to_converge_is_said():
     with pytest.warns(
         RuntimeWarning, match=r"standard deviations from a mode, after 1 steps .*take more steps"
     ):
-        found = ewsg.find_mode(
-            KEY, MODEL, jnp.zeros(4), ROWS, tolerance=1e-3, max_steps=1, progress=False
-        )
+        found = ewsg.find_mode(KEY, MODEL, jnp.zeros(4), ROWS, tolerance=1e-3, max_steps=1)
     assert not found.converged
     assert found.num_steps == 1
 
@@ -157,9 +151,7 @@ def test_not_to_converge_is_said():
 def test_rounding_ends_the_search():
     """A tolerance beyond float32: the search ends by itself, as good as float32 allows."""
     with pytest.warns(RuntimeWarning, match="float64"):
-        found = ewsg.find_mode(
-            KEY, MODEL, jnp.zeros(4, jnp.float32), ROWS, tolerance=1e-12, progress=False
-        )
+        found = ewsg.find_mode(KEY, MODEL, jnp.zeros(4, jnp.float32), ROWS, tolerance=1e-12)
     assert found.num_steps < 100
     assert away(found.position) < 1e-3
 
@@ -167,7 +159,7 @@ def test_rounding_ends_the_search():
 @pytest.mark.parametrize("optimizer", [None, optax.sgd(1e-3)])
 def test_warm_up_on_minibatches(optimizer):
     """It ends near the mode by itself; the whole costs its passes besides."""
-    options = {"batch_size": 10, "warm_up_passes": 20.0, "optimizer": optimizer, "progress": False}
+    options = {"batch_size": 10, "warm_up_passes": 20.0, "optimizer": optimizer}
     with pytest.warns(RuntimeWarning, match="from a mode"):
         warm = ewsg.find_mode(
             KEY, MODEL, jnp.zeros(4), ROWS, tolerance=1e-9, max_steps=1, **options

@@ -42,7 +42,7 @@ UNSAFE = ewsg.Posterior(lambda w, row: jnp.nansum(-0.5 * (row["y"] - row["x"] @ 
 
 
 def test_a_mode_and_a_forecast():
-    mode = ewsg.find_mode(KEY, MODEL, START, HOLES, progress=False, check_data=False)
+    mode = ewsg.find_mode(KEY, MODEL, START, HOLES, check_data=False)
     np.testing.assert_allclose((mode.position - MEAN) / SD, 0, atol=0.01)
     np.testing.assert_allclose(mode.sd / SD, 1, rtol=1e-5)
     # Of Langevin steps with all rows: 1/(1 − h λ/2) in each direction.

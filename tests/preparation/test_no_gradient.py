@@ -60,8 +60,8 @@ def test_no_gradient_is_said_at_the_first_door(name):
     draws = jax.random.normal(KEY, (2, 40, 2))
     doors = [
         lambda: kernel.init(KEY, START, DATA),
-        lambda: ewsg.sample(KEY, kernel, START, DATA, 3, progress=False),
-        lambda: ewsg.find_mode(KEY, posterior, START, DATA, progress=False),
+        lambda: ewsg.sample(KEY, kernel, START, DATA, 3),
+        lambda: ewsg.find_mode(KEY, posterior, START, DATA),
         lambda: ewsg.plan(KEY, posterior, START, DATA),
         lambda: ewsg.check(KEY, draws, posterior, DATA),
     ]
@@ -77,7 +77,7 @@ def test_a_prior_without_a_gradient_is_named():
         lambda w, row: -jnp.sum((w - row) ** 2), lambda w: by_while_loop(w, 0.0)
     )
     with pytest.raises(ValueError, match=r"^log_prior must be differentiable by jax\.grad"):
-        ewsg.find_mode(KEY, posterior, START, DATA, progress=False)
+        ewsg.find_mode(KEY, posterior, START, DATA)
 
 
 ONE = {
@@ -102,7 +102,7 @@ def test_what_has_a_gradient_or_is_no_function_of_the_position_is_taken(name):
 
 def test_methods_without_gradients_need_none():
     kernel = ewsg.random_walk_metropolis(ewsg.Posterior(by_while_loop, normal), 0.1)
-    samples = ewsg.sample(KEY, kernel, START, DATA, 5, progress=False)
+    samples = ewsg.sample(KEY, kernel, START, DATA, 5)
     assert np.isfinite(samples.position).all()
 
 

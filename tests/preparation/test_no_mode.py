@@ -21,9 +21,7 @@ LABELS = {"x": X, "y": (X[:, 0] > 0).astype(float)}
 
 
 def search(log_likelihood, log_prior, start, **options):
-    return ewsg.find_mode(
-        KEY, ewsg.Posterior(log_likelihood, log_prior), start, ROWS, progress=False, **options
-    )
+    return ewsg.find_mode(KEY, ewsg.Posterior(log_likelihood, log_prior), start, ROWS, **options)
 
 
 NO_MODE = {
@@ -61,7 +59,7 @@ def test_separable_labels_and_a_flat_prior_have_no_mode(far):
     """The potential falls to zero along a ray; so does Newton's distance."""
     model = ewsg.models.logistic_regression(prior_scale=np.inf)
     with pytest.warns(RuntimeWarning, match="found no mode"):
-        found = ewsg.find_mode(KEY, model, jnp.array([far, 0.0, 0.0]), LABELS, progress=False)
+        found = ewsg.find_mode(KEY, model, jnp.array([far, 0.0, 0.0]), LABELS)
     assert not found.converged
     assert found.num_steps < 100
 
@@ -90,7 +88,7 @@ def test_a_saddle_is_no_mode():
 @pytest.mark.parametrize("far", [1e2, 1e10, 1e37])
 def test_a_start_far_away_in_float32(far):
     model = ewsg.models.logistic_regression()
-    found = ewsg.find_mode(KEY, model, jnp.full(3, far, jnp.float32), LABELS, progress=False)
+    found = ewsg.find_mode(KEY, model, jnp.full(3, far, jnp.float32), LABELS)
     assert found.converged
     assert found.num_steps < 30
     assert (
@@ -135,9 +133,7 @@ def test_many_coordinates(d):
     """First L-BFGS; judged by the whole Hessian, above 1,000 coordinates by products."""
     x = (RNG.normal(size=(120, d)) * 10 ** RNG.uniform(-1, 1, size=d)).astype(np.float32)
     rows = {"x": x, "y": (RNG.random(120) < 0.5).astype(np.float32)}
-    found = ewsg.find_mode(
-        KEY, ewsg.models.logistic_regression(), jnp.zeros(d), rows, progress=False
-    )
+    found = ewsg.find_mode(KEY, ewsg.models.logistic_regression(), jnp.zeros(d), rows)
     x, w = x.astype(np.float64), np.asarray(found.position, np.float64)
     _, slope, curvature = newton.logistic(x @ w, rows["y"].astype(np.float64))
     gradient = slope @ x + w
@@ -197,6 +193,4 @@ def test_a_search_that_ends_far_from_a_mode_names_what_ran_away():
         log_likelihood, lambda p: normal(p["w"]) - 0.5 * p["log_sd"] ** 2 / 1e4
     )
     with pytest.warns(RuntimeWarning, match=r"log_sd went farthest, from 0 to .*sign of one of"):
-        ewsg.find_mode(
-            KEY, posterior, {"w": jnp.zeros(3), "log_sd": jnp.array(0.0)}, ROWS, progress=False
-        )
+        ewsg.find_mode(KEY, posterior, {"w": jnp.zeros(3), "log_sd": jnp.array(0.0)}, ROWS)

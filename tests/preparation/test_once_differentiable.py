@@ -33,9 +33,7 @@ def logistic(w, row):
 
 
 def mode_of(log_likelihood, log_prior, start, **options):
-    return ewsg.find_mode(
-        KEY, ewsg.Posterior(log_likelihood, log_prior), start, ROWS, progress=False, **options
-    )
+    return ewsg.find_mode(KEY, ewsg.Posterior(log_likelihood, log_prior), start, ROWS, **options)
 
 
 def exact_hessian(x, w, scale):
@@ -129,7 +127,7 @@ def test_a_callback_of_the_host_with_a_rule():
     )
     signs = {"x": X, "y": np.sign(Y)}
     by_host = ewsg.Posterior(lambda w, row: log_density(row["y"] * (row["x"] @ w)), normal)
-    found = ewsg.find_mode(KEY, by_host, jnp.zeros(3), signs, progress=False)
+    found = ewsg.find_mode(KEY, by_host, jnp.zeros(3), signs)
     true = newton.mode(newton.logistic, X, (Y > 0).astype(float), 1.0)
     assert found.converged
     assert true.away(found.position) < 0.01
@@ -158,7 +156,7 @@ def test_a_gamma_likelihood_with_censoring():
         return 0.5 * p @ p - np.where(event, dies, np.log(special.gammaincc(a, rate * t))).sum()
 
     posterior = ewsg.Posterior(log_likelihood, normal)
-    found = ewsg.find_mode(KEY, posterior, jnp.zeros(2), {"t": t, "event": event}, progress=False)
+    found = ewsg.find_mode(KEY, posterior, jnp.zeros(2), {"t": t, "event": event})
     best = optimize.minimize(potential, np.zeros(2), method="BFGS", options={"gtol": 1e-7}).x
     unit = 1e-3 * np.eye(2)
     signs = [(a, b) for a in (1, -1) for b in (1, -1)]
@@ -221,7 +219,7 @@ def test_linear_predictors_and_walls():
         ewsg.Posterior.linear(function, normal, inputs=lambda row: row["x"])
         for function in (log_likelihood, once(log_likelihood))
     ]
-    modes = [ewsg.find_mode(KEY, model, jnp.zeros(3), signs, progress=False) for model in models]
+    modes = [ewsg.find_mode(KEY, model, jnp.zeros(3), signs) for model in models]
     np.testing.assert_allclose(modes[1].sd, modes[0].sd, rtol=1e-5)
     frame = Frame.at_mode(modes[0])
     places = frame.places(KEY, 64, 2.0)
@@ -237,7 +235,7 @@ def test_a_forecast_is_the_same():
     posteriors = [ewsg.Posterior(function, normal) for function in (squares, once(squares))]
     told = []
     for posterior in posteriors:
-        mode = ewsg.find_mode(KEY, posterior, jnp.zeros(3), ROWS, progress=False)
+        mode = ewsg.find_mode(KEY, posterior, jnp.zeros(3), ROWS)
         told.append(ewsg.forecast(ewsg.sgld(posterior, 1e-4, batch_size=20), mode, ROWS))
     np.testing.assert_allclose(told[1].variance_ratio, told[0].variance_ratio, rtol=1e-3)
     np.testing.assert_allclose(told[1].largest_step, told[0].largest_step, rtol=1e-2)
@@ -248,7 +246,7 @@ def test_the_shape_is_that_of_a_bowl_where_columns_are_nearly_one():
     x = np.column_stack([X[:, 0], X[:, 0] + 3e-4 * X[:, 1]]).astype(np.float32)
     posterior = ewsg.Posterior(once(lambda w, row: -0.5 * (row["y"] - row["x"] @ w) ** 2), flat)
     rows = {"x": x, "y": Y}
-    found = ewsg.find_mode(KEY, posterior, jnp.zeros(2), rows, progress=False, tolerance=0.05)
+    found = ewsg.find_mode(KEY, posterior, jnp.zeros(2), rows, tolerance=0.05)
     assert found.curvature.shape is Shape.BOWL
     wide = x.astype(float)
     np.testing.assert_allclose(found.sd, np.sqrt(np.diag(np.linalg.inv(wide.T @ wide))), rtol=1e-3)

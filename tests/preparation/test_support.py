@@ -99,9 +99,7 @@ def test_a_mode_on_a_wall_is_none(name):
     with pytest.warns(
         RuntimeWarning, match=f"found no mode.*boundary of the support.*{message}.*bijector"
     ):
-        found = ewsg.find_mode(
-            KEY, posterior, jnp.asarray(start, jnp.float32), data, progress=False
-        )
+        found = ewsg.find_mode(KEY, posterior, jnp.asarray(start, jnp.float32), data)
     assert not found.converged
     assert found.distance == np.inf
     # It ends inside.
@@ -112,7 +110,7 @@ def test_a_mode_on_a_wall_is_none(name):
 def test_a_mode_inside_is_one(low):
     """Half a width from a wall it is a mode; draws around it are another matter."""
     posterior = ewsg.Posterior(location, lambda t: jnp.where(t > low / 20, 0.0, -INF))
-    found = ewsg.find_mode(KEY, posterior, jnp.float32(0.3), Y - Y.mean(), progress=False)
+    found = ewsg.find_mode(KEY, posterior, jnp.float32(0.3), Y - Y.mean())
     assert found.converged
     assert abs(float(found.position)) < 0.01 / 20
 
@@ -157,7 +155,7 @@ def test_a_start_without_a_density_names_the_part(log_likelihood, log_prior, sta
     with pytest.raises(
         ValueError, match=f"^position must be a start where the potential .*{message}"
     ):
-        ewsg.find_mode(KEY, posterior, jnp.float32(start), data, progress=False)
+        ewsg.find_mode(KEY, posterior, jnp.float32(start), data)
 
 
 def test_minibatches_that_lead_out_of_the_support_are_not_followed():
@@ -165,7 +163,7 @@ def test_minibatches_that_lead_out_of_the_support_are_not_followed():
     import optax
 
     posterior = ewsg.Posterior(location, walls(-0.8))
-    options = {"batch_size": 10, "optimizer": optax.sgd(1.0), "progress": False}
+    options = {"batch_size": 10, "optimizer": optax.sgd(1.0)}
     found = ewsg.find_mode(KEY, posterior, jnp.float32(0.3), Y, **options)
     assert found.converged
     assert abs(float(found.position) - Y.mean()) < 0.01 / 20

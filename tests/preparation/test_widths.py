@@ -31,9 +31,7 @@ def log_prior(p):
 
 def found(dtype=jnp.float32):
     start = {"a": jnp.zeros((), dtype), "b": jnp.zeros(2, dtype)}
-    return ewsg.find_mode(
-        KEY, ewsg.Posterior(log_likelihood, log_prior), start, ROWS, progress=False
-    )
+    return ewsg.find_mode(KEY, ewsg.Posterior(log_likelihood, log_prior), start, ROWS)
 
 
 def test_covariance_and_sd_are_those_of_the_gaussian():
@@ -85,7 +83,7 @@ def test_chains_start_from_it():
     kernel = ewsg.uld(
         ewsg.Posterior(log_likelihood, log_prior), 0.3, friction=2.0, inverse_mass=mode.inverse_mass
     )
-    samples = ewsg.sample(KEY, kernel, mode.start, ROWS, 5, num_chains=3, progress=False)
+    samples = ewsg.sample(KEY, kernel, mode.start, ROWS, 5, num_chains=3)
     assert np.isfinite(samples.position["b"]).all()
     assert samples.position["b"].shape == (3, 5, 2)
 
@@ -104,7 +102,7 @@ def low_rank_problem(size=1100):
 @pytest.mark.full
 def test_many_numbers_have_a_low_rank():
     model, rows, start, covariance = low_rank_problem()
-    mode = ewsg.find_mode(KEY, model, start, rows, rank=16, progress=False)
+    mode = ewsg.find_mode(KEY, model, start, rows, rank=16)
     assert isinstance(mode.covariance, ewsg.dynamics.LowRank)
     np.testing.assert_allclose(mode.sd, np.sqrt(np.diag(covariance)), rtol=0.02)
     # The mass takes the narrow directions to the width of the others.
@@ -112,7 +110,7 @@ def test_many_numbers_have_a_low_rank():
     narrow = np.linalg.svd(rows["x"], full_matrices=False)[2][0].astype(np.float32)
     length = np.linalg.norm(factor.transposed(jnp.asarray(narrow)))
     np.testing.assert_allclose(length**2, narrow @ covariance @ narrow, rtol=0.02)
-    without = ewsg.find_mode(KEY, model, start, rows, rank=0, progress=False)
+    without = ewsg.find_mode(KEY, model, start, rows, rank=0)
     # One product for each of the twelve, one for the others, and one that finds nothing more.
     assert without.curvature is None
     assert mode.data_passes == without.data_passes + 14
@@ -136,9 +134,7 @@ def test_lanczos_finds_what_stands_out():
 def test_a_point_that_is_no_mode_has_no_widths():
     model = ewsg.Posterior(lambda w, x: 0.5 * jnp.sum((w * x) ** 2), lambda w: jnp.zeros(()))
     with pytest.warns(RuntimeWarning, match="found no mode|where the potential"):
-        mode = ewsg.find_mode(
-            KEY, model, jnp.ones(2), jnp.ones((3, 2)), max_steps=3, progress=False
-        )
+        mode = ewsg.find_mode(KEY, model, jnp.ones(2), jnp.ones((3, 2)), max_steps=3)
     with pytest.raises(
         ValueError,
         match="mode must be one for its widths; got a point where the potential is curved",
@@ -175,7 +171,7 @@ def test_affine_is_one_to_one(x64, form):
 def test_affine_keeps_the_linear_predictor(x64):
     model = ewsg.models.logistic_regression(prior_scale=2.0)
     rows = {"x": X, "y": (ROWS["y"] > 0).astype(float)}
-    mode = ewsg.find_mode(KEY, model, jnp.zeros(3), rows, progress=False)
+    mode = ewsg.find_mode(KEY, model, jnp.zeros(3), rows)
     whitened = ewsg.bijectors.affine(mode.position, mode.covariance)
     linear = model.transformed(whitened)
     plain = ewsg.Posterior(model.log_likelihood, model.log_prior).transformed(whitened)
@@ -189,7 +185,7 @@ def test_affine_keeps_the_linear_predictor(x64):
         linear.batch_gradient(u, rows, batch), plain.batch_gradient(u, rows, batch), rtol=1e-10
     )
     # Around the mode u is N(0, I).
-    there = ewsg.find_mode(KEY, linear, jnp.zeros(3), rows, progress=False)
+    there = ewsg.find_mode(KEY, linear, jnp.zeros(3), rows)
     np.testing.assert_allclose(there.covariance, np.eye(3), atol=1e-3)
     # Weights of several classes are no vector: gradients are automatic, and right.
     classes = ewsg.models.softmax_regression()

@@ -77,7 +77,7 @@ def test_chains_have_the_law(optimised, kind):
         step = epoch_laws.affine(KERNELS["splitting"]("blocks"), jnp.asarray(ROWS), B)
     run = ewsg.sample(
         jax.random.key(5), KERNELS["splitting"](kind), jnp.zeros(1), jnp.asarray(ROWS, jnp.float32),
-        56 + 2 * R, num_chains=20_000, burn_in=56, progress=False,
+        56 + 2 * R, num_chains=20_000, burn_in=56,
     )  # fmt: skip
     squares = np.mean((np.asarray(run.position, float)[..., 0] - ROWS.mean()) ** 2, axis=1)
     error = squares.std(ddof=1) / len(squares) ** 0.5

@@ -17,7 +17,7 @@ ROWS = np.random.default_rng(0).normal(size=(100, 2)).astype(np.float32)
 
 def sample(data, kernel=KERNEL, num_steps=200):
     """Windows of 20 rows, four steps each."""
-    return ewsg.sample(KEY, kernel, jnp.zeros(2), data, num_steps, progress=False)
+    return ewsg.sample(KEY, kernel, jnp.zeros(2), data, num_steps)
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_nan_in_a_later_window(path):
     samples = ends_early(stream, r"row 63 of '.*rows.npy' holds nan in data")
     assert samples.num_steps % 4 == 0
     with pytest.warns(RuntimeWarning, match="1 of 1 chains diverged"):
-        ewsg.sample(KEY, KERNEL, jnp.zeros(2), stream, 20, progress=False, check_data=False)
+        ewsg.sample(KEY, KERNEL, jnp.zeros(2), stream, 20, check_data=False)
 
 
 @pytest.mark.usual_parameters("cv_ld")
@@ -122,7 +122,7 @@ def test_nan_in_a_sum_over_all_rows(name, path):
     with pytest.raises(ValueError, match=r"row 99 of '.*rows.npy' holds inf"):
         sample(ewsg.stream(path, window=20), kernel)
     with pytest.raises(ValueError, match=r"row 99 of '.*rows.npy' holds inf"):
-        ewsg.find_mode(KEY, MODEL, jnp.zeros(2), ewsg.stream(path, window=20), progress=False)
+        ewsg.find_mode(KEY, MODEL, jnp.zeros(2), ewsg.stream(path, window=20))
 
 
 @pytest.mark.full

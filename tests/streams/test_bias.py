@@ -66,7 +66,6 @@ def measured():
         stream,
         STEPS,
         keep=None,
-        progress=False,
         moments=ewsg.moments(),
     )
     assert samples.moments is not None

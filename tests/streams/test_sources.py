@@ -148,14 +148,11 @@ def test_rows_are_made_into_what_the_model_takes(tmp_path):
     kernel = ewsg.sgld(ewsg.models.logistic_regression(), 1e-2, batch_size=4)
     one = ewsg.stream(source, rows=lambda t: {"x": np.stack([t["a"], t["b"]], 1), "y": t["label"]})
     run = [
-        ewsg.sample(jax.random.key(0), kernel, jnp.zeros(2), data, 20, progress=False).position
+        ewsg.sample(jax.random.key(0), kernel, jnp.zeros(2), data, 20).position
         for data in ({"x": X[:, :2], "y": Y}, one)
     ]
     np.testing.assert_array_equal(*run)
-    assert (
-        ewsg.sample(jax.random.key(0), kernel, jnp.zeros(2), stream, 20, progress=False).num_steps
-        == 20
-    )
+    assert ewsg.sample(jax.random.key(0), kernel, jnp.zeros(2), stream, 20).num_steps == 20
 
 
 def test_the_default_window_is_of_so_many_bytes():

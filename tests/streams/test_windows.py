@@ -1,7 +1,5 @@
 """Runs over a stream: which rows each step has; nothing else differs from memory."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +15,6 @@ MODEL = ewsg.models.gaussian_location()
 KEY = jax.random.key(3)
 ROWS = np.random.default_rng(0).normal(size=(103, 2))
 """103 rows: a prime, so that no cut leaves none out."""
-sample = functools.partial(ewsg.sample, progress=False)
 
 
 def uniform(rows="random", replace=True, batch_size=4, step_size=1e-3):
@@ -48,7 +45,7 @@ def kernel(name):
 def draws(kernel, data, num_steps=60, **options):
     options = {"num_chains": 2, "position": jnp.zeros(2)} | options
     position = options.pop("position")
-    return sample(KEY, kernel, position, data, num_steps, **options)
+    return ewsg.sample(KEY, kernel, position, data, num_steps, **options)
 
 
 @pytest.mark.usual_parameters("svrg")
@@ -183,7 +180,7 @@ def test_a_run_goes_on_bit_for_bit(name, tmp_path):
     assert 0 < stopped.num_steps < 60
     np.testing.assert_array_equal(stopped.position, whole.position[:, : stopped.num_steps])
     mended = ewsg.stream(Broken(ROWS, None), window=26, passes=2.0)
-    again = ewsg.resume(tmp_path / "run", mended, kernel=kernel, progress=False)
+    again = ewsg.resume(tmp_path / "run", mended, kernel=kernel)
     np.testing.assert_array_equal(again.position, whole.position)
     assert again.gradient_evaluations == whole.gradient_evaluations
 
@@ -218,7 +215,7 @@ def test_other_data_are_refused_where_a_run_is_taken_up(tmp_path):
             else other
         )
         with pytest.raises(ValueError, match="data must be that of the run"):
-            ewsg.resume(tmp_path / "run", data, kernel=kernel, progress=False)
+            ewsg.resume(tmp_path / "run", data, kernel=kernel)
 
 
 @pytest.mark.full
@@ -287,7 +284,7 @@ def test_evaluations_are_those_of_the_steps():
 
 def test_the_mode_over_a_stream():
     there, here = (
-        ewsg.find_mode(KEY, MODEL, jnp.ones(2), data, progress=False)
+        ewsg.find_mode(KEY, MODEL, jnp.ones(2), data)
         for data in (jnp.asarray(ROWS), ewsg.stream(ROWS, window=26))
     )
     np.testing.assert_allclose(here.position, there.position, rtol=1e-12)
@@ -299,8 +296,6 @@ def test_the_mode_over_a_stream_of_a_long_position():
     """L-BFGS before Newton's method: 40 numbers, whose mode is the mean of the rows."""
     rows = np.random.default_rng(1).normal(size=(60, 40))
     posterior = ewsg.Posterior(MODEL.log_likelihood, MODEL.log_prior)
-    found = ewsg.find_mode(
-        KEY, posterior, jnp.ones(40), ewsg.stream(rows, window=25), progress=False
-    )
+    found = ewsg.find_mode(KEY, posterior, jnp.ones(40), ewsg.stream(rows, window=25))
     assert found.converged
     np.testing.assert_allclose(found.position, rows.mean(axis=0), rtol=0, atol=1e-3)
