@@ -62,7 +62,9 @@ class MomentPlan:
         return Sums(total, mean, spread)
 
     def merge(self, first: Sums, second: Sums) -> Sums:
-        """Return the sums over both."""
+        """Return the sums over both, with the same leading axes, as of chains."""
+        if np.ndim(first.weight):
+            return jax.vmap(self.merge)(first, second)
         total = first.weight + second.weight
         apart = _tree.combine((1, second.mean), (-1, first.mean))
         share = _share(second.weight, total)
@@ -218,10 +220,7 @@ def joined(first: Moments, second: Moments) -> Moments:
         spread = jax.tree.map(lambda x: x * _along(weight, x), spread)
         return Sums(weight, moments.mean, spread)  # pyright: ignore[reportArgumentType]
 
-    merge = plan.merge
-    for _ in range(np.ndim(first.weight)):
-        merge = jax.vmap(merge)
-    return finish(plan, merge(sums(first), sums(second)))
+    return finish(plan, plan.merge(sums(first), sums(second)))
 
 
 def _along(weight: np.ndarray, x: Any) -> np.ndarray:

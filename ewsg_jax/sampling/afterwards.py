@@ -36,6 +36,7 @@ from ewsg_jax.sampling.request import Request
 from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.starts import keys_of, make_starts, num_chains_of
 from ewsg_jax.stacking.kernels import Stack
+from ewsg_jax.stacking.members import of_member
 from ewsg_jax.support import NONE, Outside, evenly
 
 SHARE = 1 / 200
@@ -127,73 +128,55 @@ class Look:
         """Return samples with blown-up chains marked; warn of them and of draws of density 0."""
         if self._posterior is None or not self._rows:
             return samples
-        # Draws that are functions of positions say nothing of a density: the last states do.
-        kernel, last = self._request.kernel, int(np.ravel(on_host(samples.state.step))[0])
-        draws = samples.draws if samples.keeps_positions and samples.num_draws else None
-        position, ended = on_host(samples.state.position), samples.diverged_at >= 0
-        if not isinstance(kernel, Stack):
-            found = look(
-                self._run(samples, kernel, draws, position, ~ended, self._start, self._starts)
-            )
-            _warn_outside([] if found is None else [("", found)])
-            if found is None or not found.blown.any():
-                return samples
-            _warn_blown(found.blown)
-            return dataclasses.replace(
-                samples, diverged_at=np.where(found.blown, last, samples.diverged_at)
-            )
-        state: Any = samples.state.dynamics
-        diverged = np.array(on_host(state.diverged_at))
+        kernel, state = self._request.kernel, samples.state
+        is_stack, own = isinstance(kernel, Stack), state.dynamics
+        last, position = int(np.ravel(on_host(state.step))[0]), on_host(state.position)
+        # One kernel is a stack of one member.
+        diverged = np.array(on_host(own.diverged_at) if is_stack else samples.diverged_at[:, None])
         said = []
-        for number, member in enumerate(evenly(len(kernel), MOST_MEMBERS)):
-            own = diverged[:, member]
-
-            def of_it(tree: PyTree, axis: int = 1, member: int = int(member)) -> PyTree:
-                return jax.tree.map(lambda x: x[(slice(None),) * axis + (member,)], tree)
-
-            of_one = self._run(
-                samples, kernel[int(member)], of_it(draws, 2), of_it(position), (own < 0) & ~ended,
-                of_it(self._start, 0), lambda of_it=of_it: of_it(self._starts()),
-                number if len(self._rows) > 1 else 0, len(kernel),
-            )  # fmt: skip
-            found = look(of_one)
+        for number, member in enumerate(evenly(diverged.shape[1], MOST_MEMBERS)):
+            # Data sets have rows of their own, other members those of all.
+            rows = self._rows[number % len(self._rows)]
+            found = look(self._run(samples, position, diverged[:, member] < 0, member, rows))
             if found is not None:
-                said.append((f"member {member}: ", found))
-                diverged[:, member] = np.where(found.blown, last, own)
+                said.append((f"member {member}: " if is_stack else "", found))
+                diverged[found.blown, member] = last
         _warn_outside(said)
-        # The warning of members that lost chains names them.
-        own = state._replace(diverged_at=jnp.asarray(diverged, jnp.int32))
-        return dataclasses.replace(samples, state=samples.state._replace(dynamics=own))
+        if is_stack:
+            # The warning of members that lost chains names them.
+            own = own._replace(diverged_at=jnp.asarray(diverged, jnp.int32))
+            return dataclasses.replace(samples, state=state._replace(dynamics=own))
+        for _, found in said:
+            if found.blown.any():
+                _warn_blown(found.blown)
+        return dataclasses.replace(samples, diverged_at=diverged[:, 0])
 
     def _run(
-        self,
-        samples: Samples,
-        kernel: Any,
-        draws: PyTree,
-        last: PyTree,
-        alive: np.ndarray,
-        start: Position,
-        starts: Callable[[], PyTree],
-        number: int = 0,
-        members: int = 1,
+        self, samples: Samples, last: PyTree, alive: np.ndarray, member: int, rows: Data
     ) -> Run:
+        """Return the chains of one kernel, or of a member of a stack."""
+        sets, kernel = self._request.data_sets, self._request.kernel
+
+        def of_it(tree: PyTree, axis: int = 1) -> PyTree:
+            return of_member(tree, member, axis) if isinstance(kernel, Stack) else tree
+
         # Heights are judged by the temperature; a schedule's is not known, and taken for 1.
-        given = getattr(kernel.dynamics, "temperature", None)
+        own: Any = kernel[member] if isinstance(kernel, Stack) else kernel
+        given = getattr(own.dynamics, "temperature", None)
         temperature = max(1.0, float(np.max(given.value))) if isinstance(given, Constant) else 1.0
-        sets, spent = self._request.data_sets, samples.gradient_evaluations
-        num_data = samples.num_data if sets is None else int(sets.num_rows.max())
         assert self._posterior is not None
         return Run(
             self._posterior,
             temperature,
-            draws,
-            last,
+            # Draws that are functions of positions say nothing of a density: the last states do.
+            of_it(samples.draws, 2) if samples.keeps_positions and samples.num_draws else None,
+            of_it(last),
             alive,
-            start,
-            starts,
-            self._rows[number],
-            num_data,
-            int(SHARE * spent / max(1, members if sets is not None else 1)),
+            of_it(self._start, 0),
+            lambda: of_it(self._starts()),
+            rows,
+            samples.num_data if sets is None else int(sets.num_rows.max()),
+            int(SHARE * samples.gradient_evaluations / (1 if sets is None else len(sets))),
         )
 
     def _starts(self) -> PyTree:

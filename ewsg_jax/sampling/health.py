@@ -23,7 +23,6 @@ from ewsg_jax.sampling import divergence_hints as hints
 from ewsg_jax.sampling.chunks import Call, select_chains
 from ewsg_jax.sampling.host import Clock, on_host
 from ewsg_jax.sampling.keeping import Record
-from ewsg_jax.stacking.kernels import StackState
 from ewsg_jax.support import take_rows
 
 BYTES_PER_SECOND = 10**9
@@ -132,7 +131,7 @@ class DivergenceMonitor:
             # From the most certain cause to the least: a schedule, a gradient, the step size.
             why = hints.of_schedules(kernel, fell - 1)
             all_lost = lost.size == self.alive.size
-            if not why and not isinstance(state.dynamics, StackState):
+            if not why:
                 end = jax.tree.map(lambda x: x[first], on_host(state.position))
                 why = hints.of_gradients(
                     kernel, on_host(self.start), end, data, fell == self._first_step + 1

@@ -150,7 +150,7 @@ def run(
 @functools.partial(jax.jit, static_argnums=0)
 def _merged(plan: MomentPlan, first: Sums, second: Sums) -> Sums:
     """Return the sums of all chains over both."""
-    return jax.vmap(plan.merge)(first, second)
+    return plan.merge(first, second)
 
 
 def _stop_at(outcome: Outcome, error: Exception) -> None:

@@ -27,11 +27,9 @@ from ewsg_jax.sampling.loop import Outcome
 from ewsg_jax.sampling.plan import Planned, plan
 from ewsg_jax.sampling.request import Request, check
 from ewsg_jax.sampling.samples import Samples, weighed
-from ewsg_jax.sampling.spreading import of_data_sets, spread
+from ewsg_jax.sampling.spreading import of_members
 from ewsg_jax.sampling.stacked import StackedSamples, split_members
-from ewsg_jax.sampling.starts import shares_memory
 from ewsg_jax.sampling.windows import Windows
-from ewsg_jax.stacking.data import StackedData
 from ewsg_jax.stacking.kernels import Stack
 from ewsg_jax.streams import Stream
 
@@ -45,11 +43,7 @@ def checked(request: Request) -> Request:
     if request.checkpoint is not None:
         path_of(request.checkpoint, "checkpoint")
     _check.positive("checkpoint_every", request.checkpoint_every)
-    if isinstance(request.data, StackedData):
-        request = of_data_sets(request, request.data)
-    if isinstance(request.kernel, Stack):
-        request = spread(request.kernel, request)
-    return check(request)
+    return check(of_members(request))
 
 
 def run(request: Request, earlier: Earlier | Batches | None = None) -> Samples | StackedSamples:
@@ -105,9 +99,7 @@ def run(request: Request, earlier: Earlier | Batches | None = None) -> Samples |
     warn_of_overflow(samples.overflow)
     samples = look.judged(samples)
     samples = weighed(samples, samples.diverged_at)
-    if not isinstance(kernel, Stack):
-        return samples
-    return split_members(kernel, samples, shares_memory(kernel, samples.state), request.data_sets)
+    return split_members(request, samples) if isinstance(kernel, Stack) else samples
 
 
 def _resumed(request: Request, earlier: Earlier | Batches) -> Request:

@@ -8,13 +8,12 @@ import jax
 import numpy as np
 
 from ewsg_jax import _check
-from ewsg_jax._kernel import Kernel
 from ewsg_jax._module import text
 from ewsg_jax._types import Array, Key, Position, PyTree
 from ewsg_jax.sampling._moments import MomentPlan, Sums, positions
 from ewsg_jax.sampling.request import Request, Stacked
 from ewsg_jax.sampling.starts import is_function
-from ewsg_jax.stacking._stack import over_data
+from ewsg_jax.stacking._stack import over
 from ewsg_jax.stacking.data import StackedData
 from ewsg_jax.stacking.kernels import Stack
 
@@ -72,23 +71,24 @@ class MomentsOfEach(MomentPlan):
             sums, weight, position
         )
 
-    def merge(self, first: Sums, second: Sums) -> Sums:
-        """Return the sums over both."""
-        return jax.vmap(self.plan.merge)(first, second)
 
+def of_members(request: Request) -> Request:
+    """Return what a stack is asked for, of what was asked of each member; of one kernel the same.
 
-def of_data_sets(request: Request, data_sets: StackedData) -> Request:
-    """Return chains of a stack over some data sets, of those asked for of each."""
-    _check.instance("kernel", request.kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
-    kernel = over_data(request.kernel, len(data_sets))
-    return request._replace(kernel=kernel, data=data_sets.rows, data_sets=data_sets)
-
-
-def spread(stack: Stack, request: Request) -> Request:
-    """Return what a stack is asked for, of what was asked of each of its members."""
+    Raises:
+        TypeError, ValueError: there is no kernel for each data set, or positions have not the axes
+            that are said.
+    """
+    data_sets = request.data if isinstance(request.data, StackedData) else None
+    stack, data = over(request.kernel, request.data)
+    if not isinstance(stack, Stack):
+        return request
     position, stacked = _starts(stack, request)
     keep, moments = request.keep, request.moments
     return request._replace(
+        kernel=stack,
+        data=data,
+        data_sets=data_sets,
         position=position,
         stacked=stacked,
         keep=keep if keep is positions or not callable(keep) else OfEach(keep),

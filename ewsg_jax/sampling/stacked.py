@@ -12,14 +12,17 @@ import numpy as np
 
 from ewsg_jax import _check, pictures
 from ewsg_jax._kernel import Kernel, KernelState
-from ewsg_jax._types import Data, P, PyTree
+from ewsg_jax._types import Data, P
 from ewsg_jax.sampling import archive
 from ewsg_jax.sampling._moments import Moments
 from ewsg_jax.sampling.loading import opened, reading, samples_of
+from ewsg_jax.sampling.request import Request
 from ewsg_jax.sampling.samples import HOLDS_STACK, Samples, in_arviz, stored, weighed
+from ewsg_jax.sampling.starts import shares_memory
 from ewsg_jax.sampling.states import StateNotLoaded
 from ewsg_jax.stacking.data import StackedData
-from ewsg_jax.stacking.kernels import Stack, StackState
+from ewsg_jax.stacking.kernels import StackState
+from ewsg_jax.stacking.members import of_member
 from ewsg_jax.support import evenly
 
 MOST_NAMED = 5
@@ -65,13 +68,12 @@ class StackedSamples(Generic[P]):
             raise IndexError(f"member must be from 0 to {len(self) - 1}; got {member}")
         whole = self.whole
 
-        def of_it(tree: PyTree, axis: int) -> PyTree:
-            return jax.tree.map(lambda x: x[(slice(None),) * axis + (member,)], tree)
-
-        moments = None if whole.moments is None else Moments(**of_it(vars(whole.moments), 1))
+        moments = whole.moments
+        if moments is not None:
+            moments = Moments(**of_member(vars(moments), member, 1))
         return dataclasses.replace(
             whole,
-            draws=of_it(whole.draws, 2),
+            draws=of_member(whole.draws, member, 2),
             moments=moments,
             state=_state_of(whole.state, member, self.memory_axis),
             step_size=whole.step_size[:, member],
@@ -218,11 +220,12 @@ class StackedSamples(Generic[P]):
         return in_arviz(draws, beside, dims=dims, coords=coords, **options)
 
 
-def split_members(
-    stack: Stack, samples: Samples, shared_memory: bool, data_sets: StackedData | None
-) -> StackedSamples:
+def split_members(request: Request, samples: Samples) -> StackedSamples:
     """Return the samples of a stack, and warn of members with diverged chains."""
-    memory_axis = None if stack.memory_axis is None else stack.memory_axis + (not shared_memory)
+    stack: Any = request.kernel
+    data_sets, memory_axis = request.data_sets, stack.memory_axis
+    if memory_axis is not None:
+        memory_axis += not shares_memory(stack, samples.state)
     labels = {} if data_sets is None else {"data_set": data_sets.labels}
     num_rows = None if data_sets is None else data_sets.num_rows
     own: Any = samples.state.dynamics
@@ -267,11 +270,8 @@ def _state_of(state: Any, member: int, memory_axis: int | None) -> Any:
     if isinstance(state, StateNotLoaded):
         return state
     own: StackState = state.dynamics
-    position, rest = jax.tree.map(lambda x: x[:, member], (own.position, own.rest))
-    memory = state.memory
-    if memory_axis is not None:
-        # A memory that chains share has no axis of theirs.
-        memory = jax.tree.map(lambda x: x[(slice(None),) * memory_axis + (member,)], memory)
+    position, rest = of_member((own.position, own.rest), member, 1)
+    memory = state.memory if memory_axis is None else of_member(state.memory, member, memory_axis)
     # An order of the rows has an axis of members where each has a data set of its own.
     order = jax.tree.map(lambda x: x[:, member] if x.ndim == 3 else x, state.order)
     return KernelState(rest._replace(position=position, step=own.step), memory, state.rows, order)
@@ -322,10 +322,9 @@ def plot(
 
 def _moments(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
     """Return means and standard deviations of some coordinates, shape (coordinate,) each."""
-    draws = [
-        np.asarray(x, np.float64).reshape(-1, int(np.prod(x.shape[2:])))
-        for x in jax.tree.leaves(samples.draws)
-    ]
-    whole = np.concatenate(draws, axis=1)
-    some = whole[:, evenly(whole.shape[1], MOST_LINES)]
-    return some.mean(0), some.std(0)
+    mean, sd = (
+        np.concatenate([np.ravel(x) for x in jax.tree.leaves(tree)])
+        for tree in (samples.mean, samples.sd)
+    )
+    some = evenly(len(mean), MOST_LINES)
+    return mean[some], sd[some]

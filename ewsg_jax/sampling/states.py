@@ -18,8 +18,7 @@ from ewsg_jax.sampling import archive
 from ewsg_jax.sampling.archive import Contents
 from ewsg_jax.sampling.devices import Placed
 from ewsg_jax.sampling.starts import state_shapes
-from ewsg_jax.stacking._stack import over_data
-from ewsg_jax.stacking.data import StackedData
+from ewsg_jax.stacking._stack import over
 from ewsg_jax.streams import Stream
 
 STATE = "state"
@@ -68,8 +67,7 @@ def as_run(kernel: Kernel, data: Any) -> tuple[Kernel, Any]:
     Raises:
         TypeError, ValueError: the data are none, or not of as many data sets as the stack.
     """
-    if isinstance(data, StackedData):
-        kernel, data = over_data(kernel, len(data)), data.rows
+    kernel, data = over(kernel, data)
     if isinstance(data, Stream):
         return kernel, data
     _check.data(data)

@@ -2,13 +2,15 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import P
+from ewsg_jax._types import Data, P
+from ewsg_jax.stacking.data import StackedData
 from ewsg_jax.stacking.kernels import Stack
 from ewsg_jax.stacking.members import TAKES, joined
 
@@ -74,6 +76,14 @@ def over_data(kernel: Kernel[P], size: int) -> Stack[P]:
             f"kernel must be one, or a stack of one for each of {size} data sets; got {kernel!r}"
         )
     return dataclasses.replace(kernel, of_data=True)
+
+
+def over(kernel: Kernel, data: Any) -> tuple[Kernel, Data]:
+    """Return a kernel over some data sets and their rows, as one; over other data as they are."""
+    if not isinstance(data, StackedData):
+        return kernel, data
+    _check.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
+    return over_data(kernel, len(data)), data.rows
 
 
 def _of(kernels: Sequence[Kernel]) -> Stack:

@@ -22,7 +22,7 @@ from ewsg_jax.gradients import Evaluations
 from ewsg_jax.gradients.protocol import sharing_of
 from ewsg_jax.needs import Need, who_needs
 from ewsg_jax.rows.padded import Padded
-from ewsg_jax.stacking.members import apart, first_along, first_of, merged, name_of
+from ewsg_jax.stacking.members import apart, first_of, merged, name_of
 
 
 class StackState(NamedTuple):
@@ -91,13 +91,11 @@ class Stack(Kernel[P]):
         # Padding is copies of rows, which a metric of the data would count.
         if isinstance(data, Padded):
             self._check_metric(first_of(position), jax.tree.map(lambda x: x[:, 0], data.rows))
-        axes = KernelState(0, self.memory_axis, None, self._order_axis)
-        keys, key_axis = self._keys(key)
         made = self._over(
             lambda kernel, own, key, data: kernel.init(key, own, data),
-            (position, keys, data),
-            (0, key_axis, self._data_axis),
-            axes,
+            (position, self._keys(key), data),
+            (0, self._key_axis, self._data_axis),
+            KernelState(0, self.memory_axis, None, self._key_axis),
             position,
         )
         inner: Any = made.dynamics
@@ -108,15 +106,11 @@ class Stack(Kernel[P]):
 
     def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
         members, axes = self._members(state)
-        # Members that differ in numbers of their dynamics alone see one batch, drawn once.
-        if self._one_batch:
-            return self[0].draw(key, first_along(axes, members), data)
-        keys, key_axis = self._keys(key)
         return self._over(
             lambda kernel, own, key, data: kernel.draw(key, own, data),
-            (members, keys, data),
-            (axes, key_axis, self._data_axis),
-            0,
+            (members, self._keys(key), data),
+            (axes, self._key_axis, self._data_axis),
+            self._batch_axis,
             state.position,
         )
 
@@ -139,7 +133,7 @@ class Stack(Kernel[P]):
             known.update({name: x for name, x in told.items() if not isinstance(x, jax.Array)})
             return moved, {name: x for name, x in told.items() if isinstance(x, jax.Array)}
 
-        in_axes = (None if self._one_batch else 0, axes, self._data_axis)
+        in_axes = (self._batch_axis, axes, self._data_axis)
         moved, found = self._over(
             one, (randomness, members, data), in_axes, (axes, 0), state.position
         )
@@ -210,11 +204,21 @@ class Stack(Kernel[P]):
         """Where the data have their axis of members."""
         return 1 if self.of_data else None
 
-    def _keys(self, key: Key) -> tuple[Array, int | None]:
-        """Return the members' keys, or the one of all, and where their axis is."""
+    @property
+    def _key_axis(self) -> int | None:
+        """Where keys, and orders of the rows made from them, have their axis of members."""
+        return 0 if self.of_data else None
+
+    @property
+    def _batch_axis(self) -> int | None:
+        """Where randomness has its axis of members."""
+        return None if self._one_batch else 0
+
+    def _keys(self, key: Key) -> Array:
+        """Return the members' keys, or the one of all."""
         if not self.of_data:
-            return key, None
-        return jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(self.size)), 0
+            return key
+        return jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(self.size))
 
     @property
     def _differing(self) -> list[tuple[str, Any]]:
@@ -231,17 +235,12 @@ class Stack(Kernel[P]):
         """Where memory has its axis of members: none if a function of the data, which all share."""
         return None if self._one_batch and sharing_of(self.kernel).of == "data" else 0
 
-    @property
-    def _order_axis(self) -> int | None:
-        """Where an order of the rows has its axis of members: those of one key have one."""
-        return 0 if self.of_data else None
-
     def _members(self, state: KernelState) -> tuple[KernelState, KernelState]:
         """Return the members' states as those of their kernel, and where these have their axis."""
         own: StackState = state.dynamics
         inner = own.rest._replace(position=own.position, step=own.step)
         axes: Any = type(inner)._make(None if name == "step" else 0 for name in inner._fields)
-        own_axes = KernelState(axes, self.memory_axis, None, self._order_axis)
+        own_axes = KernelState(axes, self.memory_axis, None, self._key_axis)
         return KernelState(inner, state.memory, state.rows, state.order), own_axes
 
     def _over(

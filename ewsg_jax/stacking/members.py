@@ -1,6 +1,6 @@
 """The members of a stack, joined to one kernel and taken apart again."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -50,17 +50,17 @@ def apart(kernel: Kernel, differs: tuple[str, ...], member: int) -> Kernel:
 
 def first_of(tree: PyTree) -> PyTree:
     """Return the first member's of arrays, or of shapes, with a leading axis of members."""
-    return jax.tree.map(_first, tree)
+    return _made(lambda x: x[0], tree)
 
 
-def first_along(axes: PyTree, tree: PyTree) -> PyTree:
-    """Return the first member's of what has an axis of members, where that is not None."""
-    return jax.tree.map(_first_along, axes, tree, is_leaf=lambda axis: axis is None)
+def of_member(tree: PyTree, member: int, axis: int) -> PyTree:
+    """Return a member's of arrays whose axis of members is this one."""
+    return jax.tree.map(lambda x: x[(slice(None),) * axis + (member,)], tree)
 
 
 def merged(data: PyTree) -> PyTree:
     """Return the rows of all data sets in turn, of arrays or shapes (row, data set, …)."""
-    return jax.tree.map(_merged, data)
+    return _made(lambda x: x.reshape(-1, *x.shape[2:]), data)
 
 
 def name_of(path: Any) -> str:
@@ -72,20 +72,8 @@ def _one(value: object, kind: str) -> Any:
     return float(value) if kind == "number" and isinstance(value, np.generic) else value
 
 
-def _first(x: Any) -> Any:
-    return (
-        jax.ShapeDtypeStruct(x.shape[1:], x.dtype) if isinstance(x, jax.ShapeDtypeStruct) else x[0]
+def _made(of: Callable[[Any], Any], tree: PyTree) -> PyTree:
+    """Return what a function makes of arrays, or its shapes of theirs."""
+    return jax.tree.map(
+        lambda x: jax.eval_shape(of, x) if isinstance(x, jax.ShapeDtypeStruct) else of(x), tree
     )
-
-
-def _merged(x: Any) -> Any:
-    shape = (x.shape[0] * x.shape[1], *x.shape[2:])
-    return (
-        jax.ShapeDtypeStruct(shape, x.dtype)
-        if isinstance(x, jax.ShapeDtypeStruct)
-        else x.reshape(shape)
-    )
-
-
-def _first_along(axis: int | None, tree: PyTree) -> PyTree:
-    return tree if axis is None else jax.tree.map(lambda x: x[(slice(None),) * axis + (0,)], tree)

@@ -116,9 +116,7 @@ def test_it_costs_at_most_its_share():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         samples = sample(num_steps=40_000, num_chains=1, thin=400)
-    run = look._run(
-        samples, STEP, samples.draws, samples.state.position, np.ones(1, bool), 0.3, lambda: 0.3
-    )
+    run = look._run(samples, samples.state.position, np.ones(1, bool), 0, Y)
     assert run.evaluations == samples.gradient_evaluations // 200
 
 
