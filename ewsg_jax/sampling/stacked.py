@@ -223,9 +223,12 @@ class StackedSamples(Generic[P]):
 def split_members(request: Request, samples: Samples) -> StackedSamples:
     """Return the samples of a stack, and warn of members with diverged chains."""
     stack: Any = request.kernel
-    data_sets, memory_axis = request.data_sets, stack.memory_axis
+    data_sets, devices = request.data_sets, request.devices
+    memory_axis = stack.memory_axis
     if memory_axis is not None:
-        memory_axis += not shares_memory(stack, samples.state)
+        # Behind the axes of chains, unless these share it, and of parts of the rows.
+        memory_axis += not shares_memory(stack, samples.state, devices)
+        memory_axis += devices is not None and devices.cuts_data
     labels = {} if data_sets is None else {"data_set": data_sets.labels}
     num_rows = None if data_sets is None else data_sets.num_rows
     own: Any = samples.state.dynamics

@@ -15,7 +15,7 @@ from ewsg_jax.compiling import QUICK, UNOPTIMISED
 from ewsg_jax.gradients.protocol import sharing_of
 from ewsg_jax.sampling import devices as on
 from ewsg_jax.sampling.chunks import start
-from ewsg_jax.sampling.devices import Placed
+from ewsg_jax.sampling.devices import Devices, Placed
 from ewsg_jax.sampling.host import on_host
 from ewsg_jax.sampling.request import Request
 from ewsg_jax.stacking.kernels import Stack, StackState
@@ -131,7 +131,7 @@ def _earlier_state(
     _check.held("state", state)
     check_rows(state, data)
     kernel.check(jax.tree.map(lambda x: np.asarray(x)[0], state.position), data)
-    shared_memory = shares_memory(kernel, state)
+    shared_memory = shares_memory(kernel, state, request.devices)
     # Compared with the shapes that `init` would make, so that any difference has a name.
     shapes = _check.shapes(state.position)
     like = state_shapes(kernel, data, shapes, shared_memory, request.placed)
@@ -173,7 +173,7 @@ def _chains_of(kernel: Kernel, state: KernelState, num_chains: int) -> int:
     return chains
 
 
-def shares_memory(kernel: Kernel, state: KernelState) -> bool:
+def shares_memory(kernel: Kernel, state: KernelState, devices: Devices | None = None) -> bool:
     """Return whether chains of a state share the memory, which then has no chain axis.
 
     One that chains share where they have one start is a tree like the position.
@@ -181,8 +181,10 @@ def shares_memory(kernel: Kernel, state: KernelState) -> bool:
     sharing = sharing_of(kernel)
     if sharing.of != "start":
         return sharing.of == "data"
-    # The state itself tells: a memory that chains share lacks their axis.
-    return jnp.ndim(jax.tree.leaves(state.memory)[0]) < jnp.ndim(jax.tree.leaves(state.position)[0])
+    # The state itself tells: a memory that chains share lacks their axis, and one of rows in parts
+    # has an axis of these.
+    memory, position = (jnp.ndim(jax.tree.leaves(x)[0]) for x in (state.memory, state.position))
+    return memory - (devices is not None and devices.cuts_data) < position
 
 
 def is_function(position: PyTree) -> bool:

@@ -285,8 +285,9 @@ def stopped(kernel, mesh, path):
 
 
 def states_go_on():
-    kernel = built("saga_ld")
-    for mesh in (CHAINS, BOTH):
+    # The memory is each chain's, or that of all where they have one start.
+    for name, mesh in itertools.product(("saga_ld", "cv_ld"), (CHAINS, BOTH)):
+        kernel = built(name)
         whole, part = sampled(kernel, mesh, 5), sampled(kernel, mesh, 5, steps=8)
         rest = ewsg.sample(KEY, kernel, None, ROWS, STEPS - 8, state=part.state, mesh=mesh)
         close(np.concatenate([part.position, rest.position], axis=1), whole.position)
@@ -323,6 +324,15 @@ def what_is_kept_and_lost():
 def stacks_and_shared_batches():
     stack = ewsg.stack([ewsg.sgld(MODEL, h, batch_size=4) for h in (1e-3, 1e-2)])
     close(sampled(stack).whole.position, sampled(stack, CHAINS).whole.position)
+    # With a memory of parts of the rows: each member goes on from its own.
+    for method in (ewsg.saga_ld, ewsg.cv_ld):
+        stack = ewsg.stack([method(MODEL, h, batch_size=4) for h in (1e-3, 1e-2, 2e-2)])
+        runs = sampled(stack, DATA, 5, steps=8)
+        whole = sampled(stack[2], DATA, 5)
+        close(runs[2].position, whole.position[:, :8])
+        options = {"state": runs[2].state, "mesh": DATA, "progress": False}
+        rest = ewsg.sample(KEY, stack[2], None, ROWS, STEPS - 8, **options)
+        close(rest.position, whole.position[:, 8:])
     kernel = built("sgld")
     for mesh in (CHAINS, BOTH):
         shared = sampled(kernel, mesh, 6, shared_minibatch=True)
