@@ -5,6 +5,8 @@ value that is given: the next state must have one more. The library's own parts 
 and are not traced.
 """
 
+import dataclasses
+import numbers
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -51,6 +53,9 @@ def check_parts(dynamics: Dynamics, estimator: GradientEstimator) -> None:
                     f"{name} of {_name(plain)} must be a field that is a function of the step, as "
                     f"ewsg_jax.hyperparameters({name}=…) makes; got {found}"
                 )
+    for part in [plain, *parts_of(estimator)]:
+        if is_own(type(part)):
+            _check_fields(part)
     base = GradientEstimator
     for part in _own_estimators(estimator):
         if type(part).commit is not base.commit and type(part).init is base.init:
@@ -87,6 +92,21 @@ def check_step(
         except _WrongPartError as wrong:
             # Not out of JAX, with its notes; of what JAX raised, the line of one's own is there.
             raise wrong.kind(str(wrong)) from wrong.__cause__
+
+
+def _check_fields(part: Any) -> None:
+    """Check that all leaves of a part are numbers: others shape the program."""
+    for field in dataclasses.fields(part):
+        if field.metadata.get("static"):
+            continue
+        for path, leaf in jax.tree_util.tree_leaves_with_path(getattr(part, field.name)):
+            if not isinstance(leaf, numbers.Number) and not hasattr(leaf, "dtype"):
+                at = f"{field.name}{jax.tree_util.keystr(path)}"
+                raise TypeError(
+                    f"{at} of {_name(part)} must be a number or an array, or a field that shapes "
+                    "the program, ewsg_jax.static(); got "
+                    f"{_check.describe(leaf)}"
+                )
 
 
 def _name(part: Any) -> str:

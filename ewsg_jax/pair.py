@@ -110,7 +110,10 @@ class Pair(Kernel[P]):
         self.estimator.check(position, data)
         name = f"what evaluations of {type(self.estimator).__name__} returns"
         kind, made_by = Evaluations, "an ewsg_jax.gradients.Evaluations(…)"
-        _check.instance(name, self.estimator.evaluations(data), kind, made_by)
+        own = self.estimator.evaluations(data)
+        _check.instance(name, own, kind, made_by)
+        # Runs are cut into blocks, and passes into steps, by what a step costs.
+        _check.integer(f"per_step of {name}", own.per_step)
         cost = self.evaluations(data)
         most = cost.per_step + cost.per_refresh
         if most > _check.MOST_ROWS:

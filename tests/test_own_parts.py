@@ -279,6 +279,20 @@ def test_no_step_size():
         ewsg.kernel(Without(h=0.1), UNIFORM)
 
 
+def test_a_field_that_is_no_number_is_static():
+    cls = ewsg.module(type("Of", (own.Averaged,), {"__annotations__": {"model": object}}))
+    law = ewsg.rows.row_law(5, True, "random")
+    part = cls(posterior=MODEL, law=law, model={"a": MODEL})
+    with pytest.raises(TypeError, match=r"model\['a'\] of Of must be a number or an array, or a f"):
+        ewsg.kernel(ewsg.dynamics.langevin(0.1), part)
+
+
+def test_a_step_that_evaluates_nothing():
+    free = estimator(evaluations=lambda self, data: ewsg.gradients.Evaluations(0, 0))
+    with pytest.raises(ValueError, match=r"per_step of what evaluations of Mine returns .* got 0"):
+        init(ewsg.dynamics.langevin(0.1), free)
+
+
 def test_a_memory_without_a_first_one():
     wrong = estimator(init=ewsg.gradients.GradientEstimator.init)
     with pytest.raises(TypeError, match="Mine must have an init that returns the first memory"):
