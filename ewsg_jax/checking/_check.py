@@ -209,8 +209,8 @@ def check(
         )
         # What identities cannot see: a coordinate far beyond the prior, or as wide as it.
         notes = [far_out(whole[0], prior, draws.names)]
-        if report.outcome != "wrong":
-            # Of a wrong run the width says nothing of the data.
+        if report.outcome != "wrong" and report.corrected is not None:
+            # Of a wrong run, or one far from its target, the width says nothing of the data.
             notes.append(as_wide(whole[1], prior, draws.names))
         return dataclasses.replace(report, note="; ".join(filter(None, notes)))
 

@@ -17,7 +17,7 @@ from ewsg_jax.checking.functions import values_at
 from ewsg_jax.checking.kinetic import Kinetic
 from ewsg_jax.checking.plot import Panel, plot
 from ewsg_jax.checking.rounds import Reckoning
-from ewsg_jax.checking.stein import Scores
+from ewsg_jax.checking.stein import FARTHEST, Scores
 from ewsg_jax.freshness import as_of_now
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.sampling import Samples
@@ -44,6 +44,8 @@ def _known(value: Any, error: Any, width: int) -> str:
 
 
 def _short(z: float) -> str:
+    if z > FARTHEST:
+        return f"> {FARTHEST:.0e}"
     return f"{z:.1f}" if z < 1e4 else f"{z:.1e}"
 
 

@@ -114,6 +114,22 @@ def test_chains_that_stand_still_apart(d):
     assert all(np.isfinite(score.z) for score in report.scores.worst.values())
 
 
+def test_the_width_of_draws_far_off_says_nothing_of_the_data():
+    """Of a start far away that was not left out; nor are a million standard errors told apart."""
+    draws = 0.33 * standard((4, 3_000, 2))
+    draws[:, :3] += 1e4 * np.exp(-np.arange(3.0))[:, None]
+    posterior = ewsg.Posterior(
+        lambda p, row: -0.5 * jnp.sum((row - p) ** 2), lambda p: -0.125 * jnp.sum(p**2)
+    )
+    report = ewsg.check(KEY, draws, posterior, np.zeros((9, 2)))
+    assert report.outcome == "unsure"
+    assert report.corrected is None
+    assert "as wide as the prior" not in str(report)
+    beyond = {name: score._replace(z=1e89) for name, score in report.scores.worst.items()}
+    report = dataclasses.replace(report, scores=report.scores._replace(worst=beyond))
+    assert "(1: > 1e+06, u: > 1e+06" in str(report)
+
+
 def test_copies_of_a_chain_are_refused():
     draws = standard((4, 50, 2))
     draws[3] = draws[1]
