@@ -9,15 +9,8 @@ pima: diabetes within five years.
 susy: collisions with and without supersymmetric particles.
 movielens: ratings of films.
 year_prediction_msd: the year of songs.
-airfoil: Airfoil self-noise, as it lies ready in a file.
-bike: Bike sharing, as it lies ready in a file.
-concrete: Concrete, as it lies ready in a file.
-eeg: EEG eye state, as it lies ready in a file.
-messidor: Messidor, as it lies ready in a file.
-mnist: MNIST, as it lies ready in a file.
-parkinsons: Parkinsons, as it lies ready in a file.
-parkinsons_updrs: Parkinsons telemonitoring, as it lies ready in a file.
-protein: Protein structure, as it lies ready in a file.
+airfoil, bike, concrete, eeg, messidor, mnist, parkinsons, parkinsons_updrs, protein: data sets of
+    the UCI archive and MNIST, as they lie ready in a file.
 split: training rows and test rows.
 standardise: features of mean 0 and standard deviation 1.
 standardisation: the map that does it, with the way back for weights.
