@@ -121,6 +121,7 @@ def test_methods_and_batches_may_be_restricted():
     assert not {"ewsg", "flymc", "psgld"} & set(plannable())
 
 
+@pytest.mark.full
 def test_tables_that_do_not_fit_in_memory_are_not_taken():
     found = ewsg.plan(KEY, LINEAR, jnp.zeros(3), ROWS, mode=MODE, memory_limit=2_000, by="passes")
     lost = {each.way.estimator: each.why_not for each in found.table}
