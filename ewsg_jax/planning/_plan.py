@@ -18,12 +18,11 @@ from ewsg_jax.checking.verdict import BY_VALUES
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.planning.ahead import compile_ahead
 from ewsg_jax.planning.candidate import Wanted
-from ewsg_jax.planning.frame import Frame
+from ewsg_jax.planning.frame import Frame, NoWidthsError
 from ewsg_jax.planning.gaussian import NoGradientError
 from ewsg_jax.planning.result import Plan, enough
 from ewsg_jax.planning.search import NothingFitsError, Search
 from ewsg_jax.planning.ways import plannable, ways
-from ewsg_jax.planning.windows import NoWidthsError
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode, find_mode
 from ewsg_jax.progress import Clock

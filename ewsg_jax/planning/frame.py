@@ -28,6 +28,10 @@ TRUSTED = 4.0
 """Times what is tolerated: errors of a corrected covariance above which the mode's own is taken."""
 
 
+class NoWidthsError(ValueError):
+    """Chains find no widths of the posterior: it may have none."""
+
+
 @dataclass(frozen=True, eq=False)
 class Frame:
     """A center and a covariance, with the mode from which they come.
@@ -145,3 +149,21 @@ class Frame:
         at = jax.tree.map(lambda x, like: np.asarray(x, like.dtype), center, mode.position)
         dtype = jnp.result_type(float, *(x.dtype for x in jax.tree.leaves(at)))
         return cls(jax.device_put(at), _tree.placed(covariance, dtype), mode, of_chains=of_chains)
+
+    @classmethod
+    def by_chains(cls, mode: Mode, center: Position, covariance: np.ndarray | LowRank) -> "Frame":
+        """Return that of a mean and a covariance that chains found.
+
+        Raises:
+            NoWidthsError: it is none, or such as float32 does not hold.
+        """
+        frame = cls.at(mode, center, covariance, of_chains=True)
+        try:
+            _ = frame.factor, frame.on_host
+        except ValueError as error:
+            raise NoWidthsError(
+                "posterior must be proper, with widths that float32 holds; got one in which chains "
+                "find none: give every parameter a proper log_prior, leave out columns that are "
+                "sums of others, and standardise the rest"
+            ) from error
+        return frame

@@ -175,7 +175,7 @@ class Trial(NamedTuple):
         ess = NUM_CHAINS * self.num_steps / self.time
         covariance = covariance_of(known.flat, ess, frame.known)
         center = frame.layout.tree(known.flat.mean(0))
-        return Frame.at(frame.mode, center, covariance, of_chains=True)
+        return Frame.by_chains(frame.mode, center, covariance)
 
 
 def trial(

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from ewsg_jax import _random, gradients
-from ewsg_jax._types import Key, Position
+from ewsg_jax._types import Key
 from ewsg_jax.checking.draws import Draws, draws_of
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
 from ewsg_jax.factors import LowRank
@@ -73,10 +73,6 @@ NOISE_AT = 64
 """Draws at which that noise is measured."""
 FIRST_WIDTH = 0.3
 """Of where chains begin around a start without widths."""
-
-
-class NoWidthsError(ValueError):
-    """Chains find no widths of the posterior: it may have none."""
 
 
 class Warmed(NamedTuple):
@@ -183,7 +179,8 @@ def warmed(key: Key, asked: Asked, frame: Frame | None) -> Warmed:
         second = first if fresh.first is fresh.second else fresh.second[rows]
         metric = metric_of(draws, first, second, made.frame.known)
         moved = float(np.max(np.abs(metric.center - vector(made.frame.center)) / made.frame.sd))
-        frame = _frame(asked, made.frame.layout.tree(metric.center), metric.covariance)
+        center = made.frame.layout.tree(metric.center)
+        frame = Frame.by_chains(asked.mode, center, metric.covariance)
         limit = SETTLED if metric.ratio <= FALLS * made.ratio else np.inf
         # The first windows are too short to tell.
         why_not = _why_not(metric.ratio, limit, moved, lost) or (
@@ -284,27 +281,8 @@ def _begun(asked: Asked, key: Key) -> tuple[Frame, np.ndarray]:
     finite = np.isfinite(found).all(1)
     if not finite.any():
         return here, positions
-    return _frame(asked, asked.begin, start_of(found[finite])), np.resize(
-        positions[finite], ones.shape
-    )
-
-
-def _frame(asked: Asked, center: Position, covariance: np.ndarray | LowRank) -> Frame:
-    """Return the units of chains.
-
-    Raises:
-        NoWidthsError: they are none, or such as float32 does not hold.
-    """
-    frame = Frame.at(asked.mode, center, covariance, of_chains=True)
-    try:
-        _ = frame.factor, frame.on_host
-    except ValueError as error:
-        raise NoWidthsError(
-            "posterior must be proper, with widths that float32 holds; got one in which chains "
-            "find none: give every parameter a proper log_prior, leave out columns that are sums "
-            "of others, and standardise the rest"
-        ) from error
-    return frame
+    frame = Frame.by_chains(asked.mode, asked.begin, start_of(found[finite]))
+    return frame, np.resize(positions[finite], ones.shape)
 
 
 def _num_kept(size: int) -> int:
