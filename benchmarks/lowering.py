@@ -17,7 +17,7 @@ from ewsg_jax.preparation import probes, programs, quasi_newton
 from ewsg_jax.rows import spread
 from ewsg_jax.sampling import chunks
 from ewsg_jax.sampling._moments import positions
-from ewsg_jax.sampling.devices import Placed, checked, compiled
+from ewsg_jax.sampling.devices import Placed, advance, checked
 from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import choose_layout
 from ewsg_jax.sampling.request import Request
@@ -170,7 +170,7 @@ def over_devices_of(
     keys = jax.eval_shape(lambda: jax.random.split(key, num_chains))
     number = jax.ShapeDtypeStruct((), np.int32)
     alive = jax.ShapeDtypeStruct((num_chains,), np.bool_)
-    traced = compiled(False, True).trace(
+    traced = advance.trace(
         devices,
         kernel,
         layout,

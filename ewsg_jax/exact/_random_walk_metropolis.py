@@ -21,7 +21,7 @@ from ewsg_jax.gradients import Evaluations
 from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.record import method
-from ewsg_jax.rows.view import CHUNK_SIZE, num_rows
+from ewsg_jax.rows.view import CHUNK_SIZE, all_rows
 
 
 class RandomWalkState(NamedTuple):
@@ -65,7 +65,7 @@ class RandomWalkMetropolis(Kernel[P]):
                 f"position must be where the posterior's potential is finite; it is {start} there"
             )
         return KernelState(
-            RandomWalkState(position, jnp.int32(0), start), (), RowsSeen(num_rows(data))
+            RandomWalkState(position, jnp.int32(0), start), (), RowsSeen(all_rows(data))
         )
 
     def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
@@ -87,7 +87,7 @@ class RandomWalkMetropolis(Kernel[P]):
             jnp.where(accepted, there, current.potential),
         )
         info = Info(
-            gradient_evaluations=np.int32(num_rows(data)),
+            gradient_evaluations=np.int32(all_rows(data)),
             is_finite=_tree.is_finite(moved),
             step_size=jnp.asarray(h),
             acceptance=accepted.astype(jnp.float32),
@@ -95,7 +95,7 @@ class RandomWalkMetropolis(Kernel[P]):
         return state._replace(dynamics=moved), info
 
     def evaluations(self, data: Data) -> Evaluations:
-        return Evaluations(num_rows(data), 0, at_init=num_rows(data))
+        return Evaluations(all_rows(data), 0, at_init=all_rows(data))
 
     def check(self, position: P, data: Data) -> None:
         self.posterior.check(position, data)

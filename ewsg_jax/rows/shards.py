@@ -49,10 +49,7 @@ class Shard(PartlyCounted):
     @property
     def part(self) -> Array:
         """Which part this is."""
-        number = jnp.int32(0)
-        for axis in self.axes:
-            number = number * jax.lax.axis_size(axis) + jax.lax.axis_index(axis)
-        return number
+        return jax.lax.axis_index(self.axes)
 
     def draw(self, key: Key, batch_size: int, replace: bool = True) -> Array:
         return super().draw(self.key(key), self.share(batch_size), replace)

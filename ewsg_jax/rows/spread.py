@@ -125,7 +125,9 @@ def _each(data: Spread, numbers: Array) -> Data:
 
 
 def checked_mesh(mesh: object) -> Mesh:
-    """Return a mesh of these devices, with axes of type Auto: programs run device by device.
+    """Return a mesh of these devices with both axes, of type Auto: programs run device by device.
+
+    An axis that was not given has length 1.
 
     Raises:
         TypeError, ValueError: it is no mesh with such axes.
@@ -136,7 +138,9 @@ def checked_mesh(mesh: object) -> Mesh:
     if not names or not set(names) <= {CHAINS, DATA}:
         raise ValueError(f"{TAKES}; got one with the axes {names}")
     # Axes of type Explicit, which `jax.make_mesh` gives, refuse gathers under `vmap`.
-    return Mesh(mesh.devices, names, axis_types=(AxisType.Auto,) * len(names))
+    devices = mesh.devices.T if names[0] == DATA else mesh.devices
+    lengths = [mesh.shape.get(name, 1) for name in (CHAINS, DATA)]
+    return Mesh(devices.reshape(lengths), (CHAINS, DATA), axis_types=(AxisType.Auto,) * 2)
 
 
 def check_rows(data: Data, parts: int) -> None:
@@ -158,11 +162,11 @@ def ends(n: int, parts: int) -> np.ndarray:
     return np.linspace(0, n, parts + 1).astype(int)
 
 
-def cut(data: Data, parts: int, mesh: Mesh, axis: str | None) -> tuple[Data, Array]:
+def cut(data: Data, parts: int, mesh: Mesh) -> tuple[Data, Array]:
     """Return rows in nearly even parts, in order, along a mesh's axis; and each part's count."""
     n = jax.tree.leaves(data)[0].shape[0]
     most, bounds = -(-n // parts), ends(n, parts)
-    sizes, spec = np.diff(bounds).astype(np.int32), PartitionSpec(axis)
+    sizes, spec = np.diff(bounds), PartitionSpec(DATA)
 
     def of_leaf(x: object) -> jax.Array:
         # Rows are placed device by device: no device holds them all, not even for a moment.
@@ -173,12 +177,11 @@ def cut(data: Data, parts: int, mesh: Mesh, axis: str | None) -> tuple[Data, Arr
             # Parts that are one row short are filled up with a copy, which has no weight.
             return np.stack([known[bounds[part] + np.arange(most) % sizes[part]] for part in asked])
 
-        return placed(mesh, spec, (parts, most, *known.shape[1:]), some, known.dtype)
+        shape = parts, most, *known.shape[1:]
+        return jax.make_array_from_callback(shape, NamedSharding(mesh, spec), some)
 
     counts = np.where(np.arange(most) < sizes[:, None], sizes[:, None], 0).astype(np.int32)
-    return jax.tree.map(of_leaf, data), placed(
-        mesh, spec, counts.shape, lambda index: counts[index], counts.dtype
-    )
+    return jax.tree.map(of_leaf, data), placed(mesh, spec, counts)
 
 
 def over(mesh: object, data: Data) -> Data:
@@ -193,22 +196,18 @@ def over(mesh: object, data: Data) -> Data:
     auto = checked_mesh(mesh)
     if isinstance(data, Spread):
         return data
-    parts = auto.shape.get(DATA, 1)
+    parts = auto.shape[DATA]
     check_rows(data, parts)
     if parts == 1:
         return data
-    rows, size = cut(data, parts, auto, DATA)
+    rows, size = cut(data, parts, auto)
     return Spread(rows=rows, size=size, total=jax.tree.leaves(data)[0].shape[0], mesh=auto)
 
 
-def placed(
-    mesh: Mesh, spec: PartitionSpec, shape: Any, rows: Callable[[Any], np.ndarray], dtype: object
-) -> jax.Array:
+def placed(mesh: Mesh, spec: PartitionSpec, x: Any) -> jax.Array:
     """Return an array on a mesh's devices, of which each process makes its own devices' part."""
-    kind, sharding = jax.dtypes.canonicalize_dtype(dtype), NamedSharding(mesh, spec)
-    return jax.make_array_from_callback(
-        tuple(shape), sharding, lambda index: np.asarray(rows(index), kind)
-    )
+    known = on_host(x)
+    return jax.make_array_from_callback(known.shape, NamedSharding(mesh, spec), known.__getitem__)
 
 
 def on_host(x: Any) -> np.ndarray:

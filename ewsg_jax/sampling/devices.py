@@ -4,6 +4,12 @@ programs.
 The programs are those of one device, mapped. No chain waits for another. Parts of the rows meet in
 one sum of d numbers per chain and gradient, in `Posterior.total`; what a chain does with it is done
 on all of its devices.
+
+Chains are mapped by `jax.shard_map` too. If they were only placed along the axis, XLA would share
+the same program and the draws would be the same, but a condition that depends on a chain (of a
+loop, or of a branch that any chain may need) would be summed over all devices each time: by SVRG in
+every step, by epochs in every block. A likelihood with a `while_loop` of its own took 6 times as
+long so on two devices of a CPU, 13 times on four.
 """
 
 import functools
@@ -14,10 +20,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, PartitionSpec
 
-from ewsg_jax import _check
-from ewsg_jax._kernel import Kernel, KernelState, RowsSeen
+from ewsg_jax import _check, _tree
+from ewsg_jax._kernel import Kernel, KernelState, chain_axes
 from ewsg_jax._types import Array, Data, Key, PyTree
 from ewsg_jax.compiling import LOOP
 from ewsg_jax.needs import Need, parts_of, who_needs
@@ -26,13 +32,11 @@ from ewsg_jax.rows.padded import Padded
 from ewsg_jax.rows.probability import ByProbability
 from ewsg_jax.rows.shards import PARTS, Shard
 from ewsg_jax.rows.spread import CHAINS, DATA
-from ewsg_jax.rows.view import all_rows, num_rows
+from ewsg_jax.rows.view import num_rows
 from ewsg_jax.sampling import chunks
 from ewsg_jax.sampling.chunks import Call, Health
 from ewsg_jax.sampling.keeping import Plan, Record
 from ewsg_jax.sampling.layout import Layout
-
-NONE = PartitionSpec()
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class Devices:
     """A mesh, and into how many parts the rows are cut; `jax.jit` takes it as a static argument.
 
     Attributes:
-        mesh: axes of type Auto: what runs on it is mapped by `jax.shard_map`, device by device.
+        mesh: as `spread.checked_mesh` returns it.
         parts: S, at least one for each device along `data`; more where a run resumes with fewer
             devices.
     """
@@ -49,19 +53,9 @@ class Devices:
     parts: int
 
     @property
-    def along_chains(self) -> int:
-        """How many devices share the chains."""
-        return self.mesh.shape.get(CHAINS, 1)
-
-    @property
-    def along_data(self) -> int:
-        """How many devices share the rows."""
-        return self.mesh.shape.get(DATA, 1)
-
-    @property
     def parts_here(self) -> int:
         """How many parts of the rows lie on each device."""
-        return self.parts // self.along_data
+        return self.parts // self.mesh.shape[DATA]
 
     @property
     def cuts_data(self) -> bool:
@@ -69,49 +63,36 @@ class Devices:
         return self.parts > 1
 
     @property
-    def chains_axis(self) -> str | None:
-        """The mesh's axis of chains."""
-        return CHAINS if CHAINS in self.mesh.axis_names else None
-
-    @property
-    def data_axis(self) -> str | None:
-        """The mesh's axis of rows, where they are cut."""
-        return DATA if DATA in self.mesh.axis_names and self.cuts_data else None
-
-    @property
     def axes(self) -> tuple[str, ...]:
         """The mapped axes over which parts of the rows lie."""
-        found = () if self.data_axis is None else (DATA,)
-        return found if self.parts_here == 1 and found else (*found, PARTS)
+        return (DATA,) if self.parts_here == 1 else (DATA, PARTS)
 
     @property
-    def platform(self) -> str:
-        """What kind of devices these are."""
-        return self.mesh.devices.flat[0].platform
-
-    @property
-    def has_many_processes(self) -> bool:
-        """Whether other processes hold some of the devices."""
-        return len({device.process_index for device in self.mesh.devices.flat}) > 1
+    def rows_spec(self) -> PartitionSpec:
+        """How rows lie: a part's on its device, or all on each."""
+        return PartitionSpec(DATA) if self.cuts_data else PartitionSpec()
 
     # All devices run one program, so all have as many chains.
     def each(self, num_chains: int) -> int:
         """Return how many chains a device has: as many as the others; the last may be copies."""
-        return -(-num_chains // self.along_chains)
+        return -(-num_chains // self.mesh.shape[CHAINS])
 
-    def width(self, num_chains: int) -> int:
-        """Return how many chains all devices have together."""
-        return self.each(num_chains) * self.along_chains
+    def divides(self, num_chains: int) -> bool:
+        """Return whether as many chains lie on each device; else all lie on each."""
+        return num_chains % self.mesh.shape[CHAINS] == 0
 
-    def specs(self, num_chains: int | None, shared_memory: bool) -> KernelState:
-        """Return how states lie: `num_chains` whole on each device where they do not divide."""
-        # Copies of the last chain stand for those that are missing; what they give is cut off.
-        even = num_chains is None or self.width(num_chains) == num_chains
-        chains = self.chains_axis if even else None
-        memory = (self.data_axis,) if shared_memory else (chains, self.data_axis)
-        own: Any = PartitionSpec(chains)
-        of_memory = PartitionSpec(*memory) if self.cuts_data else PartitionSpec(*memory[:-1])
-        return KernelState(own, of_memory, own, own)
+    def spec(self, num_chains: int, axis: int | None = 0) -> PartitionSpec:
+        """Return how arrays of all chains lie that have these along an axis, None for none."""
+        chains = CHAINS if self.divides(num_chains) else None
+        return PartitionSpec() if axis is None else PartitionSpec(*[None] * axis, chains)
+
+    def specs(self, num_chains: int, shared_memory: bool) -> KernelState:
+        """Return how states lie; a memory of rows in parts has their axis after the chains'."""
+        own: Any = self.spec(num_chains)
+        memory = self.spec(num_chains, None) if shared_memory else own
+        return KernelState(
+            own, PartitionSpec(*memory, DATA) if self.cuts_data else memory, own, own
+        )
 
     def cut_laws(self, kernel: Kernel) -> Kernel:
         """Return the kernel with row laws for rows in parts: by probability, a table for each."""
@@ -125,47 +106,71 @@ class Devices:
     def put(self, data: Data) -> Data:
         """Return data on the devices: cut into parts, leading axis part, or whole on each."""
         if not self.cuts_data:
-            return jax.tree.map(lambda x: self._whole(PartitionSpec(), x), data)
-        rows, size = spread.cut(data, self.parts, self.mesh, self.data_axis)
+            return self._placed(PartitionSpec(), data)
+        rows, size = spread.cut(data, self.parts, self.mesh)
         return Shard(rows=rows, size=size, total=num_rows(data), parts=self.parts, axes=self.axes)
 
     def put_states(self, state: KernelState, shared_memory: bool) -> KernelState:
         """Return the states of all chains on the devices."""
         specs = self.specs(np.shape(state.step)[0], shared_memory)
+        return jax.tree.map(self._placed, specs, state)
 
-        def put(spec: PartitionSpec, tree: PyTree) -> PyTree:
-            return jax.tree.map(lambda x: self._whole(spec, x), tree)
+    def _placed(self, spec: PartitionSpec, tree: PyTree) -> PyTree:
+        return jax.tree.map(functools.partial(spread.placed, self.mesh, spec), tree)
 
-        own: Any = specs.dynamics
-        return KernelState(
-            put(own, state.dynamics),
-            put(specs.memory, state.memory),
-            state.rows,
-            put(own, state.order),
+    def own(self, num_chains: int, axes: PyTree, tree: PyTree) -> PyTree:
+        """Return a device's own chains, seen from it; copies of the last one fill up."""
+        if self.divides(num_chains):
+            return tree
+        each = self.each(num_chains)
+        numbers = jax.lax.axis_index(CHAINS) * each + jnp.arange(each)
+        numbers = jnp.minimum(numbers, num_chains - 1)
+        return _along(axes, lambda x, axis: _tree.take_rows(x, numbers), tree)
+
+    def all(self, num_chains: int, axes: PyTree, tree: PyTree) -> PyTree:
+        """Return what `specs` says that a device has of what became of its own chains."""
+        if self.divides(num_chains):
+            return tree
+
+        def gather(x: Array, axis: int) -> Array:
+            wide = jax.lax.all_gather(x, CHAINS, axis=axis, tiled=True)
+            return jax.lax.slice_in_dim(wide, 0, num_chains, axis=axis)
+
+        return _along(axes, gather, tree)
+
+    def map(
+        self, function: Callable[..., Any], in_specs: Any, out_specs: Any
+    ) -> Callable[..., Any]:
+        """Return a program of all devices, of what one does with what it has."""
+        # Whether all devices agree is not checked: what they share is summed by `psum` alone.
+        return jax.shard_map(
+            function, mesh=self.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
         )
 
-    def of_one(self, state: KernelState, shared_memory: bool) -> KernelState:
-        """Return the shapes of the states that one device has, without its axis of parts."""
-        each = self.each(state.step.shape[0])
+    def of_parts(
+        self,
+        function: Callable[..., tuple[PyTree, Any]],
+        shared_memory: bool,
+        data: Data,
+        *memory: PyTree,
+    ) -> tuple[PyTree, Any]:
+        """Return what a function makes of the rows and the memory of each part on a device.
 
-        def some(x: Any) -> jax.ShapeDtypeStruct:
-            return jax.ShapeDtypeStruct((each, *x.shape[1:]), x.dtype)
-
-        def of_part(x: Any) -> jax.ShapeDtypeStruct:
-            shape = x.shape if shared_memory else (each, *x.shape[1:])
-            axis = 0 if shared_memory else 1
-            return jax.ShapeDtypeStruct(
-                shape[:axis] + shape[axis + 1 :] if self.cuts_data else shape, x.dtype
-            )
-
-        memory = jax.tree.map(of_part, state.memory)
-        dynamics, order = jax.tree.map(some, (state.dynamics, state.order))
-        return state._replace(dynamics=dynamics, memory=memory, order=order)
-
-    # Each process makes what its own devices hold: no array crosses from one to another.
-    def _whole(self, spec: PartitionSpec, x: Any) -> jax.Array:
-        known = np.asarray(x)
-        return spread.placed(self.mesh, spec, known.shape, lambda index: known[index], known.dtype)
+        That is the next memory, and what must be the same for all parts.
+        """
+        if not self.cuts_data:
+            return function(data, *memory)
+        axis = 0 if shared_memory else 1
+        # What would differ from part to part beside the memory has no place to go: `vmap` refuses.
+        if self.parts_here > 1:
+            in_axes = 0, *[axis] * len(memory)
+            return jax.vmap(function, in_axes, (axis, None), axis_name=PARTS)(data, *memory)
+        # One part a device is no axis of `vmap`: the program is that of one device, and as fast.
+        made, rest = function(
+            jax.tree.map(lambda x: jnp.squeeze(x, 0), data),
+            *jax.tree.map(lambda x: jnp.squeeze(x, axis), memory),
+        )
+        return jax.tree.map(lambda x: jnp.expand_dims(x, axis), made), rest
 
 
 class Placed(NamedTuple):
@@ -183,12 +188,18 @@ class Placed(NamedTuple):
         """Return the shapes of the states and of the rows that one device has, as of data that know
         of no others.
         """
-        if isinstance(self.data, Shard):
-            part = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), self.data)
-            rows: Data = Padded(rows=part.rows, size=part.size)
-        else:
-            rows = _check.shapes(self.data)
-        return self.devices.of_one(state, shared_memory), rows
+
+        def shape(x: Any, axis: int, *length: int) -> jax.ShapeDtypeStruct:
+            return jax.ShapeDtypeStruct((*x.shape[:axis], *length, *x.shape[axis + 1 :]), x.dtype)
+
+        each = self.devices.each(state.step.shape[0])
+        own = _along(chain_axes(shared_memory), lambda x, axis: shape(x, axis, each), state)
+        if not isinstance(self.data, Shard):
+            return own, _check.shapes(self.data)
+        axis = 0 if shared_memory else 1
+        memory = jax.tree.map(lambda x: shape(x, axis), own.memory)
+        rows, size = jax.tree.map(lambda x: shape(x, 0), (self.data.rows, self.data.size))
+        return own._replace(memory=memory), Padded(rows=rows, size=size)
 
 
 def checked(mesh: Any, kernel: Kernel, data: Data, parts: int | None = None) -> Devices | None:
@@ -210,7 +221,7 @@ def checked(mesh: Any, kernel: Kernel, data: Data, parts: int | None = None) -> 
             return None
         mesh = Mesh(np.array(jax.devices()[:1]), (DATA,))
     auto = spread.checked_mesh(mesh)
-    along = auto.shape.get(DATA, 1)
+    along = auto.shape[DATA]
     devices = Devices(auto, along if parts is None else parts)
     if devices.parts % along:
         raise ValueError(
@@ -247,48 +258,29 @@ def start(
     shared_memory: bool,
 ) -> KernelState:
     """Return the first states, as `chunks.start`; memory has a parts axis after the chains'."""
-    count, own = keys.shape[0], PartitionSpec(devices.chains_axis)
+    count, axes = keys.shape[0], chain_axes(shared_memory)
 
     # Seen from one device: its chains, its rows, and `psum` where parts meet.
     def here(kernel: Kernel, data: Data, keys: Array, positions: PyTree) -> KernelState:
-        return _with_parts(devices, shared_memory, lambda data: chunks.start(
-            kernel, data, keys, positions, shared_memory
-        ), data)  # fmt: skip
+        keys, positions = devices.own(count, 0, (keys, positions))
 
-    in_specs = NONE, _data_spec(devices), own, own
-    state = _mapped(devices, here, in_specs, devices.specs(None, shared_memory))(
-        kernel, data, *_wider(devices, (keys, positions))
-    )
-    state = state._replace(rows=RowsSeen(all_rows(data)))
-    return _cut_state(devices, state, count, shared_memory)
+        def of_part(data: Data) -> tuple[PyTree, KernelState]:
+            state = chunks.start(kernel, data, keys, positions, shared_memory)
+            return state.memory, state._replace(memory=())
+
+        memory, state = devices.of_parts(of_part, shared_memory, data)
+        return devices.all(count, axes, state._replace(memory=memory))
+
+    own = devices.spec(count)
+    in_specs = PartitionSpec(), devices.rows_spec, own, own
+    made = devices.map(here, in_specs, devices.specs(count, shared_memory))
+    return made(kernel, data, keys, positions)
 
 
-def call(
-    devices: Devices,
-    kernel: Kernel,
-    layout: Layout,
-    chain_keys: Array,
-    *arguments: Any,
-    **options: Any,
-) -> Call:
+def call(devices: Devices, kernel: Kernel, layout: Layout, *arguments: Any, **options: Any) -> Call:
     """Make steps of all chains, as `chunks.call` does on one device."""
-    count = chain_keys.shape[0]
-    program = functools.partial(compiled(layout.small, devices.width(count) == count), devices)
-    return chunks.call(kernel, layout, chain_keys, *arguments, program=program, **options)
-
-
-@functools.cache
-def compiled(small: bool, donated: bool) -> Any:
-    # Where chains do not divide, states are made wider first, and their memory cannot be given
-    # away.
-    """Return the program: quickly compiled or not, taking the memory of its state or not."""
-    options: dict[str, Any] = {"compiler_options": LOOP} if small else {}
-    return jax.jit(
-        _advance,
-        static_argnames=("devices", "layout", "guarded", "counted"),
-        donate_argnames=("state",) if donated else (),
-        **options,
-    )
+    program = functools.partial(advance_small if layout.small else advance, devices)
+    return chunks.call(kernel, layout, *arguments, program=program, **options)
 
 
 def _advance(
@@ -307,126 +299,51 @@ def _advance(
     guarded: bool,
     counted: bool,
 ) -> Call:
+    """Make steps of all chains, as `chunks.advance` does on one device."""
     count, shared_memory = alive.shape[0], layout.shared_memory
-    own, states = PartitionSpec(devices.chains_axis), devices.specs(None, shared_memory)
+    axes = _of_call(chain_axes(shared_memory), 1, 0)
 
-    def here(
-        kernel: Kernel, keys: Array, alive: Array, state: KernelState, data: Data, *rest: Any
-    ) -> Call:
+    def here(kernel: Kernel, chains: Any, data: Data, rest: Any) -> Call:
+        keys, state, alive = devices.own(count, (0, axes.state, 0), chains)
         shared_key, plan, done, num_steps = rest
 
-        def of_part(memory: PyTree, data: Data) -> Call:
+        def of_part(data: Data, memory: PyTree) -> tuple[PyTree, Call]:
             whole = state._replace(memory=memory)
             arguments = keys, shared_key, data, plan, done, num_steps, whole, alive
-            return chunks._advance(kernel, layout, *arguments, guarded=guarded, counted=counted)
+            call = chunks._advance(kernel, layout, *arguments, guarded=guarded, counted=counted)
+            return call.state.memory, call._replace(state=call.state._replace(memory=()))
 
-        return _with_parts(devices, shared_memory, of_part, data, state.memory)
+        memory, call = devices.of_parts(of_part, shared_memory, data, state.memory)
+        return devices.all(count, axes, call._replace(state=call.state._replace(memory=memory)))
 
-    # A shared memory has no axis of chains, so it is not made wider.
-    memory = () if shared_memory else state.memory
-    chains = chain_keys, alive, state.dynamics, state.order, memory
-    keys, alive, dynamics, order, memory = _wider(devices, chains)
-    wide = state._replace(
-        dynamics=dynamics, memory=state.memory if shared_memory else memory, order=order
-    )
-    slots = PartitionSpec(None, devices.chains_axis)
-    made = _mapped(
-        devices,
+    none, own, states = PartitionSpec(), devices.spec(count), devices.specs(count, shared_memory)
+    made = devices.map(
         here,
-        (NONE, own, own, states, _data_spec(devices), NONE, NONE, NONE, NONE),
-        Call(states, Record(slots, own), own, Health(own, own)),  # pyright: ignore[reportArgumentType]
-    )(kernel, keys, alive, wide, data, shared_key, plan, done, num_steps)
-    if devices.width(count) == count:
-        return made
-    first = functools.partial(_cut, devices, count)
-    return Call(
-        _cut_state(devices, made.state, count, shared_memory),
-        Record(jax.tree.map(lambda x: first(x, 1), made.record.slots), first(made.record.sums)),
-        first(made.totals),
-        first(made.health),
+        (none, (own, states, own), devices.rows_spec, none),
+        _of_call(states, devices.spec(count, 1), own),
     )
+    rest = shared_key, plan, done, num_steps
+    return made(kernel, (chain_keys, state, alive), data, rest)
 
 
-def _with_parts(
-    devices: Devices, shared_memory: bool, function: Callable[..., Any], data: Data, *memory: PyTree
-) -> Any:
-    """Return a function of the memory and the rows of a part, of the parts that a device has.
-
-    It returns states, or a call: but for the memory they must be the same for all parts.
-    """
-    if not devices.cuts_data:
-        return function(*memory, data)
-    axis = 0 if shared_memory else 1
-    # One part a device is no axis of `vmap`: the program is that of one device, and as fast.
-    if devices.parts_here == 1 and devices.data_axis is not None:
-        made = function(
-            *(jax.tree.map(lambda x: jnp.squeeze(x, axis), tree) for tree in memory),
-            jax.tree.map(lambda x: jnp.squeeze(x, 0), data),
-        )
-        return _in_memory(made, lambda tree: jax.tree.map(lambda x: jnp.expand_dims(x, axis), tree))
-    out: Any = KernelState(None, axis, None)
-    if memory:
-        out = Call(out, None, None, None)  # pyright: ignore[reportArgumentType]
-    # What would differ from part to part beside the memory has no place to go: `vmap` refuses it.
-    mapped = jax.vmap(function, (*(axis for _ in memory), 0), out, axis_name=PARTS)
-    return mapped(*memory, data)
+_jit = functools.partial(
+    jax.jit,
+    _advance,
+    static_argnames=("devices", "layout", "guarded", "counted"),
+    donate_argnames=("state",),
+)
+advance, advance_small = _jit(), _jit(compiler_options=LOOP)
 
 
-def _in_memory(made: Any, change: Callable[[PyTree], PyTree]) -> Any:
-    state = made.state if isinstance(made, Call) else made
-    state = state._replace(memory=change(state.memory))
-    return made._replace(state=state) if isinstance(made, Call) else state
+def _of_call(state: KernelState, slots: Any, own: Any) -> Call:
+    """Return a call with these in place of its parts: the state's, kept draws' and all others'."""
+    return Call(state, Record(slots, own), own, Health(own, own))
 
 
-def _data_spec(devices: Devices) -> PartitionSpec:
-    return PartitionSpec(devices.data_axis) if devices.cuts_data else NONE
+def _along(axes: PyTree, change: Callable[[Any, int], Any], tree: PyTree) -> PyTree:
+    """Return a tree with each array changed along its axis of chains, None for those without."""
 
+    def of_part(axis: int | None, part: PyTree) -> PyTree:
+        return part if axis is None else jax.tree.map(lambda x: change(x, axis), part)
 
-def _mapped(
-    devices: Devices,
-    function: Callable[..., Any],
-    in_specs: Any,
-    out_specs: Any,
-) -> Callable[..., Any]:
-    # Whether all devices agree is not checked: what they share is summed by `psum` alone.
-    return jax.shard_map(
-        function, mesh=devices.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
-    )
-
-
-def _wider(devices: Devices, tree: PyTree) -> PyTree:
-    """Return chains of which all devices have as many: copies of the last one are added."""
-
-    def wide(x: Array) -> Array:
-        missing = devices.width(x.shape[0]) - x.shape[0]
-        return x if not missing else jnp.concatenate([x, jnp.repeat(x[-1:], missing, axis=0)])
-
-    return jax.tree.map(wide, tree)
-
-
-def _cut_state(
-    devices: Devices, state: KernelState, count: int, shared_memory: bool
-) -> KernelState:
-    if devices.width(count) == count:
-        return state
-    memory = state.memory
-    if not shared_memory:
-        memory = jax.tree.map(
-            lambda x: _cut(devices, count, x, spec=devices.specs(count, False).memory), memory
-        )
-    dynamics, order = _cut(devices, count, (state.dynamics, state.order))
-    return state._replace(dynamics=dynamics, memory=memory, order=order)
-
-
-def _cut(
-    devices: Devices, count: int, tree: PyTree, axis: int = 0, spec: PartitionSpec = NONE
-) -> PyTree:
-    """Return the first chains, on all devices."""
-    sharding = NamedSharding(devices.mesh, spec)
-
-    def first(x: Array) -> Array:
-        return jax.lax.with_sharding_constraint(
-            jax.lax.slice_in_dim(x, 0, count, axis=axis), sharding
-        )
-
-    return jax.tree.map(first, tree)
+    return jax.tree.map(of_part, axes, tree, is_leaf=lambda axis: axis is None)

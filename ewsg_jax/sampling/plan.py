@@ -105,7 +105,7 @@ def plan(
         step = int(np.ravel(request.state.step)[0]) if isinstance(request.state, KernelState) else 0
         request = request._replace(data=windows.at(step))
     kernel, data, devices = request.kernel, request.data, request.devices
-    clock = Clock(devices is not None and devices.has_many_processes)
+    clock = Clock(devices is not None and devices.mesh.is_multi_process)
     began = time.perf_counter()
     # Only the shapes: memory is judged by them before anything is made.
     shapes, shared_memory, make_first = first_state(request)
@@ -138,7 +138,7 @@ def plan(
         num_slots=_slots(draw_bytes, int(kept.due(num_steps))),
         keep=request.keep,
         moments=request.moments,
-        accelerator=on_accelerator(data) if devices is None else devices.platform != "cpu",
+        accelerator=on_accelerator(data if request.placed is None else request.placed.data),
         total=request.total,
         all_steps=num_steps,
     )

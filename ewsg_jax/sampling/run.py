@@ -57,7 +57,7 @@ def run(request: Request, earlier: Earlier | Batches | None = None) -> Samples |
         TypeError, ValueError: arguments do not go together; the message names one.
     """
     kernel = request.kernel
-    if request.devices is not None and request.devices.has_many_processes:
+    if request.devices is not None and request.devices.mesh.is_multi_process:
         consistency.check_processes(request, earlier)
     if earlier is not None:
         consistency.check_resumed(request, earlier)

@@ -9,13 +9,11 @@ from jax.sharding import AxisType, Mesh
 
 import ewsg_jax as ewsg
 from ewsg_jax.rows.shards import Shard
-from ewsg_jax.sampling import devices
 from ewsg_jax.sampling.starts import keys_of
 
 jax.config.update("jax_num_cpu_devices", 4)
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_disable_most_optimizations", True)
-devices.QUICK = {}
 N, STEPS, KEY = 103, 20, jax.random.key(7)
 X = np.random.default_rng(0).standard_normal((N, 3))
 ROWS = {"x": X, "y": (X[:, 0] + 0.3 * X[:, 1] > 0).astype(float)}

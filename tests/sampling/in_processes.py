@@ -14,7 +14,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 import ewsg_jax as ewsg
-from ewsg_jax.sampling import devices, loop
+from ewsg_jax.sampling import loop
 from tests.sampling import stops
 
 N, STEPS, KEY = 31, 20, jax.random.key
@@ -94,7 +94,6 @@ if __name__ == "__main__":
     jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_disable_most_optimizations", True)
     jax.config.update("jax_num_cpu_devices", 1)
-    devices.QUICK = {}
     address = f"127.0.0.1:{port}"
     jax.distributed.initialize(
         address,

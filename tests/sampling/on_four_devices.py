@@ -63,6 +63,11 @@ def chains_of_each_method(name):
     assert len({tuple(x) for x in four.position[:, -1].tolist()}) == 7
 
 
+def chains_that_the_devices_divide():
+    for kernel in (built("saga_ld"), ewsg.sgld(MODEL, 1e-3, batch_size=4, rows="epochs")):
+        close(sampled(kernel, None, 8).position, sampled(kernel, CHAINS, 8).position)
+
+
 def rows_of_each_method(name):
     kernel = built(name)
     expected = stepped(kernel, 4, 5)
@@ -373,6 +378,7 @@ def main(names):
         for name in answers.FORECAST
     }
     alone = (
+        chains_that_the_devices_divide,
         rows_and_chains,
         full_gradients_are_those_of_one_device,
         estimates_are_unbiased,

@@ -17,6 +17,7 @@ USUAL = (
     "chains: sghmc",
     "chains: ewsg_vr",
     "chains: flymc",
+    "chains_that_the_devices_divide",
     "rows: svrg_ld",
     "rows: ewsg",
     "rows_and_chains",
@@ -57,7 +58,7 @@ def test_runs_over_four_devices():
 @pytest.mark.sweep
 def test_every_check_over_four_devices():
     found = said((), 1200)
-    assert len(found) == len(ewsg.METHODS) + 40
+    assert len(found) == len(ewsg.METHODS) + 41
     assert set(found.values()) == {"ok"}, found
 
 
