@@ -150,13 +150,14 @@ def section(result: Result) -> str:
     heading = plan.label
     if plan.method.name in ewsg.METHODS:
         heading += f": {ewsg.METHODS[plan.method.name].title}"
+    every = "every step" if plan.thin == 1 else f"one every {plan.thin:,} steps"
     lines = [
         heading,
         "-" * len(heading),
         ", ".join(f"{key} {value}" for key, value in plan.method.options.items()),
         f"{samples.num_steps:,} steps a chain = {samples.data_passes:,.1f} passes over the data; "
-        f"{samples.num_chains} chains; kept: {samples.num_draws:,} draws of each, every "
-        f"{plan.thin:,} steps after {plan.burn_in:,}",
+        f"{samples.num_chains} chains; kept: {samples.num_draws:,} draws of each, {every} after "
+        f"{plan.burn_in:,}",
         f"{samples.gradient_evaluations:,} gradient evaluations in all; compiled in "
         f"{samples.compile_seconds:.1f} s, ran {samples.run_seconds:.1f} s",
     ]
