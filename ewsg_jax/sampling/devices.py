@@ -8,8 +8,8 @@ on all of its devices.
 Chains are mapped by `jax.shard_map` too. If they were only placed along the axis, XLA would share
 the same program and the draws would be the same, but a condition that depends on a chain (of a
 loop, or of a branch that any chain may need) would be summed over all devices each time: by SVRG in
-every step, by epochs in every block. A likelihood with a `while_loop` of its own took 6 times as
-long so on two devices of a CPU, 13 times on four.
+every step, by epochs in every block. A likelihood with a `while_loop` of its own then took several
+times as long, measured on two and four devices of a CPU whose cores had other work too.
 """
 
 import functools
