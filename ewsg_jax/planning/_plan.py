@@ -25,12 +25,18 @@ from ewsg_jax.planning.search import NothingFitsError, Search
 from ewsg_jax.planning.ways import plannable, ways
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode, find_mode
+from ewsg_jax.preparation.potential import is_newton_quick
 from ewsg_jax.progress import Clock
 from ewsg_jax.rows import spread
 from ewsg_jax.sampling.memory import free_on_the_host
 
 FEWEST_PASSES, FEWEST_ROWS = 2_000.0, 4e6
 """What each chain of a trial may take unless it is said: passes, or rows where these are more."""
+MOST_STEPS = {True: 60, False: 500}
+"""Of the search for a mode: by Newton's method from the start, of which each step is as many passes
+as there are parameters, and else. Seven models with a mode took up to 29; on its way
+to a scale of 0, where there is none, it takes hundreds, and chains warm up without a mode.
+"""
 PART_OF_MEMORY = 4
 """Of what is free: chains' states may take one part in four."""
 
@@ -202,6 +208,7 @@ def plan(
                     posterior,
                     position,
                     given,
+                    max_steps=MOST_STEPS[is_newton_quick(posterior, position, data)],
                     progress=False,
                     mesh=mesh,
                     check_data=check_data,

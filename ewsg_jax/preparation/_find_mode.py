@@ -22,7 +22,7 @@ from ewsg_jax.preparation import newton, quasi_newton, support
 from ewsg_jax.preparation.curvature import Curvature, Shape
 from ewsg_jax.preparation.mode import Mode
 from ewsg_jax.preparation.newton import End
-from ewsg_jax.preparation.potential import MOST_DENSE, Point, Potential
+from ewsg_jax.preparation.potential import Point, Potential, is_newton_quick
 from ewsg_jax.preparation.probes import Probes
 from ewsg_jax.preparation.programs import Layout, vector
 from ewsg_jax.preparation.spectrum import curvature_of_many
@@ -30,7 +30,7 @@ from ewsg_jax.preparation.start import Start
 from ewsg_jax.preparation.warm_up import warm_up
 from ewsg_jax.progress import Progress
 from ewsg_jax.rows import spread
-from ewsg_jax.rows.view import CHUNK_SIZE, all_rows, num_rows
+from ewsg_jax.rows.view import CHUNK_SIZE, num_rows
 from ewsg_jax.streams import Stream
 from ewsg_jax.support import CURE, NONE, Outside
 
@@ -43,15 +43,6 @@ share of them beyond it from which the mode lies on one.
 """
 FAR = 10.0
 """Standard deviations from a mode, from which on it is not rounding that ends a search."""
-AT_ONCE = 32
-"""Dimension up to which Newton's method begins at the start."""
-QUICKER = 2**27
-"""Rows times squared numbers up to which Newton's method, whose every step takes this many, ends
-before L-BFGS is compiled: of a hierarchy of 67 numbers in 1.5 s of a processor instead of 5.4, of
-an item response of 190 in 2.8 instead of 6.5. With a hundred times as many it takes twice as long.
-"""
-AT_ONCE_LINEAR = 256
-"""The same for models through linear predictors, whose Hessians cost less."""
 
 
 @reads_now("posterior", "optimizer")
@@ -207,14 +198,7 @@ def _search(
     """
     layout = Layout.of(position)
     dimension = sum(leaf.size for leaf in jax.tree.leaves(position))
-    # Newton's method at once where Hessians are cheap, else L-BFGS first.
-    goes_ahead = dimension > (AT_ONCE if posterior.predictor is None else AT_ONCE_LINEAR)
-    if (
-        posterior.predictor is None
-        and dimension <= MOST_DENSE
-        and all_rows(data) * dimension**2 <= QUICKER
-    ):
-        goes_ahead = False
+    goes_ahead = not is_newton_quick(posterior, position, data)
     potential = Potential(posterior, position, data, chunk_size, lazy=goes_ahead)
     start = potential.at(vector(position))
     # The warm-up may have led astray: then the user's own start is taken.
