@@ -18,8 +18,8 @@ FEWEST_STEPS, CHEAP = 32, 2**24
 """Of a run whose blocks may exceed it, bytes of randomness of such a block: some 20 ms."""
 SMALL = 2**17
 """Most numbers that gradients of one step of all chains touch where it is small: 0.2 ms."""
-SHORT = 2**34
-"""Most of all steps of a run that is short: some seconds, of rows that touch few numbers less."""
+SHORT = 2**35
+"""Most of all steps of a run that is short: ten seconds, less of rows that touch few numbers."""
 COUNTED = 2**31 - 1
 """Evaluations that a call counts of each chain, in 32 bits."""
 ROWS_PER_BLOCK = 16 * 2**20
