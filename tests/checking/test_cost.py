@@ -142,7 +142,7 @@ def test_no_slow_direction_is_missed_among_many(shape, kind):
     # As the scale of groups is among their effects: one of many, wherever it stands.
     for number in (17, 158, 296):
         draws = RNG.standard_normal(shape)
-        slow = autocorrelated((*shape[:2], 1), 0.97, RNG)
+        slow = autocorrelated(RNG, (*shape[:2], 1), memory=0.97)
         # What is slow is where it is, or how far it is from its middle.
         width = np.exp(slow) if kind == "a width" else 0.1
         place = slow if kind == "a place" else 0.0
