@@ -140,7 +140,7 @@ def _along(potential: Potential, point: Point, step: Step, eager: bool) -> Point
     """
     slope = float(point.gradient @ step.direction)
     length, best = 1.0, None
-    for _ in range(MOST_TRIALS):
+    for number in range(MOST_TRIALS):
         flat = potential.of.layout.rounded(point.flat + length * step.direction)
         if not np.all(np.isfinite(flat)):
             if best is not None:
@@ -149,7 +149,8 @@ def _along(potential: Potential, point: Point, step: Step, eager: bool) -> Point
             continue
         if np.array_equal(flat, point.flat):
             return End.ROUNDING
-        trial = potential.at(flat)
+        # A whole step is right most often.
+        trial = potential.at(flat, is_trial=number > 0)
         if trial.value == -np.inf:
             return End.FALLS
         foretold = SUFFICIENT * float(point.gradient @ (flat - point.flat))

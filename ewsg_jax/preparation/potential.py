@@ -31,6 +31,10 @@ MOST_DENSE = 1_000
 """Dimension up to which the Hessian is a matrix."""
 MOST_METRICS, UNIT = 3, 4.0
 """How often directions of unit curvature are sought, and the factor up to which it is a unit."""
+MOST_TOGETHER = 32.0
+"""Passes up to which a Hessian is worked out with the gradient of a point that may be rejected:
+another program takes longer to compile.
+"""
 EVEN, WORSE = 1e-3, 10.0
 """Asymmetry of a matrix of differences, relative to unit curvature, that is small; and the factor
 above the least beyond which still longer steps are not tried.
@@ -98,12 +102,14 @@ class Potential:
         """Return by how much a value may be wrong by rounding."""
         return (1e-13 if self.of.wide else 1e-6) * abs(value)
 
-    def at(self, flat: np.ndarray) -> Point:
-        """Return what is known at a point, rounded where the model is not given float64."""
+    def at(self, flat: np.ndarray, is_trial: bool = False) -> Point:
+        """Return what is known at a point, rounded where the model is not given float64; of a
+        trial, which may be rejected, no Hessian that costs many passes.
+        """
         # Where the model sees float32, the point is what it sees.
         flat = flat if self.of.wide else self.of.layout.rounded(flat)
         with self.of.precision():
-            if self._lazy:
+            if self._lazy or (is_trial and self._hessian_cost > MOST_TOGETHER):
                 self.data_passes += 1
                 value, gradient = jax.device_get(
                     programs.value_and_gradient(self.of, flat, self.data)

@@ -8,14 +8,12 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.planning import _plan
 
-GROUPS = 12
 
-
-def correlated_effects() -> tuple[ewsg.Posterior, dict, dict]:
+def correlated_effects(groups: int = 12) -> tuple[ewsg.Posterior, dict, dict]:
     """Intercepts and slopes of groups with a covariance by its Cholesky factor, centred."""
     rng = np.random.default_rng(0)
-    group, x = np.repeat(np.arange(GROUPS), 8), rng.normal(size=8 * GROUPS)
-    effects = rng.normal(size=(GROUPS, 2)) @ np.array([[1.0, 0.5], [0.0, 0.4]])
+    group, x = np.repeat(np.arange(groups), 8), rng.normal(size=8 * groups)
+    effects = rng.normal(size=(groups, 2)) @ np.array([[1.0, 0.5], [0.0, 0.4]])
     y = effects[group, 0] + effects[group, 1] * x + rng.normal(size=len(x))
 
     def likelihood(p, row):
@@ -27,7 +25,7 @@ def correlated_effects() -> tuple[ewsg.Posterior, dict, dict]:
         off = p["e"] - p["mu"]
         first = off[:, 0] / one
         second = (off[:, 1] / two - c * first) / jnp.sqrt(1 - c**2)
-        of_effects = -0.5 * jnp.sum(first**2 + second**2) - GROUPS * (
+        of_effects = -0.5 * jnp.sum(first**2 + second**2) - groups * (
             jnp.sum(p["log_tau"]) + 0.5 * jnp.log1p(-(c**2))
         )
         of_scales = jnp.sum(p["log_tau"] - 0.5 * jnp.exp(2 * p["log_tau"]))
@@ -37,7 +35,7 @@ def correlated_effects() -> tuple[ewsg.Posterior, dict, dict]:
         "mu": jnp.zeros(2),
         "log_tau": jnp.zeros(2),
         "c": jnp.zeros(()),
-        "e": jnp.zeros((GROUPS, 2)),
+        "e": jnp.zeros((groups, 2)),
     }
     return ewsg.Posterior(likelihood, prior), start, {"g": group, "x": x, "y": y}
 
@@ -60,3 +58,11 @@ def test_a_search_without_a_mode_is_short(monkeypatch):
     assert not found[0].converged
     # Of 500 steps down to a scale of 0, each of d + 1 data passes and more.
     assert found[0].num_steps <= 60, found[0].num_steps
+
+
+def test_steps_that_are_rejected_have_no_hessian():
+    """A Hessian takes 38 passes; of four trials on the way to no mode three are rejected."""
+    posterior, start, rows = correlated_effects(16)
+    with pytest.warns(RuntimeWarning, match="found no mode|ended"):
+        mode = ewsg.find_mode(jax.random.key(0), posterior, start, rows, max_steps=40)
+    assert mode.data_passes < 3 * 38 * mode.num_steps
