@@ -21,14 +21,12 @@ Options = dict[str, bool | int | str]
 
 UNOPTIMISED: Options = {"xla_backend_optimization_level": 0}
 """For small programs that are run once. A step takes six times as long."""
-QUICK: Options = {"xla_backend_optimization_level": 1}
-"""For small programs that are run often."""
-LOOP = QUICK.copy()
+LOOP: Options = {"xla_backend_optimization_level": 1}
 """For loops of small steps, or of few."""
-if version.startswith("0.10."):
-    # It has a second way to write fused loops, which run up to four times as long; a version that
-    # has not raises an error.
-    QUICK["xla_cpu_use_fusion_emitters"] = False
+QUICK: Options = LOOP | ({"xla_cpu_use_fusion_emitters": False} if version[:5] == "0.10." else {})
+"""For small programs that are run often. jaxlib 0.10 has a second way to write fused loops, which
+run up to four times as long; a version that has not raises an error.
+"""
 
 _THREAD = ThreadPoolExecutor(1, thread_name_prefix="ewsg_jax_compiles")
 """One thread compiles beside the host's: XLA frees Python's lock, and uses a core or two itself."""

@@ -32,10 +32,10 @@ from ewsg_jax.sampling.memory import free_on_the_host
 
 FEWEST_PASSES, FEWEST_ROWS = 2_000.0, 4e6
 """What each chain of a trial may take unless it is said: passes, or rows where these are more."""
-MOST_STEPS = {True: 60, False: 500}
-"""Of the search for a mode: by Newton's method from the start, of which each step is as many passes
-as there are parameters, and else. Seven models with a mode took up to 29; on its way
-to a scale of 0, where there is none, it takes hundreds, and chains warm up without a mode.
+NEWTON_STEPS, STEPS = 60, 500
+"""Of the search for a mode, at most: by Newton's method from the start, whose steps are as many
+passes as there are parameters, and else. Seven models with a mode took up to 29; on its way to a
+scale of 0, where there is none, it takes hundreds, and chains warm up without a mode.
 """
 PART_OF_MEMORY = 4
 """Of what is free: chains' states may take one part in four."""
@@ -208,7 +208,7 @@ def plan(
                     posterior,
                     position,
                     given,
-                    max_steps=MOST_STEPS[is_newton_quick(posterior, position, data)],
+                    max_steps=NEWTON_STEPS if is_newton_quick(posterior, position, data) else STEPS,
                     progress=False,
                     mesh=mesh,
                     check_data=check_data,
@@ -256,8 +256,7 @@ def plan(
         except (NoGradientError, NothingFitsError, NoWidthsError) as error:
             # Of these there was no way round; what the search for the mode met, if anything, is
             # why.
-            told = [text + "." * (text[-1] not in ".?") for text in of_mode]
-            raise ValueError(" And ".join([*told, str(error)])) from error
+            raise ValueError(" And ".join([*map(_ended, of_mode), str(error)])) from error
     cost = ended.kernel.evaluations(data)
     told = [
         report.note for report in (ended.gaussian and ended.gaussian.report, ended.report) if report
@@ -285,12 +284,16 @@ def plan(
     if not made.is_trusted:
         doubts = "; ".join(made.doubts)
         warnings.warn(
-            f"the plan is not trusted: {doubts}{'' if doubts.endswith('?') else '.'} "
-            f"What to do: {made.advice}",
+            f"the plan is not trusted: {_ended(doubts)} What to do: {made.advice}",
             RuntimeWarning,
             stacklevel=3,
         )
     return made
+
+
+def _ended(text: str) -> str:
+    """Return a sentence with a stop, unless it asks."""
+    return text if text.endswith((".", "?")) else f"{text}."
 
 
 def _check_on_host(given: Mapping[str, object]) -> None:

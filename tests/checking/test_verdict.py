@@ -7,6 +7,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.checking import stein, verdict
+from ewsg_jax.checking.draws import draws_of
 from tests.checking.test_check import KEY, LINEAR, ODD, ROWS, of_target, run_of
 
 
@@ -22,6 +23,7 @@ class Said:
     name: str = "u"
     rhat: float = 1.0
     ess: float = 2_000.0
+    kurtosis: float = 3.0
     lost: str = ""
     impossible: str = ""
     has_more: bool = False
@@ -51,6 +53,7 @@ class Said:
             apart=self.apart,
             mistaken=self.mistaken,
             spent=self.spent,
+            kurtosis=lambda some: np.full(some.shape, self.kurtosis),
         )
 
 
@@ -73,6 +76,9 @@ class Said:
         (Said(ratio=(1.12, 1.0)), "wrong", "too wide by 12"),
         (Said(shift=(0.0, -0.2)), "wrong", "mean off by 0.2"),
         (Said(ratio=(1.12, 1.0), ess=300.0), "unsure", "to decide: sd × 1.12"),
+        # Heavy tails make 4 % of 2,000 too; of two values a width is known without chance.
+        (Said(ratio=(1.12, 1.0), kurtosis=15.0), "unsure", "to decide: sd × 1.12"),
+        (Said(ratio=(1.12, 1.0), kurtosis=1.0, ess=60.0), "wrong", "too wide by 12"),
         (Said(shift=(0.0, -0.2), ess=300.0), "unsure", "mean off by -0.2"),
         (Said(error=0.08), "unsure", "not enough draws to decide: sd × 1.01 ± 0.08"),
         (Said(error=0.08), "unsure", "Run longer"),
@@ -138,6 +144,16 @@ def test_verdicts(said, outcome, words):
     found = said.verdict()
     assert found.outcome == outcome
     assert words in found.text
+
+
+def test_the_kurtosis_is_that_of_the_draws():
+    """By enumeration: 1 of two values, 3/2 of three, 3 where one in three is not 0."""
+    two, three = np.tile([-1.0, 1.0], 30), np.tile([-1.0, 0.0, 1.0], 20)
+    seldom = np.tile([-1.0, 0.0, 0.0, 0.0, 0.0, 1.0], 10)
+    values = 1e30 * np.stack([two, three, seldom], axis=-1).reshape(2, 30, 3) + 1e30
+    found = draws_of(values.astype(np.float32), None, 10**6).kurtosis(np.array([2, 0, 1]))
+    np.testing.assert_allclose(found, [3.0, 1.0, 1.5], rtol=1e-5)
+    assert found[1] >= 1
 
 
 @pytest.mark.parametrize(

@@ -144,11 +144,21 @@ def test_it_is_for_runs_that_do_not_fit():
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("most", "program"), [(75, "advance_small"), (74, "advance")])
-def test_batches_are_compiled_like_the_whole(monkeypatch, most, program):
-    """A step of five chains touches 5 × 5 × 3 numbers; one of two, in a batch, less."""
+@pytest.mark.parametrize(
+    ("most", "short", "program"),
+    [
+        (75, 0, "advance_small"),
+        (74, 0, "advance"),
+        (0, 30 * 75, "advance_small"),
+        (0, 30 * 75 - 1, "advance"),
+    ],
+)
+def test_batches_are_compiled_like_the_whole(monkeypatch, most, short, program):
+    """A step of five chains touches 5 × 5 × 3 numbers, a run 30 times as many; one of two chains,
+    in a batch, less.
+    """
     monkeypatch.setattr(layout, "SMALL", most)
-    monkeypatch.setattr(layout, "SHORT", 0)
+    monkeypatch.setattr(layout, "SHORT", short)
     used = []
 
     def watch(name):
