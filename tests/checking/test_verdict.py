@@ -78,6 +78,7 @@ class Said:
         (Said(ratio=(1.12, 1.0), ess=300.0), "unsure", "to decide: sd × 1.12"),
         # Heavy tails make 4 % of 2,000 too; of two values a width is known without chance.
         (Said(ratio=(1.12, 1.0), kurtosis=15.0), "unsure", "to decide: sd × 1.12"),
+        (Said(ratio=(1.12, 1.0), kurtosis=15.0, ess=5_000.0), "wrong", "too wide by 12"),
         (Said(ratio=(1.12, 1.0), kurtosis=1.0, ess=60.0), "wrong", "too wide by 12"),
         (Said(shift=(0.0, -0.2), ess=300.0), "unsure", "mean off by -0.2"),
         (Said(error=0.08), "unsure", "not enough draws to decide: sd × 1.01 ± 0.08"),

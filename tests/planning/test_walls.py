@@ -29,9 +29,9 @@ def curvature(rate: float, theta: np.ndarray) -> np.ndarray:
     return rate**2 * np.exp(-rate * theta) + 1
 
 
-@pytest.mark.parametrize("rate", [0.01, 2.0, 10.0])
+@pytest.mark.parametrize("rate", [0.01, 0.5, 2.0, 10.0])
 def test_a_step_leads_to_nothing_steeper_than_it_stands(rate):
-    """By the closed form: stable where it leads from the steepest draw, twice as fast as most."""
+    """By the closed form: stable where it leads from the steepest draw, four times as fast."""
     posterior, frame = made(rate)
     places = np.linspace(-1.5, 0.0, 64, dtype=np.float32)[:, None]
     wall = steepest(posterior, frame, places, DATA)
@@ -40,10 +40,10 @@ def test_a_step_leads_to_nothing_steeper_than_it_stands(rate):
 
     def is_stable(curvature_here: float) -> bool:
         step = 2 * STABLE / curvature_here**0.5
-        return bool(step**2 * curvature(rate, 2 - 1.5 - WIDE * step) < 4)
+        return bool(step**2 * curvature(rate, 2 - 1.5 - 2 * WIDE * step) < 4)
 
     assert is_stable(found.curvature)
-    if rate < 1:
+    if rate < 0.1:
         assert found == wall, "no wall rises within a step"
     else:
         assert not is_stable(wall.curvature)
