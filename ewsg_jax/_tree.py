@@ -73,14 +73,9 @@ def placed(tree: PyTree, dtype: Any) -> PyTree:
         return jax.device_put(jax.tree.map(lambda x: np.asarray(x, dtype), tree))
 
 
-def take_rows(leaf: Array, index: ArrayLike) -> Array:
-    """Index the leading axis of an array with indices known to be in bounds."""
-    return jnp.asarray(leaf).at[index].get(mode="promise_in_bounds")
-
-
 def take(tree: PyTree, index: ArrayLike) -> PyTree:
     """Index the leading axis of every leaf with indices known to be in bounds."""
-    return jax.tree.map(functools.partial(take_rows, index=index), tree)
+    return jax.tree.map(lambda x: jnp.asarray(x).at[index].get(mode="promise_in_bounds"), tree)
 
 
 def add_at(tree: PyTree, indices: Array, values: PyTree) -> PyTree:

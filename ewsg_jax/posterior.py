@@ -289,7 +289,7 @@ class Posterior(Generic[P]):
 
     def estimate(self, position: P, data: Data, batch: Batch) -> P:
         """Return the sum over the batch alone, at least in float32, a part for `total`."""
-        total = self._sum_of_gradients(position, fetched(batch, data).pieces, batch.weights)
+        total = self._sum_of_gradients(position, fetched(batch, data).rows, batch.weights)
         return (
             total
             if batch.weights is not None

@@ -180,7 +180,7 @@ def outside_by_batches(
     count = min(n, batch_size)
     if isinstance(data, Spread):
         # One batch for all positions: rows are on devices of their own.
-        data = gather(data, jax.random.choice(key, n, (count,), replace=False)).pieces
+        data = gather(data, jax.random.choice(key, n, (count,), replace=False)).rows
         n = count
     # Rows cost more to fetch than to evaluate: a group has the same ones, and is so small that
     # groups see all rows. Powers of two, in whole blocks: one program serves any number of

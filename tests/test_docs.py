@@ -115,7 +115,7 @@ def test_one_step_names_the_files_that_a_step_enters():
     counts = re.search(r"enters (\d+) functions in (\d+) files", page)
     assert counts is not None
     assert (len(entered), len(files)) == tuple(map(int, counts.groups()))
-    assert len(entered) <= 43
+    assert len(entered) <= 41
     assert len(files) <= 11
 
 

@@ -74,14 +74,12 @@ def test_blackjax_loop(name):
     assert int(last.step) == 6
 
 
-@pytest.mark.usual_parameters("float32-shape1", "int8-shape3", "bfloat16-shape5")
-@pytest.mark.parametrize("shape", [(5,), (5, 6), (5, 7), (5, 3, 8), (5, 1), (5, 16)])
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bfloat16"])
-def test_rows_gathered_ahead_are_the_rows(shape, dtype):
-    """In whatever pieces rows are copied, they are what indexing gives, alone and in loops."""
+def test_gathered_rows_are_the_rows(dtype):
+    """They are what indexing gives, at once and where they are used."""
     from ewsg_jax.rows import view
 
-    leaf = jnp.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    leaf = jnp.arange(120).reshape(5, 3, 8).astype(dtype)
     data = {"x": leaf, "n": jnp.arange(5)}
     for indices in (jnp.array([3, 0, 3]), jnp.array([[1, 4], [2, 2]])):
         for gather in (
@@ -89,7 +87,7 @@ def test_rows_gathered_ahead_are_the_rows(shape, dtype):
             jax.jit(view.gather),
             lambda _, i: view.Batch(i),
         ):
-            rows = view.fetched(gather(data, indices), data).pieces
+            rows = view.fetched(gather(data, indices), data).rows
             np.testing.assert_array_equal(
                 np.asarray(rows["x"], np.float32), np.asarray(leaf, np.float32)[indices]
             )

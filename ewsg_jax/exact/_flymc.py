@@ -198,7 +198,7 @@ class FireflyMonteCarlo(Kernel[P]):
         proposed = _tree.combine((1, position), (h, walk.direction))
         # Free places hold a negative number: they gather some row, and count for nothing.
         is_bright = bright.rows >= 0
-        bright_rows = gather(data, jnp.maximum(bright.rows, 0)).pieces
+        bright_rows = gather(data, jnp.maximum(bright.rows, 0)).rows
         gaps = self.bound.gaps(proposed, memory.center, bright_rows)
         gaps = jnp.where(is_bright, gaps, 0).astype(bright.gaps.dtype)
         change = log_odds(gaps / temperature) - log_odds(bright.gaps / temperature)
@@ -215,9 +215,7 @@ class FireflyMonteCarlo(Kernel[P]):
 
         # Then brightness is drawn again, of some rows, where the chain now is.
         selected = randomness.batch
-        proposal_gaps = self.bound.gaps(
-            position, memory.center, fetched(selected.rows, data).pieces
-        )
+        proposal_gaps = self.bound.gaps(position, memory.center, fetched(selected.rows, data).rows)
         lit = BrightSet(bright.rows, gaps)
         if isinstance(resampling, Redrawing):
             moved, num_dark, fits = redraw(lit, selected, proposal_gaps, resampling, temperature)

@@ -152,7 +152,7 @@ class CovarianceTracking(WithCovariance[P]):
     ) -> tuple[Estimate, TrackingUpdate]:
         n = view(data).counted
         batch = fetched(randomness, data)
-        part = batch.pieces
+        part = batch.rows
         seen = self.posterior.row_gradients(point, part)
         gradient = self.posterior.total(
             point, data, self.posterior.estimate_from_rows(seen, part, data)

@@ -112,7 +112,7 @@ class SAGA(Anchored[P]):
         self, randomness: PyTree, memory: SAGAMemory, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, SAGAUpdate]:
         posterior, batch = self.posterior, fetched(randomness, data)
-        part = batch.pieces
+        part = batch.rows
         # What the table holds of these rows, as derivatives by their predictors where they are
         # linear.
         new, old = posterior.row_gradients(point, part), _tree.take(memory.table, batch.indices)

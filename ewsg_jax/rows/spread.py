@@ -63,7 +63,7 @@ class Spread(Rows):
             is_here = (place >= 0) & (place < part.size[0])
 
             def here(x: Array) -> Array:
-                found = _tree.take_rows(x, jnp.where(is_here, place, 0))
+                found = _tree.take(x, jnp.where(is_here, place, 0))
                 found = jnp.where(is_here.reshape(*place.shape, *[1] * (x.ndim - 1)), found, 0)
                 # `psum` adds numbers: truth values go as bytes.
                 return found.astype(jnp.uint8) if x.dtype == bool else found.astype(x.dtype)
@@ -72,7 +72,7 @@ class Spread(Rows):
 
         return jax.tree.map(lambda x, like: x.astype(like.dtype), self.alike(of_part), self.rows)
 
-    def blocks(self, starts: Array, size: int, *, around: bool, ahead: bool) -> Batch:
+    def blocks(self, starts: Array, size: int, *, around: bool) -> Batch:
         """Return blocks of consecutive rows, row by row: a block may lie on several devices."""
         # Row by row, for the two ends of a block may lie on two devices.
         numbers, *_ = places_of_blocks(starts, size, self.total)

@@ -6,14 +6,11 @@ stream, as one of several parts, made as long as other data sets, or on several 
 these is a `Rows` of its own, and what is written for `Rows` serves them all. They are trees like
 any other data, cut and gathered row by row.
 
-Gathering is the costliest part of a step on a CPU. XLA's CPU backend copies a gathered row number
-by number; where the last axis is seen as pieces of 16 bytes it copies piece by piece (measured with
-50 random rows of 54 float32: 7.4 against 3.0 µs). So rows are gathered as pieces, ahead of the step
-where there is a run that can do so, and put together where they are used.
+Gathering is the costliest part of a step on a CPU. So rows are gathered for many steps at once
+where there is a run that can do so.
 """
 
 import functools
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -26,7 +23,6 @@ from ewsg_jax._types import Array, Data, Key, PyTree
 
 CHUNK_SIZE = 4096
 """Rows that a sum over all data takes at once."""
-BYTES_PER_PIECE = 16
 
 
 class Batch(NamedTuple):
@@ -34,19 +30,17 @@ class Batch(NamedTuple):
 
     Attributes:
         indices: row numbers, int32, any shape.
-        pieces: the rows, leaves of shape (*indices.shape, …), as `fetched` returns them; after
-            `fetch` the last axis of each leaf is in pieces, shape (*indices.shape, …, pieces,
-            width); None before they are fetched.
+        rows: the rows, leaves of shape (*indices.shape, …); None before they are fetched.
         weights: what each row stands for, shaped like the indices; None for n/b rows each.
     """
 
     indices: Array
-    pieces: PyTree = None
+    rows: PyTree = None
     weights: Array | None = None
 
     def without_rows(self) -> "Batch":
         """Return the row numbers and weights alone."""
-        return self._replace(pieces=None)
+        return self._replace(rows=None)
 
 
 @module
@@ -137,11 +131,10 @@ class Rows(Part):
         return sum_in_chunks(function, self.cut, chunk_size)
 
     def take(self, indices: Array) -> Data:
-        """Return rows by numbers in bounds, any shape; the last axis of each leaf in pieces."""
-        gather = functools.partial(in_pieces, where=indices, take=_tree.take_rows)
-        return jax.tree.map(gather, self.cut)
+        """Return rows by numbers in bounds, any shape."""
+        return _tree.take(self.cut, indices)
 
-    def blocks(self, starts: Array, size: int, *, around: bool, ahead: bool) -> Batch:
+    def blocks(self, starts: Array, size: int, *, around: bool) -> Batch:
         """Return blocks of consecutive rows, the first row following on the last.
 
         A block that reaches beyond the end has the first rows in front of the last ones.
@@ -150,24 +143,20 @@ class Rows(Part):
             starts: where the blocks begin, int32, any shape.
             size: how many rows each has, at most n.
             around: whether a block may reach beyond the end.
-            ahead: whether this is ahead of the use. A step reads whole rows that it slices itself
-                sooner.
         """
-        # A block's rows lie side by side, so that a slice is one copy.
-        slices = functools.partial(_slices, size=size, ahead=ahead)
         if not around:
             numbers = starts[..., None] + jnp.arange(size, dtype=jnp.int32)
-            return Batch(numbers, jax.tree.map(lambda leaf: slices(leaf, starts), self.cut))
+            return Batch(numbers, jax.tree.map(lambda x: _slices(x, starts, size), self.cut))
         numbers, first, is_begin = places_of_blocks(starts, size, self.length)
 
-        def pieces(leaf: Array) -> Array:
-            blocks = slices(leaf, first)
+        def of_leaf(leaf: Array) -> Array:
+            blocks = _slices(leaf, first, size)
             # Rows in front of the end and rows of the beginning, chosen row by row.
             begin = leaf[:size].reshape(size, *blocks.shape[is_begin.ndim :])
             shape = *is_begin.shape, *[1] * (begin.ndim - 1)
             return jnp.where(is_begin.reshape(shape), begin, blocks)
 
-        return Batch(numbers, jax.tree.map(pieces, self.cut))
+        return Batch(numbers, jax.tree.map(of_leaf, self.cut))
 
     def across(self, of_part: PyTree) -> PyTree:
         """Return the sum over all parts of what each has."""
@@ -218,24 +207,23 @@ def fetch(randomness: PyTree, data: Data) -> PyTree:
         >>> drawn = jax.vmap(lambda key: law.draw(key, data))(
         ...     jax.random.split(jax.random.key(0), 4)
         ... )
-        >>> ewsg.rows.fetch(drawn, data).pieces.shape  # 4 batches of 3 rows
+        >>> ewsg.rows.fetch(drawn, data).rows.shape  # 4 batches of 3 rows
         (4, 3)
     """
     marks = (Batch, Block, AsDrawn)
 
     def of_part(part: PyTree) -> PyTree:
-        return fetched(part, data, ahead=True) if isinstance(part, Batch | Block) else part
+        return fetched(part, data) if isinstance(part, Batch | Block) else part
 
     return jax.tree.map(of_part, randomness, is_leaf=lambda part: isinstance(part, marks))
 
 
-def fetched(batch: Batch | Block, data: Data, *, ahead: bool = False) -> Batch:
+def fetched(batch: Batch | Block, data: Data) -> Batch:
     """Return one batch with its rows; of a batch that has them, these.
 
     Args:
         batch: which rows, as a law of rows draws them, or what `fetch` made of it.
         data: a tree of arrays with the leading axis n.
-        ahead: whether this is ahead of the use: rows then stay in pieces.
 
     Raises:
         TypeError: it is neither: row numbers alone do not say what each row stands for.
@@ -243,21 +231,14 @@ def fetched(batch: Batch | Block, data: Data, *, ahead: bool = False) -> Batch:
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
         >>> batch = ewsg.rows.Batch(jnp.array([2, 0]))
-        >>> ewsg.rows.fetched(batch, {"x": jnp.array([5.0, 6.0, 7.0])}).pieces["x"].tolist()
+        >>> ewsg.rows.fetched(batch, {"x": jnp.array([5.0, 6.0, 7.0])}).rows["x"].tolist()
         [7.0, 5.0]
     """
-    rows = view(data)
     if isinstance(batch, Block):
-        batch = rows.blocks(batch.start, batch.size, around=batch.around, ahead=ahead)
+        return view(data).blocks(batch.start, batch.size, around=batch.around)
     if not isinstance(batch, Batch):
         raise no_batch(batch)
-    pieces = rows.take(batch.indices) if batch.pieces is None else batch.pieces
-    # In pieces, as they were gathered: each step puts its own together.
-    if ahead:
-        return batch._replace(pieces=pieces)
-    shape = batch.indices.shape
-    whole = jax.tree.map(lambda x, leaf: x.reshape(*shape, *leaf.shape[1:]), pieces, rows.cut)
-    return batch._replace(pieces=whole)
+    return batch if batch.rows is not None else batch._replace(rows=view(data).take(batch.indices))
 
 
 def no_batch(drawn: object, law: object = "a law of rows") -> TypeError:
@@ -277,7 +258,7 @@ def gather(data: Data, indices: Array) -> Batch:
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
-        >>> ewsg.rows.gather(jnp.array([5.0, 6.0, 7.0]), jnp.array([2, 0])).pieces.tolist()
+        >>> ewsg.rows.gather(jnp.array([5.0, 6.0, 7.0]), jnp.array([2, 0])).rows.tolist()
         [7.0, 5.0]
     """
     return fetched(Batch(indices), data)
@@ -376,26 +357,6 @@ def fold_over_rows(
     return total if rest == 0 else add(total, rows(n - rest, rest) if chunks else data, n - rest)
 
 
-def in_pieces(leaf: Array, where: Array, take: Callable[[Array, Array], Array]) -> Array:
-    """Return what `take(leaf, where)` does, its last axis in pieces of 16 bytes."""
-    # A power of two that divides the last axis.
-    width = math.gcd(leaf.shape[-1], BYTES_PER_PIECE // leaf.dtype.itemsize) if leaf.ndim > 1 else 1
-    # Nothing to gain: a row is shorter than a piece, or does not divide into pieces.
-    if width == 1:
-        return take(leaf, where)
-    pieces = leaf.shape[-1] // width, width
-
-    def cut_first(x: Array, i: Array) -> Array:
-        return take(x.reshape(*x.shape[:-1], *pieces), i)
-
-    def cut_last(x: Array, i: Array) -> Array:
-        found = take(x, i)
-        return found.reshape(*found.shape[:-1], *pieces)
-
-    # Elsewhere than on a CPU such a view of all the data may be a copy.
-    return jax.lax.platform_dependent(leaf, where, cpu=cut_first, default=cut_last)
-
-
 def places_of_blocks(starts: Array, size: int, length: int) -> tuple[Array, Array, Array]:
     """Return the row numbers of blocks that may reach beyond the end, where a slice of each begins,
     and which of its rows are those of the beginning instead.
@@ -406,15 +367,10 @@ def places_of_blocks(starts: Array, size: int, length: int) -> tuple[Array, Arra
     return jnp.where(is_begin, place, first[..., None] + place), first, is_begin
 
 
-def _slices(leaf: Array, starts: Array, size: int, ahead: bool) -> Array:
+def _slices(leaf: Array, starts: Array, size: int) -> Array:
     """Return `size` rows from each start on, at most n − size."""
-
-    def take(x: Array, first: Array) -> Array:
-        sizes = (size, *x.shape[1:])
-        axes = tuple(range(first.ndim, first.ndim + len(sizes)))
-        numbers = jax.lax.GatherDimensionNumbers(
-            axes, collapsed_slice_dims=(), start_index_map=(0,)
-        )
-        return jax.lax.gather(x, first[..., None], numbers, sizes, mode="promise_in_bounds")
-
-    return in_pieces(leaf, starts, take) if ahead else take(leaf, starts)
+    # They lie side by side, so that a slice is one copy.
+    sizes = (size, *leaf.shape[1:])
+    axes = tuple(range(starts.ndim, starts.ndim + len(sizes)))
+    numbers = jax.lax.GatherDimensionNumbers(axes, collapsed_slice_dims=(), start_index_map=(0,))
+    return jax.lax.gather(leaf, starts[..., None], numbers, sizes, mode="promise_in_bounds")

@@ -125,7 +125,7 @@ class Devices:
         each = self.each(num_chains)
         numbers = jax.lax.axis_index(CHAINS) * each + jnp.arange(each)
         numbers = jnp.minimum(numbers, num_chains - 1)
-        return _along(axes, lambda x, axis: _tree.take_rows(x, numbers), tree)
+        return _along(axes, lambda x, axis: _tree.take(x, numbers), tree)
 
     def all(self, num_chains: int, axes: PyTree, tree: PyTree) -> PyTree:
         """Return what `specs` says that a device has of what became of its own chains."""

@@ -36,7 +36,7 @@ def stream(n, batch_size, rows, num_steps):
 
     def of_step(words, step):
         batch = view.fetched(law.draw(jax.random.key(0), data, order(words, step)), data)
-        return batch.indices, batch.pieces
+        return batch.indices, batch.rows
 
     every = jax.vmap(jax.vmap(of_step, (None, 0)), (0, None))
     indices, found = jax.jit(every)(words_of(2), jnp.arange(num_steps))

@@ -16,11 +16,10 @@ from ewsg_jax.sampling.layout import choose_layout
 from tests.gradients.six_rows import N, X, Y, as_jax, close, no_weight
 from tests.oracles import enumeration
 
-# A datum of several parts: numbers in pieces of 16 bytes or not, whole numbers, a matrix, a scalar.
+# A datum of several parts: vectors, whole numbers, a matrix, a scalar.
 ROWS = np.random.default_rng(5)
 PARTS = {
-    "pieces": ROWS.normal(size=(N, 8)),
-    "odd": ROWS.normal(size=(N, 3)),
+    "vector": ROWS.normal(size=(N, 3)),
     "matrix": ROWS.normal(size=(N, 2, 4)),
     "label": np.arange(N, dtype=np.int32),
     "scalar": ROWS.normal(size=N),
@@ -31,7 +30,7 @@ SIZES = [1, 2, 3, 5, 7, 16, 100, 1000]
 
 def assert_rows_are(batch, indices, data):
     """The rows of gathered batches are the data at their numbers, bit for bit."""
-    found = view.fetched(batch, data).pieces
+    found = view.fetched(batch, data).rows
     for name, leaf in data.items():
         np.testing.assert_array_equal(found[name], np.asarray(leaf)[indices], err_msg=name)
 
@@ -127,7 +126,7 @@ def stream(n, batch_size, steps):
 
     def of_step(step):
         batch = view.fetched(law.draw(jax.random.key(0), data, Order(WORDS, step)), data)
-        return batch.indices, batch.pieces
+        return batch.indices, batch.rows
 
     indices, rows = jax.jit(jax.vmap(of_step))(np.asarray(steps, np.uint32).astype(np.int32))
     np.testing.assert_array_equal(rows, np.asarray(indices, np.float32))

@@ -350,7 +350,7 @@ def rows_are_taken_from_where_they_are():
     numbers = jnp.array([[0, 102], [25, 26]])
     data = ROWS | {"seen": np.arange(N) % 3 == 0, "place": np.arange(N)}
     cut = spread.over(DATA, data)
-    found = jax.jit(lambda cut: ewsg.rows.gather(cut, numbers).pieces)(cut)
+    found = jax.jit(lambda cut: ewsg.rows.gather(cut, numbers).rows)(cut)
     for name, rows in data.items():
         assert found[name].dtype == rows.dtype
         assert (np.asarray(found[name]) == rows[np.asarray(numbers)]).all()

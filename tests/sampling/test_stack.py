@@ -142,7 +142,7 @@ def test_members_go_through_their_rows_in_the_order_of_their_own_kernel(rows, di
             found if differ_by == "step_size" else found[:, :, member], wanted
         )
     batch = stack.fetch(told, data).batch
-    is_fetched = isinstance(batch, ewsg.rows.Batch) and batch.pieces is not None
+    is_fetched = isinstance(batch, ewsg.rows.Batch) and batch.rows is not None
     assert is_fetched == (differ_by == "step_size")
 
 
