@@ -212,6 +212,12 @@ def key(value: object, name: str = "key") -> Key:
 
 def position(value: PyTree, name: str = "position") -> PyTree:
     """Check a tree of floating-point arrays and return it with jax arrays as leaves."""
+    floating(name, value)
+    return jax.tree.map(_as_array, value)
+
+
+def floating(name: str, value: PyTree) -> None:
+    """Check a tree of floating-point arrays."""
     takes = f"{name} must be a tree of floating-point arrays"
     leaves = jax.tree_util.tree_leaves_with_path(value)
     if not leaves:
@@ -237,7 +243,6 @@ def position(value: PyTree, name: str = "position") -> PyTree:
             hint = holds_one or f": {way or 'convert it with jax.numpy.asarray(…, float)'}"
             raise TypeError(f"{takes}; {where} is {describe(leaf)}{hint}")
         numeric.check(where, name, leaf)
-    return jax.tree.map(_as_array, value)
 
 
 def not_empty(name: str, value: PyTree) -> None:

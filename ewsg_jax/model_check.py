@@ -59,7 +59,7 @@ class ModelCheck:
 
     def check(self, model: Model, position: Position, data: Data) -> None:
         """Check both functions, and the values of the data where they are known."""
-        _check.position(position)
+        _check.floating("position", position)
         _check.data(data)
         data = view(data).tree
         datum, shapes = _check.datum(data), _check.shapes(position)
@@ -81,7 +81,7 @@ class ModelCheck:
 
     def check_prior(self, model: Model, position: Position) -> None:
         """Check the position and the prior alone."""
-        _check.position(position)
+        _check.floating("position", position)
         shapes = _check.shapes(position)
         signature = _signature(shapes)
         if signature not in self._found:

@@ -51,9 +51,16 @@ def shapes(program: Any, kernel: object, data: PyTree, *arguments: Any) -> Any:
     """Return what a jitted `program(kernel, data, *arguments)` returns, in shapes: traced once for
     these very two, and arguments of these shapes and values.
     """
+    question = program, told(arguments)
+    return remembered(question, lambda: program.eval_shape(kernel, data, *arguments), data, kernel)
+
+
+def told(arguments: PyTree) -> Hashable:
+    """Return what a program is compiled by: structure, shapes and dtypes, and values that are no
+    arrays.
+    """
     leaves, structure = jax.tree.flatten(arguments)
-    told = tuple(
+    shapes = tuple(
         jax.ShapeDtypeStruct(x.shape, x.dtype) if isinstance(x, jax.Array) else x for x in leaves
     )
-    question = program, structure, told, bool(jax.config.read("jax_enable_x64"))
-    return remembered(question, lambda: program.eval_shape(kernel, data, *arguments), data, kernel)
+    return structure, shapes, bool(jax.config.read("jax_enable_x64"))

@@ -1,6 +1,7 @@
 """What a law of rows is: how the b rows of each step are chosen."""
 
 import abc
+import functools
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -107,11 +108,7 @@ def check_draw(law: RowLaw, data: Data) -> None:
             share of a batch; or one with weights where the law does not say so, or the other way
             round.
     """
-    # Nothing is computed, not even a key: that would be programs of their own.
-    key, *words = jax.eval_shape(
-        lambda: (jax.random.key(0), jnp.zeros(4, jnp.uint32), jnp.zeros((), jnp.int32))
-    )
-    drawn = _drawn.eval_shape(law, key, data, Order(*words))
+    drawn = _drawn.eval_shape(law, *_shapes(jax.config.jax_default_prng_impl), data)
     if not isinstance(drawn, Batch | Block):
         raise no_batch(drawn, law)
     size = view(data).share(law.batch_size)
@@ -129,8 +126,22 @@ def check_draw(law: RowLaw, data: Data) -> None:
         )
 
 
+@functools.cache
+def _shapes(kind: str) -> tuple[Key, Order]:
+    """Return the shapes of a key of a kind, and of an order.
+
+    Nothing is computed, not even a key: that would be programs of their own.
+    """
+    return jax.eval_shape(
+        lambda: (
+            jax.random.key(0, impl=kind),
+            Order(jnp.zeros(4, jnp.uint32), jnp.zeros((), jnp.int32)),
+        )
+    )
+
+
 @jax.jit
-def _drawn(law: RowLaw, key: Key, data: Data, order: Order) -> PyTree:
+def _drawn(law: RowLaw, key: Key, order: Order, data: Data) -> PyTree:
     """What a law draws: asked for its shapes only, which are traced once for all equal laws."""
     return law.draw(key, data, order if law.ordered else None)
 

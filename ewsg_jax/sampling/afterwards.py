@@ -16,6 +16,7 @@ Cauchy law would have to be e¹⁰⁰ times as far as others.
 """
 
 import dataclasses
+import functools
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -24,7 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import support
+from ewsg_jax import seen, support
 from ewsg_jax._types import Data, Position, PyTree
 from ewsg_jax.dynamics.protocol import Constant
 from ewsg_jax.pair import Pair
@@ -115,14 +116,19 @@ class Look:
             places = evenly(int(sets.num_rows[member]), support.LEVELS[-1][1])
             self._rows.append(support.take_rows(rows, (places, int(member))))
 
-    def compile_ahead(self, planned: Planned) -> None:
+    def compile_ahead(self, planned: Planned, data: Data) -> None:
         """Compile what a short run of one kernel waits for, while a thread compiles its steps."""
         cost, terms = planned.cost, planned.terms
         if self._posterior is None or isinstance(self._request.kernel, Stack) or cost.counted:
             return
         spent = planned.num_chains * int(cost.at_init + cost.of_steps(0, terms.num_steps))
         first = jax.tree.map(lambda x: np.asarray(x)[None], self._start)
-        support.densities(self._posterior, first, self._rows[0], int(SHARE * spent))
+        work = functools.partial(
+            support.densities, self._posterior, first, self._rows[0], int(SHARE * spent)
+        )
+        # Once: later runs of the same kernel and data find the program.
+        asked = "densities", support.sizes(int(SHARE * spent), first)
+        seen.remembered(asked, work, data, self._request.kernel)
 
     def judged(self, samples: Samples) -> Samples:
         """Return samples with blown-up chains marked; warn of them and of draws of density 0."""

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _tree
+from ewsg_jax import _tree, seen
 from ewsg_jax._kernel import KernelState
 from ewsg_jax.compiling import Ahead
 from ewsg_jax.gradients import Evaluations
@@ -159,9 +159,10 @@ def plan(
             jax.ShapeDtypeStruct(shape, request.key.dtype) for shape in ((num_chains,), ())
         )
         parts = kernel, layout, of_chains, shared, data, in_program
-        ahead.add(
-            "steps", functools.partial(chunks.compile_ahead, *parts, shapes, layout.accelerator)
-        )
+        work = functools.partial(chunks.compile_ahead, *parts, shapes, layout.accelerator)
+        # Once: later runs of the same kernel and data find the program.
+        asked = "steps", layout, seen.told((shapes, in_program))
+        seen.remembered(asked, lambda: ahead.add("steps", work), data, kernel)
     # On the host, for draws of a long run may be more than the device holds.
     draws = jax.tree.map(
         lambda x: np.empty((x.shape[0], num_draws, *x.shape[1:]), x.dtype), one_draw

@@ -77,7 +77,7 @@ def run(request: Request, earlier: Earlier | Batches | None = None) -> Samples |
             if windows is None:
                 look.keep(outcome.watch.start, some.data)
                 if not some.first:
-                    look.compile_ahead(planned)
+                    look.compile_ahead(planned, some.data)
             compiled = make_steps(planned, outcome, request.seconds, request.progress, windows)
             # Of a stream no window but those at hand is held on to.
             data = some.data if windows is None else windows.last
