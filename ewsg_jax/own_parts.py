@@ -16,6 +16,7 @@ import numpy as np
 
 from ewsg_jax import _check, traced
 from ewsg_jax._module import is_own
+from ewsg_jax._random import NOISE_LAWS
 from ewsg_jax._types import Array, Data, Key, Position, PyTree
 from ewsg_jax.dynamics.mass import without_metric
 from ewsg_jax.dynamics.protocol import Dynamics
@@ -53,6 +54,19 @@ def check_parts(dynamics: Dynamics, estimator: GradientEstimator) -> None:
                     f"{name} of {_name(plain)} must be a field that is a function of the step, as "
                     f"ewsg_jax.hyperparameters({name}=…) makes; got {found}"
                 )
+        law = getattr(plain, "noise", NOISE_LAWS[0])
+        if type(plain).draw is Dynamics.draw and law not in NOISE_LAWS:
+            raise TypeError(
+                f"noise of {_name(plain)} must be the law of what draw returns, one of "
+                f"{', '.join(map(repr, NOISE_LAWS))}, or be called otherwise; got "
+                f"{_check.describe(law)}"
+            )
+        order = getattr(plain, "bias_order", 1)
+        if isinstance(order, bool) or not isinstance(order, int) or order < 1:
+            raise TypeError(
+                f"bias_order of {_name(plain)} must be a whole number, at least 1; got "
+                f"{_check.describe(order)}"
+            )
     for part in [plain, *parts_of(estimator)]:
         if is_own(type(part)):
             _check_fields(part)
@@ -195,6 +209,12 @@ def _check_estimator(
         _called(f"gradient_at of {name}", part.gradient_at, estimate, position, data),
         position,
     )
+    if type(part).commit is GradientEstimator.commit and jax.tree.leaves(update):
+        raise _WrongPartError(
+            TypeError,
+            f"{name} must have a commit that makes the next memory of the update that propose "
+            "returns; got one without: the memory never changes",
+        )
     committed = _called(f"commit of {name}", part.commit, update, memory)
     _same(f"the memory that commit of {name} returns", as_first, committed, memory, dtypes=True)
 

@@ -297,3 +297,51 @@ def test_a_memory_without_a_first_one():
     wrong = estimator(init=ewsg.gradients.GradientEstimator.init)
     with pytest.raises(TypeError, match="Mine must have an init that returns the first memory"):
         ewsg.kernel(ewsg.dynamics.langevin(0.1), wrong)
+
+
+def test_a_memory_that_never_changes():
+    wrong = estimator(commit=ewsg.gradients.GradientEstimator.commit)
+    with pytest.raises(TypeError, match="Mine must have a commit that makes the next memory"):
+        init(ewsg.dynamics.langevin(0.1), wrong)
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        (
+            {"noise": 0.5},
+            r"noise of Mine must be the law of .* 'gaussian', 'rademacher', .* got 0\.5",
+        ),
+        ({"bias_order": "2"}, "bias_order of Mine must be a whole number, at least 1; got '2'"),
+    ],
+)
+def test_names_that_mean_something(members, message):
+    with pytest.raises(TypeError, match=message):
+        ewsg.kernel(dynamics(**members), UNIFORM)
+
+
+def test_a_field_called_noise_beside_a_draw_of_its_own():
+    own_draw = {"noise": 0.5, "draw": lambda self, key, state: jnp.ones_like(state.position)}
+    assert int(init(dynamics(**own_draw)).step) == 0
+
+
+def test_rows_that_are_no_whole_numbers():
+    def draw(self, key, data, order=None):
+        return ewsg.rows.Batch(jnp.zeros(self.batch_size))
+
+    law = of_class(ewsg.rows.RowLaw, draw=draw)(batch_size=5)
+    with pytest.raises(
+        TypeError, match=r"draw of .* must return row numbers that are whole; got f"
+    ):
+        init(ewsg.dynamics.langevin(0.1), ewsg.gradients.uniform(MODEL, batch_size=5, rows=law))
+
+
+def test_an_estimate_that_holds_more_than_its_batch():
+    def propose(self, randomness, memory, point, data, weight):
+        estimate, update = own.Averaged.propose(self, randomness, memory, point, data, weight)
+        return estimate._replace(batch=(estimate.batch, point)), update
+
+    with pytest.raises(
+        TypeError, match=r"batch must be an .*Batch .* needs a gradient_at of its own"
+    ):
+        init(ewsg.dynamics.langevin(0.1), estimator(propose=propose))

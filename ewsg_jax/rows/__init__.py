@@ -9,7 +9,7 @@ Order: where a chain is in its order of the rows, for laws that go by one.
 fetch: the rows of all batches that were drawn, ahead of their use.
 fetched, gather: the rows of one batch; of row numbers.
 lists_batches: whether all batches of an estimator can be listed.
-all_rows: how many rows there are, of a stream too.
+num_rows, all_rows: how many rows are here; how many there are, of a stream too.
 """
 
 from ewsg_jax.rows._leverage import leverage as leverage
@@ -24,3 +24,4 @@ from ewsg_jax.rows.view import all_rows as all_rows
 from ewsg_jax.rows.view import fetch as fetch
 from ewsg_jax.rows.view import fetched as fetched
 from ewsg_jax.rows.view import gather as gather
+from ewsg_jax.rows.view import num_rows as num_rows

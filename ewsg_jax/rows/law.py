@@ -7,10 +7,11 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from ewsg_jax import _check
 from ewsg_jax._module import Part, module, static
 from ewsg_jax._types import Array, Data, Key, PyTree
 from ewsg_jax.needs import EVERYTHING, Need, parts_of
-from ewsg_jax.rows.view import Batch, Block, no_batch, view
+from ewsg_jax.rows.view import Batch, Block, view
 
 
 class Order(NamedTuple):
@@ -110,12 +111,19 @@ def check_draw(law: RowLaw, data: Data) -> None:
     """
     drawn = _drawn.eval_shape(law, *_shapes(jax.config.jax_default_prng_impl), data)
     if not isinstance(drawn, Batch | Block):
-        raise no_batch(drawn, law)
+        raise TypeError(
+            f"draw of {law!r} must return an ewsg_jax.rows.Batch, of row numbers and perhaps "
+            f"weights, or a Block; got {_check.describe(drawn)}"
+        )
     size = view(data).share(law.batch_size)
     shape = (drawn.size,) if isinstance(drawn, Block) else drawn.indices.shape
     if shape != (size,):
         raise ValueError(
             f"draw of {law!r} must return {size} rows, shape ({size},); got shape {shape}"
+        )
+    if isinstance(drawn, Batch) and not jnp.issubdtype(drawn.indices.dtype, jnp.integer):
+        raise TypeError(
+            f"draw of {law!r} must return row numbers that are whole; got {drawn.indices.dtype}"
         )
     has_weights = isinstance(drawn, Batch) and drawn.weights is not None
     if has_weights != law.weighted:

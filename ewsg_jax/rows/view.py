@@ -38,10 +38,6 @@ class Batch(NamedTuple):
     rows: PyTree = None
     weights: Array | None = None
 
-    def without_rows(self) -> "Batch":
-        """Return the row numbers and weights alone."""
-        return self._replace(rows=None)
-
 
 @module
 class Block(Part):
@@ -237,16 +233,12 @@ def fetched(batch: Batch | Block, data: Data) -> Batch:
     if isinstance(batch, Block):
         return view(data).blocks(batch.start, batch.size, around=batch.around)
     if not isinstance(batch, Batch):
-        raise no_batch(batch)
+        raise TypeError(
+            "batch must be an ewsg_jax.rows.Batch or a Block, which say what each row stands "
+            f"for; got {_check.describe(batch)} (an estimator whose Estimate.batch holds more "
+            "needs a gradient_at of its own)"
+        )
     return batch if batch.rows is not None else batch._replace(rows=view(data).take(batch.indices))
-
-
-def no_batch(drawn: object, law: object = "a law of rows") -> TypeError:
-    """Return the error of what is no batch: row numbers do not say what each row stands for."""
-    return TypeError(
-        f"draw of {law} must return an ewsg_jax.rows.Batch, of row numbers and perhaps weights, or "
-        f"a Block; got {_check.describe(drawn)}"
-    )
 
 
 def gather(data: Data, indices: Array) -> Batch:
@@ -293,7 +285,15 @@ def _of_one_length(n: int, chunk_size: int) -> int:
 
 
 def num_rows(data: Data) -> int:
-    """Return how many rows are here, the length of the leading axis that all leaves share."""
+    """Return how many rows are here, the length of the leading axis that all leaves share.
+
+    For laws of rows, whose row numbers are below it: of a window or a part of the data its own.
+
+    Example:
+        >>> import jax.numpy as jnp, ewsg_jax as ewsg
+        >>> ewsg.rows.num_rows({"x": jnp.zeros((10, 3)), "y": jnp.zeros(10)})
+        10
+    """
     return view(data).length
 
 
