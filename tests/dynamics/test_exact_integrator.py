@@ -137,18 +137,5 @@ def assert_fine_steps(dtype, rtol):
         np.testing.assert_allclose(ours, np.stack(steps), rtol=rtol)
 
 
-def test_step_is_that_of_many_small_steps_in_float32():
-    assert_fine_steps(np.float32, 1e-5)
-
-
 def test_step_is_that_of_many_small_steps_in_float64(x64):
     assert_fine_steps(np.float64, 3e-8)
-
-
-def test_two_half_steps_with_one_gradient_are_a_whole_step(x64):
-    h, gamma = map(jnp.asarray, grid())
-    matrix, by_gradient, noise = matrices(entries(h / 2, gamma))
-    whole = matrices(entries(h, gamma))
-    np.testing.assert_allclose(whole[0], matrix @ matrix, rtol=1e-12)
-    np.testing.assert_allclose(whole[1], matrix @ by_gradient + by_gradient, rtol=1e-12)
-    np.testing.assert_allclose(whole[2], matrix @ noise @ matrix.swapaxes(1, 2) + noise, rtol=1e-12)

@@ -227,21 +227,6 @@ def test_factors(x64, structure):
     np.testing.assert_allclose(L @ L.T, C, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("name", [name for name in DYNAMICS if name not in ("noise_corrected",)])
-def test_weights_are_those_of_the_gradient_there(x64, name):
-    """½‖x + a‖² of Lᵀg, whatever x is frozen."""
-    _, L = masses()["dense"]
-    own, plain = dynamics_of(name, inverse_mass=jnp.asarray(DENSE)), dynamics_of(name)
-    position, g = tree(jnp.asarray(START)), RNG.normal(size=D)
-    state = plain.init(jax.random.key(0), position)
-    if name != "langevin":
-        state = state._replace(momentum=tree(jnp.asarray(RNG.normal(size=D))))
-    for frozen_noise in plain.frozen_noise:
-        found = own.log_weight(state, Estimate(tree(jnp.asarray(g)), ()), frozen_noise)
-        expected = plain.log_weight(state, Estimate(tree(jnp.asarray(L.T @ g)), ()), frozen_noise)
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
-
-
 def test_a_given_covariance_is_turned_too(x64):
     """The friction of `noise_corrected` is of Lᵀ Cov L, Cov in the position's coordinates."""
     _, L = masses()["dense"]

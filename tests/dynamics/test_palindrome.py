@@ -1,7 +1,5 @@
 """Integrators by letters: laws, order and stability by matrices, paths in NumPy."""
 
-import pickle
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -232,28 +230,6 @@ def test_the_heat_of_the_position_by_that_of_the_momentum(name):
     )
 
 
-# Weights.
-
-
-@pytest.mark.parametrize("how", ["momentum", "rest", "zero"])
-@pytest.mark.parametrize("letters", ["ABOBA", "BAOAB", "BUB"])
-def test_a_weight_is_that_of_the_noise_that_freezes_the_momentum(x64, letters, how):
-    position, momentum, g = (jnp.asarray(x) for x in np.random.default_rng(5).normal(size=(3, 4)))
-    dynamics = build(letters)
-    state = dynamics.init(jax.random.key(0), position)._replace(momentum=momentum)
-    decay, spread = np.exp(-GAMMA * H), np.sqrt(TEMPERATURE * (1 - np.exp(-2 * GAMMA * H)))
-    by_gradient = {"ABOBA": -H / 2 * (1 + decay), "BAOAB": -H * decay, "BUB": -H * decay}[letters]
-    end = {"momentum": momentum, "rest": 0 * momentum, "zero": decay * momentum}[how]
-    noise = (end - decay * momentum - by_gradient * g) / spread
-    estimate = ewsg.gradients.Estimate(g, ())
-    np.testing.assert_allclose(
-        dynamics.log_weight(state, estimate, how), 0.5 * noise @ noise, rtol=1e-12
-    )
-    drawn = (noise, jnp.ones(4)) if letters == "BUB" else noise
-    moved = dynamics.apply(drawn, state, estimate, lambda position: g)
-    np.testing.assert_allclose(moved.momentum, end, atol=1e-12)
-
-
 # Numbers.
 
 
@@ -269,31 +245,7 @@ def test_coefficients_keep_their_digits_in_float32(letters):
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5), traced, known)
 
 
-def test_it_is_a_value_whose_letters_shape_the_program():
-    made = build("BAOAB")
-    assert pickle.loads(pickle.dumps(made)) == made == build("BAOAB") != build("ABOBA")
-    assert (
-        jax.tree.structure(made)
-        == jax.tree.structure(build("BAOAB", 2 * H))
-        != jax.tree.structure(build("BUB"))
-    )
-
-
-def test_it_is_forecast_as_any_dynamics():
-    """ABOBA is told to be exact with full gradients, and as hot as by formula with batches."""
-    h, gamma, data = 0.8, 2.0, jnp.asarray(np.random.default_rng(0).normal(size=(40, 2)))
-    model = scaled(1.0, 40)
-    mode = ewsg.find_mode(jax.random.key(0), model, jnp.zeros(2), data)
-    dynamics = build("ABOBA", h, gamma, 1.0)
-    told = ewsg.forecast(ewsg.kernel(dynamics, ewsg.gradients.full(model)), mode, data)
-    np.testing.assert_allclose(told.variance_ratio, 1, rtol=1e-5)
-    told = ewsg.forecast(
-        ewsg.kernel(dynamics, ewsg.gradients.uniform(model, batch_size=4)), mode, data
-    )
-    heat = np.var(np.asarray(data, float), axis=0) / 4 * h**2 / 4 / np.tanh(gamma * h / 2)
-    np.testing.assert_allclose(told.variance_ratio, 1 + heat, rtol=1e-3)
-
-
+@pytest.mark.full
 @pytest.mark.usefixtures("optimised")
 def test_on_tails_baoab_is_nearly_exact_and_aboba_is_not():
     """A posterior ∝ cosh(θ)^−2 at h = 1, of unit width by its mass: sd off by 0.3 % and by 7 %."""

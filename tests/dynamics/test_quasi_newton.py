@@ -14,7 +14,6 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax import Randomness
 from ewsg_jax.dynamics import lbfgs
-from ewsg_jax.gradients import Estimate
 from tests.chains import run
 from tests.oracles import quasi_newton as oracle
 from tests.parts import altered, as_drawn
@@ -169,23 +168,6 @@ def test_steps_with_anchors_are_those_of_the_oracle(x64, option):
     assert (restarts > 2) == (option == "I")
 
 
-def test_weight_is_the_exponent_of_the_noise(x64):
-    """½‖x + √(h/2T) Sᵀ g‖² for every x that it takes, in a chain with pairs."""
-    kernel = ewsg.kernel(dynamics(), G.uniform(posterior(), batch_size=2))
-    draws = [Randomness(as_drawn(jnp.asarray(ROWS[t])), jnp.asarray(NOISE[t])) for t in range(9)]
-    state, _ = trajectory(kernel, draws)
-    chain = oracle.Chain(START, *ARGUMENTS)
-    for t in range(9):
-        chain.move(held(t), functools.partial(batch_gradient, rows=ROWS[t]), NOISE[t])
-    prepare = jax.jit(lambda state: dynamics().prepare(state, lambda position: position, data()))
-    prepared = prepare(state.dynamics)
-    g = NOISE[10]
-    a = np.sqrt(held(9) / (2 * T)) * chain.factor().T @ g
-    for x, shift in (("momentum", 0), ("zero", 0), ("one", 1)):
-        found = dynamics().log_weight(prepared, Estimate(jnp.asarray(g), ()), x)
-        np.testing.assert_allclose(found, 0.5 * np.sum((a + shift) ** 2), rtol=1e-9)
-
-
 # What H knows.
 
 
@@ -316,63 +298,6 @@ def test_a_bias_stays_where_the_curvature_changes():
 
 
 # With everything else.
-
-ESTIMATORS = {
-    "full": lambda p: G.full(p),
-    "uniform": lambda p: G.uniform(p, batch_size=2),
-    "svrg": lambda p: G.svrg(p, batch_size=2, refresh_every=3),
-    "svrg I": lambda p: G.svrg(p, batch_size=2, refresh_every=5, option="I"),
-    "saga": lambda p: G.saga(p, batch_size=2),
-    "control_variate": lambda p: G.control_variate(p, batch_size=2),
-    "stratified": lambda p: G.stratified(
-        p, batch_size=3, labels=lambda data: (data["y"] > 0).astype(jnp.int32), num_strata=2
-    ),
-    "weighted": lambda p: G.exponentially_weighted(G.uniform(p, batch_size=2), chain_length=2),
-}
-
-
-@pytest.mark.usual_parameters("full", "svrg I", "weighted")
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_pairs_are_of_one_batch_whatever_the_estimator(x64, name):
-    """y = ∇V₀ and Σ wᵢ ∇Vᵢ at both points of the same rows, typed from the reported rows."""
-    seen = []
-    estimator = ESTIMATORS[name](posterior())
-
-    def watched(estimate, position, data):
-        jax.debug.callback(
-            lambda g: seen.append(np.asarray(g)), estimator.gradient_at(estimate, START, data)
-        )
-        return estimator.gradient_at(estimate, position, data)
-
-    kernel = ewsg.kernel(dynamics(), altered(estimator, gradient_at=watched))
-    state, step = kernel.init(jax.random.key(0), jnp.asarray(START), data()), jax.jit(kernel.step)
-    for k in range(8):
-        before = state.dynamics.point
-        state, info = step(jax.random.key(k), state, data())
-        assert bool(info.is_finite)
-    jax.effects_barrier()
-    assert len(seen) == 8
-    assert bool(jnp.any(state.dynamics.usable))
-    s, y = (np.asarray(x)[8 % 2] for x in state.dynamics.pairs)
-    if name != "svrg I":
-        np.testing.assert_allclose(s, state.position - before, rtol=1e-12)
-    # A mean-field check of y: some non-negative weights of the rows explain it.
-    slopes = rows_gradient(np.asarray(state.position), np.arange(N)) - rows_gradient(
-        np.asarray(state.position) - s, np.arange(N)
-    )
-    from scipy.optimize import nnls
-
-    _, distance = nnls(slopes.T, y - s / PRIOR_SCALE**2 - OPTIONS["trust_region"] * s)
-    assert distance < 1e-9 * np.linalg.norm(y)
-    expected = kernel.evaluations(data())
-    plain = estimator.evaluations(data())
-    assert expected.per_step == plain.per_step + plain.per_extra_gradient
-
-
-def test_hamcmc_is_the_dynamics_over_uniform_rows():
-    method = ewsg.hamcmc(posterior(), schedule, batch_size=2, temperature=T, **OPTIONS)
-    assert method == ewsg.kernel(dynamics(), G.uniform(posterior(), batch_size=2))
-    assert method.evaluations(data()).per_step == 4
 
 
 def test_step_sizes_are_constant_on_blocks(x64):

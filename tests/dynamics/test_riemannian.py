@@ -124,29 +124,6 @@ def test_move(x64, name, form, divergence):
     assert int(moved.step) == 5
 
 
-@pytest.mark.parametrize("scale", [1.0, 30.0])
-@pytest.mark.parametrize("how", ["momentum", "zero", "one"])
-@pytest.mark.parametrize("name", TYPED)
-def test_weight_is_that_of_the_noise_that_freezes_the_position(x64, name, how, scale):
-    _, L, gamma = typed_parts(name, POSITION)
-    g = scale * GRADIENT
-    a = np.sqrt(H / (2 * TEMPERATURE)) * L.T @ g
-    still = a - np.sqrt(H / (2 * TEMPERATURE)) * np.linalg.solve(L, gamma)
-    total = {"momentum": still, "zero": a, "one": 1 + a}[how]
-    for make, metric in FORMS.values():
-        dynamics = dynamics_of(metric(name))
-        prepared = dynamics.prepare(
-            RiemannianState(make(POSITION), jnp.int32(0)), no_prior, jnp.asarray(DATA)
-        )
-        estimate = Estimate(make(g), ())
-        found = dynamics.log_weight(prepared, estimate, how)
-        np.testing.assert_allclose(found, 0.5 * total @ total, rtol=1e-12)
-        if how == "momentum":
-            np.testing.assert_allclose(dynamics.log_weight(prepared, estimate), found, rtol=1e-15)
-            moved = dynamics.apply(make(still), prepared, estimate, no_probe)
-            np.testing.assert_allclose(flat(moved.position), POSITION, rtol=1e-12)
-
-
 def test_a_metric_that_is_not_positive_definite_shows():
     ones = jnp.ones(2)
     for metric in (lambda p, data: -jnp.eye(2), lambda p, data: jnp.array([1.0, -1.0])):
@@ -218,25 +195,6 @@ def test_the_target_has_no_flux_with_this_drift(x64, name):
     else:
         assert min(printed) > 1e-3
         assert max(printed) > 0.1
-
-
-def test_the_printed_drift_has_another_law(x64):
-    """Not only has it a flux: the flux diverges, so exp(−V/T) is not stationary."""
-    T, eps = TEMPERATURE, 1e-3
-
-    def flux(name, theta):
-        gamma = typed_parts(name, theta, T)[2]
-        return (printed_drift(name, theta, T) - gamma) * np.exp(-potential(theta) / T)
-
-    for name in TYPED:
-        found = []
-        for theta in np.random.default_rng(2).uniform(-1, 1, size=(10, 3)):
-            terms = [
-                (flux(name, theta + eps * e) - flux(name, theta - eps * e)) @ e / (2 * eps)
-                for e in np.eye(3)
-            ]
-            found.append(abs(sum(terms)) / np.exp(-potential(theta) / T))
-        assert max(found) < 1e-9 if name == "separable" else min(found) > 1e-2
 
 
 # The law, in one dimension: V = 3 e^θ − 6 θ, M = 1/(1 + e^θ).

@@ -59,25 +59,6 @@ def test_moves(x64):
     assert int(state.step) == 10
 
 
-@pytest.mark.parametrize("scale", [1.0, 30.0])
-@pytest.mark.parametrize("how", ["momentum", "rest", "zero", "one"])
-def test_weight_is_that_of_the_noise_that_freezes_the_momentum(x64, how, scale):
-    gradient = scale * np.random.default_rng(5).normal(size=SIZE)
-    spread = np.sqrt(2 * GAMMA * TEMPERATURE * H)
-    alone = (1 - H * ZETA) * MOMENTUM
-    end = {"momentum": MOMENTUM, "rest": 0 * MOMENTUM, "zero": alone, "one": alone + spread}[how]
-    xi = (end - alone + H * gradient) / spread
-    estimate = Estimate(tree(gradient), ())
-    weight = dynamics_of().log_weight(state_of(), estimate, how)
-    np.testing.assert_allclose(weight, 0.5 * xi @ xi, rtol=1e-12)
-    moved = dynamics_of().apply(tree(xi), state_of(), estimate, no_probe)
-    np.testing.assert_allclose(flat(moved.momentum), end, rtol=1e-12, atol=1e-12)
-    if how == "momentum":
-        np.testing.assert_allclose(
-            dynamics_of().log_weight(state_of(), estimate), weight, rtol=1e-15
-        )
-
-
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 def test_start(dtype, request):
     """Momenta from N(0, T), ζ = γ at least in float32; and dtypes stay."""

@@ -1,170 +1,164 @@
-"""The log weight of an estimate is ½‖ξ‖², ξ the noise that the update needs to reach its frozen
-end.
+"""The log weight of an estimate is ½‖ξ‖², ξ the noise that takes the step to its frozen end.
 
-Each ξ is solved from the update as the papers write it and then handed to `move`: the state
-must arrive where it was frozen. That ties the weight of every dynamics to its own update.
+A step is affine in its noise, so that ξ is solved from `apply`, whose steps other tests compare
+with the papers' formulas: that ties the weight of every dynamics to its own update.
 """
+
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
-from ewsg_jax.dynamics import LangevinState, UnderdampedState
-from ewsg_jax.gradients import Estimate
-from tests.parts import no_probe
+from ewsg_jax.gradients import Covariance, Estimate
 
-H, GAMMA, TEMPERATURE, INVERSE_MASS = 0.3, 1.7, 0.6, 0.4
-SIGMA = np.sqrt(2 * GAMMA * TEMPERATURE)
-
-
-def tree(seed):
-    """A scalar and a matrix of float64."""
-    rng = np.random.default_rng(seed)
-    return {"intercept": np.float64(rng.normal()), "weights": rng.normal(size=(2, 3))}
+D = 4
+RNG = np.random.default_rng(3)
+ROOT, BASIS = RNG.normal(size=(D, D)), np.linalg.qr(RNG.normal(size=(D, 2)))[0]
+DENSE = ROOT @ ROOT.T + np.eye(D)
+DATA = {"x": 0.5 * RNG.normal(size=(5, D)), "y": 0.5 * RNG.normal(size=(5, D))}
+START, GRADIENT, MOMENTUM = RNG.normal(size=(3, D))
+H, GAMMA, T, INVERSE_MASS = 0.05, 1.7, 0.6, 0.4
 
 
-POSITION, MOMENTUM = tree(1), tree(2)
-GRADIENTS = {"small": tree(4), "large": jax.tree.map(lambda x: 30 * x, tree(5))}
-ZERO = jax.tree.map(np.zeros_like, POSITION)
-ONE = jax.tree.map(np.ones_like, POSITION)
+def tree(flat):
+    """A position of a scalar and a vector."""
+    return {"intercept": jnp.asarray(flat[0]), "weights": jnp.asarray(flat[1:])}
 
 
-def estimate_of(gradient):
-    return Estimate(jax.tree.map(jnp.asarray, gradient), (), jnp.float32(1.0))
+def flat(position):
+    return ravel_pytree(position)[0]
 
 
-def half_squared_norm(*trees):
-    return 0.5 * sum(np.sum(np.square(x)) for x in jax.tree.leaves(trees))
+def log_likelihood(position, row):
+    theta = flat(position)
+    return row["y"] @ theta - jnp.exp(row["x"] @ theta)
 
 
-def assert_trees_close(found, expected):
-    jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12), found, expected
+POSTERIOR = ewsg.Posterior(log_likelihood, lambda position: -0.5 * jnp.sum(flat(position) ** 2))
+
+
+def metric(position, data):
+    """A dense inverse metric, in `ravel_pytree` order."""
+    theta = flat(position)
+    return (1 + theta @ theta) * jnp.eye(D) + theta[:, None] * theta
+
+
+def build(name, options) -> ewsg.dynamics.Dynamics:
+    make: Any = getattr(ewsg.dynamics, name)
+    momentum = name not in ("langevin", "preconditioned", "riemannian", "quasi_newton")
+    friction = {"friction": GAMMA} if momentum else {}
+    return make(step_size=H, temperature=T, **friction, **options)
+
+
+DYNAMICS: dict[str, tuple[str, dict[str, Any]]] = {
+    name: (name, {}) for name in ("langevin", "euler", "semi_implicit", "splitting", "thermostat")
+}
+DYNAMICS |= {word: ("palindrome", {"letters": word}) for word in ("ABOBA", "BAOAB", "BUB")}
+DYNAMICS |= {
+    "exact": ("exact", {"inverse_mass": INVERSE_MASS}),
+    "langevin, a mass": ("langevin", {"inverse_mass": DENSE}),
+    "semi_implicit, a mass": ("semi_implicit", {"inverse_mass": DENSE}),
+    "noise_corrected": ("noise_corrected", {}),
+    "noise_corrected, euler": ("noise_corrected", {"integrator": "euler"}),
+    # A batch's gradient moves m' by less than rounding: a weight has the stored m.
+    "preconditioned": ("preconditioned", {"decay": 1 - 1e-15, "damping": 0.3}),
+    "preconditioned, corrected": ("preconditioned", {"damping": 0.3, "correction": True}),
+    "riemannian, diagonal": (
+        "riemannian",
+        {"inverse_metric": lambda p, data: jax.tree.map(lambda x: 1 / (1 + x**2), p)},
+    ),
+    "riemannian": ("riemannian", {"inverse_metric": metric}),
+    "quasi_newton": (
+        "quasi_newton",
+        {"memory_size": 3, "trust_region": 0.7, "initial_scale": 0.3},
+    ),
+}
+COVARIANCES = {
+    "dense": (np.diag([2.0, 0.5, 0.0, 1.0]) + 0.1, None),
+    "low rank": (np.array([[2.0, 0.5], [0.5, 1.0]]), BASIS),
+}
+
+
+def moved_part(name, state):
+    """What the noise of a step moves: a momentum, else the position; both of `exact`."""
+    if name == "exact":
+        return jnp.concatenate([flat(state.position), flat(state.momentum)])
+    return flat(state.momentum if hasattr(state, "momentum") else state.position)
+
+
+def some_state(dynamics):
+    """A state some steps from the start, with a momentum of the test's choice."""
+    # A covariance is reported by the test's own estimates alone.
+    stepped = build("semi_implicit", {}) if "noise_corrected" in repr(dynamics) else dynamics
+    kernel = ewsg.kernel(stepped, ewsg.gradients.full(POSTERIOR))
+    state = kernel.init(jax.random.key(0), tree(0.1 * START), DATA)
+    step = jax.jit(kernel.step)
+    for number in range(7):
+        state, _ = step(jax.random.key(number), state, DATA)
+    own = {"momentum": tree(MOMENTUM), "mean_square": tree(START**2)}
+    return state.dynamics._replace(
+        **{name: value for name, value in own.items() if hasattr(state.dynamics, name)}
     )
 
 
-def frozen_momentum(name, how):
-    """Where the momentum is frozen: at its old value, at rest, or where x alone would take it."""
-    if how == "momentum":
-        return MOMENTUM
-    if how == "rest":
-        return ZERO
-    x = {"zero": ZERO, "one": ONE}[how]
-    if name == "splitting":
-        return jax.tree.map(
-            lambda p, x: np.exp(-GAMMA * H) * p + np.exp(-GAMMA * H / 2) * SIGMA * np.sqrt(H) * x,
-            MOMENTUM,
-            x,
+CASES = [(name, "dense") for name in DYNAMICS]
+CASES += [(name, "low rank") for name in DYNAMICS if name.startswith("noise_corrected")]
+
+
+@pytest.mark.parametrize(("name", "covariance"), CASES)
+def test_weight_is_that_of_the_noise_that_reaches_the_frozen_end(x64, name, covariance):
+    """For each frozen noise, and gradients of ordinary size and large ones."""
+    dynamics = build(*DYNAMICS[name])
+    state = some_state(dynamics)
+    no_noise, unravel = ravel_pytree(dynamics.draw(jax.random.key(0), state))
+
+    @jax.jit
+    def solved(state, g):
+        prepared = dynamics.prepare(state, POSTERIOR.prior_gradient, DATA)
+        estimate = Estimate(tree(g), (), covariance=Covariance(*COVARIANCES[covariance]))
+        still = estimate._replace(gradient=tree(0 * g))
+
+        def end(noise, estimate=estimate):
+            made = dynamics.apply(unravel(noise), prepared, estimate, lambda position: tree(g))
+            return moved_part(name, made)
+
+        return (
+            end(0 * no_noise),
+            jax.jacfwd(end)(no_noise),
+            {"zero": end(0 * no_noise, still), "one": end(1 + 0 * no_noise, still)},
+            {x: dynamics.log_weight(prepared, estimate, x) for x in dynamics.frozen_noise},
+            dynamics.log_weight(prepared, estimate),
         )
-    return jax.tree.map(lambda p, x: (1 - GAMMA * H) * p + SIGMA * np.sqrt(H) * x, MOMENTUM, x)
+
+    # Without a momentum a step starts where its gradient is taken.
+    here = moved_part(name, state)
+    if not hasattr(state, "momentum"):
+        here = flat(dynamics.evaluation_point(state))
+    for scale in (1.0, 30.0):
+        start, by_noise, ends, weights, default = jax.device_get(solved(state, scale * GRADIENT))
+        ends |= {"momentum": np.asarray(here), "rest": 0 * np.asarray(here)}
+        if name == "exact":  # v' = v and θ' = θ + h v; "zero" is that of a state at rest
+            ends["momentum"] = ends["momentum"] + np.append(H * MOMENTUM, 0 * MOMENTUM)
+        for frozen, weight in weights.items():
+            if name == "exact" and frozen != "momentum":
+                continue
+            noise, *_ = np.linalg.lstsq(by_noise, ends[frozen] - start, rcond=None)
+            np.testing.assert_allclose(start + by_noise @ noise, ends[frozen], atol=1e-10 * scale)
+            np.testing.assert_allclose(weight, 0.5 * noise @ noise, rtol=1e-9)
+        assert default == weights["momentum"]
 
 
-def noise_to_reach(name, end, gradient):
-    """ξ such that the momentum goes to `end`."""
-    decay = np.exp(-GAMMA * H / 2)
-
-    def leaf(p, g, end):
-        if name == "splitting":  # end = decay (decay p − h g + σ√h ξ)
-            return (end / decay - decay * p + H * g) / (SIGMA * np.sqrt(H))
-        return (end - (1 - GAMMA * H) * p + H * g) / (SIGMA * np.sqrt(H))
-
-    return jax.tree.map(leaf, MOMENTUM, gradient, end)
-
-
-@pytest.mark.parametrize("gradient", GRADIENTS)
-@pytest.mark.parametrize("how", ["momentum", "rest", "zero", "one"])
-@pytest.mark.parametrize("name", ["euler", "semi_implicit", "splitting"])
-def test_weight_is_that_of_the_noise_that_freezes_the_momentum(x64, name, how, gradient):
-    dynamics = getattr(ewsg.dynamics, name)(H, friction=GAMMA, temperature=TEMPERATURE)
-    state = UnderdampedState(*jax.tree.map(jnp.asarray, (POSITION, MOMENTUM)), jnp.int32(0))
-    end = frozen_momentum(name, how)
-    noise = noise_to_reach(name, end, GRADIENTS[gradient])
-
-    estimate = estimate_of(GRADIENTS[gradient])
-    weight = dynamics.log_weight(state, estimate, how)
-    np.testing.assert_allclose(weight, half_squared_norm(noise), rtol=1e-12)
-    moved = dynamics.apply(jax.tree.map(jnp.asarray, noise), state, estimate, no_probe)
-    assert_trees_close(moved.momentum, end)
-
-
-@pytest.mark.parametrize("gradient", GRADIENTS)
-@pytest.mark.parametrize("how", ["momentum", "zero", "one"])
-def test_langevin_weight_is_that_of_the_noise_that_freezes_the_position(x64, how, gradient):
-    dynamics = ewsg.dynamics.langevin(H, temperature=TEMPERATURE)
-    state = LangevinState(jax.tree.map(jnp.asarray, POSITION), jnp.int32(0))
-    spread = np.sqrt(2 * H * TEMPERATURE)
-    # Without a momentum its most likely value is no move at all.
-    x = {"momentum": ZERO, "zero": ZERO, "one": ONE}[how]
-    end = jax.tree.map(lambda theta, x: theta + spread * x, POSITION, x)
-    noise = jax.tree.map(
-        lambda theta, g, end: (end - theta + H * g) / spread, POSITION, GRADIENTS[gradient], end
-    )
-
-    estimate = estimate_of(GRADIENTS[gradient])
-    weight = dynamics.log_weight(state, estimate, how)
-    np.testing.assert_allclose(weight, half_squared_norm(noise), rtol=1e-12)
-    moved = dynamics.apply(jax.tree.map(jnp.asarray, noise), state, estimate, no_probe)
-    assert_trees_close(moved.position, end)
-
-
-@pytest.mark.parametrize("gradient", GRADIENTS)
-@pytest.mark.parametrize("how", ["momentum", "zero"])
-def test_exact_weight_is_that_of_the_joint_law_of_position_and_velocity(x64, how, gradient):
-    # Frozen at v' = v, θ' = θ + h v; "zero" is the same of a state at rest.
-    dynamics = ewsg.dynamics.exact(
-        H, friction=GAMMA, temperature=TEMPERATURE, inverse_mass=INVERSE_MASS
-    )
-    velocity = ZERO if how == "zero" else MOMENTUM
-    u, e = INVERSE_MASS, np.exp(-GAMMA * H)
-    covariance = TEMPERATURE * np.array(
-        [
-            [u * (1 - e**2), u / GAMMA * (1 - e) ** 2],
-            [u / GAMMA * (1 - e) ** 2, u / GAMMA**2 * (2 * GAMMA * H - 3 + 4 * e - e**2)],
-        ]
-    )
-
-    def residual(v, g):
-        mean_velocity = e * v - u / GAMMA * (1 - e) * g
-        mean_move = (1 - e) / GAMMA * v - u / GAMMA * (H - (1 - e) / GAMMA) * g
-        return np.stack([v - mean_velocity, H * v - mean_move])
-
-    residuals = jax.tree.map(residual, velocity, GRADIENTS[gradient])
-    mahalanobis = sum(
-        np.sum(r * np.linalg.solve(covariance, r.reshape(2, -1)).reshape(r.shape))
-        for r in residuals.values()
-    )
-    state = UnderdampedState(*jax.tree.map(jnp.asarray, (POSITION, MOMENTUM)), jnp.int32(0))
-    estimate = estimate_of(GRADIENTS[gradient])
-    np.testing.assert_allclose(
-        dynamics.log_weight(state, estimate, how), mahalanobis / 2, rtol=1e-12
-    )
-
-    # The first noise drives the velocity, the second what is left of the position: a Cholesky
-    # factor.
-    factor = np.linalg.cholesky(covariance)
-    noises = jax.tree.map(
-        lambda r: np.linalg.solve(factor, r.reshape(2, -1)).reshape(r.shape), residuals
-    )
-    np.testing.assert_allclose(half_squared_norm(noises), mahalanobis / 2, rtol=1e-12)
-    noise = tuple({name: jnp.asarray(both[k]) for name, both in noises.items()} for k in (0, 1))
-    state = state._replace(momentum=jax.tree.map(jnp.asarray, velocity))
-    moved = dynamics.apply(noise, state, estimate, no_probe)
-    assert_trees_close(moved.momentum, velocity)
-    assert_trees_close(
-        moved.position, jax.tree.map(lambda theta, v: theta + H * v, POSITION, velocity)
-    )
-
-
-def test_exact_weight_of_a_frozen_noise_adds_it_to_the_scaled_gradient(x64):
-    # The residuals are d numbers times fixed ones, so the joint law has one effective noise: x +
-    # √(uh/2γT) g.
-    dynamics = ewsg.dynamics.exact(
-        H, friction=GAMMA, temperature=TEMPERATURE, inverse_mass=INVERSE_MASS
-    )
-    state = UnderdampedState(*jax.tree.map(jnp.asarray, (POSITION, MOMENTUM)), jnp.int32(0))
-    scale = np.sqrt(INVERSE_MASS * H / (2 * GAMMA * TEMPERATURE))
-    expected = half_squared_norm(jax.tree.map(lambda x, g: x + scale * g, ONE, GRADIENTS["small"]))
-    weight = dynamics.log_weight(state, estimate_of(GRADIENTS["small"]), "one")
+@pytest.mark.parametrize("how", ["zero", "one"])
+def test_exact_weight_of_a_frozen_noise_adds_it_to_the_scaled_gradient(x64, how):
+    """The residuals are d numbers times fixed ones, so that there is one noise: x + √(uh/2γT) g."""
+    x = {"zero": 0, "one": 1}[how]
+    scale = np.sqrt(INVERSE_MASS * H / (2 * GAMMA * T))
+    expected = 0.5 * np.sum((x + scale * GRADIENT) ** 2)
+    dynamics = build(*DYNAMICS["exact"])
+    state = some_state(dynamics)
+    weight = dynamics.log_weight(state, Estimate(tree(GRADIENT), ()), how)
     np.testing.assert_allclose(weight, expected, rtol=1e-12)

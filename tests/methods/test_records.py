@@ -84,3 +84,26 @@ def test_the_example_is_what_the_method_asks_for(record):
         )
     with pytest.raises((TypeError, ValueError), match="integrator"):
         record.build(posterior, 0.1, integrator="another", **record.example)
+
+
+def metric(theta, data):
+    return 1 + theta**2
+
+
+@pytest.mark.parametrize(
+    ("name", "dynamics", "own"),
+    [
+        ("sgnht", "thermostat", {"friction": 1.3}),
+        ("psgld", "preconditioned", {"decay": 0.9, "damping": 0.2, "correction": True}),
+        ("sgrld", "riemannian", {"inverse_metric": metric, "divergence": metric}),
+        ("hamcmc", "quasi_newton", {"memory_size": 3, "trust_region": 0.7, "initial_scale": 0.3}),
+    ],
+)
+def test_a_method_hands_on_its_options(name, dynamics, own):
+    """It is its dynamics over uniform rows, with no option at its default."""
+    model, rows = ewsg.models.logistic_regression(), {"batch_size": 3, "replace": False}
+    own = own | {"temperature": 0.7, "noise": "rademacher"}
+    composed = ewsg.kernel(
+        getattr(ewsg.dynamics, dynamics)(0.1, **own), ewsg.gradients.uniform(model, **rows)
+    )
+    assert getattr(ewsg, name)(model, 0.1, **own, **rows) == composed
