@@ -124,6 +124,7 @@ USES = {
     "load": ("sklearn", tuple, lambda _: ewsg.datasets.load("breast_cancer")),
     "susy": ("sklearn", tuple, lambda _: ewsg.datasets.susy(download=True)),
     "cluster": ("sklearn", tuple, lambda _: ewsg.cluster(DATA, 2)),
+    "nuts": ("blackjax", tuple, lambda _: ewsg.nuts(MODEL, 0.1)),
     "Parquet": ("pyarrow", None, streamed),
 }
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import stats
 
 import ewsg_jax as ewsg
 
@@ -44,21 +44,6 @@ def logistic():
     )
 
 
-def test_a_prior_scale_is_chosen_by_laplace_evidence():
-    found, right = {}, {}
-    for scale in (0.3, 1.0, 3.0, 30.0):
-        model = ewsg.models.logistic_regression(prior_scale=scale)
-        mode = ewsg.find_mode(KEY, model, jnp.zeros(1), ROWS)
-        found[scale] = -mode.potential + 0.5 * np.log(
-            2 * np.pi * float(np.asarray(mode.covariance).squeeze())
-        )
-        log_density = OF_ROWS.sum(1) + stats.norm(0, scale).logpdf(GRID)
-        top = log_density.max()
-        right[scale] = top + np.log(integrate.trapezoid(np.exp(log_density - top), GRID))
-        assert found[scale] == pytest.approx(right[scale], abs=0.1)
-    assert max(found, key=found.get) == max(right, key=right.get) == 3.0
-
-
 def test_evidence_by_importance_sampling():
     targets = (1.2 * X + 0.4 * np.random.default_rng(1).normal(size=80)).astype(np.float32)
     model = ewsg.models.linear_regression(noise_scale=0.4, prior_scale=2.0)
@@ -82,24 +67,12 @@ def test_evidence_by_importance_sampling():
 def test_leave_one_out_of_a_logistic_regression(logistic):
     arviz = pytest.importorskip("arviz")
     model, run, log_density = logistic
-    loo = arviz.loo(run.to_arviz(posterior=model, data=ROWS), pointwise=True)
+    loo = arviz.loo(run.to_arviz(posterior=model, data=ROWS, chunk_size=7), pointwise=True)
     each = np.asarray(loo.elpd_i if hasattr(loo, "elpd_i") else loo.loo_i)
     right = [
         np.log(weights_on_the_grid(log_density - of_row) @ np.exp(of_row)) for of_row in OF_ROWS.T
     ]
     np.testing.assert_allclose(each, right, atol=0.05)
-
-
-@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of pandas, used by ArviZ 0.x
-def test_two_models_are_compared():
-    arviz = pytest.importorskip("arviz")
-    x = RNG.normal(size=(60, 2)).astype(np.float32)
-    y = (x[:, 0] + 0.5 * RNG.normal(size=60)).astype(np.float32)
-    model, found = ewsg.models.linear_regression(noise_scale=0.5), {}
-    for name, column in (("the right one", 0), ("noise", 1)):
-        data = {"x": x[:, [column]], "y": y}
-        found[name] = walked(model, jnp.zeros(1), data, 0.12).to_arviz(posterior=model, data=data)
-    assert list(arviz.compare(found).index) == ["the right one", "noise"]
 
 
 def test_a_density_of_one_s_own_with_an_unknown_scale():
@@ -169,20 +142,6 @@ def test_probabilities_are_calibrated(logistic):
         DIAGNOSTICS.calibration(np.log(probabilities), LABELS)
 
 
-def test_a_run_that_was_saved_gives_the_same_numbers(logistic, tmp_path):
-    pytest.importorskip("arviz")
-    model, run, _ = logistic
-    run.save(tmp_path / "run.npz")
-    again = ewsg.load(tmp_path / "run.npz")
-    density = DIAGNOSTICS.log_predictive_density
-    np.testing.assert_array_equal(density(again, model, ROWS), density(run, model, ROWS))
-    groups = (
-        each.to_arviz(posterior=model, data=ROWS)["log_likelihood"]["log_likelihood"]
-        for each in (again, run)
-    )
-    np.testing.assert_array_equal(*(group.values for group in groups))
-
-
 def test_many_runs_are_handed_over_one_by_one():
     pytest.importorskip("arviz")
     model, y = ewsg.models.gaussian_location(), RNG.normal(size=(30, 1)).astype(np.float32)
@@ -200,21 +159,6 @@ def test_draws_of_something_else_have_no_likelihood():
     run = walked(model, jnp.zeros(1), y, 0.3, 210, keep=jnp.square)
     with pytest.raises(AttributeError, match="hold no positions"):
         run.to_arviz(posterior=model, data=y)
-
-
-def test_a_table_of_pandas():
-    pandas = pytest.importorskip("pandas")
-    model, y = ewsg.models.linear_regression(noise_scale=0.5), X.copy()
-    run = walked(model, jnp.zeros(1), {"x": X[:, None], "y": y}, 0.1, 210)
-    table = {"x": pandas.DataFrame({"a": X}), "y": pandas.Series(y)}
-    with pytest.raises(
-        TypeError,
-        match=r"(?s)data\['x'\] is a DataFrame with columns a .*: take NumPy arrays out of it",
-    ):
-        DIAGNOSTICS.log_predictive_density(run, model, table)
-    converted = jax.tree.map(jnp.asarray, table)
-    plain = DIAGNOSTICS.log_predictive_density(run, model, {"x": X[:, None], "y": y})
-    np.testing.assert_array_equal(DIAGNOSTICS.log_predictive_density(run, model, converted), plain)
 
 
 def test_a_tiny_noise_scale_has_a_large_density():

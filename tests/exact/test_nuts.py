@@ -2,7 +2,6 @@
 
 import dataclasses
 import pickle
-import sys
 
 import blackjax
 import jax
@@ -140,27 +139,6 @@ def test_it_stays_in_the_posterior(temperature):
     laws.assert_moments(samples.position[:, 0], mean, covariance)
 
 
-def test_it_stays_in_a_skewed_density():
-    """θ of five Poisson counts, its density far from normal on the left: by quadrature."""
-    counts = np.array([0.0, 0, 1, 0, 1], np.float32)
-    poisson = ewsg.Posterior(lambda p, y: y * p[0] - jnp.exp(p[0]), lambda p: -(p[0] ** 2) / 50)
-    log_density = lambda theta: (
-        counts.sum() * theta[0] - len(counts) * np.exp(theta[0]) - theta[0] ** 2 / 50
-    )
-    starts, mean, covariance = laws.draws_and_moments(log_density, 1, num_chains=6_000, seed=4)
-    kernel = ewsg.nuts(poisson, 1.2, max_depth=3)
-    samples = ewsg.sample(
-        KEY,
-        kernel,
-        jnp.asarray(starts, jnp.float32),
-        jnp.asarray(counts),
-        4,
-        burn_in=3,
-        stacked=True,
-    )
-    laws.assert_moments(samples.position[:, 0], mean, covariance)
-
-
 def test_every_gradient_is_counted(monkeypatch):
     """By a potential that reports evaluations; most paths end before their last doubling."""
     seen = []
@@ -237,48 +215,6 @@ def test_one_chain_whichever_way_it_is_run(tmp_path):
     assert further.step[0] == 21
 
 
-@pytest.mark.full
-def test_another_metric_goes_on_from_the_state_of_one():
-    """The gradient that is kept is that of the position, in no metric."""
-    first, second = (ewsg.nuts(LOGISTIC, 0.3, inverse_mass=c, max_depth=3) for c in (0.2, 2.0))
-    state, _ = first.step(KEY, first.init(KEY, jnp.array([0.1, -0.3]), DATA), DATA)
-    fresh = second.init(KEY, state.position, DATA)
-    ours, expected = (second.step(jax.random.key(3), s, DATA)[0] for s in (state, fresh))
-    np.testing.assert_allclose(ours.position, expected.position, rtol=1e-5)
-
-
-@pytest.mark.full
-def test_a_far_start_in_float32():
-    """A thousand sds away, where V is 10⁶ higher: it arrives, and its law is right there."""
-    data = jnp.asarray(np.random.default_rng(0).normal(3.0, 1.0, (400, 2)), jnp.float32)
-    kernel = ewsg.nuts(ewsg.models.gaussian_location(), 0.5, inverse_mass=1 / 400)
-    samples = ewsg.sample(
-        KEY,
-        kernel,
-        jnp.array([60.0, -50.0]),
-        data,
-        1_200,
-        num_chains=4,
-        burn_in=200,
-    )
-    assert not (samples.diverged_at >= 0).any()
-    np.testing.assert_allclose(samples.sd, 1 / 20, rtol=0.1)
-    np.testing.assert_allclose(samples.mean, data.mean(0), atol=0.01)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(("n", "d"), [(1, 1), (30, 300)])
-def test_few_rows_and_many_numbers(n, d):
-    data = jnp.asarray(np.random.default_rng(0).normal(size=(n, d)), jnp.float32)
-    kernel = ewsg.nuts(
-        ewsg.models.gaussian_location(prior_scale=1.0), 0.4, inverse_mass=1 / (n + 1)
-    )
-    samples = ewsg.sample(KEY, kernel, jnp.zeros(d), data, 600, num_chains=4, burn_in=50)
-    width = (n + 1) ** -0.5
-    np.testing.assert_allclose(samples.mean, data.sum(0) / (n + 1), atol=0.3 * width)
-    np.testing.assert_allclose(samples.sd, width, rtol=0.15)
-
-
 def test_paths_that_fail_leave_the_chain_where_it_is():
     """Steps that are far too long: nothing is accepted, nothing is lost."""
     kernel = ewsg.nuts(LOGISTIC, 1e4, max_depth=3)
@@ -323,43 +259,6 @@ def test_kernels_of_a_stack_are_those_alone():
     stacked = run(ewsg.stack(kernels))
     for i, kernel in enumerate(kernels):
         np.testing.assert_allclose(stacked[i].position, run(kernel).position, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.full
-def test_data_sets_of_unlike_lengths_are_sampled_each_by_itself():
-    rng = np.random.default_rng(0)
-    sets = [rng.normal(i, 1, (n, 2)).astype(np.float32) for i, n in enumerate((30, 7, 12))]
-    kernel = ewsg.nuts(ewsg.models.gaussian_location(), 0.2, max_depth=4)
-    samples = ewsg.sample(
-        KEY,
-        kernel,
-        jnp.zeros(2),
-        ewsg.stack_data(sets),
-        800,
-        num_chains=2,
-        burn_in=100,
-    )
-    for found, rows in zip(samples, sets, strict=True):
-        np.testing.assert_allclose(found.mean, rows.mean(0), atol=0.2 * len(rows) ** -0.5)
-        np.testing.assert_allclose(found.sd, len(rows) ** -0.5, rtol=0.15)
-
-
-@pytest.mark.full
-def test_half_the_dtypes_of_a_mixed_position(x64):
-    """A float32 and a float64 leaf, where JAX counts in 64 bits."""
-    kernel = ewsg.nuts(SKEWED, 0.5, max_depth=4)
-    start = {"a": jnp.zeros(2, jnp.float32), "b": jnp.zeros((), jnp.float64)}
-    state, info = kernel.step(KEY, kernel.init(KEY, start, DATA), DATA)
-    assert jax.tree.map(lambda x: x.dtype, state.position) == jax.tree.map(lambda x: x.dtype, start)
-    assert bool(info.is_finite)
-
-
-@pytest.mark.full
-def test_check_judges_its_draws():
-    kernel = ewsg.nuts(LOGISTIC, 0.8)
-    samples = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 600, num_chains=4, burn_in=50)
-    report = ewsg.check(KEY, samples, LOGISTIC, DATA)
-    assert report.outcome == "right", report.verdict
 
 
 @pytest.mark.parametrize("model", ["linear", "any"])
@@ -431,12 +330,3 @@ def test_more_evaluations_than_32_bits_hold_are_refused():
     ):
         kernel.check(position, many)
     dataclasses.replace(kernel, max_depth=9).check(position, many)
-
-
-def test_what_is_missing_is_named(monkeypatch):
-    for name in [name for name in sys.modules if name.split(".")[0] == "blackjax"]:
-        monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(
-        ImportError, match=r"ewsg_jax.nuts needs BlackJAX: pip install 'ewsg_jax\[nuts\]'"
-    ):
-        ewsg.nuts(LOGISTIC, 0.1)
