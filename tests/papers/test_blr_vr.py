@@ -67,22 +67,3 @@ def test_a_small_experiment(monkeypatch):
     result = judged(EXPERIMENTS["blr-vr"], done)
     assert len(result["claims"]) == 14 + 10
     assert png(EXPERIMENTS["blr-vr"].draw(done))[:4] == b"\x89PNG"
-
-
-def part(**ends):
-    """Curves that end so far from a limit of mean 1 and sd 1."""
-    curve = lambda end, lost: {
-        "passes": [1, 2, 3],
-        "lost": lost,
-        blr_vr.METRIC: {"mean": [-0.69, 0.9 + end, 1 + end], "sd": [1, 1, 1 + 2 * end]},
-    }
-    both = {label: curve(abs(end), int(end < 0)) for label, end in ends.items()}
-    return {"limit": {"mean": 1.0, "sd": 1.0}, "paper": both, "tuned": both}
-
-
-def test_it_is_judged_by_the_ends():
-    parts = {"tuning": {}, "a 0": part(A=0.1, B=0.2), "a 1": part(A=0.1, B=-0.01)}
-    assert [claim.share for claim in blr_vr.nearer(parts, "A", "B")] == [1.0] * 4
-    assert [claim.share for claim in blr_vr.nearer(parts, "B", "A")] == [0.0] * 4
-    assert blr_vr.off(parts["a 0"], "paper", "B", "sd") == pytest.approx(0.4)
-    assert blr_vr.arrival(parts["a 0"], "paper", "A") == 2

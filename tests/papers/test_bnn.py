@@ -50,29 +50,6 @@ def test_rows_that_stand_in_are_of_like_shape(no_data):
     assert bnn.network_of("letter", 16) == Perceptron((16, 50, 26))
 
 
-def test_a_step_moves_as_far_by_one_gradient_with_a_momentum_and_without():
-    settings = small()
-    first, second = (
-        bnn.grid(settings.named[label], settings, 400)[0] for label in ("SVRG-LD", "SGHMC")
-    )
-    assert first["step_size"] == pytest.approx(second["step_size"] ** 2)
-    assert second["friction"] == pytest.approx(0.1 * 20)
-
-
-def test_scores_are_compared_in_their_direction():
-    def part(name, label, *last):
-        return {"data": name, "label": label, "score": {"last": list(last)}}
-
-    parts = {
-        "1": part("protein", "A", 1.0, 2.0),
-        "2": part("protein", "B", 1.5, 1.99),
-        "3": part("letter", "A", -1.0, None),
-        "4": part("letter", "B", -1.5, -1.0),
-    }
-    assert bnn.compared(parts, "A", "B", "").share == 0.5
-    assert bnn.compared(parts, "A", "B", "", 0.02).share == 0.75
-
-
 def test_a_small_experiment(no_data):
     settings, done = small(), {}
     compute = bnn.parts(settings)

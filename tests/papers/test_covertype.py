@@ -10,7 +10,6 @@ from benchmarks.papers import covertype
 from benchmarks.papers.command import EXPERIMENTS
 from benchmarks.papers.figures import png
 from benchmarks.papers.running import judged, settings_of, text_of
-from ewsg_jax.experiments import ConfigError
 
 
 def test_a_small_experiment(monkeypatch):
@@ -47,9 +46,3 @@ def test_a_small_experiment(monkeypatch):
     result = judged(EXPERIMENTS["covertype"], done)
     assert len(result["claims"]) == 11
     assert png(EXPERIMENTS["covertype"].draw(done))[:4] == b"\x89PNG"
-
-
-def test_flymc_is_needed():
-    settings = settings_of(covertype.Settings, text_of("covertype"), "quick")
-    with pytest.raises(ConfigError, match="flymc"):
-        dataclasses.replace(settings, methods=settings.methods[:-1])

@@ -48,24 +48,3 @@ def test_papers_import_public_names_alone(path):
     assert [
         each for each in imported(path.read_text(encoding="utf-8")) if not is_public(*each)
     ] == []
-
-
-@pytest.mark.parametrize(
-    ("line", "public"),
-    [
-        ("import ewsg_jax as ewsg", True),
-        ("from ewsg_jax import sample, datasets", True),
-        ("from ewsg_jax.experiments import Folder", True),
-        ("from ewsg_jax import pictures", False),
-        ("from ewsg_jax import _check", False),
-        ("from ewsg_jax._kernel import Kernel", False),
-        ("from ewsg_jax.posterior import Posterior", False),
-        ("from ewsg_jax.experiments import config", False),
-        ("from ewsg_jax.experiments.config import build", False),
-        ("from ewsg_jax.rows.view import all_rows", False),
-        ("import ewsg_jax.rows", False),
-    ],
-)
-def test_what_is_public(line, public):
-    assert all(is_public(*each) for each in imported(line)) == public
-    assert list(imported(line))

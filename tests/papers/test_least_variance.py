@@ -81,20 +81,6 @@ def test_a_step_draws_from_it(x64, model, batch_size, replace):
     np.testing.assert_allclose(covariance, b.T @ (p[:, None] * b), rtol=1e-8)
 
 
-def test_chains_side_by_side_have_laws_of_their_own(x64):
-    s = setting("logistic_regression")
-    kernel = ewsg.kernel(ewsg.dynamics.langevin(0.01), least_variance(s.uniform()))
-    positions = jnp.array([[0.4, -0.3], [2.0, 1.0], [-1.0, 0.5]])
-    keys = jax.random.split(jax.random.key(0), 3)
-
-    def one(key, position):
-        state = kernel.init(key, position, s.data)
-        return kernel.step(key, state, s.data)[0].position
-
-    alone = [jax.jit(one)(key, position) for key, position in zip(keys, positions, strict=True)]
-    np.testing.assert_allclose(jax.jit(jax.vmap(one))(keys, positions), np.stack(alone), rtol=1e-12)
-
-
 def test_many_batches_have_at_most_d_plus_1():
     b = np.random.default_rng(0).normal(size=(3, 400, 4)).astype(np.float32)
     b -= b.mean(axis=1, keepdims=True)

@@ -6,7 +6,6 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from scipy import integrate
 
 import ewsg_jax as ewsg
@@ -14,7 +13,7 @@ from benchmarks.papers import curved, linear_gaussian
 from benchmarks.papers.decreasing import Decreasing, kernels
 from benchmarks.papers.figures import png
 from benchmarks.papers.running import settings_of, text_of
-from ewsg_jax.experiments import ConfigError, method_of
+from ewsg_jax.experiments import method_of
 
 SEED = 3
 
@@ -146,18 +145,3 @@ def test_a_small_experiment():
     claims = linear_gaussian.claims(done)
     assert [claim.by_the_paper for claim in claims] == [True] * 3 + [False] * 4 + [True, False]
     assert png(linear_gaussian.draw(done))[:4] == b"\x89PNG"
-
-
-def test_equal_evaluations_are_at_fewer_iterations():
-    curves = {
-        "A": {"iterations": [10, 20, 40], "evaluations_each": 20, "error": [3.0, 2.0, 1.0]},
-        "B": {"iterations": [10, 20, 40], "evaluations_each": 10, "error": [3.0, 2.5, 1.5]},
-    }
-    assert linear_gaussian.at_equal_evaluations(curves, "A", "B") == 2.0
-
-
-def test_first_steps_are_one_for_each_dimension():
-    with pytest.raises(ConfigError, match=r"methods\[1\]\.first_steps must be 3 numbers"):
-        dataclasses.replace(small(), dimensions=(2, 10, 100)).named(0)
-    with pytest.raises(ConfigError, match="factors must hold 1"):
-        dataclasses.replace(small(), factors=(2.0,))

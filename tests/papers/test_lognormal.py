@@ -56,31 +56,6 @@ def parts(**ends):
     }
 
 
-def test_rules_know_nothing_but_errors():
-    as_said = parts(
-        **{
-            "LD": [9, 2],
-            "SGLD": [5, 4],
-            "SAGA-LD": [3, 1],
-            "SVRG-LD": [4, 1.1],
-            "CV-LD": [2, 3.5],
-            "CV-ULD": [1, 1],
-        }
-    )
-    assert [claim.share for claim in lognormal.claims(as_said)] == [1.0] * 8
-    other = parts(
-        **{
-            "LD": [1, 1],
-            "SGLD": [1, 3],
-            "SAGA-LD": [3, 1],
-            "SVRG-LD": [4, 1],
-            "CV-LD": [2, 3],
-            "CV-ULD": [1, 1],
-        }
-    )
-    assert [claim.share for claim in lognormal.claims(other)] == [0.0] * 8
-
-
 def test_a_small_run():
     """CV starts at what SAGA found, and pays for it; a step beyond the stable ones is not taken."""
     settings = dataclasses.replace(

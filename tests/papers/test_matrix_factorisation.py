@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from benchmarks.papers import matrix_factorisation, predicting
+from benchmarks.papers import matrix_factorisation
 from benchmarks.papers.matrix_factorisation import StableNoise, model, product, synthetic
 from benchmarks.papers.running import settings_of, text_of
 from ewsg_jax.experiments import ConfigError
@@ -101,15 +101,3 @@ def test_a_small_experiment():
         dataclasses.replace(small, alpha=2.0)
     with pytest.raises(ConfigError, match=r"methods\[1\].model must be one of stable, distributed"):
         dataclasses.replace(small, methods=[{"label": "a"}]).named("stable")
-
-
-def test_ends_are_compared_repeat_by_repeat():
-    curve = lambda *last: {"passes": [1, 2], "rmse": {"mean": [9.0, 1.0], "last": list(last)}}
-    sets = [
-        {"A": curve(1.0, 2.0), "B": curve(2.0, 1.0)},
-        {"A": curve(1.0, None), "B": curve(None, 5.0)},
-    ]
-    assert predicting.better(sets, "A", "B", "rmse", "").share == 0.5
-    assert predicting.better(sets, "A", "B", "rmse", "", higher=True).share == 0.5
-    assert predicting.better(sets, "A", "B", "rmse", "", below=1.0).share == 0.0
-    assert predicting.line(sets, "A", "rmse").y == [9.0, 1.0]

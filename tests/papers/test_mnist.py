@@ -15,12 +15,9 @@ from benchmarks.papers.networks import (
     LogProbabilities,
     Outputs,
     Perceptron,
-    classes,
-    numbers,
     start_of,
 )
 from benchmarks.papers.running import settings_of, text_of
-from ewsg_jax.experiments import ConfigError
 
 RNG = np.random.default_rng(0)
 
@@ -61,22 +58,6 @@ def test_convolutions_are_those_of_xla():
     expected = found.ravel() @ dense["kernel"] + dense["bias"]
     np.testing.assert_allclose(
         Outputs(network)(weights, {"x": image.reshape(1, 64)})[0], expected, rtol=1e-4
-    )
-
-
-def test_likelihoods_are_of_classes_and_of_numbers():
-    network, rows = Perceptron((3, 4, 1)), {"x": jnp.ones((2, 3)), "y": jnp.asarray([0.5, -1.0])}
-    weights = start_of(network)(jax.random.key(0))
-    off = (np.asarray(rows["y"]) - np.asarray(Outputs(network)(weights, rows))) / 0.7
-    expected = -0.5 * off**2 - np.log(0.7 * np.sqrt(2 * np.pi))
-    np.testing.assert_allclose(
-        numbers(network, 0.7).log_likelihoods(weights, rows), expected, rtol=1e-5
-    )
-    network, labelled = Perceptron((3, 4, 5)), {"x": jnp.ones((2, 3)), "y": jnp.asarray([4, 0])}
-    weights = start_of(network)(jax.random.key(0))
-    expected = np.asarray(LogProbabilities(network)(weights, labelled))[[0, 1], [4, 0]]
-    np.testing.assert_allclose(
-        classes(network).log_likelihoods(weights, labelled), expected, rtol=1e-5
     )
 
 
@@ -176,12 +157,3 @@ def test_a_small_experiment(made_up):
     assert "read as of gradients of the sum" in claims[-1].words
     assert "of 5 runs" in claims[-1].shown
     assert png(mnist.draw(done))[:4] == b"\x89PNG"
-
-
-def test_wrong_settings():
-    with pytest.raises(ConfigError, match="shrink must be 1, 2 or 4"):
-        dataclasses.replace(small("mnist-cnn"), shrink=3)
-    with pytest.raises(ConfigError, match="channels must be two numbers or none"):
-        dataclasses.replace(small("mnist-cnn"), channels=(4,))
-    with pytest.raises(ConfigError, match=r"methods\[1\].printed"):
-        _ = dataclasses.replace(small("mnist-cnn"), methods=[{"name": "sgld"}]).named

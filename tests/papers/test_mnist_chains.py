@@ -4,12 +4,10 @@ import dataclasses
 import types
 
 import numpy as np
-import pytest
 
 from benchmarks.papers import mnist, mnist_chains
 from benchmarks.papers.figures import png
 from benchmarks.papers.running import settings_of, text_of
-from ewsg_jax.experiments import ConfigError
 
 
 def small():
@@ -45,26 +43,3 @@ def test_a_small_experiment(monkeypatch):
     claims = mnist_chains.claims(done)
     assert [claim.by_the_paper for claim in claims] == [True, False, False, False]
     assert png(mnist_chains.draw(done))[:4] == b"\x89PNG"
-
-
-def test_errors_are_compared_cell_by_cell():
-    def part(b, *errors):
-        curves = {
-            label: {"error": {"last": each}}
-            for label, each in zip(mnist_chains.LABELS, errors, strict=True)
-        }
-        return {"b": b, "candidates": 2, "paper": curves, "tuned": curves, "of_sum": curves}
-
-    claims = mnist_chains.claims(
-        {"one": part(1, [0.1, 0.2], [0.2, 0.1]), "two": part(2, [0.1, 0.1], [None, 0.9])}
-    )
-    assert [claim.share for claim in claims] == [0.75, 0.75, 0.75, 0.75]
-    claims = mnist_chains.claims({"one": part(1, [0.6, 0.2], [0.9, 0.3])})
-    assert [claim.share for claim in claims] == [0.5, 0.5, 0.5, 0.5], (
-        "one that has learned nothing is not better"
-    )
-
-
-def test_wrong_settings():
-    with pytest.raises(ConfigError, match="candidates must be at least 2 each"):
-        dataclasses.replace(small(), candidates=(1,))

@@ -77,13 +77,6 @@ def test_errors_of_means_are_those_of_numpy():
         np.testing.assert_allclose(found["rmse"][:, last], np.mean(off**2, 0) ** 0.5, rtol=1e-4)
 
 
-def test_errors_of_classes():
-    metric = metrics.error_rate(lambda position, rows: jax.nn.log_softmax(rows["x"] * position))
-    test = {"x": jnp.eye(3), "y": jnp.array([0.0, 1.0, 1.0])}
-    assert metric.score(metric.predict(jnp.float32(2.0), test), test) == pytest.approx(1 / 3)
-    assert np.isnan(metric.score(jnp.full((3, 3), jnp.nan), test))
-
-
 def test_passes_are_equal():
     """Of one gradient a row and of two, and where steps say themselves what they took."""
     problem, budget = two_classes(), Budget(10, 2, num_draws=4, burn_in_passes=2)
@@ -142,18 +135,3 @@ def test_the_tuner_takes_what_predicts_best():
         found["scores"][1], np.mean([x["rmse"][:, -1].mean() for x in by_hand]), rtol=1e-3
     )
     assert tuned(KEY, SGLD, parts, [{"step_size": 9.0}], budget, "rmse")["best"] is None
-
-
-def test_positions_may_be_trees():
-    """A network of one's own, with a metric of its own."""
-    predict = lambda p, rows: jax.nn.relu(rows["x"] @ p["in"]) @ p["out"]
-    posterior = ewsg.Posterior(
-        lambda p, row: -0.5 * (row["y"] - jax.nn.relu(row["x"] @ p["in"]) @ p["out"]) ** 2,
-        lambda p: -0.5 * sum(jnp.sum(x**2) for x in p.values()),
-    )
-    start = lambda key: {"in": jax.random.normal(key, (3, 4)), "out": jnp.ones(4)}
-    data = regression()
-    problem = Problem(posterior, data.train, data.test, start, {"rmse": metrics.rmse(predict)})
-    found = measured(KEY, kernel_of(SGLD, posterior), problem, Budget(20, 3, running=True))
-    assert found["rmse"]["mean"][-1] < found["rmse"]["mean"][0]
-    assert found["check"]["outcome"] in ("right", "wrong", "unsure")

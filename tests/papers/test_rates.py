@@ -8,7 +8,6 @@ import pytest
 from scipy.linalg import sqrtm
 
 from benchmarks.papers import quadratic_laws, rates
-from benchmarks.papers.figures import png
 from tests.oracles import enumeration, lyapunov, memory_laws
 
 N, LAM = 4, 0.7
@@ -189,54 +188,6 @@ def test_the_distance_is_that_of_normal_laws():
     root = sqrtm(target)
     expected = moved @ moved + np.trace(chain + target - 2 * sqrtm(root @ chain @ root).real)
     np.testing.assert_allclose(rates.distance(told), np.sqrt(expected), rtol=1e-9)
-
-
-def made(power, order):
-    """Parts where all cost (1/ε)^power n^0.5 d^0.5, and more the later in an order."""
-    axes = {"accuracy": [1.0, 100.0, 1000.0], "rows": [10, 1000], "dimension": [1, 9]}
-    costs = {
-        label: {
-            "first": 0,
-            "accuracy": [(1 + order.index(label)) * x**power for x in axes["accuracy"]],
-            "rows": [x**0.5 for x in axes["rows"]],
-            "dimension": [x**0.5 for x in axes["dimension"]],
-        }
-        for label in rates.RATES
-    }
-    parts = {"quadratic": {"axes": axes, "costs": costs, "num_rows": 10}}
-    for n, d in ((10, 1), (1000, 1), (10, 9)):
-        costs = {"distance": [0.1, 0.01], "cost": [x**power * n**0.5 * d**0.5 for x in (10, 100)]}
-        parts[f"logistic {n} x {d}"] = {"rows": n, "dimension": d} | dict.fromkeys(
-            rates.RATES, costs
-        )
-    return parts
-
-
-def test_rules_read_powers():
-    order = [
-        "SAGA-LD",
-        "CV-LD",
-        "CV-ULD",
-        "SVRG-LD (II)",
-        "SVRG-LD (I)",
-        "SGLD",
-        "SGULD",
-        "LD",
-        "ULD",
-    ]
-    found = {claim.words: claim for claim in rates.claims(made(2.0, order))}
-    of = lambda begin: next(claim for words, claim in found.items() if words.startswith(begin))
-    assert of("SGLD's cost grows no").share == pytest.approx(4 / 6)
-    assert of("SGLD's cost grows so").share == pytest.approx(2 / 6)
-    assert of("LD's cost grows no").share == pytest.approx(4 / 6)
-    assert (
-        of("SAGA-LD is").share
-        == of("all methods").share
-        == of("SVRG-LD (II) costs more").share
-        == 1
-    )
-    assert of("SGLD or").share == of("control variates").share == 0
-    assert png(rates.draw(made(1.0, order)))[:4] == b"\x89PNG"
 
 
 def test_forecasts_of_two_methods(monkeypatch):

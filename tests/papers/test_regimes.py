@@ -9,10 +9,8 @@ import pytest
 import ewsg_jax as ewsg
 from benchmarks.papers import regimes
 from benchmarks.papers.decreasing import Decreasing
-from benchmarks.papers.figures import png
 from benchmarks.papers.regimes import FALL
 from benchmarks.papers.running import settings_of, text_of
-from ewsg_jax.experiments import ConfigError, build
 
 
 def test_steps_fall_as_the_cube_root():
@@ -45,46 +43,6 @@ def test_one_half_chooses_and_the_other_is_judged():
     assert found["floor"] == 0.02
 
 
-def part(name, rows, **reached):
-    methods = {
-        label.replace("_", "-"): {"reached": x, "floor": x[-1] or 9.0}
-        for label, x in reached.items()
-    }
-    return {
-        "data": name,
-        "rows": rows,
-        "levels": [0.1, 0.01, 0.001],
-        "search": 3.0,
-        "methods": methods,
-    }
-
-
-def test_rules_know_nothing_but_passes():
-    small = {
-        "SGLD": [1, 5, None],
-        "SAGA_LD": [2, 4, 6],
-        "SVRG_LD": [3, 5, 7],
-        "CV_LD": [4, 3, 13],
-        "CV_ULD": [5, 6, 14],
-    }
-    large = {label: [x and x / 2 for x in each] for label, each in small.items()}
-    parts = {"a": part("a", 10, **small), "b": part("b", 100, **large)}
-    found = regimes.claims(parts)
-    assert [claim.share for claim in found] == [1.0] * 7
-    assert [claim.by_the_paper for claim in found].count(False) == 1
-    assert regimes.best_of(parts["a"]) == ["SGLD", "CV-LD", "SAGA-LD"]
-    assert regimes.best_of(parts["a"], 4.0) == ["CV-LD", "CV-LD", "SAGA-LD"]
-    assert png(regimes.draw(parts))[:4] == b"\x89PNG"
-    slow = small | {
-        "SGLD": [9, 9, None],
-        "CV_LD": [9, 9, 9],
-        "CV_ULD": [9, 9, 9],
-        "SVRG_LD": [1, 3, 5],
-    }
-    found = regimes.claims({"a": part("a", 10, **slow), "b": part("b", 100, **slow)})
-    assert [claim.share for claim in found] == [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
-
-
 @pytest.fixture
 def settings(monkeypatch, tmp_path):
     monkeypatch.setenv("EWSG_JAX_DATA", str(tmp_path))
@@ -115,16 +73,3 @@ def test_a_small_run_says_that_its_data_stand_in(settings, monkeypatch):
     # A centre of three passes, and a pass to look at it.
     assert found["CV-ULD"]["error"][0] is None
     assert min(x for x in found["CV-ULD"]["reached"] if x is not None) > 4
-
-
-def test_settings_that_cannot_be_run(settings):
-    good = {name: list(x) if isinstance(x, tuple) else x for name, x in vars(settings).items()}
-    assert build(regimes.Settings, good) == settings
-    for change in (
-        {"data": ["mnist"]},
-        {"data_passes": [1.0]},
-        {"num_trials": 1},
-        {"levels": [0.0]},
-    ):
-        with pytest.raises(ConfigError, match=f"full.{next(iter(change))}.* must be"):
-            build(regimes.Settings, good | change, "full")

@@ -15,12 +15,11 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from benchmarks.papers import command, convergence, gaussian, gaussian_mse, running
+from benchmarks.papers import command, gaussian, gaussian_mse
 from benchmarks.papers.command import EXPERIMENTS
 from benchmarks.papers.experiment import FAILS, HOLDS, IN_PART, Claim, Experiment, verdict_of
-from benchmarks.papers.figures import Line, Panel, _label_short_axis, png
+from benchmarks.papers.figures import Line, Panel, png
 from benchmarks.papers.running import CONFIGS, RESULT, SCALES, judged, run, settings_of, text_of
-from ewsg_jax import pictures
 from ewsg_jax.__main__ import main
 from ewsg_jax.experiments import ConfigError, Folder
 from tests.oracles.gaussian import kl_divergence
@@ -49,9 +48,22 @@ def test_every_configuration_is_one(name, scale):
     assert len(experiment.parts(settings_of(experiment.settings, text_of(name), scale))) > 1
 
 
-def test_a_scale_that_is_no_table_is_refused():
-    with pytest.raises(ConfigError, match="full must be a table of keys; got 7"):
-        settings_of(gaussian_mse.Settings, "full = 7", "full")
+WRONG = [
+    ("mnist-cnn", {"shrink": 3}, "shrink must be 1, 2 or 4"),
+    ("mnist-cnn", {"channels": (4,)}, "channels must be two numbers or none"),
+    ("mnist-m", {"candidates": (1,)}, "candidates must be at least 2 each"),
+    ("linear-gaussian", {"factors": (2.0,)}, "factors must hold 1"),
+    ("covertype", {"methods": []}, "flymc"),
+    ("vr-hmc-regression", {"data": ("pima", "bike")}, "data.* must be"),
+    ("vr-regimes", {"data_passes": (1.0,)}, "data must be some of"),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "said"), WRONG)
+def test_settings_that_cannot_be_run_are_refused(name, change, said):
+    settings = settings_of(EXPERIMENTS[name].settings, text_of(name), "quick")
+    with pytest.raises(ConfigError, match=said):
+        dataclasses.replace(settings, **change)
 
 
 def test_the_command_needs_a_checkout(monkeypatch, tmp_path, capsys):
@@ -88,84 +100,6 @@ def test_claims_hold_by_shares():
     assert verdict_of([good, good, beside]) == HOLDS
     assert verdict_of([bad, bad]) == FAILS
     assert verdict_of([good, bad]) == IN_PART
-
-
-def curves(**ends):
-    """Curves of three passes that end where told, at the paper's steps and at tuned ones."""
-    both = {label: {"passes": [1, 2, 3], "kl": [9.0, *end]} for label, end in ends.items()}
-    return {"paper": both, "tuned": both}
-
-
-def test_curves_are_judged_by_their_ends():
-    parts = {
-        "tuning": {"step_sizes": {}},
-        "data 0": curves(A=[2.0, 1.0], B=[3.0, 2.0], C=[5.0, 4.0]),
-        "data 1": curves(A=[2.5, 1.0], B=[1.0, 0.5], C=[None, None]),
-    }
-    shares = lambda claims: [claim.share for claim in claims]
-    assert shares(gaussian.closer(parts, "A", "C")) == [1.0, 1.0]
-    assert shares(gaussian.closer(parts, "A", "B")) == [0.5, 0.5]
-    assert shares(gaussian.least(parts, "B", ["A", "C"])) == [0.5, 0.5]
-    assert shares(gaussian.ordered(parts, ["C", "B", "A"], "")) == [0.5, 0.5]
-    # Within twice its end from the second pass on, and from the third.
-    assert [gaussian.arrival(parts[f"data {i}"]["paper"], "A") for i in range(2)] == [2, 3]
-    assert gaussian.arrival(parts["data 0"]["paper"], "C") == 2
-    assert shares(gaussian.slowest(parts, "A", ["C"])) == [0.5, 0.5]
-    assert [claim.by_the_paper for claim in gaussian.closer(parts, "A", "B")] == [True, False]
-
-
-def test_slopes_are_judged_within_a_quarter():
-    step = np.array([1.0, 2.0, 4.0])
-
-    def part(scale):
-        short = [{"mse": 2.0 + h, "full": 2.0} for h in step]
-        return {
-            "by_time": list(scale / step),
-            "short": short,
-            "long": [{"bias": h**1.2, "error": 0.0} for h in step],
-        }
-
-    axes = {"times": list(step), "short_steps": list(step), "long_steps": list(step)}
-    claims = gaussian_mse.claims({"axes": axes, "data 0": part(1.0), "data 1": part(3.0)})
-    assert [claim.share for claim in claims] == [1.0, 1.0, 0.0]
-    assert np.isnan(gaussian_mse.slope([1, 2], [1, 0]))
-    less = part(1.0)
-    less["short"][0]["full"] = 4.0
-    claims = gaussian_mse.claims({"axes": axes, "data 0": part(1.0), "data 1": less})
-    assert (claims[1].share, claims[0].shown) == (0.5, "slopes -1.00, -1.00")
-    assert (
-        claims[1].shown == "slopes 1.00, none; none where it is not above 0, which it is not at 1"
-    )
-
-
-def test_means_are_judged_by_their_errors_and_order():
-    def steps(shift, power):
-        exact = [np.array([3.0, 2.0, 1.0])] * 2
-        return [
-            {
-                "step": h,
-                "exact": x,
-                "SGHMC": x + shift,
-                "EWSG": x + shift + h**power,
-                "SGHMC, error": np.array([0.0, 0.01, 0.01]),
-            }
-            for h, x in zip((0.1, 0.2), exact, strict=True)
-        ]
-
-    shares = [
-        [claim.share for claim in convergence.claims({"data 0": {"steps": steps(shift, power)}})]
-        for shift, power in ((1e-5, 1.0), (0.06, 2.0), (0.0, 0.5))
-    ]
-    assert shares == [[1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]
-
-
-def test_exact_means_are_powers():
-    h, gamma = 0.1, 1.5
-    moved = np.linalg.matrix_power(np.eye(2) + h * np.array([[0, 1], [-1, -gamma]]), 7) @ [
-        convergence.START,
-        0,
-    ]
-    np.testing.assert_allclose(convergence.exact(h, gamma, 7)[-1], moved[0], rtol=1e-12)
 
 
 # What it is judged by.
@@ -229,18 +163,6 @@ def test_a_small_experiment():
     assert png(EXPERIMENTS["gaussian-x"].draw(done))[:4] == b"\x89PNG"
 
 
-def test_a_map_is_judged_step_by_step():
-    """Two data sets, three steps, of which the last loses the first method's chains."""
-    table = lambda a, b: {"map": {"step_sizes": [0.1, 0.2, 0.3], "kl": {"A": a, "B": b}}}
-    parts = {"tuning": {}, "data 0": table([1.0, 2.0, None], [0.5, 3.0, 1.0])}
-    parts["data 1"] = table([1.0, 5.0, None], [4.0, 3.0, 2.0])
-    claim = gaussian.everywhere(parts, ["A", "B"], "B is closer")
-    assert claim.share == 4 / 6
-    assert claim.shown == "of 2 data sets at each h: 0.1 1, 0.2 1, 0.3 2"
-    assert [each.share for each in gaussian.best(parts, ["A", "B"])] == [0.5, 0.5]
-    assert not any(each.by_the_paper for each in [claim, *gaussian.best(parts, ["A", "B"])])
-
-
 def test_a_map_has_each_method_at_each_step():
     """As runs of one kernel have it; lost chains are no number."""
     settings = dataclasses.replace(small(), map_step_sizes=(1e-3, 0.9), methods=small().methods[:1])
@@ -252,42 +174,6 @@ def test_a_map_has_each_method_at_each_step():
     np.testing.assert_allclose(found[0], gaussian.divergences(one, data)[-1], rtol=1e-4)
     assert found[1] == np.inf
     assert part["evaluations"] == 2 * 128 * 4 * 50
-
-
-def test_a_figure_says_what_check_says_of_draws():
-    """By the steps they ran at; of each method the right runs and the median of stated sds."""
-    check = lambda outcome, **told: {"check": {"outcome": outcome, **told}}
-    parts = {
-        "tuning": {"step_sizes": {}},
-        "data 0": {
-            "paper": {"A": check("right", sd_ratio=1.1), "B": check(None, note="lost")},
-            "seconds": 1.0,
-        },
-        "data 1": {
-            "paper": {"A": check("wrong", sd_ratio=1.3), "B": [check("wrong", sd_ratio=9.0)]}
-        },
-        "C": {"tuned": check("right", sd_ratio=1.0)},
-        "D": check("unsure", sd_ratio=0.5),
-    }
-    assert running.note(parts).splitlines()[1:] == [
-        "at the paper's steps: A: 1 of 2, × 1.2; B: 0 of 2, × 9",
-        "at tuned steps: C: 1 of 1, × 1",
-        "D: 0 of 1, × 0.5",
-    ]
-    assert running.note({"axes": {"steps": [1, 2]}}) == ""
-
-
-def test_a_short_logarithmic_axis_has_labels_apart():
-    axis = pictures.blank(4, 3).subplots()
-    axis.plot([200, 5_000], [1, 2])
-    axis.set_xscale("log")
-    _label_short_axis(axis)
-    low, high = axis.get_xlim()
-    told = [
-        text.get_text() for text in axis.get_xticklabels() if low <= text.get_position()[0] <= high
-    ]
-    assert told == ["200", "500", "1000", "2000", "5000"]
-    assert not len(axis.get_xticks(minor=True))
 
 
 # Runs.
