@@ -1,12 +1,10 @@
 """What many tests share: float64, and a kernel's step as affine map on a Gaussian posterior."""
 
-import contextlib
 import ctypes
 import fnmatch
 import importlib.metadata
 import itertools
 import os
-import sys
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -56,89 +54,26 @@ FULL = ("tests/experiments/", "tests/papers/", "tests/statistics/")
 """Folders of which every test is in the full tier, or in the sweep."""
 
 
-class Guard:
-    """Which tests may see prepared data: those with the marker `real_data`, and no others.
-
-    For the others EWSG_JAX_DATA names an empty folder, in what they start as well: neither the
-    folder of the data nor a cache of the user's is found there. Opening a file of one by its path
-    fails.
-    """
-
-    def __init__(self):
-        given = os.environ.get(VARIABLE)
-        # Where it lies for processes that pytest starts, such as those of xdist.
-        self.folder = os.environ.setdefault(VARIABLE + "_ASIDE", given or "") or None
-        # One for all processes, of which many end without a chance to remove theirs.
-        self.empty = os.path.join(tempfile.gettempdir(), "ewsg_jax_tests_without_data")
-        os.makedirs(self.empty, exist_ok=True)
-        if os.listdir(self.empty):
-            raise pytest.UsageError(
-                f"{self.empty} must be empty, for tests without data; got {os.listdir(self.empty)}"
-            )
-        cache = str(Path.home() / ".cache" / "ewsg_jax")
-        self.guarded = tuple(
-            os.path.abspath(path) + os.sep for path in (self.folder, cache) if path
-        )
-        self.is_open, self.opened, self.fixtures = False, 0, {}
-        os.environ[VARIABLE] = self.empty
-        sys.addaudithook(self.see)
-
-    def see(self, event, arguments):
-        if event != "open" or not isinstance(arguments[0], str | bytes | os.PathLike):
-            return
-        if os.path.abspath(os.fsdecode(arguments[0])).startswith(self.guarded):
-            if not self.is_open:
-                raise RuntimeError(
-                    f"{os.fsdecode(arguments[0])}: only tests with the marker real_data open this"
-                )
-            self.opened += 1
-
-    @contextlib.contextmanager
-    def opens_for(self, item):
-        if not item.get_closest_marker("real_data"):
-            yield
-            return
-        if self.folder is not None:
-            os.environ[VARIABLE] = self.folder
-        self.is_open = True
-        try:
-            yield
-        finally:
-            os.environ[VARIABLE], self.is_open = self.empty, False
-
-
 VARIABLE = "EWSG_JAX_DATA"
-GUARD = Guard()
+PREPARED = os.environ.setdefault(f"{VARIABLE}_ASIDE", os.environ.get(VARIABLE, ""))
+"""The folder of prepared data, which processes that pytest starts know too; or empty."""
+EMPTY = os.path.join(tempfile.gettempdir(), "ewsg_jax_tests_without_data")
+"""What the variable names for all tests but those with the marker `real_data`: they see no data,
+whatever a user has. CI runs them where there are none.
+"""
+os.makedirs(EMPTY, exist_ok=True)
+os.environ[VARIABLE] = EMPTY
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item):
     """Let a test see prepared data, its fixtures too, if it has the marker."""
-    with GUARD.opens_for(item):
-        return (yield)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(fixturedef):
-    """Note which fixtures opened prepared data: tests without the marker may not share them."""
-    before = GUARD.opened
+    if PREPARED and item.get_closest_marker("real_data"):
+        os.environ[VARIABLE] = PREPARED
     try:
         return (yield)
     finally:
-        if GUARD.opened > before:
-            GUARD.fixtures[fixturedef] = fixturedef.argname
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item):
-    """Fail an unmarked test whose fixture has opened prepared data for another one."""
-    for definitions in item._fixtureinfo.name2fixturedefs.values():
-        if definitions[-1] in GUARD.fixtures and not item.get_closest_marker("real_data"):
-            name = GUARD.fixtures[definitions[-1]]
-            pytest.fail(
-                f"its fixture {name} opens prepared data: it needs the marker real_data",
-                pytrace=False,
-            )
+        os.environ[VARIABLE] = EMPTY
 
 
 def pytest_collection_modifyitems(config, items):
@@ -164,12 +99,11 @@ def pytest_collection_modifyitems(config, items):
     if any(unknown.values()) and not any("::" in argument for argument in config.args):
         names = {test: sorted(patterns) for test, patterns in unknown.items() if patterns}
         raise pytest.UsageError(f"usual_parameters must name parameters of its test; got {names}")
-    folder = GUARD.folder
-    if folder is not None and not (Path(folder) / "covertype.npz").is_file():
+    if PREPARED and not (Path(PREPARED) / "covertype.npz").is_file():
         raise pytest.UsageError(
-            f"EWSG_JAX_DATA must name a folder that holds covertype.npz; got {folder!r}"
+            f"EWSG_JAX_DATA must name a folder that holds covertype.npz; got {PREPARED!r}"
         )
-    if folder is None:
+    if not PREPARED:
         for item in items:
             if item.get_closest_marker("real_data"):
                 item.add_marker(

@@ -19,7 +19,6 @@ from benchmarks.pages import (
     choosing,
     estimators,
     forecasts,
-    generated,
     halvings,
     many_chains,
     mechanism,
@@ -46,28 +45,6 @@ def test_tables_are_those_of_the_library():
         assert path.read_text() == text, (
             f"run python -m benchmarks.pages.methods: {path.name} is out of date"
         )
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "<!-- a: made by b -->",
-        "<!-- /a --><!-- a: made by b -->",
-        "<!-- a: made by c --><!-- /a -->",
-    ],
-)
-def test_a_page_without_a_place_for_its_numbers_is_told(text):
-    with pytest.raises(
-        ValueError, match="no place for the part 'a': it must have <!-- a: made by b --> once"
-    ):
-        generated.renewed(text, "a", "b", "1")
-
-
-def test_numbers_take_their_place_and_nothing_else():
-    text = "0 <!-- a: made by b -->{}<!-- /a --> <!-- c: made by b -->2<!-- /a -->"
-    for old in ("", "1", "\n1\n"):
-        assert generated.renewed(text.format(old), "a", "b", "3") == text.format("\n3\n")
 
 
 def test_readme_examples_run():

@@ -278,23 +278,6 @@ def test_a_narrow_page_has_its_menu_behind_a_button(page: browser.Browser) -> No
     assert page.wait("document.querySelector('h1')?.textContent").startswith("Get started")
 
 
-@pytest.mark.parametrize(
-    ("fault", "found"),
-    [
-        ("paragraph.style.color = '#999999'", "contrast 2.8: STRONG "),
-        ("paragraph.style.width = '2000px'", "too wide: P "),
-        ("document.querySelector('pre').append('x'.repeat(150))", "code is too wide: "),
-        ("document.body.style.width = '2000px'", "the page scrolls sideways"),
-        ("paragraph.innerHTML = '<img src=\"no.png\">'", "no picture http"),
-    ],
-)
-def test_what_does_not_fit_is_seen(page: browser.Browser, fault: str, found: str) -> None:
-    page.run(f"{{const paragraph = document.querySelector('article p'); {fault}}}")
-    page.wait("[...document.images].every(picture => picture.complete)")
-    assert found in "\n".join(page.run(MISFITS))
-    page.problems.clear()
-
-
 def test_every_page_fits_and_can_be_read(
     page: browser.Browser, pages: dict[Path, Page], site: Path, home: str
 ) -> None:

@@ -1,11 +1,8 @@
 """Every test is in one tier, and the commands of CI run all that is not of the sweep."""
 
 import itertools
-import os
 import re
 import shlex
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -61,67 +58,3 @@ def test_the_page_of_tests_has_the_commands_of_the_tiers():
 
 def test_folders_of_the_full_tier_are_there():
     assert all(list((ROOT / folder).glob("test_*.py")) for folder in FULL_FOLDERS)
-
-
-TESTS = """
-import pytest
-
-@pytest.mark.usual_parameters({named})
-@pytest.mark.parametrize("x", ["a", "b", pytest.param("c", marks=pytest.mark.sweep)])
-def test_some(x): pass
-
-@pytest.mark.full
-def test_full(): pass
-
-@pytest.mark.real_data
-def test_data(): pass
-
-@pytest.mark.sweep
-@pytest.mark.full
-def test_sweep(): pass
-
-def test_usual(): pass
-"""
-FOUND = {
-    USUAL: ["test_some[a]", "test_usual"],
-    FULL: ["test_some[b]", "test_full", "test_data"],
-    SWEEP: ["test_some[c]", "test_sweep"],
-}
-
-
-def collected(folder, expression, named="'a'"):
-    (folder / "test_it.py").write_text(TESTS.format(named=named), encoding="utf-8")
-    options = [
-        "-p",
-        "tests.conftest",
-        "-p",
-        "no:cacheprovider",
-        "-c",
-        ROOT / "pyproject.toml",
-        "-m",
-        expression,
-    ]
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", *options, folder / "test_it.py"],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("tier", FOUND, ids=["usual", "full", "sweep"])
-def test_markers_put_tests_in_their_tier(tmp_path, tier):
-    done = collected(tmp_path, tier)
-    assert re.findall(r"::(\S+)$", done.stdout, re.MULTILINE) == FOUND[tier], (
-        done.stdout + done.stderr
-    )
-
-
-@pytest.mark.full
-def test_a_parameter_that_is_not_there_is_an_error(tmp_path):
-    done = collected(tmp_path, USUAL, named="'a', 'd'")
-    assert done.returncode == 4
-    assert "usual_parameters must name parameters of its test; got {" in done.stderr
-    assert "['d']" in done.stderr
