@@ -112,19 +112,6 @@ def test_what_a_run_had_no_time_for_is_extrapolated_from_its_draws():
     assert "extrapolated" in found.says
 
 
-def test_a_warm_up_that_does_not_end_gives_no_number():
-    clock = Clock()
-    clock.parts["before"] = 10.0
-    found = answers_peers.run(independent(), clock, 10.0, warm_up=10)
-    assert found.mean is None
-    assert found.extrapolated is None
-    assert "5 of 10 steps of warm-up" in found.says
-    cell = answers_judged.judged(found._asdict(), {"mean": [2.0] * 3, "sd": [1.0] * 3})
-    assert "worst_mean" not in cell
-    line = page.table({"cases": {"bike": {"NumPyro NUTS": cell}}}).splitlines()[-1]
-    assert "| no answer |  | > 10 |  | >" in line
-
-
 def test_a_missing_peer_is_named(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(answers, "versions", lambda: {"numpyro": "0"})
     assert (

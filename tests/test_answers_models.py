@@ -17,7 +17,6 @@ from benchmarks.answers_case import Grouped
 from benchmarks.answers_models import MODELS
 
 TWINS = [name for name, case in MODELS.items() if case.twin is not None and name < case.twin]
-SMALL = [name for name, case in MODELS.items() if not getattr(case, "is_reduced", False)]
 FEW = 400
 
 
@@ -66,15 +65,6 @@ def test_both_forms_are_of_one_law(name):
                 centred.summary(as_draws[1]), rel=1e-12
             )
         assert differences == pytest.approx([0.0, 0.0], abs=1e-9)
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_rows_are_the_same_each_time(name):
-    one, other = MODELS[name].load(), MODELS[name].load()
-    assert one.keys() == other.keys()
-    for column in one:
-        assert one[column].dtype == other[column].dtype
-        assert np.array_equal(one[column], other[column])
 
 
 def test_derivatives_of_the_likelihood_are_slopes_of_each_other():
@@ -176,9 +166,3 @@ def test_a_clock_counts_programs_and_skips_what_is_not_the_answers():
     clock.tick("nothing")
     assert clock.programs == {"program": 1, "nothing": 0}
     assert set(clock.parts) == set(clock.told()["cpu"]) == {"program", "nothing"}
-
-
-def test_ways_suit_cases():
-    suits = {name for name, way in answers.WAYS.items() if way.suits(MODELS["irt"])}
-    assert suits == {"plan", "numpyro", "numpyro_four"}
-    assert not answers.WAYS["numpyro_four"].suits(answers.CASES["bike"])

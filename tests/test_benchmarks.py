@@ -17,17 +17,10 @@ from benchmarks import (
     anchored_by_hand,
     bench,
     by_hand,
-    cells,
-    devices,
     memory_cells,
     memory_cost,
     ours,
-    own_cells,
-    peer_worker,
-    peers,
     program,
-    record,
-    resident,
     scaling,
     settings,
     step_cost,
@@ -42,22 +35,6 @@ from tests.oracles import lyapunov
 pytestmark = pytest.mark.full
 
 
-def test_median_and_quartiles():
-    values = np.random.default_rng(0).exponential(size=15).tolist()
-    expected = (*np.quantile(values, [0.5, 0.25, 0.75]), 15)
-    np.testing.assert_allclose(timing.summarise(values), expected, rtol=1e-12)
-    assert timing.summarise([2.0]) == (2.0, 2.0, 2.0, 1)
-    for wrong in ([], [1.0, 0.0], [float("nan")]):
-        with pytest.raises(ValueError, match="values must be positive"):
-            timing.summarise(wrong)
-
-
-def test_ratios_are_of_pairs_not_of_medians():
-    pairs = [timing.Pair(1.0, 2.0), timing.Pair(10.0, 30.0), timing.Pair(2.0, 20.0)]
-    assert timing.times_faster(pairs).median == 3.0
-    assert timing.times_the_cost(pairs).median == pytest.approx(1 / 3)
-
-
 def test_runs_alternate_and_the_first_pair_is_dropped():
     calls = []
 
@@ -70,16 +47,6 @@ def test_runs_alternate_and_the_first_pair_is_dropped():
 
     assert timing.interleave(side("ours"), side("other"), 2) == [(3.0, 4.0), (5.0, 6.0)]
     assert calls == ["ours", "other"] * 3
-
-
-def test_best_peer_is_the_one_of_lowest_median_time():
-    pairs = {
-        "steady": [timing.Pair(1.0, 5.0)] * 3,
-        "once": [timing.Pair(1.0, 1.0), timing.Pair(1.0, 9.0), timing.Pair(1.0, 9.0)],
-    }
-    assert timing.fastest(pairs) == "steady"
-    with pytest.raises(ValueError, match="no peer"):
-        timing.fastest({})
 
 
 @pytest.mark.parametrize(
@@ -110,23 +77,6 @@ def test_a_missing_peer_fails(python, tmp_path, capsys):
     assert "blackjax (" in message
     assert "pip install 'blackjax" in message
     assert not out.exists()
-
-
-def test_left_out_peers_are_recorded(monkeypatch, tmp_path):
-    monkeypatch.setitem(
-        step_cost.CELLS, "program_size", lambda bench: bench.rows.append({"cell": "none"})
-    )
-    out = tmp_path / "result.json"
-    assert (
-        step_cost.main(
-            ["--only", "program_size", "--peers", "blackjax", "--quick", "--out", str(out)]
-        )
-        == 0
-    )
-    result = json.loads(out.read_text())
-    assert result["peers_left_out"] == ["sgmcmcjax", "jax_sgmc", "posteriors"]
-    assert result["quick"] is True
-    assert result["results"] == [{"cell": "none"}]
 
 
 def test_rows_drawn_by_hand_are_the_high_product():
@@ -238,47 +188,6 @@ def test_who_is_the_fastest_and_who_is_judged(little_data, capsys):
     assert ["FAILS" in x for x in printed] == [False, False, True, False]
 
 
-def test_ratios_of_a_cell_go_the_way_of_their_unit():
-    found = bench.Bench({}, {}, {}, "JAX 1", 3, 1)
-    case, pairs = settings.Case("logistic", "sgld", 1, 100, True), [timing.Pair(2.0, 8.0)]
-    found.add_pairs(
-        "one", "a", case, pairs, ("with", "without"), timing.Target(3.5, 2.8), "times faster"
-    )
-    found.add_pairs("one", "b", case, pairs, ("with", "without"), None, "share of a step", more=7)
-    assert [row["measured"]["median"] for row in found.rows] == [4.0, 0.25]
-    assert [row.get("goal_holds") for row in found.rows] == [True, None]
-    assert {name: side["median"] for name, side in found.rows[0]["microseconds"].items()} == {
-        "with": 2,
-        "without": 8,
-    }
-    assert (found.rows[1]["case"], found.rows[1]["more"]) == (case._asdict(), 7)
-
-
-def test_a_row_is_ours_over_the_other():
-    row = record.row(
-        "a", [timing.Pair(2.0, 8.0)], timing.Target(0.2, 0.3, False), ("with", "without"), more=7
-    )
-    assert (row["measured"]["median"], row["goal_holds"], row["floor_holds"], row["more"]) == (
-        0.25,
-        False,
-        True,
-        7,
-    )
-    assert row["microseconds"] == {"with": 2.0, "without": 8.0}
-    assert record.told(row) == "a: 0.25 (0.25 to 0.25)"
-    assert "goal" not in record.row("a", [timing.Pair(2.0, 8.0)], None, ("with", "without"))
-
-
-def test_every_cell_and_every_step_by_hand_is_known():
-    assert set(cells.BY_HAND) <= set(cells.CELLS)
-    assert {name for names in cells.BY_HAND.values() for name in names} == set(peers.BY_HAND)
-    assert set(step_cost.CELLS) >= step_cost.NEEDS_PEERS
-    assert len(step_cost.CELLS) == len(cells.CELLS) + len(own_cells.CELLS)
-    assert set(peer_worker.WITHOUT_JAX) == {
-        name for name, peer in peers.PEERS.items() if peer.build is None
-    }
-
-
 @pytest.mark.parametrize("name", ["settings", "resident", "remote", "peer_worker", "torch_peers"])
 def test_what_reads_without_jax_imports_none(name):
     free = {"settings", "resident"}
@@ -325,19 +234,6 @@ def test_a_shared_batch_by_hand_is_one_for_all_chains(little_data):
     np.testing.assert_array_equal(number, np.arange(5.0)[:, None].repeat(4, 1))
 
 
-def test_a_worker_tells_of_first_draws_and_memory(little_data):
-    case = ["logistic", "sgld", 2, 3, False]
-    for what, unit in (("first_draw", "seconds"), ("resident", "megabytes")):
-        assert peer_worker._answer({"do": what, "peer": "by_hand", "case": case}, {})[unit] > 0
-
-
-def test_the_resident_set_is_that_of_the_run():
-    small, large = (
-        resident.peak_megabytes(lambda n=n: np.ones(n, np.uint8).sum()) for n in (1, 80_000_000)
-    )
-    assert 70 < large - small < 90
-
-
 def test_moments_and_checkpoints_are_of_the_run(little_data):
     """Ours with both: no draws, and a folder for each run that goes with the next."""
     data = jax.tree.map(jnp.asarray, little_data.data())
@@ -352,26 +248,6 @@ def test_moments_and_checkpoints_are_of_the_run(little_data):
     assert samples.draws is None
     del run
     assert not folder.exists()
-
-
-def test_signs_are_single_bits():
-    key, shape = jax.random.key(5), (3, 54)
-    words = np.asarray(jax.random.bits(key, (3, 2)))
-    bits = [[int(words[i, j // 32]) >> j % 32 & 1 for j in range(54)] for i in range(3)]
-    np.testing.assert_array_equal(own_cells._signs(key, shape), 2.0 * np.array(bits) - 1)
-
-
-def test_lines_of_theory():
-    """Factors that made the times are found, and none is below 0."""
-    for axis in scaling.AXES.values():
-        made = [3.0, 0.5][: len(axis.theory)]
-        times = [scaling.line(axis, made, x) for x in axis.values]
-        np.testing.assert_allclose(scaling.fit(axis.values, times, axis.theory), made, rtol=1e-6)
-    b = scaling.AXES["b"]
-    times = [5.0 / x for x in b.values]
-    factors = scaling.fit(b.values, times, b.theory)
-    assert min(factors) == 0
-    assert max(factors) > 0
 
 
 def test_scaling_is_measured_and_drawn(monkeypatch, tmp_path):
@@ -389,22 +265,6 @@ def test_scaling_is_measured_and_drawn(monkeypatch, tmp_path):
         assert image.info["Description"] == picture.caption(result)
 
 
-def test_where_exchanging_takes_over():
-    """As long as computing there; later on faster links, for longer steps and for fewer numbers."""
-    for seconds, exchanged, bandwidth, latency in (
-        (5e-3, 1.6e3, 3e11, 3e-6),
-        (2e-2, 3.2e7, 1e10, 2e-5),
-    ):
-        count = devices.crossing(seconds, exchanged, bandwidth, latency)
-        sums = 2 * (count - 1) * (latency + exchanged / bandwidth / count)
-        assert sums == pytest.approx(seconds / count, rel=0.01)
-    slow = devices.crossing(1e-3, 1e6, 1e10, 1e-5)
-    assert devices.crossing(2e-3, 1e6, 1e10, 1e-5) > slow
-    assert devices.crossing(1e-3, 1e5, 1e10, 1e-5) > slow
-    assert devices.crossing(1e-3, 1e6, 1e11, 1e-5) > slow
-    assert devices.crossing(1e-3, 0, 1e10, 0) == float("inf")
-
-
 def test_exact_variances_are_those_of_the_oracle():
     expected = accelerators.exact_variances()
     lam, h, gamma = accelerators.PRECISION, accelerators.H, accelerators.GAMMA
@@ -417,13 +277,3 @@ def test_exact_variances_are_those_of_the_oracle():
     for name, quiet, scale in (("sgld", "ld", h / 2), ("sghmc", "uld", h / (2 * gamma))):
         warmer = expected[quiet][1] * (1 + scale * noise)
         assert expected[name][1] == pytest.approx(warmer, rel=1e-12)
-
-
-def test_draws_of_two_devices_are_compared_in_sds():
-    one = np.random.default_rng(0).normal(size=(4, 3, 2))
-    other = one.copy()
-    other[2, 1, 0] += 0.5
-    rows = [[{"kernel": "ld", "positions": x.tolist()}] for x in (one, other)]
-    (found,) = accelerators.compared(*rows)
-    assert (found["steps"], found["first"], found["last"]) == (3, 0, 0)
-    assert found["largest"] == pytest.approx(0.5 / one.std())

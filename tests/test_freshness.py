@@ -4,7 +4,6 @@ arrays.
 The right answer is that of a function that is new and holds the value as a constant, bit for bit.
 """
 
-import argparse
 import dataclasses
 import functools
 import threading
@@ -79,13 +78,6 @@ def of_dictionary():
     return lambda position, datum: -0.5 * ((datum - position) / own["inner"][0]["scale"]) ** 2, put
 
 
-def of_settings():
-    own = argparse.Namespace(scale=1.0)
-    return lambda position, datum: -0.5 * ((datum - position) / own.scale) ** 2, lambda v: setattr(
-        own, "scale", v
-    )
-
-
 def of_default():
     def function(position, datum, own={"scale": 1.0}):  # noqa: B006 - as people write it
         return -0.5 * ((datum - position) / own["scale"]) ** 2
@@ -121,18 +113,10 @@ class Model:
     def log_likelihood(self, position, datum):
         return -0.5 * ((datum - position) / self.scale / self.shared) ** 2
 
-    def __call__(self, position, datum):
-        return self.log_likelihood(position, datum)
-
 
 def of_method():
     model = Model()
     return model.log_likelihood, lambda value: setattr(model, "scale", value)
-
-
-def of_callable():
-    model = Model()
-    return model, lambda value: setattr(model, "scale", value)
 
 
 def of_class():
@@ -155,19 +139,6 @@ def of_slots():
     own = Own()
     own.put(1.0)
     return own, own.put
-
-
-def of_equal_objects():
-    @dataclasses.dataclass(unsafe_hash=True)
-    class Own:
-        name: str = "equal to all others"
-        scale: list = dataclasses.field(default_factory=lambda: [1.0], compare=False)
-
-        def __call__(self, position, datum):
-            return -0.5 * ((datum - position) / self.scale[0]) ** 2
-
-    own = Own()
-    return own, lambda value: own.scale.__setitem__(0, value)
 
 
 def of_helper():
@@ -244,17 +215,6 @@ def test_a_run_has_the_value_of_its_time(way):
         np.testing.assert_allclose(found[-1], right(value), rtol=2e-6)
     assert (found[0] == found[2]).all()
     assert (found[0] != found[1]).any()
-
-
-@pytest.mark.full
-def test_a_function_that_is_seen_first_after_a_change():
-    """Another one had traced the same inner function before."""
-    own = {"scale": 1.0}
-    inner = jax.jit(lambda position, datum: -0.5 * ((datum - position) / own["scale"]) ** 2)
-    one_step(lambda position, datum: inner(position, datum))
-    own["scale"] = 3.0
-    found = one_step(lambda position, datum: inner(position, datum)).position
-    np.testing.assert_allclose(found, right(3.0), rtol=2e-6)
 
 
 def test_equal_objects_have_their_own_values():

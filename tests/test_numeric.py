@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+import xarray
 from jax.experimental import sparse
 
 import ewsg_jax as ewsg
@@ -193,6 +194,7 @@ OBJECTS = {
     "missing integers": (pd.array([1, None] * (N // 2), dtype="Int64"), "na_value"),
     "records": (np.zeros(N, [("a", int), ("b", float)]), "one array a field"),
     "a list of strings": (["a"] * N, "return_inverse"),
+    "a field of xarray": (xarray.DataArray(GOOD["y"], dims="time"), r"\.values"),
 }
 
 

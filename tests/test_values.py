@@ -13,7 +13,6 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax._module import Part, module
-from ewsg_jax.dynamics.protocol import Constant
 from ewsg_jax.sampling import chunks
 from tests import contract
 
@@ -121,13 +120,6 @@ def test_what_shapes_an_estimator_is_part_of_it(changes):
     one, other = (G.svrg(MODELS["normal"](), **options | c) for c in ({}, changes))
     assert one != other
     assert other == G.svrg(MODELS["normal"](), **options | changes)
-
-
-def test_weights_of_another_noise_are_others():
-    plain = G.uniform(MODELS["normal"](), batch_size=1)
-    ones = G.exponentially_weighted(plain, frozen_noise="one")
-    assert ones == G.exponentially_weighted(plain, frozen_noise="one")
-    assert ones != G.exponentially_weighted(plain)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -357,10 +349,6 @@ def test_every_function_of_a_base_class_says_what_it_does(kind):
                 assert inspect.getdoc(member), f"{cls.__name__}.{name}"
 
 
-def test_a_constant_is_the_same_at_every_step():
-    assert Constant(value=0.5)(3) == 0.5
-
-
 # The trees themselves.
 
 
@@ -384,11 +372,3 @@ def test_structures_of_other_classes_are_others():
     assert plus != times
     called = jax.jit(lambda part, x: part(x))
     assert [float(called(part, 5.0)) for part in (plus, times, plus)] == [8.0, 15.0, 8.0]
-
-
-def test_leaves_have_names():
-    leaves, _ = jax.tree_util.tree_flatten_with_path(kernel("sgld"))
-    assert [jax.tree_util.keystr(path) for path, _ in leaves] == [
-        ".dynamics.step_size.value",
-        ".dynamics.temperature.value",
-    ]
