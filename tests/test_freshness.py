@@ -396,9 +396,3 @@ def test_nothing_is_held():
     for _ in range(10):
         make()
     assert len(freshness._VERSIONS) <= before
-
-
-def test_an_error_leaves_nothing_behind():
-    with pytest.raises(ValueError, match="stop"), freshness.as_of_now(lambda: scale):
-        raise ValueError("stop")
-    assert freshness.now() is None

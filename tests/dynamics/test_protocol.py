@@ -46,45 +46,6 @@ def of_state(name, position, momentum, step=0):
     return state if name == "langevin" else state._replace(momentum=momentum)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("dtype", "x64_is_on"),
-    [
-        ("float32", False),
-        ("bfloat16", False),
-        ("float16", False),
-        ("float32", True),
-        ("float64", True),
-    ],
-)
-@pytest.mark.parametrize("name", DYNAMICS)
-def test_tree_and_dtypes_are_kept_and_steps_are_counted(name, dtype, x64_is_on):
-    with jax.enable_x64(x64_is_on):
-        # Arrays have a dtype that they could press on the state; numbers of Python have none.
-        numbers = {key: value for key, value in ARGUMENTS[name].items() if key != "letters"}
-        arguments = {argument: jnp.asarray(value) for argument, value in numbers.items()}
-        kernel = ewsg.kernel(
-            build(name, jnp.asarray(0.1), **arguments), ewsg.gradients.full(POSTERIOR)
-        )
-        position = {
-            "scalar": jnp.asarray(0.3, dtype),
-            "matrix": jnp.ones((2, 3), dtype),
-            "hole": None,
-            "other": (jnp.zeros(2, jnp.float32), np.zeros(1, np.float16)),
-        }
-        wanted = described(jax.tree.map(jnp.asarray, position))
-        state = kernel.init(jax.random.key(0), position, DATA)
-        for count in range(3):
-            assert (state.step, state.step.dtype) == (count, jnp.int32)
-            assert all(described(part) == wanted for part in state.dynamics[:-1])
-            randomness = kernel.draw(jax.random.key(count), state, DATA)
-            noises = randomness.noise if name == "exact" else (randomness.noise,)
-            assert all(described(noise) == wanted for noise in noises)
-            state, info = kernel.transition(randomness, state, DATA)
-            assert info.is_finite
-        assert not np.array_equal(state.position["matrix"], position["matrix"])
-
-
 @pytest.mark.parametrize("name", DYNAMICS)
 def test_a_chain_starts_where_it_is_told_with_no_momentum(name):
     start = {"a": jnp.array([1.0, 2.0])}

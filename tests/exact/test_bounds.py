@@ -120,32 +120,6 @@ def published_remainder(problem, theta):
     return (weights * (1 - t) ** 2 / 2) @ third
 
 
-def test_the_third_derivative_of_the_normal_model_is_bounded_on_the_segment():
-    """What the normal model's remainder rests on, along the segment, by differences."""
-    rng = np.random.default_rng(7)
-    t = np.linspace(0, 1, 201)
-    for _ in range(300):
-        a, b, r = rng.normal(size=3) * rng.choice([0.1, 1, 3], size=3)
-        rt, wt = r - t * a, np.exp(-2 * b * t)
-        third = wt * b * (6 * a**2 + 12 * a * b * rt + 4 * b**2 * rt**2)
-        # Its definition: f(t) = −½ w_t r_t², by central differences in the middle of the segment.
-        h = 1e-3
-        f = lambda s, a=a, b=b, r=r: -0.5 * np.exp(-2 * b * s) * (r - s * a) ** 2
-        difference = (f(0.5 + 2 * h) - 2 * f(0.5 + h) + 2 * f(0.5 - h) - f(0.5 - 2 * h)) / (
-            2 * h**3
-        )
-        size = 1 + np.abs(third).max() + np.abs(f(0.5)) * (1 + b**2)
-        assert abs(difference - third[100]) < 1e-3 * size * (1 + b**2 + a**2)
-        lowest = (
-            -3 * a * a * b
-            if b >= 0
-            else b
-            * np.exp(-2 * b)
-            * (12 * a * a + 10 * b * b * ((1 - t) * r**2 + t * (r - a) ** 2))
-        )
-        assert np.all(third >= lowest - 1e-9 * size)
-
-
 @pytest.mark.parametrize("distance", DISTANCES)
 @pytest.mark.parametrize("name", NAMES)
 def test_in_float32_a_gap_keeps_the_digits_of_a_small_difference(x64, name, distance):

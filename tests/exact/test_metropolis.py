@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax import KernelState, Randomness
+from ewsg_jax import Randomness
 from ewsg_jax.exact._random_walk_metropolis import RandomWalkNoise
 from tests.exact import laws
 from tests.oracles import flymc
@@ -139,27 +139,3 @@ def test_it_stays_in_the_posterior(temperature):
         stacked=True,
     )
     laws.assert_moments(samples.position[:, 0], mean, covariance)
-
-
-def test_the_normal_model_s_law(x64):
-    """With a flat prior V is a function of n, the mean and the variance of the data."""
-    x = jnp.asarray(np.random.default_rng(5).normal(2.0, 3.0, 30))
-    v = ewsg.models.normal().potential
-    mean, s2, n = float(x.mean()), float(x.var(ddof=1)), 30
-    # V = n log(2π)/2 + n τ + ((n−1)s² + n(μ − x̄)²) e^(−2τ)/2.
-    for tau in (0.5, 1.0, 1.7):
-        here = n * 0.5 * np.log(2 * np.pi) + n * tau + 0.5 * (n - 1) * s2 * np.exp(-2 * tau)
-        np.testing.assert_allclose(v(jnp.array([mean, tau]), x), here, rtol=1e-12)
-        step = 0.3
-        np.testing.assert_allclose(
-            v(jnp.array([mean + step, tau]), x) - here,
-            n * step**2 / 2 * np.exp(-2 * tau),
-            rtol=1e-9,
-        )
-
-
-def test_the_state_has_no_memory():
-    kernel = ewsg.random_walk_metropolis(ewsg.models.logistic_regression(), 0.1)
-    state = kernel.init(jax.random.key(0), jnp.zeros(2), DATA)
-    assert isinstance(state, KernelState)
-    assert state.memory == ()

@@ -149,7 +149,7 @@ FAULTS = [
     Fault("weight: h for sqrt(h)", "dynamics.explicit_exponent", rename("root", "scales.step_size"),
           "dynamics/test_weight.py::test_weight_is_that_of_the_noise_that_reaches_the_frozen_end[euler-dense]"),
     Fault("counter stuck", "Underdamped.apply", drop("1"),
-          "dynamics/test_protocol.py::test_tree_and_dtypes_are_kept_and_steps_are_counted[euler-float32-False]"),
+          "test_contract.py::test_ways_to_step_agree[uld-euler]"),
     Fault("momentum starts at one", "Underdamped.init", rename("_tree.zeros_like", "_tree.ones_like"),
           "dynamics/test_protocol.py::test_a_chain_starts_where_it_is_told_with_no_momentum[exact]"),
     Fault("a mass: L for its transpose", "Dense.transposed", swap_arguments("products.matmul", 0, 1),

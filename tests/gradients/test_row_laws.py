@@ -13,7 +13,7 @@ from ewsg_jax.rows import view
 from ewsg_jax.rows.law import Order
 from ewsg_jax.rows.named import row_law
 from ewsg_jax.sampling.layout import choose_layout
-from tests.gradients.six_rows import N, X, Y, as_jax, close, no_weight
+from tests.gradients.six_rows import N, X, Y, as_jax
 from tests.oracles import enumeration
 
 # A datum of several parts: vectors, whole numbers, a matrix, a scalar.
@@ -73,26 +73,6 @@ def test_rows_are_fetched_ahead_of_the_step(rows):
         kernel, state, data, 10, 2**20, False, False, num_slots=1, keep=None, moments=None
     )
     assert (layout.gather_ahead, layout.block_size) == (True, 10)
-
-
-@pytest.mark.parametrize("batch_size", [1, 2, 4, 5, 6])
-def test_blocks_are_unbiased_with_their_own_covariance(x64, batch_size):
-    model = ewsg.models.linear_regression(noise_scale=0.8, prior_scale=0.7)
-    w = np.array([0.3, -0.5, 0.9])
-    data = as_jax({"x": X, "y": Y})
-    estimator = ewsg.gradients.uniform(model, batch_size=batch_size, rows="blocks")
-    one = lambda block: estimator.propose(block, (), jnp.asarray(w), data, no_weight)[0].gradient
-    values = np.asarray(jax.jit(jax.vmap(one))(estimator.batches(data)))
-    per_datum, prior = enumeration.linear_regression(w, X, Y, 0.8), enumeration.normal_prior(w, 0.7)
-    close(
-        values,
-        enumeration.stochastic_gradients(per_datum, prior, enumeration.blocks(N, batch_size)),
-    )
-    mean, covariance = enumeration.mean_and_covariance(values, np.full(N, 1 / N))
-    close(mean, enumeration.full_gradient(per_datum, prior))
-    expected = enumeration.block_covariance(per_datum, batch_size)
-    close(covariance, expected)
-    assert (np.abs(expected).max() < 1e-12) == (batch_size == N)
 
 
 def test_every_start_of_a_block_has_its_share_of_words(monkeypatch):

@@ -1,5 +1,7 @@
 """Rows by probability: exact laws over all batches, and an alias table that draws them."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -45,20 +47,42 @@ def estimates(name, model, law, batch_size, batches):
     return jax.device_get(every(as_jax(model.position), elsewhere, as_jax(model.data))), elsewhere
 
 
+LABELS, EVEN = np.array([0, 1, 0, 1, 1, 0]), np.array([0.1, 0.2, 0.15, 0.25, 0.2, 0.1])
+"""Strata of probabilities 0.35 and 0.65."""
+
+
+def moments_within(p, labels, seats, a):
+    """Σ_c (1/b_c)(P_c Σ aᵢaᵢᵀ/pᵢ − (Σ aᵢ)(Σ aᵢ)ᵀ), the sums over the rows of stratum c."""
+    found = 0
+    for c, count in enumerate(seats):
+        rows = labels == c
+        squares = p[rows].sum() * np.einsum("ij,ik,i->jk", a[rows], a[rows], 1 / p[rows])
+        found = found + (squares - np.outer(a[rows].sum(0), a[rows].sum(0))) / count
+    return found
+
+
+CASES = {"anywhere": (P, None, [2]), "strata": (EVEN, LABELS, [1, 2])}
+"""Probabilities, strata, and how many rows of each a batch has."""
+
+
+@pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_mean_and_covariance_over_all_batches(x64, name):
-    """Unbiased, of covariance (1/b)(Σ aᵢaᵢᵀ/pᵢ − aaᵀ), aᵢ what the estimator estimates by rows."""
-    model, b = MODELS["custom"], 2
-    pairs = np.array([(i, j) for i in range(N) for j in range(N)])
-    (values, probes), elsewhere = estimates(name, model, by_probability(jnp.asarray(P)), b, pairs)
-    probability = P[pairs].prod(1)
+def test_mean_and_covariance_over_all_batches(x64, name, case):
+    """Unbiased, of the covariance within strata of what the estimator estimates by rows."""
+    model, (p, strata, seats) = MODELS["custom"], CASES[case]
+    law = by_probability(jnp.asarray(p), strata=strata)
+    labels = np.zeros(N, int) if strata is None else strata
+    places = [np.flatnonzero(labels == c) for c, count in enumerate(seats) for _ in range(count)]
+    batches = np.array(list(itertools.product(*places)))
+    (values, probes), elsewhere = estimates(name, model, law, sum(seats), batches)
+    probability = (p / np.bincount(labels, p)[labels])[batches].prod(1)
     per_datum = model.per_datum(model.position)
-    full = model.prior(model.position) + per_datum.sum(0)
     mean = probability @ values
-    close(mean, full, 1e-9)  # the table holds probabilities to 2⁻³²
+    # The table holds probabilities to 2⁻³².
+    close(mean, model.prior(model.position) + per_datum.sum(0), 1e-9)
     a = per_datum if name == "uniform" else per_datum - model.per_datum(jax.device_get(elsewhere))
-    exact = (np.einsum("ij,ik,i->jk", a, a, 1 / P) - np.outer(a.sum(0), a.sum(0))) / b
-    close(np.einsum("ij,ik,i->jk", values - mean, values - mean, probability), exact, 1e-8)
+    found = np.einsum("ij,ik,i->jk", values - mean, values - mean, probability)
+    close(found, moments_within(p, labels, seats, a), 1e-8)
     close(probes, values, 1e-10)
 
 
@@ -229,47 +253,6 @@ def test_under_exponential_weights_and_in_a_run():
 
 
 # Within strata.
-
-LABELS, EVEN = np.array([0, 1, 0, 1, 1, 0]), np.array([0.1, 0.2, 0.15, 0.25, 0.2, 0.1])
-"""Strata of probabilities 0.35 and 0.65."""
-
-
-def moments_within(p, labels, seats, a):
-    """Σ_c (1/b_c)(P_c Σ aᵢaᵢᵀ/pᵢ − (Σ aᵢ)(Σ aᵢ)ᵀ), the sums over the rows of stratum c."""
-    found = 0
-    for c, count in enumerate(seats):
-        rows = labels == c
-        squares = p[rows].sum() * np.einsum("ij,ik,i->jk", a[rows], a[rows], 1 / p[rows])
-        found = found + (squares - np.outer(a[rows].sum(0), a[rows].sum(0))) / count
-    return found
-
-
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_within_strata_over_all_batches(x64, name):
-    """One row of the first stratum, two of the second: unbiased, the strata's covariance."""
-    model, rows = MODELS["custom"], by_probability(jnp.asarray(EVEN), strata=jnp.asarray(LABELS))
-    first, second = (np.flatnonzero(c == LABELS) for c in (0, 1))
-    batches = np.array([(i, j, k) for i in first for j in second for k in second])
-    (values, probes), elsewhere = estimates(name, model, rows, 3, batches)
-    within = EVEN / np.bincount(LABELS, EVEN)[LABELS]
-    probability = within[batches].prod(1)
-    per_datum = model.per_datum(model.position)
-    mean = probability @ values
-    close(mean, model.prior(model.position) + per_datum.sum(0), 1e-9)
-    a = per_datum if name == "uniform" else per_datum - model.per_datum(jax.device_get(elsewhere))
-    found = np.einsum("ij,ik,i->jk", values - mean, values - mean, probability)
-    close(found, moments_within(EVEN, LABELS, [1, 2], a), 1e-8)
-    close(probes, values, 1e-10)
-
-
-def test_seats_in_proportion_are_never_worse(x64):
-    """P_c of 0.25 and 0.75, a row of the first, three of the second: under four from anywhere."""
-    p, labels = np.array([0.1, 0.15, 0.2, 0.2, 0.15, 0.2]), np.array([0, 0, 1, 1, 1, 1])
-    a = np.random.default_rng(4).normal(size=(6, 3))
-    plain = (np.einsum("ij,ik,i->jk", a, a, 1 / p) - np.outer(a.sum(0), a.sum(0))) / 4
-    assert np.linalg.eigvalsh(plain - moments_within(p, labels, [1, 3], a)).min() > -1e-12
-    law = by_probability(jnp.asarray(p), strata=jnp.asarray(labels)).of_size(4)
-    np.testing.assert_array_equal(np.asarray(law.places.size), [2, 4, 4, 4])
 
 
 def test_each_place_draws_from_its_own_stratum():

@@ -1,4 +1,4 @@
-"""SVRG, SAGA and control variates against every batch of six rows, formulas in NumPy."""
+"""`uniform`, SVRG, SAGA and control variates on every batch of six rows, formulas in NumPy."""
 
 import functools
 from typing import NamedTuple
@@ -28,7 +28,9 @@ from tests.gradients.six_rows import (
 from tests.oracles import enumeration
 
 KINDS = ("svrg", "saga", "control_variate")
-ESTIMATORS = {kind: getattr(ewsg.gradients, kind) for kind in KINDS}
+ESTIMATORS = {kind: getattr(ewsg.gradients, kind) for kind in ("uniform", *KINDS)}
+IN_EVERY_RUN = pytest.mark.usual_parameters("custom-*", "softmax_regression-saga")
+"""A position for each row of a table, and a number for each of its linear predictors."""
 
 # b, and how rows are drawn; subsets of one row are listed as rows drawn with replacement are.
 LAWS = [
@@ -66,6 +68,8 @@ def drawn(kind, randomness):
 
 def some_memory(kind, model):
     """A memory that is not one of the point, and the references α that it stands for, (n, d)."""
+    if kind == "uniform":
+        return (), np.zeros_like(model.per_datum(model.position))
     if kind == "saga":
         rng = np.random.default_rng(7)
         if model.posterior.predictor is None:
@@ -126,17 +130,22 @@ def outcomes(name, kind, memory):
     )
 
 
-@pytest.mark.usual_parameters("custom-*")
-@pytest.mark.parametrize("kind", KINDS)
+@IN_EVERY_RUN
+@pytest.mark.parametrize("kind", ESTIMATORS)
 @pytest.mark.parametrize("name", NAMES)
-def test_mean_and_covariance_over_all_batches(x64, name, kind):
-    """Whatever the memory is, the mean is ∇V and the covariance that of the differences."""
+def test_estimates_over_all_batches(x64, name, kind):
+    """Whatever the memory is, the mean is ∇V and the covariance that of the differences; a probe is
+    the estimate of the same batch and memory elsewhere.
+    """
     model = MODELS[name]
     memory, references = some_memory(kind, model)
+    elsewhere = shifted(model.position, 0.5, -0.2)
     per_datum, prior = model.per_datum(model.position), model.prior(model.position)
+    there = model.per_datum(elsewhere), references, model.prior(elsewhere)
     for law, found in zip(LAWS, outcomes(name, kind, memory), strict=True):
         listed = batches_of(law)
         close(found.gradients, enumeration.reduced_gradients(per_datum, references, prior, listed))
+        close(found.probes, enumeration.reduced_gradients(*there, listed))
         probabilities = np.full(len(listed), 1 / len(listed))
         mean, covariance = enumeration.mean_and_covariance(found.gradients, probabilities)
         close(mean, enumeration.full_gradient(per_datum, prior))
@@ -144,20 +153,7 @@ def test_mean_and_covariance_over_all_batches(x64, name, kind):
         assert np.abs(covariance).max() > 1e-3, f"{law} says nothing"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", NAMES)
-def test_probe_is_the_same_batch_and_memory_elsewhere(x64, name, kind):
-    model = MODELS[name]
-    memory, references = some_memory(kind, model)
-    elsewhere = shifted(model.position, 0.5, -0.2)
-    per_datum, prior = model.per_datum(elsewhere), model.prior(elsewhere)
-    for law, found in zip(LAWS, outcomes(name, kind, memory), strict=True):
-        close(
-            found.probes,
-            enumeration.reduced_gradients(per_datum, references, prior, batches_of(law)),
-        )
-
-
+@IN_EVERY_RUN
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_batch_is_exact_where_the_memory_was_made(x64, name, kind):
@@ -220,6 +216,7 @@ def test_a_step_leaves_anchor_and_centre_alone(x64, kind):
             np.testing.assert_array_equal(after, np.broadcast_to(before, after.shape))
 
 
+@pytest.mark.usual_parameters("custom", "softmax_regression")
 @pytest.mark.parametrize("name", NAMES)
 def test_commit_replaces_the_rows_of_the_batch(x64, name):
     """Every batch of every law, also with a row twice: α, its sum, and nothing else."""
