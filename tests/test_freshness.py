@@ -356,6 +356,7 @@ def test_metrics_and_dynamics():
     assert found[0] != found[1]
 
 
+@pytest.mark.full
 def test_bijectors_of_ones_own():
     class Scaled:
         factor = 1.0

@@ -47,18 +47,6 @@ def test_importance_sampling_is_the_posterior():
     assert max(found.halves) < 2 * error
 
 
-@pytest.mark.parametrize("change", ["a row of the other class", "three values", "the common value"])
-def test_columns_that_are_not_separated(change):
-    x, y = small()
-    if change == "a row of the other class":
-        y[0] = 0.0
-    elif change == "three values":
-        x[4, SEPARATED] = 1.0
-    else:
-        x[:, SEPARATED] *= -1  # the larger value is that of 37 rows
-    assert by_importance.separated_columns(x, y) == []
-
-
 # The page.
 
 

@@ -75,7 +75,12 @@ def kept(tree, like, dtype):
     return True
 
 
-def check_step(make, dtype):
+@pytest.mark.usual_parameters("float32-nested_tuples", "float32-equinox_network", "float64-dict*")
+@pytest.mark.parametrize("make", TREES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_step_keeps_the_tree(make, dtype, request):
+    if dtype == "float64":
+        request.getfixturevalue("x64")
     log_likelihood, position = make()
     posterior = ewsg.Posterior(log_likelihood, log_prior)
     kernel = ewsg.ewsg(posterior, 1e-2, friction=2.0, batch_size=2, chain_length=1)
@@ -89,18 +94,6 @@ def check_step(make, dtype):
     assert int(after.step) == 1
     for before, now in zip(jax.tree.leaves(position), jax.tree.leaves(after.position), strict=True):
         assert np.all(np.asarray(before) != np.asarray(now)), "a leaf did not move"
-
-
-@pytest.mark.usual_parameters("nested_tuples", "equinox_network")
-@pytest.mark.parametrize("make", TREES)
-def test_a_step_keeps_the_tree_in_float32(make):
-    check_step(make, jnp.float32)
-
-
-@pytest.mark.usual_parameters("dictionary")
-@pytest.mark.parametrize("make", TREES)
-def test_a_step_keeps_the_tree_in_float64(x64, make):
-    check_step(make, jnp.float64)
 
 
 @pytest.mark.usual_parameters("flax_network")

@@ -134,20 +134,6 @@ def test_ready_models_are_equal_by_value(name):
     assert moved[0] != make().transformed(ewsg.bijectors.identity())
 
 
-def test_posteriors_of_one_users_functions_are_equal():
-    def likelihood(position, datum):
-        return -((datum - position) ** 2)
-
-    assert ewsg.Posterior(likelihood, halved) == ewsg.Posterior(likelihood, halved)
-    assert ewsg.Posterior(likelihood, halved) != ewsg.Posterior(
-        lambda p, x: -((x - p) ** 2), halved
-    )
-    linear = {"inputs": labels}
-    assert ewsg.Posterior.linear(likelihood, halved, **linear) == ewsg.Posterior.linear(
-        likelihood, halved, **linear
-    )
-
-
 def test_a_function_without_a_hash_is_known_by_its_identity():
     class Holder:
         __hash__ = None

@@ -318,18 +318,6 @@ def test_it_is_printed_and_compared_by_value():
     )
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
-@pytest.mark.parametrize("structure", STRUCTURES)
-def test_types_are_kept(structure, dtype):
-    inverse_mass = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), masses()[structure][0])
-    own = dynamics_of("semi_implicit", inverse_mass=inverse_mass)
-    ones = jax.tree.map(lambda x: jnp.ones(x.shape, dtype), tree(jnp.zeros(D)))
-    moved = own.apply(
-        ones, own.init(jax.random.key(0), ones), Estimate(ones, ()), lambda position: position
-    )
-    assert all(x.dtype == dtype for x in jax.tree.leaves((moved.position, moved.momentum)))
-
-
 def test_a_reported_covariance_stays_in_the_coordinates_of_the_position():
     """An estimator's report is not changed on the way: `Covariance` is of ∇V, not of Lᵀ∇V."""
     own = dynamics_of("noise_corrected", inverse_mass=4.0)

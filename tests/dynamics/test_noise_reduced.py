@@ -4,7 +4,6 @@ covariance given.
 p' = p − h (g + Γp) + √h Σ ξ, typed in `tests/oracles/lyapunov.py::reduced`.
 """
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -170,11 +169,3 @@ def test_any_estimator_with_the_covariance_given(linearize):
     _, covariance = lyapunov.stationary(maps.steps)
     expected = np.kron(lyapunov.semi_implicit_variances(6, h, FRICTION, 1.0), np.eye(D))
     np.testing.assert_allclose(covariance, expected, rtol=1e-9, atol=1e-11)
-
-
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
-def test_types_are_kept(dtype):
-    state = made("semi_implicit").init(jax.random.key(0), jnp.ones(3, dtype))
-    estimate = Estimate(jnp.ones(3, dtype), (), covariance=Covariance(jnp.eye(3)))
-    moved = made("semi_implicit").apply(jnp.ones(3, dtype), state, estimate, no_probe)
-    assert moved.momentum.dtype == moved.position.dtype == dtype

@@ -227,32 +227,6 @@ def assert_invariant(capacity, temperature, probability, places, before, after, 
     np.testing.assert_allclose(arrived[1:-1], law[1:-1], rtol=1e-12, atol=1e-12 * law.max())
 
 
-@pytest.mark.usual_parameters("2-2-1.0", "3-2-2.5")
-@pytest.mark.parametrize(("capacity", "room", "temperature"), CASES)
-def test_the_move_of_the_set_is_in_detailed_balance(x64, capacity, room, temperature):
-    made = moves(capacity, room, temperature)
-    for j, theta in enumerate(LATTICE):
-        here = (made.places == j).all(axis=1)
-        matrix = np.zeros((len(SETS), len(SETS)))
-        np.add.at(
-            matrix, (number(made.before[here]), number(made.after[here])), made.probability[here]
-        )
-        fits = SETS.sum(axis=1) <= capacity
-        # Steps whose walk was rejected, from every set: all of them the same matrix but for that
-        # probability.
-        rejected = matrix.sum(axis=1)
-        matrix = matrix[fits] / np.where(rejected[fits] > 0, rejected[fits], 1)[:, None]
-        law = np.array(
-            [
-                np.exp(flymc.log_joint(MODEL, log_prior, np.array([theta]), z, CENTER, temperature))
-                for z in SETS[fits]
-            ]
-        )
-        seen = rejected[fits] > 0
-        flow = (law[:, None] * matrix[:, fits])[np.ix_(seen, seen)]
-        np.testing.assert_allclose(flow, flow.T, rtol=1e-9, atol=1e-13 * law.max())
-
-
 def test_with_room_for_all_each_datum_moves_alone(x64):
     """The matrix of a datum: up q·min(1, O/q), down min(1, q/O)."""
     made = moves(N, N)

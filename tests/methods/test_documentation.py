@@ -43,13 +43,6 @@ def example(name):
     return parsed.globs["kernel"]
 
 
-def test_entries_end_where_the_next_begins():
-    assert entries("    one: a\n      and b:\n    two:\n      c\n\n") == {
-        "one": "a\n  and b:\n",
-        "two": "  c",
-    }
-
-
 @EVERY_METHOD
 def test_sections(method):
     summary, _ = inspect.getdoc(method.build).split("\n\n", 1)
@@ -74,24 +67,6 @@ def test_arguments_are_those_of_the_signature(method):
         elif isinstance(default, int | float) and not isinstance(default, bool):
             number, unit = re.search(r"[Dd]efault,? ([\d.,e-]*\d)( GiB)?", texts[name]).groups()
             assert float(number.replace(",", "")) * (2**30 if unit else 1) == default, name
-
-
-@EVERY_METHOD
-def test_the_record_says_the_same(method):
-    found = {name: " ".join(text.split()) for name, text in sections(method).items()}
-    if method.bias == "none":
-        assert "exactly" in found["Target"]
-    else:
-        order = re.search(r"bias of order (h²?)", found["Target"])[1]
-        assert order in re.findall(r"h²?", method.bias)
-    if method.dynamics:
-        assert found["Cost"].startswith(f"{method.evaluations.split(',')[0]} evaluations a step")
-        assert ("every K steps" in method.evaluations) == bool(
-            re.search("every K steps|each reset", found["Cost"])
-        )
-    assert all(
-        word in found["Source"] for word in re.findall(r"\d+|\b[^\W\d_a-z]\w+", method.source)
-    )
 
 
 @EVERY_METHOD

@@ -76,24 +76,3 @@ def test_ewsg_vr_is_algorithm_two_as_it_is_printed(x64, batch_size, integrator):
     at_once, same = run(kernel_of(integrator, batch_size, ewsg.gradients.covariance_tracking))
     assert np.abs(at_once - positions).max() > 1e-6, "a reset at once is another run"
     np.testing.assert_array_equal(counts, same)
-
-
-@pytest.mark.parametrize("structure", ["dense", "diagonal", "low_rank"])
-def test_each_structure_reports_the_covariance_of_the_last_step(structure):
-    data = {"x": jnp.asarray(X, jnp.float32), "y": jnp.asarray(Y, jnp.float32)}
-    options = {"batch_size": 1, "refresh_every": EVERY, "structure": structure, "rank": 2}
-    posterior = ewsg.models.logistic_regression()
-    estimator = lagged_covariance(posterior, **options)
-    at_once = ewsg.gradients.covariance_tracking(posterior, **options)
-    assert repr(estimator) == repr(at_once).replace("covariance_tracking", "lagged_covariance")
-    memory = estimator.init(jax.random.key(0), jnp.asarray(START, jnp.float32), data)
-    before = at_once.covariance_of(memory.now, data)[0].matrix
-    np.testing.assert_array_equal(before, 0 * before)
-    for step in range(2 * EVERY):
-        point = jnp.asarray(START + 0.1 * step, jnp.float32)
-        draw = Batch(jnp.array([step % N]))
-        renewed, _, _ = jax.jit(estimator.refresh)(draw, memory, jnp.int32(step), point, data)
-        last = at_once.covariance_of(memory.now, data)[0]
-        estimate, update = estimator.propose(draw, renewed, point, data, lambda *a: 0.0)
-        jax.tree.map(np.testing.assert_array_equal, estimate.covariance, last)
-        memory = estimator.commit(update, renewed)
