@@ -12,10 +12,9 @@ from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Data, Key, P, Position
 from ewsg_jax.checking.verdict import Verdict, without_a_part
 from ewsg_jax.freshness import reads_now
-from ewsg_jax.halving import verdict
+from ewsg_jax.halving import laws
 from ewsg_jax.halving.coupled import coupled
-from ewsg_jax.halving.moments import PLAN, Law, drifts, extrapolated, gain_of, pairs_of, rhat
-from ewsg_jax.halving.order import order_of, share_beyond, text_of
+from ewsg_jax.halving.order import order_of, share_beyond
 from ewsg_jax.halving.result import Bias, Estimates, Halved
 from ewsg_jax.pair import Pair
 from ewsg_jax.preparation.programs import Layout
@@ -139,7 +138,7 @@ def halve(
     # Both chains of a pair begin at one point, so their difference begins at 0.
     start: Any = (lambda key: (position(key),) * 2) if is_function(position) else (position,) * 2
     pair, done = coupled(kernel), burn_in + num_kept // 2
-    options: dict[str, Any] = {"keep": None, "moments": PLAN, "progress": progress}
+    options: dict[str, Any] = {"keep": None, "moments": laws.PLAN, "progress": progress}
     # Two halves, whose moments are compared: do they still change, chains have not settled.
     first = whole(
         sample(key, pair, start, data, done, num_chains=num_chains, burn_in=burn_in, **options)
@@ -150,37 +149,42 @@ def halve(
     both = first.concatenate(second)
     # A pair counts with both chains or not at all.
     num_lost = _check_left(kernel, both.is_finite)
-    lost = f"{num_lost} of {num_chains} pairs of chains diverged" if num_lost else ""
-    # As in `checking`: a pair that diverged after the burn-in was where steps are too large, and so
-    # may half of them be; the others are those that have not been there.
-    is_cut = bool((both.diverged_at > burn_in).any() or 2 * num_lost >= num_chains)
 
-    parts = [pairs_of(samples.moments, both.is_finite) for samples in (first, second)]
-    most, changes = rhat(*parts), drifts(*parts)
-    pairs = pairs_of(both.moments, both.is_finite)
-    found = extrapolated(pairs, order, share_beyond(kernel, order))
+    halves = [laws.pairs_of(samples.moments, both.is_finite) for samples in (first, second)]
+    most, changes = laws.rhat(*halves), laws.drifts(*halves)
+    pairs = laws.pairs_of(both.moments, both.is_finite)
+    found = laws.laws_of(pairs, order, share_beyond(kernel, order))
     step_size = float(kernel.step_size(jnp.int32(0)))
-    right = verdict.right_step(found.bias, step_size, order, tolerance)
+    right = laws.right_step(found["bias"], step_size, order, tolerance)
     if most > CONVERGED or changes:
-        disagree, change = (
-            f"R-hat {rhat_in_words(most, 2)}",
-            "moments change over the steps that are kept",
-        )
-        why = disagree if most > CONVERGED else change
+        why = "moments change over the steps that are kept"
+        if most > CONVERGED:
+            why = f"R-hat {rhat_in_words(most, 2)}"
         text = f"chains have not settled ({why}). Burn in longer, and run longer"
         judged = Verdict("unsure", text)
     else:
-        count = num_chains - num_lost
-        judged = verdict.of(found.bias, names, count, right, tolerance, error_rate)
+        judged = laws.verdict_of(
+            found["bias"], names, num_chains - num_lost, right, tolerance, error_rate
+        )
+    # As in `checking`: a pair that diverged after the burn-in was where steps are too large, and so
+    # may half of them be; the others are those that have not been there.
+    is_cut = bool((both.diverged_at > burn_in).any() or 2 * num_lost >= num_chains)
+    lost = f"{num_lost} of {num_chains} pairs of chains diverged"
     if is_cut:
         judged = without_a_part(judged, lost)
-    elif lost:
+    elif num_lost:
         judged = judged._replace(text=f"{judged.text}. {lost}: left out")
+
+    def trees(name: str) -> Any:
+        kind, law = Bias if name.endswith("bias") else Estimates, found[name]
+        layout = Layout.of(one)
+        return kind(*(layout.tree(x, np.float64) for x in (*law.value, *law.error)))
+
     return Halved(
         outcome=judged.outcome,
         verdict=judged.text,
         right_step=right,
-        gain=gain_of(found),
+        gain=laws.gain_of(found),
         step_size=step_size,
         order=order,
         num_pairs=num_chains,
@@ -194,7 +198,7 @@ def halve(
         tolerance=float(tolerance),
         error_rate=float(error_rate),
         names=names,
-        **{name: _trees(name, law, Layout.of(one)) for name, law in found._asdict().items()},
+        **{name: trees(name) for name in found},
     )
 
 
@@ -203,14 +207,7 @@ def _check_left(kernel: Kernel, is_finite: np.ndarray) -> int:
     num_lost = int(np.sum(~is_finite))
     if len(is_finite) - num_lost < FEWEST_PAIRS:
         raise ValueError(
-            f"kernel must have a step size at which chains stay finite; got {text_of(kernel)}, of "
+            f"kernel must have a step size at which chains stay finite; got {kernel!r:.120}, of "
             f"which {num_lost} of {len(is_finite)} pairs of chains did not"
         )
     return num_lost
-
-
-def _trees(name: str, law: Law, layout: Layout) -> Any:
-    """Return a law, or the bias of one, as trees like the position."""
-    flat = law.mean.value, law.sd.value, law.mean.error, law.sd.error
-    kind = Bias if name.endswith("bias") else Estimates
-    return kind(*(layout.tree(x, np.float64) for x in flat))

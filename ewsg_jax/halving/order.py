@@ -40,7 +40,7 @@ def order_of(kernel: Kernel, data: Data) -> int:
         "kernel must be one whose bias has a known order in a constant step size: full gradients, "
         "or independent unbiased batches (uniform, control_variate, stratified), under langevin, "
         "euler, semi_implicit, splitting, exact or palindrome, with Gaussian noise; got "
-        f"{text_of(unknown)}"
+        f"{unknown!r:.120}"
     )
 
 
@@ -79,9 +79,3 @@ def share_beyond(kernel: Pair, order: int) -> float:
     if isinstance(plain, Langevin | Exact) and not is_own(type(plain)):
         return PURE
     return 1 / (2**order - 1) - 1 / (2 ** (order + 1) - 1)
-
-
-def text_of(part: object) -> str:
-    """Return a part as the call that makes it, cut short."""
-    text = repr(part)
-    return text if len(text) <= 120 else f"{text[:117]}…"

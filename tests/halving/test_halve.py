@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 import ewsg_jax as ewsg
-from ewsg_jax.halving import moments, verdict
+from ewsg_jax.halving import laws
 from ewsg_jax.halving.coupled import coupled
-from ewsg_jax.halving.moments import Known, Law, Pairs
+from ewsg_jax.halving.laws import Law
 from tests.halving.pairs import MODEL, dynamics_of, known_pairs, of_ones_own
 from tests.halving.test_order import SKEWED, skewed_moments, truth
 
@@ -44,17 +44,16 @@ def test_laws_are_those_of_the_moments_and_errors_those_of_pairs(x64, order):
     rng, count = np.random.default_rng(0), 300
     mean, apart = rng.normal(size=(count, 3)), 0.2 * rng.normal(size=(count, 3))
     half = rng.gamma(50.0, 0.1, size=(count, 3))
-    pairs = Pairs(mean, apart, half * rng.normal(1.2, 0.1, size=(count, 3)), half)
-    found = moments.extrapolated(pairs, order)
+    pairs = np.stack([mean, apart, half * rng.normal(1.2, 0.1, size=(count, 3)), half])
+    found = laws.laws_of(pairs, order)
     # Chains differ by their means too, around a mean that is estimated: by n − 1.
-    np.testing.assert_allclose(found.half.sd.value**2, half.mean(0) + mean.var(0, ddof=1))
+    np.testing.assert_allclose(found["half"].value[1] ** 2, half.mean(0) + mean.var(0, ddof=1))
     between = [m - m.mean(0) for m in (mean + apart, mean)]
     spread = [v + off**2 * count / (count - 1) for v, off in zip(pairs[2:], between, strict=True)]
     each = np.stack([mean, apart, *spread])
     for i in range(3):
         averages, off = each[..., i].mean(1), each[..., i] - each[..., i].mean(1, keepdims=True)
-        known = [[(part.value[i], part.chance[i]) for part in law] for law in found]
-        value, chance = np.moveaxis(known, -1, 0)
+        value, chance = (np.array([law[k][:, i] for law in found.values()]) for k in (0, 1))
         np.testing.assert_allclose(value, formulas(averages, 2.0**order), rtol=1e-10)
         linear = np.asarray(jax.jacfwd(formulas)(averages, 2.0**order)) @ off
         np.testing.assert_allclose(chance, linear.std(-1, ddof=1) / count**0.5, rtol=0.05)
@@ -65,8 +64,8 @@ def test_the_gain_is_that_over_independent_runs():
     mean, apart = rng.normal(size=(4_000, 2)), 0.1 * rng.normal(size=(4_000, 2))
     # Of variances it is more, and the less counts.
     variance = rng.gamma(5.0, 100.0, size=(4_000, 1)) * np.ones((1, 2))
-    found = moments.extrapolated(Pairs(mean, apart, 1.001 * variance, variance), 1)
-    assert moments.gain_of(found) == pytest.approx((1 + 1 + 0.01) / 0.01, rel=0.15)
+    found = laws.laws_of(np.stack([mean, apart, 1.001 * variance, variance]), 1)
+    assert laws.gain_of(found) == pytest.approx((1 + 1 + 0.01) / 0.01, rel=0.15)
 
 
 def test_runs_that_change_are_told_and_others_seldom():
@@ -77,10 +76,10 @@ def test_runs_that_change_are_told_and_others_seldom():
         for shift in (0.0, change):
             mean, apart, whole, half = rng.normal(size=(4, 32, 3))
             mean[:, 1] += shift
-            yield Pairs(mean, apart, 50 + whole, 50 + half)
+            yield np.stack([mean, apart, 50 + whole, 50 + half])
 
-    assert moments.drifts(*halves(0, 3.0))
-    assert sum(moments.drifts(*halves(seed, 0.0)) for seed in range(300)) <= 3  # of 0.3
+    assert laws.drifts(*halves(0, 3.0))
+    assert sum(laws.drifts(*halves(seed, 0.0)) for seed in range(300)) <= 3  # of 0.3
 
 
 def test_rhat_is_that_of_arviz():
@@ -90,9 +89,9 @@ def test_rhat_is_that_of_arviz():
 
     def part(values):
         mean, variance = values.mean(1), values.var(1)
-        return Pairs(mean, 0 * mean, variance, variance)
+        return np.stack([mean, 0 * mean, variance, variance])
 
-    found = moments.rhat(part(draws[:, :200]), part(draws[:, 200:]))
+    found = laws.rhat(part(draws[:, :200]), part(draws[:, 200:]))
     expected = max(
         array_stats.rhat(draws[..., i], chain_axis=0, draw_axis=1, method="split") for i in range(2)
     )
@@ -100,12 +99,12 @@ def test_rhat_is_that_of_arviz():
 
 
 def bias_of(ratio, chance, shift=0.0, shift_chance=0.0, beyond=0.0):
-    one = lambda *numbers: Known(*(np.array([x]) for x in numbers))
-    return Law(one(shift, shift_chance, 0.0), one(ratio, chance, beyond))
+    return Law(*np.array([[[shift], [ratio]], [[shift_chance], [chance]], [[0.0], [beyond]]]))
 
 
 def judged(bias):
-    return verdict.of(bias, ("a",), 32, verdict.right_step(bias, 0.1, 1, 0.05), 0.05, 0.02)
+    names = ("a",) * bias.value.shape[1]
+    return laws.verdict_of(bias, names, 32, laws.right_step(bias, 0.1, 1, 0.05), 0.05, 0.02)
 
 
 @pytest.mark.parametrize(
@@ -140,23 +139,23 @@ def test_verdicts(numbers, outcome, says):
 def test_many_coordinates_make_no_false_alarm():
     """Three standard errors are beyond chance for one coordinate, and not for a hundred."""
     one = bias_of(1.3, 0.1)
-    many = Law(*(Known(*(np.repeat(x, 100) for x in known)) for known in one))
     assert judged(one).outcome == "wrong"
-    assert verdict.of(many, ("a",) * 100, 32, 0.1, 0.05, 0.02).outcome == "unsure"
+    assert judged(Law(*np.repeat(one, 100, axis=2))).outcome == "unsure"
 
 
 def test_a_negative_variance_is_told():
-    found = moments.extrapolated(known_pairs(5.0, 1.0), 1)
-    assert np.isnan(found.extrapolated.sd.value)
-    assert judged(found.bias).outcome == "wrong"
-    assert "too large to extrapolate" in judged(found.bias).text
+    found = laws.laws_of(known_pairs(5.0, 1.0), 1)
+    assert np.isnan(found["extrapolated"].value[1])
+    told = judged(found["bias"])
+    assert told.outcome == "wrong"
+    assert "too large to extrapolate" in told.text
 
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_the_right_step_is_right_to_leading_order(order):
     # 4 times the tolerance: a quarter of the step, or half of it.
     for bias in (bias_of(1.2, 0.005, 0.1, 0.01), bias_of(1.0, 0.005, 0.4, 0.01)):
-        right = verdict.right_step(bias, 0.8, order, 0.05)
+        right = laws.right_step(bias, 0.8, order, 0.05)
         assert right == pytest.approx(0.8 / 4 ** (1 / order))
 
 

@@ -16,7 +16,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax import Randomness
 from ewsg_jax.forecasting.step import stationary_each, step_of
-from ewsg_jax.halving.moments import extrapolated
+from ewsg_jax.halving.laws import laws_of
 from ewsg_jax.halving.order import order_of, order_of_noise, share_beyond
 from tests.halving.pairs import (
     DYNAMICS,
@@ -35,6 +35,8 @@ from tests.oracles import hermite, lyapunov
 pytestmark = pytest.mark.full
 
 SIZES = 0.08 / 2.0 ** np.arange(4)
+SD = 1, 0
+"""The standard deviation of the first coordinate of a law."""
 
 
 def slopes(errors):
@@ -57,11 +59,11 @@ def test_what_extrapolation_leaves_is_of_a_higher_order(linearize, name, of):
     by_step = [variance(h) for h in (*SIZES, SIZES[-1] / 2)]
     left = []
     for one, half in itertools.pairwise(by_step):
-        found = extrapolated(known_pairs(one, half), order)
-        left.append(float(found.extrapolated.sd.value[0]) ** 2 / target - 1)
+        found = laws_of(known_pairs(one, half), order)
+        left.append(float(found["extrapolated"].value[SD]) ** 2 / target - 1)
         # What is told of the bias at h is what was extrapolated.
         told = (one / target / (1 + left[-1])) ** 0.5
-        assert found.bias.sd.value[0] == pytest.approx(told, rel=1e-12)
+        assert found["bias"].value[SD] == pytest.approx(told, rel=1e-12)
     if max(np.abs(left)) < 1e-9:
         # With full gradients ABOBA and BAOAB have no bias here, and that of OABAO is h² and nothing
         # else.
@@ -99,14 +101,11 @@ def test_errors_cover_what_extrapolation_leaves_at_large_steps(name):
         one, half = ratio(h, lam), ratio(h / 2, lam)
         if not 0.5 < one < 2 or abs(one - 1) < 0.01:
             continue
-        found = extrapolated(known_pairs(one, half), order, share)
-        for known, right in (
-            (found.extrapolated.sd, 1.0),
-            (found.bias.sd, one**0.5),
-            (found.half_bias.sd, half**0.5),
-        ):
-            assert abs(known.value[0] - right) <= known.error[0]
-        left.append(abs(found.extrapolated.sd.value[0] - 1))
+        found = laws_of(known_pairs(one, half), order, share)
+        rights = {"extrapolated": 1.0, "bias": one**0.5, "half_bias": half**0.5}
+        for name, right in rights.items():
+            assert abs(found[name].value[SD] - right) <= found[name].error[SD]
+        left.append(abs(found["extrapolated"].value[SD] - 1))
     assert len(left) > 5
     assert max(left) > 0.005  # there is something to cover
 
