@@ -128,6 +128,27 @@ def in_rows(values: np.ndarray, shared: bool) -> np.ndarray:
     return (values.swapaxes(0, 1) if shared else values).reshape(-1, values.shape[-1])
 
 
+def tree_of(samples: Samples | PyTree) -> PyTree:
+    """Return the draws of a run, or such arrays themselves: with leading axes (chain, draw).
+
+    Raises:
+        TypeError, ValueError: they are none.
+    """
+    tree = samples.draws if isinstance(samples, Samples) else samples
+    leaves = jax.tree.leaves(tree)
+    if any(map(_check.is_traced, leaves)):
+        raise TypeError(
+            "samples must be known: call this outside of jit, vmap and grad; got traced ones"
+        )
+    if not leaves or not all(isinstance(x, jax.Array | np.ndarray) for x in leaves):
+        raise TypeError(f"{TAKES}; got {_check.describe(samples)}")
+    if min(x.ndim for x in leaves) < 2 or len({x.shape[:2] for x in leaves}) > 1:
+        raise ValueError(
+            f"{TAKES}, the same of all; got {_check.listed('samples', _check.shapes(tree))}"
+        )
+    return tree
+
+
 def draws_of(
     samples: Samples | PyTree, names: Names, most: int, shared: bool | None = None
 ) -> Draws:
@@ -144,25 +165,12 @@ def draws_of(
             "else: leave keep= out, and map draws after the check, as "
             "jax.vmap(jax.vmap(to.forward))(samples.draws)"
         )
-    tree = samples.draws if isinstance(samples, Samples) else samples
+    tree = tree_of(samples)
     leaves = jax.tree.leaves(tree)
-    if any(map(_check.is_traced, leaves)):
-        raise TypeError(
-            "samples must be known: call this outside of jit, vmap and grad; got traced ones"
-        )
-    if not leaves or not all(isinstance(x, jax.Array | np.ndarray) for x in leaves):
-        raise TypeError(f"{TAKES}; got {_check.describe(samples)}")
-    if (
-        not all(jnp.issubdtype(x.dtype, jnp.floating) for x in leaves)
-        or min(x.ndim for x in leaves) < 2
-    ):
+    if not all(jnp.issubdtype(x.dtype, jnp.floating) for x in leaves):
         raise ValueError(
             f"{TAKES} of floating-point numbers; got "
             f"{_check.listed('samples', _check.shapes(tree))}"
-        )
-    if len({x.shape[:2] for x in leaves}) > 1:
-        raise ValueError(
-            f"{TAKES}, the same of all; got {_check.listed('samples', _check.shapes(tree))}"
         )
     num_chains, num_draws = leaves[0].shape[:2]
     if num_chains < 1 or num_draws < FEWEST:

@@ -133,13 +133,14 @@ def gradient_noise(key: Key, kernel: Kernel, samples: Samples, data: Data) -> Gr
     # Below some roundings of its size a coordinate does not move.
     rounding = 4 * float(jnp.finfo(jnp.result_type(*jax.tree.leaves(state.position))).eps)
     least = rounding * np.abs(batch).max((0, 1))
-    worst, all_of_them = largest_ratio(batch, noise, least), ratios(batch, noise, least)
-    if worst is None or all_of_them is None:
+    found = ratios(batch, noise, least)
+    if found is None:
         return GradientNoise(None, None, "a step has no noise, or is not finite")
     # What batches and noise add to the momentum, as the position gets it.
     excess = getattr(kernel.dynamics, "position_excess", None)
     of_position = 1.0 if excess is None else float(excess(jnp.max(jnp.asarray(state.step))))
-    return GradientNoise(worst * of_position, float(np.median(all_of_them)) * of_position)
+    largest, median = found
+    return GradientNoise(largest * of_position, median * of_position)
 
 
 def _unknown(kernel: Kernel, samples: Samples, data: Data) -> str:
@@ -269,32 +270,31 @@ def single_steps(
     return jax.lax.map(of_chain, (jax.random.split(key, chains.shape[0]), chains))
 
 
-# The largest ratio of two variances, estimated without taking the largest of many estimates.
-
-
-def largest_ratio(
+def ratios(
     batch: np.ndarray, noise: np.ndarray, least: np.ndarray | float = 0.0
-) -> float | None:
-    """Return the largest ratio of two variances over all directions, None without noise.
+) -> tuple[float, float] | None:
+    """Return the largest ratio of two variances over all directions, and the median one of
+    coordinates; None without noise.
 
     Half of the values say where it is largest, and the other half how large it is there: the
     largest of many estimates would be so by chance. Values have shape (draw, chain, d), and the
     mean of each chain has no meaning. Coordinates whose noise is below `least`, shape (d,), are
     left out: it is rounding.
     """
-    # In units of the noise, coordinates are alike.
-    spread = np.sqrt(np.mean(np.var(noise, axis=0, ddof=1), axis=0))
-    moves = spread > least
+    by_batch, by_noise = (np.mean(np.var(x, axis=0, ddof=1), axis=0) for x in (batch, noise))
+    moves = np.sqrt(by_noise) > least
     if not moves.any() or not (np.isfinite(batch).all() and np.isfinite(noise).all()):
         return None
+    median = float(np.median(by_batch[moves] / by_noise[moves]))
     # Of the chains where there are some, else of their values.
     axis = 1 if batch.shape[1] > 1 else 0
     parts = (np.array_split(values[..., moves], 2, axis) for values in (batch, noise))
-    halves = [(_off(by_batch), _off(by_noise)) for by_batch, by_noise in zip(*parts, strict=True)]
+    halves = [tuple(map(_off, both)) for both in zip(*parts, strict=True)]
     found = []
     # One half finds the direction and the other judges it: the largest of many is too large.
     for look, judge in ((0, 1), (1, 0)):
         by_batch, by_noise = halves[look]
+        # In units of the noise, coordinates are alike.
         scale = np.sqrt(np.maximum(np.mean(by_noise**2, axis=0), np.finfo(float).tiny))
         relative = by_batch / scale
         places = [np.eye(1, len(scale), int(np.argmax(np.mean(relative**2, axis=0))))[0]]
@@ -303,20 +303,7 @@ def largest_ratio(
         along = np.stack(places, axis=1) / scale[:, None]
         of_batch, of_noise = (np.mean((rows @ along) ** 2, axis=0) for rows in halves[judge])
         found.append(of_batch / of_noise)
-    return float(np.max(np.mean(found, axis=0)))
-
-
-def ratios(
-    batch: np.ndarray, noise: np.ndarray, least: np.ndarray | float = 0.0
-) -> np.ndarray | None:
-    """Return the ratio of variances of each coordinate that moves; arguments as `largest_ratio`."""
-    by_batch, by_noise = (
-        np.mean(np.var(values, axis=0, ddof=1), axis=0) for values in (batch, noise)
-    )
-    moves = np.sqrt(by_noise) > least
-    if not moves.any() or not (np.isfinite(by_batch).all() and np.isfinite(by_noise).all()):
-        return None
-    return by_batch[moves] / by_noise[moves]
+    return float(np.max(np.mean(found, axis=0))), median
 
 
 def _off(values: np.ndarray) -> np.ndarray:

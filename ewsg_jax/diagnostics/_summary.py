@@ -19,7 +19,7 @@ import numpy as np
 
 from ewsg_jax import _check, optional
 from ewsg_jax._types import PyTree
-from ewsg_jax.checking.draws import TAKES
+from ewsg_jax.checking.draws import TAKES, tree_of
 from ewsg_jax.files import path_of, write_whole
 from ewsg_jax.sampling import Samples, convergence
 from ewsg_jax.sampling.convergence import rhat_in_words
@@ -237,19 +237,11 @@ def _quantiles(draws: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
 
 def _arrays(samples: PyTree) -> dict[str, np.ndarray]:
     """Check draws that are no run, (chain, draw, …), and return them by name."""
-    leaves = jax.tree.leaves(samples)
-    if not leaves or not all(isinstance(x, jax.Array | np.ndarray) for x in leaves):
-        raise TypeError(f"{TAKES}; got {_check.describe(samples)}")
-    if (
-        min(x.ndim for x in leaves) < 2
-        or len({x.shape[:2] for x in leaves}) > 1
-        or any(x.dtype.kind in "cOSU" for x in leaves)
-    ):
+    found = named(jax.tree.map(np.asarray, tree_of(samples)), "draws")
+    if any(x.dtype.kind in "cOSU" for x in found.values()):
         raise ValueError(
-            f"{TAKES} of real numbers, the same of all; got "
-            f"{_check.listed('samples', _check.shapes(samples))}"
+            f"{TAKES} of real numbers; got {_check.listed('samples', _check.shapes(samples))}"
         )
-    found = named(jax.tree.map(np.asarray, samples), "draws")
     _check_coordinates(found)
     return found
 

@@ -23,7 +23,7 @@ from ewsg_jax.checking.affine import root_of
 from ewsg_jax.checking.basis import DRAWS_OF_FUNCTION, White
 from ewsg_jax.checking.correction import MOST_DENSE
 from ewsg_jax.checking.crossfit import TINY, groups, jackknife
-from ewsg_jax.checking.draws import TAKES, Draws, draws_of
+from ewsg_jax.checking.draws import Draws, draws_of, tree_of
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
 from ewsg_jax.checking.stein import blocks_of
 from ewsg_jax.freshness import reads_now
@@ -88,7 +88,7 @@ def whitened(draws: Draws, fresh: Fresh, mode: Mode | None, temperature: float) 
 
 
 TILE = 256
-"""Draws of a tile: what is held of κ at once is a square of this size."""
+"""Draws whose κ with all others is held at once."""
 
 
 class SteinKernel(NamedTuple):
@@ -121,29 +121,16 @@ class SteinKernel(NamedTuple):
 
     def sums(self, parts: list[slice]) -> np.ndarray:
         """Return sums of κ over pairs of different draws, one for each pair of successive parts."""
-        labels = np.repeat(np.arange(len(parts)), [part.stop - part.start for part in parts])
-        tiles = [
-            slice(start, min(start + TILE, len(labels))) for start in range(0, len(labels), TILE)
-        ]
-        total = np.zeros((len(parts), len(parts)))
-        for number, one in enumerate(tiles):
-            for other in tiles[number:]:
-                values = self.between(one, other)
-                if one == other:
-                    np.fill_diagonal(values, 0.0)
-                (rows, starts), (columns, column_starts) = _runs(labels[one]), _runs(labels[other])
-                summed = np.add.reduceat(
-                    np.add.reduceat(values, starts, axis=0), column_starts, axis=1
-                )
-                total[np.ix_(rows, columns)] += summed
-                if one != other:
-                    total[np.ix_(columns, rows)] += summed.T
-        return total
-
-
-def _runs(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return which labels there are, in order, and where each begins."""
-    return np.unique(labels, return_index=True)
+        starts, total = [part.start for part in parts], np.zeros((len(parts), len(parts)))
+        for number, part in enumerate(parts):
+            for start in range(part.start, part.stop, TILE):
+                rows = np.arange(start, min(start + TILE, part.stop))
+                # The kernel is symmetric: of later parts alone, and their mirror image.
+                values = self.between(slice(rows[0], rows[-1] + 1), slice(part.start, None))
+                values[rows - start, rows - part.start] = 0.0
+                ends = np.array(starts[number:]) - part.start
+                total[number, number:] += np.add.reduceat(values.sum(0), ends)
+        return total + np.triu(total, 1).T
 
 
 FLIPS = 4_999
@@ -308,12 +295,9 @@ class Thinned:
         Raises:
             TypeError, ValueError: they are none.
         """
-        tree = samples.draws if isinstance(samples, Samples) else samples
-        leaves = jax.tree.leaves(tree)
-        if not leaves or not all(isinstance(x, jax.Array | np.ndarray) for x in leaves):
-            raise TypeError(f"{TAKES}; got {_check.describe(samples)}")
+        tree = tree_of(samples)
         least = int(self.chain.max()) + 1, int(self.draw.max()) + 1
-        if any(x.ndim < 2 or x.shape[0] < least[0] or x.shape[1] < least[1] for x in leaves):
+        if any(x.shape[0] < least[0] or x.shape[1] < least[1] for x in jax.tree.leaves(tree)):
             raise ValueError(
                 f"samples must be those that were thinned, of at least {least[0]} chains and "
                 f"{least[1]} draws; got {_check.listed('samples', _check.shapes(tree))}"
