@@ -14,9 +14,6 @@ from ewsg_jax.rows.padded import Padded
 from ewsg_jax.rows.view import num_rows
 
 TAKES = "data_sets must be a list of trees of arrays, alike but for their numbers of rows"
-TAKES_MASKED = (
-    "data_sets must be a tree of arrays with axes (data set, row, …) where weights are given"
-)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,12 +51,7 @@ class StackedData:
         return f"StackedData({len(self)} data sets of {lengths} rows)"
 
 
-def stack_data(
-    data_sets: Sequence[Data] | PyTree,
-    *,
-    labels: Sequence[Any] | None = None,
-    weights: Array | None = None,
-) -> StackedData:
+def stack_data(data_sets: Sequence[Data], *, labels: Sequence[Any] | None = None) -> StackedData:
     """Join several data sets, so that `sample` samples each one's posterior in one program.
 
     Shorter ones are made as long as the longest by copies of rows that do not count: no batch holds
@@ -67,12 +59,9 @@ def stack_data(
     data sets should have about one length.
 
     Args:
-        data_sets: one after the other, each a tree of arrays with a leading axis of its rows; or
-            with `weights` one tree of arrays with axes (data set, row, …).
+        data_sets: one after the other, each a tree of arrays with a leading axis of its rows.
         labels: of the data sets: what they are called in `runs.values`, in pictures and in ArviZ.
             Default: their numbers.
-        weights: of arrays that are padded already: 1 for a row that counts, 0 for one that does
-            not, shape (data set, row).
 
     Returns:
         What `sample` takes as data; what it then returns is a `StackedSamples`, a run for each data
@@ -92,7 +81,7 @@ def stack_data(
         >>> runs.values["data_set"].tolist(), runs[2].num_data, runs[2].position.shape
         (['A', 'B', 'C'], 60, (4, 200, 1))
     """
-    sets = _listed(data_sets) if weights is None else _unmasked(data_sets, weights)
+    sets = _listed(data_sets)
     lengths = np.array([num_rows(one) for one in sets])
     told = np.arange(len(sets)) if labels is None else np.asarray(labels)
     if told.shape != lengths.shape:
@@ -139,33 +128,3 @@ def _listed(data_sets: object) -> list[Data]:
                 f"{TAKES}; got rows of {kinds[0]} and, as number {number}, of {shapes}"
             )
     return list(data_sets)
-
-
-def _unmasked(data_sets: object, weights: object) -> list[Data]:
-    """Return the data sets of arrays that are padded, without the rows that do not count."""
-    takes = (
-        "weights must be 1 for rows that count and 0 for others, shape (data set, row), with "
-        "a 1 in each data set"
-    )
-    try:
-        mask = np.asarray(weights)
-    except Exception as error:
-        raise TypeError(f"{takes}; got {_check.describe(weights)}") from error
-    if (
-        mask.ndim != 2
-        or not np.isin(mask, (0, 1)).all()
-        or not mask.size
-        or not mask.any(axis=1).all()
-    ):
-        raise ValueError(f"{takes}; got {_check.describe(weights)}")
-    leaves = jax.tree.leaves(data_sets)
-    if not leaves:
-        raise ValueError(f"{TAKES_MASKED}; got one without leaves")
-    _check.held("data_sets", data_sets)
-    if any(np.shape(leaf)[:2] != mask.shape for leaf in leaves):
-        found = [np.shape(leaf) for leaf in leaves]
-        raise ValueError(f"{TAKES_MASKED}, of shapes {mask.shape} + (…); got shapes {found}")
-    return [
-        jax.tree.map(lambda x, number=number, own=own: np.asarray(x)[number][own], data_sets)
-        for number, own in enumerate(mask.astype(bool))
-    ]

@@ -121,16 +121,8 @@ def test_what_is_told_of_a_run():
 
 @pytest.mark.full
 def test_other_ways_to_give_them(tmp_path):
-    """Padded arrays with a mask, in any place; own kernels; files, ArviZ and a picture."""
-    mask = np.zeros((3, 14))
-    padded = {"x": np.full((3, 14, D), 7.0), "y": np.ones((3, 14))}
-    for number, one in enumerate(SETS):
-        places = np.arange(len(one["y"])) + number
-        mask[number, places] = 1
-        for name in padded:
-            padded[name][number, places] = one[name]
-    listed, masked = ewsg.stack_data(SETS), ewsg.stack_data(padded, weights=mask)
-    same(masked.rows, listed.rows, 0)
+    """Own kernels; files, ArviZ and a picture."""
+    listed = ewsg.stack_data(SETS)
     grid = [
         METHODS["sgld"](LOGISTIC),
         ewsg.sgld(LOGISTIC, 1e30, batch_size=3),

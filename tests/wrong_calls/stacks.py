@@ -8,7 +8,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 import ewsg_jax as ewsg
 from tests.wrong_calls.standard import Kind, refuses
@@ -60,7 +59,6 @@ WRONG["stack"] |= {
 
 LISTS = [jnp.ones((4, 2)), jnp.ones((6, 2))]
 ALIKE = "a list of trees of arrays, alike but for their numbers of rows"
-PAIRS = {"x": jnp.ones((2, 5, 3))}
 
 
 def of_two(kernel: Any, **options: Any) -> Any:
@@ -85,27 +83,9 @@ refuses(
         ),
     ),
 )
-refuses(
-    "stack_data",
-    functools.partial(ewsg.stack_data, PAIRS),
-    weights=Kind(
-        "1 for rows that count and 0 for others",
-        (
-            (V, np.full((2, 5), 0.5), "(2, 5)"),
-            (V, np.ones(5), "(5,)"),
-            (V, np.eye(2, 5) * [[1], [0]], "(2, 5)"),
-        ),
-    ),
-)
 WRONG["stack_data"] |= {
     "V labels | ['a'] | one for each of 2": lambda: ewsg.stack_data(LISTS, labels=["a"]),
     "V labels | ['a', 'a'] | differ": lambda: ewsg.stack_data(LISTS, labels=["a", "a"]),
-    "V data_sets | got shapes [(2, 5, 3)] | of shapes (2, 4)": lambda: ewsg.stack_data(
-        PAIRS, weights=np.ones((2, 4))
-    ),
-    "V data_sets | without leaves | axes (data set, row, …)": lambda: ewsg.stack_data(
-        {}, weights=np.ones((2, 4))
-    ),
 }
 
 WRONG["sample: data sets"] |= {
