@@ -28,35 +28,22 @@ from ewsg_jax.rows.spread import Spread
 from ewsg_jax.rows.view import num_rows
 
 NUM_LAGS = 16
-"""Distances in time that stand for all."""
+"""Distances in time that stand for all, of equal probability."""
 
 
-class Lags(NamedTuple):
-    """The law of the distance in time.
-
-    Attributes:
-        values: some of equal probability, whole numbers, shape (NUM_LAGS,) or fewer.
-        rate: of SAGA, the probability that a row is seen in a step; None where all rows have one
-            anchor.
-    """
-
-    values: np.ndarray
-    rate: float | None = None
-
-
-def uniform_lags(period: int) -> Lags:
-    """Return those of SVRG: all of 0 … K − 1, or the middles of equal parts."""
+def uniform_lags(period: int) -> np.ndarray:
+    """Return how old anchors of SVRG are: all of 0 … K − 1, or the middles of equal parts."""
     if period <= NUM_LAGS:
-        return Lags(np.arange(period))
-    return Lags(np.floor((np.arange(NUM_LAGS) + 0.5) / NUM_LAGS * period).astype(int))
+        return np.arange(period)
+    return np.floor((np.arange(NUM_LAGS) + 0.5) / NUM_LAGS * period).astype(int)
 
 
-def geometric_lags(rate: float) -> Lags:
+def geometric_lags(rate: float) -> np.ndarray:
     """Return those of SAGA, 1, 2, …, the middles of parts of equal probability."""
     if rate >= 1:
-        return Lags(np.ones(1, int), rate)
+        return np.ones(1, int)
     middles = (np.arange(NUM_LAGS) + 0.5) / NUM_LAGS
-    return Lags(np.ceil(np.log1p(-middles) / np.log1p(-rate)).astype(int), rate)
+    return np.ceil(np.log1p(-middles) / np.log1p(-rate)).astype(int)
 
 
 class Known(NamedTuple):
@@ -66,7 +53,9 @@ class Known(NamedTuple):
         estimator: whose estimates have the same noise, at anchors where there are lags; None for no
             noise.
         by: in words.
-        lags: how old anchors are.
+        lags: how old anchors are, in steps; None without any.
+        rate: of rows with anchors of their own, the probability that one is seen in a step; None
+            where all rows have one anchor.
         chain_length: of the index chain that chooses among batches, None for no weights.
         frozen_noise: x of the weights, by name.
         structure: of the covariance that is reported.
@@ -74,7 +63,8 @@ class Known(NamedTuple):
 
     estimator: GradientEstimator | None
     by: str
-    lags: Lags | None = None
+    lags: np.ndarray | None = None
+    rate: float | None = None
     chain_length: float | None = None
     frozen_noise: str | None = None
     structure: Structure = "dense"
@@ -115,7 +105,7 @@ def known(estimator: GradientEstimator, data: Data) -> Known:
         n, b = num_rows(data), estimator.batch_size
         rate = b / n if estimator.law.distinct else 1 - (1 - 1 / n) ** b
         like = SVRG(posterior=estimator.posterior, law=estimator.law)
-        return Known(like, f"{drawn}, at anchors as old as SAGA's", geometric_lags(rate))
+        return Known(like, f"{drawn}, at anchors as old as SAGA's", geometric_lags(rate), rate)
     # The gradient is a uniform one; what is tracked changes friction, not its noise.
     if isinstance(estimator, WithCovariance):
         like = Uniform(posterior=estimator.posterior, law=estimator.law)
@@ -141,18 +131,6 @@ ROWS_AT_ONCE = 256
 """Rows whose gradients are worked out together; larger batches go one by one, as in a step."""
 ROWS_FETCHED = 2**14
 """Rows that devices give each other at once, where each has some of them."""
-
-
-class Weighing(NamedTuple):
-    """How exponential weights choose among batches.
-
-    Attributes:
-        chain_length: M, infinite for full weights.
-        weight: the log weight.
-    """
-
-    chain_length: float
-    weight: Weight
 
 
 class Noise(NamedTuple):
@@ -232,7 +210,8 @@ def anchored(estimator: GradientEstimator, anchor: Position) -> SVRGMemory:
 def noise_of(
     gradients: np.ndarray,
     points: np.ndarray,
-    weighing: Weighing | None,
+    weight: Weight | None,
+    chain_length: float | None,
     slope: np.ndarray,
     drawn: bool,
 ) -> Noise:
@@ -240,22 +219,21 @@ def noise_of(
 
     To first order in their noise weights add S ∂ℓ/∂g to the mean gradient, with ℓ the log weight at
     the mean gradient: a force whose direction is known, and whose size is fitted to what the index
-    chain does. The mean gradient is `slope` z, with `slope` of shape (d, m); `drawn` says that the
-    batches are some of many.
+    chain of that length does. The mean gradient is `slope` z, with `slope` of shape (d, m); `drawn`
+    says that the batches are some of many.
     """
     count, d = gradients.shape[1:]
     mean = gradients.mean(1, keepdims=True)
     # Of `count` batches the mean takes a part of the noise with it.
     lost = count / (count - 1) if drawn else 1.0
     off = gradients - mean
-    if weighing is None:
+    if weight is None or chain_length is None:
         left = off.reshape(-1, d)
         return Noise(lost * left.T @ left / len(left), np.zeros(d), np.zeros((d, points.shape[1])))
-    share = _shares(weighing.weight.of(gradients, points), weighing.chain_length, drawn)[..., None]
+    share = _shares(weight.of(gradients, points), chain_length, drawn)[..., None]
     chosen = np.sum(share * gradients, axis=1, keepdims=True)
     left = (np.sqrt(share) * (gradients - chosen)).reshape(-1, d)
     added = (chosen - mean)[:, 0]
-    weight = weighing.weight
     rise = points @ (weight.mixed + weight.square @ slope).T + weight.linear
     foretold = lost * np.einsum("pcd,pc->pd", off, np.einsum("pcd,pd->pc", off, rise)) / count
     first = np.linalg.lstsq(points, foretold - foretold.mean(0), rcond=None)[0].T

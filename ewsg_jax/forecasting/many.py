@@ -13,29 +13,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._module import made_by
+from ewsg_jax._module import is_own, made_by
 from ewsg_jax._types import Data, Position
-from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.dynamics.mass import without_metric
 from ewsg_jax.dynamics.protocol import Constant, needs_covariance
 from ewsg_jax.factors import Diagonal, Factor, Number, factor_of
-from ewsg_jax.forecasting import batches, law, own, stability
+from ewsg_jax.forecasting import batches, law, stability
 from ewsg_jax.forecasting.batches import known
 from ewsg_jax.forecasting.result import Forecast
-from ewsg_jax.forecasting.step import (
-    AffineStep,
-    Each,
-    Scheme,
-    at_rest,
-    names_of,
-    state_at,
-    stationary_each,
-    step_of,
-)
+from ewsg_jax.forecasting.step import Each, at_rest, stationary_each, step_of
 from ewsg_jax.forecasting.target import PLACES
 from ewsg_jax.gradients.protocol import GradientEstimator
 from ewsg_jax.pair import Pair
-from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import Layout, Of, vector
 from ewsg_jax.rows.view import CHUNK_SIZE, num_rows
@@ -52,17 +41,16 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
     told, layout = known(kernel.estimator, data), Layout.of(mode.position)
     # What would need a matrix (d, d) has no forecast by coordinates.
     has_matrix = needs_covariance(dynamics) or getattr(dynamics, "covariance", None) is not None
-    if not dynamics.translates or has_matrix or "thermostat" in at_rest(dynamics, step)._fields:
+    is_alone = dynamics.translates and not is_own(type(dynamics))
+    if not is_alone or has_matrix or "thermostat" in at_rest(dynamics, step)._fields:
         raise _too_many(f"the dynamics {made_by(dynamics)}")
     if told.lags is not None or told.chain_length is not None:
         raise _too_many(f"the estimator {made_by(kernel.estimator)}")
     # In coordinates in which curvature is a diagonal: those of the mass, or of the mode.
     factor, curvature = _coordinates(kernel, mode)
     temperature = float(getattr(dynamics, "temperature", Constant(value=1.0))(jnp.int32(step)))
-    alone = step_of(dynamics, kernel.estimator.posterior, step, data)
+    alone = step_of(dynamics, step)
     variance = temperature / curvature
-    if own.is_checked(dynamics):
-        _check_own(dynamics, alone, kernel.estimator.posterior, curvature, temperature, step, data)
 
     def law_of(variance: np.ndarray) -> Each:
         heat = np.zeros_like(curvature)
@@ -95,34 +83,13 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
         direction_ratios=(float(ratio.min()), float(ratio.max())),
         curvature_seen=(np.nan, np.nan),
         step_size=float(dynamics.step_size(jnp.int32(step))),
-        largest_step=stability.largest_step(dynamics, at_rest(dynamics, step), steepest, 0.0),
+        largest_step=stability.largest_step(dynamics, step, steepest, 0.0),
         passes_per_step=evaluations.per_step / n,
         passes_at_start=evaluations.at_init / n,
         by=f"{told.by}, coordinate by coordinate",
         is_settled=True,
         kernel=kernel,
     )
-
-
-def _check_own(
-    dynamics: Dynamics,
-    alone: AffineStep,
-    posterior: Posterior,
-    curvature: np.ndarray,
-    temperature: float,
-    step: int,
-    data: Data,
-) -> None:
-    """Check that a step of one's own is linear, coordinate by coordinate."""
-    d = len(curvature)
-    with jax.enable_x64(True):
-        state = state_at(dynamics, jnp.zeros(d), step, None)
-        narrow = np.sqrt(temperature / curvature)
-        scale = np.concatenate([1 / narrow, np.ones((len(names_of(state)) - 1) * d)])
-        draws = law.normal(19, own.NUM_POINTS, len(scale)) / scale
-        scheme = Scheme(dynamics=dynamics, posterior=posterior, state=state, data=data)
-        own.check_linear(scheme, scale, draws, draws[:, :d] * curvature)
-        own.check_alike(scheme, alone)
 
 
 def _coordinates(kernel: Pair, mode: Mode) -> tuple[Factor, np.ndarray]:
@@ -175,7 +142,7 @@ def _on_device(layout: Layout, flat: np.ndarray) -> Position:
 
 def _too_many(what: str) -> ValueError:
     return ValueError(
-        "kernel must be of a dynamics without a thermostat or a matrix friction, a diagonal mass "
-        "or mode.inverse_mass, and the estimator full, uniform, stratified or control_variate, for "
-        f"a forecast of more than 1,000 numbers; got {what}"
+        "kernel must be of a dynamics of the library's without a thermostat or a matrix friction, "
+        "a diagonal mass or mode.inverse_mass, and the estimator full, uniform, stratified or "
+        f"control_variate, for a forecast of more than 1,000 numbers; got {what}"
     )

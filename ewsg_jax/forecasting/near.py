@@ -10,7 +10,7 @@ from ewsg_jax._types import Data
 from ewsg_jax.dynamics.mass import with_step_size, without_metric
 from ewsg_jax.dynamics.protocol import Constant, needs_covariance
 from ewsg_jax.forecasting import batches, law, own, stability
-from ewsg_jax.forecasting.batches import Known, Noise, Weighing, known
+from ewsg_jax.forecasting.batches import Known, Noise, known
 from ewsg_jax.forecasting.step import (
     MOVING,
     NUM_POINTS,
@@ -150,7 +150,7 @@ class Near:
         if told.lags is None:
             draws = law.normal(11, points, len(self.scale)) @ law.root(covariance)
         else:
-            draws, then = law.pairs(matrix, covariance, told.lags.values, points)
+            draws, then = law.pairs(matrix, covariance, told.lags, points)
         gradients = batches.estimates(
             told.estimator,
             self.mode.position,
@@ -161,26 +161,26 @@ class Near:
         )
         slope = (self.hessian + self.target.seen(covariance).bend) @ wanted
         whole = np.asarray(gradients, float) / self.unit
-        made = batches.noise_of(whole, draws, self.weighing(before), slope, not listed)
+        made = batches.noise_of(
+            whole, draws, self.weight(before), told.chain_length, slope, not listed
+        )
         # Rows of SAGA have anchors of unlike ages: what single rows add to the mean of all.
-        if told.lags is None or told.lags.rate is None:
+        if told.rate is None:
             return made
-        own = wanted @ law.own_anchors(matrix, covariance, told.lags.rate) @ wanted.T
+        own = wanted @ law.own_anchors(matrix, covariance, told.rate) @ wanted.T
         # A row has its own anchor in common with itself.
         share = (1 - 1 / num_rows(self.data)) / told.estimator.batch_size  # type: ignore[attr-defined]
         more = share * self.hessian @ own @ self.hessian
         return made._replace(covariance=made.covariance + more)
 
-    def weighing(self, noise: Noise) -> Weighing | None:
-        """Return how exponential weights choose, None where there are none."""
-        told = self.known
-        if told.chain_length is None:
+    def weight(self, noise: Noise) -> Weight | None:
+        """Return the log weight of exponential weights, None where there are none."""
+        if self.known.chain_length is None:
             return None
         # In float64: differences of exponents of float32 would be lost in their size.
         with jax.enable_x64(True):
-            terms = weight_terms(self.scheme(noise, None), told.frozen_noise)
-            weight = Weight(*(np.asarray(term, float) for term in terms)).scaled(self.scale)
-        return Weighing(told.chain_length, weight)
+            terms = weight_terms(self.scheme(noise, None), self.known.frozen_noise)
+            return Weight(*(np.asarray(term, float) for term in terms)).scaled(self.scale)
 
     def scheme(self, noise: Noise, thermostat: float | None) -> Scheme:
         """Return the dynamics at the mode in float64, with what estimates report."""
@@ -297,9 +297,8 @@ class Near:
             # The largest of it beside the largest curvature, though their directions may differ: on
             # the safe side.
             heat = stability.in_mass(mass, matrix, self.layout)
-        state = state_at(plain, jnp.zeros(1), self.step, None)
         try:
-            return stability.largest_step(plain, state, self.target.steepest(mass), heat)
+            return stability.largest_step(plain, self.step, self.target.steepest(mass), heat)
         except (TypeError, ValueError):
             if self.is_checked:
                 return np.nan  # such as one with a matrix: no step of one coordinate alone

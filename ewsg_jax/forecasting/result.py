@@ -7,7 +7,10 @@ import jax
 import numpy as np
 
 from ewsg_jax import _check
-from ewsg_jax._types import Position, PyTree
+from ewsg_jax._types import Position
+from ewsg_jax.preparation.programs import vector
+from ewsg_jax.sampling.coordinates import flattened
+from ewsg_jax.sampling.samples import named
 
 NORMAL = (0.5, 2.0)
 """Curvatures, over the mode's, within which a posterior is near normal."""
@@ -67,8 +70,8 @@ class Forecast:
     @property
     def is_stable(self) -> bool:
         """Whether chains stay near the mode: a law was found, and the step is stable."""
-        found = all(np.isfinite(np.asarray(x)).all() for x in jax.tree.leaves(self.variance_ratio))
-        return found and not self.step_size > self.largest_step
+        found = np.isfinite(vector(self.variance_ratio)).all()
+        return bool(found) and not self.step_size > self.largest_step
 
     @property
     def is_near_normal(self) -> bool:
@@ -85,9 +88,7 @@ class Forecast:
             TypeError, ValueError: it is no positive number.
         """
         _check.positive("ess", ess)
-        slowest = max(
-            float(np.max(np.asarray(x))) for x in jax.tree.leaves(self.autocorrelation_time)
-        )
+        slowest = float(np.max(vector(self.autocorrelation_time)))
         return self.passes_at_start + ess * slowest * self.passes_per_step
 
     def __repr__(self) -> str:
@@ -109,8 +110,11 @@ class Forecast:
                 f"NOT NEAR NORMAL: its law sees curvatures {low:.2g} to {high:.2g} times the "
                 "mode's; run it instead"
             )
-        names, ratio = _flat(self.variance_ratio)
-        shift, time = _flat(self.mean_shift)[1], _flat(self.autocorrelation_time)[1]
+        ratio, shift, time = map(
+            vector, (self.variance_ratio, self.mean_shift, self.autocorrelation_time)
+        )
+        one_draw = jax.tree.map(lambda x: x[None, None], self.variance_ratio)
+        _, names = flattened(named(one_draw, "position"))
         order = np.argsort(-np.abs(np.log(ratio)), kind="stable")
         shown = np.sort(order[:MOST_SHOWN]) if len(ratio) <= MOST_SHOWN else order[:MOST_SHOWN]
         width = max(len("coordinate"), *(len(names[i]) for i in shown))
@@ -125,15 +129,3 @@ class Forecast:
                 f"{np.median(time):20.4g}  of all {len(ratio)}"
             )
         return "\n".join(lines)
-
-
-def _flat(tree: PyTree) -> tuple[list[str], np.ndarray]:
-    """Return a name for each number of a tree, and the numbers."""
-    names, values = [], []
-    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-        known = np.asarray(leaf, float)
-        for index in np.ndindex(known.shape):
-            place = f"[{', '.join(map(str, index))}]" if index else ""
-            names.append(jax.tree_util.keystr(path) + place or "value")
-        values.append(known.ravel())
-    return names, np.concatenate(values)

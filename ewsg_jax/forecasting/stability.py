@@ -5,7 +5,6 @@ A posterior that is steep on one side has walls. A chain that a step takes beyon
 back, and orbits.
 """
 
-import dataclasses
 import functools
 from typing import Any
 
@@ -14,15 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax._types import Array, Data, Position
+from ewsg_jax._types import Array, Data, Position, PyTree
 from ewsg_jax.compiling import UNOPTIMISED
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.dynamics.mass import Mass, with_step_size
 from ewsg_jax.dynamics.protocol import Constant, needs_covariance
 from ewsg_jax.factors import Number
-from ewsg_jax.forecasting.step import at, names_of, z_of
+from ewsg_jax.forecasting.step import Scheme, at, at_rest, names_of
 from ewsg_jax.gradients.covariance import Covariance
-from ewsg_jax.gradients.protocol import Estimate
 from ewsg_jax.preparation.lanczos import Recursion
 from ewsg_jax.preparation.programs import Compiled, Layout, Of, product_with, vector
 
@@ -89,20 +87,18 @@ def _images(
     return jax.vmap(at_place)(places, vectors)
 
 
-def largest_step(dynamics: Dynamics, state: Any, curvature: float, noise: float) -> float:
+def largest_step(dynamics: Dynamics, step: int, curvature: float, noise: float) -> float:
     """Return the step above which a direction of this curvature is unstable, without a mass.
 
-    The dynamics sees the position through its gradient alone; its state is of one number, at rest.
-    For a friction that goes by it, `noise` is the largest eigenvalue of the gradient's covariance.
+    The dynamics sees the position through its gradient alone; schedules are read at `step`. For a
+    friction that goes by it, `noise` is the largest eigenvalue of the gradient's covariance.
     """
-    plain = dynamics
-    if getattr(dynamics, "covariance", None) is not None:
-        plain = dataclasses.replace(dynamics, covariance=None)  # pyright: ignore[reportCallIssue]
-    covariance = Covariance(jnp.array([noise])) if needs_covariance(plain) else ()
-    step = int(state.step)
+    state = at_rest(dynamics, step)
+    covariance = Covariance(jnp.array([noise])) if needs_covariance(dynamics) else ()
 
     def is_stable(h: float) -> bool:
-        return float(_radius(plain, state, curvature, covariance, h)) < 1
+        matrix = np.asarray(_matrix(dynamics, state, curvature, covariance, h), float)
+        return bool(np.isfinite(matrix).all() and np.abs(np.linalg.eigvals(matrix)).max() < 1)
 
     low = high = float(dynamics.step_size(jnp.int32(step)))
     while is_stable(high) and high < 1e30:
@@ -116,26 +112,15 @@ def largest_step(dynamics: Dynamics, state: Any, curvature: float, noise: float)
 
 
 @functools.partial(jax.jit, compiler_options=UNOPTIMISED)
-def _jacobian(
-    dynamics: Dynamics, state: object, curvature: Array, covariance: object, step_size: Array
+def _matrix(
+    dynamics: Dynamics, state: PyTree, curvature: Array, covariance: PyTree, step_size: Array
 ) -> Array:
+    """Return what a step of this size makes of z, in a potential of this curvature."""
     made = with_step_size(dynamics, Constant(value=step_size))
-    noise = jax.tree.map(jnp.zeros_like, made.draw(jax.random.key(0), state))
+    scheme = Scheme(dynamics=made, posterior=None, state=state, covariance=covariance)
+    still = jnp.zeros_like(scheme.noise(jax.random.key(0)))
 
     def moved(z: Array) -> Array:
-        here = at(state, z)
-        gradient = curvature * made.evaluation_point(here)
-        end = made.apply(
-            noise, here, Estimate(gradient, (), covariance=covariance), lambda position: gradient
-        )
-        return z_of(end)
+        return scheme.step(z, curvature * made.evaluation_point(at(state, z)), still)
 
     return jax.jacfwd(moved)(jnp.zeros(len(names_of(state))))
-
-
-def _radius(
-    dynamics: Dynamics, state: object, curvature: float, covariance: object, step_size: float
-) -> float:
-    """Return the largest absolute eigenvalue of a step."""
-    matrix = np.asarray(_jacobian(dynamics, state, curvature, covariance, step_size), float)
-    return float(np.abs(np.linalg.eigvals(matrix)).max()) if np.isfinite(matrix).all() else np.inf

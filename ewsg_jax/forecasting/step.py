@@ -136,15 +136,15 @@ def maps(scheme: Scheme, points: Array | np.ndarray) -> tuple[Array, ...]:
     return jax.lax.map(of_point, jnp.asarray(points))
 
 
-@functools.partial(jax.jit, compiler_options=UNOPTIMISED)
-def _maps_of_each(every: dict[str, Dynamics]) -> dict[str, tuple[Array, ...]]:
+@functools.partial(jax.jit, static_argnums=1, compiler_options=UNOPTIMISED)
+def _maps_of_each(every: dict[str, Dynamics], step: int) -> dict[str, tuple[Array, ...]]:
     """Return A, G, B and W of stacks of dynamics of one coordinate, each with a leading axis.
 
     The map of one coordinate is affine, and 0 of 0: its columns are what it makes of unit vectors.
     """
 
     def of_one(one: Dynamics) -> tuple[Array, ...]:
-        state = at_rest(one, 0)
+        state = at_rest(one, step)
         scheme, size = Scheme(dynamics=one, posterior=None, state=state), len(names_of(state))
 
         def column(unit: Array) -> tuple[Array, Array]:
@@ -241,24 +241,22 @@ def at_rest(dynamics: Dynamics, step: int) -> PyTree:
     return state_at(without_metric(dynamics)[0], jnp.zeros(1), step, None)
 
 
-def step_of(dynamics: Dynamics, posterior: Posterior, step: int, data: Data) -> AffineStep:
+def step_of(dynamics: Dynamics, step: int) -> AffineStep:
     """Return the step of one coordinate, in the coordinates of the mass."""
-    plain, _ = without_metric(dynamics)
-    with jax.enable_x64(True):
-        state = at_rest(plain, step)
-        scheme = Scheme(dynamics=plain, posterior=posterior, state=state, data=data)
-        made = maps(scheme, np.zeros((1, len(names_of(state)) + 1)))
-        return AffineStep(*(np.asarray(part, float)[0] for part in made))
+    return steps_of({"": [without_metric(dynamics)[0]]}, step)[""][0]
 
 
-def steps_of(kinds: dict[str, list[Dynamics]]) -> dict[str, list[AffineStep]]:
-    """Return the steps of one coordinate by kind of dynamics; a kind differs in numbers alone."""
+def steps_of(kinds: dict[str, list[Dynamics]], step: int = 0) -> dict[str, list[AffineStep]]:
+    """Return the steps of one coordinate by kind of dynamics; a kind differs in numbers alone.
+
+    Schedules are read at `step`.
+    """
     with jax.enable_x64(True):
         every = {
             name: jax.tree.map(lambda *numbers: np.stack(numbers), *kind)
             for name, kind in kinds.items()
         }
-        made = jax.device_get(_maps_of_each(every))
+        made = jax.device_get(_maps_of_each(every, step))
     return {
         name: [AffineStep(*each) for each in zip(*parts, strict=True)]
         for name, parts in made.items()

@@ -13,7 +13,7 @@ import pytest
 import ewsg_jax as ewsg
 from benchmarks.pages import bias
 from ewsg_jax.forecasting import batches, law, target
-from ewsg_jax.forecasting.batches import Weighing, noise_of
+from ewsg_jax.forecasting.batches import noise_of
 from ewsg_jax.forecasting.step import AffineStep, Weight
 
 KEY = jax.random.key(0)
@@ -261,12 +261,12 @@ def test_anchors_of_rows_against_sums():
     np.testing.assert_allclose(
         now.T @ then / len(now), powers[1] @ covariance, rtol=1e-9, atol=1e-12
     )
-    assert set(batches.uniform_lags(5).values) == {0, 1, 2, 3, 4}
-    np.testing.assert_allclose(batches.uniform_lags(1000).values.mean(), 499.5, rtol=2e-3)
-    np.testing.assert_allclose(batches.geometric_lags(0.01).values.mean(), 100, rtol=0.1)
+    assert set(batches.uniform_lags(5)) == {0, 1, 2, 3, 4}
+    np.testing.assert_allclose(batches.uniform_lags(1000).mean(), 499.5, rtol=2e-3)
+    np.testing.assert_allclose(batches.geometric_lags(0.01).mean(), 100, rtol=0.1)
     # Half of the rows were last seen one step ago, a quarter two: a step does not know what it sees
     # itself.
-    assert np.bincount(batches.geometric_lags(0.5).values)[:4].tolist() == [0, 8, 4, 2]
+    assert np.bincount(batches.geometric_lags(0.5))[:4].tolist() == [0, 8, 4, 2]
 
 
 def test_the_index_chain_on_a_few_batches():
@@ -275,14 +275,14 @@ def test_the_index_chain_on_a_few_batches():
     gradients, points = np.array([[[0.0], [1.0]]]), np.array([[0.0]])
     weight = Weight(np.zeros((1, 1)), np.zeros((1, 1)), np.ones(1))
     slope = np.ones((1, 1))
-    once = noise_of(gradients, points, Weighing(1, weight), slope, drawn=False)
+    once = noise_of(gradients, points, weight, 1, slope, drawn=False)
     second = 0.5 * (0.5 + 0.5) + 0.5 * (1 - 0.5 * np.exp(-1.0)) - 0.25
     np.testing.assert_allclose(once.shift, second - 0.5)
-    exact = noise_of(gradients, points, Weighing(np.inf, weight), slope, drawn=False)
+    exact = noise_of(gradients, points, weight, np.inf, slope, drawn=False)
     share = 1 / (1 + np.exp(-1.0))
     np.testing.assert_allclose(exact.shift, share - 0.5)
     np.testing.assert_allclose(exact.covariance, share * (1 - share))
-    plain = noise_of(gradients, points, None, slope, drawn=True)
+    plain = noise_of(gradients, points, None, None, slope, drawn=True)
     np.testing.assert_allclose(plain.covariance, 0.5)
 
 

@@ -94,7 +94,7 @@ def test_errors_cover_what_extrapolation_leaves_at_large_steps(name):
 
     def ratio(h, lam):
         """The stationary variance over the right one."""
-        step = step_of(make(float(h), **numbers), model, 0, jnp.zeros((1, 1)))
+        step = step_of(make(float(h), **numbers), 0)
         return lam * float(stationary_each(step, np.array([lam]), np.zeros(1)).variance[0])
 
     for lam, h in itertools.product((1.0, 4.0, 20.0), 2.0 ** np.arange(-6, 1.5, 0.5)):
