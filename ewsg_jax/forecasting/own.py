@@ -13,15 +13,13 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 from ewsg_jax._module import Part, is_own, made_by
 from ewsg_jax._types import Array, Data, Key, PyTree
 from ewsg_jax.compiling import UNOPTIMISED
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.dynamics.mass import without_metric
-from ewsg_jax.forecasting import law
-from ewsg_jax.forecasting.step import AffineStep, Scheme, names_of
+from ewsg_jax.forecasting.step import Scheme
 from ewsg_jax.rows.law import RowLaw, laws_of
 from ewsg_jax.rows.view import Batch, num_rows
 
@@ -78,29 +76,6 @@ def check_linear(
         raise _refused(plain, "which moves at the mode, at rest, without a force or a noise")
     if not np.all(of_weight[:, 0] <= LINEAR * of_weight[:, 1]):
         raise _refused(plain, "whose log_weight is not quadratic in the gradient")
-
-
-def check_alike(scheme: Scheme, alone: AffineStep) -> None:
-    """Raise ValueError unless each coordinate moves by itself, as one alone does.
-
-    The dynamics of one's own is without a mass, the state of all coordinates at rest, in float64.
-    """
-    state = scheme.state
-    d = ravel_pytree(state.position)[0].shape[0]
-    parts = len(names_of(state))
-    z, g = law.normal(31, 2, parts * d), law.normal(37, 2, d)
-    with jax.enable_x64(True):
-        moved, width = _moved_and_width(scheme, jnp.asarray(z), jnp.asarray(g))
-    split = z.reshape(2, parts, d)
-    expected = np.einsum("ab,pbd->pad", alone.matrix, split)
-    expected += alone.gradient[None] * g[:, None]
-    widths = np.sqrt(np.sum(alone.noise**2, axis=1))[:, None] * np.ones(d)
-    is_alike = np.allclose(np.asarray(moved).reshape(expected.shape), expected, rtol=1e-3) and (
-        np.allclose(np.asarray(width).reshape(widths.shape).mean(1), widths.mean(1), rtol=0.2)
-    )
-    if not is_alike:
-        why = "whose coordinates do not each move as one alone, in over 1,000 dimensions"
-        raise _refused(scheme.dynamics, why)
 
 
 def _refused(dynamics: Dynamics, why: str) -> ValueError:
@@ -166,18 +141,6 @@ def _changes(
         return jnp.stack(changes), jnp.stack(sizes), at_rest, norm(change), turned
 
     return jax.lax.map(of_point, (points, directions, keys))
-
-
-@functools.partial(jax.jit, compiler_options=UNOPTIMISED)
-def _moved_and_width(scheme: Scheme, z: Array, g: Array) -> tuple[Array, Array]:
-    """Return where steps without a noise end, and the widths that the noise gives."""
-    none = jnp.zeros_like(scheme.noise(jax.random.key(0)))
-
-    def drawn(key: Array) -> Array:
-        return scheme.step(jnp.zeros(z.shape[1]), jnp.zeros(g.shape[1]), scheme.noise(key))
-
-    ends = jnp.stack([scheme.step(z[i], g[i], none) for i in range(2)])
-    return ends, jnp.std(jax.lax.map(drawn, jax.random.split(jax.random.key(47), 64)), axis=0)
 
 
 MOST_BATCHES, MOST_NUMBERS = 4096, 2**23
