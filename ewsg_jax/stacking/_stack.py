@@ -65,25 +65,18 @@ def stack(kernels: Sequence[Kernel[P]] | Kernel[P]) -> Stack[P]:
     return _of(kernels)
 
 
-def over_data(kernel: Kernel[P], size: int) -> Stack[P]:
-    """Return a kernel, or a stack of as many, as that of `size` data sets."""
-    if not isinstance(kernel, Stack):
-        return Stack(
-            kernel=kernel, size=size, differs=("",) * len(jax.tree.leaves(kernel)), of_data=True
-        )
-    if kernel.size != size:
-        raise ValueError(
-            f"kernel must be one, or a stack of one for each of {size} data sets; got {kernel!r}"
-        )
-    return dataclasses.replace(kernel, of_data=True)
-
-
 def over(kernel: Kernel, data: Any) -> tuple[Kernel, Data]:
     """Return a kernel over some data sets and their rows, as one; over other data as they are."""
     if not isinstance(data, StackedData):
         return kernel, data
     _check.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
-    return over_data(kernel, len(data)), data.rows
+    made = kernel if isinstance(kernel, Stack) else _of([kernel] * len(data))
+    if made.size != len(data):
+        raise ValueError(
+            f"kernel must be one, or a stack of one for each of {len(data)} data sets; got "
+            f"{kernel!r}"
+        )
+    return dataclasses.replace(made, of_data=True), data.rows
 
 
 def _of(kernels: Sequence[Kernel]) -> Stack:

@@ -10,7 +10,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax._kernel import chain_axes
-from ewsg_jax.stacking._stack import over_data
+from ewsg_jax.stacking._stack import over
 from tests import contract
 
 STEPS = (0.02, 0.05, 0.03)
@@ -123,7 +123,7 @@ def test_members_go_through_their_rows_in_the_order_of_their_own_kernel(rows, di
     kernels, keys = [make(number) for number in range(3)], jax.random.split(KEY, C)
     stack, data = ewsg.stack(kernels), ROWS
     if differ_by == "data":
-        stack, data = over_data(kernels[0], 3), jnp.stack([ROWS] * 3, axis=1)
+        stack, data = over(kernels[0], ewsg.stack_data([ROWS] * 3))
     state = jax.vmap(stack.init, (0, 0, None))(keys, jnp.zeros((C, 3, D)), data)
 
     @jax.jit
