@@ -117,7 +117,7 @@ FAULTS = [
           "halving/test_halve.py::test_laws_are_those_of_the_moments_and_errors_those_of_pairs[1]"),
     Fault("halving: chains' means are taken to be one", "halving._all_and_without_each", drop("(means - means.mean(0)) ** 2 * count / (count - 1)"),
           "halving/test_halve.py::test_laws_are_those_of_the_moments_and_errors_those_of_pairs[2]"),
-    Fault("halving: biases of higher orders are forgotten", "Law.error", rename("self.beyond", "0.0"),
+    Fault("halving: biases of higher orders are forgotten", "halving.Law.error", rename("self.beyond", "0.0"),
           "halving/test_order.py::test_errors_cover_what_extrapolation_leaves_at_large_steps[langevin]"),
     Fault("halving: a drift is taken for the law", "halving.drifts", rename("np.any", "np.all"),
           "halving/test_halve.py::test_runs_that_change_are_told_and_others_seldom"),

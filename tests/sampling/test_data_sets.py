@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.stacking._stack import over_data
+from ewsg_jax.stacking._stack import over
 from tests import contract
 
 LENGTHS = (7, 12, 9)
@@ -61,7 +61,7 @@ def test_each_is_sampled_as_by_itself(x64, name):
     for posterior in (LOGISTIC, NETWORK) if name in ("sgld", "svrg", "saga") else (LOGISTIC,):
         kernel = METHODS[name](posterior)
         stacked = ewsg.stack_data(SETS)
-        stack = over_data(kernel, len(stacked))
+        stack, _ = over(kernel, stacked)
         together = stack.init(KEY, stack.spread(jnp.full(D, 0.1)), stacked.rows)
         step = jax.jit(stack.step)
         for t in range(3):
@@ -88,7 +88,7 @@ def test_a_run_is_its_steps(x64, rows):
     )
     stacked = ewsg.stack_data(sets)
     runs = run(kernel, stacked, num_steps=10, burn_in=0, thin=1)
-    stack = over_data(kernel, 3)
+    stack, _ = over(kernel, stacked)
     init_key, run_key, _ = jax.random.split(KEY, 3)
     chain = jax.random.fold_in(run_key, 1)
     state = stack.init(
