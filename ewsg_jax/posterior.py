@@ -468,6 +468,12 @@ class Posterior(Generic[P]):
         return -jnp.sum(values if weights is None else _tree.scaled_rows(values, weights))
 
 
+def check_posterior(posterior: object) -> None:
+    """Check the argument that says what is sampled."""
+    made_by = "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
+    _check.instance("posterior", posterior, Posterior, made_by)
+
+
 def _in_parts(gradient: Callable[[Data, Array | None], P], rows: Data, weights: Array | None) -> P:
     """Return `gradient(rows, weights)`, a weighted sum, in float32 by a few rows at a time."""
     # Gradients are multiplied by weights in the position's dtype too: by such as are at most 1.

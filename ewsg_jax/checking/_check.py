@@ -31,7 +31,7 @@ from ewsg_jax.checking.rounds import Reckoning, nearer
 from ewsg_jax.checking.size import odd_size
 from ewsg_jax.checking.slopes import mistaken, num_compared
 from ewsg_jax.freshness import reads_now
-from ewsg_jax.posterior import Posterior
+from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.preparation.support import can_end
@@ -133,9 +133,7 @@ def check(
     """
     # Arguments first, all of them: what follows may take minutes.
     _check.key(key)
-    _check.instance(
-        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
-    )
+    check_posterior(posterior)
     _check.data(data)
     for name, value in {
         "temperature": temperature,

@@ -27,7 +27,7 @@ from ewsg_jax.checking.draws import Draws, draws_of, tree_of
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
 from ewsg_jax.checking.stein import blocks_of
 from ewsg_jax.freshness import reads_now
-from ewsg_jax.posterior import Posterior
+from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.preparation import Mode
 from ewsg_jax.rows.named import Rows
 from ewsg_jax.sampling import Samples
@@ -47,9 +47,7 @@ def scored(
 ) -> tuple[Draws, Fresh, White]:
     """Check what all of them take; return the draws that are used, ∇V/T there, both whitened."""
     _check.key(key)
-    _check.instance(
-        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
-    )
+    check_posterior(posterior)
     n = _check.data(data)
     _check.positive("temperature", temperature)
     _check.integer("max_draws", max_draws, minimum=64)

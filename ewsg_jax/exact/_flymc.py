@@ -51,7 +51,7 @@ from ewsg_jax.gradients import Evaluations
 from ewsg_jax.gradients import center as centers
 from ewsg_jax.gradients.period import Period, checked_period, period_at
 from ewsg_jax.gradients.protocol import Sharing
-from ewsg_jax.posterior import Posterior
+from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.record import method
 from ewsg_jax.rows.view import CHUNK_SIZE, fetched, gather, num_rows
 
@@ -347,9 +347,7 @@ def flymc(
         >>> int(info.gradient_evaluations) < 20, bool(info.overflow)
         (True, False)
     """
-    _check.instance(
-        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
-    )
+    check_posterior(posterior)
     given = hyperparameters(step_size=step_size, temperature=temperature)
     _check.integer("capacity", capacity)
     probability = check_probability("resample_probability", resample_probability)

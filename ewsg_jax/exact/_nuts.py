@@ -39,7 +39,7 @@ from ewsg_jax.exact.energy import Potential, potential_and_gradient, rounding_no
 from ewsg_jax.factors import Factor, factor_of
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.needs import Need
-from ewsg_jax.posterior import Posterior
+from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.rows.view import CHUNK_SIZE, num_rows
 
 DIVERGENCE = 1000.0
@@ -284,9 +284,7 @@ def nuts(
     _blackjax("nuts")
     if passes_per_step is not None:
         _check.positive("passes_per_step", passes_per_step)
-    _check.instance(
-        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
-    )
+    check_posterior(posterior)
     return Nuts(
         posterior=posterior,
         **hyperparameters(step_size=step_size, temperature=temperature),

@@ -19,7 +19,7 @@ from ewsg_jax._types import Array, Data, Hyperparameter, Key, P, Position
 from ewsg_jax.dynamics.protocol import Constant, Schedule, hyperparameters
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.needs import Need
-from ewsg_jax.posterior import Posterior
+from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.record import method
 from ewsg_jax.rows.view import CHUNK_SIZE, all_rows
 
@@ -152,9 +152,7 @@ def random_walk_metropolis(
         >>> int(info.gradient_evaluations), float(info.acceptance)
         (3, 1.0)
     """
-    _check.instance(
-        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
-    )
+    check_posterior(posterior)
     given = hyperparameters(step_size=step_size, temperature=temperature)
     return RandomWalkMetropolis(
         posterior=posterior, **given, chunk_size=_check.integer("chunk_size", chunk_size)

@@ -18,7 +18,7 @@ from ewsg_jax._types import Data, Key, P, Position, PyTree
 from ewsg_jax.gradients import center as centers
 from ewsg_jax.gradients.anchored import Anchored, anchored_estimate
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, Sharing, Weight
-from ewsg_jax.posterior import Posterior
+from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.rows.named import Rows, row_law
 from ewsg_jax.rows.view import CHUNK_SIZE, all_rows, fetched
 
@@ -104,9 +104,7 @@ def control_variate(
         ... )
         >>> cv_ld = ewsg.kernel(ewsg.dynamics.langevin(1e-3), estimator)
     """
-    _check.instance(
-        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
-    )
+    check_posterior(posterior)
     law = row_law(batch_size, replace, rows)
     _check.integer("chunk_size", chunk_size)
     return ControlVariate(

@@ -10,7 +10,7 @@ from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.freshness import reads_now
 from ewsg_jax.gradients.covariance import STRUCTURES, Covariance, Structure, clipped
 from ewsg_jax.gradients.spread import like_row, share, some_basis, spread, turned
-from ewsg_jax.posterior import Posterior
+from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.rows.law import RowLaw
 from ewsg_jax.rows.named import row_law
 from ewsg_jax.rows.view import CHUNK_SIZE, view
@@ -111,9 +111,7 @@ def covariance_at(
         >>> found.times(jnp.ones(1))
         Array([4.], dtype=float32)
     """
-    _check.instance(
-        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
-    )
+    check_posterior(posterior)
     position = _check.position(position)
     _check.finite("position", position)
     law = row_law(batch_size, replace, "random")

@@ -4,7 +4,7 @@ from ewsg_jax import _check
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Data, Key, P, Position
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Weight
-from ewsg_jax.posterior import Posterior
+from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.rows.law import Order
 from ewsg_jax.rows.view import CHUNK_SIZE, all_rows
 
@@ -50,7 +50,5 @@ def full(posterior: Posterior[P], *, chunk_size: int = CHUNK_SIZE) -> Full[P]:
         >>> model = ewsg.models.gaussian_location()
         >>> ld = ewsg.kernel(ewsg.dynamics.langevin(1e-2), ewsg.gradients.full(model))
     """
-    _check.instance(
-        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
-    )
+    check_posterior(posterior)
     return Full(posterior=posterior, chunk_size=_check.integer("chunk_size", chunk_size))

@@ -30,7 +30,7 @@ from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.gradients.anchored import Anchored
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, Sharing, Weight
 from ewsg_jax.needs import Need
-from ewsg_jax.posterior import Posterior
+from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.rows.named import Rows, row_law
 from ewsg_jax.rows.view import CHUNK_SIZE, fetched, fold_over_rows, map_over_rows, num_rows
 
@@ -175,9 +175,7 @@ def saga(
         >>> estimator = ewsg.gradients.saga(ewsg.models.logistic_regression(), batch_size=10)
         >>> saga_ld = ewsg.kernel(ewsg.dynamics.langevin(1e-3), estimator)
     """
-    _check.instance(
-        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
-    )
+    check_posterior(posterior)
     law = row_law(batch_size, replace, rows)
     _check.integer("chunk_size", chunk_size)
     _check.integer("memory_limit", memory_limit)

@@ -20,7 +20,7 @@ from ewsg_jax import _check, _random, _tree, traced
 from ewsg_jax._module import hashable, module, static
 from ewsg_jax._types import Array, Data, Key, P, Position
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
-from ewsg_jax.posterior import Posterior
+from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.rows.law import Order
 from ewsg_jax.rows.strata import allocate
 from ewsg_jax.rows.view import Batch, fetched, num_rows
@@ -128,9 +128,7 @@ def stratified(
         ...     model, batch_size=2, labels="cluster", num_strata=2
         ... )
     """
-    _check.instance(
-        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
-    )
+    check_posterior(posterior)
     _check.integer("batch_size", batch_size)
     if not isinstance(labels, str):
         _check.function("labels", labels, "(data) -> the stratum of each row")

@@ -32,7 +32,7 @@ from ewsg_jax.gradients import batching
 from ewsg_jax.gradients.anchored import Anchored, anchored_estimate
 from ewsg_jax.gradients.period import Period, Refreshed, checked_period
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, Weight
-from ewsg_jax.posterior import Posterior
+from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.rows.law import Order
 from ewsg_jax.rows.named import Rows, row_law
 from ewsg_jax.rows.view import CHUNK_SIZE, all_rows, fetched, num_rows
@@ -172,9 +172,7 @@ def svrg(
         >>> estimator = ewsg.gradients.svrg(ewsg.models.logistic_regression(), batch_size=10)
         >>> svrg_hmc = ewsg.kernel(ewsg.dynamics.semi_implicit(1e-2, friction=1.0), estimator)
     """
-    _check.instance(
-        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
-    )
+    check_posterior(posterior)
     law = row_law(batch_size, replace, rows)
     every = checked_period("refresh_every", refresh_every)
     _check.one_of("option", option, ("I", "II"))

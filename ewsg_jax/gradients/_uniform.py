@@ -4,11 +4,10 @@ Unbiased; its covariance is (n²/b) S with replacement and (n²/b) S (n−b)/(n�
 covariance of ∇Vᵢ over the rows (divided by n). b evaluations a step, no memory.
 """
 
-from ewsg_jax import _check
 from ewsg_jax._module import module
 from ewsg_jax._types import Data, Memory, P, Position, PyTree
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Weight
-from ewsg_jax.posterior import Posterior
+from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.rows.named import Rows, row_law
 from ewsg_jax.rows.view import fetched
 
@@ -68,7 +67,5 @@ def uniform(
         >>> rows.shape, len(set(rows.tolist()))
         ((2,), 2)
     """
-    _check.instance(
-        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
-    )
+    check_posterior(posterior)
     return Uniform(posterior=posterior, law=row_law(batch_size, replace, rows))

@@ -8,7 +8,7 @@ from ewsg_jax._types import P
 from ewsg_jax.gradients.covariance import STRUCTURES, Structure
 from ewsg_jax.gradients.period import Period, Refreshed, checked_period
 from ewsg_jax.needs import Need
-from ewsg_jax.posterior import Posterior
+from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.rows.blocks import Blocks
 from ewsg_jax.rows.epochs import Epochs
 from ewsg_jax.rows.independent import Subset
@@ -52,9 +52,7 @@ def checked(
     chunk_size: int,
 ) -> dict[str, Any]:
     """Check what such an estimator is given, and return its fields by name."""
-    _check.instance(
-        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
-    )
+    check_posterior(posterior)
     law = row_law(batch_size, replace, rows)
     # A block's rows are neighbours, whose covariance the moments of single rows do not give.
     if isinstance(law, Blocks):

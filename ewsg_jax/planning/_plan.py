@@ -23,7 +23,7 @@ from ewsg_jax.planning.gaussian import NoGradientError
 from ewsg_jax.planning.result import Plan, enough
 from ewsg_jax.planning.search import NothingFitsError, Search
 from ewsg_jax.planning.ways import plannable, ways
-from ewsg_jax.posterior import Posterior
+from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.preparation import Mode, find_mode
 from ewsg_jax.preparation.potential import is_newton_quick
 from ewsg_jax.progress import Clock
@@ -132,9 +132,7 @@ def plan(
     options = {"tolerance": tolerance} | ({} if max_passes is None else {"max_passes": max_passes})
     _check_on_host({"key": key, "position": position, "data": data, "mode": mode} | options)
     _check.key(key)
-    _check.instance(
-        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
-    )
+    check_posterior(posterior)
     position = _check.position(position)
     _check.not_empty("position", position)
     _check.finite("position", position)

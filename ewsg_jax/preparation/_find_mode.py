@@ -17,7 +17,7 @@ from ewsg_jax import _check
 from ewsg_jax._types import Data, Key, P, Position
 from ewsg_jax.degenerate import unread
 from ewsg_jax.freshness import reads_now
-from ewsg_jax.posterior import Posterior
+from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.preparation import newton, quasi_newton, support
 from ewsg_jax.preparation.curvature import Curvature, Shape
 from ewsg_jax.preparation.mode import Mode
@@ -110,9 +110,7 @@ def find_mode(
         (True, Array([2.], dtype=float32))
     """
     _check.key(key)
-    _check.instance(
-        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
-    )
+    check_posterior(posterior)
     position = _check.position(position)
     _check.not_empty("position", position)
     _check.finite("position", position)

@@ -10,7 +10,7 @@ import numpy as np
 from ewsg_jax import _check
 from ewsg_jax._types import Data, PyTree
 from ewsg_jax.freshness import reads_now
-from ewsg_jax.posterior import Posterior
+from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.sampling.memory import free_on_the_host
 from ewsg_jax.sampling.predict import prepare, run
 
@@ -29,9 +29,7 @@ def check_density(posterior: Any) -> Posterior:
         TypeError: it is no posterior.
         ValueError: it was made with `normalised=False`.
     """
-    _check.instance(
-        "posterior", posterior, Posterior, "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
-    )
+    check_posterior(posterior)
     if posterior.normalised is False:
         raise ValueError(
             "posterior must be one whose log_likelihood is the log of a density with all its "
