@@ -22,10 +22,9 @@ import jax.numpy as jnp
 from ewsg_jax import _check
 from ewsg_jax._module import module, number
 from ewsg_jax._types import Array, Hyperparameter, Scalar
-from ewsg_jax.dynamics.combined import Combined, Terms
 from ewsg_jax.dynamics.mass import InverseMass, in_metric
 from ewsg_jax.dynamics.protocol import Dynamics
-from ewsg_jax.dynamics.underdamped import Scales, WeightTerms, checked
+from ewsg_jax.dynamics.underdamped import Scales, Terms, Underdamped, WeightTerms, checked
 from ewsg_jax.factors import is_number
 
 FRACTION_DEPTH = 12
@@ -43,7 +42,7 @@ class Functions(NamedTuple):
 
 
 @module
-class Exact(Combined):
+class Exact(Underdamped):
     """The dynamics of `exact`."""
 
     bias_order: ClassVar = 1

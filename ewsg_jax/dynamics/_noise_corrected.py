@@ -13,41 +13,30 @@ needs hΓ < 2 in every direction (on V = λθ²/2 the semi-implicit one h²λ < 
 h² Cov/(2T) < 2, and chains beyond it diverge.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 
 from ewsg_jax import _tree
 from ewsg_jax._module import module
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Array, Hyperparameter, Position, PyTree, Scalar
+from ewsg_jax._types import Array, Hyperparameter, Position, PyTree
+from ewsg_jax.dynamics.explicit import Scheme
 from ewsg_jax.dynamics.mass import InverseMass, in_metric
-from ewsg_jax.dynamics.minibatch_heat import Scheme, TakesOutHeat, checked_arguments
+from ewsg_jax.dynamics.minibatch_heat import TakesOutHeat, checked_arguments
 from ewsg_jax.dynamics.protocol import Dynamics
-from ewsg_jax.dynamics.underdamped import Kick, Scales, UnderdampedState, kick_terms
+from ewsg_jax.dynamics.underdamped import UnderdampedState
 from ewsg_jax.gradients.covariance import Covariance
 from ewsg_jax.gradients.protocol import Estimate
-
-
-class Terms(NamedTuple):
-    """What the scheme multiplies by, and h/(2T)."""
-
-    kick: Kick
-    damping: Scalar
 
 
 @module
 class NoiseCorrected(TakesOutHeat):
     """The dynamics of `noise_corrected`."""
 
-    translates: ClassVar = True
-
-    def terms(self, scales: Scales) -> Terms:
-        return Terms(kick_terms(scales), scales.step_size / (2 * scales.temperature))
-
     def force(self, noise: PyTree, state: UnderdampedState, covariance: Any) -> Position:
         """Return (Γ − γ)p = h Cov p/(2T)."""
-        return _tree.combine(
-            (self.coefficients(state.step).update.damping, covariance.times(state.momentum))
-        )
+        scales = self.scales(state.step)
+        damping = scales.step_size / (2 * scales.temperature)
+        return _tree.combine((damping, covariance.times(state.momentum)))
 
     def log_weight(
         self, prepared: UnderdampedState, estimate: Estimate, frozen_noise: str = "momentum"

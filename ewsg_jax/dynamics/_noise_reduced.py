@@ -15,53 +15,40 @@ Chen et al. write B̂ for h Cov/2, C for γ, and have T = 1: their noise has the
 It is also the first of the two remedies of Li, Wang, Zha & Tao, appendix F.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
 from ewsg_jax._module import module
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Array, Hyperparameter, Position, PyTree, Scalar
-from ewsg_jax.dynamics.minibatch_heat import Scheme, TakesOutHeat, checked_arguments
-from ewsg_jax.dynamics.underdamped import Kick, Scales, UnderdampedState, kick_terms
+from ewsg_jax._types import Array, Hyperparameter, Position, PyTree
+from ewsg_jax.dynamics.explicit import Scheme
+from ewsg_jax.dynamics.minibatch_heat import TakesOutHeat, checked_arguments
+from ewsg_jax.dynamics.underdamped import UnderdampedState
 from ewsg_jax.gradients.covariance import Covariance
-
-
-class Terms(NamedTuple):
-    """What the scheme multiplies by; γ, h/(2T), h/σ² and σ/√h."""
-
-    kick: Kick
-    friction: Scalar
-    damping: Scalar
-    share: Scalar
-    noise: Scalar
 
 
 @module
 class NoiseReduced(TakesOutHeat):
     """The dynamics of `noise_reduced`."""
 
+    # A function of the covariance, which is none of its product with the factors of a mass.
+    translates: ClassVar = False
     frozen_noise: ClassVar = ()  # where no noise is left there is no weight
-
-    def terms(self, scales: Scales) -> Terms:
-        kick, damping = kick_terms(scales), scales.step_size / (2 * scales.temperature)
-        return Terms(
-            kick, scales.friction, damping, damping / scales.friction, kick.noise / scales.step_size
-        )
 
     def force(self, noise: PyTree, state: UnderdampedState, covariance: Any) -> Position:
         """Return (Γ − γ)p − (Σ − σ)ξ/√h."""
-        terms = self.coefficients(state.step).update
+        h, gamma, t, noise_scale = self.scales(state.step)
+        damping = h / (2 * t)
 
         def friction(values: Array) -> Array:
-            return jnp.maximum(terms.damping * values - terms.friction, 0)
+            return jnp.maximum(damping * values - gamma, 0)
 
         def missing(values: Array) -> Array:
-            left = 1 - terms.share * values
-            # The root of 0 has no derivative.
-            return terms.noise * (
-                1 - jnp.where(left > 0, jnp.sqrt(jnp.where(left > 0, left, 1)), 0)
-            )
+            # h Cov/σ² of the noise comes with the gradient. The root of 0 has no derivative.
+            left = 1 - damping / gamma * values
+            root = jnp.where(left > 0, jnp.sqrt(jnp.where(left > 0, left, 1)), 0)
+            return noise_scale * jnp.sqrt(h) / h * (1 - root)
 
         return covariance.combine((friction, state.momentum), (missing, noise))
 

@@ -39,18 +39,17 @@ from ewsg_jax import _check
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Hyperparameter, Scalar
 from ewsg_jax.dynamics._exact import functions_of
-from ewsg_jax.dynamics.combined import Combined, Terms
 from ewsg_jax.dynamics.letters import cycle_of
 from ewsg_jax.dynamics.mass import InverseMass, in_metric
 from ewsg_jax.dynamics.protocol import Dynamics
-from ewsg_jax.dynamics.underdamped import Scales, WeightTerms, checked
+from ewsg_jax.dynamics.underdamped import Scales, Terms, Underdamped, WeightTerms, checked
 
 Row = dict[str | int, Scalar]
 """Coefficients by what they multiply; what is not there is 0."""
 
 
 @module
-class Palindrome(Combined):
+class Palindrome(Underdamped):
     """The dynamics of `palindrome`."""
 
     bias_order: ClassVar = 2

@@ -67,17 +67,6 @@ class Prepared(NamedTuple):
     num_rows: Array | int
 
 
-class Coefficients(NamedTuple):
-    """h, T, 2hT, and −√(hT/2) and √(h/2T) of the weight; 1 − α."""
-
-    step_size: Scalar
-    temperature: Scalar
-    heat: Scalar
-    frozen: Scalar
-    weight: Scalar
-    renewed: Scalar
-
-
 @module
 class Preconditioned(Dynamics[PreconditionedState]):
     """The dynamics of `preconditioned`."""
@@ -110,13 +99,6 @@ class Preconditioned(Dynamics[PreconditionedState]):
         signs = _random.noise(signs_key, state.position, "rademacher")
         return _random.noise(noise_key, state.position, self.noise), signs
 
-    def coefficients(self, step: Array) -> Coefficients:
-        """Return what the update and the weight multiply by at a step: scalars."""
-        h, t = self.step_size(step), self.temperature(step)
-        return Coefficients(
-            h, t, 2 * h * t, -jnp.sqrt(h * t / 2), jnp.sqrt(h / (2 * t)), 1 - self.decay
-        )
-
     def prepare(
         self, state: PreconditionedState, prior_gradient: PriorGradient, data: Data
     ) -> Prepared:
@@ -139,7 +121,8 @@ class Preconditioned(Dynamics[PreconditionedState]):
     def log_weight(
         self, prepared: Prepared, estimate: Estimate, frozen_noise: str = "momentum"
     ) -> Array:
-        state, c = prepared.state, self.coefficients(prepared.state.step)
+        state = prepared.state
+        h, t = self.step_size(state.step), self.temperature(state.step)
         # In coordinates in which the noise is white: x and g are both over √G.
         root = jax.tree.map(lambda m: jnp.sqrt(self.scale(m)), state.mean_square)
         scaled = jax.tree.map(lambda r, g: r * g, root, estimate.gradient)
@@ -149,16 +132,16 @@ class Preconditioned(Dynamics[PreconditionedState]):
             drift = jax.tree.map(
                 lambda m, d, r: self.divergence(m, d) / r, state.mean_square, state.slope, root
             )
-            named["momentum"] = (c.frozen, drift)
+            named["momentum"] = (-jnp.sqrt(h * t / 2), drift)
         elif frozen_noise == "momentum":
             frozen_noise = "zero"
-        return half_squared_sum(frozen_noise, named, c.weight, scaled)
+        return half_squared_sum(frozen_noise, named, jnp.sqrt(h / (2 * t)), scaled)
 
     def apply(
         self, noise: PyTree, prepared: Prepared, estimate: Estimate, gradient_at: GradientAt
     ) -> PreconditionedState:
-        state, g, c = prepared.state, estimate.gradient, self.coefficients(prepared.state.step)
-        h, t = c.step_size, c.temperature
+        state, g = prepared.state, estimate.gradient
+        h, t = self.step_size(state.step), self.temperature(state.step)
         # (g − ∇V₀)/n, whose square is averaged: of the size of one row's gradient, whatever n.
         mean = _per_row(g, prepared.prior_gradient, prepared.num_rows)
 
@@ -167,9 +150,7 @@ class Preconditioned(Dynamics[PreconditionedState]):
             # near 0.
             count = state.step.astype(old.dtype)
             kept = jnp.minimum(self.decay, count / (count + 1)) if self.correction else self.decay
-            return (kept * old + (1 - kept if self.correction else c.renewed) * new).astype(
-                old.dtype
-            )
+            return (kept * old + (1 - kept) * new).astype(old.dtype)
 
         mean_square = jax.tree.map(lambda m, x: averaged(m, x * x), state.mean_square, mean)
         # Without the correction G is of this step's gradient too, as the paper has it.
@@ -196,7 +177,7 @@ class Preconditioned(Dynamics[PreconditionedState]):
             slope = jax.tree.map(derivative, state.slope, used, change, mean, mean_change)
 
         def leaf(x: Array, m: Array, drift: Array, xi: Array) -> Array:
-            return (x - h * drift + jnp.sqrt(c.heat * self.scale(m)) * xi).astype(x.dtype)
+            return (x - h * drift + jnp.sqrt(2 * h * t * self.scale(m)) * xi).astype(x.dtype)
 
         position = jax.tree.map(leaf, state.position, used, drift, noise)
         return PreconditionedState(position, mean_square, slope, state.step + 1)

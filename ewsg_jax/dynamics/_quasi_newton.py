@@ -93,14 +93,6 @@ class Held(Schedule):
         return repr(self.schedule)
 
 
-class Coefficients(NamedTuple):
-    """−h, √(2hT), and √(h/2T) of the weight."""
-
-    drift: Scalar
-    noise: Scalar
-    weight: Scalar
-
-
 @module
 class QuasiNewton(Dynamics[QuasiNewtonState]):
     """The dynamics of `quasi_newton`."""
@@ -129,11 +121,6 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
     def evaluation_point(self, state: QuasiNewtonState) -> Position:
         return state.point
 
-    def coefficients(self, step: Array) -> Coefficients:
-        """Return what the update and the weight multiply by at a step: scalars."""
-        h, t = self.step_size(step), self.temperature(step)
-        return Coefficients(-h, jnp.sqrt(2 * h * t), jnp.sqrt(h / (2 * t)))
-
     def prepare(
         self, state: QuasiNewtonState, prior_gradient: PriorGradient, data: Data
     ) -> Prepared:
@@ -148,15 +135,18 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
         # momentum.
         name = "zero" if frozen_noise == "momentum" else frozen_noise
         force = lbfgs.transposed_times(prepared.factor, estimate.gradient)
-        return half_squared_sum(name, {}, self.coefficients(prepared.state.step).weight, force)
+        step = prepared.state.step
+        h, t = self.step_size(step), self.temperature(step)
+        return half_squared_sum(name, {}, jnp.sqrt(h / (2 * t)), force)
 
     def apply(
         self, noise: PyTree, prepared: Prepared, estimate: Estimate, gradient_at: GradientAt
     ) -> QuasiNewtonState:
         (state, factor), g, size = prepared, estimate.gradient, self.memory_size
-        c = self.coefficients(state.step)
+        h, t = self.step_size(state.step), self.temperature(state.step)
         # In coordinates of S, where S Sᵀ = H: drift H g and noise of covariance H from one product.
-        kick = _tree.combine((c.drift, lbfgs.transposed_times(factor, g)), (c.noise, noise))
+        force = lbfgs.transposed_times(factor, g)
+        kick = _tree.combine((-h, force), (jnp.sqrt(2 * h * t), noise))
         end = _tree.combine((1, state.point), (1, lbfgs.times(factor, kick)))
 
         # As the points were rounded, so that s and y belong together.

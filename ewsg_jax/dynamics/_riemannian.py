@@ -20,13 +20,14 @@ from jax.flatten_util import ravel_pytree
 from ewsg_jax import _check, _tree, products
 from ewsg_jax._module import hashable, module, static
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree, Scalar
+from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics.protocol import (
     Constant,
     Dynamics,
     GradientAt,
     PriorGradient,
     Schedule,
+    Term,
     check_noise,
     half_squared_sum,
     hyperparameters,
@@ -53,16 +54,6 @@ class Prepared(NamedTuple):
     divergence: Array
 
 
-class Coefficients(NamedTuple):
-    """−h, T, √(2hT), and −√(hT/2) and √(h/2T) of the weight."""
-
-    drift: Scalar
-    temperature: Scalar
-    noise: Scalar
-    frozen: Scalar
-    weight: Scalar
-
-
 @module
 class Riemannian(Dynamics[RiemannianState]):
     """The dynamics of `riemannian`."""
@@ -81,11 +72,6 @@ class Riemannian(Dynamics[RiemannianState]):
 
     def init(self, key: Key, position: Position) -> RiemannianState:
         return RiemannianState(position, jnp.int32(0))
-
-    def coefficients(self, step: Array) -> Coefficients:
-        """Return what the update and the weight multiply by at a step: scalars."""
-        h, t = self.step_size(step), self.temperature(step)
-        return Coefficients(-h, t, jnp.sqrt(2 * h * t), -jnp.sqrt(h * t / 2), jnp.sqrt(h / (2 * t)))
 
     def prepare(
         self, state: RiemannianState, prior_gradient: PriorGradient, data: Data
@@ -117,25 +103,25 @@ class Riemannian(Dynamics[RiemannianState]):
     def log_weight(
         self, prepared: Prepared, estimate: Estimate, frozen_noise: str = "momentum"
     ) -> Array:
-        factor, c = prepared.factor, self.coefficients(prepared.state.step)
+        factor, step = prepared.factor, prepared.state.step
+        h, t = self.step_size(step), self.temperature(step)
         # θ' = θ is the most likely value: x undoes the drift Γ.
         if factor.ndim == 2:
             drift = jax.scipy.linalg.solve_triangular(factor, prepared.divergence, lower=True)
         else:
             drift = prepared.divergence / factor
         scaled = _unflat(_times(factor.T, _flat(estimate.gradient)), estimate.gradient)
-        named = {"momentum": (c.frozen, _unflat(drift, estimate.gradient))}
-        return half_squared_sum(frozen_noise, named, c.weight, scaled)
+        frozen = -jnp.sqrt(h * t / 2), _unflat(drift, estimate.gradient)
+        named: dict[str, Term] = {"momentum": frozen}
+        return half_squared_sum(frozen_noise, named, jnp.sqrt(h / (2 * t)), scaled)
 
     def apply(
         self, noise: PyTree, prepared: Prepared, estimate: Estimate, gradient_at: GradientAt
     ) -> RiemannianState:
-        state, c = prepared.state, self.coefficients(prepared.state.step)
-        drift = (
-            _times(prepared.inverse_metric, _flat(estimate.gradient))
-            - c.temperature * prepared.divergence
-        )
-        change = c.drift * drift + c.noise * _times(prepared.factor, _flat(noise))
+        state = prepared.state
+        h, t = self.step_size(state.step), self.temperature(state.step)
+        drift = _times(prepared.inverse_metric, _flat(estimate.gradient)) - t * prepared.divergence
+        change = -h * drift + jnp.sqrt(2 * h * t) * _times(prepared.factor, _flat(noise))
         return RiemannianState(
             _tree.combine((1, state.position), (1, _unflat(change, state.position))), state.step + 1
         )

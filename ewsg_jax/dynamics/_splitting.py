@@ -16,14 +16,13 @@ import jax.numpy as jnp
 
 from ewsg_jax._module import module
 from ewsg_jax._types import Hyperparameter
-from ewsg_jax.dynamics.combined import Combined, Terms
 from ewsg_jax.dynamics.mass import InverseMass, in_metric
 from ewsg_jax.dynamics.protocol import Dynamics
-from ewsg_jax.dynamics.underdamped import Scales, WeightTerms, checked
+from ewsg_jax.dynamics.underdamped import Scales, Terms, Underdamped, WeightTerms, checked
 
 
 @module
-class Splitting(Combined):
+class Splitting(Underdamped):
     """The dynamics of `splitting`."""
 
     bias_order: ClassVar = 2

@@ -26,10 +26,11 @@ import jax.numpy as jnp
 from ewsg_jax import _random, _tree
 from ewsg_jax._module import module, static
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree, Scalar
+from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
+from ewsg_jax.dynamics.explicit import explicit_exponent
 from ewsg_jax.dynamics.mass import InverseMass, in_metric
 from ewsg_jax.dynamics.protocol import Constant, Dynamics, GradientAt, Schedule
-from ewsg_jax.dynamics.underdamped import Kick, Scales, checked, explicit_exponent, kick, weighed
+from ewsg_jax.dynamics.underdamped import Scales, checked, weighed
 from ewsg_jax.gradients.protocol import Estimate
 
 
@@ -40,16 +41,6 @@ class ThermostatState(NamedTuple):
     momentum: PyTree
     thermostat: Array
     step: Array
-
-
-class Coefficients(NamedTuple):
-    """h, T, −h, √(2γT) and √(2γTh)."""
-
-    step_size: Scalar
-    temperature: Scalar
-    gradient: Scalar
-    noise_scale: Scalar
-    noise: Scalar
 
 
 @module
@@ -72,32 +63,33 @@ class Thermostat(Dynamics[ThermostatState]):
         dtype = jnp.result_type(*(x.dtype for x in jax.tree.leaves(_tree.widened(position))))
         return ThermostatState(position, momentum, jnp.asarray(self.friction(first), dtype), first)
 
-    def coefficients(self, step: Array) -> Coefficients:
-        """Return what the update and the weight multiply by at a step: scalars."""
-        h, gamma, t = self.step_size(step), self.friction(step), self.temperature(step)
-        noise_scale = jnp.sqrt(2 * gamma * t)
-        return Coefficients(h, t, -h, noise_scale, noise_scale * jnp.sqrt(h))
+    def scales(self, state: ThermostatState) -> Scales:
+        """Return the numbers of a step: the friction is ζ, the noise that of γ."""
+        h, gamma, t = (
+            each(state.step) for each in (self.step_size, self.friction, self.temperature)
+        )
+        return Scales(h, state.thermostat, t, jnp.sqrt(2 * gamma * t))
 
     def log_weight(
         self, prepared: ThermostatState, estimate: Estimate, frozen_noise: str = "momentum"
     ) -> Array:
-        # That of the underdamped dynamics whose friction is ζ and whose noise is that of γ.
-        c = self.coefficients(prepared.step)
-        terms = explicit_exponent(
-            Scales(c.step_size, prepared.thermostat, c.temperature, c.noise_scale)
-        )
+        terms = explicit_exponent(self.scales(prepared))
         return weighed(terms, prepared.momentum, estimate, frozen_noise)
 
     def apply(
         self, noise: PyTree, prepared: ThermostatState, estimate: Estimate, gradient_at: GradientAt
     ) -> ThermostatState:
-        state, c = prepared, self.coefficients(prepared.step)
-        damped = Kick(c.step_size, 1 - state.thermostat * c.step_size, c.gradient, c.noise)
-        momentum = kick(damped, noise, state.momentum, estimate.gradient)
-        position = _tree.combine((1, state.position), (c.step_size, momentum))
+        state = prepared
+        h, friction, temperature, noise_scale = self.scales(state)
+        momentum = _tree.combine(
+            (1 - friction * h, state.momentum),
+            (-h, estimate.gradient),
+            (noise_scale * jnp.sqrt(h), noise),
+        )
+        position = _tree.combine((1, state.position), (h, momentum))
         count = sum(math.prod(x.shape) for x in jax.tree.leaves(momentum))
-        excess = _tree.squared_norm(momentum) / count - c.temperature
-        thermostat = _tree.combine((1, state.thermostat), (c.step_size, excess))
+        excess = _tree.squared_norm(momentum) / count - temperature
+        thermostat = _tree.combine((1, state.thermostat), (h, excess))
         return ThermostatState(position, momentum, thermostat, state.step + 1)
 
 

@@ -18,53 +18,34 @@ lines is all that differs:
 A stochastic gradient adds h·Cov(g)/(2γ) to the temperature.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from ewsg_jax import _tree
+import jax.numpy as jnp
+
 from ewsg_jax._module import module, static
 from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Hyperparameter, Position, PyTree
+from ewsg_jax._types import Hyperparameter
 from ewsg_jax.dynamics.mass import InverseMass, in_metric
 from ewsg_jax.dynamics.protocol import Dynamics
-from ewsg_jax.dynamics.underdamped import (
-    Kick,
-    Scales,
-    Underdamped,
-    UnderdampedState,
-    WeightTerms,
-    checked,
-    explicit_exponent,
-    kick,
-    kick_terms,
-)
+from ewsg_jax.dynamics.underdamped import Scales, Terms, Underdamped, WeightTerms, checked
 
-
-def kick_then_drift(
-    c: Kick, noise: PyTree, state: UnderdampedState, gradient: Position
-) -> tuple[Position, PyTree]:
-    """Return the position and the momentum after a step of `semi_implicit`."""
-    momentum = kick(c, noise, state.momentum, gradient)
-    return _tree.combine((1, state.position), (c.step_size, momentum)), momentum
-
-
-def drift_and_kick(
-    c: Kick, noise: PyTree, state: UnderdampedState, gradient: Position
-) -> tuple[Position, PyTree]:
-    """Return the position and the momentum after a step of `euler`, both of the old values."""
-    position = _tree.combine((1, state.position), (c.step_size, state.momentum))
-    return position, kick(c, noise, state.momentum, gradient)
+Scheme = Literal["semi_implicit", "euler"]
+SCHEMES = ("semi_implicit", "euler")
 
 
 @module
 class Explicit(Underdamped):
-    """A kick and a drift, each by its formula above. Write `update`."""
+    """A kick, and a drift by the new or the old momentum. Name the `integrator`."""
 
-    translates: ClassVar = True
+    integrator: ClassVar[Scheme]
 
     noise: NoiseLaw = static(default="gaussian")
 
-    def terms(self, scales: Scales) -> Kick:
-        return kick_terms(scales)
+    def terms(self, scales: Scales) -> Terms:
+        h = scales.step_size
+        momentum = (1 - scales.friction * h, -h, scales.noise_scale * jnp.sqrt(h))
+        by_old, by_new = (h, None) if self.integrator == "euler" else (None, h)
+        return Terms(None, momentum, (by_old, None, by_new, None))
 
     def exponent(self, scales: Scales) -> WeightTerms:
         return explicit_exponent(scales)
@@ -75,11 +56,7 @@ class SemiImplicit(Explicit):
     """The dynamics of `semi_implicit`."""
 
     bias_order: ClassVar = 2
-
-    def update(
-        self, terms: Kick, noise: PyTree, state: UnderdampedState, gradient: Position
-    ) -> tuple[Position, PyTree]:
-        return kick_then_drift(terms, noise, state, gradient)
+    integrator: ClassVar = "semi_implicit"
 
 
 @module
@@ -87,11 +64,7 @@ class Euler(Explicit):
     """The dynamics of `euler`."""
 
     bias_order: ClassVar = 1
-
-    def update(
-        self, terms: Kick, noise: PyTree, state: UnderdampedState, gradient: Position
-    ) -> tuple[Position, PyTree]:
-        return drift_and_kick(terms, noise, state, gradient)
+    integrator: ClassVar = "euler"
 
 
 def semi_implicit(
@@ -156,4 +129,19 @@ def euler(
     """
     return in_metric(
         Euler(**checked(step_size, friction, temperature, noise), noise=noise), inverse_mass
+    )
+
+
+def explicit_exponent(scales: Scales) -> WeightTerms:
+    """Return the exponent where ξ = (p' − (1 − γh) p + h g)/(σ√h) (EWSG section 4.2).
+
+    No change of momentum, p' = p, gives x = √h γ p/σ; rest, p' = 0, gives x = (−1 + γh) p/(σ√h).
+    """
+    root = jnp.sqrt(scales.step_size)
+    return WeightTerms(
+        root / scales.noise_scale,
+        {
+            "momentum": root * scales.friction / scales.noise_scale,
+            "rest": (scales.friction * scales.step_size - 1) / (scales.noise_scale * root),
+        },
     )

@@ -10,7 +10,7 @@ scheme alone, whatever the batch, as if the gradient were exact, the friction Γ
 """
 
 import abc
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,37 +20,26 @@ from ewsg_jax import _check, _tree
 from ewsg_jax._module import module, static
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
-from ewsg_jax.dynamics.explicit import drift_and_kick, kick_then_drift
+from ewsg_jax.dynamics.explicit import SCHEMES, Explicit, Scheme
 from ewsg_jax.dynamics.protocol import GradientAt
-from ewsg_jax.dynamics.underdamped import (
-    Scales,
-    Underdamped,
-    UnderdampedState,
-    WeightTerms,
-    checked,
-    explicit_exponent,
-)
+from ewsg_jax.dynamics.underdamped import UnderdampedState, checked
 from ewsg_jax.gradients.covariance import Congruent, Covariance
 from ewsg_jax.gradients.protocol import Estimate
 
-UPDATES = {"semi_implicit": kick_then_drift, "euler": drift_and_kick}
-Scheme = Literal["semi_implicit", "euler"]
 ROUNDING = 1e-4
 """How far below 0 an eigenvalue of a given covariance may be, as a share of the largest."""
 
 
 @module
-class TakesOutHeat(Underdamped):
-    """Underdamped Langevin with a force beside the gradient. Write `force` and `terms`.
+class TakesOutHeat(Explicit):
+    """An explicit scheme with a force beside the gradient. Write `force`.
 
     Attributes:
-        noise: the law of ξ.
         integrator: what Γ is added to.
         covariance: of the gradient, None for the one that the estimator reports.
     """
 
-    noise: NoiseLaw = static(default="gaussian")
-    integrator: Scheme = static(default="semi_implicit")
+    integrator: Scheme = static(default="semi_implicit")  # pyright: ignore
     covariance: Covariance | Congruent | None = None
 
     @abc.abstractmethod
@@ -70,9 +59,6 @@ class TakesOutHeat(Underdamped):
             )
         return super().init(key, position)
 
-    def exponent(self, scales: Scales) -> WeightTerms:
-        return explicit_exponent(scales)
-
     def with_force(self, noise: PyTree, state: UnderdampedState, estimate: Estimate) -> Estimate:
         """Return the estimate with the force added to its gradient."""
         covariance = estimate.covariance if self.covariance is None else self.covariance
@@ -86,11 +72,6 @@ class TakesOutHeat(Underdamped):
             noise, prepared, self.with_force(noise, prepared, estimate), gradient_at
         )
 
-    def update(
-        self, terms: PyTree, noise: PyTree, state: UnderdampedState, gradient: Position
-    ) -> tuple[Position, PyTree]:
-        return UPDATES[self.integrator](terms.kick, noise, state, gradient)
-
 
 def checked_arguments(
     step_size: Hyperparameter,
@@ -101,7 +82,7 @@ def checked_arguments(
     covariance: Covariance | Array | None,
 ) -> dict[str, Any]:
     """Check what such a dynamics is given, and return its fields by name."""
-    _check.one_of("integrator", integrator, UPDATES)
+    _check.one_of("integrator", integrator, SCHEMES)
     return {
         **checked(step_size, friction, temperature, noise),
         "noise": noise,

@@ -1,9 +1,9 @@
-"""What the underdamped dynamics share: a position with a momentum, their coefficients and their
-weight.
+"""What the underdamped dynamics share: a position with a momentum, a step of both, and its weight.
 
     dθ = p dt,   dp = −(∇V(θ) + γp) dt + σ dW,   σ² = 2γT
 
-with the invariant law exp(−(V(θ) + ‖p‖²/2)/T).
+with the invariant law exp(−(V(θ) + ‖p‖²/2)/T). A step is two sums: of the position, the momentum,
+the gradient, there or a drift ahead, and one or two normals.
 """
 
 import abc
@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
-from ewsg_jax import _tree
+from ewsg_jax import _random, _tree
 from ewsg_jax._module import module
 from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree, Scalar
@@ -52,17 +52,25 @@ class WeightTerms(NamedTuple):
     frozen_noise: dict[str, Scalar]
 
 
-class Coefficients(NamedTuple):
-    """What a scheme's update multiplies by, and the exponent of its noise."""
+class Terms(NamedTuple):
+    """What each part of a step is multiplied by, None where it is not part of a sum.
 
-    update: PyTree
-    weight: WeightTerms
+    Attributes:
+        ahead: of p: how far from θ the gradient is wanted.
+        momentum: of p, g and ξ, in the new momentum p'.
+        position: of p, g and p', and of each normal, in θ' − θ.
+    """
+
+    ahead: Scalar | None
+    momentum: tuple[Scalar, Scalar, Scalar]
+    position: tuple[Scalar | None, ...]
 
 
 @module
 class Underdamped(Dynamics[UnderdampedState]):
-    """A scheme for underdamped Langevin dynamics. Write `terms`, `update` and `exponent`."""
+    """A scheme for underdamped Langevin dynamics. Write `terms` and `exponent`."""
 
+    translates: ClassVar = True
     frozen_noise: ClassVar = ("momentum", "zero", "one", "rest")
     gaussian_momentum: ClassVar = True
 
@@ -71,87 +79,79 @@ class Underdamped(Dynamics[UnderdampedState]):
     temperature: Constant | Schedule
 
     @abc.abstractmethod
-    def terms(self, scales: Scales) -> PyTree:
-        """Return what `update` multiplies by."""
-
-    @abc.abstractmethod
-    def update(
-        self, terms: PyTree, noise: PyTree, state: UnderdampedState, gradient: Position
-    ) -> tuple[Position, PyTree]:
-        """Return the new position and momentum."""
+    def terms(self, scales: Scales) -> Terms:
+        """Return what a step multiplies by."""
 
     @abc.abstractmethod
     def exponent(self, scales: Scales) -> WeightTerms:
         """Return the coefficients of the weight."""
 
+    @property
+    def num_normals(self) -> int:
+        """How many normals a coordinate takes: one for the momentum, or another beside it."""
+        return 1
+
+    def scales(self, step: Array) -> Scales:
+        """Return the numbers of a step."""
+        h, gamma, t = self.step_size(step), self.friction(step), self.temperature(step)
+        return Scales(h, gamma, t, jnp.sqrt(2 * gamma * t))
+
     def init(self, key: Key, position: Position) -> UnderdampedState:
         return UnderdampedState(position, _tree.zeros_like(position), jnp.int32(0))
 
-    def coefficients(self, step: Array) -> Coefficients:
-        """Return what the update and the weight multiply by at a step: scalars."""
-        h, gamma, t = self.step_size(step), self.friction(step), self.temperature(step)
-        scales = Scales(h, gamma, t, jnp.sqrt(2 * gamma * t))
-        return Coefficients(self.terms(scales), self.exponent(scales))
+    def draw(self, key: Key, state: UnderdampedState) -> PyTree:
+        if self.num_normals == 1:
+            return super().draw(key, state)
+        return _random.noise(key, (state.position, state.position))
+
+    def evaluation_point(self, state: UnderdampedState) -> Position:
+        # The gradient is taken a drift ahead, where a scheme kicks in the middle of its step.
+        ahead = self.terms(self.scales(state.step)).ahead
+        return (
+            state.position
+            if ahead is None
+            else _tree.combine((1, state.position), (ahead, state.momentum))
+        )
 
     def log_weight(
         self, prepared: UnderdampedState, estimate: Estimate, frozen_noise: str = "momentum"
     ) -> Array:
-        return weighed(
-            self.coefficients(prepared.step).weight, prepared.momentum, estimate, frozen_noise
-        )
+        terms = self.exponent(self.scales(prepared.step))
+        return weighed(terms, prepared.momentum, estimate, frozen_noise)
 
     def apply(
         self, noise: PyTree, prepared: UnderdampedState, estimate: Estimate, gradient_at: GradientAt
     ) -> UnderdampedState:
-        terms = self.coefficients(prepared.step).update
-        position, momentum = self.update(terms, noise, prepared, estimate.gradient)
-        return UnderdampedState(position, momentum, prepared.step + 1)
+        state, gradient, terms = prepared, estimate.gradient, self.terms(self.scales(prepared.step))
+        normals = (noise,) if self.num_normals == 1 else noise
+        momentum = _tree.combine(
+            *zip(terms.momentum, (state.momentum, gradient, normals[0]), strict=True)
+        )
+        parts = zip(terms.position, (state.momentum, gradient, momentum, *normals), strict=True)
+        # Coefficients that are None cost no operation.
+        moves = [(coefficient, part) for coefficient, part in parts if coefficient is not None]
+        position = _tree.combine((1, state.position), *moves)
+        return UnderdampedState(position, momentum, state.step + 1)
 
-    def with_evaluation_point(self, state: UnderdampedState, point: Position) -> UnderdampedState:
-        # The position moves as far as the point does; the momentum is kept.
-        shift = _tree.combine((1, point), (-1, self.evaluation_point(state)))
-        return state._replace(position=_tree.combine((1, state.position), (1, shift)))
-
-
-class Kick(NamedTuple):
-    """h, and 1 − γh, −h and σ√h of (1 − γh) p − h g + σ√h ξ."""
-
-    step_size: Scalar
-    decay: Scalar
-    gradient: Scalar
-    noise: Scalar
-
-
-def kick_terms(scales: Scales) -> Kick:
-    """Return what the explicit kick multiplies by."""
-    h = scales.step_size
-    return Kick(h, 1 - scales.friction * h, -h, scales.noise_scale * jnp.sqrt(h))
-
-
-def kick(c: Kick, noise: PyTree, momentum: PyTree, gradient: Position) -> PyTree:
-    """Return (1 − γh) p − h g + σ√h ξ."""
-    return _tree.combine((c.decay, momentum), (c.gradient, gradient), (c.noise, noise))
+    def position_excess(self, step: Array) -> Scalar:
+        """Return how batches raise the position's temperature where the momentum's rises by 1."""
+        # Of how far the gradient and the normals lead in the end, where there is no force.
+        terms = self.terms(self.scales(step))
+        old, gradient, noise = terms.momentum
+        by_old, by_gradient, by_new, *normals = (
+            0.0 if each is None else each for each in terms.position
+        )
+        # How far a unit of momentum leads in the end, where friction alone acts.
+        reach = by_new + (by_old + by_new * old) / (1 - old)
+        first, *second = normals
+        drawn = (first + reach * noise) ** 2 + sum(each**2 for each in second)
+        return (by_gradient / gradient + reach) ** 2 * noise**2 / drawn
 
 
 def weighed(terms: WeightTerms, momentum: PyTree, estimate: Estimate, frozen_noise: str) -> Array:
     """Return ½‖x + scale·g‖², each named x a multiple of the momentum."""
     named: dict[str, Term] = {name: (c, momentum) for name, c in terms.frozen_noise.items()}
     return half_squared_sum(frozen_noise, named, terms.scale, estimate.gradient)
-
-
-def explicit_exponent(scales: Scales) -> WeightTerms:
-    """Return the exponent where ξ = (p' − (1 − γh) p + h g)/(σ√h) (EWSG section 4.2).
-
-    No change of momentum, p' = p, gives x = √h γ p/σ; rest, p' = 0, gives x = (−1 + γh) p/(σ√h).
-    """
-    root = jnp.sqrt(scales.step_size)
-    return WeightTerms(
-        root / scales.noise_scale,
-        {
-            "momentum": root * scales.friction / scales.noise_scale,
-            "rest": (scales.friction * scales.step_size - 1) / (scales.noise_scale * root),
-        },
-    )
 
 
 def checked(
