@@ -74,7 +74,7 @@ def known(estimator: GradientEstimator, data: Data) -> Known:
     """Return what is known of an estimator, or raise ValueError that nothing is."""
     # What weights choose from is what the wrapped estimator draws.
     if isinstance(estimator, ExponentiallyWeighted):
-        if estimator.carries_index:
+        if estimator.carry_index:
             raise _unknown(estimator, "carry_index=True, whose batches depend on each other")
         inner = known(estimator.estimator, data)
         if inner.lags is not None:

@@ -25,12 +25,13 @@ once.
 """
 
 import math
-from typing import Any
+from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from ewsg_jax import _check, _random, _tree
-from ewsg_jax._module import made_by, module, static, written
+from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
 from ewsg_jax.gradients.index_chain import ChainDraw, Proposal, exactly, together
 from ewsg_jax.gradients.protocol import (
@@ -43,14 +44,27 @@ from ewsg_jax.gradients.protocol import (
     sharing_of,
     uses_batches,
 )
-from ewsg_jax.gradients.remembering import Remembering
 from ewsg_jax.needs import Need
 from ewsg_jax.rows.law import Order, laws_of, lists_batches
 from ewsg_jax.rows.named import name_of
-from ewsg_jax.rows.view import AsDrawn
+from ewsg_jax.rows.view import AsDrawn, fetch
 
 FROZEN_NOISE = ("momentum", "zero", "one", "rest")
 """The names of x."""
+
+
+class Draw(NamedTuple):
+    """A batch, perhaps with its rows, and the same as it was drawn."""
+
+    batch: PyTree
+    drawn: AsDrawn
+
+
+class Remembered(NamedTuple):
+    """A memory, and beside it the last accepted batch as it was drawn: row numbers, not rows."""
+
+    memory: Memory
+    last: PyTree
 
 
 @module
@@ -58,15 +72,17 @@ class ExponentiallyWeighted(GradientEstimator[P]):
     """The estimator of `exponentially_weighted`.
 
     Attributes:
-        estimator: the wrapped one, whose posterior and memory are this one's; one that remembers
-            where the index is carried.
+        estimator: the wrapped one, whose posterior and memory are this one's.
         chain_length: M, or infinity for full weights.
         frozen_noise: the name of x.
+        carry_index: whether a step's index chain begins with the batch that the last step accepted;
+            the memory holds that batch beside the wrapped one's.
     """
 
     estimator: GradientEstimator[P]
-    chain_length: int | float = static(default=1)
+    chain_length: int | float = static()
     frozen_noise: str = static(default="momentum")
+    carry_index: bool = static(default=False)
 
     @property
     def is_exact(self) -> bool:
@@ -74,12 +90,10 @@ class ExponentiallyWeighted(GradientEstimator[P]):
         return self.chain_length == math.inf
 
     @property
-    def carries_index(self) -> bool:
-        """Whether a step's index chain begins with the batch that the last step accepted."""
-        return isinstance(self.estimator, Remembering)
-
-    @property
     def needs(self) -> frozenset[Need]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        if self.carry_index:
+            # A row number means nothing in the next window.
+            return frozenset({Need.ALL_ROWS})
         # The weights of all batches need them all listed.
         return frozenset({Need.ONE_N, Need.ONE_PLACE}) if self.is_exact else frozenset()
 
@@ -90,8 +104,9 @@ class ExponentiallyWeighted(GradientEstimator[P]):
 
     @property
     def sharing(self) -> Sharing:
-        """Whose the memory of the wrapped one is."""
-        return sharing_of(self.estimator)
+        """Whose the memory of the wrapped one is; each chain accepts batches of its own."""
+        shared = sharing_of(self.estimator)
+        return shared._replace(of="chain") if self.carry_index else shared
 
     def check(self, position: Position, data: Data) -> None:
         self.estimator.check(position, data)
@@ -101,29 +116,50 @@ class ExponentiallyWeighted(GradientEstimator[P]):
     def draw(self, key: Key, data: Data, order: Order | None = None) -> ChainDraw:
         batch_key, chain_key = jax.random.split(key)
         length = 0 if self.is_exact else int(self.chain_length)
-        fresh = length if self.carries_index else length + 1
+        fresh = length if self.carry_index else length + 1
         batches = jax.vmap(lambda k: self.estimator.draw(k, data, order))(
             jax.random.split(batch_key, fresh)
         )
         if self.is_exact:
             # A refresh alone sees it, and no rows.
             batches = AsDrawn(batches)
+        elif self.carry_index:
+            # Twice: once to be fetched with its rows, once to be remembered without.
+            batches = Draw(batches, AsDrawn(batches))
         return ChainDraw(batches, _random.log_uniform(chain_key, (1 if self.is_exact else length,)))
 
     def init(self, key: Key, position: Position, data: Data) -> Memory:
-        return self.estimator.init(key, position, data)
+        if not self.carry_index:
+            return self.estimator.init(key, position, data)
+        own, first = jax.random.split(key)
+        # The first batch is as good as any: the index chain forgets it.
+        return Remembered(
+            self.estimator.init(own, position, data), self.estimator.draw(first, data)
+        )
 
     def refresh(
         self, randomness: ChainDraw, memory: Memory, step: Array, point: Position, data: Data
     ) -> tuple[Memory, Position, Array | int]:
-        drawn = randomness.batches.randomness if self.is_exact else randomness.batches
-        return self.estimator.refresh(_tree.take(drawn, 0), memory, step, point, data)
+        drawn = randomness.batches
+        if self.is_exact:
+            drawn = drawn.randomness
+        elif self.carry_index:
+            drawn = drawn.batch
+        own, point, evaluations = self.estimator.refresh(
+            _tree.take(drawn, 0), self._of_estimator(memory), step, point, data
+        )
+        return memory._replace(memory=own) if self.carry_index else own, point, evaluations
 
     def propose(
         self, randomness: ChainDraw, memory: Memory, point: Position, data: Data, weight: Weight
     ) -> Proposal:
+        own = self._of_estimator(memory)
+
         def of_batch(batch: PyTree) -> Proposal:
-            return self.estimator.propose(batch, memory, point, data, weight)
+            if not self.carry_index:
+                return self.estimator.propose(batch, own, point, data, weight)
+            estimate, update = self.estimator.propose(batch.batch, own, point, data, weight)
+            return estimate, (update, batch.drawn.randomness)
 
         def log_weight(estimate: Estimate) -> Array:
             return weight(estimate, self.frozen_noise)
@@ -133,8 +169,8 @@ class ExponentiallyWeighted(GradientEstimator[P]):
                 of_batch, log_weight, self.estimator.batches(data), randomness.log_uniforms[0]
             )
         # The batch that the last step accepted is the first of the chain, as if it had been drawn.
-        if isinstance(self.estimator, Remembering):
-            behind = self.estimator.behind_last(randomness.batches, memory, data)
+        if self.carry_index:
+            behind = _behind(memory.last, randomness.batches, data)
             randomness = randomness._replace(batches=behind)
         return together(of_batch, log_weight, randomness)
 
@@ -142,7 +178,10 @@ class ExponentiallyWeighted(GradientEstimator[P]):
         return self.estimator.gradient_at(estimate, position, data)
 
     def commit(self, update: PyTree, memory: Memory) -> Memory:
-        return self.estimator.commit(update, memory)
+        if not self.carry_index:
+            return self.estimator.commit(update, memory)
+        of_batch, last = update
+        return Remembered(self.estimator.commit(of_batch, memory.memory), last)
 
     def evaluations(self, data: Data) -> Evaluations:
         if self.is_exact:
@@ -151,17 +190,8 @@ class ExponentiallyWeighted(GradientEstimator[P]):
             count = int(self.chain_length) + 1
         return self.estimator.evaluations(data).of_candidates(count)
 
-    def __repr__(self) -> str:
-        inner = self.estimator
-        named: dict[str, Any] = {
-            "estimator": inner.estimator if isinstance(inner, Remembering) else inner,
-            "chain_length": self.chain_length,
-        }
-        if self.frozen_noise != "momentum":
-            named["frozen_noise"] = self.frozen_noise
-        if self.carries_index:
-            named["carry_index"] = True
-        return written(made_by(self), named)
+    def _of_estimator(self, memory: Memory) -> Memory:
+        return memory.memory if self.carry_index else memory
 
 
 def exponentially_weighted(
@@ -233,9 +263,16 @@ def exponentially_weighted(
         )
     return ExponentiallyWeighted(
         posterior=estimator.posterior,
-        estimator=Remembering(posterior=estimator.posterior, estimator=estimator)
-        if carry_index
-        else estimator,
+        estimator=estimator,
         chain_length=math.inf if is_exact else int(chain_length),
         frozen_noise=frozen_noise,
+        carry_index=bool(carry_index),
     )
+
+
+def _behind(last: PyTree, candidates: Draw, data: Data) -> Draw:
+    """Return candidates, on a leading axis, behind the batch that was accepted last."""
+    first = Draw(last, AsDrawn(last))
+    if jax.tree.structure(candidates.batch) != jax.tree.structure(first.batch):
+        first = fetch(first, data)  # as those were, ahead of the step
+    return jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), first, candidates)
