@@ -7,7 +7,7 @@ import numpy as np
 
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module
-from ewsg_jax._types import Array, Key, PyTree
+from ewsg_jax._types import Array, Data, Key, PyTree
 from ewsg_jax.rows.view import Rows
 
 
@@ -20,6 +20,10 @@ class PartlyCounted(Rows):
     """
 
     size: Array
+
+    @property
+    def cut(self) -> Data:
+        return self
 
     @property
     def counted(self) -> Array:

@@ -77,8 +77,8 @@ class Rows(Part):
 
     @property
     def cut(self) -> Data:
-        """What is cut and gathered row by row: the rows, and whether each counts."""
-        return self
+        """What is cut and gathered row by row: the rows, and whether each counts if not all do."""
+        return self.rows
 
     @property
     def length(self) -> int:
@@ -175,17 +175,9 @@ class Rows(Part):
         return batch_size
 
 
-class InMemory(Rows):
-    """A tree of arrays as its user gave it."""
-
-    @property
-    def cut(self) -> Data:
-        return self.rows
-
-
 def view(data: Data) -> Rows:
     """Return the view of data."""
-    return data if isinstance(data, Rows) else InMemory(rows=data)
+    return data if isinstance(data, Rows) else Rows(rows=data)
 
 
 def fetch(randomness: PyTree, data: Data) -> PyTree:
