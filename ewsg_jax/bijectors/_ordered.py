@@ -14,13 +14,18 @@ class Ordered(Leafwise):
     """The bijector of `ordered`."""
 
     def forward_leaf(self, x: Array) -> Array:
-        return _forward(x)
+        has_last_axis("ordered", x, 1)
+        return jnp.cumsum(jnp.concatenate([x[..., :1], softplus(x[..., 1:])], axis=-1), axis=-1)
 
     def inverse_leaf(self, y: Array) -> Array:
-        return _inverse(y)
+        has_last_axis("the inverse of ordered", y, 1)
+        distances = jnp.diff(y, axis=-1)
+        lies_inside("increasing along its last axis", distances > 0)
+        return jnp.concatenate([y[..., :1], inverse_softplus(distances)], axis=-1)
 
     def log_det_parts(self, x: Array) -> Array:
-        return _log_slopes(x)
+        has_last_axis("ordered", x, 1)
+        return jax.nn.log_sigmoid(x[..., 1:])
 
 
 def ordered() -> Bijector:
@@ -43,20 +48,3 @@ def ordered() -> Bijector:
         Array([-1.   ,  0.541,  4.993], dtype=float32)
     """
     return Ordered()
-
-
-def _forward(x: Array) -> Array:
-    has_last_axis("ordered", x, 1)
-    return jnp.cumsum(jnp.concatenate([x[..., :1], softplus(x[..., 1:])], axis=-1), axis=-1)
-
-
-def _inverse(y: Array) -> Array:
-    has_last_axis("the inverse of ordered", y, 1)
-    distances = jnp.diff(y, axis=-1)
-    lies_inside("increasing along its last axis", distances > 0)
-    return jnp.concatenate([y[..., :1], inverse_softplus(distances)], axis=-1)
-
-
-def _log_slopes(x: Array) -> Array:
-    has_last_axis("ordered", x, 1)
-    return jax.nn.log_sigmoid(x[..., 1:])

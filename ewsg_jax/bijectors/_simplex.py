@@ -13,13 +13,27 @@ class Simplex(Leafwise):
     """The bijector of `simplex`."""
 
     def forward_leaf(self, x: Array) -> Array:
-        return _forward(x)
+        return jnp.maximum(jnp.exp(self.log_det_parts(x)), jnp.finfo(x.dtype).tiny)
 
     def inverse_leaf(self, y: Array) -> Array:
-        return _inverse(y)
+        has_last_axis("the inverse of simplex", y, 2)
+        lies_inside("positive", y > 0)
+        tolerance = 10 * y.shape[-1] * float(jnp.finfo(y.dtype).eps)
+        lies_inside("parts that sum to one", jnp.abs(jnp.sum(y, axis=-1) - 1) <= tolerance)
+        # What is left after each part is summed up from the last part, without a difference from
+        # one.
+        left = jnp.flip(jnp.cumsum(jnp.flip(y, axis=-1), axis=-1), axis=-1)[..., 1:]
+        free = y[..., :-1]
+        return jnp.log(free) - jnp.log(left) + _log_remaining(free)
 
     def log_det_parts(self, x: Array) -> Array:
-        return _log_parts(x)
+        # log θᵢ = log zᵢ + Σ_{j<i} log(1 − zⱼ). Their sum is the log determinant, ∏ zᵢ (1 − zᵢ)
+        # ∏_{j<i} (1 − zⱼ).
+        has_last_axis("simplex", x, 1)
+        logits = x - _log_remaining(x)
+        left = jnp.cumsum(jax.nn.log_sigmoid(-logits), axis=-1)
+        none, one = jnp.zeros_like(x[..., :1]), jnp.concatenate
+        return one([jax.nn.log_sigmoid(logits), none], axis=-1) + one([none, left], axis=-1)
 
 
 def simplex() -> Bijector:
@@ -45,32 +59,6 @@ def simplex() -> Bijector:
         Array([0.693, 0.   ], dtype=float32)
     """
     return Simplex()
-
-
-def _log_parts(x: Array) -> Array:
-    """Log θᵢ = log zᵢ + Σ_{j<i} log(1 − zⱼ). Their sum is the log determinant, ∏ zᵢ (1 − zᵢ)
-    ∏_{j<i} (1 − zⱼ).
-    """
-    has_last_axis("simplex", x, 1)
-    logits = x - _log_remaining(x)
-    left = jnp.cumsum(jax.nn.log_sigmoid(-logits), axis=-1)
-    none, one = jnp.zeros_like(x[..., :1]), jnp.concatenate
-    return one([jax.nn.log_sigmoid(logits), none], axis=-1) + one([none, left], axis=-1)
-
-
-def _forward(x: Array) -> Array:
-    return jnp.maximum(jnp.exp(_log_parts(x)), jnp.finfo(x.dtype).tiny)
-
-
-def _inverse(y: Array) -> Array:
-    has_last_axis("the inverse of simplex", y, 2)
-    lies_inside("positive", y > 0)
-    tolerance = 10 * y.shape[-1] * float(jnp.finfo(y.dtype).eps)
-    lies_inside("parts that sum to one", jnp.abs(jnp.sum(y, axis=-1) - 1) <= tolerance)
-    # What is left after each part is summed up from the last part, without a difference from one.
-    left = jnp.flip(jnp.cumsum(jnp.flip(y, axis=-1), axis=-1), axis=-1)[..., 1:]
-    free = y[..., :-1]
-    return jnp.log(free) - jnp.log(left) + _log_remaining(free)
 
 
 def _log_remaining(x: Array) -> Array:

@@ -20,7 +20,7 @@ from tests.faults.operators import (
 FAULTS = [
     Fault("absolute values for squares", "_tree.squared_norm", rename("jnp.square", "jnp.abs"),
           "dynamics/test_weight.py::test_weight_is_that_of_the_noise_that_reaches_the_frozen_end[euler-dense]"),
-    Fault("sticks broken unevenly", "bijectors._log_parts", drop("_log_remaining(x)"),
+    Fault("sticks broken unevenly", "Simplex.log_det_parts", drop("_log_remaining(x)"),
           "bijectors/test_maps.py::test_closed_forms[simplex]"),
     Fault("Böhning's bound: a quarter for a half", "Bohning.gaps", constant(0.25, 0.125),
           "exact/test_bounds.py::test_gaps_are_the_published_ones_and_never_negative[softmax_regression-0.1]"),
