@@ -193,9 +193,7 @@ def _advance(
         def step(i: Array, carry: PyTree) -> PyTree:
             state, record, totals, health = carry
             # The only step of a block is the block: to take it would be to copy its rows.
-            own = (
-                _one_step_of(randomness, i) if layout.block_size > 1 else _tree.take(randomness, 0)
-            )
+            own = _tree.take(randomness, i if layout.block_size > 1 else 0)
             moved, info = transition(own, state, data)
             totals = jax.tree.map(jnp.add, totals, info)
             # A chain that has diverged stays at its last finite state and counts in no sum.
@@ -262,18 +260,6 @@ def unknown_beforehand(info: Info, counted: bool) -> dict[str, Array]:
         for name, x in found.items()
         if isinstance(x, jax.Array)
     }
-
-
-def _one_step_of(randomness: Randomness, i: Array) -> Randomness:
-    """Return the randomness of step i of a block."""
-
-    def once(randomness: Randomness, i: Array) -> Randomness:
-        # XLA's CPU backend would copy the rows for each product that reads them; out of a condition
-        # they come once. Elsewhere a condition waits for the host.
-        take = functools.partial(_tree.take, randomness, i)
-        return jax.lax.cond(i >= 0, take, functools.partial(_zeros, jax.eval_shape(take)))
-
-    return jax.lax.platform_dependent(randomness, i, cpu=once, default=_tree.take)
 
 
 def _zeros(shapes: PyTree) -> PyTree:
