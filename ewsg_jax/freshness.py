@@ -9,6 +9,7 @@ to the first. What tracing itself changes, such as a counter, is no change.
 Inside your own `jit` this cannot be seen: there JAX keeps the whole program.
 """
 
+import contextlib
 import functools
 import inspect
 import itertools
@@ -16,8 +17,7 @@ import threading
 import types
 import weakref
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import AbstractContextManager
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import jax
 
@@ -35,16 +35,11 @@ MOST_ITEMS = 4096
 """Items of a container in which functions are looked for."""
 
 
-class _Versions:
-    """What one function has read at different times: by digest, which version such values are, None
-    the first one.
-    """
-
-    def __init__(self, first: bytes | None) -> None:
-        self.of: dict[bytes, bytes | None] = {} if first is None else {first: None}
-
-
-_VERSIONS: dict[Hashable, tuple[list[weakref.ref[Any]], _Versions]] = {}
+Versions = dict[bytes, bytes | None]
+"""What one function has read at different times: by digest, which version such values are, None the
+first one.
+"""
+_VERSIONS: dict[Hashable, tuple[list[weakref.ref[Any]], Versions]] = {}
 _HERE = threading.local()
 
 
@@ -53,52 +48,47 @@ def now() -> Hashable:
     return _CHANGED.value
 
 
-def as_of(then: object) -> AbstractContextManager[Any]:
+def as_of(then: object) -> contextlib.AbstractContextManager[Any]:
     """Compile what functions read when `now()` said so, in a `with` block of another thread."""
     return _CHANGED(then)
 
 
-class as_of_now:  # noqa: N801 - it is called like a function
+@contextlib.contextmanager
+def as_of_now(*given: object) -> Iterator[None]:
     """Compile what functions read now, in a `with` block.
 
     It is given functions, and kernels, posteriors and others that hold some; None and arrays are
     passed over.
     """
-
-    def __init__(self, *given: object) -> None:
-        # Once, before anything is traced: finding them walks through all that was given.
-        self._functions = list(functions_in(given))
-
-    def __enter__(self) -> Self:
-        self._outer = getattr(_HERE, "versions", {})
-        self._entered: dict[Hashable, tuple[_Versions, bytes | None]] = {}
-        # A call inside another one has its values.
-        for key, read in self._read().items():
-            if key not in self._outer:
-                versions = _versions_of(key, read)
-                self._entered[key] = versions, versions.of.setdefault(read.digest, read.digest)
-        _HERE.versions = self._outer | {key: version for key, (_, version) in self._entered.items()}
-        # The first values seen are version None, so that a function that never changes has no key.
-        changed = frozenset(
-            (key, version) for key, version in _HERE.versions.items() if version is not None
-        )
-        self._context = _CHANGED(changed)
-        self._context.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._context.__exit__(*error)
-        _HERE.versions = self._outer
+    # Once, before anything is traced: finding them walks through all that was given.
+    functions = list(functions_in(given))
+    outer: dict[Hashable, bytes | None] = getattr(_HERE, "versions", {})
+    entered: dict[Hashable, tuple[Versions, bytes | None]] = {}
+    # A call inside another one has its values.
+    for key, read in _read(functions).items():
+        if key not in outer:
+            versions = _versions_of(key, read)
+            entered[key] = versions, versions.setdefault(read.digest, read.digest)
+    _HERE.versions = outer | {key: version for key, (_, version) in entered.items()}
+    # The first values seen are version None, so that a function that never changes has no key.
+    changed = frozenset(item for item in _HERE.versions.items() if item[1] is not None)
+    try:
+        with _CHANGED(changed):
+            yield
+    finally:
+        _HERE.versions = outer
         # Tracing may have changed them.
-        for key, read in self._read().items():
-            if key in self._entered:
-                versions, version = self._entered[key]
-                versions.of.setdefault(read.digest, version)
+        for key, read in _read(functions).items():
+            if key in entered:
+                versions, version = entered[key]
+                versions.setdefault(read.digest, version)
 
-    def _read(self) -> dict[Hashable, Read]:
-        reader = Reader()
-        found = [reader.read(function) for function in self._functions]
-        return {_key_of(read.value): read for read in [*reader.functions.values(), *found]}
+
+def _read(functions: list[Any]) -> dict[Hashable, Read]:
+    """Return what functions, and all that they call, read now."""
+    reader = Reader()
+    found = [reader.read(function) for function in functions]
+    return {_key_of(read.value): read for read in [*reader.functions.values(), *found]}
 
 
 def reads_now(*names: str) -> Callable[[F], F]:
@@ -155,7 +145,7 @@ def _key_of(function: object) -> Hashable:
     return id(function)
 
 
-def _versions_of(key: Hashable, read: Read) -> _Versions:
+def _versions_of(key: Hashable, read: Read) -> Versions:
     if key in _VERSIONS:
         return _VERSIONS[key][1]
     function = read.value
@@ -169,7 +159,7 @@ def _versions_of(key: Hashable, read: Read) -> _Versions:
         # then.
         held = [weakref.ref(thing, lambda _: _VERSIONS.pop(key, None)) for thing in things]
     except TypeError:  # it cannot be referred to weakly
-        return _Versions(None)
-    versions = _Versions(None if equals_others else read.digest)
+        return {}
+    versions: Versions = {} if equals_others else {read.digest: None}
     _VERSIONS[key] = held, versions
     return versions
