@@ -90,13 +90,6 @@ def test_without_batches_there_is_none():
     assert noise(ewsg.ld(MODEL, 1e-4))[:2] == (0.0, 0.0)
 
 
-def test_nothing_of_it_is_in_a_run():
-    """A run ends with its steps: what it cost is asked for by name."""
-    hot = run(ewsg.sgld(MODEL, 1e-4, batch_size=5), num_steps=33_000, thin=100)
-    assert not hasattr(hot, "heat")
-    assert not any("heats" in each for each in ewsg.diagnostics.summary(hot).notes)
-
-
 @pytest.mark.full
 @pytest.mark.parametrize(
     "kernels",
