@@ -255,17 +255,13 @@ class Stack(Kernel[P]):
         leaves, structure = jax.tree.flatten(self.kernel)
         # As exact as the position, and not more: it would widen what it is multiplied with.
         dtype = jnp.result_type(jnp.float32, *_tree.dtypes(like))
-        own = [
+        kernel = structure.unflatten(
             jnp.asarray(leaf, dtype) if kind == "number" else leaf
             for leaf, kind in zip(leaves, self.differs, strict=True)
-        ]
-
-        def one(leaves: list[Any], *arguments: object) -> Any:
-            return function(structure.unflatten(leaves), *arguments)
-
-        kernel_axes = [0 if kind else None for kind in self.differs]
-        return jax.vmap(one, (kernel_axes, *in_axes), out_axes, axis_size=self.size)(
-            own, *arguments
+        )
+        axes = structure.unflatten(0 if kind else None for kind in self.differs)
+        return jax.vmap(function, (axes, *in_axes), out_axes, axis_size=self.size)(
+            kernel, *arguments
         )
 
     def _check_members(self, position: Position) -> None:
