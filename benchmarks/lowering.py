@@ -13,7 +13,7 @@ import ewsg_jax as ewsg
 from benchmarks.reading import Program
 from ewsg_jax._kernel import Kernel
 from ewsg_jax.forecasting import batches
-from ewsg_jax.preparation import probes, programs, quasi_newton
+from ewsg_jax.preparation import programs
 from ewsg_jax.rows import spread
 from ewsg_jax.sampling import chunks
 from ewsg_jax.sampling._moments import positions
@@ -134,12 +134,11 @@ def of_find_mode(rows: Any, platform: str) -> Iterator[tuple[str, Program]]:
     """Lower the programs of `find_mode`, each of one turn of its loop on the host."""
     posterior, start = ewsg.models.logistic_regression(prior_scale=2.0), jnp.zeros(DIMENSION)
     of = programs.Of(posterior, programs.Layout.of(start), CHUNK_ROWS, wide=False)
-    here, flat = (start, jnp.ones(DIMENSION)), jnp.zeros(DIMENSION)
-    search = quasi_newton._begin.eval_shape(posterior, here, rows, CHUNK_ROWS)
+    flat = jnp.zeros(DIMENSION)
     traced = {
         "value, gradient and Hessian": programs.derivatives.thorough.trace(of, flat, rows),
-        "conjugate gradients": probes._conjugate_gradients.trace(of, flat, flat, flat, rows),
-        "a step of L-BFGS": quasi_newton._improve.trace(posterior, search, here, rows, CHUNK_ROWS),
+        "value and gradient": programs.value_and_gradient.thorough.trace(of, flat, rows),
+        "product of the Hessian": programs.hessian_product.thorough.trace(of, flat, flat, rows),
     }
     for name, program in traced.items():
         yield name, Program(program.lower(lowering_platforms=(platform,)), NUM_ROWS)

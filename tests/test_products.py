@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.preparation import probes, programs
+from ewsg_jax.preparation import programs
 from ewsg_jax.sampling import predict
 from tests import contract
 
@@ -113,8 +113,8 @@ def test_every_ready_model(name):
         # As for a model that has no float64.
         of = programs.Of(model, programs.Layout.of(position), 4, wide=False)
         flat = position.ravel()
-        solved = probes._conjugate_gradients(of, flat, jnp.ones_like(flat), flat, data)
-        return made, programs.derivatives(of, flat, data), solved
+        product = programs.hessian_product(of, flat, flat, data)
+        return made, programs.derivatives(of, flat, data), product
 
     assert_exact(run, position, data)
 

@@ -1,7 +1,7 @@
 """A mode of the posterior, for control variates and for chains to start at.
 
-Newton's method, damped, in float64; before it, where a Hessian costs much, L-BFGS in the dtypes of
-the position, and where asked for steps of any optax optimiser on minibatches.
+Newton's method, damped, in float64; before it, where a Hessian costs much, L-BFGS, and where asked
+for steps of any optax optimiser on minibatches.
 """
 
 import contextlib
@@ -209,7 +209,7 @@ def _search(
             "derivatives not finite: "
             f"{support.not_finite(potential.of, start.flat, data) or 'their sum overflows'}"
         )
-    bar, num_steps, lbfgs_passes = Progress(max_steps, progress), 0, 0.0
+    bar, num_steps = Progress(max_steps, progress), 0
     flat_units: np.ndarray | None = None
 
     def curvature_at(point: Point) -> newton.AnyCurvature:
@@ -221,25 +221,17 @@ def _search(
 
     if goes_ahead:
         # Units of each coordinate: L-BFGS is slow where scales differ.
-        units = quasi_newton.units_of(posterior, position, some)
-        found = quasi_newton.approach(
-            posterior,
-            position,
-            units,
-            data,
-            tolerance,
-            max_steps // 2,
-            chunk_size,
-            lambda: bar.update(1),
+        units = vector(quasi_newton.units_of(posterior, position, some))
+        found, num_steps = quasi_newton.approach(
+            potential, start, units, tolerance, max_steps // 2, lambda: bar.update(1)
         )
-        num_steps, lbfgs_passes = found.num_steps, found.data_passes
-        # Only where it has led down: L-BFGS in float32 may end above its start.
-        nearer = potential.at(vector(found.position))
+        # Only where it has led down, as the position's dtypes hold it.
+        nearer = potential.at(layout.rounded(found.flat))
         if nearer.is_finite() and nearer.value <= start.value:
             start = nearer
         # Too many numbers for a matrix: curvature by products, of which each is a pass.
         if not potential.is_dense:
-            flat_units = vector(units)
+            flat_units = units
     descent = newton.descend(
         potential, curvature_at, start, tolerance, max_steps - num_steps, lambda: bar.update(1)
     )
@@ -269,7 +261,7 @@ def _search(
         descent.point.value - float(posterior.constants(position, data)),
         float(np.linalg.norm(descent.point.gradient)),
         num_steps + descent.num_steps,
-        lbfgs_passes + potential.data_passes,
+        potential.data_passes,
         curvature,
     )
     # A wall ended the search: a point beyond it says which function ends there.

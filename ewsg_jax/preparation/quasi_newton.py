@@ -1,22 +1,21 @@
-"""L-BFGS with a zoom line search, both of optax, in coordinates of about equal curvature: towards a
-mode, cheaply.
+"""L-BFGS of SciPy, in coordinates of about equal curvature: towards a mode, cheaply.
 
-In the dtypes of the position. What it says of its distance is its own estimate; whether there is a
-mode is judged elsewhere.
+Whether there is a mode, and how far it is, is judged elsewhere.
 """
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ewsg_jax import _tree
 from ewsg_jax._types import Array, Data, Position
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import differences
+from ewsg_jax.preparation.potential import Point, Potential
 from ewsg_jax.rows.view import all_rows, num_rows, view
 
 MEMORY_SIZE = 20
@@ -27,59 +26,63 @@ ROWS_FOR_UNITS = 256
 """Rows whose gradients give the units of the coordinates."""
 UNLIKE = 100.0
 """Curvatures that are unlike by less than this factor are left alone: they are not known better."""
-
-
-class _Search(NamedTuple):
-    """The state of L-BFGS: a point in units, with its value and gradient, and what optax keeps."""
-
-    position: Position
-    value: Array
-    gradient: Position
-    direction: Position
-    distance: Array
-    pairs: Any
-    line: Any
-    evaluations: Array
-
-
-class Found(NamedTuple):
-    """Where L-BFGS ended.
-
-    Attributes:
-        position: the point.
-        num_steps: its steps.
-        data_passes: gradients over all rows.
-    """
-
-    position: Position
-    num_steps: int
-    data_passes: float
+TOO_HIGH = 10.0
+"""Times the fall that a slope predicts, by which a place beyond a wall counts as higher."""
 
 
 def approach(
-    posterior: Posterior,
-    position: Position,
-    units: Position,
-    data: Data,
+    potential: Potential,
+    start: Point,
+    units: np.ndarray,
     tolerance: float,
     max_steps: int,
-    chunk_size: int,
     progress: Callable[[], None],
-) -> Found:
-    """Go downhill until the distance is within tolerance, or as low as rounding allows."""
-    here = position, units
-    search, num_steps = _begin(posterior, here, data, chunk_size), 0
-    while num_steps < max_steps and float(search.distance) > tolerance:
-        following = _improve(posterior, search, here, data, chunk_size)
-        value, distance = float(following.value), float(following.distance)
-        # Beyond a wall the slope is 0, and the distance told of too.
-        is_nearer = value < float(search.value) or distance < float(search.distance)
-        if not (math.isfinite(value) and is_nearer):
-            break
-        search, num_steps = following, num_steps + 1
+) -> tuple[Point, int]:
+    """Return a lower point and how many steps led there, from a start.
+
+    The search ends with a step whose fall says that the mode is within tolerance, in standard
+    deviations, or where rounding lets none fall.
+    """
+    from scipy.optimize import OptimizeResult, minimize
+
+    lowest, last, num_steps = start, start.value, 0
+
+    def value_and_gradient(z: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal lowest
+        point = potential.at(start.flat + units * z)
+        if not point.is_finite():
+            # Beyond a wall: so much higher that the line search comes back.
+            fall = abs(float(lowest.gradient @ (point.flat - lowest.flat)))
+            return lowest.value + TOO_HIGH * fall, np.zeros_like(z)
+        lowest = min(lowest, point, key=lambda each: each.value)
+        return point.value, units * point.gradient
+
+    def stepped(intermediate_result: OptimizeResult) -> None:
+        nonlocal last, num_steps
+        fall, last = last - intermediate_result.fun, intermediate_result.fun
+        num_steps += 1
         progress()
-    place = _in_place(*jax.device_get((search.position, here)))
-    return Found(place, num_steps, float(search.evaluations))
+        # Of a parabola half the squared distance, in standard deviations.
+        if fall <= tolerance**2 / 2:
+            raise StopIteration
+
+    if max_steps > 0:
+        minimize(
+            value_and_gradient,
+            np.zeros_like(units),
+            jac=True,
+            method="L-BFGS-B",
+            callback=stepped,
+            options={
+                "maxcor": MEMORY_SIZE,
+                "maxls": MOST_TRIALS,
+                "maxiter": max_steps,
+                "maxfun": MOST_TRIALS * max_steps,
+                "ftol": 0.0,
+                "gtol": 0.0,
+            },
+        )
+    return lowest, num_steps
 
 
 @jax.jit(static_argnums=0)
@@ -111,82 +114,3 @@ def units_of(posterior: Posterior, position: Position, data: Data) -> Position:
     logs = jnp.nan_to_num(logs - jnp.nanmedian(logs), nan=0.0, posinf=0.0, neginf=0.0)
     unlike = jnp.sign(logs) * jnp.maximum(jnp.abs(logs) - math.log(UNLIKE), 0.0)
     return jax.tree.map(lambda u, x: u.astype(x.dtype), unravel(jnp.exp(-0.5 * unlike)), position)
-
-
-def _in_place(position: Position, here: tuple[Position, Position]) -> Position:
-    """Return the position of a point in units around a start."""
-    return jax.tree.map(lambda z, start, unit: start + unit * z, position, *here)
-
-
-def _potential(
-    posterior: Posterior, here: tuple[Position, Position], data: Data, chunk_size: int
-) -> Any:
-    """Return V as a function of the point in units, whose derivative is the posterior's own."""
-
-    @jax.custom_vjp
-    def value(position: Position) -> Array:
-        return posterior.varying.potential(_in_place(position, here), data, chunk_size)
-
-    def backward(position: Position, cotangent: Array) -> tuple[Position]:
-        gradient = posterior.gradient(_in_place(position, here), data, chunk_size)
-        return (_tree.combine((cotangent, jax.tree.map(jnp.multiply, here[1], gradient))),)
-
-    value.defvjp(lambda position: (value(position), position), backward)
-    return value
-
-
-def _parts() -> Any:
-    import optax
-
-    return optax.scale_by_lbfgs(MEMORY_SIZE), optax.scale_by_zoom_linesearch(MOST_TRIALS)
-
-
-def _with_direction(search: _Search) -> _Search:
-    """Return the search with its next direction B g, and the implied distance √(gᵀ B g)."""
-    direction, pairs = _parts()[0].update(search.gradient, search.pairs, search.position)
-    products = jax.tree.map(lambda g, d: jnp.sum(g * d), search.gradient, direction)
-    distance = jnp.sqrt(jnp.maximum(sum(jax.tree.leaves(products)), 0.0))
-    made = search._replace(direction=direction, distance=distance, pairs=pairs)
-    # Of the same types from the first step on, also where the optimiser's are weak: one program for
-    # all steps.
-    return jax.tree.map(lambda x: jnp.asarray(x, x.dtype), made)
-
-
-@jax.jit(static_argnums=(0, 3))
-def _begin(
-    posterior: Posterior, here: tuple[Position, Position], data: Data, chunk_size: int
-) -> _Search:
-    lbfgs, line_search = _parts()
-    position = _tree.zeros_like(here[0])
-    value, gradient = jax.value_and_grad(_potential(posterior, here, data, chunk_size))(position)
-    kept = lbfgs.init(position), line_search.init(position)
-    return _with_direction(
-        _Search(position, value, gradient, gradient, jnp.zeros(()), *kept, jnp.float32(1.0))
-    )
-
-
-@jax.jit(static_argnums=(0, 4))
-def _improve(
-    posterior: Posterior,
-    search: _Search,
-    here: tuple[Position, Position],
-    data: Data,
-    chunk_size: int,
-) -> _Search:
-    """Go along the direction as far as the line search says."""
-    updates, line = _parts()[1].update(
-        _tree.combine((-1, search.direction)),
-        search.line,
-        search.position,
-        value=search.value,
-        grad=search.gradient,
-        value_fn=_potential(posterior, here, data, chunk_size),
-    )
-    moved = search._replace(
-        position=_tree.combine((1, search.position), (1, updates)),
-        value=line.value,
-        gradient=line.grad,
-        line=line,
-        evaluations=search.evaluations + line.info.num_linesearch_steps,
-    )
-    return _with_direction(moved)
