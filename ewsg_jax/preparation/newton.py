@@ -2,12 +2,13 @@
 
 import enum
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-from ewsg_jax.preparation.curvature import Shape, Step
+from ewsg_jax.preparation.curvature import Curvature, Shape, Step
 from ewsg_jax.preparation.potential import Point, Potential
+from ewsg_jax.preparation.probes import Probes
 
 MOST_TRIALS = 40
 """Lengths that are tried of one step."""
@@ -26,6 +27,9 @@ WALL = 1e6
 MOST_ILLUSIONS = 10
 """Points that look like a mode and are none, after which there is thought to be none."""
 
+AnyCurvature = Curvature | Probes
+"""As a matrix, or by products with vectors."""
+
 
 class End(enum.Enum):
     """Why a search ended."""
@@ -37,22 +41,6 @@ class End(enum.Enum):
     NO_MINIMUM = enum.auto()
     NOT_A_BOWL = enum.auto()
     WALL = enum.auto()
-
-
-class AnyCurvature(Protocol):
-    """What the search asks of a curvature."""
-
-    def step(self, gradient: np.ndarray, tolerance: float) -> Step:
-        """Return the step of Newton's method, downhill."""
-        ...
-
-    def squared_length(self, moved: np.ndarray) -> float:
-        """Return movedᵀ ∇²V moved."""
-        ...
-
-    def weak(self) -> np.ndarray:
-        """Return one standard deviation in a direction of little curvature."""
-        ...
 
 
 class Descent(NamedTuple):

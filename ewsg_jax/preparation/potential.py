@@ -135,6 +135,12 @@ class Potential:
         with self.of.precision():
             return _float64(jax.device_get(programs.derivatives(self.of, point.flat, self.data)[2]))
 
+    def product(self, point: Point, v: np.ndarray) -> np.ndarray:
+        """Return ∇²V v of a vector, shape (d,)."""
+        self.data_passes += 1
+        with self.of.precision():
+            return _float64(programs.hessian_product(self.of, point.flat, v, self.data))
+
     def _by_differences(self, point: Point) -> np.ndarray:
         """Return ∇²V by differences of gradients along directions of unit curvature.
 

@@ -5,18 +5,13 @@ it makes shows the least curvature, and with it and the residual how far its ans
 true one.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import products
-from ewsg_jax._types import Array, Data, PyTree
 from ewsg_jax.preparation.curvature import LEAST, Shape, Step
 from ewsg_jax.preparation.lanczos import tridiagonal
 from ewsg_jax.preparation.potential import Point, Potential
-from ewsg_jax.preparation.programs import Of, hessian_product, product_with
 
 MOST_PRODUCTS = 200
 """Products with vectors for one answer."""
@@ -32,30 +27,15 @@ class Answer(NamedTuple):
         squared_residual: ‖b − H x‖².
         search: the last search direction p.
         curvature: pᵀ H p, not positive where the method had to end.
-        lengths: of its steps α, shape (MOST_PRODUCTS,).
-        ratios: β, of successive squared residuals, shape (MOST_PRODUCTS,).
-        num_steps: of the method.
+        least: the least eigenvalue of the Lanczos matrix of its steps: the least curvature that was
+            met.
     """
 
     x: np.ndarray
     squared_residual: float
     search: np.ndarray
     curvature: float
-    lengths: np.ndarray
-    ratios: np.ndarray
-    num_steps: int
-
-    @property
-    def is_positive(self) -> bool:
-        """Whether no direction curved downwards was met."""
-        return self.curvature > 0
-
-    def least(self) -> float:
-        """Return the least eigenvalue of the Lanczos matrix: the least curvature that was met."""
-        alpha, beta = self.lengths[: self.num_steps], self.ratios[: self.num_steps]
-        diagonal = 1 / alpha + np.concatenate([[0.0], beta[:-1] / alpha[:-1]])
-        beside = np.sqrt(beta[:-1]) / alpha[:-1]
-        return float(np.linalg.eigvalsh(tridiagonal(diagonal, beside))[0])
+    least: float
 
 
 class Probes:
@@ -74,10 +54,10 @@ class Probes:
         if not np.any(b):
             return self._verified(np.zeros_like(b), 0.0, 0.0, np.inf, gradient, tolerance)
         found = self._solve(b)
-        if not found.is_positive:
+        if not found.curvature > 0:
             return self._downwards(found, gradient)
         # A Lanczos matrix that is not positive: directions along which nothing curves.
-        least = found.least()
+        least = found.least
         if least <= 0:
             return Step(-self._unit * found.x, np.inf, Shape.FLAT, True)
         # What is left of the residual adds at most its square over the least curvature.
@@ -90,13 +70,7 @@ class Probes:
 
     def squared_length(self, moved: np.ndarray) -> float:
         """Return movedᵀ ∇²V moved."""
-        potential = self._potential
-        potential.data_passes += 1
-        with potential.of.precision():
-            return float(
-                moved
-                @ np.asarray(hessian_product(potential.of, self._point.flat, moved, potential.data))
-            )
+        return float(moved @ self._potential.product(self._point, moved))
 
     def weak(self) -> np.ndarray:
         """Return one standard deviation in a direction at random."""
@@ -114,9 +88,9 @@ class Probes:
     ) -> Step:
         # A step sees curvature along its own way alone; a direction at random sees the rest.
         other = self._solve(self._random())
-        if not other.is_positive:
+        if not other.curvature > 0:
             return self._downwards(other._replace(x=x), gradient)
-        least = min(least, other.least())
+        least = min(least, other.least)
         if least <= LEAST:
             return Step(-self._unit * x, np.inf, Shape.FLAT, True)
         distance = float(np.sqrt(product + squared / least))
@@ -134,59 +108,29 @@ class Probes:
         return np.random.default_rng(0).normal(size=self._unit.shape)
 
     def _solve(self, b: np.ndarray) -> Answer:
-        potential = self._potential
-        with potential.of.precision():
-            found = _conjugate_gradients(
-                potential.of, self._point.flat, self._unit, b, potential.data
-            )
-            x, squared, search, curvature, lengths, ratios, count = jax.device_get(found)
-        # Each product is a pass over the data, the one that met a negative curvature too.
-        potential.data_passes += int(count) + (not curvature > 0)
-        return Answer(x, float(squared), search, float(curvature), lengths, ratios, int(count))
+        """Return x of unit ∇²V unit x = b: until precise enough, until curved downwards, or until
+        too many passes.
+        """
+        x, left, search, squared = np.zeros_like(b), b, b, float(b @ b)
+        enough, curvature = RESIDUAL**2 * squared, 1.0
+        lengths, ratios = [], []
+        while squared > enough and len(lengths) < MOST_PRODUCTS:
+            image = self._unit * self._potential.product(self._point, self._unit * search)
+            curvature = float(search @ image)
+            # Only where the curvature is positive is the length of the step one.
+            if not curvature > 0:
+                break
+            lengths.append(squared / curvature)
+            x, left = x + lengths[-1] * search, left - lengths[-1] * image
+            before, squared = squared, float(left @ left)
+            ratios.append(squared / before)
+            search = left + ratios[-1] * search
+        return Answer(x, squared, search, curvature, _least(np.array(lengths), np.array(ratios)))
 
 
-@jax.jit(static_argnums=0)
-def _conjugate_gradients(of: Of, flat: Array, unit: Array, b: Array, data: Data) -> Any:
-    """Solve unit ∇²V unit x = b; `Answer` says what is returned."""
-    product, dot = product_with(of, flat, data), products.matmul
-    enough = RESIDUAL**2 * dot(b, b)
-    none = jnp.zeros(MOST_PRODUCTS, flat.dtype)
-
-    # Until precise enough, until curved downwards, or until too many passes.
-    def goes_on(carry: PyTree) -> Array:
-        _, _, squared, _, curvature, _, _, count = carry
-        return (squared > enough) & (curvature > 0) & (count < MOST_PRODUCTS)
-
-    def step(carry: PyTree) -> PyTree:
-        x, residual, squared, search, _, lengths, ratios, count = carry
-        image = unit * product(unit * search)
-        curvature = dot(search, image)
-        length = squared / curvature
-
-        # Only where the curvature is positive is the length of the step one.
-        def moved() -> Any:
-            left = residual - length * image
-            ratio = dot(left, left) / squared
-            return (
-                x + length * search,
-                left,
-                dot(left, left),
-                left + ratio * search,
-                curvature,
-                lengths.at[count].set(length),
-                ratios.at[count].set(ratio),
-                count + 1,
-            )
-
-        return jax.lax.cond(
-            curvature > 0,
-            moved,
-            lambda: (x, residual, squared, search, curvature, lengths, ratios, count),
-        )
-
-    one = jnp.ones((), flat.dtype)
-    start = (jnp.zeros_like(b), b, dot(b, b), b, one, none, none, jnp.int32(0))
-    x, _, squared, search, curvature, lengths, ratios, count = jax.lax.while_loop(
-        goes_on, step, start
-    )
-    return x, squared, search, curvature, lengths, ratios, count
+def _least(alpha: np.ndarray, beta: np.ndarray) -> float:
+    """Return the least eigenvalue of the Lanczos matrix of steps of these lengths and ratios."""
+    if not len(alpha):
+        return np.inf
+    diagonal = 1 / alpha + np.concatenate([[0.0], beta[:-1] / alpha[:-1]])
+    return float(np.linalg.eigvalsh(tridiagonal(diagonal, np.sqrt(beta[:-1]) / alpha[:-1]))[0])

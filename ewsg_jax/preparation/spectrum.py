@@ -7,13 +7,11 @@ quadrature gives.
 
 from dataclasses import dataclass
 
-import jax
 import numpy as np
 
 from ewsg_jax.factors import LowRank
 from ewsg_jax.preparation.lanczos import lanczos
 from ewsg_jax.preparation.potential import Point, Potential
-from ewsg_jax.preparation.programs import hessian_product
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,14 +44,7 @@ def curvature_of_many(
     potential: Potential, unit: np.ndarray, point: Point, rank: int
 ) -> CurvatureOfMany | None:
     """Return the curvature by `rank` largest directions at a point; None where one is negative."""
-
-    def product(v: np.ndarray) -> np.ndarray:
-        potential.data_passes += 1
-        with potential.of.precision():
-            image = hessian_product(potential.of, point.flat, unit * v, potential.data)
-            return unit * np.asarray(jax.device_get(image), np.float64)
-
-    found = lanczos(product, len(unit), rank)
+    found = lanczos(lambda v: unit * potential.product(point, unit * v), len(unit), rank)
     if found.least <= 0:
         return None
     left = len(unit) - len(found.values)
