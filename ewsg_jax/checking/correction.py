@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ewsg_jax.checking.basis import Basis, White, linear, most_functions, whole
+from ewsg_jax.checking.basis import linear, most_functions, quadratic
 from ewsg_jax.checking.crossfit import (
     FOLDS,
     GROUPS,
@@ -48,6 +48,11 @@ SURELY = 3.0
 LEAST_ERROR, MOST_ERROR = 1e-4, 1e6
 """Of a mean in sds, and of an sd relatively: less is rounding, and of more nothing is known."""
 
+BY: dict[Callable[[np.ndarray, np.ndarray], np.ndarray], str] = {
+    linear: "linear ones",
+    quadratic: "all polynomials of degree two",
+}
+"""How they are called."""
 AT_ONCE = 64
 """Coordinates that are worked on together: a processor's cache has room for their functions."""
 BOUND = 0.5
@@ -136,7 +141,7 @@ class Correction:
         slopes = first * self._sd
         self._g: Pair = (slopes, slopes if first is second else second * self._sd)
         self._bases = _bases(*flat.shape)
-        self.by = self._bases[-1].name if self._bases else "each coordinate's own"
+        self.by = BY[self._bases[-1]] if self._bases else "each coordinate's own"
         if self._bases:
             values, vectors = np.linalg.eigh(self._x.T @ self._x / len(flat))
             # x = L u, with u of covariance I.
@@ -276,11 +281,8 @@ class Correction:
         # Linear functions are those of the gradients alone.
         u = (self._x @ self._axes) / self._sizes if self._bases[1:] else self._x
         root = self._axes * self._sizes
-        white = White(u, *mapped(lambda g: g @ root, self._g))
-        return [
-            CrossFit(*mapped(lambda h, one=one: one.values(u, h)[:, 1:], white[1:]))
-            for one in self._bases
-        ]
+        slopes = mapped(lambda g: g @ root, self._g)
+        return [CrossFit(*mapped(lambda h, one=one: one(u, h), slopes)) for one in self._bases]
 
     @functools.cached_property
     def _of_scale(self) -> Pair:
@@ -321,8 +323,8 @@ def _distance(functions: Pair) -> np.ndarray:
     return np.abs(standardised(*functions))
 
 
-def _bases(count: int, d: int) -> list[Basis]:
+def _bases(count: int, d: int) -> list[Callable[[np.ndarray, np.ndarray], np.ndarray]]:
     """Return the Stein functions that `count` draws are enough for."""
     if d > MOST_DENSE or not CrossFit.has_room(count, d):
         return []
-    return [linear(d), whole(d)] if most_functions(count, d) > 1 + d else [linear(d)]
+    return [linear, quadratic] if most_functions(count, d) > 1 + d else [linear]

@@ -7,7 +7,7 @@ import numpy as np
 
 from ewsg_jax import _check
 from ewsg_jax._types import Data, Key, Position, PyTree
-from ewsg_jax.checking.basis import DRAWS_OF_FUNCTION, linear, whole
+from ewsg_jax.checking.basis import DRAWS_OF_FUNCTION, linear, quadratic
 from ewsg_jax.checking.crossfit import TINY, CrossFit, averages, fitted
 from ewsg_jax.checking.functions import values_at
 from ewsg_jax.checking.stein import blocks_of
@@ -134,7 +134,7 @@ def control_variates(
     blocks = blocks_of(draws.in_chains(white.u), draws.shared)
     # Where draws are the target's, least squares leave least variance with noise in the features
     # too.
-    functions = (linear(d) if order == 1 else whole(d)).values(white.u, white.mean)[:, 1:]
+    functions = (linear if order == 1 else quadratic)(white.u, white.mean)
     regression = CrossFit(functions, functions)
 
     def of(leaf: np.ndarray) -> tuple[np.ndarray, ...]:

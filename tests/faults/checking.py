@@ -17,7 +17,7 @@ from tests.faults.operators import (
 FAULTS = [
     Fault("check: one look", "Report.needs_more", constant("unsure", "wrong"),
           "checking/test_check.py::test_more_draws_are_looked_at_while_nothing_can_be_told"),
-    Fault("check: the Laplacian of a product counted for squares once", "Basis.values", constant(2.0, 1.0),
+    Fault("check: the Laplacian of a product counted for squares once", "checking.quadratic", constant(2.0, 1.0),
           "checking/test_check.py::test_bases_have_mean_zero_under_their_target"),
     Fault("slopes: no coordinate by itself", "coordinate_slopes.suspects", assume("share[k] > TOO_FAR", False),
           "checking/test_slopes.py::test_one_wrong_coordinate_of_many_is_found"),
