@@ -7,7 +7,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from ewsg_jax import _check, traced
+from ewsg_jax import _check
 from ewsg_jax._types import Position, PyTree
 from ewsg_jax.checking import verdict as verdicts
 from ewsg_jax.checking.affine import between
@@ -18,7 +18,6 @@ from ewsg_jax.checking.kinetic import Kinetic
 from ewsg_jax.checking.plot import Panel, plot
 from ewsg_jax.checking.rounds import Reckoning
 from ewsg_jax.checking.stein import FARTHEST, Scores
-from ewsg_jax.freshness import as_of_now
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.convergence import rhat_in_words
@@ -231,12 +230,8 @@ class Report:
                 (`report.not_corrected`).
         """
         _check.function("function", function, "(position) -> tree of arrays")
-        with as_of_now(function):
-            traced.outputs(
-                "function", function, "a position", self.draws.position(self.draws.flat[0])
-            )
-        self._check_corrected("expectation")
         values = [values_at(each.draws, function) for each in self.reckonings]
+        self._check_corrected("expectation")
         found = []
         for leaves in zip(*(each.leaves for each in values), strict=True):
             told = [
