@@ -29,50 +29,14 @@ AT_ONCE = 16
 NEEDS_POSITIVE = {"log", "log1p", "sqrt", "rsqrt", "pow"}
 """What is NaN, or −inf, of a number that is not positive."""
 POSITIVE = {"exp", "exp2", "abs", "square", "logistic", "cosh"}
-KEEPS_POSITIVE = {
-    *(
-        "add",
-        "mul",
-        "div",
-        "max",
-        "min",
-        "reduce_sum",
-        "reduce_max",
-        "reduce_min",
-        "reduce_prod",
-        "cumsum",
-        "sqrt",
-    ),
-    *(
-        "broadcast_in_dim",
-        "reshape",
-        "squeeze",
-        "convert_element_type",
-        "transpose",
-        "slice",
-        "concatenate",
-        "copy",
-    ),
-    *(
-        "stop_gradient",
-        "expand_dims",
-        "log1p",
-        "select_n",
-        "gather",
-        "dynamic_slice",
-        "rsqrt",
-        "pow",
-    ),
-}
-CALLS = {
-    "jit",
-    "pjit",
-    "closed_call",
-    "custom_jvp_call",
-    "custom_vjp_call",
-    "custom_vjp_call_jaxpr",
-    "remat2",
-}
+KEEPS_POSITIVE = (
+    "add mul div max min reduce_sum reduce_max reduce_min reduce_prod cumsum sqrt broadcast_in_dim "
+    "reshape squeeze convert_element_type transpose slice concatenate copy stop_gradient "
+    "expand_dims log1p select_n gather dynamic_slice rsqrt pow"
+)
+"""What is positive where all that it is made of is."""
+CALLS = "jit pjit closed_call custom_jvp_call custom_vjp_call custom_vjp_call_jaxpr remat2"
+"""What has the results of a program within it."""
 
 
 def can_end(posterior: Posterior, position: Position, data: Data) -> tuple[bool, bool]:
@@ -138,7 +102,10 @@ def _ends(program: Any, kinds: list[Kind]) -> tuple[bool, list[Kind]]:
         is_even = name == "integer_pow" and line.params["y"] % 2 == 0
         is_square = name == "mul" and line.invars[0] is line.invars[1]
         is_positive = (
-            name in POSITIVE or is_even or is_square or (name in KEEPS_POSITIVE and all_positive)
+            name in POSITIVE
+            or is_even
+            or is_square
+            or (name in KEEPS_POSITIVE.split() and all_positive)
         )
         results = [Kind(depends, is_positive)] * len(line.outvars)
         # A rule of one's own is for something like a solver, whose inner numbers are not the
@@ -151,7 +118,7 @@ def _ends(program: Any, kinds: list[Kind]) -> tuple[bool, list[Kind]]:
             )
             ends, made = _ends(inner, own)
             found |= ends
-            if name in CALLS and len(made) == len(results):
+            if name in CALLS.split() and len(made) == len(results):
                 results = made
         known |= dict(zip(map(id, line.outvars), results, strict=True))
     return found, [kind(x) for x in program.outvars]
