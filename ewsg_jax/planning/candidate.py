@@ -39,18 +39,6 @@ class Wanted:
     is_restricted: bool = False
 
 
-class Spent(NamedTuple):
-    """What a run of all chains costs.
-
-    Attributes:
-        evaluations: of ∇Vᵢ.
-        rows: the same, with what steps take by themselves.
-    """
-
-    evaluations: int
-    rows: int
-
-
 class Candidate(NamedTuple):
     """A way at the batch and step at which it costs least.
 

@@ -14,7 +14,7 @@ from ewsg_jax.forecasting.law import own_anchors
 from ewsg_jax.gradients._saga import SAGA
 from ewsg_jax.gradients.protocol import Evaluations
 from ewsg_jax.pair import kernel
-from ewsg_jax.planning.candidate import Candidate, Spent, Wanted, burn_in_of, steps_of
+from ewsg_jax.planning.candidate import Candidate, Wanted, burn_in_of, steps_of
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.gaussian import ROWS
 from ewsg_jax.planning.laws import Law, laws
@@ -209,19 +209,21 @@ class Choice:
         """
 
         def of_size(size: int) -> Iterator[tuple[int, int, Law]]:
-            return ((self._spent(way, size, law).rows, size, law) for law in some)
+            return ((self._spent(way, size, law)[1], size, law) for law in some)
 
         for _, size, law in heapq.merge(*map(of_size, sizes), key=lambda each: each[0]):
             yield size, law
 
-    def _spent(self, way: Way, size: int, law: Law) -> Spent:
-        """Return what a run costs."""
+    def _spent(self, way: Way, size: int, law: Law) -> tuple[int, int]:
+        """Return how many ∇Vᵢ a run of all chains evaluates, and the same with what steps take by
+        themselves, in rows.
+        """
         steps, of = self._steps(law.time), self._evaluations(way.estimator, size)
         evaluations = self.wanted.num_chains * (of.at_init + of.of_steps(0, steps))
         if self.wanted.by == "passes":
-            return Spent(evaluations, evaluations)
+            return evaluations, evaluations
         rows = TABLE if way.estimator == "saga" and self.posterior.predictor is None else 1
-        return Spent(evaluations, rows * evaluations + self.wanted.num_chains * steps * OVERHEAD)
+        return evaluations, rows * evaluations + self.wanted.num_chains * steps * OVERHEAD
 
     def _sizes(self) -> list[int]:
         if self.wanted.batch_size is not None:
@@ -257,13 +259,13 @@ class Choice:
         # A scheme that is too cold is not mended by noise: errors are added.
         sd_error = law.error + largest**0.5 - law.variance**0.5
         mean_error = (abs(law.seen - 1) + mean - law.variance) * self.frame.shift
-        spent = self._spent(way, size, law)
+        evaluations, rows = self._spent(way, size, law)
         limit, why_not = SHARE * self.wanted.tolerance, ""
         if sd_error > self.wanted.careful * limit:
             why_not = f"sds off by {100 * sd_error:.2g} %"
         elif mean_error > 2 * self.wanted.careful**0.5 * limit:
             why_not = f"means off by {mean_error:.2g} sd"
-        cost, passes = float("inf") if why_not else spent.rows, spent.evaluations / self._n
+        cost, passes = float("inf") if why_not else rows, evaluations / self._n
         return Candidate(
             way,
             size,

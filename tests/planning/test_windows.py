@@ -135,11 +135,11 @@ def test_a_table_of_whole_gradients_costs_more_than_its_rows():
         posterior, frame, rows, frame.places(KEY, 64, 1.0), asked.ways, 1.0, asked.wanted
     )
     law = choice._laws("splitting")[0]
-    saga, uniform = (
+    (of_saga, saga), (of_uniform, uniform) = (
         choice._spent(Way("splitting", name, "random"), 8, law) for name in ("saga", "uniform")
     )
     # Of the same steps: what they cost beside their rows is the same.
-    assert saga.rows - 4 * saga.evaluations == uniform.rows - uniform.evaluations > 0
+    assert saga - 4 * of_saga == uniform - of_uniform > 0
 
 
 class Groups(NamedTuple):
