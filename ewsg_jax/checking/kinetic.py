@@ -5,7 +5,6 @@ batches differ most; a scheme's own bias may be there too (that of `semi_implici
 not kept by a run: it is resumed for as long as a tenth of its steps.
 """
 
-import warnings
 from typing import Any, NamedTuple
 
 import jax
@@ -19,8 +18,8 @@ from ewsg_jax._types import Data, Key
 from ewsg_jax.checking.stein import blocks_of, of_blocks
 from ewsg_jax.dynamics.mass import without_metric
 from ewsg_jax.pair import Pair
-from ewsg_jax.sampling import Samples, sample
-from ewsg_jax.sampling.samples import whole
+from ewsg_jax.sampling import Samples
+from ewsg_jax.sampling.inner import inner_run
 from ewsg_jax.support import evenly
 
 LOOKS = 256
@@ -117,25 +116,17 @@ def kinetic(
     steps = max(1, samples.num_steps // (PART * LOOKS))
     found, passes = [], 0.0
     for own in jax.random.split(key, LOOKS):
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", RuntimeWarning
-            )  # a chain that is lost is left out, and was told of
-            samples = whole(
-                sample(
-                    own,
-                    kernel,
-                    None,
-                    data,
-                    steps,
-                    keep=None,
-                    state=samples.state,
-                    shared_minibatch=bool(samples.shared_minibatch),
-                    progress=False,
-                    check_data=False,
-                    mesh=mesh,
-                )
-            )
+        samples = inner_run(
+            own,
+            kernel,
+            None,
+            data,
+            steps,
+            keep=None,
+            state=samples.state,
+            shared_minibatch=bool(samples.shared_minibatch),
+            mesh=mesh,
+        )
         passes += samples.data_passes * samples.num_chains
         found.append(_some_of(samples))
     momenta = np.stack(found, axis=1)

@@ -2,24 +2,22 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from jax.sharding import Mesh
 
 from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Data, Key, Position
+from ewsg_jax._types import Data, Position
 from ewsg_jax.checking import Report
 from ewsg_jax.compiling import Ahead
 from ewsg_jax.planning.candidate import Candidate, Wanted
 from ewsg_jax.planning.gaussian import Gaussian
-from ewsg_jax.planning.trial import Trial, trial
 from ewsg_jax.planning.ways import Way
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
 from ewsg_jax.progress import Clock
-from ewsg_jax.rows.view import num_rows
 
 SAID = {
     "gaussian": "the normal approximation at the mode is checked",
@@ -102,30 +100,3 @@ class Asked:
             yield
         finally:
             self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - began
-
-    def tried(
-        self,
-        key: Key,
-        kernel: Kernel,
-        memory: float,
-        start: Callable[[Key], Position],
-        patience: float = float("inf"),
-    ) -> Trial:
-        """Return a trial of a kernel, from where a start of all its chains says."""
-        cost, n = kernel.evaluations(self.data), num_rows(self.data)
-        most = int(self.max_passes * n / max(1.0, cost.on_average))
-        tolerance = self.wanted.tolerance
-        with self.timed("trials"):
-            self.ahead.wait("check")
-            return trial(
-                key,
-                kernel,
-                start,
-                self.posterior,
-                self.given,
-                memory,
-                tolerance,
-                most,
-                self.mesh,
-                patience,
-            )

@@ -6,7 +6,6 @@ bend, into funnels. It takes all rows, so it is tried where these are few.
 """
 
 import importlib.util
-import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -18,12 +17,11 @@ from ewsg_jax.exact import nuts
 from ewsg_jax.exact._nuts import next_step_size
 from ewsg_jax.planning.asked import Asked
 from ewsg_jax.planning.frame import Frame
-from ewsg_jax.planning.trial import NUM_CHAINS, Trial
+from ewsg_jax.planning.trial import NUM_CHAINS, Trial, trial
 from ewsg_jax.planning.windows import FULL
 from ewsg_jax.preparation.start import Among
 from ewsg_jax.rows.view import num_rows
-from ewsg_jax.sampling import sample
-from ewsg_jax.sampling.samples import whole
+from ewsg_jax.sampling.inner import inner_run
 
 FIRST, TARGET, NEAR = 0.3, 0.8, 0.07
 """The first step in the units of the metric, the acceptance that is aimed at, and how near to it is
@@ -86,23 +84,16 @@ def by_nuts(key: Key, asked: Asked, frame: Frame, among: Among[Position]) -> Han
         )
 
     for own in keys:
-        with asked.timed("trials"), warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", RuntimeWarning
-            )  # of chains that diverge, and of roundings
-            samples = whole(
-                sample(
-                    own,
-                    kernel_of(None),
-                    start if state is None else None,
-                    asked.given,
-                    STEPS,
-                    stacked=state is None,
-                    state=state,
-                    keep=None,
-                    progress=False,
-                    check_data=False,
-                )
+        with asked.timed("trials"):
+            samples = inner_run(
+                own,
+                kernel_of(None),
+                start if state is None else None,
+                asked.given,
+                STEPS,
+                stacked=state is None,
+                state=state,
+                keep=None,
             )
         state = samples.state
         spent += NUM_CHAINS * samples.data_passes
@@ -116,5 +107,5 @@ def by_nuts(key: Key, asked: Asked, frame: Frame, among: Among[Position]) -> Han
     assert state is not None
     # From where its chains have come to: far more steps than a trial's burn-in.
     kernel, reached = kernel_of(passes), state.position
-    tried = asked.tried(for_trial, kernel, MEMORY, lambda _: reached)
+    tried = trial(for_trial, asked, kernel, MEMORY, lambda _: reached)
     return HandedOver(kernel, tried, spent + tried.data_passes, passes)

@@ -1,6 +1,5 @@
 """What a step takes on this machine: measured, not counted in rows."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +8,7 @@ from jax.sharding import Mesh
 from ewsg_jax import _random
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Data, Key
-from ewsg_jax.sampling import sample
-from ewsg_jax.sampling.samples import whole
+from ewsg_jax.sampling.inner import inner_run
 
 SECONDS = 0.05
 """Of sampling, at least, that a measurement lasts."""
@@ -38,23 +36,17 @@ def seconds_of_step(
     """
 
     def run(own: Key, steps: int, state: Any) -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            return whole(
-                sample(
-                    own,
-                    kernel,
-                    start if state is None else None,
-                    data,
-                    steps,
-                    num_chains=num_chains if state is None else 1,
-                    keep=None,
-                    state=state,
-                    progress=False,
-                    check_data=False,
-                    mesh=mesh,
-                )
-            )
+        return inner_run(
+            own,
+            kernel,
+            start if state is None else None,
+            data,
+            steps,
+            num_chains=num_chains if state is None else 1,
+            keep=None,
+            state=state,
+            mesh=mesh,
+        )
 
     first, *others = _random.keys_of(key, 1 + MOST)
     samples, steps = run(first, STEPS, None), STEPS

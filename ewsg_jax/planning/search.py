@@ -22,7 +22,7 @@ from ewsg_jax.planning.gaussian import MANY_ROWS, Gaussian, NoGradientError, gau
 from ewsg_jax.planning.handover import by_nuts, why_not
 from ewsg_jax.planning.laws import STABLE
 from ewsg_jax.planning.pilot import seconds_of_step
-from ewsg_jax.planning.trial import NUM_CHAINS
+from ewsg_jax.planning.trial import NUM_CHAINS, trial
 from ewsg_jax.planning.walls import STEEP, WIDE, Wall, led_into, steepest
 from ewsg_jax.planning.ways import Way
 from ewsg_jax.planning.windows import FULL, MOST_FULL, Warmed, is_far, warmed
@@ -282,7 +282,7 @@ class Search(Asked):
                 kernel, told = choice.kernel(best), best.time
 
             starts = functools.partial(among.some, count=NUM_CHAINS)
-            last = self.tried(for_trial, kernel, told, starts, patience)
+            last = trial(for_trial, self, kernel, told, starts, patience)
             spent += last.data_passes
             if not last.is_wrong:
                 among = last.among(frame)

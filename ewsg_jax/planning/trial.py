@@ -2,34 +2,31 @@
 went.
 """
 
-import functools
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.sharding import Mesh
 
 from ewsg_jax import _random
 from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Array, Data, Key, Position
+from ewsg_jax._types import Array, Key, Position
 from ewsg_jax.checking import Report, check
 from ewsg_jax.checking.draws import draws_of
 from ewsg_jax.checking.stein import UNSEEN
 from ewsg_jax.gradients.protocol import uses_batches
+from ewsg_jax.planning.asked import Asked
 from ewsg_jax.planning.candidate import burn_in_of, steps_of
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.metric import covariance_of
-from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.preparation.start import Among
 from ewsg_jax.preparation.support import outside
-from ewsg_jax.rows import spread
 from ewsg_jax.rows.law import is_ordered
-from ewsg_jax.sampling import Samples, sample
+from ewsg_jax.rows.view import num_rows
+from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.coordinates import CONVERGED
-from ewsg_jax.sampling.samples import whole
+from ewsg_jax.sampling.inner import inner_run
 from ewsg_jax.support import NONE, Outside
 
 NUM_CHAINS, ESS, FEWEST = 8, 300.0, 100.0
@@ -180,54 +177,48 @@ class Trial(NamedTuple):
 
 def trial(
     key: Key,
+    asked: Asked,
     kernel: Kernel,
-    start: Callable[[Key], Position],
-    posterior: Posterior,
-    data: Data,
     time: float,
-    tolerance: float,
-    most_steps: int,
-    mesh: Mesh | None = None,
+    start: Callable[[Key], Position],
     patience: float = float("inf"),
 ) -> Trial:
     """Run a kernel for some hundreds of effective draws, and judge them.
 
     Args:
         key: a typed PRNG key.
+        asked: of which posterior, and how many passes it may take.
         kernel: which.
-        start: gives where all its chains start, one of these below the other.
-        posterior: what should be sampled.
-        data: the rows.
         time: steps that one effective draw is predicted to take.
-        tolerance: of the check.
-        most_steps: of each chain.
-        mesh: the devices, None for one.
+        start: gives where all its chains start, one of these below the other.
         patience: times as many steps as predicted that an effective draw may take in a run that is
             made longer.
     """
     for_run, for_start, *for_checks = _random.keys_of(key, 3 + MOST_TIMES)
+    cost = kernel.evaluations(asked.data).on_average
+    most_steps = int(asked.max_passes * num_rows(asked.data) / max(1.0, cost))
     burn_in = burn_in_of(time)
     steps = min(burn_in + steps_of(time, ESS, NUM_CHAINS), max(most_steps, 32))
-    judged = functools.partial(_judged, kernel, posterior, data, tolerance, mesh)
-    found = judged(for_run, for_checks[0], start(for_start), None, steps, burn_in)
-    for own in for_checks[1:]:
-        longer = min(LONGER * steps, most_steps - steps)
-        if not found.is_short or longer < steps or found.time > patience * time:
-            break
-        # All that was run is burn-in.
-        state, passes, steps = found.samples.state, found.data_passes, longer
-        found = judged(for_run, own, None, state, steps, 0)
-        found = found._replace(data_passes=passes + found.data_passes)
+    with asked.timed("trials"):
+        asked.ahead.wait("check")
+        found = _judged(
+            for_run, asked, kernel, for_checks[0], start(for_start), None, steps, burn_in
+        )
+        for own in for_checks[1:]:
+            longer = min(LONGER * steps, most_steps - steps)
+            if not found.is_short or longer < steps or found.time > patience * time:
+                break
+            # All that was run is burn-in.
+            state, passes, steps = found.samples.state, found.data_passes, longer
+            found = _judged(for_run, asked, kernel, own, None, state, steps, 0)
+            found = found._replace(data_passes=passes + found.data_passes)
     return found
 
 
 def _judged(
-    kernel: Kernel,
-    posterior: Posterior,
-    data: Data,
-    tolerance: float,
-    mesh: Mesh | None,
     for_run: Key,
+    asked: Asked,
+    kernel: Kernel,
     for_check: Key,
     start: Any,
     state: Any,
@@ -235,40 +226,34 @@ def _judged(
     burn_in: int,
 ) -> Trial:
     burn_in = min(burn_in, steps // 2)
-    with warnings.catch_warnings():
-        # Chains that are lost are counted, and steps that are too long are what is looked for.
-        warnings.simplefilter("ignore", RuntimeWarning)
-        samples = whole(
-            sample(
-                for_run,
-                kernel,
-                start,
-                data,
-                steps,
-                stacked=start is not None,
-                num_chains=1 if start is not None else NUM_CHAINS,
-                burn_in=burn_in,
-                thin=max(1, (steps - burn_in) // MOST_DRAWS),
-                state=state,
-                # Their noise is a small part of what moves them: all chains may have it in common,
-                # nearly independent.
-                shared_minibatch=uses_batches(kernel) and not is_ordered(kernel),
-                progress=False,
-                check_data=False,
-                mesh=mesh,
-            )
-        )
+    samples = inner_run(
+        for_run,
+        kernel,
+        start,
+        asked.given,
+        steps,
+        stacked=start is not None,
+        num_chains=1 if start is not None else NUM_CHAINS,
+        burn_in=burn_in,
+        thin=max(1, (steps - burn_in) // MOST_DRAWS),
+        state=state,
+        # Their noise is a small part of what moves them: all chains may have it in common, nearly
+        # independent.
+        shared_minibatch=uses_batches(kernel) and not is_ordered(kernel),
+        mesh=asked.mesh,
+    )
+    tolerance = asked.wanted.tolerance
     passes, report, why_not = NUM_CHAINS * samples.data_passes, None, "all of its chains diverged"
     if samples.is_finite.any():
         try:
             report = check(
                 for_check,
                 samples,
-                posterior,
-                data,
+                asked.posterior,
+                asked.given,
                 tolerance=tolerance,
                 shared_minibatch=False,
-                mesh=mesh,
+                mesh=asked.mesh,
             )
             passes += report.data_passes
         except ValueError as error:
@@ -276,9 +261,7 @@ def _judged(
             why_not = str(error)
     beyond = NONE
     if samples.num_draws:
-        beyond = outside(
-            posterior, _some(samples), data if mesh is None else spread.over(mesh, data)
-        )
+        beyond = outside(asked.posterior, _some(samples), asked.data)
     passes += beyond.data_passes
     return Trial(kernel, samples, report, steps - burn_in, passes, beyond, tolerance, why_not)
 

@@ -6,7 +6,6 @@ longer until the metric no longer changes. One program makes all of them.
 """
 
 import math
-import warnings
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -30,9 +29,9 @@ from ewsg_jax.planning.ways import Way
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.rows.named import Rows
 from ewsg_jax.rows.view import num_rows
-from ewsg_jax.sampling import Samples, sample
+from ewsg_jax.sampling import Samples
+from ewsg_jax.sampling.inner import inner_run
 from ewsg_jax.sampling.layout import MOST_STEPS_PER_BLOCK, WORK_PER_BLOCK
-from ewsg_jax.sampling.samples import whole
 
 NUM_CHAINS = 8
 LENGTHS = (1, 1, 2, 3, 4, 6, 8, 12, 16, 24)
@@ -238,23 +237,17 @@ def _ahead(
     moving, n = kernel(moves, estimator), num_rows(asked.data)
     if moving.evaluations(asked.data).of_steps(0, num_steps) > n * asked.max_passes:
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of chains that diverge
-        return whole(
-            sample(
-                key,
-                moving,
-                jax.device_put(frame.layout.tree(positions)),
-                asked.given,
-                num_steps,
-                stacked=True,
-                burn_in=num_steps // 2,
-                thin=thin,
-                progress=False,
-                check_data=False,
-                mesh=asked.mesh,
-            )
-        )
+    return inner_run(
+        key,
+        moving,
+        jax.device_put(frame.layout.tree(positions)),
+        asked.given,
+        num_steps,
+        stacked=True,
+        burn_in=num_steps // 2,
+        thin=thin,
+        mesh=asked.mesh,
+    )
 
 
 def _why_not(ratio: float, limit: float, moved: float, lost: int) -> str:

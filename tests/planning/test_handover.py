@@ -18,6 +18,7 @@ from ewsg_jax.exact._nuts import Nuts
 from ewsg_jax.planning import handover, pilot, search, trial, windows
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.walls import Wall
+from ewsg_jax.sampling import inner
 from ewsg_jax.sampling.budget import num_steps_of
 
 KEY = jax.random.key(0)
@@ -118,15 +119,16 @@ def test_a_budget_of_passes_goes_by_what_a_step_was_measured_to_take():
 def test_an_interrupted_run_ends_the_call_that_made_it(monkeypatch):
     """Wherever `plan` and `check` make runs: what a part of one says is not what was asked."""
     pytest.importorskip("blackjax")
-    for module in (handover, pilot, trial, windows, kinetic):
-        monkeypatch.setattr(module, "sample", lambda *_, **__: SimpleNamespace(interrupted=True))
+    monkeypatch.setattr(inner, "sample", lambda *_, **__: SimpleNamespace(interrupted=True))
     monkeypatch.setattr(windows, "steepest", lambda *_: Wall(1.0, ()))
     asked = SimpleNamespace(
         posterior=BENT,
         given=ROWS,
         data=ROWS,
         mesh=None,
-        max_passes=np.inf,
+        max_passes=1e6,
+        wanted=SimpleNamespace(tolerance=0.05),
+        ahead=SimpleNamespace(wait=lambda name: None),
         timed=lambda name: contextlib.nullcontext(),
     )
     frame = Frame(jnp.zeros(2), jnp.eye(2), mode=None)  # pyright: ignore[reportArgumentType]
@@ -136,7 +138,7 @@ def test_an_interrupted_run_ends_the_call_that_made_it(monkeypatch):
     before = SimpleNamespace(num_steps=100, state=None, shared_minibatch=False)
     calls = {
         "windows": lambda: windows._ahead(KEY, asked, full, warm, places, 1.0, 16, 1),  # pyright: ignore[reportArgumentType]
-        "trial": lambda: trial.trial(KEY, kernel, frame.start, BENT, ROWS, 1.0, 0.05, 100),
+        "trial": lambda: trial.trial(KEY, asked, kernel, 1.0, frame.start),  # pyright: ignore[reportArgumentType]
         "NUTS": lambda: handover.by_nuts(KEY, asked, frame, frame.among(places)),  # pyright: ignore[reportArgumentType]
         "steps": lambda: pilot.seconds_of_step(KEY, kernel, frame.start, ROWS, 8),
         "check": lambda: kinetic.kinetic(KEY, kernel, before, ROWS, 1.0, None),  # pyright: ignore[reportArgumentType]

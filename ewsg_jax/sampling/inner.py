@@ -1,0 +1,27 @@
+"""A run that another call of the library makes for itself."""
+
+import warnings
+from typing import Any
+
+from ewsg_jax._kernel import Kernel
+from ewsg_jax._types import Data, Key
+from ewsg_jax.sampling._sample import sample
+from ewsg_jax.sampling.samples import Samples, whole
+
+
+def inner_run(
+    key: Key, kernel: Kernel, start: Any, data: Data, num_steps: int, **options: Any
+) -> Samples:
+    """Return a run of `sample`, without a word: of chains that diverge its caller makes its own.
+
+    Data that the caller has checked are not checked again.
+
+    Raises:
+        KeyboardInterrupt: it was interrupted, as its caller is then.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        samples = sample(
+            key, kernel, start, data, num_steps, progress=False, check_data=False, **options
+        )
+    return whole(samples)
