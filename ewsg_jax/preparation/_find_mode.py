@@ -24,7 +24,7 @@ from ewsg_jax.preparation.mode import Mode
 from ewsg_jax.preparation.newton import End
 from ewsg_jax.preparation.potential import Point, Potential, is_newton_quick
 from ewsg_jax.preparation.probes import Probes
-from ewsg_jax.preparation.programs import Layout, vector
+from ewsg_jax.preparation.programs import vector
 from ewsg_jax.preparation.spectrum import curvature_of_many
 from ewsg_jax.preparation.start import Start
 from ewsg_jax.preparation.warm_up import warm_up
@@ -152,18 +152,10 @@ def find_mode(
         position = warm_up(key, posterior, begin, data, batch_size, num_steps, optimizer, progress)
 
     with contextlib.nullcontext() if stream is None else stream.causes():
-        mode, ended = _search(
-            posterior,
-            begin,
-            position,
-            data,
-            given,
-            tolerance,
-            max_steps,
-            chunk_size,
-            rank,
-            progress,
-        )
+        lazy = not is_newton_quick(posterior, position, data)
+        potential = Potential(posterior, position, data, chunk_size, lazy)
+        bar = Progress(max_steps, progress)
+        mode, ended = _search(potential, begin, position, given, tolerance, max_steps, rank, bar)
     mode = mode._replace(data_passes=mode.data_passes + warm_up_cost)
     if not mode.converged:
         complaint = _complaint(mode, *ended, tolerance, _farthest(begin, mode.position))
@@ -175,16 +167,14 @@ def find_mode(
 
 
 def _search(
-    posterior: Posterior[P],
+    potential: Potential,
     begin: P,
     position: P,
-    data: Data,
     some: Data,
     tolerance: float,
     max_steps: int,
-    chunk_size: int,
     rank: int,
-    progress: bool,
+    bar: Progress,
 ) -> tuple[Mode[P], tuple[newton.Descent, str]]:
     """Return where and how the search ended, with what ends the support; `some` rows: one place.
 
@@ -194,10 +184,7 @@ def _search(
     Raises:
         ValueError: the potential is not finite at the position.
     """
-    layout = Layout.of(position)
-    dimension = sum(leaf.size for leaf in jax.tree.leaves(position))
-    goes_ahead = not is_newton_quick(posterior, position, data)
-    potential = Potential(posterior, position, data, chunk_size, lazy=goes_ahead)
+    posterior, layout, data = potential.of.posterior, potential.of.layout, potential.data
     start = potential.at(vector(position))
     # The warm-up may have led astray: then the user's own start is taken.
     if not start.is_finite() and position is not begin:
@@ -205,11 +192,11 @@ def _search(
     if not start.is_finite():
         raise ValueError(
             "position must be a start where the potential and its derivatives are finite; got V = "
-            f"{start.value:.4g} and {np.sum(~np.isfinite(start.gradient))} of {dimension} "
+            f"{start.value:.4g} and {np.sum(~np.isfinite(start.gradient))} of {potential.size} "
             "derivatives not finite: "
             f"{support.not_finite(potential.of, start.flat, data) or 'their sum overflows'}"
         )
-    bar, num_steps = Progress(max_steps, progress), 0
+    num_steps = 0
     flat_units: np.ndarray | None = None
 
     def curvature_at(point: Point) -> newton.AnyCurvature:
@@ -219,7 +206,13 @@ def _search(
             potential.hessian(point), potential.of.wide, by_differences=not potential.twice
         )
 
-    if goes_ahead:
+    def descend(start: Point) -> newton.Descent:
+        left = max_steps - num_steps
+        return newton.descend(
+            potential, curvature_at, start, tolerance, left, lambda: bar.update(1)
+        )
+
+    if not is_newton_quick(posterior, position, data):
         # Units of each coordinate: L-BFGS is slow where scales differ.
         units = vector(quasi_newton.units_of(posterior, position, some))
         found, num_steps = quasi_newton.approach(
@@ -232,21 +225,12 @@ def _search(
         # Too many numbers for a matrix: curvature by products, of which each is a pass.
         if not potential.is_dense:
             flat_units = units
-    descent = newton.descend(
-        potential, curvature_at, start, tolerance, max_steps - num_steps, lambda: bar.update(1)
-    )
+    descent = descend(start)
     if descent.end is End.NO_MINIMUM and potential.twice and potential.is_dense:
         # Second derivatives may be wrong without a word, such as through stop_gradient in a rule of
         # one's own.
         potential.take_differences()
-        again = newton.descend(
-            potential,
-            curvature_at,
-            descent.point,
-            tolerance,
-            max_steps - num_steps,
-            lambda: bar.update(1),
-        )
+        again = descend(descent.point)
         if again.end is End.CONVERGED:
             descent = again._replace(num_steps=descent.num_steps + again.num_steps)
     bar.close()
@@ -269,10 +253,10 @@ def _search(
         beyond = layout.tree(descent.beyond)
         both = jax.tree.map(lambda x, y: jnp.stack([x, jnp.asarray(y)]), mode.position, beyond)
         return mode._replace(distance=np.inf), _at_wall(
-            descent, support.outside(posterior, both, data, chunk_size)
+            descent, support.outside(posterior, both, data, potential.of.chunk_size)
         )
     # A mode on a wall has half of its neighbourhood beyond it.
-    around = _around(posterior, mode, data, chunk_size) if mode.converged else NONE
+    around = _around(potential, mode) if mode.converged else NONE
     if around.share >= AT_WALL:
         return mode._replace(converged=False, distance=np.inf), _at_wall(descent, around)
     return mode, (descent, "")
@@ -283,8 +267,9 @@ def _at_wall(descent: newton.Descent, found: Outside) -> tuple[newton.Descent, s
     return descent._replace(end=End.WALL), found.what
 
 
-def _around(posterior: Posterior[P], mode: Mode[P], data: Data, chunk_size: int) -> Outside:
+def _around(potential: Potential, mode: Mode) -> Outside:
     """Return how much of what lies nearest to a mode is where the density is 0."""
+    posterior, data = potential.of.posterior, potential.data
     if mode.curvature is None or not any(support.can_end(posterior, mode.position, data)):
         return NONE
     near = Start(mode.position, mode.inverse_mass, width=NEAREST).of_keys(
@@ -292,7 +277,7 @@ def _around(posterior: Posterior[P], mode: Mode[P], data: Data, chunk_size: int)
     )
     # In pairs, of which a plane wall through the mode leaves one.
     both = jax.tree.map(lambda x, at: jnp.concatenate([x, 2 * at - x]), near, mode.position)
-    return support.outside(posterior, both, data, chunk_size)
+    return support.outside(posterior, both, data, potential.of.chunk_size)
 
 
 def _farthest(begin: Position, end: Position) -> str:
