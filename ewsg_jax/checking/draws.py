@@ -59,6 +59,12 @@ class Draws(NamedTuple):
     lost: str = ""
     is_cut: bool = False
 
+    @classmethod
+    def at(cls, values: np.ndarray, layout: Layout) -> "Draws":
+        """Return places of no run, shape (chain, draw, d), of coordinates without names."""
+        chains, kept = np.arange(len(values)), np.arange(values.shape[1])
+        return cls(values, layout, (), 0, len(kept), chains, kept, shared=False)
+
     @property
     def flat(self) -> np.ndarray:
         """All draws by chain, or by time where chains share their batches, shape (draws, d)."""

@@ -52,28 +52,12 @@ def compile_ahead(
     key, size = jax.random.key(0), len(flat)
     units = np.eye(size) if size <= DENSE else LowRank(np.ones(size), np.eye(size, 1), np.ones(1))  # pyright: ignore[reportArgumentType]
     frame = Frame.at(Mode(position, False, 0.0, 0.0, 0.0, 0, 0.0), position, units)
-    here = Draws(
-        np.stack([flat, flat + 1])[None],
-        layout,
-        (),
-        0,
-        2,
-        np.zeros(1, int),
-        np.arange(2),
-        shared=False,
-    )
+    here = Draws.at(np.stack([flat, flat + 1])[None], layout)
     by_leverage = posterior.predictor is not None and num_rows(data) > FULL * ROWS
 
     def gradients() -> None:
-        fresh_gradients(
-            key,
-            posterior,
-            here,
-            data,
-            ROWS,
-            frame.leverage(posterior, data) if by_leverage else "random",
-            1.0,
-        )
+        rows = frame.leverage(posterior, data) if by_leverage else "random"
+        fresh_gradients(key, posterior, here, data, ROWS, rows, 1.0)
 
     def check() -> None:
         if any(can_end(posterior, position, data)):

@@ -289,8 +289,7 @@ def _num_kept(size: int) -> int:
 def _gradients_at(key: Key, asked: Asked, frame: Frame, flat: np.ndarray) -> Fresh:
     """Return the gradients at places, shape (draws, d)."""
     values = flat.reshape(NUM_CHAINS, -1, flat.shape[1])
-    chains, kept = np.arange(NUM_CHAINS), np.arange(values.shape[1])
-    draws = Draws(values, frame.layout, (), 0, len(kept), chains, kept, shared=False)
+    draws = Draws.at(values, frame.layout)
     return fresh_gradients(key, asked.posterior, draws, asked.data, ROWS, "random", 1.0)
 
 
