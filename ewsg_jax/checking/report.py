@@ -345,9 +345,6 @@ class Report:
         ]
         return plot(self.verdict, panels, path)
 
-    def __repr__(self) -> str:
-        return self._table()
-
     @property
     def _temperature(self) -> str:
         """What E[g u] says of the draws' temperature, which is a property of a stationary law."""
@@ -400,7 +397,7 @@ class Report:
             for i in shown
         ]
 
-    def _table(self) -> str:
+    def __repr__(self) -> str:
         lost = f" ({self.num_lost} diverged, left out)" if self.num_lost else ""
         shared = (
             "; chains share their batches: errors are from blocks of time"

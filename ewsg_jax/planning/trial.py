@@ -141,11 +141,6 @@ class Trial(NamedTuple):
         return found
 
     @property
-    def heat(self) -> float:
-        """How far its temperature is from the target's, relatively."""
-        return float("inf") if self.report is None else abs(self.report.scores.excess)
-
-    @property
     def time(self) -> float:
         """Steps that one effective draw took, of the slowest direction, for its mean or its
         variance.
