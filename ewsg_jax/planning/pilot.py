@@ -34,24 +34,12 @@ def seconds_of_step(
         num_chains: chains.
         mesh: the devices, None for one.
     """
-
-    def run(own: Key, steps: int, state: Any) -> Any:
-        return inner_run(
-            own,
-            kernel,
-            start if state is None else None,
-            data,
-            steps,
-            num_chains=num_chains if state is None else 1,
-            keep=None,
-            state=state,
-            mesh=mesh,
-        )
-
+    options: dict[str, Any] = {"keep": None, "mesh": mesh}
     first, *others = _random.keys_of(key, 1 + MOST)
-    samples, steps = run(first, STEPS, None), STEPS
+    samples = inner_run(first, kernel, start, data, STEPS, num_chains=num_chains, **options)
+    steps = STEPS
     for own in others:
-        samples = run(own, steps, samples.state)
+        samples = inner_run(own, kernel, None, data, steps, state=samples.state, **options)
         if samples.run_seconds >= SECONDS:
             break
         steps *= LONGER
