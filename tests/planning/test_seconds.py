@@ -98,16 +98,15 @@ def test_a_step_is_measured_for_long_enough(monkeypatch):
     """
     runs = []
 
-    def sample(key, kernel, start, data, steps, *, num_chains, keep, state, **options):
+    def run(key, kernel, start, data, steps, *, num_chains=1, state=None, **options):
         runs.append((start, steps, num_chains, state))
         return SimpleNamespace(
             num_steps=steps,
             run_seconds=99.0 if len(runs) == 1 else 1e-5 * steps,
             state=len(runs),
-            interrupted=False,
         )
 
-    monkeypatch.setattr(pilot, "sample", sample)
+    monkeypatch.setattr(pilot, "inner_run", run)
     assert pilot.seconds_of_step(KEY, None, "start", None, 5) == pytest.approx(1e-5)
     assert (
         runs
