@@ -10,7 +10,7 @@ import numpy as np
 
 from ewsg_jax._kernel import Kernel
 from ewsg_jax._types import Data
-from ewsg_jax.forecasting.law import own_anchors
+from ewsg_jax.forecasting.law import geometrically, own_anchors, uniformly
 from ewsg_jax.gradients._saga import SAGA
 from ewsg_jax.gradients.protocol import Evaluations
 from ewsg_jax.pair import kernel
@@ -286,11 +286,13 @@ class Choice:
         if way.estimator == "control_variate":
             return 1.0, 0.0
         if way.estimator == "svrg":
-            return law.apart_uniformly(self._evaluations(way.estimator, size).refresh_every), 0.0
+            period = max(1, round(self._evaluations(way.estimator, size).refresh_every))
+            return law.apart(uniformly(law.matrix, law.covariance, period)), 0.0
         rate = 1 - (1 - 1 / self._n) ** size
         own = float(own_anchors(law.matrix, law.covariance, rate)[0, 0])
         # Rows have anchors of their own, which differ.
-        return law.apart_geometrically(rate), (1 - 1 / self._n) * own
+        across = geometrically(law.matrix, law.covariance, rate)
+        return law.apart(across), (1 - 1 / self._n) * own
 
     def _evaluations_of(self, estimator: str, size: int) -> Evaluations:
         way = Way("langevin", estimator, "random")

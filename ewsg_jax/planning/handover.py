@@ -6,7 +6,6 @@ bend, into funnels. It takes all rows, so it is tried where these are few.
 """
 
 import importlib.util
-from typing import NamedTuple
 
 import numpy as np
 
@@ -34,22 +33,6 @@ MEMORY = 2.0
 """Steps that an effective draw takes before a trial says it."""
 
 
-class HandedOver(NamedTuple):
-    """NUTS, tried.
-
-    Attributes:
-        kernel: in the units of the position.
-        trial: judged as any other.
-        data_passes: of all chains, the search for its step included.
-        passes_per_step: of each chain.
-    """
-
-    kernel: Kernel
-    trial: Trial
-    data_passes: float
-    passes_per_step: float
-
-
 def why_not(asked: Asked) -> str:
     """Return why it cannot be tried, in words; empty where it can."""
     if asked.names_methods:
@@ -61,8 +44,11 @@ def why_not(asked: Asked) -> str:
     return ""
 
 
-def by_nuts(key: Key, asked: Asked, frame: Frame, among: Among[Position]) -> HandedOver | None:
-    """Return NUTS with its step adapted, and its trial; None where all its chains diverged.
+def by_nuts(
+    key: Key, asked: Asked, frame: Frame, among: Among[Position]
+) -> tuple[Trial, float] | None:
+    """Return a trial of NUTS with its step adapted, its passes with those of the search for the
+    step; and how many passes a step takes. None where its chains diverged.
 
     Args:
         key: a typed PRNG key.
@@ -108,4 +94,4 @@ def by_nuts(key: Key, asked: Asked, frame: Frame, among: Among[Position]) -> Han
     # From where its chains have come to: far more steps than a trial's burn-in.
     kernel, reached = kernel_of(passes), state.position
     tried = trial(for_trial, asked, kernel, MEMORY, lambda _: reached)
-    return HandedOver(kernel, tried, spent + tried.data_passes, passes)
+    return tried._replace(data_passes=spent + tried.data_passes), passes

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ewsg_jax.forecasting.law import counted_time, geometrically, uniformly
+from ewsg_jax.forecasting.law import counted_time
 from ewsg_jax.forecasting.step import AffineStep, stationary_each, steps_of
 from ewsg_jax.planning.ways import DYNAMICS, Way
 
@@ -52,17 +52,8 @@ class Law(NamedTuple):
         """How far off the standard deviation is, relatively, without noise of batches."""
         return abs(self.variance**0.5 - 1)
 
-    def apart_uniformly(self, period: float) -> float:
-        """Return E(θ − ω)², ω the position up to `period` steps ago, each age as probable."""
-        return self._apart(uniformly(self.matrix, self.covariance, max(1, round(period))))
-
-    def apart_geometrically(self, rate: float) -> float:
-        """Return E(θ − ω)², ω the position that many steps ago that a renewal of such a
-        rate has.
-        """
-        return self._apart(geometrically(self.matrix, self.covariance, rate))
-
-    def _apart(self, across: np.ndarray) -> float:
+    def apart(self, across: np.ndarray) -> float:
+        """Return E(θ − ω)² of an older position ω, of a covariance with z of now."""
         return 2 * (self.variance - float(across[0, 0]))
 
 

@@ -316,34 +316,34 @@ class Search(Asked):
             if ended.doubts:
                 ended.notes.append(f"NUTS was not tried: {reason}")
             return ended
-        found = by_nuts(key, self, frame, among)
-        if found is None or found.trial.report is None:
+        tried, passes_per_step = by_nuts(key, self, frame, among) or (None, 0.0)
+        if tried is None or tried.report is None:
             ended.notes.append("NUTS was tried, and its chains diverged")
             return ended
-        spent = ended.data_passes + found.data_passes
+        spent = ended.data_passes + tried.data_passes
         before = self.passes_of(ended)
-        took = found.passes_per_step * found.trial.time
+        took = passes_per_step * tried.time
         # Of two that are in doubt, or of two that are not, the quicker one.
-        is_worse = bool(found.trial.doubts) and not ended.doubts
-        if is_worse or (bool(found.trial.doubts) == bool(ended.doubts) and took > before):
+        is_worse = bool(tried.doubts) and not ended.doubts
+        if is_worse or (bool(tried.doubts) == bool(ended.doubts) and took > before):
             ended.notes.append(
                 f"NUTS was tried: {took:.3g} passes an effective draw, for {before:.3g}"
             )
             return replace(ended, data_passes=spent)
         other = f", for {before:.3g} of what was best before" if np.isfinite(before) else ""
         why = f"{took:.3g} passes an effective draw{other}"
-        if ended.doubts and not found.trial.doubts:
+        if ended.doubts and not tried.doubts:
             why = f"its trial shows no bias, that of what was best before does: {ended.doubts[0]}"
         return replace(
             ended,
-            kernel=found.kernel,
-            start=among if found.trial.is_wrong else found.trial.among(frame),
-            time=found.trial.time,
-            burn_in=burn_in_of(found.trial.time),
-            report=found.trial.report,
+            kernel=tried.kernel,
+            start=among if tried.is_wrong else tried.among(frame),
+            time=tried.time,
+            burn_in=burn_in_of(tried.time),
+            report=tried.report,
             data_passes=spent,
             notes=[*ended.notes, f"NUTS is the better tool here: {why}"],
-            doubts=found.trial.doubts,
+            doubts=tried.doubts,
         )
 
     def careful(self, frame: Frame, wall: float) -> tuple[Kernel, float]:

@@ -8,6 +8,7 @@ import pytest
 from scipy import special
 
 import ewsg_jax as ewsg
+from ewsg_jax.forecasting.law import geometrically, uniformly
 from ewsg_jax.planning.candidate import burn_in_of, steps_of
 from ewsg_jax.planning.choice import Choice
 from ewsg_jax.planning.frame import Frame
@@ -47,14 +48,12 @@ def test_the_law_of_langevin_dynamics_is_the_formula_s():
         np.testing.assert_allclose(law.slope, h / (2 - h), rtol=1e-5)
         np.testing.assert_allclose(law.time, max((1 + rho) / (1 - rho), 1), rtol=1e-5)
         ages = rho ** np.arange(7)
-        np.testing.assert_allclose(
-            law.apart_uniformly(7), 2 * law.variance * (1 - ages.mean()), rtol=1e-4
-        )
+        apart = law.apart(uniformly(law.matrix, law.covariance, 7))
+        np.testing.assert_allclose(apart, 2 * law.variance * (1 - ages.mean()), rtol=1e-4)
         rate, lags = 0.3, np.arange(1, 200)
         share = rate * (1 - rate) ** (lags - 1)
-        np.testing.assert_allclose(
-            law.apart_geometrically(rate), 2 * law.variance * (1 - share @ rho**lags), rtol=1e-4
-        )
+        apart = law.apart(geometrically(law.matrix, law.covariance, rate))
+        np.testing.assert_allclose(apart, 2 * law.variance * (1 - share @ rho**lags), rtol=1e-4)
 
 
 def test_a_mean_is_moved_by_how_wide_the_gradient_sees():
