@@ -24,7 +24,7 @@ from ewsg_jax.sampling.archive import Contents
 from ewsg_jax.sampling.host import Clock, on_host
 from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import Layout
-from ewsg_jax.sampling.loop import Outcome
+from ewsg_jax.sampling.outcome import Outcome
 from ewsg_jax.sampling.request import Request
 from ewsg_jax.sampling.states import SavedState, saved
 

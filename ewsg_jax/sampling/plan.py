@@ -24,7 +24,7 @@ from ewsg_jax.sampling.health import DivergenceMonitor
 from ewsg_jax.sampling.host import Clock, on_host
 from ewsg_jax.sampling.keeping import Plan
 from ewsg_jax.sampling.layout import Layout, choose_layout, on_accelerator
-from ewsg_jax.sampling.loop import Outcome
+from ewsg_jax.sampling.outcome import Outcome
 from ewsg_jax.sampling.request import Request, check_kept, check_length
 from ewsg_jax.sampling.starts import first_state, is_function, keys_of
 from ewsg_jax.sampling.windows import Windows
@@ -68,6 +68,7 @@ class Planned(NamedTuple):
         before: seconds of compiling and of running before it was resumed.
         is_part: whether other chains make as many steps, before or after these.
         ahead: compiles the program of the steps, as `"steps"`.
+        windows: of a run over a stream.
     """
 
     advance: Callable[..., chunks.Call]
@@ -81,6 +82,7 @@ class Planned(NamedTuple):
     before: tuple[float, float]
     is_part: bool
     ahead: Ahead
+    windows: Windows | None
 
 
 def plan(
@@ -203,7 +205,18 @@ def plan(
         (saver.save if request.first else saver.write)(outcome)
     is_part = request.total is not None
     return Planned(
-        advance, terms, num_chains, kept, layout, cost, began, saver, before, is_part, ahead
+        advance,
+        terms,
+        num_chains,
+        kept,
+        layout,
+        cost,
+        began,
+        saver,
+        before,
+        is_part,
+        ahead,
+        windows,
     ), outcome
 
 

@@ -14,16 +14,16 @@ from ewsg_jax._types import Array
 from ewsg_jax.dynamics.protocol import Constant
 from ewsg_jax.files import path_of
 from ewsg_jax.gradients import Evaluations
-from ewsg_jax.progress import Progress
 from ewsg_jax.rows.view import all_rows
-from ewsg_jax.sampling import batches, consistency, loop, states
+from ewsg_jax.sampling import batches, consistency, states
 from ewsg_jax.sampling._moments import finish, positions
 from ewsg_jax.sampling.afterwards import Look
 from ewsg_jax.sampling.batches import BatchFiles
 from ewsg_jax.sampling.checkpoint import Batches, Earlier
 from ewsg_jax.sampling.health import warn_of_overflow
-from ewsg_jax.sampling.host import Interrupts, on_host
-from ewsg_jax.sampling.loop import Outcome
+from ewsg_jax.sampling.host import on_host
+from ewsg_jax.sampling.loop import make_steps
+from ewsg_jax.sampling.outcome import Outcome
 from ewsg_jax.sampling.plan import Planned, plan
 from ewsg_jax.sampling.request import Request, check
 from ewsg_jax.sampling.samples import Samples, weighed
@@ -78,7 +78,7 @@ def run(request: Request, earlier: Earlier | Batches | None = None) -> Samples |
                 look.keep(outcome.watch.start, some.data)
                 if not some.first:
                     look.compile_ahead(planned, some.data)
-            compiled = make_steps(planned, outcome, request.seconds, request.progress, windows)
+            compiled = make_steps(planned, outcome, request.seconds, request.progress)
             # Of a stream no window but those at hand is held on to.
             data = some.data if windows is None else windows.last
             rows = some.data if windows is None else windows.last.rows
@@ -110,64 +110,6 @@ def _resumed(request: Request, earlier: Earlier | Batches) -> Request:
         return request._replace(state=state)
     assert isinstance(earlier, Batches)
     return request._replace(position=earlier.position, stacked=earlier.stacked)
-
-
-def make_steps(
-    planned: Planned,
-    outcome: Outcome,
-    seconds: float | None,
-    progress: bool,
-    windows: Windows | None = None,
-) -> float:
-    """Compile, make the steps, fill the outcome; return when it was compiled, in seconds.
-
-    Raises:
-        ValueError: time was up before a draw could be kept.
-    """
-    num_steps, kept = planned.terms.num_steps, planned.plan
-    # Nothing to compile: a checkpoint of a run that had ended.
-    if outcome.done == num_steps or outcome.all_lost:
-        return time.perf_counter()
-    with Interrupts() as interrupts:
-        alive, layout = outcome.watch.alive, planned.layout
-        # The last call may be shorter: its program is compiled now, so that run_seconds hold none
-        # of it.
-        one_call = layout.keep is None or kept.due(num_steps) <= layout.num_slots
-        whole = one_call and num_steps % layout.block_size == 0 and windows is None
-        for counted in {layout.accelerator, layout.accelerator and whole}:
-            # No step: this compiles, what a thread has not compiled by now.
-            planned.ahead.wait("steps")
-            made = planned.advance(outcome.done, 0, outcome.state, alive, counted=counted)
-            outcome.state = jax.block_until_ready(made).state
-        compiled = time.perf_counter()
-        look = None
-        if planned.saver is not None:
-            planned.saver.compiled, look = compiled, planned.saver.look
-        # From here on time counts as the run's own.
-        bar = Progress(num_steps, progress)
-        bar.update(outcome.done)
-        advance, is_part = planned.advance, planned.is_part
-        left = (
-            None if windows is None else lambda done: windows.left(planned.terms.first_step + done)
-        )
-        loop.run(
-            advance, outcome, num_steps, kept, layout, bar, interrupts, seconds, look, is_part, left
-        )
-        # After a call that failed the states may be those of an earlier step: the last checkpoint
-        # stands.
-        is_last = (
-            int(np.ravel(on_host(outcome.state.step))[0]) == planned.terms.first_step + outcome.done
-        )
-        if planned.saver is not None and is_last:
-            planned.saver.save(outcome)
-    # Interrupted runs may be empty, but a time limit that allows no draw is an error.
-    ended = outcome.interrupted or outcome.all_lost or outcome.done == num_steps
-    if not ended and not kept.kept(outcome.done):
-        raise ValueError(
-            f"seconds must be enough for burn_in + thin = {kept.burn_in + kept.thin} steps to keep "
-            f"a draw; got {seconds}, in which {outcome.done} were made"
-        )
-    return compiled
 
 
 def collect(request: Request, planned: Planned, outcome: Outcome, compiled: float) -> Samples:

@@ -64,14 +64,14 @@ def lost(number, folder):
     """A long run, of which the last process ends itself once a checkpoint is written."""
     looked = []
 
-    def run(advance, outcome, num_steps, *rest):
+    def run(planned, *rest):
         def kept(*arguments, **options):
             looked.append(arguments)
             if len(looked) > 20 and number == jax.process_count() - 1:
                 os.kill(os.getpid(), signal.SIGKILL)
-            return advance(*arguments, **options)
+            return planned.advance(*arguments, **options)
 
-        return before(kept, outcome, num_steps, *rest)
+        return before(planned._replace(advance=kept), *rest)
 
     before, loop.run, loop.SECONDS_PER_CALL = loop.run, run, 0.001
     kernel = ewsg.sgld(ewsg.models.logistic_regression(prior_scale=1.0), 1e-3, batch_size=4)

@@ -39,7 +39,11 @@ def stopped(monkeypatch, call, after, first=None):
 def after(steps, call):
     """Make a call that samples, and end its run after so many steps, as if it were killed."""
     run = loop.run
-    loop.run = lambda advance, outcome, num_steps, *rest: run(advance, outcome, steps, *rest)
+
+    def shorter(planned, *rest):
+        run(planned._replace(terms=planned.terms._replace(num_steps=steps)), *rest)
+
+    loop.run = shorter
     try:
         call()
     finally:

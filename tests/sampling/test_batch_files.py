@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.sampling import archive, batches, checkpoint, host, loop
+from ewsg_jax.sampling import archive, batches, checkpoint, loop
 from tests.sampling import stops
 from tests.sampling.alike import same_runs
 from tests.sampling.test_checkpoint import is_odd
@@ -57,9 +57,14 @@ def told(monkeypatch, call):
     """Return what a call gives, and the batches that it makes steps of, by their lengths."""
     made, true = [], loop.run
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "run", lambda advance, outcome, *rest: [made.append(outcome.done), true(
-            advance, outcome, *rest
-        )][1])  # fmt: skip
+        patch.setattr(
+            loop,
+            "run",
+            lambda planned, outcome, *rest: [
+                made.append(outcome.done),
+                true(planned, outcome, *rest),
+            ],
+        )
         found = call()
     return found, made
 
@@ -139,11 +144,10 @@ def test_an_interrupted_batch_is_gone_on_with(monkeypatch, tmp_path):
     true, path = loop.run, tmp_path / "run"
     batches = []
 
-    def interrupted(advance, outcome, *rest):
+    def interrupted(planned, outcome, bar, interrupts, limit):
         batches.append(outcome)
-        asked = next(each for each in rest if isinstance(each, host.Interrupts))
-        asked.requested = len(batches) == 2
-        return true(advance, outcome, *rest)
+        interrupts.requested = len(batches) == 2
+        return true(planned, outcome, bar, interrupts, limit)
 
     monkeypatch.setattr(loop, "run", interrupted)
     with pytest.warns(RuntimeWarning, match="an interrupt ended the run of chains 3 to 4"):
