@@ -198,11 +198,10 @@ def plan(
         saver = CheckpointWriter(request, kept, earlier.head, earlier, clock)
         before = earlier.counts["seconds"]
     elif request.checkpoint is not None:
-        head = consistency.of_run(request) if request.begun is None else request.begun()
-        saver = CheckpointWriter(request, kept, {"terms": terms._asdict()} | head, clock=clock)
-        # What cannot be written is told before anything is run; of later batches it does not end
-        # the run.
-        (saver.save if request.first else saver.write)(outcome)
+        head = {"terms": terms._asdict()} | consistency.of_run(request)
+        saver = CheckpointWriter(request, kept, head, clock=clock)
+        # What cannot be written is told before anything is run.
+        saver.write(outcome)
     is_part = request.total is not None
     return Planned(
         advance,

@@ -61,8 +61,6 @@ class Request(NamedTuple):
     """Into how many parts the rows are cut, of a run that resumes."""
     placed: Placed | None = None
     """The data on the devices over which the chains run, None for one."""
-    begun: Callable[[], dict[str, Any]] | None = None
-    """Of a batch of chains: writes what the run is of if not yet written, and returns it."""
 
     @property
     def devices(self) -> Devices | None:

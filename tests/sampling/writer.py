@@ -29,7 +29,7 @@ def outcome(done):
 
 if __name__ == "__main__":
     request = Request(None, None, None, None, checkpoint=sys.argv[1])
-    saver = CheckpointWriter(request, Plan(0, 1), {"what": "a test"})
+    saver = CheckpointWriter(request, Plan(0, 1), {"first": 0, "num_chains": CHAINS})
     done = 0
     while True:
         saver.write(outcome(done))
