@@ -23,28 +23,39 @@ from ewsg_jax.stacking.data import StackedData
 from ewsg_jax.stacking.kernels import Stack
 
 
-class SampleOptions(TypedDict, Generic[P], total=False):
-    """The keyword arguments of `sample`, for a reader of types."""
+class SharedOptions(TypedDict, Generic[P], total=False):
+    """The keyword arguments that `sample` and `resume` share, for a reader of types."""
 
-    data_passes: float | None
     seconds: float | None
-    num_chains: int
-    burn_in: int
-    thin: int
     keep: Callable[[P], PyTree] | None
     keep_when: Callable[[Array], Any] | None
     moments: MomentPlan | None
+    progress: bool
+    memory_limit: int | None
+    check_data: bool
+    checkpoint_every: float
+    mesh: Mesh | None
+
+
+class SampleOptions(SharedOptions[P], total=False):
+    """The keyword arguments of `sample`."""
+
+    data_passes: float | None
+    num_chains: int
+    burn_in: int
+    thin: int
     state: KernelState[P] | None
     stacked: Stacked
     shared_minibatch: bool
     chain_batch_size: int | None
-    progress: bool
     randomness_memory: int
-    memory_limit: int | None
-    check_data: bool
     checkpoint: str | os.PathLike[str] | None
-    checkpoint_every: float
-    mesh: Mesh | None
+
+
+class ResumeOptions(SharedOptions[P], total=False):
+    """The keyword arguments of `resume` beside the kernel."""
+
+    position: P | None
 
 
 @overload
@@ -242,21 +253,6 @@ def sample(
             data,
         )  # The run goes on with arrays of JAX: data that the caller does not keep are freed.
         return run.run(checked)
-
-
-class ResumeOptions(TypedDict, Generic[P], total=False):
-    """The keyword arguments of `resume` beside the kernel, for a reader of types."""
-
-    keep: Callable[[P], PyTree] | None
-    keep_when: Callable[[Array], Any] | None
-    moments: MomentPlan | None
-    position: P | None
-    seconds: float | None
-    checkpoint_every: float
-    progress: bool
-    memory_limit: int | None
-    check_data: bool
-    mesh: Mesh | None
 
 
 @overload
