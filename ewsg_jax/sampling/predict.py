@@ -26,37 +26,9 @@ def predict(
     keep_draws: bool = False,
     chunk_size: int | None = None,
 ) -> PyTree:
-    """Return the mean over all draws of all chains of a function of the position.
+    """Return what `Samples.predict` does, of all draws: a tree with leading axes (chain, draw).
 
     Draws with a number that is not finite count like the others, so they show in the result.
-
-    Args:
-        draws: a tree of arrays with leading axes (chain, draw).
-        function: `function(position, inputs) -> tree of floating-point arrays`, for one draw. It is
-            compiled and vectorised over draws; give the same function object again to spare the
-            compilation.
-        inputs: its second argument: a tree of arrays or numbers, an argument of the compiled
-            program.
-        log: the outputs are logarithms: return log(mean(exp(outputs))), computed without overflow.
-        keep_draws: return the outputs at all draws instead of their mean.
-        chunk_size: draws evaluated at once. Default: as many as hold 64 MiB of positions, outputs
-            and the largest intermediate array. It changes the result by rounding only.
-
-    Returns:
-        The tree of outputs as NumPy arrays in the outputs' dtypes (sums over chunks are made in
-        float64); with `keep_draws` they have leading axes (chain, draw).
-
-    Raises:
-        TypeError, ValueError: an argument has the wrong type or value; the function fails on one
-            draw, or returns integers or booleans, which have no mean in their own dtype (with
-            `keep_draws` they are returned as they are); there are no draws.
-
-    Example:
-        >>> import jax.numpy as jnp, numpy as np
-        >>> from ewsg_jax.sampling.predict import predict
-        >>> draws = np.array([[[0.0, 1.0], [2.0, 3.0]]])  # one chain of two draws
-        >>> predict(draws, lambda w, x: x @ w, jnp.eye(2))
-        array([1., 2.], dtype=float32)
     """
     _check.boolean("log", log)
     if _check.boolean("keep_draws", keep_draws) and log:

@@ -238,17 +238,35 @@ class Samples(Generic[P]):
 
         Args:
             function: `function(position, inputs) -> tree of floating-point arrays`, for one draw.
-            inputs: its second argument, a tree of arrays.
+                It is compiled and vectorised over draws; give the same function object again to
+                spare the compilation.
+            inputs: its second argument: a tree of arrays or numbers, an argument of the compiled
+                program.
             log: the outputs are logarithms: return log(mean(exp(outputs))), such as log predictive
-                densities.
+                densities, computed without overflow.
             keep_draws: return the outputs at each of these draws instead, leading axes (chain,
                 draw), as `finite_draws` have them. Where chains diverged the first axis is shorter
                 than `num_chains`, and a RuntimeWarning names them.
-            chunk_size: draws evaluated at once; default as many as fit in 64 MiB.
+            chunk_size: draws evaluated at once. Default: as many as hold 64 MiB of positions,
+                outputs and the largest intermediate array. It changes the result by rounding only.
+
+        Returns:
+            The tree of outputs as NumPy arrays in the outputs' dtypes (sums over chunks are made in
+            float64).
 
         Raises:
-            TypeError, ValueError: an argument has the wrong type or value, or there are no draws:
-                with `keep_draws` also where every chain diverged.
+            TypeError, ValueError: an argument has the wrong type or value; the function fails on
+                one draw, or returns integers or booleans, which have no mean in their own dtype
+                (with `keep_draws` they are returned as they are); there are no draws, with
+                `keep_draws` also where every chain diverged.
+
+        Example:
+            >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+            >>> kernel = ewsg.sgld(ewsg.models.gaussian_location(), 1e-2, batch_size=2)
+            >>> data = jnp.arange(6.0)[:, None]
+            >>> samples = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(1), data, 30)
+            >>> samples.predict(lambda position, x: x * position, jnp.ones(3)).shape
+            (3,)
         """
         some = bool(self.is_finite.any())
         if keep_draws is True:
