@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic
 
@@ -27,6 +27,10 @@ from ewsg_jax.support import evenly
 
 MOST_NAMED = 5
 """Members that a warning names."""
+MOST_LINES = 8
+"""Coordinates that are drawn, evenly spaced."""
+WIDE = 10.0
+"""The ratio of the largest value to the smallest from which the axis is logarithmic."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -181,10 +185,28 @@ class StackedSamples(Generic[P]):
         """
         if self.whole.draws is None or not self.whole.num_draws:
             raise ValueError("plot must have draws; got a run that kept none")
-        name, labels = self._labels
-        if not np.issubdtype(labels.dtype, np.number):
-            name, labels = "member", np.arange(len(self))
-        return plot(repr(self), name, labels, list(self), path)
+        name, values = self._labels
+        if not np.issubdtype(values.dtype, np.number):
+            name, values = "member", np.arange(len(self))
+        figure = pictures.blank(9, 3.6, path)
+        figure.suptitle(repr(self), fontsize=8, wrap=True)
+        order = np.argsort(values)
+        stable, lost = order[self.is_stable[order]], order[~self.is_stable[order]]
+        moments = [_moments(self[member]) for member in stable]
+        panels = figure.subplots(1, 2)
+        for panel, part, label in zip(panels, (0, 1), ("mean", "standard deviation"), strict=True):
+            if moments:
+                lines = np.array([each[part] for each in moments])
+                panel.plot(values[stable], lines, ".-", linewidth=0.8)
+            for member in lost:
+                panel.axvline(values[member], color="#D55E00", linewidth=0.8)
+            panel.set(
+                xlabel=f"{name} (lines: diverged chains)" if lost.size else name, ylabel=label
+            )
+            if values.min() > 0 and values.max() > WIDE * values.min():
+                panel.set_xscale("log")
+        panels[1].set_yscale("log")
+        return pictures.keep(figure, path)
 
     def to_arviz(self, **options: Any) -> Any:
         """Return draws as ArviZ takes them, members behind chains and draws.
@@ -278,49 +300,6 @@ def _state_of(state: Any, member: int, memory_axis: int | None) -> Any:
     # An order of the rows has an axis of members where each has a data set of its own.
     order = jax.tree.map(lambda x: x[:, member] if x.ndim == 3 else x, state.order)
     return KernelState(rest._replace(position=position, step=own.step), memory, state.rows, order)
-
-
-MOST_LINES = 8
-"""Coordinates that are drawn, evenly spaced."""
-WIDE = 10.0
-"""The ratio of the largest value to the smallest from which the axis is logarithmic."""
-
-
-def plot(
-    title: str,
-    name: str,
-    values: np.ndarray,
-    runs: Sequence[Samples],
-    path: str | os.PathLike[str] | None,
-) -> Any:
-    """Draw means and sds of some coordinates, and where chains diverged; return the figure.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-        TypeError: the path is not a file path.
-    """
-    figure = pictures.blank(9, 3.6, path)
-    figure.suptitle(title, fontsize=8, wrap=True)
-    order = np.argsort(values)
-    stable = [member for member in order if runs[member].is_finite.all()]
-    moments = [_moments(runs[member]) for member in stable]
-    panels = figure.subplots(1, 2)
-    for panel, part, label in zip(panels, (0, 1), ("mean", "standard deviation"), strict=True):
-        if moments:
-            panel.plot(
-                values[stable], np.array([each[part] for each in moments]), ".-", linewidth=0.8
-            )
-        for member in order:
-            if member not in stable:
-                panel.axvline(values[member], color="#D55E00", linewidth=0.8)
-        panel.set(
-            xlabel=f"{name} (lines: diverged chains)" if len(stable) < len(order) else name,
-            ylabel=label,
-        )
-        if values.min() > 0 and values.max() > WIDE * values.min():
-            panel.set_xscale("log")
-    panels[1].set_yscale("log")
-    return pictures.keep(figure, path)
 
 
 def _moments(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
