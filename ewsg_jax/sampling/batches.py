@@ -17,7 +17,7 @@ from ewsg_jax import _check
 from ewsg_jax._kernel import KernelState
 from ewsg_jax._types import Position, PyTree
 from ewsg_jax.files import path_of
-from ewsg_jax.sampling import checkpoint
+from ewsg_jax.sampling import checkpoint, consistency
 from ewsg_jax.sampling.checkpoint import BATCH, Earlier
 from ewsg_jax.sampling.host import is_key, on_host
 from ewsg_jax.sampling.request import Request
@@ -44,9 +44,12 @@ def of_all(
         earlier: the checkpoints from which the run resumes; none of a new one.
     """
     total, parts, draws = num_chains_of(request), [], None
-    some = [_some(request, *ends, total) for ends in cut(total, size)]
-    if request.checkpoint is not None and not earlier:
+    begins = request.checkpoint is not None and not earlier
+    if begins:
         checkpoint.check_new(path_of(request.checkpoint))
+        request = request._replace(head=consistency.of_run(request))
+    some = [_some(request, *ends, total) for ends in cut(total, size)]
+    if begins:
         starts = [begin(each) for each in some]
         earlier = checkpoint.read(request.checkpoint, starts[0])
     for each in some:

@@ -34,7 +34,6 @@ def of_run(request: Request) -> dict[str, Any]:
         "burn_in": int(request.burn_in),
         "thin": int(request.thin),
         "seconds": None if request.seconds is None else float(request.seconds),
-        "first": request.first,
         "num_chains": int(request.total or num_chains_of(request)),
         "chain_batch_size": None
         if request.chain_batch_size is None

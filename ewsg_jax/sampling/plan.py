@@ -198,7 +198,8 @@ def plan(
         saver = CheckpointWriter(request, kept, earlier.head, earlier, clock)
         before = earlier.counts["seconds"]
     elif request.checkpoint is not None:
-        head = {"terms": terms._asdict()} | consistency.of_run(request)
+        of = request.head or consistency.of_run(request)
+        head = {"terms": terms._asdict(), "first": request.first} | of
         saver = CheckpointWriter(request, kept, head, clock=clock)
         # What cannot be written is told before anything is run.
         saver.write(outcome)
