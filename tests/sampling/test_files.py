@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -235,62 +234,6 @@ def test_without_the_kernel_all_but_the_state_is_read(tmp_path):
     more = ewsg.sample(KEY, kernel, None, DATA, 5, state=samples.state)
     np.testing.assert_array_equal(again.concatenate(more).step, np.arange(1, 18))
     assert not (tmp_path / "again.npz").exists()
-
-
-class Spin(NamedTuple):
-    """A state with a key in it, beside its position, that the library knows nothing of."""
-
-    position: jax.Array
-    step: jax.Array
-    key: jax.Array
-    wide: jax.Array
-    nothing: jax.Array
-
-
-@ewsg.module
-class Spinning(ewsg.Kernel):
-    """A kernel of one's own, whose state is of a class of one's own."""
-
-    model: ewsg.Posterior = ewsg.static()
-
-    def init(self, key, position, data):
-        wide = jnp.asarray(2.0**-40, jnp.float64) + 1
-        return ewsg.KernelState(Spin(position, jnp.int32(0), key, wide, jnp.zeros((0, 3))), ())
-
-    def draw(self, key, state, data):
-        raise NotImplementedError
-
-    def transition(self, randomness, state, data):
-        raise NotImplementedError
-
-    def evaluations(self, data):
-        raise NotImplementedError
-
-    def check(self, position, data):
-        """Nothing."""
-
-
-@pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
-def test_keys_and_numbers_of_64_bits_and_none_come_back(tmp_path, x64, impl):
-    """In a state of a class that the library knows nothing of."""
-    _, samples = run(jnp.zeros(2, jnp.float32), lambda p: p)
-    kernel = Spinning(model=mean_of(lambda p: p))
-    keys = jax.random.split(jax.random.key(3, impl=impl), 2)
-    state = jax.vmap(kernel.init, in_axes=(0, 0, None))(keys, samples.state.position, DATA)
-    dataclasses.replace(samples, state=state).save(tmp_path / "run.npz")
-    if impl == "rbg":
-        with pytest.raises(ValueError, match=r"kernel must be that of the run.*key"):
-            ewsg.load(tmp_path / "run.npz", kernel=kernel, data=DATA)
-        return
-    again = ewsg.load(tmp_path / "run.npz", kernel=kernel, data=DATA).state
-    assert type(again.dynamics) is Spin
-    assert jax.random.key_impl(again.dynamics.key) == jax.random.key_impl(keys)
-    np.testing.assert_array_equal(
-        jax.random.key_data(again.dynamics.key), jax.random.key_data(keys)
-    )
-    np.testing.assert_array_equal(again.dynamics.wide, state.dynamics.wide)
-    assert again.dynamics.wide.dtype == jnp.float64
-    assert again.dynamics.nothing.shape == (2, 0, 3)
 
 
 def test_a_kernel_or_data_of_another_run_are_refused(tmp_path):

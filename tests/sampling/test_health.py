@@ -206,14 +206,3 @@ def test_a_likelihood_of_the_wrong_sign_is_told_so(make):
     """With a prior whose term overflows as the likelihood's: their difference is no number."""
     with pytest.warns(RuntimeWarning, match=HINT):
         ewsg.sample(KEY, make(WRONG_SIGN), {"w": jnp.ones(1)}, DATA, 10**5, num_chains=3, keep=None)
-
-
-@pytest.mark.full
-def test_a_step_that_is_too_large_is_not_told_so():
-    for kernel in (
-        KERNEL,
-        ewsg.sgld(ewsg.models.gaussian_location(prior_scale=1.0), 3.0, batch_size=2),
-    ):
-        with pytest.warns(RuntimeWarning, match="2 of 2 chains diverged") as told:
-            ewsg.sample(KEY, kernel, jnp.full(1, 9.0), DATA, 10**4, num_chains=2, keep=None)
-        assert HINT not in str(told[0].message)

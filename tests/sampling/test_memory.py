@@ -45,31 +45,6 @@ def test_one_center_serves_all_chains(x64):
     np.testing.assert_array_equal(common.state.memory.center, CENTER)
 
 
-TOGETHER, APART = {"num_chains": 4}, {"stacked": True}
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("kernel", "start", "options"),
-    [
-        (control_variate(), CENTER, TOGETHER),
-        (control_variate(center=CENTER), CENTER, TOGETHER),
-        (strata(), CENTER, TOGETHER),
-        (control_variate(), np.float32(STARTS), APART),
-    ],
-    ids=["center of the start", "center given", "strata", "centers of their own"],
-)
-def test_going_on_with_a_memory(kernel, start, options, tmp_path):
-    """From a file, the memory of all chains or of each: bit for bit the run that was whole."""
-    whole, half = (run(kernel, start, steps, **options) for steps in (30, 17))
-    half.save(tmp_path / "half.npz")
-    state = ewsg.load(tmp_path / "half.npz", kernel=kernel, data=DATA).state
-    rest = run(kernel, None, 13, state=state)
-    np.testing.assert_array_equal(rest.position, whole.position[:, 17:])
-    for each in (state, rest.state):
-        assert shapes(each.memory) == shapes(half.state.memory)
-
-
 NARROW = ewsg.models.logistic_regression(prior_scale=0.01)
 
 
