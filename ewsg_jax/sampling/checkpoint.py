@@ -227,7 +227,7 @@ class CheckpointWriter:
         counted = np.asarray(outcome.spent), watch.alive, watch.diverged_at
         arrays = dict(zip(COUNTED, counted, strict=True))
         arrays |= {f"{TOTALS}{name}": total for name, total in outcome.totals.items()}
-        arrays |= archive.entries(SUMS, outcome.sums) | states.entries(state)
+        arrays |= archive.entries(SUMS, outcome.sums) | archive.entries(states.STATE, state)
         about = {"head": self._head, "counts": counts} | states.describe(state)
         # Last, and in one move: until it is there the checkpoint before it stands.
         archive.write(self._folder / RUN, HOLDS, about, arrays)

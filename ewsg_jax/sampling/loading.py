@@ -15,8 +15,10 @@ from ewsg_jax.freshness import as_of_now
 from ewsg_jax.sampling import archive, states
 from ewsg_jax.sampling._moments import Moments
 from ewsg_jax.sampling.archive import Contents
-from ewsg_jax.sampling.samples import HOLDS, HOLDS_STACK, Samples
+from ewsg_jax.sampling.samples import HOLDS, HOLDS_STACK, TREES, Samples
+from ewsg_jax.stacking._stack import over
 from ewsg_jax.stacking.data import StackedData
+from ewsg_jax.streams import Stream
 
 READERS = {HOLDS: "ewsg_jax.load", HOLDS_STACK: "ewsg_jax.StackedSamples.load"}
 """What reads a file, by what it holds."""
@@ -58,44 +60,33 @@ def load(
         >>> bool((again.position == samples.position).all()), int(again.state.step[0])
         (True, 10)
     """
-    with reading(path):
-        return samples_of(opened(path, HOLDS, kernel, data), position, kernel, data)
-
-
-def opened(path: str | os.PathLike[str], holds: str, kernel: Kernel | None, data: Any) -> Contents:
-    """Check arguments of `load` and read a file: states' arrays only where there is a kernel.
-
-    Raises:
-        TypeError, UnreadableError, OSError: an argument or the file is not as it must be.
-    """
-    file = path_of(path)
-    if kernel is not None:
-        _check.instance(
-            "kernel",
-            kernel,
-            Kernel,
-            "that of the run, ewsg_jax.kernel(…) or a named method, or None",
-        )
-    if (kernel is None) != (data is None):
-        missing, given = ("kernel", "data") if kernel is None else ("data", "kernel")
-        raise TypeError(f"{missing} must be given where {given} is, those of the run; got None")
-    contents = archive.read(file, *READERS, without=states.STATE if kernel is None else None)
-    if contents.holds != holds:
-        raise archive.UnreadableError(
-            f"it holds {contents.holds}, which {READERS[contents.holds]} reads"
-        )
-    return contents
+    with reading(path, HOLDS, kernel, data) as contents:
+        return samples_of(contents, position, kernel, data)
 
 
 @contextlib.contextmanager
-def reading(path: Any) -> Iterator[None]:
-    """Name the file where it holds no samples.
+def reading(
+    path: str | os.PathLike[str], holds: str, kernel: Kernel | None, data: Any
+) -> Iterator[Contents]:
+    """Check arguments of `load` and read a file: states' arrays only where there is a kernel.
 
     Raises:
-        ValueError: it holds no samples.
+        TypeError, ValueError, OSError: an argument or the file is not as it must be.
     """
+    file = path_of(path)
+    if kernel is not None:
+        what = "that of the run, ewsg_jax.kernel(…) or a named method, or None"
+        _check.instance("kernel", kernel, Kernel, what)
+    if (kernel is None) != (data is None):
+        missing, given = ("kernel", "data") if kernel is None else ("data", "kernel")
+        raise TypeError(f"{missing} must be given where {given} is, those of the run; got None")
     try:
-        yield
+        contents = archive.read(file, *READERS, without=states.STATE if kernel is None else None)
+        if contents.holds != holds:
+            raise archive.UnreadableError(
+                f"it holds {contents.holds}, which {READERS[contents.holds]} reads"
+            )
+        yield contents
     except archive.UnreadableError as error:
         raise ValueError(
             f"path must be a file that samples.save wrote; got {os.fspath(path)!r}, which is not "
@@ -116,17 +107,17 @@ def samples_of(contents: Contents, position: PyTree, kernel: Kernel | None, data
         contents.tree(name, archive.structure(trees.get(name), of_position))
         for name in ("draws", "moments")
     )
-    names = {field.name for field in dataclasses.fields(Samples)} - {
-        "draws",
-        "moments",
-        states.STATE,
-        *numbers,
-    }
-    arrays = {name: contents.array(name) for name in names}
+    names = {field.name for field in dataclasses.fields(Samples)}
+    arrays = {name: contents.array(name) for name in names - TREES - {*numbers}}
     state: Any = states.StateNotLoaded(contents.told("step", int))
     if kernel is not None:
+        # Of a stack over data the kernel and the data of its run.
+        own, rows = over(kernel, data)
+        if not isinstance(rows, Stream):
+            _check.data(rows)
+            rows = _check.shapes(rows)
         with as_of_now(kernel):
-            state = states.restored(states.saved(contents, position), *states.as_run(kernel, data))
+            state = states.restored(states.saved(contents, position), own, rows)
     try:
         moments = None if moments is None else Moments(**moments)
         return Samples(**numbers, **arrays, draws=draws, moments=moments, state=state)

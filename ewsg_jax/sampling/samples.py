@@ -22,6 +22,8 @@ from ewsg_jax.sampling.predict import predict
 
 HOLDS, HOLDS_STACK = "samples", "samples of a stack"
 """What files hold."""
+TREES = {"draws", "moments", states.STATE}
+"""Fields of samples that are trees."""
 MOST_NAMED = 5
 """Chains that a message names."""
 
@@ -489,25 +491,16 @@ def stored(samples: Samples) -> tuple[dict[str, Any], dict[str, Any]]:
         "draws": samples.draws,
         "moments": None if samples.moments is None else vars(samples.moments),
     }
-    others = {field.name: getattr(samples, field.name) for field in dataclasses.fields(samples)}
-    others = {
-        name: value
-        for name, value in others.items()
-        if name not in ("draws", "moments", states.STATE)
-    }
-    arrays = {
-        name: value for name, value in others.items() if isinstance(value, np.ndarray | jax.Array)
-    }
-    numbers = {
-        name: np.asarray(value).item() for name, value in others.items() if name not in arrays
-    }
+    names = {field.name for field in dataclasses.fields(samples)} - TREES
+    others = {name: getattr(samples, name) for name in sorted(names)}
+    arrays = {name: x for name, x in others.items() if isinstance(x, np.ndarray | jax.Array)}
     about = {
-        "numbers": numbers,
+        "numbers": {name: np.asarray(x).item() for name, x in others.items() if name not in arrays},
         "trees": {
             name: archive.describe(tree, position, f"samples.{name}")
             for name, tree in trees.items()
         },
     }
-    for name, tree in trees.items():
+    for name, tree in {**trees, states.STATE: samples.state}.items():
         arrays |= archive.entries(name, tree)
-    return about | states.describe(samples.state), arrays | states.entries(samples.state)
+    return about | states.describe(samples.state), arrays

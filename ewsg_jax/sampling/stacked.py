@@ -15,7 +15,7 @@ from ewsg_jax._kernel import Kernel, KernelState
 from ewsg_jax._types import Data, P
 from ewsg_jax.sampling import archive
 from ewsg_jax.sampling._moments import Moments
-from ewsg_jax.sampling.loading import opened, reading, samples_of
+from ewsg_jax.sampling.loading import reading, samples_of
 from ewsg_jax.sampling.request import Request
 from ewsg_jax.sampling.samples import HOLDS_STACK, Samples, in_arviz, stored, weighed
 from ewsg_jax.sampling.starts import shares_memory
@@ -149,15 +149,11 @@ class StackedSamples(Generic[P]):
         Raises:
             TypeError, ValueError, OSError: as of `ewsg_jax.load`.
         """
-        with reading(path):
-            contents = opened(path, HOLDS_STACK, kernel, data)
-            whole = samples_of(contents, position, kernel, data)
+        with reading(path, HOLDS_STACK, kernel, data) as contents:
+            names = contents.told("values", list)
             return cls(
-                whole,
-                {
-                    name: contents.array(f"values[{name!r}]")
-                    for name in contents.told("values", list)
-                },
+                samples_of(contents, position, kernel, data),
+                {name: contents.array(f"values[{name!r}]") for name in names},
                 contents.told("memory_axis"),
                 contents.arrays.get("num_rows"),
                 contents.array("member_diverged_at"),

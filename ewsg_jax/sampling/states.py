@@ -11,14 +11,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check
 from ewsg_jax._kernel import Kernel, KernelState, RowsSeen, check_rows
 from ewsg_jax._types import Data, PyTree
 from ewsg_jax.sampling import archive
 from ewsg_jax.sampling.archive import Contents
 from ewsg_jax.sampling.devices import Placed
 from ewsg_jax.sampling.starts import state_shapes
-from ewsg_jax.stacking._stack import over
 from ewsg_jax.streams import Stream
 
 STATE = "state"
@@ -61,19 +59,6 @@ class StateNotLoaded:
         )
 
 
-def as_run(kernel: Kernel, data: Any) -> tuple[Kernel, Any]:
-    """Return the kernel and data shapes that a run of these has; of a stack over data, its own.
-
-    Raises:
-        TypeError, ValueError: the data are none, or not of as many data sets as the stack.
-    """
-    kernel, data = over(kernel, data)
-    if isinstance(data, Stream):
-        return kernel, data
-    _check.data(data)
-    return kernel, _check.shapes(data)
-
-
 def describe(state: KernelState) -> dict[str, Any]:
     """Return what the text of a file says of states."""
     return {
@@ -82,11 +67,6 @@ def describe(state: KernelState) -> dict[str, Any]:
         "step": int(np.ravel(state.step)[0]),
         "on_device": any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(state)),
     }
-
-
-def entries(state: KernelState) -> dict[str, Any]:
-    """Return the arrays of states by their names in a file."""
-    return archive.entries(STATE, state)
 
 
 def saved(contents: Contents, position: PyTree) -> SavedState:
