@@ -22,6 +22,12 @@ from ewsg_jax.sampling.request import Request
 from ewsg_jax.sampling.starts import is_function, num_chains_of
 from ewsg_jax.streams import Stream
 
+PLAIN = (
+    *("num_steps", "data_passes", "seconds", "burn_in", "thin", "num_chains", "stacked"),
+    *("shared_minibatch", "randomness_memory", "check_data"),
+)
+"""Arguments that are compared between processes as they are printed."""
+
 
 def of_run(request: Request) -> dict[str, Any]:
     """Return what is to be the same when a run resumes, beside the states, as JSON holds it."""
@@ -123,35 +129,18 @@ def check_processes(request: Request, earlier: Earlier | None) -> None:
 def _told(request: Request, earlier: Earlier | None) -> dict[str, Any]:
     """Return what must be the same, by the names of the arguments."""
     run, devices, position = of_run(request), request.devices, request.position
-    saved = None if earlier is None else earlier.state
-    state = request.state if saved is None else saved.arrays
+    state = request.state if earlier is None else earlier.state.arrays
     assert devices is not None
     where = text(position) if position is None or is_function(position) else _tree.digest(position)
+    numbers = [device.id for device in devices.mesh.devices.flat]
     return {
-        "key": run["key"],
-        "kernel": run["kernel"],
-        "data": run["data"],
+        **{name: run[name] for name in ("key", "kernel", "data")},
         "position": where,
         "state": None if state is None else _tree.digest(state),
-        "num_steps, data_passes or seconds": (
-            request.num_steps,
-            request.data_passes,
-            request.seconds,
-        ),
-        "burn_in or thin": (request.burn_in, request.thin),
-        "num_chains or stacked": (request.num_chains, request.stacked),
-        "keep, keep_when or moments": run["kept"],
-        "shared_minibatch, randomness_memory or check_data": (
-            request.shared_minibatch,
-            request.randomness_memory,
-            request.check_data,
-        ),
+        **{name: getattr(request, name) for name in PLAIN},
+        **run["kept"],
         "the versions of jax, numpy and Python": run["programs"],
-        "mesh": (
-            devices.mesh.shape_tuple,
-            devices.parts,
-            [device.id for device in devices.mesh.devices.flat],
-        ),
+        "mesh": (devices.mesh.shape_tuple, devices.parts, numbers),
         "jax_enable_x64": run["x64"],
     }
 
