@@ -80,8 +80,9 @@ def nothing(layout: Layout, positions: Position) -> Record:
     keep, moments = layout.keep, layout.moments
     # What is written of a step that is not kept needs a slot too, when all the others are full.
     num_slots = layout.num_slots + layout.writes_always
+    draws = () if keep is None else jax.eval_shape(jax.vmap(keep), positions)
     return Record(
-        () if keep is None else _empty_slots(keep, num_slots, positions),
+        jax.tree.map(lambda x: jnp.zeros((num_slots, *x.shape), x.dtype), draws),
         None if moments is None else jax.vmap(moments.start)(positions),
     )
 
@@ -146,8 +147,3 @@ def _written(
         # A weight of 0 would not do: a lost chain's position may be too large to be squared.
         sums = added if chosen is None else jax.vmap(_tree.where)(chosen, added, sums)
     return Record(slots, sums)
-
-
-def _empty_slots(keep: Callable[[Position], PyTree], num_slots: int, positions: Position) -> PyTree:
-    values = jax.eval_shape(jax.vmap(keep), positions)
-    return jax.tree.map(lambda x: jnp.zeros((num_slots, *x.shape), x.dtype), values)

@@ -82,7 +82,8 @@ def check(request: Request) -> Request:
     _check.key(request.key)
     _check.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
     check_numbers(kernel)
-    _check.boolean("check_data", request.check_data)
+    for name in ("check_data", "shared_minibatch", "progress"):
+        _check.boolean(name, getattr(request, name))
     # What a stream holds is checked window by window, as it is read.
     devices = None
     if isinstance(data, Stream):
@@ -104,31 +105,27 @@ def check(request: Request) -> Request:
             f"{_check.describe(request.stacked)}"
         )
     _check.boolean("stacked", request.stacked)
-    shared = _check.boolean("shared_minibatch", request.shared_minibatch)
     # Chains can share a batch only where a batch belongs to no chain's own order.
-    if shared and not (uses_batches(kernel) and not is_ordered(kernel)):
+    if request.shared_minibatch and not (uses_batches(kernel) and not is_ordered(kernel)):
         what = (
             "whose chains have epochs of their own"
             if uses_batches(kernel)
             else "that draws no batches"
         )
         raise ValueError(f"shared_minibatch must be False for a kernel {what}; got True")
-    _check.boolean("progress", request.progress)
     if request.seconds is not None:
         _check.positive("seconds", request.seconds)
     _check.integer("burn_in", request.burn_in, minimum=0)
-    _check.integer("thin", request.thin)
-    _check.integer("randomness_memory", request.randomness_memory)
-    if request.memory_limit is not None:
-        _check.integer("memory_limit", request.memory_limit)
-    _check.integer("num_chains", request.num_chains)
-    if request.chain_batch_size is not None:
-        _check.integer("chain_batch_size", request.chain_batch_size)
-        if request.seconds is not None:
-            raise ValueError(
-                "seconds must be None with chain_batch_size, whose batches make as many steps as "
-                f"each other; got {request.seconds}"
-            )
+    for name in ("thin", "randomness_memory", "num_chains"):
+        _check.integer(name, getattr(request, name))
+    for name in ("memory_limit", "chain_batch_size"):
+        if getattr(request, name) is not None:
+            _check.integer(name, getattr(request, name))
+    if request.chain_batch_size is not None and request.seconds is not None:
+        raise ValueError(
+            "seconds must be None with chain_batch_size, whose batches make as many steps as "
+            f"each other; got {request.seconds}"
+        )
     if request.keep is not None:
         _check.function("keep", request.keep, "(position) -> tree of arrays, or None")
     if request.keep_when is not None:
