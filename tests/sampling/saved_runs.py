@@ -104,12 +104,9 @@ RUNS = {
     "odd_names": weighted(lambda p: p["a/b"], ODD_NAMES),
     "names_that_meet": weighted(lambda p: p, np.zeros(2, np.float32), keep=under_names_that_meet),
     "functions": weighted(lambda p: p, np.zeros(2, np.float32), keep=lambda p: (p, jnp.sum(p))),
-    "flax": weighted(dense, PARAMETERS),
     "flax_frozen": weighted(dense, freeze(PARAMETERS), needs_position=True),
     "network": weighted(network, MLP, needs_position=True),
     "sgld_nothing_kept": Run(ewsg.sgld(GAUSSIAN, 1e-2, batch_size=2), options={"keep": None}),
-    "sgnht": Run(ewsg.sgnht(GAUSSIAN, 1e-2, **BATCH)),
-    "psgld_corrected": Run(ewsg.psgld(GAUSSIAN, 1e-2, batch_size=2, damping=0.1, correction=True)),
     "sgrld": Run(
         ewsg.sgrld(
             GAUSSIAN,
@@ -119,13 +116,11 @@ RUNS = {
         ),
         options={"moments": ewsg.moments(covariance="none", weights="step_size")},
     ),
-    "hamcmc": Run(ewsg.hamcmc(GAUSSIAN, 1e-2, batch_size=2, memory_size=3)),
     "svrg_ld_epochs": Run(
         ewsg.svrg_ld(GAUSSIAN, 1e-2, batch_size=2, refresh_every=3, option="I", rows="epochs"),
         options={"burn_in": 1, "thin": 2},
     ),
     "saga_ld": Run(ewsg.saga_ld(LOGISTIC, 1e-2, batch_size=2), data=LABELLED),
-    "cv_uld": Run(ewsg.cv_uld(GAUSSIAN, 1e-2, **BATCH), options={"moments": ewsg.moments()}),
     "cp_sghmc": Run(
         ewsg.cp_sghmc(LOGISTIC, 1e-2, **BATCH, labels=classes, num_strata=2), data=LABELLED
     ),
@@ -137,7 +132,6 @@ RUNS = {
         ewsg.flymc(LOGISTIC, 0.3, capacity=12, proposal_capacity=12, resample_probability=0.3),
         data=LABELLED,
     ),
-    "random_walk_metropolis": Run(ewsg.random_walk_metropolis(GAUSSIAN, 0.5)),
 }
 
 

@@ -4,9 +4,7 @@ import errno
 import os
 import random
 import shutil
-import signal
 import sys
-import time
 import zipfile
 from typing import NamedTuple
 
@@ -295,38 +293,6 @@ def test_what_a_kill_left_is_tidied(monkeypatch, tmp_path):
         file.name for file in (tmp_path / "run").iterdir() if not file.name.startswith("draws-")
     )
     assert left == ["mine.txt", "run.npz", "starts.npz"]
-
-
-def judged(path):
-    """A checkpoint of the writer's is of one moment in all its parts."""
-    (earlier,) = checkpoint.read(path, None)
-    done = earlier.counts["done"]
-    assert (earlier.state.arrays["state.dynamics.position"] == done).all()
-    assert (earlier.totals["acceptance"] == done).all()
-    draws = np.concatenate(
-        [np.zeros((2, 0, 20)), *(piece.array("draws") for piece in earlier.pieces)], axis=1
-    )
-    np.testing.assert_array_equal(draws[0, :, 0], np.arange(1, done + 1))
-    return done
-
-
-@pytest.mark.full
-def test_fifty_kills_of_a_writer_leave_a_checkpoint_each(tmp_path):
-    """It is stopped and looked at, for the disk then is what a kill leaves; at last killed."""
-    rng, path = random.Random(0), tmp_path / "run"
-    process = stops.started("writer", path)
-    try:
-        for number in range(49):
-            time.sleep(rng.uniform(0, 0.02))
-            process.send_signal(signal.SIGSTOP)
-            copy = shutil.copytree(path, tmp_path / f"copy{number}")
-            judged(copy)
-            shutil.rmtree(copy)
-            process.send_signal(signal.SIGCONT)
-        assert stops.killed(process, rng, 0.02)
-        assert judged(path) > 0
-    finally:
-        process.kill()  # one that was stopped when a look at it failed would stay so for ever
 
 
 @pytest.mark.parametrize(
