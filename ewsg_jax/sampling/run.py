@@ -68,7 +68,10 @@ def run(request: Request, earlier: Sequence[Earlier] = ()) -> Samples | StackedS
 
     def begin(some: Request) -> Position:
         with _windows(some) as windows:
-            return _check.shapes(plan(some, None, windows)[1].state.position)
+            planned, outcome = plan(some, None, windows)
+            # Compiled once: the steps that follow have the same program.
+            planned.ahead.wait("steps")
+            return _check.shapes(outcome.state.position)
 
     def run_some(some: Request, earlier: Earlier | None) -> Samples:
         if earlier is not None:
