@@ -3,7 +3,7 @@
 import functools
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,6 @@ from ewsg_jax._kernel import KernelState
 from ewsg_jax.compiling import Ahead
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.rows.view import all_rows
-from ewsg_jax.rows.window import Window
 from ewsg_jax.sampling import chunks, consistency, memory
 from ewsg_jax.sampling import devices as on
 from ewsg_jax.sampling.budget import num_steps_of
@@ -170,27 +169,25 @@ def plan(
         lambda x: np.empty((x.shape[0], num_draws, *x.shape[1:]), x.dtype), one_draw
     )
     keys = keys_of(request.key, num_chains, request.first)
-    make = functools.partial(make_first, keys)
-    first = make() if windows is None else windows.made(make)
+    first = make_first(keys) if windows is None else windows.made(lambda: make_first(keys))
     watch = DivergenceMonitor(num_chains, shared_memory, first, clock)
     if devices is not None:
         watch.start = on_host(watch.start)
     # Values are looked at once, here; of a stream each window when it comes.
-    if request.check_data and windows is None:
-        kernel.check(watch.start, data)
-        warn_of_degenerate(kernel, watch.start, data)
-    elif request.check_data and windows is not None:
-        windows.look(functools.partial(kernel.check, watch.start))
+    if request.check_data:
+        check = functools.partial(kernel.check, watch.start)
+        check(data) if windows is None else windows.look(check)
         warn_of_degenerate(kernel, watch.start, data)
     # From here on the run does not see whether rows come from memory, devices or a stream.
-    parts, call, on_device = (kernel, layout, keys.steps, keys.shared), chunks.call, data
+    call, rows = chunks.call, data
     if request.placed is not None:
-        call, on_device = functools.partial(on.call, request.placed.devices), request.placed.data
-    if windows is None:
-        advance = functools.partial(call, *parts, on_device, in_program)
-    else:
-        on_window = functools.partial(_on_window, (parts, in_program))
-        advance = functools.partial(windows.advance, on_window, terms.first_step)
+        call, rows = functools.partial(on.call, request.placed.devices), request.placed.data
+    make = functools.partial(call, kernel, layout, keys.steps, keys.shared, in_program)
+    advance = (
+        functools.partial(make, rows)
+        if windows is None
+        else functools.partial(windows.advance, make, terms.first_step)
+    )
     # Calls take the memory of the state that they are given; the first state stays, to replay from.
     outcome, saver, before = Outcome(_tree.copy(first), watch, draws), None, (0.0, 0.0)
     if earlier is not None:
@@ -218,14 +215,6 @@ def plan(
         ahead,
         windows,
     ), outcome
-
-
-def _on_window(
-    of: Any, data: Window, done: int, steps: int, state: Any, alive: Any, **how: Any
-) -> chunks.Call:
-    """Make steps on one window."""
-    (kernel, layout, keys, shared), kept = of
-    return chunks.call(kernel, layout, keys, shared, data, kept, done, steps, state, alive, **how)
 
 
 def _settled(request: Request, cost: Evaluations, num_chains: int) -> Terms:
