@@ -31,7 +31,7 @@ def product(
     flat: Array,
     v: Array,
     part: Array | float,
-    first: Array | None = None,
+    first: Array | float = 0.0,
 ) -> Array:
     """Return ∇²V v.
 
@@ -40,16 +40,15 @@ def product(
         flat: where, shape (d,).
         v: shape (d,).
         part: δ, the length of the step in standard deviations.
-        first: the step that is tried first; None: one that moves no coordinate by more than a small
+        first: the step that is tried first; 0: one that moves no coordinate by more than a small
             part of itself.
 
     The step is found between one that is too short for what the difference says of the width, and
     one that is too long, or leads to where there is no gradient.
     """
     # A third root of rounding, where truncation and rounding of a difference are as large.
-    if first is None:
-        largest = jnp.max(jnp.abs(v) / jnp.maximum(jnp.abs(flat), 1.0))
-        first = jnp.finfo(flat.dtype).eps ** (1 / 3) / jnp.where(largest > 0, largest, 1.0)
+    largest = jnp.max(jnp.abs(v) / jnp.maximum(jnp.abs(flat), 1.0))
+    own = jnp.finfo(flat.dtype).eps ** (1 / 3) / jnp.where(largest > 0, largest, 1.0)
     tiny = jnp.finfo(flat.dtype).tiny
 
     def step(carry: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -77,7 +76,7 @@ def product(
     def goes_on(carry: tuple[Array, ...]) -> Array:
         return (carry[4] < MOST_ROUNDS) & ~carry[5]
 
-    length = jnp.asarray(first, flat.dtype)
+    length = jnp.where(jnp.asarray(first) > 0, first, own).astype(flat.dtype)
     ends = jnp.zeros_like(length), jnp.full_like(length, jnp.inf)
     start = (length, *ends, jnp.full_like(flat, jnp.nan), jnp.int32(0), jnp.bool_(False))
     return jax.lax.while_loop(goes_on, step, start)[3]

@@ -210,15 +210,11 @@ def differences_along(
 ) -> Array:
     """∇²V v of each row of `ways`, by differences of gradients; `part` and `first` as of
     `differences.product`.
-
-    Where `first` is 0 a first step is found.
     """
     gradient = functools.partial(gradient_at, of, data=data)
-    eps = jnp.finfo(flat.dtype).eps ** (1 / 3)
 
     def along(v: Array) -> Array:
-        own = eps / jnp.max(jnp.abs(v) / jnp.maximum(jnp.abs(flat), 1.0))
-        return differences.product(gradient, flat, v, part, jnp.where(first > 0, first, own))
+        return differences.product(gradient, flat, v, part, first)
 
     blocks = ways.reshape(-1, min(PRODUCTS_AT_ONCE, len(ways)), ways.shape[1])
     return jax.lax.map(jax.vmap(along), blocks).reshape(ways.shape)
