@@ -187,30 +187,23 @@ def _is_parabola(potential: Potential, point: Point, curvature: AnyCurvature, st
     Where that way is lost in rounding, over a longer one.
     """
     size = step.distance
+
+    def is_predicted(there: Point, back: Point) -> bool:
+        moved = there.flat - back.flat
+        foretold = curvature.squared_length(moved)
+        with np.errstate(over="ignore", invalid="ignore"):
+            change = float(moved @ (there.gradient - back.gradient))
+        return foretold > 0 and abs(change - foretold) <= QUADRATIC * foretold
+
     if not potential.twice:
         way = step.direction / size if size > 0 else curvature.weak()
-        there, back = (
-            potential.at(point.flat + sign * PROBED_BY_DIFFERENCES * way) for sign in (1, -1)
-        )
-        moved = (there.flat - back.flat) / 2
-        foretold = curvature.squared_length(moved)
-        with np.errstate(over="ignore", invalid="ignore"):
-            change = float(moved @ (there.gradient - back.gradient)) / 2
-        return foretold > 0 and abs(change - foretold) <= QUADRATIC * foretold
+        ends = (potential.at(point.flat + sign * PROBED_BY_DIFFERENCES * way) for sign in (1, -1))
+        return is_predicted(*ends)
     least = PROBED[potential.of.wide]
     longer = step.direction * (least / size) if size > 0 else least * curvature.weak()
-    for way in (
-        (step.direction, longer) if 0 < size < least else (step.direction if size > 0 else longer,)
-    ):
-        # Not rounded to the position's dtypes where the model takes float64.
-        there = potential.at(point.flat + way)
-        moved = there.flat - point.flat
-        foretold = curvature.squared_length(moved)
-        with np.errstate(over="ignore", invalid="ignore"):
-            change = float(moved @ (there.gradient - point.gradient))
-        if foretold > 0 and abs(change - foretold) <= QUADRATIC * foretold:
-            return True
-    return False
+    ways = [step.direction] * (size > 0) + [longer] * (size < least)
+    # Not rounded to the position's dtypes where the model takes float64.
+    return any(is_predicted(potential.at(point.flat + way), point) for way in ways)
 
 
 def _is_stuck(
