@@ -93,7 +93,7 @@ def test_one_step_names_the_files_that_a_step_enters():
     assert counts is not None
     assert (len(entered), len(files)) == tuple(map(int, counts.groups()))
     assert len(entered) <= 41
-    assert len(files) <= 11
+    assert len(files) <= 10
 
 
 def test_parts_of_your_own_are_short_and_need_public_names_only():

@@ -26,7 +26,6 @@ import numpy as np
 from ewsg_jax import _tree, products
 from ewsg_jax._module import module
 from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
-from ewsg_jax.gradients import batching
 from ewsg_jax.gradients.covariance import Covariance, Structure, clipped
 from ewsg_jax.gradients.period import Period
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, Weight
@@ -34,7 +33,7 @@ from ewsg_jax.gradients.spread import like_row, number_of, outer, share, some_ba
 from ewsg_jax.gradients.with_covariance import WithCovariance, checked
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.named import Rows
-from ewsg_jax.rows.view import CHUNK_SIZE, all_rows, fetched, view
+from ewsg_jax.rows.view import CHUNK_SIZE, fetched, view
 
 
 class Moments(NamedTuple):
@@ -99,31 +98,21 @@ class CovarianceTracking(WithCovariance[P]):
         start = _tree.copy(position), jnp.zeros(d, dtype)
         return TrackingMemory(*start, moments, rounding, basis, jnp.int32(0))
 
-    def refresh(
-        self, randomness: PyTree, memory: TrackingMemory, step: Array, point: Position, data: Data
-    ) -> tuple[TrackingMemory, Position, Array | int]:
-        n = all_rows(data)
-        due = step % self.period(data) == 0
-
-        zero = _tree.zeros_like(memory.moments)
-
-        def renew() -> tuple[Position, Array, Moments, Array, Array | None]:
-            basis = memory.basis
-            if basis is not None:
-                # The basis first, for moments are kept within it.
-                basis = turned(self.posterior, point, data, self.chunk_size, view(data).same(basis))
-            center, second = spread(
-                self.posterior, point, data, self.chunk_size, self.structure, basis
-            )
-            here = number_of(data, center.dtype)
+    def renewed(self, memory: TrackingMemory, point: Position, data: Data) -> TrackingMemory:
+        basis = memory.basis
+        if basis is not None:
+            # The basis first, for moments are kept within it.
+            basis = turned(self.posterior, point, data, self.chunk_size, view(data).same(basis))
+        center, second = spread(self.posterior, point, data, self.chunk_size, self.structure, basis)
+        here = number_of(data, center.dtype)
+        return memory._replace(
+            anchor=point,
+            center=center,
+            moments=Moments(jnp.zeros_like(memory.moments.first), second),
             # The mean is subtracted row by row, so its own rounding is squared into m₂.
-            rounding = (jnp.finfo(center.dtype).eps * here * jnp.max(jnp.abs(center))) ** 2
-            return point, center, zero._replace(second=second), rounding, basis
-
-        kept = memory.anchor, memory.center, memory.moments, memory.rounding, memory.basis
-        anchor, center, moments, rounding, basis = batching.where_due(due, renew, kept)
-        renewed = TrackingMemory(anchor, center, moments, rounding, basis, memory.num_clipped)
-        return renewed, point, jnp.where(due, self.passes * n, 0)
+            rounding=(jnp.finfo(center.dtype).eps * here * jnp.max(jnp.abs(center))) ** 2,
+            basis=basis,
+        )
 
     def covariance_of(self, memory: TrackingMemory, data: Data) -> tuple[Covariance, Array]:
         """Return the estimate's covariance, and whether it was indefinite or lost in rounding."""
@@ -180,11 +169,8 @@ class CovarianceTracking(WithCovariance[P]):
         )
 
     def evaluations(self, data: Data) -> Evaluations:
-        b, n = self.batch_size, all_rows(data)
-        period = self.period(data)
-        return Evaluations(
-            2 * b, b, per_refresh=self.passes * n, refresh_every=period, per_accepted=b
-        )
+        b = self.batch_size
+        return super().evaluations(data)._replace(per_step=2 * b, per_accepted=b)
 
 
 def covariance_tracking(

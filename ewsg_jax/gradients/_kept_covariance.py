@@ -21,17 +21,16 @@ import jax
 import jax.numpy as jnp
 
 from ewsg_jax._module import module
-from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
-from ewsg_jax.gradients import batching
+from ewsg_jax._types import Data, Key, P, Position, PyTree
 from ewsg_jax.gradients._covariance_at import exact_covariance
 from ewsg_jax.gradients.covariance import Covariance, Structure
 from ewsg_jax.gradients.period import Period
-from ewsg_jax.gradients.protocol import Estimate, Evaluations, Weight
+from ewsg_jax.gradients.protocol import Estimate, Weight
 from ewsg_jax.gradients.spread import like_row, some_basis, turned
 from ewsg_jax.gradients.with_covariance import WithCovariance, checked
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.named import Rows
-from ewsg_jax.rows.view import CHUNK_SIZE, all_rows, fetched, view
+from ewsg_jax.rows.view import CHUNK_SIZE, view
 
 
 class KeptMemory(NamedTuple):
@@ -56,40 +55,22 @@ class KeptCovariance(WithCovariance[P]):
         zero = jnp.zeros(row.shape if basis is None else basis.shape[1:], row.dtype)
         return KeptMemory(Covariance(zero, basis))
 
-    def refresh(
-        self, randomness: PyTree, memory: KeptMemory, step: Array, point: Position, data: Data
-    ) -> tuple[KeptMemory, Position, Array | int]:
-        due = step % self.period(data) == 0
-
-        def renew() -> Covariance:
-            basis = memory.covariance.basis if self.structure == "low_rank" else None
-            if basis is not None:
-                basis = turned(self.posterior, point, data, self.chunk_size, view(data).same(basis))
-            return exact_covariance(
+    def renewed(self, memory: KeptMemory, point: Position, data: Data) -> KeptMemory:
+        basis = memory.covariance.basis if self.structure == "low_rank" else None
+        if basis is not None:
+            basis = turned(self.posterior, point, data, self.chunk_size, view(data).same(basis))
+        return KeptMemory(
+            exact_covariance(
                 self.posterior, self.law, point, data, self.structure, basis, self.chunk_size
             )
-
-        covariance = batching.where_due(due, renew, memory.covariance)
-        return (
-            memory._replace(covariance=covariance),
-            point,
-            jnp.where(due, self.passes * all_rows(data), 0),
         )
 
     def propose(
         self, randomness: PyTree, memory: KeptMemory, point: Position, data: Data, weight: Weight
-    ) -> tuple[Estimate, tuple[()]]:
-        batch = fetched(randomness, data)
-        gradient = self.posterior.gradient_on(point, data, batch)
+    ) -> tuple[Estimate, PyTree]:
+        estimate, update = super().propose(randomness, memory, point, data, weight)
         # Parts that lie on one device hold copies: one of them is read.
-        covariance = view(data).same(memory.covariance)
-        return Estimate(gradient, batch, covariance=covariance), ()
-
-    def evaluations(self, data: Data) -> Evaluations:
-        b = self.batch_size
-        return Evaluations(
-            b, b, per_refresh=self.passes * all_rows(data), refresh_every=self.period(data)
-        )
+        return estimate._replace(covariance=view(data).same(memory.covariance)), update
 
 
 def kept_covariance(

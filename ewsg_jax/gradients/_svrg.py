@@ -28,14 +28,13 @@ import jax.numpy as jnp
 from ewsg_jax import _check, _random, _tree
 from ewsg_jax._module import module, static
 from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
-from ewsg_jax.gradients import batching
 from ewsg_jax.gradients.anchored import Anchored, anchored_estimate
 from ewsg_jax.gradients.period import Period, Refreshed, checked_period
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, Weight
 from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.rows.law import Order
 from ewsg_jax.rows.named import Rows, row_law
-from ewsg_jax.rows.view import CHUNK_SIZE, all_rows, fetched, num_rows
+from ewsg_jax.rows.view import CHUNK_SIZE, fetched, num_rows
 
 
 class SVRGMemory(NamedTuple):
@@ -93,30 +92,21 @@ class SVRG(Refreshed[P], Anchored[P]):
     def refresh(
         self, randomness: SVRGDraw, memory: SVRGMemory, step: Array, point: Position, data: Data
     ) -> tuple[SVRGMemory, Position, Array | int]:
-        every = self.period(data)
-        due = step % every == 0
         if self.restarts:
             # The points 1 … K since the last refresh: the i-th takes the last one's place with
             # probability 1/i.
+            every = self.period(data)
             place = (step - 1) % every + 1
             number, _ = _random.scaled(randomness.word, place.astype(jnp.uint32))
             taken = (step == 0) | (number == 0)
-            candidate = _tree.where(taken, point, memory.candidate)
-            point = _tree.where(due, candidate, point)
-            memory = memory._replace(candidate=candidate)
-
+            memory = memory._replace(candidate=_tree.where(taken, point, memory.candidate))
+            point = _tree.where(step % every == 0, memory.candidate, point)
         # At the point where the step begins: after it, option I would restart elsewhere.
-        def renew() -> tuple[Position, Position]:
-            return point, self.posterior.likelihood_gradient(
-                point, data, self.chunk_size, widened=True
-            )
+        return super().refresh(randomness, memory, step, point, data)
 
-        anchor, gradient = batching.where_due(due, renew, (memory.anchor, memory.gradient))
-        return (
-            memory._replace(anchor=anchor, gradient=gradient),
-            point,
-            jnp.where(due, all_rows(data), 0),
-        )
+    def renewed(self, memory: SVRGMemory, point: Position, data: Data) -> SVRGMemory:
+        gradient = self.posterior.likelihood_gradient(point, data, self.chunk_size, widened=True)
+        return memory._replace(anchor=point, gradient=gradient)
 
     def propose(
         self, randomness: SVRGDraw, memory: SVRGMemory, point: Position, data: Data, weight: Weight
@@ -133,10 +123,9 @@ class SVRG(Refreshed[P], Anchored[P]):
         return SVRGDraw(listed, words)
 
     def evaluations(self, data: Data) -> Evaluations:
-        b, n = self.batch_size, all_rows(data)
         # A batch at the point and at the anchor; another gradient of the step has its anchor part
         # already.
-        return Evaluations(2 * b, b, per_refresh=n, refresh_every=self.period(data))
+        return super().evaluations(data)._replace(per_step=2 * self.batch_size)
 
 
 def svrg(

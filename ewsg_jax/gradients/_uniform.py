@@ -5,11 +5,10 @@ covariance of ∇Vᵢ over the rows (divided by n). b evaluations a step, no mem
 """
 
 from ewsg_jax._module import module
-from ewsg_jax._types import Data, Memory, P, Position, PyTree
-from ewsg_jax.gradients.protocol import Estimate, Evaluations, OfRows, Weight
+from ewsg_jax._types import P
+from ewsg_jax.gradients.protocol import OfRows
 from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.rows.named import Rows, row_law
-from ewsg_jax.rows.view import fetched
 
 
 @module
@@ -17,15 +16,6 @@ class Uniform(OfRows[P]):
     """The estimator of `uniform`."""
 
     needs = frozenset()
-
-    def propose(
-        self, randomness: PyTree, memory: Memory, point: Position, data: Data, weight: Weight
-    ) -> tuple[Estimate, tuple[()]]:
-        batch = fetched(randomness, data)
-        return Estimate(self.posterior.gradient_on(point, data, batch), batch), ()
-
-    def evaluations(self, data: Data) -> Evaluations:
-        return Evaluations(self.law.batch_size, self.law.batch_size)
 
 
 def uniform(

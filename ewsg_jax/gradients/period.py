@@ -1,12 +1,16 @@
 """Whole numbers that may depend on n, such as the steps from one refresh to the next."""
 
+import abc
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import jax.numpy as jnp
+
 from ewsg_jax import _check
 from ewsg_jax._module import hashable, module, static
-from ewsg_jax._types import Data, P
-from ewsg_jax.gradients.protocol import OfRows
+from ewsg_jax._types import Array, Data, Memory, P, PyTree
+from ewsg_jax.gradients.batching import where_due
+from ewsg_jax.gradients.protocol import Evaluations, OfRows
 from ewsg_jax.rows.view import all_rows
 
 Period = int | Callable[[int], int] | None
@@ -46,14 +50,9 @@ class Epoch:
         return -(-n // self.batch_size)
 
 
-def epoch(batch_size: int) -> Epoch:
-    """Return ⌈n/b⌉ as a function of n."""
-    return Epoch(batch_size)
-
-
 @module
 class Refreshed(OfRows[P]):
-    """An estimator whose memory is made again every K steps, the first included.
+    """An estimator whose memory is made again every K steps, the first included. Write `renewed`.
 
     Attributes:
         refresh_every: K, as it was given; None for ⌈n/b⌉.
@@ -64,8 +63,28 @@ class Refreshed(OfRows[P]):
     def period(self, data: Data) -> int:
         """Return K."""
         return period_at(
-            "refresh_every", self.refresh_every, epoch(self.batch_size), all_rows(data)
+            "refresh_every", self.refresh_every, Epoch(self.batch_size), all_rows(data)
         )
+
+    @property
+    def passes(self) -> int:
+        """How many passes over the data a refresh takes."""
+        return 1
+
+    @abc.abstractmethod
+    def renewed(self, memory: Memory, point: P, data: Data) -> Memory:
+        """Return the memory of a point, from what is kept of the last one."""
+
+    def refresh(
+        self, randomness: PyTree, memory: Memory, step: Array, point: P, data: Data
+    ) -> tuple[Memory, P, Array | int]:
+        due = step % self.period(data) == 0
+        current = where_due(due, lambda: self.renewed(memory, point, data), memory)
+        return current, point, jnp.where(due, self.passes * all_rows(data), 0)
+
+    def evaluations(self, data: Data) -> Evaluations:
+        of_step, per_refresh = super().evaluations(data), self.passes * all_rows(data)
+        return of_step._replace(per_refresh=per_refresh, refresh_every=self.period(data))
 
     def check(self, position: P, data: Data) -> None:
         super().check(position, data)

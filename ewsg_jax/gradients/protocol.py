@@ -12,6 +12,7 @@ from ewsg_jax.needs import EVERYTHING, Need, parts_of
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.law import Order, RowLaw, check_draw
 from ewsg_jax.rows.named import chosen_by
+from ewsg_jax.rows.view import fetched
 
 
 class Estimate(NamedTuple):
@@ -189,7 +190,9 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
 
 @module
 class OfRows(GradientEstimator[P]):
-    """An estimator whose batches follow a law of rows.
+    """An estimator whose batches follow a law of rows: the plain gradient of each, b evaluations.
+
+    Write what differs.
 
     Attributes:
         law: which rows.
@@ -207,8 +210,17 @@ class OfRows(GradientEstimator[P]):
         self.law.check(data)
         check_draw(self.law, data)
 
+    def propose(
+        self, randomness: PyTree, memory: Memory, point: P, data: Data, weight: Weight
+    ) -> tuple[Estimate, PyTree]:
+        batch = fetched(randomness, data)
+        return Estimate(self.posterior.gradient_on(point, data, batch), batch), ()
+
     def gradient_at(self, estimate: Estimate, position: P, data: Data) -> P:
         return self.posterior.gradient_on(position, data, estimate.batch)
+
+    def evaluations(self, data: Data) -> Evaluations:
+        return Evaluations(self.law.batch_size, self.law.batch_size)
 
     def draw(self, key: Key, data: Data, order: Order | None = None) -> PyTree:
         return self.law.draw(key, data, order if self.law.ordered else None)

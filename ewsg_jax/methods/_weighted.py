@@ -8,7 +8,7 @@ from ewsg_jax._random import NoiseLaw
 from ewsg_jax._types import Array, Hyperparameter, P
 from ewsg_jax.dynamics.mass import InverseMass, is_one
 from ewsg_jax.gradients.covariance import Covariance, Structure
-from ewsg_jax.gradients.period import Period, epoch
+from ewsg_jax.gradients.period import Epoch, Period
 from ewsg_jax.methods._underdamped import INTEGRATORS, Integrator, underdamped
 from ewsg_jax.pair import kernel
 from ewsg_jax.posterior import Posterior
@@ -264,7 +264,7 @@ def ewsg_vr(
     """
     _check.integer("batch_size", batch_size)
     _check.integer("chain_length", chain_length, minimum=0)
-    every = epoch(batch_size * (chain_length + 1)) if refresh_every is None else refresh_every
+    every = Epoch(batch_size * (chain_length + 1)) if refresh_every is None else refresh_every
     return kernel(
         dynamics.noise_corrected(
             step_size,
