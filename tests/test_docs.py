@@ -65,11 +65,9 @@ def test_readme_examples_run():
         assert np.all(np.abs(found.sd / sd - 1) < 0.05)
 
 
-def test_one_step_names_the_files_that_a_step_enters():
-    """All of the library's, and how many they and the functions are."""
-    posterior = ewsg.Posterior(lambda mean, x: -0.5 * jnp.sum((x - mean) ** 2), lambda mean: 0.0)
-    data, kernel = jnp.ones((50, 2)), ewsg.sgld(posterior, 1e-3, batch_size=5)
-    state, entered = kernel.init(jax.random.key(0), jnp.zeros(2), data), set()
+def entered(call):
+    """The functions of the library that a call enters, each as its file and name."""
+    found = set()
 
     def see(frame, event, _):
         code = frame.f_code
@@ -79,21 +77,50 @@ def test_one_step_names_the_files_that_a_step_enters():
             # Of one version of Python, or asked by JAX for a cache of its own.
             and code.co_name not in ("<genexpr>", "<listcomp>", "__eq__", "__hash__")
         ):
-            entered.add((code.co_filename.split("/ewsg_jax/")[-1], code.co_qualname))
+            found.add((code.co_filename.split("/ewsg_jax/")[-1], code.co_qualname))
 
     sys.setprofile(see)
     try:
-        kernel.transition(kernel.draw(jax.random.key(1), state, data), state, data)
+        call()
     finally:
         sys.setprofile(None)
-    files = {file for file, _ in entered}
-    page = (ROOT / "docs" / "one_step.md").read_text(encoding="utf-8")
-    assert files <= set(re.findall(r"`([a-z_/]+\.py)`", page))
-    counts = re.search(r"enters (\d+) functions in (\d+) files", page)
+    return found
+
+
+def named(page):
+    """The files of the library that a page names, and its text."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return set(re.findall(r"`([a-z_/]+\.py)`", text)), text
+
+
+def test_one_step_names_the_files_that_a_step_enters():
+    """All of the library's, and how many they and the functions are."""
+    posterior = ewsg.Posterior(lambda mean, x: -0.5 * jnp.sum((x - mean) ** 2), lambda mean: 0.0)
+    data, kernel = jnp.ones((50, 2)), ewsg.sgld(posterior, 1e-3, batch_size=5)
+    state = kernel.init(jax.random.key(0), jnp.zeros(2), data)
+    functions = entered(
+        lambda: kernel.transition(kernel.draw(jax.random.key(1), state, data), state, data)
+    )
+    files, (known, text) = {file for file, _ in functions}, named("one_step.md")
+    assert files <= known
+    counts = re.search(r"enters (\d+) functions in (\d+) files", text)
     assert counts is not None
-    assert (len(entered), len(files)) == tuple(map(int, counts.groups()))
-    assert len(entered) <= 41
+    assert (len(functions), len(files)) == tuple(map(int, counts.groups()))
+    assert len(functions) <= 41
     assert len(files) <= 10
+
+
+def test_one_run_names_the_files_that_a_run_enters():
+    """All of the room's, and no others."""
+    kernel = ewsg.sgld(ewsg.models.gaussian_location(), 1e-3, batch_size=5)
+
+    def run():
+        where = jnp.zeros(2), jnp.ones((50, 2))
+        ewsg.sample(jax.random.key(0), kernel, *where, 100, num_chains=2, progress=False)
+
+    run()
+    known, _ = named("one_run.md")
+    assert {file for file, _ in entered(run) if file.startswith("sampling/")} == known
 
 
 def test_parts_of_your_own_are_short_and_need_public_names_only():
