@@ -1,4 +1,4 @@
-"""What many tests share: float64, and a kernel's step as affine map on a Gaussian posterior."""
+"""What all tests share: flags, devices, tiers, prepared data, float64."""
 
 import ctypes
 import fnmatch
@@ -7,7 +7,6 @@ import itertools
 import os
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
 
 if "EWSG_JAX_TESTS_XLA_DEFAULTS" not in os.environ:
     # Most of the suite's time is compiling. A program in one part takes less of it than one in a
@@ -26,14 +25,10 @@ if "EWSG_JAX_TESTS_XLA_DEFAULTS" not in os.environ:
         os.environ["XLA_FLAGS"] = f"{os.environ['XLA_FLAGS']} --xla_cpu_use_fusion_emitters=false"
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 import pytest
-from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import Randomness
 from ewsg_jax.sampling import chunks
-from tests.parts import as_drawn
+from tests import linear_maps
 
 # Before the first computation: two devices, so that sharding is tested everywhere.
 jax.config.update("jax_num_cpu_devices", 2)
@@ -145,67 +140,7 @@ def x64():
         yield
 
 
-class AffineMaps(NamedTuple):
-    """z' = matrix z + shift + factor ξ, one map per batch in front; z = (position, momentum)."""
-
-    matrix: np.ndarray
-    shift: np.ndarray
-    factor: np.ndarray
-
-    @property
-    def noise(self):
-        """The covariance of factor ξ."""
-        return self.factor @ self.factor.swapaxes(1, 2)
-
-    @property
-    def steps(self):
-        """`(matrix, shift, noise)` of every batch, as `lyapunov.stationary` takes them."""
-        return list(zip(self.matrix, self.shift, self.noise, strict=True))
-
-
 @pytest.fixture
 def linearize(x64):
-    """`linearize(kernel, dimension, data, batches=None) -> AffineMaps`, the Jacobians of
-    `transition`.
-
-    `batches` are row numbers with the batches on the leading axis; None for a kernel of the full
-    gradient.
-    """
-    return _linearize
-
-
-# One program for all kernels of one structure.
-@jax.jit
-def _maps(kernel, start, some_noise, data, batches):
-    names = [name for name in start.dynamics._fields if name != "step"]
-    dimension = start.position.size
-    some_noise, unravel = ravel_pytree(some_noise)
-
-    def step(z, noise, batch):
-        parts = dict(zip(names, z.reshape(len(names), dimension), strict=True))
-        state = start._replace(dynamics=start.dynamics._replace(**parts))
-        moved, _ = kernel.transition(Randomness(as_drawn(batch), unravel(noise)), state, data)
-        return jnp.concatenate([getattr(moved.dynamics, name) for name in names])
-
-    z = jnp.linspace(-1.0, 1.5, len(names) * dimension)
-    other_z = jnp.linspace(2.0, -3.0, len(names) * dimension)
-    noise = jnp.zeros_like(some_noise)
-
-    def maps(batch):
-        jacobians = jax.jacfwd(lambda *at: (step(*at, batch),) * 2, argnums=(0, 1), has_aux=True)
-        (matrix, factor), end = jacobians(z, noise)
-        shift = end - matrix @ z
-        return (matrix, shift, factor), step(other_z, some_noise, batch) - (
-            matrix @ other_z + shift + factor @ some_noise
-        )
-
-    return jax.vmap(maps)(batches) if batches is not None else maps(())
-
-
-def _linearize(kernel, dimension, data, batches=None):
-    start = kernel.init(jax.random.key(0), jnp.zeros(dimension), data)
-    some_noise = kernel.draw(jax.random.key(1), start, data).noise
-    found, curvature = _maps(kernel, start, some_noise, data, batches)
-    np.testing.assert_allclose(curvature, 0, atol=1e-10, err_msg="the step is not affine")
-    maps_by_batch = (np.asarray(x) if batches is not None else np.asarray(x)[None] for x in found)
-    return AffineMaps(*maps_by_batch)
+    """The maps of a kernel's step, in float64."""
+    return linear_maps.linearize

@@ -14,12 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
 from ewsg_jax.gradients._svrg import SVRGDraw
+from tests.linear_maps import linearize
 from tests.oracles import enumeration, lyapunov, memory_laws
-from tests.parts import as_drawn
 
 EXACT = 1e-10
 
@@ -94,81 +93,12 @@ def size_of(name, dimension):
     return dimension if name == "langevin" else 2 * dimension
 
 
-def moving(state, whole):
-    """Return the leaves that make up s, and a function that puts others in their places.
-
-    Every floating-point leaf of position, momentum and memory; with `whole` False the memory stays
-    as it is. What rounding has taken from a sum is no part of the law: it stays 0.
-    """
-    leaves, tree = jax.tree.flatten(state)
-    end = len(leaves) if whole else len(jax.tree.leaves(state.dynamics))
-    rounding = [id(x) for x in jax.tree.leaves(getattr(state.memory, "error", ()))]
-    places = [
-        i
-        for i, x in enumerate(leaves[:end])
-        if jnp.issubdtype(x.dtype, jnp.floating) and id(x) not in rounding
-    ]
-
-    def put(new):
-        given = dict(zip(places, new, strict=True))
-        return jax.tree.unflatten(tree, [given.get(i, x) for i, x in enumerate(leaves)])
-
-    return [leaves[i] for i in places], put
-
-
-def maps_of(build, hs, problem, batches, stages=(0,), whole=True):
-    """Return `steps[h][stage]`: (matrix, shift, noise) of every batch, from the Jacobians of
-    `transition`.
-
-    `build(h)` makes the kernel; one compilation serves all step sizes, stages and batches.
-    """
-    first = build(1.0).init(jax.random.key(0), jnp.zeros(problem.dimension), problem.data)
-    noise_shape = jax.eval_shape(build(1.0).draw, jax.random.key(0), first, problem.data).noise
-    some_noise, unravel = ravel_pytree(jax.tree.map(lambda x: jnp.ones(x.shape), noise_shape))
-    leaves, put = moving(first, whole)
-    shapes = [x.shape for x in leaves]
-    splits, size = np.cumsum([x.size for x in leaves])[:-1], sum(x.size for x in leaves)
-
-    @jax.jit
-    def all_maps(hs, stages, batches, data):
-        def one(h, stage, batch):
-            kernel = build(h)
-
-            def step(s, noise):
-                leaves = [
-                    x.reshape(shape) for x, shape in zip(jnp.split(s, splits), shapes, strict=True)
-                ]
-                start = put(leaves).at_step(stage)
-                moved, _ = kernel.transition(
-                    ewsg.Randomness(as_drawn(batch), unravel(noise)), start, data
-                )
-                return jnp.concatenate([jnp.ravel(x) for x in moving(moved, whole)[0]])
-
-            s = jnp.linspace(-1, 1.5, size)
-            other = jnp.linspace(2, -3, size)
-            no_noise = jnp.zeros_like(some_noise)
-            (matrix, factor), end = jax.jacfwd(
-                lambda *at: (step(*at),) * 2, argnums=(0, 1), has_aux=True
-            )(s, no_noise)
-            shift = end - matrix @ s
-            curvature = step(other, some_noise) - (matrix @ other + shift + factor @ some_noise)
-            return matrix, shift, factor @ factor.T, curvature
-
-        over_batches = jax.vmap(one, (None, None, 0))
-        over_stages = jax.vmap(over_batches, (None, 0, None))
-        return jax.vmap(over_stages, (0, None, None))(hs, stages, batches)
-
-    *parts, curvature = jax.device_get(
-        all_maps(jnp.asarray(hs, float), jnp.asarray(stages, jnp.int32), batches, problem.data)
+def maps_of(build, hs, problem, batches, stages=(0,), with_memory=True):
+    """Return `steps[h][stage]`: (matrix, shift, noise) of every batch, of a kernel `build(h)`."""
+    of = lambda h, stage: linearize(
+        build(h), problem.dimension, problem.data, batches, stage, with_memory
     )
-    np.testing.assert_allclose(curvature, 0, atol=1e-10, err_msg="the step is not affine")
-    return [
-        [
-            [lyapunov.Step(*step) for step in zip(*(x[i, k] for x in parts), strict=True)]
-            for k in range(len(stages))
-        ]
-        for i in range(len(hs))
-    ]
+    return [[[lyapunov.Step(*step) for step in of(h, stage).steps] for stage in stages] for h in hs]
 
 
 PROBLEMS = {
@@ -342,7 +272,7 @@ def test_strata(x64, name, labels, seats):
     ]
     build = lambda h: ewsg.kernel(dynamics_of(name, h), made)
     batches = jnp.asarray(np.array(words)[:, None], jnp.uint32)
-    ((found,),) = maps_of(build, [h], problem._replace(data=data), batches, whole=False)
+    ((found,),) = maps_of(build, [h], problem._replace(data=data), batches, with_memory=False)
 
     expected = memory_laws.stratified(
         memory_laws.drift(name, 2, *numbers(name, h)), problem.rows, strata, seats
