@@ -109,6 +109,11 @@ CASES = [(name, "dense") for name in DYNAMICS]
 CASES += [(name, "low rank") for name in DYNAMICS if name.startswith("noise_corrected")]
 
 
+@pytest.mark.usual_parameters(
+    *("langevin-dense", "euler-dense", "splitting-dense", "exact-dense", "thermostat-dense"),
+    *("BAOAB-dense", "semi_implicit, a mass-dense", "noise_corrected-low rank"),
+    *("preconditioned, corrected-dense", "riemannian-dense"),
+)
 @pytest.mark.parametrize(("name", "covariance"), CASES)
 def test_weight_is_that_of_the_noise_that_reaches_the_frozen_end(x64, name, covariance):
     """For each frozen noise, and gradients of ordinary size and large ones."""
@@ -141,7 +146,7 @@ def test_weight_is_that_of_the_noise_that_reaches_the_frozen_end(x64, name, cova
     for scale in (1.0, 30.0):
         start, by_noise, ends, weights, default = jax.device_get(solved(state, scale * GRADIENT))
         ends |= {"momentum": np.asarray(here), "rest": 0 * np.asarray(here)}
-        if name == "exact":  # v' = v and θ' = θ + h v; "zero" is that of a state at rest
+        if name == "exact":  # v' = v and θ' = θ + h v
             ends["momentum"] = ends["momentum"] + np.append(H * MOMENTUM, 0 * MOMENTUM)
         for frozen, weight in weights.items():
             if name == "exact" and frozen != "momentum":

@@ -78,7 +78,7 @@ FAULTS = [
     Fault("an infinite weight is passed over", "gradients._of_finite_weight", assume("jnp.isfinite(weight)", True),
           "gradients/test_index_chain_cost.py::test_a_weight_that_is_not_finite_is_no_weight[inf]"),
     Fault("exact weights not normalised", "gradients.exactly", drop("cumulative[-1]"),
-          "gradients/test_index_chain.py::test_infinite_chain_has_the_exact_law[gaussian_location-1-True]"),
+          "gradients/test_weighted_memory.py::test_exact_weights_of_reduced_gradients[control_variate]"),
     Fault("refreshes are free in a budget", "Evaluations.of_steps", drop("refreshes * self.per_refresh"),
           "sampling/test_memory.py::test_cost_of_any_steps_is_the_sum_over_them"),
     Fault("every candidate is counted at the anchor", "Evaluations.of_candidates", drop("self.per_accepted", nth=1),

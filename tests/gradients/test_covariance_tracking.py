@@ -1,12 +1,12 @@
 """The tracked covariance: exact at a reset, in between along a NumPy run of EWSG-VR's Alg. 2."""
 
 import functools
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
 from ewsg_jax.rows import Batch
@@ -206,11 +206,42 @@ RUNS = [("custom", structure, 2, replace) for structure in STRUCTURES for replac
 RUNS.append(("linear_regression", "dense", 3, True))
 
 
+class Steps(NamedTuple):
+    """Of each step: the estimate, the memory it was made with and the one after it, the cost."""
+
+    estimate: Any
+    seen: Any
+    after: Any
+    evaluations: Any
+
+
+def along(estimator, points, rows, data):
+    """Steps of an estimator from the first of the points on, at each with a batch of its own."""
+
+    @jax.jit
+    def run(points, batches, data):
+        def step(memory, given):
+            number, point, batch = given
+            seen, same, evaluations = estimator.refresh(batch, memory, number, point, data)
+            estimate, update = estimator.propose(batch, seen, same, data, no_weight)
+            after = estimator.commit(update, seen)
+            return after, Steps(estimate, seen, after, evaluations)
+
+        start = estimator.init(jax.random.key(2), jax.tree.map(lambda x: x[0], points), data)
+        numbers = jnp.arange(len(rows), dtype=jnp.int32)
+        return jax.lax.scan(step, start, (numbers, points, batches))[1]
+
+    return jax.device_get(run(points, Batch(jnp.asarray(rows, jnp.int32)), data))
+
+
+def positions(points, model):
+    """Points as positions of a model, on a leading axis."""
+    return jax.vmap(lambda point: like_position(point, model))(jnp.asarray(points))
+
+
 @functools.cache
 def tracked(name, structure, batch_size, replace):
-    """A run along given points with given batches: (points, rows, covariances, counts, anchors,
-    moments).
-    """
+    """A run along given points with given batches: (points, rows, steps)."""
     model = MODELS[name]
     rng = np.random.default_rng(11)
     center = np.asarray(flat(as_jax(model.position)))
@@ -226,29 +257,7 @@ def tracked(name, structure, batch_size, replace):
         refresh_every=EVERY,
         **STRUCTURES[structure],
     )
-
-    @jax.jit
-    def run(points, data):
-        def step(memory, given):
-            number, point, batch = given
-            memory, same, _ = estimator.refresh(
-                batch, memory, number, like_position(point, model), data
-            )
-            estimate, update = estimator.propose(batch, memory, same, data, no_weight)
-            after = estimator.commit(update, memory)
-            shown = (
-                estimate.covariance,
-                after.num_clipped,
-                flat(memory.anchor),
-                (memory.center, *memory.moments),
-            )
-            return after, shown
-
-        start = estimator.init(jax.random.key(2), like_position(points[0], model), data)
-        given = (jnp.arange(STEPS, dtype=jnp.int32), points, Batch(jnp.asarray(rows, jnp.int32)))
-        return jax.lax.scan(step, start, given)[1]
-
-    return points, rows, *jax.device_get(run(jnp.asarray(points), as_jax(model.data)))
+    return points, rows, along(estimator, positions(points, model), rows, as_jax(model.data))
 
 
 def as_numpy(vector, model):
@@ -265,9 +274,10 @@ def test_moments_and_covariance_follow_algorithm_two(x64, name, structure, batch
     about 0, have the covariance.
     """
     model = MODELS[name]
-    points, rows, covariance, counts, anchors, moments = tracked(
-        name, structure, batch_size, replace
-    )
+    points, rows, steps = tracked(name, structure, batch_size, replace)
+    covariance, counts = steps.estimate.covariance, steps.after.num_clipped
+    anchors = jax.vmap(flat)(steps.seen.anchor)
+    moments = steps.seen.center, *steps.seen.moments
     is_clipped, found = [], matrix_of(covariance)
     anchor, there = points[0], model.per_datum(as_numpy(points[0], model))
     first, second = enumeration.moments(there)
@@ -309,20 +319,10 @@ def test_rounding_is_no_negative_part():
     position, data = jnp.asarray(model.position, jnp.float32), as_jax(model.data)
     data = data | {"x": jnp.asarray(data["x"], jnp.float32)}
     estimator = ewsg.gradients.covariance_tracking(model.posterior, batch_size=1, refresh_every=1)
-
-    @jax.jit
-    def run(position, data):
-        def step(memory, number):
-            memory, _, _ = estimator.refresh((), memory, number, position * (1 + number / 10), data)
-            estimate, update = estimator.propose(
-                Batch(jnp.array([0])), memory, position, data, no_weight
-            )
-            return estimator.commit(update, memory), estimate.covariance
-
-        return jax.lax.scan(step, estimator.init(jax.random.key(0), position, data), jnp.arange(20))
-
-    memory, covariance = run(position, data)
-    assert memory.num_clipped == 0
+    points = position * (1 + jnp.arange(20)[:, None, None] / 10)
+    steps = along(estimator, points, np.zeros((20, 1)), data)
+    covariance = steps.estimate.covariance
+    assert steps.after.num_clipped[-1] == 0
     values = np.linalg.eigvalsh(
         matrix_of(jax.tree.map(lambda x: np.asarray(x, np.float64), covariance))
     )
@@ -335,53 +335,12 @@ def test_differences_of_large_moments_are_no_negative_part(structure):
     """A coordinate equal in all rows, in float32: m₂ − m₁m₁ᵀ is rounding of m₂'s size."""
     rows = np.random.default_rng(0).normal(size=(60, 3))
     rows[:, 1] = 0.3
-    data = jnp.asarray(rows, jnp.float32)
     estimator = ewsg.gradients.covariance_tracking(
         ewsg.models.gaussian_location(), batch_size=1, refresh_every=1, **STRUCTURES[structure]
     )
-
-    @jax.jit
-    def run(data):
-        def step(memory, position):
-            memory, _, _ = estimator.refresh((), memory, jnp.int32(0), position, data)
-            _, update = estimator.propose(Batch(jnp.array([0])), memory, position, data, no_weight)
-            return estimator.commit(update, memory), None
-
-        positions = jnp.linspace(0.0, 5.0, 50)[:, None] * jnp.ones(3)
-        return jax.lax.scan(step, estimator.init(jax.random.key(0), positions[0], data), positions)[
-            0
-        ]
-
-    assert run(data).num_clipped == 0
-
-
-@functools.cache
-def resets_far_away():
-    """At 10³ and 10⁸ from the mode, float32: (num_clipped, covariance at 10³) by structure."""
-    rows = np.sort(np.random.default_rng(0).normal(size=(20_000, 2)), axis=0)
-
-    @jax.jit
-    def every(data):
-        found = {}
-        for name, options in STRUCTURES.items():
-            estimator = ewsg.gradients.covariance_tracking(
-                ewsg.models.gaussian_location(), batch_size=1, refresh_every=1, **options
-            )
-
-            def step(memory, position, estimator=estimator):
-                memory, _, _ = estimator.refresh((), memory, jnp.int32(0), position, data)
-                estimate, update = estimator.propose(
-                    Batch(jnp.array([0])), memory, position, data, no_weight
-                )
-                memory = estimator.commit(update, memory)
-                return memory, (memory.num_clipped, estimate.covariance)
-
-            start = estimator.init(jax.random.key(0), jnp.zeros(2), data)
-            found[name] = jax.lax.scan(step, start, jnp.array([[1e3, 1e3], [1e8, 1e8]]))[1]
-        return found
-
-    data = jnp.asarray(rows, jnp.float32)
-    return np.asarray(data, np.float64), jax.device_get(every(data))
+    points = jnp.linspace(0.0, 5.0, 50)[:, None] * jnp.ones(3)
+    steps = along(estimator, points, np.zeros((50, 1)), jnp.asarray(rows, jnp.float32))
+    assert steps.after.num_clipped[-1] == 0
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)
@@ -391,8 +350,16 @@ def test_far_from_the_mode_the_covariance_does_not_cancel(structure):
     At 10⁸ neighbouring float32 are 8 apart: the gradients say nothing of the rows, and the step is
     counted.
     """
-    rows, found = resets_far_away()
-    counts, covariance = found[structure]
+    data = jnp.asarray(np.sort(np.random.default_rng(0).normal(size=(20_000, 2)), 0), jnp.float32)
+    estimator = ewsg.gradients.covariance_tracking(
+        ewsg.models.gaussian_location(), batch_size=1, refresh_every=1, **STRUCTURES[structure]
+    )
+    steps = along(estimator, jnp.array([[1e3, 1e3], [1e8, 1e8]]), np.zeros((2, 1)), data)
+    rows, counts, covariance = (
+        np.asarray(data, float),
+        steps.after.num_clipped,
+        steps.estimate.covariance,
+    )
     n = len(rows)
     exact = n**2 * np.cov(rows.T, bias=True)
     basis = covariance.basis[0] if "rank" in structure else None
@@ -405,30 +372,14 @@ def test_far_from_the_mode_the_covariance_does_not_cancel(structure):
 
 def test_float32_counts_the_steps_that_float64_does(x64):
     """Along the same points and batches, some clipped: no bound on rounding may hide those."""
-    points, rows, _, counts, _, _ = tracked("custom", "dense", 2, True)
+    points, rows, steps = tracked("custom", "dense", 2, True)
     model = MODELS["custom"]
     estimator = ewsg.gradients.covariance_tracking(
         model.posterior, batch_size=2, refresh_every=EVERY
     )
     single = lambda tree: jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), tree)
-    unravel = ravel_pytree(single(model.position))[1]
-
-    @jax.jit
-    def run(points, data):
-        def step(memory, given):
-            number, point, batch = given
-            memory, same, _ = estimator.refresh(batch, memory, number, unravel(point), data)
-            memory = estimator.commit(
-                estimator.propose(batch, memory, same, data, no_weight)[1], memory
-            )
-            return memory, memory.num_clipped
-
-        given = (jnp.arange(STEPS, dtype=jnp.int32), points, Batch(jnp.asarray(rows, jnp.int32)))
-        return jax.lax.scan(
-            step, estimator.init(jax.random.key(2), unravel(points[0]), data), given
-        )[1]
-
-    np.testing.assert_array_equal(run(single(points), single(model.data)), counts)
+    found = along(estimator, single(positions(points, model)), rows, single(model.data))
+    np.testing.assert_array_equal(found.after.num_clipped, steps.after.num_clipped)
 
 
 @pytest.mark.parametrize("batch_size", [2, 3, 6])

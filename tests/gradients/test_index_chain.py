@@ -243,41 +243,6 @@ def exact_draw(log_uniform):
     return ChainDraw(None, log_uniform[None])
 
 
-@pytest.mark.usual_parameters("gaussian_location-2-False", "logistic_regression-2-True")
-@pytest.mark.parametrize(("batch_size", "replace"), [(1, True), (2, True), (2, False)])
-@pytest.mark.parametrize("model", STEP_SIZE)
-def test_infinite_chain_has_the_exact_law(x64, model, batch_size, replace):
-    """One uniform number by the inverse cumulative law: it jumps at Σ_{k≤i} p_k, eq. 4."""
-    s = setting(model, batch_size, replace)
-    inner = ewsg.gradients.uniform(s.posterior, batch_size=batch_size, replace=replace)
-    estimator = ewsg.gradients.exponentially_weighted(inner, chain_length=math.inf)
-    position = jnp.asarray(POSITION)
-    run = jax.jit(
-        jax.vmap(
-            lambda log_u: estimator.propose(exact_draw(log_u), (), position, s.data, s.weight)[0]
-        )
-    )
-
-    def number(u):
-        estimate = jax.device_get(run(jnp.log(jnp.asarray(u))))
-        hit = np.all(estimate.batch.indices[:, None] == s.batches, axis=2)
-        assert np.all(hit.sum(axis=1) == 1)
-        np.testing.assert_allclose(estimate.gradient, s.gradients[hit.argmax(axis=1)], atol=1e-12)
-        np.testing.assert_array_equal(estimate.acceptance, 1)
-        return hit.argmax(axis=1)
-
-    p = index_chain.exact_law(s.log_weights())
-    below, above = np.full(len(p) - 1, 1e-300), np.ones(len(p) - 1)
-    for _ in range(60):
-        middle = (below + above) / 2
-        reached = number(middle) <= np.arange(len(p) - 1)
-        below, above = np.where(reached, middle, below), np.where(reached, above, middle)
-    np.testing.assert_allclose(below, np.cumsum(p)[:-1], rtol=0, atol=1e-12)
-    grid = (np.arange(4096) + 0.5) / 4096
-    np.testing.assert_array_equal(number(grid), np.searchsorted(np.cumsum(p), grid))
-    np.testing.assert_array_equal(number(np.array([1e-300, 1.0])), [0, len(p) - 1])
-
-
 def test_exact_weights_do_not_overflow():
     """In float32 exp(½‖x + a‖²) would be infinite here; the law is all on the heaviest batch."""
     s = setting("gaussian_location", step_size=1e3)

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.rows import Batch
-from tests.gradients.six_rows import MODELS, N, as_jax, close, flat, like_position, no_weight
+from tests.gradients.six_rows import MODELS, N, as_jax, close, flat
 from tests.gradients.test_covariance_tracking import (
     EVERY,
     STEPS,
     STRUCTURES,
+    along,
     as_numpy,
     matrix_of,
+    positions,
     restricted,
 )
 from tests.oracles import enumeration
@@ -37,25 +38,11 @@ def test_a_kept_covariance_is_that_of_the_last_reset(x64, structure):
         rank=2,
     )
 
-    @jax.jit
-    def run(points, data):
-        def step(memory, given):
-            number, point = given
-            position, batch = like_position(point, model), Batch(jnp.array([1, 4]))
-            memory, same, evaluations = estimator.refresh(batch, memory, number, position, data)
-            estimate, update = estimator.propose(batch, memory, same, data, no_weight)
-            return estimator.commit(update, memory), (
-                estimate.covariance,
-                evaluations,
-                flat(estimate.gradient),
-            )
-
-        start = estimator.init(jax.random.key(2), like_position(points[0], model), data)
-        return jax.lax.scan(step, start, (jnp.arange(STEPS, dtype=jnp.int32), points))[1]
-
-    covariance, evaluations, gradients = jax.device_get(
-        run(jnp.asarray(points), as_jax(model.data))
+    steps = along(
+        estimator, positions(points, model), np.tile([1, 4], (STEPS, 1)), as_jax(model.data)
     )
+    covariance, evaluations = steps.estimate.covariance, steps.evaluations
+    gradients = jax.vmap(flat)(steps.estimate.gradient)
     found = matrix_of(covariance)
     for step, point in enumerate(points):
         anchor = as_numpy(points[step - step % EVERY], model)
@@ -65,7 +52,7 @@ def test_a_kept_covariance_is_that_of_the_last_reset(x64, structure):
         expected = enumeration.stochastic_gradients(
             model.per_datum(here), model.prior(here), np.array([[1, 4]])
         )
-        close(gradients[step], expected[0], 1e-12)
+        close(np.asarray(gradients[step]), expected[0], 1e-12)
     np.testing.assert_array_equal(evaluations, np.where(np.arange(STEPS) % EVERY == 0, N, 0))
     cost = estimator.evaluations(as_jax(model.data))
     assert cost == ewsg.gradients.Evaluations(2, 2, per_refresh=N, refresh_every=EVERY)
