@@ -124,7 +124,7 @@ def test_weights_are_drawn_with_row_numbers():
     np.testing.assert_array_equal(batch.weights, drawn.weights)
     np.testing.assert_array_equal(batch.rows[..., 0], rows)
     estimator = ewsg.gradients.uniform(ewsg.models.gaussian_location(), batch_size=2, rows=law)
-    with pytest.raises(TypeError, match=r"must return an ewsg_jax\.rows\.Batch, of row numbers"):
+    with pytest.raises(TypeError, match=r"batch must be an ewsg_jax\.rows\.Batch or a Block"):
         estimator.propose(drawn.indices[0], (), jnp.zeros(1), data, no_weight)
 
 

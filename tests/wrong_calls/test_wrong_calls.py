@@ -27,6 +27,7 @@ UNTESTED = {
     "test_weights_are_drawn_with_row_numbers shows",
     "rows.lists_batches": "a question to an estimator",
     "rows.all_rows": "inside an estimator, on data that its kernel has checked",
+    "rows.num_rows": "inside a law of rows, on data that its kernel has checked",
     "rows.gather": "inside a step, on rows that a law has drawn",
     "static": "passes its arguments on to `dataclasses.field`",
     "bounds.normal_taylor": "takes no argument",
