@@ -61,7 +61,15 @@ class Settings:
     @property
     def named(self) -> dict[str, MethodConfig]:
         """The methods by their labels."""
-        return methods_of(self.methods)
+        return methods_of(
+            {key: value for key, value in table.items() if key != "published"}
+            for table in self.methods
+        )
+
+    @property
+    def published(self) -> dict[str, dict[str, float]]:
+        """The paper's numbers, by the methods' labels."""
+        return {each["label"]: each["published"] for each in self.methods if "published" in each}
 
     @property
     def by_batches(self) -> dict[str, MethodConfig]:
@@ -170,10 +178,11 @@ def parts(settings: Settings) -> dict[str, Callable[[Parts], Numbers]]:
 
     def flymc(_: Parts) -> Numbers:
         label, method = next(each for each in settings.named.items() if each[1].name == FLYMC)
-        published = {
-            x: vars(each.published) for x, each in settings.named.items() if each.published
+        beside = {
+            "label": label,
+            "published": settings.published,
+            "chains_of_others": budget.num_chains,
         }
-        beside = {"label": label, "published": published, "chains_of_others": budget.num_chains}
         return firefly(problem_of(first, *rows()), method, settings) | beside
 
     of_priors = {

@@ -213,8 +213,6 @@ def kernel_of(method: MethodConfig, posterior: Posterior, **changed: Any) -> Ker
 def run(key: Key, kernel: Kernel, problem: Problem, budget: Budget, **options: Any) -> Any:
     """Return samples of a kernel, or of a stack of kernels, at a budget; lost chains are no news.
 
-    Steps that cost what they turn out to (`flymc`) are counted in a run ahead.
-
     Args:
         key: a typed PRNG key.
         kernel: which.
@@ -227,10 +225,8 @@ def run(key: Key, kernel: Kernel, problem: Problem, budget: Budget, **options: A
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        start = problem.start
-        data = problem.train
         passes = (budget.data_passes, budget.burn_in_passes)
-        num_steps, burn_in = steps_of_passes(key, kernel, start, data, budget.num_chains, *passes)
+        num_steps, burn_in = steps_of_passes(kernel, problem.train, *passes)
         if num_steps <= burn_in:
             raise ConfigError(f"{kernel!r}: {budget.data_passes:g} passes keep no draw")
         thin = max(1, (num_steps - burn_in) // budget.num_draws)

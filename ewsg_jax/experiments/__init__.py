@@ -4,7 +4,7 @@ are made of.
 from_toml, build, refuse_unknown, ConfigError: TOML tables into dataclasses of your own.
 Allowed, at_least, at_most, Count, Positive, NOT_EMPTY: which values a field of one takes.
 MethodConfig, method_of, methods_of: `[[methods]]` tables.
-steps_of_passes: how many steps a number of passes over the data allows.
+steps_of_passes: the steps within a number of passes over the data, and those of a burn-in.
 Folder, plain, aligned, spelled, versions, device: results, written whole or not at all.
 Parser: of a command's arguments, whose help ends with examples.
 """

@@ -103,9 +103,9 @@ class Model:
     """`[model]`: logistic regression with the prior N(0, prior_scale² I) on the weights of the
     features.
 
-    `coordinates` are those that the chains move in: the weights themselves (`"features"`), or
-    weights in units of the posterior's standard deviations at its mode (`"curvature"`): the same
-    posterior, without narrow directions. Draws are reported as weights in both cases.
+    `coordinates` are those that a step is made in: the weights themselves (`"features"`), or
+    weights in units of the posterior's standard deviations at its mode (`"curvature"`), by the mass
+    of each method: the same posterior, without narrow directions.
     """
 
     prior_scale: Positive = 1.0
@@ -117,8 +117,8 @@ class Run:
     """`[run]`: what all methods share, above all the number of passes over the data.
 
     Passes count all that is evaluated, at the start and at refreshes too: the burn-in ends with the
-    step that reaches its own. A method whose steps have a random cost (`flymc`) is run twice, first
-    without draws to count them.
+    step that reaches its own. Of steps of a random cost (`flymc`) the most that they may cost
+    counts.
 
     Chains start at zero, or around the mode with `start_spread` times the standard deviations of
     the normal approximation there.
@@ -149,16 +149,6 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Published:
-    """`published`: numbers to print beside the method's own; accuracy in per cent."""
-
-    accuracy: float
-    log_likelihood: float
-    accuracy_sd: float = 0.0
-    log_likelihood_sd: float = 0.0
-
-
-@dataclass(frozen=True)
 class MethodConfig:
     """A `[[methods]]` table: a name of `ewsg_jax.METHODS`, how it is called in the report, and its
     options.
@@ -167,7 +157,6 @@ class MethodConfig:
     name: str
     label: str
     options: Mapping[str, Any]
-    published: Published | None = None
 
 
 @dataclass(frozen=True)
@@ -364,15 +353,10 @@ def method_of(table: Any, number: int, **defaults: Any) -> MethodConfig:
     path = f"{path} ({name})"
     parameters = dict(inspect.signature(METHODS[name].build).parameters)
     del parameters["posterior"]
-    refuse_unknown(table, ["name", "label", "published", *parameters], path)
+    refuse_unknown(table, ["name", "label", *parameters], path)
     given = {**defaults, **table}
     for key, parameter in parameters.items():
         if parameter.default is inspect.Parameter.empty and key not in given:
             raise ConfigError(f"missing key '{path}.{key}'")
     label = value_of(Annotated[str, NOT_EMPTY], table.get("label", name), f"{path}.label")
-    published = (
-        build(Published, table["published"], f"{path}.published") if "published" in table else None
-    )
-    return MethodConfig(
-        name, label, {key: given[key] for key in parameters if key in given}, published
-    )
+    return MethodConfig(name, label, {key: given[key] for key in parameters if key in given})

@@ -1,4 +1,4 @@
-"""What a command writes on a terminal: its report, colours, what is under way, and its exit status.
+"""What a command writes on a terminal: its report, what is under way, and its exit status.
 
 The report is for standard output, and everything else for standard error, so that a report may be
 piped into a file.
@@ -29,8 +29,6 @@ EXIT_STATUS = {
 """What each exit status says."""
 STATUS_OF = {"right": OK, "unsure": DOUBTFUL, "wrong": WRONG}
 """The exit status of an outcome of `ewsg_jax.check`."""
-COLOURS = {OK: "32", DOUBTFUL: "33", WRONG: "31", USAGE_ERROR: "31"}
-"""Escape codes of green, yellow and red, by the exit status that they go with."""
 
 
 class Console:
@@ -56,12 +54,10 @@ class Console:
         if not self.is_quiet:
             put(text)
 
-    def answer(self, text: str, status: int | None = None) -> None:
-        """Print a part of the answer, even where this is quiet; in the colour of an exit status, if
-        there is one.
-        """
+    def answer(self, text: str) -> None:
+        """Print a part of the answer, even where this is quiet."""
         self.said.append(text)
-        put(text if status is None else coloured(text, COLOURS[status], sys.stdout))
+        put(text)
 
     @contextlib.contextmanager
     def under_way(self, what: str) -> Iterator[None]:
@@ -85,14 +81,6 @@ def put(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def coloured(text: str, code: str, stream: Any) -> str:
-    """Return a text in a colour where the stream is a terminal that shows one; NO_COLOR is
-    respected.
-    """
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty()
-    return text if plain else f"\x1b[{code}m{text}\x1b[0m"
-
-
 def refuse(what: object, error: Exception) -> int:
     """Say in one line what is wrong, and return the exit status.
 
@@ -101,8 +89,7 @@ def refuse(what: object, error: Exception) -> int:
     line = " ".join(str(error).split())
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         what, line = error.filename, error.strerror
-    head = coloured("ewsg_jax: error:", COLOURS[USAGE_ERROR], sys.stderr)
-    print(f"{head} {what}: {line}" if what else f"{head} {line}", file=sys.stderr)
+    print(f"ewsg_jax: error: {f'{what}: ' if what else ''}{line}", file=sys.stderr)
     return USAGE_ERROR
 
 
@@ -116,8 +103,7 @@ def warn_in_a_line() -> None:
     """Have every warning of this process printed as one line, without the place in the code."""
 
     def line(message: Any, *_: Any) -> str:
-        text = " ".join(str(message).split())
-        return f"{coloured('ewsg_jax: warning:', COLOURS[DOUBTFUL], sys.stderr)} {text}\n"
+        return f"ewsg_jax: warning: {' '.join(str(message).split())}\n"
 
     warnings.formatwarning = line
 
@@ -136,8 +122,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the line, and end with the exit status of a wrong argument."""
-        head = coloured(f"{self.prog}: error:", COLOURS[USAGE_ERROR], sys.stderr)
-        print(f"{head} {message} (see {self.prog} --help)", file=sys.stderr)
+        print(f"{self.prog}: error: {message} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(USAGE_ERROR)
 
 

@@ -11,9 +11,9 @@ from ewsg_jax import _check
 from ewsg_jax._types import PyTree
 from ewsg_jax.experiments import planned as of_plan
 from ewsg_jax.experiments import problem as of_run
-from ewsg_jax.experiments.answer import for_terminals, verdict_of, without_check
+from ewsg_jax.experiments.answer import judge
 from ewsg_jax.experiments.config import Config, ConfigError, build, from_toml, one_of
-from ewsg_jax.experiments.console import STATUS_OF, Console
+from ewsg_jax.experiments.console import Console
 from ewsg_jax.experiments.plan import TOLERANCE, keys_of, plans_of
 from ewsg_jax.experiments.planned import NAME, Asked
 from ewsg_jax.experiments.problem import Regression
@@ -67,28 +67,19 @@ def check(
 
 
 def _judge(written: Written, label: str, console: Console, max_draws: int | None) -> int:
-    """Check one run, print what is found, and return the exit status."""
-    run, problem = written.runs[label], written.problem
-    known = without_check(run.draws)
-    if known is not None:
-        console.answer(f"{label}: {known[1]}", known[0])
-        return known[0]
-    options = {
-        "tolerance": written.tolerance,
-        "max_draws": max_draws,
-        "names": problem.coordinates,
-        "shared_minibatch": run.shared_minibatch,
-    }
+    """Judge one run, print what is found, and return the exit status."""
+    run = written.runs[label]
+    options = {"max_draws": max_draws, "shared_minibatch": run.shared_minibatch}
     key = keys_of(written.seed, run.number)[2]
     try:
         with console.under_way(f"checking {label}"):
-            found = ewsg.check(key, run.draws, problem.posterior, problem.train, **options)
+            found = judge(key, run.draws, written.problem, written.tolerance, **options)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{label}: {error}") from error
-    status = STATUS_OF[found.outcome]
-    console.answer(f"{label}: {verdict_of(found)}", status)
-    console.say(f"{for_terminals(str(found))}\n")
-    return status
+    console.answer(f"{label}: {found.words}")
+    if found.report is not None:
+        console.say(f"{found.report}\n")
+    return found.status
 
 
 def _of_folder(folder: Path) -> Written:
@@ -113,23 +104,13 @@ def _of_folder(folder: Path) -> Written:
         plans = plans_of(config, problem)
         runs = {plan.label: Drawn(None, plan.number, plan.shared_minibatch) for plan in plans}
     kept = {
-        label: run._replace(draws=jnp.asarray(problem.to_position(_alive(draws, label))))
+        label: run._replace(draws=jnp.asarray(draws[label]))
         for label, run in runs.items()
         if label in draws and draws[label].shape[1]
     }
     if not kept:
         raise ConfigError(f"{folder / DRAWS} must hold draws; the run was interrupted before any")
     return Written(problem, kept, seed, tolerance)
-
-
-def _alive(draws: dict[str, np.ndarray], label: str) -> np.ndarray:
-    """Return the draws of a run, NaN from where a chain diverged."""
-    found, at = draws[label], draws.get(f"{label}.diverged_at")
-    if at is None or np.all(at < 0):
-        return found
-    step = draws[f"{label}.step"][: found.shape[1]]
-    gone = (at[:, None] >= 0) & (step >= at[:, None])
-    return np.where(gone.reshape(*gone.shape, *(1,) * (found.ndim - 2)), np.nan, found)
 
 
 def _of_file(path: Path, asked: Asked | None) -> Written:

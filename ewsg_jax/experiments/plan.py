@@ -1,38 +1,31 @@
-"""One run of an experiment: its kernel and its steps, and what it gave.
+"""One run of an experiment: its kernel and its steps, and what it gave."""
 
-Passes over the data are turned into steps; of steps of random cost a run ahead counts them. The
-randomness of a chain's step is a function of the key and the step's number, so the run ahead and
-the run proper are the same chains, and their steps cost the same.
-"""
-
-import dataclasses
-import math
-from collections.abc import Callable
+import inspect
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 
 import ewsg_jax as ewsg
-from ewsg_jax._types import Data, Key, Position
+from ewsg_jax._types import Data, Key
 from ewsg_jax.diagnostics import GradientNoise
 from ewsg_jax.experiments import processes
+from ewsg_jax.experiments.answer import Judgement, judge
 from ewsg_jax.experiments.config import MOST_STEPS, REFERENCE, Config, ConfigError, MethodConfig
-from ewsg_jax.experiments.console import Console
+from ewsg_jax.experiments.console import DOUBTFUL, Console
 from ewsg_jax.experiments.problem import Regression
 from ewsg_jax.gradients.protocol import uses_batches
 from ewsg_jax.rows.view import num_rows
 from ewsg_jax.sampling.budget import steps_reaching, steps_within
 
-T = TypeVar("T")
 CHECKPOINT_EVERY = 30.0
 """Seconds between checkpoints."""
-CLOSE = 0.01
-"""What part of the passes need not be run ahead."""
 TOLERANCE = 0.05
 """How far off a standard deviation may be for a check, unless it is said."""
+
+
+NO_DRAW = Judgement(DOUBTFUL, "UNSURE: no draw was kept")
 
 
 @dataclass(frozen=True)
@@ -40,8 +33,7 @@ class Plan:
     """One run: its kernel, its steps and which of them are kept.
 
     `number` counts the methods from 1, and the reference is 0: a method's draws do not depend on
-    the reference. `passes` are those of the run and of its burn-in, where the cost of a step is
-    random; `tolerance` is that of the check.
+    the reference. `tolerance` is that of the check.
     """
 
     number: int
@@ -52,7 +44,6 @@ class Plan:
     num_steps: int
     burn_in: int
     shared_minibatch: bool = False
-    passes: tuple[float, float] | None = None
     tolerance: float = TOLERANCE
 
     def __post_init__(self) -> None:
@@ -103,12 +94,10 @@ class Job(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What one run gave; `samples` holds the draws as weights of the features.
+    """What one run gave.
 
-    Everything else is None where the run was interrupted before it kept a draw, and `trajectory`
-    where no rows are held out. `check` and
-    `forecast` are the reason, a string, where they are not known; a forecast needs the mode, and is
-    of methods alone.
+    Everything else is missing where the run was interrupted before it kept a draw, and `trajectory`
+    where no rows are held out.
     """
 
     plan: Plan
@@ -117,8 +106,7 @@ class Result:
     trajectory: ewsg.diagnostics.Trajectory | None = None
     noise: GradientNoise | None = None
     distance: ewsg.diagnostics.Distance | None = None
-    check: ewsg.Report | str | None = None
-    forecast: ewsg.Forecast | str | None = None
+    judgement: Judgement = NO_DRAW
 
 
 def plans_of(config: Config, problem: Regression) -> list[Plan]:
@@ -134,22 +122,26 @@ def plans_of(config: Config, problem: Regression) -> list[Plan]:
     for number, method in enumerate(config.named.values(), 1):
         kernel = _kernel(method, problem)
         try:
-            steps = least_steps(kernel, problem.train, run.data_passes, run.burn_in_passes)
+            steps = steps_of_passes(kernel, problem.train, run.data_passes, run.burn_in_passes)
         except ValueError as error:
             raise ConfigError(f"{method.label}: {error}") from error
         shared = run.shared_minibatch and uses_batches(kernel)
-        counted = kernel.evaluations(problem.train).counted
-        passes = (run.data_passes, run.burn_in_passes) if counted else None
-        plans.append(
-            Plan(number, method, kernel, run.num_chains, run.num_draws, *steps, shared, passes)
-        )
+        plans.append(Plan(number, method, kernel, run.num_chains, run.num_draws, *steps, shared))
     return plans
 
 
 def _kernel(method: MethodConfig, problem: Regression) -> ewsg.Kernel:
     """Build a kernel and have it check its options against the data."""
+    build, options = ewsg.METHODS[method.name].build, dict(method.options)
+    if problem.inverse_mass is not None:
+        if "inverse_mass" not in inspect.signature(build).parameters:
+            raise ConfigError(
+                f"{method.label}: {method.name} has no mass, which model.coordinates = 'curvature' "
+                "sets"
+            )
+        options.setdefault("inverse_mass", problem.inverse_mass)
     try:
-        kernel = ewsg.METHODS[method.name].build(problem.posterior, **method.options)
+        kernel = build(problem.posterior, **options)
         start = problem.start(jax.random.key(0)) if callable(problem.start) else problem.start
         kernel.check(start, problem.train)
         return kernel
@@ -177,13 +169,7 @@ def execute(
     console = console or Console(quiet=True)
     run_key, noise_key, check_key = keys_of(seed, plan.number)
     data, kernel = problem.train, plan.kernel
-    if plan.passes is not None:
-        num_steps, burn_in = steps_of_passes(
-            run_key, kernel, problem.start, data, plan.num_chains, *plan.passes
-        )
-        plan = dataclasses.replace(plan, num_steps=num_steps, burn_in=burn_in)
-    moved = _sampled(run_key, plan, problem, checkpoint, not console.is_quiet)
-    samples = dataclasses.replace(moved, draws=problem.to_weights(moved.position))
+    samples = _sampled(run_key, plan, problem, checkpoint, not console.is_quiet)
     if not samples.num_draws:
         return Result(plan, samples)
     with console.under_way("judging the draws"):
@@ -191,10 +177,11 @@ def execute(
         compared = None if reference is None else reference.summary
         noise = GradientNoise(None, None, "no chain stayed finite")
         if samples.is_finite.any():
-            noise = ewsg.diagnostics.gradient_noise(noise_key, kernel, moved, data)
-        mode = problem.mode if plan.number else None
-        # Draws are checked in the coordinates that the chains move in.
-        options = {"tolerance": plan.tolerance, "names": problem.coordinates}
+            noise = ewsg.diagnostics.gradient_noise(noise_key, kernel, samples, data)
+        try:
+            judgement = judge(check_key, samples, problem, plan.tolerance)
+        except ValueError as error:
+            judgement = Judgement(DOUBTFUL, f"UNSURE: {error}")
         return Result(
             plan,
             samples,
@@ -202,17 +189,8 @@ def execute(
             None if problem.test is None else ewsg.diagnostics.trajectory(samples, problem.test),
             noise,
             None if compared is None else ewsg.diagnostics.distance(summary, compared),
-            _or_reason(lambda: ewsg.check(check_key, moved, problem.posterior, data, **options)),
-            None if mode is None else _or_reason(lambda: ewsg.forecast(kernel, mode, data)),
+            judgement,
         )
-
-
-def _or_reason(call: Callable[[], T]) -> T | str:
-    """Return what a call returns, or the message of its ValueError."""
-    try:
-        return call()
-    except ValueError as error:
-        return str(error)
 
 
 def _sampled(
@@ -243,79 +221,14 @@ def _sampled(
     )
 
 
-def least_steps(
-    kernel: ewsg.Kernel, data: Data, data_passes: float, burn_in_passes: float
+def steps_of_passes(
+    kernel: ewsg.Kernel, data: Data, data_passes: float, burn_in_passes: float = 0.0
 ) -> tuple[int, int]:
-    """Return the steps of a budget and those of its burn-in, known before a run.
+    """Return the most steps within a number of passes over the data, and the fewest that reach
+    those of a burn-in.
 
-    Of a kernel whose steps have a random cost: the fewest steps that the budget may allow, without
-    a burn-in. Raise ValueError where the start alone takes the budget.
+    Starts and refreshes count. Of steps of a random cost, such as those of `flymc`, the most that
+    they may cost does.
     """
     n, cost = num_rows(data), kernel.evaluations(data)
-    num_steps = steps_within(cost, n, data_passes)
-    if not cost.counted:
-        return num_steps, steps_reaching(cost, n, burn_in_passes)
-    taken = max(burn_in_passes, cost.at_init / n)
-    if data_passes <= taken:
-        raise ValueError(
-            f"{data_passes:g} passes keep no draw, since burn-in and start take {taken:g} of them"
-        )
-    return max(1, num_steps), 0
-
-
-def steps_of_passes(
-    key: Key,
-    kernel: ewsg.Kernel,
-    start: Position | Callable[[Key], Position],
-    data: Data,
-    num_chains: int,
-    data_passes: float,
-    burn_in_passes: float = 0.0,
-) -> tuple[int, int]:
-    """Return how many steps a number of passes over the data allows, and how many of them are
-    burn-in.
-
-    The cost of a step of some methods drifts with the chain (the bright data of FlyMC grow as it
-    leaves its centre), so that its beginning does not say what the rest costs: the whole run is
-    made ahead, without draws.
-
-    Args:
-        key: that of the run, a typed PRNG key.
-        kernel: the kernel, or a stack of kernels.
-        start: where chains start, as `ewsg_jax.sample` takes it.
-        data: all n rows.
-        num_chains: chains of the run.
-        data_passes: passes of each chain, the start and refreshes included.
-        burn_in_passes: passes that no draw is kept of.
-
-    Raises:
-        KeyboardInterrupt: an interrupt ended the run ahead.
-    """
-    n, at_most = num_rows(data), kernel.evaluations(data)
-    if not at_most.counted:
-        return least_steps(kernel, data, data_passes, burn_in_passes)
-    burn_in, budget = burn_in_passes * n, data_passes * n
-    options = {"num_chains": num_chains, "keep": None, "progress": False}
-    # Steps made and evaluations spent after each part.
-    made, spent, per_step, state = [0], [float(at_most.at_init)], float(at_most.per_step), None
-    for wanted in (burn_in, budget):
-        while (left := wanted - spent[-1]) > CLOSE * wanted:
-            # Not all that is left, nor more than were made: the next steps may cost more than the
-            # last.
-            count = max(1, math.ceil(0.7 * left / per_step))
-            if state is None:
-                part = ewsg.sample(key, kernel, start, data, count, **options)
-                before = 0.0  # The first part counts the evaluations of the start too.
-            else:
-                count, before = min(count, made[-1]), spent[-1]
-                part = ewsg.sample(key, kernel, None, data, count, state=state, **options)
-            if part.interrupted:
-                raise KeyboardInterrupt
-            spent.append(before + part.gradient_evaluations / num_chains)
-            made.append(made[-1] + part.num_steps)
-            per_step = max((spent[-1] - spent[-2]) / part.num_steps, budget / MOST_STEPS)
-            state = part.state
-    reached = np.interp((burn_in, budget), spent, made)
-    reached += np.maximum(0.0, np.array((burn_in, budget)) - spent[-1]) / per_step
-    first_kept = math.ceil(reached[0]) + 1
-    return max(first_kept, math.floor(reached[1])), first_kept - 1
+    return steps_within(cost, n, data_passes), steps_reaching(cost, n, burn_in_passes)

@@ -162,8 +162,6 @@ def prepare(asked: Asked) -> tuple[Asked, Regression]:
         test=None,
         start=start,
         names=names,
-        matrix=None,
-        mode=None,
         description=(*words, model),
         original=original,
     )
@@ -255,9 +253,7 @@ def plan(asked: Asked, output: Path | None, console: Console) -> int:
     problem = dataclasses.replace(problem, start=made.start, mode=made.mode)
     status = OK if made.is_trusted else DOUBTFUL
     kernel, trust, price = answer.of_plan(made, problem)
-    console.answer(kernel)
-    console.answer(trust, status)
-    for line in [price, *answer.gaussian_of(made, problem)]:
+    for line in [kernel, trust, price, *answer.gaussian_of(made, problem)]:
         console.answer(line)
     console.say(f"\n{answer.with_names(str(made), problem)}\n")
     if folder is None:

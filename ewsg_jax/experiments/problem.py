@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
-from ewsg_jax import products
 from ewsg_jax._types import Array, Data, Key, Position
 from ewsg_jax.experiments.config import Config, ConfigError
 
@@ -33,8 +32,7 @@ class Original(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Regression:
-    """A regression; its posterior and training rows are in the coordinates that the chains
-    move in.
+    """A regression.
 
     Attributes:
         posterior: of the training rows.
@@ -42,8 +40,8 @@ class Regression:
         test: held-out rows; None where there are none.
         start: where chains start, as `ewsg_jax.sample` takes it.
         names: the features' names.
-        matrix: weights of the features are `matrix @ position`; None where they are the position.
-        mode: the mode in those coordinates; None where nothing needed it.
+        inverse_mass: of all kernels, where steps are in units of the posterior; else None.
+        mode: the mode; None where nothing needed it.
         description: the data and the model in words, a line each.
         original: weights of the features as they are given; None where they are the same, or nobody
             asks.
@@ -54,28 +52,10 @@ class Regression:
     test: Data
     start: Position | Callable[[Key], Position]
     names: tuple[str, ...]
-    matrix: np.ndarray | None
-    mode: ewsg.Mode | None
     description: tuple[str, ...]
+    inverse_mass: np.ndarray | ewsg.dynamics.LowRank | None = None
+    mode: ewsg.Mode | None = None
     original: Original | None = None
-
-    def to_weights(self, draws: np.ndarray) -> np.ndarray:
-        """Return draws of the position, shape (…, d), as weights of the features."""
-        return draws if self.matrix is None else (draws @ self.matrix.T).astype(np.float32)
-
-    def to_position(self, weights: np.ndarray) -> np.ndarray:
-        """Return draws of weights of the features as those of the position."""
-        if self.matrix is None:
-            return weights
-        flat = np.linalg.solve(self.matrix, weights.reshape(-1, len(self.names)).T.astype(float))
-        return flat.T.reshape(weights.shape).astype(np.float32)
-
-    @property
-    def coordinates(self) -> tuple[str, ...]:
-        """The names of the coordinates that the chains move in."""
-        if self.matrix is None:
-            return self.names
-        return tuple(f"direction {i}" for i in range(len(self.names)))
 
 
 def prepare(config: Config) -> Regression:
@@ -90,7 +70,7 @@ def prepare(config: Config) -> Regression:
         f"logistic regression, {len(names)} weights, prior N(0, {model.prior_scale:.4g}² I) on them"
     )
 
-    mode, matrix, start = None, None, jnp.zeros(len(names))
+    mode, inverse_mass, start = None, None, jnp.zeros(len(names))
     if model.coordinates == "curvature" or run.start == "mode":
         mode = _mode(posterior, start, rows)
         words.append(
@@ -99,16 +79,8 @@ def prepare(config: Config) -> Regression:
         )
     if model.coordinates == "curvature":
         assert mode is not None
-        # The weights are matrix @ position, so that the position has the covariance I.
-        matrix = np.linalg.cholesky(np.asarray(mode.covariance))
-        posterior = _in_coordinates(posterior, matrix)
-        rows["x"] = (rows["x"] @ matrix).astype(np.float32)
-        moved = np.linalg.solve(matrix, np.asarray(mode.position, float))
-        mode = _mode(posterior, jnp.asarray(moved, jnp.float32), rows)
-        words.append(
-            "sampled in units of the posterior's standard deviations at the mode, reported as "
-            "weights"
-        )
+        inverse_mass = mode.covariance
+        words.append("steps are in units of the posterior's standard deviations at the mode")
     if run.start == "mode":
         assert mode is not None
         start = dataclasses.replace(mode.start, width=run.start_spread)
@@ -124,9 +96,9 @@ def prepare(config: Config) -> Regression:
         test=jax.tree.map(jnp.asarray, test.rows()),
         start=start,
         names=names,
-        matrix=matrix,
-        mode=mode,
         description=tuple(words),
+        inverse_mass=inverse_mass,
+        mode=mode,
     )
 
 
@@ -165,18 +137,3 @@ def _rows(config: Config) -> tuple[ewsg.datasets.Dataset, ewsg.datasets.Dataset,
         train, test = train.with_intercept(), test.with_intercept()
         scaled += ", with an intercept"
     return train, test, [*words, scaled]
-
-
-def _in_coordinates(posterior: ewsg.Posterior, matrix: np.ndarray) -> ewsg.Posterior:
-    """Return the posterior of φ, where the weights are matrix @ φ and the rows' x became x @
-    matrix.
-    """
-    predictor = posterior.predictor
-    assert predictor is not None
-    to_weights = jnp.asarray(matrix, jnp.float32)
-    return ewsg.Posterior.linear(
-        predictor.log_likelihood,
-        lambda position: posterior.log_prior(products.matmul(to_weights, position)),
-        inputs=predictor.inputs,
-        residual=predictor.residual,
-    )

@@ -1,6 +1,4 @@
-"""What an experiment says: the numbers of each run for metrics.json, and in words for
-report.txt.
-"""
+"""What an experiment says: numbers of each run for metrics.json, and words for report.txt."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,20 +7,13 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from ewsg_jax.diagnostics import GradientNoise
-from ewsg_jax.experiments.answer import for_terminals
+from ewsg_jax.experiments.answer import weights
 from ewsg_jax.experiments.plan import Result
 from ewsg_jax.experiments.problem import Regression
 from ewsg_jax.experiments.results import aligned, device, versions
 from ewsg_jax.gradients.protocol import uses_batches
 
 Numbers = dict[str, Any]
-HELD_OUT = {
-    "": "mean prediction of all draws",
-    "ensemble_": "one draw, mean prediction of all chains (over the draws of the second half)",
-    "last_draw_": "the last draw, mean prediction of all chains",
-    "single_chain_": "the last draw, each chain by itself",
-}
-"""Ways of averaging predictions."""
 COLUMNS = (
     ("passes", "data_passes", ",.1f"),
     ("accuracy", "held_out.accuracy", ".2%"),
@@ -36,8 +27,6 @@ COLUMNS = (
     ("mean off", "distance_to_reference.root_mean_square", ".3f"),
     ("compile s", "compile_seconds", ".1f"),
     ("run s", "run_seconds", ".1f"),
-    ("published %", "published.accuracy", ".3f"),
-    ("log lik.", "published.log_likelihood", ".3f"),
 )
 """Columns of the table: what they are called, the number in a run's, and its format."""
 LEGEND = """\
@@ -72,8 +61,6 @@ def numbers_of(result: Result) -> Numbers:
     numbers |= _attributes(plan, "burn_in thin")
     numbers["index_acceptance"] = float(np.mean(samples.index_acceptance))
     numbers["finite_chains"] = int(np.sum(samples.is_finite))
-    if plan.method.published is not None:
-        numbers["published"] = vars(plan.method.published)
     if summary is None or result.noise is None:
         return numbers
     numbers |= _attributes(summary, "worst_rhat least_ess notes")
@@ -83,23 +70,15 @@ def numbers_of(result: Result) -> Numbers:
         for i, name in enumerate(summary.names)
     }
     numbers["gradient_noise"] = result.noise._asdict()
-    numbers["check"] = {"outcome": None, "verdict": result.check}
-    if isinstance(result.check, ewsg.Report):
-        numbers["check"] = _attributes(result.check, "outcome verdict")
+    status, verdict, checked = result.judgement
+    outcome = None if checked is None else checked.outcome
+    numbers["check"] = {"outcome": outcome, "status": status, "verdict": verdict}
     if result.trajectory is not None:
         numbers["held_out"] = held_out(result.trajectory)
-    if isinstance(result.forecast, ewsg.Forecast):
-        numbers["forecast"] = {
-            **_quantiles("variance_ratio", result.forecast.variance_ratio),
-            **_attributes(result.forecast, "is_stable is_near_normal"),
-            "passes_of_a_draw": result.forecast.passes(),
-        }
-    elif result.forecast is not None:
-        numbers["forecast"] = {"reason": result.forecast}
     if result.distance is not None:
         numbers["distance_to_reference"] = {
             **_attributes(result.distance, "largest root_mean_square monte_carlo"),
-            **_quantiles("sd_ratio", result.distance.sd_ratio),
+            "sd_ratio_median": float(np.median(result.distance.sd_ratio)),
         }
     return numbers
 
@@ -108,29 +87,18 @@ def _attributes(of: Any, names: str) -> Numbers:
     return {name: getattr(of, name) for name in names.split()}
 
 
-def _quantiles(name: str, values: Any) -> dict[str, float]:
-    return {
-        f"{name}_median": float(np.median(values)),
-        f"{name}_least": float(np.min(values)),
-        f"{name}_largest": float(np.max(values)),
-    }
-
-
 def held_out(trajectory: ewsg.diagnostics.Trajectory) -> dict[str, float]:
-    """Return held-out accuracy and log likelihood in the ways of `HELD_OUT`, with standard
-    deviations.
+    """Return held-out accuracy and log likelihood: of the mean prediction of all draws, and of one
+    draw of all chains, over the draws of the second half.
     """
     numbers: dict[str, float] = {}
     for name in ("accuracy", "log_likelihood"):
         ensemble = getattr(trajectory, f"ensemble_{name}")
-        late, last = ensemble[len(ensemble) // 2 :], getattr(trajectory, f"chain_{name}")[:, -1]
+        late = ensemble[len(ensemble) // 2 :]
         numbers |= {
             name: float(getattr(trajectory, f"running_{name}")[-1]),
             f"ensemble_{name}": float(late.mean()),
             f"ensemble_{name}_sd": float(late.std()),
-            f"last_draw_{name}": float(ensemble[-1]),
-            f"single_chain_{name}": float(last.mean()),
-            f"single_chain_{name}_sd": float(last.std()),
         }
     return numbers
 
@@ -144,9 +112,9 @@ def opening(title: str, note: str, problem: Regression) -> str:
     return "\n".join([*lines, "", note.strip()] if note else lines)
 
 
-def section(result: Result) -> str:
+def section(result: Result, problem: Regression) -> str:
     """Return what one run gave."""
-    plan, samples, numbers = result.plan, result.samples, numbers_of(result)
+    plan, samples = result.plan, result.samples
     heading = plan.label
     if plan.method.name in ewsg.METHODS:
         heading += f": {ewsg.METHODS[plan.method.name].title}"
@@ -169,19 +137,20 @@ def section(result: Result) -> str:
         )
     if result.summary is None or result.noise is None:
         return "\n".join([*lines, "interrupted before a draw was kept"])
-    lines += ["", str(result.summary), "", f"check: {for_terminals(numbers['check']['verdict'])}"]
-    if "held_out" in numbers:
-        ways = HELD_OUT.items()
-        lines.append("held out:")
-        lines += [f"  {words}: {_both(numbers['held_out'], which, 100)}" for which, words in ways]
-    if "published" in numbers:
-        lines.append(f"  published: {_both(numbers['published'], '', 1)}")
+    lines += ["", str(result.summary), ""]
+    if problem.original is not None and samples.is_finite.any():
+        lines += [*weights(problem, np.asarray(samples.finite_draws)), ""]
+    lines.append(f"check: {result.judgement.words}")
+    if result.trajectory is not None:
+        found = held_out(result.trajectory)
+        lines.append(
+            "held out: accuracy {accuracy:.2%}, log likelihood {log_likelihood:.4f} of the mean "
+            "prediction of all draws; of one draw of all chains {ensemble_accuracy:.2%} ± "
+            "{ensemble_accuracy_sd:.2%}, {ensemble_log_likelihood:.4f} ± "
+            "{ensemble_log_likelihood_sd:.4f}".format(**found)
+        )
     if uses_batches(plan.kernel):
         lines.append(f"what gradient noise adds to the temperature: {_noise(result.noise)}")
-    if isinstance(result.forecast, ewsg.Forecast):
-        # Its first line is the kernel, and a table of coordinates ends it.
-        of_all = str(result.forecast).partition("\ncoordinate")[0].split("\n")[1:]
-        lines += ["forecast around the mode:", *(f"  {line}" for line in of_all)]
     if result.distance is not None:
         parts = str(result.distance).split("; ")
         lines += ["against the reference:", *(f"  {part}" for part in parts)]
@@ -200,35 +169,17 @@ def _noise(noise: GradientNoise) -> str:
     )
 
 
-def _both(numbers: Numbers, which: str, unit: float) -> str:
-    """Return accuracy and log likelihood, with standard deviations where there are some."""
-    words = []
-    for name, factor, digits, sign in (("accuracy", unit, 2, " %"), ("log_likelihood", 1, 4, "")):
-        sd = numbers.get(f"{which}{name}_sd")
-        spread = "" if sd is None else f" ± {factor * sd:.{digits}f}"
-        words.append(
-            f"{name.replace('_', ' ')} "
-            f"{factor * numbers[f'{which}{name}']:.{digits}f}{spread}{sign}"
-        )
-    return ", ".join(words)
-
-
 def table(results: Sequence[Result]) -> str:
-    """Return all runs side by side, as lines."""
-    return "\n".join([*aligned(cells(results)), LEGEND])
-
-
-def cells(results: Sequence[Result]) -> list[list[str]]:
-    """Return all runs side by side, a row each below a header; a column that no run has is left
-    out.
-    """
+    """Return all runs side by side, a line each; a column that no run has is left out."""
     runs = {result.plan.label: numbers_of(result) for result in results}
     columns = [["", *runs]]
     for name, path, form in COLUMNS:
         found = [_at(numbers, path) for numbers in runs.values()]
         if any(value is not None for value in found):
             columns.append([name, *("" if value is None else f"{value:{form}}" for value in found)])
-    return list(map(list, zip(*columns, strict=True)))
+    lines = aligned(list(zip(*columns, strict=True)))
+    has_rows = any(result.trajectory is not None for result in results)
+    return "\n".join([*lines, LEGEND] if has_rows else lines)
 
 
 def _at(numbers: Any, path: str) -> Any:

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ewsg_jax.experiments import answer, processes, report
+import ewsg_jax as ewsg
+from ewsg_jax.experiments import processes, report
 from ewsg_jax.experiments.config import ConfigError, load
-from ewsg_jax.experiments.console import INTERRUPTED, OK, Console
+from ewsg_jax.experiments.console import DOUBTFUL, INTERRUPTED, OK, Console
 from ewsg_jax.experiments.page import page
 from ewsg_jax.experiments.plan import Job, Result, execute, plans_of
 from ewsg_jax.experiments.problem import prepare
@@ -55,7 +56,7 @@ def carry_out(job: Job, folder: Folder, console: Console) -> int:
             kept = checkpoints / plan.label
             results.append(execute(plan, job.seed, job.problem, reference, kept, console))
             interrupted = results[-1].samples.interrupted
-            say("\n" + report.section(results[-1]))
+            say("\n" + report.section(results[-1], job.problem))
             _write(folder, job, results, interrupted)
             if interrupted:
                 break
@@ -65,7 +66,8 @@ def carry_out(job: Job, folder: Folder, console: Console) -> int:
         _end(folder, job, results, interrupted, console)
         if not interrupted:
             shutil.rmtree(checkpoints, ignore_errors=True)
-    return INTERRUPTED if interrupted else answer.status_of_runs(results)
+    worst = max((result.judgement.status for result in results), default=DOUBTFUL)
+    return INTERRUPTED if interrupted else worst
 
 
 def _resumes(job: Job, folder: Folder, checkpoints: Path) -> bool:
@@ -89,22 +91,17 @@ def _end(
     folder: Folder, job: Job, results: list[Result], interrupted: bool, console: Console
 ) -> None:
     """Print what all runs come to, and write the report."""
-    checkpoints = f"{folder.path / 'checkpoints'}/"
+    resumes = f"the same command resumes from {folder.path / 'checkpoints'}/"
     if not results:
         # What an earlier start may have written stays as it is.
-        console.answer(
-            f"interrupted before a run ended: the same command resumes from {checkpoints}"
-        )
+        console.answer(f"interrupted before a run ended: {resumes}")
         return
-    _write(folder, job, results, interrupted)
-    if job.problem.test is not None:
-        console.say("\n" + report.table(results))
-    said = answer.of_runs(results, interrupted)
-    console.say("")
-    console.answer(said[0], answer.status_of_runs(results))
-    console.answer("\n".join(said[1:]))
+    console.say(f"\n{report.table(results)}\n")
+    said = [f"{result.plan.label}: {result.judgement.words}" for result in results]
+    for line in said:
+        console.answer(line)
     if interrupted:
-        console.say(f"\ninterrupted: the same command resumes from {checkpoints}")
+        console.say(f"\ninterrupted: {resumes}")
     console.say(f"\nwritten to {folder.path}/ (report.html is for a browser)")
     text = "\n".join(console.said) + "\n"
     folder.write(REPORTS[0], text)
@@ -116,15 +113,21 @@ def _write(folder: Folder, job: Job, results: list[Result], interrupted: bool) -
     if not processes.is_first():
         return
     arrays: dict[str, np.ndarray] = {"names": np.array(job.problem.names)}
+    original = job.problem.original
+    if original is not None:
+        arrays["unscaled names"] = np.array(original.names)
     for result in results:
-        label, draws = result.plan.label, np.asarray(result.samples.position)
+        label, draws = result.plan.label, draws_of(result.samples)
         arrays[label] = draws
         arrays[f"{label}.data_passes"] = result.samples.evaluations / result.samples.num_data
-        # What the check of a folder leaves out.
-        arrays[f"{label}.step"] = result.samples.step
-        arrays[f"{label}.diverged_at"] = result.samples.diverged_at
-        if job.problem.original is not None:
-            arrays[f"{label}.unscaled"] = job.problem.original.of(draws)
-            arrays["unscaled names"] = np.array(job.problem.original.names)
+        if original is not None:
+            arrays[f"{label}.unscaled"] = original.of(draws)
     folder.write(DRAWS, arrays)
     folder.write(METRICS, report.metrics(job.title, job.problem, results, interrupted))
+
+
+def draws_of(samples: ewsg.Samples) -> np.ndarray:
+    """Return draws (chain, draw, …), NaN from the step on at which a chain diverged."""
+    draws, at = np.asarray(samples.position), samples.diverged_at[:, None]
+    gone = (at >= 0) & (samples.step >= at)
+    return np.where(gone.reshape(*gone.shape, *[1] * (draws.ndim - 2)), np.nan, draws)

@@ -18,7 +18,6 @@ from ewsg_jax import progress
 from ewsg_jax.__main__ import EXAMPLES, main, parser
 from ewsg_jax.experiments import console, data_file
 from ewsg_jax.experiments.config import ConfigError, from_toml
-from ewsg_jax.experiments.page import Line, Panel, _Axis, svg
 from ewsg_jax.experiments.planned import asked_of, prepare, text_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text(encoding="utf-8")
@@ -137,18 +136,6 @@ def test_the_list_has_a_line_for_each(capsys):
 class Terminal(io.StringIO):
     def isatty(self):
         return True
-
-
-def test_colours_are_for_terminals_alone(monkeypatch):
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    assert console.coloured("a", "32", Terminal()) == "\x1b[32ma\x1b[0m"
-    assert console.coloured("a", "32", io.StringIO()) == "a"
-    monkeypatch.setenv("TERM", "dumb")
-    assert console.coloured("a", "32", Terminal()) == "a"
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert console.coloured("a", "32", Terminal()) == "a"
 
 
 def test_quiet_prints_the_answer_alone(monkeypatch, capsys):
@@ -295,29 +282,3 @@ def test_rows_that_have_changed_are_refused(tmp_path):
     rows_file(tmp_path, CSV.replace("1.5", "1.6"))
     with pytest.raises(ConfigError, match="has changed since the run"):
         prepare(asked)
-
-
-# Figures.
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "shown"),
-    [
-        (0.0, 1.0, ["0.0", "0.5", "1.0"]),
-        (-0.31, 0.27, ["-0.2", "0.0", "0.2"]),
-        (0.0, 9_000.0, ["0", "5000"]),
-        (1e6, 3e6, ["1e+06", "2e+06", "3e+06"]),
-    ],
-)
-def test_ticks(low, high, shown):
-    axis = _Axis(low, high, 100, 40)
-    assert [axis.text(value) for value in axis.ticks] == shown
-    assert all(-1e-9 <= axis.at(value) <= 100 + 1e-9 for value in axis.ticks)
-
-
-def test_a_panel_is_drawn_without_what_is_not_finite():
-    lines = [Line([0, 1, 2], [0.0, np.nan, 1e300], "m"), Line([], [], "n")]
-    drawn = svg(Panel("<a>", "x", lines), ["m", "n"])
-    assert "&lt;a&gt;" in drawn
-    assert "nan" not in drawn
-    assert drawn.count("<polyline") == 2

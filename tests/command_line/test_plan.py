@@ -37,7 +37,7 @@ def test_a_plan_of_200_rows(tmp_path, capsys):
     path = rows_of(tmp_path)
     assert main(["plan", str(path), "--model", "logistic"]) == console.OK
     said = capsys.readouterr().out.splitlines()
-    assert said[0].startswith("Kernel: underdamped Langevin dynamics")
+    assert said[0].startswith("Kernel: ")
     assert said[1].startswith("Trusted: ")
     assert re.match(r"A run to an effective sample size of 1,000: [\d,.]+ passes", said[2])
     assert said[3].startswith("Without a chain: the Gaussian at the mode")
@@ -94,13 +94,11 @@ def test_the_page_is_one_file_that_begins_with_the_answer(written):
     page = (written[0] / "report.html").read_text()
     shown = re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
     lines = re.findall(r"<p>(.*?)</p>", shown)
-    assert lines[0].startswith("RIGHT within tolerance")
-    assert lines[1].startswith("Effective draws of the weight with the fewest: ")
-    assert lines[2].startswith("Sampling took ")
-    assert shown.index("Sampling took") < shown.index("<table>") < shown.index("<svg")
-    assert shown.count("<svg") == 6  # a density and a trace for each weight
-    assert not re.findall(r'(?:src|href)="', page)
-    assert "prefers-color-scheme: dark" in page
+    assert lines[0].startswith("plan: RIGHT within tolerance")
+    assert lines[1].startswith("Kernel: ")
+    assert shown.index("Kernel: ") < shown.index("<pre>") < shown.index("<img")
+    assert shown.count("<img") == 2
+    assert all(found.startswith("data:") for found in re.findall(r'(?:src|href)="(.*?)"', page))
 
 
 @pytest.mark.full

@@ -31,7 +31,6 @@ name = "ewsg"
 step_size = 1e-3
 friction = 1
 batch_size = 50
-published = {{ accuracy = 97, log_likelihood = -0.1 }}
 """
 FILES = {"config.toml", "metrics.json", "draws.npz", "report.txt", "report.html"}
 # Most of a tiny run is compilation.

@@ -42,7 +42,6 @@ step_size = 1e-2
 friction = 1
 batch_size = 5
 chain_length = 3
-published = { accuracy = 75, log_likelihood = -0.5 }
 """
 
 
@@ -65,8 +64,6 @@ def test_a_good_one():
         "batch_size": 5,
         "chain_length": 3,
     }
-    assert long.published is not None
-    assert long.published.accuracy == 75.0
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
@@ -82,7 +79,6 @@ num_chains = 4   | zzz = 4          | unknown key 'run.zzz'; known are num_chain
 [reference]      | [refrence]       | unknown key 'refrence' (did you mean 'reference'?)
 [data]           | [tool]\n[data]   | unknown key 'tool'; known are title, data, run
 chain_length     | chain_lenght     | 'methods[2] (ewsg).chain_lenght' (did you mean 'chain_length'
-accuracy = 75    | acuracy = 75     | 'methods[2] (ewsg).published.acuracy' (did you mean
 name = "ewsg"    | name = "ewgs"    | methods[2].name must be one of
 name = "ewsg"    | name = "ewgs"    | (did you mean 'ewsg'?)
 friction = 1\nba | ba               | missing key 'methods[1] (sghmc).friction'

@@ -1,10 +1,12 @@
 """Files of a run."""
 
 import json
+import types
 
 import numpy as np
 
-from ewsg_jax.experiments import Folder, answer, judged
+from ewsg_jax.experiments import Folder
+from ewsg_jax.experiments.run import draws_of
 
 
 def test_a_list_of_numbers_is_a_line(tmp_path):
@@ -27,19 +29,11 @@ def test_a_list_of_numbers_is_a_line(tmp_path):
     assert '"x": [1, 2.5]\n' in text
 
 
-def test_draws_of_a_folder_end_where_a_chain_diverged():
-    arrays = {
-        "ewsg": np.ones((3, 4, 2)),
-        "ewsg.step": np.array([10, 20, 30, 40]),
-        "ewsg.diverged_at": np.array([-1, 25, 3]),
-    }
-    found = judged._alive(arrays, "ewsg")
-    assert np.isfinite(found).all(2).sum(1).tolist() == [4, 2, 0]
-    assert judged._alive({"ewsg": arrays["ewsg"]}, "ewsg") is arrays["ewsg"]
-
-
-def test_a_verdict_names_options_of_the_command_line():
-    said = answer.for_terminals("Use more (max_draws=5800), or report.corrected. (max_draws=)")
-    assert said == (
-        "Use more (--max-draws 5800 of check), or the corrected values. (--max-draws of check)"
+def test_draws_end_where_a_chain_diverged():
+    samples = types.SimpleNamespace(
+        position=np.ones((3, 4, 2)),
+        step=np.array([10, 20, 30, 40]),
+        diverged_at=np.array([-1, 25, 3]),
     )
+    found = draws_of(samples)
+    assert np.isfinite(found).all(2).sum(1).tolist() == [4, 2, 0]

@@ -53,32 +53,21 @@ def test_a_flat_prior_on_dependent_features_is_refused(monkeypatch):
         prepare(parse(text.replace("prior_scale = 2.0", "prior_scale = inf")))
 
 
-def test_curvature_coordinates_are_the_same_posterior():
-    plain, round_one = problem(), problem("curvature", "mode")
-    assert plain.names == round_one.names
-    assert "mean_area" not in plain.names
-    assert round_one.mode is not None
-    generator = np.random.default_rng(0)
-    draws = generator.normal(size=(3, len(plain.names))).astype(np.float32)
-    weights = round_one.to_weights(draws)
-    np.testing.assert_array_equal(plain.to_weights(draws), draws)
-    for phi, w in zip(draws, weights, strict=True):
-        expected = float(plain.posterior.potential(w, plain.train))
-        assert float(round_one.posterior.potential(phi, round_one.train)) == pytest.approx(
-            expected, rel=1e-4
-        )
-    # The curvature at the mode is the identity there.
-    hessian = jax.hessian(lambda p: round_one.posterior.potential(p, round_one.train))(
-        round_one.mode.position
-    )
-    np.testing.assert_allclose(hessian, np.eye(len(plain.names)), atol=2e-3)
+def test_curvature_coordinates_are_a_mass():
+    """Of every method: the covariance at the mode; a method without one is refused."""
+    made = problem("curvature", "mode")
+    text = TEXT.format(coordinates="curvature", start="mode", data="")
+    (planned,) = plans_of(parse(text), made)
+    np.testing.assert_array_equal(planned.kernel.dynamics.inverse_mass, made.mode.covariance)
+    with pytest.raises(ConfigError, match=r"psgld has no mass, which model.coordinates"):
+        plans_of(parse(text.replace('"sgld"', '"psgld"')), made)
 
 
-@pytest.mark.parametrize("coordinates", ["features", "curvature"])
-def test_starts_are_spread_around_the_mode(coordinates):
-    made, mode = problem(coordinates, "mode"), problem("features", "mode").mode
+def test_starts_are_spread_around_the_mode():
+    made = problem("features", "mode")
+    mode = made.mode
     starts = jax.vmap(made.start)(jax.random.split(jax.random.key(0), 4000))
-    weights = np.asarray(made.to_weights(np.asarray(starts)), np.float64)
+    weights = np.asarray(starts, np.float64)
     covariance = 4 * np.asarray(mode.covariance)
     sd = np.sqrt(np.diag(covariance))
     assert np.abs((weights.mean(0) - np.asarray(mode.position)) / sd).max() < 5 / np.sqrt(4000)
@@ -118,47 +107,8 @@ def test_burn_in_counts_refreshes():
         assert planned.burn_in == steps
 
 
-FLYMC = """
-[[methods]]
-name = "flymc"
-step_size = 0.05
-capacity = 300
-resample_probability = 0.1
-"""
-
-
-def test_steps_that_cost_what_they_turn_out_to_get_their_passes(tmp_path):
-    text = TEXT.format(coordinates="features", start="mode", data="") + FLYMC
-    text = text.replace(
-        "data_passes = 1\n", "data_passes = 20\nburn_in_passes = 8\nnum_draws = 20\n"
-    )
-    experiment, made = parse(text), problem("features", "mode")
-    planned = plans_of(experiment, made)[1]
-    result = execute(planned, experiment.run.seed, made, None, tmp_path / "run")
-    assert result.samples.data_passes == pytest.approx(20, rel=0.05)
-    assert result.samples.num_draws >= 20
-    assert "kernel must be a dynamics with an estimator for a forecast" in result.forecast
-    # The chains again, as far as the burn-in: inside a call evaluations are reported in proportion
-    # to its steps.
-    key, _ = jax.random.split(jax.random.fold_in(jax.random.key(0), 2))
-    burnt = ewsg.sample(
-        key, planned.kernel, made.start, made.train, result.plan.burn_in, num_chains=2, keep=None
-    )
-    assert burnt.data_passes == pytest.approx(8, rel=0.05)
-
-
-def test_a_budget_that_the_start_takes_is_refused_before_the_run():
-    text = TEXT.format(coordinates="features", start="zero", data="") + FLYMC
-    with pytest.raises(
-        ConfigError, match="flymc: 1 passes keep no draw, since burn-in and start take 2 of them"
-    ):
-        plans_of(parse(text), problem())
-
-
-def test_a_run_is_judged_in_the_coordinates_of_its_chains(tmp_path):
-    """By the library: the noise is that of the gradients of rows there, the forecast that of its
-    kernel.
-    """
+def test_a_run_is_judged_in_the_metric_of_its_kernel(tmp_path):
+    """The noise is that of the gradients of rows there, the forecast that of its kernel."""
     made = problem("curvature", "mode")
     experiment = parse(TEXT.format(coordinates="curvature", start="mode", data=""))
     (planned,) = plans_of(experiment, made)

@@ -53,10 +53,8 @@ def test_a_run_writes_its_files(tmp_path):
         assert 0.5 < run["held_out"]["accuracy"] <= 1
         assert run["held_out"]["log_likelihood"] < 0
         assert (run["gradient_noise"]["median"] is None) == (label == "ewsg")
-        assert "forecast" not in run  # which needs the mode
         assert run["check"]["verdict"]
         assert "sd_ratio_median" in run["distance_to_reference"]
-    assert metrics["runs"]["ewsg"]["published"]["accuracy"] == 97
     assert metrics["runs"]["reference"]["data_passes"] == 40
 
     with np.load(output / "draws.npz") as draws:
@@ -64,12 +62,9 @@ def test_a_run_writes_its_files(tmp_path):
         for label, run in metrics["runs"].items():
             assert draws[label].shape == (2, run["num_draws"], 31)
             assert draws[f"{label}.data_passes"].shape == (run["num_draws"],)
-            assert draws[f"{label}.step"].shape == (run["num_draws"],)
-            assert draws[f"{label}.diverged_at"].tolist() == [-1, -1]
     page = (output / "report.html").read_text()
-    # A density each, traces of each run, and two of held-out rows.
-    assert page.count("<svg") == 12 + 4 * 3 + 2
-    assert page.index("sghmc: ") < page.index("<table>") < page.index("<svg")
+    assert page.count("<img") == 3
+    assert page.index("<p>sghmc: ") < page.index("<pre>") < page.index("<img")
 
 
 def test_a_diverged_run_is_reported_and_the_seed_is_kept(tmp_path, capsys):
@@ -84,7 +79,7 @@ def test_a_diverged_run_is_reported_and_the_seed_is_kept(tmp_path, capsys):
         assert main(["run", str(config), "--output", str(output), "--seed", "5"]) == 0
     said = capsys.readouterr().out
     assert "2 of 2 chains DIVERGED" in said
-    assert "\nWRONG: every chain diverged" in said
+    assert "\nsghmc: WRONG: every chain diverged" in said
     metrics = json.loads((output / "metrics.json").read_text())
     assert metrics["runs"]["sghmc"]["held_out"]["log_likelihood"] is None
     assert metrics["runs"]["sghmc"]["finite_chains"] == 0

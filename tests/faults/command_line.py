@@ -17,8 +17,6 @@ FAULTS = [
           "command_line/test_arguments.py::test_columns_of_a_csv_file"),
     Fault("command line: classes of text in their order backwards", "data_file.coded", negate("codes"),
           "command_line/test_arguments.py::test_classes_are_numbers_in_their_order"),
-    Fault("command line: colours against NO_COLOR", "console.coloured", drop("os.environ.get('NO_COLOR')"),
-          "command_line/test_arguments.py::test_colours_are_for_terminals_alone"),
     Fault("command line: a report where none is wanted", "Console.say", assume("not self.is_quiet", True),
           "command_line/test_arguments.py::test_quiet_prints_the_answer_alone"),
 ]
