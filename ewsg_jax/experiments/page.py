@@ -13,8 +13,8 @@ from ewsg_jax import pictures
 from ewsg_jax.experiments.config import REFERENCE
 from ewsg_jax.experiments.plan import Job, Result
 
-MOST_COORDINATES, MOST_TRACES, MOST_CHAINS = 12, 4, 4
-"""Weights with a density, and with traces; of how many chains."""
+MOST_COORDINATES, MOST_CHAINS = 8, 2
+"""Weights that are drawn, and chains of a run over time."""
 STYLE = """\
 body { margin: 0 auto; padding: 1rem; max-width: 76rem; font: 1rem/1.5 system-ui, sans-serif;
   color-scheme: light dark; }
@@ -68,31 +68,23 @@ def _address(figure: Any) -> str:
     return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
-def marginals(results: Sequence[Result]) -> Any:
-    """Draw densities of the weights of largest |mean| / sd, all runs in one panel for each."""
-    places = _clearest(results, MOST_COORDINATES)
-    rows = math.ceil(len(places) / 4)
-    figure = pictures.blank(12, 2.2 * rows)
-    panels = figure.subplots(rows, min(4, len(places)), squeeze=False).ravel()
-    for axes, (place, name) in zip(panels, places.items(), strict=False):
-        axes.set_title(name, fontsize=8)
-        for result in results:
-            values = _flat(result)[..., place].ravel()
-            values = values[np.isfinite(values)]
-            axes.hist(values, 40, density=True, histtype="step", label=result.plan.label)
-    panels[0].legend(fontsize=7)
-    return figure
-
-
-def traces(results: Sequence[Result]) -> Any:
-    """Draw chains against passes over the data: a row of panels for each of the first weights."""
-    places = _clearest(results, MOST_TRACES)
-    figure = pictures.blank(4 * len(results), 1.8 * len(places))
-    panels = figure.subplots(len(places), len(results), squeeze=False, sharey="row")
-    for row, (place, name) in zip(panels, places.items(), strict=True):
-        for axes, result in zip(row, results, strict=True):
-            axes.plot(_passes(result), _flat(result)[:MOST_CHAINS, :, place].T, linewidth=0.5)
-            axes.set_title(f"{name}: {result.plan.label}", fontsize=8)
+def weights(results: Sequence[Result]) -> Any:
+    """Draw densities and chains of the weights of largest |mean| / sd, all runs in a panel."""
+    places = _clearest(results)
+    figure = pictures.blank(12, 1.8 * len(places))
+    for (density, trace), (place, name) in zip(
+        figure.subplots(len(places), 2, squeeze=False), places.items(), strict=True
+    ):
+        density.set_title(name, fontsize=8)
+        for i, result in enumerate(results):
+            draws, colour = _flat(result)[..., place], f"C{i % 10}"
+            style = {"color": colour, "label": result.plan.label}
+            values = draws[np.isfinite(draws)]
+            if not values.size:
+                continue
+            density.hist(values, 40, density=True, histtype="step", **style)
+            trace.plot(_passes(result), draws[:MOST_CHAINS].T, color=colour, linewidth=0.5)
+    figure.axes[0].legend(fontsize=7)
     return figure
 
 
@@ -122,8 +114,8 @@ def held_out(results: Sequence[Result]) -> Any:
 
 
 FIGURES: dict[str, Callable[[Sequence[Result]], Any]] = {
-    "Posterior densities of the weights with the largest mean beside their sd": marginals,
-    "Chains against passes over the data, of the first of these weights": traces,
+    "The weights with the largest mean beside their sd: posterior densities, and chains against "
+    "passes over the data": weights,
     "Held-out rows against passes. Bold: the mean prediction of all draws so far; faint: of this "
     "draw of all chains": held_out,
 }
@@ -140,7 +132,7 @@ def _passes(result: Result) -> np.ndarray:
     return result.samples.evaluations / result.samples.num_data
 
 
-def _clearest(results: Sequence[Result], count: int) -> dict[int, str]:
+def _clearest(results: Sequence[Result]) -> dict[int, str]:
     """Return the coordinates of largest |mean| / sd in the first run, in their own order, with
     their names.
     """
@@ -148,5 +140,5 @@ def _clearest(results: Sequence[Result], count: int) -> dict[int, str]:
     assert summary is not None
     with np.errstate(all="ignore"):
         clear = np.nan_to_num(np.abs(summary.mean) / summary.sd, nan=0.0, posinf=0.0)
-    places = sorted(np.argsort(-clear, kind="stable")[:count].tolist())
+    places = sorted(np.argsort(-clear, kind="stable")[:MOST_COORDINATES].tolist())
     return {place: summary.names[place] for place in places}

@@ -63,7 +63,7 @@ def test_a_run_writes_its_files(tmp_path):
             assert draws[label].shape == (2, run["num_draws"], 31)
             assert draws[f"{label}.data_passes"].shape == (run["num_draws"],)
     page = (output / "report.html").read_text()
-    assert page.count("<img") == 3
+    assert page.count("<img") == 2
     assert page.index("<p>sghmc: ") < page.index("<pre>") < page.index("<img")
 
 
