@@ -7,7 +7,6 @@ in the response, which may have names of classes. A .npz file has the arrays `x`
 
 import array
 import csv
-import io
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,13 +15,15 @@ import numpy as np
 
 from ewsg_jax import _check, datasets
 from ewsg_jax.datasets import Dataset
-from ewsg_jax.experiments.config import ConfigError
+from ewsg_jax.experiments.config import ConfigError, one_of
 
 SUFFIXES = (".csv", ".npz")
 MOST_CLASSES = 1_000
 """Values of a response above which they are no classes."""
 MOST_SHOWN = 8
-"""Names that an error message shows."""
+"""Values that an error message shows."""
+Rows = tuple[np.ndarray, np.ndarray, Sequence[str]]
+"""Features (n, d), a response (n,) and the features' names."""
 
 
 def read(data: str, response: str = "", drop: Sequence[str] = ()) -> tuple[Dataset, np.ndarray]:
@@ -34,25 +35,22 @@ def read(data: str, response: str = "", drop: Sequence[str] = ()) -> tuple[Datas
     """
     path = Path(data)
     kind = path.suffix.lower()
-    if kind not in SUFFIXES and data in datasets.DATASETS:
-        found = datasets.load(data)
-        x, y, names = found.x, found.y, found.feature_names
-    elif kind == ".csv":
+    if response and kind != ".csv":
+        raise ConfigError(f"--response is for .csv files, whose columns have names; got {data!r}")
+    if kind == ".csv":
         x, y, names = _csv(path, response, drop)
-        # They were not read: they need not be numbers.
-        drop = ()
+        drop = ()  # They were not read.
     elif kind == ".npz":
         x, y, names = _npz(path)
+    elif data in datasets.DATASETS:
+        found = datasets.load(data)
+        x, y, names = found.x, found.y, found.feature_names
     else:
         hint = _check.nearest(data, datasets.DATASETS)
         raise ConfigError(
             "DATA must be a .csv or .npz file, or the name of a data set (ewsg_jax list data); "
             f"got {data!r}{hint}"
         )
-    if response and kind != ".csv":
-        raise ConfigError(f"--response is for .csv files, whose columns have names; got {data!r}")
-    for name in drop:
-        _place("--drop", name, names)
     numbers = y if y.dtype.kind in "biuf" else np.zeros(y.shape)
     try:
         kept = Dataset(x, numbers, tuple(names), path.stem, data).without(drop)
@@ -68,70 +66,65 @@ def read(data: str, response: str = "", drop: Sequence[str] = ()) -> tuple[Datas
     return kept, y
 
 
-def _npz(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+def _npz(path: Path) -> Rows:
     try:
-        with np.load(path) as arrays:
-            held = {name.lower(): name for name in arrays.files}
-            if not {"x", "y"} <= set(held):
-                raise ConfigError(
-                    f"{path} must hold the arrays x (n, d) and y (n,); it holds "
-                    f"{', '.join(arrays.files) or 'none'}"
-                )
-            x, y = arrays[held["x"]], arrays[held["y"]]
-            numbers = (f"x[{i}]" for i in range(x.shape[1] if x.ndim == 2 else 0))
-            names = arrays["feature_names"] if "feature_names" in held else [*numbers]
+        with np.load(path) as file:
+            arrays = {name.lower(): file[name] for name in file.files}
     except (EOFError, ValueError, zipfile.BadZipFile) as error:
-        if isinstance(error, ConfigError):
-            raise
         raise ConfigError(f"{path} cannot be read as .npz: {_check.reason(error)}") from error
-    return x, y, tuple(map(str, names))
+    if not {"x", "y"} <= set(arrays):
+        raise ConfigError(
+            f"{path} must hold the arrays x (n, d) and y (n,); it holds "
+            f"{', '.join(arrays) or 'none'}"
+        )
+    x = arrays["x"]
+    names = arrays.get("feature_names", [f"x[{i}]" for i in range(x.shape[-1] if x.ndim else 0)])
+    return x, arrays["y"], [*map(str, names)]
 
 
-def _csv(
-    path: Path, response: str, drop: Sequence[str]
-) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+def _csv(path: Path, response: str, drop: Sequence[str]) -> Rows:
+    x, y = array.array("d"), []
     try:
         # The mark with which some programs begin a file is no part of the first name.
-        text = path.read_text(encoding="utf-8-sig")
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = filter(None, csv.reader(file))
+            header = _header(path, [name.strip() for name in next(rows, [])])
+            for name in drop:
+                one_of("--drop", name, header)
+            response = one_of("--response", response, header) if response else header[-1]
+            if response in drop:
+                raise ConfigError(f"--drop must leave the response; got {response!r}")
+            place = header.index(response)
+            features = [i for i, name in enumerate(header) if i != place and name not in drop]
+            if not features:
+                raise ConfigError(f"{path} must have features beside the response {response!r}")
+            for number, row in enumerate(rows, 1):
+                if len(row) != len(header):
+                    raise ConfigError(
+                        f"{path} must have {len(header)} cells in every row, as its header; row "
+                        f"{number} has {len(row)}"
+                    )
+                for i in features:
+                    try:
+                        x.append(float(row[i]))
+                    except ValueError:
+                        raise ConfigError(
+                            f"{path} must have numbers as features; row {number} has {row[i]!r} in "
+                            f"the column {header[i]!r}: give a number, remove the row, or leave "
+                            f"the column out by --drop {header[i]}"
+                        ) from None
+                y.append(row[place].strip())
+                if not y[-1]:
+                    raise ConfigError(
+                        f"{path} must have a response in every row; row {number} has an empty "
+                        f"{response!r}"
+                    )
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} must be text in UTF-8: {error}") from None
-    rows = filter(None, csv.reader(io.StringIO(text)))
-    header = _header(path, [name.strip() for name in next(rows, [])])
-    place = len(header) - 1 if not response else _place("--response", response, header)
-    dropped = {_place("--drop", name, header) for name in drop}
-    if place in dropped:
-        raise ConfigError(f"--drop must leave the response; got {header[place]!r}")
-    features = [i for i in range(len(header)) if i != place and i not in dropped]
-    if not features:
-        raise ConfigError(f"{path} must have features beside the response {header[place]!r}")
-    x, y = array.array("d"), []
-    for number, row in enumerate(rows, 1):
-        if len(row) != len(header):
-            raise ConfigError(
-                f"{path} must have {len(header)} cells in every row, as its header; row {number} "
-                f"has {len(row)}"
-            )
-        try:
-            x.extend([float(row[i]) for i in features])
-        except ValueError:
-            i = next(i for i in features if not is_number(row[i]))
-            raise ConfigError(
-                f"{path} must have numbers as features; row {number} has {row[i]!r} in the column "
-                f"{header[i]!r}: give a number, remove the row, or leave the column out by --drop "
-                f"{header[i]}"
-            ) from None
-        y.append(row[place].strip())
     if not y:
         raise ConfigError(f"{path} must have rows below its header; it has none")
-    table, names = np.array(x).reshape(-1, len(features)), tuple(header[i] for i in features)
-    if all(map(is_number, y)):
-        return table, np.array(y, float), names
-    if "" in y:
-        raise ConfigError(
-            f"{path} must have a response in every row; row {y.index('') + 1} has an empty "
-            f"{header[place]!r}"
-        )
-    return table, np.array(y), names
+    found = np.array(y, float) if all(map(is_number, y)) else np.array(y)
+    return np.array(x).reshape(-1, len(features)), found, [header[i] for i in features]
 
 
 def _header(path: Path, header: list[str]) -> list[str]:
@@ -140,25 +133,15 @@ def _header(path: Path, header: list[str]) -> list[str]:
         found = "nothing" if not header else f"one column, {header[0][:60]!r}"
         raise ConfigError(f"{path} must have columns with commas between them; it has {found}")
     if any(map(is_number, header)):
-        raise ConfigError(
-            f"{path} must begin with a line of column names; got {', '.join(header[:MOST_SHOWN])}"
-        )
-    twice = [name for name in header if header.count(name) > 1]
-    if twice:
-        raise ConfigError(f"{path} must have columns of different names; got {twice[0]!r} twice")
+        raise ConfigError(f"{path} must begin with a line of column names; got {shown(header)}")
+    if len(set(header)) < len(header):
+        raise ConfigError(f"{path} must have columns of different names; got {shown(header)}")
     return header
 
 
-def _place(option: str, name: str, header: Sequence[str]) -> int:
-    if name not in header:
-        hint = _check.nearest(name, header)
-        raise ConfigError(f"{option} must be a column, one of {shown(header)}; got {name!r}{hint}")
-    return header.index(name)
-
-
-def shown(names: Sequence[object]) -> str:
-    """Return the first of some names, for an error message."""
-    return ", ".join(map(str, names[:MOST_SHOWN])) + ", …" * (len(names) > MOST_SHOWN)
+def shown(values: Sequence[object]) -> str:
+    """Return the first of some values, for an error message."""
+    return ", ".join(map(str, values[:MOST_SHOWN])) + ", …" * (len(values) > MOST_SHOWN)
 
 
 def is_number(cell: str) -> bool:
