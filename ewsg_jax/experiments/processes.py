@@ -2,7 +2,6 @@
 them itself.
 """
 
-import contextlib
 import os
 import signal
 import socket
@@ -97,10 +96,9 @@ def launch(count: int, words: Sequence[str], folder: Path) -> int:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     started: list[subprocess.Popen] = []
-    with contextlib.ExitStack() as ends:
-        # The processes are interrupted too, and end by themselves.
-        ends.callback(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.SIG_IGN))
-        ends.callback(_end, started)
+    # The processes are interrupted too, and end by themselves.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
         for number in range(count):
             process = subprocess.Popen(
                 [sys.executable, "-m", "ewsg_jax", *words],
@@ -110,14 +108,20 @@ def launch(count: int, words: Sequence[str], folder: Path) -> int:
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
             )
             started.append(process)
-        first, status = _wait(started)
-    if first is None:
+        ended = _wait(started)
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+        signal.signal(signal.SIGINT, before)
+    number, status = next(iter(ended.items()))
+    if list(ended.values()) == [status] * count and status >= 0:
         return status
     how = (
         f"by signal {signal.Signals(-status).name}" if status < 0 else f"with exit status {status}"
     )
     print(
-        f"ewsg_jax: error: process {first} of {count} ended {how}, and the others were ended with "
+        f"ewsg_jax: error: process {number} of {count} ended {how}, and the others were ended with "
         f"it; the checkpoints in {folder}/ are complete, and the same command resumes from them, "
         "on any number of them",
         file=sys.stderr,
@@ -125,15 +129,9 @@ def launch(count: int, words: Sequence[str], folder: Path) -> int:
     return LOST
 
 
-def _end(processes: list[subprocess.Popen]) -> None:
-    for process in processes:
-        process.kill()
-        process.wait()
-
-
-def _wait(processes: list[subprocess.Popen]) -> tuple[int | None, int]:
-    """Return None and the exit status of all; or the first to end and its status, where they do not
-    agree.
+def _wait(processes: list[subprocess.Popen]) -> dict[int, int]:
+    """Return the exit status of each process by its number, in the order in which they ended; of
+    those that end soon after the first one, or before one is lost.
     """
     ended: dict[int, int] = {}
     limit = float("inf")
@@ -145,6 +143,4 @@ def _wait(processes: list[subprocess.Popen]) -> tuple[int | None, int]:
                 # The others would wait for a lost one until JAX notices.
                 limit = min(limit, time.monotonic() + (PATIENCE if status >= 0 else 0))
         time.sleep(0.05)
-    first, status = next(iter(ended.items()))
-    agree = len(ended) == len(processes) and set(ended.values()) == {status} and status >= 0
-    return None if agree else first, status
+    return ended
