@@ -16,7 +16,7 @@ import ewsg_jax
 from ewsg_jax import datasets, starting
 from ewsg_jax.datasets.table import SOURCES
 from ewsg_jax.experiments import judged, planned, processes
-from ewsg_jax.experiments.config import ConfigError, Seed, at_least, at_most
+from ewsg_jax.experiments.config import ConfigError, Count, Seed, at_least
 from ewsg_jax.experiments.console import (
     Console,
     Parser,
@@ -30,16 +30,15 @@ from ewsg_jax.experiments.planned import HELP, MODELS, Asked, asked_of, hints
 from ewsg_jax.experiments.results import aligned
 from ewsg_jax.experiments.run import run
 
-Named = Iterable[tuple[str, str]]
 REPRODUCE, EXPERIMENTS = "reproduce", "experiments"
-MOST_PROCESSES, MOST_DRAWS = 10_000, 10_000_000
 OF_MODEL = (
     *("model", "response", "drop", "prior_scale", "noise_scale", "tolerance"),
     *("standardise", "intercept"),
 )
 """Options that say what posterior rows have, and how well it is to be known."""
-CHECKOUT = Path(ewsg_jax.__file__).resolve().parent.parent / "benchmarks" / "papers"
-"""The papers' experiments, in a checkout."""
+CHECKOUT = Path(ewsg_jax.__file__).resolve().parent.parent
+PAPERS = CHECKOUT / "benchmarks" / "papers"
+"""The papers' experiments, where the package lies in a checkout."""
 LEAST_SECONDS = 0.05
 """How long a program took to compile that is kept."""
 EXAMPLES = {
@@ -118,17 +117,41 @@ def parser() -> Parser:
         description="Stochastic-gradient MCMC: plan, run and check, from a terminal.",
         examples=EXAMPLES[""],
     )
-    whole_line.add_argument(
-        "--version", action="version", version=f"ewsg_jax {ewsg_jax.__version__}"
-    )
+    version = f"ewsg_jax {ewsg_jax.__version__}"
+    whole_line.add_argument("--version", action="version", version=version)
     commands = whole_line.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    _add_plan(_command(commands, "plan", "how to sample the posterior of your rows; and do it"))
-    _add_check(_command(commands, "check", "whether draws that were written can be believed"))
-    _add_run(_command(commands, "run", "run the experiment that a TOML file describes"))
-    _add_list(_command(commands, "list", "configs, data, methods, models, experiments by name"))
-    commands.add_parser(
-        REPRODUCE, add_help=False, help="make an experiment of the papers again, in a checkout"
-    )
+
+    plan = _command(commands, "plan", "how to sample the posterior of your rows; and do it")
+    plan.add_argument("data", metavar="DATA", help=DATA_HELP)
+    _add_options(plan, [*OF_MODEL, "num_chains", "ess", "max_passes", "seed"])
+    _add_output(plan, "the plan alone is made, and nothing is written")
+
+    check = _command(commands, "check", "whether draws that were written can be believed")
+    about = "a folder that run or plan --output wrote; or a file that samples.save wrote, with "
+    check.add_argument("folder", type=Path, metavar="RUN", help=f"{about}--data and --model")
+    about = "of a folder, this run alone (default: all)"
+    check.add_argument("--run", metavar="NAME", dest="label", help=about)
+    about = "draws that are used (default: 4,000, or 16,000 where these cannot decide)"
+    most = number(Annotated[int, at_least(64)])
+    check.add_argument("--max-draws", type=most, metavar="N", help=about)
+    check.add_argument("--data", metavar="DATA", help=f"of a file: its rows, {DATA_HELP}")
+    _add_options(check, OF_MODEL)
+
+    run = _command(commands, "run", "run the experiment that a TOML file describes")
+    about = "a TOML file, such as configs/quickstart.toml"
+    run.add_argument("config", type=Path, metavar="CONFIG", help=about)
+    _add_output(run, "results/NAME")
+    about = "in the place of the file's run.seed"
+    run.add_argument("--seed", type=number(Seed), metavar="N", help=about)
+    about = "share the chains of each run among N processes: started on this machine, or those of a"
+    run.add_argument("--processes", type=number(Count), metavar="N", help=f"{about} cluster's job")
+
+    kinds = _command(commands, "list", "configs, data, methods, models, experiments by name")
+    about = f"one of {', '.join(KINDS)} (default: all)"
+    kinds.add_argument("kind", nargs="?", choices=KINDS, metavar="KIND", help=about)
+
+    about = "make an experiment of the papers again, in a checkout"
+    commands.add_parser(REPRODUCE, add_help=False, help=about)
     return whole_line
 
 
@@ -163,97 +186,36 @@ def _add_output(command: Parser, default: str) -> None:
     command.add_argument("-o", "--output", type=Path, metavar="FOLDER", help=about)
 
 
-def _add_plan(command: Parser) -> None:
-    command.add_argument("data", metavar="DATA", help=DATA_HELP)
-    _add_options(command, [*OF_MODEL, "num_chains", "ess", "max_passes", "seed"])
-    _add_output(command, "the plan alone is made, and nothing is written")
-
-
-def _add_check(command: Parser) -> None:
-    command.add_argument(
-        "folder",
-        type=Path,
-        metavar="RUN",
-        help="a folder that run or plan --output wrote; or a file that samples.save wrote, with "
-        "--data and --model",
-    )
-    command.add_argument(
-        "--run", metavar="NAME", dest="label", help="of a folder, this run alone (default: all)"
-    )
-    command.add_argument(
-        "--max-draws",
-        type=number(Annotated[int, at_least(8), at_most(MOST_DRAWS)]),
-        metavar="N",
-        help="draws that are used (default: 4,000, or 16,000 where these cannot decide)",
-    )
-    command.add_argument("--data", metavar="DATA", help=f"of a file: its rows, {DATA_HELP}")
-    _add_options(command, OF_MODEL)
-
-
-def _add_run(command: Parser) -> None:
-    command.add_argument(
-        "config", type=Path, metavar="CONFIG", help="a TOML file, such as configs/quickstart.toml"
-    )
-    _add_output(command, "results/NAME")
-    about = "in the place of the file's run.seed"
-    command.add_argument("--seed", type=number(Seed), metavar="N", help=about)
-    command.add_argument(
-        "--processes",
-        type=number(Annotated[int, at_least(1), at_most(MOST_PROCESSES)]),
-        metavar="N",
-        help="share the chains of each run among N processes: started on this machine, or those "
-        "of a cluster's job",
-    )
-
-
-def _add_list(command: Parser) -> None:
-    kinds = [*KINDS, EXPERIMENTS]
-    about = f"one of {', '.join(kinds)} (default: all)"
-    command.add_argument("kind", nargs="?", choices=kinds, metavar="KIND", help=about)
-
-
 # What there is, by name, with a line each.
 
 
-def _configs() -> Named:
+def _configs() -> Iterable[tuple[str, str]]:
     """Yield the files for `run`, of this folder and of the checkout, with their titles."""
-    folders = [Path("configs"), Path(ewsg_jax.__file__).resolve().parent.parent / "configs"]
-    seen: set[Path] = set()
-    for path in (path for folder in folders for path in sorted(folder.glob("*.toml"))):
-        if path.resolve() not in seen:
-            seen.add(path.resolve())
-            with contextlib.suppress(OSError, ValueError):
-                yield str(path), str(tomllib.loads(path.read_text("utf-8")).get("title", ""))
+    folders = {Path("configs").resolve(): Path("configs")}
+    folders.setdefault(CHECKOUT / "configs", CHECKOUT / "configs")
+    for path in (path for folder in folders.values() for path in sorted(folder.glob("*.toml"))):
+        with contextlib.suppress(OSError, ValueError):
+            yield str(path), str(tomllib.loads(path.read_text("utf-8")).get("title", ""))
 
 
-def _methods() -> Named:
-    """Yield the named methods."""
-    for name, method in ewsg_jax.METHODS.items():
-        yield name, method.title
-
-
-def _data() -> Named:
+def _data() -> Iterable[tuple[str, str]]:
     """Yield the data sets that have a name, with what they are."""
     for name in datasets.DATASETS:
-        about = (
-            SOURCES[name].title if name in SOURCES else "Breast cancer, which scikit-learn brings"
-        )
-        yield name, about
+        yield name, SOURCES[name].title if name in SOURCES else "Breast cancer, by scikit-learn"
 
 
-KINDS: dict[str, Callable[[], Named]] = {
-    "configs": _configs,
-    "data": _data,
-    "methods": _methods,
-    "models": MODELS.items,
+def _aligned(rows: Iterable[tuple[str, str]]) -> str:
+    return "\n".join(aligned(list(rows) or [("none here", "")], num_left=2))
+
+
+KINDS: dict[str, Callable[[], str]] = {
+    "configs": lambda: _aligned(_configs()),
+    "data": lambda: _aligned(_data()),
+    "methods": lambda: _aligned((name, each.title) for name, each in ewsg_jax.METHODS.items()),
+    "models": lambda: _aligned(MODELS.items()),
+    EXPERIMENTS: lambda: _papers().listed(),
 }
-"""What can be listed, beside the papers' experiments, and what yields names with a line each."""
-
-
-def _lines(kind: str) -> str:
-    """Return the names of a kind, a line each."""
-    rows = list(KINDS[kind]()) or [("none here", "")]
-    return "\n".join(aligned(rows, num_left=2))
+"""What can be listed, and the lines."""
 
 
 # What is done.
@@ -288,15 +250,17 @@ def _run(chosen: argparse.Namespace, words: Sequence[str]) -> int:
 
 
 def _list(chosen: argparse.Namespace, words: Sequence[str]) -> int:
-    kinds = [chosen.kind] if chosen.kind else [*KINDS, *[EXPERIMENTS] * CHECKOUT.is_dir()]
-    for kind in kinds:
-        lines = _papers().listed() if kind == EXPERIMENTS else _lines(kind)
-        put(lines if chosen.kind else f"{kind}:\n{lines}\n")
+    if chosen.kind:
+        put(KINDS[chosen.kind]())
+        return 0
+    for kind, lines in KINDS.items():
+        if kind != EXPERIMENTS or PAPERS.is_dir():
+            put(f"{kind}:\n{lines()}\n")
     return 0
 
 
 COMMANDS = {"plan": _plan, "check": _check, "run": _run, "list": _list}
-"""What each command does, whose arguments are what was chosen and all words."""
+"""What each command does with what was chosen, and all words."""
 
 
 def _papers() -> Any:
@@ -305,15 +269,14 @@ def _papers() -> Any:
     Raises:
         FileNotFoundError: the package lies alone.
     """
-    if not CHECKOUT.is_dir():
+    if not PAPERS.is_dir():
         raise FileNotFoundError(
             "the papers' experiments need a checkout of the repository, with the folder "
             "benchmarks/papers beside the package"
         )
-    root = str(CHECKOUT.parent.parent)
-    if sys.path[:1] != [root]:
+    if sys.path[:1] != [str(CHECKOUT)]:
         # Before the working directory, which may have a folder `benchmarks` too.
-        sys.path.insert(0, root)
+        sys.path.insert(0, str(CHECKOUT))
     return importlib.import_module("benchmarks.papers.command")
 
 

@@ -105,7 +105,7 @@ WRONG["main plan"] |= {
     "exit --chains | got 0 | at least 1": planned(ROWS, "--chains", "0"),
     "exit --seed | got -1 | at least 0": planned(ROWS, "--seed", "-1"),
     "exit --response | 'yy' | did you mean 'y'": planned(ROWS, "--response", "yy"),
-    "exit --drop | 'c' | one of a, b, y": planned(ROWS, "--drop", "c"),
+    "exit --drop | 'c' | one of 'a', 'b', 'y'": planned(ROWS, "--drop", "c"),
     "exit --drop | 'y' | leave the response": planned(ROWS, "--drop", "y"),
     "exit rows.csv | row 2 has 'NA' | 'b'": planned(ROWS.replace("2,1,1", "2,NA,1")),
     f"exit row 2 | '' | {CELLS}": planned(ROWS.replace("2,1,1", "2,,1")),
@@ -113,7 +113,7 @@ WRONG["main plan"] |= {
     "exit row 2 | has 2 | 3 cells": planned(ROWS.replace("2,1,1", "2,1")),
     "exit rows.csv | 1, 2, 0 | column names": planned(ROWS.replace("a,b,y\n", "")),
     "exit rows.csv | 'a;b;y' | commas": planned(ROWS.replace(",", ";")),
-    "exit rows.csv | 'a' twice | different": planned(ROWS.replace("b", "a")),
+    "exit rows.csv | a, a, y | different": planned(ROWS.replace("b", "a")),
     "exit rows.csv | none | rows below": planned("a,b,y\n"),
     "exit rows.csv | nothing | columns": planned(""),
     "exit response | got 3 | 2 values": planned(ROWS.replace("3,0", "3,2")),
@@ -131,7 +131,7 @@ WRONG["main plan"] |= {
 WRONG["main check"] |= {
     "exit RUN | there is no | a folder": lambda: main(["check", "none"]),
     "exit config.toml | no config | wrote": lambda f: main(["check", str(f)]),
-    "exit --max-draws | got 7 | at least 8": lambda: main(["check", "a", "--max-draws", "7"]),
+    "exit --max-draws | got 7 | at least 64": lambda: main(["check", "a", "--max-draws", "7"]),
     "exit --data | needs | --model": lambda: main([*CHECK, "--data", "b"]),
 }
 WRONG["main list"] |= {
