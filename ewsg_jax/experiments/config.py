@@ -15,7 +15,6 @@ key that is unknown or missing, and a value that does not fit, is refused with i
 import dataclasses
 import inspect
 import math
-import re
 import sys
 import tomllib
 import types
@@ -188,8 +187,9 @@ class Config:
 
 
 def load(path: Path | str, seed: int | None = None) -> tuple[Config, str]:
-    """Read and check a configuration, and return it with the text of its file; a seed replaces
-    `run.seed` in both.
+    """Read and check a configuration; return it with the text of its file.
+
+    A seed replaces `run.seed`, and begins the text as a comment.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -198,8 +198,8 @@ def load(path: Path | str, seed: int | None = None) -> tuple[Config, str]:
     found = build(Config, from_toml(text))
     if seed is None:
         return found, text
-    text = with_seed(text, seed)
-    return build(Config, from_toml(text)), text
+    run = dataclasses.replace(found.run, seed=seed)
+    return dataclasses.replace(found, run=run), f"# --seed {seed}\n{text}"
 
 
 def from_toml(text: str) -> dict[str, Any]:
@@ -212,21 +212,6 @@ def from_toml(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"not valid TOML: {error}") from None
-    except RecursionError:
-        raise ConfigError("not valid TOML: nested too deeply") from None
-
-
-def with_seed(text: str, seed: int) -> str:
-    """Return the text of a configuration with another `run.seed`, comments kept; `[run]` must be
-    written as lines below that heading.
-    """
-    wanted = from_toml(text)
-    wanted["run"]["seed"] = seed
-    without = re.sub(r"(?m)^[ \t]*seed[ \t]*=.*\n?", "", text)
-    changed = re.sub(r"(?m)^[ \t]*\[run\].*$", rf"\g<0>\nseed = {seed}", without, count=1)
-    if from_toml(changed) != wanted:
-        raise ConfigError("--seed needs a table [run] of plain lines to set its seed in")
-    return changed
 
 
 def build(kind: type[T], table: Any, path: str = "") -> T:

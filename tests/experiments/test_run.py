@@ -83,7 +83,7 @@ def test_a_diverged_run_is_reported_and_the_seed_is_kept(tmp_path, capsys):
     metrics = json.loads((output / "metrics.json").read_text())
     assert metrics["runs"]["sghmc"]["held_out"]["log_likelihood"] is None
     assert metrics["runs"]["sghmc"]["finite_chains"] == 0
-    assert "seed = 5" in (output / "config.toml").read_text()
+    assert "# --seed 5" in (output / "config.toml").read_text()
     assert {path.name for path in output.iterdir()} == FILES
 
 
