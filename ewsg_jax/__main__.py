@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return COMMANDS[chosen.command](chosen, words)
     except KeyboardInterrupt:
         return interrupted("what is written is whole, and the same command starts from there")
-    except (ImportError, OSError, ConfigError) as error:
+    except (ImportError, OSError, ValueError) as error:
         return refuse(" ".join(words) if chosen is None else getattr(chosen, "config", ""), error)
 
 

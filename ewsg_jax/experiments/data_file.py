@@ -15,7 +15,7 @@ import numpy as np
 
 from ewsg_jax import _check, datasets
 from ewsg_jax.datasets import Dataset
-from ewsg_jax.experiments.config import ConfigError, one_of
+from ewsg_jax.experiments.config import ConfigError
 
 SUFFIXES = (".csv", ".npz")
 MOST_CLASSES = 1_000
@@ -89,9 +89,9 @@ def _csv(path: Path, response: str, drop: Sequence[str]) -> Rows:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = filter(None, csv.reader(file))
             header = _header(path, [name.strip() for name in next(rows, [])])
-            for name in drop:
-                one_of("--drop", name, header)
-            response = one_of("--response", response, header) if response else header[-1]
+            response = response or header[-1]
+            for option, name in [("--response", response), *(("--drop", name) for name in drop)]:
+                _check.one_of(option, name, header)
             if response in drop:
                 raise ConfigError(f"--drop must leave the response; got {response!r}")
             place = header.index(response)

@@ -1,10 +1,13 @@
-"""What an experiment samples: a posterior, its rows, starting points; made from a configuration."""
+"""What an experiment samples: a posterior, its rows, starting points."""
 
 import dataclasses
+import functools
+import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,10 +15,47 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from ewsg_jax._types import Array, Data, Key, Position
-from ewsg_jax.experiments.config import Config, ConfigError
+from ewsg_jax.datasets import Dataset, Standardisation, split, standardisation
+from ewsg_jax.datasets.table import checksum
+from ewsg_jax.experiments import data_file
+from ewsg_jax.experiments.config import (
+    BETWEEN_0_AND_1,
+    FINITE,
+    POSITIVE,
+    Config,
+    ConfigError,
+    Count,
+    Positive,
+    Seed,
+)
 
 TOLERANCE = 1e-3
 """Posterior standard deviations within which the mode is found."""
+NOTHING = 1e-6
+"""Residuals over the response, below which a line fits exactly."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """`[plan]`: the arguments of `python -m ewsg_jax plan`, which `HELP` explains.
+
+    `checksum` is that of the rows; in a file of results `data` is an absolute path.
+    """
+
+    data: str
+    model: Literal["logistic", "softmax", "linear"]
+    response: str = ""
+    drop: tuple[str, ...] = ()
+    prior_scale: Positive = 1.0
+    noise_scale: Annotated[float, POSITIVE, FINITE] | None = None
+    standardise: bool = True
+    intercept: bool = True
+    tolerance: Annotated[float, BETWEEN_0_AND_1] = 0.05
+    num_chains: Count = 8
+    ess: Annotated[float, POSITIVE, FINITE] | None = None
+    max_passes: Annotated[float, POSITIVE, FINITE] | None = None
+    seed: Seed = 0
+    checksum: str = ""
 
 
 class Original(NamedTuple):
@@ -58,47 +98,36 @@ class Regression:
     original: Original | None = None
 
 
-def prepare(config: Config) -> Regression:
-    """Load and scale the data, build the posterior, and find its mode where the configuration needs
-    it.
-    """
-    train, test, words = _rows(config)
-    model, run = config.model, config.run
-    rows, names = train.rows(), train.feature_names
-    posterior = ewsg.models.logistic_regression(prior_scale=model.prior_scale)
-    words.append(
-        f"logistic regression, {len(names)} weights, prior N(0, {model.prior_scale:.4g}² I) on them"
+def of_config(config: Config) -> Regression:
+    """Return the regression of a configuration, with its mode where it needs it."""
+    given, run = config.data, config.run
+    asked = Asked(
+        given.name,
+        "logistic",
+        drop=given.drop_columns,
+        prior_scale=config.model.prior_scale,
+        intercept=given.intercept,
     )
-
-    mode, inverse_mass, start = None, None, jnp.zeros(len(names))
-    if model.coordinates == "curvature" or run.start == "mode":
-        mode = _mode(posterior, start, rows)
+    _, problem = prepare(asked, given.test_fraction, given.split_seed)
+    words = [*problem.description]
+    mode, inverse_mass, start = None, None, problem.start
+    if config.model.coordinates == "curvature" or run.start == "mode":
+        mode = _mode(problem.posterior, problem.start, problem.train)
         words.append(
             f"mode by Newton's method: {mode.num_steps} steps, {mode.data_passes:g} passes over "
             "the data (not counted below)"
         )
-    if model.coordinates == "curvature":
-        assert mode is not None
-        inverse_mass = mode.covariance
-        words.append("steps are in units of the posterior's standard deviations at the mode")
-    if run.start == "mode":
-        assert mode is not None
-        start = dataclasses.replace(mode.start, width=run.start_spread)
-        words.append(
-            f"chains start around the mode with {run.start_spread:g} times the standard deviations "
-            "there"
-        )
-    else:
-        words.append("chains start at zero, all at one point")
-    return Regression(
-        posterior=posterior,
-        train=jax.tree.map(jnp.asarray, rows),
-        test=jax.tree.map(jnp.asarray, test.rows()),
-        start=start,
-        names=names,
-        description=tuple(words),
-        inverse_mass=inverse_mass,
-        mode=mode,
+        if config.model.coordinates == "curvature":
+            inverse_mass = mode.covariance
+            words.append("steps are in units of the posterior's standard deviations at the mode")
+        if run.start == "mode":
+            start = dataclasses.replace(mode.start, width=run.start_spread)
+            words.append(
+                f"chains start around the mode with {run.start_spread:g} times the standard "
+                "deviations there"
+            )
+    return dataclasses.replace(
+        problem, start=start, mode=mode, inverse_mass=inverse_mass, description=tuple(words)
     )
 
 
@@ -120,20 +149,136 @@ def _mode(posterior: ewsg.Posterior, start: Array, rows: dict[str, np.ndarray]) 
     return mode
 
 
-def _rows(config: Config) -> tuple[ewsg.datasets.Dataset, ewsg.datasets.Dataset, list[str]]:
-    """Return training and held-out rows as the configuration says, and what was done, in words."""
-    settings = config.data
-    whole = ewsg.datasets.load(settings.name).without(settings.drop_columns)
-    train, test = ewsg.datasets.split(whole, settings.test_fraction, settings.split_seed)
+def prepare(
+    asked: Asked, test_fraction: float = 0.0, split_seed: int = 0
+) -> tuple[Asked, Regression]:
+    """Return what is asked for, with the rows' checksum and the whole path of their file; and the
+    posterior of these rows, or of those that are not held out.
+
+    Raise ConfigError where the rows do not go with the model, or are others than those of the
+    checksum.
+    """
+    if asked.noise_scale is not None and asked.model != "linear":
+        raise ConfigError(f"--noise-scale is for --model linear; got --model {asked.model}")
+    dataset, y = data_file.read(asked.data, asked.response, asked.drop)
+    codes = y if y.dtype.kind in "biuf" else np.unique(y, return_inverse=True)[1]
+    found = checksum(dataset.x, codes, (None, None))
+    if asked.checksum not in ("", found):
+        raise ConfigError(f"{asked.data} has changed since the run: its rows are others")
+    is_file = Path(asked.data).suffix.lower() in data_file.SUFFIXES
+    where = str(Path(asked.data).resolve()) if is_file else asked.data
+
+    numbers, classes, response = _response(asked, y)
+    train = dataclasses.replace(dataset, y=numbers)
     words = [
-        f"{whole.source}: {train.num_rows:,} rows to train on, {test.num_rows:,} held out, "
-        f"{len(whole.feature_names)} features"
+        f"{dataset.name}: {dataset.num_rows:,} rows of {dataset.x.shape[1]} features",
+        response,
     ]
-    if settings.drop_columns:
-        words.append(f"without {', '.join(settings.drop_columns)}")
-    train, test = ewsg.datasets.standardise(train, test)
-    scaled = "features standardised by the mean and standard deviation of the training rows"
-    if settings.intercept:
-        train, test = train.with_intercept(), test.with_intercept()
-        scaled += ", with an intercept"
-    return train, test, [*words, scaled]
+    parts = [train]
+    if test_fraction:
+        parts = [*split(train, test_fraction, split_seed)]
+        words.append(f"{parts[0].num_rows:,} rows to train on, {parts[1].num_rows:,} held out")
+    scaling, shift, scale, original = standardisation(parts[0]), 0.0, 1.0, None
+    if asked.standardise:
+        constant = [
+            name for name, f in zip(train.feature_names, scaling.factor, strict=True) if not f
+        ]
+        so_0 = f", constant and so 0: {', '.join(constant)}" if constant else ""
+        words.append(f"features standardised by the rows to train on{so_0}")
+        if asked.model == "linear":
+            y = parts[0].y
+            shift, scale = float(y.mean()), float(y.std()) or 1.0
+            words.append("response standardised")
+        way_back = functools.partial(_unscaled, asked, scaling, shift, scale)
+        original = Original(_names(train.with_intercept(), classes), way_back)
+        parts = [dataclasses.replace(scaling(part), y=(part.y - shift) / scale) for part in parts]
+    if asked.intercept:
+        parts = [part.with_intercept() for part in parts]
+        words.append("with an intercept")
+    names = _names(parts[0], classes)
+    posterior, model = _model(asked, parts[0], len(names), scale)
+    rows = [part.rows() for part in parts]
+    start = jnp.zeros((parts[0].x.shape[1], *[len(classes)] * (asked.model == "softmax")))
+    if asked.model == "softmax":
+        rows = [each | {"y": each["y"].astype(np.int32)} for each in rows]
+    rows = jax.tree.map(jnp.asarray, rows)
+    problem = Regression(
+        posterior=posterior,
+        train=rows[0],
+        test=rows[1] if test_fraction else None,
+        start=start,
+        names=names,
+        description=(*words, model),
+        original=original,
+    )
+    return dataclasses.replace(asked, data=where, checksum=found), problem
+
+
+def _names(data: Dataset, classes: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of weights, in the order of a position's numbers."""
+    if not classes:
+        return data.feature_names
+    return tuple(f"{name}[{of}]" for name in data.feature_names for of in classes)
+
+
+def _unscaled(
+    asked: Asked, scaling: Standardisation, shift: float, scale: float, draws: np.ndarray
+) -> np.ndarray:
+    """Return draws as weights of the features as they are given, the intercept last."""
+    axis = -2 if asked.model == "softmax" else -1
+    weights, own = np.split(np.asarray(draws, float), [len(scaling.mean)], axis)
+    intercept = own.squeeze(axis) if asked.intercept else 0.0
+    weights, intercept = scaling.original(weights, intercept, axis=axis)
+    return np.concatenate([scale * weights, np.expand_dims(scale * intercept + shift, axis)], axis)
+
+
+def _response(asked: Asked, y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...], str]:
+    """Return the response in numbers, the classes that have weights each, and what was done."""
+    if asked.model == "logistic":
+        advice = "; --model softmax takes several classes, linear takes numbers"
+        codes, (zero, one) = data_file.coded(y, 2, advice)
+        return codes, (), f"class {one!r} is 1, {zero!r} is 0"
+    if asked.model == "softmax":
+        advice = "; --model linear takes numbers"
+        codes, classes = data_file.coded(y, data_file.MOST_CLASSES, advice)
+        return codes, classes, f"{len(classes)} classes: {', '.join(classes[:12])}"
+    for value in y.tolist():
+        if not data_file.is_number(value) or not math.isfinite(float(value)):
+            raise ConfigError(
+                f"the response of {asked.data} must hold finite numbers for --model linear; got "
+                f"{str(value)!r}"
+            )
+    return y.astype(float), (), "the response is a number"
+
+
+def _model(
+    asked: Asked, data: Dataset, num_weights: int, scale: float
+) -> tuple[ewsg.Posterior, str]:
+    """Return the posterior, and what it is in words; the response was divided by `scale`."""
+    words = (
+        f"{asked.model} regression, prior N(0, {asked.prior_scale:.4g}² I) on {num_weights} weights"
+    )
+    if asked.prior_scale == math.inf:
+        words = f"{asked.model} regression, flat prior on {num_weights} weights"
+    model = getattr(ewsg.models, f"{asked.model}_regression")
+    if asked.model != "linear":
+        return model(prior_scale=asked.prior_scale), words
+    if asked.noise_scale is None:
+        noise, origin = _residual_scale(data), "that of the residuals of least squares"
+    else:
+        noise, origin = asked.noise_scale / scale, "as given"
+    posterior = model(noise_scale=noise, prior_scale=asked.prior_scale)
+    return posterior, f"{words}; noise scale {noise * scale:.4g}, {origin}"
+
+
+def _residual_scale(data: Dataset) -> float:
+    """Return the standard deviation of what least squares leave, an error where it is nothing."""
+    weights, _, rank, _ = np.linalg.lstsq(data.x, data.y, rcond=None)
+    freedom = data.num_rows - int(rank)
+    left = float(np.sum((data.y - data.x @ weights) ** 2))
+    if freedom < 1 or left <= NOTHING**2 * float(np.sum(data.y**2)):
+        raise ConfigError(
+            f"--noise-scale is missing: least squares leave no residuals of {data.num_rows} rows "
+            f"and {data.x.shape[1]} weights that could say it"
+        )
+    return math.sqrt(left / freedom)

@@ -7,11 +7,11 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from ewsg_jax.experiments import processes, report
-from ewsg_jax.experiments.config import ConfigError, load
+from ewsg_jax.experiments.config import load
 from ewsg_jax.experiments.console import DOUBTFUL, INTERRUPTED, OK, Console
 from ewsg_jax.experiments.page import page
 from ewsg_jax.experiments.plan import Job, Result, execute, plans_of
-from ewsg_jax.experiments.problem import prepare
+from ewsg_jax.experiments.problem import of_config
 from ewsg_jax.experiments.results import Folder
 
 CONFIG, DRAWS, METRICS = "config.toml", "draws.npz", "metrics.json"
@@ -25,11 +25,8 @@ def run(path: Path, output: Path, seed: int | None, console: Console) -> int:
     What is wrong is found before anything runs. A seed replaces the file's `run.seed`.
     """
     config, text = load(path, seed)
-    try:
-        problem = prepare(config)
-        plans = plans_of(config, problem)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(str(error)) from error
+    problem = of_config(config)
+    plans = plans_of(config, problem)
     job = Job(config.title, config.note, config.run.seed, text, problem, plans)
     # Methods that are wrong may be what is compared.
     return INTERRUPTED if carry_out(job, Folder(output), console) == INTERRUPTED else OK

@@ -18,7 +18,8 @@ from ewsg_jax import progress
 from ewsg_jax.__main__ import EXAMPLES, main, parser
 from ewsg_jax.experiments import console, data_file
 from ewsg_jax.experiments.config import ConfigError, from_toml
-from ewsg_jax.experiments.planned import asked_of, prepare, text_of
+from ewsg_jax.experiments.planned import asked_of, text_of
+from ewsg_jax.experiments.problem import prepare
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text(encoding="utf-8")
 

@@ -114,7 +114,7 @@ def test_what_was_written_is_checked(written, tmp_path, capsys):
         kept = dict(arrays)
     mean = kept["plan"].mean((0, 1))
     np.savez(copy / "draws.npz", **kept | {"plan": mean + 1.5 * (kept["plan"] - mean)})
-    assert main(["check", str(copy / "draws.npz"), "--quiet"]) == console.WRONG
+    assert main(["check", str(copy), "--quiet"]) == console.WRONG
     assert capsys.readouterr().out.startswith("plan: WRONG: too wide by ")
     np.savez(copy / "draws.npz", **kept | {"plan": kept["plan"][:, :20]})
     assert main(["check", str(copy), "--quiet"]) == console.DOUBTFUL

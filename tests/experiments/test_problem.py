@@ -8,7 +8,7 @@ import ewsg_jax as ewsg
 from ewsg_jax.experiments import ConfigError, build, from_toml
 from ewsg_jax.experiments.config import Config
 from ewsg_jax.experiments.plan import execute, plans_of
-from ewsg_jax.experiments.problem import prepare
+from ewsg_jax.experiments.problem import of_config
 
 TEXT = """
 title = "A title"
@@ -35,7 +35,7 @@ def parse(text):
 
 
 def problem(coordinates="features", start="zero", data=""):
-    return prepare(parse(TEXT.format(coordinates=coordinates, start=start, data=data)))
+    return of_config(parse(TEXT.format(coordinates=coordinates, start=start, data=data)))
 
 
 def test_a_flat_prior_on_dependent_features_is_refused(monkeypatch):
@@ -50,7 +50,7 @@ def test_a_flat_prior_on_dependent_features_is_refused(monkeypatch):
     with pytest.raises(
         ConfigError, match=r"model.prior_scale must be smaller: .* not positive definite"
     ):
-        prepare(parse(text.replace("prior_scale = 2.0", "prior_scale = inf")))
+        of_config(parse(text.replace("prior_scale = 2.0", "prior_scale = inf")))
 
 
 def test_curvature_coordinates_are_a_mass():

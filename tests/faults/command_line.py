@@ -5,13 +5,13 @@ from tests.faults.operators import assume, constant, drop, negate
 
 # fmt: off
 FAULTS = [
-    Fault("command line: an intercept without the mean of the response", "planned._unscaled", drop("shift"),
+    Fault("command line: an intercept without the mean of the response", "problem._unscaled", drop("shift"),
           "command_line/test_arguments.py::test_unscaled_weights_give_the_same_predictor"),
-    Fault("command line: weights of a response that was scaled", "planned._unscaled", drop("scale"),
+    Fault("command line: weights of a response that was scaled", "problem._unscaled", drop("scale"),
           "command_line/test_arguments.py::test_unscaled_weights_give_the_same_predictor"),
-    Fault("command line: a noise scale as if no weight had been fitted", "planned._residual_scale", drop("int(rank)"),
+    Fault("command line: a noise scale as if no weight had been fitted", "problem._residual_scale", drop("int(rank)"),
           "command_line/test_arguments.py::test_the_noise_scale_of_a_linear_model"),
-    Fault("command line: other rows than those of the run", "planned.prepare", assume("asked.checksum not in ('', found)", False),
+    Fault("command line: other rows than those of the run", "problem.prepare", assume("asked.checksum not in ('', found)", False),
           "command_line/test_arguments.py::test_rows_that_have_changed_are_refused"),
     Fault("command line: the response is the last column but one", "data_file._csv", constant(1, 2),
           "command_line/test_arguments.py::test_columns_of_a_csv_file"),
