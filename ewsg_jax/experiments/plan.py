@@ -80,7 +80,6 @@ class Job(NamedTuple):
         config: the text of config.toml, by which a later start knows that it is the same.
         problem: the posterior and its rows.
         plans: the runs.
-        answer: lines of the plan, where there is one.
     """
 
     title: str
@@ -89,7 +88,6 @@ class Job(NamedTuple):
     config: str
     problem: Regression
     plans: list[Plan]
-    answer: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

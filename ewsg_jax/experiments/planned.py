@@ -82,8 +82,7 @@ def plan(asked: Asked, output: Path | None, console: Console) -> int:
     made = _made(asked, problem, console)
     problem = dataclasses.replace(problem, start=made.start, mode=made.mode)
     status = OK if made.is_trusted else DOUBTFUL
-    kernel, trust, price = answer.of_plan(made, problem)
-    for line in [kernel, trust, price, *answer.gaussian_of(made, problem)]:
+    for line in [*answer.of_plan(made, problem), *answer.gaussian_of(made, problem)]:
         console.answer(line)
     console.say(f"\n{answer.with_names(str(made), problem)}\n")
     if folder is None:
@@ -99,7 +98,7 @@ def plan(asked: Asked, output: Path | None, console: Console) -> int:
         tolerance=asked.tolerance,
     )
     title = f"{Path(asked.data).stem}: {asked.model} regression"
-    job = Job(title, "", asked.seed, text_of(asked), problem, [run], (kernel, trust, price))
+    job = Job(title, "", asked.seed, text_of(asked), problem, [run])
     return max(status, carry_out(job, folder, console))
 
 

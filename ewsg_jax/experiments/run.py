@@ -9,13 +9,13 @@ import ewsg_jax as ewsg
 from ewsg_jax.experiments import processes, report
 from ewsg_jax.experiments.config import load
 from ewsg_jax.experiments.console import DOUBTFUL, INTERRUPTED, OK, Console
-from ewsg_jax.experiments.page import page
+from ewsg_jax.experiments.figure import png
 from ewsg_jax.experiments.plan import Job, Result, execute, plans_of
 from ewsg_jax.experiments.problem import of_config
 from ewsg_jax.experiments.results import Folder
 
 CONFIG, DRAWS, METRICS = "config.toml", "draws.npz", "metrics.json"
-REPORTS = ("report.txt", "report.html")
+REPORT, FIGURE = "report.txt", "weights.png"
 """Files of a folder of results."""
 
 
@@ -78,7 +78,7 @@ def _resumes(job: Job, folder: Folder, checkpoints: Path) -> bool:
             shutil.rmtree(checkpoints, ignore_errors=True)
         # Else its draws would stand beside this job's configuration until a run has ended.
         if before not in (None, job.config):
-            for name in (DRAWS, METRICS, *REPORTS):
+            for name in (DRAWS, METRICS, REPORT, FIGURE):
                 (folder.path / name).unlink(missing_ok=True)
         folder.write(CONFIG, job.config)
     return resumes
@@ -94,15 +94,18 @@ def _end(
         console.answer(f"interrupted before a run ended: {resumes}")
         return
     console.say(f"\n{report.table(results)}\n")
-    said = [f"{result.plan.label}: {result.judgement.words}" for result in results]
-    for line in said:
-        console.answer(line)
+    for result in results:
+        console.answer(f"{result.plan.label}: {result.judgement.words}")
     if interrupted:
         console.say(f"\ninterrupted: {resumes}")
-    console.say(f"\nwritten to {folder.path}/ (report.html is for a browser)")
-    text = "\n".join(console.said) + "\n"
-    folder.write(REPORTS[0], text)
-    folder.write(REPORTS[1], page(job, results, said, text))
+    drawn = [result for result in results if result.summary is not None]
+    try:
+        if drawn:
+            folder.write(FIGURE, png(drawn))
+    except ImportError as error:
+        console.say(f"\nno {FIGURE}: {error}")
+    console.say(f"\nwritten to {folder.path}/")
+    folder.write(REPORT, "\n".join(console.said) + "\n")
 
 
 def _write(folder: Folder, job: Job, results: list[Result], interrupted: bool) -> None:

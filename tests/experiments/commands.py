@@ -32,7 +32,7 @@ step_size = 1e-3
 friction = 1
 batch_size = 50
 """
-FILES = {"config.toml", "metrics.json", "draws.npz", "report.txt", "report.html"}
+FILES = {"config.toml", "metrics.json", "draws.npz", "report.txt", "weights.png"}
 # Most of a tiny run is compilation.
 QUICK = {**os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
 

@@ -62,9 +62,7 @@ def test_a_run_writes_its_files(tmp_path):
         for label, run in metrics["runs"].items():
             assert draws[label].shape == (2, run["num_draws"], 31)
             assert draws[f"{label}.data_passes"].shape == (run["num_draws"],)
-    page = (output / "report.html").read_text()
-    assert page.count("<img") == 2
-    assert page.index("<p>sghmc: ") < page.index("<pre>") < page.index("<img")
+    assert (output / "weights.png").stat().st_size > 10_000
 
 
 def test_a_diverged_run_is_reported_and_the_seed_is_kept(tmp_path, capsys):
