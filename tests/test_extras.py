@@ -122,7 +122,6 @@ USES = {
     "plot of a report": ("matplotlib", checked, lambda report: report.plot()),
     "breast_cancer": ("sklearn", tuple, lambda _: ewsg.datasets.breast_cancer()),
     "load": ("sklearn", tuple, lambda _: ewsg.datasets.load("breast_cancer")),
-    "susy": ("sklearn", tuple, lambda _: ewsg.datasets.susy(download=True)),
     "cluster": ("sklearn", tuple, lambda _: ewsg.cluster(DATA, 2)),
     "nuts": ("blackjax", tuple, lambda _: ewsg.nuts(MODEL, 0.1)),
     "Parquet": ("pyarrow", None, streamed),

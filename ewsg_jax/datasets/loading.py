@@ -115,35 +115,6 @@ def movielens(path: Path | str | None = None) -> Dataset:
     return dataclasses.replace(ratings, x=np.stack(numbered, axis=1).astype(np.int32))
 
 
-def susy(path: Path | str | None = None, *, download: bool = False) -> Dataset:
-    """Return SUSY: eight measurements, ten functions of them, y = 1 for a supersymmetric one.
-
-    5,000,000 × 18, particle collisions (Baldi et al. 2014).
-
-    Args:
-        path: `SUSY.csv.gz` or `SUSY.csv` as the UCI archive gives it, or an npz with arrays `X` and
-            `y`. Default: the first of `susy.npz`, `SUSY.csv.gz` and `SUSY.csv` in the folder that
-            the environment variable EWSG_JAX_DATA names, else in ~/.cache/ewsg_jax.
-        download: take it from OpenML by scikit-learn, which keeps it (2.4 GB as text).
-
-    Raises:
-        FileNotFoundError, NotADirectoryError: the file is not there, or EWSG_JAX_DATA is no folder.
-        ImportError: scikit-learn is not installed, for a download.
-        TypeError: `path` is not a path.
-        ValueError: it is not SUSY.
-    """
-    _check.boolean("download", download)
-    source = SOURCES["susy"]
-    if not download:
-        return source.load("susy", path)
-    bundle = optional.module("sklearn.datasets", "a download of SUSY").fetch_openml(
-        "SUSY", version=1, as_frame=False
-    )
-    return source.made(
-        "susy", np.asarray(bundle.data, np.float32), np.asarray(bundle.target, float), "OpenML"
-    )
-
-
 def _from_table(name: str) -> Callable[..., Dataset]:
     """Return the function of a data set as it lies in its file: `heart()` reads `heart.npz`."""
     known = SOURCES[name]
@@ -179,6 +150,7 @@ parkinsons = _from_table("parkinsons")
 parkinsons_updrs = _from_table("parkinsons_updrs")
 pima = _from_table("pima")
 protein = _from_table("protein")
+susy = _from_table("susy")
 year_prediction_msd = _from_table("year_prediction_msd")
 
 DATASETS: dict[str, Callable[[], Dataset]] = {

@@ -7,7 +7,7 @@ import io
 import os
 import string
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,39 +124,29 @@ class Source:
         """Return it, checked, from the file given or from the folder of the data sets."""
         path = find(self.files, self.origin, given)
         arrays = read(path, self.title, self.read_text)
-        return self.made(name, arrays["X"], arrays["y"], path, arrays.get("feature_names"))
-
-    def made(
-        self,
-        name: str,
-        x: np.ndarray,
-        y: np.ndarray,
-        where: Path | str,
-        names: Iterable[object] | None = None,
-    ) -> Dataset:
-        """Check arrays against what is known, and return them as a data set."""
+        x, y = arrays["X"], arrays["y"]
         num_rows, num_features = self.shape
         fits = x.ndim == 2 and x.shape[1] == num_features and y.shape == x.shape[:1]
         if not fits or num_rows not in (None, len(x)) or not self.holds(y):
             rows = "rows" if num_rows is None else f"{num_rows} rows"
             raise ValueError(
-                f"{where} must hold {self.title}: {rows} of {num_features} features and "
+                f"{path} must hold {self.title}: {rows} of {num_features} features and "
                 f"{self.response}; got X of shape {x.shape} and y of shape {y.shape} with values "
                 f"{np.unique(y)[:10].tolist()}"
             )
         if self.checksum is not None and (found := checksum(x, y, self.dtypes)) != self.checksum:
             raise ValueError(
-                f"{where} must hold {self.title}, whose checksum begins with {self.checksum[:12]}; "
+                f"{path} must hold {self.title}, whose checksum begins with {self.checksum[:12]}; "
                 f"got {found[:12]}: other rows, another order or another rounding"
             )
         kind_x, kind_y = self.dtypes
-        known = self.feature_names or (range(num_features) if names is None else names)
+        names = self.feature_names or arrays.get("feature_names", range(num_features))
         return Dataset(
             x=np.ascontiguousarray(x, kind_x),
             y=np.asarray(y, kind_y),
-            feature_names=tuple(map(str, known)),
+            feature_names=tuple(map(str, names)),
             name=name,
-            source=f"{self.source}, from {Path(where).name}",
+            source=f"{self.source}, from {path.name}",
         )
 
 
@@ -428,8 +418,7 @@ SOURCES = {
         "SUSY",
         "5,000,000 × 18, particle collisions with and without supersymmetric particles (Baldi et "
         "al. 2014)",
-        put("SUSY", f"{UCI}/279/susy", "SUSY.csv.gz")
-        + ", or call ewsg_jax.datasets.susy(download=True), which takes it from OpenML",
+        put("SUSY", f"{UCI}/279/susy", "SUSY.csv.gz"),
         "UCI SUSY (Baldi, Sadowski & Whiteson 2014)",
         ("susy.npz", "SUSY.csv.gz", "SUSY.csv"),
         (5_000_000, 18),

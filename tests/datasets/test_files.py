@@ -4,7 +4,6 @@ import dataclasses
 import gzip
 import zipfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -144,17 +143,6 @@ def test_some_letters(folder, monkeypatch):
     np.testing.assert_array_equal(data.x, x[[0, 1, 3, 4]])
     np.testing.assert_array_equal(data.y, [0, 1, 1, 0])
     assert "ZA" in data.source
-
-
-def test_susy_from_openml(monkeypatch):
-    sklearn = pytest.importorskip("sklearn.datasets")
-    x, y = FILES["susy"][0][:2]
-    small(monkeypatch, "susy", x)
-    bundle = SimpleNamespace(data=x, target=y.astype(str))
-    monkeypatch.setattr(sklearn, "fetch_openml", lambda *_, **__: bundle)
-    data = ewsg.datasets.susy(download=True)
-    np.testing.assert_array_equal(data.y, y)
-    assert data.source.endswith("OpenML")
 
 
 @pytest.mark.parametrize(
