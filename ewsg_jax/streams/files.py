@@ -36,14 +36,9 @@ class Raw(Source):
         self.num_rows = shape[0]
         self.row = jax.ShapeDtypeStruct(shape[1:], dtype.newbyteorder("="))
         self._bytes = dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
-        size = os.path.getsize(path)
         # What memory cannot hold until it is read again would only drive other things out of it.
-        self._is_large = hasattr(os, "posix_fadvise") and size > memory() / 2
-        if size < offset + self.num_rows * self._bytes:
-            raise ValueError(
-                f"source must be of whole files; {self._file} has {size:,} bytes, and ends in row "
-                f"{max(size - offset, 0) // max(self._bytes, 1):,} of {self.num_rows:,}"
-            )
+        is_large = os.path.getsize(path) > memory() / 2
+        self._is_large = is_large and hasattr(os, "posix_fadvise")
 
     def read(self, start: int, out: list[np.ndarray]) -> None:
         (room,) = out
@@ -93,27 +88,19 @@ def memory() -> float:
 
 def npy(path: Path) -> Raw:
     """Return the rows of a .npy file, which must hold rows of numbers in C order."""
-    with path.open("rb") as file:
-        try:
-            version = np.lib.format.read_magic(file)
-            read = (
-                np.lib.format.read_array_header_1_0
-                if version == (1, 0)
-                else np.lib.format.read_array_header_2_0
-            )
-            shape, fortran, dtype = read(file)
-        except ValueError as error:
-            raise ValueError(
-                f"source must be of .npy files; {str(path)!r} is not one: {error}"
-            ) from error
-        offset = file.tell()
-    if dtype.hasobject or not shape or (fortran and len(shape) > 1):
-        kind = "in Fortran order" if fortran else "an array"
+    try:
+        array = np.load(path, mmap_mode="r")
+    except ValueError as error:
+        raise ValueError(
+            f"source must be of .npy files; {str(path)!r} is not one: {error}"
+        ) from error
+    if not array.ndim or not array.flags.c_contiguous:
+        kind = "in Fortran order" if array.ndim else "an array"
         raise ValueError(
             f"source must be of .npy files of rows of numbers in C order; {str(path)!r} holds "
-            f"{kind} of {dtype} and shape {shape}"
+            f"{kind} of {array.dtype} and shape {array.shape}"
         )
-    return Raw(path, dtype, shape, offset)
+    return Raw(path, array.dtype, array.shape, array.offset)
 
 
 def mapped(array: np.memmap) -> Raw | None:

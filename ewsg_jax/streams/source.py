@@ -211,8 +211,8 @@ def _kinds(row: PyTree) -> str:
 class Items(Source):
     """Rows of anything with `__len__` and `__getitem__`.
 
-    Several at once are asked for by a slice where that gives them, as of Hugging Face, by
-    `__getitems__` where there is one, as of PyTorch, and else one by one.
+    Several at once are asked for by a slice where that gives them, as of Hugging Face, and else one
+    by one.
     """
 
     def __init__(self, items: Any) -> None:
@@ -221,13 +221,13 @@ class Items(Source):
         first = self._one(0)
         self._structure = jax.tree.structure(first)
         self.row = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), first)
-        self._some = self._way(first)
+        self._is_sliced = self._are_sliced(first)
 
     def read(self, start: int, out: list[np.ndarray]) -> None:
         stop = start + len(out[0])
-        if self._some is not None:
+        if self._is_sliced:
             try:
-                found = self._some(start, stop)
+                found = self._slice(start, stop)
             except Exception as error:
                 raise unreadable(f"rows {start:,} to {stop - 1:,}", error) from error
             self._put(found, out, f"rows {start:,} to {stop - 1:,}")
@@ -253,33 +253,23 @@ class Items(Source):
         except Exception as error:
             raise unreadable(f"row {row:,}", error) from error
 
-    def _way(self, first: PyTree) -> Callable[[int, int], PyTree] | None:
-        """Return how rows are asked for from one to below another; None where they are not."""
+    def _are_sliced(self, first: PyTree) -> bool:
+        """Return whether a slice gives several rows, as arrays or lists in the tree of one."""
+        count = min(2, self.num_rows)
+        try:
+            found = self._slice(0, count)
+            leaves = jax.tree.leaves(found)
+            same = [
+                x.dtype == y.dtype and np.array_equal(x[0], y)
+                for x, y in zip(leaves, jax.tree.leaves(first), strict=True)
+            ]
+        except Exception:  # Whatever it answers to what it does not take.
+            return False
+        return all(same) and len(leaves[0]) == count
 
-        def by_slice(start: int, stop: int) -> PyTree:
-            return _arrays(
-                self._items[start:stop], f"rows {start:,} to {stop - 1:,}", of_rows=self._structure
-            )
-
-        def by_list(start: int, stop: int) -> PyTree:
-            found = self._items.__getitems__(list(range(start, stop)))
-            return jax.tree.map(lambda *x: np.stack(x), *[_arrays(row, "a row") for row in found])
-
-        for way in (by_slice, by_list):
-            if way is by_list and not hasattr(self._items, "__getitems__"):
-                continue
-            try:
-                found = way(0, min(2, self.num_rows))
-                same = jax.tree.map(
-                    lambda x, y: x.dtype == y.dtype and np.array_equal(x[0], y), found, first
-                )
-                if all(jax.tree.leaves(same)) and len(jax.tree.leaves(found)[0]) == min(
-                    2, self.num_rows
-                ):
-                    return way
-            except Exception:  # Whatever it answers to what it does not take.
-                continue
-        return None
+    def _slice(self, start: int, stop: int) -> PyTree:
+        where = f"rows {start:,} to {stop - 1:,}"
+        return _arrays(self._items[start:stop], where, of_rows=self._structure)
 
 
 def _arrays(tree: PyTree, where: str, of_rows: Any = None) -> PyTree:

@@ -29,17 +29,6 @@ class BySlice(ByNumber):
         return found | {"y": found["y"].tolist()}
 
 
-class ByList(ByNumber):
-    """Some rows by their numbers, as of PyTorch."""
-
-    def __init__(self):
-        self.asked = []
-
-    def __getitems__(self, rows):
-        self.asked.append(len(rows))
-        return [self[row] for row in rows]
-
-
 def files(folder):
     for name, part in (("a", slice(0, 20)), ("b", slice(20, 21)), ("c", slice(21, 50))):
         np.save(folder / f"x-{name}.npy", X[part])
@@ -63,7 +52,6 @@ def sources(folder):
         "files": {"x": [str(path) for path in listed], "y": folder / "y.npy"},
         "by number": ByNumber(),
         "by slice": BySlice(),
-        "by list": ByList(),
     }
 
 
@@ -76,7 +64,6 @@ NAMES = [
     "files",
     "by number",
     "by slice",
-    "by list",
 ]
 
 
@@ -91,12 +78,6 @@ def test_every_source_has_the_same_rows(name, tmp_path):
         assert rows["y"].dtype.isnative
     two = stream.read_runs([(48, 2), (0, 3)])
     np.testing.assert_array_equal(two["y"], Y[[48, 49, 0, 1, 2]])
-
-
-def test_several_rows_are_asked_for_at_once():
-    rows = ByList()
-    ewsg.stream(rows, window=20).read(3, 33)
-    assert rows.asked[-1] == 30
 
 
 def test_memory_maps_are_read_from_their_files(tmp_path):

@@ -74,7 +74,7 @@ WRONG["stream"] |= {
     "V source | Fortran | in C order": lambda folder: streamed(
         file(folder, np.ones((3, 2), order="F"))
     ),
-    "V source | ends in row 2 of 6 | whole files": lambda folder: streamed(cut_off(folder)),
+    "V source | mmap length is greater | .npy files": lambda folder: streamed(cut_off(folder)),
     "V source | row 0 of | whose rows are alike": lambda folder: streamed(unlike(folder)),
     "V pieces | got 3, of 2 rows | at most the rows of a window": lambda: streamed(pieces=3),
     "T rows | 3 (int) | a function": lambda: streamed(rows=3),
