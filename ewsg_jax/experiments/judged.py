@@ -1,5 +1,6 @@
 """`python -m ewsg_jax check RUN`: whether draws that were written can be believed."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ class Written(NamedTuple):
     """
 
     problem: Regression
-    runs: dict[str, tuple[PyTree, int, bool | None]]
+    runs: Mapping[str, tuple[PyTree, int, bool | None]]
     seed: int
     tolerance: float
 

@@ -112,7 +112,7 @@ def of_config(config: Config) -> Regression:
     words = [*problem.description]
     mode, inverse_mass, start = None, None, problem.start
     if config.model.coordinates == "curvature" or run.start == "mode":
-        mode = _mode(problem.posterior, problem.start, problem.train)
+        mode = _mode(problem.posterior, jnp.zeros(len(problem.names)), problem.train)
         words.append(
             f"mode by Newton's method: {mode.num_steps} steps, {mode.data_passes:g} passes over "
             "the data (not counted below)"
@@ -131,7 +131,7 @@ def of_config(config: Config) -> Regression:
     )
 
 
-def _mode(posterior: ewsg.Posterior, start: Array, rows: dict[str, np.ndarray]) -> ewsg.Mode[Array]:
+def _mode(posterior: ewsg.Posterior, start: Array, rows: Data) -> ewsg.Mode[Array]:
     """Return the mode of a logistic regression; a flat prior on features that depend on each other
     has none, which is an error.
     """

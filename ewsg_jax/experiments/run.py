@@ -9,13 +9,12 @@ import ewsg_jax as ewsg
 from ewsg_jax.experiments import processes, report
 from ewsg_jax.experiments.config import load
 from ewsg_jax.experiments.console import DOUBTFUL, INTERRUPTED, OK, Console
-from ewsg_jax.experiments.figure import png
 from ewsg_jax.experiments.plan import Job, Result, execute, plans_of
 from ewsg_jax.experiments.problem import of_config
 from ewsg_jax.experiments.results import Folder
 
 CONFIG, DRAWS, METRICS = "config.toml", "draws.npz", "metrics.json"
-REPORT, FIGURE = "report.txt", "weights.png"
+REPORT, FIGURE = "report.txt", "check-{}.png"
 """Files of a folder of results."""
 
 
@@ -78,8 +77,9 @@ def _resumes(job: Job, folder: Folder, checkpoints: Path) -> bool:
             shutil.rmtree(checkpoints, ignore_errors=True)
         # Else its draws would stand beside this job's configuration until a run has ended.
         if before not in (None, job.config):
-            for name in (DRAWS, METRICS, REPORT, FIGURE):
-                (folder.path / name).unlink(missing_ok=True)
+            figures = folder.path.glob(FIGURE.format("*"))
+            for path in [*figures, *(folder.path / name for name in (DRAWS, METRICS, REPORT))]:
+                path.unlink(missing_ok=True)
         folder.write(CONFIG, job.config)
     return resumes
 
@@ -98,12 +98,12 @@ def _end(
         console.answer(f"{result.plan.label}: {result.judgement.words}")
     if interrupted:
         console.say(f"\ninterrupted: {resumes}")
-    drawn = [result for result in results if result.summary is not None]
     try:
-        if drawn:
-            folder.write(FIGURE, png(drawn))
+        for result in results:
+            if result.judgement.report is not None:
+                result.judgement.report.plot(folder.path / FIGURE.format(result.plan.label))
     except ImportError as error:
-        console.say(f"\nno {FIGURE}: {error}")
+        console.say(f"\nno figures: {error}")
     console.say(f"\nwritten to {folder.path}/")
     folder.write(REPORT, "\n".join(console.said) + "\n")
 

@@ -17,7 +17,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.__main__ import main
 from ewsg_jax.experiments import console
-from tests.experiments.commands import FILES, command, ended, whole
+from tests.experiments.commands import FILES, command, ended, files, whole
 
 ROOT = Path(__file__).parents[2]
 
@@ -75,7 +75,8 @@ def written(tmp_path_factory):
 @pytest.mark.full
 def test_a_plan_is_carried_out_and_written(written):
     output, said = written
-    assert {path.name for path in output.iterdir()} == FILES
+    assert files(output) == FILES
+    assert (output / "check-plan.png").stat().st_size > 10_000
     assert said.splitlines()[0].startswith("Kernel: ")
     assert (output / "report.txt").read_text() == said
     run = json.loads((output / "metrics.json").read_text())["runs"]["plan"]
@@ -151,7 +152,7 @@ def test_other_models_are_carried_out(tmp_path, capsys, model):
     path, output = str(tmp_path / "rows.npz"), tmp_path / "out"
     words = ["plan", path, "--model", model, "--output", str(output), "--ess", "2000", "--quiet"]
     assert main(words) in (console.OK, console.DOUBTFUL)
-    assert {path.name for path in output.iterdir()} == FILES
+    assert files(output) == FILES
     assert main(["check", str(output), "--quiet"]) in (console.OK, console.DOUBTFUL)
     assert "plan: " in capsys.readouterr().out
 
@@ -172,7 +173,7 @@ def test_an_interrupt_loses_nothing(tmp_path):
     assert status == console.INTERRUPTED, errors
     assert "Traceback" not in errors
     assert f"the same command resumes from {kept}/" in said
-    assert {path.name for path in output.iterdir()} == FILES | {"checkpoints"}
+    assert files(output) == FILES | {"checkpoints"}
     assert f"resumes from {kept}/" in whole(*words, output)
     assert "resumes from" not in whole(*words, alone)
     assert not kept.exists()

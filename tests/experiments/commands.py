@@ -32,7 +32,8 @@ step_size = 1e-3
 friction = 1
 batch_size = 50
 """
-FILES = {"config.toml", "metrics.json", "draws.npz", "report.txt", "weights.png"}
+FILES = {"config.toml", "metrics.json", "draws.npz", "report.txt"}
+"""What a run writes, beside figures."""
 # Most of a tiny run is compilation.
 QUICK = {**os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
 
@@ -42,6 +43,11 @@ def configuration(folder, passes=4, step_size=1e-3):
     path = folder / "tiny.toml"
     path.write_text(TINY.format(passes=passes, step_size=step_size))
     return path
+
+
+def files(folder):
+    """Names in a folder of results, without figures."""
+    return {path.name for path in folder.iterdir() if path.suffix != ".png"}
 
 
 def command(*words):

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from ewsg_jax.__main__ import main
-from tests.experiments.commands import FILES, configuration, ended, whole
+from tests.experiments.commands import FILES, configuration, ended, files, whole
 
 
 def test_a_run_writes_its_files(tmp_path):
     config, output = configuration(tmp_path), tmp_path / "made" / "here"
     printed = whole("run", config, "--output", output)
-    assert {path.name for path in output.iterdir()} == FILES
+    assert files(output) == FILES
     assert (output / "config.toml").read_text() == config.read_text()
     assert (output / "report.txt").read_text() == printed
     for part in (
@@ -62,7 +62,6 @@ def test_a_run_writes_its_files(tmp_path):
         for label, run in metrics["runs"].items():
             assert draws[label].shape == (2, run["num_draws"], 31)
             assert draws[f"{label}.data_passes"].shape == (run["num_draws"],)
-    assert (output / "weights.png").stat().st_size > 10_000
 
 
 def test_a_diverged_run_is_reported_and_the_seed_is_kept(tmp_path, capsys):
@@ -82,7 +81,7 @@ def test_a_diverged_run_is_reported_and_the_seed_is_kept(tmp_path, capsys):
     assert metrics["runs"]["sghmc"]["held_out"]["log_likelihood"] is None
     assert metrics["runs"]["sghmc"]["finite_chains"] == 0
     assert "# --seed 5" in (output / "config.toml").read_text()
-    assert {path.name for path in output.iterdir()} == FILES
+    assert files(output) == FILES
 
 
 def test_data_that_are_not_there_are_one_line(tmp_path, capsys, monkeypatch):
@@ -115,7 +114,7 @@ def test_an_interrupt_writes_what_there_is(tmp_path):
     assert status == 130
     assert "interrupted" in printed
     assert "Traceback" not in errors
-    assert {path.name for path in output.iterdir()} == FILES | {"checkpoints"}
+    assert files(output) == FILES | {"checkpoints"}
     metrics = json.loads((output / "metrics.json").read_text())
     assert metrics["interrupted"] is True
     assert "ewsg" not in metrics["runs"]
@@ -132,7 +131,7 @@ def test_a_killed_run_resumes(tmp_path):
     shutil.copytree(output, tmp_path / "copy")
     told = whole(*words)
     assert f"resumes from {output}/checkpoints/, left by an earlier start" in told
-    assert {path.name for path in output.iterdir()} == FILES
+    assert files(output) == FILES
     assert "resumes from" not in whole("run", config, "--output", tmp_path / "new")
     with np.load(output / "draws.npz") as draws, np.load(tmp_path / "new" / "draws.npz") as wanted:
         for name in wanted:
