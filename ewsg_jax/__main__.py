@@ -82,15 +82,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         starting.started()
         keep_programs()
         warn_in_a_line()
-    # The papers' command has a parser of its own.
+    # The papers' command has a parser of its own, and other errors of values are its faults.
     chosen = None if words[:1] == [REPRODUCE] else parser().parse_args(words)
+    refused = (ImportError, OSError, ConfigError if chosen is None else ValueError)
     try:
         if chosen is None:
             return _papers().main(words[1:])
         return COMMANDS[chosen.command](chosen, words)
     except KeyboardInterrupt:
         return interrupted("what is written is whole, and the same command starts from there")
-    except (ImportError, OSError, ValueError) as error:
+    except refused as error:
         return refuse(" ".join(words) if chosen is None else getattr(chosen, "config", ""), error)
 
 

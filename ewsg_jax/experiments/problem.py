@@ -126,9 +126,9 @@ def of_config(config: Config) -> Regression:
                 f"chains start around the mode with {run.start_spread:g} times the standard "
                 "deviations there"
             )
-    return dataclasses.replace(
-        problem, start=start, mode=mode, inverse_mass=inverse_mass, description=tuple(words)
-    )
+    # Of methods side by side weights are compared, not read: no table of unscaled ones.
+    changed = {"start": start, "mode": mode, "inverse_mass": inverse_mass, "original": None}
+    return dataclasses.replace(problem, description=tuple(words), **changed)
 
 
 def _mode(posterior: ewsg.Posterior, start: Array, rows: Data) -> ewsg.Mode[Array]:
