@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -124,17 +123,14 @@ def split(dataset: Dataset, test_fraction: float, seed: int) -> tuple[Dataset, D
         (455, 114)
     """
     _check.instance("dataset", dataset, Dataset, "as ewsg_jax.datasets.load returns")
-    takes = "test_fraction must be a number above 0 and below 1"
-    if isinstance(test_fraction, bool) or not isinstance(test_fraction, numbers.Real):
-        raise TypeError(f"{takes}; got {_check.describe(test_fraction)}")
-    if not 0 < test_fraction < 1:
-        raise ValueError(f"{takes}; got {test_fraction}")
+    _check.decay("test_fraction", test_fraction)
     _check.integer("seed", seed, minimum=0)
     # A product such as 10 · 0.3 = 3.0000000000000004 is meant to be 3.
     num_test = math.ceil(dataset.num_rows * float(test_fraction) - 1e-9)
     if not 0 < num_test < dataset.num_rows:
         raise ValueError(
-            f"{takes} that leaves rows in both parts of {dataset.num_rows}; got {test_fraction}"
+            f"test_fraction must leave rows in both parts of {dataset.num_rows}; got "
+            f"{test_fraction}"
         )
     order = np.random.default_rng(seed).permutation(dataset.num_rows)
     return dataset.take(order[num_test:]), dataset.take(order[:num_test])

@@ -54,13 +54,13 @@ refuses(
     "datasets.split",
     functools.partial(datasets.split, TINY, seed=0),
     test_fraction=Kind(
-        "a number above 0 and below 1",
+        "a number from 0 up to but not including 1",
         ((V, 1.0, "got 1.0"), (V, NAN, "got nan"), (T, "0.5", "'0.5' (str)")),
     ),
 )
 WRONG["datasets.split"] |= {
     f"T dataset | shape (3, 2) | {A_DATASET}": lambda: datasets.split(X, 0.5, 0),
-    "V test_fraction | got 0.9 | leaves rows in both parts of 3": lambda: datasets.split(
+    "V test_fraction | got 0.9 | leave rows in both parts of 3": lambda: datasets.split(
         TINY, 0.9, 0
     ),
 }
