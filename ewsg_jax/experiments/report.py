@@ -140,7 +140,6 @@ def section(result: Result, problem: Regression) -> str:
     lines += ["", str(result.summary), ""]
     if problem.original is not None and samples.is_finite.any():
         lines += [*weights(problem, np.asarray(samples.finite_draws)), ""]
-    lines.append(f"check: {result.judgement.words}")
     if result.trajectory is not None:
         found = held_out(result.trajectory)
         lines.append(
@@ -177,9 +176,7 @@ def table(results: Sequence[Result]) -> str:
         found = [_at(numbers, path) for numbers in runs.values()]
         if any(value is not None for value in found):
             columns.append([name, *("" if value is None else f"{value:{form}}" for value in found)])
-    lines = aligned(list(zip(*columns, strict=True)))
-    has_rows = any(result.trajectory is not None for result in results)
-    return "\n".join([*lines, LEGEND] if has_rows else lines)
+    return "\n".join([*aligned(list(zip(*columns, strict=True))), LEGEND])
 
 
 def _at(numbers: Any, path: str) -> Any:

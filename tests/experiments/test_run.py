@@ -27,7 +27,7 @@ def test_a_run_writes_its_files(tmp_path):
         "114 held out",
         "what gradient noise adds to the temperature: 0.",
         "what gradient noise adds to the temperature: unknown: weights choose the batch",
-        "check: ",
+        "sghmc: UNSURE",
         "against the reference",
     ):
         assert part in printed
