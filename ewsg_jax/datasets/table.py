@@ -3,7 +3,6 @@ EWSG_JAX_DATA, else a cache folder in the home folder.
 """
 
 import hashlib
-import io
 import os
 import string
 import zipfile
@@ -225,15 +224,6 @@ def ratings_from_text(path: Path) -> XY:
     return table[:, :2].astype(np.int64), table[:, 2]
 
 
-def songs_from_text(path: Path) -> XY:
-    """The year comes first; the text may lie in a zip."""
-    read_text = from_text(np.float32, response=0)
-    if path.suffix != ".zip":
-        return read_text(path)
-    with zipfile.ZipFile(path) as archive, archive.open(SONGS) as file:
-        return read_text(io.TextIOWrapper(file))  # type: ignore[arg-type]
-
-
 def names(text: str) -> tuple[str, ...]:
     """Return the names of features, from words."""
     return tuple(text.split())
@@ -436,14 +426,14 @@ SOURCES = {
         "YearPredictionMSD",
         "515,345 × 90, the timbre of songs and the year of their release (Bertin-Mahieux et al. "
         "2011)",
-        put("YearPredictionMSD", f"{UCI}/203/yearpredictionmsd", f"{SONGS}.zip or {SONGS}"),
+        put("YearPredictionMSD", f"{UCI}/203/yearpredictionmsd", SONGS),
         "UCI YearPredictionMSD (Bertin-Mahieux et al. 2011)",
-        ("year_prediction_msd.npz", f"{SONGS}.zip", SONGS),
+        ("year_prediction_msd.npz", SONGS),
         (515_345, 90),
         "a year",
         dtypes=("float32", "float32"),
         feature_names=tuple(f"timbre_{number}" for number in range(1, 91)),
-        read_text=songs_from_text,
+        read_text=from_text(np.float32, response=0),
     ),
 }
 """Every data set that is read from a file, by its name."""

@@ -109,17 +109,12 @@ def mapped(array: np.memmap) -> Raw | None:
     base: Any = array
     while isinstance(base.base, np.ndarray):
         base = base.base
-    name, is_map = getattr(array, "filename", None), isinstance(base, np.memmap)
-    if (
-        name is None
-        or not is_map
-        or not array.flags.c_contiguous
-        or not array.ndim
-        or not os.path.exists(name)
-    ):
+    name = getattr(array, "filename", None)
+    if name is None or not isinstance(base, np.memmap) or not os.path.exists(name):
         return None
-    if base.mode == "c":
-        return None  # What was written into it is not in the file.
+    # What was written into a map of mode "c" is not in the file.
+    if base.mode == "c" or not array.flags.c_contiguous or not array.ndim:
+        return None
     # What was written into the map may not be in the file yet.
     if base.mode != "r":
         base.flush()

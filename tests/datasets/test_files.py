@@ -2,7 +2,6 @@
 
 import dataclasses
 import gzip
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +18,6 @@ def columns(*parts, separator=","):
     """The text of a table."""
     rows = np.column_stack([np.asarray(part).astype(object) for part in parts])
     return "\n".join(separator.join(map(str, row)) for row in rows) + "\n"
-
-
-def zipped(path, text):
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("YearPredictionMSD.txt", text)
 
 
 X, Y = np.arange(96.0).reshape(6, 16), np.array([1, 0, 0, 1, 1, 0])
@@ -49,14 +43,17 @@ FILES = {
         for name in ("SUSY.csv", "SUSY.csv.gz")
     ],
     "year_prediction_msd": [
-        (np.arange(540.0).reshape(6, 90) / 8, 1990 + Y, name, lambda x, y: columns(y, x))
-        for name in ("YearPredictionMSD.txt", "YearPredictionMSD.txt.zip")
+        (
+            np.arange(540.0).reshape(6, 90) / 8,
+            1990 + Y,
+            "YearPredictionMSD.txt",
+            lambda x, y: columns(y, x),
+        )
     ],
 }
 """Rows and responses of each, its other files, and what makes the text of one."""
 WRITERS = {
     ".gz": lambda path, text: path.write_bytes(gzip.compress(text.encode())),
-    ".zip": zipped,
 }
 RESPONSES = {
     "covertype": "a class from 1 to 7",
