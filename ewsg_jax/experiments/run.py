@@ -93,6 +93,7 @@ def _end(
         # What an earlier start may have written stays as it is.
         console.answer(f"interrupted before a run ended: {resumes}")
         return
+    _write(folder, job, results, interrupted)
     console.say(f"\n{report.table(results)}\n" if len(results) > 1 else "")
     for result in results:
         console.answer(f"{result.plan.label}: {result.judgement.words}")
