@@ -18,7 +18,7 @@ from ewsg_jax.rows import spread
 from ewsg_jax.sampling import chunks
 from ewsg_jax.sampling._moments import positions
 from ewsg_jax.sampling.devices import Placed, advance, checked
-from ewsg_jax.sampling.keeping import Plan
+from ewsg_jax.sampling.keeping import Kept
 from ewsg_jax.sampling.layout import choose_layout
 from ewsg_jax.sampling.request import Request
 from ewsg_jax.sampling.starts import first_state
@@ -94,7 +94,7 @@ def of_sample(
         keys,
         key,
         rows,
-        Plan(0, 10),
+        Kept(0, 10),
         number,
         number,
         state,
@@ -176,7 +176,7 @@ def over_devices_of(
         keys,
         key,
         placed.data,
-        Plan(0, 10),
+        Kept(0, 10),
         number,
         number,
         state,

@@ -275,7 +275,7 @@ class Posterior(Generic[P]):
         self.check(position, _check.shapes(data))
         batch = batch if isinstance(batch, Batch) else Batch(batch)
         _check.indices("batch", batch.indices, num_rows(data))
-        total = self.estimate(
+        total = self.batch_sum(
             position, data, batch if weights is None else batch._replace(weights=weights)
         )
         return _tree.in_dtypes_of(position, total)
@@ -285,10 +285,10 @@ class Posterior(Generic[P]):
 
         For estimators: of what `check` has found to be right, as all that follows.
         """
-        return self.total(position, data, self.estimate(position, data, batch))
+        return self.total(position, data, self.batch_sum(position, data, batch))
 
-    def estimate(self, position: P, data: Data, batch: Batch) -> P:
-        """Return the sum over the batch alone, at least in float32, a part for `total`."""
+    def batch_sum(self, position: P, data: Data, batch: Batch) -> P:
+        """Return (n/b) Σ ∇Vᵢ or Σ wᵢ ∇Vᵢ over the batch, at least in float32: a part for `total`."""
         total = self._sum_of_gradients(position, fetched(batch, data).rows, batch.weights)
         return (
             total

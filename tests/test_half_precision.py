@@ -51,7 +51,7 @@ def test_a_batch_is_scaled_before_it_is_rounded(kind, dtype):
 def test_many_rows_in_one_differentiation():
     """65,536 times one, of which float16 holds no 65,536, is taken in parts that it holds."""
     model, data = slopes("any"), {"x": jnp.ones(65_536, jnp.float16)}
-    total = model.estimate(jnp.zeros(1, jnp.float16), data, ewsg.rows.Batch(jnp.arange(65_536)))
+    total = model.batch_sum(jnp.zeros(1, jnp.float16), data, ewsg.rows.Batch(jnp.arange(65_536)))
     assert total.dtype == jnp.float32
     assert total[0] == -65_536
 

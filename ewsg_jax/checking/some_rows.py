@@ -111,7 +111,7 @@ def _gradients(
     def at(given: tuple[Array, Array]) -> Array:
         flat, own = given
         batch = Batch(jnp.arange(len(own)), rows, own)
-        likelihood = ravel_pytree(posterior.estimate(layout.tree(flat), rows, batch))[0]
+        likelihood = ravel_pytree(posterior.batch_sum(layout.tree(flat), rows, batch))[0]
         of_prior = jax.grad(functools.partial(log_prior, posterior, layout))(flat)
         return jnp.stack([of_prior, -likelihood.astype(flat.dtype)])
 

@@ -166,7 +166,7 @@ def _slopes(
             whole = posterior.likelihood_gradient(here, data, widened=True)
             likelihood = _tree.combine((n / num_rows(data), whole))
         else:
-            likelihood = posterior.estimate(here, data, batch)
+            likelihood = posterior.batch_sum(here, data, batch)
         return ravel_pytree(
             _tree.combine((1, _tree.widened(posterior.prior_gradient(here))), (1, likelihood))
         )[0]

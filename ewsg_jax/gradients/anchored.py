@@ -23,9 +23,9 @@ def anchored_estimate(
     if posterior.predictor is None:
         # What does not depend on the point: another gradient of the step adds it again.
         constant = _tree.combine(
-            (1, anchor_gradient), (-1, posterior.estimate(anchor, data, batch))
+            (1, anchor_gradient), (-1, posterior.batch_sum(anchor, data, batch))
         )
-        gradient = posterior.total(point, data, posterior.estimate(point, data, batch), constant)
+        gradient = posterior.total(point, data, posterior.batch_sum(point, data, batch), constant)
         return Estimate(gradient, (batch, constant))
     # Two numbers a row are subtracted before the rows are summed: one sum, not two, and one without
     # the rounding of two of the size of n, which moves the mean where the posterior is wide
@@ -48,5 +48,5 @@ class Anchored(OfRows[P]):
     def gradient_at(self, estimate: Estimate, position: P, data: Data) -> P:
         # Of the same batch and memory: the anchor's part is constant.
         batch, constant = estimate.batch
-        of_batch = self.posterior.estimate(position, data, batch)
+        of_batch = self.posterior.batch_sum(position, data, batch)
         return self.posterior.total(position, data, of_batch, constant)

@@ -92,7 +92,7 @@ class Found(NamedTuple):
     blown: np.ndarray
 
 
-class Look:
+class EndCheck:
     """The check at a run's end, which keeps the first chain's start and some rows only."""
 
     def __init__(self, request: Request) -> None:

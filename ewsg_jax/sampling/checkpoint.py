@@ -21,7 +21,7 @@ from ewsg_jax.files import path_of
 from ewsg_jax.sampling import archive, keeping, states
 from ewsg_jax.sampling.archive import Contents
 from ewsg_jax.sampling.host import Clock, on_host
-from ewsg_jax.sampling.keeping import Plan
+from ewsg_jax.sampling.keeping import Kept
 from ewsg_jax.sampling.layout import Layout
 from ewsg_jax.sampling.outcome import Outcome
 from ewsg_jax.sampling.request import Request
@@ -139,7 +139,7 @@ class CheckpointWriter:
     def __init__(
         self,
         request: Request,
-        plan: Plan,
+        kept: Kept,
         head: dict[str, Any],
         earlier: Earlier | None = None,
         clock: Clock | None = None,
@@ -149,7 +149,7 @@ class CheckpointWriter:
         Raises:
             TypeError, ValueError: the path is not a file path, or a run is there already.
         """
-        self._folder, self._plan, self._head = path_of(request.checkpoint, "checkpoint"), plan, head
+        self._folder, self._kept, self._head = path_of(request.checkpoint, "checkpoint"), kept, head
         self._clock = clock or Clock()
         self._writes = not self._clock.has_many or jax.process_index() == 0
         if earlier is None and self._writes:
@@ -203,7 +203,7 @@ class CheckpointWriter:
         if not outcome.done:
             starts = archive.entries(archive.POSITION, state.position)
             archive.write(self._folder / STARTS, HOLDS_STARTS, {}, starts)
-        first, last = self._plan.kept(self._saved), self._plan.kept(outcome.done)
+        first, last = self._kept.number(self._saved), self._kept.number(outcome.done)
         # Only draws since the last checkpoint are written: each is written once, in a file of its
         # own.
         pieces = self._pieces

@@ -18,7 +18,7 @@ from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, chain_axes
 from ewsg_jax._types import Array, Data, Key, PyTree
 from ewsg_jax.compiling import LOOP
 from ewsg_jax.sampling import keeping
-from ewsg_jax.sampling.keeping import Plan, Record
+from ewsg_jax.sampling.keeping import Kept, Record
 from ewsg_jax.sampling.layout import Layout
 
 
@@ -67,7 +67,7 @@ def call(
     layout: Layout,
     chain_keys: Array,
     shared_key: Key,
-    plan: Plan,
+    kept: Kept,
     data: Data,
     done: int,
     num_steps: int,
@@ -88,7 +88,7 @@ def call(
     if counted is None:
         counted = layout.accelerator and num_steps % layout.block_size == 0
     steps = np.int32(done), np.int32(num_steps)
-    parts = kernel, layout, chain_keys, shared_key, data, plan
+    parts = kernel, layout, chain_keys, shared_key, data, kept
     # Two programs of one function: where steps are small or few it is compiled quickly.
     if program is None:
         program = advance_small if layout.small else advance
@@ -101,14 +101,14 @@ def compile_ahead(
     chain_keys: Any,
     shared_key: Key,
     data: Data,
-    plan: Plan,
+    kept: Kept,
     state: KernelState,
     counted: bool,
 ) -> None:
     """Compile what `call` will run on one device, from the shapes of states and keys."""
     program = advance_small if layout.small else advance
     alive, none = jax.ShapeDtypeStruct(chain_keys.shape, bool), np.int32(0)
-    parts = kernel, layout, chain_keys, shared_key, data, plan
+    parts = kernel, layout, chain_keys, shared_key, data, kept
     program.lower(*parts, none, none, state, alive, guarded=False, counted=counted).compile()
 
 
@@ -118,7 +118,7 @@ def _advance(
     chain_keys: Array,
     shared_key: Key,
     data: Data,
-    plan: Plan,
+    kept: Kept,
     done: Array,
     num_steps: Array,
     state: KernelState,
@@ -135,7 +135,7 @@ def _advance(
         chain_keys: one key per chain, shape (chains,).
         shared_key: the key of batches that all chains share.
         data: the data.
-        plan: which steps are kept.
+        kept: which steps are kept.
         done: steps of this run made before this call.
         num_steps: steps to make now.
         state: states with a leading chain axis, but for a memory that the chains share.
@@ -147,7 +147,7 @@ def _advance(
     """
     # All chains are at one step, so the first one's number serves all.
     first_step = jnp.ravel(state.step)[0]
-    first_slot = plan.kept(done)
+    first_slot = kept.number(done)
     # With one batch for all chains only the noise has an axis of chains.
     axes = Randomness(None, 0) if layout.shared_minibatch else Randomness(0, 0)
     state_axes = chain_axes(layout.shared_memory)
@@ -205,10 +205,10 @@ def _advance(
             # Which slot a step is kept in follows from its number, so nothing is counted in the
             # loop.
             made = done + start + i + 1
-            before, kept = plan.kept(made - 1), plan.kept(made)
+            before, now = kept.number(made - 1), kept.number(made)
             counts = health.alive if guarded else None
             record = keeping.after(
-                kernel, layout, record, moved, counts, before - first_slot, kept > before
+                kernel, layout, record, moved, counts, before - first_slot, now > before
             )
             return moved, record, totals, health
 

@@ -35,7 +35,7 @@ from ewsg_jax.rows.spread import CHAINS, DATA
 from ewsg_jax.rows.view import num_rows
 from ewsg_jax.sampling import chunks
 from ewsg_jax.sampling.chunks import Call, Health
-from ewsg_jax.sampling.keeping import Plan, Record
+from ewsg_jax.sampling.keeping import Kept, Record
 from ewsg_jax.sampling.layout import Layout
 
 
@@ -290,7 +290,7 @@ def _advance(
     chain_keys: Array,
     shared_key: Key,
     data: Data,
-    plan: Plan,
+    kept: Kept,
     done: Array,
     num_steps: Array,
     state: KernelState,
@@ -305,11 +305,11 @@ def _advance(
 
     def here(kernel: Kernel, chains: Any, data: Data, rest: Any) -> Call:
         keys, state, alive = devices.own(count, (0, axes.state, 0), chains)
-        shared_key, plan, done, num_steps = rest
+        shared_key, kept, done, num_steps = rest
 
         def of_part(data: Data, memory: PyTree) -> tuple[PyTree, Call]:
             whole = state._replace(memory=memory)
-            arguments = keys, shared_key, data, plan, done, num_steps, whole, alive
+            arguments = keys, shared_key, data, kept, done, num_steps, whole, alive
             call = chunks._advance(kernel, layout, *arguments, guarded=guarded, counted=counted)
             return call.state.memory, call._replace(state=call.state._replace(memory=()))
 
@@ -322,7 +322,7 @@ def _advance(
         (none, (own, states, own), devices.rows_spec, none),
         _of_call(states, devices.spec(count, 1), own),
     )
-    rest = shared_key, plan, done, num_steps
+    rest = shared_key, kept, done, num_steps
     return made(kernel, (chain_keys, state, alive), data, rest)
 
 

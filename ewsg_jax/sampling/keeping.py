@@ -17,7 +17,7 @@ AT_ONCE = 2**20
 """Steps that are asked for together whether they are kept."""
 
 
-class Plan(NamedTuple):
+class Kept(NamedTuple):
     """Which of the run's steps are kept: after `burn_in` steps every `thin`-th, or some of these.
 
     Attributes:
@@ -34,7 +34,7 @@ class Plan(NamedTuple):
         """Return how many of the first `made` steps are due, on the host or compiled."""
         return (made > self.burn_in) * ((made - self.burn_in) // self.thin)
 
-    def kept(self, made: Any) -> Any:
+    def number(self, made: Any) -> Any:
         """Return how many of the first `made` steps are kept."""
         due = self.due(made)
         return due if self.counts is None else self.counts[due]
@@ -47,8 +47,8 @@ class Plan(NamedTuple):
 
     def only(
         self, keep_when: Callable[[Array], Any] | None, first_step: int, num_steps: int
-    ) -> "Plan":
-        """Return the plan that keeps, of its steps, those where a function is true."""
+    ) -> "Kept":
+        """Return those of these steps where a function is true."""
         if keep_when is None:
             return self
         # Asked for all steps before the run, in pieces: a condition inside the loop would be

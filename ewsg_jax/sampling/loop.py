@@ -23,7 +23,7 @@ def make_steps(planned: Planned, outcome: Outcome, seconds: float | None, progre
     Raises:
         ValueError: time was up before a draw could be kept.
     """
-    num_steps, kept, saver = planned.terms.num_steps, planned.plan, planned.saver
+    num_steps, kept, saver = planned.terms.num_steps, planned.kept, planned.saver
     # Nothing to compile: a checkpoint of a run that had ended.
     if outcome.done == num_steps or outcome.all_lost:
         return time.perf_counter()
@@ -52,7 +52,7 @@ def make_steps(planned: Planned, outcome: Outcome, seconds: float | None, progre
             saver.save(outcome)
     # Interrupted runs may be empty, but a time limit that allows no draw is an error.
     ended = outcome.interrupted or outcome.all_lost or outcome.done == num_steps
-    if not ended and not kept.kept(outcome.done):
+    if not ended and not kept.number(outcome.done):
         raise ValueError(
             f"seconds must be enough for burn_in + thin = {kept.burn_in + kept.thin} steps to keep "
             f"a draw; got {seconds}, in which {outcome.done} were made"
@@ -76,7 +76,7 @@ def run(
         interrupts: entered; a request ends the run after the call in progress.
         limit: seconds; the call in which they are over is the last one.
     """
-    plan, layout, num_steps = planned.plan, planned.layout, planned.terms.num_steps
+    kept, layout, num_steps = planned.kept, planned.layout, planned.terms.num_steps
     # The first call is one block, which tells how long a step takes.
     steps = layout.block_size
     clock = outcome.watch.clock
@@ -86,9 +86,9 @@ def run(
         steps = min(steps, num_steps - done, layout.most_steps or steps)
         # Draws lie in a fixed number of slots until the call returns.
         if layout.keep is not None:
-            room = plan.burn_in + (plan.due(done) + layout.num_slots) * plan.thin
+            room = kept.burn_in + (kept.due(done) + layout.num_slots) * kept.thin
             # The next draw would not fit; the steps on the way to it do.
-            steps = min(steps, room + plan.thin - 1 - done)
+            steps = min(steps, room + kept.thin - 1 - done)
         # A stream's window serves so many steps; the next call waits for the next one.
         if planned.windows is not None:
             steps = min(steps, planned.windows.left(planned.terms.first_step + done) or steps)
@@ -112,7 +112,7 @@ def run(
         # Parts that other processes hold come to each of them; states stay where they are.
         if clock.has_many:
             call = Call(call.state, *on_host(tuple(call)[1:]))
-        outcome.add(call, steps, plan, layout.moments)
+        outcome.add(call, steps, kept, layout.moments)
         bar.update(steps)
         # Long enough that the host's own time does not count, short enough to be interrupted. At
         # most eightfold, for one call's time is a rough guess at the next one's.

@@ -12,7 +12,7 @@ from ewsg_jax.sampling._moments import MomentPlan, Sums
 from ewsg_jax.sampling.chunks import Call
 from ewsg_jax.sampling.health import DivergenceMonitor
 from ewsg_jax.sampling.host import on_host
-from ewsg_jax.sampling.keeping import Plan
+from ewsg_jax.sampling.keeping import Kept
 from ewsg_jax.stacking.kernels import StackState
 
 
@@ -43,9 +43,9 @@ class Outcome:
         rests = isinstance(own, StackState) and bool((on_host(own.diverged_at) >= 0).all())
         return rests or not self.watch.alive.any()
 
-    def add(self, call: Call, steps: int, plan: Plan, moments: MomentPlan | None) -> None:
+    def add(self, call: Call, steps: int, kept: Kept, moments: MomentPlan | None) -> None:
         """Add what a call of `steps` steps gave."""
-        first, last = plan.kept(self.done), plan.kept(self.done + steps)
+        first, last = kept.number(self.done), kept.number(self.done + steps)
 
         # Slots come first in the program's arrays, chains in the user's.
         def write(draws: np.ndarray, slots: np.ndarray) -> None:

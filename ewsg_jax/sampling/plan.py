@@ -21,7 +21,7 @@ from ewsg_jax.sampling.checkpoint import CheckpointWriter, Earlier, restore
 from ewsg_jax.sampling.divergence_hints import warn_of_degenerate
 from ewsg_jax.sampling.health import DivergenceMonitor
 from ewsg_jax.sampling.host import Clock, on_host
-from ewsg_jax.sampling.keeping import Plan
+from ewsg_jax.sampling.keeping import Kept
 from ewsg_jax.sampling.layout import Layout, choose_layout, on_accelerator
 from ewsg_jax.sampling.outcome import Outcome
 from ewsg_jax.sampling.request import Request, check_kept, check_length
@@ -59,7 +59,7 @@ class Planned(NamedTuple):
         advance: `advance(done, steps, state, alive, guarded=…) -> Call`.
         terms: what is settled.
         num_chains: how many there are.
-        plan: which steps are kept.
+        kept: which steps are kept.
         layout: how the run is compiled.
         cost: evaluations of one chain; none at the start of a run that continues.
         began: when it was planned, in seconds.
@@ -73,7 +73,7 @@ class Planned(NamedTuple):
     advance: Callable[..., chunks.Call]
     terms: Terms
     num_chains: int
-    plan: Plan
+    kept: Kept
     layout: Layout
     cost: Evaluations
     began: float
@@ -117,8 +117,8 @@ def plan(
         _settled(request, cost, num_chains) if earlier is None else Terms(**earlier.head["terms"])
     )
     num_steps, cost = terms.num_steps, cost._replace(at_init=terms.at_init)
-    kept = Plan(request.burn_in, request.thin).only(request.keep_when, terms.first_step, num_steps)
-    one_draw, num_draws = check_kept(request, shapes.position), int(kept.kept(num_steps))
+    kept = Kept(request.burn_in, request.thin).only(request.keep_when, terms.first_step, num_steps)
+    one_draw, num_draws = check_kept(request, shapes.position), int(kept.number(num_steps))
     if not num_draws:
         raise ValueError(
             f"keep_when must keep a step; got none of the {kept.due(num_steps)} that are due"

@@ -18,7 +18,7 @@ from ewsg_jax.gradients import Evaluations
 from ewsg_jax.rows.view import all_rows
 from ewsg_jax.sampling import batches, consistency, states
 from ewsg_jax.sampling._moments import finish, positions
-from ewsg_jax.sampling.afterwards import Look
+from ewsg_jax.sampling.afterwards import EndCheck
 from ewsg_jax.sampling.checkpoint import Earlier
 from ewsg_jax.sampling.health import warn_of_overflow
 from ewsg_jax.sampling.host import on_host
@@ -64,7 +64,7 @@ def run(request: Request, earlier: Sequence[Earlier] = ()) -> Samples | StackedS
         starts = jax.tree.map(lambda *x: np.concatenate(x), *(each.starts for each in earlier))
         request = request._replace(position=starts, stacked=True)
 
-    look = Look(request)
+    end_check = EndCheck(request)
 
     def begin(some: Request) -> Position:
         with _windows(some) as windows:
@@ -80,16 +80,16 @@ def run(request: Request, earlier: Sequence[Earlier] = ()) -> Samples | StackedS
         with _windows(some) as windows:
             planned, outcome = plan(some, earlier, windows)
             if windows is None:
-                look.keep(outcome.watch.start, some.data)
+                end_check.keep(outcome.watch.start, some.data)
                 if not some.first:
-                    look.compile_ahead(planned, some.data)
+                    end_check.compile_ahead(planned, some.data)
             compiled = make_steps(planned, outcome, request.seconds, request.progress)
             # Of a stream no window but those at hand is held on to.
             data = some.data if windows is None else windows.last
             rows = some.data if windows is None else windows.last.rows
             outcome.watch.warn(kernel, outcome.state, rows)
             if windows is not None:
-                look.keep(outcome.watch.start, rows)
+                end_check.keep(outcome.watch.start, rows)
             return collect(some._replace(data=data), planned, outcome, compiled)
 
     if request.chain_batch_size is None:
@@ -98,7 +98,7 @@ def run(request: Request, earlier: Sequence[Earlier] = ()) -> Samples | StackedS
         size = request.chain_batch_size
         samples = batches.of_all(begin, run_some, request, size, list(earlier))
     warn_of_overflow(samples.overflow)
-    samples = look.judged(samples)
+    samples = end_check.judged(samples)
     samples = weighed(samples, samples.diverged_at)
     return split_members(request, samples) if isinstance(kernel, Stack) else samples
 
@@ -121,9 +121,9 @@ def collect(request: Request, planned: Planned, outcome: Outcome, compiled: floa
     num_chains, first_step, cost = planned.num_chains, planned.terms.first_step, planned.cost
     # Sums over steps become means over those made; what is constant was not summed.
     per_chain = functools.partial(_of_each_chain, outcome.totals, num_chains)
-    num_draws = int(planned.plan.kept(outcome.done))
+    num_draws = int(planned.kept.number(outcome.done))
     draws = jax.tree.map(lambda x: x[:, :num_draws], outcome.draws)
-    step = planned.plan.steps(first_step, outcome.done)
+    step = planned.kept.steps(first_step, outcome.done)
     step_size = _step_sizes(request.kernel, step - 1)
     made = max(outcome.done, 1)
     spent = functools.partial(_spent, cost, outcome, num_chains, first_step)
