@@ -20,7 +20,7 @@ import numpy as np
 import ewsg_jax as ewsg
 from benchmarks import record
 from benchmarks.timing import Target, interleave, machine, summarise, verdict
-from ewsg_jax.freshness import as_of_now
+from ewsg_jax._base.freshness import as_of_now
 
 NOTHING, ELSE, CALL = Target(1.0, 1.0, False), Target(10.0, 10.0, False), Target(1.05, 1.2, False)
 STEPS = 2_000

@@ -11,8 +11,8 @@ from jax.sharding import Mesh
 
 import ewsg_jax as ewsg
 from benchmarks.reading import Program
-from ewsg_jax._kernel import Kernel
 from ewsg_jax.forecasting import batches
+from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.preparation import programs
 from ewsg_jax.rows import spread
 from ewsg_jax.sampling import chunks

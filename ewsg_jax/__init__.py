@@ -22,7 +22,7 @@ Samples, StackedSamples, Stack, StackedData, Moments, Mode, Forecast, Plan, Repo
 
 from types import ModuleType as _ModuleType
 
-from ewsg_jax import starting as starting  # first: the imports below take a second
+from ewsg_jax._base import starting as starting
 
 # isort: split
 from ewsg_jax import bijectors as bijectors
@@ -33,12 +33,9 @@ from ewsg_jax import dynamics as dynamics
 from ewsg_jax import gradients as gradients
 from ewsg_jax import models as models
 from ewsg_jax import rows as rows
-from ewsg_jax._kernel import Info as Info
-from ewsg_jax._kernel import Kernel as Kernel
-from ewsg_jax._kernel import KernelState as KernelState
-from ewsg_jax._kernel import Randomness as Randomness
-from ewsg_jax._module import module as module
-from ewsg_jax._module import static as static
+from ewsg_jax._base._module import module as module
+from ewsg_jax._base._module import static as static
+from ewsg_jax._base.needs import Need as Need
 from ewsg_jax.checking import Report as Report
 from ewsg_jax.checking import check as check
 from ewsg_jax.dynamics.protocol import Schedule as Schedule
@@ -48,9 +45,13 @@ from ewsg_jax.forecasting import Forecast as Forecast
 from ewsg_jax.forecasting import forecast as forecast
 from ewsg_jax.halving import Halved as Halved
 from ewsg_jax.halving import halve as halve
+from ewsg_jax.kernels.pair import kernel as kernel
+from ewsg_jax.kernels.protocol import Info as Info
+from ewsg_jax.kernels.protocol import Kernel as Kernel
+from ewsg_jax.kernels.protocol import KernelState as KernelState
+from ewsg_jax.kernels.protocol import Randomness as Randomness
+from ewsg_jax.kernels.record import method as method
 from ewsg_jax.methods import *  # noqa: F403 - every method, so that a new one needs no line here
-from ewsg_jax.needs import Need as Need
-from ewsg_jax.pair import kernel as kernel
 from ewsg_jax.planning import Plan as Plan
 from ewsg_jax.planning import plan as plan
 from ewsg_jax.posterior import Posterior as Posterior
@@ -59,7 +60,6 @@ from ewsg_jax.preparation import SGDMatch as SGDMatch
 from ewsg_jax.preparation import cluster as cluster
 from ewsg_jax.preparation import find_mode as find_mode
 from ewsg_jax.preparation import from_sgd as from_sgd
-from ewsg_jax.record import method as method
 from ewsg_jax.sampling import Moments as Moments
 from ewsg_jax.sampling import Samples as Samples
 from ewsg_jax.sampling import StackedSamples as StackedSamples

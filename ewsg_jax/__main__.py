@@ -13,7 +13,8 @@ from typing import Annotated, Any
 import jax
 
 import ewsg_jax
-from ewsg_jax import datasets, starting
+from ewsg_jax import datasets
+from ewsg_jax._base import starting
 from ewsg_jax.datasets.table import SOURCES
 from ewsg_jax.experiments import judged, planned, processes
 from ewsg_jax.experiments.config import ConfigError, Count, Seed, at_least

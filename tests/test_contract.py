@@ -13,7 +13,7 @@ import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import ewsg_jax as ewsg
-from ewsg_jax import _random
+from ewsg_jax._base import _random
 from ewsg_jax.gradients.protocol import uses_batches
 from tests import contract
 from tests.parts import altered

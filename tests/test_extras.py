@@ -13,7 +13,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.__main__ import keep_programs, main
-from ewsg_jax.optional import EXTRAS
+from ewsg_jax._base.optional import EXTRAS
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax import freshness
+from ewsg_jax._base import freshness
 
 KEY = jax.random.key(0)
 DATA = jnp.linspace(-1.0, 2.0, 12)

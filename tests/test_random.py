@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax import _random, _tree, own_parts
+from ewsg_jax._base import _random, _tree
+from ewsg_jax.kernels import own_parts
 from tests.parts import altered
 
 ONE_WORD = [1, 2, 3, 7, 1000, 399_999, 400_000]

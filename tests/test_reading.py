@@ -7,7 +7,7 @@ import types
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import reading
+from ewsg_jax._base import reading
 from tests.test_freshness import Model
 
 # The digests themselves.

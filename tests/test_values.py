@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax._module import Part, module
+from ewsg_jax._base._module import Part, module
 from ewsg_jax.sampling import chunks
 from tests import contract
 

@@ -5,11 +5,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check, _tree
-from ewsg_jax._module import made_by, module, written
-from ewsg_jax._types import Array, Position
+from ewsg_jax._base import _check, _tree
+from ewsg_jax._base._module import made_by, module, written
+from ewsg_jax._base._types import Array, Position
+from ewsg_jax._base.factors import Factor, factor_of
 from ewsg_jax.bijectors.protocol import Bijector
-from ewsg_jax.factors import Factor, factor_of
 
 
 @module

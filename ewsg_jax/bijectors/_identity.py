@@ -2,8 +2,8 @@
 
 import jax.numpy as jnp
 
-from ewsg_jax._module import module
-from ewsg_jax._types import Array
+from ewsg_jax._base._module import module
+from ewsg_jax._base._types import Array
 from ewsg_jax.bijectors.protocol import Bijector, Leafwise
 
 

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check
-from ewsg_jax._module import module, static
-from ewsg_jax._types import Array
+from ewsg_jax._base import _check
+from ewsg_jax._base._module import module, static
+from ewsg_jax._base._types import Array
 from ewsg_jax.bijectors.protocol import Bijector, Leafwise, lies_inside
 
 

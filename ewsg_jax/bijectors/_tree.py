@@ -7,9 +7,9 @@ from typing import Any
 
 import jax
 
-from ewsg_jax import _check
-from ewsg_jax._module import module
-from ewsg_jax._types import Array, Position, PyTree
+from ewsg_jax._base import _check
+from ewsg_jax._base._module import module
+from ewsg_jax._base._types import Array, Position, PyTree
 from ewsg_jax.bijectors.protocol import Bijector, is_transform, transform
 
 

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check
-from ewsg_jax._module import Part, module
-from ewsg_jax._types import Array, Position
+from ewsg_jax._base import _check
+from ewsg_jax._base._module import Part, module
+from ewsg_jax._base._types import Array, Position
 
 
 class Transform(Protocol):

@@ -11,9 +11,9 @@ factor that vanishes at ζ = 0, where it is Δ⁴/192.
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check, _tree, products
-from ewsg_jax._module import hashable, module, static
-from ewsg_jax._types import Array, Data
+from ewsg_jax._base import _check, _tree, products
+from ewsg_jax._base._module import hashable, module, static
+from ewsg_jax._base._types import Array, Data
 from ewsg_jax.bounds.protocol import Bound, Inputs, row_x, row_y
 from ewsg_jax.bounds.remainders import log_partition
 from ewsg_jax.rows.view import sum_over_rows

@@ -23,9 +23,9 @@ The gap log L − log B is of third order in θ − c.
 
 import jax.numpy as jnp
 
-from ewsg_jax import _tree
-from ewsg_jax._module import module
-from ewsg_jax._types import Array, Data
+from ewsg_jax._base import _tree
+from ewsg_jax._base._module import module
+from ewsg_jax._base._types import Array, Data
 from ewsg_jax.bounds.protocol import Bound
 from ewsg_jax.bounds.remainders import exponential
 from ewsg_jax.rows.view import num_rows, sum_over_rows

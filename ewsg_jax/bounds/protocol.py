@@ -6,9 +6,9 @@ from typing import Generic, TypeVar
 
 import jax
 
-from ewsg_jax import _check
-from ewsg_jax._module import Part, module
-from ewsg_jax._types import Array, Data, Position, PyTree
+from ewsg_jax._base import _check
+from ewsg_jax._base._module import Part, module
+from ewsg_jax._base._types import Array, Data, Position, PyTree
 from ewsg_jax.rows.view import num_rows
 
 Summary = TypeVar("Summary")

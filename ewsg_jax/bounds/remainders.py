@@ -5,7 +5,7 @@ import math
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax._types import Array
+from ewsg_jax._base._types import Array
 
 NEAR = 0.5
 """Below, a series; above, the closed form, which cancels little there."""

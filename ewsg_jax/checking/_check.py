@@ -12,9 +12,9 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from ewsg_jax import _check
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Data, Key, PyTree
+from ewsg_jax._base import _check
+from ewsg_jax._base._types import Data, Key, PyTree
+from ewsg_jax._base.freshness import reads_now
 from ewsg_jax.checking import stein
 from ewsg_jax.checking.affine import root_of
 from ewsg_jax.checking.basis import most_functions
@@ -30,8 +30,9 @@ from ewsg_jax.checking.report import MOST_USED, UNKNOWN, Corrected, Report
 from ewsg_jax.checking.rounds import Reckoning, nearer
 from ewsg_jax.checking.size import odd_size
 from ewsg_jax.checking.slopes import mistaken, num_compared
-from ewsg_jax.freshness import reads_now
+from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.posterior import Posterior, check_posterior
+from ewsg_jax.posterior.support import NONE, Outside, outside_by_batches
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.preparation.support import can_end
@@ -40,7 +41,6 @@ from ewsg_jax.rows.named import Rows
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.coordinates import CONVERGED, Names
 from ewsg_jax.sampling.samples import mean_of, sd_of
-from ewsg_jax.support import NONE, Outside, outside_by_batches
 
 NEAR = 0.1
 """The distance from the target, beyond chance, above which draws are moved and corrected again."""

@@ -12,11 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._types import Array, PyTree
+from ewsg_jax._base._types import Array, PyTree
+from ewsg_jax._base.optional import student_quantile
 from ewsg_jax.checking.correction import MOST_DENSE
 from ewsg_jax.checking.crossfit import TINY, groups, jackknife
 from ewsg_jax.checking.draws import Draws
-from ewsg_jax.optional import student_quantile
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import differences
 

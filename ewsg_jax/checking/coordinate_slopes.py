@@ -16,7 +16,7 @@ import numpy as np
 
 from ewsg_jax.checking.draws import Draws
 from ewsg_jax.checking.some_rows import BLOCK, SomeRows
-from ewsg_jax.support import evenly
+from ewsg_jax.posterior.support import evenly
 
 MOST_COORDINATES = 512
 """Coordinates that are moved; of more, as many drawn at random."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ewsg_jax.optional import lu_factor, lu_solve
+from ewsg_jax._base.optional import lu_factor, lu_solve
 
 GROUPS = 32
 """Groups of successive draws of chains of their own, nearly independent of each other."""

@@ -8,16 +8,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check
-from ewsg_jax._types import Position, PyTree
+from ewsg_jax._base import _check
+from ewsg_jax._base._types import Position, PyTree
 from ewsg_jax.checking.affine import Affine
 from ewsg_jax.checking.crossfit import GROUPS
+from ewsg_jax.posterior.support import evenly
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import Layout
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.coordinates import Names, flattened
 from ewsg_jax.sampling.samples import MOST_NAMED, diverged_of, named
-from ewsg_jax.support import evenly
 
 FEWEST = 8
 """Draws of a chain."""

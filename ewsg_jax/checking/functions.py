@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import traced
-from ewsg_jax._types import Position, PyTree
+from ewsg_jax._base import traced
+from ewsg_jax._base._types import Position, PyTree
+from ewsg_jax._base.freshness import as_of_now
 from ewsg_jax.checking.draws import Draws
-from ewsg_jax.freshness import as_of_now
 
 
 class Values(NamedTuple):

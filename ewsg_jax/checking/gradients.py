@@ -7,10 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _tree, gradients
-from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax import gradients
+from ewsg_jax._base import _tree
+from ewsg_jax._base._types import Array, Data, Key, Position, PyTree
+from ewsg_jax._base.compiling import QUICK
 from ewsg_jax.checking.draws import Draws
-from ewsg_jax.compiling import QUICK
 from ewsg_jax.gradients.protocol import GradientEstimator, no_weight
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import Layout

@@ -11,16 +11,16 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from ewsg_jax import _check
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._module import made_by
-from ewsg_jax._types import Data, Key
+from ewsg_jax._base import _check
+from ewsg_jax._base._module import made_by
+from ewsg_jax._base._types import Data, Key
 from ewsg_jax.checking.stein import blocks_of, of_blocks
 from ewsg_jax.dynamics.mass import without_metric
-from ewsg_jax.pair import Pair
+from ewsg_jax.kernels.pair import Pair
+from ewsg_jax.kernels.protocol import Kernel
+from ewsg_jax.posterior.support import evenly
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.inner import inner_run
-from ewsg_jax.support import evenly
 
 LOOKS = 256
 """Times at which momenta are read, evenly spaced."""

@@ -3,8 +3,8 @@
 import numpy as np
 
 from ewsg_jax.checking.crossfit import TINY
+from ewsg_jax.posterior.support import evenly
 from ewsg_jax.sampling.convergence import ess, rhat
-from ewsg_jax.support import evenly
 
 MOST_RHATS, RHATS = 256, 8
 """Evenly spaced coordinates of which R-hat may be the largest; how many are taken, twice."""

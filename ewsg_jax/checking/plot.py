@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ewsg_jax import pictures
+from ewsg_jax._base import pictures
 
 
 class Panel(NamedTuple):

@@ -7,8 +7,8 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from ewsg_jax import _check
-from ewsg_jax._types import Position, PyTree
+from ewsg_jax._base import _check
+from ewsg_jax._base._types import Position, PyTree
 from ewsg_jax.checking import verdict as verdicts
 from ewsg_jax.checking.affine import between
 from ewsg_jax.checking.correction import DOUBTED, Moments

@@ -12,7 +12,7 @@ its gradient vanishes there.
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._types import Data
+from ewsg_jax._base._types import Data
 from ewsg_jax.checking.brascamp_lieb import prior_curvatures
 from ewsg_jax.checking.some_rows import BLOCK, SomeRows
 from ewsg_jax.posterior import Posterior

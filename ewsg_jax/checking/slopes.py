@@ -9,14 +9,14 @@ another law, and every number that is made of gradients agrees with them.
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._types import Data, Position
+from ewsg_jax._base._types import Data, Position
 from ewsg_jax.checking.coordinate_slopes import ULPS, coordinates, suspects
 from ewsg_jax.checking.draws import Draws, draws_of
 from ewsg_jax.checking.some_rows import BLOCK, SomeRows
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.posterior.support import evenly
 from ewsg_jax.preparation.programs import Layout, vector
 from ewsg_jax.rows.spread import Spread
-from ewsg_jax.support import evenly
 
 GRADIENT = "is not that of its values"
 """What is said of one."""

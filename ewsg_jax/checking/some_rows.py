@@ -12,13 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax._types import Array, Data
+from ewsg_jax._base._types import Array, Data
+from ewsg_jax._base.compiling import QUICK
 from ewsg_jax.checking.brascamp_lieb import log_prior
-from ewsg_jax.compiling import QUICK
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.posterior.support import evenly, take_rows
 from ewsg_jax.preparation.programs import Layout
 from ewsg_jax.rows.view import Batch, num_rows
-from ewsg_jax.support import evenly, take_rows
 
 MOST_ROWS = 1_024
 """Rows that are taken, evenly spaced over all."""

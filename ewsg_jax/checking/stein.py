@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ewsg_jax._base.optional import student_quantile
 from ewsg_jax.checking.affine import root_of
 from ewsg_jax.checking.crossfit import spread_of
 from ewsg_jax.checking.mixing import least_ess
-from ewsg_jax.optional import student_quantile
 
 DRAWS_OF_BLOCK = 5
 """Least effective draws of a block: its mean is nearly independent of the next one's."""

@@ -5,11 +5,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from ewsg_jax._base.optional import student_quantile
 from ewsg_jax.checking.stein import Score, Scores
-from ewsg_jax.optional import student_quantile
+from ewsg_jax.posterior.support import CURE
 from ewsg_jax.sampling.convergence import rhat_in_words
 from ewsg_jax.sampling.coordinates import CONVERGED
-from ewsg_jax.support import CURE
 
 FEWEST = 50
 """Effective draws below which nothing is decided."""

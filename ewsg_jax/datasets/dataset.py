@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ewsg_jax import _check
+from ewsg_jax._base import _check
 
 INTERCEPT = "intercept"
 

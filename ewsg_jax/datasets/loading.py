@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ewsg_jax import _check, optional
+from ewsg_jax._base import _check, optional
 from ewsg_jax.datasets.dataset import Dataset
 from ewsg_jax.datasets.table import SOURCES
 

@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check
-from ewsg_jax._types import Data, PyTree
+from ewsg_jax._base import _check
+from ewsg_jax._base._types import Data, PyTree
 from ewsg_jax.datasets.dataset import Dataset
 
 NULL = 1e-8

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ewsg_jax import _check
+from ewsg_jax._base import _check
+from ewsg_jax._base.files import path_of
 from ewsg_jax.datasets.dataset import Dataset
-from ewsg_jax.files import path_of
 
 XY = tuple[np.ndarray, np.ndarray]
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ewsg_jax import _check
-from ewsg_jax._types import Data, Key, Position, PyTree
+from ewsg_jax._base import _check
+from ewsg_jax._base._types import Data, Key, Position, PyTree
+from ewsg_jax._base.freshness import reads_now
 from ewsg_jax.checking.basis import DRAWS_OF_FUNCTION, linear, quadratic
 from ewsg_jax.checking.crossfit import TINY, CrossFit, averages, fitted
 from ewsg_jax.checking.functions import values_at
 from ewsg_jax.checking.stein import blocks_of
 from ewsg_jax.diagnostics.kernel_stein import scored
-from ewsg_jax.freshness import reads_now
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.rows.named import Rows

@@ -16,25 +16,25 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _check, _tree
-from ewsg_jax._kernel import Kernel, KernelState, Randomness
-from ewsg_jax._module import is_own, made_by
-from ewsg_jax._types import Array, Data, Key, PyTree
+from ewsg_jax._base import _check, _tree
+from ewsg_jax._base._module import is_own, made_by
+from ewsg_jax._base._types import Array, Data, Key, PyTree
+from ewsg_jax._base.freshness import reads_now
 from ewsg_jax.dynamics._preconditioned import Preconditioned, PreconditionedState
 from ewsg_jax.dynamics.mass import without_metric
 from ewsg_jax.dynamics.protocol import Constant, needs_covariance
 from ewsg_jax.dynamics.underdamped import Underdamped
-from ewsg_jax.freshness import reads_now
 from ewsg_jax.gradients import GradientEstimator, OfRows
 from ewsg_jax.gradients._exponentially_weighted import ExponentiallyWeighted
 from ewsg_jax.gradients.protocol import uses_batches
-from ewsg_jax.pair import Pair
+from ewsg_jax.kernels.pair import Pair
+from ewsg_jax.kernels.protocol import Kernel, KernelState, Randomness
+from ewsg_jax.posterior.support import evenly
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.rows.law import is_ordered
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.starts import shares_memory
 from ewsg_jax.stacking import Stack
-from ewsg_jax.support import evenly
 
 DRAWS, FEWEST = 1024, 16
 """Batches of all chains together, and at least of each chain: 1,024 give a variance to some 5 %."""

@@ -17,11 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check
-from ewsg_jax._types import Array
+from ewsg_jax._base import _check
+from ewsg_jax._base._types import Array
+from ewsg_jax._base.factors import HostFactor, LowRank, factor_of, is_number
 from ewsg_jax.diagnostics._summary import check_size
 from ewsg_jax.dynamics.mass import InverseMass
-from ewsg_jax.factors import HostFactor, LowRank, factor_of, is_number
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.convergence import FEWEST, ess, mcse
 from ewsg_jax.sampling.coordinates import coordinates

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from ewsg_jax import _check, products
-from ewsg_jax._types import Array, Data, P
-from ewsg_jax.freshness import reads_now
+from ewsg_jax._base import _check, products
+from ewsg_jax._base._types import Array, Data, P
+from ewsg_jax._base.freshness import reads_now
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.likelihoods import CHUNK_SIZE, check_density, mean_of_rows, row_chunks

@@ -17,10 +17,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from ewsg_jax import _check, optional
-from ewsg_jax._types import PyTree
+from ewsg_jax._base import _check, optional
+from ewsg_jax._base._types import PyTree
+from ewsg_jax._base.files import path_of, write_whole
 from ewsg_jax.checking.draws import TAKES, tree_of
-from ewsg_jax.files import path_of, write_whole
 from ewsg_jax.sampling import Samples, convergence
 from ewsg_jax.sampling.convergence import rhat_in_words
 from ewsg_jax.sampling.coordinates import (

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ewsg_jax import _check, _random
-from ewsg_jax._types import Data, Key, PyTree
+from ewsg_jax._base import _check, _random
+from ewsg_jax._base._types import Data, Key, PyTree
+from ewsg_jax._base.freshness import reads_now
 from ewsg_jax.checking._check import metric_of
 from ewsg_jax.checking.affine import root_of
 from ewsg_jax.checking.basis import DRAWS_OF_FUNCTION, White
@@ -26,7 +27,6 @@ from ewsg_jax.checking.crossfit import TINY, groups, jackknife
 from ewsg_jax.checking.draws import Draws, draws_of, tree_of
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
 from ewsg_jax.checking.stein import blocks_of
-from ewsg_jax.freshness import reads_now
 from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.preparation import Mode
 from ewsg_jax.rows.named import Rows

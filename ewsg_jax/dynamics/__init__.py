@@ -18,6 +18,7 @@ LangevinState, UnderdampedState, ThermostatState, PreconditionedState, Riemannia
     QuasiNewtonState: their states.
 """
 
+from ewsg_jax._base.factors import LowRank as LowRank
 from ewsg_jax.dynamics._exact import exact as exact
 from ewsg_jax.dynamics._langevin import LangevinState as LangevinState
 from ewsg_jax.dynamics._langevin import langevin as langevin
@@ -40,4 +41,3 @@ from ewsg_jax.dynamics.mass import in_metric as in_metric
 from ewsg_jax.dynamics.protocol import Dynamics as Dynamics
 from ewsg_jax.dynamics.protocol import GradientAt as GradientAt
 from ewsg_jax.dynamics.underdamped import UnderdampedState as UnderdampedState
-from ewsg_jax.factors import LowRank as LowRank

@@ -19,13 +19,13 @@ from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
-from ewsg_jax import _check
-from ewsg_jax._module import module, number
-from ewsg_jax._types import Array, Hyperparameter, Scalar
+from ewsg_jax._base import _check
+from ewsg_jax._base._module import module, number
+from ewsg_jax._base._types import Array, Hyperparameter, Scalar
+from ewsg_jax._base.factors import is_number
 from ewsg_jax.dynamics.mass import InverseMass, in_metric
 from ewsg_jax.dynamics.protocol import Dynamics
 from ewsg_jax.dynamics.underdamped import Scales, Terms, Underdamped, WeightTerms, checked
-from ewsg_jax.factors import is_number
 
 FRACTION_DEPTH = 12
 """Levels of the continued fraction of tanh: to rounding in float64 for arguments up to 1."""

@@ -15,10 +15,10 @@ h² Cov/(2T) < 2, and chains beyond it diverge.
 
 from typing import Any
 
-from ewsg_jax import _tree
-from ewsg_jax._module import module
-from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Array, Hyperparameter, Position, PyTree
+from ewsg_jax._base import _tree
+from ewsg_jax._base._module import module
+from ewsg_jax._base._random import NoiseLaw
+from ewsg_jax._base._types import Array, Hyperparameter, Position, PyTree
 from ewsg_jax.dynamics.explicit import Scheme
 from ewsg_jax.dynamics.mass import InverseMass, in_metric
 from ewsg_jax.dynamics.minibatch_heat import TakesOutHeat, checked_arguments

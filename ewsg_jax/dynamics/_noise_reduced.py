@@ -19,9 +19,9 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
-from ewsg_jax._module import module
-from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Array, Hyperparameter, Position, PyTree
+from ewsg_jax._base._module import module
+from ewsg_jax._base._random import NoiseLaw
+from ewsg_jax._base._types import Array, Hyperparameter, Position, PyTree
 from ewsg_jax.dynamics.explicit import Scheme
 from ewsg_jax.dynamics.minibatch_heat import TakesOutHeat, checked_arguments
 from ewsg_jax.dynamics.underdamped import UnderdampedState

@@ -35,9 +35,9 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
-from ewsg_jax import _check
-from ewsg_jax._module import module, static
-from ewsg_jax._types import Hyperparameter, Scalar
+from ewsg_jax._base import _check
+from ewsg_jax._base._module import module, static
+from ewsg_jax._base._types import Hyperparameter, Scalar
 from ewsg_jax.dynamics._exact import functions_of
 from ewsg_jax.dynamics.letters import cycle_of
 from ewsg_jax.dynamics.mass import InverseMass, in_metric

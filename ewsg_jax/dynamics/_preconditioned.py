@@ -30,10 +30,10 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check, _random, _tree
-from ewsg_jax._module import module, number, static
-from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree, Scalar
+from ewsg_jax._base import _check, _random, _tree
+from ewsg_jax._base._module import module, number, static
+from ewsg_jax._base._random import NoiseLaw
+from ewsg_jax._base._types import Array, Data, Hyperparameter, Key, Position, PyTree, Scalar
 from ewsg_jax.dynamics.protocol import (
     Constant,
     Dynamics,

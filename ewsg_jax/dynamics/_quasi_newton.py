@@ -32,10 +32,10 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from ewsg_jax import _check, _tree
-from ewsg_jax._module import module, number, static
-from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree, Scalar
+from ewsg_jax._base import _check, _tree
+from ewsg_jax._base._module import module, number, static
+from ewsg_jax._base._random import NoiseLaw
+from ewsg_jax._base._types import Array, Data, Hyperparameter, Key, Position, PyTree, Scalar
 from ewsg_jax.dynamics import lbfgs
 from ewsg_jax.dynamics.protocol import (
     Constant,

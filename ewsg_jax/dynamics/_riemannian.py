@@ -17,10 +17,11 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _check, _tree, products
-from ewsg_jax._module import hashable, module, static
-from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree
+from ewsg_jax._base import _check, _tree, products
+from ewsg_jax._base._module import hashable, module, static
+from ewsg_jax._base._random import NoiseLaw
+from ewsg_jax._base._types import Array, Data, Hyperparameter, Key, Position, PyTree
+from ewsg_jax._base.needs import Need
 from ewsg_jax.dynamics.protocol import (
     Constant,
     Dynamics,
@@ -33,7 +34,6 @@ from ewsg_jax.dynamics.protocol import (
     hyperparameters,
 )
 from ewsg_jax.gradients.protocol import Estimate
-from ewsg_jax.needs import Need
 
 OfPosition = Callable[[Position, Data], PyTree]
 

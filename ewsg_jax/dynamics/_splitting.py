@@ -14,8 +14,8 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
-from ewsg_jax._module import module
-from ewsg_jax._types import Hyperparameter
+from ewsg_jax._base._module import module
+from ewsg_jax._base._types import Hyperparameter
 from ewsg_jax.dynamics.mass import InverseMass, in_metric
 from ewsg_jax.dynamics.protocol import Dynamics
 from ewsg_jax.dynamics.underdamped import Scales, Terms, Underdamped, WeightTerms, checked

@@ -23,10 +23,10 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _random, _tree
-from ewsg_jax._module import module, static
-from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
+from ewsg_jax._base import _random, _tree
+from ewsg_jax._base._module import module, static
+from ewsg_jax._base._random import NoiseLaw
+from ewsg_jax._base._types import Array, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics.explicit import explicit_exponent
 from ewsg_jax.dynamics.mass import InverseMass, in_metric
 from ewsg_jax.dynamics.protocol import Constant, Dynamics, GradientAt, Schedule

@@ -22,9 +22,9 @@ from typing import ClassVar, Literal
 
 import jax.numpy as jnp
 
-from ewsg_jax._module import module, static
-from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Hyperparameter
+from ewsg_jax._base._module import module, static
+from ewsg_jax._base._random import NoiseLaw
+from ewsg_jax._base._types import Hyperparameter
 from ewsg_jax.dynamics.mass import InverseMass, in_metric
 from ewsg_jax.dynamics.protocol import Dynamics
 from ewsg_jax.dynamics.underdamped import Scales, Terms, Underdamped, WeightTerms, checked

@@ -23,8 +23,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import products
-from ewsg_jax._types import Array, PyTree, Scalar
+from ewsg_jax._base import products
+from ewsg_jax._base._types import Array, PyTree, Scalar
 
 LOST = 64
 """A pair is left out where this many roundings would hide what it says: in sᵀBs, of the terms of

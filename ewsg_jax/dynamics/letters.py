@@ -3,7 +3,7 @@
 import functools
 from typing import NamedTuple
 
-from ewsg_jax import _check
+from ewsg_jax._base import _check
 
 MOVES, NOISES = "AU", "OU"
 TAKES = "letters must be a palindrome of A, B and O, or of B and U, that takes one gradient a step"

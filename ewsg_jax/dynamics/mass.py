@@ -11,9 +11,10 @@ step size.
 import dataclasses
 from typing import Any
 
-from ewsg_jax import _check, _tree
-from ewsg_jax._module import Part, arguments, made_by, module, written
-from ewsg_jax._types import Array, Data, Key, Position, PyTree, State
+from ewsg_jax._base import _check, _tree
+from ewsg_jax._base._module import Part, arguments, made_by, module, written
+from ewsg_jax._base._types import Array, Data, Key, Position, PyTree, State
+from ewsg_jax._base.factors import Factor, factor_of
 from ewsg_jax.dynamics.protocol import (
     Constant,
     Dynamics,
@@ -22,7 +23,6 @@ from ewsg_jax.dynamics.protocol import (
     Schedule,
     needs_covariance,
 )
-from ewsg_jax.factors import Factor, factor_of
 from ewsg_jax.gradients.covariance import Congruent
 from ewsg_jax.gradients.protocol import Estimate
 

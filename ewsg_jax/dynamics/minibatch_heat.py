@@ -16,10 +16,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, _tree
-from ewsg_jax._module import module, static
-from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree
+from ewsg_jax._base import _check, _tree
+from ewsg_jax._base._module import module, static
+from ewsg_jax._base._random import NoiseLaw
+from ewsg_jax._base._types import Array, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics.explicit import SCHEMES, Explicit, Scheme
 from ewsg_jax.dynamics.protocol import GradientAt
 from ewsg_jax.dynamics.underdamped import UnderdampedState, checked

@@ -5,10 +5,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol
 
-from ewsg_jax import _check, _random, _tree
-from ewsg_jax._module import Part, hashable, module, number, static, text
-from ewsg_jax._random import NOISE_LAWS, NoiseLaw
-from ewsg_jax._types import Array, Data, Hyperparameter, Key, Position, PyTree, Scalar, State
+from ewsg_jax._base import _check, _random, _tree
+from ewsg_jax._base._module import Part, hashable, module, number, static, text
+from ewsg_jax._base._random import NOISE_LAWS, NoiseLaw
+from ewsg_jax._base._types import Array, Data, Hyperparameter, Key, Position, PyTree, Scalar, State
 from ewsg_jax.gradients.protocol import Estimate
 
 Term = tuple[Scalar, PyTree]

@@ -11,10 +11,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
-from ewsg_jax import _random, _tree
-from ewsg_jax._module import module
-from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Array, Hyperparameter, Key, Position, PyTree, Scalar
+from ewsg_jax._base import _random, _tree
+from ewsg_jax._base._module import module
+from ewsg_jax._base._random import NoiseLaw
+from ewsg_jax._base._types import Array, Hyperparameter, Key, Position, PyTree, Scalar
 from ewsg_jax.dynamics.protocol import (
     Constant,
     Dynamics,

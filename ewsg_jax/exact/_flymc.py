@@ -25,10 +25,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check, _random, _tree
-from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
-from ewsg_jax._module import arguments, module, static, written
-from ewsg_jax._types import Array, Data, Hyperparameter, Key, P, Position, PyTree
+from ewsg_jax._base import _check, _random, _tree
+from ewsg_jax._base._module import arguments, module, static, written
+from ewsg_jax._base._types import Array, Data, Hyperparameter, Key, P, Position, PyTree
 from ewsg_jax.bounds import Bound
 from ewsg_jax.bounds.protocol import check_bound
 from ewsg_jax.dynamics.protocol import Constant, Schedule, hyperparameters
@@ -51,8 +50,9 @@ from ewsg_jax.gradients import Evaluations
 from ewsg_jax.gradients import center as centers
 from ewsg_jax.gradients.period import Period, checked_period, period_at
 from ewsg_jax.gradients.protocol import Sharing
+from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, RowsSeen
+from ewsg_jax.kernels.record import method
 from ewsg_jax.posterior import Posterior, check_posterior
-from ewsg_jax.record import method
 from ewsg_jax.rows.view import CHUNK_SIZE, fetched, gather, num_rows
 
 DECAY = 0.6

@@ -29,16 +29,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _check, _random, _tree, optional, seen
-from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
-from ewsg_jax._module import arguments, made_by, module, static, written
-from ewsg_jax._types import Array, Data, Hyperparameter, Key, P, Position, Scalar
+from ewsg_jax._base import _check, _random, _tree, optional, seen
+from ewsg_jax._base._module import arguments, made_by, module, static, written
+from ewsg_jax._base._types import Array, Data, Hyperparameter, Key, P, Position, Scalar
+from ewsg_jax._base.factors import Factor, factor_of
+from ewsg_jax._base.needs import Need
 from ewsg_jax.dynamics.mass import InverseMass, Mass, is_one
 from ewsg_jax.dynamics.protocol import Constant, Schedule, hyperparameters
 from ewsg_jax.exact.energy import Potential, potential_and_gradient, rounding_noise
-from ewsg_jax.factors import Factor, factor_of
 from ewsg_jax.gradients import Evaluations
-from ewsg_jax.needs import Need
+from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, RowsSeen
 from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.rows.view import CHUNK_SIZE, num_rows
 

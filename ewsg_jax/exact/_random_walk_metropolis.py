@@ -12,15 +12,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, _random, _tree
-from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
-from ewsg_jax._module import module, static
-from ewsg_jax._types import Array, Data, Hyperparameter, Key, P, Position
+from ewsg_jax._base import _check, _random, _tree
+from ewsg_jax._base._module import module, static
+from ewsg_jax._base._types import Array, Data, Hyperparameter, Key, P, Position
+from ewsg_jax._base.needs import Need
 from ewsg_jax.dynamics.protocol import Constant, Schedule, hyperparameters
 from ewsg_jax.gradients import Evaluations
-from ewsg_jax.needs import Need
+from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, RowsSeen
+from ewsg_jax.kernels.record import method
 from ewsg_jax.posterior import Posterior, check_posterior
-from ewsg_jax.record import method
 from ewsg_jax.rows.view import CHUNK_SIZE, all_rows
 
 

@@ -27,8 +27,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, _random
-from ewsg_jax._types import Array, Data, Key, Scalar
+from ewsg_jax._base import _check, _random
+from ewsg_jax._base._types import Array, Data, Key, Scalar
 from ewsg_jax.rows.view import Batch, num_rows
 
 LEAST_IN_ONE = 2.0**-12

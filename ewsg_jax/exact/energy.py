@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _tree
-from ewsg_jax._types import Array, Data, P, Position, PyTree
+from ewsg_jax._base import _tree
+from ewsg_jax._base._types import Array, Data, P, Position, PyTree
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.view import fold_over_rows, view
 

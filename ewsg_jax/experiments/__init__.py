@@ -9,6 +9,7 @@ Folder, plain, aligned, spelled, versions, device: results, written whole or not
 Parser: of a command's arguments, whose help ends with examples.
 """
 
+from ewsg_jax._base.progress import spelled as spelled
 from ewsg_jax.experiments.config import NOT_EMPTY as NOT_EMPTY
 from ewsg_jax.experiments.config import Allowed as Allowed
 from ewsg_jax.experiments.config import ConfigError as ConfigError
@@ -29,4 +30,3 @@ from ewsg_jax.experiments.results import aligned as aligned
 from ewsg_jax.experiments.results import device as device
 from ewsg_jax.experiments.results import plain as plain
 from ewsg_jax.experiments.results import versions as versions
-from ewsg_jax.progress import spelled as spelled

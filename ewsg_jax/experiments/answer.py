@@ -8,11 +8,11 @@ import jax
 import numpy as np
 
 import ewsg_jax as ewsg
-from ewsg_jax._types import Key, PyTree
+from ewsg_jax._base._types import Key, PyTree
 from ewsg_jax.experiments.console import DOUBTFUL, STATUS_OF, WRONG
 from ewsg_jax.experiments.problem import Regression
 from ewsg_jax.experiments.results import aligned
-from ewsg_jax.pair import Pair
+from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.sampling.budget import num_steps_of
 from ewsg_jax.sampling.coordinates import with_digits
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
-from ewsg_jax import _check
+from ewsg_jax._base import _check
 from ewsg_jax.methods import METHODS
 
 T = TypeVar("T")

@@ -13,8 +13,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
+from ewsg_jax._base.progress import Clock
 from ewsg_jax.experiments.config import ConfigError, value_of
-from ewsg_jax.progress import Clock
 
 OK, FAILED, USAGE_ERROR, LOST, DOUBTFUL, WRONG, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 EXIT_STATUS = {

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ewsg_jax import _check, datasets
+from ewsg_jax import datasets
+from ewsg_jax._base import _check
 from ewsg_jax.datasets import Dataset
 from ewsg_jax.experiments.config import ConfigError
 

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
-from ewsg_jax import _check
-from ewsg_jax._types import PyTree
+from ewsg_jax._base import _check
+from ewsg_jax._base._types import PyTree
 from ewsg_jax.experiments.answer import judge
 from ewsg_jax.experiments.config import Config, ConfigError, build, from_toml
 from ewsg_jax.experiments.console import Console

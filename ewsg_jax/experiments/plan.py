@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 
 import ewsg_jax as ewsg
-from ewsg_jax._types import Data, Key
+from ewsg_jax._base._types import Data, Key
 from ewsg_jax.diagnostics import GradientNoise
 from ewsg_jax.experiments import processes
 from ewsg_jax.experiments.answer import Judgement, judge

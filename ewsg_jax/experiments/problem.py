@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
-from ewsg_jax._types import Array, Data, Key, Position
+from ewsg_jax._base._types import Array, Data, Key, Position
 from ewsg_jax.datasets import Dataset, Standardisation, split, standardisation
 from ewsg_jax.datasets.table import checksum
 from ewsg_jax.experiments import data_file

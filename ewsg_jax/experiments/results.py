@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 import ewsg_jax as ewsg
-from ewsg_jax.files import write_whole
+from ewsg_jax._base.files import write_whole
 
 LISTS = re.compile(r"(?<=\[)\n[^][{}\"]*(?=\])")
 """What JSON has between the brackets of a list of numbers; strings in it hold no line breaks."""

@@ -13,10 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from ewsg_jax import _check
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._module import made_by
-from ewsg_jax._types import Data
+from ewsg_jax._base import _check
+from ewsg_jax._base._module import made_by
+from ewsg_jax._base._types import Data
+from ewsg_jax._base.freshness import reads_now
+from ewsg_jax._base.needs import Need, parts_of
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.dynamics.mass import without_metric
 from ewsg_jax.forecasting import law
@@ -25,10 +26,9 @@ from ewsg_jax.forecasting.near import Near
 from ewsg_jax.forecasting.own import check_rows
 from ewsg_jax.forecasting.result import Forecast
 from ewsg_jax.forecasting.step import HELD, MOVING
-from ewsg_jax.freshness import reads_now
 from ewsg_jax.gradients._stratified import Stratified
-from ewsg_jax.needs import Need, parts_of
-from ewsg_jax.pair import Pair
+from ewsg_jax.kernels.pair import Pair
+from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.curvature import Curvature
 from ewsg_jax.preparation.spectrum import CurvatureOfMany

@@ -7,10 +7,10 @@ import jax
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _tree
-from ewsg_jax._module import Part, is_own, made_by
-from ewsg_jax._types import Array, Data, Position, PyTree
-from ewsg_jax.compiling import QUICK
+from ewsg_jax._base import _tree
+from ewsg_jax._base._module import Part, is_own, made_by
+from ewsg_jax._base._types import Array, Data, Position, PyTree
+from ewsg_jax._base.compiling import QUICK
 from ewsg_jax.forecasting.step import Weight
 from ewsg_jax.gradients._control_variate import ControlVariate
 from ewsg_jax.gradients._exponentially_weighted import ExponentiallyWeighted

@@ -13,18 +13,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._module import is_own, made_by
-from ewsg_jax._types import Data, Position
+from ewsg_jax._base._module import is_own, made_by
+from ewsg_jax._base._types import Data, Position
+from ewsg_jax._base.factors import Diagonal, Factor, Number, factor_of
 from ewsg_jax.dynamics.mass import without_metric
 from ewsg_jax.dynamics.protocol import Constant, needs_covariance
-from ewsg_jax.factors import Diagonal, Factor, Number, factor_of
 from ewsg_jax.forecasting import batches, law, stability
 from ewsg_jax.forecasting.batches import known
 from ewsg_jax.forecasting.result import Forecast
 from ewsg_jax.forecasting.step import Each, at_rest, stationary_each, step_of
 from ewsg_jax.forecasting.target import PLACES
 from ewsg_jax.gradients.protocol import GradientEstimator
-from ewsg_jax.pair import Pair
+from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import Layout, Of, vector
 from ewsg_jax.rows.view import CHUNK_SIZE, num_rows

@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._types import Data
+from ewsg_jax._base._types import Data
+from ewsg_jax._base.optional import root_between
 from ewsg_jax.dynamics.mass import with_step_size, without_metric
 from ewsg_jax.dynamics.protocol import Constant, needs_covariance
 from ewsg_jax.forecasting import batches, law, own, stability
@@ -24,8 +25,7 @@ from ewsg_jax.forecasting.step import (
 )
 from ewsg_jax.forecasting.target import Target
 from ewsg_jax.gradients.covariance import Congruent, Covariance
-from ewsg_jax.optional import root_between
-from ewsg_jax.pair import Pair
+from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.curvature import Curvature
 from ewsg_jax.preparation.programs import Layout, vector

@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._module import Part, is_own, made_by
-from ewsg_jax._types import Array, Data, Key, PyTree
-from ewsg_jax.compiling import UNOPTIMISED
+from ewsg_jax._base._module import Part, is_own, made_by
+from ewsg_jax._base._types import Array, Data, Key, PyTree
+from ewsg_jax._base.compiling import UNOPTIMISED
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.dynamics.mass import without_metric
 from ewsg_jax.forecasting.step import Scheme

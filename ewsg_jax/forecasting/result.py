@@ -6,8 +6,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from ewsg_jax import _check
-from ewsg_jax._types import Position
+from ewsg_jax._base import _check
+from ewsg_jax._base._types import Position
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.sampling.coordinates import flattened
 from ewsg_jax.sampling.samples import named

@@ -13,12 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax._types import Array, Data, Position, PyTree
-from ewsg_jax.compiling import UNOPTIMISED
+from ewsg_jax._base._types import Array, Data, Position, PyTree
+from ewsg_jax._base.compiling import UNOPTIMISED
+from ewsg_jax._base.factors import Number
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.dynamics.mass import Mass, with_step_size
 from ewsg_jax.dynamics.protocol import Constant, needs_covariance
-from ewsg_jax.factors import Number
 from ewsg_jax.forecasting.step import Scheme, at, at_rest, names_of
 from ewsg_jax.gradients.covariance import Covariance
 from ewsg_jax.preparation.lanczos import Recursion

@@ -18,8 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _tree
-from ewsg_jax._types import Array, Data, Position
+from ewsg_jax._base import _tree
+from ewsg_jax._base._types import Array, Data, Position
+from ewsg_jax._base.seen import remembered
 from ewsg_jax.dynamics.mass import Mass
 from ewsg_jax.forecasting import law, stability
 from ewsg_jax.forecasting.result import NORMAL
@@ -29,7 +30,6 @@ from ewsg_jax.preparation.curvature import Curvature
 from ewsg_jax.preparation.programs import Layout, Of
 from ewsg_jax.rows.spread import Spread
 from ewsg_jax.rows.view import CHUNK_SIZE, gather, num_rows
-from ewsg_jax.seen import remembered
 
 BENDS = (NORMAL[0] - 1, NORMAL[1] - 1)
 """Part of the mode's curvature by which a law's may differ and still be near normal."""

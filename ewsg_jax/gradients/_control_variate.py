@@ -12,9 +12,9 @@ memory, two positions, is shared by all chains.
 
 from typing import NamedTuple
 
-from ewsg_jax import _check
-from ewsg_jax._module import module, static
-from ewsg_jax._types import Data, Key, P, Position, PyTree
+from ewsg_jax._base import _check
+from ewsg_jax._base._module import module, static
+from ewsg_jax._base._types import Data, Key, P, Position, PyTree
 from ewsg_jax.gradients import center as centers
 from ewsg_jax.gradients.anchored import Anchored, anchored_estimate
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, Sharing, Weight

@@ -5,9 +5,9 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check, products
-from ewsg_jax._types import Array, Data, Position
-from ewsg_jax.freshness import reads_now
+from ewsg_jax._base import _check, products
+from ewsg_jax._base._types import Array, Data, Position
+from ewsg_jax._base.freshness import reads_now
 from ewsg_jax.gradients.covariance import STRUCTURES, Covariance, Structure, clipped
 from ewsg_jax.gradients.spread import like_row, share, some_basis, spread, turned
 from ewsg_jax.posterior import Posterior, check_posterior

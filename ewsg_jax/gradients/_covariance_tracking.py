@@ -23,9 +23,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _tree, products
-from ewsg_jax._module import module
-from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
+from ewsg_jax._base import _tree, products
+from ewsg_jax._base._module import module
+from ewsg_jax._base._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.gradients.covariance import Covariance, Structure, clipped
 from ewsg_jax.gradients.period import Period
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, Weight

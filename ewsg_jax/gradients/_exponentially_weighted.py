@@ -30,9 +30,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check, _random, _tree
-from ewsg_jax._module import module, static
-from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
+from ewsg_jax._base import _check, _random, _tree
+from ewsg_jax._base._module import module, static
+from ewsg_jax._base._types import Array, Data, Key, Memory, P, Position, PyTree
+from ewsg_jax._base.needs import Need
 from ewsg_jax.gradients.index_chain import ChainDraw, Proposal, exactly, together
 from ewsg_jax.gradients.protocol import (
     Estimate,
@@ -44,7 +45,6 @@ from ewsg_jax.gradients.protocol import (
     sharing_of,
     uses_batches,
 )
-from ewsg_jax.needs import Need
 from ewsg_jax.rows.law import Order, laws_of, lists_batches
 from ewsg_jax.rows.named import name_of
 from ewsg_jax.rows.view import AsDrawn, fetch

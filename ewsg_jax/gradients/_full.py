@@ -1,8 +1,8 @@
 """The full gradient: ∇V = ∇V₀ + Σᵢ ∇Vᵢ. Exact, n evaluations a step, no memory."""
 
-from ewsg_jax import _check
-from ewsg_jax._module import module, static
-from ewsg_jax._types import Data, Key, P, Position
+from ewsg_jax._base import _check
+from ewsg_jax._base._module import module, static
+from ewsg_jax._base._types import Data, Key, P, Position
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Weight
 from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.rows.law import Order

@@ -20,8 +20,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax._module import module
-from ewsg_jax._types import Data, Key, P, Position, PyTree
+from ewsg_jax._base._module import module
+from ewsg_jax._base._types import Data, Key, P, Position, PyTree
 from ewsg_jax.gradients._covariance_at import exact_covariance
 from ewsg_jax.gradients.covariance import Covariance, Structure
 from ewsg_jax.gradients.period import Period

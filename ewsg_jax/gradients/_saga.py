@@ -24,12 +24,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check, _tree
-from ewsg_jax._module import module, static
-from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
+from ewsg_jax._base import _check, _tree
+from ewsg_jax._base._module import module, static
+from ewsg_jax._base._types import Array, Data, Key, P, Position, PyTree
+from ewsg_jax._base.needs import Need
 from ewsg_jax.gradients.anchored import Anchored
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, Sharing, Weight
-from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.rows.named import Rows, row_law
 from ewsg_jax.rows.view import CHUNK_SIZE, fetched, fold_over_rows, map_over_rows, num_rows

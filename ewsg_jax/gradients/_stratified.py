@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, _random, _tree, traced
-from ewsg_jax._module import hashable, module, static
-from ewsg_jax._types import Array, Data, Key, P, Position
+from ewsg_jax._base import _check, _random, _tree, traced
+from ewsg_jax._base._module import hashable, module, static
+from ewsg_jax._base._types import Array, Data, Key, P, Position
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
 from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.rows.law import Order

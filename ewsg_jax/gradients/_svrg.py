@@ -25,9 +25,9 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check, _random, _tree
-from ewsg_jax._module import module, static
-from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
+from ewsg_jax._base import _check, _random, _tree
+from ewsg_jax._base._module import module, static
+from ewsg_jax._base._types import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.gradients.anchored import Anchored, anchored_estimate
 from ewsg_jax.gradients.period import Period, Refreshed, checked_period
 from ewsg_jax.gradients.protocol import Estimate, Evaluations, Weight

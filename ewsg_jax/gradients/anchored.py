@@ -3,9 +3,9 @@
 g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(w)) + Σᵢ ∇Vᵢ(w)
 """
 
-from ewsg_jax import _tree
-from ewsg_jax._module import module
-from ewsg_jax._types import Data, P, Position
+from ewsg_jax._base import _tree
+from ewsg_jax._base._module import module
+from ewsg_jax._base._types import Data, P, Position
 from ewsg_jax.gradients.protocol import Estimate, OfRows
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.view import Batch

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _tree
-from ewsg_jax._types import Array, PyTree
+from ewsg_jax._base import _tree
+from ewsg_jax._base._types import Array, PyTree
 
 
 @jax.custom_batching.custom_vmap

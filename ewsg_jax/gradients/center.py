@@ -3,8 +3,8 @@
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check, _tree
-from ewsg_jax._types import Position
+from ewsg_jax._base import _check, _tree
+from ewsg_jax._base._types import Position
 
 
 def given(center: Position | None) -> Position | None:

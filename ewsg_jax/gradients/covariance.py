@@ -6,9 +6,9 @@ from typing import Literal, NamedTuple
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import products
-from ewsg_jax._types import Array, Position
-from ewsg_jax.factors import Factor
+from ewsg_jax._base import products
+from ewsg_jax._base._types import Array, Position
+from ewsg_jax._base.factors import Factor
 
 Structure = Literal["dense", "diagonal", "low_rank"]
 STRUCTURES = ("dense", "diagonal", "low_rank")

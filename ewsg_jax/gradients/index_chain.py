@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _tree
-from ewsg_jax._types import Array, PyTree
+from ewsg_jax._base import _tree
+from ewsg_jax._base._types import Array, PyTree
 from ewsg_jax.gradients.protocol import Estimate
 
 Proposal = tuple[Estimate, PyTree]

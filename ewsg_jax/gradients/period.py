@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
-from ewsg_jax import _check
-from ewsg_jax._module import hashable, module, static
-from ewsg_jax._types import Array, Data, Memory, P, PyTree
+from ewsg_jax._base import _check
+from ewsg_jax._base._module import hashable, module, static
+from ewsg_jax._base._types import Array, Data, Memory, P, PyTree
 from ewsg_jax.gradients.batching import where_due
 from ewsg_jax.gradients.protocol import Evaluations, OfRows
 from ewsg_jax.rows.view import all_rows

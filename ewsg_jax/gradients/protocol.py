@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._module import Part, arguments, made_by, module, static, written
-from ewsg_jax._types import Array, Data, Key, Memory, P, Position, PyTree
-from ewsg_jax.needs import EVERYTHING, Need, parts_of
+from ewsg_jax._base._module import Part, arguments, made_by, module, static, written
+from ewsg_jax._base._types import Array, Data, Key, Memory, P, Position, PyTree
+from ewsg_jax._base.needs import EVERYTHING, Need, parts_of
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.law import Order, RowLaw, check_draw
 from ewsg_jax.rows.named import chosen_by

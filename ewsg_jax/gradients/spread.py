@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jax.typing import DTypeLike
 
-from ewsg_jax import _random, _tree, products
-from ewsg_jax._types import Array, Data, Key, Position, Scalar
+from ewsg_jax._base import _random, _tree, products
+from ewsg_jax._base._types import Array, Data, Key, Position, Scalar
 from ewsg_jax.gradients.covariance import Structure
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.rows.law import RowLaw

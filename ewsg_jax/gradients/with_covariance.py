@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from ewsg_jax import _check
-from ewsg_jax._module import module, static
-from ewsg_jax._types import P
+from ewsg_jax._base import _check
+from ewsg_jax._base._module import module, static
+from ewsg_jax._base._types import P
+from ewsg_jax._base.needs import Need
 from ewsg_jax.gradients.covariance import STRUCTURES, Structure
 from ewsg_jax.gradients.period import Period, Refreshed, checked_period
-from ewsg_jax.needs import Need
 from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.rows.blocks import Blocks
 from ewsg_jax.rows.epochs import Epochs

@@ -7,16 +7,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Data, Key, P, Position
+from ewsg_jax._base import _check
+from ewsg_jax._base._types import Data, Key, P, Position
+from ewsg_jax._base.freshness import reads_now
 from ewsg_jax.checking.verdict import Verdict, without_a_part
-from ewsg_jax.freshness import reads_now
 from ewsg_jax.halving import laws
 from ewsg_jax.halving.coupled import coupled
 from ewsg_jax.halving.order import order_of, share_beyond
 from ewsg_jax.halving.result import Bias, Estimates, Halved
-from ewsg_jax.pair import Pair
+from ewsg_jax.kernels.pair import Pair
+from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.preparation.programs import Layout
 from ewsg_jax.sampling import sample
 from ewsg_jax.sampling.convergence import rhat_in_words

@@ -13,14 +13,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _tree
-from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness
-from ewsg_jax._module import module
-from ewsg_jax._types import Array, Data, Key, PyTree, Scalar
+from ewsg_jax._base import _tree
+from ewsg_jax._base._module import module
+from ewsg_jax._base._types import Array, Data, Key, PyTree, Scalar
 from ewsg_jax.dynamics.mass import with_step_size
 from ewsg_jax.dynamics.protocol import Constant
 from ewsg_jax.gradients import Evaluations
-from ewsg_jax.pair import Pair
+from ewsg_jax.kernels.pair import Pair
+from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness
 
 ROOT = 0.5**0.5
 

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._types import PyTree
+from ewsg_jax._base._types import PyTree
+from ewsg_jax._base.optional import student_quantile
 from ewsg_jax.checking.crossfit import TINY, jackknife
 from ewsg_jax.checking.verdict import MOST_TIMES, SURE, Verdict, worst_of
-from ewsg_jax.optional import student_quantile
 from ewsg_jax.sampling import Moments, moments
 
 DRIFT = 1e-3

@@ -5,9 +5,8 @@ from typing import Any
 
 import jax
 
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._module import is_own
-from ewsg_jax._types import Data
+from ewsg_jax._base._module import is_own
+from ewsg_jax._base._types import Data
 from ewsg_jax.dynamics._exact import Exact
 from ewsg_jax.dynamics._langevin import Langevin
 from ewsg_jax.dynamics.mass import without_metric
@@ -17,7 +16,8 @@ from ewsg_jax.gradients._control_variate import ControlVariate
 from ewsg_jax.gradients._full import Full
 from ewsg_jax.gradients._stratified import Stratified
 from ewsg_jax.gradients._uniform import Uniform
-from ewsg_jax.pair import Pair
+from ewsg_jax.kernels.pair import Pair
+from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.rows.view import view
 
 PURE = 0.2

@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from ewsg_jax._types import Position
+from ewsg_jax._base._types import Position
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.sampling.convergence import rhat_in_words
 from ewsg_jax.sampling.coordinates import with_digits

@@ -6,6 +6,8 @@ All are called as `method(posterior, step_size, **options)` and return the kerne
 
 from ewsg_jax.exact._flymc import flymc as flymc
 from ewsg_jax.exact._random_walk_metropolis import random_walk_metropolis as random_walk_metropolis
+from ewsg_jax.kernels.record import METHODS as METHODS
+from ewsg_jax.kernels.record import Method as Method
 from ewsg_jax.methods._adaptive import hamcmc as hamcmc
 from ewsg_jax.methods._adaptive import psgld as psgld
 from ewsg_jax.methods._adaptive import sgrld as sgrld
@@ -27,8 +29,6 @@ from ewsg_jax.methods._weighted import ewsg as ewsg
 from ewsg_jax.methods._weighted import ewsg_ld as ewsg_ld
 from ewsg_jax.methods._weighted import ewsg_vr as ewsg_vr
 from ewsg_jax.methods._weighted import nc_sghmc as nc_sghmc
-from ewsg_jax.record import METHODS as METHODS
-from ewsg_jax.record import Method as Method
 
 # The order of `METHODS`, and so of the documents' tables: from the plain ones to those that build
 # on them.

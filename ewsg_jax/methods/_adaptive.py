@@ -4,13 +4,13 @@ import jax
 from jax.typing import ArrayLike
 
 from ewsg_jax import dynamics, gradients
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Hyperparameter, P
+from ewsg_jax._base._random import NoiseLaw
+from ewsg_jax._base._types import Hyperparameter, P
 from ewsg_jax.dynamics._riemannian import OfPosition
-from ewsg_jax.pair import kernel
+from ewsg_jax.kernels.pair import kernel
+from ewsg_jax.kernels.protocol import Kernel
+from ewsg_jax.kernels.record import method
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.record import method
 from ewsg_jax.rows.named import Rows
 
 

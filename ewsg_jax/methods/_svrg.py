@@ -3,14 +3,14 @@
 from typing import Literal
 
 from ewsg_jax import dynamics, gradients
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Hyperparameter, P
+from ewsg_jax._base._random import NoiseLaw
+from ewsg_jax._base._types import Hyperparameter, P
 from ewsg_jax.dynamics.mass import InverseMass
 from ewsg_jax.gradients.period import Period
-from ewsg_jax.pair import kernel
+from ewsg_jax.kernels.pair import kernel
+from ewsg_jax.kernels.protocol import Kernel
+from ewsg_jax.kernels.record import method
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.record import method
 from ewsg_jax.rows.named import Rows
 
 

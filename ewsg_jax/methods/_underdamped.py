@@ -5,14 +5,15 @@ from typing import Literal
 
 import jax.numpy as jnp
 
-from ewsg_jax import _check, dynamics, gradients
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._random import NoiseLaw
-from ewsg_jax._types import Array, Data, Hyperparameter, P
+from ewsg_jax import dynamics, gradients
+from ewsg_jax._base import _check
+from ewsg_jax._base._random import NoiseLaw
+from ewsg_jax._base._types import Array, Data, Hyperparameter, P
 from ewsg_jax.dynamics.mass import InverseMass
-from ewsg_jax.pair import kernel
+from ewsg_jax.kernels.pair import kernel
+from ewsg_jax.kernels.protocol import Kernel
+from ewsg_jax.kernels.record import method
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.record import method
 from ewsg_jax.rows.named import Rows
 from ewsg_jax.rows.view import CHUNK_SIZE
 

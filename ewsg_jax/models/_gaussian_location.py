@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
-from ewsg_jax import _check
-from ewsg_jax._module import number, text
-from ewsg_jax._types import Array, Scalar
-from ewsg_jax.constants import LogDensity, log_scale_constant, size
+from ewsg_jax._base import _check
+from ewsg_jax._base._module import number, text
+from ewsg_jax._base._types import Array, Scalar
+from ewsg_jax._base.constants import LogDensity, log_scale_constant, size
 from ewsg_jax.models.priors import normal_prior
 from ewsg_jax.posterior import Posterior
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
-from ewsg_jax import _check
-from ewsg_jax._module import number, text
-from ewsg_jax._types import Array, Data, Scalar
+from ewsg_jax._base import _check
+from ewsg_jax._base._module import number, text
+from ewsg_jax._base._types import Array, Data, Scalar
+from ewsg_jax._base.constants import LogDensity, log_scale_constant
 from ewsg_jax.bounds.protocol import row_x
-from ewsg_jax.constants import LogDensity, log_scale_constant
 from ewsg_jax.models.priors import normal_prior
 from ewsg_jax.posterior import Posterior
 

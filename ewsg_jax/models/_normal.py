@@ -4,10 +4,10 @@ import math
 
 import jax.numpy as jnp
 
-from ewsg_jax._module import text
-from ewsg_jax._types import Array
+from ewsg_jax._base._module import text
+from ewsg_jax._base._types import Array
+from ewsg_jax._base.constants import HALF_LOG_2PI, LogDensity
 from ewsg_jax.bounds import normal_taylor
-from ewsg_jax.constants import HALF_LOG_2PI, LogDensity
 from ewsg_jax.models.priors import normal_prior
 from ewsg_jax.posterior import Posterior
 

@@ -2,9 +2,9 @@
 
 import jax
 
-from ewsg_jax import _check
-from ewsg_jax._module import text
-from ewsg_jax._types import Array, Data
+from ewsg_jax._base import _check
+from ewsg_jax._base._module import text
+from ewsg_jax._base._types import Array, Data
 from ewsg_jax.bounds import bohning
 from ewsg_jax.bounds.protocol import row_x
 from ewsg_jax.models.priors import normal_prior

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
-from ewsg_jax import _check, _tree
-from ewsg_jax._module import number
-from ewsg_jax._types import Array, Position, Scalar
-from ewsg_jax.constants import LogDensity, log_scale_constant, size
+from ewsg_jax._base import _check, _tree
+from ewsg_jax._base._module import number
+from ewsg_jax._base._types import Array, Position, Scalar
+from ewsg_jax._base.constants import LogDensity, log_scale_constant, size
 
 
 @dataclass(frozen=True)

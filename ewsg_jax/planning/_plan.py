@@ -11,11 +11,12 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from ewsg_jax import _check, _random, _tree
-from ewsg_jax._types import Data, Key, P
+from ewsg_jax._base import _check, _random, _tree
+from ewsg_jax._base._types import Data, Key, P
+from ewsg_jax._base.freshness import reads_now
+from ewsg_jax._base.progress import Clock
 from ewsg_jax.checking.slopes import mistaken_at
 from ewsg_jax.checking.verdict import BY_VALUES
-from ewsg_jax.freshness import reads_now
 from ewsg_jax.planning.ahead import compile_ahead
 from ewsg_jax.planning.candidate import Wanted
 from ewsg_jax.planning.frame import Frame, NoWidthsError
@@ -26,7 +27,6 @@ from ewsg_jax.planning.ways import plannable, ways
 from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.preparation import Mode, find_mode
 from ewsg_jax.preparation.potential import is_newton_quick
-from ewsg_jax.progress import Clock
 from ewsg_jax.rows import spread
 from ewsg_jax.sampling.memory import free_on_the_host
 

@@ -7,13 +7,13 @@ may start and on few places: that costs little beside compiling them.
 import jax
 import numpy as np
 
-from ewsg_jax._types import Data, Position
+from ewsg_jax._base._types import Data, Position
+from ewsg_jax._base.compiling import Ahead
+from ewsg_jax._base.factors import LowRank
 from ewsg_jax.checking.brascamp_lieb import prior_moments
 from ewsg_jax.checking.draws import Draws
 from ewsg_jax.checking.gradients import FULL, fresh_gradients
 from ewsg_jax.checking.slopes import mistaken
-from ewsg_jax.compiling import Ahead
-from ewsg_jax.factors import LowRank
 from ewsg_jax.forecasting import stability
 from ewsg_jax.planning.candidate import Wanted
 from ewsg_jax.planning.choice import Choice
@@ -23,12 +23,12 @@ from ewsg_jax.planning.metric import DENSE
 from ewsg_jax.planning.walls import AT_ONCE
 from ewsg_jax.planning.ways import Way
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.posterior.support import outside_by_batches
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import Layout, Of, vector
 from ewsg_jax.preparation.support import can_end
 from ewsg_jax.rows.spread import Spread
 from ewsg_jax.rows.view import CHUNK_SIZE, num_rows
-from ewsg_jax.support import outside_by_batches
 
 MOST_NUMBERS = 2**26
 """Rows times parameters above which a pass takes long beside compiling."""

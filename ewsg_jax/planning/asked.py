@@ -8,16 +8,16 @@ from typing import Any
 
 from jax.sharding import Mesh
 
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Data, Position
+from ewsg_jax._base._types import Data, Position
+from ewsg_jax._base.compiling import Ahead
+from ewsg_jax._base.progress import Clock
 from ewsg_jax.checking import Report
-from ewsg_jax.compiling import Ahead
+from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.planning.candidate import Candidate, Wanted
 from ewsg_jax.planning.gaussian import Gaussian
 from ewsg_jax.planning.ways import Way
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import Mode
-from ewsg_jax.progress import Clock
 
 SAID = {
     "gaussian": "the normal approximation at the mode is checked",

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Data
+from ewsg_jax._base._types import Data
 from ewsg_jax.forecasting.law import geometrically, own_anchors, uniformly
 from ewsg_jax.gradients._saga import SAGA
 from ewsg_jax.gradients.protocol import Evaluations
-from ewsg_jax.pair import kernel
+from ewsg_jax.kernels.pair import kernel
+from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.planning.candidate import Candidate, Wanted, burn_in_of, steps_of
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.gaussian import ROWS

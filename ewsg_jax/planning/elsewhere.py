@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 
-from ewsg_jax._types import Data, Position
+from ewsg_jax._base._types import Data, Position
 from ewsg_jax.checking.some_rows import SomeRows
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.posterior import Posterior

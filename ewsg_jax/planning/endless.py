@@ -7,7 +7,7 @@ mode show nothing of it.
 
 import numpy as np
 
-from ewsg_jax._types import Data
+from ewsg_jax._base._types import Data
 from ewsg_jax.checking.some_rows import BLOCK, SomeRows
 from ewsg_jax.planning.elsewhere import LOWER
 from ewsg_jax.planning.frame import Frame

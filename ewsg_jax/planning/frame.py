@@ -10,17 +10,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _tree
-from ewsg_jax._types import Data, Key, Position
-from ewsg_jax.factors import Factor, HostFactor, LowRank, factor_of, variances
+from ewsg_jax._base import _tree
+from ewsg_jax._base._types import Data, Key, Position
+from ewsg_jax._base.factors import Factor, HostFactor, LowRank, factor_of, variances
 from ewsg_jax.planning.gaussian import Gaussian
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.posterior.support import evenly
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import Layout, vector
 from ewsg_jax.preparation.start import Among, Start
 from ewsg_jax.rows import leverage
 from ewsg_jax.rows.probability import RowProbabilities
-from ewsg_jax.support import evenly
 
 MOST_STARTS, MOST_NUMBERS = 64, 2**22
 """Draws at which chains may start, and numbers in all of them, at most."""

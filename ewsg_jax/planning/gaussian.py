@@ -8,20 +8,20 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from ewsg_jax import _check, _random
-from ewsg_jax._types import Data, Key, Position, PyTree
+from ewsg_jax._base import _check, _random
+from ewsg_jax._base._types import Data, Key, Position, PyTree
+from ewsg_jax._base.factors import HostFactor
 from ewsg_jax.checking import Report, check
 from ewsg_jax.checking.gradients import FULL
 from ewsg_jax.checking.verdict import SURE
-from ewsg_jax.factors import HostFactor
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.posterior.support import NONE, Outside
 from ewsg_jax.preparation import Mode
 from ewsg_jax.preparation.programs import Layout, Of, vector
 from ewsg_jax.preparation.support import not_finite, outside
 from ewsg_jax.rows.named import Rows
 from ewsg_jax.rows.view import CHUNK_SIZE
 from ewsg_jax.sampling.samples import mean_of, sd_of
-from ewsg_jax.support import NONE, Outside
 
 NUM_CHAINS, MOST_DRAWS, MOST_NUMBERS = 8, 4_000, 2**24
 """In what form draws come, how many of all together, and how many numbers."""

@@ -9,11 +9,11 @@ import importlib.util
 
 import numpy as np
 
-from ewsg_jax import _random
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Key, Position
+from ewsg_jax._base import _random
+from ewsg_jax._base._types import Key, Position
 from ewsg_jax.exact import nuts
 from ewsg_jax.exact._nuts import next_step_size
+from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.planning.asked import Asked
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.trial import NUM_CHAINS, Trial, trial

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ewsg_jax.factors import LowRank, variances
+from ewsg_jax._base.factors import LowRank, variances
 
 DENSE = 1_000
 """Dimension up to which the metric is a matrix."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from ewsg_jax._types import Data
+from ewsg_jax._base._types import Data
 from ewsg_jax.checking.gradients import estimates
 from ewsg_jax.gradients.protocol import GradientEstimator
 from ewsg_jax.planning.frame import Frame

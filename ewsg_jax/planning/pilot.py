@@ -5,9 +5,9 @@ from typing import Any
 
 from jax.sharding import Mesh
 
-from ewsg_jax import _random
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Data, Key
+from ewsg_jax._base import _random
+from ewsg_jax._base._types import Data, Key
+from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.sampling.inner import inner_run
 
 SECONDS = 0.05

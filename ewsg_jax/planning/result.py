@@ -5,19 +5,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ewsg_jax import _check
-from ewsg_jax._kernel import Kernel
+from ewsg_jax._base import _check
 from ewsg_jax.checking import Report
 from ewsg_jax.checking.slopes import GRADIENT
 from ewsg_jax.checking.verdict import BY_VALUES
 from ewsg_jax.gradients.protocol import Evaluations
-from ewsg_jax.pair import Pair
+from ewsg_jax.kernels.pair import Pair
+from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.planning.candidate import Candidate, burn_in_of, steps_of
 from ewsg_jax.planning.choice import OVERHEAD
 from ewsg_jax.planning.gaussian import Gaussian
 from ewsg_jax.planning.plot import plot
+from ewsg_jax.posterior.support import CURE
 from ewsg_jax.preparation import Mode
-from ewsg_jax.support import CURE
 
 SURE = 3.3
 """Standard errors by which chance moves a sd of some hundreds at most."""

@@ -9,9 +9,9 @@ from dataclasses import replace
 import jax
 import numpy as np
 
-from ewsg_jax import _random
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Key, Position
+from ewsg_jax._base import _random
+from ewsg_jax._base._types import Key, Position
+from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.planning.asked import Asked, Ended
 from ewsg_jax.planning.candidate import Candidate, Wanted, burn_in_of
 from ewsg_jax.planning.choice import Choice

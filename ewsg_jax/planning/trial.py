@@ -8,17 +8,18 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ewsg_jax import _random
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Array, Key, Position
+from ewsg_jax._base import _random
+from ewsg_jax._base._types import Array, Key, Position
 from ewsg_jax.checking import Report, check
 from ewsg_jax.checking.draws import draws_of
 from ewsg_jax.checking.stein import UNSEEN
 from ewsg_jax.gradients.protocol import uses_batches
+from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.planning.asked import Asked
 from ewsg_jax.planning.candidate import burn_in_of, steps_of
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.metric import covariance_of
+from ewsg_jax.posterior.support import NONE, Outside
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.preparation.start import Among
 from ewsg_jax.preparation.support import outside
@@ -27,7 +28,6 @@ from ewsg_jax.rows.view import num_rows
 from ewsg_jax.sampling import Samples
 from ewsg_jax.sampling.coordinates import CONVERGED
 from ewsg_jax.sampling.inner import inner_run
-from ewsg_jax.support import NONE, Outside
 
 NUM_CHAINS, ESS, FEWEST = 8, 300.0, 100.0
 """Chains of a trial, effective draws of all together that it is given steps for, and those that

@@ -9,16 +9,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import products
-from ewsg_jax._types import Array, Data
+from ewsg_jax._base import products
+from ewsg_jax._base._types import Array, Data
+from ewsg_jax._base.factors import LowRank
 from ewsg_jax.checking.brascamp_lieb import prior_curvatures
 from ewsg_jax.dynamics.mass import Mass
-from ewsg_jax.factors import LowRank
 from ewsg_jax.forecasting import stability
-from ewsg_jax.linear import LinearPredictor
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.laws import STABLE
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.posterior.linear import LinearPredictor
 from ewsg_jax.preparation import differences
 from ewsg_jax.preparation.programs import Of
 from ewsg_jax.rows.view import CHUNK_SIZE, view

@@ -8,16 +8,17 @@ from typing import Any, Literal, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check, dynamics, gradients
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Data
+from ewsg_jax import dynamics, gradients
+from ewsg_jax._base import _check
+from ewsg_jax._base._types import Data
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.gradients.protocol import GradientEstimator
+from ewsg_jax.kernels.pair import kernel
+from ewsg_jax.kernels.protocol import Kernel
+from ewsg_jax.kernels.record import METHODS
 from ewsg_jax.methods._underdamped import Integrator, underdamped
-from ewsg_jax.pair import kernel
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.record import METHODS
 from ewsg_jax.rows.named import Rows
 from ewsg_jax.rows.view import view
 

@@ -12,13 +12,14 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from ewsg_jax import _random, gradients
-from ewsg_jax._types import Key
+from ewsg_jax import gradients
+from ewsg_jax._base import _random
+from ewsg_jax._base._types import Key
+from ewsg_jax._base.factors import LowRank
 from ewsg_jax.checking.draws import Draws, draws_of
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
-from ewsg_jax.factors import LowRank
 from ewsg_jax.gradients.protocol import GradientEstimator
-from ewsg_jax.pair import kernel
+from ewsg_jax.kernels.pair import kernel
 from ewsg_jax.planning.asked import Asked
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.gaussian import ROWS

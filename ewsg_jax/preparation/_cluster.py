@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, optional
-from ewsg_jax._types import Array, Data
+from ewsg_jax._base import _check, optional
+from ewsg_jax._base._types import Array, Data
 
 MOST_ROWS_AT_ONCE = 50_000
 """Rows above which k-means goes over minibatches of the data."""

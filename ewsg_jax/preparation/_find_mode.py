@@ -13,11 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from ewsg_jax import _check
-from ewsg_jax._types import Data, Key, P, Position
-from ewsg_jax.degenerate import unread
-from ewsg_jax.freshness import reads_now
+from ewsg_jax._base import _check
+from ewsg_jax._base._types import Data, Key, P, Position
+from ewsg_jax._base.freshness import reads_now
+from ewsg_jax._base.progress import Progress
 from ewsg_jax.posterior import Posterior, check_posterior
+from ewsg_jax.posterior.degenerate import unread
+from ewsg_jax.posterior.support import CURE, NONE, Outside
 from ewsg_jax.preparation import newton, quasi_newton, support
 from ewsg_jax.preparation.curvature import Curvature, Shape
 from ewsg_jax.preparation.mode import Mode
@@ -28,11 +30,9 @@ from ewsg_jax.preparation.programs import vector
 from ewsg_jax.preparation.spectrum import curvature_of_many
 from ewsg_jax.preparation.start import Start
 from ewsg_jax.preparation.warm_up import warm_up
-from ewsg_jax.progress import Progress
 from ewsg_jax.rows import spread
 from ewsg_jax.rows.view import CHUNK_SIZE, num_rows
 from ewsg_jax.streams import Stream
-from ewsg_jax.support import CURE, NONE, Outside
 
 if TYPE_CHECKING:
     import optax

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import products
-from ewsg_jax._types import Array
+from ewsg_jax._base import products
+from ewsg_jax._base._types import Array
 
 PARTS = {8: (1e-4, 1e-3, 1e-2, 1e-1), 4: (0.03, 0.1, 0.3)}
 """δ by the bytes of a number: for functions known to rounding, and for rougher ones."""

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _tree
-from ewsg_jax._types import Array, P
-from ewsg_jax.factors import LowRank, variances
+from ewsg_jax._base import _tree
+from ewsg_jax._base._types import Array, P
+from ewsg_jax._base.factors import LowRank, variances
 from ewsg_jax.preparation.curvature import Curvature
 from ewsg_jax.preparation.programs import Layout
 from ewsg_jax.preparation.spectrum import CurvatureOfMany

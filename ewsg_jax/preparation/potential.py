@@ -10,8 +10,8 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from ewsg_jax import _check, freshness
-from ewsg_jax._types import Array, Data, Position
+from ewsg_jax._base import _check, freshness
+from ewsg_jax._base._types import Array, Data, Position
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import differences, programs
 from ewsg_jax.preparation.curvature import DIFFERENCES, Curvature

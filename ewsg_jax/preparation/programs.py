@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _check, products
-from ewsg_jax._types import Array, Data, Position
-from ewsg_jax.compiling import QUICK
-from ewsg_jax.linear import checked_residual
+from ewsg_jax._base import _check, products
+from ewsg_jax._base._types import Array, Data, Position
+from ewsg_jax._base.compiling import QUICK
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.posterior.linear import checked_residual
 from ewsg_jax.preparation import differences
 from ewsg_jax.rows.view import all_rows, num_rows, sum_over_rows, view
 

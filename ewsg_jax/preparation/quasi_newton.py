@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _tree
-from ewsg_jax._types import Array, Data, Position
+from ewsg_jax._base import _tree
+from ewsg_jax._base._types import Array, Data, Position
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.preparation import differences
 from ewsg_jax.preparation.potential import Point, Potential

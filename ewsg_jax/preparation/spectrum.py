@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ewsg_jax.factors import LowRank
+from ewsg_jax._base.factors import LowRank
 from ewsg_jax.preparation.lanczos import lanczos
 from ewsg_jax.preparation.potential import Point, Potential
 

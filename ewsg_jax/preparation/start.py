@@ -8,10 +8,10 @@ from typing import Any, Generic
 import jax
 import numpy as np
 
-from ewsg_jax import _check, _random
-from ewsg_jax._types import Array, Key, P
-from ewsg_jax.compiling import QUICK, UNOPTIMISED
-from ewsg_jax.factors import Factor, factor_of
+from ewsg_jax._base import _check, _random
+from ewsg_jax._base._types import Array, Key, P
+from ewsg_jax._base.compiling import QUICK, UNOPTIMISED
+from ewsg_jax._base.factors import Factor, factor_of
 
 FEW = 2**20
 """Numbers up to which draws take less time than to compile them well."""

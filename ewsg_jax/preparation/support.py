@@ -12,13 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, freshness, traced
-from ewsg_jax._types import Array, Data, Position
-from ewsg_jax.compiling import QUICK
+from ewsg_jax._base import _check, freshness, traced
+from ewsg_jax._base._types import Array, Data, Position
+from ewsg_jax._base.compiling import QUICK
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.posterior.support import Outside, is_outside
 from ewsg_jax.preparation.programs import Of
 from ewsg_jax.rows.view import CHUNK_SIZE, all_rows, sum_over_rows, view
-from ewsg_jax.support import Outside, is_outside
 
 FAR = 1e6
 """A log density this far below the best is that of a wall: `jnp.where(inside, 0.0, -1e30)`."""

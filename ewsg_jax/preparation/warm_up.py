@@ -5,10 +5,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check, _random, _tree
-from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax._base import _check, _random, _tree
+from ewsg_jax._base._types import Array, Data, Key, Position, PyTree
+from ewsg_jax._base.progress import Progress
 from ewsg_jax.posterior import Posterior
-from ewsg_jax.progress import Progress
 from ewsg_jax.rows.view import num_rows
 
 STEPS_PER_CALL = 100

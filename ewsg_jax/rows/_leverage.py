@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check
-from ewsg_jax._types import Array
+from ewsg_jax._base import _check
+from ewsg_jax._base._types import Array
 from ewsg_jax.rows.probability import RowProbabilities, by_probability
 
 AT_ONCE = 2**15

@@ -12,10 +12,10 @@ is unbiased. Where b divides n no row is left out, and all epochs have the block
 
 import jax.numpy as jnp
 
-from ewsg_jax import _random
-from ewsg_jax._module import module, static
-from ewsg_jax._types import Data, Key
-from ewsg_jax.needs import Need
+from ewsg_jax._base import _random
+from ewsg_jax._base._module import module, static
+from ewsg_jax._base._types import Data, Key
+from ewsg_jax._base.needs import Need
 from ewsg_jax.rows.epochs import place_in_epoch
 from ewsg_jax.rows.law import Order, RowLaw, check_fits
 from ewsg_jax.rows.view import Batch, Block, num_rows

@@ -7,10 +7,10 @@ probable: estimates are unbiased.
 
 import jax.numpy as jnp
 
-from ewsg_jax import _random
-from ewsg_jax._module import module
-from ewsg_jax._types import Array, Data, Key
-from ewsg_jax.needs import Need
+from ewsg_jax._base import _random
+from ewsg_jax._base._module import module
+from ewsg_jax._base._types import Array, Data, Key
+from ewsg_jax._base.needs import Need
 from ewsg_jax.rows.law import Order, RowLaw, check_fits
 from ewsg_jax.rows.view import Batch, num_rows
 

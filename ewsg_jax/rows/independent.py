@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._module import module
-from ewsg_jax._types import Data, Key
+from ewsg_jax._base._module import module
+from ewsg_jax._base._types import Data, Key
 from ewsg_jax.rows.law import Order, RowLaw, check_fits
 from ewsg_jax.rows.view import Batch, Block, num_rows, view
 

@@ -7,10 +7,10 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check
-from ewsg_jax._module import Part, module, static
-from ewsg_jax._types import Array, Data, Key, PyTree
-from ewsg_jax.needs import EVERYTHING, Need, parts_of
+from ewsg_jax._base import _check
+from ewsg_jax._base._module import Part, module, static
+from ewsg_jax._base._types import Array, Data, Key, PyTree
+from ewsg_jax._base.needs import EVERYTHING, Need, parts_of
 from ewsg_jax.rows.view import Batch, Block, view
 
 

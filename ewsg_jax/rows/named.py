@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from ewsg_jax import _check
+from ewsg_jax._base import _check
 from ewsg_jax.rows.blocks import BlockEpochs, Blocks
 from ewsg_jax.rows.epochs import Epochs
 from ewsg_jax.rows.independent import Independent, Subset

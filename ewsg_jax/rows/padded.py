@@ -5,9 +5,9 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from ewsg_jax import _check, _random, _tree
-from ewsg_jax._module import module
-from ewsg_jax._types import Array, Data, Key, PyTree
+from ewsg_jax._base import _check, _random, _tree
+from ewsg_jax._base._module import module
+from ewsg_jax._base._types import Array, Data, Key, PyTree
 from ewsg_jax.rows.view import Rows
 
 

@@ -17,10 +17,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, _random, _tree, seen
-from ewsg_jax._module import Part, module
-from ewsg_jax._types import Array, Data, Key
-from ewsg_jax.needs import Need
+from ewsg_jax._base import _check, _random, _tree, seen
+from ewsg_jax._base._module import Part, module
+from ewsg_jax._base._types import Array, Data, Key
+from ewsg_jax._base.needs import Need
 from ewsg_jax.rows.alias import alias_table, certain_rows
 from ewsg_jax.rows.independent import Independent
 from ewsg_jax.rows.law import Order, RowLaw

@@ -11,9 +11,9 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, _random, _tree
-from ewsg_jax._module import module
-from ewsg_jax._types import Array, Data, Key
+from ewsg_jax._base import _check, _random, _tree
+from ewsg_jax._base._module import module
+from ewsg_jax._base._types import Array, Data, Key
 from ewsg_jax.rows.independent import Independent
 from ewsg_jax.rows.law import Order, RowLaw
 from ewsg_jax.rows.padded import Padded

@@ -9,9 +9,9 @@ parts.
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _tree
-from ewsg_jax._module import module, static
-from ewsg_jax._types import Array, Key, PyTree
+from ewsg_jax._base import _tree
+from ewsg_jax._base._module import module, static
+from ewsg_jax._base._types import Array, Key, PyTree
 from ewsg_jax.rows.padded import PartlyCounted
 
 PARTS = "parts"

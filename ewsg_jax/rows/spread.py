@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from ewsg_jax import _check, _tree
-from ewsg_jax._module import module, static
-from ewsg_jax._types import Array, Data, PyTree
+from ewsg_jax._base import _check, _tree
+from ewsg_jax._base._module import module, static
+from ewsg_jax._base._types import Array, Data, PyTree
 from ewsg_jax.rows.shards import Shard
 from ewsg_jax.rows.view import Batch, Rows, places_of_blocks
 

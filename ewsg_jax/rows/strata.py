@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax._types import Array
+from ewsg_jax._base._types import Array
 
 
 def allocate(sizes: Array, batch_size: int) -> Array:

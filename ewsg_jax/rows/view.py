@@ -17,9 +17,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check, _random, _tree
-from ewsg_jax._module import Part, module, static
-from ewsg_jax._types import Array, Data, Key, PyTree
+from ewsg_jax._base import _check, _random, _tree
+from ewsg_jax._base._module import Part, module, static
+from ewsg_jax._base._types import Array, Data, Key, PyTree
 
 CHUNK_SIZE = 4096
 """Rows that a sum over all data takes at once."""

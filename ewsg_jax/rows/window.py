@@ -6,9 +6,9 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _tree
-from ewsg_jax._module import module, static
-from ewsg_jax._types import Array, Data, PyTree
+from ewsg_jax._base import _tree
+from ewsg_jax._base._module import module, static
+from ewsg_jax._base._types import Array, Data, PyTree
 from ewsg_jax.rows.view import Rows, sum_in_chunks
 
 

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _check, _tree
-from ewsg_jax._types import Array, Position, PyTree
+from ewsg_jax._base import _check, _tree
+from ewsg_jax._base._types import Array, Position, PyTree
 
 COVARIANCES = ("none", "diagonal", "dense")
 WEIGHTS = ("equal", "step_size", "next_step_size")

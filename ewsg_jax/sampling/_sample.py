@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from ewsg_jax import _check
-from ewsg_jax._kernel import Kernel, KernelState
-from ewsg_jax._types import Array, Data, Key, P, Position, PyTree
-from ewsg_jax.freshness import as_of_now
+from ewsg_jax._base import _check
+from ewsg_jax._base._types import Array, Data, Key, P, Position, PyTree
+from ewsg_jax._base.freshness import as_of_now
+from ewsg_jax.kernels.protocol import Kernel, KernelState
 from ewsg_jax.sampling import run
 from ewsg_jax.sampling._moments import MomentPlan, positions
 from ewsg_jax.sampling.checkpoint import read

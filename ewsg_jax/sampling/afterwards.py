@@ -25,11 +25,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import seen, support
-from ewsg_jax._types import Data, Position, PyTree
+from ewsg_jax._base import seen
+from ewsg_jax._base._types import Data, Position, PyTree
 from ewsg_jax.dynamics.protocol import Constant
-from ewsg_jax.pair import Pair
-from ewsg_jax.posterior import Posterior
+from ewsg_jax.kernels.pair import Pair
+from ewsg_jax.posterior import Posterior, support
+from ewsg_jax.posterior.support import NONE, Outside, evenly
 from ewsg_jax.rows.view import view
 from ewsg_jax.sampling.host import on_host
 from ewsg_jax.sampling.plan import Planned
@@ -38,7 +39,6 @@ from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.starts import keys_of, make_starts, num_chains_of
 from ewsg_jax.stacking.kernels import Stack
 from ewsg_jax.stacking.members import of_member
-from ewsg_jax.support import NONE, Outside, evenly
 
 SHARE = 1 / 200
 """Of the run's evaluations, those of log_likelihood that may be made here."""

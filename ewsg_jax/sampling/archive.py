@@ -21,9 +21,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check
-from ewsg_jax._types import PyTree
-from ewsg_jax.files import path_of, write_whole
+from ewsg_jax._base import _check
+from ewsg_jax._base._types import PyTree
+from ewsg_jax._base.files import path_of, write_whole
 from ewsg_jax.sampling.host import is_key
 
 FORMAT, ABOUT, POSITION = "ewsg_jax 1", "about", "position"

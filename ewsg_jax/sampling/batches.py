@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check
-from ewsg_jax._kernel import KernelState
-from ewsg_jax._types import Position, PyTree
-from ewsg_jax.files import path_of
+from ewsg_jax._base import _check
+from ewsg_jax._base._types import Position, PyTree
+from ewsg_jax._base.files import path_of
+from ewsg_jax.kernels.protocol import KernelState
 from ewsg_jax.sampling import checkpoint, consistency
 from ewsg_jax.sampling.checkpoint import BATCH, Earlier
 from ewsg_jax.sampling.host import is_key, on_host

@@ -4,7 +4,7 @@ import bisect
 import math
 import numbers
 
-from ewsg_jax import _check
+from ewsg_jax._base import _check
 from ewsg_jax.gradients import Evaluations
 
 

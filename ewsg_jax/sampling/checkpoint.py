@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ewsg_jax import _check
-from ewsg_jax._types import Position, PyTree
-from ewsg_jax.files import path_of
+from ewsg_jax._base import _check
+from ewsg_jax._base._types import Position, PyTree
+from ewsg_jax._base.files import path_of
 from ewsg_jax.sampling import archive, keeping, states
 from ewsg_jax.sampling.archive import Contents
 from ewsg_jax.sampling.host import Clock, on_host

@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _tree
-from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, chain_axes
-from ewsg_jax._types import Array, Data, Key, PyTree
-from ewsg_jax.compiling import LOOP
+from ewsg_jax._base import _tree
+from ewsg_jax._base._types import Array, Data, Key, PyTree
+from ewsg_jax._base.compiling import LOOP
+from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, chain_axes
 from ewsg_jax.sampling import keeping
 from ewsg_jax.sampling.keeping import Kept, Record
 from ewsg_jax.sampling.layout import Layout

@@ -12,10 +12,10 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from ewsg_jax import _tree
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._module import text
-from ewsg_jax._types import Data
+from ewsg_jax._base import _tree
+from ewsg_jax._base._module import text
+from ewsg_jax._base._types import Data
+from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.rows.window import Window
 from ewsg_jax.sampling.checkpoint import Earlier
 from ewsg_jax.sampling.request import Request

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ewsg_jax.optional import normal_quantile
+from ewsg_jax._base.optional import normal_quantile
 
 FEWEST = 4
 """Draws of a chain below which nothing is known."""

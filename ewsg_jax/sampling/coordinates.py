@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ewsg_jax import _check
+from ewsg_jax._base import _check
 from ewsg_jax.sampling.samples import Samples, named
 
 Names = Sequence[str] | None

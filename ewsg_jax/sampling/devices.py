@@ -22,11 +22,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
-from ewsg_jax import _check, _tree
-from ewsg_jax._kernel import Kernel, KernelState, chain_axes
-from ewsg_jax._types import Array, Data, Key, PyTree
-from ewsg_jax.compiling import LOOP
-from ewsg_jax.needs import Need, parts_of, who_needs
+from ewsg_jax._base import _check, _tree
+from ewsg_jax._base._types import Array, Data, Key, PyTree
+from ewsg_jax._base.compiling import LOOP
+from ewsg_jax._base.needs import Need, parts_of, who_needs
+from ewsg_jax.kernels.protocol import Kernel, KernelState, chain_axes
 from ewsg_jax.rows import spread
 from ewsg_jax.rows.padded import Padded
 from ewsg_jax.rows.probability import ByProbability

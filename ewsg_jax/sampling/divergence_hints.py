@@ -8,16 +8,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, degenerate, seen
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Array, Data, Position, PyTree
+from ewsg_jax._base import _check, seen
+from ewsg_jax._base._types import Array, Data, Position, PyTree
 from ewsg_jax.dynamics.protocol import Schedule
-from ewsg_jax.pair import Pair
-from ewsg_jax.posterior import Posterior
+from ewsg_jax.kernels.pair import Pair
+from ewsg_jax.kernels.protocol import Kernel
+from ewsg_jax.posterior import Posterior, degenerate
+from ewsg_jax.posterior.support import evenly, take_rows
 from ewsg_jax.rows.view import num_rows, view
 from ewsg_jax.sampling.host import on_host
 from ewsg_jax.stacking.kernels import Stack
-from ewsg_jax.support import evenly, take_rows
 
 FLOWN = 1e3
 """Times its start's length: a chain that far went there by steps that were too large."""

@@ -16,14 +16,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _tree
-from ewsg_jax._kernel import Kernel, KernelState
-from ewsg_jax._types import Array, Data, Position, PyTree
+from ewsg_jax._base import _tree
+from ewsg_jax._base._types import Array, Data, Position, PyTree
+from ewsg_jax.kernels.protocol import Kernel, KernelState
+from ewsg_jax.posterior.support import take_rows
 from ewsg_jax.sampling import divergence_hints as hints
 from ewsg_jax.sampling.chunks import Call, select_chains
 from ewsg_jax.sampling.host import Clock, on_host
 from ewsg_jax.sampling.keeping import Record
-from ewsg_jax.support import take_rows
 
 BYTES_PER_SECOND = 10**9
 """How fast a state is copied, as a guess for the first time."""

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 
-from ewsg_jax._types import PyTree
+from ewsg_jax._base._types import PyTree
 
 
 class Clock:

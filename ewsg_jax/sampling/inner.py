@@ -3,8 +3,8 @@
 import warnings
 from typing import Any
 
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Data, Key
+from ewsg_jax._base._types import Data, Key
+from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.sampling._sample import sample
 from ewsg_jax.sampling.samples import Samples, whole
 

@@ -6,8 +6,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from ewsg_jax import _check
-from ewsg_jax._types import PyTree
+from ewsg_jax._base import _check
+from ewsg_jax._base._types import PyTree
 from ewsg_jax.sampling._moments import joined
 
 TAKES = "later must be a run that continued from the state of these samples"

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _tree
-from ewsg_jax._kernel import Kernel, KernelState
-from ewsg_jax._types import Array, Position, PyTree
+from ewsg_jax._base import _tree
+from ewsg_jax._base._types import Array, Position, PyTree
+from ewsg_jax.kernels.protocol import Kernel, KernelState
 from ewsg_jax.sampling.layout import Layout
 
 AT_ONCE = 2**20

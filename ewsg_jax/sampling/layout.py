@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import jax
 
-from ewsg_jax import _tree, seen
-from ewsg_jax._kernel import Kernel, KernelState, Randomness, chain_axes
-from ewsg_jax._types import Data, Position, PyTree
+from ewsg_jax._base import _tree, seen
+from ewsg_jax._base._types import Data, Position, PyTree
+from ewsg_jax.kernels.protocol import Kernel, KernelState, Randomness, chain_axes
 from ewsg_jax.sampling._moments import MomentPlan, positions
 
 MOST_STEPS_PER_BLOCK = 256

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check
-from ewsg_jax._types import Data, PyTree
-from ewsg_jax.freshness import reads_now
+from ewsg_jax._base import _check
+from ewsg_jax._base._types import Data, PyTree
+from ewsg_jax._base.freshness import reads_now
 from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.sampling.memory import free_on_the_host
 from ewsg_jax.sampling.predict import prepare, run

@@ -7,11 +7,11 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from ewsg_jax import _check
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Data, P, PyTree
-from ewsg_jax.files import path_of
-from ewsg_jax.freshness import as_of_now
+from ewsg_jax._base import _check
+from ewsg_jax._base._types import Data, P, PyTree
+from ewsg_jax._base.files import path_of
+from ewsg_jax._base.freshness import as_of_now
+from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.sampling import archive, states
 from ewsg_jax.sampling._moments import Moments
 from ewsg_jax.sampling.archive import Contents

@@ -7,8 +7,8 @@ import warnings
 import jax
 import numpy as np
 
-from ewsg_jax import _check
-from ewsg_jax.progress import Progress
+from ewsg_jax._base import _check
+from ewsg_jax._base.progress import Progress
 from ewsg_jax.sampling.chunks import Call
 from ewsg_jax.sampling.host import Interrupts, on_host
 from ewsg_jax.sampling.outcome import Outcome

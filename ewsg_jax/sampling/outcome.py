@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import jax
 import numpy as np
 
-from ewsg_jax._kernel import KernelState
-from ewsg_jax._types import PyTree
+from ewsg_jax._base._types import PyTree
+from ewsg_jax.kernels.protocol import KernelState
 from ewsg_jax.sampling._moments import MomentPlan, Sums
 from ewsg_jax.sampling.chunks import Call
 from ewsg_jax.sampling.health import DivergenceMonitor

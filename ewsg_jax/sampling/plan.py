@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _tree, seen
-from ewsg_jax._kernel import KernelState
-from ewsg_jax.compiling import Ahead
+from ewsg_jax._base import _tree, seen
+from ewsg_jax._base.compiling import Ahead
 from ewsg_jax.gradients import Evaluations
+from ewsg_jax.kernels.protocol import KernelState
 from ewsg_jax.rows.view import all_rows
 from ewsg_jax.sampling import chunks, consistency, memory
 from ewsg_jax.sampling import devices as on

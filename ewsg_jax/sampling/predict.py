@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, _tree, products, traced
-from ewsg_jax._types import Array, PyTree
-from ewsg_jax.freshness import as_of_now
+from ewsg_jax._base import _check, _tree, products, traced
+from ewsg_jax._base._types import Array, PyTree
+from ewsg_jax._base.freshness import as_of_now
 
 MEMORY = 64 * 2**20
 """Bytes of positions, outputs and largest intermediate that one chunk of draws holds."""

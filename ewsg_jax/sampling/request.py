@@ -6,11 +6,11 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check, traced
-from ewsg_jax._kernel import Kernel, KernelState, check_numbers
-from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax._base import _check, traced
+from ewsg_jax._base._types import Array, Data, Key, Position, PyTree
+from ewsg_jax._base.needs import Need, who_needs
 from ewsg_jax.gradients.protocol import uses_batches
-from ewsg_jax.needs import Need, who_needs
+from ewsg_jax.kernels.protocol import Kernel, KernelState, check_numbers
 from ewsg_jax.rows import spread
 from ewsg_jax.rows.law import is_ordered
 from ewsg_jax.sampling import devices as on

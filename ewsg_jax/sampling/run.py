@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Array, Position
+from ewsg_jax._base import _check
+from ewsg_jax._base._types import Array, Position
+from ewsg_jax._base.files import path_of
 from ewsg_jax.dynamics.protocol import Constant
-from ewsg_jax.files import path_of
 from ewsg_jax.gradients import Evaluations
+from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.rows.view import all_rows
 from ewsg_jax.sampling import batches, consistency, states
 from ewsg_jax.sampling._moments import finish, positions

@@ -10,9 +10,9 @@ from typing import Any, Generic
 import jax
 import numpy as np
 
-from ewsg_jax import _check, optional
-from ewsg_jax._kernel import KernelState
-from ewsg_jax._types import Data, P, PyTree
+from ewsg_jax._base import _check, optional
+from ewsg_jax._base._types import Data, P, PyTree
+from ewsg_jax.kernels.protocol import KernelState
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.sampling import archive, likelihoods, states
 from ewsg_jax.sampling._moments import Moments

@@ -7,9 +7,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from ewsg_jax import _check
-from ewsg_jax._module import text
-from ewsg_jax._types import Array, Key, Position, PyTree
+from ewsg_jax._base import _check
+from ewsg_jax._base._module import text
+from ewsg_jax._base._types import Array, Key, Position, PyTree
 from ewsg_jax.sampling._moments import MomentPlan, Sums, positions
 from ewsg_jax.sampling.request import Request, Stacked
 from ewsg_jax.sampling.starts import is_function

@@ -10,9 +10,10 @@ from typing import Any, Generic
 import jax
 import numpy as np
 
-from ewsg_jax import _check, pictures
-from ewsg_jax._kernel import Kernel, KernelState
-from ewsg_jax._types import Data, P
+from ewsg_jax._base import _check, pictures
+from ewsg_jax._base._types import Data, P
+from ewsg_jax.kernels.protocol import Kernel, KernelState
+from ewsg_jax.posterior.support import evenly
 from ewsg_jax.sampling import archive
 from ewsg_jax.sampling._moments import Moments
 from ewsg_jax.sampling.loading import reading, samples_of
@@ -23,7 +24,6 @@ from ewsg_jax.sampling.states import StateNotLoaded
 from ewsg_jax.stacking.data import StackedData
 from ewsg_jax.stacking.kernels import StackState
 from ewsg_jax.stacking.members import of_member
-from ewsg_jax.support import evenly
 
 MOST_NAMED = 5
 """Members that a warning names."""

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, _tree, seen, traced
-from ewsg_jax._kernel import Kernel, KernelState, check_rows
-from ewsg_jax._types import Array, Data, Key, Position, PyTree
-from ewsg_jax.compiling import QUICK, UNOPTIMISED
+from ewsg_jax._base import _check, _tree, seen, traced
+from ewsg_jax._base._types import Array, Data, Key, Position, PyTree
+from ewsg_jax._base.compiling import QUICK, UNOPTIMISED
 from ewsg_jax.gradients.protocol import sharing_of
+from ewsg_jax.kernels.protocol import Kernel, KernelState, check_rows
 from ewsg_jax.sampling import devices as on
 from ewsg_jax.sampling.chunks import start
 from ewsg_jax.sampling.devices import Devices, Placed

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._kernel import Kernel, KernelState, RowsSeen, check_rows
-from ewsg_jax._types import Data, PyTree
+from ewsg_jax._base._types import Data, PyTree
+from ewsg_jax.kernels.protocol import Kernel, KernelState, RowsSeen, check_rows
 from ewsg_jax.sampling import archive
 from ewsg_jax.sampling.archive import Contents
 from ewsg_jax.sampling.devices import Placed

@@ -7,9 +7,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from ewsg_jax._kernel import Kernel, KernelState
-from ewsg_jax._types import Array, Data, Key
+from ewsg_jax._base._types import Array, Data, Key
 from ewsg_jax.gradients.protocol import uses_batches
+from ewsg_jax.kernels.protocol import Kernel, KernelState
 from ewsg_jax.rows.window import Window
 from ewsg_jax.sampling.chunks import Call
 from ewsg_jax.sampling.starts import keys_of

@@ -7,9 +7,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._types import Data, P
+from ewsg_jax._base import _check
+from ewsg_jax._base._types import Data, P
+from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.stacking.data import StackedData
 from ewsg_jax.stacking.kernels import Stack
 from ewsg_jax.stacking.members import TAKES, joined

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check
-from ewsg_jax._types import Array, Data, PyTree
+from ewsg_jax._base import _check
+from ewsg_jax._base._types import Array, Data, PyTree
 from ewsg_jax.rows.padded import Padded
 from ewsg_jax.rows.view import num_rows
 

@@ -13,14 +13,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, _tree
-from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness
-from ewsg_jax._module import module, static
-from ewsg_jax._types import Array, Data, Key, P, Position, PyTree, Scalar
-from ewsg_jax.degenerate import reads_data
+from ewsg_jax._base import _check, _tree
+from ewsg_jax._base._module import module, static
+from ewsg_jax._base._types import Array, Data, Key, P, Position, PyTree, Scalar
+from ewsg_jax._base.needs import Need, who_needs
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.gradients.protocol import sharing_of
-from ewsg_jax.needs import Need, who_needs
+from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness
+from ewsg_jax.posterior.degenerate import reads_data
 from ewsg_jax.rows.padded import Padded
 from ewsg_jax.stacking.members import apart, first_of, merged, name_of
 

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._kernel import Kernel
-from ewsg_jax._module import is_same
-from ewsg_jax._types import PyTree
+from ewsg_jax._base._module import is_same
+from ewsg_jax._base._types import PyTree
+from ewsg_jax.kernels.protocol import Kernel
 
 TAKES = "kernels must be some that differ by their numbers alone, or one made under vmap"
 

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, _tree
-from ewsg_jax._types import Data, PyTree
+from ewsg_jax._base import _check, _tree
+from ewsg_jax._base._types import Data, PyTree
 from ewsg_jax.rows.window import Whole, Window
 from ewsg_jax.streams import order, source
 from ewsg_jax.streams.files import opened

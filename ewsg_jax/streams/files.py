@@ -8,8 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from ewsg_jax import _check, optional
-from ewsg_jax._types import PyTree
+from ewsg_jax._base import _check, optional
+from ewsg_jax._base._types import PyTree
 from ewsg_jax.streams.source import (
     Array,
     Items,

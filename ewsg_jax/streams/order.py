@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _random
-from ewsg_jax._types import Key
+from ewsg_jax._base import _random
+from ewsg_jax._base._types import Key
 
 
 class Cut(NamedTuple):

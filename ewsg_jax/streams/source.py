@@ -10,8 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from ewsg_jax import _check
-from ewsg_jax._types import Data, PyTree
+from ewsg_jax._base import _check
+from ewsg_jax._base._types import Data, PyTree
 
 ALIGNMENT = 64
 """Bytes at whose multiples an array begins that JAX takes as it is on a CPU, without a copy."""

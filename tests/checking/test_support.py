@@ -7,7 +7,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.checking.draws import draws_of
-from ewsg_jax.support import outside_by_batches
+from ewsg_jax.posterior.support import outside_by_batches
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(11)

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax import progress
 from ewsg_jax.__main__ import EXAMPLES, main, parser
+from ewsg_jax._base import progress
 from ewsg_jax.experiments import console, data_file
 from ewsg_jax.experiments.config import ConfigError, from_toml
 from ewsg_jax.experiments.planned import asked_of, text_of

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from ewsg_jax._base.factors import factor_of
 from ewsg_jax.diagnostics._inverse_mass import _eigen, _unspread
 from ewsg_jax.dynamics import LowRank
-from ewsg_jax.factors import factor_of
 
 D = 6
 RNG = np.random.default_rng(5)

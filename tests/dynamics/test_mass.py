@@ -10,7 +10,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
-from ewsg_jax import _tree
+from ewsg_jax._base import _tree
 from ewsg_jax.dynamics import LowRank
 from ewsg_jax.dynamics.mass import InMetric
 from ewsg_jax.gradients import Covariance, Estimate

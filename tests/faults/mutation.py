@@ -33,7 +33,7 @@ SWAPS = [operators.swap(old, new) for old, new in ARITHMETIC.items()]
 SWAPS += [operators.comparison(old, new) for old, new in COMPARISON.items()]
 ELSEWHERE = {
     "gradients": ["gradients/test_*.py", "sampling/test_devices.py"],
-    "kernel": ["test_contract.py", "test_uses.py", "test_trees.py", "wrong_calls/test_*.py"],
+    "kernels": ["test_contract.py", "test_uses.py", "test_trees.py", "wrong_calls/test_*.py"],
     "posterior": ["test_posterior.py"],
     "rows": [
         "gradients/test_block_epochs.py",
@@ -232,7 +232,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "rooms", nargs="+", help="rooms of the package: dynamics gradients rows kernel checking"
+        "rooms", nargs="+", help="rooms of the package: dynamics gradients rows kernels checking"
     )
     parser.add_argument("--every", type=int, default=1, help="run every K-th mutant (default 1)")
     parser.add_argument("--most", type=int, help="run this many of a room at most (default: all)")

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ewsg_jax import _random
+from ewsg_jax._base import _random
 from tests.gradients.test_row_laws import SIZES
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax import _random
+from ewsg_jax._base import _random
 from ewsg_jax.rows import view
 from ewsg_jax.rows.law import Order
 from ewsg_jax.rows.named import row_law

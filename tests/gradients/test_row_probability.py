@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax import _random
+from ewsg_jax._base import _random
 from ewsg_jax.rows import Batch, by_probability, leverage
 from ewsg_jax.rows.alias import certain_rows
 from tests.gradients.six_rows import MODELS, N, as_jax, close, flat, no_weight, shifted

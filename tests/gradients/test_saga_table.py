@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax import _tree
+from ewsg_jax._base import _tree
 from tests.gradients.six_rows import MODELS, N, X, Y, as_jax, flat, like_position
 
 

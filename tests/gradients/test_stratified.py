@@ -9,7 +9,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
-from ewsg_jax import _random
+from ewsg_jax._base import _random
 from ewsg_jax.rows.strata import allocate
 from tests.gradients.six_rows import MODELS, NAMES, N, as_jax, close, no_weight, shifted
 from tests.oracles import enumeration

@@ -7,8 +7,8 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax import methods
+from ewsg_jax.kernels.record import method
 from ewsg_jax.methods import METHODS, Method
-from ewsg_jax.record import method
 
 FACTS = {
     "title": "A title",
@@ -27,7 +27,7 @@ def test_a_record_is_written_beside_its_method(monkeypatch):
         return ewsg.uld(posterior, step_size, friction=friction)
 
     before = list(METHODS)
-    monkeypatch.setattr("ewsg_jax.record.METHODS", table := dict(METHODS))
+    monkeypatch.setattr("ewsg_jax.kernels.record.METHODS", table := dict(METHODS))
     assert method(**FACTS, integrators=("euler",), example={"friction": 2.0})(added) is added
     assert list(table) == [*before, "added"]
     assert table["added"] == Method(

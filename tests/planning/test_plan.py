@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from ewsg_jax._base.progress import Clock
 from ewsg_jax.planning import walls
 from ewsg_jax.planning.candidate import Wanted
 from ewsg_jax.planning.choice import CHEAP, Choice
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.result import enough
 from ewsg_jax.planning.ways import ESTIMATORS, plannable, ways
-from ewsg_jax.progress import Clock
 from ewsg_jax.sampling import convergence
 
 KEY = jax.random.key(0)

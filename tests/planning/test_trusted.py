@@ -14,7 +14,7 @@ from ewsg_jax.planning import elsewhere as room
 from ewsg_jax.planning.elsewhere import elsewhere
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.trial import Trial
-from ewsg_jax.support import NONE
+from ewsg_jax.posterior.support import NONE
 from tests.densities import flat, location, none
 
 KEY = jax.random.key(0)

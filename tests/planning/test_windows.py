@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.factors import LowRank, variances
+from ewsg_jax._base.factors import LowRank, variances
 from ewsg_jax.planning.candidate import Wanted
 from ewsg_jax.planning.choice import Choice
 from ewsg_jax.planning.frame import Frame

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 import ewsg_jax as ewsg
+from ewsg_jax.posterior.support import NONE
 from ewsg_jax.preparation import support
-from ewsg_jax.support import NONE
 from tests.densities import flat, location, none
 
 KEY = jax.random.key(0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.factors import factor_of
+from ewsg_jax._base.factors import factor_of
 from ewsg_jax.preparation.lanczos import lanczos
 
 KEY = jax.random.key(0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax import _check, seen
+from ewsg_jax._base import _check, seen
 from ewsg_jax.sampling import chunks, health, memory
 
 KEY = jax.random.key(8)

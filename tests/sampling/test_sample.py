@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from ewsg_jax._base.progress import Progress
 from ewsg_jax.gradients import Evaluations
-from ewsg_jax.progress import Progress
 from ewsg_jax.sampling import layout, loop, plan
 from tests.parts import altered
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax._kernel import chain_axes
+from ewsg_jax.kernels.protocol import chain_axes
 from ewsg_jax.stacking._stack import over
 from tests import contract
 

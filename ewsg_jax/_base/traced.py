@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check
-from ewsg_jax._types import Array, PyTree
+from ewsg_jax._base import _check
+from ewsg_jax._base._types import Array, PyTree
 
 
 def outputs(name: str, function: Callable[..., Any], of: str, *arguments: PyTree) -> PyTree:

@@ -22,11 +22,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check
-from ewsg_jax._types import Array, Data, Position, PyTree
-from ewsg_jax.compiling import UNOPTIMISED
-from ewsg_jax.posterior import Posterior
-from ewsg_jax.support import evenly, take_rows
+from ewsg_jax._base import _check
+from ewsg_jax._base._types import Array, Data, Position, PyTree
+from ewsg_jax._base.compiling import UNOPTIMISED
+from ewsg_jax.posterior.posterior import Posterior
+from ewsg_jax.posterior.support import evenly, take_rows
 
 FEW, MANY = 32, 2048
 """Rows that are taken first, and where they say that there may be something."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from ewsg_jax import _check
+from ewsg_jax._base import _check
 
 
 def path_of(path: object, name: str = "path") -> Path:

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _check, _random, _tree, products
-from ewsg_jax._module import Part, module
-from ewsg_jax._types import Array, Position, PyTree
+from ewsg_jax._base import _check, _random, _tree, products
+from ewsg_jax._base._module import Part, module
+from ewsg_jax._base._types import Array, Position, PyTree
 
 TAKES = (
     "{} must be a positive number, a tree of positive numbers like the position, a positive "

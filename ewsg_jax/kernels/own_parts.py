@@ -14,14 +14,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, traced
-from ewsg_jax._module import is_own
-from ewsg_jax._random import NOISE_LAWS
-from ewsg_jax._types import Array, Data, Key, Position, PyTree
+from ewsg_jax._base import _check, traced
+from ewsg_jax._base._module import is_own
+from ewsg_jax._base._random import NOISE_LAWS
+from ewsg_jax._base._types import Array, Data, Key, Position, PyTree
+from ewsg_jax._base.needs import parts_of
 from ewsg_jax.dynamics.mass import without_metric
 from ewsg_jax.dynamics.protocol import Dynamics
 from ewsg_jax.gradients.protocol import Estimate, GradientEstimator, no_weight
-from ewsg_jax.needs import parts_of
 from ewsg_jax.rows.law import Order
 
 STEP = np.int32(7)

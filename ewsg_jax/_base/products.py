@@ -13,8 +13,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax._types import Array
-from ewsg_jax.constants import Split, constant_part, varying_part
+from ewsg_jax._base._types import Array
+from ewsg_jax._base.constants import Split, constant_part, varying_part
 
 matmul = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
 einsum = functools.partial(jnp.einsum, precision=jax.lax.Precision.HIGHEST)

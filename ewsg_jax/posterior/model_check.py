@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import jax
 from jax.experimental import checkify
 
-from ewsg_jax import _check, freshness, seen, traced
-from ewsg_jax._types import Array, Data, Position, PyTree
-from ewsg_jax.linear import LinearPredictor, Residual
+from ewsg_jax._base import _check, freshness, seen, traced
+from ewsg_jax._base._types import Array, Data, Position, PyTree
+from ewsg_jax.posterior.linear import LinearPredictor, Residual
 from ewsg_jax.rows.view import CHUNK_SIZE, view
 
 OfDatum = Callable[[Position, Data], Array]

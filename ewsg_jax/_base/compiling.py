@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from jaxlib.version import __version__ as version
 
-from ewsg_jax import freshness
+from ewsg_jax._base import freshness
 
 Options = dict[str, bool | int | str]
 

@@ -15,8 +15,8 @@ import numpy as np
 from jax.core import Tracer
 from jax.tree_util import GetAttrKey
 
-from ewsg_jax import _check
-from ewsg_jax.needs import Need
+from ewsg_jax._base import _check
+from ewsg_jax._base.needs import Need
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F")

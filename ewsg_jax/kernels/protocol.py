@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 import jax
 import numpy as np
 
-from ewsg_jax import _check
-from ewsg_jax._module import Part, module
-from ewsg_jax._types import Array, Data, Key, P, Position, PyTree, Scalar
+from ewsg_jax._base import _check
+from ewsg_jax._base._module import Part, module
+from ewsg_jax._base._types import Array, Data, Key, P, Position, PyTree, Scalar
+from ewsg_jax._base.needs import EVERYTHING
 from ewsg_jax.dynamics.protocol import Constant
 from ewsg_jax.gradients import Evaluations
-from ewsg_jax.needs import EVERYTHING
 from ewsg_jax.rows.view import all_rows, fetch
 
 

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax import _check, products
-from ewsg_jax._types import Array, Data, Position
-from ewsg_jax.constants import Split, constant_part, varying_part
+from ewsg_jax._base import _check, products
+from ewsg_jax._base._types import Array, Data, Position
+from ewsg_jax._base.constants import Split, constant_part, varying_part
 
 
 class LinearPredictor(NamedTuple):

@@ -3,8 +3,8 @@
 import os
 from typing import Any
 
-from ewsg_jax import optional
-from ewsg_jax.files import path_of
+from ewsg_jax._base import optional
+from ewsg_jax._base.files import path_of
 
 DPI = 150
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

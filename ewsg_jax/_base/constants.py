@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax._types import Array, PyTree, Scalar
+from ewsg_jax._base._types import Array, PyTree, Scalar
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 

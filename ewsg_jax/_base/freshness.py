@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 
 import jax
 
-from ewsg_jax import reading
-from ewsg_jax.reading import Read, Reader
+from ewsg_jax._base import reading
+from ewsg_jax._base.reading import Read, Reader
 
 F = TypeVar("F", bound=Callable[..., Any])
 _CHANGED = jax.make_user_context(default_value=None)

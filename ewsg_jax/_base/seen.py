@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import jax
 from jax.core import Tracer
 
-from ewsg_jax import freshness
-from ewsg_jax._types import PyTree
+from ewsg_jax._base import freshness
+from ewsg_jax._base._types import PyTree
 
 Value = TypeVar("Value")
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._types import Array, Key, PyTree
+from ewsg_jax._base._types import Array, Key, PyTree
 
 NoiseLaw = Literal["gaussian", "rademacher"]
 NOISE_LAWS = ("gaussian", "rademacher")

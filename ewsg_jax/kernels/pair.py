@@ -8,17 +8,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax import _check, _tree, own_parts
-from ewsg_jax._kernel import Info, Kernel, KernelState, Randomness, RowsSeen
-from ewsg_jax._module import module
-from ewsg_jax._types import Array, Data, Key, P, Scalar
+from ewsg_jax._base import _check, _tree
+from ewsg_jax._base._module import module
+from ewsg_jax._base._types import Array, Data, Key, P, Scalar
+from ewsg_jax._base.needs import parts_of
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.dynamics.protocol import needs_covariance
 from ewsg_jax.gradients import Evaluations, GradientEstimator
 from ewsg_jax.gradients._exponentially_weighted import ExponentiallyWeighted
 from ewsg_jax.gradients._svrg import SVRG
 from ewsg_jax.gradients.protocol import reports_covariance
-from ewsg_jax.needs import parts_of
+from ewsg_jax.kernels import own_parts
+from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, RowsSeen
 from ewsg_jax.rows.law import Order, is_ordered
 from ewsg_jax.rows.view import all_rows
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import jax
 
-from ewsg_jax import _check, products, traced
-from ewsg_jax._types import Array, Data, Position
+from ewsg_jax._base import _check, products, traced
+from ewsg_jax._base._types import Array, Data, Position
+from ewsg_jax._base.constants import Split, constant_part, varying_part
 from ewsg_jax.bijectors._affine import Affine, position_like
 from ewsg_jax.bijectors.protocol import Transform
-from ewsg_jax.constants import Split, constant_part, varying_part
-from ewsg_jax.linear import LinearPredictor, check_predictor
+from ewsg_jax.posterior.linear import LinearPredictor, check_predictor
 
 
 @dataclass(frozen=True)

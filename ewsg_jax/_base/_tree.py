@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from ewsg_jax._types import Array, PyTree
+from ewsg_jax._base._types import Array, PyTree
 
 
 def combine(*terms: tuple[ArrayLike, PyTree]) -> PyTree:

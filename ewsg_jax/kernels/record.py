@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ewsg_jax._kernel import Kernel
+from ewsg_jax.kernels.protocol import Kernel
 
 Build = TypeVar("Build", bound=Callable[..., Kernel])
 

@@ -14,16 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax import _check, _tree, products
-from ewsg_jax._module import text
-from ewsg_jax._types import Array, Data, P, Position, PyTree
+from ewsg_jax._base import _check, _tree, products
+from ewsg_jax._base._module import text
+from ewsg_jax._base._types import Array, Data, P, Position, PyTree
+from ewsg_jax._base.constants import constant_part, varying_part
 from ewsg_jax.bijectors.protocol import Transform, transform
 from ewsg_jax.bounds.protocol import Bound
-from ewsg_jax.constants import constant_part, varying_part
-from ewsg_jax.linear import LinearPredictor, OfDatum, Residual, checked_residual
-from ewsg_jax.model_check import ModelCheck
+from ewsg_jax.posterior.linear import LinearPredictor, OfDatum, Residual, checked_residual
+from ewsg_jax.posterior.model_check import ModelCheck
+from ewsg_jax.posterior.transformed import CheckValues, LogLikelihood, LogPrior, linear_predictor
 from ewsg_jax.rows.view import CHUNK_SIZE, Batch, fetched, num_rows, sum_over_rows, view
-from ewsg_jax.transformed import CheckValues, LogLikelihood, LogPrior, linear_predictor
 
 MOST_ROWS_IN_HALF = 256
 """Rows whose gradients differentiation may add up in half precision: as far as bfloat16 counts."""
@@ -288,7 +288,7 @@ class Posterior(Generic[P]):
         return self.total(position, data, self.batch_sum(position, data, batch))
 
     def batch_sum(self, position: P, data: Data, batch: Batch) -> P:
-        """Return (n/b) Σ ∇Vᵢ or Σ wᵢ ∇Vᵢ over the batch, at least in float32: a part for `total`."""
+        """Return (n/b) Σ ∇Vᵢ or Σ wᵢ ∇Vᵢ over the batch, in float32 or more: a part for `total`."""
         total = self._sum_of_gradients(position, fetched(batch, data).rows, batch.weights)
         return (
             total

@@ -18,9 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._types import Array, Data, Key, Position, PyTree
-from ewsg_jax.compiling import QUICK
-from ewsg_jax.posterior import Posterior
+from ewsg_jax._base._types import Array, Data, Key, Position, PyTree
+from ewsg_jax._base.compiling import QUICK
+from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows.spread import Spread
 from ewsg_jax.rows.view import gather, num_rows
 

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from ewsg_jax import numeric, seen
-from ewsg_jax._types import Data, Key, PyTree
+from ewsg_jax._base import numeric, seen
+from ewsg_jax._base._types import Data, Key, PyTree
 
 Array = np.ndarray | jax.Array
 MOST_ROWS = 2**31 - 1

@@ -1,0 +1,1 @@
+"""What all rooms stand on: checks of arguments, trees, random numbers, compiled programs."""

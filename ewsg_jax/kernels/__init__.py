@@ -1,0 +1,1 @@
+"""What a kernel is, and how a dynamics and an estimator make one."""
