@@ -67,3 +67,7 @@ def test_fault_can_be_planted(fault):
     assert ast.dump(ast.parse(source)) != ast.dump(ast.parse(file.read_text()))
     test, _, name = fault.test.partition("::")
     assert f"def {name.partition('[')[0]}(" in (ROOT / "tests" / test).read_text()
+
+
+def test_the_readme_counts_them():
+    assert f"Each of {len(FAULTS)} planted faults" in (ROOT / "README.md").read_text()
