@@ -39,8 +39,8 @@ def order_of(kernel: Kernel, data: Data) -> int:
     raise ValueError(
         "kernel must be one whose bias has a known order in a constant step size: full gradients, "
         "or independent unbiased batches (uniform, control_variate, stratified), under langevin, "
-        "euler, semi_implicit, splitting, exact or palindrome, with Gaussian noise; got "
-        f"{unknown!r:.120}"
+        "euler, semi_implicit, splitting, exact, palindrome or a dynamics of your own that has its "
+        f"bias_order, with Gaussian noise; got {unknown!r:.120}"
     )
 
 

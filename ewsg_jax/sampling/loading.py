@@ -40,8 +40,9 @@ def load(
             parameters, dictionaries, need none; a named tuple, a `FrozenDict` of flax, and the
             parameters of an equinox network do: those of a new network of that shape, such as
             `eqx.filter(network, eqx.is_inexact_array)`.
-        kernel: of the run. With it `samples.state` is read too, from which `sample(…,
-            state=samples.state)` continues; without it everything else is.
+        kernel: of the run, or one that differs by numbers alone, such as the step size. With it
+            `samples.state` is read too, from which `sample(…, state=samples.state)` continues;
+            without it everything else is.
         data: of the run, given with the kernel: together they give the structure of the states.
 
     Raises:
