@@ -70,9 +70,6 @@ DOORS = {
     ),
     "cluster": lambda data: ewsg.cluster(data, 2),
     "stack_data": lambda data: ewsg.stack_data([GOOD, data]),
-    "stack_data, weights": lambda data: ewsg.stack_data(
-        jax.tree.map(lambda x: np.stack([x, x]), data), weights=np.ones((2, N))
-    ),
     "stream": opened,
     "stream, sums over all": summed,
     "kernel.init": lambda data: KERNEL.init(KEY, START, data),
