@@ -14,7 +14,7 @@ from ewsg_jax._base.freshness import as_of_now
 from ewsg_jax.kernels.protocol import Kernel, KernelState
 from ewsg_jax.sampling import run
 from ewsg_jax.sampling._moments import MomentPlan, positions
-from ewsg_jax.sampling.checkpoint import read
+from ewsg_jax.sampling.checkpoint import Batches, read
 from ewsg_jax.sampling.request import Request, Stacked
 from ewsg_jax.sampling.samples import Samples
 from ewsg_jax.sampling.stacked import StackedSamples
@@ -348,28 +348,35 @@ def resume(
     """
     _check.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
     earlier = read(path, position)
-    head = earlier[0].head
+    head = earlier.head
     key = jax.random.wrap_key_data(
         jnp.asarray(head["key"]["words"], jnp.uint32), impl=head["key"]["by"]
     )
-    # The time that is left; none at all would be no positive number.
-    if seconds is None and head["seconds"] is not None:
-        seconds = max(head["seconds"] - earlier[0].counts["seconds"][1], 1e-9)
+    # A run of batches keeps its whole length; one run keeps what its terms settled on.
+    if isinstance(earlier, Batches):
+        size, num_chains = head["chain_batch_size"], head["num_chains"]
+        length = head["num_steps"], head["data_passes"]
+    else:
+        size, num_chains, length = None, 1, (head["terms"]["num_steps"], None)
+        # The time that is left; none at all would be no positive number.
+        if seconds is None and head["seconds"] is not None:
+            seconds = max(head["seconds"] - earlier.counts["seconds"][1], 1e-9)
     request = Request(
         key=key,
         kernel=kernel,
         position=None,
         data=data,
-        num_steps=head["terms"]["num_steps"],
+        num_steps=length[0],
+        data_passes=length[1],
         seconds=seconds,
-        num_chains=head["num_chains"],
+        num_chains=num_chains,
         burn_in=head["burn_in"],
         thin=head["thin"],
         keep=keep,
         keep_when=keep_when,
         moments=moments,
         shared_minibatch=head["shared_minibatch"],
-        chain_batch_size=head["chain_batch_size"],
+        chain_batch_size=size,
         progress=progress,
         randomness_memory=head["randomness_memory"],
         memory_limit=memory_limit,
@@ -377,7 +384,7 @@ def resume(
         checkpoint=path,
         checkpoint_every=checkpoint_every,
         mesh=mesh,
-        parts=head["parts"],
+        parts=head.get("parts", 1),
     )
     with as_of_now(kernel, keep, keep_when, moments):
         checked = run.checked(request)

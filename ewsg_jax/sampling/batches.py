@@ -1,12 +1,18 @@
-"""A run whose chains go in batches, one after the other, where all at once do not fit in memory.
+"""A run whose chains go in batches, one after the other, where all at once do not fit in memory;
+and its files.
 
-With a checkpoint each batch has one like any other run, in a folder named by the number of its
-first chain. All are written before any makes a step, so they are all that a run needs to resume.
+On disk it is one small file of the whole, and a checkpoint like any other for each batch. The file
+of the whole, written before the first batch starts, says what was asked for and where all chains
+start. The batch whose first chain is number c is in the folder `chains-c`; one that has none has
+not started. A batch belongs to the run whose mark it has.
 """
 
 import dataclasses
+import functools
+import os
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -14,49 +20,40 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax._base import _check
-from ewsg_jax._base._types import Position, PyTree
+from ewsg_jax._base._types import PyTree
 from ewsg_jax._base.files import path_of
 from ewsg_jax.kernels.protocol import KernelState
-from ewsg_jax.sampling import checkpoint, consistency
-from ewsg_jax.sampling.checkpoint import BATCH, Earlier
+from ewsg_jax.sampling import checkpoint, consistency, states
+from ewsg_jax.sampling.checkpoint import HOLDS, HOLDS_BATCHES, RUN, Batches, Earlier
 from ewsg_jax.sampling.host import is_key, on_host
 from ewsg_jax.sampling.request import Request
 from ewsg_jax.sampling.samples import Samples
-from ewsg_jax.sampling.starts import num_chains_of, shares_memory
+from ewsg_jax.sampling.starts import (
+    is_function,
+    keys_of,
+    make_starts,
+    num_chains_of,
+    shares_memory,
+)
+
+FOLDER = "chains-{:06d}"
 
 
-def of_all(
-    begin: Callable[[Request], Position],
-    run: Callable[[Request, Earlier | None], Samples],
-    request: Request,
-    size: int,
-    earlier: list[Earlier],
-) -> Samples:
+def of_all(run: Callable[[Request], Samples], request: Request, size: int) -> Samples:
     """Run batch after batch of `size` chains, and return the samples of all.
 
     A batch that an interrupt or a failure ends is left out where others are whole.
 
     Args:
-        begin: writes the first checkpoint of some of the chains; returns where they start.
-        run: samples of some of the chains, from a checkpoint of theirs.
+        run: samples of some of the chains.
         request: what is asked for of all of them.
         size: chains at once.
-        earlier: the checkpoints from which the run resumes; none of a new one.
     """
     total, parts, draws = num_chains_of(request), [], None
-    begins = request.checkpoint is not None and not earlier
-    if begins:
-        checkpoint.check_new(path_of(request.checkpoint))
-        request = request._replace(head=consistency.of_run(request))
-    some = [_some(request, *ends, total) for ends in cut(total, size)]
-    if begins:
-        starts = [begin(each) for each in some]
-        earlier = checkpoint.read(request.checkpoint, starts[0])
-    for each in some:
-        first = each.first
+    for first, end in cut(total, size):
+        some = _some(request, first, end)._replace(total=total)
         try:
-            # What a checkpoint holds is let go with its batch.
-            part = run(each, earlier.pop(0) if earlier else None)
+            part = run(some)
         except Exception as error:
             # Chains that ended are kept: an error in a later batch costs only what follows.
             if not parts:
@@ -99,22 +96,15 @@ def _warn(what: str, done: int, total: int) -> None:
     warnings.warn(f"{what}; of {total} chains {left}", RuntimeWarning, stacklevel=6)
 
 
-def _some(request: Request, first: int, end: int, total: int) -> Request:
+def _some(request: Request, first: int, end: int) -> Request:
     """Return some of the chains: those whose numbers are from `first` to below `end`."""
-    position, state, folder = request.position, request.state, request.checkpoint
+    position, state = request.position, request.state
     # States and starts are cut as the chains are: chain c is the same in any batches.
     if request.stacked:
         position = jax.tree.map(lambda x: x[first:end], position)
     if state is not None:
         state = _of_chains(lambda x: x[first:end], [state], shares_memory(request.kernel, state))
-    return request._replace(
-        position=position,
-        state=state,
-        num_chains=end - first,
-        first=first,
-        total=total,
-        checkpoint=None if folder is None else path_of(folder) / BATCH.format(first),
-    )
+    return request._replace(position=position, state=state, num_chains=end - first, first=first)
 
 
 def _of_chains(
@@ -167,3 +157,91 @@ def _joined(parts: list[Samples], shared_memory: bool) -> Samples:
         compile_seconds=sum(part.compile_seconds for part in parts),
         run_seconds=sum(part.run_seconds for part in parts),
     )
+
+
+class BatchFiles:
+    """Where the batches of a run are written, and what exists; nowhere without a checkpoint."""
+
+    def __init__(self, request: Request, batches: Batches | None = None) -> None:
+        """Read what there is of a run that is resumed, in the host's memory.
+
+        Raises:
+            ValueError: a batch is damaged, or of another run.
+            OSError: a file cannot be read.
+        """
+        self._request = request
+        self._head = None if batches is None else batches.head
+        self._there: dict[int, Earlier] = {}
+        if batches is not None:
+            for first, _ in cut(num_chains_of(request), batches.head["chain_batch_size"]):
+                folder = path_of(request.checkpoint) / FOLDER.format(first)
+                # A batch that had not begun has no file, and is run from its start.
+                if (folder / RUN).exists():
+                    like = batches.position if batches.state is None else batches.state.positions
+                    self._there[first] = _read(folder, batches, first, like)
+
+    def of(self, some: Request) -> tuple[Request, Earlier | None]:
+        """Return a batch's request as it continues, where it is written, and what exists."""
+        if self._request.checkpoint is None:
+            return some, None
+        folder = path_of(self._request.checkpoint) / FOLDER.format(some.first)
+        earlier = self._there.pop(some.first, None)
+        if earlier is not None:
+            state = states.restored(earlier.state, some.kernel, some.data)
+            some = some._replace(position=None, state=state, stacked=False)
+        return some._replace(
+            checkpoint=folder, begun=functools.partial(self._begun, some.first)
+        ), earlier
+
+    def _begun(self, first: int) -> dict[str, Any]:
+        """Return what the batch from a chain on is of; write that of the whole, where none is yet.
+
+        Raises:
+            ValueError: a run is there already.
+            OSError: the file cannot be written.
+        """
+        # Once, before the first batch: later ones find it written.
+        if self._head is None:
+            request = self._request
+            folder = path_of(request.checkpoint)
+            checkpoint.check_new(folder)
+            size = int(request.chain_batch_size or 1)
+            head = consistency.of_run(request) | {
+                "num_steps": None if request.num_steps is None else int(request.num_steps),
+                "data_passes": None if request.data_passes is None else float(request.data_passes),
+                "num_chains": num_chains_of(request),
+                "chain_batch_size": size,
+                # The mark tells batches of this run from those of another in the same folder.
+                "mark": os.urandom(16).hex(),
+            }
+            checkpoint.write_batches(folder, head, *_starts(request, size))
+            self._head = head
+        return self._head | {"first": first}
+
+
+def _read(folder: Path, batches: Batches, first: int, position: PyTree) -> Earlier:
+    found = checkpoint.read(folder, position)
+    if isinstance(found, Batches):
+        raise checkpoint.unreadable(folder / RUN, f"it holds {HOLDS_BATCHES}, not {HOLDS}")
+    if (found.head.get("mark"), found.head.get("first")) != (batches.head["mark"], first):
+        raise ValueError(
+            f"path must be a checkpoint of ewsg_jax.sample; got {os.fspath(folder.parent)!r}, in "
+            f"which {folder.name} is of another run"
+        )
+    return found
+
+
+def _starts(request: Request, size: int) -> tuple[PyTree, KernelState | None, bool]:
+    """Return where chains start: position, state, and whether positions have a chain axis."""
+    position, stacked = request.position, bool(request.stacked)
+    if position is not None and is_function(position):
+        # By batches, as in the run itself: not all may fit on the device.
+        stacked, parts = True, []
+        for first, end in cut(num_chains_of(request), size):
+            keys = keys_of(request.key, end - first, first)
+            made = make_starts(keys, position, end - first, False)
+            parts.append(jax.tree.map(np.asarray, made))
+        position = jax.tree.map(lambda *x: np.concatenate(x), *parts)
+    elif position is not None:
+        position = jax.tree.map(np.asarray, _check.position(position))
+    return position, request.state, stacked

@@ -18,6 +18,7 @@ import numpy as np
 from ewsg_jax._base import _check
 from ewsg_jax._base._types import Position, PyTree
 from ewsg_jax._base.files import path_of
+from ewsg_jax.kernels.protocol import KernelState
 from ewsg_jax.sampling import archive, keeping, states
 from ewsg_jax.sampling.archive import Contents
 from ewsg_jax.sampling.host import Clock, on_host
@@ -27,9 +28,8 @@ from ewsg_jax.sampling.outcome import Outcome
 from ewsg_jax.sampling.request import Request
 from ewsg_jax.sampling.states import SavedState, saved
 
-HOLDS, HOLDS_DRAWS, HOLDS_STARTS = "a checkpoint", "draws", "starts"
-RUN, DRAWS, STARTS, BATCH = "run.npz", "draws-{:06d}.npz", "starts.npz", "chains-{:06d}"
-"""Files of a run, and folders of a run of batches of chains, by their first one's number."""
+HOLDS, HOLDS_BATCHES, HOLDS_DRAWS = "a checkpoint", "a checkpoint of batches of chains", "draws"
+RUN, DRAWS = "run.npz", "draws-{:06d}.npz"
 SOME_DRAWS, TOTALS, SUMS, COUNTED = "draws", "totals.", "sums", ("spent", "alive", "diverged_at")
 """What the names of arrays are, or begin with."""
 SHARE = 1 / 20
@@ -44,7 +44,6 @@ class Earlier(NamedTuple):
         counts: what does: steps made, files of draws, seconds, and arrays by name (`COUNTED`).
         totals: sums over the steps, by the names of `Call.totals`.
         state: the chains' last states.
-        starts: where they started, leading axis chain.
         sums: of the running moments, None where there are none.
         pieces: of the draws, in order.
     """
@@ -53,9 +52,24 @@ class Earlier(NamedTuple):
     counts: dict[str, Any]
     totals: dict[str, np.ndarray]
     state: SavedState
-    starts: Position
     sums: Contents | None
     pieces: list[Contents]
+
+
+class Batches(NamedTuple):
+    """What the checkpoint of a run of batches holds beside them: where all chains start.
+
+    Attributes:
+        head: what was asked for, and of what.
+        stacked: whether the position has an axis of chains.
+        position: where they start, None where there is a state.
+        state: of an earlier run, from which they continue.
+    """
+
+    head: dict[str, Any]
+    stacked: bool
+    position: PyTree
+    state: SavedState | None
 
 
 def check_new(folder: Path) -> None:
@@ -71,8 +85,8 @@ def check_new(folder: Path) -> None:
         )
 
 
-def read(path: Any, position: Position | None) -> list[Earlier]:
-    """Return what a checkpoint holds; of a run in batches of chains that of each, in order.
+def read(path: Any, position: Position | None) -> Earlier | Batches:
+    """Return what a checkpoint holds.
 
     Args:
         path: of the folder.
@@ -84,45 +98,56 @@ def read(path: Any, position: Position | None) -> list[Earlier]:
             missing or damaged; or `position` is missing or does not fit.
         OSError: a file cannot be read.
     """
-    folder = path_of(path)
-    folders = sorted(folder.glob("chains-*")) or [folder]
-    found = sorted((_read(one, position) for one in folders), key=lambda one: one.head["first"])
-    # Batches are of one run, and none is missing.
-    count, whole = 0, found[0].head
-    for each in found:
-        if each.head != whole | {"first": count}:
-            raise unreadable(
-                folder / BATCH.format(count) / RUN, f"no {count} chains of this run come before it"
-            )
-        count += len(each.counts["alive"])
-    if count != whole["num_chains"]:
-        raise unreadable(folder / RUN, f"it has {count} of {whole['num_chains']} chains")
-    return found
-
-
-def _read(folder: Path, position: Position | None) -> Earlier:
-    """Return what one folder of files holds."""
-    file = folder / RUN
+    file = path_of(path) / RUN
     try:
-        whole = _file(file, HOLDS)
+        # What kind of run it was decides how the rest is read.
+        whole = _file(file, HOLDS, HOLDS_BATCHES)
+        head = whole.told("head", dict)
+        if whole.holds == HOLDS_BATCHES:
+            return _batches(whole, head, position)
         counts = whole.told("counts", dict) | {name: whole.array(name) for name in COUNTED}
         totals = {name.removeprefix(TOTALS): x for name, x in whole.under(TOTALS).items()}
-        state, sums = saved(whole, position), whole if whole.under(SUMS) else None
-        file = folder / STARTS
-        starts = _file(file, HOLDS_STARTS).tree(archive.POSITION, state.positions)
-        earlier = Earlier(whole.told("head", dict), counts, totals, state, starts, sums, [])
+        earlier = Earlier(
+            head, counts, totals, saved(whole, position), whole if whole.under(SUMS) else None, []
+        )
         for number in range(counts["pieces"]):
-            file = folder / DRAWS.format(number)
+            file = path_of(path) / DRAWS.format(number)
             earlier.pieces.append(_file(file, HOLDS_DRAWS))
     except archive.UnreadableError as error:
         raise unreadable(file, str(error)) from error
     return earlier
 
 
-def _file(file: Path, holds: str) -> Contents:
+def _file(file: Path, *holds: str) -> Contents:
     if not file.exists():
         raise archive.UnreadableError(f"it has no {file.name}")
-    return archive.read(file, holds)
+    return archive.read(file, *holds)
+
+
+def _batches(whole: Contents, head: dict[str, Any], position: Position | None) -> Batches:
+    stacked = whole.told("stacked", bool)
+    if whole.told("continues", bool):
+        return Batches(head, stacked, None, saved(whole, position))
+    like = archive.position_shapes(whole.told("position"), position)
+    return Batches(head, stacked, whole.tree(archive.POSITION, like), None)
+
+
+def write_batches(
+    folder: Path, head: dict[str, Any], position: PyTree, state: KernelState | None, stacked: bool
+) -> None:
+    """Write the file of a whole run of batches of chains: what it is of, and where they start.
+
+    Raises:
+        OSError: the folder cannot be made, or the file cannot be written.
+    """
+    folder.mkdir(exist_ok=True)
+    about: dict[str, Any] = {"head": head, "stacked": stacked, "continues": state is not None}
+    if state is None:
+        about["position"] = archive.describe_position(position)
+        arrays = archive.entries(archive.POSITION, position)
+    else:
+        about, arrays = about | states.describe(state), archive.entries(states.STATE, state)
+    archive.write(folder / RUN, HOLDS_BATCHES, about, arrays)
 
 
 def unreadable(file: Path, why: str) -> ValueError:
@@ -197,12 +222,7 @@ class CheckpointWriter:
         state, now = on_host(outcome.state), self._clock.now()
         if not self._writes:
             return
-        if self._head.get("chain_batch_size"):
-            self._folder.parent.mkdir(exist_ok=True)
         self._folder.mkdir(exist_ok=True)
-        if not outcome.done:
-            starts = archive.entries(archive.POSITION, state.position)
-            archive.write(self._folder / STARTS, HOLDS_STARTS, {}, starts)
         first, last = self._kept.number(self._saved), self._kept.number(outcome.done)
         # Only draws since the last checkpoint are written: each is written once, in a file of its
         # own.

@@ -17,9 +17,9 @@ from ewsg_jax._base._module import text
 from ewsg_jax._base._types import Data
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.rows.window import Window
-from ewsg_jax.sampling.checkpoint import Earlier
+from ewsg_jax.sampling.checkpoint import Batches, Earlier
 from ewsg_jax.sampling.request import Request
-from ewsg_jax.sampling.starts import is_function, num_chains_of
+from ewsg_jax.sampling.starts import is_function
 from ewsg_jax.streams import Stream
 
 PLAIN = (
@@ -40,10 +40,6 @@ def of_run(request: Request) -> dict[str, Any]:
         "burn_in": int(request.burn_in),
         "thin": int(request.thin),
         "seconds": None if request.seconds is None else float(request.seconds),
-        "num_chains": int(request.total or num_chains_of(request)),
-        "chain_batch_size": None
-        if request.chain_batch_size is None
-        else int(request.chain_batch_size),
         "shared_minibatch": bool(request.shared_minibatch),
         "parts": 1 if request.devices is None else int(request.devices.parts),
         "randomness_memory": int(request.randomness_memory),
@@ -98,7 +94,7 @@ def of_programs() -> dict[str, str]:
     }
 
 
-def check_processes(request: Request, earlier: Earlier | None) -> None:
+def check_processes(request: Request, earlier: Earlier | Batches | None) -> None:
     """Check that every process was given the same as the first; all call this at one time.
 
     Args:
@@ -126,10 +122,11 @@ def check_processes(request: Request, earlier: Earlier | None) -> None:
         )
 
 
-def _told(request: Request, earlier: Earlier | None) -> dict[str, Any]:
+def _told(request: Request, earlier: Earlier | Batches | None) -> dict[str, Any]:
     """Return what must be the same, by the names of the arguments."""
     run, devices, position = of_run(request), request.devices, request.position
-    state = request.state if earlier is None else earlier.state.arrays
+    saved = None if earlier is None else earlier.state
+    state = request.state if saved is None else saved.arrays
     assert devices is not None
     where = text(position) if position is None or is_function(position) else _tree.digest(position)
     numbers = [device.id for device in devices.mesh.devices.flat]
@@ -145,7 +142,7 @@ def _told(request: Request, earlier: Earlier | None) -> dict[str, Any]:
     }
 
 
-def check_resumed(request: Request, earlier: Earlier) -> None:
+def check_resumed(request: Request, earlier: Earlier | Batches) -> None:
     """Check that a run resumes with what it was of.
 
     Raises:

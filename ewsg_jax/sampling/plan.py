@@ -195,11 +195,11 @@ def plan(
         saver = CheckpointWriter(request, kept, earlier.head, earlier, clock)
         before = earlier.counts["seconds"]
     elif request.checkpoint is not None:
-        of = request.head or consistency.of_run(request)
-        head = {"terms": terms._asdict(), "first": request.first} | of
-        saver = CheckpointWriter(request, kept, head, clock=clock)
-        # What cannot be written is told before anything is run.
-        saver.write(outcome)
+        head = consistency.of_run(request) if request.begun is None else request.begun()
+        saver = CheckpointWriter(request, kept, {"terms": terms._asdict()} | head, clock=clock)
+        # What cannot be written is told before anything is run; of later batches it does not end
+        # the run.
+        (saver.save if request.first else saver.write)(outcome)
     is_part = request.total is not None
     return Planned(
         advance,

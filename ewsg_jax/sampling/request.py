@@ -59,10 +59,10 @@ class Request(NamedTuple):
     """Of how many chains these are a part, None where they are all."""
     parts: int | None = None
     """Into how many parts the rows are cut, of a run that resumes."""
-    head: dict[str, Any] | None = None
-    """Of a batch of chains: what its run is of, as a checkpoint says it."""
     placed: Placed | None = None
     """The data on the devices over which the chains run, None for one."""
+    begun: Callable[[], dict[str, Any]] | None = None
+    """Of a batch of chains: writes what the run is of if not yet written, and returns it."""
 
     @property
     def devices(self) -> Devices | None:

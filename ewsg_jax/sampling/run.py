@@ -3,14 +3,13 @@
 import contextlib
 import functools
 import time
-from collections.abc import Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax._base import _check
-from ewsg_jax._base._types import Array, Position
+from ewsg_jax._base._types import Array
 from ewsg_jax._base.files import path_of
 from ewsg_jax.dynamics.protocol import Constant
 from ewsg_jax.gradients import Evaluations
@@ -19,7 +18,8 @@ from ewsg_jax.rows.view import all_rows
 from ewsg_jax.sampling import batches, consistency, states
 from ewsg_jax.sampling._moments import finish, positions
 from ewsg_jax.sampling.afterwards import EndCheck
-from ewsg_jax.sampling.checkpoint import Earlier
+from ewsg_jax.sampling.batches import BatchFiles
+from ewsg_jax.sampling.checkpoint import Batches, Earlier
 from ewsg_jax.sampling.health import warn_of_overflow
 from ewsg_jax.sampling.host import on_host
 from ewsg_jax.sampling.loop import make_steps
@@ -46,38 +46,33 @@ def checked(request: Request) -> Request:
     return check(of_members(request))
 
 
-def run(request: Request, earlier: Sequence[Earlier] = ()) -> Samples | StackedSamples:
+def run(request: Request, earlier: Earlier | Batches | None = None) -> Samples | StackedSamples:
     """Plan, run and collect.
 
     Args:
         request: as `checked` returns it.
-        earlier: the checkpoint from which the run resumes; of each batch of chains one.
+        earlier: the checkpoint from which the run resumes.
 
     Raises:
         TypeError, ValueError: arguments do not go together; the message names one.
     """
     kernel = request.kernel
     if request.devices is not None and request.devices.mesh.is_multi_process:
-        consistency.check_processes(request, earlier[0] if earlier else None)
-    if earlier:
-        consistency.check_resumed(request, earlier[0])
-        starts = jax.tree.map(lambda *x: np.concatenate(x), *(each.starts for each in earlier))
-        request = request._replace(position=starts, stacked=True)
+        consistency.check_processes(request, earlier)
+    if earlier is not None:
+        consistency.check_resumed(request, earlier)
+        request = _resumed(request, earlier)
 
     end_check = EndCheck(request)
 
-    def begin(some: Request) -> Position:
-        with _windows(some) as windows:
-            planned, outcome = plan(some, None, windows)
-            # Compiled once: the steps that follow have the same program.
-            planned.ahead.wait("steps")
-            return _check.shapes(outcome.state.position)
-
     def run_some(some: Request, earlier: Earlier | None) -> Samples:
-        if earlier is not None:
-            state = states.restored(earlier.state, kernel, some.data, some.placed)
-            some = some._replace(position=None, stacked=False, state=state)
-        with _windows(some) as windows:
+        windows = (
+            Windows(some.data, some.key, kernel, some.check_data)
+            if isinstance(some.data, Stream)
+            else None
+        )
+        # A stream's thread and memory go when the run ends, however it ends.
+        with contextlib.nullcontext() if windows is None else contextlib.closing(windows):
             planned, outcome = plan(some, earlier, windows)
             if windows is None:
                 end_check.keep(outcome.watch.start, some.data)
@@ -93,26 +88,28 @@ def run(request: Request, earlier: Sequence[Earlier] = ()) -> Samples | StackedS
             return collect(some._replace(data=data), planned, outcome, compiled)
 
     if request.chain_batch_size is None:
-        samples = run_some(request, earlier[0] if earlier else None)
+        assert not isinstance(earlier, Batches)
+        samples = run_some(request, earlier)
     else:
-        size = request.chain_batch_size
-        samples = batches.of_all(begin, run_some, request, size, list(earlier))
+        assert not isinstance(earlier, Earlier)
+        files = BatchFiles(request, earlier)
+        samples = batches.of_all(
+            lambda some: run_some(*files.of(some)), request, request.chain_batch_size
+        )
     warn_of_overflow(samples.overflow)
     samples = end_check.judged(samples)
     samples = weighed(samples, samples.diverged_at)
     return split_members(request, samples) if isinstance(kernel, Stack) else samples
 
 
-@contextlib.contextmanager
-def _windows(request: Request) -> Iterator[Windows | None]:
-    """Have the windows of a run over a stream, whose thread and memory go however it ends."""
-    if not isinstance(request.data, Stream):
-        yield None
-        return
-    with contextlib.closing(
-        Windows(request.data, request.key, request.kernel, request.check_data)
-    ) as windows:
-        yield windows
+def _resumed(request: Request, earlier: Earlier | Batches) -> Request:
+    """Return the request of a run that resumes, with its checkpoint's states or all starts."""
+    if earlier.state is not None:
+        kernel, data = request.kernel, request.data
+        state = states.restored(earlier.state, kernel, data, request.placed)
+        return request._replace(state=state)
+    assert isinstance(earlier, Batches)
+    return request._replace(position=earlier.position, stacked=earlier.stacked)
 
 
 def collect(request: Request, planned: Planned, outcome: Outcome, compiled: float) -> Samples:

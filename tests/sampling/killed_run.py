@@ -33,7 +33,7 @@ if __name__ == "__main__":
         print(outcome.done, flush=True)
 
     checkpoint.CheckpointWriter.save = told
-    if path.exists():
+    if (path / "run.npz").exists():
         ewsg.resume(path, data, kernel=kernel, checkpoint_every=1e-6)
     else:
         start = jnp.zeros(3)

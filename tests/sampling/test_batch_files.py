@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.sampling import archive, checkpoint, loop
+from ewsg_jax.sampling import archive, batches, checkpoint, loop
 from tests.sampling import stops
 from tests.sampling.alike import same_runs
 from tests.sampling.test_checkpoint import is_odd
@@ -91,11 +91,10 @@ def test_a_stopped_run_goes_on_bit_for_bit(monkeypatch, tmp_path, kind):
     changes = KINDS[kind]
     whole, kernel = run(**changes), changes.get("kernel", SGLD)
     given = {name: changes[name] for name in ("keep", "keep_when", "moments") if name in changes}
-    # Each batch's first checkpoint is of no steps: that of the last one begins the run.
     for first, after in ((0, 3), (3, 2), (5, 1)):
         path = stopped(monkeypatch, tmp_path / str(first), first, after, **changes)
         again, made = told(monkeypatch, lambda path=path: resume(path, kernel, **given))
-        assert len(made) == (3 if after == 1 else 3 - FIRSTS.index(first))
+        assert len(made) == 3 - FIRSTS.index(first)
         assert (made[0] > 0) == (after > 1)
         # It has ended: it is read, and not run.
         ended, made = told(monkeypatch, lambda path=path: resume(path, kernel, **given))
@@ -107,10 +106,12 @@ def test_a_stopped_run_goes_on_bit_for_bit(monkeypatch, tmp_path, kind):
                 same_runs(found, whole)
 
 
-def test_before_all_chains_have_started_there_is_no_run(monkeypatch, tmp_path):
-    path = stopped(monkeypatch, tmp_path / "run", 3, 1)
-    with pytest.raises(ValueError, match=r"run\.npz: it has 5 of 7 chains"):
-        resume(path)
+def test_it_is_stopped_again_and_again(monkeypatch, tmp_path):
+    """In each of the batches, and between two."""
+    path = stopped(monkeypatch, tmp_path / "run", 0, 1)
+    for first, after in ((0, 4), (3, 1), (3, 5), (5, 2)):
+        stops.stopped(monkeypatch, lambda: resume(path), after, first)
+    same_runs(resume(path), run())
 
 
 def test_it_goes_on_from_an_earlier_runs_states(monkeypatch, tmp_path):
@@ -167,20 +168,22 @@ def files_of(path):
     }
 
 
-@pytest.mark.parametrize("what", ["of another run", "of another batch", "damaged", "missing"])
+@pytest.mark.parametrize("what", ["of another run", "of another batch", "damaged", "a whole run"])
 def test_a_batch_that_is_none_of_the_run_is_refused_and_left_alone(monkeypatch, tmp_path, what):
-    path = stopped(monkeypatch, tmp_path / "run", 5)
-    batch, match = path / "chains-000003", r"run\.npz: no \d chains of this run come before it"
-    if what == "damaged":
-        (batch / "draws-000000.npz").write_bytes(b"none")
-        match = r"chains-000003', no checkpoint or damaged: draws-000000\.npz"
-    else:
-        shutil.rmtree(batch)
+    path, other = (stopped(monkeypatch, tmp_path / name, 5) for name in ("run", "other"))
+    batch, match = path / "chains-000003", "in which chains-000003 is of another run"
+    shutil.rmtree(batch)
     if what == "of another run":
-        other = stopped(monkeypatch, tmp_path / "other", 5, num_steps=59)
         shutil.copytree(other / "chains-000003", batch)
     elif what == "of another batch":
         shutil.copytree(path / "chains-000000", batch)
+    elif what == "a whole run":
+        shutil.copytree(other, batch)
+        match = "chains-000003', no checkpoint or damaged: run.npz"
+    else:
+        shutil.copytree(other / "chains-000003", batch)
+        (batch / "draws-000000.npz").write_bytes(b"none")
+        match = "chains-000003', no checkpoint or damaged: draws-000000.npz"
     before = files_of(path)
     with pytest.raises(
         ValueError, match=f"path must be a checkpoint of ewsg_jax.sample; got .*{match}"
@@ -189,14 +192,27 @@ def test_a_batch_that_is_none_of_the_run_is_refused_and_left_alone(monkeypatch, 
     assert files_of(path) == before
 
 
+def test_a_batch_that_is_gone_is_made_again(monkeypatch, tmp_path):
+    path = stopped(monkeypatch, tmp_path / "run", 5)
+    shutil.rmtree(path / "chains-000003")
+    again, made = told(monkeypatch, lambda: resume(path))
+    assert (made[0], len(made)) == (0, 2)
+    same_runs(again, run())
+
+
 def test_where_batches_are_no_other_run_begins(monkeypatch, tmp_path):
-    """Of any size."""
+    """Of any size; nor where the file of the whole is gone."""
     path = stopped(monkeypatch, tmp_path / "run")
     before = files_of(path)
     for size in (3, 2, None):
         with pytest.raises(ValueError, match="checkpoint must be where no run is yet; got"):
             run(checkpoint=path, chain_batch_size=size)
-    assert files_of(path) == before
+    (path / "run.npz").unlink()
+    with pytest.raises(ValueError, match="checkpoint must be where no run is yet; got"):
+        run(checkpoint=path)
+    assert files_of(path) == {
+        name: content for name, content in before.items() if name != "run.npz"
+    }
 
 
 def test_a_wrong_call_begins_no_run(tmp_path):
@@ -211,7 +227,7 @@ def test_a_disk_that_fills_up_does_not_end_the_run(monkeypatch, tmp_path):
     true, path = archive.write_whole, tmp_path / "run"
 
     def full(file, write):
-        if "chains-000000" in str(file) or not file.name.startswith("draws"):
+        if "chains-000000" in str(file) or file.parent == path:
             return true(file, write)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -229,6 +245,11 @@ def test_a_disk_that_fills_up_does_not_end_the_run(monkeypatch, tmp_path):
 
 def test_states_of_batches_that_are_done_are_in_the_hosts_memory(monkeypatch, tmp_path):
     """All together they may not fit on the device."""
-    read = checkpoint.read(stopped(monkeypatch, tmp_path / "run", 5), None)
-    assert len(read) == 3
-    assert all(isinstance(leaf, np.ndarray) for each in read for leaf in each.state.arrays.values())
+    path = stopped(monkeypatch, tmp_path / "run", 5)
+    read, seen = batches._read, []
+    monkeypatch.setattr(
+        batches, "_read", lambda *arguments: [seen.append(read(*arguments)), seen[-1]][1]
+    )
+    resume(path)
+    assert len(seen) == 3
+    assert all(isinstance(leaf, np.ndarray) for each in seen for leaf in each.state.arrays.values())

@@ -73,7 +73,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(monkeypatch, tmp_path, kind, after):
     assert (
         after < 30
         or kind == "epochs"
-        or checkpoint.read(tmp_path / "run", None)[0].counts["pieces"] > 1
+        or checkpoint.read(tmp_path / "run", None).counts["pieces"] > 1
     )
     whole = ewsg.sample(
         key, kernel, jnp.zeros(D), ROWS, 300, randomness_memory=500, **(OPTIONS | changes)
@@ -213,7 +213,7 @@ def test_lost_chains_stay_lost(monkeypatch, tmp_path):
 def test_time_that_is_left_is_the_runs(monkeypatch, tmp_path):
     """A run ends when its time is up, over all its parts."""
     stopped(monkeypatch, tmp_path / "run", after=4, num_steps=100_000, seconds=1e4)
-    done = checkpoint.read(tmp_path / "run", None)[0].counts["done"]
+    done = checkpoint.read(tmp_path / "run", None).counts["done"]
     again = ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL, seconds=1e-9)
     assert again.num_steps > done
     whole = ewsg.sample(
@@ -245,7 +245,7 @@ def test_a_full_disk_is_told_and_the_last_checkpoint_stands(monkeypatch, tmp_pat
     same_runs(ewsg.resume(path, ROWS, kernel=KERNEL), done)
 
 
-@pytest.mark.parametrize("name", ["run.npz", "starts.npz", "draws-000000.npz"])
+@pytest.mark.parametrize("name", ["run.npz", "draws-000000.npz"])
 @pytest.mark.parametrize("damage", ["missing", "cut off", "another file", "a flipped bit"])
 def test_a_damaged_checkpoint_is_refused_and_left_alone(monkeypatch, tmp_path, name, damage):
     path = tmp_path / "run"
@@ -292,7 +292,7 @@ def test_what_a_kill_left_is_tidied(monkeypatch, tmp_path):
     left = sorted(
         file.name for file in (tmp_path / "run").iterdir() if not file.name.startswith("draws-")
     )
-    assert left == ["mine.txt", "run.npz", "starts.npz"]
+    assert left == ["mine.txt", "run.npz"]
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ def test_a_run_that_is_killed_again_and_again_ends_as_it_would(tmp_path, count, 
     for _ in range(count):
         assert stops.killed(stops.started("killed_run", path, num_steps, *batches), rng, most)
         if size is None:
-            done.append(checkpoint.read(path, None)[0].counts["done"])
+            done.append(checkpoint.read(path, None).counts["done"])
     assert np.all(np.diff(done) > 0)
     assert done[-1] < num_steps
     assert size is None or (path / "chains-000000" / "run.npz").exists()

@@ -22,15 +22,15 @@ def on_disk(path: Path, **changes: Any) -> Path:
     return path / "run"
 
 
-def in_batches(path: Path, name: str = "run", **changes: Any) -> Path:
+def in_batches(path: Path, name: str = "run") -> Path:
     """Return where a run of four chains, two at a time, is written down."""
-    sampled(checkpoint=path / name, num_chains=4, chain_batch_size=2, **changes)
+    sampled(checkpoint=path / name, num_chains=4, chain_batch_size=2)
     return path / name
 
 
 def of_two_runs(path: Path) -> Path:
     """Return where the first batch of a run is that of another one."""
-    there, other = in_batches(path), in_batches(path, "other", burn_in=1)
+    there, other = in_batches(path), in_batches(path, "other")
     shutil.rmtree(there / "chains-000000")
     (other / "chains-000000").rename(there / "chains-000000")
     return there
@@ -77,7 +77,7 @@ WRONG["resume"] |= {
     "V seconds | got 3 | None with chain_batch_size": lambda path: ewsg.resume(
         in_batches(path), DATA, kernel=KERNEL, seconds=3
     ),
-    f"V path | no 2 chains of this run come before it | {A_CHECKPOINT}": lambda path: ewsg.resume(
+    f"V path | chains-000000 is of another run | {A_CHECKPOINT}": lambda path: ewsg.resume(
         of_two_runs(path), DATA, kernel=KERNEL
     ),
     f"V path | it has no draws-000000.npz | {A_CHECKPOINT}": lambda path: ewsg.resume(
