@@ -63,11 +63,14 @@ class Layout(NamedTuple):
         Beside a few numbers per chain a GPU's condition, whose branch the host may have to choose,
         is dear.
         """
-        whole = self.keep in (None, positions)
-        small = self.moments is None or (
-            self.moments.of is positions and self.moments.covariance != "dense"
-        )
-        return self.accelerator and whole and small
+        small = self.moments is None or self.moments.covariance != "dense"
+        return self.accelerator and self.keeps_positions and small
+
+    @property
+    def keeps_positions(self) -> bool:
+        """Whether positions alone are kept and summed, and no function of them."""
+        is_own = self.moments is not None and self.moments.of is not positions
+        return self.keep in (None, positions) and not is_own
 
 
 def on_accelerator(data: Data) -> bool:

@@ -109,7 +109,7 @@ def plan(
     clock = Clock(devices is not None and devices.mesh.is_multi_process)
     began = time.perf_counter()
     # Only the shapes: memory is judged by them before anything is made.
-    shapes, shared_memory, make_first = first_state(request)
+    shapes, shared_memory, make_first = first_state(request, earlier is not None)
     num_chains = shapes.step.shape[0]
     cost = kernel.evaluations(data)
     # Of a run that resumes the terms are those it began with, whatever `seconds` made of them.
@@ -161,9 +161,13 @@ def plan(
         )
         parts = kernel, layout, of_chains, shared, data, in_program
         work = functools.partial(chunks.compile_ahead, *parts, shapes, layout.accelerator)
-        # Once: later runs of the same kernel and data find the program.
-        asked = "steps", layout, seen.told((shapes, in_program))
-        seen.remembered(asked, lambda: ahead.add("steps", work), data, kernel)
+        begin = functools.partial(ahead.add, "steps", work)
+        # Once: later runs of the same kernel and data find the program. What is remembered holds no
+        # function of the user's, with what it closes over.
+        if layout.keeps_positions:
+            seen.remembered(("steps", layout, seen.told((shapes, in_program))), begin, data, kernel)
+        else:
+            begin()
     # On the host, for draws of a long run may be more than the device holds.
     draws = jax.tree.map(
         lambda x: np.empty((x.shape[0], num_draws, *x.shape[1:]), x.dtype), one_draw

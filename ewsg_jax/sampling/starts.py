@@ -55,10 +55,10 @@ def _folded(key: Key, numbers: Array) -> Array:
 
 
 def first_state(
-    request: Request,
+    request: Request, is_restored: bool = False
 ) -> tuple[KernelState, bool, Callable[[Keys], KernelState]]:
     """Return the shapes of the chains' first states, whether they share a memory, and what makes
-    them of a run's keys.
+    them of a run's keys; `is_restored`: of states that are a checkpoint's.
 
     Raises:
         TypeError, ValueError: there are both or neither, or one of them is not what it must be.
@@ -72,7 +72,7 @@ def first_state(
     if state is not None:
         if stacked:
             raise ValueError("stacked must be False where state is given; got True")
-        return _earlier_state(request, state)
+        return _earlier_state(request, state, is_restored)
     # Shapes first: what is wrong with a start is said before anything is computed.
     shapes = check_starts(request.key, position, num_chains, stacked)
     num_chains = jax.tree.leaves(shapes)[0].shape[0]
@@ -123,7 +123,7 @@ def state_shapes(
 
 
 def _earlier_state(
-    request: Request, state: KernelState
+    request: Request, state: KernelState, is_restored: bool
 ) -> tuple[KernelState, bool, Callable[[Keys], KernelState]]:
     """Check an earlier run's states, whose keys are those of a run that has started."""
     kernel, data = request.kernel, request.data
@@ -136,8 +136,9 @@ def _earlier_state(
     shapes = _check.shapes(state.position)
     like = state_shapes(kernel, data, shapes, shared_memory, request.placed)
     _check.same_tree(f"state must be {MADE_BY}", "state", state, like)
-    # What a member that was lost remembers may not be.
-    _check.finite("state", state.dynamics if isinstance(kernel, Stack) else state)
+    # What a member that was lost remembers may not be, nor what a checkpoint has of a lost chain.
+    is_partly = is_restored or isinstance(kernel, Stack)
+    _check.finite("state", state.dynamics if is_partly else state)
     if len(np.unique(np.asarray(state.step))) > 1:
         raise ValueError(
             f"state must be of chains at one step; got steps {np.unique(np.asarray(state.step))}"

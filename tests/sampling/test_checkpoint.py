@@ -328,3 +328,20 @@ def test_a_run_that_is_killed_again_and_again_ends_as_it_would(tmp_path, count, 
     np.testing.assert_allclose(again.position, whole.position, atol=1e-4)
     assert again.gradient_evaluations == whole.gradient_evaluations
     np.testing.assert_array_equal(again.step, whole.step)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("size", [None, 2])
+def test_a_chain_whose_memory_is_not_finite_is_one_lost_chain(tmp_path, size):
+    """In a run with checkpoints as in one without, in batches and not, resumed or not."""
+    rooted = ewsg.Posterior(lambda p, x: jnp.sum(jnp.sqrt(p) - x * p), lambda p: 0.0)
+    kernel, rows = ewsg.saga_ld(rooted, 1e-5, batch_size=5), jnp.ones((20, 1))
+    starts = jnp.array([[1.0], [1.2], [-1.0], [0.9]])
+    how = {"stacked": True, "num_chains": 4, "chain_batch_size": size, "progress": False}
+    plain = ewsg.sample(KEY, kernel, starts, rows, 20, **how)
+    kept = ewsg.sample(KEY, kernel, starts, rows, 20, checkpoint=tmp_path / "run", **how)
+    again = ewsg.resume(tmp_path / "run", rows, kernel=kernel, progress=False)
+    assert plain.diverged_at.tolist() == [-1, -1, 1, -1]
+    for other in (kept, again):
+        np.testing.assert_array_equal(other.diverged_at, plain.diverged_at)
+        np.testing.assert_array_equal(other.position, plain.position)
