@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 import ewsg_jax as ewsg
 from benchmarks.pages import figures
 from benchmarks.pages.generated import as_table, renewed
-from ewsg_jax._base.pictures import COLOURS
+from benchmarks.papers.figures import COLOURS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PICTURE, NUMBERS, PAGE = DOCS / "estimators.png", DOCS / "estimators.json", DOCS / "estimators.md"

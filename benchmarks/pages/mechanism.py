@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from benchmarks.pages import bias_page, figures
 from benchmarks.pages.checks import DOCS
 from benchmarks.pages.generated import as_table, renewed
+from benchmarks.papers.figures import COLOURS
 from benchmarks.papers.running import stored
-from ewsg_jax._base.pictures import COLOURS
 
 PAGE, PICTURE, LAWS = DOCS / "mechanism.md", DOCS / "mechanism.png", DOCS / "bias.json"
 SCRIPT = "benchmarks/pages/mechanism.py"

@@ -7,8 +7,6 @@ from ewsg_jax._base import optional
 from ewsg_jax._base.files import path_of
 
 DPI = 150
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Distinct to colour-blind readers too (Okabe & Ito)."""
 
 
 def blank(width: float, height: float, path: str | os.PathLike[str] | None = None) -> Any:

@@ -86,7 +86,9 @@ def whitened(draws: Draws, fresh: Fresh, mode: Mode | None, temperature: float) 
 
 
 TILE = 256
-"""Draws whose κ with all others is held at once."""
+"""Draws whose κ with others is held at once, where these are no more than MOST_AT_ONCE allows."""
+MOST_AT_ONCE = 2**20
+"""Values of κ that are held at once."""
 
 
 class SteinKernel(NamedTuple):
@@ -121,8 +123,9 @@ class SteinKernel(NamedTuple):
         """Return sums of κ over pairs of different draws, one for each pair of successive parts."""
         starts, total = [part.start for part in parts], np.zeros((len(parts), len(parts)))
         for number, part in enumerate(parts):
-            for start in range(part.start, part.stop, TILE):
-                rows = np.arange(start, min(start + TILE, part.stop))
+            height = max(1, min(TILE, MOST_AT_ONCE // (len(self.u) - part.start)))
+            for start in range(part.start, part.stop, height):
+                rows = np.arange(start, min(start + height, part.stop))
                 # The kernel is symmetric: of later parts alone, and their mirror image.
                 values = self.between(slice(rows[0], rows[-1] + 1), slice(part.start, None))
                 values[rows - start, rows - part.start] = 0.0

@@ -39,7 +39,7 @@ class TakesOutHeat(Explicit):
         covariance: of the gradient, None for the one that the estimator reports.
     """
 
-    integrator: Scheme = static(default="semi_implicit")  # pyright: ignore
+    integrator: Scheme = static(default="semi_implicit")
     covariance: Covariance | Congruent | None = None
 
     @abc.abstractmethod

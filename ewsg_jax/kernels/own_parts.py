@@ -55,14 +55,15 @@ def check_parts(dynamics: Dynamics, estimator: GradientEstimator) -> None:
                     f"ewsg_jax.hyperparameters({name}=…) makes; got {found}"
                 )
         law = getattr(plain, "noise", NOISE_LAWS[0])
-        if type(plain).draw is Dynamics.draw and law not in NOISE_LAWS:
+        is_law = isinstance(law, str) and law in NOISE_LAWS
+        if type(plain).draw is Dynamics.draw and not is_law:
             raise TypeError(
                 f"noise of {_name(plain)} must be the law of what draw returns, one of "
                 f"{', '.join(map(repr, NOISE_LAWS))}, or be called otherwise; got "
                 f"{_check.describe(law)}"
             )
         order = getattr(plain, "bias_order", 1)
-        if isinstance(order, bool) or not isinstance(order, int) or order < 1:
+        if isinstance(order, bool) or not isinstance(order, numbers.Integral) or order < 1:
             raise TypeError(
                 f"bias_order of {_name(plain)} must be a whole number, at least 1; got "
                 f"{_check.describe(order)}"

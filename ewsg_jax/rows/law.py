@@ -2,7 +2,7 @@
 
 import abc
 import functools
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -140,12 +140,9 @@ def _shapes(kind: str) -> tuple[Key, Order]:
 
     Nothing is computed, not even a key: that would be programs of their own.
     """
-    return jax.eval_shape(
-        lambda: (
-            jax.random.key(0, impl=kind),
-            Order(jnp.zeros(4, jnp.uint32), jnp.zeros((), jnp.int32)),
-        )
-    )
+    dtype = jax.eval_shape(lambda: jax.random.key(0, impl=kind)).dtype
+    shape: Any = jax.ShapeDtypeStruct
+    return shape((), dtype), Order(shape((4,), jnp.uint32), shape((), jnp.int32))
 
 
 @jax.jit
