@@ -12,9 +12,12 @@ key that is unknown or missing, and a value that does not fit, is refused with i
 [[methods]]  one table for each method: its `name` and the arguments of that function
 """
 
+import contextlib
 import dataclasses
 import inspect
+import json
 import math
+import re
 import sys
 import tomllib
 import types
@@ -42,6 +45,9 @@ MOST_SEED = 2**32 - 1
 """jax takes the last 32 bits of a seed: two seeds that agree in them would be one."""
 MOST_STEPS = 2**31 - 1
 """Steps are counted in 32 bits."""
+SEED_LINE = re.compile(r"^[ \t]*seed[ \t]*=[ \t]*(?P<seed>[^\s#]+)", re.M)
+RUN_LINE = re.compile(r"^[ \t]*\[[ \t]*run[ \t]*\][ \t]*(?:#.*)?$", re.M)
+"""Lines of a configuration that may say its seed, or begin the table that takes one."""
 
 
 class ConfigError(ValueError):
@@ -189,7 +195,7 @@ class Config:
 def load(path: Path | str, seed: int | None = None) -> tuple[Config, str]:
     """Read and check a configuration; return it with the text of its file.
 
-    A seed replaces `run.seed`, and begins the text as a comment.
+    A seed replaces `run.seed`, in the text too.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -198,8 +204,34 @@ def load(path: Path | str, seed: int | None = None) -> tuple[Config, str]:
     found = build(Config, from_toml(text))
     if seed is None:
         return found, text
-    run = dataclasses.replace(found.run, seed=seed)
-    return dataclasses.replace(found, run=run), f"# --seed {seed}\n{text}"
+    # What is written beside the draws must make the same run again.
+    text = with_seed(text, seed)
+    return build(Config, from_toml(text)), text
+
+
+def with_seed(text: str, seed: int) -> str:
+    """Return the text of a configuration with another `run.seed` and no other change.
+
+    Raises:
+        ConfigError: there is no line `seed = …` or `[run]` to write it to.
+    """
+    table = from_toml(text)
+    table["run"]["seed"] = seed
+    wanted = _compared(table)
+    places = [(found.span("seed"), str(seed)) for found in SEED_LINE.finditer(text)]
+    places += [((found.end(),) * 2, f"\nseed = {seed}") for found in RUN_LINE.finditer(text)]
+    for (start, end), words in places:
+        changed = text[:start] + words + text[end:]
+        # A line of another table, or of a string of several lines, is not the one.
+        with contextlib.suppress(ConfigError):
+            if _compared(from_toml(changed)) == wanted:
+                return changed
+    raise ConfigError("run.seed must have a line of its own below [run], which --seed replaces")
+
+
+def _compared(table: dict[str, Any]) -> str:
+    """Return a text that is the same for equal tables, whatever their order; NaN equals NaN."""
+    return json.dumps(table, sort_keys=True, default=str)
 
 
 def from_toml(text: str) -> dict[str, Any]:

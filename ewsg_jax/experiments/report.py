@@ -8,7 +8,7 @@ import numpy as np
 import ewsg_jax as ewsg
 from ewsg_jax.diagnostics import GradientNoise
 from ewsg_jax.experiments.answer import weights
-from ewsg_jax.experiments.plan import Result
+from ewsg_jax.experiments.plan import Job, Result
 from ewsg_jax.experiments.problem import Regression
 from ewsg_jax.experiments.results import aligned, device, versions
 from ewsg_jax.gradients.protocol import uses_batches
@@ -36,12 +36,12 @@ accuracy and log lik.: held out, mean prediction of all draws; then of one draw 
   against the reference, median and root mean square"""
 
 
-def metrics(
-    title: str, problem: Regression, results: Sequence[Result], interrupted: bool
-) -> Numbers:
+def metrics(job: Job, results: Sequence[Result], interrupted: bool) -> Numbers:
     """Return what was run, with what, and what came of it, for metrics.json."""
+    problem = job.problem
     return {
-        "title": title,
+        "title": job.title,
+        "seed": job.seed,
         "versions": versions(),
         "device": device(),
         "problem": list(problem.description),

@@ -124,7 +124,7 @@ def _write(folder: Folder, job: Job, results: list[Result], interrupted: bool) -
         if original is not None:
             arrays[f"{label}.unscaled"] = original.of(draws)
     folder.write(DRAWS, arrays)
-    folder.write(METRICS, report.metrics(job.title, job.problem, results, interrupted))
+    folder.write(METRICS, report.metrics(job, results, interrupted))
 
 
 def draws_of(samples: ewsg.Samples) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Configurations: what is right is read, what is wrong is refused by its full path."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -164,10 +165,28 @@ def test_every_method_can_be_named():
             assert parse(text).named[name].name == name
 
 
-def test_another_seed(tmp_path):
-    path = tmp_path / "good.toml"
-    path.write_text(GOOD)
+NOTE = 'note = """\nseed = 5\n[run]\n"""\n'
+RUN = "[run]  # what all methods share"
+
+
+@pytest.mark.parametrize(
+    "run", [RUN, "[ run ]", "[run]\nseed = 3", "[run]\n  seed=0x3 # of the run", f"{RUN}\nseed = 7"]
+)
+def test_another_seed_stands_where_it_is_read(tmp_path, run):
+    """However the table begins, in a text that gives the same run when it is read again."""
+    path, written = tmp_path / "good.toml", tmp_path / "config.toml"
+    path.write_text(NOTE + GOOD.replace(RUN, run))
     config, text = load(path, seed=7)
+    written.write_text(text)
     assert config.run.seed == 7
-    assert text == f"# --seed 7\n{GOOD}"
-    assert config.methods == load(path)[0].methods
+    assert dataclasses.replace(config, run=load(path)[0].run) == load(path)[0]
+    assert load(written) == load(written, seed=7) == (config, text)
+
+
+def test_a_seed_that_has_no_line_is_refused(tmp_path):
+    path = tmp_path / "good.toml"
+    before, after = GOOD[: GOOD.index(RUN)], GOOD[GOOD.index("[reference]") :]
+    path.write_text(f"run = {{num_chains = 2, data_passes = 1}}\n{before}{after}")
+    assert load(path)[0].run.num_chains == 2
+    with pytest.raises(ConfigError, match=r"run\.seed must have a line of its own below \[run\]"):
+        load(path, seed=7)
