@@ -34,7 +34,9 @@ def plot(title: str, panels: list[Panel], path: str | os.PathLike[str] | None) -
         TypeError: the path is not a file path.
     """
     figure = pictures.blank(4.5 * len(panels), 3.6, path)
-    figure.suptitle(title, fontsize=9, wrap=True)
+    # Names of coordinates are the user's, and a dollar sign in them begins no formula.
+    # `parse_math=False` is not heard where the title is wrapped.
+    figure.suptitle(title.replace("$", r"\$"), fontsize=9, wrap=True)
     for axes, panel in zip(figure.subplots(1, len(panels)), panels, strict=True):
         order = np.argsort(panel.values)
         axes.axhspan(panel.right - panel.within, panel.right + panel.within, color="0.9")

@@ -18,6 +18,8 @@ import numpy as np
 import ewsg_jax as ewsg
 from ewsg_jax._base.files import write_whole
 
+NO_NAME = re.compile(r"^\.|[%/\\:*?\"<>|\x00-\x1f]")
+"""What a name of a file may not begin with or hold, on some system, and `%`."""
 LISTS = re.compile(r"(?<=\[)\n[^][{}\"]*(?=\])")
 """What JSON has between the brackets of a list of numbers; strings in it hold no line breaks."""
 
@@ -59,6 +61,16 @@ class Folder:
             content = LISTS.sub(lambda found: re.sub(r"\n\s*", " ", found[0]).strip(), text) + "\n"
         encoded = content.encode("utf-8") if isinstance(content, str) else content
         write_whole(self.path / name, lambda file: file.write(encoded))
+
+
+def file_name(label: str) -> str:
+    """Return the part of a file's name that is a run's label; no two labels have the same.
+
+    Example:
+        >>> file_name("ewsg, a/b")
+        'ewsg, a%2Fb'
+    """
+    return NO_NAME.sub(lambda found: f"%{ord(found[0]):02X}", label)
 
 
 def plain(value: Any) -> Any:

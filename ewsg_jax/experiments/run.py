@@ -1,17 +1,20 @@
 """The whole of an experiment of the command line: read, prepare, run each method, print, write."""
 
+import io
+import json
 import shutil
 from pathlib import Path
 
 import numpy as np
 
 import ewsg_jax as ewsg
+from ewsg_jax._base import _check
 from ewsg_jax.experiments import processes, report
 from ewsg_jax.experiments.config import load
 from ewsg_jax.experiments.console import DOUBTFUL, INTERRUPTED, OK, Console
 from ewsg_jax.experiments.plan import Job, Result, execute, plans_of
 from ewsg_jax.experiments.problem import of_config
-from ewsg_jax.experiments.results import Folder
+from ewsg_jax.experiments.results import Folder, file_name
 
 CONFIG, DRAWS, METRICS = "config.toml", "draws.npz", "metrics.json"
 REPORT, FIGURE = "report.txt", "check-{}.png"
@@ -49,7 +52,7 @@ def carry_out(job: Job, folder: Folder, console: Console) -> int:
             if len(job.plans) > 1:
                 console.stage(f"{plan.label}, run {number} of {len(job.plans)}")
             reference = results[0] if results and results[0].plan.number == 0 else None
-            kept = checkpoints / plan.label
+            kept = checkpoints / file_name(plan.label)
             results.append(execute(plan, job.seed, job.problem, reference, kept, console))
             interrupted = results[-1].samples.interrupted
             say("\n" + report.section(results[-1], job.problem))
@@ -77,11 +80,23 @@ def _resumes(job: Job, folder: Folder, checkpoints: Path) -> bool:
             shutil.rmtree(checkpoints, ignore_errors=True)
         # Else its draws would stand beside this job's configuration until a run has ended.
         if before not in (None, job.config):
-            figures = folder.path.glob(FIGURE.format("*"))
-            for path in [*figures, *(folder.path / name for name in (DRAWS, METRICS, REPORT))]:
-                path.unlink(missing_ok=True)
+            labels = [*_labels_before(folder), *(plan.label for plan in job.plans)]
+            for name in (*map(_figure, labels), DRAWS, METRICS, REPORT):
+                (folder.path / name).unlink(missing_ok=True)
         folder.write(CONFIG, job.config)
     return resumes
+
+
+def _labels_before(folder: Folder) -> list[str]:
+    """Return what the runs are called of which the folder has numbers."""
+    try:
+        return [*map(str, json.loads(folder.read_text(METRICS) or "{}").get("runs", {}))]
+    except (AttributeError, TypeError, ValueError):
+        return []  # Somebody else's file.
+
+
+def _figure(label: str) -> str:
+    return FIGURE.format(file_name(label))
 
 
 def _end(
@@ -99,14 +114,31 @@ def _end(
         console.answer(f"{result.plan.label}: {result.judgement.words}")
     if interrupted:
         console.say(f"\ninterrupted: {resumes}")
-    try:
-        for result in results:
-            if result.judgement.report is not None:
-                result.judgement.report.plot(folder.path / FIGURE.format(result.plan.label))
-    except ImportError as error:
-        console.say(f"\nno figures: {error}")
     console.say(f"\nwritten to {folder.path}/")
     folder.write(REPORT, "\n".join(console.said) + "\n")
+    try:
+        missing = [line for result in results if (line := _not_drawn(folder, result))]
+    except ImportError as error:
+        missing = [f"no figures: {error}"]
+    if missing:
+        console.say("\n".join(missing))
+        folder.write(REPORT, "\n".join(console.said) + "\n")
+
+
+def _not_drawn(folder: Folder, result: Result) -> str:
+    """Draw the check of a run; return why that cannot be, in a line, and else nothing."""
+    if result.judgement.report is None:
+        return ""
+    image = io.BytesIO()
+    try:
+        result.judgement.report.plot().savefig(image, format="png")
+        folder.write(_figure(result.plan.label), image.getvalue())
+    except ImportError:
+        raise
+    except Exception as error:
+        # The run is made and its report written: no picture is worth an error then.
+        return f"no figure of {result.plan.label}: {_check.reason(error)}"
+    return ""
 
 
 def _write(folder: Folder, job: Job, results: list[Result], interrupted: bool) -> None:

@@ -2,10 +2,16 @@
 
 import json
 import types
+from typing import Any
 
 import numpy as np
 
-from ewsg_jax.experiments import Folder
+from ewsg_jax._base import pictures
+from ewsg_jax.checking import plot
+from ewsg_jax.experiments import Folder, run
+from ewsg_jax.experiments.answer import Judgement
+from ewsg_jax.experiments.console import OK, Console
+from ewsg_jax.experiments.plan import Job, Result
 from ewsg_jax.experiments.run import draws_of
 
 
@@ -37,3 +43,58 @@ def test_draws_end_where_a_chain_diverged():
     )
     found = draws_of(samples)
     assert np.isfinite(found).all(2).sum(1).tolist() == [4, 2, 0]
+
+
+NONE: Any = None
+
+
+def called(label: str) -> Any:
+    """What stands for the plan of a run."""
+    return types.SimpleNamespace(label=label)
+
+
+def finished(label: str, drawn: Any) -> Result:
+    """A run of this label whose check is drawn by a function."""
+    report: Any = types.SimpleNamespace(plot=drawn)
+    return Result(called(label), NONE, judgement=Judgement(OK, "RIGHT", report))
+
+
+def test_a_figure_that_cannot_be_drawn_fails_no_run(tmp_path, monkeypatch, capsys):
+    """The report is there, and says it; a label with a slash is a name in the folder."""
+
+    def broken():
+        assert (tmp_path / "report.txt").is_file()
+        raise ValueError("no such font")
+
+    monkeypatch.setattr(run, "_write", lambda *_: None)
+    monkeypatch.setattr(run.report, "table", lambda _: "a table")
+    results = [finished("a/b", lambda: pictures.blank(1, 1)), finished("wide", broken)]
+    results += [finished("../c", lambda: pictures.blank(1, 1))]
+    run._end(Folder(tmp_path), NONE, results, False, Console())
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"report.txt", "check-a%2Fb.png", "check-%2E.%2Fc.png"}
+    said = capsys.readouterr().out
+    assert said == (tmp_path / "report.txt").read_text()
+    assert "no figure of wide: ValueError: no such font" in said
+
+
+def test_names_of_columns_are_no_formulas(tmp_path):
+    """They stand in the title of a figure."""
+    panels = [plot.Panel("sd", np.ones(2), np.ones(2), 1.0, 0.1)] * 2
+    plot.plot("too wide: $x^{ and $y", panels, tmp_path / "check.png")
+
+
+def test_another_job_leaves_what_is_not_of_a_run(tmp_path):
+    """Of the run before, whose labels are in its numbers, and of this one the figures go."""
+    folder = Folder(tmp_path)
+    folder.write("config.toml", "another")
+    folder.write("metrics.json", {"runs": {"before": {}}})
+    for name in ("check-before.png", "check-now.png", "check-own.png", "draws.npz.copy"):
+        folder.write(name, "a picture")
+    job = Job("", "", 0, "this", NONE, [called("now")])
+    assert not run._resumes(job, folder, tmp_path / "checkpoints")
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "config.toml",
+        "check-own.png",
+        "draws.npz.copy",
+    }
