@@ -88,12 +88,20 @@ def memory() -> float:
 
 def npy(path: Path) -> Raw:
     """Return the rows of a .npy file, which must hold rows of numbers in C order."""
+    no_array = f"source must be of .npy files; {str(path)!r} is not one"
     try:
         array = np.load(path, mmap_mode="r")
-    except ValueError as error:
-        raise ValueError(
-            f"source must be of .npy files; {str(path)!r} is not one: {error}"
-        ) from error
+    except (EOFError, ValueError) as error:
+        size, said = os.path.getsize(path), str(error)
+        if not size:
+            raise ValueError(f"{no_array}: it is empty") from error
+        # What NumPy says of a file that ends in its head, and of one that ends in its rows.
+        is_short = any(part in said for part in ("EOF", "mmap length"))
+        short = f"it is cut short, at {size:,} bytes: " if is_short else ""
+        raise ValueError(f"{no_array}: {short}{said}") from error
+    if not isinstance(array, np.memmap):
+        array.close()
+        raise ValueError(f"{no_array}: it is an archive of arrays, as a .npz file is")
     if not array.ndim or not array.flags.c_contiguous:
         kind = "in Fortran order" if array.ndim else "an array"
         raise ValueError(

@@ -90,7 +90,7 @@ def test_a_file_that_is_shorter_than_it_says(path, monkeypatch):
     os.truncate(path, 128 + 8 * 37)
     with pytest.raises(ValueError, match=r"rows.npy' ends in row 37 of 100"):
         stream.read(30, 40)
-    with pytest.raises(ValueError, match=r"rows.npy' is not one: mmap length is greater"):
+    with pytest.raises(ValueError, match=r"rows.npy' is not one: it is cut short, at 424 bytes"):
         ewsg.stream(path)
 
 

@@ -38,11 +38,17 @@ def file(folder: Path, array: Any, name: str = "x.npy") -> Path:
     return folder / name
 
 
-def cut_off(folder: Path) -> Path:
-    """Write a file that ends in its third row."""
+def cut_off(folder: Path, size: int = 128 + 40) -> Path:
+    """Write a file that ends too early, by default in its third row."""
     path = file(folder, np.zeros((6, 2)))
-    path.write_bytes(path.read_bytes()[: 128 + 40])
+    path.write_bytes(path.read_bytes()[:size])
     return path
+
+
+def archive(folder: Path) -> Path:
+    """Write several arrays under the name of one."""
+    np.savez(folder / "a.npz", x=np.zeros((6, 2)))
+    return (folder / "a.npz").rename(folder / "a.npy")
 
 
 class Texts:
@@ -74,7 +80,10 @@ WRONG["stream"] |= {
     "V source | Fortran | in C order": lambda folder: streamed(
         file(folder, np.ones((3, 2), order="F"))
     ),
-    "V source | mmap length is greater | .npy files": lambda folder: streamed(cut_off(folder)),
+    "V source | cut short, at 168 bytes | .npy files": lambda folder: streamed(cut_off(folder)),
+    "V source | cut short, at 30 bytes | .npy files": lambda folder: streamed(cut_off(folder, 30)),
+    "V source | x.npy' is not one: it is empty | .npy": lambda folder: streamed(cut_off(folder, 0)),
+    "V source | a.npy' is not one | archive of arrays": lambda folder: streamed(archive(folder)),
     "V source | row 0 of | whose rows are alike": lambda folder: streamed(unlike(folder)),
     "V pieces | got 3, of 2 rows | at most the rows of a window": lambda: streamed(pieces=3),
     "T rows | 3 (int) | a function": lambda: streamed(rows=3),
