@@ -107,6 +107,14 @@ def decay(name: str, value: object) -> None:
         raise ValueError(f"{takes}; got {describe(value)}")
 
 
+def fraction(name: str, value: object) -> None:
+    """Check a real number or scalar array in (0, 1)."""
+    takes = f"{name} must be a number above 0 and below 1"
+    known = _real(takes, value)
+    if known is not None and not 0 < known < 1:
+        raise ValueError(f"{takes}; got {describe(value)}")
+
+
 def _real(takes: str, value: object) -> float | None:
     """Check a real number or scalar array, and return what it is if that is known."""
     # Other real numbers, such as fractions, are none that jax computes with.

@@ -114,7 +114,7 @@ def split(dataset: Dataset, test_fraction: float, seed: int) -> tuple[Dataset, D
 
     Raises:
         TypeError, ValueError: the data set is none, the seed is not a whole number from 0 on, the
-            fraction is not between 0 and 1, or one part would be empty.
+            fraction is not above 0 and below 1, or one part would be empty.
 
     Example:
         >>> import ewsg_jax as ewsg
@@ -123,7 +123,7 @@ def split(dataset: Dataset, test_fraction: float, seed: int) -> tuple[Dataset, D
         (455, 114)
     """
     _check.instance("dataset", dataset, Dataset, "as ewsg_jax.datasets.load returns")
-    _check.decay("test_fraction", test_fraction)
+    _check.fraction("test_fraction", test_fraction)
     _check.integer("seed", seed, minimum=0)
     # A product such as 10 · 0.3 = 3.0000000000000004 is meant to be 3.
     num_test = math.ceil(dataset.num_rows * float(test_fraction) - 1e-9)

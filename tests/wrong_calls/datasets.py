@@ -54,8 +54,8 @@ refuses(
     "datasets.split",
     functools.partial(datasets.split, TINY, seed=0),
     test_fraction=Kind(
-        "a number from 0 up to but not including 1",
-        ((V, 1.0, "got 1.0"), (V, NAN, "got nan"), (T, "0.5", "'0.5' (str)")),
+        "a number above 0 and below 1",
+        ((V, 0.0, "got 0.0"), (V, 1.0, "got 1.0"), (V, NAN, "got nan"), (T, "0.5", "'0.5' (str)")),
     ),
 )
 WRONG["datasets.split"] |= {
