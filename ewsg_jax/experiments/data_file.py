@@ -6,9 +6,12 @@ in the response, which may have names of classes. A .npz file has the arrays `x`
 """
 
 import array
+import collections
+import contextlib
 import csv
 import zipfile
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +22,8 @@ from ewsg_jax.datasets import Dataset
 from ewsg_jax.experiments.config import ConfigError
 
 SUFFIXES = (".csv", ".npz")
+OF_ROWS = ("x", "y", "feature_names")
+"""Arrays of a .npz file that are read."""
 MOST_CLASSES = 1_000
 """Values of a response above which they are no classes."""
 MOST_SHOWN = 8
@@ -27,14 +32,17 @@ Rows = tuple[np.ndarray, np.ndarray, Sequence[str]]
 """Features (n, d), a response (n,) and the features' names."""
 
 
-def read(data: str, response: str = "", drop: Sequence[str] = ()) -> tuple[Dataset, np.ndarray]:
+def read(
+    data: str, response: str = "", drop: Sequence[str] = (), dropped_by: str = "--drop"
+) -> tuple[Dataset, np.ndarray]:
     """Return the rows of a file or a data set, without the features that are dropped, and the
     response as it stands there, numbers or strings.
 
     The response of a .csv file is the column of that name, by default the last. In the data set `y`
-    is 0 where it is not a number in the file. ConfigError says what is wrong with a file.
+    is 0 where it is not a number in the file. ConfigError says what is wrong with a file, and
+    `dropped_by` is what it calls `drop`.
     """
-    path = Path(data)
+    path, source = Path(data), data
     kind = path.suffix.lower()
     if response and kind != ".csv":
         raise ConfigError(f"--response is for .csv files, whose columns have names; got {data!r}")
@@ -45,7 +53,7 @@ def read(data: str, response: str = "", drop: Sequence[str] = ()) -> tuple[Datas
         x, y, names = _npz(path)
     elif data in datasets.DATASETS:
         found = datasets.load(data)
-        x, y, names = found.x, found.y, found.feature_names
+        x, y, names, source = found.x, found.y, found.feature_names, found.source
     else:
         hint = _check.nearest(data, datasets.DATASETS)
         raise ConfigError(
@@ -54,7 +62,9 @@ def read(data: str, response: str = "", drop: Sequence[str] = ()) -> tuple[Datas
         )
     numbers = y if y.dtype.kind in "biuf" else np.zeros(y.shape)
     try:
-        kept = Dataset(x, numbers, tuple(names), path.stem, data).without(drop)
+        for name in drop:
+            _check.one_of(dropped_by, name, names)
+        kept = Dataset(x, numbers, tuple(names), path.stem, source).without(drop)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{data}: {error}") from error
     wrong = np.argwhere(~np.isfinite(kept.x))
@@ -68,19 +78,25 @@ def read(data: str, response: str = "", drop: Sequence[str] = ()) -> tuple[Datas
 
 
 def _npz(path: Path) -> Rows:
-    try:
-        with np.load(path) as file:
-            arrays = {name.lower(): file[name] for name in file.files}
-    except (EOFError, ValueError, zipfile.BadZipFile) as error:
-        raise ConfigError(f"{path} cannot be read as .npz: {_check.reason(error)}") from error
+    with reading(path), np.load(path) as file:
+        # Names are found in letters of either case; other arrays of the file are not read.
+        found = {name.lower(): name for name in file.files} | {name: name for name in file.files}
+        arrays = {name: file[found[name]] for name in OF_ROWS if name in found}
+        held = ", ".join(file.files) or "none"
     if not {"x", "y"} <= set(arrays):
-        raise ConfigError(
-            f"{path} must hold the arrays x (n, d) and y (n,); it holds "
-            f"{', '.join(arrays) or 'none'}"
-        )
+        raise ConfigError(f"{path} must hold the arrays x (n, d) and y (n,); it holds {held}")
     x = arrays["x"]
     names = arrays.get("feature_names", [f"x[{i}]" for i in range(x.shape[-1] if x.ndim else 0)])
     return x, arrays["y"], [*map(str, names)]
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Have ConfigError name the file, where NumPy cannot read it as .npz."""
+    try:
+        yield
+    except (EOFError, TypeError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        raise ConfigError(f"{path} cannot be read as .npz: {_check.reason(error)}") from error
 
 
 def _csv(path: Path, response: str, drop: Sequence[str]) -> Rows:
@@ -135,8 +151,11 @@ def _header(path: Path, header: list[str]) -> list[str]:
         raise ConfigError(f"{path} must have columns with commas between them; it has {found}")
     if any(map(is_number, header)):
         raise ConfigError(f"{path} must begin with a line of column names; got {shown(header)}")
-    if len(set(header)) < len(header):
-        raise ConfigError(f"{path} must have columns of different names; got {shown(header)}")
+    name, count = collections.Counter(header).most_common(1)[0]
+    if count > 1:
+        raise ConfigError(
+            f"{path} must have columns of different names; {count} are called {name!r}"
+        )
     return header
 
 

@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
 from ewsg_jax._base import _check
-from ewsg_jax._base._types import PyTree
+from ewsg_jax._base._types import Array, PyTree
+from ewsg_jax.experiments import data_file
 from ewsg_jax.experiments.answer import judge
 from ewsg_jax.experiments.config import Config, ConfigError, build, from_toml
 from ewsg_jax.experiments.console import Console
@@ -57,7 +59,10 @@ def check(
         options = {"max_draws": max_draws, "shared_minibatch": shared}
         key = keys_of(written.seed, number)[2]
         with console.under_way(f"checking {name}"):
-            found = judge(key, draws, written.problem, written.tolerance, **options)
+            try:
+                found = judge(key, draws, written.problem, written.tolerance, **options)
+            except ValueError as error:
+                raise ConfigError(f"{run}: {name}: {error}") from error
         console.answer(f"{name}: {found.words}")
         if found.report is not None:
             console.say(f"{found.report}\n")
@@ -72,7 +77,7 @@ def _of_folder(folder: Path) -> Written:
                 f"{folder} must be a folder that run or plan --output wrote; it has no {name}"
             )
     table = from_toml((folder / CONFIG).read_text(encoding="utf-8"))
-    with np.load(folder / DRAWS) as arrays:
+    with data_file.reading(folder / DRAWS), np.load(folder / DRAWS) as arrays:
         draws = dict(arrays)
     if NAME in table:
         asked, problem = prepare(asked_of(table[NAME]))
@@ -102,4 +107,13 @@ def _of_file(path: Path, asked: Asked | None) -> Written:
     samples = ewsg.load(path)
     if not isinstance(samples, ewsg.Samples):
         raise ConfigError(f"{path} must hold one run; it holds a stack of runs")
+    shape = jax.tree.map(lambda leaf: leaf.shape[2:], samples.position)
+    # Such rows start at zero, an array.
+    wanted = jnp.shape(cast(Array, problem.start))
+    if shape != wanted:
+        raise ConfigError(
+            f"{path} must hold draws of shape {wanted}, as weights of {asked.data} "
+            f"have ({data_file.shown(problem.names)}); it has {shape}: --response, --drop, "
+            "--intercept and --model must be those of the run"
+        )
     return Written(problem, {path.stem: (samples, 1, None)}, asked.seed, asked.tolerance)

@@ -125,3 +125,5 @@ def _made(asked: Asked, problem: Regression, console: Console) -> ewsg.Plan:
             "depend on each other, or be of unlike sizes; take a smaller --prior-scale, or leave "
             "--standardise as it is"
         ) from error
+    except ValueError as error:
+        raise ConfigError(f"{asked.data}: {error}") from error

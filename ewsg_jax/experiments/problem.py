@@ -108,7 +108,9 @@ def of_config(config: Config) -> Regression:
         prior_scale=config.model.prior_scale,
         intercept=given.intercept,
     )
-    _, problem = prepare(asked, given.test_fraction, given.split_seed)
+    problem = _prepared(
+        asked, *_rows(asked, "data.drop_columns"), given.test_fraction, given.split_seed
+    )
     words = [*problem.description]
     mode, inverse_mass, start = None, None, problem.start
     if config.model.coordinates == "curvature" or run.start == "mode":
@@ -149,29 +151,40 @@ def _mode(posterior: ewsg.Posterior, start: Array, rows: Data) -> ewsg.Mode[Arra
     return mode
 
 
-def prepare(
-    asked: Asked, test_fraction: float = 0.0, split_seed: int = 0
-) -> tuple[Asked, Regression]:
+def prepare(asked: Asked) -> tuple[Asked, Regression]:
     """Return what is asked for, with the rows' checksum and the whole path of their file; and the
-    posterior of these rows, or of those that are not held out.
+    posterior of these rows.
 
     Raise ConfigError where the rows do not go with the model, or are others than those of the
     checksum.
     """
     if asked.noise_scale is not None and asked.model != "linear":
         raise ConfigError(f"--noise-scale is for --model linear; got --model {asked.model}")
-    dataset, y = data_file.read(asked.data, asked.response, asked.drop)
+    dataset, y = _rows(asked, "--drop")
     codes = y if y.dtype.kind in "biuf" else np.unique(y, return_inverse=True)[1]
     found = checksum(dataset.x, codes, (None, None))
     if asked.checksum not in ("", found):
         raise ConfigError(f"{asked.data} has changed since the run: its rows are others")
     is_file = Path(asked.data).suffix.lower() in data_file.SUFFIXES
     where = str(Path(asked.data).resolve()) if is_file else asked.data
+    problem = _prepared(asked, dataset, y)
+    return dataclasses.replace(asked, data=where, checksum=found), problem
 
+
+def _rows(asked: Asked, dropped_by: str) -> tuple[Dataset, np.ndarray]:
+    return data_file.read(asked.data, asked.response, asked.drop, dropped_by)
+
+
+def _prepared(
+    asked: Asked, dataset: Dataset, y: np.ndarray, test_fraction: float = 0.0, split_seed: int = 0
+) -> Regression:
+    """Return the posterior of these rows, or of those that are not held out."""
     numbers, classes, response = _response(asked, y)
     train = dataclasses.replace(dataset, y=numbers)
+    without = f", without {', '.join(asked.drop)}" if asked.drop else ""
     words = [
-        f"{dataset.name}: {dataset.num_rows:,} rows of {dataset.x.shape[1]} features",
+        f"{dataset.name}: {dataset.num_rows:,} rows of {dataset.x.shape[1]} features{without}",
+        f"source: {dataset.source}",
         response,
     ]
     parts = [train]
@@ -184,7 +197,8 @@ def prepare(
             name for name, f in zip(train.feature_names, scaling.factor, strict=True) if not f
         ]
         so_0 = f", constant and so 0: {', '.join(constant)}" if constant else ""
-        words.append(f"features standardised by the rows to train on{so_0}")
+        by = " by the rows to train on" if test_fraction else ""
+        words.append(f"features standardised{by}{so_0}")
         if asked.model == "linear":
             y = parts[0].y
             shift, scale = float(y.mean()), float(y.std()) or 1.0
@@ -202,7 +216,7 @@ def prepare(
     if asked.model == "softmax":
         rows = [each | {"y": each["y"].astype(np.int32)} for each in rows]
     rows = jax.tree.map(jnp.asarray, rows)
-    problem = Regression(
+    return Regression(
         posterior=posterior,
         train=rows[0],
         test=rows[1] if test_fraction else None,
@@ -211,7 +225,6 @@ def prepare(
         description=(*words, model),
         original=original,
     )
-    return dataclasses.replace(asked, data=where, checksum=found), problem
 
 
 def _names(data: Dataset, classes: Sequence[str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 import ewsg_jax as ewsg
 from ewsg_jax._base import _check
 from ewsg_jax.experiments import processes, report
-from ewsg_jax.experiments.config import load
+from ewsg_jax.experiments.config import ConfigError, load
 from ewsg_jax.experiments.console import DOUBTFUL, INTERRUPTED, OK, Console
 from ewsg_jax.experiments.plan import Job, Result, execute, plans_of
 from ewsg_jax.experiments.problem import of_config
@@ -53,7 +53,12 @@ def carry_out(job: Job, folder: Folder, console: Console) -> int:
                 console.stage(f"{plan.label}, run {number} of {len(job.plans)}")
             reference = results[0] if results and results[0].plan.number == 0 else None
             kept = checkpoints / file_name(plan.label)
-            results.append(execute(plan, job.seed, job.problem, reference, kept, console))
+            try:
+                results.append(execute(plan, job.seed, job.problem, reference, kept, console))
+            except ConfigError:
+                raise
+            except ValueError as error:
+                raise ConfigError(f"{plan.label}: {error}") from error
             interrupted = results[-1].samples.interrupted
             say("\n" + report.section(results[-1], job.problem))
             _write(folder, job, results, interrupted)

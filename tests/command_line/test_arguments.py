@@ -17,9 +17,9 @@ import ewsg_jax as ewsg
 from ewsg_jax.__main__ import EXAMPLES, main, parser
 from ewsg_jax._base import progress
 from ewsg_jax.experiments import console, data_file
-from ewsg_jax.experiments.config import ConfigError, from_toml
+from ewsg_jax.experiments.config import Config, ConfigError, build, from_toml
 from ewsg_jax.experiments.planned import asked_of, text_of
-from ewsg_jax.experiments.problem import prepare
+from ewsg_jax.experiments.problem import of_config, prepare
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text(encoding="utf-8")
 
@@ -213,11 +213,35 @@ def test_columns_of_a_csv_file(tmp_path):
 def test_arrays_of_an_npz_file(tmp_path, names):
     x, y = np.arange(6.0).reshape(3, 2), np.array([0, 1, 0])
     path = tmp_path / "rows.npz"
-    np.savez(path, **{names["x"]: x, names["y"]: y})
+    # What else the file holds is not read: NumPy would refuse this.
+    other = np.array([None])
+    np.savez(path, **{names["x"]: x, names["y"]: y}, other=other)
     data, found = data_file.read(str(path), drop=["x[0]"])
     np.testing.assert_array_equal(data.x, x[:, 1:])
     np.testing.assert_array_equal(found, y)
     assert data.feature_names == ("x[1]",)
+
+
+def test_the_report_names_the_source_and_what_was_dropped(tmp_path):
+    """And says whose moments scale the features: those of all rows, unless some are held out."""
+    asked = {"data": rows_file(tmp_path), "model": "logistic", "drop": ["age"]}
+    said = prepare(asked_of(asked))[1].description
+    assert said[0] == "rows: 4 rows of 1 features, without age"
+    assert said[1] == f"source: {tmp_path / 'rows.csv'}"
+    assert "features standardised" in said
+    config = build(
+        Config,
+        {
+            "title": "A title",
+            "data": {"name": "breast_cancer", "drop_columns": ["mean_area"]},
+            "run": {"num_chains": 1, "data_passes": 1},
+            "methods": [{"name": "sgld", "step_size": 0.1, "batch_size": 2}],
+        },
+    )
+    said = of_config(config).description
+    assert said[0] == "breast_cancer: 569 rows of 29 features, without mean_area"
+    assert said[1].startswith("source: UCI breast cancer")
+    assert "features standardised by the rows to train on" in said
 
 
 def test_classes_are_numbers_in_their_order():

@@ -10,8 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
+import ewsg_jax as ewsg
 from benchmarks.papers.gaussian_mse import Settings as Mse
 from benchmarks.papers.running import settings_of
 from ewsg_jax.__main__ import main
@@ -90,6 +93,38 @@ def not_an_archive(folder: Path) -> Any:
     return main(["plan", "rows.npz", "--model", "linear"])
 
 
+def dropped(data: str) -> Callable[[Path], Any]:
+    """Plan without a column that is not there."""
+
+    def call(folder: Path) -> Any:
+        np.savez(folder / "rows.npz", x=np.ones((3, 1)), y=np.ones(3))
+        return main(["plan", data, "--model", "linear", "--drop", "zz"])
+
+    return call
+
+
+def damaged(draws: str) -> Callable[[Path], Any]:
+    """Check a folder whose draws cannot be read."""
+
+    def call(folder: Path) -> Any:
+        written(folder)
+        (folder / "draws.npz").write_text(draws)
+        return main(["check", str(folder)])
+
+    return call
+
+
+def of_other_weights(folder: Path) -> Any:
+    """Check a run of five weights as one of three."""
+    (folder / "rows.csv").write_text(ROWS)
+    model, data = ewsg.models.gaussian_location(), jnp.ones((4, 5))
+    kernel = ewsg.sgld(model, 1e-2, batch_size=2)
+    run = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(5), data, 10)
+    run.save(folder / "five.npz")
+    given = ["--data", "rows.csv", "--model", "logistic"]
+    return main(["check", str(folder / "five.npz"), *given])
+
+
 CELLS = "numbers as features"
 WRONG["main plan"] |= {
     "exit none.csv | No such file | ": lambda: main(PLAN),
@@ -113,7 +148,7 @@ WRONG["main plan"] |= {
     "exit row 2 | has 2 | 3 cells": planned(ROWS.replace("2,1,1", "2,1")),
     "exit rows.csv | 1, 2, 0 | column names": planned(ROWS.replace("a,b,y\n", "")),
     "exit rows.csv | 'a;b;y' | commas": planned(ROWS.replace(",", ";")),
-    "exit rows.csv | a, a, y | different": planned(ROWS.replace("b", "a")),
+    "exit rows.csv | 2 are called 'a' | different": planned(ROWS.replace("b", "a")),
     "exit rows.csv | none | rows below": planned("a,b,y\n"),
     "exit rows.csv | nothing | columns": planned(""),
     "exit response | got 3 | 2 values": planned(ROWS.replace("3,0", "3,2")),
@@ -123,7 +158,9 @@ WRONG["main plan"] |= {
     ),
     "exit DATA | 'rows.txt' | .csv": lambda: main(["plan", "rows.txt", *PLAN[2:]]),
     "exit DATA | 'eegs' | 'eeg'": lambda: main(["plan", "eegs", *PLAN[2:]]),
-    "exit rows.npz | holds z | x (n, d)": saved("rows.npz", z=np.ones(3)),
+    "exit rows.npz | holds Z | x (n, d)": saved("rows.npz", Z=np.ones(3)),
+    "exit --drop | 'zz' | one of 'x[0]'": dropped("rows.npz"),
+    "exit --drop | 'zz' | one of 'mean_radius'": dropped("breast_cancer"),
     "exit rows.npz | (2,) | (n,)": saved("rows.npz", x=np.ones((3, 1)), y=np.ones(2)),
     "exit --noise-scale | 3 rows | residuals": planned("a,y\n1,1\n2,2\n3,3\n", "--model", "linear"),
     "exit rows.npz | cannot be read | .npz": not_an_archive,
@@ -132,6 +169,10 @@ WRONG["main check"] |= {
     "exit RUN | there is no | a folder": lambda: main(["check", "none"]),
     "exit config.toml | no config | wrote": lambda f: main(["check", str(f)]),
     "exit --max-draws | got 7 | at least 64": lambda: main(["check", "a", "--max-draws", "7"]),
+    "exit draws.npz | EOFError | cannot be read as .npz": damaged(""),
+    "exit draws.npz | ValueError | cannot be read as .npz:": damaged("no archive"),
+    "exit draws.npz | BadZipFile | cannot be read as .npz": damaged("PK\x03\x04 and no more"),
+    "exit five.npz | (5,) | rows.csv have (a, b, intercept)": of_other_weights,
     "exit --data | needs | --model": lambda: main([*CHECK, "--data", "b"]),
 }
 WRONG["main list"] |= {
