@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -78,7 +79,7 @@ def read(
 
 
 def _npz(path: Path) -> Rows:
-    with reading(path), np.load(path) as file:
+    with reading(path) as file:
         # Names are found in letters of either case; other arrays of the file are not read.
         found = {name.lower(): name for name in file.files} | {name: name for name in file.files}
         arrays = {name: file[found[name]] for name in OF_ROWS if name in found}
@@ -91,10 +92,12 @@ def _npz(path: Path) -> Rows:
 
 
 @contextlib.contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Have ConfigError name the file, where NumPy cannot read it as .npz."""
+def reading(path: Path) -> Iterator[Any]:
+    """Open a .npz file; ConfigError names it where NumPy cannot read it."""
     try:
-        yield
+        # Opened here, for NumPy leaves a file open that is no archive.
+        with path.open("rb") as file, np.load(file) as arrays:
+            yield arrays
     except (EOFError, TypeError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise ConfigError(f"{path} cannot be read as .npz: {_check.reason(error)}") from error
 

@@ -6,7 +6,6 @@ from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 import ewsg_jax as ewsg
 from ewsg_jax._base import _check
@@ -77,7 +76,7 @@ def _of_folder(folder: Path) -> Written:
                 f"{folder} must be a folder that run or plan --output wrote; it has no {name}"
             )
     table = from_toml((folder / CONFIG).read_text(encoding="utf-8"))
-    with data_file.reading(folder / DRAWS), np.load(folder / DRAWS) as arrays:
+    with data_file.reading(folder / DRAWS) as arrays:
         draws = dict(arrays)
     if NAME in table:
         asked, problem = prepare(asked_of(table[NAME]))

@@ -2,6 +2,7 @@
 
 import math
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def npy(path: Path) -> Raw:
     no_array = f"source must be of .npy files; {str(path)!r} is not one"
     try:
         array = np.load(path, mmap_mode="r")
-    except (EOFError, ValueError) as error:
+    except (EOFError, ValueError, zipfile.BadZipFile) as error:
         size, said = os.path.getsize(path), str(error)
         if not size:
             raise ValueError(f"{no_array}: it is empty") from error
