@@ -81,18 +81,6 @@ def test_blocks_are_as_long_as_memory_allows():
     assert (block(), block(accelerator=True)) == (1, 24)
 
 
-def test_a_block_of_one_step_is_not_copied(monkeypatch, rows):
-    """On a CPU a step's rows leave their block under a condition, beside the kept draw's."""
-
-    def conditions():
-        found = lowering.of_sample(lowering.built("sgld"), rows, 2, "cpu")
-        return found.block_size, found.program.read(found.in_step.regions[1].blocks[0]).conditions
-
-    assert conditions() == (256, 2)
-    monkeypatch.setattr(layout, "ROWS_PER_BLOCK", 1)
-    assert conditions() == (1, 1)
-
-
 def test_what_other_devices_run_draws_the_same(monkeypatch, rows):
     """Gathers, searches and slices that are otherwise for a CPU, here as elsewhere."""
     far = jnp.full(lowering.DIMENSION, 0.5)

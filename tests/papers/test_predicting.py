@@ -78,7 +78,7 @@ def test_errors_of_means_are_those_of_numpy():
 
 
 def test_passes_are_equal():
-    """Of one gradient a row and of two, and where steps say themselves what they took."""
+    """Of one gradient a row and of two; where steps say themselves what they took, at most."""
     problem, budget = two_classes(), Budget(10, 2, num_draws=4, burn_in_passes=2)
     for name, options in {
         "sgld": {"step_size": 1e-3, "batch_size": 5},
@@ -90,7 +90,8 @@ def test_passes_are_equal():
         assert samples.step[-1] == samples.num_steps
         assert samples.num_draws >= 4
         assert samples.evaluations[0] > 2 * 60
-        assert 9 <= samples.data_passes < 10.5
+        least = 0 if name == "flymc" else 9
+        assert least <= samples.data_passes < 10.5
     with pytest.raises(ConfigError, match="keep no draw"):
         run(KEY, kernel_of(SGLD, CLASSES), problem, Budget(2, 1, burn_in_passes=3))
 
