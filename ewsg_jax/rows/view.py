@@ -64,6 +64,17 @@ class AsDrawn(NamedTuple):
 class Rows(Part):
     """All rows of a data set, in memory; the base class of the other views.
 
+    How many rows there are, by view; m of N are in a window, r of n in a part, and what is made as
+    long as others has the length L:
+
+                        in memory    window    padded            part on a device
+        length          n            m         L                 L
+        in_all          n            N         L                 n of all parts
+        counted         n            m         n                 r
+        number          n            N         n                 r
+        number_in_all   n            N         n                 n of all parts
+        fewest          n            m         least n of all    the least r
+
     Attributes:
         rows: a tree of arrays.
     """
