@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -242,6 +244,29 @@ def test_the_report_names_the_source_and_what_was_dropped(tmp_path):
     assert said[0] == "breast_cancer: 569 rows of 29 features, without mean_area"
     assert said[1].startswith("source: UCI breast cancer")
     assert "features standardised by the rows to train on" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "function", "begins"),
+    [
+        (["plan", "rows.csv"], "plan", "rows.csv"),
+        (["check", "run.npz", "--data", "rows.csv"], "check", "run.npz: run"),
+    ],
+)
+def test_an_error_of_the_library_names_what_it_is_about(
+    tmp_path, monkeypatch, capsys, words, function, begins
+):
+    def refuse(*_, **__):
+        raise ValueError("something must be otherwise")
+
+    monkeypatch.chdir(tmp_path)
+    rows_file(tmp_path)
+    kernel = ewsg.sgld(ewsg.models.gaussian_location(), 1e-2, batch_size=2)
+    run = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(3), jnp.ones((4, 3)), 10)
+    run.save("run.npz")
+    monkeypatch.setattr(ewsg, function, refuse)
+    assert main([*words, "--model", "logistic"]) == console.USAGE_ERROR
+    assert capsys.readouterr().err.endswith(f"{begins}: something must be otherwise\n")
 
 
 def test_classes_are_numbers_in_their_order():
