@@ -29,8 +29,8 @@ def make_steps(planned: Planned, outcome: Outcome, seconds: float | None, progre
         return time.perf_counter()
     with Interrupts() as interrupts:
         alive, layout = outcome.watch.alive, planned.layout
-        # An accelerator has a program for whole blocks; the last call, which may be shorter, another.
-        # Both are compiled now, so that run_seconds hold none of it.
+        # An accelerator has a program for whole blocks; the last call, which may be shorter,
+        # another. Both are compiled now, so that run_seconds hold none of it.
         one_call = layout.keep is None or kept.due(num_steps) <= layout.num_slots
         whole = one_call and num_steps % layout.block_size == 0 and planned.windows is None
         has_rest = layout.accelerator and not whole
