@@ -230,8 +230,8 @@ class Report:
                 (`report.not_corrected`).
         """
         _check.function("function", function, "(position) -> tree of arrays")
-        self._check_corrected("expectation")
         values = [values_at(each.draws, function) for each in self.reckonings]
+        self._check_corrected("expectation")
         found = []
         for leaves in zip(*(each.leaves for each in values), strict=True):
             told = [
