@@ -134,3 +134,12 @@ def test_it_is_stable_up_to_its_bound(x64, integrator, lam, gamma, T, covariance
     )
     assert 1 - 1e-2 < inside < 1 < outside < 1 + 1e-2
     assert at == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize("matrix", [np.diag([1, 2]), np.array([1, 2])], ids=["matrix", "diagonal"])
+def test_a_covariance_of_whole_numbers_is_that_of_floats(matrix):
+    made, wanted = (
+        ewsg.dynamics.noise_corrected(H, friction=GAMMA, covariance=each)
+        for each in (matrix, matrix.astype(np.float32))
+    )
+    np.testing.assert_array_equal(made.covariance.matrix, wanted.covariance.matrix)
