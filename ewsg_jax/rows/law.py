@@ -13,6 +13,9 @@ from ewsg_jax._base._types import Array, Data, Key, PyTree
 from ewsg_jax._base.needs import EVERYTHING, Need, parts_of
 from ewsg_jax.rows.view import Batch, Block, view
 
+KIND_OF_KEYS = "jax_default_prng_impl"
+"""By which users say which keys `jax.random.key` makes."""
+
 
 class Order(NamedTuple):
     """Where a chain is in its order through the rows: all that an epoch is a function of.
@@ -109,7 +112,7 @@ def check_draw(law: RowLaw, data: Data) -> None:
             share of a batch; or one with weights where the law does not say so, or the other way
             round.
     """
-    drawn = _drawn.eval_shape(law, *_shapes(jax.config.jax_default_prng_impl), data)
+    drawn = _drawn.eval_shape(law, *_shapes(getattr(jax.config, KIND_OF_KEYS)), data)
     if not isinstance(drawn, Batch | Block):
         raise TypeError(
             f"draw of {law!r} must return an ewsg_jax.rows.Batch, of row numbers and perhaps "
