@@ -21,7 +21,8 @@ from ewsg_jax.preparation.programs import Layout
 from ewsg_jax.sampling import sample
 from ewsg_jax.sampling.convergence import rhat_in_words
 from ewsg_jax.sampling.coordinates import CONVERGED, Names, flattened
-from ewsg_jax.sampling.samples import named, whole
+from ewsg_jax.sampling.inner import whole
+from ewsg_jax.sampling.samples import named
 from ewsg_jax.sampling.starts import check_starts, is_function
 from ewsg_jax.stacking.data import StackedData
 

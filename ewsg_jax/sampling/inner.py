@@ -3,10 +3,10 @@
 import warnings
 from typing import Any
 
-from ewsg_jax._base._types import Data, Key
+from ewsg_jax._base._types import Data, Key, P
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.sampling._sample import sample
-from ewsg_jax.sampling.samples import Samples, whole
+from ewsg_jax.sampling.samples import Samples
 
 
 def inner_run(
@@ -25,3 +25,14 @@ def inner_run(
             key, kernel, start, data, num_steps, progress=False, check_data=False, **options
         )
     return whole(samples)
+
+
+def whole(samples: Samples[P]) -> Samples[P]:
+    """Return a run that a call of the library made for itself.
+
+    Raises:
+        KeyboardInterrupt: it was interrupted, as its caller is then.
+    """
+    if samples.interrupted:
+        raise KeyboardInterrupt("a run was interrupted, or failed")
+    return samples

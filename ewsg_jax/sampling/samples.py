@@ -438,17 +438,6 @@ def weighed(samples: Samples[P], diverged_at: np.ndarray) -> Samples[P]:
     return dataclasses.replace(samples, moments=samples.moments.of_chains(diverged_at < 0))
 
 
-def whole(samples: Samples[P]) -> Samples[P]:
-    """Return a run that a call of the library made for itself.
-
-    Raises:
-        KeyboardInterrupt: it was interrupted, as its caller is then.
-    """
-    if samples.interrupted:
-        raise KeyboardInterrupt("a run was interrupted, or failed")
-    return samples
-
-
 def mean_of(draws: PyTree, chains: np.ndarray) -> PyTree:
     """Return the mean over chains and draws, a tree like one draw, in float64.
 
