@@ -124,7 +124,8 @@ def gradient_noise(key: Key, kernel: Kernel, samples: Samples, data: Data) -> Gr
     )
     batch, noise = (np.asarray(x, np.float64).swapaxes(0, 1) for x in (batch, noise))
     if not by_momentum:
-        # The first half of the numbers are those of the position.
+        # The first half of the numbers are those of the position. That there is a temperature was
+        # looked at before (`_unknown`).
         scale = float(kernel.dynamics.temperature(0)) ** 0.5  # type: ignore[attr-defined]
         apart = _apart(batch, noise, vector(samples.sd)[places], scale)
         if not apart <= ALIKE:

@@ -168,7 +168,7 @@ class Near:
         if told.rate is None:
             return made
         own = wanted @ law.own_anchors(matrix, covariance, told.rate) @ wanted.T
-        # A row has its own anchor in common with itself.
+        # A row has its own anchor in common with itself. SAGA, which alone has a rate, has batches.
         share = (1 - 1 / num_rows(self.data)) / told.estimator.batch_size  # type: ignore[attr-defined]
         more = share * self.hessian @ own @ self.hessian
         return made._replace(covariance=made.covariance + more)
@@ -261,7 +261,8 @@ class Near:
                 else float(np.mean(np.diag(found)[self.d :])) - self.temperature
             )
 
-        # From the given friction on, doubled or halved until the kinetic energy is between.
+        # From the given friction, which a thermostat has, on, doubled or halved until the kinetic
+        # energy is between.
         low = high = float(self.dynamics.friction(jnp.int32(self.step)))  # type: ignore[attr-defined]
         while excess(high) > 0 and high < 1e6 * low:
             high *= 2
