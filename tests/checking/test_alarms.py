@@ -110,3 +110,24 @@ def test_each_half_has_the_directions_of_the_other():
         np.testing.assert_allclose(found.draws[mine], expected.draws, rtol=1e-9)
         np.testing.assert_allclose(found.gradients[mine], expected.gradients, rtol=1e-9)
         np.testing.assert_allclose(found.apart[mine], expected.apart, rtol=1e-9)
+
+
+def test_each_coordinate_is_a_direction_where_these_are_many():
+    """All of them, of fewer draws too, in the other half's units."""
+    values, slopes = np.random.default_rng(9).standard_normal((2, 4, 6, 20))
+    found = stein.by_halves(values, slopes, None, False)
+    assert found.whole == 20
+    other = values[2:].reshape(-1, 20)
+    np.testing.assert_allclose(found.draws[:2], (values[:2] - other.mean(0)) / other.std(0))
+    np.testing.assert_allclose(found.gradients[:2], slopes[:2] * other.std(0))
+
+
+@pytest.mark.parametrize("draws", [1, 2, 7])
+def test_the_part_of_a_variance_that_blocks_show(draws):
+    """Of autoregressive draws, by their covariances: of the mean of so many effective ones."""
+    slow = 0.999
+    length = round(draws * (1 + slow) / (1 - slow))
+    lags = np.arange(1, length)
+    of_mean = (1 + 2 * ((1 - lags / length) * slow**lags).sum()) / length
+    assert stein._share(draws) == pytest.approx(draws * of_mean, rel=1e-3)
+    assert stein._share(0.1) == stein._share(1.0)

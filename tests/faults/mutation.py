@@ -33,7 +33,13 @@ SWAPS = [operators.swap(old, new) for old, new in ARITHMETIC.items()]
 SWAPS += [operators.comparison(old, new) for old, new in COMPARISON.items()]
 ELSEWHERE = {
     "gradients": ["gradients/test_*.py", "sampling/test_devices.py"],
-    "kernels": ["test_contract.py", "test_uses.py", "test_trees.py", "wrong_calls/test_*.py"],
+    "kernels": [
+        "test_contract.py",
+        "test_own_parts.py",
+        "test_uses.py",
+        "test_trees.py",
+        "wrong_calls/test_*.py",
+    ],
     "posterior": ["test_posterior.py"],
     "rows": [
         "gradients/test_block_epochs.py",
