@@ -74,6 +74,18 @@ def test_they_are_taken_under_vmap_and_in_a_run():
     assert samples.is_finite.all()
 
 
+def test_a_gradient_may_be_more_exact_than_the_position():
+    """As those of the library are: sums over rows are in float32."""
+
+    def propose(self, randomness, memory, point, data, weight):
+        estimate, update = own.Averaged.propose(self, randomness, memory, point, data, weight)
+        gradient = estimate.gradient.astype(jnp.float32)
+        return estimate._replace(gradient=gradient), update.astype(memory.dtype)
+
+    kernel = ewsg.kernel(ewsg.dynamics.langevin(0.1), estimator(propose=propose))
+    assert int(kernel.init(KEY, START.astype(jnp.bfloat16), ROWS).step) == 0
+
+
 def test_equal_parts_are_traced_once():
     """With the number of the step, and without."""
     traces = []
@@ -191,6 +203,17 @@ def proposed(change):
         (
             {"refresh": lambda self, r, memory, step, point, data: ((memory,), point, 0)},
             "the memory that refresh of Mine returns must be like that of init",
+        ),
+        (
+            {
+                "refresh": lambda self, r, memory, step, point, data: (
+                    memory.astype(jnp.float16),
+                    point,
+                    0,
+                )
+            },
+            "the memory that refresh of Mine returns must be like that of init, in structure, "
+            "shapes and dtypes; got shape (2,) float16, not shape (2,) float32",
         ),
         (
             {"refresh": lambda self, r, memory, step, point, data: memory},
@@ -311,6 +334,10 @@ def test_a_memory_that_never_changes():
         (
             {"noise": 0.5},
             r"noise of Mine must be the law of .* 'gaussian', 'rademacher', .* got 0\.5",
+        ),
+        (
+            {"noise": "student"},
+            r"noise of Mine must be the law of .* 'gaussian', 'rademacher', .* got 'student'",
         ),
         ({"bias_order": "2"}, "bias_order of Mine must be a whole number, at least 1; got '2'"),
     ],
