@@ -46,6 +46,18 @@ def of_state(name, position, momentum, step=0):
     return state if name == "langevin" else state._replace(momentum=momentum)
 
 
+def test_the_target_is_the_posterior_unless_a_temperature_is_given():
+    """Of every dynamics and every method that takes one."""
+    makers = [getattr(room, name) for room in (ewsg, ewsg.dynamics) for name in dir(room)]
+    taken = {
+        make.__name__: inspect.signature(make).parameters["temperature"].default
+        for make in makers
+        if inspect.isfunction(make) and "temperature" in inspect.signature(make).parameters
+    }
+    assert {*DYNAMICS, "sgld", "ewsg", "svrg_hmc", "nuts", "flymc"} <= set(taken)
+    assert set(taken.values()) == {1.0}
+
+
 @pytest.mark.parametrize("name", DYNAMICS)
 def test_a_chain_starts_where_it_is_told_with_no_momentum(name):
     start = {"a": jnp.array([1.0, 2.0])}
