@@ -22,6 +22,7 @@ USUAL = (
     "rows: ewsg",
     "rows_and_chains",
     "covariances_are_those_of_all_batches",
+    "rows_by_probability",
     "rows_by_probability_are_unbiased",
     "rows_are_taken_from_where_they_are",
     "walls_are_those_of_one_device",
