@@ -2,9 +2,6 @@
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
 from ewsg_jax._base import _check, _tree
 from ewsg_jax._base._module import made_by, module, written
 from ewsg_jax._base._types import Array, Position
@@ -24,29 +21,24 @@ class Affine(Bijector):
         return written(made_by(self), {"shift": self.shift, "covariance": self.given})
 
     def forward(self, position: Position, /) -> Position:
-        self._check(position)
-        return _tree.combine(
-            (1, position_like(self.shift, position)), (1, self.factor.times(position))
-        )
+        position = self._checked(position)
+        shift = _tree.in_dtypes_of(position, self.shift)
+        return _tree.combine((1, shift), (1, self.factor.times(position)))
 
     def inverse(self, position: Position, /) -> Position:
-        self._check(position)
-        return self.factor.solved(
-            _tree.combine((1, position), (-1, position_like(self.shift, position)))
-        )
+        position = self._checked(position)
+        shift = _tree.in_dtypes_of(position, self.shift)
+        return self.factor.solved(_tree.combine((1, position), (-1, shift)))
 
     def log_det(self, position: Position, /) -> Array:
-        return self.factor.log_det(position)
+        return self.factor.log_det(self._checked(position))
 
-    def _check(self, position: Position) -> None:
+    def _checked(self, position: Position) -> Position:
         takes = "position must be a tree like the shift of the bijector"
+        position = _check.position(position)
         _check.same_tree(takes, "position", position, self.shift, dtypes=False)
         self.factor.check("covariance", position)
-
-
-def position_like(shift: Position, position: Position) -> Position:
-    """Return the shift in the dtypes of a position."""
-    return jax.tree.map(lambda m, u: jnp.asarray(m, jnp.result_type(u)), shift, position)
+        return position
 
 
 def affine(shift: Position, covariance: object = 1.0) -> Bijector:

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
+import jax.numpy as jnp
 
 from ewsg_jax._base import _check, products, traced
 from ewsg_jax._base._types import Array, Data, Position
 from ewsg_jax._base.constants import Split, constant_part, varying_part
-from ewsg_jax.bijectors._affine import Affine, position_like
+from ewsg_jax.bijectors._affine import Affine
 from ewsg_jax.bijectors.protocol import Transform
 from ewsg_jax.posterior.linear import LinearPredictor, check_predictor
 
@@ -88,12 +89,16 @@ class _Moved:
     def offset(self, x: Array) -> Array:
         """Return xᵀm, of one row or of many."""
         check_predictor(x if x.ndim == 1 else x[0], self.bijector.shift)
-        return products.matmul(x, position_like(self.bijector.shift, x))
+        return products.matmul(x, self.bijector.shift)
 
 
 class _Inputs(_Moved):
     def __call__(self, datum: Data) -> Array:
-        return self.bijector.factor.transposed(self.predictor.inputs(datum))
+        x = jnp.asarray(self.predictor.inputs(datum))
+        # A factor answers in the dtype that it is given: whole numbers, or x in half precision, are
+        # no Lᵀx.
+        wide = x.astype(jnp.result_type(x, self.bijector.shift))
+        return self.bijector.factor.transposed(wide)
 
 
 class _OfPredictor(_Moved, Split):

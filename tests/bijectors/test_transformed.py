@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 import ewsg_jax as ewsg
 from ewsg_jax import bijectors
@@ -186,6 +187,42 @@ def test_a_linear_posterior_keeps_its_law_and_loses_its_predictor(x64):
     assert model.predictor is not None
     assert same.predictor is None
     np.testing.assert_allclose(same.gradient(u, data), model.gradient(u, data), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [jnp.int32, jnp.bool_, jnp.bfloat16, jnp.float32])
+@pytest.mark.parametrize("covariance", [0.01, [0.01, 0.02], [[0.01, 0.004], [0.004, 0.02]]])
+def test_inputs_of_any_dtype_are_moved_in_that_of_the_shift(dtype, covariance):
+    """Against the same inputs, 0 and 1, in float64 NumPy: Lᵀx and xᵀm are no whole numbers."""
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 2, size=(20, 2)), rng.normal(size=20)
+    mean, u = np.array([0.37, -1.24]), np.array([0.3, -0.2])
+    covariance = np.asarray(covariance)
+    is_dense = covariance.ndim == 2
+    factor = np.linalg.cholesky(covariance if is_dense else np.eye(2) * covariance)
+    theta = mean + factor @ u
+    expected = factor.T @ (theta - x.T @ (y - x @ theta))
+    given = covariance.item() if covariance.ndim == 0 else jnp.asarray(covariance)
+    data = {"x": jnp.asarray(x, dtype), "y": jnp.asarray(y, jnp.float32)}
+    model = ewsg.models.linear_regression().transformed(
+        bijectors.affine(jnp.asarray(mean, jnp.float32), given)
+    )
+    assert model.predictor is not None
+    found = model.gradient(jnp.asarray(u, jnp.float32), data)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    below = (
+        stats.norm(0, 1).logpdf([*theta, *(y - x @ theta)]).sum() + np.log(np.diag(factor)).sum()
+    )
+    np.testing.assert_allclose(
+        model.potential(jnp.asarray(u, jnp.float32), data), -below, rtol=1e-5
+    )
+
+
+def test_whole_numbers_are_no_positions_of_an_affine_map():
+    whitened = bijectors.affine(jnp.array([0.5, 1.5]), 4.0)
+    for each in (whitened.forward, whitened.inverse, whitened.log_det):
+        with pytest.raises(TypeError, match="position must be a tree of floating-point arrays"):
+            each(jnp.array([3, 5]))
+    assert bijectors.affine(0.5, 4.0).inverse(1.0) == 0.25
 
 
 @pytest.mark.parametrize(
