@@ -130,12 +130,18 @@ def _through(
         values, of_weights = jax.vjp(lambda p: -posterior.log_likelihoods(unravel(p), rows), flat)
         # The transposed transpose: forward differentiation for what knows the other alone.
         along = jax.linear_transpose(lambda weights: of_weights(weights)[0], values)
-        # Weights as exact as the likelihood, where a position of several dtypes is more exact than
-        # that.
+        # Derivatives go by the dtypes of likelihood and position, which may be exact to unlike
+        # digits; sums are in that of the basis.
         back = jax.vmap(
-            lambda weights: of_weights(weights.astype(values.dtype))[0], in_axes=1, out_axes=1
+            lambda weights: of_weights(weights.astype(values.dtype))[0].astype(basis.dtype),
+            in_axes=1,
+            out_axes=1,
         )
-        seen = jax.vmap(lambda column: along(column)[0], in_axes=1, out_axes=1)(basis)
+        seen = jax.vmap(
+            lambda column: along(column.astype(flat.dtype))[0].astype(basis.dtype),
+            in_axes=1,
+            out_axes=1,
+        )(basis)
         guess = jnp.where(before == 0, jnp.mean(seen[:ROWS_PER_GUESS], axis=0), total.guess)
         seen = view(rows).only_counted(seen - guess)
         return _Sums(

@@ -150,3 +150,28 @@ def test_a_low_rank_makes_no_gradient_of_a_row(x64):
     of_rows = f"tensor<{rows_at_once}x{d}x"
     assert of_rows in told["dense"]
     assert of_rows not in told["low_rank"]
+
+
+@pytest.mark.parametrize("is_linear", [False, True])
+@pytest.mark.parametrize(
+    "make", [ewsg.gradients.kept_covariance, ewsg.gradients.covariance_tracking]
+)
+def test_a_low_rank_of_single_positions_and_double_rows(x64, make, is_linear):
+    """A likelihood in float64 of a position in float32: the covariance is that of the dense one."""
+    rng = np.random.default_rng(7)
+    data = {"x": jnp.asarray(rng.normal(size=(30, 3))), "y": jnp.asarray(rng.normal(size=30))}
+    model = ewsg.models.linear_regression()
+    model = model if is_linear else ewsg.Posterior(model.log_likelihood, model.log_prior)
+    point = jnp.asarray([0.1, -0.2, 0.3], jnp.float32)
+    estimator = make(model, batch_size=5, structure="low_rank", rank=3)
+    memory = estimator.init(jax.random.key(0), point, data)
+    memory, _, _ = estimator.refresh((), memory, jnp.int32(0), point, data)
+    batch = estimator.draw(jax.random.key(1), data)
+    estimate, _ = estimator.propose(batch, memory, point, data, lambda *_: jnp.zeros(()))
+    dense = ewsg.gradients.covariance_at(model, point, data, batch_size=5)
+    found = ewsg.gradients.covariance_at(
+        model, point, data, batch_size=5, structure="low_rank", rank=3
+    )
+    for each in (estimate.covariance, found):
+        np.testing.assert_allclose(matrix_of(each), matrix_of(dense), rtol=1e-4, atol=1e-4)
+    assert estimate.gradient.dtype == jnp.float32
