@@ -126,6 +126,14 @@ def of_class():
     return Own().log_likelihood, lambda value: setattr(Own, "shared", value)
 
 
+def of_function():
+    def log_likelihood(position, datum):
+        return -0.5 * ((datum - position) / log_likelihood.scale) ** 2
+
+    log_likelihood.scale = 1.0
+    return log_likelihood, functools.partial(setattr, log_likelihood, "scale")
+
+
 def of_slots():
     class Own:
         __slots__ = ("__scale",)
@@ -204,7 +212,7 @@ def of_code():
 WAYS = [value for name, value in list(globals().items()) if name.startswith("of_")]
 
 
-@pytest.mark.usual_parameters("of_global", "of_jitted")
+@pytest.mark.usual_parameters("of_global", "of_jitted", "of_function")
 @pytest.mark.parametrize("way", WAYS)
 def test_a_run_has_the_value_of_its_time(way):
     log_likelihood, put = way()

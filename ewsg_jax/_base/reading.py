@@ -4,7 +4,7 @@ A compiled program keeps the values that a function read when it was traced. Peo
 global of a notebook, an attribute of a model, a dictionary of settings, an array filled again. A
 digest covers, at any depth,
 
-    a function       its code, the globals that the code names, its closure, its defaults
+    a function       its code, the globals that the code names, its closure, defaults, attributes
     a bound method   the function, and the object
     a partial        the function and the arguments
     a module         the attributes that the code names
@@ -217,11 +217,13 @@ class Reader:
     def _function(self, page: _Page, value: types.FunctionType) -> None:
         content, names, attributes = _code(value.__code__)
         page.write(content)
-        self._add(
-            page,
-            (value.__defaults__, value.__kwdefaults__, value.__dict__.get("__wrapped__")),
-            attributes,
-        )
+        is_constant = package_of(value) in CONSTANT
+        self._add(page, (value.__defaults__, value.__kwdefaults__), attributes)
+        for name, inside in list(vars(value).items()):
+            if name == "__wrapped__" or not is_constant:
+                page.write(name)
+                page.can_change |= name != "__wrapped__"
+                self._add(page, (inside,), attributes)
         for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
             try:
                 inside = cell.cell_contents
@@ -229,7 +231,7 @@ class Reader:
                 continue
             page.write(name)
             self._add(page, (inside,), attributes)
-        if package_of(value) in CONSTANT:
+        if is_constant:
             return
         for name in names:
             if name in value.__globals__:
