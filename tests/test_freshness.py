@@ -12,6 +12,7 @@ import types
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
 import ewsg_jax as ewsg
@@ -132,6 +133,26 @@ def of_function():
 
     log_likelihood.scale = 1.0
     return log_likelihood, functools.partial(setattr, log_likelihood, "scale")
+
+
+def of_attribute_of_partial():
+    helper = functools.partial(abs)
+    helper.scale = 1.0
+    log_likelihood = lambda position, datum: -0.5 * ((datum - position) / helper.scale) ** 2
+    return log_likelihood, functools.partial(setattr, helper, "scale")
+
+
+def of_builtin_method():
+    own = {"scale": 1.0}
+    get = own.get
+    log_likelihood = lambda position, datum: -0.5 * ((datum - position) / get("scale")) ** 2
+    return log_likelihood, functools.partial(own.__setitem__, "scale")
+
+
+def of_table():
+    own = pd.Series({"scale": 1.0})
+    log_likelihood = lambda position, datum: -0.5 * ((datum - position) / own["scale"]) ** 2
+    return log_likelihood, functools.partial(own.__setitem__, "scale")
 
 
 def of_slots():

@@ -6,6 +6,7 @@ import types
 
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 
 from ewsg_jax._base import reading
 from tests.test_freshness import Model
@@ -81,6 +82,7 @@ def test_equal_values_have_equal_digests():
         lambda: np.random.default_rng(3),
         lambda: functools.partial(max, 1),
         lambda: bytearray(b"ab"),
+        lambda: pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}),
     ]
     for make in makes:
         assert digest(make()) == digest(make())

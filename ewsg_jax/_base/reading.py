@@ -159,7 +159,8 @@ class Reader:
 
     def _write(self, page: _Page, value: object, attributes: frozenset[str]) -> None:
         kind = type(value)
-        page.write(kind.__module__, kind.__qualname__)
+        # A class of C may have something else than a string for its module.
+        page.write(str(kind.__module__), kind.__qualname__)
         if isinstance(value, ARRAYS):
             self._array(page, value, attributes)
         elif kind in (list, tuple, set, frozenset, dict):
@@ -173,7 +174,9 @@ class Reader:
         elif isinstance(value, type):
             self._class(page, value)
         elif isinstance(value, functools.partial):
-            self._add(page, (value.func, value.args, value.keywords), attributes)
+            self._add(
+                page, (value.func, value.args, value.keywords, *vars(value).items()), attributes
+            )
         elif isinstance(value, property):
             self._add(page, (value.fget,), attributes)
         elif isinstance(value, staticmethod | classmethod):
@@ -182,6 +185,10 @@ class Reader:
             self._container(page, dict(value), attributes)
         elif isinstance(value, _BUILT_IN):
             page.write(value.__qualname__)
+            owner = getattr(value, "__self__", None)
+            # As of `table.get`.
+            if isinstance(owner, list | tuple | set | frozenset | dict | np.ndarray):
+                self._add(page, (owner,), attributes)
         elif kind in PLAIN:
             page.write(value)
         elif isinstance(value, Tracer) or package_of(kind) in OPAQUE:
@@ -250,7 +257,7 @@ class Reader:
             self._add(page, (vars(value)[name],), attributes)
 
     def _class(self, page: _Page, value: type) -> None:
-        page.write(value.__module__, value.__qualname__)
+        page.write(str(value.__module__), value.__qualname__)
         for base in filter(is_of_user, value.__mro__):
             for name, inside in list(vars(base).items()):
                 if name not in _UNREAD and not isinstance(inside, _DESCRIPTORS):
@@ -265,6 +272,10 @@ class Reader:
         wrapped = _own(value, "__wrapped__")
         if wrapped is not None:
             self._add(page, (wrapped,), attributes)
+            return
+        if package_of(kind) == "pandas":
+            # Whose numbers are in objects of C, beside attributes that hold what was worked out.
+            self._pickled(page, value, attributes)
             return
         own = _own(value, "__dict__")
         slots = [name for base in kind.__mro__ for name in _slots_of(base)]
@@ -299,7 +310,8 @@ class Reader:
 
 def is_of_user(kind: type) -> bool:
     """Return whether a class is of none of the packages in `CONSTANT`."""
-    return package_of(kind) not in CONSTANT and kind.__module__ != "builtins"
+    package = package_of(kind)
+    return package != "" and package not in CONSTANT
 
 
 def _own(value: object, name: str) -> Any:
