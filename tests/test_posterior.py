@@ -192,6 +192,23 @@ def test_chunks_of_one_length_where_they_divide_the_rows(n, chunk_size, lengths)
 # What the checks say.
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", ["linear", "any"])
+@pytest.mark.parametrize("of", ["gradient", "likelihood_gradient", "batch_gradient"])
+def test_positions_of_python_and_numpy(kind, of):
+    """Numbers and float64 arrays are taken for what JAX makes of them, as `check` takes them."""
+    if kind == "linear":
+        model = ewsg.models.linear_regression()
+        at, data = np.array([0.5, -1.0]), {"x": jnp.ones((4, 2)), "y": jnp.arange(4.0)}
+    else:
+        model = ewsg.Posterior(lambda p, x: -((x - p["a"]) ** 2), lambda p: -(p["a"] ** 2))
+        at, data = {"a": 0.5}, jnp.arange(4.0)
+    batch = (jnp.array([0, 2]),) if of == "batch_gradient" else ()
+    found = getattr(model, of)(at, data, *batch)
+    expected = getattr(model, of)(jax.tree.map(jnp.float32, at), data, *batch)
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+
+
 def test_oracle_and_numpy_densities_agree():
     """The typed gradients are the typed densities' derivatives (central differences)."""
     typed = {

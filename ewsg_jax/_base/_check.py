@@ -376,6 +376,16 @@ def indices(name: str, value: object, n: int) -> None:
             raise ValueError(f"{takes}; got {low if low < 0 else high}")
 
 
+def numbers(name: str, value: object, shape: tuple[int, ...]) -> None:
+    """Check an array of real numbers of a shape."""
+    takes = f"{name} must be an array of numbers of shape {shape}"
+    if not isinstance(value, Array):
+        raise TypeError(f"{takes}; got {describe(value)}")
+    is_real = jnp.issubdtype(value.dtype, np.floating) or jnp.issubdtype(value.dtype, np.integer)
+    if value.shape != shape or not is_real:
+        raise ValueError(f"{takes}; got {describe(value)}")
+
+
 def same_tree(takes: str, name: str, value: PyTree, like: PyTree, dtypes: bool = True) -> None:
     """Check that a tree has the leaves of another, each of the same shape and (where asked) dtype.
 

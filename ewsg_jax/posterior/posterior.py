@@ -268,17 +268,20 @@ class Posterior(Generic[P]):
                 Default: the batch's.
 
         Raises:
-            TypeError, ValueError: as `check`; or the indices are no row numbers.
+            TypeError, ValueError: as `check`; or the indices are no row numbers, or the weights
+                not one number for each.
         """
+        position = _check.position(position)
         _check.data(data)
         # Shapes are enough: a step gathers rows by numbers, and values were looked at by `init`.
         self.check(position, _check.shapes(data))
         batch = batch if isinstance(batch, Batch) else Batch(batch)
         _check.indices("batch", batch.indices, num_rows(data))
-        total = self.batch_sum(
-            position, data, batch if weights is None else batch._replace(weights=weights)
-        )
-        return _tree.in_dtypes_of(position, total)
+        if weights is not None:
+            batch = batch._replace(weights=weights)
+        if batch.weights is not None:
+            _check.numbers("weights", batch.weights, batch.indices.shape)
+        return _tree.in_dtypes_of(position, self.batch_sum(position, data, batch))
 
     def gradient_on(self, position: P, data: Data, batch: Batch) -> P:
         """Return ∇V₀ + (n/b) Σ_{i∈I} ∇Vᵢ, or ∇V₀ + Σ wᵢ ∇Vᵢ with weights, at least in float32.
@@ -352,6 +355,7 @@ class Posterior(Generic[P]):
         Raises:
             TypeError, ValueError: as `check`; or `chunk_size` is not a positive whole number.
         """
+        position = _check.position(position)
         self.check(position, data)
         _check.integer("chunk_size", chunk_size)
         total = sum_over_rows(lambda rows: self._sum_of_gradients(position, rows), data, chunk_size)
@@ -368,6 +372,7 @@ class Posterior(Generic[P]):
         Raises:
             TypeError, ValueError: as `check`; or `chunk_size` is not a positive whole number.
         """
+        position = _check.position(position)
         self._model_check.check_prior(self, position)
         return self.total(
             position, data, self.likelihood_gradient(position, data, chunk_size, widened=True)

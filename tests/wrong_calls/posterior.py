@@ -103,6 +103,20 @@ refuses(
         ),
     ),
 )
+refuses(
+    "Posterior.batch_gradient",
+    functools.partial(MODEL.batch_gradient, POINT, DATA, np.arange(3)),
+    weights=Kind(
+        "an array of numbers of shape (3,)",
+        (
+            (T, [1.0, 2.0, 3.0], "(list)"),
+            (V, jnp.array(2.0), "that holds 2.0"),
+            (V, jnp.ones(1), "shape (1,)"),
+            (V, jnp.ones(4), "shape (4,)"),
+            (V, np.ones(3, bool), "bool"),
+        ),
+    ),
+)
 WRONG["Posterior.potential"] |= {
     "T data[0] | 1.0 (float) | convert the whole (not each number)": lambda: MODEL.potential(
         POINT, [1.0]
