@@ -2,6 +2,7 @@
 
 import math
 import numbers
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -67,8 +68,10 @@ def interval(low: float, high: float) -> Bijector:
     for name, bound in (("low", low), ("high", high)):
         if isinstance(bound, bool) or not isinstance(bound, numbers.Real):
             raise TypeError(f"{name} must be a finite number; got {_check.describe(bound)}")
-        if not math.isfinite(bound):
-            raise ValueError(f"{name} must be a finite number; got {bound}")
+        # A whole number or a fraction may be beyond all floats.
+        if not abs(bound) <= sys.float_info.max:
+            raise ValueError(f"{name} must be a finite number; got {_check.describe(bound)}")
+    low, high = float(low), float(high)
     if not low < high:
         raise ValueError(f"low must be less than high; got low={low}, high={high}")
     return Interval(low=low, high=high)

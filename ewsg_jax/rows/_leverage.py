@@ -10,6 +10,7 @@ from ewsg_jax.rows.probability import RowProbabilities, by_probability
 
 AT_ONCE = 2**15
 """Rows whose norms are worked out together, in float64."""
+REAL = np.floating, np.integer, np.bool_
 LEAST = 1e-12
 """Of the mean square of the norms, what a row has at least."""
 
@@ -41,9 +42,14 @@ def leverage(inputs: Array | np.ndarray, covariance: Array | np.ndarray) -> RowP
     for name, value in {"inputs": inputs, "covariance": covariance}.items():
         if not isinstance(value, jax.Array | np.ndarray) or _check.is_traced(value):
             raise TypeError(f"{name} must be an array of numbers; got {_check.describe(value)}")
+        if not any(jnp.issubdtype(value.dtype, kind) for kind in REAL):
+            raise ValueError(f"{name} must hold real numbers; got {_check.describe(value)}")
+        _check.finite(name, value)
     x, metric = np.asarray(inputs), np.asarray(covariance, np.float64)
-    if x.ndim != 2:
-        raise ValueError(f"inputs must be an array (n, d); got {_check.describe(inputs)}")
+    if x.ndim != 2 or not len(x):
+        raise ValueError(
+            f"inputs must be an array (n, d) of at least one row; got {_check.describe(inputs)}"
+        )
     d = x.shape[1]
     if metric.shape not in ((d,), (d, d)):
         raise ValueError(
@@ -51,11 +57,12 @@ def leverage(inputs: Array | np.ndarray, covariance: Array | np.ndarray) -> RowP
             f"{_check.describe(covariance)}"
         )
     squares = np.concatenate(
-        [_squares(x[i : i + AT_ONCE], metric) for i in range(0, max(1, len(x)), AT_ONCE)]
+        [_squares(x[i : i + AT_ONCE], metric) for i in range(0, len(x), AT_ONCE)]
     )
     if not np.isfinite(squares).all() or (squares < 0).any():
         raise ValueError(
-            "covariance must be finite, without negative eigenvalues; got one that is not"
+            "covariance must have no negative eigenvalues, and norms that are finite; got one with "
+            f"a squared norm of {squares.min():.3g}"
         )
     # Rows of zeros too may fill a batch that is larger than all others together.
     norms = np.sqrt(np.maximum(squares, LEAST * squares.mean()))

@@ -261,4 +261,5 @@ def _labels(strata: object, n: int) -> Array | None:
         raise ValueError(f"{takes}; got {_check.describe(strata)}")
     if int(strata.min()) < 0:
         raise ValueError(f"{takes}; got {int(strata.min())}")
-    return jnp.asarray(strata, jnp.int32)
+    # Counted through, for labels may be ids that 32 bits do not hold.
+    return jnp.asarray(np.unique(np.asarray(strata), return_inverse=True)[1], jnp.int32)

@@ -1,5 +1,6 @@
 """Each map against its formula in NumPy float64, its inverse, its Jacobian's determinant."""
 
+import fractions
 from typing import NamedTuple
 
 import jax
@@ -167,6 +168,17 @@ def test_slope_at_zero():
     assert float(jax.grad(bijectors.positive().forward)(0.0)) == 0.5
 
 
+@pytest.mark.parametrize("number", [int, fractions.Fraction, np.int64, np.float64])
+def test_bounds_are_numbers_of_any_kind(x64, number):
+    """As floats, and a position keeps its dtype with 64 bits too."""
+    bijector, u = bijectors.interval(number(1), number(3)), jnp.float32(0.5)
+    assert bijector == bijectors.interval(1.0, 3.0)
+    theta = bijector.forward(u)
+    assert theta.dtype == jnp.float32
+    np.testing.assert_allclose(theta, 1 + 2 * sigmoid(0.5), rtol=1e-6)
+    np.testing.assert_allclose(bijector.inverse(theta), u, rtol=1e-6)
+
+
 def test_simplex_begins_in_the_middle():
     for k in (2, 3, 10):
         np.testing.assert_allclose(
@@ -232,6 +244,8 @@ def test_refusals():
             bijectors.interval(*bounds)
     with pytest.raises(ValueError, match="high must be a finite number; got inf"):
         bijectors.interval(0.0, np.inf)
+    with pytest.raises(ValueError, match=r"high must be a finite number; got 1000.*\(int\)"):
+        bijectors.interval(0, 10**400)
     with pytest.raises(TypeError, match="low must be a finite number"):
         bijectors.interval("0", 1.0)
     with pytest.raises(ValueError, match="float32 numbers between them"):

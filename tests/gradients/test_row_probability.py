@@ -306,6 +306,15 @@ def test_rows_that_are_certain_within_their_stratum():
     assert all_rows.certain.tolist() == list(range(6))
 
 
+def test_labels_of_strata_may_be_ids():
+    """Such as 32 bits do not hold, and 2³³ would have been stratum 0."""
+    ids = np.array([7, 2**33, 3_000_000_000])
+    found = by_probability(jnp.asarray(EVEN), strata=ids[LABELS])
+    expected = by_probability(jnp.asarray(EVEN), strata=LABELS)
+    assert found == expected
+    assert by_probability(np.ones(3), strata=ids).of_size(3).certain.tolist() == [0, 1, 2]
+
+
 def test_strata_of_a_law_that_is_made_under_a_trace():
     """A kernel made while tracing, its strata known: how many rows they get is not traced."""
     rows = by_probability(jnp.asarray(EVEN), strata=jnp.asarray(LABELS))

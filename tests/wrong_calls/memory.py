@@ -227,6 +227,21 @@ WRONG["rows.leverage"] |= {
     "T inputs | (list) | an array of numbers": lambda: R.leverage([[1.0]], np.ones(1)),
     "V inputs | shape (3,) | (n, d)": lambda: R.leverage(np.ones(3), np.ones(3)),
     "V covariance | shape (3,) | (2,) or (2, 2)": lambda: R.leverage(np.ones((4, 2)), np.ones(3)),
-    "V covariance | not | finite": lambda: R.leverage(np.ones((4, 2)), -np.ones(2)),
+    "V covariance | a squared norm of -2 | no negative eigenvalues": lambda: R.leverage(
+        np.ones((4, 2)), -np.ones(2)
+    ),
+    "V inputs | inputs holds 1 NaN | must be finite": lambda: R.leverage(
+        np.array([[1.0, NAN]]), np.ones(2)
+    ),
+    "V covariance | covariance holds 2 NaN or infinite | must be finite": lambda: R.leverage(
+        np.ones((4, 2)), np.full(2, INF)
+    ),
+    "V inputs | dtype complex128 | real numbers": lambda: R.leverage(
+        np.ones((4, 2)) * 1j, np.ones(2)
+    ),
+    "V inputs | dtype <U1 | real numbers": lambda: R.leverage(np.array([["a", "b"]]), np.ones(2)),
+    "V inputs | shape (0, 2) | (n, d) of at least one row": lambda: R.leverage(
+        np.ones((0, 2)), np.ones(2)
+    ),
     f"V weights | of sum 0 | {WEIGHTS}": lambda: R.leverage(np.zeros((4, 2)), np.ones(2)),
 }
