@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
-from ewsg_jax._base import _check
-from ewsg_jax._base._module import number, text
+from ewsg_jax._base._module import text
 from ewsg_jax._base._types import Array, Scalar
-from ewsg_jax._base.constants import LogDensity, log_scale_constant, size
-from ewsg_jax.models.priors import normal_prior
+from ewsg_jax._base.constants import LogDensity, size
+from ewsg_jax.models.priors import normal_prior, of_scale
 from ewsg_jax.posterior import Posterior
 
 
@@ -50,10 +49,9 @@ def gaussian_location(
         >>> ewsg.models.gaussian_location().gradient(jnp.zeros(1), jnp.array([[1.0], [3.0]]))
         Array([-4.], dtype=float32)
     """
-    _check.positive("noise_scale", noise_scale)
-    scale = number(noise_scale)
+    precision, constant = of_scale("noise_scale", noise_scale)
     return Posterior(
-        LogDensity(_Squares(scale**-2), log_scale_constant(scale), size),
+        LogDensity(_Squares(precision), constant, size),
         normal_prior(prior_scale),
         log_concave=True,
         normalised=True,

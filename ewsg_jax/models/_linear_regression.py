@@ -4,12 +4,11 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
-from ewsg_jax._base import _check
-from ewsg_jax._base._module import number, text
+from ewsg_jax._base._module import text
 from ewsg_jax._base._types import Array, Data, Scalar
-from ewsg_jax._base.constants import LogDensity, log_scale_constant
+from ewsg_jax._base.constants import LogDensity
 from ewsg_jax.bounds.protocol import row_x
-from ewsg_jax.models.priors import normal_prior
+from ewsg_jax.models.priors import normal_prior, of_scale
 from ewsg_jax.posterior import Posterior
 
 
@@ -50,11 +49,9 @@ def linear_regression(*, noise_scale: float = 1.0, prior_scale: float = 1.0) -> 
         >>> ewsg.models.linear_regression().gradient(jnp.zeros(2), data)
         Array([-1., -2.], dtype=float32)
     """
-    _check.positive("noise_scale", noise_scale)
-    scale = number(noise_scale)
-    precision = scale**-2
+    precision, constant = of_scale("noise_scale", noise_scale)
     return Posterior.linear(
-        LogDensity(_Squares(precision), log_scale_constant(scale)),
+        LogDensity(_Squares(precision), constant),
         normal_prior(prior_scale),
         inputs=row_x,
         residual=_Residual(precision),

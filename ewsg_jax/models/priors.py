@@ -32,6 +32,17 @@ def normal_prior(prior_scale: float) -> Callable[[Position], Array]:
     """Return the log density of N(0, prior_scale² I) with its constant; 0 for `math.inf`."""
     if isinstance(prior_scale, float) and prior_scale == math.inf:
         return flat_prior
-    _check.positive("prior_scale", prior_scale)
-    scale = number(prior_scale)
-    return LogDensity(NormalPrior(scale**-2), log_scale_constant(scale), size)
+    precision, constant = of_scale("prior_scale", prior_scale)
+    return LogDensity(NormalPrior(precision), constant, size)
+
+
+def of_scale(name: str, scale: Scalar) -> tuple[Scalar, Scalar]:
+    """Check a standard deviation; return the precision and the constant of its normal density."""
+    _check.positive(name, scale)
+    known = number(scale)
+    try:
+        return known**-2, log_scale_constant(known)
+    except OverflowError:
+        raise ValueError(
+            f"{name} must be a positive number whose inverse square is a float; got {scale!r}"
+        ) from None

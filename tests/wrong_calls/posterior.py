@@ -140,3 +140,14 @@ WRONG["models.softmax_regression"] |= {
         SOFTMAX.gradient(jnp.zeros((2, 2)), ROWS)
     ),
 }
+FLOAT_SQUARE = "whose inverse square is a float"
+WRONG["models.gaussian_location"] |= {
+    f"V noise_scale | got 1e-200 | {FLOAT_SQUARE}": lambda: ewsg.models.gaussian_location(
+        noise_scale=1e-200
+    ),
+}
+WRONG["models.linear_regression"] |= {
+    f"V prior_scale | got 1e-200 | {FLOAT_SQUARE}": lambda: ewsg.models.linear_regression(
+        prior_scale=1e-200
+    ),
+}
