@@ -9,7 +9,6 @@ from ewsg_jax._base.needs import Need
 from ewsg_jax.gradients.covariance import STRUCTURES, Structure
 from ewsg_jax.gradients.period import Period, Refreshed, checked_period
 from ewsg_jax.posterior import Posterior, check_posterior
-from ewsg_jax.rows.blocks import Blocks
 from ewsg_jax.rows.epochs import Epochs
 from ewsg_jax.rows.independent import Subset
 from ewsg_jax.rows.named import Rows, row_law
@@ -54,19 +53,12 @@ def checked(
     """Check what such an estimator is given, and return its fields by name."""
     check_posterior(posterior)
     law = row_law(batch_size, replace, rows)
-    # A block's rows are neighbours, whose covariance the moments of single rows do not give.
-    if isinstance(law, Blocks):
+    # Of neighbours, of weighted rows and of others that depend on each other the moments of single
+    # rows do not give it.
+    if law.weighted or not (law.independent or isinstance(law, Subset | Epochs)):
         raise ValueError(
-            f"rows must be 'random' or 'epochs': a block's covariance is not tracked; got {rows!r}"
-        )
-    if law.weighted:
-        raise ValueError(
-            f"rows must be 'random' or 'epochs': that of weighted rows is not tracked; got {rows!r}"
-        )
-    if not (law.independent or isinstance(law, Subset | Epochs)):
-        raise ValueError(
-            "rows must be 'random' or 'epochs', or a law that says independent = True: the "
-            f"covariance of dependent rows is not tracked; got {rows!r}"
+            "rows must be 'random' or 'epochs', or a law that says independent = True and has no "
+            f"weights: the covariance of other batches is not tracked; got {rows!r}"
         )
     every = checked_period("refresh_every", refresh_every)
     _check.one_of("structure", structure, STRUCTURES)

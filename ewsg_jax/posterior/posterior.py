@@ -284,7 +284,7 @@ class Posterior(Generic[P]):
         return _tree.in_dtypes_of(position, self.batch_sum(position, data, batch))
 
     def gradient_on(self, position: P, data: Data, batch: Batch) -> P:
-        """Return ∇V₀ + (n/b) Σ_{i∈I} ∇Vᵢ, or ∇V₀ + Σ wᵢ ∇Vᵢ with weights, at least in float32.
+        """Return ∇V₀ + (n/b) Σ_{i∈I} ∇Vᵢ, or ∇V₀ + Σ wᵢ ∇Vᵢ with weights, like the position.
 
         For estimators: of what `check` has found to be right, as all that follows.
         """
