@@ -149,6 +149,18 @@ def test_a_likelihood_in_half_precision_is_summed_in_single(dtype):
 
 
 @pytest.mark.parametrize("dtype", HALF)
+def test_a_step_size_that_half_precision_does_not_hold(dtype):
+    """10⁻⁸ is 0 in float16, and what it moves is not: h ∇V = 10⁻⁸ · 10⁶ · 0.03."""
+    model, data = ewsg.models.gaussian_location(noise_scale=0.01), jnp.zeros((100, 1))
+    kernel = ewsg.ld(model, 1e-8)
+    state = kernel.init(jax.random.key(0), jnp.full(1, 0.03, dtype), data)
+    drawn = kernel.draw(jax.random.key(1), state, data)._replace(noise=jnp.zeros(1, dtype))
+    after, _ = kernel.transition(drawn, state, data)
+    moved = float(after.position[0]) - float(state.position[0])
+    assert moved == pytest.approx(-3e-4, abs=0.03 * float(jnp.finfo(dtype).eps))
+
+
+@pytest.mark.parametrize("dtype", HALF)
 def test_a_mode_in_half_precision(dtype):
     """Seen from afar, the distance to the mode is that of float32 too."""
     rows = jnp.asarray(np.tile([0.5, 1.5], 500), dtype)[:, None]

@@ -17,15 +17,17 @@ from ewsg_jax._base._types import Array, PyTree
 def combine(*terms: tuple[ArrayLike, PyTree]) -> PyTree:
     """Return Σ cᵢ·xᵢ over `(c, x)` terms, leaf by leaf, in the dtype of the first tree.
 
-    Coefficients are scalars. A coefficient that is the number 1 costs no multiplication.
+    Coefficients are scalars. A coefficient that is the number 1 costs no multiplication. Half
+    precision is rounded to once, at the end: it does not hold a step size of 10⁻⁸.
     """
     coefficients = [c for c, _ in terms]
     trees = [x for _, x in terms]
 
     def leaf(*leaves: Array) -> Array:
         dtype = leaves[0].dtype
+        wide = jnp.promote_types(dtype, jnp.float32)
         parts = [
-            x if isinstance(c, int) and c == 1 else jnp.asarray(c, dtype) * x
+            x if isinstance(c, int) and c == 1 else jnp.asarray(c, wide) * x
             for c, x in zip(coefficients, leaves, strict=True)
         ]
         return functools.reduce(operator.add, parts).astype(dtype)
