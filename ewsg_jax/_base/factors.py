@@ -268,6 +268,8 @@ def _cholesky(matrix: Array, takes: str) -> Array:
 
 
 def _of_low_rank(given: LowRank, takes: str) -> OfLowRank:
+    if not all(isinstance(x, jax.Array | np.ndarray) for x in given):
+        raise TypeError(f"{takes}, whose parts are arrays; got {_check.describe(given)}")
     diagonal, basis, values = (_numbers(x, takes) for x in given)
     shapes = f"{diagonal.shape}, {basis.shape} and {values.shape}"
     d, r = basis.shape if basis.ndim == 2 else (-1, -1)

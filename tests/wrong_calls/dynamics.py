@@ -96,6 +96,9 @@ dynamics(
         f"T inverse_mass | None | {MASS}": None,
         f"V inverse_mass | -1 in it | {MASS}": np.array([1.0, -1.0]),
         "V inverse_mass | -1 in it | or a LowRank": LOW_RANK(np.ones(2), BASIS, -np.ones(1)),
+        "T inverse_mass | diagonal=[1.0, 1.0] | whose parts are arrays": LOW_RANK(
+            [1.0, 1.0], [[1.0], [0.0]], [2.0]
+        ),
         f"V inverse_mass | not finite | {MASS}": np.array([1.0, NAN]),
         f"V inverse_mass | complex64 | {MASS}": np.ones(2) * 1j,
         f"T inverse_mass | (dict) | {MASS}": {"a": "one"},
