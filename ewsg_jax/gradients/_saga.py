@@ -126,7 +126,7 @@ class SAGA(Anchored[P]):
             if self.law.distinct
             else _tree.scaled_rows(differences, _first_of_each(batch.indices))
         )
-        changed = posterior.sum_of_rows(once, part)
+        changed = posterior.sum_of_rows(_as_kept(old, once), part)
         # The update holds differences, not rows, so that `commit` reads no data.
         update = SAGAUpdate(batch.indices, once, changed)
         constant = _tree.combine(
@@ -188,6 +188,22 @@ def saga(
 def _table(estimator: SAGA, position: Position, data: Data) -> PyTree:
     """The first table: asked for its shapes only, traced once for all equal estimators."""
     return estimator.first_table(position, data)
+
+
+def _as_kept(old: PyTree, differences: PyTree) -> PyTree:
+    """Return what a table changes by where differences are added to it, at least in float32.
+
+    In half precision it rounds their sums, which the sum of the table would never learn of.
+    """
+
+    def leaf(x: Array, difference: Array) -> Array:
+        if x.dtype.itemsize >= 4:
+            return difference
+        # Else XLA adds in float32 and leaves the rounding out.
+        kept = jax.lax.optimization_barrier(x + difference)
+        return kept.astype(jnp.float32) - x.astype(jnp.float32)
+
+    return jax.tree.map(leaf, old, differences)
 
 
 def _first_of_each(indices: Array) -> Array:

@@ -160,6 +160,35 @@ def test_the_first_sum_is_that_of_the_table_as_it_is_stored(dtype):
     assert np.abs(total - expected).max() < 0.003 * np.sqrt(n)
 
 
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+@pytest.mark.parametrize("rows", ["random", "epochs"])
+def test_the_sum_follows_a_table_that_rounds(dtype, rows):
+    """Differences are added to a table in half precision, which rounds; the sum knows to what."""
+    n, rng = 100, np.random.default_rng(3)
+    data = jnp.asarray(rng.normal(size=(n, 2)), jnp.float32)
+    estimator = ewsg.gradients.saga(ewsg.models.gaussian_location(), batch_size=5, rows=rows)
+    order = ewsg.rows.Order(jnp.arange(4, dtype=jnp.uint32), jnp.int32(0))
+
+    @jax.jit
+    def run(points, data):
+        memory = estimator.init(jax.random.key(0), points[0], data)
+
+        def step(memory, at):
+            number, point = at
+            batch = estimator.draw(
+                jax.random.fold_in(jax.random.key(1), number), data, order._replace(step=number)
+            )
+            _, update = estimator.propose(batch, memory, point, data, None)
+            return estimator.commit(update, memory), None
+
+        return jax.lax.scan(step, memory, (jnp.arange(len(points)), points))[0]
+
+    memory = run(jnp.asarray(rng.normal(size=(2_000, 2)), dtype), data)
+    total = np.asarray(memory.gradient, np.float64) + np.asarray(memory.error)
+    expected = np.asarray(memory.table, np.float64).sum(axis=0)
+    assert np.abs(total - expected).max() < 1e-4
+
+
 @pytest.mark.parametrize(
     ("name", "numbers"), [("linear_regression", 1), ("softmax_regression", 4), ("custom", 4)]
 )
