@@ -245,7 +245,7 @@ def in_a_loop(p, row):
     return jax.lax.fori_loop(0, 2, lambda i, total: total - p[row["group"] - i] ** 2, 0.0)
 
 
-@pytest.mark.usual_parameters("compiled")
+@pytest.mark.usual_parameters("compiled", "beside NaN")
 @pytest.mark.parametrize(
     "log_likelihood",
     [
@@ -253,8 +253,10 @@ def in_a_loop(p, row):
         lambda p, row: -jnp.sum(p[jnp.stack([row["group"], 0])] ** 2),
         jax.jit(of_group),
         in_a_loop,
+        lambda p, row: of_group(p, row) - jax.nn.softplus(jnp.take(p, row["group"])),
+        jax.jit(lambda p, row: of_group(p.at[row["group"] + 9].add(1.0), row)),
     ],
-    ids=["a number", "an array", "compiled", "in a loop"],
+    ids=["a number", "an array", "compiled", "in a loop", "beside NaN", "beside what is dropped"],
 )
 def test_an_index_out_of_bounds_is_refused(log_likelihood):
     """Group 4 of 0 to 3, which JAX takes for 3."""
@@ -296,8 +298,10 @@ def test_an_index_out_of_bounds_is_refused_wherever_values_are_looked_at():
         lambda p, row: -jnp.sum(p.at[jnp.stack([row["group"]])].get(mode="clip") ** 2),
         lambda p, row: -(jnp.take(p, row["group"]) ** 2),
         lambda p, row: -(p[row["group"] - 4] ** 2),
+        lambda p, row: -(jnp.take(p, row["group"]) ** 2) - p[row["group"] % 4] ** 2,
+        lambda p, row: jax.lax.cond(row["y"] > 0, jnp.take, lambda p, g: p[g % 4], p, row["group"]),
     ],
-    ids=["in bounds", "filled", "clipped", "NaN", "from behind"],
+    ids=["in bounds", "filled", "clipped", "NaN", "from behind", "NaN beside it", "in a branch"],
 )
 def test_an_index_that_is_meant_is_not_refused(log_likelihood):
     """In bounds; or where the likelihood says itself what is beyond them."""

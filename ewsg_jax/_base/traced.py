@@ -100,8 +100,13 @@ def equations(program: Any) -> Iterator[Any]:
     """Yield the equations of a program and of those inside it."""
     for equation in getattr(program, "jaxpr", program).eqns:
         yield equation
-        for inner in programs_in(equation):
-            yield from equations(inner)
+        yield from equations_within(equation)
+
+
+def equations_within(equation: Any) -> Iterator[Any]:
+    """Yield the equations of the programs inside an equation."""
+    for inner in programs_in(equation):
+        yield from equations(inner)
 
 
 def programs_in(equation: Any) -> Iterator[Any]:

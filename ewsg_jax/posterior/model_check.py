@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Protocol
 
 import jax
+import jax.numpy as jnp
 from jax.experimental import checkify
 
 from ewsg_jax._base import _check, freshness, seen, traced
@@ -18,6 +19,8 @@ from ewsg_jax.posterior.linear import LinearPredictor, Residual
 from ewsg_jax.rows.view import CHUNK_SIZE, view
 
 OfDatum = Callable[[Position, Data], Array]
+CALLS = ("jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call")
+"""Primitives that do what a program inside them does."""
 
 
 class Model(Protocol):
@@ -121,18 +124,19 @@ def _signature(shapes: PyTree) -> Hashable:
 
 
 def _has_indices(function: OfDatum, position: Position, datum: Data) -> bool:
-    """Return whether a function indexes by what it computes, leaving out of bounds to JAX.
-
-    Where it says itself what is there (`jax.numpy.take` does: NaN), nothing is wrong with an index
-    out of bounds.
-    """
-    equations = list(traced.equations(jax.make_jaxpr(function)(position, datum)))
-    names = {equation.primitive.name for equation in equations}
-    modes = [equation.params["mode"] for equation in equations if "mode" in equation.params]
-    in_bounds = jax.lax.GatherScatterMode.PROMISE_IN_BOUNDS
-    return bool(names & {"gather", "dynamic_slice"}) and not any(
-        isinstance(mode, jax.lax.GatherScatterMode) and mode != in_bounds for mode in modes
+    """Return whether a function indexes by what it computes, leaving out of bounds to JAX."""
+    equations = traced.equations(jax.make_jaxpr(function)(position, datum))
+    return any(
+        equation.primitive.name in ("gather", "dynamic_slice") and not _says_itself(equation)
+        for equation in equations
     )
+
+
+def _says_itself(equation: Any) -> bool:
+    """Return whether indices out of bounds are meant: `jax.numpy.take` has NaN there."""
+    mode = equation.params.get("mode")
+    in_bounds = jax.lax.GatherScatterMode.PROMISE_IN_BOUNDS
+    return isinstance(mode, jax.lax.GatherScatterMode) and mode != in_bounds
 
 
 @jax.jit(static_argnums=0)
@@ -141,13 +145,52 @@ def _first_beyond(model: Model, position: Position, data: Data) -> checkify.Erro
 
     No more is computed than the indices: the rest of the program is dead.
     """
+    program = jax.make_jaxpr(model.log_likelihood)(position, jax.tree.map(lambda x: x[0], data))
+    is_meant = any(map(_says_itself, traced.equations(program)))
 
-    def of_all(position: Position, data: Data) -> Array:
-        return jax.lax.map(
-            functools.partial(model.log_likelihood, position), data, batch_size=CHUNK_SIZE
-        )
+    def of_one(datum: Data) -> Any:
+        if is_meant:
+            return _without_what_is_meant(program, jax.tree.leaves((position, datum)))
+        return model.log_likelihood(position, datum)
+
+    def of_all(position: Position, data: Data) -> Any:
+        return jax.lax.map(of_one, data, batch_size=CHUNK_SIZE)
 
     return checkify.checkify(of_all, errors=checkify.index_checks)(position, data)[0]
+
+
+def _without_what_is_meant(program: Any, arguments: list[Any]) -> Any:
+    """Return the outputs of a program whose indices, where it says what is beyond, are in bounds.
+
+    Raises:
+        NotImplementedError: there are such in a loop or a branch.
+    """
+    known = dict(zip(program.jaxpr.constvars, program.consts, strict=True))
+    known |= dict(zip(program.jaxpr.invars, arguments, strict=True))
+
+    def read(v: Any) -> Any:
+        return v.val if hasattr(v, "val") else known[v]
+
+    for equation in program.jaxpr.eqns:
+        values, kind = list(map(read, equation.invars)), equation.primitive
+        inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
+        if _says_itself(equation) and kind.name == "gather":
+            axes = equation.params["dimension_numbers"].start_index_map
+            last = [values[0].shape[i] - equation.params["slice_sizes"][i] for i in axes]
+            values[1] = jnp.clip(values[1].astype(jnp.int32), 0, jnp.array(last, jnp.int32))
+            found = kind.bind(*values, **equation.params)
+        elif _says_itself(equation):  # what is written out of bounds is dropped
+            found = values[0]
+        elif kind.name in CALLS:
+            found = _without_what_is_meant(inner, values)
+        elif any(map(_says_itself, traced.equations_within(equation))):
+            raise NotImplementedError(kind.name)
+        else:
+            found = kind.bind(*values, **equation.params)
+        known |= dict(
+            zip(equation.outvars, found if kind.multiple_results else [found], strict=True)
+        )
+    return [read(v) for v in program.jaxpr.outvars]
 
 
 def _check_indices(model: Model, position: Position, data: Data) -> None:
