@@ -118,6 +118,13 @@ def plan(
     )
     num_steps, cost = terms.num_steps, cost._replace(at_init=terms.at_init)
     kept = Kept(request.burn_in, request.thin).only(request.keep_when, terms.first_step, num_steps)
+    # A function that keeps other steps than before would put draws in places that are not theirs.
+    of_steps = None if kept.counts is None else _tree.digest(kept.counts)
+    if earlier is not None and earlier.head.get("steps", of_steps) != of_steps:
+        raise ValueError(
+            "keep_when must keep the steps that it kept when the run began; got a function that "
+            f"keeps others, {kept.number(num_steps)} of {kept.due(num_steps)}"
+        )
     one_draw, num_draws = check_kept(request, shapes.position), int(kept.number(num_steps))
     if not num_draws:
         raise ValueError(
@@ -200,7 +207,8 @@ def plan(
         before = earlier.counts["seconds"]
     elif request.checkpoint is not None:
         head = consistency.of_run(request) if request.begun is None else request.begun()
-        saver = CheckpointWriter(request, kept, {"terms": terms._asdict()} | head, clock=clock)
+        head = {"terms": terms._asdict(), "steps": of_steps} | head
+        saver = CheckpointWriter(request, kept, head, clock=clock)
         # What cannot be written is told before anything is run; of later batches it does not end
         # the run.
         (saver.save if request.first else saver.write)(outcome)

@@ -209,6 +209,25 @@ def test_lost_chains_stay_lost(monkeypatch, tmp_path):
     same_runs(again, whole)
 
 
+def test_steps_of_another_function_of_the_name_are_refused(monkeypatch, tmp_path):
+    """Draws in the file have the places of those that the first function kept."""
+
+    def every(count):
+        def chosen(step):
+            return step % count == 0
+
+        return chosen
+
+    kernel = ewsg.sgld(MODEL, 0.01, batch_size=5)
+    stopped(monkeypatch, tmp_path / "run", kernel, after=9, keep_when=every(2))
+    for count in (1, 4):
+        with pytest.raises(ValueError, match="keep_when must keep the steps that it kept when"):
+            ewsg.resume(tmp_path / "run", ROWS, kernel=kernel, keep_when=every(count))
+    again = ewsg.resume(tmp_path / "run", ROWS, kernel=kernel, keep_when=every(2))
+    options = OPTIONS | {"randomness_memory": 500, "keep_when": every(2)}
+    same_runs(again, ewsg.sample(KEY, kernel, jnp.zeros(D), ROWS, 300, **options))
+
+
 @pytest.mark.full
 def test_time_that_is_left_is_the_runs(monkeypatch, tmp_path):
     """A run ends when its time is up, over all its parts."""
