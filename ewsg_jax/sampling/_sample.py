@@ -352,15 +352,15 @@ def resume(
     key = jax.random.wrap_key_data(
         jnp.asarray(head["key"]["words"], jnp.uint32), impl=head["key"]["by"]
     )
+    left = None
     # A run of batches keeps its whole length; one run keeps what its terms settled on.
     if isinstance(earlier, Batches):
         size, num_chains = head["chain_batch_size"], head["num_chains"]
         length = head["num_steps"], head["data_passes"]
     else:
         size, num_chains, length = None, 1, (head["terms"]["num_steps"], None)
-        # The time that is left; none at all would be no positive number.
         if seconds is None and head["seconds"] is not None:
-            seconds = max(head["seconds"] - earlier.counts["seconds"][1], 1e-9)
+            left = max(head["seconds"] - earlier.counts["seconds"][1], 0.0)
     request = Request(
         key=key,
         kernel=kernel,
@@ -389,4 +389,5 @@ def resume(
     with as_of_now(kernel, keep, keep_when, moments):
         checked = run.checked(request)
         del request, data
-        return run.run(checked, earlier)
+        # The run's own time, of which nothing may be left, where no other is given.
+        return run.run(checked if left is None else checked._replace(seconds=left), earlier)

@@ -24,8 +24,9 @@ def make_steps(planned: Planned, outcome: Outcome, seconds: float | None, progre
         ValueError: time was up before a draw could be kept.
     """
     num_steps, kept, saver = planned.terms.num_steps, planned.kept, planned.saver
-    # Nothing to compile: a checkpoint of a run that had ended.
-    if outcome.done == num_steps or outcome.all_lost:
+    # Nothing to compile: a checkpoint of a run that had ended, by its own time as well.
+    is_over = seconds == 0 and kept.number(outcome.done) > 0
+    if outcome.done == num_steps or outcome.all_lost or is_over:
         return time.perf_counter()
     with Interrupts() as interrupts:
         alive, layout = outcome.watch.alive, planned.layout

@@ -228,6 +228,15 @@ def test_steps_of_another_function_of_the_name_are_refused(monkeypatch, tmp_path
     same_runs(again, ewsg.sample(KEY, kernel, jnp.zeros(D), ROWS, 300, **options))
 
 
+def test_a_run_that_its_time_ended_is_read(monkeypatch, tmp_path):
+    path, options = tmp_path / "run", OPTIONS | {"seconds": 0.01}
+    whole = ewsg.sample(KEY, KERNEL, jnp.zeros(D), ROWS, 10**6, checkpoint=path, **options)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "run", None)
+        same_runs(ewsg.resume(path, ROWS, kernel=KERNEL), whole)
+    assert ewsg.resume(path, ROWS, kernel=KERNEL, seconds=1e-9).num_steps > whole.num_steps
+
+
 @pytest.mark.full
 def test_time_that_is_left_is_the_runs(monkeypatch, tmp_path):
     """A run ends when its time is up, over all its parts."""
