@@ -7,6 +7,9 @@ import numbers
 from ewsg_jax._base import _check
 from ewsg_jax.gradients import Evaluations
 
+UNCOUNTABLE = 2**31
+"""Steps that 32 bits do not count, which every larger budget comes to: runs refuse them."""
+
 
 def steps_within(cost: Evaluations, n: int, data_passes: float, first_step: int = 0) -> int:
     """Return the most steps whose evaluations, `init` included, stay within these passes.
@@ -28,7 +31,7 @@ def steps_within(cost: Evaluations, n: int, data_passes: float, first_step: int 
         raise ValueError(f"data_passes must be a positive number; got {data_passes}")
     # A budget that is a whole number of steps must not lose one to rounding.
     budget = math.floor(float(data_passes) * n * (1 + 1e-12)) - cost.at_init
-    at_most = range(max(0, budget // cost.per_step) + 1)
+    at_most = range(min(max(0, budget // cost.per_step), UNCOUNTABLE) + 1)
     return (
         bisect.bisect_right(at_most, budget, key=lambda count: cost.of_steps(first_step, count)) - 1
     )
@@ -43,7 +46,7 @@ def steps_reaching(cost: Evaluations, n: int, data_passes: float) -> int:
         data_passes: n evaluations of some ∇Vᵢ each; one chain's, finite.
     """
     wanted = math.ceil(float(data_passes) * n * (1 - 1e-12)) - cost.at_init
-    enough = range(-(-max(0, wanted) // cost.per_step) + 1)
+    enough = range(min(-(-max(0, wanted) // cost.per_step), UNCOUNTABLE) + 1)
     return bisect.bisect_left(enough, wanted, key=lambda count: cost.of_steps(0, count))
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.gradients import Evaluations
-from ewsg_jax.sampling.budget import steps_within
+from ewsg_jax.sampling.budget import steps_reaching, steps_within
 
 KEY = jax.random.key(0)
 X = np.random.default_rng(1).normal(size=(12, 3))
@@ -103,3 +103,11 @@ def test_a_budget_counts_refreshes(first):
     for passes in np.arange(0.25, 30, 0.25):
         fits = [k for k in range(200) if 7 + cost.of_steps(first, k) <= passes * 12]
         assert steps_within(cost, 12, float(passes), first) == max(fits, default=-1)
+
+
+def test_a_budget_beyond_all_counting_is_refused_as_such():
+    cost = Evaluations(4, 2, at_init=7)
+    assert min(steps_within(cost, 12, 1e30), steps_reaching(cost, 12, 1e30)) >= 2**31
+    kernel = ewsg.sgld(ewsg.models.gaussian_location(), 0.01, batch_size=2)
+    with pytest.raises(ValueError, match="steps are counted in 32 bits"):
+        ewsg.sample(jax.random.key(0), kernel, jnp.zeros(2), jnp.ones((6, 2)), data_passes=1e30)
