@@ -59,6 +59,12 @@ def concatenated(first: Any, later: Any) -> Any:
 
 def check(first: Any, later: Any) -> None:
     """Check that a run may have continued another, and keeps what that one keeps."""
+    # A run that failed gives its last state that was kept, which may be of an earlier step.
+    if len(first.step) and first.step[-1] > _last_step(first):
+        raise ValueError(
+            f"{TAKES}, which must be that after their last draw, of step {first.step[-1]}; got "
+            f"samples whose state is of step {_last_step(first)}: their run had failed"
+        )
     # Compared by what is cheap to read, with the first difference in the error.
     for what, one, other in (
         ("of {} chains", first.num_chains, later.num_chains),

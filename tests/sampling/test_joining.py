@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from ewsg_jax.sampling import health
 
 KEY = jax.random.key(3)
 DATA = jnp.arange(12.0).reshape(6, 2)
@@ -105,3 +106,24 @@ def test_a_chain_that_was_lost_stays_lost(parts):
     assert joined.common_start
     lost = dataclasses.replace(later, diverged_at=np.array([30, -1, -1]))
     assert parts[0].concatenate(lost).diverged_at.tolist() == [30, -1, -1]
+
+
+def test_a_run_that_failed_before_its_last_draw_is_not_continued(parts, monkeypatch):
+    """Its state is the last that was kept: what continues makes steps again that it has made."""
+    call = health.DivergenceMonitor.call
+
+    def failing(watch, advance, keep, state, done, steps):
+        made = call(watch, advance, keep, state, done, steps)
+        if done:
+            raise RuntimeError("no device")
+        return made
+
+    monkeypatch.setattr(health.DivergenceMonitor, "call", failing)
+    monkeypatch.setattr(health.DivergenceMonitor, "keep", lambda *_: None)
+    with pytest.warns(RuntimeWarning, match="the next ones failed: RuntimeError: no device"):
+        first = run(10_000)
+    monkeypatch.undo()
+    later = run(18, first.state, burn_in=0)
+    assert later.step[0] < first.step[-1]
+    with pytest.raises(ValueError, match=f"last draw, of step {first.step[-1]}; got .* of step 0"):
+        first.concatenate(later)
