@@ -20,6 +20,8 @@ SMALL = 2**17
 """Most numbers that gradients of one step of all chains touch where it is small: 0.2 ms."""
 SHORT = 2**35
 """Most of all steps of a run that is short: ten seconds, less of rows that touch few numbers."""
+SUMMED = 2**17
+"""Steps whose running moments a call sums up: of more, float32 rounds each step's share away."""
 COUNTED = 2**31 - 1
 """Evaluations that a call counts of each chain, in 32 bits."""
 ROWS_PER_BLOCK = 16 * 2**20
@@ -41,8 +43,8 @@ class Layout(NamedTuple):
         accelerator: whether it runs on a GPU or TPU, for which the host waits.
         small: whether its steps are so small, or all of them so short, that it had better be
             compiled quickly.
-        most_steps: in one call, where steps count their evaluations: the sum of each chain's is of
-            32 bits.
+        most_steps: in one call, where steps count their evaluations or there are running moments:
+            what a call sums up is of 32 bits.
     """
 
     block_size: int
@@ -138,6 +140,8 @@ def choose_layout(
     is_small = of_all <= SMALL or of_all * (all_steps or num_steps) <= SHORT
     small = not accelerator and is_small
     most = max(1, COUNTED // cost.per_step) if cost.counted else None
+    if kept.get("moments") is not None:
+        most = min(SUMMED, most or SUMMED)
     how = {"accelerator": accelerator, "small": small, "most_steps": most}
     layout = Layout(steps, gather_ahead, shared_minibatch, shared_memory, **how, **kept)
     return layout, steps * (_tree.num_bytes(one) + gather_ahead * rows)

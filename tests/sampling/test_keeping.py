@@ -125,6 +125,17 @@ def test_moments_are_those_of_the_draws(monkeypatch, pieces):
     np.testing.assert_allclose(mean_only.mean["b"], draws[..., 0].mean(1), rtol=1e-5, atol=1e-7)
 
 
+def test_moments_of_a_call_of_many_steps(monkeypatch):
+    """Values ±a of variance a² less the mean's square: float32 sums round each step's share."""
+    monkeypatch.setattr(loop, "SECONDS_PER_CALL", 1e9)
+    flip = ewsg.Posterior(lambda p, x: 0.0 * p * x, lambda p: -0.5 * p**2)
+    kernel, sizes = ewsg.ld(flip, 1.0, noise="rademacher"), np.array([0.1, 0.3, 0.7])
+    of = ewsg.moments(lambda p: jnp.asarray(sizes, jnp.float32) * p)
+    options = {"keep": None, "moments": of}
+    found = ewsg.sample(KEY, kernel, jnp.zeros(()), jnp.zeros(1), 1_500_000, **options).moments
+    np.testing.assert_allclose(found.variance[0], 2 * sizes**2 - found.mean[0] ** 2, rtol=5e-4)
+
+
 def test_pooled_moments_are_those_of_all_draws_together():
     """Chains of three draws and of nine; one without weight drops, whatever it holds."""
     rng = np.random.default_rng(0)
