@@ -153,7 +153,7 @@ def sample(
         moments: running moments over the kept steps, as `ewsg_jax.moments` describes them.
         state: `samples.state` of an earlier run of this kernel, to continue from there; then
             `position` is None. With the same key and data it continues as if never stopped. A chain
-            that diverged starts again from its last finite state.
+            that diverged starts again from its last finite state; in a stack it stays there.
         stacked: whether `position` has a leading chain axis. All members of a stack, of kernels or
             data sets, have the same starts; but "members" says that the tree, or what the function
             of a key returns, has a leading axis of members instead.
