@@ -8,7 +8,6 @@ leaves the checkpoint before.
 
 import functools
 import os
-import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ import numpy as np
 from ewsg_jax._base import _check
 from ewsg_jax._base._types import Position, PyTree
 from ewsg_jax._base.files import path_of
+from ewsg_jax._base.warn import warn
 from ewsg_jax.kernels.protocol import KernelState
 from ewsg_jax.sampling import archive, keeping, states
 from ewsg_jax.sampling.archive import Contents
@@ -201,11 +201,9 @@ class CheckpointWriter:
         try:
             self.write(outcome)
         except OSError as error:
-            warnings.warn(
+            warn(
                 f"the checkpoint after {outcome.done} steps could not be written, and the one "
-                f"after {self._saved} still stands: {_check.reason(error)}",
-                RuntimeWarning,
-                stacklevel=6,
+                f"after {self._saved} still stands: {_check.reason(error)}"
             )
         now = self._clock.now()
         # On a slow disk less often than asked for: writing is to take a small part of the time.

@@ -5,7 +5,6 @@ import importlib.metadata
 import os
 import platform
 import re
-import warnings
 from typing import Any
 
 import jax
@@ -15,6 +14,7 @@ from jax.experimental import multihost_utils
 from ewsg_jax._base import _tree
 from ewsg_jax._base._module import text
 from ewsg_jax._base._types import Data
+from ewsg_jax._base.warn import warn
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.rows.window import Window
 from ewsg_jax.sampling.checkpoint import Batches, Earlier
@@ -167,9 +167,7 @@ def check_resumed(request: Request, earlier: Earlier | Batches) -> None:
     others = {name: (then["programs"][name], now["programs"][name]) for name in now["programs"]}
     changed = [f"{name} {old} is now {new}" for name, (old, new) in others.items() if old != new]
     if changed:
-        warnings.warn(
+        warn(
             f"{where} was started by other programs ({', '.join(changed)}): what follows is of the "
-            "same law, but maybe not bit for bit what it would have been",
-            RuntimeWarning,
-            stacklevel=4,
+            "same law, but maybe not bit for bit what it would have been"
         )

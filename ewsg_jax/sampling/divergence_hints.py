@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import warnings
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +9,7 @@ import numpy as np
 
 from ewsg_jax._base import _check, seen
 from ewsg_jax._base._types import Array, Data, Position, PyTree
+from ewsg_jax._base.warn import warn
 from ewsg_jax.dynamics.protocol import Schedule
 from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.kernels.protocol import Kernel
@@ -230,6 +230,6 @@ def warn_of_degenerate(kernel: Kernel, start: Position, data: Data) -> None:
             except Exception:
                 continue  # What cannot be taken apart is not looked at.
             if said is not None:
-                warnings.warn(said, RuntimeWarning, stacklevel=8)
+                warn(said)
 
     seen.remembered(question, look, data)

@@ -2,13 +2,13 @@
 
 import math
 import time
-import warnings
 
 import jax
 import numpy as np
 
 from ewsg_jax._base import _check
 from ewsg_jax._base.progress import Progress
+from ewsg_jax._base.warn import warn
 from ewsg_jax.sampling.chunks import Call
 from ewsg_jax.sampling.host import Interrupts, on_host
 from ewsg_jax.sampling.outcome import Outcome
@@ -140,12 +140,10 @@ def _stop_at(outcome: Outcome, error: Exception) -> None:
     # The call took the memory of its state, and the last state that was kept is an earlier one.
     if any(leaf.is_deleted() for leaf in jax.tree.leaves(outcome.state)):
         outcome.state = outcome.watch.last_kept
-    warnings.warn(
+    warn(
         f"the run ended after {outcome.done} steps because the next ones failed: "
         f"{_check.reason(error)}; what was sampled is returned, and samples.state is that after "
-        f"step {_step_of(outcome)}",
-        RuntimeWarning,
-        stacklevel=6,
+        f"step {_step_of(outcome)}"
     )
 
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic
@@ -12,6 +11,7 @@ import numpy as np
 
 from ewsg_jax._base import _check, optional
 from ewsg_jax._base._types import Data, P, PyTree
+from ewsg_jax._base.warn import warn
 from ewsg_jax.kernels.protocol import KernelState
 from ewsg_jax.posterior import Posterior
 from ewsg_jax.sampling import archive, likelihoods, states
@@ -68,7 +68,7 @@ class Samples(Generic[P]):
         keeps_positions: whether the draws are positions.
         common_start: whether all chains started at one point, which makes R-hat too kind.
         shared_minibatch: whether all chains had one batch a step, so that they are not independent.
-        interrupted: whether an interrupt ended the run early.
+        interrupted: whether an interrupt ended the run early, or what is evaluated at its end.
         compile_seconds: time to trace and compile.
         run_seconds: time to sample.
     """
@@ -283,7 +283,7 @@ class Samples(Generic[P]):
         )
         return found if some else jax.tree.map(lambda x: np.full_like(x, np.nan), found)
 
-    def _say_left_out(self, where: str, stacklevel: int = 3) -> None:
+    def _say_left_out(self, where: str) -> None:
         """Warn that chains which diverged are not in what is returned.
 
         Raises:
@@ -295,11 +295,7 @@ class Samples(Generic[P]):
                 "the others kept, samples.diverged_at when they diverged)"
             )
         if not self.is_finite.all():
-            warnings.warn(
-                f"{diverged_of(self.diverged_at)}: not in {where}",
-                RuntimeWarning,
-                stacklevel=stacklevel,
-            )
+            warn(f"{diverged_of(self.diverged_at)}: not in {where}")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file that `ewsg_jax.load` reads; it is replaced at the end.
@@ -381,7 +377,7 @@ class Samples(Generic[P]):
 
     def _in_arviz(self, groups: dict[str, dict[str, np.ndarray]] | None, **options: Any) -> Any:
         """Return the draws that count, and groups of them, as ArviZ takes them."""
-        self._say_left_out("to_arviz()", stacklevel=4)
+        self._say_left_out("to_arviz()")
         finite = self.is_finite
         if not finite.all():
             coords = {"chain": np.flatnonzero(finite)} | (options.pop("coords", None) or {})

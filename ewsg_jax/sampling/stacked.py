@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic
@@ -12,6 +11,7 @@ import numpy as np
 
 from ewsg_jax._base import _check, pictures
 from ewsg_jax._base._types import Data, P
+from ewsg_jax._base.warn import warn
 from ewsg_jax.kernels.protocol import Kernel, KernelState
 from ewsg_jax.posterior.support import evenly
 from ewsg_jax.sampling import archive
@@ -228,12 +228,10 @@ class StackedSamples(Generic[P]):
         if (lost := self.diverged_at >= 0).any():
             # A chain diverged for some members: for the others it has a place.
             draws = {name: _masked(x, lost) for name, x in draws.items()}
-            warnings.warn(
+            warn(
                 f"to_arviz() has NaN for chains that diverged: {np.count_nonzero(lost)} of "
                 f"{lost.size}, of {np.count_nonzero(lost.any(0))} of {len(self)} members "
-                "(runs.diverged_at)",
-                RuntimeWarning,
-                stacklevel=2,
+                "(runs.diverged_at)"
             )
         return in_arviz(draws, beside, dims=dims, coords=coords, **options)
 
@@ -261,11 +259,9 @@ def split_members(request: Request, samples: Samples) -> StackedSamples:
             for member in lost[:MOST_NAMED]
         ]
         more = "; …" if lost.size > MOST_NAMED else ""
-        warnings.warn(
+        warn(
             f"{lost.size} of {len(found)} members have diverged chains, frozen at their last "
-            f"finite states (runs.is_stable, runs.diverged_at): {'; '.join(those)}{more}",
-            RuntimeWarning,
-            stacklevel=4,
+            f"finite states (runs.is_stable, runs.diverged_at): {'; '.join(those)}{more}"
         )
     return found
 
