@@ -17,7 +17,6 @@ Cauchy law would have to be e¹⁰⁰ times as far as others.
 
 import dataclasses
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -25,8 +24,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._base import seen
+from ewsg_jax._base import _check, seen
 from ewsg_jax._base._types import Data, Position, PyTree
+from ewsg_jax._base.warn import warn
 from ewsg_jax.dynamics.protocol import Constant
 from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.posterior import Posterior, support
@@ -134,6 +134,21 @@ class EndCheck:
         """Return samples with blown-up chains marked; warn of them and of draws of density 0."""
         if self._posterior is None or not self._rows:
             return samples
+        # What was sampled is not lost to a look at it.
+        try:
+            return self._judged(samples)
+        except Warning:
+            raise
+        except KeyboardInterrupt:
+            return dataclasses.replace(samples, interrupted=True)
+        except Exception as error:
+            warn(
+                "whether chains blew up, and whether draws lie where the density is 0, is not "
+                f"known, because the densities could not be evaluated: {_check.reason(error)}"
+            )
+            return samples
+
+    def _judged(self, samples: Samples) -> Samples:
         kernel, state = self._request.kernel, samples.state
         is_stack, own = isinstance(kernel, Stack), state.dynamics
         last, position = int(np.ravel(on_host(state.step))[0]), on_host(state.position)
@@ -313,18 +328,14 @@ def _warn_outside(found: list[tuple[str, Found]]) -> None:
     name, worst = max(outside, key=lambda one: max(one[1].outside.prior, one[1].outside.likelihood))
     more = f" ({len(outside)} of {len(found)} members have such draws)" if len(found) > 1 else ""
     started = "; they started there" if worst.starts_outside else ""
-    warnings.warn(
-        f"{name}{worst.outside}{more}{started}: {support.CURE}", RuntimeWarning, stacklevel=6
-    )
+    warn(f"{name}{worst.outside}{more}{started}: {support.CURE}")
 
 
 def _warn_blown(blown: np.ndarray) -> None:
     numbers = ", ".join(map(str, np.flatnonzero(blown)[:5])) + (", …" if blown.sum() > 5 else "")
-    warnings.warn(
+    warn(
         f"{blown.sum()} of {len(blown)} chains blew up and stayed finite (chains {numbers}): their "
         "potential is far above that of their start or of the other chains; they are marked like "
         "those that diverged (samples.diverged_at), and means leave them out: a smaller step_size, "
-        "columns of one scale (standardise them) or a better start may help",
-        RuntimeWarning,
-        stacklevel=6,
+        "columns of one scale (standardise them) or a better start may help"
     )

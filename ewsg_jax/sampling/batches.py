@@ -10,7 +10,6 @@ not started. A batch belongs to the run whose mark it has.
 import dataclasses
 import functools
 import os
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ import numpy as np
 from ewsg_jax._base import _check
 from ewsg_jax._base._types import PyTree
 from ewsg_jax._base.files import path_of
+from ewsg_jax._base.warn import warn
 from ewsg_jax.kernels.protocol import KernelState
 from ewsg_jax.sampling import checkpoint, consistency, states
 from ewsg_jax.sampling.checkpoint import HOLDS, HOLDS_BATCHES, RUN, Batches, Earlier
@@ -54,11 +54,14 @@ def of_all(run: Callable[[Request], Samples], request: Request, size: int) -> Sa
         some = _some(request, first, end)._replace(total=total)
         try:
             part = run(some)
-        except Exception as error:
+        except (Exception, KeyboardInterrupt) as error:
             # Chains that ended are kept: an error in a later batch costs only what follows.
             if not parts:
                 raise
-            _warn(f"the chains from {first} on failed: {_check.reason(error)}", first, total)
+            why = "were interrupted"
+            if isinstance(error, Exception):
+                why = f"failed: {_check.reason(error)}"
+            _warn(f"the chains from {first} on {why}", first, total)
             break
         if part.interrupted:
             _warn(
@@ -93,7 +96,7 @@ def _warn(what: str, done: int, total: int) -> None:
         if done
         else "what they had sampled is returned"
     )
-    warnings.warn(f"{what}; of {total} chains {left}", RuntimeWarning, stacklevel=6)
+    warn(f"{what}; of {total} chains {left}")
 
 
 def _some(request: Request, first: int, end: int) -> Request:

@@ -9,7 +9,6 @@ it.
 """
 
 import functools
-import warnings
 from collections.abc import Callable
 
 import jax
@@ -18,6 +17,7 @@ import numpy as np
 
 from ewsg_jax._base import _tree
 from ewsg_jax._base._types import Array, Data, Position, PyTree
+from ewsg_jax._base.warn import warn
 from ewsg_jax.kernels.protocol import Kernel, KernelState
 from ewsg_jax.posterior.support import take_rows
 from ewsg_jax.sampling import divergence_hints as hints
@@ -29,6 +29,8 @@ BYTES_PER_SECOND = 10**9
 """How fast a state is copied, as a guess for the first time."""
 COPYING_SHARE = 0.05
 """What part of a run's time may go into copies of the state to replay from."""
+SMALLER = "a smaller step_size may help, or columns of one scale (standardise them)"
+"""What helps where no cause is found."""
 SOON = 100
 """Steps within which all chains that diverged have done so at once."""
 
@@ -122,52 +124,67 @@ class DivergenceMonitor:
         return call
 
     def warn(self, kernel: Kernel, state: KernelState, data: Data) -> None:
-        """Warn of diverged chains, with what may be the cause."""
+        """Warn of diverged chains, with what may be the cause.
+
+        Raises:
+            KeyboardInterrupt: the search for it was interrupted; the warning is made.
+        """
         lost = np.flatnonzero(~self.alive)
+        if not lost.size:
+            return
         # The first chain that fell: later ones may have followed by another cause.
-        if lost.size:
-            first = lost[np.argmin(self.diverged_at[lost])]
-            fell = int(self.diverged_at[first])
-            # From the most certain cause to the least: a schedule, a gradient, the step size.
-            why = hints.of_schedules(kernel, fell - 1)
-            all_lost = lost.size == self.alive.size
-            if not why:
-                end = jax.tree.map(lambda x: x[first], on_host(state.position))
-                why = hints.of_gradients(
-                    kernel, on_host(self.start), end, data, fell == self._first_step + 1
-                )
-                # All of them at once have one cause: what overflows where steps led is none.
-                soon = np.max(self.diverged_at[lost]) <= self._first_step + SOON
-                if all_lost and soon:
-                    overshot = hints.overshot(kernel, self.start, end, data)
-                    why = f"{overshot}; there {why}" if overshot and why else overshot or why
-            why = why or "a smaller step_size may help, or columns of one scale (standardise them)"
-            if all_lost and hints.falls(
-                kernel, self.start, on_host(take_rows(state.position, 0)), data
-            ):
-                why += (
-                    "; the potential falls without bound along the chain: has the likelihood "
-                    "the right sign?"
-                )
-            warnings.warn(
-                f"{lost.size} of {self.alive.size} chains diverged, the first (chain {first}) at "
-                f"step {self.diverged_at[first]}; they stay at their last finite positions "
-                f"(samples.diverged_at): {why}",
-                RuntimeWarning,
-                stacklevel=4,
+        first = int(lost[np.argmin(self.diverged_at[lost])])
+        why, interrupt = SMALLER, None
+        try:
+            why = self._cause(kernel, state, data, lost, first)
+        except KeyboardInterrupt as error:
+            interrupt = error
+        except Exception:
+            pass  # A cause that cannot be looked for is no reason to lose the run.
+        warn(
+            f"{lost.size} of {self.alive.size} chains diverged, the first (chain {first}) at "
+            f"step {self.diverged_at[first]}; they stay at their last finite positions "
+            f"(samples.diverged_at): {why}"
+        )
+        if interrupt is not None:
+            raise interrupt
+
+    def _cause(
+        self, kernel: Kernel, state: KernelState, data: Data, lost: np.ndarray, first: int
+    ) -> str:
+        """Return why chains may have diverged, of which the first did so first."""
+        fell, all_lost = int(self.diverged_at[first]), lost.size == self.alive.size
+        # From the most certain cause to the least: a schedule, a gradient, the step size.
+        why = hints.of_schedules(kernel, fell - 1)
+        if not why:
+            end = jax.tree.map(lambda x: x[first], on_host(state.position))
+            why = hints.of_gradients(
+                kernel, on_host(self.start), end, data, fell == self._first_step + 1
             )
+            # All of them at once have one cause: what overflows where steps led is none.
+            soon = np.max(self.diverged_at[lost]) <= self._first_step + SOON
+            if all_lost and soon:
+                overshot = hints.overshot(kernel, self.start, end, data)
+                why = f"{overshot}; there {why}" if overshot and why else overshot or why
+        why = why or SMALLER
+        if all_lost and hints.falls(
+            kernel, self.start, on_host(take_rows(state.position, 0)), data
+        ):
+            why += (
+                "; the potential falls without bound along the chain: has the likelihood "
+                "the right sign?"
+            )
+        return why
 
 
 def warn_of_overflow(steps: np.ndarray) -> None:
     """Warn of bounded sets that overflowed, in this many steps of each chain."""
     if steps.any():
-        warnings.warn(
+        warn(
             f"{np.count_nonzero(steps)} of {steps.size} chains had more bright or selected data "
             f"than there is room for, in up to {steps.max()} steps (samples.overflow); the bright "
             "set stood still there, and what they sample is not the posterior: a larger capacity "
-            "or proposal_capacity, or a centre nearer to the mode, is needed",
-            RuntimeWarning,
-            stacklevel=4,
+            "or proposal_capacity, or a centre nearer to the mode, is needed"
         )
 
 

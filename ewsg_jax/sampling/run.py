@@ -82,7 +82,11 @@ def run(request: Request, earlier: Earlier | Batches | None = None) -> Samples |
             # Of a stream no window but those at hand is held on to.
             data = some.data if windows is None else windows.last
             rows = some.data if windows is None else windows.last.rows
-            outcome.watch.warn(kernel, outcome.state, rows)
+            # From here on all is sampled: an interrupt ends what is still evaluated.
+            try:
+                outcome.watch.warn(kernel, outcome.state, rows)
+            except KeyboardInterrupt:
+                outcome.interrupted = True
             if windows is not None:
                 end_check.keep(outcome.watch.start, rows)
             return collect(some._replace(data=data), planned, outcome, compiled)

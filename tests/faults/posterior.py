@@ -114,7 +114,7 @@ FAULTS = [
           "models/test_constants.py::test_scales_are_chosen_by_evidence[as it is]"),
     Fault("linear models: totals in the dtype of predictors", "products.sum_of_outer", drop_call("jnp.promote_types"),
           "test_half_precision.py::test_gradients_of_rows_are_added_up_in_single[linear]"),
-    Fault("the schedules are read at the next step", "DivergenceMonitor.warn", constant(1, 2),
+    Fault("the schedules are read at the next step", "DivergenceMonitor._cause", constant(1, 2),
           "sampling/test_health.py::test_a_schedule_that_reaches_zero"),
     Fault("epochs shared", "request.check", assume("not is_ordered(kernel)", True),
           "wrong_calls/test_wrong_calls.py::test_a_wrong_call_is_answered[gradients.exponentially_weighted: what it wraps: shared_minibatch: got True]"),

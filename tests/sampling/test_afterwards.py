@@ -41,6 +41,25 @@ def test_draws_outside_are_said():
     assert "started there" not in str(told[0].message)
 
 
+@pytest.mark.parametrize("error", [MemoryError("out of memory"), KeyboardInterrupt()], ids=type)
+def test_a_look_at_the_end_loses_no_run(monkeypatch, error):
+    with pytest.warns(RuntimeWarning, match=OUTSIDE):
+        whole = sample()
+
+    def failing(*_):
+        raise error
+
+    monkeypatch.setattr(afterwards.support, "densities", failing)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = sample()
+    np.testing.assert_array_equal(found.position, whole.position)
+    assert found.interrupted == (not told) == isinstance(error, KeyboardInterrupt)
+    for one in told:
+        assert "could not be evaluated: MemoryError: out of memory" in str(one.message)
+        assert one.filename == __file__
+
+
 @pytest.mark.usual_parameters("svrg")
 @pytest.mark.parametrize(
     "kernel",

@@ -111,21 +111,26 @@ def test_a_batch_that_is_lost_rests_to_the_end():
             same_runs(run(kernel, starts, chain_batch_size=size, **long), at_once)
 
 
-def test_what_was_sampled_before_a_failure_is_returned(monkeypatch):
-    real = steps_of.make_steps
+@pytest.mark.parametrize(
+    ("where", "error", "how"),
+    [
+        ("make_steps", RuntimeError("out of memory"), "failed: RuntimeError: out of memory"),
+        ("plan", KeyboardInterrupt(), "were interrupted"),
+    ],
+    ids=["a failure", "an interrupt before its steps"],
+)
+def test_what_was_sampled_before_is_returned(monkeypatch, where, error, how):
+    real = getattr(steps_of, where)
 
     def failing(*arguments):
         if failing.calls == 1:
-            raise RuntimeError("out of memory")
+            raise error
         failing.calls += 1
         return real(*arguments)
 
     failing.calls = 0
-    monkeypatch.setattr(steps_of, "make_steps", failing)
-    with pytest.warns(
-        RuntimeWarning,
-        match="chains from 3 on failed: RuntimeError: out of memory; of 5 chains those of",
-    ):
+    monkeypatch.setattr(steps_of, where, failing)
+    with pytest.warns(RuntimeWarning, match=f"chains from 3 on {how}; of 5 chains those of"):
         found = run(chain_batch_size=3)
     assert found.interrupted
     monkeypatch.undo()

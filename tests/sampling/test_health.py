@@ -143,6 +143,24 @@ def test_a_run_without_living_chains_ends_and_keeps_its_draws():
     )
 
 
+@pytest.mark.parametrize("error", [MemoryError(), KeyboardInterrupt()], ids=type)
+def test_a_search_for_the_cause_loses_no_run(monkeypatch, error):
+    start = jnp.array([[0.0], [9.0]])
+    with pytest.warns(RuntimeWarning, match="1 of 2") as told:
+        whole = run(start)
+    assert told[0].filename == __file__
+
+    def failing(*_):
+        raise error
+
+    monkeypatch.setattr(health.hints, "of_gradients", failing)
+    with pytest.warns(RuntimeWarning, match="1 of 2 chains diverged.*a smaller step_size may help"):
+        found = run(start)
+    np.testing.assert_array_equal(found.position, whole.position)
+    np.testing.assert_array_equal(found.diverged_at, whole.diverged_at)
+    assert found.interrupted == isinstance(error, KeyboardInterrupt)
+
+
 @pytest.mark.full
 def test_a_lost_chain_starts_again_where_it_rested():
     with pytest.warns(RuntimeWarning, match="1 of 2"):
