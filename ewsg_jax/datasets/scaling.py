@@ -18,6 +18,8 @@ from ewsg_jax.datasets.dataset import Dataset
 
 NULL = 1e-8
 """Directions whose variance is below this share of the largest are dropped: rounding, not data."""
+ROUNDING = 1e-12
+"""A standard deviation below this share of the largest value is none: a constant's, by rounding."""
 A_DATASET = "a Dataset (as ewsg_jax.datasets.load and split return)"
 
 
@@ -128,7 +130,10 @@ def standardisation(train: object) -> Standardisation:
     x = _features("train", train)
     mean = x.mean(axis=0, dtype=np.float64)
     scale = x.std(axis=0, dtype=np.float64)
-    constant = scale <= 1e-12 * np.maximum(np.abs(mean), 1)
+    # Beside the largest value, in whatever unit it is: 1e-19 coulomb may vary by much.
+    low, high = (np.asarray(each, np.float64) for each in (x.min(axis=0), x.max(axis=0)))
+    largest = np.maximum(np.abs(low), np.abs(high))
+    constant = scale <= ROUNDING * largest
     factor = np.where(constant, 0.0, 1 / np.where(constant, 1.0, scale))
     return Standardisation(mean, factor, getattr(train, "feature_names", None))
 

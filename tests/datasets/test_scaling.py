@@ -48,6 +48,16 @@ def test_standardise_makes_constant_columns_zero():
     np.testing.assert_array_equal(scaled_test.x, [[0, 0]])
 
 
+@pytest.mark.parametrize("unit", [1e-100, 1e-19, 1e-13, 1e100])
+def test_a_feature_varies_in_any_unit(unit):
+    x = np.random.default_rng(1).normal(3, 2, (50, 2)) * np.array([unit, 1.0])
+    x = np.column_stack([x, np.full(50, unit), np.zeros(50), np.full(50, 0.1)])
+    scaling = ewsg.datasets.standardisation(x)
+    np.testing.assert_allclose(scaling.factor[:2], 1 / x[:, :2].std(0), rtol=1e-12)
+    np.testing.assert_array_equal(scaling.factor[2:], 0)
+    np.testing.assert_allclose(scaling(x)[:, :2].std(0), 1, rtol=1e-5)
+
+
 def test_standardise_takes_whole_numbers():
     train = Dataset(np.array([[1], [3]], np.int16), np.zeros(2), ("a",), "whole", "here")
     np.testing.assert_array_equal(ewsg.datasets.standardise(train, train)[0].x, [[-1], [1]])
