@@ -6,6 +6,7 @@ import hashlib
 import os
 import string
 import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,10 +75,14 @@ def read(
         with np.load(path) as arrays:
             if not {"X", "y"} <= set(arrays.files):
                 raise ValueError(f"{path} must hold arrays X and y; it holds {arrays.files}")
-            return {
+            found = {
                 name: arrays[name] for name in ("X", "y", "feature_names") if name in arrays.files
             }
-    except (EOFError, OSError, ValueError, zipfile.BadZipFile) as error:
+        for name in ("X", "y"):
+            if found[name].dtype.kind not in "biuf":
+                raise ValueError(f"{name} must be of numbers; it is of {found[name].dtype}")
+        return found
+    except (EOFError, IndexError, OSError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(
             f"{path} must hold {what}; it cannot be read: {_check.reason(error)}"
         ) from error

@@ -2,6 +2,7 @@
 
 import dataclasses
 import gzip
+import io
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +110,48 @@ def test_a_file_of_something_else(name, folder, monkeypatch):
         np.savez(folder / f"{name}.npz", **arrays)
         with pytest.raises(ValueError, match=f"must hold {title}.*{message}"):
             load()
+
+
+def damaged(path, content):
+    """Write a file with some bytes inverted."""
+    wrong = bytes(255 - byte for byte in content[500:550])
+    path.write_bytes(content[:500] + wrong + content[550:])
+
+
+def compressed(**arrays):
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
+
+
+DAMAGED = {
+    "compressed arrays": (
+        "movielens.npz",
+        lambda path: damaged(path, compressed(X=np.arange(20_000).reshape(-1, 2), y=np.ones(1))),
+    ),
+    "compressed text": (
+        "covtype.data.gz",
+        lambda path: damaged(path, gzip.compress(columns(np.arange(9_000)).encode())),
+    ),
+    "too few columns": ("ratings.csv", lambda path: path.write_text("user,film\n1,2\n3,4\n")),
+    "words for features": (
+        "movielens.npz",
+        lambda path: np.savez(path, X=np.array([["a", "b"]]), y=np.ones(1)),
+    ),
+    "words for a response": (
+        "movielens.npz",
+        lambda path: np.savez(path, X=np.ones((1, 2)), y=np.array(["a"])),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_a_file_that_cannot_be_read_is_named(kind, folder):
+    file, write = DAMAGED[kind]
+    write(folder / file)
+    name = "covertype" if file.startswith("cov") else "movielens"
+    with pytest.raises(ValueError, match=f"{file} must hold {SOURCES[name].title}; it cannot be"):
+        ewsg.datasets.load(name)
 
 
 @pytest.mark.parametrize("name", SOURCES)
