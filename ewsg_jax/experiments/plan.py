@@ -18,6 +18,7 @@ from ewsg_jax.experiments.problem import Regression
 from ewsg_jax.gradients.protocol import uses_batches
 from ewsg_jax.rows.view import num_rows
 from ewsg_jax.sampling.budget import steps_reaching, steps_within
+from ewsg_jax.sampling.checkpoint import RUN
 
 CHECKPOINT_EVERY = 30.0
 """Seconds between checkpoints."""
@@ -195,12 +196,13 @@ def _sampled(
     key: Key, plan: Plan, problem: Regression, checkpoint: Path, progress: bool
 ) -> ewsg.Samples:
     options: dict[str, Any] = {"mesh": processes.mesh(), "progress": progress}
-    if checkpoint.exists():
+    # A folder without it is of a run that was ended before its first checkpoint.
+    if (checkpoint / RUN).exists():
         try:
             return ewsg.resume(checkpoint, problem.train, kernel=plan.kernel, **options)
         except ValueError as error:
             raise ConfigError(
-                f"{plan.label}: {error}: remove {checkpoint.parent} to start again"
+                f"{plan.label}: {error}: remove {checkpoint} to start this run again"
             ) from error
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     return ewsg.sample(

@@ -1,5 +1,6 @@
 """Whole runs through the command line."""
 
+import errno
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ import pytest
 
 from ewsg_jax.__main__ import main
 from ewsg_jax.experiments.config import load
+from ewsg_jax.sampling import archive
 from tests.experiments.commands import FILES, configuration, ended, files, whole
 
 
@@ -143,9 +145,27 @@ def test_a_killed_run_resumes(tmp_path):
 
 def test_a_damaged_checkpoint_is_one_line(tmp_path, capsys):
     config, output = configuration(tmp_path), tmp_path / "out"
-    (output / "checkpoints" / "reference").mkdir(parents=True)
+    damaged = output / "checkpoints" / "reference"
+    damaged.mkdir(parents=True)
+    (damaged / "run.npz").write_bytes(b"PK")
     (output / "config.toml").write_text(config.read_text())
     assert main(["run", str(config), "--output", str(output)]) == 2
     told = capsys.readouterr().err
     assert told.count("error: ") == 1
-    assert f"has no run.npz: remove {output}/checkpoints to start again" in told
+    # Those of the other runs need not be lost with it.
+    assert f": remove {damaged} to start this run again" in told
+
+
+def test_a_run_that_wrote_nothing_starts_again(tmp_path, monkeypatch, capsys):
+    config, output = configuration(tmp_path), tmp_path / "out"
+    words = ["run", str(config), "--output", str(output), "--quiet"]
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "run.npz")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(archive, "write", full)
+        assert main(words) == 2
+    assert (output / "checkpoints" / "reference").is_dir()
+    assert main(words) == 0
+    assert files(output) == FILES
