@@ -39,8 +39,10 @@ TYPES = {
     list: "a list",
 }
 REFERENCE = "reference"
-RESERVED = (REFERENCE, "names", "file", "allow_pickle")
+RESERVED = (REFERENCE, "names", "unscaled names", "file", "allow_pickle")
 """Names that draws.npz needs for itself."""
+PASSES, UNSCALED = ".data_passes", ".unscaled"
+"""What ends the names of what stands there beside the draws of a run."""
 MOST_SEED = 2**32 - 1
 """jax takes the last 32 bits of a seed: two seeds that agree in them would be one."""
 MOST_STEPS = 2**31 - 1
@@ -177,8 +179,10 @@ class Config:
     note: str = ""
 
     def __post_init__(self) -> None:
+        runs = [REFERENCE, *self.named]
+        beside = {f"{label}{end}" for label in runs for end in (PASSES, UNSCALED)}
         for label in self.named:
-            if label in RESERVED:
+            if label in RESERVED or label in beside:
                 raise ConfigError(
                     f"no run can be called {label!r}: give that method another 'label'"
                 )

@@ -10,7 +10,7 @@ import numpy as np
 import ewsg_jax as ewsg
 from ewsg_jax._base import _check
 from ewsg_jax.experiments import processes, report
-from ewsg_jax.experiments.config import ConfigError, load
+from ewsg_jax.experiments.config import PASSES, UNSCALED, ConfigError, load
 from ewsg_jax.experiments.console import DOUBTFUL, INTERRUPTED, OK, Console
 from ewsg_jax.experiments.plan import Job, Result, execute, plans_of
 from ewsg_jax.experiments.problem import of_config
@@ -157,9 +157,9 @@ def _write(folder: Folder, job: Job, results: list[Result], interrupted: bool) -
     for result in results:
         label, draws = result.plan.label, draws_of(result.samples)
         arrays[label] = draws
-        arrays[f"{label}.data_passes"] = result.samples.evaluations / result.samples.num_data
+        arrays[f"{label}{PASSES}"] = result.samples.evaluations / result.samples.num_data
         if original is not None:
-            arrays[f"{label}.unscaled"] = original.of(draws)
+            arrays[f"{label}{UNSCALED}"] = original.of(draws)
     folder.write(DRAWS, arrays)
     folder.write(METRICS, report.metrics(job, results, interrupted))
 

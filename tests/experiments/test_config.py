@@ -105,6 +105,9 @@ data_passes = 10 | data_passes = 0  | run.data_passes must be above 0; got 0.0
 data_passes = 10 | data_passes = nan| run.data_passes must be above 0; got nan
 label = "long"   | label = "sghmc"  | two runs are called 'sghmc'
 label = "long"   | label = "reference"         | no run can be called 'reference'
+label = "long"   | label = "unscaled names"    | no run can be called 'unscaled names'
+label = "long"   | label = "sghmc.data_passes" | no run can be called 'sghmc.data_passes'
+label = "long"   | label = "sghmc.unscaled"    | no run can be called 'sghmc.unscaled'
 label = "long"   | label = 3        | methods[2] (ewsg).label must be a string
 label = "long"   | label = ""       | methods[2] (ewsg).label must be not empty
 [[methods]]      | [methods]        | not valid TOML
