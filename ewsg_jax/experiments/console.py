@@ -74,8 +74,10 @@ class Console:
 
 def put(text: str) -> None:
     """Print on standard output, whether anybody still reads it or not."""
+    # A terminal of few letters has ? in the place of others.
+    code = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
-        print(text, flush=True)
+        print(text.encode(code, "replace").decode(code), flush=True)
     except BrokenPipeError:
         # Whoever read it, such as `head`, has seen enough; a run is made and written all the same.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -92,6 +92,14 @@ def test_a_reader_that_has_seen_enough_ends_nothing():
     assert (done.stdout, done.stderr) == ("a\n", "ended\n")
 
 
+def test_a_terminal_without_a_letter_has_another(monkeypatch):
+    written = io.TextIOWrapper(io.BytesIO(), "ascii")
+    monkeypatch.setattr(sys, "stdout", written)
+    console.put("N(0, 1² I) ± 0.1")
+    written.seek(0)
+    assert written.read() == "N(0, 1? I) ? 0.1\n"
+
+
 @may_be_interrupted
 def test_an_interrupt_of_the_imports_has_no_traceback():
     command = [sys.executable, "-X", "importtime", "-m", "ewsg_jax", "list", "methods"]
