@@ -20,6 +20,7 @@ import numpy as np
 from ewsg_jax import datasets
 from ewsg_jax._base import _check
 from ewsg_jax.datasets import Dataset
+from ewsg_jax.datasets.dataset import INTERCEPT
 from ewsg_jax.experiments.config import ConfigError
 
 SUFFIXES = (".csv", ".npz")
@@ -68,6 +69,7 @@ def read(
         kept = Dataset(x, numbers, tuple(names), path.stem, source).without(drop)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{data}: {error}") from error
+    _check_names(path, kept.feature_names)
     wrong = np.argwhere(~np.isfinite(kept.x))
     if len(wrong):
         row, column = wrong[0].tolist()
@@ -154,12 +156,26 @@ def _header(path: Path, header: list[str]) -> list[str]:
         raise ConfigError(f"{path} must have columns with commas between them; it has {found}")
     if any(map(is_number, header)):
         raise ConfigError(f"{path} must begin with a line of column names; got {shown(header)}")
-    name, count = collections.Counter(header).most_common(1)[0]
+    _check_different(path, header)
+    return header
+
+
+def _check_names(path: Path, names: Sequence[str]) -> None:
+    """Check that each weight has a name of its own, with that of a column of ones beside them."""
+    _check_different(path, names)
+    if INTERCEPT in names:
+        raise ConfigError(
+            f"{path} must have no feature called {INTERCEPT!r}, the name of the weight of a column "
+            f"of ones: give it another name, or leave it out by --drop {INTERCEPT}"
+        )
+
+
+def _check_different(path: Path, names: Sequence[str]) -> None:
+    name, count = collections.Counter(names).most_common(1)[0]
     if count > 1:
         raise ConfigError(
             f"{path} must have columns of different names; {count} are called {name!r}"
         )
-    return header
 
 
 def shown(values: Sequence[object]) -> str:
@@ -181,6 +197,11 @@ def coded(y: np.ndarray, most: int, advice: str) -> tuple[np.ndarray, tuple[str,
 
     There must be at least two and at `most` some; else the error names another model, `advice`.
     """
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        row = int(np.argmin(np.isfinite(y)))
+        raise ConfigError(
+            f"the response must have a class in every row; row {row + 1} has {y[row]}: remove it"
+        )
     classes, codes = np.unique(y, return_inverse=True)
     if not 2 <= len(classes) <= most:
         takes = "2 values" if most == 2 else f"2 to {most:,} values"
@@ -188,5 +209,9 @@ def coded(y: np.ndarray, most: int, advice: str) -> tuple[np.ndarray, tuple[str,
             f"the response must take {takes} for this model; got {len(classes):,}: "
             f"{shown(classes.tolist())}{advice}"
         )
-    names = tuple(f"{x:g}" if isinstance(x, float) else str(x) for x in classes.tolist())
+    # Six digits where these are all; 1000001 and 1000002 are two classes.
+    names = tuple(
+        f"{x:g}" if isinstance(x, float) and float(f"{x:g}") == x else str(x)
+        for x in classes.tolist()
+    )
     return codes.reshape(-1), names

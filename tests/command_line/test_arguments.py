@@ -232,6 +232,20 @@ def test_arrays_of_an_npz_file(tmp_path, names):
     assert data.feature_names == ("x[1]",)
 
 
+def test_each_weight_has_a_name_of_its_own(tmp_path):
+    """By it a report has its numbers, that of the column of ones beside them."""
+    path = tmp_path / "rows.npz"
+    np.savez(path, x=np.ones((3, 2)), y=np.arange(3), feature_names=["a", "a"])
+    with pytest.raises(ConfigError, match="must have columns of different names; 2 are called 'a'"):
+        data_file.read(str(path))
+    path = rows_file(tmp_path, CSV.replace("age", "intercept"))
+    for words in ([], ["--no-intercept"]):
+        assert main(["plan", path, "--model", "logistic", *words]) == console.USAGE_ERROR
+    with pytest.raises(ConfigError, match=r"no feature called 'intercept'.* --drop intercept"):
+        data_file.read(path)
+    assert data_file.read(path, drop=["intercept"])[0].feature_names == ("the dose",)
+
+
 def test_the_report_names_the_source_and_what_was_dropped(tmp_path):
     """And says whose moments scale the features: those of all rows, unless some are held out."""
     asked = {"data": rows_file(tmp_path), "model": "logistic", "drop": ["age"]}
@@ -282,6 +296,11 @@ def test_classes_are_numbers_in_their_order():
     assert (codes.tolist(), names) == ([1, 0, 1], ("a", "b"))
     codes, names = data_file.coded(np.array([1.0, -1.0]), 2, "")
     assert (codes.tolist(), names) == ([1, 0], ("-1", "1"))
+    codes, names = data_file.coded(np.array([1000001.0, 1000002.0, 0.1]), 3, "")
+    assert names == ("0.1", "1000001.0", "1000002.0")
+    for missing in (np.nan, np.inf):
+        with pytest.raises(ConfigError, match=r"a class in every row; row 2 has (nan|inf): remove"):
+            data_file.coded(np.array([1.0, missing, 1.0]), 2, "")
 
 
 @pytest.mark.parametrize("intercept", [True, False])
