@@ -104,8 +104,8 @@ def _of_file(path: Path, asked: Asked | None) -> Written:
         )
     asked, problem = prepare(asked)
     samples = ewsg.load(path)
-    if not isinstance(samples, ewsg.Samples):
-        raise ConfigError(f"{path} must hold one run; it holds a stack of runs")
+    if not samples.keeps_positions:
+        raise ConfigError(f"{path} must hold draws of positions; its run kept something else")
     shape = jax.tree.map(lambda leaf: leaf.shape[2:], samples.position)
     # Such rows start at zero, an array.
     wanted = jnp.shape(cast(Array, problem.start))

@@ -291,6 +291,16 @@ def test_an_error_of_the_library_names_what_it_is_about(
     assert capsys.readouterr().err.endswith(f"{begins}: something must be otherwise\n")
 
 
+@pytest.mark.parametrize("keep", [None, jnp.sum])
+def test_a_saved_run_without_positions_is_refused(tmp_path, capsys, keep):
+    kernel, path = ewsg.sgld(ewsg.models.gaussian_location(), 1e-2, batch_size=2), tmp_path / "run"
+    run = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(3), jnp.ones((4, 3)), 10, keep=keep)
+    run.save(path)
+    words = ["check", str(path), "--data", rows_file(tmp_path), "--model", "logistic"]
+    assert main(words) == console.USAGE_ERROR
+    assert f"{path} must hold draws of positions" in capsys.readouterr().err
+
+
 def test_classes_are_numbers_in_their_order():
     codes, names = data_file.coded(np.array(["b", "a", "b"]), 2, "")
     assert (codes.tolist(), names) == ([1, 0, 1], ("a", "b"))
