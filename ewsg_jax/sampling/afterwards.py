@@ -32,6 +32,7 @@ from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.posterior import Posterior, support
 from ewsg_jax.posterior.support import NONE, Outside, evenly
 from ewsg_jax.rows.view import view
+from ewsg_jax.sampling.checkpoint import Batches, Earlier
 from ewsg_jax.sampling.host import on_host
 from ewsg_jax.sampling.plan import Planned
 from ewsg_jax.sampling.request import Request
@@ -95,8 +96,11 @@ class Found(NamedTuple):
 class EndCheck:
     """The check at a run's end, which keeps the first chain's start and some rows only."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, earlier: Earlier | Batches | None = None) -> None:
         self._request, self._start, self._rows = request, None, []
+        # A run that resumes did not start where it resumes.
+        self._resumes = earlier is not None
+        self._began = earlier.starts if isinstance(earlier, Earlier) else None
         kernel = request.kernel.kernel if isinstance(request.kernel, Stack) else request.kernel
         # Exact methods compare densities themselves.
         self._posterior = kernel.estimator.posterior if isinstance(kernel, Pair) else None
@@ -107,7 +111,8 @@ class EndCheck:
         # start.
         if self._posterior is None or self._rows:
             return
-        self._start, sets, rows = on_host(start), self._request.data_sets, view(data).tree
+        self._start = support.take_rows(self._starts(), 0) if self._resumes else on_host(start)
+        sets, rows = self._request.data_sets, view(data).tree
         if sets is None:
             self._rows = [support.some_rows(rows)]
             return
@@ -203,6 +208,8 @@ class EndCheck:
     def _starts(self) -> PyTree:
         """Return where all chains started, or continued from."""
         request = self._request
+        if self._began is not None:
+            return self._began
         if request.state is not None:
             return on_host(request.state.position)
         count = num_chains_of(request)

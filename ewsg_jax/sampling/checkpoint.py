@@ -3,7 +3,7 @@ written whole.
 
 The draws since the last checkpoint are a file of their own; the file of the run, written after it,
 says how many of those there are, and holds the last states, sums and counts. A kill in between
-leaves the checkpoint before.
+leaves the checkpoint before. Where the chains started is written once, before any step.
 """
 
 import functools
@@ -29,7 +29,8 @@ from ewsg_jax.sampling.request import Request
 from ewsg_jax.sampling.states import SavedState, saved
 
 HOLDS, HOLDS_BATCHES, HOLDS_DRAWS = "a checkpoint", "a checkpoint of batches of chains", "draws"
-RUN, DRAWS = "run.npz", "draws-{:06d}.npz"
+HOLDS_STARTS = "where chains started"
+RUN, DRAWS, STARTS = "run.npz", "draws-{:06d}.npz", "starts.npz"
 SOME_DRAWS, TOTALS, SUMS, COUNTED = "draws", "totals.", "sums", ("spent", "alive", "diverged_at")
 """What the names of arrays are, or begin with."""
 SHARE = 1 / 20
@@ -46,6 +47,7 @@ class Earlier(NamedTuple):
         state: the chains' last states.
         sums: of the running moments, None where there are none.
         pieces: of the draws, in order.
+        starts: where the chains started, by which the run's end judges whether they blew up.
     """
 
     head: dict[str, Any]
@@ -54,6 +56,7 @@ class Earlier(NamedTuple):
     state: SavedState
     sums: Contents | None
     pieces: list[Contents]
+    starts: PyTree
 
 
 class Batches(NamedTuple):
@@ -107,15 +110,16 @@ def read(path: Any, position: Position | None) -> Earlier | Batches:
             return _batches(whole, head, position)
         counts = whole.told("counts", dict) | {name: whole.array(name) for name in COUNTED}
         totals = {name.removeprefix(TOTALS): x for name, x in whole.under(TOTALS).items()}
-        earlier = Earlier(
-            head, counts, totals, saved(whole, position), whole if whole.under(SUMS) else None, []
-        )
+        state, pieces = saved(whole, position), []
+        sums = whole if whole.under(SUMS) else None
         for number in range(counts["pieces"]):
             file = path_of(path) / DRAWS.format(number)
-            earlier.pieces.append(_file(file, HOLDS_DRAWS))
+            pieces.append(_file(file, HOLDS_DRAWS))
+        file = path_of(path) / STARTS
+        starts = _file(file, HOLDS_STARTS).tree(archive.POSITION, state.positions)
     except archive.UnreadableError as error:
         raise unreadable(file, str(error)) from error
-    return earlier
+    return Earlier(head, counts, totals, state, sums, pieces, starts)
 
 
 def _file(file: Path, *holds: str) -> Contents:
@@ -180,7 +184,7 @@ class CheckpointWriter:
         if earlier is None and self._writes:
             check_new(self._folder)
         # Files that an interrupted write has left are not part of the run.
-        for name in (f".{RUN}.*", ".draws-*") if self._writes else ():
+        for name in (f".{RUN}.*", f".{STARTS}.*", ".draws-*") if self._writes else ():
             for left in self._folder.glob(name):
                 left.unlink()
         self._every, self._earlier = request.checkpoint_every, earlier
@@ -221,6 +225,9 @@ class CheckpointWriter:
         if not self._writes:
             return
         self._folder.mkdir(exist_ok=True)
+        if not outcome.done:
+            starts = archive.entries(archive.POSITION, state.position)
+            archive.write(self._folder / STARTS, HOLDS_STARTS, {}, starts)
         first, last = self._kept.number(self._saved), self._kept.number(outcome.done)
         # Only draws since the last checkpoint are written: each is written once, in a file of its
         # own.

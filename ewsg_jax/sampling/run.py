@@ -63,7 +63,7 @@ def run(request: Request, earlier: Earlier | Batches | None = None) -> Samples |
         consistency.check_resumed(request, earlier)
         request = _resumed(request, earlier)
 
-    end_check = EndCheck(request)
+    end_check = EndCheck(request, earlier)
 
     def run_some(some: Request, earlier: Earlier | None) -> Samples:
         windows = (

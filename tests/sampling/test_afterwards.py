@@ -10,6 +10,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.sampling import afterwards
+from tests.sampling import stops
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)
@@ -325,3 +326,19 @@ def test_members_of_a_stack_are_marked():
         runs = ewsg.sample(KEY, stack, jnp.zeros(3), Y, 60, num_chains=2)
     assert runs.is_stable.tolist() == [True, False]
     assert np.isfinite(runs[1].position).all()
+
+
+@pytest.mark.parametrize("size", [None, 2], ids=["at once", "in batches"])
+@pytest.mark.parametrize("end", [60, 50], ids=["ended", "stopped"])
+def test_a_run_that_resumes_is_judged_from_where_it_began(tmp_path, size, end):
+    """From where it resumes no chain has climbed."""
+    normal = ewsg.Posterior(
+        lambda p, y: -0.5 * jnp.sum((y - p) ** 2), lambda p: -0.5 * jnp.sum(p**2)
+    )
+    kernel, path = ewsg.ld(normal, 1.2e-2), tmp_path / "run"
+    options = {"num_chains": 4, "chain_batch_size": size, "checkpoint": path}
+    with pytest.warns(RuntimeWarning, match="4 of 4 chains blew up"):
+        stops.after(end, lambda: ewsg.sample(KEY, kernel, jnp.zeros(3), Y, 60, **options))
+    with pytest.warns(RuntimeWarning, match="4 of 4 chains blew up"):
+        found = ewsg.resume(path, Y, kernel=kernel)
+    assert found.diverged_at.tolist() == [60] * 4

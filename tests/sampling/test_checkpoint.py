@@ -314,13 +314,14 @@ def test_another_version_is_told(monkeypatch, tmp_path):
 def test_what_a_kill_left_is_tidied(monkeypatch, tmp_path):
     stopped(monkeypatch, tmp_path / "run")
     (tmp_path / "run" / ".run.npz.99999").write_bytes(b"half")
+    (tmp_path / "run" / ".starts.npz.99999").write_bytes(b"half")
     (tmp_path / "run" / ".draws-000002.npz.99999").write_bytes(b"half")
     (tmp_path / "run" / "mine.txt").write_bytes(b"kept")
     ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL)
     left = sorted(
         file.name for file in (tmp_path / "run").iterdir() if not file.name.startswith("draws-")
     )
-    assert left == ["mine.txt", "run.npz"]
+    assert left == ["mine.txt", "run.npz", "starts.npz"]
 
 
 @pytest.mark.parametrize(
