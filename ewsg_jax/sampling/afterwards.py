@@ -201,7 +201,7 @@ class EndCheck:
             of_it(self._start, 0),
             lambda: of_it(self._starts()),
             rows,
-            samples.num_data if sets is None else int(sets.num_rows.max()),
+            samples.num_data if sets is None else int(sets.num_rows[member]),
             int(SHARE * samples.gradient_evaluations / (1 if sets is None else len(sets))),
         )
 

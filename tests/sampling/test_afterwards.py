@@ -342,3 +342,15 @@ def test_a_run_that_resumes_is_judged_from_where_it_began(tmp_path, size, end):
     with pytest.warns(RuntimeWarning, match="4 of 4 chains blew up"):
         found = ewsg.resume(path, Y, kernel=kernel)
     assert found.diverged_at.tolist() == [60] * 4
+
+
+def test_each_data_set_is_judged_with_its_own_rows(monkeypatch):
+    """A potential of 4 rows, made up to that of 200, has chains of every height."""
+    counts, look = [], afterwards.look
+    monkeypatch.setattr(
+        afterwards, "look", lambda run: counts.append((run.num_data, len(run.rows))) or look(run)
+    )
+    posterior = ewsg.Posterior(normal, lambda p: -0.5 * p**2)
+    sets = ewsg.stack_data([Y[:4], Y])
+    ewsg.sample(KEY, ewsg.sgld(posterior, 1e-3, batch_size=2), jnp.zeros(()), sets, 20)
+    assert counts == [(4, 4), (200, 128)]
