@@ -233,6 +233,14 @@ def with_seed(text: str, seed: int) -> str:
     raise ConfigError("run.seed must have a line of its own below [run], which --seed replaces")
 
 
+def is_same(text: str | None, other: str) -> bool:
+    """Return whether texts of configurations have equal tables, whatever is said in comments."""
+    try:
+        return text is not None and _compared(from_toml(text)) == _compared(from_toml(other))
+    except ConfigError:
+        return False
+
+
 def _compared(table: dict[str, Any]) -> str:
     """Return a text that is the same for equal tables, whatever their order; NaN equals NaN."""
     return json.dumps(table, sort_keys=True, default=str)

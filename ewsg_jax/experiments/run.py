@@ -10,7 +10,7 @@ import numpy as np
 import ewsg_jax as ewsg
 from ewsg_jax._base import _check
 from ewsg_jax.experiments import processes, report
-from ewsg_jax.experiments.config import PASSES, UNSCALED, ConfigError, load
+from ewsg_jax.experiments.config import PASSES, UNSCALED, ConfigError, is_same, load
 from ewsg_jax.experiments.console import DOUBTFUL, INTERRUPTED, OK, Console
 from ewsg_jax.experiments.plan import Job, Result, execute, plans_of
 from ewsg_jax.experiments.problem import of_config
@@ -79,12 +79,13 @@ def _resumes(job: Job, folder: Folder, checkpoints: Path) -> bool:
     removed.
     """
     before = folder.read_text(CONFIG)
-    resumes = processes.as_the_first(before == job.config and checkpoints.exists())
+    same = is_same(before, job.config)
+    resumes = processes.as_the_first(same and checkpoints.exists())
     if processes.is_first():
         if not resumes:
             shutil.rmtree(checkpoints, ignore_errors=True)
         # Else its draws would stand beside this job's configuration until a run has ended.
-        if before not in (None, job.config):
+        if before is not None and not same:
             labels = [*_labels_before(folder), *(plan.label for plan in job.plans)]
             for name in (*map(_figure, labels), DRAWS, METRICS, REPORT):
                 (folder.path / name).unlink(missing_ok=True)

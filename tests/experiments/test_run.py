@@ -132,6 +132,7 @@ def test_a_killed_run_resumes(tmp_path):
     words = ["run", config, "--output", output]
     ended(words, output / "checkpoints" / "ewsg" / "run.npz", subprocess.Popen.kill)
     shutil.copytree(output, tmp_path / "copy")
+    config.write_text(f"# A comment changes nothing.\n{config.read_text()}")
     told = whole(*words)
     assert f"resumes from {output}/checkpoints/, left by an earlier start" in told
     assert files(output) == FILES
