@@ -47,7 +47,8 @@ class Earlier(NamedTuple):
         state: the chains' last states.
         sums: of the running moments, None where there are none.
         pieces: of the draws, in order.
-        starts: where the chains started, by which the run's end judges whether they blew up.
+        starts: where the chains started, by which the run's end judges whether they blew up; None
+            where that cannot be read.
     """
 
     head: dict[str, Any]
@@ -115,11 +116,22 @@ def read(path: Any, position: Position | None) -> Earlier | Batches:
         for number in range(counts["pieces"]):
             file = path_of(path) / DRAWS.format(number)
             pieces.append(_file(file, HOLDS_DRAWS))
-        file = path_of(path) / STARTS
-        starts = _file(file, HOLDS_STARTS).tree(archive.POSITION, state.positions)
+        starts = _starts(path_of(path) / STARTS, state.positions)
     except archive.UnreadableError as error:
         raise unreadable(file, str(error)) from error
     return Earlier(head, counts, totals, state, sums, pieces, starts)
+
+
+def _starts(file: Path, like: PyTree) -> PyTree | None:
+    """Return where the chains started; None, with a warning, where that cannot be read."""
+    try:
+        return _file(file, HOLDS_STARTS).tree(archive.POSITION, like)
+    except archive.UnreadableError as error:
+        warn(
+            f"where the chains of {os.fspath(file.parent)!r} started is not known ({error}): that "
+            "chains blew up before it resumes may not be seen"
+        )
+        return None
 
 
 def _file(file: Path, *holds: str) -> Contents:

@@ -310,6 +310,16 @@ def test_another_version_is_told(monkeypatch, tmp_path):
         ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL)
 
 
+def test_a_run_is_not_lost_with_the_file_of_its_starts(monkeypatch, tmp_path):
+    path = tmp_path / "run"
+    stopped(monkeypatch, path)
+    (path / "starts.npz").write_bytes(b"PK")
+    with pytest.warns(RuntimeWarning, match=r"started is not known \(BadZipFile: "):
+        again = ewsg.resume(path, ROWS, kernel=KERNEL)
+    whole = ewsg.sample(KEY, KERNEL, jnp.zeros(D), ROWS, 300, randomness_memory=500, **OPTIONS)
+    same_runs(again, whole)
+
+
 @pytest.mark.full
 def test_what_a_kill_left_is_tidied(monkeypatch, tmp_path):
     stopped(monkeypatch, tmp_path / "run")
