@@ -7,8 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._base import _check, seen
+from ewsg_jax._base import _check, _tree, seen
 from ewsg_jax._base._types import Array, Data, Position, PyTree
+from ewsg_jax._base.needs import parts_of
 from ewsg_jax._base.warn import warn
 from ewsg_jax.dynamics.protocol import Schedule
 from ewsg_jax.kernels.pair import Pair
@@ -33,7 +34,7 @@ def of_schedules(kernel: Kernel, step: int) -> str:
     """Return which schedules are not positive and finite at `step`, as a string; or empty."""
     found = []
     # A schedule that becomes 0 or negative stops or reverses the dynamics, whatever the model.
-    for part in filter(dataclasses.is_dataclass, (kernel, getattr(kernel, "dynamics", None))):
+    for part in parts_of(kernel):
         for field in dataclasses.fields(part):
             schedule = getattr(part, field.name)
             value = float(schedule(jnp.int32(step))) if isinstance(schedule, Schedule) else 1.0
@@ -77,7 +78,7 @@ def _of_posterior(
         return jnp.asarray(posterior.log_prior(p))
 
     value, gradient = jax.value_and_grad(prior)(position)
-    if not _is_finite(gradient):
+    if not _tree.is_finite(gradient):
         told = (
             f"the gradient is not finite {where}: that of log_prior is not, where log_prior is "
             f"{float(value):g}"
@@ -95,7 +96,7 @@ def _of_posterior(
     @jax.jit
     def are_finite(position: Position, rows: Data) -> Array:
         return jax.lax.map(
-            lambda row: _all_finite(of_row(position, row)[1]), rows, batch_size=at_once
+            lambda row: _tree.is_finite(of_row(position, row)[1]), rows, batch_size=at_once
         )
 
     bad = places[~np.asarray(are_finite(position, take_rows(data, places)))]
@@ -116,7 +117,7 @@ def _of_posterior(
     if not jax.config.read("jax_enable_x64"):
         with jax.enable_x64(True):
             wide_value, wide = of_row(*jax.tree.map(_widened, (position, row)))
-            if _is_finite(wide):
+            if _tree.is_finite(wide):
                 return told + (
                     _overshot(float(wide_value), before)
                     or "; in float64 it is finite: float32 overflows or loses a difference there"
@@ -142,14 +143,6 @@ def _overshot(value: float, start: float | None) -> str:
 def _widened(x: Array | np.ndarray) -> np.ndarray:
     known = np.asarray(x)
     return known.astype(np.float64) if jnp.issubdtype(known.dtype, jnp.floating) else known
-
-
-def _all_finite(tree: PyTree) -> Array:
-    return jnp.all(jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves(tree)]))
-
-
-def _is_finite(tree: PyTree) -> bool:
-    return bool(_all_finite(tree))
 
 
 def _length(position: Position) -> float:

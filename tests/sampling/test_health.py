@@ -209,6 +209,13 @@ def test_a_schedule_that_reaches_zero():
     assert weighted.diverged_at.tolist() == [8, 8]
 
 
+def test_a_schedule_beside_a_mass_that_reverses_the_steps():
+    falling = lambda step: 0.01 * (1 - step / 7)
+    kernel = ewsg.ld(ewsg.models.gaussian_location(), falling, inverse_mass=2.0)
+    with pytest.warns(RuntimeWarning, match=r"there step_size was -0.00142857, by its schedule"):
+        ewsg.sample(KEY, kernel, jnp.zeros(1), DATA, 12)
+
+
 WRONG_SIGN = ewsg.Posterior(
     lambda position, x: 0.5 * jnp.sum((x - position["w"]) ** 2),
     lambda position: -0.5 * jnp.sum(position["w"] ** 2),
