@@ -232,7 +232,7 @@ def look(run: Run) -> Found | None:
         kept, first = _draws(run, alive, most - 1 - len(farthest), few - 1 - len(farthest))
         parts = [
             jax.tree.map(lambda x: np.asarray(x)[None], run.start),
-            _take(run.last, farthest),
+            support.take_rows(run.last, farthest),
             kept,
         ]
         found = support.densities(run.posterior, _put(parts), run.rows, run.evaluations)
@@ -265,9 +265,9 @@ def _blown_up(
     others = np.setdiff1d(alive, chains)
     _, few, _ = support.sizes(run.evaluations, run.last)
     some = others[evenly(len(others), few // 2)] if others.size else others
-    starts = _take(run.starts(), chains[: few - len(some)])
+    starts = support.take_rows(run.starts(), chains[: few - len(some)])
     again = support.densities(
-        run.posterior, _put([starts, _take(run.last, some)]), run.rows, run.evaluations
+        run.posterior, _put([starts, support.take_rows(run.last, some)]), run.rows, run.evaluations
     )
     values = again.potential(run.num_data)
     highest = np.max(values[len(values) - len(some) :], initial=-np.inf)
@@ -287,9 +287,7 @@ def _blown_up(
         )
         climbs |= bool(own[number] > before + ALONE * unit + TIMES * max(0.0, before - least))
         # A flat tail may have a density that hardly falls: there the distance tells.
-        far = len(some) > 1 and norms[chain] > FAR * max(
-            farthest, _norms(_take(starts, [number]))[0]
-        )
+        far = len(some) > 1 and norms[chain] > FAR * max(farthest, _norms(starts)[number])
         blown[chain] = climbs or bool(far and own[number] > highest + high)
         if not blown[chain]:
             highest, farthest = max(highest, own[number]), max(farthest, norms[chain])
@@ -301,16 +299,12 @@ def _draws(run: Run, alive: np.ndarray, most: int, few: int) -> tuple[PyTree, in
     if run.draws is None:
         # Without draws the chains' last states stand for them.
         chosen = alive[evenly(len(alive), most)]
-        return _take(run.last, chosen), min(few, len(chosen))
+        return support.take_rows(run.last, chosen), min(few, len(chosen))
     length = jax.tree.leaves(run.draws)[0].shape[1]
     places = evenly(len(alive) * length, most)
     first = places[evenly(len(places), few)] if few else places[:0]
     chain, draw = np.divmod(np.concatenate([first, np.setdiff1d(places, first)]), length)
     return jax.tree.map(lambda x: x[alive[chain], draw], run.draws), len(first)
-
-
-def _take(tree: PyTree, places: Any) -> PyTree:
-    return jax.tree.map(lambda x: np.asarray(x)[places], tree)
 
 
 def _put(trees: list[PyTree]) -> PyTree:
