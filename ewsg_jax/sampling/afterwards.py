@@ -99,8 +99,11 @@ class EndCheck:
     def __init__(self, request: Request, earlier: Earlier | Batches | None = None) -> None:
         self._request, self._start, self._rows = request, None, []
         # A run that resumes did not start where it resumes.
-        self._resumes = earlier is not None
-        self._began = earlier.starts if isinstance(earlier, Earlier) else None
+        self._resumes, self._began = earlier is not None, None
+        if isinstance(earlier, Earlier):
+            self._began = earlier.starts
+        elif earlier is not None and earlier.stacked:
+            self._began = earlier.position
         kernel = request.kernel.kernel if isinstance(request.kernel, Stack) else request.kernel
         # Exact methods compare densities themselves.
         self._posterior = kernel.estimator.posterior if isinstance(kernel, Pair) else None
@@ -111,7 +114,7 @@ class EndCheck:
         # start.
         if self._posterior is None or self._rows:
             return
-        self._start = support.take_rows(self._starts(), 0) if self._resumes else on_host(start)
+        self._start = on_host(self._first_of(start))
         sets, rows = self._request.data_sets, view(data).tree
         if sets is None:
             self._rows = [support.some_rows(rows)]
@@ -120,6 +123,16 @@ class EndCheck:
         for member in evenly(len(sets), MOST_MEMBERS):
             places = evenly(int(sets.num_rows[member]), support.LEVELS[-1][1])
             self._rows.append(support.take_rows(rows, (places, int(member))))
+
+    def _first_of(self, start: Position) -> Position:
+        """Return where the first chain started, which is `start` where no run resumes."""
+        if not self._resumes:
+            return start
+        if self._began is not None:
+            return support.take_rows(self._began, 0)
+        # Batches of chains whose file has one start for all, or the states that they continue.
+        state = self._request.state
+        return self._request.position if state is None else support.take_rows(state.position, 0)
 
     def compile_ahead(self, planned: Planned, data: Data) -> None:
         """Compile what a short run of one kernel waits for, while a thread compiles its steps."""
