@@ -166,7 +166,9 @@ def _write(folder: Folder, job: Job, results: list[Result], interrupted: bool) -
 
 
 def draws_of(samples: ewsg.Samples) -> np.ndarray:
-    """Return draws (chain, draw, …), NaN from the step on at which a chain diverged."""
+    """Return draws (chain, draw, …), NaN from the step on at which a chain diverged; where that is
+    behind the last draw, as of a chain that blew up it may be, that draw.
+    """
     draws, at = np.asarray(samples.position), samples.diverged_at[:, None]
-    gone = (at >= 0) & (samples.step >= at)
+    gone = (at >= 0) & (samples.step >= np.minimum(at, samples.step[-1:]))
     return np.where(gone.reshape(*gone.shape, *[1] * (draws.ndim - 2)), np.nan, draws)

@@ -37,12 +37,17 @@ def test_a_list_of_numbers_is_a_line(tmp_path):
 
 def test_draws_end_where_a_chain_diverged():
     samples = types.SimpleNamespace(
-        position=np.ones((3, 4, 2)),
+        position=np.ones((4, 4, 2)),
         step=np.array([10, 20, 30, 40]),
-        diverged_at=np.array([-1, 25, 3]),
+        diverged_at=np.array([-1, 25, 3, 45]),
     )
     found = draws_of(samples)
-    assert np.isfinite(found).all(2).sum(1).tolist() == [4, 2, 0]
+    # Of the last one, which blew up behind its last draw, that draw says so.
+    assert np.isfinite(found).all(2).sum(1).tolist() == [4, 2, 0, 3]
+    none = types.SimpleNamespace(
+        position=np.ones((2, 0, 2)), step=np.zeros(0, int), diverged_at=np.array([-1, 3])
+    )
+    assert draws_of(none).shape == (2, 0, 2)
 
 
 NONE: Any = None
