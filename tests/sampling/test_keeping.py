@@ -160,6 +160,8 @@ def test_moments_of_a_function_and_of_few_bits():
     product = of.position["w"][..., 0] * of.position["b"]
     np.testing.assert_allclose(of.moments.mean, product.mean(1), rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(of.moments.variance, product.var(1), rtol=1e-3, atol=1e-8)
+    one = run(moments=ewsg.moments(lambda p: {"w": p["w"][0], "one": 1.0})).moments
+    np.testing.assert_array_equal(one.mean["one"], 1.0)
     start = jax.tree.map(lambda x: x.astype(jnp.bfloat16), START)
     few = ewsg.sample(KEY, KERNEL, start, DATA, 50, keep=None, moments=ewsg.moments())
     assert few.moments.mean["w"].dtype == np.float32, (

@@ -348,6 +348,9 @@ def test_runs_are_saved(tmp_path):
     without = ewsg.StackedSamples.load(tmp_path / "runs.npz")
     with pytest.raises(AttributeError, match=r"samples\.state has no position"):
         _ = without[2].state.position
+    for member, error in ((3, IndexError), (slice(2), TypeError), (1.0, TypeError)):
+        with pytest.raises(error, match="member must be"):
+            runs[member]
     for loaded in (whole, without):
         np.testing.assert_array_equal(loaded[1].position, runs[1].position)
         np.testing.assert_array_equal(loaded.values["step_size"], STEPS)
