@@ -18,7 +18,9 @@ def combine(*terms: tuple[ArrayLike, PyTree]) -> PyTree:
     """Return Σ cᵢ·xᵢ over `(c, x)` terms, leaf by leaf, in the dtype of the first tree.
 
     Coefficients are scalars. A coefficient that is the number 1 costs no multiplication. Half
-    precision is rounded to once, at the end: it does not hold a step size of 10⁻⁸.
+    precision is rounded to once, at the end: it does not hold a step size of 10⁻⁸. What is added to
+    the first term is summed first: beside a large position a small force alone would round to
+    nothing, and with the noise of the step it does not on average.
     """
     coefficients = [c for c, _ in terms]
     trees = [x for _, x in terms]
@@ -26,11 +28,12 @@ def combine(*terms: tuple[ArrayLike, PyTree]) -> PyTree:
     def leaf(*leaves: Array) -> Array:
         dtype = leaves[0].dtype
         wide = jnp.promote_types(dtype, jnp.float32)
-        parts = [
+        first, *rest = (
             x if isinstance(c, int) and c == 1 else jnp.asarray(c, wide) * x
             for c, x in zip(coefficients, leaves, strict=True)
-        ]
-        return functools.reduce(operator.add, parts).astype(dtype)
+        )
+        total = first + functools.reduce(operator.add, rest) if rest else first
+        return total.astype(dtype)
 
     return jax.tree.map(leaf, *trees)
 

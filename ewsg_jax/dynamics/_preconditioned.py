@@ -177,7 +177,8 @@ class Preconditioned(Dynamics[PreconditionedState]):
             slope = jax.tree.map(derivative, state.slope, used, change, mean, mean_change)
 
         def leaf(x: Array, m: Array, drift: Array, xi: Array) -> Array:
-            return (x - h * drift + jnp.sqrt(2 * h * t * self.scale(m)) * xi).astype(x.dtype)
+            # Summed first: beside a large position a small drift alone would round to nothing.
+            return (x + (jnp.sqrt(2 * h * t * self.scale(m)) * xi - h * drift)).astype(x.dtype)
 
         position = jax.tree.map(leaf, state.position, used, drift, noise)
         return PreconditionedState(position, mean_square, slope, state.step + 1)

@@ -152,7 +152,7 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
         # As the points were rounded, so that s and y belong together.
         s = _tree.combine((1, end), (-1, state.point))
         # λ s is added to y, so that the curvature along s is at least about the trust region's.
-        y = _tree.combine((1, gradient_at(end)), (-1, g), (self.trust_region, s))
+        y = _tree.combine((self.trust_region, s), (1, gradient_at(end)), (-1, g))
         step = state.step + 1
         place = step % (size - 1)
         # In the first M steps θ_{t−M} is none of the chain's points, or the one that other steps

@@ -270,3 +270,35 @@ def test_noise_may_be_signs(name):
     drawn = jax.vmap(lambda key: made.draw(key, state))(keys)
     for part in jax.tree.leaves(drawn):
         assert set(part.ravel().tolist()) == {-1.0, 1.0}
+
+
+FORCE = {"langevin": (1e-7, 100.0), "preconditioned": (1e-6, 2.0), "exact": (1e-4, 1e3)}
+"""A step and a force that move by 10⁻⁵, less than half of what float32 tells apart at 1,000."""
+
+
+@pytest.mark.parametrize("name", FORCE)
+def test_a_small_force_is_not_rounded_away_far_from_the_origin(name):
+    """On average over the noise, which is drawn as quantiles, in every order of its parts."""
+    (h, force), count = FORCE[name], 2**14
+    dynamics = with_numbers(name, h, 1.3, 0.5)
+    quantiles = jax.scipy.special.ndtri((jnp.arange(count) + 0.5) / count)
+    rng = np.random.default_rng(0)
+
+    def mixed():
+        return jnp.asarray(rng.permutation(quantiles))
+
+    noise, momentum = ((mixed(), mixed()) if name == "exact" else mixed()), mixed()
+
+    def mean_move(start):
+        state = dynamics.init(jax.random.key(0), jnp.full(count, start))
+        if hasattr(state, "momentum"):
+            state = state._replace(momentum=momentum)
+        data = jnp.zeros((1, 1))
+        prepared = dynamics.prepare(state, jnp.zeros_like, data)
+        estimate = ewsg.gradients.Estimate(jnp.full(count, force), ())
+        moved = dynamics.apply(noise, prepared, estimate, None)
+        return np.mean(np.asarray(moved.position, float) - start)
+
+    near = mean_move(0.0)
+    assert -2e-5 < near < -2e-6
+    assert mean_move(1000.0) == pytest.approx(near, rel=0.05)
