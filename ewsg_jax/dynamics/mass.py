@@ -9,7 +9,7 @@ step size.
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 from ewsg_jax._base import _check, _tree
 from ewsg_jax._base._module import Part, arguments, made_by, module, written
@@ -36,6 +36,13 @@ class Mass(Part):
 
     given: InverseMass
     factor: Factor
+
+
+class Prepared(NamedTuple):
+    """θ, and what the inner dynamics prepared at the origin of z."""
+
+    position: Position
+    inner: PyTree
 
 
 @module
@@ -93,30 +100,40 @@ class InMetric(Dynamics[State]):
         self.dynamics.check(position)
 
     def evaluation_point(self, state: State) -> Position:
-        return self._displaced(state, self.dynamics.evaluation_point(_at_origin(state)))
+        return self._displaced(state.position, self.dynamics.evaluation_point(_at_origin(state)))
 
     def prepare(self, state: State, prior_gradient: PriorGradient, data: Data) -> PyTree:
-        return self.dynamics.prepare(state, prior_gradient, data)
+        if type(self.dynamics).prepare is Dynamics.prepare:
+            return state
+        seen_at = self._seen_at(state.position, prior_gradient)
+        return Prepared(state.position, self.dynamics.prepare(_at_origin(state), seen_at, data))
 
     def log_weight(
         self, prepared: PyTree, estimate: Estimate, frozen_noise: str = "momentum"
     ) -> Array:
-        return self.dynamics.log_weight(prepared, self._seen(estimate), frozen_noise)
+        _, inner = _parts(prepared)
+        return self.dynamics.log_weight(inner, self._seen(estimate), frozen_noise)
 
     def apply(
         self, noise: PyTree, prepared: PyTree, estimate: Estimate, gradient_at: GradientAt
     ) -> State:
-        def seen_at(position: Position) -> Position:
-            # The inner step asks at a z: the gradient there is Lᵀ∇V(θ + L z).
-            return self.mass.factor.transposed(gradient_at(self._displaced(prepared, position)))
-
         # A step from the origin: what it adds to the position is rounded once.
-        end = self.dynamics.apply(noise, _at_origin(prepared), self._seen(estimate), seen_at)
-        return end._replace(position=self._displaced(prepared, end.position))
+        position, inner = _parts(prepared)
+        seen_at = self._seen_at(position, gradient_at)
+        end = self.dynamics.apply(noise, inner, self._seen(estimate), seen_at)
+        return end._replace(position=self._displaced(position, end.position))
 
-    def _displaced(self, state: State, displacement: Position) -> Position:
+    def _displaced(self, position: Position, displacement: Position) -> Position:
         """Return the position θ + L z."""
-        return _tree.combine((1, state.position), (1, self.mass.factor.times(displacement)))
+        return _tree.combine((1, position), (1, self.mass.factor.times(displacement)))
+
+    def _seen_at(self, origin: Position, gradient_at: GradientAt | PriorGradient) -> GradientAt:
+        """Return a gradient as the inner step asks for it, at a z: Lᵀ∇V(θ + L z)."""
+
+        def seen(position: Position) -> Position:
+            return self.mass.factor.transposed(gradient_at(self._displaced(origin, position)))
+
+        return seen
 
     def _seen(self, estimate: Estimate) -> Estimate:
         """Return the estimate in z: the gradient Lᵀg, of covariance Lᵀ Cov L."""
@@ -130,6 +147,11 @@ class InMetric(Dynamics[State]):
 
 def _at_origin(state: State) -> State:
     return state._replace(position=_tree.zeros_like(state.position))
+
+
+def _parts(prepared: PyTree) -> tuple[Position, PyTree]:
+    """Return θ, and what is prepared at the origin: by default the state."""
+    return prepared if isinstance(prepared, Prepared) else (prepared.position, _at_origin(prepared))
 
 
 def is_one(inverse_mass: object) -> bool:

@@ -187,11 +187,25 @@ class Midpoint(ewsg.dynamics.Dynamics):
         return MidpointState(end, prepared.step + 1)
 
 
+@ewsg.module
+class WithPrior(Midpoint):
+    """Beside it the prior's force where the step begins, once more, which `prepare` evaluates."""
+
+    def prepare(self, state, prior_gradient, data):
+        return state, prior_gradient(state.position)
+
+    def apply(self, noise, prepared, estimate, gradient_at):
+        state, of_prior = prepared
+        total = _tree.combine((1, estimate.gradient), (1, of_prior))
+        return super().apply(noise, state, estimate._replace(gradient=total), gradient_at)
+
+
+@pytest.mark.parametrize("kind", [Midpoint, WithPrior])
 @pytest.mark.parametrize("structure", STRUCTURES)
-def test_a_second_gradient_is_that_of_the_same_coordinates(x64, structure):
-    """What `apply` asks for at another point z is Lᵀ∇V(θ + L z), for a dynamics of one's own."""
+def test_gradients_of_a_step_of_ones_own_are_those_of_the_same_coordinates(x64, structure, kind):
+    """What `apply` and `prepare` ask for at a point z is Lᵀ∇V(θ + L z), and of V₀ alone."""
     given, L = masses()[structure]
-    inner = Midpoint(**ewsg.hyperparameters(step_size=0.01))
+    inner = kind(**ewsg.hyperparameters(step_size=0.01))
     there = in_its_coordinates(L)
     posterior = ewsg.Posterior(log_likelihood, log_prior)
 
