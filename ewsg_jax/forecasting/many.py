@@ -67,7 +67,7 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
     tree = functools.partial(_on_device, layout)
     # Stability by the largest curvature met at places of one and more widths.
     wide = factor_of(mode.inverse_mass, "covariance")
-    half = law.normal(17, 2, len(curvature))
+    half = temperature**0.5 * law.normal(17, 2, len(curvature))
     places = np.stack(
         [vector(wide.times(tree(place))) for width in PLACES for place in width * half]
     )

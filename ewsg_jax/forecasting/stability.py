@@ -93,11 +93,13 @@ def largest_step(dynamics: Dynamics, step: int, curvature: float, noise: float) 
     The dynamics sees the position through its gradient alone; schedules are read at `step`. For a
     friction that goes by it, `noise` is the largest eigenvalue of the gradient's covariance.
     """
-    state = at_rest(dynamics, step)
-    covariance = Covariance(jnp.array([noise])) if needs_covariance(dynamics) else ()
 
     def is_stable(h: float) -> bool:
-        matrix = np.asarray(_matrix(dynamics, state, curvature, covariance, h), float)
+        # In float64: of a short step or a small friction float32 rounds the eigenvalue to 1.
+        with jax.enable_x64(True):
+            covariance = Covariance(jnp.array([noise])) if needs_covariance(dynamics) else ()
+            made = _matrix(dynamics, at_rest(dynamics, step), curvature, covariance, h)
+        matrix = np.asarray(made, float)
         return bool(np.isfinite(matrix).all() and np.abs(np.linalg.eigvals(matrix)).max() < 1)
 
     low = high = float(dynamics.step_size(jnp.int32(step)))

@@ -147,6 +147,23 @@ def test_the_largest_step(dynamics, largest):
     assert "UNSTABLE" in repr(over)
 
 
+@pytest.mark.parametrize(
+    ("dynamics", "largest"),
+    [
+        (ewsg.dynamics.langevin(1e-9), 2 / 4),
+        (ewsg.dynamics.semi_implicit(1e-2, friction=1e-9), 2 / 4**0.5),
+    ],
+)
+def test_the_largest_step_of_what_float32_rounds_away(dynamics, largest):
+    """1 − hλ and 1 − γh are 1 in float32, or the squares of eigenvalues that are."""
+    model = ewsg.models.gaussian_location(noise_scale=(4 / (4 - 1e-8)) ** 0.5, prior_scale=1e4)
+    data = jnp.array([[0.0], [1.0], [2.0], [3.0]])
+    kernel = ewsg.kernel(dynamics, ewsg.gradients.full(model))
+    told = ewsg.forecast(kernel, a_mode(model, jnp.zeros(1), data), data)
+    np.testing.assert_allclose(told.largest_step, largest, rtol=1e-4)
+    assert told.is_stable
+
+
 def test_walls_away_from_the_mode_set_the_largest_step():
     # −log likelihood is softplus(50 (w − 1)), flat at the mode, of curvature 625 at 1; the prior
     # N(0, 1).
@@ -337,6 +354,20 @@ def many(rank):
     rows = {"x": jnp.asarray(x), "y": jnp.ones(12)}
     mode = ewsg.find_mode(KEY, model, jnp.zeros(1100), rows, rank=rank)
     return model, rows, mode
+
+
+@pytest.mark.full
+def test_walls_of_many_numbers_are_looked_for_as_wide_as_the_temperature_makes_them():
+    """exp(−V(θ)/T) is exp(−W(z)) for z = θ/√T, where the curvatures of both are the same."""
+    d, T = 1_001, 25.0
+
+    def largest(fourth, temperature):
+        model = ewsg.Posterior(lambda p, row: -jnp.sum(p**2 / 2 + fourth * p**4 / 4), lambda p: 0.0)
+        data = jnp.zeros((1, 1))
+        kernel = ewsg.ld(model, 1e-4, temperature=temperature)
+        return ewsg.forecast(kernel, a_mode(model, jnp.zeros(d), data), data).largest_step
+
+    assert largest(1.0, T) == pytest.approx(largest(T, 1.0), rel=1e-4)
 
 
 @pytest.mark.full
