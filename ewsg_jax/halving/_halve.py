@@ -13,7 +13,7 @@ from ewsg_jax._base.freshness import reads_now
 from ewsg_jax.checking.verdict import Verdict, without_a_part
 from ewsg_jax.halving import laws
 from ewsg_jax.halving.coupled import coupled
-from ewsg_jax.halving.order import order_of, share_beyond
+from ewsg_jax.halving.order import check_normal, order_of, share_beyond
 from ewsg_jax.halving.result import Bias, Estimates, Halved
 from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.kernels.protocol import Kernel
@@ -135,6 +135,7 @@ def halve(
             )
     one = jax.tree.map(lambda x: np.zeros(x.shape[1:], x.dtype), shapes)
     _, names = flattened(named(jax.tree.map(lambda x: x[None, None], one), "position"), names)
+    check_normal(kernel, jax.tree.map(jnp.asarray, one))
 
     # Both chains of a pair begin at one point, so their difference begins at 0.
     start: Any = (lambda key: (position(key),) * 2) if is_function(position) else (position,) * 2

@@ -4,13 +4,15 @@ import math
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
-from ewsg_jax._base._module import is_own
-from ewsg_jax._base._types import Data
+from ewsg_jax._base._module import is_own, made_by
+from ewsg_jax._base._types import Array, Data, Key, Position
 from ewsg_jax.dynamics._exact import Exact
 from ewsg_jax.dynamics._langevin import Langevin
 from ewsg_jax.dynamics.mass import without_metric
-from ewsg_jax.dynamics.protocol import Schedule
+from ewsg_jax.dynamics.protocol import Dynamics, Schedule
 from ewsg_jax.gradients import GradientEstimator
 from ewsg_jax.gradients._control_variate import ControlVariate
 from ewsg_jax.gradients._full import Full
@@ -22,6 +24,12 @@ from ewsg_jax.rows.view import view
 
 PURE = 0.2
 """Part of the difference for dynamics of order 1 whose batches are of that order."""
+MOST_DRAWS, LEAST_DRAWS, MOST_DRAWN, AT_ONCE = 2**14, 2**9, 2**28, 2**22
+"""Draws of a noise of one's own, and numbers of all of them, in all and at once."""
+MOST_LOOKED_AT, SURE = 64, 8.0
+"""Numbers of each of its leaves, and standard errors by which their moments may be off."""
+MOMENTS = {1: (0, 1), 2: (1, 2), 3: (0, 15), 4: (3, 96)}
+"""Of a standard normal, and the variance of its powers, by the power."""
 
 
 def order_of(kernel: Kernel, data: Data) -> int:
@@ -50,6 +58,36 @@ def _order(dynamics: Any) -> int | None:
     changes = any(isinstance(part, Schedule) for part in parts)
     is_gaussian = getattr(dynamics, "noise", "gaussian") == "gaussian"
     return getattr(dynamics, "bias_order", None) if is_gaussian and not changes else None
+
+
+def check_normal(kernel: Pair, position: Position) -> None:
+    """Raise ValueError where a dynamics of one's own draws other numbers than standard normals.
+
+    Of these alone the sum of two over √2 is the noise of one step. What is drawn is compared in
+    four moments.
+    """
+    plain = without_metric(kernel.dynamics)[0]
+    if type(plain).draw is Dynamics.draw or not is_own(type(plain)):
+        return
+    state = plain.init(jax.random.key(0), position)
+
+    def numbers(key: Key) -> Array:
+        flat = [jnp.ravel(x) for x in jax.tree.leaves(plain.draw(key, state))]
+        return jnp.concatenate([x[:: max(1, -(-x.size // MOST_LOOKED_AT))] for x in flat])
+
+    key = jax.random.key(1)
+    size = 1 + sum(x.size for x in jax.tree.leaves(jax.eval_shape(plain.draw, key, state)))
+    count = min(MOST_DRAWS, max(LEAST_DRAWS, MOST_DRAWN // size))
+    keys, together = jax.random.split(key, count), min(count, max(1, AT_ONCE // size))
+    drawn = np.asarray(jax.lax.map(numbers, keys, batch_size=together), float)
+    for power, (moment, variance) in MOMENTS.items():
+        off = np.abs(np.mean(drawn**power, axis=0) - moment)
+        if not np.all(off <= SURE * (variance / count) ** 0.5):
+            raise ValueError(
+                "kernel must have a dynamics whose draw returns standard normals: the noise of a "
+                "step is put together of those of its halves, (ξ₁ + ξ₂)/√2; got "
+                f"{made_by(plain)}, whose numbers are others"
+            )
 
 
 def order_of_noise(estimator: GradientEstimator, data: Data) -> float | None:

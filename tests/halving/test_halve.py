@@ -12,6 +12,7 @@ import ewsg_jax as ewsg
 from ewsg_jax.halving import laws
 from ewsg_jax.halving.coupled import coupled
 from ewsg_jax.halving.laws import Law
+from ewsg_jax.halving.order import check_normal
 from tests.halving.pairs import MODEL, dynamics_of, known_pairs, of_ones_own
 from tests.halving.test_order import SKEWED, skewed_moments, truth
 
@@ -299,6 +300,34 @@ def test_a_dynamics_of_ones_own_that_says_its_order_is_taken(x64, optimised):
     sd, error = halved.extrapolated.sd[0], halved.extrapolated.sd_error[0]
     assert abs(sd - 1.0) > 3 * halved.half.sd_error[0]
     assert abs(sd - 1.0) < error
+
+
+@pytest.mark.parametrize(
+    ("drawn", "is_right"),
+    [
+        (jax.random.normal, True),
+        (jax.random.uniform, False),
+        (jax.random.rademacher, False),
+        (lambda key, shape: 12**0.5 * (jax.random.uniform(key, shape) - 0.5), False),
+    ],
+)
+def test_a_noise_of_ones_own_must_be_normal(drawn, is_right):
+    """One of another law is not that of the step when two of them are put together."""
+
+    class Drawing(type(of_ones_own(0.25))):
+        def draw(self, key, state):
+            one, other = jax.random.split(key)
+            shape = (2, *state.position.shape)
+            return {"often": jax.random.normal(one, (3, 100)), "once": drawn(other, shape)}
+
+    dynamics = of_ones_own(0.25)
+    own = ewsg.module(Drawing)(**{field: getattr(dynamics, field) for field in vars(dynamics)})
+    kernel = ewsg.kernel(own, ewsg.gradients.full(MODEL))
+    if is_right:
+        check_normal(kernel, jnp.zeros(2))
+        return
+    with pytest.raises(ValueError, match=r"^kernel must have a dynamics whose draw returns stand"):
+        check_normal(kernel, jnp.zeros(2))
 
 
 def test_a_run_that_is_interrupted_says_nothing(monkeypatch):
