@@ -234,9 +234,12 @@ class Stream(Whole):
         )
         assert self._rows is not None
         try:
-            made = jax.tree.map(np.asarray, self._rows(tree))
+            returned = self._rows(tree)
+            made = jax.tree.map(np.asarray, returned)
         except Exception as error:
             raise ValueError(f"{takes}; it failed: {_check.reason(error)}") from error
+        for leaf in jax.tree.leaves(returned):
+            source.check_unmasked(leaf, "what rows(…) returned")
         if not jax.tree.leaves(made) or any(
             x.ndim == 0 or len(x) != length for x in jax.tree.leaves(made)
         ):

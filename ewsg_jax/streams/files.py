@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ewsg_jax._base import _check, optional
+from ewsg_jax._base import _check, numeric, optional
 from ewsg_jax._base._types import PyTree
 from ewsg_jax.streams.source import (
     Array,
@@ -223,6 +223,9 @@ def opened(source: Any) -> Source:
         if not leaves:
             raise TypeError(f"{TAKES}; got {_check.describe(source)}")
         found = Together(jax.tree.map(_one, source, is_leaf=_is_one))
+    # A file of a list may be without rows, not all of them.
+    if not found.num_rows:
+        raise ValueError(f"{TAKES}; got one of 0 rows")
     for leaf in jax.tree.leaves(found.row):
         if not (np.issubdtype(leaf.dtype, np.number) or leaf.dtype == bool):
             raise TypeError(f"{TAKES}, and hold numbers; got {leaf.dtype}")
@@ -238,6 +241,8 @@ def _one(part: Any) -> Source:
         return _file(Path(part))
     if not part.ndim or not part.shape[0]:
         raise ValueError(f"{TAKES}; got {_check.describe(part)}, without rows")
+    if isinstance(part, np.ma.MaskedArray):
+        raise TypeError(f"{TAKES}; got {_check.describe(part)}: {numeric.way(part)}")
     if isinstance(part, jax.Array):
         part = np.asarray(part)
     found = mapped(part) if isinstance(part, np.memmap) else None

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ewsg_jax._base import _check
+from ewsg_jax._base import _check, numeric
 from ewsg_jax._base._types import Data, PyTree
 
 ALIGNMENT = 64
@@ -51,6 +51,21 @@ def check_finite(data: Data, where: Callable[[int], str]) -> None:
                 )
 
 
+def check_unmasked(value: object, where: str) -> None:
+    """Raise ValueError where numbers of an array, or arrays of a list, are masked: NumPy would take
+    what is below the mask.
+    """
+    kinds = set(map(type, value)) if isinstance(value, list) else {type(value)}
+    # A variable of netCDF reads as a masked array, with or without a mask.
+    if any(issubclass(kind, np.ma.MaskedArray) for kind in kinds) and np.ma.is_masked(
+        np.ma.stack(value) if isinstance(value, list) else value
+    ):
+        raise ValueError(
+            f"data must hold no masked numbers; {where} holds some: "
+            f"{numeric.way(np.ma.masked_array(0))}"
+        )
+
+
 class Source(abc.ABC):
     """Rows that are read from somewhere.
 
@@ -85,11 +100,14 @@ class Array(Source):
 
     def read(self, start: int, out: list[np.ndarray]) -> None:
         stop = start + len(out[0])
+        where = f"rows {start:,} to {stop - 1:,}"
         try:
-            found = np.asarray(self._array[start:stop])
+            rows = self._array[start:stop]
+            found = np.asarray(rows)
         except Exception as error:
-            raise unreadable(f"rows {start:,} to {stop - 1:,}", error) from error
-        check_alike(found, out[0], f"rows {start:,} to {stop - 1:,}")
+            raise unreadable(where, error) from error
+        check_unmasked(rows, where)
+        check_alike(found, out[0], where)
         out[0][...] = found
 
 
@@ -285,6 +303,7 @@ def _arrays(tree: PyTree, where: str, of_rows: Any = None) -> PyTree:
             f"data must have rows that are trees of numbers; {where} is {_check.describe(tree)}"
         )
     for leaf, array in zip(leaves, found, strict=True):
+        check_unmasked(leaf, where)
         if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
             raise ValueError(
                 f"data must have rows that are trees of numbers; {where} holds "

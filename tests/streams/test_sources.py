@@ -147,3 +147,49 @@ def test_the_default_window_is_of_so_many_bytes():
     stream = ewsg.stream(Large())
     assert stream.window <= 512 < stream.window * 1.01
     assert stream.num_rows == 2**31 + 5
+
+
+HOLES = np.ma.masked_array(np.arange(12.0).reshape(6, 2), np.arange(12).reshape(6, 2) == 7)
+
+
+class Variable:
+    """A variable of netCDF, whose slices are masked arrays."""
+
+    shape, dtype, ndim = HOLES.shape, HOLES.dtype, HOLES.ndim
+
+    def __init__(self, values):
+        self.values = values
+
+    def __getitem__(self, rows):
+        return self.values[rows]
+
+
+@pytest.mark.parametrize(
+    ("masked", "rows"),
+    [
+        (HOLES, None),
+        ({"x": HOLES}, None),
+        (list(HOLES), None),
+        ([{"x": row} for row in HOLES], None),
+        (Variable(HOLES), None),
+        (np.zeros((6, 2)), lambda rows: np.ma.masked_less(rows, 1.0)),
+    ],
+    ids=["array", "tree", "rows", "dicts", "variable", "function"],
+)
+def test_what_is_below_a_mask_is_not_read(masked, rows):
+    with pytest.raises((TypeError, ValueError, OSError), match=r"fill it with \.filled\(0\)"):
+        ewsg.stream(masked, rows=rows).read(0, 6)
+
+
+def test_a_masked_array_without_a_mask_is_read():
+    values = np.arange(12.0).reshape(6, 2)
+    found = ewsg.stream(Variable(np.ma.masked_array(values))).read(0, 6)
+    np.testing.assert_array_equal(found, values)
+
+
+def test_files_without_rows(tmp_path):
+    np.save(tmp_path / "none.npy", np.zeros((0, 2)))
+    np.save(tmp_path / "some.npy", np.ones((3, 2)))
+    with pytest.raises(ValueError, match=r"^source must be .* got one of 0 rows$"):
+        ewsg.stream(tmp_path / "none.npy")
+    assert len(ewsg.stream([tmp_path / "none.npy", tmp_path / "some.npy"])) == 3
