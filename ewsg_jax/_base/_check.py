@@ -5,6 +5,7 @@ Types, shapes and dtypes are checked always, values only where they are concrete
 
 import difflib
 import functools
+import operator
 import sys
 import types
 from collections.abc import Callable, Collection, Iterable
@@ -155,6 +156,24 @@ def integer(name: str, value: object, minimum: int = 1, maximum: int | None = No
     if value < minimum or (maximum is not None and value > maximum):
         raise ValueError(f"{name} must be a whole number, {bounds}; got {value}")
     return int(value)
+
+
+def place(name: str, value: Any, count: int) -> int:
+    """Check and return the place of one of `count` things, from the end where it is negative.
+
+    Raises:
+        TypeError: it is no whole number.
+        IndexError: there is none, by which a loop over them ends.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(
+            f"{name} must be a whole number from 0 to {count - 1}; got {describe(value)}"
+        ) from None
+    if not -count <= number < count:
+        raise IndexError(f"{name} must be from 0 to {count - 1}; got {number}")
+    return number
 
 
 def boolean(name: str, value: object) -> bool:

@@ -254,8 +254,10 @@ def _positive(tree: PyTree, takes: str) -> None:
 
 
 def _cholesky(matrix: Array, takes: str) -> Array:
+    if not matrix.size:
+        raise ValueError(f"{takes}; got a matrix of shape {matrix.shape}")
     if _check.is_traced(matrix):
-        return jnp.linalg.cholesky(matrix)
+        return jnp.linalg.cholesky(_tree.widened(matrix)).astype(matrix.dtype)
     known = np.asarray(matrix, np.float64)
     if not np.allclose(known, known.T, rtol=0, atol=1e-4 * np.abs(known).max()):
         raise ValueError(f"{takes}; got a matrix that is not symmetric")
@@ -280,7 +282,7 @@ def _of_low_rank(given: LowRank, takes: str) -> OfLowRank:
     _positive((diagonal, values), takes)
     if not _check.is_traced(basis):
         known = np.asarray(basis, np.float64)
-        if np.abs(known.T @ known - np.eye(r)).max() > 1e-3:
+        if np.abs(known.T @ known - np.eye(r)).max(initial=0.0) > 1e-3:
             raise ValueError(
                 f"{takes}, whose basis has orthonormal columns; got {shapes} with others"
             )

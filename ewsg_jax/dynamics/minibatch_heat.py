@@ -108,10 +108,11 @@ def given(covariance: Covariance | Array) -> Covariance:
     if not isinstance(covariance, jax.Array | np.ndarray):
         raise TypeError(f"{takes}; got {_check.describe(covariance)}")
     matrix = jnp.asarray(covariance)
-    if not jnp.issubdtype(matrix.dtype, jnp.inexact):
-        matrix = matrix.astype(float)
+    # Of half precision there are no eigenvectors.
+    matrix = matrix.astype(jnp.promote_types(jnp.result_type(float, matrix.dtype), jnp.float32))
     is_square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1]
-    if not (matrix.ndim == 1 or is_square) or not jnp.issubdtype(matrix.dtype, jnp.floating):
+    is_real = jnp.issubdtype(matrix.dtype, jnp.floating)
+    if not (matrix.ndim == 1 or is_square) or not is_real or not matrix.size:
         raise ValueError(f"{takes}; got {_check.describe(covariance)}")
     made = Covariance(matrix) if matrix.ndim == 1 else Covariance(*jnp.linalg.eigh(matrix))
     if _check.is_traced(matrix):

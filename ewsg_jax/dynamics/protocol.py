@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol
 
 from ewsg_jax._base import _check, _random, _tree
-from ewsg_jax._base._module import Part, hashable, module, number, static, text
+from ewsg_jax._base._module import Part, hashable, is_own, module, number, static, text
 from ewsg_jax._base._random import NOISE_LAWS, NoiseLaw
 from ewsg_jax._base._types import Array, Data, Hyperparameter, Key, Position, PyTree, Scalar, State
 from ewsg_jax.gradients.protocol import Estimate
@@ -102,6 +102,9 @@ def hyperparameters(**named: Hyperparameter) -> dict[str, Constant | Schedule]:
     made: dict[str, Constant | Schedule] = {}
     for name, value in named.items():
         if isinstance(value, Constant | Schedule):
+            # One of one's own: by its value, for it may hold numbers that are traced.
+            if is_own(type(value)):
+                _check.positive(name, lambda step, of=value: of(step), schedule=True)
             made[name] = value
             continue
         _check.positive(name, value, schedule=True)

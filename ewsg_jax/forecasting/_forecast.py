@@ -82,7 +82,8 @@ def forecast(
         (Array([1.0526], dtype=float32), 2.0)
     """
     pair, curvature = _checked(kernel, mode, data, _check.boolean("check_data", check_data))
-    _check.integer("step", step, minimum=0)
+    if _check.integer("step", step, minimum=0) >= 2**31:
+        raise ValueError(f"step must be below 2³¹, for steps are counted in 32 bits; got {step}")
     data = spread.over(mesh, data)
     if isinstance(data, spread.Spread):
         _check_over_devices(pair)

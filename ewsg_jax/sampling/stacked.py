@@ -68,10 +68,7 @@ class StackedSamples(Generic[P]):
         return (self[member] for member in range(len(self)))
 
     def __getitem__(self, member: int) -> Samples[P]:
-        if not isinstance(member, int | np.integer):
-            raise TypeError(f"member must be a whole number; got {_check.describe(member)}")
-        if not -len(self) <= member < len(self):
-            raise IndexError(f"member must be from 0 to {len(self) - 1}; got {member}")
+        member = _check.place("member", member, len(self))
         whole = self.whole
 
         moments = whole.moments

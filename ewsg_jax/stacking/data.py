@@ -40,8 +40,7 @@ class StackedData:
         return (self[number] for number in range(len(self)))
 
     def __getitem__(self, number: int) -> Data:
-        if not -len(self) <= number < len(self):
-            raise IndexError(f"number must be from 0 to {len(self) - 1}; got {number}")
+        number = _check.place("number", number, len(self))
         rows = self.rows.rows if isinstance(self.rows, Padded) else self.rows
         return jax.tree.map(lambda x: x[: self.num_rows[number], number], rows)
 
@@ -83,12 +82,18 @@ def stack_data(data_sets: Sequence[Data], *, labels: Sequence[Any] | None = None
     """
     sets = _listed(data_sets)
     lengths = np.array([num_rows(one) for one in sets])
-    told = np.arange(len(sets)) if labels is None else np.asarray(labels)
+    try:
+        told = np.arange(len(sets)) if labels is None else np.asarray(labels)
+        distinct = np.unique(told)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"labels must be all numbers or all strings; got {_check.describe(labels)}"
+        ) from error
     if told.shape != lengths.shape:
         raise ValueError(
             f"labels must be one for each of {len(sets)} data sets; got {_check.describe(labels)}"
         )
-    if len(np.unique(told)) < len(told):
+    if len(distinct) < len(told):
         raise ValueError(
             f"labels must differ between the data sets; got one twice, {_check.describe(labels)}"
         )

@@ -67,9 +67,7 @@ class Stack(Kernel[P]):
         return self.size
 
     def __getitem__(self, member: int) -> Kernel[P]:
-        if not -self.size <= member < self.size:
-            raise IndexError(f"member must be from 0 to {self.size - 1}; got {member}")
-        return apart(self.kernel, self.differs, member)
+        return apart(self.kernel, self.differs, _check.place("member", member, self.size))
 
     @property
     def values(self) -> dict[str, np.ndarray]:

@@ -143,3 +143,14 @@ def test_a_covariance_of_whole_numbers_is_that_of_floats(matrix):
         for each in (matrix, matrix.astype(np.float32))
     )
     np.testing.assert_array_equal(made.covariance.matrix, wanted.covariance.matrix)
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16, jnp.int32])
+def test_a_given_covariance_may_have_any_real_dtype(dtype):
+    matrix = jnp.array([[2.0, 1.0], [1.0, 2.0]])
+    wide, narrow = (
+        ewsg.dynamics.noise_corrected(0.1, friction=1.0, covariance=each).covariance
+        for each in (matrix, matrix.astype(dtype))
+    )
+    np.testing.assert_array_equal(narrow.matrix, wide.matrix)
+    np.testing.assert_array_equal(narrow.basis, wide.basis)

@@ -105,6 +105,10 @@ dynamics(
         f"V inverse_mass | not symmetric | {MASS}": SQUARE,
         f"V inverse_mass | the eigenvalue -1 | {MASS}": np.diag([1.0, -1.0]),
         f"V inverse_mass | the eigenvalue 0 | {MASS}": np.zeros((2, 2)),
+        f"V inverse_mass | a matrix of shape (0, 0) | {MASS}": np.zeros((0, 0)),
+        "T inverse_mass | got LowRank(diagonal=[1.0, 1.0] | whose parts are arrays": LOW_RANK(
+            [1.0, 1.0], BASIS, [2.0]
+        ),
         "V inverse_mass | (2,), (2, 1) and (2,) | (d,), (d, r) and (r,)": LOW_RANK(
             np.ones(2), BASIS, np.ones(2)
         ),
@@ -112,6 +116,33 @@ dynamics(
             np.ones(2), 2 * BASIS, np.ones(1)
         ),
     },
+    friction=1.0,
+)
+
+
+@ewsg.module
+class Falling(ewsg.Schedule):
+    """A schedule of one's own."""
+
+    function: Any = ewsg.static(default=None)
+    first: Any
+
+    def __call__(self, step: Any) -> Any:
+        return self.first / (1.0 + step)
+
+
+dynamics(
+    "langevin",
+    {
+        f"V step_size | an array of shape (2,) and dtype float32 | {SCHEDULE}": Falling(
+            first=jnp.ones(2)
+        ),
+        f"V temperature | TypeError: unsupported operand | {SCHEDULE}": Falling(first=None),
+    },
+)
+dynamics(
+    "noise_corrected",
+    {"V covariance | shape (0, 0) | a symmetric matrix (d, d)": np.zeros((0, 0))},
     friction=1.0,
 )
 WRONG["dynamics.in_metric"] |= {

@@ -169,6 +169,7 @@ BY_SIGN = ewsg.gradients.stratified(
 MANY = A_MODE._replace(curvature=CurvatureOfMany(np.ones(2), EYE[:, :1], np.ones(1), 1.0))
 NO_FORECAST = "whose noise is known"
 WRONG["forecast"] |= {
+    "V step | got 2147483648 | below 2³¹": lambda: told(ewsg.ld(MODEL, 0.1), step=2**31),
     "T kernel | 'sgld' (str) | ewsg_jax.kernel": lambda: told("sgld"),
     "T mesh | 2 (int) | a jax.sharding.Mesh whose axes": lambda: told(ewsg.ld(MODEL, 0.1), mesh=2),
     "V mesh | stratified | no axis 'data'": lambda: told(

@@ -86,6 +86,17 @@ refuses(
 WRONG["stack_data"] |= {
     "V labels | ['a'] | one for each of 2": lambda: ewsg.stack_data(LISTS, labels=["a"]),
     "V labels | ['a', 'a'] | differ": lambda: ewsg.stack_data(LISTS, labels=["a", "a"]),
+    "V labels | [[1], [1, 2]] | all numbers or all strings": lambda: ewsg.stack_data(
+        LISTS, labels=[[1], [1, 2]]
+    ),
+    "V labels | [None, 'a'] | all numbers or all strings": lambda: ewsg.stack_data(
+        LISTS, labels=[None, "a"]
+    ),
+    "T number | 'a' (str) | a whole number from 0 to 1": lambda: ewsg.stack_data(LISTS)["a"],
+    "T member | slice(None, 1, None) (slice) | a whole number from 0 to 1": (
+        lambda: ewsg.stack(GRID)[:1],
+        lambda: of_grid()[:1],
+    ),
 }
 
 WRONG["sample: data sets"] |= {
