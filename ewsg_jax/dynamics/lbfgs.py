@@ -156,8 +156,7 @@ def _sum(parts: PyTree) -> Array:
 
 def _rows(stack: Array) -> Array:
     """The vectors of a stack (2, K, …), the s and then the y, as the rows of a matrix."""
-    size = math.prod(stack.shape[2:])
-    return _wide(stack).reshape(-1, size)
+    return _wide(stack).reshape(math.prod(stack.shape[:2]), math.prod(stack.shape[2:]))
 
 
 def _wide(x: Array) -> Array:

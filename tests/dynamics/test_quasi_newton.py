@@ -334,3 +334,24 @@ def test_traced_numbers_and_many_chains_are_one_by_one(x64):
             alone,
             together,
         )
+
+
+def test_a_leaf_without_numbers_is_no_matter():
+    """A network without a bias may hold one."""
+
+    def ends(start):
+        model = ewsg.Posterior(
+            lambda p, row: -0.5 * jnp.sum((p["x"] - row) ** 2),
+            lambda p: -0.5 * jnp.sum(p["x"] ** 2),
+        )
+        rows = jnp.arange(8.0).reshape(4, 2)
+        kernel = ewsg.hamcmc(model, 0.05, batch_size=2, memory_size=3)
+        state = kernel.init(jax.random.key(0), start, rows)
+        for key in jax.random.split(jax.random.key(1), 7):
+            state, _ = kernel.step(key, state, rows)
+        return state.position
+
+    plain = ends({"x": jnp.ones(2)})
+    found = ends({"none": jnp.zeros((0, 3)), "x": jnp.ones(2)})
+    assert found["none"].shape == (0, 3)
+    np.testing.assert_allclose(found["x"], plain["x"], rtol=1e-5)
