@@ -51,7 +51,7 @@ MANY_ROWS = 10_000
 NEIGHBOURS = 8
 """At which they are measured."""
 NOISE = 0.3
-"""Of V, from which on a tenth and more of what should be accepted is not."""
+"""Of V/T, from which on a tenth and more of what should be accepted is not."""
 MOST_TIMES_SHORTER, MOST_TIMES_LONGER = 8.0, 4.0
 """In one go: shares near 0 and 1 say in which direction, not how far."""
 
@@ -195,25 +195,26 @@ class Nuts(Kernel[P]):
                 f"max_depth must be at most {most} for n = {n:,}, whose evaluations of a step are "
                 f"counted in 32 bits; got {self.max_depth}"
             )
-        if n >= MANY_ROWS and _check.are_known((position, data)):
-            look = functools.partial(self._check_rounding, position, data)
-            seen.remembered((self.posterior, "rounding"), look, data)
+        is_narrow = jnp.result_type(*_tree.dtypes(position)) == jnp.float32
+        if n >= MANY_ROWS and is_narrow and _check.are_known((position, data, self)):
+            temperature = float(self.temperature(jnp.int32(0)))
+            look = functools.partial(self._check_rounding, position, data, temperature)
+            seen.remembered((self.posterior, "rounding", temperature), look, data)
 
-    def _check_rounding(self, position: P, data: Data) -> None:
-        """Warn where float32 does not know differences of V as an acceptance needs them."""
-        if jnp.result_type(*_tree.dtypes(position)) != jnp.float32:
-            return
+    def _check_rounding(self, position: P, data: Data, temperature: float) -> None:
+        """Warn where float32 does not know differences of V/T as an acceptance needs them."""
         like = jax.tree.map(
             lambda x: jnp.zeros((NEIGHBOURS, *jnp.shape(x)), jnp.asarray(x).dtype), position
         )
         directions = jax.vmap(self.mass.factor.times)(_random.noise(jax.random.key(0), like))
         moves = _tree.combine((self.step_size(jnp.int32(0)) / 2, directions))
         noise = float(rounding_noise(self.posterior, position, moves, data, self.chunk_size))
-        if noise > NOISE:
+        if noise > NOISE * temperature:
+            beside = "" if temperature == 1 else f" beside a temperature of {temperature:.3g}"
             warnings.warn(
                 f"float32 knows the potential of these {num_rows(data):,} rows to {noise:.2g} "
-                "only, so nuts accepts less than its step size would have it: it needs a position "
-                "and data of float64 (jax.config.update('jax_enable_x64', True)), or a "
+                f"only{beside}, so nuts accepts less than its step size would have it: it needs a "
+                "position and data of float64 (jax.config.update('jax_enable_x64', True)), or a "
                 "log_likelihood that is smaller by a constant",
                 RuntimeWarning,
                 stacklevel=2,

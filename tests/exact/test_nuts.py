@@ -321,6 +321,28 @@ def test_float32_that_does_not_know_the_potential_is_reported():
     ewsg.nuts(far, 0.01).check(jnp.zeros(1), few)
 
 
+def test_what_float32_does_not_know_is_that_beside_the_temperature():
+    """Rows with a V of 3·10⁴ each: differences of V are off by 0.05."""
+    posterior = ewsg.Posterior(lambda p, x: 3e4 - 0.5 * (x - p[0]) ** 2, lambda p: 0.0)
+    data = jnp.asarray(np.random.default_rng(0).normal(size=10_000), jnp.float32)
+    ewsg.nuts(posterior, 0.01).check(jnp.zeros(1), data)
+    with pytest.warns(
+        RuntimeWarning, match=r"only beside a temperature of 0\.001, so nuts accepts"
+    ):
+        ewsg.nuts(posterior, 0.01, temperature=1e-3).check(jnp.zeros(1), data)
+    far = ewsg.Posterior(lambda p, x: 1e6 - 0.5 * (x - p[0]) ** 2, lambda p: 0.0)
+    ewsg.nuts(far, 0.1, temperature=1e4).check(jnp.zeros(1), data)
+
+
+def test_a_position_of_float64_does_not_answer_for_one_of_float32(x64):
+    posterior = ewsg.Posterior(lambda p, x: 1e6 - 0.5 * (x - p[0]) ** 2, lambda p: 0.0)
+    data = jnp.asarray(np.random.default_rng(0).normal(size=10_000), jnp.float32)
+    kernel = ewsg.nuts(posterior, 0.01)
+    kernel.check(jnp.zeros(1, jnp.float64), data)
+    with pytest.warns(RuntimeWarning, match="float32 knows the potential of these 10,000 rows to"):
+        kernel.check(jnp.zeros(1, jnp.float32), data)
+
+
 def test_more_evaluations_than_32_bits_hold_are_refused():
     kernel = ewsg.nuts(ewsg.models.gaussian_location(), 0.01)
     position = jnp.zeros(1)
