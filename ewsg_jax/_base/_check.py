@@ -84,6 +84,15 @@ def are_known(tree: PyTree) -> bool:
     )
 
 
+def on_host(function: str, arguments: PyTree) -> None:
+    """Check that a function which works on the host is given known values."""
+    if any(map(is_traced, jax.tree.leaves(arguments))):
+        raise TypeError(
+            f"{function} must be called on the host, not under jit, vmap or grad; got a traced "
+            "argument"
+        )
+
+
 def positive(name: str, value: object, schedule: bool = False) -> None:
     """Check a positive real number or scalar array; where `schedule`, or a function of the step."""
     takes = f"{name} must be a positive number or a scalar array"

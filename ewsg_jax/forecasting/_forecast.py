@@ -105,6 +105,7 @@ def _checked(
             "one"
         )
     _check.instance("mode", mode, Mode, "made by ewsg_jax.find_mode")
+    _check.on_host("forecast", (kernel, mode.position, data))
     fields = jax.eval_shape(kernel.dynamics.init, jax.random.key(0), mode.position)._fields
     if set(fields) - {*MOVING, *HELD} or kernel.dynamics.extra_gradients:
         raise ValueError(

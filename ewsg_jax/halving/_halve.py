@@ -101,10 +101,7 @@ def halve(
     """
     _check.key(key)
     _check.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
-    if any(map(_check.is_traced, jax.tree.leaves((key, kernel, position, data)))):
-        raise TypeError(
-            "halve must be called on the host, not under jit, vmap or grad; got a traced argument"
-        )
+    _check.on_host("halve", (key, kernel, position, data))
     if isinstance(data, StackedData):
         raise TypeError("data must be one data set; got several, stacked")
     _check.data(data)

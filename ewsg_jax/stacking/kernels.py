@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax._base import _check, _tree
-from ewsg_jax._base._module import module, static
+from ewsg_jax._base._module import made_by, module, static
 from ewsg_jax._base._types import Array, Data, Key, P, Position, PyTree, Scalar
 from ewsg_jax._base.needs import Need, who_needs
 from ewsg_jax.gradients import Evaluations
@@ -88,6 +88,7 @@ class Stack(Kernel[P]):
         self._check_members(position)
         # Padding is copies of rows, which a metric of the data would count.
         if isinstance(data, Padded):
+            self._check_lengths()
             self._check_metric(first_of(position), jax.tree.map(lambda x: x[:, 0], data.rows))
         made = self._over(
             lambda kernel, own, key, data: kernel.init(key, own, data),
@@ -172,15 +173,20 @@ class Stack(Kernel[P]):
         if not self.of_data:
             self[0].check(first, data)
             return
-        if isinstance(data, Padded) and (part := who_needs(self.kernel, Need.ONE_N)) is not None:
+        if isinstance(data, Padded):
+            self._check_lengths()
+        # All rows of all data sets, one after the other: what is wrong with one is wrong there.
+        self[0].check(first, merged(data))
+
+    def _check_lengths(self) -> None:
+        """Raise that a part of the kernel takes one number of rows for all members."""
+        if (part := who_needs(self.kernel, Need.ONE_N)) is not None:
             raise ValueError(
                 "kernel must separate the rows that count from others, for data sets of several "
                 "lengths, as the estimators uniform, control_variate, svrg, saga, full and their "
                 f"exponential weights do with rows='random'; got {self.kernel!r}, of which "
-                f"{part!r} needs {Need.ONE_N.value}"
+                f"{made_by(part)} needs {Need.ONE_N.value}"
             )
-        # All rows of all data sets, one after the other: what is wrong with one is wrong there.
-        self[0].check(first, merged(data))
 
     def _check_metric(self, position: Position, rows: Data) -> None:
         """Raise that a metric would see copies of rows that do not count."""

@@ -164,6 +164,13 @@ def test_the_largest_step_of_what_float32_rounds_away(dynamics, largest):
     assert told.is_stable
 
 
+def test_under_jit_it_is_refused():
+    model, data = ewsg.models.gaussian_location(), jnp.zeros((4, 1))
+    mode = a_mode(model, jnp.zeros(1), data)
+    with pytest.raises(TypeError, match=r"^forecast must be called on the host, not under jit"):
+        jax.jit(lambda h: ewsg.forecast(ewsg.ld(model, h), mode, data).largest_step)(0.1)
+
+
 def test_walls_away_from_the_mode_set_the_largest_step():
     # −log likelihood is softplus(50 (w − 1)), flat at the mode, of curvature 625 at 1; the prior
     # N(0, 1).

@@ -110,6 +110,10 @@ WRONG["sample: data sets"] |= {
     "V kernel | covariance_tracking | the estimators uniform": lambda: of_two(
         ewsg.nc_sghmc(MODEL, 0.1, friction=1.0, batch_size=2)
     ),
+    "V kernel | flymc( | the estimators uniform": lambda: sampled(
+        kernel=ewsg.flymc(ewsg.models.logistic_regression(), 0.1, capacity=4),
+        data=ewsg.stack_data([{"x": rows, "y": jnp.ones(len(rows))} for rows in LISTS]),
+    ),
     "V batch_size | got 5 | at most n = 4": lambda: of_two(
         ewsg.sgld(MODEL, 0.1, batch_size=5, replace=False)
     ),
