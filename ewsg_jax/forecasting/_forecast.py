@@ -68,9 +68,9 @@ def forecast(
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; the mode is not a `Mode`;
             the kernel is exact, or has a dynamics (preconditioned, quasi_newton, your own whose
-            step is not linear) or an estimator (epochs, SVRG's option I, your own) of which no
-            forecast is known; or a law of rows of your own, in memory, does not count every row
-            once on average.
+            step is not linear) or an estimator (epochs, SVRG's option I, full weights of too many
+            batches, your own) of which no forecast is known; or a law of rows of your own, in
+            memory, does not count every row once on average.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

@@ -264,12 +264,15 @@ def _shares(log_weights: np.ndarray, length: float, drawn: bool) -> np.ndarray:
     return share[:, 0]
 
 
-def can_list(estimator: GradientEstimator, data: Data, most: int) -> bool:
-    """Return whether all batches of an estimator are few enough to evaluate each."""
+def num_listed(estimator: GradientEstimator, data: Data, most: float) -> int:
+    """Return how many batches of an estimator there are; 0 where these are too many to evaluate
+    each.
+    """
     if not isinstance(estimator, OfRows) or not lists_batches(estimator) or num_rows(data) > most:
-        return False
+        return 0
     try:
         shapes = jax.eval_shape(estimator.batches, data)
     except ValueError:
-        return False
-    return jax.tree.leaves(shapes)[0].shape[0] <= most
+        return 0
+    count = jax.tree.leaves(shapes)[0].shape[0]
+    return count if count <= most else 0

@@ -37,6 +37,8 @@ MOST_POINTS, MOST_NUMBERS, MOST_LISTED = 2**14, 2**22, 64
 """Points at which batches are compared, and numbers of their gradients; batches that are evaluated
 one by one.
 """
+MOST_KEPT = 2**25
+"""Numbers of gradients of all batches at the fewest points, for full weights."""
 MOST_ROUNDS, SETTLED = 6, 0.01
 """Rounds of law and noise, and the relative change of a variance that ends them."""
 SMALL = 1e-4
@@ -133,18 +135,28 @@ class Near:
         told: Known = self.known
         if told.estimator is None:
             return before
+        length, fewest = told.chain_length, max(2 * len(self.scale) + 2, 64)
         # All batches where they are few enough to be listed, else two independent ones a point.
-        listed = told.lags is None and batches.can_list(told.estimator, self.data, MOST_LISTED)
-        count = 2
-        if told.chain_length is not None:
-            count = CANDIDATES * (
-                int(told.chain_length) + 1 if np.isfinite(told.chain_length) else 1
+        # Full weights choose among all of them.
+        is_full = length is not None and not np.isfinite(length)
+        limit = MOST_KEPT // (fewest * self.d) if is_full else MOST_LISTED
+        listed = 0
+        if told.lags is None:
+            listed = batches.num_listed(told.estimator, self.data, limit)
+        if is_full and not listed:
+            raise ValueError(
+                f"kernel must have at most {limit:,} batches with chain_length=math.inf for a "
+                f"forecast of {self.d} parameters; take a finite chain_length, or run it for some "
+                "steps instead"
             )
+        count = 2
+        if length is not None:
+            count = listed if is_full else CANDIDATES * (int(length) + 1)
         # As many points as evaluations, memory and the law's own numbers allow.
         evaluations = told.estimator.evaluations(self.data)
-        each = evaluations.per_step * (MOST_LISTED if listed else count)
+        each = evaluations.per_step * (max(MOST_LISTED, listed) if listed else count)
         most = min(MOST_EVALUATIONS // each, MOST_NUMBERS // (count * self.d), MOST_POINTS)
-        points = max(most, 2 * len(self.scale) + 2, 64)
+        points = max(most, fewest)
         wanted, then = self.linear_step(before).wanted, None
         # Points of the law; with an anchor, pairs of now and as long ago as its age.
         if told.lags is None:

@@ -12,7 +12,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from benchmarks.pages import bias
-from ewsg_jax.forecasting import batches, law, target
+from ewsg_jax.forecasting import batches, law, near, target
 from ewsg_jax.forecasting.batches import noise_of
 from ewsg_jax.forecasting.step import AffineStep, Weight
 
@@ -162,6 +162,30 @@ def test_the_largest_step_of_what_float32_rounds_away(dynamics, largest):
     told = ewsg.forecast(kernel, a_mode(model, jnp.zeros(1), data), data)
     np.testing.assert_allclose(told.largest_step, largest, rtol=1e-4)
     assert told.is_stable
+
+
+def test_full_weights_choose_among_all_batches():
+    """Two hundred skewed rows: the shift of the mean by what their weights add, over the law."""
+    n, h = 200, 2e-6
+    x = np.random.default_rng(0).exponential(size=n)
+    model, data = ewsg.models.gaussian_location(), jnp.asarray(x[:, None])
+    kernel = ewsg.ewsg_ld(model, h, batch_size=1, chain_length=np.inf)
+    told = ewsg.forecast(kernel, a_mode(model, jnp.zeros(1), data), data)
+    nodes, shares = np.polynomial.hermite_e.hermegauss(40)
+    z = nodes * float(told.variance_ratio[0] / n) ** 0.5
+    gradients = n * (x.mean() + z[:, None] - x)
+    weights = np.exp(h / 4 * gradients**2)
+    chosen = (weights * gradients).sum(1) / weights.sum(1) - n * z
+    added, stiffer = shares @ chosen / shares.sum(), shares @ (chosen * z) / (shares @ z**2)
+    assert float(told.mean_shift[0]) == pytest.approx(-added / (n + stiffer) * n**0.5, rel=0.01)
+
+
+def test_full_weights_of_too_many_batches_are_refused(monkeypatch):
+    monkeypatch.setattr(near, "MOST_KEPT", 64 * 10)
+    model, data = ewsg.models.gaussian_location(), jnp.zeros((11, 1))
+    kernel = ewsg.ewsg_ld(model, 0.01, batch_size=1, chain_length=np.inf)
+    with pytest.raises(ValueError, match=r"^kernel must have at most 10 batches .* chain_length=m"):
+        ewsg.forecast(kernel, a_mode(model, jnp.zeros(1), data), data)
 
 
 def test_under_jit_it_is_refused():
