@@ -69,7 +69,9 @@ class RandomWalkMetropolis(Kernel[P]):
         )
 
     def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
-        return Randomness((), draw_walk(key, state.position))
+        direction_key, uniform_key = jax.random.split(key)
+        direction = _random.noise(direction_key, state.position)
+        return Randomness((), RandomWalkNoise(direction, _random.log_uniform(uniform_key, ())))
 
     def transition(
         self, randomness: Randomness, state: KernelState[P], data: Data
@@ -156,12 +158,4 @@ def random_walk_metropolis(
     given = hyperparameters(step_size=step_size, temperature=temperature)
     return RandomWalkMetropolis(
         posterior=posterior, **given, chunk_size=_check.integer("chunk_size", chunk_size)
-    )
-
-
-def draw_walk(key: Key, position: Position) -> RandomWalkNoise:
-    """Draw what a random-walk Metropolis step needs."""
-    direction_key, uniform_key = jax.random.split(key)
-    return RandomWalkNoise(
-        _random.noise(direction_key, position), _random.log_uniform(uniform_key, ())
     )

@@ -1,6 +1,6 @@
 """Data sets of one kind as one, made equally long: one program and one run serve them all."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -35,9 +35,6 @@ class StackedData:
 
     def __len__(self) -> int:
         return len(self.labels)
-
-    def __iter__(self) -> Iterator[Data]:
-        return (self[number] for number in range(len(self)))
 
     def __getitem__(self, number: int) -> Data:
         number = _check.place("number", number, len(self))
