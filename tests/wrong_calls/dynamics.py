@@ -106,9 +106,6 @@ dynamics(
         f"V inverse_mass | the eigenvalue -1 | {MASS}": np.diag([1.0, -1.0]),
         f"V inverse_mass | the eigenvalue 0 | {MASS}": np.zeros((2, 2)),
         f"V inverse_mass | a matrix of shape (0, 0) | {MASS}": np.zeros((0, 0)),
-        "T inverse_mass | got LowRank(diagonal=[1.0, 1.0] | whose parts are arrays": LOW_RANK(
-            [1.0, 1.0], BASIS, [2.0]
-        ),
         "V inverse_mass | (2,), (2, 1) and (2,) | (d,), (d, r) and (r,)": LOW_RANK(
             np.ones(2), BASIS, np.ones(2)
         ),
