@@ -4,20 +4,26 @@ Searches begin 3 to 100 widths away and go downhill, in the units of the posteri
 along the gradient of some rows. More begin at what may be the same by symmetry: where neighbours
 among the parameters have changed places, as components of a mixture may, whose labels say nothing;
 and where leaves have the other sign, as factors and their loadings may. Where a search settles
-somewhere else, at a density that is not far lower, the posterior has another mode. It is no proof
-that there is none: a narrow one, or one farther away, is missed.
+somewhere else, at a density that is not far lower, there may be another mode: there is where
+Newton's method ends at one from there, on all rows. A far tail, where slopes are small as well, is
+none. It is no proof that there is none: a narrow one, or one farther away, is missed.
 """
 
 import itertools
+import warnings
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
 from ewsg_jax._base._types import Data, Position
+from ewsg_jax.checking.brascamp_lieb import SAME, prior_curvatures
+from ewsg_jax.checking.correction import MOST_DENSE
 from ewsg_jax.checking.some_rows import SomeRows
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.posterior import Posterior
+from ewsg_jax.preparation import find_mode
 from ewsg_jax.preparation.programs import vector
 from ewsg_jax.preparation.support import log_densities
 from ewsg_jax.rows.spread import Spread
@@ -31,23 +37,47 @@ STEPS, DAMPING, LESS, MORE = 60, 0.3, 0.5, 1.1
 """Of a search, the part of a step of Newton's method that it begins with, and how that changes
 where the slope grows, and where it does not.
 """
-SETTLED, FAR, LOWER = 0.02, 3.0, 12.0
-"""Slope, in standard deviations, that is that of a mode; how far beyond the radius of the posterior
-it is another; and by how much its log density may be lower to matter.
+SETTLED, APART, LOWER = 0.02, 1.0, 12.0
+"""Slope, in standard deviations, that may be that of a mode; how far from the first one, in the
+same, it is another; and by how much its log density may be lower to matter.
 """
+MOST_ENDS, NEWTON_STEPS = 4, 20
+"""Different ends from which Newton's method begins, the highest first, and its steps at most."""
 
 
-def elsewhere(posterior: Posterior, frame: Frame, data: Data) -> int:
-    """Return how many of 36 searches end at another mode; 0 without a search where there can be
-    none.
+class Other(NamedTuple):
+    """Another mode.
+
+    Attributes:
+        place: where, shape (d,).
+        searches: how many settled there.
+    """
+
+    place: np.ndarray
+    searches: int
+
+    def is_visited(self, frame: Frame, draws: np.ndarray) -> bool:
+        """Return whether each chain of draws (chain, draw, d) is sometimes nearer to this mode than
+        to that of the frame.
+        """
+        away, near = (
+            np.linalg.norm(frame.unit((draws - place).reshape(-1, draws.shape[2])), axis=1)
+            for place in (vector(frame.mode.position), self.place)
+        )
+        return bool((near < away).reshape(draws.shape[:2]).any(1).all())
+
+
+def elsewhere(posterior: Posterior, frame: Frame, data: Data) -> list[Other]:
+    """Return the other modes at which some of 36 searches end, at most four; none without a search
+    where there can be none.
 
     Args:
         posterior: of which.
         frame: the units around its mode.
         data: the rows.
     """
-    if posterior.log_concave or isinstance(data, Spread):
-        return 0
+    if isinstance(data, Spread) or _is_concave(posterior, frame):
+        return []
     size = len(frame.sd)
     normal = np.random.default_rng(0).normal(size=(NUM_SEARCHES, size))
     widths = np.repeat(WIDTHS, EACH)
@@ -58,13 +88,63 @@ def elsewhere(posterior: Posterior, frame: Frame, data: Data) -> int:
     places[len(widths) :][: len(alike)] = frame.unit(away)
     ends, slopes = _ends(SomeRows.of(posterior, frame.layout, data), frame, places)
     lengths = np.linalg.norm(ends, axis=1)
-    # Of N(0, I) hardly a draw lies farther out than this.
-    is_other = (slopes <= SETTLED) & (lengths > size**0.5 + FAR) & np.isfinite(lengths)
+    is_other = (slopes <= SETTLED) & (lengths > APART) & np.isfinite(lengths)
     if not is_other.any():
-        return 0
-    positions = frame.layout.tree(frame.moved(ends))
-    values = log_densities(posterior, positions, data)
-    return int(np.sum(is_other & (values > values[0] - LOWER)))
+        return []
+    values = log_densities(posterior, frame.layout.tree(frame.moved(ends)), data)
+    is_other &= values > values[0] - LOWER
+    # All that end at one place are judged together.
+    left, found = [k for k in np.argsort(-values) if is_other[k]], []
+    for _ in range(MOST_ENDS):
+        if not left:
+            break
+        same = [k for k in left if np.linalg.norm(ends[k] - ends[left[0]]) <= APART]
+        place = _mode_from(posterior, frame, data, ends[left[0]])
+        if place is not None:
+            found.append(Other(place, len(same)))
+        left = [k for k in left if k not in same]
+    return found
+
+
+def _is_concave(posterior: Posterior, frame: Frame) -> bool:
+    """Return whether the log density is concave: where the likelihood is, and the prior a normal or
+    a flat one, whose curvature is the same everywhere. Above 1,000 numbers priors are not judged.
+    """
+    if not posterior.log_concave or len(frame.sd) > MOST_DENSE:
+        return posterior.log_concave
+    two = vector(frame.center) + frame.places(jax.random.key(0), 2, WIDTHS[0])
+    points = two.astype(np.result_type(np.float32, *frame.layout.dtypes))
+    here, there = np.asarray(prior_curvatures(posterior, frame.layout, points), np.float64)
+    values = np.linalg.eigvalsh(here)
+    rounding = SAME * np.abs(values).max()
+    return bool(values[0] >= -rounding and np.abs(here - there).max() <= rounding)
+
+
+def _mode_from(
+    posterior: Posterior, frame: Frame, data: Data, end: np.ndarray
+) -> np.ndarray | None:
+    """Return the mode that Newton's method finds from an end; None where it finds none, or that of
+    the frame.
+    """
+    position = jax.device_put(frame.layout.tree(frame.moved(end[None])[0]))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            found = find_mode(
+                jax.random.key(0),
+                posterior,
+                position,
+                data,
+                max_steps=NEWTON_STEPS,
+                rank=0,
+                progress=False,
+                check_data=False,
+            )
+    except ValueError:  # no derivatives there
+        return None
+    place = vector(found.position)
+    away = frame.unit((place - vector(frame.mode.position))[None])
+    return place if found.converged and float(np.linalg.norm(away)) > APART else None
 
 
 def _swapped(position: Position) -> Iterator[Position]:

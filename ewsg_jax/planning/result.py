@@ -88,7 +88,8 @@ class Plan:
         kernel is known; or a trial of the kernel was judged by `ewsg_jax.check`, by at least 100
         effective draws of chains that agree, and is right, or shows no bias where it would
         show a large one. No draws lie where the density is 0, and no search from up to 100 widths
-        away settled at another mode; a narrow or farther one may be missed.
+        away settled at another mode that chains have not visited; a narrow or farther one may be
+        missed.
         """
         return not self.doubts
 

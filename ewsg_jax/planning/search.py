@@ -115,7 +115,9 @@ class Search(Asked):
         return self.with_others(self.by_law(for_places, normal, frame, for_trials), frame)
 
     def with_others(self, ended: Ended, frame: Frame) -> Ended:
-        """Return an end with a doubt where there is another mode than that of the frame."""
+        """Return an end with a doubt where there is another mode than that of the frame, which no
+        chain of its trial has visited; with a note where all have.
+        """
         with self.timed("modes"):
             others = elsewhere(self.posterior, frame, self.data)
             flat = endless(self.posterior, frame, self.data)
@@ -131,11 +133,17 @@ class Search(Asked):
         if others:
             if ended.gaussian is not None:
                 ended.gaussian = replace(ended.gaussian, is_alone=False)
-            ended.doubts.append(
-                f"there is another mode: {others} of {NUM_SEARCHES} searches that began some "
+            draws = None if ended.report is None else ended.report.draws.values
+            is_seen = draws is not None and all(each.is_visited(frame, draws) for each in others)
+            settled = sum(each.searches for each in others)
+            text = (
+                f"there is another mode: {settled} of {NUM_SEARCHES} searches that began some "
                 "widths away, or where parameters have changed places or signs, settled at one, "
-                "and chains near the first do not see it"
             )
+            if is_seen:
+                ended.notes.append(text + "and all chains of the trial have been there")
+            else:
+                ended.doubts.append(text + "and chains near the first do not see it")
         return ended
 
     def by_law(self, key: Key, normal: Gaussian, frame: Frame, for_trials: Key) -> Ended:

@@ -244,6 +244,37 @@ MODES = {
         ROWS,
         False,
     ),
+    "in one of twenty coordinates, six widths away": (
+        lambda w, row: (
+            (jnp.logaddexp(-0.5 * w[0] ** 2, -0.5 * (w[0] - 6) ** 2) - 0.5 * jnp.sum(w[1:] ** 2))
+            / len(ROWS)
+        ),
+        [0.1] * 20,
+        ROWS,
+        True,
+    ),
+    "a small one, four widths away": (
+        lambda w, row: (
+            jnp.logaddexp(-0.5 * w[0] ** 2, np.log(1 / 9) - 0.5 * (w[0] - 4) ** 2) / len(ROWS)
+        ),
+        [0.1],
+        ROWS,
+        True,
+    ),
+    "the tails of a Cauchy law": (
+        lambda t, row: -jnp.log1p(t[0] ** 2) / len(ROWS),
+        [0.1],
+        ROWS,
+        False,
+    ),
+    "a funnel": (
+        lambda w, row: (
+            -(w[0] ** 2 / 18 + 0.5 * jnp.sum(w[1:] ** 2) * jnp.exp(-w[0]) + 2 * w[0]) / len(ROWS)
+        ),
+        [0.3] * 5,
+        ROWS,
+        False,
+    ),
     "rows of a Cauchy law": (
         lambda t, row: -jnp.sum(jnp.log1p((row - t) ** 2)),
         [0.0],
@@ -255,18 +286,65 @@ MODES = {
 }
 
 
-@pytest.mark.usual_parameters("of a factor and its loadings", "one normal law")
+@pytest.mark.usual_parameters(
+    "of a factor and its loadings",
+    "one normal law",
+    "in one of twenty coordinates, six widths away",
+    "the tails of a Cauchy law",
+)
 @pytest.mark.parametrize("name", MODES)
 def test_other_modes_are_found_and_none_is_made_up(name):
     log_likelihood, start, data, wanted = MODES[name]
     posterior = ewsg.Posterior(log_likelihood, flat)
     lists = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), start, is_leaf=is_list)
     frame = Frame.at_mode(mode_of(posterior, lists, data))
-    assert (elsewhere(posterior, frame, data) > 0) is wanted
+    assert bool(elsewhere(posterior, frame, data)) is wanted
 
 
 def test_a_log_concave_likelihood_is_not_searched(monkeypatch):
     monkeypatch.setattr(room, "_ends", None)
     model = ewsg.models.gaussian_location()
     frame = Frame.at_mode(mode_of(model, jnp.zeros(2), PAIRS))
-    assert elsewhere(model, frame, PAIRS) == 0
+    assert elsewhere(model, frame, PAIRS) == []
+
+
+def test_a_prior_of_two_modes_beside_a_log_concave_likelihood_is_searched():
+    def of_two(w):
+        return jnp.sum(jnp.logaddexp(-0.5 * w**2, -0.5 * (w - 8) ** 2))
+
+    model = ewsg.Posterior(lambda w, row: -0.005 * (row - w[0]) ** 2, of_two, log_concave=True)
+    frame = Frame.at_mode(mode_of(model, jnp.zeros(1), ROWS))
+    (other,) = elsewhere(model, frame, ROWS)
+    np.testing.assert_allclose(other.place, 8 / 1.2, rtol=1e-3)  # V = 0.1 w² + (w − 8)²/2
+
+
+def test_a_mode_that_all_chains_visit_is_no_doubt():
+    """Of two normal laws at 0 and 4: chains at both, at the first, and one that stays there."""
+    frame = Frame.at_mode(
+        mode_of(ewsg.Posterior(lambda w, row: -0.025 * w**2, flat), jnp.float32(0.1), ROWS)
+    )
+    other = room.Other(np.array([4.0]), 3)
+    near = RNG.normal(size=(4, 100, 1)).clip(-1, 1)
+    both = near + 4.0 * (np.arange(100) % 10 == 0)[:, None]
+    assert other.is_visited(frame, both)
+    assert not other.is_visited(frame, near)
+    assert not other.is_visited(frame, np.concatenate([both, near[:1]]))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("gap", "is_trusted"),
+    [pytest.param(3.0, True, id="chains cross"), pytest.param(6.0, False, id="none does")],
+)
+def test_a_plan_is_trusted_beside_another_mode_where_chains_have_been_there(gap, is_trusted):
+    def of_two(w):
+        return jnp.logaddexp(-0.5 * w**2, -0.5 * (w - gap) ** 2)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        plan = ewsg.plan(KEY, ewsg.Posterior(none, of_two), jnp.float32(0.1), ROWS)
+    assert plan.is_trusted is is_trusted
+    assert plan.gaussian is not None
+    assert not plan.gaussian.is_right
+    where = plan.notes if is_trusted else plan.doubts
+    assert any("there is another mode" in each for each in where)
