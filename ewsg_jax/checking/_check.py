@@ -22,6 +22,7 @@ from ewsg_jax.checking.brascamp_lieb import as_wide, far_out, prior_moments, too
 from ewsg_jax.checking.correction import MOST_DENSE, Correction, Moments
 from ewsg_jax.checking.crossfit import TINY
 from ewsg_jax.checking.draws import Draws, draws_of
+from ewsg_jax.checking.edges import cut_off
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
 from ewsg_jax.checking.kinetic import check_kernel, kinetic, unknown_law
 from ewsg_jax.checking.mixing import worst_rhat
@@ -188,12 +189,14 @@ def check(
         prior = prior_moments(posterior, draws, float(temperature))
         bounds = prior.widths if prior and posterior.log_concave else None
         for_rows = jax.random.fold_in(key, MOST_NUMBERS * look + MOST_NUMBERS - 1)
-        beyond = NONE
+        beyond, edge = NONE, ""
         # Where no density can end by its structure, what overflows shows in the gradient.
-        if any(can_end(posterior, draws.layout.tree(draws.flat[0]), data)):
+        ends = can_end(posterior, draws.layout.tree(draws.flat[0]), data)
+        if any(ends):
             beyond = outside_by_batches(
                 for_rows, posterior, draws.layout, draws.flat, data, batch_size
             )
+            edge = "" if beyond else cut_off(posterior, draws, data, ends, float(tolerance))
         report = _judged(
             draws,
             whole,
@@ -202,6 +205,7 @@ def check(
             metric,
             bounds,
             beyond,
+            edge,
             float(tolerance),
             float(error_rate),
         )
@@ -255,6 +259,7 @@ def _judged(
     metric: tuple[np.ndarray, np.ndarray] | None,
     bounds: np.ndarray | None,
     beyond: Outside,
+    edge: str,
     tolerance: float,
     error_rate: float,
 ) -> Report:
@@ -273,7 +278,7 @@ def _judged(
 
     here = reckoned(draws, first, metric)
     # Far from the target a correction errs: draws are moved first, and corrected from there.
-    end, passes = nearer(here, gradients, reckoned, NEAR)
+    end, passes = (here, 0.0) if edge else nearer(here, gradients, reckoned, NEAR)
     found = end.correction.moments
     if end is not here:
         # What is right must not depend on where it is looked for.
@@ -286,7 +291,7 @@ def _judged(
         apart = here.correction.apart(draws.in_chains)
         found = found.of_chains(apart, len(draws.values))
     # Impossible draws first: then no number that follows means anything.
-    reason = str(beyond)
+    reason = str(beyond) or edge
     if not reason and np.max(apart) > APART:
         reason = (
             f"their means are {np.max(apart):.2g} sd apart when they are corrected too, as in "
@@ -303,9 +308,10 @@ def _judged(
     )
     ratio, shift = sd / found.sd, (mean - found.mean) / found.sd
     ratio_error, shift_error = ratio * found.sd_error, found.mean_error / found.sd
-    if reason and rhat > CONVERGED:
+    if edge or (reason and rhat > CONVERGED):
         # Errors are from how groups of draws differ: of chains that have not met they say nothing.
-        reason = f"chains do not agree, so that shifts and ratios are not known; {reason}"
+        if rhat > CONVERGED:
+            reason = f"chains do not agree, so that shifts and ratios are not known; {reason}"
         ratio, shift, ratio_error, shift_error = np.full((4, draws.size), np.nan)
         unknown = np.full(draws.size, np.nan)
         found = found._replace(mean_error=unknown, sd_error=unknown)
@@ -322,6 +328,7 @@ def _judged(
         scores=here.scores,
         rest=None if end is here else end.scores,
         outside=str(beyond),
+        cut_off=edge,
         impossible=too_wide(draws, bounds, tolerance, error_rate),
         rhat=rhat,
         apart=draws.names[least],

@@ -86,7 +86,7 @@ class Report:
             not used too.
         sd_ratio_error: its standard error, of the target's side: of these draws, not of others of
             the kind; infinite where all that is known is that the ratio is above 5. All four are
-            NaN where chains do not agree and nothing is corrected.
+            NaN where chains do not agree and nothing is corrected, or where `cut_off` says why.
         mean_shift: the draws' mean less the target's, of the same draws, in standard deviations of
             the target.
         mean_shift_error: its standard error; infinite where the shift is at least 10.
@@ -123,6 +123,8 @@ class Report:
         is_cut: whether one of them diverged among its draws, or half of all chains or more
             anywhere: a part of the posterior may be cut off, and no outcome is right.
         num_steps: steps of each chain over which the draws are spread; 0 of draws from elsewhere.
+        cut_off: in words, that draws lie at a wall where the density is not 0. Stein's identities
+            do not hold there: nothing is known by them, and shifts and ratios are NaN.
     """
 
     sd_ratio: Position
@@ -154,6 +156,7 @@ class Report:
     lost: str = ""
     is_cut: bool = False
     num_steps: int = 0
+    cut_off: str = ""
 
     @property
     def outcome(self) -> Literal["right", "wrong", "unsure"]:
@@ -184,7 +187,7 @@ class Report:
     @property
     def needs_more(self) -> bool:
         """Whether draws that were not used might decide what those that were used cannot."""
-        return self.has_more and self._of_draws.outcome == "unsure"
+        return self.has_more and not self.cut_off and self._of_draws.outcome == "unsure"
 
     @property
     def _found(self) -> verdicts.Verdict:
@@ -213,6 +216,7 @@ class Report:
                 self.num_used, self.num_used + self.num_unseen, MOST_USED, self.num_steps
             ),
             self.draws.kurtosis,
+            self.cut_off,
         )
 
     def expectation(self, function: Callable[[Any], PyTree]) -> tuple[PyTree, PyTree]:
@@ -350,6 +354,8 @@ class Report:
         """What E[g u] says of the draws' temperature, which is a property of a stationary law."""
         if self.rhat > CONVERGED:
             return "not known, for the chains do not agree"
+        if self.cut_off:
+            return "not known, for the density ends among the draws"
         value, error = 1 + self.scores.excess, self.scores.excess_error
         if value <= 0:
             return f"not known: {value:.2g} ± {error:.2g} of the target's is that of no law"

@@ -76,6 +76,7 @@ def of(
     apart: str = "",
     spent: Spent | None = None,
     kurtosis: Callable[[np.ndarray], np.ndarray] = lambda some: np.full(some.shape, 3.0),
+    cut_off: str = "",
 ) -> Verdict:
     """Judge draws.
 
@@ -84,7 +85,8 @@ def of(
     in a standard deviation or twice that in a mean; draws without one are right where their moments
     are near enough to the target's, which finite draws need not be. What is
     impossible is wrong, whatever the identities see, and so are draws where a density is 0, and
-    all of a gradient that is not the density's. Where nothing can be decided, draws that were not
+    all of a gradient that is not the density's. At a wall where the density is not 0 the identities
+    do not hold: nothing is decided. Where nothing can be decided, draws that were not
     used come before a longer run. Chains that are left out are named, whatever the outcome.
     """
     seen = {name: score for name, score in scores.worst.items() if score.z > scores.bound}
@@ -106,6 +108,8 @@ def of(
         )
         text += f"; {impossible}" if impossible else ""
         return Verdict("wrong", f"{text}. Compare the chains; run longer, or start them elsewhere")
+    if cut_off:
+        return Verdict("unsure", f"{cut_off}{lost}: no identity of gradients holds there; {CURE}")
     is_off = {"sd": np.flatnonzero(by_ratio >= 1), "mean": np.flatnonzero(by_shift >= 1)}
     # A standard deviation's error is √((κ − 1)/4) of the mean's.
     of_sd = np.sqrt((kurtosis(is_off["sd"]) - 1) / 4)

@@ -101,7 +101,8 @@ def control_variates(
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; there are fewer than eight
             draws of a chain, or none that is finite; a coordinate never moves; the gradient is not
-            finite at a draw; there are fewer than four draws for each control variate.
+            finite at a draw; there are fewer than four draws for each control variate; draws lie at
+            a wall where the density is not 0.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

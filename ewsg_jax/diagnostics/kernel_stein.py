@@ -25,12 +25,18 @@ from ewsg_jax.checking.basis import DRAWS_OF_FUNCTION, White
 from ewsg_jax.checking.correction import MOST_DENSE
 from ewsg_jax.checking.crossfit import TINY, groups, jackknife
 from ewsg_jax.checking.draws import Draws, draws_of, tree_of
+from ewsg_jax.checking.edges import cut_off
 from ewsg_jax.checking.gradients import Fresh, fresh_gradients
 from ewsg_jax.checking.stein import blocks_of
 from ewsg_jax.posterior import Posterior, check_posterior
+from ewsg_jax.posterior.support import CURE
 from ewsg_jax.preparation import Mode
+from ewsg_jax.preparation.support import can_end
 from ewsg_jax.rows.named import Rows
 from ewsg_jax.sampling import Samples
+
+TOLERANCE = 0.05
+"""Of standard deviations, relatively: a wall that moves them by less does no harm."""
 
 
 def scored(
@@ -61,6 +67,12 @@ def scored(
     data = jax.tree.map(jax.numpy.asarray, data)
     fresh = fresh_gradients(key, posterior, draws, data, batch_size or n, rows, float(temperature))
     fresh.check()
+    ends = can_end(posterior, draws.layout.tree(draws.flat[0]), data)
+    if any(ends) and (edge := cut_off(posterior, draws, data, ends, TOLERANCE)):
+        raise ValueError(
+            "posterior must have a density that falls to 0 where draws come to its end, or Stein's "
+            f"identities do not hold; got one for which {edge}: {CURE}"
+        )
     return draws, fresh, whitened(draws, fresh, mode, float(temperature))
 
 
@@ -218,7 +230,7 @@ def kernel_stein_discrepancy(
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; there are fewer than eight
             draws of a chain, or none that is finite; a coordinate never moves; the gradient is not
-            finite at a draw.
+            finite at a draw; draws lie at a wall where the density is not 0.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -349,7 +361,7 @@ def stein_thinning(
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; there are fewer than eight
             draws of a chain, or none that is finite; a coordinate never moves; the gradient is not
-            finite at a draw.
+            finite at a draw; draws lie at a wall where the density is not 0.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

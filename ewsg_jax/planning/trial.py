@@ -93,7 +93,8 @@ class Trial(NamedTuple):
         throws chains back, have as large errors as effects in the identities.
         """
         report = self.report
-        if report is None:
+        # At a wall the identities say nothing.
+        if report is None or report.cut_off:
             return ""
         if report.scores.distance > UNSEEN:
             return f"a bias of {report.scores.distance:.2g} sd would not be seen"
@@ -118,6 +119,8 @@ class Trial(NamedTuple):
             return [*found, f"its trial could not be judged: {self.why_not}"]
         if self.report.mistaken:
             return [self.report.mistaken]
+        if self.report.cut_off:
+            found.append(f"its trial cannot be judged: {self.report.cut_off}")
         if self.report.num_lost:
             found.append(f"{self.report.num_lost} of {NUM_CHAINS} chains of its trial diverged")
         if not self.report.rhat <= CONVERGED:

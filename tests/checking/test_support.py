@@ -7,6 +7,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.checking.draws import draws_of
+from ewsg_jax.planning.trial import Trial
 from ewsg_jax.posterior.support import outside_by_batches
 
 KEY = jax.random.key(0)
@@ -50,10 +51,112 @@ def test_draws_outside_a_prior_are_counted_and_wrong(name):
 @pytest.mark.usual_parameters("an order")
 @pytest.mark.parametrize("name", ["a truncated normal", "an order"])
 def test_draws_inside_are_not_called_outside(name):
+    """They are right; that the identities do not hold at the wall says nothing against them."""
     inside = np.stack([each[INSIDE[name](each)][:60] for each in ZERO])
     report = ewsg.check(KEY, inside, ewsg.Posterior(unit, WALLS[name]), ROWS)
     assert report.outside == ""
-    assert "bijector" not in report.verdict
+    assert report.outcome == "unsure"
+    assert report.verdict.startswith("the density ends among the draws, and is not 0 where it ends")
+
+
+def inside(log_density):
+    """A log prior that ends at 0."""
+    return lambda w: jnp.sum(jnp.where(w > 0, log_density(jnp.where(w > 0, w, 1.0)), -jnp.inf))
+
+
+NORMAL = RNG.normal(size=(8, 1_200, 1))
+AT = np.stack([each[each[:, 0] > -2][:1_000] for each in NORMAL])
+ENDS = {
+    # a log prior, a log likelihood, draws of their law, whether it is cut off where these are
+    "a normal law, two widths from its mean": (
+        lambda w: jnp.sum(jnp.where(w > -2, -(w**2) / 2, -jnp.inf)),
+        unit,
+        AT,
+        True,
+    ),
+    "the same by a number as good as -inf": (
+        lambda w: jnp.sum(jnp.where(w > -2, -(w**2) / 2, -1e30)),
+        unit,
+        AT,
+        True,
+    ),
+    "the same by the likelihood": (
+        lambda w: 0.0 * jnp.sum(w),
+        lambda w, row: jnp.where(w[0] > -2 + row[0], -(w[0] ** 2) / 2 / len(ROWS), -jnp.inf),
+        AT,
+        True,
+    ),
+    "an exponential law": (inside(lambda w: -w), unit, RNG.exponential(size=(8, 500, 1)), True),
+    "a uniform one, far from the origin": (
+        lambda w: jnp.sum(jnp.where((w > 1_000) & (w < 1_001), 0.0, -jnp.inf)),
+        unit,
+        RNG.uniform(1_000, 1_001, size=(8, 500, 1)),
+        True,
+    ),
+    "a law that grows without bound there": (
+        inside(lambda w: -0.5 * jnp.log(w) - w),
+        unit,
+        RNG.gamma(0.5, size=(8, 500, 1)),
+        True,
+    ),
+    "one that falls to 0 there": (
+        inside(lambda w: jnp.log(w) - w),
+        unit,
+        RNG.gamma(2.0, size=(8, 500, 1)),
+        False,
+    ),
+    "one that falls to 0 by the likelihood": (
+        inside(lambda w: -w),
+        lambda w, row: jnp.log(w[0]) / len(ROWS) + 0 * row[0],
+        RNG.gamma(2.0, size=(8, 500, 1)),
+        False,
+    ),
+    "a wall five widths away": (
+        lambda w: jnp.sum(jnp.where(w > -5, -(w**2) / 2, -jnp.inf)),
+        unit,
+        NORMAL,
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_right_draws_at_a_wall_are_not_judged_and_not_corrected(name):
+    """The one at two widths was wrong, "too narrow by 6.86 ± 0.0093 %", and corrected to 1."""
+    prior, likelihood, draws, is_cut = ENDS[name]
+    report = ewsg.check(KEY, draws.astype(np.float32), ewsg.Posterior(likelihood, prior), ROWS)
+    assert bool(report.cut_off) is is_cut
+    if not is_cut:
+        assert report.outcome == "right"
+        return
+    assert report.outcome == "unsure"
+    assert "give bounded parameters a bijector" in report.verdict
+    assert report.corrected is None
+    assert np.isnan([report.sd_ratio, report.mean_shift, report.sd_ratio_error]).all()
+    assert "temperature: not known" in repr(report)
+    assert "nothing is known" in repr(report)
+
+
+@pytest.mark.parametrize(
+    "called",
+    [
+        ewsg.diagnostics.kernel_stein_discrepancy,
+        ewsg.diagnostics.control_variates,
+        lambda *given: ewsg.diagnostics.stein_thinning(*given, 10),
+    ],
+)
+def test_what_stands_on_the_identities_is_refused_there(called):
+    """Control variates gave a normal law that ends at −1 the mean 0 ± 2e-15, which is 0.29."""
+    prior, likelihood, draws, _ = ENDS["a normal law, two widths from its mean"]
+    with pytest.raises(ValueError, match=r"posterior must have a density that falls to 0 .*beyond"):
+        called(KEY, draws.astype(np.float32), ewsg.Posterior(likelihood, prior), ROWS)
+
+
+def test_a_trial_at_a_wall_is_doubted():
+    prior, likelihood, draws, _ = ENDS["an exponential law"]
+    report = ewsg.check(KEY, draws.astype(np.float32), ewsg.Posterior(likelihood, prior), ROWS)
+    (doubt,) = Trial(None, None, report, 500, 1.0).doubts  # pyright: ignore[reportArgumentType]
+    assert doubt.startswith("its trial cannot be judged: the density ends among the draws")
 
 
 @pytest.mark.usual_parameters("300")
