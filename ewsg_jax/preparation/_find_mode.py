@@ -41,6 +41,13 @@ NEAREST, NUM_NEAREST, AT_WALL = 0.1, 32, 0.3
 """Standard deviations, and pairs of places around a mode, at which a wall is looked for; and the
 share of them beyond it from which the mode lies on one.
 """
+OTHERS = (
+    "a density that grows without bound as a scale falls (groups in the centred form) ends so too, "
+    "and a run needs no mode of it; so do a loss where log_likelihood is asked for (its sign), and "
+    "a gradient that is not the density's (stop_gradient, custom_vjp: see "
+    "jax.test_util.check_grads)"
+)
+NO_DISTANCE = (End.FALLS, End.NO_MINIMUM, End.RIDGE, End.KINK)
 FAR = 10.0
 """Standard deviations from a mode, from which on it is not rounding that ends a search."""
 
@@ -241,20 +248,21 @@ def _search(
     mode = Mode(
         jax.device_put(layout.tree(descent.point.flat)),
         descent.end is End.CONVERGED,
-        np.inf if descent.end in (End.FALLS, End.NO_MINIMUM) else descent.step.distance,
+        np.inf if descent.end in NO_DISTANCE else descent.step.distance,
         descent.point.value - float(posterior.constants(position, data)),
         float(np.linalg.norm(descent.point.gradient)),
         num_steps + descent.num_steps,
         potential.data_passes,
         curvature,
     )
-    # A wall ended the search: a point beyond it says which function ends there.
+    # A wall may have ended the search: a point beyond it says which function ends there.
     if descent.beyond is not None:
         beyond = layout.tree(descent.beyond)
         both = jax.tree.map(lambda x, y: jnp.stack([x, jnp.asarray(y)]), mode.position, beyond)
-        return mode._replace(distance=np.inf), _at_wall(
-            descent, support.outside(posterior, both, data, potential.of.chunk_size)
-        )
+        found = support.outside(posterior, both, data, potential.of.chunk_size)
+        # What rises without an end of the density is a kink, or as good as one.
+        ended = _at_wall(descent, found) if found else (descent._replace(end=End.KINK), "")
+        return mode._replace(distance=np.inf), ended
     # A mode on a wall has half of its neighbourhood beyond it.
     around = _around(potential, mode) if mode.converged else NONE
     if around.share >= AT_WALL:
@@ -302,10 +310,13 @@ def _complaint(
     if descent.end is End.WALL:
         return (
             f"the search found no mode, {after}: it ended at the boundary of the support, beyond "
-            f"which {wall}; {CURE}; a density that grows without bound as a scale falls (groups in "
-            "the centred form) ends so too, and a run needs no mode of it; so do a loss where "
-            "log_likelihood is asked for (its sign), and a gradient that is not the density's "
-            "(stop_gradient, custom_vjp: see jax.test_util.check_grads)"
+            f"which {wall}; {CURE}; {OTHERS}"
+        )
+    if descent.end is End.KINK:
+        return (
+            f"the search found no mode, {after}: it ended at a kink or a jump, where the potential "
+            "rises at once, though its slope points down. A kink, as of an absolute value or a "
+            f"Laplace prior, may be the mode, which then has no widths; {OTHERS}"
         )
     # The causes by how sure they are: a wall first, rounding last.
     improper = (
@@ -319,6 +330,11 @@ def _complaint(
         return (
             f"the search found no mode, {after}: the potential falls ever more gently, to no "
             f"parabola; {improper}"
+        )
+    if descent.end is End.RIDGE:
+        return (
+            f"the search found no mode, {after}: it ended on a ridge, along which the potential is "
+            f"as good as level; {improper}"
         )
     if shape is Shape.FLAT and descent.end is End.NOT_A_BOWL:
         return f"the search found no mode, {after}: the potential is {shape.value}; {improper}"

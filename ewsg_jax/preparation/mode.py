@@ -28,7 +28,8 @@ class Mode(NamedTuple, Generic[P]):
     Attributes:
         position: the point, a tree like the start.
         converged: whether the distance is at most the tolerance, ∇²V positive definite and the
-            potential a parabola on the way from there to the mode.
+            potential a parabola on the way from there to the mode, and a little way along its
+            weakest direction.
         distance: √(∇Vᵀ (∇²V)⁻¹ ∇V) there, how many posterior standard deviations (at temperature 1)
             the mode is away; infinite where ∇²V is not positive definite, or there seems to be no
             mode. For a position of more than 1,000 numbers it is found from products of ∇²V with

@@ -20,10 +20,16 @@ PROBED = {True: 1e-4, False: 0.1}
 """Sds over which slopes are not lost in rounding, where they are float64 or are not."""
 PROBED_BY_DIFFERENCES = 0.3
 """The same on both sides, where curvature is a difference of slopes over a shorter way."""
+WEAK, LITTLE = (1e-4, 1e-2), 1e-3
+"""Sds in the weakest direction, and the part of a position, over one of which a mode is a
+parabola.
+"""
 QUADRATIC = 0.2
 """Part by which the change of a slope may differ from the one that the curvature predicts."""
 WALL = 1e6
 """By how much a potential that should fall rises beyond a wall, at least."""
+KINK = 10.0
+"""Times what slope and curvature predict, by which a slope turns at a kink, or a value rises."""
 MOST_ILLUSIONS = 10
 """Points that look like a mode and are none, after which there is thought to be none."""
 
@@ -39,8 +45,10 @@ class End(enum.Enum):
     ROUNDING = enum.auto()
     FALLS = enum.auto()
     NO_MINIMUM = enum.auto()
+    RIDGE = enum.auto()
     NOT_A_BOWL = enum.auto()
     WALL = enum.auto()
+    KINK = enum.auto()
 
 
 class Descent(NamedTuple):
@@ -52,7 +60,7 @@ class Descent(NamedTuple):
         curvature: there.
         num_steps: steps made.
         end: why.
-        beyond: a point downhill from there where the density is 0, None where there is none.
+        beyond: a point downhill from there that is beyond a wall, None where there is none.
     """
 
     point: Point
@@ -83,16 +91,17 @@ def descend(
         return point, curvature, curvature.step(point.gradient, tolerance)
 
     point, curvature, step = seen(start)
-    num_steps, illusions, beyond = 0, 0, None
+    num_steps, illusions, beyond, no_mode = 0, 0, None, End.NO_MINIMUM
     while True:
         # Near enough by the curvature here; whether that is a parabola's is looked at from beside.
         if step.shape is Shape.BOWL and step.distance <= tolerance:
-            if _is_parabola(potential, point, curvature, step):
+            is_parabola = _is_parabola(potential, point, curvature, step)
+            if is_parabola and not _is_ridge(potential, point, curvature):
                 end = End.CONVERGED
                 break
-            illusions += 1
+            illusions, no_mode = illusions + 1, End.RIDGE if is_parabola else End.NO_MINIMUM
             if illusions > MOST_ILLUSIONS:
-                end = End.NO_MINIMUM
+                end = no_mode
                 break
         # No slope and no curvature: nothing says where to go.
         if step.shape is Shape.FLAT and step.is_still:
@@ -106,9 +115,10 @@ def descend(
             end = found
             if found is End.ROUNDING:
                 # As near as rounding allows to what is no parabola.
-                end = End.NO_MINIMUM if step.distance <= tolerance else found
+                end = no_mode if step.distance <= tolerance else found
                 end = end if step.shape is Shape.BOWL else End.NOT_A_BOWL
-                beyond = beyond_wall(potential, point, step.direction)
+                obstacle, beyond = _obstacle(potential, point, curvature, step)
+                end = obstacle or end
             break
         before, (point, curvature, step) = (point, curvature, step), seen(found)
         num_steps += 1
@@ -116,9 +126,10 @@ def descend(
         if step.distance > tolerance and _is_stuck(potential, before, point, step):
             if before[2].distance <= step.distance:
                 point, curvature, step = before
-            end, beyond = End.ROUNDING, beyond_wall(potential, point, step.direction)
+            obstacle, beyond = _obstacle(potential, point, curvature, step)
+            end = obstacle or End.ROUNDING
             break
-    return Descent(point, step, curvature, num_steps, end if beyond is None else End.WALL, beyond)
+    return Descent(point, step, curvature, num_steps, end, beyond)
 
 
 def _along(potential: Potential, point: Point, step: Step, eager: bool) -> Point | End:
@@ -163,15 +174,34 @@ def _along(potential: Potential, point: Point, step: Step, eager: bool) -> Point
     return End.ROUNDING if best is None else End.FALLS
 
 
-def beyond_wall(potential: Potential, point: Point, direction: np.ndarray) -> np.ndarray | None:
-    """Return where a step downhill leads to density 0, however short; None where it does not."""
-    for exponent in range(0, 8, 2):
-        there = potential.at(potential.of.layout.rounded(point.flat + 10.0**-exponent * direction))
-        if np.array_equal(there.flat, point.flat):
-            return None
+def _obstacle(
+    potential: Potential, point: Point, curvature: AnyCurvature, step: Step
+) -> tuple[End | None, np.ndarray | None]:
+    """Return what lies downhill of a point from which no step leads down: a wall, with a place
+    beyond it, or a kink, where slopes turn a small part of a step away; None where neither is seen.
+    """
+    way, longest = step.direction, 0
+    if step.shape is not Shape.BOWL:
+        # Such a step may be of any length, and what is farther off is not foretold.
+        way = way / max(np.max(np.abs(way) / np.maximum(np.abs(point.flat), 1.0)), 1e-300)
+        longest = -6
+    for exponent in range(-18, longest + 1, 3):
+        flat = potential.of.layout.rounded(point.flat + 10.0**exponent * way)
+        if np.array_equal(flat, point.flat):
+            continue
+        there = potential.at(flat)
         if there.value == np.inf or np.isnan(there.value) or there.value > point.value + WALL:
-            return there.flat
-    return None
+            return End.WALL, there.flat
+        moved = there.flat - point.flat
+        before, after = float(moved @ point.gradient), float(moved @ there.gradient)
+        foretold = abs(curvature.squared_length(moved))
+        turns = before <= 0 < after and after - before > KINK * foretold
+        jumps = there.value - point.value > KINK * (
+            abs(before) + foretold + potential.noise(point.value)
+        )
+        if exponent < 0 and (turns or jumps):
+            return End.KINK, None
+    return None, None
 
 
 def _shorter(foretold: float, change: float) -> float:
@@ -187,23 +217,40 @@ def _is_parabola(potential: Potential, point: Point, curvature: AnyCurvature, st
     Where that way is lost in rounding, over a longer one.
     """
     size = step.distance
-
-    def is_predicted(there: Point, back: Point) -> bool:
-        moved = there.flat - back.flat
-        foretold = curvature.squared_length(moved)
-        with np.errstate(over="ignore", invalid="ignore"):
-            change = float(moved @ (there.gradient - back.gradient))
-        return foretold > 0 and abs(change - foretold) <= QUADRATIC * foretold
-
     if not potential.twice:
         way = step.direction / size if size > 0 else curvature.weak()
         ends = (potential.at(point.flat + sign * PROBED_BY_DIFFERENCES * way) for sign in (1, -1))
-        return is_predicted(*ends)
+        return _is_predicted(curvature, *ends)
     least = PROBED[potential.of.wide]
     longer = step.direction * (least / size) if size > 0 else least * curvature.weak()
     ways = [step.direction] * (size > 0) + [longer] * (size < least)
     # Not rounded to the position's dtypes where the model takes float64.
-    return any(is_predicted(potential.at(point.flat + way), point) for way in ways)
+    return any(_is_predicted(curvature, potential.at(point.flat + way), point) for way in ways)
+
+
+def _is_predicted(curvature: AnyCurvature, there: Point, back: Point) -> bool:
+    """Return whether the slope changes between two points as the curvature predicts."""
+    moved = there.flat - back.flat
+    foretold = curvature.squared_length(moved)
+    with np.errstate(over="ignore", invalid="ignore"):
+        change = float(moved @ (there.gradient - back.gradient))
+    return foretold > 0 and abs(change - foretold) <= QUADRATIC * foretold
+
+
+def _is_ridge(potential: Potential, point: Point, curvature: AnyCurvature) -> bool:
+    """Return whether the potential bends at once along its weakest direction, which is then as
+    good as level: on a ridge that bends the curvature there is what rounding left of a slope.
+    """
+    if not (potential.of.wide and potential.twice and isinstance(curvature, Curvature)):
+        return False
+    way = curvature.weak()
+    # Where an sd is large beside the position, no farther than the position is known to hold.
+    lengths = [*WEAK, LITTLE * float(np.abs(point.flat).max() / np.abs(way).max())]
+    return not any(
+        _is_predicted(curvature, potential.at(point.flat + length * way), point)
+        for length in lengths
+        if 0 < length <= WEAK[-1]
+    )
 
 
 def _is_stuck(

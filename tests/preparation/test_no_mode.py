@@ -54,6 +54,53 @@ def test_no_mode_is_said(name):
     assert found.distance == np.inf
 
 
+RIDGES = {
+    "a product of two": lambda w: -50 * (w[0] * w[1] - 1) ** 2,
+    "a ring": lambda w: -50 * (jnp.sqrt(w @ w) - 1) ** 2,
+    "a wave": lambda w: -50 * (w[0] - jnp.sin(w[1])) ** 2,
+}
+
+
+@pytest.mark.parametrize("name", RIDGES)
+def test_a_ridge_that_bends_has_no_mode(name):
+    """It had one wherever the search came to it, of widths from 100 to 3,800 by roundings."""
+    # Which of both the end is roundings say.
+    said = "ended on a ridge.* as good as level.*improper|curved downwards in some direction"
+    with pytest.warns(RuntimeWarning, match=said):
+        found = search(none, RIDGES[name], jnp.array([1.3, 0.5]))
+    assert not found.converged
+    assert found.distance == np.inf
+
+
+def test_a_ridge_that_a_prior_bounds_has_a_mode():
+    found = search(none, lambda w: RIDGES["a product of two"](w) - w @ w / 200, jnp.ones(2) * 0.3)
+    assert found.converged
+    np.testing.assert_allclose(found.position, np.sqrt(1 - 1 / 10_000), rtol=0.05)
+
+
+KINKS = {
+    "a Laplace law": (none, lambda w: -jnp.sum(jnp.abs(w)), 0.0),
+    "a Laplace prior": (
+        lambda w, row: -jnp.sum((w - jnp.array([2.0, 0.01])) ** 2) / 120,
+        lambda w: -jnp.sum(jnp.abs(w)) / 2,
+        [1.5, 0.0],
+    ),
+    "a jump": (none, lambda w: -0.5 * w @ w - 5 * jnp.sum(jnp.where(w > 0.5, 0.0, 1.0)), 0.5),
+}
+
+
+@pytest.mark.parametrize("name", KINKS)
+def test_a_kink_is_no_wall_and_no_rounding(name):
+    """The density is 0 nowhere, and no number of digits helps."""
+    log_likelihood, log_prior, wanted = KINKS[name]
+    with pytest.warns(RuntimeWarning, match="it ended at a kink or a jump") as warned:
+        found = search(log_likelihood, log_prior, jnp.array([0.7, 0.7]))
+    said = str(warned[0].message)
+    assert not any(word in said for word in ("density is 0", "bijector", "float64"))
+    assert not found.converged
+    np.testing.assert_allclose(found.position, wanted, atol=1e-4)
+
+
 @pytest.mark.parametrize("far", [0.0, 300.0, 1e3])
 def test_separable_labels_and_a_flat_prior_have_no_mode(far):
     """The potential falls to zero along a ray; so does Newton's distance."""
