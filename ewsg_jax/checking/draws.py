@@ -156,9 +156,9 @@ def tree_of(samples: Samples | PyTree) -> PyTree:
 
 
 def draws_of(
-    samples: Samples | PyTree, names: Names, most: int, shared: bool | None = None
+    samples: Samples | PyTree, names: Names, most: int | None, shared: bool | None = None
 ) -> Draws:
-    """Return at most `most` draws of all chains together, evenly spaced.
+    """Return at most `most` draws of all chains together, evenly spaced; None: all.
 
     Chains share their batches where the samples say so, or the caller.
 
@@ -188,11 +188,13 @@ def draws_of(
             f"{num_draws}{why}"
         )
     _check.not_empty("samples", tree)
-    # All draws are used as one array, whose size is bounded.
-    numbers = sum(math.prod(x.shape[2:]) for x in leaves)
-    most = min(most, max(FEWEST * num_chains, MOST_NUMBERS // max(1, numbers)))
-    # Evenly spaced, so that those used span the whole run.
-    kept = evenly(num_draws, min(num_draws, max(FEWEST, most // num_chains)))
+    kept = np.arange(num_draws)
+    if most is not None:
+        # Those that are used are one array, whose size is bounded.
+        numbers = sum(math.prod(x.shape[2:]) for x in leaves)
+        most = min(most, max(FEWEST * num_chains, MOST_NUMBERS // max(1, numbers)))
+        # Evenly spaced, so that they span the whole run.
+        kept = evenly(num_draws, min(num_draws, max(FEWEST, most // num_chains)))
     # On the host: an operation on JAX's arrays is a program for each shape.
     tree = jax.tree.map(np.asarray, tree)
     chosen = jax.tree.map(lambda x: x[:, kept], tree)

@@ -270,7 +270,7 @@ class Report:
             TypeError, ValueError: they are no draws of this position; nothing can be corrected
                 (`report.not_corrected`).
         """
-        moved = draws_of(samples, None, 10**12)
+        moved = draws_of(samples, None, None)
         if moved.layout != self.draws.layout:
             raise ValueError("samples must be of the position that was checked; got others")
         self._check_corrected("correct")

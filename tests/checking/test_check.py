@@ -62,6 +62,14 @@ def test_one_correction_is_exact_for_a_normal_target(count):
     )
 
 
+def test_all_draws_are_moved_however_many_they_are(monkeypatch):
+    """Of more than 2^26 numbers some were moved, which had not the shape of all."""
+    report = ewsg.check(KEY, ODD, LINEAR, ROWS)
+    wanted = report.correct(ODD)
+    monkeypatch.setattr("ewsg_jax.checking.draws.MOST_NUMBERS", ODD.size // 2)
+    np.testing.assert_array_equal(report.correct(ODD), wanted)
+
+
 def test_expectations_of_squares_are_exact_and_draws_are_moved_to_them():
     report = ewsg.check(KEY, ODD, LINEAR, ROWS)
     found, error = report.expectation(lambda w: {"square": w[0] ** 2, "all": w})
