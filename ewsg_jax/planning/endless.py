@@ -1,9 +1,13 @@
-"""Whether a density does not fall along a coordinate: then it is no posterior.
+"""Whether a density does not fall along a coordinate, and is no posterior, or falls so slowly that
+it has no standard deviation.
 
 A flat prior of a log scale, of degrees of freedom or of a length, is such a prior where the data do
-not bound both ends: the density tends to a constant, and its integral is infinite. Draws around a
-mode show nothing of it.
+not bound both ends: the density tends to a constant, and its integral is infinite. One that falls
+as |θ|⁻³ or more slowly, as a Cauchy law's does, has an integral, and no variance. Draws around a
+mode show nothing of either.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,17 +21,39 @@ from ewsg_jax.preparation.support import log_densities
 from ewsg_jax.rows.spread import Spread
 
 FAR = (100.0, 1_000.0)
-"""Standard deviations from the center: a Cauchy law's density is 9 and 14 lower there."""
+"""Standard deviations from the center: a Cauchy law's log density is 9 and 14 lower there."""
 WAYS = 2 * len(FAR)
 """Places along a coordinate: to both sides."""
 LEVEL = 1.0
 """By how much it must still fall between the two, where it is not `LOWER` at the farther one."""
+POWER, MORE = 2.0, 0.05
+"""Of a distance, the power that is to have a mean: in d dimensions a density must fall as more than
+the power d + 2 for that. And by how much more the logarithm must fall between the two.
+"""
+STILL = 25.0
+"""By how much a log density may be lower than at the center to matter there."""
+RAYS = 8
+"""Directions at random that are looked along, too."""
 MOST = 512
 """Coordinates that are looked along."""
 
 
-def endless(posterior: Posterior, frame: Frame, data: Data) -> list[int]:
-    """Return the numbers of coordinates along which the density does not fall, to either side.
+class Tails(NamedTuple):
+    """How a density falls, far from its center.
+
+    Attributes:
+        level: the numbers of coordinates along which it does not, to either side.
+        slow: those along which it does as that of a law without a standard deviation, at most.
+        is_slow: whether it does in all directions that were drawn at random.
+    """
+
+    level: list[int]
+    slow: list[int]
+    is_slow: bool = False
+
+
+def tails(posterior: Posterior, frame: Frame, data: Data) -> Tails:
+    """Return how a density falls along coordinates and directions, to either side.
 
     Args:
         posterior: of which.
@@ -35,30 +61,45 @@ def endless(posterior: Posterior, frame: Frame, data: Data) -> list[int]:
         data: the rows, of which some say where all are asked.
     """
     if isinstance(data, Spread):
-        return []
+        return Tails([], [])
     center, some = vector(frame.center), SomeRows.of(posterior, frame.layout, data)
-    here = some.values(center[None])
-    suspects = []
-    # A block at a time: places of all coordinates may be more than memory holds.
-    for first in range(0, min(len(center), MOST), BLOCK // WAYS):
-        number = np.arange(first, min(first + BLOCK // WAYS, len(center), MOST))
-        values = some.values(_along(frame, center, number).reshape(-1, len(center)))
+    here, suspects = some.values(center[None]), []
+
+    def seen(places: np.ndarray) -> np.ndarray:
+        """Whether the density may be level, and slow, to either side along each of some ways."""
+        values = some.values(places.reshape(-1, len(center)))
+        dimension = len(center) if places is rays else 1
         with np.errstate(all="ignore"):
             # Of all rows, and of the prior alone: a proper one falls whatever the rows say.
             each = [(x[:, 0], x[:, 0] + some.stands_for * x[:, 1:].sum(1)) for x in (here, values)]
-        level = [_is_level(*at) for at in zip(*each, strict=True)]
-        suspects += number[(level[0] & level[1]).any(1)].tolist()
-    if not suspects:
-        return []
+        return np.all([_kinds(h, v, dimension) for h, v in zip(*each, strict=True)], axis=0)
+
+    def judged(places: np.ndarray, dimension: int = 1) -> np.ndarray:
+        """The same by all rows, of one way."""
+        every = np.concatenate([center[None], places]).astype(some.dtype)
+        values = log_densities(posterior, frame.layout.tree(every), data)
+        return _kinds(values[:1], values[1:], dimension)[:, 0]
+
+    rays = _rays(frame, center)
+    # A block at a time: places of all coordinates may be more than memory holds.
+    for first in range(0, min(len(center), MOST), BLOCK // WAYS):
+        number = np.arange(first, min(first + BLOCK // WAYS, len(center), MOST))
+        suspects += number[seen(_along(frame, center, number)).any((0, 2))].tolist()
     # Some rows stand for all of them until it matters.
-    found = []
-    for number in suspects:
-        places = np.concatenate([center[None], _along(frame, center, np.array([number]))[0]])
-        tree = frame.layout.tree(places.astype(some.dtype))
-        values = log_densities(posterior, tree, data)
-        if _is_level(values[:1], values[1:]).any():
-            found.append(number)
-    return found
+    found = {number: judged(_along(frame, center, np.array([number]))[0]) for number in suspects}
+    level = [number for number, kinds in found.items() if kinds[0].any()]
+    slow = [number for number, kinds in found.items() if kinds[1].any() and number not in level]
+    is_slow = seen(rays)[1].all() and all(judged(ray, len(center))[1].all() for ray in rays)
+    return Tails(level, slow, bool(is_slow))
+
+
+def _rays(frame: Frame, center: np.ndarray) -> np.ndarray:
+    """Return places far along directions at random, as `_along`."""
+    ways = np.random.default_rng(0).normal(size=(RAYS, len(center)))
+    ways /= np.linalg.norm(ways, axis=1, keepdims=True)
+    away = np.array([sign * far for sign in (1, -1) for far in FAR])
+    units = away[:, None] * ways[:, None]
+    return frame.moved(units.reshape(-1, len(center))).reshape(RAYS, WAYS, -1)
 
 
 def _along(frame: Frame, center: np.ndarray, number: np.ndarray) -> np.ndarray:
@@ -71,11 +112,15 @@ def _along(frame: Frame, center: np.ndarray, number: np.ndarray) -> np.ndarray:
     return places
 
 
-def _is_level(here: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _kinds(here: np.ndarray, values: np.ndarray, dimension: int) -> np.ndarray:
     """Return whether log densities do not fall from the center, shape (1,), to places (count · 4,),
-    to either side, shape (count, 2).
+    and whether they fall as slowly as those of laws of this dimension without a variance, to either
+    side, shape (2, count, 2).
     """
     near, far = np.moveaxis(values.reshape(-1, 2, len(FAR)), 2, 0)
     with np.errstate(invalid="ignore"):
         # What is not a number says nothing.
-        return (far > here - LOWER) & (far > near - LEVEL)
+        is_level = (far > here - LOWER) & (far > near - LEVEL)
+        is_slow = far > near - (dimension + POWER) * np.log(FAR[1] / FAR[0]) - MORE
+        is_slow &= far > here - dimension * STILL
+    return np.stack([is_level, is_slow])

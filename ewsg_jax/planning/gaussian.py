@@ -60,6 +60,8 @@ class Gaussian:
         tolerance: as given.
         outside: how many of the draws lie where the density is 0, which no gradient shows.
         is_alone: whether no search settled at another mode, which no draw here shows.
+        tails: in words, that the density does not fall as that of a law with a standard deviation,
+            which no draw shows either; empty where this is not seen.
     """
 
     draws: PyTree
@@ -67,6 +69,7 @@ class Gaussian:
     tolerance: float
     outside: Outside = NONE
     is_alone: bool = True
+    tails: str = ""
 
     @property
     def mean(self) -> Position:
@@ -104,7 +107,7 @@ class Gaussian:
         """Whether corrected means and standard deviations are known within tolerance."""
         if self.outside.matters(self.tolerance) or self.report.mistaken:
             return False
-        return self.is_alone and self.doubt <= 1
+        return self.is_alone and not self.tails and self.doubt <= 1
 
     @property
     def is_normal(self) -> bool:
@@ -124,6 +127,8 @@ class Gaussian:
             return f"{name} is not right: of its draws {self.outside.in_short}"
         if not self.is_alone:
             return f"{name} is not right: there is another mode"
+        if self.tails:
+            return f"{name} is not right: {self.tails}"
         if self.report.corrected is None:
             return f"{name} cannot be corrected: {self.report.not_corrected}"
         if not (self.is_right or self.report.outcome == "right"):

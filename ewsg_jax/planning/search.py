@@ -16,7 +16,7 @@ from ewsg_jax.planning.asked import Asked, Ended
 from ewsg_jax.planning.candidate import Candidate, Wanted, burn_in_of
 from ewsg_jax.planning.choice import Choice
 from ewsg_jax.planning.elsewhere import NUM_SEARCHES, elsewhere
-from ewsg_jax.planning.endless import FAR, endless
+from ewsg_jax.planning.endless import FAR, tails
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.planning.gaussian import MANY_ROWS, Gaussian, NoGradientError, gaussian
 from ewsg_jax.planning.handover import by_nuts, why_not
@@ -120,16 +120,24 @@ class Search(Asked):
         """
         with self.timed("modes"):
             others = elsewhere(self.posterior, frame, self.data)
-            flat = endless(self.posterior, frame, self.data)
-        if flat:
-            center = jax.tree.map(lambda x: np.asarray(x)[None, None], frame.center)
-            names = flattened(named(center, "position"))[1]
-            shown = ", ".join(names[i] for i in flat[:3]) + (", …" if len(flat) > 3 else "")
-            ended.doubts.append(
-                f"the density does not fall along {shown}: {FAR[1]:,.0f} standard deviations away "
-                "it is about as high as at the center, so that it may have no finite integral; "
-                "give it a prior that falls to both sides"
+            far = tails(self.posterior, frame, self.data)
+        said = []
+        if far.level:
+            said.append(
+                f"the density does not fall along {_named(frame, far.level)}: {FAR[1]:,.0f} "
+                "standard deviations away it is about as high as at the center, so that it may "
+                "have no finite integral; give it a prior that falls to both sides"
             )
+        if far.slow or far.is_slow:
+            along = f"along {_named(frame, far.slow)}" if far.slow else "in all directions"
+            said.append(
+                f"the density falls {along} as that of a law without a standard deviation, to "
+                f"{FAR[1]:,.0f} of those at the mode: none is known; give it a prior that falls "
+                "faster, or ask for quantiles"
+            )
+        if said and ended.gaussian is not None:
+            ended.gaussian = replace(ended.gaussian, tails="; ".join(said))
+        ended.doubts += said
         if others:
             if ended.gaussian is not None:
                 ended.gaussian = replace(ended.gaussian, is_alone=False)
@@ -364,6 +372,13 @@ class Search(Asked):
         way = Way("BAOAB", *(("full", "all") if n <= FULL else ("control_variate", "random")))
         step_size = min(1.0, 2 * STABLE / max(wall, 1.0) ** 0.5)
         return way.kernel_of(self.posterior, step_size, 1.0, size, frame, "random"), 4 / step_size
+
+
+def _named(frame: Frame, numbers: list[int]) -> str:
+    """Return names of coordinates, three of them at most."""
+    center = jax.tree.map(lambda x: np.asarray(x)[None, None], frame.center)
+    names = flattened(named(center, "position"))[1]
+    return ", ".join(names[i] for i in numbers[:3]) + (", …" if len(numbers) > 3 else "")
 
 
 def _of_wall(wall: Wall, normal: Gaussian | None) -> str:

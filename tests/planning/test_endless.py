@@ -1,4 +1,6 @@
-"""A density that does not fall along a coordinate is no posterior: plans say so of it alone."""
+"""A density that does not fall along a coordinate is no posterior, and one that falls slowly has no
+standard deviation: plans say so of them alone.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +9,7 @@ import pytest
 from jax.scipy.special import gammaln
 
 import ewsg_jax as ewsg
-from ewsg_jax.planning.endless import endless
+from ewsg_jax.planning.endless import tails
 from ewsg_jax.planning.frame import Frame
 from ewsg_jax.preparation import Mode
 
@@ -104,19 +106,64 @@ def frame_of(center, sd=0.3):
 @pytest.mark.parametrize("name", MODELS)
 def test_what_does_not_fall_is_found_and_what_falls_is_not(name):
     log_likelihood, log_prior, center, wanted = MODELS[name]
-    found = endless(ewsg.Posterior(log_likelihood, log_prior), frame_of(center), ROWS)
-    assert [sorted(center)[i] for i in found] == wanted
+    found = tails(ewsg.Posterior(log_likelihood, log_prior), frame_of(center), ROWS)
+    assert [sorted(center)[i] for i in found.level] == wanted
+    assert found.slow == ([0] if name == "one Cauchy row" else [])
+    assert not found.is_slow
 
 
-@pytest.mark.parametrize("tails", [student, negative_binomial])
-def test_a_law_that_tends_to_another_has_no_end(tails):
+@pytest.mark.parametrize("of_rows", [student, negative_binomial])
+def test_a_law_that_tends_to_another_has_no_end(of_rows):
     """Degrees of freedom of normal rows, and the concentration of counts that are Poisson."""
-    posterior = ewsg.Posterior(tails, flat)
+    posterior = ewsg.Posterior(of_rows, flat)
     rows = {"y": jnp.asarray(RNG.normal(size=N)), "count": ROWS["count"]}
     # In float32 gammaln of large numbers cancels: a few widths are enough for the constant.
-    found = endless(posterior, frame_of({"a": 0.0, "b": 3.0}, 0.005), rows)
-    assert found == [1]
-    assert endless(ewsg.Posterior(tails, standard), frame_of({"a": 0.0, "b": 3.0}), rows) == []
+    found = tails(posterior, frame_of({"a": 0.0, "b": 3.0}, 0.005), rows)
+    assert found.level == [1]
+    proper = ewsg.Posterior(of_rows, standard)
+    assert tails(proper, frame_of({"a": 0.0, "b": 3.0}), rows) == ([], [], False)
+
+
+def independent(power):
+    return lambda p: -(power + 1) / 2 * sum(jnp.sum(jnp.log1p(x**2)) for x in jax.tree.leaves(p))
+
+
+def spherical(power):
+    def log_density(p):
+        square = sum(jnp.sum(x**2) for x in jax.tree.leaves(p))
+        return -(power + len(TWO)) / 2 * jnp.log1p(square)
+
+    return log_density
+
+
+@pytest.mark.parametrize(
+    ("log_prior", "wanted"),
+    [
+        # Student's laws with so many degrees of freedom: two have a mean and no variance.
+        pytest.param(independent(1.0), ([], [0, 1], True), id="Cauchy"),
+        pytest.param(independent(2.0), ([], [0, 1], False), id="2"),
+        pytest.param(independent(2.2), ([], [], False), id="2.2"),
+        pytest.param(independent(5.0), ([], [], False), id="5"),
+        pytest.param(spherical(1.8), ([], [], True), id="spherical, 1.8"),
+        pytest.param(spherical(2.4), ([], [], False), id="spherical, 2.4"),
+        pytest.param(lambda p: -abs(p["a"]) - p["b"] ** 2, ([], [], False), id="Laplace"),
+    ],
+)
+def test_what_falls_too_slowly_for_a_standard_deviation_is_found(log_prior, wanted):
+    posterior = ewsg.Posterior(lambda p, row: 0.0 * p["a"], log_prior)
+    assert tails(posterior, frame_of({"a": 0.0, "b": 0.0}, 1.0), ROWS) == wanted
+
+
+@pytest.mark.full
+def test_a_plan_knows_no_standard_deviation_of_a_cauchy_law():
+    """One of five independent ones was trusted."""
+    posterior = ewsg.Posterior(lambda p, row: 0.0 * jnp.sum(p["a"]), independent(1.0))
+    start = {"a": jnp.full(2, 0.1)}
+    with pytest.warns(RuntimeWarning, match="as that of a law without a standard deviation"):
+        plan = ewsg.plan(jax.random.key(0), posterior, start, {"y": ROWS["y"]})
+    assert not plan.is_trusted
+    assert not plan.gaussian.is_right
+    assert any("falls along a[0], a[1] as that of" in each for each in plan.doubts)
 
 
 def test_a_plan_says_so():
