@@ -30,7 +30,7 @@ from ewsg_jax.sampling.coordinates import (
     flattened,
     with_digits,
 )
-from ewsg_jax.sampling.samples import diverged_of, named
+from ewsg_jax.sampling.samples import MOST_NAMED, diverged_of, named
 
 COORDINATE = "coordinate"
 """What the column of names is called."""
@@ -222,7 +222,9 @@ def summary(
             quantiles=_quantiles(draws, probabilities),
             num_chains=all_chains,
             num_draws=num_draws,
-            notes=tuple(_notes(samples if isinstance(samples, Samples) else None, draws, rhat)),
+            notes=tuple(
+                _notes(samples if isinstance(samples, Samples) else None, draws, rhat, own_names)
+            ),
             num_diverged=all_chains - num_chains,
         )
 
@@ -262,7 +264,9 @@ def _check_coordinates(leaves: dict[str, np.ndarray]) -> None:
         )
 
 
-def _notes(samples: Samples | None, draws: np.ndarray, rhat: np.ndarray) -> list[str]:
+def _notes(
+    samples: Samples | None, draws: np.ndarray, rhat: np.ndarray, names: tuple[str, ...]
+) -> list[str]:
     """Return what weakens the numbers of draws; `samples` is the run that they are of, if any."""
     notes, left = [], len(draws)
     known = rhat[~np.isnan(rhat)]
@@ -295,6 +299,13 @@ def _notes(samples: Samples | None, draws: np.ndarray, rhat: np.ndarray) -> list
         notes.append(
             "the chains share their batches and are not independent: ESS is too large, MCSE and "
             "R-hat are too small; ewsg_jax.check allows for it"
+        )
+    still = np.flatnonzero(np.ptp(draws, axis=(0, 1)) == 0) if draws.shape[1] > 1 and left else []
+    if len(still):
+        shown = ", ".join(names[i] for i in still[:MOST_NAMED]) + ", …" * (len(still) > MOST_NAMED)
+        notes.append(
+            f"one number in all draws: {shown}. Its ESS and Monte Carlo error say nothing; where "
+            "chains should have moved their steps are lost in rounding, or all were rejected"
         )
     lost = int(np.sum(~np.isfinite(draws).all(axis=(1, 2))))
     if lost:

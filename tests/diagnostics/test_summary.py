@@ -97,6 +97,9 @@ def test_draws_that_are_not_finite_or_never_move(run):
     summary = ewsg.diagnostics.summary(with_draws(run, draws))
     assert np.isnan(summary.rhat).all()
     assert "2 of 4 chains have draws that are not finite" in str(summary)
+    # Its ESS is that of all draws, as ArviZ has it.
+    assert summary.ess_bulk[2] == 200
+    assert "one number in all draws: position[2]. Its ESS" in str(summary)
 
 
 def test_chains_that_stand_still_apart(run):
