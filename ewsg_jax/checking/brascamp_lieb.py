@@ -46,9 +46,10 @@ def prior_moments(posterior: Posterior, draws: Draws, temperature: float) -> Nor
     """
     if draws.size > MOST_DENSE:
         return None
-    places = np.stack(
-        [draws.flat.mean(0), draws.flat[np.argmax(np.linalg.norm(draws.flat, axis=1))]]
-    )
+    # On both sides of the middle, and not as far on one: a prior may be even.
+    middle = draws.flat.mean(0)
+    farthest = draws.flat[np.argmax(np.linalg.norm(draws.flat - middle, axis=1))] - middle
+    places = middle + np.array([[-0.5], [1.0]]) * farthest
     points = places.astype(jnp.result_type(jnp.float32, *draws.layout.dtypes))
     slopes, (here, there) = (
         np.asarray(each, np.float64) for each in _derivatives(posterior, draws.layout, points)

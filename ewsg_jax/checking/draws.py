@@ -68,7 +68,8 @@ class Draws(NamedTuple):
     @property
     def flat(self) -> np.ndarray:
         """All draws by chain, or by time where chains share their batches, shape (draws, d)."""
-        return in_rows(self.values, self.shared)
+        rows = self.values.swapaxes(0, 1) if self.shared else self.values
+        return rows.reshape(-1, self.size)
 
     def in_chains(self, rows: np.ndarray) -> np.ndarray:
         """Return numbers of the draws, in the order of `flat`, as (chain, draw, …)."""
@@ -127,11 +128,6 @@ class Draws(NamedTuple):
         return jax.device_put(
             self.layout.tree(flat, jnp.result_type(jnp.float32, *self.layout.dtypes))
         )
-
-
-def in_rows(values: np.ndarray, shared: bool) -> np.ndarray:
-    """Return values (chain, draw, d) one below the other: chain after chain, or time after time."""
-    return (values.swapaxes(0, 1) if shared else values).reshape(-1, values.shape[-1])
 
 
 def tree_of(samples: Samples | PyTree) -> PyTree:

@@ -51,6 +51,17 @@ def test_where_nothing_is_known(posterior):
     assert prior_moments(posterior, draws_of(NORMAL, None, 1000), 1.0) is None
 
 
+def test_a_prior_is_looked_at_on_both_sides_of_the_draws():
+    """Two normal laws, whose second one is on the other side than the draw that is farthest."""
+    draws = NORMAL[:, :, :1].copy()
+    draws[0, 0] = -6.0
+    for center, is_known in ((6.0, False), (1_000.0, True)):
+        prior = ewsg.Posterior(
+            logistic, lambda w, c=center: jnp.sum(jnp.logaddexp(-(w**2) / 2, -((w - c) ** 2) / 2))
+        )
+        assert (prior_moments(prior, draws_of(draws, None, 4_000), 1.0) is not None) is is_known
+
+
 @pytest.mark.full
 def test_what_is_impossible_is_said_and_what_may_be_chance_is_not():
     model = ewsg.models.logistic_regression(prior_scale=1.0)
