@@ -277,18 +277,23 @@ def _judged(
         return Reckoning(own, scores, correction)
 
     here = reckoned(draws, first, metric)
-    # Far from the target a correction errs: draws are moved first, and corrected from there.
-    end, passes = (here, 0.0) if edge else nearer(here, gradients, reckoned, NEAR)
-    found = end.correction.moments
-    if end is not here:
-        # What is right must not depend on where it is looked for.
-        found = found.beside(here.correction.moments)
     mean, sd = whole[0], np.maximum(whole[1], TINY)
     rhat, least = worst_rhat(draws.values)
     apart = np.zeros((2, draws.size))
     if rhat > CONVERGED:
         # Groups of one chain's draws are not independent then: chains are.
         apart = here.correction.apart(draws.in_chains)
+    # Far from the target a correction errs: draws are moved first, and corrected from there. Of
+    # draws at a wall, and of chains that are apart when they are corrected, nothing is told.
+    if edge or np.max(apart) > APART:
+        end, passes = here, 0.0
+    else:
+        end, passes = nearer(here, gradients, reckoned, NEAR)
+    found = end.correction.moments
+    if end is not here:
+        # What is right must not depend on where it is looked for.
+        found = found.beside(here.correction.moments)
+    if rhat > CONVERGED:
         found = found.of_chains(apart, len(draws.values))
     # Impossible draws first: then no number that follows means anything.
     reason = str(beyond) or edge
