@@ -97,14 +97,6 @@ def test_chains_of_one_mode_that_have_not_met_are(apart):
     assert abs(report.corrected.sd - 1) < 0.01
 
 
-def test_data_that_are_not_numbers_are_named():
-    posterior = ewsg.Posterior(lambda p, row: -0.5 * (row["y"] - p) ** 2, lambda p: 0.0 * p)
-    draws = jnp.asarray(RNG.normal(size=(4, 50)), jnp.float32)
-    rows = {"y": jnp.asarray([1.0, np.nan, 2.0])}
-    with pytest.raises(ValueError, match=r"data must be finite; data\['y'\] holds 1 NaN"):
-        ewsg.check(jax.random.key(0), draws, posterior, rows)
-
-
 def test_errors_count_chains_that_are_apart():
     """Means of 16 chains that are 0.2 sd apart, and of squares: 0.05 of their sds; of sds half."""
     moments = Moments(np.zeros(1), np.full(1, 3.0), np.full(1, 0.2), np.full(1, 0.01), None)

@@ -1,7 +1,5 @@
 """Loading: what is there, and what is said where it is not."""
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -14,12 +12,6 @@ def test_breast_cancer():
     assert data.y.sum() == 357  # benign
     assert data.feature_names[0] == "mean_radius"
     assert data.rows()["x"].dtype == data.rows()["y"].dtype == np.float32
-
-
-def test_scikit_learn_missing(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(ImportError, match=r"pip install 'ewsg_jax\[data\]'"):
-        ewsg.datasets.breast_cancer()
 
 
 def test_columns_are_left_out():

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ewsg_jax.__main__ import main
 from ewsg_jax.experiments import processes
 from tests.experiments.commands import configuration, ended, whole
 
@@ -57,13 +56,3 @@ def test_a_lost_process_is_reported_and_the_run_resumes_without_it(tmp_path):
     whole("run", config, "--output", tmp_path / "alone")
     draws = [np.load(folder / "draws.npz")["sghmc"] for folder in (output, tmp_path / "alone")]
     np.testing.assert_array_equal(*draws)
-
-
-@pytest.mark.parametrize(
-    ("count", "takes"),
-    [("0", "at least 1; got 0"), ("two", "a number; got 'two'"), ("-1", "at least 1; got -1")],
-)
-def test_no_number_of_processes_is_refused(capsys, count, takes):
-    with pytest.raises(SystemExit):
-        main(["run", "some.toml", "--processes", count])
-    assert f"--processes: must be {takes}" in capsys.readouterr().err

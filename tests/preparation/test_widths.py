@@ -114,8 +114,6 @@ def test_many_numbers_have_a_low_rank():
     # One product for each of the twelve, one for the others, and one that finds nothing more.
     assert without.curvature is None
     assert mode.data_passes == without.data_passes + 14
-    with pytest.raises(ValueError, match=r"mode must have its curvature .* rank=0"):
-        _ = without.sd
 
 
 def test_lanczos_finds_what_stands_out():

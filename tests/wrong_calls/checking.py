@@ -51,7 +51,6 @@ WITH_MOMENTUM = "of a dynamics with a momentum"
 right = functools.partial(ewsg.check, key=KEY, samples=DRAWS, posterior=MODEL, data=DATA)
 every("check", right, batch_size=None, rows=None, temperature=NUMBER)
 WRONG["check"] |= {
-    "T mesh | 2 (int) | a jax.sharding.Mesh whose axes": lambda: checked(DRAWS, mesh=2),
     f"T kernel | 'uld' (str) | {WITH_MOMENTUM}": lambda: checked(run(UNDERDAMPED), kernel="uld"),
     f"V kernel | langevin( | {WITH_MOMENTUM}": lambda: checked(run(LANGEVIN), kernel=LANGEVIN),
     "T samples | (2, 20, 2) | where kernel is given": lambda: checked(kernel=UNDERDAMPED),
@@ -64,6 +63,8 @@ WRONG["check"] |= {
     "V samples | (2, 20, 0) | at least one number": lambda: checked(DRAWS[..., :0]),
     "V samples | 0 of 20 | must have a chain": lambda: checked(DRAWS[:0]),
     "V samples | position[1] | must move in every": lambda: checked(DRAWS * [1, 0]),
+    "V samples | chain 1 equal to chain 0 | its own key": lambda: checked(DRAWS[[0, 0]]),
+    "V data | holds 1 NaN | must be finite": lambda: checked(data=DATA.at[0, 0].set(NAN)),
     "V shape | (2,) | (3,)": lambda: checked(np.concatenate([DRAWS, DRAWS[..., :1]], 2)),
     "V mode | rank=0 | curvature": lambda: checked(mode=A_MODE._replace(curvature=None)),
     f"V tolerance | got 2 | {A_RATE}": lambda: checked(tolerance=2),

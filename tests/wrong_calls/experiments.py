@@ -189,6 +189,8 @@ WRONG["main"] |= {
     "exit --seed | got 1.5 | a whole number": ran("", "", "--seed", "1.5"),
     "exit --seed | 4294967296 | at most 4294967295": ran("", "", "--seed", "4294967296"),
     "exit output folder | File exists | cannot write to": into_a_file,
+    "exit --processes | got 0 | at least 1": ran("", "", "--processes", "0"),
+    "exit --processes | got 'two' | a number": ran("", "", "--processes", "two"),
     "exit data_passes | got inf | a positive number": ran("passes = 2", "passes = inf"),
     f"exit sghmc: step_size | -1 (int) | {POSITIVE}": ran("1e-3", "-1"),
     "exit columns | 'size' | one of 'mean_": ran("[run]", 'drop_columns = ["size"]\n[run]'),

@@ -48,7 +48,6 @@ right = functools.partial(
 every("plan", right, batch_size=None, methods=TEXTS)
 every("Plan.data_passes", lambda ess=1: a_plan().data_passes(ess))
 WRONG["plan"] |= {
-    "T mesh | 2 (int) | a jax.sharding.Mesh whose axes": lambda: planned(mesh=2),
     "V batch_size | got 1 | multiple of 2": lambda: planned(batch_size=1, mesh=over("data")),
     "T posterior | function | call it": lambda: planned(posterior=ewsg.models.softmax_regression),
     f"V position | None | {A_TREE}": lambda: planned(None),

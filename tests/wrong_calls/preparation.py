@@ -39,19 +39,20 @@ BETWEEN_WALLS = ewsg.Posterior(
 right = functools.partial(ewsg.find_mode, key=KEY, posterior=MODEL, position=POINT, data=DATA)
 every("find_mode", right, max_steps=COUNT, rank=COUNT_0)
 of_batches = functools.partial(right, batch_size=2)
-every("find_mode: batches", of_batches, warm_up_passes=NUMBER, rank=None)
+every("find_mode: batches", of_batches, warm_up_passes=NUMBER, rank=None, mesh=None)
 every("cluster", functools.partial(ewsg.cluster, data=DATA, k=2))
 from_sgd = functools.partial(ewsg.from_sgd, learning_rate=0.1, n=10)
 every("from_sgd", from_sgd, learning_rate=NUMBER.without("shape (2,)"))
 every("Mode.start", lambda key=KEY, width=1.0: A_MODE.start(key, width))
 every(
     "forecast",
-    lambda data=DATA, check_data=True, step=0: told(data=data, check_data=check_data, step=step),
+    lambda data=DATA, check_data=True, step=0, mesh=None: told(
+        data=data, check_data=check_data, step=step, mesh=mesh
+    ),
     step=COUNT_0,
 )
 every("Forecast.passes", lambda ess=1: told().passes(ess))
 WRONG["find_mode"] |= {
-    "T mesh | 2 (int) | a jax.sharding.Mesh whose axes": lambda: searched(mesh=2),
     "V batch_size | got 2 | None with mesh": lambda: searched(
         batch_size=2, mesh=jax.sharding.Mesh(np.array(jax.devices()[:1]), ("data",))
     ),
@@ -76,6 +77,7 @@ WRONG["find_mode"] |= {
 
 
 WRONG["cluster"] |= {
+    "V features | holds 1 NaN | must be finite": lambda: ewsg.cluster(DATA.at[0, 0].set(NAN), 2),
     "V k | got 7 | at most n = 6": lambda: ewsg.cluster(DATA, 7),
     "V features | 'z' for the keys ['x', 'y'] | a key of data": lambda: ewsg.cluster(
         ROWS, 2, features="z"
@@ -171,7 +173,6 @@ NO_FORECAST = "whose noise is known"
 WRONG["forecast"] |= {
     "V step | got 2147483648 | below 2³¹": lambda: told(ewsg.ld(MODEL, 0.1), step=2**31),
     "T kernel | 'sgld' (str) | ewsg_jax.kernel": lambda: told("sgld"),
-    "T mesh | 2 (int) | a jax.sharding.Mesh whose axes": lambda: told(ewsg.ld(MODEL, 0.1), mesh=2),
     "V mesh | stratified | no axis 'data'": lambda: told(
         ewsg.kernel(ewsg.dynamics.langevin(0.1), BY_SIGN), mesh=over("data")
     ),

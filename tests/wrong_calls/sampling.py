@@ -50,7 +50,6 @@ right = functools.partial(
 every("sample", right, chain_batch_size=COUNT, checkpoint_every=NUMBER)
 WRONG["sample"] |= {
     "T kernel | gaussian_location( | a Kernel (": lambda: sampled(kernel=MODEL),
-    "T mesh | 2 (int) | a jax.sharding.Mesh whose axes": lambda: sampled(mesh=2),
     "V mesh | ('batch',) | 'chains', 'data'": lambda: sampled(mesh=over("batch")),
     "V batch_size | got 1 | multiple of 2": lambda: sampled(
         kernel=ewsg.sgld(MODEL, 0.1, batch_size=1), mesh=over("data")

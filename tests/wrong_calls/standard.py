@@ -238,6 +238,7 @@ KINDS = {
     "passes": NUMBER,
     "ess": NUMBER,
     "width": NUMBER,
+    "mesh": Kind("a jax.sharding.Mesh whose axes", ((T, 2, "2 (int)"),)),
     "log_concave": FLAG,
     "normalised": FLAG,
     "path": FILE,
@@ -281,7 +282,8 @@ of_two = {"ewsg_vr": IN_TWO, "nc_sghmc": IN_TWO}
 for name, method in ewsg.METHODS.items():
     right = functools.partial(method.build, posterior=LOGISTIC, step_size=0.1, **method.example)
     every(name, right, **({"integrator": of_two[name]} if name in of_two else {}))
-every("nuts", functools.partial(ewsg.nuts, posterior=MODEL, step_size=0.1), max_depth=COUNT)
+right = functools.partial(ewsg.nuts, posterior=MODEL, step_size=0.1)
+every("nuts", right, max_depth=COUNT, passes_per_step=NUMBER)
 for build in (D.langevin, D.preconditioned, D.quasi_newton):
     every(f"dynamics.{build.__name__}", functools.partial(build, step_size=0.1))
 for build in (D.euler, D.semi_implicit, D.splitting, D.exact, D.thermostat):
