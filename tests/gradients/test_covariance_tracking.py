@@ -430,11 +430,3 @@ def test_a_position_may_be_more_exact_than_its_likelihood(x64, kind, structure):
     exact = np.tile(8 * 8 / 2 * np.cov(rows.T, bias=True), (2, 2))
     exact = np.diag(exact) if structure == "diagonal" else exact
     np.testing.assert_allclose(found, exact, rtol=0, atol=1e-5 * np.abs(exact).max())
-
-
-def test_the_period_is_a_pass_by_default():
-    for refresh_every, expected in ((None, 2), (5, 5), (lambda n: 3 * n, 18)):
-        estimator = ewsg.gradients.covariance_tracking(
-            MODELS["custom"].posterior, batch_size=4, refresh_every=refresh_every
-        )
-        assert estimator.evaluations(jnp.zeros((N, 3))).refresh_every == expected

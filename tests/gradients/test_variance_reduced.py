@@ -194,28 +194,6 @@ def table_rows(table, model):
     )
 
 
-def test_a_centre_that_is_given_is_the_centre(x64):
-    model = MODELS["logistic_regression"]
-    center = model.position + 0.5
-    data = as_jax(model.data)
-    for given in (None, jnp.asarray(center)):
-        estimator = ewsg.gradients.control_variate(model.posterior, batch_size=1, center=given)
-        memory = jax.jit(estimator.init)(jax.random.key(0), jnp.asarray(model.position), data)
-        expected = model.position if given is None else center
-        np.testing.assert_array_equal(memory.center, expected)
-        close(memory.gradient, model.per_datum(expected).sum(axis=0))
-
-
-@pytest.mark.parametrize("kind", ["svrg", "control_variate"])
-def test_a_step_leaves_anchor_and_centre_alone(x64, kind):
-    memory, _ = some_memory(kind, MODELS["custom"])
-    for found in outcomes("custom", kind, memory):
-        for before, after in zip(
-            jax.tree.leaves(memory), jax.tree.leaves(found.memories), strict=True
-        ):
-            np.testing.assert_array_equal(after, np.broadcast_to(before, after.shape))
-
-
 @pytest.mark.usual_parameters("custom", "softmax_regression")
 @pytest.mark.parametrize("name", NAMES)
 def test_commit_replaces_the_rows_of_the_batch(x64, name):

@@ -122,14 +122,6 @@ def test_methods_and_batches_may_be_restricted():
 
 
 @pytest.mark.full
-def test_tables_that_do_not_fit_in_memory_are_not_taken():
-    found = ewsg.plan(KEY, LINEAR, jnp.zeros(3), ROWS, mode=MODE, memory_limit=2_000, by="passes")
-    lost = {each.way.estimator: each.why_not for each in found.table}
-    assert "a table" in lost["saga"]
-    assert found.table[0].way.estimator != "saga"
-
-
-@pytest.mark.full
 def test_the_rows_own_curvatures_bound_the_steepest():
     """Above the Hessian's largest eigenvalue at every place, below ¼ XᵀX's."""
     # Seldom 0: curvatures are small at the mode, and larger where a row's predictor is nearer to 0.

@@ -65,14 +65,12 @@ def test_a_look_at_the_end_loses_no_run(monkeypatch, error):
 @pytest.mark.parametrize(
     "kernel",
     [
-        ewsg.sgld(WALLS, 2e-3, batch_size=20),
         ewsg.ewsg(WALLS, 0.01, friction=10.0, batch_size=20),
         ewsg.svrg_ld(WALLS, 2e-3, batch_size=20, refresh_every=10),
-        ewsg.psgld(WALLS, 2e-3, batch_size=20),
     ],
-    ids=["sgld", "ewsg", "svrg", "psgld"],
+    ids=["ewsg", "svrg"],
 )
-def test_by_every_estimator(kernel):
+def test_by_other_estimators(kernel):
     with pytest.warns(RuntimeWarning, match=OUTSIDE):
         sample(kernel)
 

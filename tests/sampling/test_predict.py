@@ -73,15 +73,6 @@ def test_two_draws_by_hand():
     np.testing.assert_allclose(huge, 800 + np.log((1 + np.e) / 2), rtol=1e-7)
 
 
-def test_chains_and_draws_keep_their_places():
-    draws = np.arange(6.0, dtype=np.float32).reshape(2, 3)
-    every = predict(
-        draws, lambda x, y: jnp.stack([x, y]), jnp.float32(9), keep_draws=True, chunk_size=4
-    )
-    np.testing.assert_array_equal(every[..., 0], draws)
-    np.testing.assert_array_equal(every[..., 1], 9)
-
-
 def test_many_draws_lose_no_digits():
     draws = np.full((2, 300_000), 0.1, np.float32)
     assert float(predict(draws, lambda x, _: x, None)) == pytest.approx(

@@ -21,15 +21,6 @@ MODEL = ewsg.models.gaussian_location()
 KERNEL = ewsg.sgld(MODEL, 0.01, batch_size=2)
 
 
-def test_burn_in_and_thinning_select_from_the_same_chain():
-    every = ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, 50, num_chains=2)
-    some = ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, 50, num_chains=2, burn_in=7, thin=4)
-    assert every.position.shape == (2, 50, 2)
-    assert some.step.tolist() == list(range(11, 51, 4))
-    np.testing.assert_array_equal(some.position, every.position[:, 10:50:4])
-    np.testing.assert_array_equal(every.state.position, every.position[:, -1])
-
-
 @pytest.mark.usual_parameters("0-13", "7-4")
 @pytest.mark.parametrize(("burn_in", "thin"), [(0, 1), (7, 4), (3, 20), (0, 13)])
 def test_small_buffers_and_calls_keep_the_same_draws(monkeypatch, burn_in, thin):
