@@ -8,7 +8,6 @@ from scipy import stats
 
 import ewsg_jax as ewsg
 from ewsg_jax.rows.view import num_rows, sum_over_rows
-from tests.oracles import enumeration
 
 N = 7
 RNG = np.random.default_rng(2)
@@ -207,23 +206,6 @@ def test_positions_of_python_and_numpy(kind, of):
     found = getattr(model, of)(at, data, *batch)
     expected = getattr(model, of)(jax.tree.map(jnp.float32, at), data, *batch)
     jax.tree.map(np.testing.assert_array_equal, found, expected)
-
-
-def test_oracle_and_numpy_densities_agree():
-    """The typed gradients are the typed densities' derivatives (central differences)."""
-    typed = {
-        "gaussian_location": lambda p: enumeration.gaussian_location(p, X, 0.8),
-        "linear_regression": lambda p: enumeration.linear_regression(p, X, Y, 0.8),
-        "logistic_regression": lambda p: enumeration.logistic_regression(p, X, BINARY),
-        "softmax_regression": lambda p: enumeration.softmax_regression(p, X, CLASSES),
-    }
-    for name, (_, data, shape) in MODELS.items():
-        position, direction = (np.linspace(-1, k, np.prod(shape)).reshape(shape) for k in (1, 2))
-        up, down = (log_density(name, position + s * 1e-5 * direction, data) for s in (1, -1))
-        slopes = typed[name](position) @ direction.ravel()
-        np.testing.assert_allclose((down[1] - up[1]) / 2e-5, slopes, rtol=1e-8, atol=1e-8)
-        prior = enumeration.normal_prior(position, 0.7) @ direction.ravel()
-        np.testing.assert_allclose((down[0] - up[0]) / 2e-5, prior, rtol=1e-8)
 
 
 # Indices out of bounds.

@@ -366,12 +366,3 @@ def test_log_odds():
     gaps = jnp.array([-1e-6, 0.0, 1e-6, 1.0, 50.0, 500.0], jnp.float32)
     expected = [-np.inf, -np.inf, np.log(1e-6), np.log(np.expm1(1)), 50, 500]
     np.testing.assert_allclose(bright_set.log_odds(gaps), expected, rtol=1e-6)
-
-
-def test_the_joint_law_sums_to_the_posterior():
-    """Of the oracle itself: Σ over z is p₀ Π Lᵢ."""
-    log_likelihoods, _ = MODEL
-    for theta, temperature in itertools.product(LATTICE[:, None], (1.0, 0.6)):
-        joint = [flymc.log_joint(MODEL, log_prior, theta, z, CENTER, temperature) for z in SETS]
-        posterior = (log_prior(theta) + log_likelihoods(theta).sum()) / temperature
-        np.testing.assert_allclose(np.logaddexp.reduce(joint), posterior, rtol=1e-12)

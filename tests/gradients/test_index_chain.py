@@ -170,19 +170,6 @@ def law_of_the_chain(choose, log_threshold, chain_length):
 # The index chain's law.
 
 
-@pytest.mark.parametrize("model", STEP_SIZE)
-@pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
-def test_oracle_is_stationary_and_in_detailed_balance(model, batch_size, replace):
-    w = setting(model, batch_size, replace).log_weights()
-    matrix, p = index_chain.transition_matrix(w), index_chain.exact_law(w)
-    np.testing.assert_allclose(matrix.sum(axis=1), 1, rtol=1e-14)
-    np.testing.assert_allclose(p @ matrix, p, rtol=1e-13)
-    flow = p[:, None] * matrix
-    np.testing.assert_allclose(flow, flow.T, rtol=1e-13)
-    np.testing.assert_allclose(index_chain.law(w, 200), p, rtol=1e-10)
-    assert np.abs(index_chain.law(w, 1) - p).max() > 0.01, "the weights hardly differ"
-
-
 @pytest.mark.usual_parameters("gaussian_location-1-True", "logistic_regression-2-False")
 @pytest.mark.parametrize(("batch_size", "replace"), BATCHES)
 @pytest.mark.parametrize("model", STEP_SIZE)
