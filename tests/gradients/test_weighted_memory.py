@@ -25,6 +25,7 @@ from ewsg_jax.gradients.protocol import reports_covariance, sharing_of
 from ewsg_jax.rows import Batch, Block
 from tests.gradients.six_rows import as_jax, close
 from tests.gradients.test_index_chain import Outcome, law_of_the_chain, thresholds
+from tests.gradients.test_stratified import words_of
 from tests.oracles import enumeration, index_chain
 
 N = 5
@@ -147,12 +148,7 @@ def stratified():
         POSTERIOR, batch_size=3, labels=lambda data: jnp.asarray(labels), num_strata=2
     )
     listed, places = enumeration.stratified_batches(labels, seats)
-    size = np.bincount(labels)
-    place = np.array(
-        [np.searchsorted(np.flatnonzero(labels == labels[row]), row) for row in range(N)]
-    )
-    words = -(-place[listed] * 2**32 // size[places])
-    weight = (size / seats)[places]
+    words, weight = words_of(listed, labels, places), (np.bincount(labels) / seats)[places]
     gradients = PRIOR + (weight[:, None] * HERE[listed]).sum(axis=1)
     memory = estimator.init(jax.random.key(0), jnp.asarray(POSITION), as_jax(DATA))
     randomness = jnp.asarray(words[:, None], jnp.uint32)

@@ -18,6 +18,7 @@ from ewsg_jax import Randomness
 from ewsg_jax.forecasting.step import stationary_each, step_of
 from ewsg_jax.halving.laws import laws_of
 from ewsg_jax.halving.order import order_of, order_of_noise, share_beyond
+from tests.dynamics.test_order import slopes
 from tests.halving.pairs import (
     DYNAMICS,
     LAMBDA,
@@ -37,11 +38,6 @@ pytestmark = pytest.mark.full
 SIZES = 0.08 / 2.0 ** np.arange(4)
 SD = 1, 0
 """The standard deviation of the first coordinate of a law."""
-
-
-def slopes(errors):
-    errors = np.abs(errors)
-    return np.log2(errors[:-1] / errors[1:])
 
 
 @pytest.mark.parametrize("of", [full, of_batches], ids=["full", "batches"])

@@ -31,15 +31,11 @@ from tests.planning.test_plan import (
 )
 
 
-def one_by_one(dynamics, wall=1.0):
-    return laws(dynamics, wall)
-
-
 def test_the_law_of_langevin_dynamics_is_the_formula_s():
     """Var θ = (2 + h λ)/(2 − h), of autocorrelation (1 − h)^lag; E(θ − ω)² = 2 Var (1 − mean of
     these).
     """
-    found = one_by_one("langevin")
+    found = laws("langevin", 1.0)
     assert len(found) > 10
     for law in found:
         h = law.step_size
@@ -58,9 +54,9 @@ def test_the_law_of_langevin_dynamics_is_the_formula_s():
 
 def test_a_mean_is_moved_by_how_wide_the_gradient_sees():
     """Splitting asks for the gradient half a step on: E(θ + hp/2)²; Langevin where it is."""
-    for law in one_by_one("langevin"):
+    for law in laws("langevin", 1.0):
         np.testing.assert_allclose(law.seen, law.variance, rtol=1e-6)
-    for law in one_by_one("splitting"):
+    for law in laws("splitting", 1.0):
         ahead = np.array([1, law.step_size / 2])
         np.testing.assert_allclose(law.seen, ahead @ law.covariance @ ahead, rtol=1e-5)
 
@@ -70,7 +66,7 @@ def test_letters_are_off_by_batches_alone():
     − q), and 1.
     """
     for name, is_wider in (("ABOBA", True), ("BAOAB", False)):
-        found = one_by_one(name)
+        found = laws(name, 1.0)
         assert len(found) > 60
         for law in found:
             h, gamma, q = law.step_size, law.friction, law.step_size**2 / 4
@@ -116,7 +112,7 @@ def test_the_splitting_s_law_and_memory():
     where it swings to the other side; squares over all lags.
     """
     law = min(
-        one_by_one("splitting"),
+        laws("splitting", 1.0),
         key=lambda each: abs(each.step_size - 0.35) + abs(each.friction - 0.7),
     )
     lags = [np.linalg.matrix_power(law.matrix, k) @ law.covariance for k in range(400)]
@@ -137,7 +133,7 @@ def test_steps_end_below_what_a_wall_allows(dynamics, power):
     square.
     """
     for wall in (4.0, 9.0, 900.0):
-        largest = max(law.step_size for law in one_by_one(dynamics, wall=wall))
+        largest = max(law.step_size for law in laws(dynamics, wall))
         bound = 0.7 ** (2 * power) * 2 / wall**power
         assert bound / 2**0.5 < largest * (1 + 1e-9) <= 1.02 * bound
 
@@ -201,7 +197,7 @@ def test_what_candidates_are_told_is_what_a_forecast_of_their_kernels_tells():
         still = np.sqrt(
             next(
                 law.variance
-                for law in one_by_one(candidate.way.dynamics)
+                for law in laws(candidate.way.dynamics, 1.0)
                 if (law.step_size, law.friction) == (candidate.step_size, candidate.friction)
             )
         )

@@ -1,8 +1,9 @@
-"""Two runs are the same: what they hold, bit for bit."""
+"""Two runs are the same: what they hold, bit for bit, or to rounding."""
 
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 
@@ -57,3 +58,15 @@ def same_leaves(found, wanted):
     """Assert that two trees have equal leaves."""
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
+def close(found, wanted, rtol=1e-9):
+    """Assert that two trees have equal leaves up to rounding, keys left out.
+
+    A product of many rows may be summed in another order, and sums may have more terms.
+    """
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        if not jnp.issubdtype(jnp.asarray(a).dtype, jax.dtypes.prng_key):
+            np.testing.assert_allclose(
+                np.asarray(a, float), np.asarray(b, float), rtol=rtol, atol=rtol
+            )

@@ -8,6 +8,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.stacking._stack import over
 from tests import contract
+from tests.sampling.alike import close
 
 LENGTHS = (7, 12, 9)
 D, C = 3, 2
@@ -42,12 +43,6 @@ METHODS = {
 }
 
 
-def same(found, wanted, rtol=1e-9):
-    """To rounding: sums over rows have more terms."""
-    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
-        np.testing.assert_allclose(np.asarray(a, float), np.asarray(b, float), rtol=rtol, atol=rtol)
-
-
 def run(kernel, data, num_steps=30, **changes):
     options = {"num_chains": C, "burn_in": 4, "thin": 2} | changes
     start = None if "state" in changes else jnp.zeros(D)
@@ -72,9 +67,9 @@ def test_each_is_sampled_as_by_itself(x64, name):
             for t in range(3):
                 key = jax.random.fold_in(jax.random.fold_in(KEY, t), number)
                 state, _ = contract.compiled_step(kernel)(key, state, data)
-            same(together.position[number], state.position)
+            close(together.position[number], state.position)
             inner = state.dynamics._replace(position=(), step=())
-            same(jax.tree.map(lambda x, number=number: x[number], together.dynamics.rest), inner)
+            close(jax.tree.map(lambda x, number=number: x[number], together.dynamics.rest), inner)
 
 
 @pytest.mark.full
@@ -100,7 +95,7 @@ def test_a_run_is_its_steps(x64, rows):
     for t in range(10):
         state, _ = step(jax.random.fold_in(chain, t), state, stacked.rows)
         for number in range(3):
-            same(runs[number].position[1, t], state.position[number])
+            close(runs[number].position[1, t], state.position[number])
 
 
 @pytest.mark.full
@@ -109,14 +104,14 @@ def test_what_is_told_of_a_run():
     kernel, labels = METHODS["svrg"](LOGISTIC), ["a", "b", "c"]
     data = ewsg.stack_data(SETS, labels=labels)
     assert repr(data) == "StackedData(3 data sets of 7 to 12 rows)"
-    same([one["x"] for one in data], [one["x"] for one in SETS], 1e-6)
+    close([one["x"] for one in data], [one["x"] for one in SETS], 1e-6)
     runs = run(kernel, data)
     assert runs.values["data_set"].tolist() == labels
     assert [one.num_data for one in runs] == list(LENGTHS)
     assert runs[1].data_passes == pytest.approx(runs[1].gradient_evaluations / C / 12)
     more = run(kernel, data, state=runs.state, burn_in=0)
     whole = run(kernel, data, 60)
-    same(runs.concatenate(more)[2].position, whole[2].position, 1e-5)
+    close(runs.concatenate(more)[2].position, whole[2].position, 1e-5)
 
 
 @pytest.mark.full
@@ -133,12 +128,12 @@ def test_other_ways_to_give_them(tmp_path):
         match=r"1 of 3 members have diverged chains.*data_set = 1, step_size = 1e\+30",
     ):
         runs = run(ewsg.stack(grid), listed)
-    same(runs[0].position, run(grid[0], listed)[0].position, 1e-5)
-    same(runs[2].position, run(grid[2], listed)[2].position, 1e-5)
+    close(runs[0].position, run(grid[0], listed)[0].position, 1e-5)
+    close(runs[2].position, run(grid[2], listed)[2].position, 1e-5)
     runs.save(tmp_path / "runs.npz")
     loaded = ewsg.StackedSamples.load(tmp_path / "runs.npz", kernel=ewsg.stack(grid), data=listed)
     assert loaded[2].num_data == 9
-    same(loaded[2].state, runs[2].state, 0)
+    close(loaded[2].state, runs[2].state, 0)
     runs = run(grid[0], ewsg.stack_data(SETS, labels=list("abc")))
     pytest.importorskip("matplotlib")
     assert runs.plot().axes[0].get_xlabel() == "member"
