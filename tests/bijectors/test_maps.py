@@ -162,12 +162,6 @@ def test_small_numbers_keep_their_digits():
     )
 
 
-def test_slope_at_zero():
-    """Chains often start at u = 0."""
-    assert float(jax.grad(bijectors.interval(0.0, 4.0).forward)(0.0)) == 1.0
-    assert float(jax.grad(bijectors.positive().forward)(0.0)) == 0.5
-
-
 @pytest.mark.parametrize("number", [int, fractions.Fraction, np.int64, np.float64])
 def test_bounds_are_numbers_of_any_kind(x64, number):
     """As floats, and a position keeps its dtype with 64 bits too."""
@@ -177,13 +171,6 @@ def test_bounds_are_numbers_of_any_kind(x64, number):
     assert theta.dtype == jnp.float32
     np.testing.assert_allclose(theta, 1 + 2 * sigmoid(0.5), rtol=1e-6)
     np.testing.assert_allclose(bijector.inverse(theta), u, rtol=1e-6)
-
-
-def test_simplex_begins_in_the_middle():
-    for k in (2, 3, 10):
-        np.testing.assert_allclose(
-            bijectors.simplex().forward(jnp.zeros((2, k - 1))), 1 / k, rtol=1e-6
-        )
 
 
 def test_tree_of_maps(x64):
