@@ -77,17 +77,6 @@ def flat_prior(w):
     return log_prior({"a": w[0], "b": w[1:]})
 
 
-@pytest.mark.full
-def test_chains_start_from_it():
-    mode = found()
-    kernel = ewsg.uld(
-        ewsg.Posterior(log_likelihood, log_prior), 0.3, friction=2.0, inverse_mass=mode.inverse_mass
-    )
-    samples = ewsg.sample(KEY, kernel, mode.start, ROWS, 5, num_chains=3)
-    assert np.isfinite(samples.position["b"]).all()
-    assert samples.position["b"].shape == (3, 5, 2)
-
-
 def low_rank_problem(size=1100):
     """A likelihood of twelve rows, and a prior N(0, I): twelve directions are narrower than 1."""
     x = np.random.default_rng(2).normal(size=(12, size))
