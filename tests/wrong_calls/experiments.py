@@ -195,7 +195,7 @@ WRONG["main"] |= {
     f"exit sghmc: step_size | -1 (int) | {POSITIVE}": ran("1e-3", "-1"),
     "exit columns | 'size' | one of 'mean_": ran("[run]", 'drop_columns = ["size"]\n[run]'),
     "exit sghmc: batch_size | got 500 | at most n = 455": ran("= 50", "= 500\nreplace = false"),
-    "exit sghmc | got 2147483648 | at most 2147483647": ran("passes = 2", "passes = 1e9"),
+    "exit sghmc | 9100000000 | at most 2147483647": ran("passes = 2", "passes = 1e9"),
     f"exit sghmc: frozen_noise | [0.0, 1.0] | {FROZEN}": ran(
         '"sghmc"', '"ewsg"\nlabel = "sghmc"\nfrozen_noise = [0.0, 1.0]'
     ),
