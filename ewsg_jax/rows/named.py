@@ -26,9 +26,9 @@ def row_law(batch_size: int, replace: bool, rows: Rows) -> RowLaw:
         batch_size: b.
         replace: for `"random"`: with replacement, or a uniform subset.
         rows: `"random"`; `"blocks"`: b consecutive rows (the first follows on the last) from a
-            uniform start, quick to fetch, for data in random order; `"epochs"`: every row once in
-            each n, in a new order each time; `"block_epochs"`: each of ⌊n/b⌋ blocks of consecutive
-            rows once in an epoch, in a new order each time, for data in random order;
+            uniform start, quick to fetch, for data in random order; `"epochs"`: the next b rows of
+            a permutation, a new one for each ⌊n/b⌋ steps; `"block_epochs"`: each of ⌊n/b⌋ blocks of
+            consecutive rows once in an epoch, in a new order each time, for data in random order;
             `"block_sweeps"`: such epochs in pairs, the second of each the first one backwards; what
             `by_probability` or `leverage` returns; or a law of your own, a `RowLaw` of the same
             `batch_size`.
