@@ -37,6 +37,7 @@ from ewsg_jax.sampling import chunks
 from ewsg_jax.sampling.chunks import Call, Health
 from ewsg_jax.sampling.keeping import Kept, Record
 from ewsg_jax.sampling.layout import Layout
+from ewsg_jax.stacking.kernels import Stack
 
 
 @dataclass(frozen=True)
@@ -230,6 +231,11 @@ def checked(mesh: Any, kernel: Kernel, data: Data, parts: int | None = None) -> 
         )
     if not devices.cuts_data:
         return devices
+    if isinstance(kernel, Stack) and kernel.of_data:
+        raise ValueError(
+            "mesh must have no axis 'data', or one of length 1, with several data sets, each of "
+            f"which has its rows in one place; got the axis {along} long"
+        )
     # The part is named that needs its rows in one place, not the kernel.
     if (part := who_needs(kernel, Need.ONE_PLACE)) is not None:
         raise ValueError(

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 import ewsg_jax as ewsg
 from tests.wrong_calls.standard import Kind, refuses
-from tests.wrong_calls.table import DATA, MODEL, POINT, WRONG, T, V, sampled
+from tests.wrong_calls.table import DATA, MODEL, POINT, WRONG, T, V, over, sampled
 
 GRID = [ewsg.sgld(MODEL, h, batch_size=2) for h in (0.1, 0.2)]
 BY_NUMBERS = "some that differ by their numbers alone, or one made under vmap"
@@ -120,6 +120,10 @@ WRONG["sample: data sets"] |= {
     "V batch_size | got 2 | at most n = 1": lambda: sampled(
         kernel=ewsg.sgld(MODEL, 0.1, batch_size=2, replace=False),
         data=ewsg.stack_data([LISTS[0][:1], LISTS[1]]),
+    ),
+    "V mesh | axis 2 long | no axis 'data'": (
+        lambda: of_two(GRID[0], mesh=over("data")),
+        lambda: of_two(ewsg.stack(GRID), mesh=over("data")),
     ),
     "V data | 1 NaN | finite": lambda: sampled(
         kernel=GRID[0], data=ewsg.stack_data([LISTS[0], LISTS[1].at[2, 1].set(jnp.nan)])
