@@ -47,6 +47,15 @@ def test_tables_are_those_of_the_library():
         )
 
 
+def test_files_that_pages_name_are_there():
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        files = re.findall(
+            r"\b(?:ewsg_jax|benchmarks|tests|configs)/[\w./-]+\.(?:py|toml|json|md)\b",
+            path.read_text(encoding="utf-8"),
+        )
+        assert [file for file in files if not (ROOT / file).exists()] == [], path.name
+
+
 def test_readme_examples_run():
     names = run_blocks(ROOT / "README.md")
     samples = names["mine"]

@@ -41,9 +41,10 @@ def chosen(config: str) -> str:
     """
     first = itertools.takewhile(lambda line: line.startswith("#"), config.splitlines())
     text = " ".join(line.removeprefix("#").strip() for line in first)
-    return text.replace(
-        "ewsg_jax/reproduction/", "benchmarks/papers/"
-    )  # where they were when these ran
+    # Where files were when these ran.
+    return text.replace("ewsg_jax/reproduction/", "benchmarks/papers/").replace(
+        "/digits.py", "/mnist.py"
+    )
 
 
 def claims(found: list[dict[str, Any]], mark: str) -> list[str]:
