@@ -218,6 +218,16 @@ def test_pages_have_the_tables_of_their_numbers():
         assert of.page(text, *numbers) == text, f"run python -m {of.__name__}"
 
 
+@pytest.mark.full
+def test_the_page_of_plans_prints_the_plan():
+    """But for its times, of which every run has others, and the ends of long lines."""
+    names, text = run_blocks(plans.PAGE), plans.PAGE.read_text(encoding="utf-8")
+    printed = text.split("```text\n")[1].split("```")[0].replace("\n    ", " ")
+    without_times = re.compile(r"(?<= passes), .*")
+    found, wanted = (without_times.sub("", each) for each in (repr(names["plan"]), printed))
+    assert found.splitlines() == wanted.splitlines()
+
+
 def test_the_page_of_forecasts_tells_its_numbers():
     """The table is that of the stored numbers, and most forecasts are as near as the page says."""
     result, text = forecasts.load(), forecasts.PAGE.read_text()
