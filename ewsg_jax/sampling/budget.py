@@ -8,7 +8,7 @@ from ewsg_jax._base import _check
 from ewsg_jax.gradients import Evaluations
 
 UNCOUNTABLE = 2**62
-"""Steps that every larger budget comes to: runs refuse so many, and a range has no more."""
+"""Steps that every larger budget comes to: runs refuse this many, and a range has no more."""
 
 
 def steps_within(cost: Evaluations, n: int, data_passes: float, first_step: int = 0) -> int:
