@@ -61,18 +61,14 @@ def on_host(tree: PyTree) -> Any:
 
 
 class Interrupts:
-    """In the main thread, remember a first SIGINT instead of raising; a second one raises.
-
-    A process that ignores it, as one that a script has put into the background, is not interrupted.
-    """
+    """In the main thread, remember a first SIGINT instead of raising; a second one raises."""
 
     def __init__(self) -> None:
         self.requested = False
         self._previous = None
 
     def __enter__(self) -> "Interrupts":
-        is_main = threading.current_thread() is threading.main_thread()
-        if is_main and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        if threading.current_thread() is threading.main_thread():
             self._previous = signal.signal(signal.SIGINT, self._remember)
         return self
 

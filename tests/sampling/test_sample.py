@@ -122,16 +122,6 @@ def test_interrupt_keeps_what_was_sampled(monkeypatch):
     assert signal.getsignal(signal.SIGINT) is before, "the handler is put back"
 
 
-def test_an_interrupt_that_the_process_ignores_ends_no_run(monkeypatch):
-    monkeypatch.setattr(Progress, "update", lambda *_: os.kill(os.getpid(), signal.SIGINT))
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        samples = ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, 5_000)
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert (samples.interrupted, samples.num_steps) == (False, 5_000)
-
-
 def reporting(counted):
     """Step t costs t + 1 evaluations, accepts in every third and overflows in every fourth."""
 
