@@ -7,13 +7,14 @@ the dtype stays as it is: arrays of JAX, float32, int32, or everything once 64 b
 """
 
 import math
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from ewsg_jax._base.warn import warn
 
 NUMBERS_AT_ONCE = 2**20
 LOST = 5e-4
@@ -200,12 +201,10 @@ def _check_reals(
         length = float(high[column] - low[column])
         if off > LOST * length:
             which = "" if some.size == 1 else f", column {column},"
-            warnings.warn(
+            warn(
                 f"{where}{which} runs from {low[column]:.17g} to {high[column]:.17g}, which "
                 f"{narrow.name} rounds by up to {off:.3g}, {off / length:.1%} of that range: "
-                f"subtract an offset before, or switch on 64 bits, {X64}",
-                RuntimeWarning,
-                stacklevel=6,
+                f"subtract an offset before, or switch on 64 bits, {X64}"
             )
             return
 

@@ -20,7 +20,6 @@ left is the noise of the window.
 """
 
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -34,6 +33,7 @@ from ewsg_jax._base._module import arguments, made_by, module, static, written
 from ewsg_jax._base._types import Array, Data, Hyperparameter, Key, P, Position, Scalar
 from ewsg_jax._base.factors import Factor, factor_of
 from ewsg_jax._base.needs import Need
+from ewsg_jax._base.warn import warn
 from ewsg_jax.dynamics.mass import InverseMass, Mass, is_one
 from ewsg_jax.dynamics.protocol import Constant, Schedule, hyperparameters
 from ewsg_jax.exact.energy import Potential, potential_and_gradient, rounding_noise
@@ -211,13 +211,11 @@ class Nuts(Kernel[P]):
         noise = float(rounding_noise(self.posterior, position, moves, data, self.chunk_size))
         if noise > NOISE * temperature:
             beside = "" if temperature == 1 else f" beside a temperature of {temperature:.3g}"
-            warnings.warn(
+            warn(
                 f"float32 knows the potential of these {num_rows(data):,} rows to {noise:.2g} "
                 f"only{beside}, so nuts accepts less than its step size would have it: it needs a "
                 "position and data of float64 (jax.config.update('jax_enable_x64', True)), or a "
-                "log_likelihood that is smaller by a constant",
-                RuntimeWarning,
-                stacklevel=2,
+                "log_likelihood that is smaller by a constant"
             )
 
 

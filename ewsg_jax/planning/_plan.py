@@ -15,6 +15,7 @@ from ewsg_jax._base import _check, _random, _tree
 from ewsg_jax._base._types import Data, Key, P
 from ewsg_jax._base.freshness import reads_now
 from ewsg_jax._base.progress import Clock
+from ewsg_jax._base.warn import warn
 from ewsg_jax.checking.slopes import mistaken_at
 from ewsg_jax.checking.verdict import BY_VALUES
 from ewsg_jax.planning.ahead import compile_ahead
@@ -281,11 +282,7 @@ def plan(
     )
     if not made.is_trusted:
         doubts = "; ".join(made.doubts)
-        warnings.warn(
-            f"the plan is not trusted: {_ended(doubts)} What to do: {made.advice}",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+        warn(f"the plan is not trusted: {_ended(doubts)} What to do: {made.advice}")
     return made
 
 

@@ -5,7 +5,6 @@ for steps of any optax optimiser on minibatches.
 """
 
 import contextlib
-import warnings
 from typing import TYPE_CHECKING
 
 import jax
@@ -17,6 +16,7 @@ from ewsg_jax._base import _check
 from ewsg_jax._base._types import Data, Key, P, Position
 from ewsg_jax._base.freshness import reads_now
 from ewsg_jax._base.progress import Progress
+from ewsg_jax._base.warn import warn
 from ewsg_jax.posterior import Posterior, check_posterior
 from ewsg_jax.posterior.degenerate import unread
 from ewsg_jax.posterior.support import CURE, NONE, Outside
@@ -169,7 +169,7 @@ def find_mode(
         # What nothing reads is flat: then that is why.
         if nothing := unread(posterior, mode.position, given):
             complaint = f"{nothing}; {complaint}"
-        warnings.warn(complaint, RuntimeWarning, stacklevel=3)
+        warn(complaint)
     return mode
 
 

@@ -74,8 +74,7 @@ class MomentPlan:
 
     def _value(self, position: Position) -> PyTree:
         # Sums of many small numbers need at least 32 bits.
-        made = jax.tree.map(jnp.asarray, self.of(position))
-        return jax.tree.map(lambda x: x.astype(jnp.promote_types(x.dtype, jnp.float32)), made)
+        return _tree.widened(jax.tree.map(jnp.asarray, self.of(position)))
 
     def _products(self, a: PyTree, b: PyTree) -> PyTree:
         if self.covariance == "none":
