@@ -10,7 +10,7 @@ import ewsg_jax as ewsg
 from benchmarks.answers_case import Case, Data, Density, Regression
 from benchmarks.answers_models import MODELS
 from benchmarks.rare_rows import load
-from ewsg_jax.datasets.table import find, read
+from ewsg_jax.datasets._table import find, read
 
 FEWEST = 20
 OUTLYING = 10.0

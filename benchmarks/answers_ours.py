@@ -9,8 +9,8 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from benchmarks.answers_case import Case, Data, flat
-from ewsg_jax.gradients.protocol import uses_batches
-from ewsg_jax.sampling import convergence
+from ewsg_jax.draws import convergence
+from ewsg_jax.gradients._protocol import uses_batches
 
 NUM_CHAINS, ESS = 8, 1_000
 COMPILED = "/jax/core/compile/backend_compile_duration"

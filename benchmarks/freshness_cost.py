@@ -20,7 +20,7 @@ import numpy as np
 import ewsg_jax as ewsg
 from benchmarks import record
 from benchmarks.timing import Target, interleave, machine, summarise, verdict
-from ewsg_jax._base.freshness import as_of_now
+from ewsg_jax.base.freshness import as_of_now
 
 NOTHING, ELSE, CALL = Target(1.0, 1.0, False), Target(10.0, 10.0, False), Target(1.05, 1.2, False)
 STEPS = 2_000
@@ -95,9 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 1e3 * (time.perf_counter() - began)
 
         def without(call: Callable[[], float] = call) -> float:
-            with mock.patch(
-                "ewsg_jax.sampling._sample.as_of_now", return_value=contextlib.nullcontext()
-            ):
+            with mock.patch("ewsg_jax.run.sample.as_of_now", return_value=contextlib.nullcontext()):
                 return call()
 
         took = summarise([reading() for _ in range(20 * pairs)][pairs:])

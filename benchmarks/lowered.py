@@ -15,8 +15,8 @@ import ewsg_jax as ewsg
 from benchmarks import record
 from benchmarks.lowering import DIMENSION, NUM_ROWS, built, data, of_find_mode, of_sample, of_step
 from benchmarks.timing import machine
-from ewsg_jax.gradients.protocol import uses_batches
-from ewsg_jax.rows.law import is_ordered
+from ewsg_jax.gradients._protocol import uses_batches
+from ewsg_jax.rows._scheme import is_ordered
 
 PLATFORMS = ("cuda", "tpu")
 CHAINS = (1, 100)

@@ -11,17 +11,17 @@ from jax.sharding import Mesh
 
 import ewsg_jax as ewsg
 from benchmarks.reading import Program
-from ewsg_jax.forecasting import batches
+from ewsg_jax.answers.forecast import batches
 from ewsg_jax.kernels.protocol import Kernel
-from ewsg_jax.preparation import programs
-from ewsg_jax.rows import spread
-from ewsg_jax.sampling import chunks
-from ewsg_jax.sampling._moments import positions
-from ewsg_jax.sampling.devices import Placed, advance, checked
-from ewsg_jax.sampling.keeping import Kept
-from ewsg_jax.sampling.layout import choose_layout
-from ewsg_jax.sampling.request import Request
-from ewsg_jax.sampling.starts import first_state
+from ewsg_jax.rows import _spread as spread
+from ewsg_jax.run import chunks
+from ewsg_jax.run.devices import Placed, advance, checked
+from ewsg_jax.run.keeping import Kept
+from ewsg_jax.run.layout import choose_layout
+from ewsg_jax.run.moments import positions
+from ewsg_jax.run.request import Request
+from ewsg_jax.run.starts import first_state
+from ewsg_jax.vectors import potential
 
 NUM_ROWS, DIMENSION = 10_007, 8
 """A prime that no other axis is long, and more rows than one chunk of a sum has."""
@@ -133,12 +133,12 @@ def of_step(kernel: Kernel, rows: Any, num_chains: int, platform: str) -> tuple[
 def of_find_mode(rows: Any, platform: str) -> Iterator[tuple[str, Program]]:
     """Lower the programs of `find_mode`, each of one turn of its loop on the host."""
     posterior, start = ewsg.models.logistic_regression(prior_scale=2.0), jnp.zeros(DIMENSION)
-    of = programs.Of(posterior, programs.Layout.of(start), CHUNK_ROWS, wide=False)
+    of = potential.PotentialSpec(posterior, potential.Layout.of(start), CHUNK_ROWS, wide=False)
     flat = jnp.zeros(DIMENSION)
     traced = {
-        "value, gradient and Hessian": programs.derivatives.thorough.trace(of, flat, rows),
-        "value and gradient": programs.value_and_gradient.thorough.trace(of, flat, rows),
-        "product of the Hessian": programs.hessian_product.thorough.trace(of, flat, flat, rows),
+        "value, gradient and Hessian": potential.derivatives.thorough.trace(of, flat, rows),
+        "value and gradient": potential.value_and_gradient.thorough.trace(of, flat, rows),
+        "product of the Hessian": potential.hessian_product.thorough.trace(of, flat, flat, rows),
     }
     for name, program in traced.items():
         yield name, Program(program.lower(lowering_platforms=(platform,)), NUM_ROWS)

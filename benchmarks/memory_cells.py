@@ -29,7 +29,7 @@ from benchmarks.resident import MEGABYTE, peak_megabytes
 from benchmarks.settings import STEP_SIZE, Case
 from benchmarks.timing import Pair, Summary, Target, interleave, times_the_cost
 from benchmarks.workload import WORKLOADS
-from ewsg_jax.sampling import chunks
+from ewsg_jax.run import chunks
 
 HAND = Target(0.95, 1.1, higher_is_better=False)
 NAIVE = Target(900, 300)

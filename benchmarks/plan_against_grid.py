@@ -28,7 +28,7 @@ from benchmarks.pages.posterior_problems import Problem, problem
 from benchmarks.pages.posterior_verdicts import reference
 from benchmarks.record import RESULTS
 from benchmarks.timing import machine
-from ewsg_jax.checking.mixing import least_ess
+from ewsg_jax.answers.check.mixing import least_ess
 
 NUMBERS = RESULTS / "plan_against_grid.json"
 TOLERANCE, CHANCE = 0.05, 2.5

@@ -22,7 +22,7 @@ Samples, StackedSamples, Stack, StackedData, Moments, Mode, Forecast, Plan, Repo
 
 from types import ModuleType as _ModuleType
 
-from ewsg_jax._base import starting as starting
+from ewsg_jax.base import startup as startup
 
 # isort: split
 from ewsg_jax import bijectors as bijectors
@@ -33,18 +33,24 @@ from ewsg_jax import dynamics as dynamics
 from ewsg_jax import gradients as gradients
 from ewsg_jax import models as models
 from ewsg_jax import rows as rows
-from ewsg_jax._base._module import module as module
-from ewsg_jax._base._module import static as static
-from ewsg_jax._base.needs import Need as Need
-from ewsg_jax.checking import Report as Report
-from ewsg_jax.checking import check as check
-from ewsg_jax.dynamics.protocol import Schedule as Schedule
-from ewsg_jax.dynamics.protocol import hyperparameters as hyperparameters
-from ewsg_jax.exact import nuts as nuts
-from ewsg_jax.forecasting import Forecast as Forecast
-from ewsg_jax.forecasting import forecast as forecast
-from ewsg_jax.halving import Halved as Halved
-from ewsg_jax.halving import halve as halve
+from ewsg_jax.answers.check.check import check as check
+from ewsg_jax.answers.check.report import Report as Report
+from ewsg_jax.answers.forecast.forecast import forecast as forecast
+from ewsg_jax.answers.forecast.result import Forecast as Forecast
+from ewsg_jax.answers.halve.halve import halve as halve
+from ewsg_jax.answers.halve.result import Halved as Halved
+from ewsg_jax.answers.mode.cluster import cluster as cluster
+from ewsg_jax.answers.mode.find_mode import find_mode as find_mode
+from ewsg_jax.answers.mode.from_sgd import SGDMatch as SGDMatch
+from ewsg_jax.answers.mode.from_sgd import from_sgd as from_sgd
+from ewsg_jax.answers.mode.mode import Mode as Mode
+from ewsg_jax.answers.plan.plan import plan as plan
+from ewsg_jax.answers.plan.result import Plan as Plan
+from ewsg_jax.base.modules import module as module
+from ewsg_jax.base.modules import static as static
+from ewsg_jax.base.needs import Need as Need
+from ewsg_jax.dynamics._protocol import Schedule as Schedule
+from ewsg_jax.dynamics._protocol import hyperparameters as hyperparameters
 from ewsg_jax.kernels.pair import kernel as kernel
 from ewsg_jax.kernels.protocol import Info as Info
 from ewsg_jax.kernels.protocol import Kernel as Kernel
@@ -52,27 +58,21 @@ from ewsg_jax.kernels.protocol import KernelState as KernelState
 from ewsg_jax.kernels.protocol import Randomness as Randomness
 from ewsg_jax.kernels.record import method as method
 from ewsg_jax.methods import *  # noqa: F403 - every method, so that a new one needs no line here
-from ewsg_jax.planning import Plan as Plan
-from ewsg_jax.planning import plan as plan
-from ewsg_jax.posterior import Posterior as Posterior
-from ewsg_jax.preparation import Mode as Mode
-from ewsg_jax.preparation import SGDMatch as SGDMatch
-from ewsg_jax.preparation import cluster as cluster
-from ewsg_jax.preparation import find_mode as find_mode
-from ewsg_jax.preparation import from_sgd as from_sgd
-from ewsg_jax.sampling import Moments as Moments
-from ewsg_jax.sampling import Samples as Samples
-from ewsg_jax.sampling import StackedSamples as StackedSamples
-from ewsg_jax.sampling import load as load
-from ewsg_jax.sampling import moments as moments
-from ewsg_jax.sampling import resume as resume
-from ewsg_jax.sampling import sample as sample
-from ewsg_jax.stacking import Stack as Stack
-from ewsg_jax.stacking import StackedData as StackedData
-from ewsg_jax.stacking import stack as stack
-from ewsg_jax.stacking import stack_data as stack_data
-from ewsg_jax.streams import Stream as Stream
-from ewsg_jax.streams import stream as stream
+from ewsg_jax.metropolis.nuts import nuts as nuts
+from ewsg_jax.posterior.posterior import Posterior as Posterior
+from ewsg_jax.run.loading import load as load
+from ewsg_jax.run.moments import Moments as Moments
+from ewsg_jax.run.moments import moments as moments
+from ewsg_jax.run.sample import resume as resume
+from ewsg_jax.run.sample import sample as sample
+from ewsg_jax.run.samples import Samples as Samples
+from ewsg_jax.run.stacked import StackedSamples as StackedSamples
+from ewsg_jax.run.stacks.data import StackedData as StackedData
+from ewsg_jax.run.stacks.data import stack_data as stack_data
+from ewsg_jax.run.stacks.kernels import Stack as Stack
+from ewsg_jax.run.stacks.stack import stack as stack
+from ewsg_jax.run.streams.stream import Stream as Stream
+from ewsg_jax.run.streams.stream import stream as stream
 
 __version__ = "0.2.0"
 

@@ -14,22 +14,14 @@ import jax
 
 import ewsg_jax
 from ewsg_jax import datasets
-from ewsg_jax._base import starting
-from ewsg_jax.datasets.table import SOURCES
-from ewsg_jax.experiments import judged, planned, processes
-from ewsg_jax.experiments.config import ConfigError, Count, Seed, at_least
-from ewsg_jax.experiments.console import (
-    Console,
-    Parser,
-    interrupted,
-    number,
-    put,
-    refuse,
-    warn_in_a_line,
-)
-from ewsg_jax.experiments.planned import HELP, MODELS, Asked, asked_of, hints
-from ewsg_jax.experiments.results import aligned
-from ewsg_jax.experiments.run import run
+from ewsg_jax.base import startup
+from ewsg_jax.cli import check_run, plan_data, processes
+from ewsg_jax.cli.config import ConfigError, Count, Seed, at_least
+from ewsg_jax.cli.console import Console, Parser, interrupted, number, put, refuse, warn_in_a_line
+from ewsg_jax.cli.plan_data import HELP, MODELS, Asked, asked_of, hints
+from ewsg_jax.cli.results import aligned
+from ewsg_jax.cli.run import run
+from ewsg_jax.datasets._table import SOURCES
 
 REPRODUCE, EXPERIMENTS = "reproduce", "experiments"
 OF_MODEL = (
@@ -80,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:
-        starting.started()
+        startup.started()
         keep_programs()
         warn_in_a_line()
     # The papers' command has a parser of its own, and other errors of values are its faults.
@@ -224,7 +216,7 @@ KINDS: dict[str, Callable[[], str]] = {
 
 
 def _plan(chosen: argparse.Namespace, words: Sequence[str]) -> int:
-    return planned.plan(_asked(chosen), chosen.output, Console(chosen.quiet))
+    return plan_data.plan(_asked(chosen), chosen.output, Console(chosen.quiet))
 
 
 def _check(chosen: argparse.Namespace, words: Sequence[str]) -> int:
@@ -232,7 +224,9 @@ def _check(chosen: argparse.Namespace, words: Sequence[str]) -> int:
         given, missing = ("--model", "--data") if chosen.data is None else ("--data", "--model")
         raise ConfigError(f"{given} needs {missing} beside it: both say what a file is a run of")
     asked = None if chosen.data is None else _asked(chosen)
-    return judged.check(chosen.folder, asked, Console(chosen.quiet), chosen.label, chosen.max_draws)
+    return check_run.check(
+        chosen.folder, asked, Console(chosen.quiet), chosen.label, chosen.max_draws
+    )
 
 
 def _asked(chosen: argparse.Namespace) -> Asked:

@@ -27,7 +27,7 @@ if "EWSG_JAX_TESTS_XLA_DEFAULTS" not in os.environ:
 import jax
 import pytest
 
-from ewsg_jax.sampling import chunks
+from ewsg_jax.run import chunks
 from tests import linear_maps
 
 # Before the first computation: two devices, so that sharding is tested everywhere.
@@ -45,7 +45,7 @@ LONGEST = ("tests/test_notebooks", "tests/test_docs", "tests/statistics")
 """Begun first, so that no process is left alone with one of them at the end."""
 
 
-FULL = ("tests/experiments/", "tests/papers/", "tests/statistics/")
+FULL = ("tests/cli/", "tests/papers/", "tests/statistics/")
 """Folders of which every test is in the full tier, or in the sweep."""
 
 

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._base._module import module
+from ewsg_jax.base.modules import module
+from ewsg_jax.gradients._index_chain import ChainDraw
 from ewsg_jax.gradients._svrg import SVRGDraw
-from ewsg_jax.gradients.index_chain import ChainDraw
 from ewsg_jax.rows import Batch
 
 

@@ -13,8 +13,8 @@ import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import ewsg_jax as ewsg
-from ewsg_jax._base import _random
-from ewsg_jax.gradients.protocol import uses_batches
+from ewsg_jax.base import rng
+from ewsg_jax.gradients._protocol import uses_batches
 from tests import contract
 from tests.parts import altered
 
@@ -172,7 +172,7 @@ def test_keys_are_used_once(name, options, monkeypatch):
 
     seen = []
     for function in ("noise", "index_words", "log_uniform"):
-        monkeypatch.setattr(_random, function, _spy(getattr(_random, function), seen))
+        monkeypatch.setattr(rng, function, _spy(getattr(rng, function), seen))
     ewsg.sample(key, contract.build(name, options), position, data, STEPS, num_chains=3)
     jax.effects_barrier()
     estimator = ewsg.METHODS[name].estimator

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.posterior.degenerate import advice, unread
+from ewsg_jax.model_checks.degenerate import advice, unread
 
 RNG = np.random.default_rng(0)
 N, H = 100, 6

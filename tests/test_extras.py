@@ -13,7 +13,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.__main__ import keep_programs, main
-from ewsg_jax._base.optional import EXTRAS
+from ewsg_jax.base.optional import EXTRAS
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -63,7 +63,7 @@ def test_an_extra_brings_what_it_is_named_for(name):
 def test_importing_the_library_imports_none_of_them():
     """No network library, and no experiments; and without a warning."""
     lazy = [*EXTRAS, "tqdm", "PIL", "arviz_stats", "xarray", "flax", "equinox"]
-    lazy += ["scipy.optimize", "ewsg_jax.experiments"]
+    lazy += ["scipy.optimize", "ewsg_jax.cli.run"]
     code = f"import sys, ewsg_jax; print([name for name in {lazy} if name in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax._base import freshness
+from ewsg_jax.base import freshness
 
 KEY = jax.random.key(0)
 DATA = jnp.linspace(-1.0, 2.0, 12)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.gradients.protocol import Estimate
+from ewsg_jax.gradients._protocol import Estimate
 
 HALF = [jnp.bfloat16, jnp.float16]
 KINDS = ["linear", "any"]

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from ewsg_jax._base.factors import HostFactor, LowRank, variances
+from ewsg_jax.base.factors import HostFactor, LowRank, variances
 
 RNG = np.random.default_rng(0)
 SIZE = 5

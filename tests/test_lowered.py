@@ -11,8 +11,8 @@ from jax.sharding import Mesh
 import ewsg_jax as ewsg
 from benchmarks import lowering
 from benchmarks.reading import Program
-from ewsg_jax.sampling import layout, plan
-from ewsg_jax.sampling.layout import choose_layout
+from ewsg_jax.run import layout, plan
+from ewsg_jax.run.layout import choose_layout
 
 pytestmark = pytest.mark.full
 

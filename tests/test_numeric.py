@@ -18,7 +18,7 @@ import xarray
 from jax.experimental import sparse
 
 import ewsg_jax as ewsg
-from ewsg_jax._base import numeric
+from ewsg_jax.base import numeric
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)

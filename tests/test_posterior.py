@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import ewsg_jax as ewsg
-from ewsg_jax.rows.view import num_rows, sum_over_rows
+from ewsg_jax.rows._view import num_rows, sum_over_rows
 
 N = 7
 RNG = np.random.default_rng(2)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.preparation import programs
-from ewsg_jax.sampling import predict
+from ewsg_jax.draws import predict
+from ewsg_jax.vectors import potential
 from tests import contract
 
 pytestmark = pytest.mark.full
@@ -111,10 +111,10 @@ def test_every_ready_model(name):
                 model.bound.gaps(position, position, data),
             ]
         # As for a model that has no float64.
-        of = programs.Of(model, programs.Layout.of(position), 4, wide=False)
+        of = potential.Of(model, potential.Layout.of(position), 4, wide=False)
         flat = position.ravel()
-        product = programs.hessian_product(of, flat, flat, data)
-        return made, programs.derivatives(of, flat, data), product
+        product = potential.hessian_product(of, flat, flat, data)
+        return made, potential.derivatives(of, flat, data), product
 
     assert_exact(run, position, data)
 

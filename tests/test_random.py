@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax._base import _random, _tree
+from ewsg_jax.base import pytrees
+from ewsg_jax.base import rng as random_module
 from ewsg_jax.kernels import own_parts
 from tests.parts import altered
 
@@ -27,7 +28,7 @@ def scaled(words, bound):
     words = np.asarray(words, dtype=object)
     parts = [words] if words_per_index(bound) == 1 else [words >> 32, words & 0xFFFFFFFF]
     return np.asarray(
-        _random.scaled(jnp.asarray(np.stack(parts).astype(np.uint32)), jnp.uint32(bound))[0],
+        random_module.scaled(jnp.asarray(np.stack(parts).astype(np.uint32)), jnp.uint32(bound))[0],
         np.int64,
     )
 
@@ -103,9 +104,9 @@ def test_two_words_give_every_row_its_share(n):
 
 
 def test_the_second_word_starts_above_the_limit():
-    assert _random.ONE_WORD_LIMIT == 400_000
+    assert random_module.ONE_WORD_LIMIT == 400_000
     words = [
-        _random.index_words(jax.random.key(0), n, 3)
+        random_module.index_words(jax.random.key(0), n, 3)
         for n in (1, 399_999, 400_000, 400_001, 2**31 - 1)
     ]
     assert [len(each) for each in words] == [1, 1, 1, 2, 2]
@@ -117,7 +118,7 @@ def test_the_second_word_starts_above_the_limit():
 @pytest.mark.parametrize("n", [1, 7, 400_000, 400_001, 2**31 - 1])
 def test_rows_with_replacement_are_scaled_words(n):
     key, bits = jax.random.key(n), 32 * words_per_index(n)
-    rows = _random.rows(key, n, 50)
+    rows = random_module.rows(key, n, 50)
     assert rows.dtype == jnp.int32
     assert rows.tolist() == [word * n >> bits for word in words_of(key, n, 50)]
 
@@ -138,7 +139,9 @@ def test_rows_with_replacement_are_scaled_words(n):
 )
 def test_rows_without_replacement_are_floyds(n, batch_size):
     keys = jax.random.split(jax.random.key(batch_size), 20)
-    rows = jax.jit(jax.vmap(lambda key: _random.rows(key, n, batch_size, replace=False)))(keys)
+    rows = jax.jit(jax.vmap(lambda key: random_module.rows(key, n, batch_size, replace=False)))(
+        keys
+    )
     assert rows.dtype == jnp.int32
     for key, chosen in zip(keys, rows.tolist(), strict=True):
         bits = 32 * words_per_index(n)
@@ -160,7 +163,7 @@ def test_floyds_subset_is_uniform(monkeypatch, n, batch_size):
 
     def rows(given):
         monkeypatch.setattr(jax.random, "bits", lambda key, shape, dtype: given.reshape(shape))
-        return _random.rows(None, n, batch_size, replace=False)
+        return random_module.rows(None, n, batch_size, replace=False)
 
     chosen = jax.vmap(rows)(jnp.asarray(np.array(words, np.uint32))).tolist()
     assert chosen == [floyd(w, n, 32) for w in words]
@@ -181,7 +184,7 @@ def test_cost_of_a_batch_does_not_depend_on_n(monkeypatch, replace):
     )
     lines = []
     for n in (1_000, 100_000, 500_000, 2**31 - 1):
-        draw = functools.partial(_random.rows, num_rows=n, batch_size=20, replace=replace)
+        draw = functools.partial(random_module.rows, num_rows=n, batch_size=20, replace=replace)
         lines.append(jax.jit(draw).lower(jax.random.key(0)).as_text().count("\n"))
     assert shapes == [(1, 20), (1, 20), (2, 20), (2, 20)]
     assert lines[0] == lines[1]
@@ -224,20 +227,20 @@ TREE = {
 }
 
 
-@pytest.mark.parametrize("law", _random.NOISE_LAWS)
+@pytest.mark.parametrize("law", random_module.NOISE_LAWS)
 def test_noise_keeps_tree_shapes_and_dtypes(x64, law):
-    noise = _random.noise(jax.random.key(0), TREE, law)
+    noise = random_module.noise(jax.random.key(0), TREE, law)
     assert jax.tree.structure(noise) == jax.tree.structure(TREE)
     assert noise["b"][1] is None
     like = lambda tree: [(x.shape, x.dtype) for x in jax.tree.leaves(tree)]
     assert like(noise) == like(TREE)
     abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), TREE)
     jax.tree.map(
-        np.testing.assert_array_equal, noise, _random.noise(jax.random.key(0), abstract, law)
+        np.testing.assert_array_equal, noise, random_module.noise(jax.random.key(0), abstract, law)
     )
 
 
-@pytest.mark.parametrize("law", _random.NOISE_LAWS)
+@pytest.mark.parametrize("law", random_module.NOISE_LAWS)
 def test_no_number_of_the_noise_is_used_twice(x64, monkeypatch, law):
     """One draw and one key for each dtype, and every leaf its own part of it."""
     name = {"gaussian": "normal", "rademacher": "bits"}[law]
@@ -246,7 +249,7 @@ def test_no_number_of_the_noise_is_used_twice(x64, monkeypatch, law):
     monkeypatch.setattr(
         jax.random, name, lambda key, *rest: seen.append(data(key)) or draw(key, *rest)
     )
-    noise = jax.tree.leaves(_random.noise(key, TREE, law))
+    noise = jax.tree.leaves(random_module.noise(key, TREE, law))
     assert len(seen) == 2
     assert len({data(key), *seen}) == 3
     whole = draw_of(law)(jax.random.fold_in(key, 0), (12,), np.float32)
@@ -256,16 +259,16 @@ def test_no_number_of_the_noise_is_used_twice(x64, monkeypatch, law):
 
 
 def draw_of(law):
-    return jax.random.normal if law == "gaussian" else _random.signs
+    return jax.random.normal if law == "gaussian" else random_module.signs
 
 
 def test_noise_has_its_law():
     """Fixed keys, the same numbers: moments of 10⁶ draws within five standard errors."""
     like = np.zeros(10**6, np.float32)
-    gaussian = np.asarray(_random.noise(jax.random.key(0), like), np.float64)
+    gaussian = np.asarray(random_module.noise(jax.random.key(0), like), np.float64)
     for power, moment, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
         assert abs(np.mean(gaussian**power) - moment) < 5 * np.sqrt(variance) / 1e3
-    signs = np.asarray(_random.noise(jax.random.key(1), like, "rademacher"))
+    signs = np.asarray(random_module.noise(jax.random.key(1), like, "rademacher"))
     assert set(signs.tolist()) == {-1.0, 1.0}
     assert abs(np.mean(signs, dtype=np.float64)) < 5e-3
 
@@ -277,27 +280,27 @@ def test_signs_are_the_bits_of_the_words(shape):
     key, count = jax.random.key(7), int(np.prod(shape))
     words = np.asarray(jax.random.bits(key, (-(-count // 32), 1), jnp.uint32)).ravel()
     expected = [1.0 - 2.0 * ((int(words[i // 32]) >> (i % 32)) & 1) for i in range(count)]
-    signs = _random.signs(key, shape, jnp.float32)
+    signs = random_module.signs(key, shape, jnp.float32)
     assert signs.shape == shape
     np.testing.assert_array_equal(np.ravel(signs), expected)
 
 
 def test_noise_of_an_empty_tree():
-    assert _random.noise(jax.random.key(0), {"a": None}) == {"a": None}
+    assert random_module.noise(jax.random.key(0), {"a": None}) == {"a": None}
 
 
 def test_log_uniform_is_finite_at_both_ends(monkeypatch):
     """`jax.random.uniform` gives numbers from 0 up to the last float below 1."""
     ends = jnp.array([0.0, np.nextafter(np.float32(1), np.float32(0))])
     monkeypatch.setattr(jax.random, "uniform", lambda key, shape: ends)
-    logs = np.asarray(_random.log_uniform(jax.random.key(0), (2,)))
+    logs = np.asarray(random_module.log_uniform(jax.random.key(0), (2,)))
     np.testing.assert_allclose(logs, [0.0, -24 * np.log(2)], rtol=1e-6)
 
 
 def test_log_uniform_has_its_law():
     """Distance of 10⁵ draws at a fixed key from the exponential law: Kolmogorov's, 1e-6 level."""
     n = 10**5
-    logs = np.asarray(_random.log_uniform(jax.random.key(3), (n,)), np.float64)
+    logs = np.asarray(random_module.log_uniform(jax.random.key(3), (n,)), np.float64)
     assert logs.max() <= 0
     assert np.isfinite(logs).all()
     distance = np.abs(np.sort(np.exp(logs)) - (np.arange(n) + 0.5) / n).max()
@@ -306,4 +309,4 @@ def test_log_uniform_has_its_law():
 
 def test_num_bytes():
     tree = {"a": jax.ShapeDtypeStruct((5, 3), jnp.int32), "b": (jnp.zeros(7, jnp.float16), None)}
-    assert _tree.num_bytes(tree) == 5 * 3 * 4 + 7 * 2
+    assert pytrees.num_bytes(tree) == 5 * 3 * 4 + 7 * 2

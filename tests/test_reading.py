@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from ewsg_jax._base import reading
+from ewsg_jax.base import reading
 from tests.test_freshness import Model
 
 # The digests themselves.

@@ -2,7 +2,6 @@
 
 import ast
 import graphlib
-import importlib
 from pathlib import Path
 
 import pytest
@@ -10,42 +9,33 @@ import pytest
 import ewsg_jax as ewsg
 
 PACKAGE = Path(ewsg.__file__).parent
-ORDER = [
-    ["_base"],
-    ["datasets"],
-    ["rows", "bijectors"],
-    ["streams", "bounds"],
-    ["posterior"],
-    ["models", "gradients"],
-    ["dynamics"],
-    ["kernels"],
-    ["exact", "stacking"],
-    ["methods"],
-    ["preparation", "sampling"],
-    ["forecasting"],
-    ["checking"],
-    ["halving"],
-    ["diagnostics"],
-    ["planning"],
-    ["experiments"],
-    ["__main__"],
-]
-"""From what everything stands on to what nothing does; rooms of a line import no other."""
-LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
-HIDDEN_ELSEWHERE = {"types", "random", "tree", "module"}
-"""Names of modules of Python and JAX, and of the decorator that a module of that name holds."""
+CORE = (
+    "base rows bijectors bounds posterior vectors models gradients dynamics kernels metropolis "
+    "methods"
+)
+RUN = "model_checks draws run"
+ANSWERS = "answers.mode answers.forecast answers.check answers.halve answers.plan"
+DOORS = "diagnostics datasets cli __main__"
+FLOORS = {"core": CORE, "run": RUN, "answers": ANSWERS, "doors": DOORS}
+"""The rooms of each floor in their order: a room imports only from rooms that stand before it."""
+ROOMS = [room for rooms in FLOORS.values() for room in rooms.split()]
 
 
 def modules():
     """The package's modules by their dotted names, without those of rooms themselves."""
-    found = {}
-    for path in PACKAGE.rglob("*.py"):
-        parts = path.relative_to(PACKAGE).with_suffix("").parts
-        found[".".join(parts)] = path
-    return found
+    paths = (path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
+    return {
+        ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in sorted(paths)
+    }
 
 
 MODULES = modules()
+
+
+def room_of(name):
+    """The room of a module or of a room; of `answers` each part is a room."""
+    parts = name.split(".")
+    return ".".join(parts[: 2 if parts[0] == "answers" else 1])
 
 
 def imported(path):
@@ -53,53 +43,57 @@ def imported(path):
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "ewsg_jax":
-            inner = (node.module or "").split(".")[1:]
+            package = (node.module or "").split(".")[1:]
             for alias in node.names:
-                whole = ".".join([*inner, alias.name])
-                names.add(whole if whole in MODULES else ".".join(inner))
-    return names
+                whole = ".".join([*package, alias.name])
+                names.add(whole if whole in MODULES else ".".join(package))
+    return names - {""}
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if name.split(".")[0] != "__init__"])
+@pytest.mark.parametrize("name", MODULES)
 def test_imports_lead_one_way(name):
-    room = name.split(".")[0]
+    room = room_of(name)
     for other in imported(MODULES[name]):
-        target = other.split(".")[0]
-        if target and target != room:
-            assert LEVEL[target] < LEVEL[room], f"{name} imports {other}"
+        target = room_of(other)
+        assert target == room or ROOMS.index(target) < ROOMS.index(room), f"{name} imports {other}"
+
+
+def test_the_core_and_the_run_know_nothing_of_answers():
+    """As the floors say it, not the rooms: nothing below the wall imports from above it."""
+    above = {*ANSWERS.split(), *DOORS.split()}
+    below = {name: path for name, path in MODULES.items() if room_of(name) not in above}
+    assert len(below) > 100
+    assert not [(name, other) for name, path in below.items() for other in imported(path) & above]
 
 
 def test_modules_have_no_circle():
-    graph = {
-        name: {f"{x}.__init__" if f"{x}.__init__" in MODULES else x for x in imported(path)}
-        - {name, ""}
-        for name, path in MODULES.items()
-        if not name.endswith("__init__")
-    }
+    graph = {name: imported(path) & set(MODULES) for name, path in MODULES.items()}
     graphlib.TopologicalSorter(graph).prepare()
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in MODULES if not name.endswith(("__init__", "__main__"))]
-)
-def test_an_underscore_is_there_where_a_name_would_be_hidden(name):
-    """A public function or class of the room, or a module of Python's or JAX's; `check` is kept for
-    a function.
+def test_an_underscore_marks_a_private_module_of_a_public_room():
+    """And nothing else: a private room is private as a whole, and its modules need no mark."""
+    for name in MODULES:
+        room, _, module = name.rpartition(".")
+        if module != "__main__":
+            assert module.startswith("_") == (room in ewsg._ROOMS), name
 
-    All of `methods`, which `ewsg_jax` takes with a star: without an underscore they would be names
-    of the package.
-    """
-    *rooms, module = name.split(".")
-    public = ewsg if not rooms else importlib.import_module(f"ewsg_jax.{'.'.join(rooms)}")
-    taken = {
-        name
-        for name, value in vars(public).items()
-        if getattr(value, "__module__", "").startswith("ewsg")
-    }
-    hidden = HIDDEN_ELSEWHERE | {"check"} if rooms == ["_base"] else set()
-    hides = module.lstrip("_") in taken | hidden
-    assert module.startswith("_") == (hides or rooms == ["methods"])
+
+def test_private_rooms_hand_out_modules_only():
+    """So that a name has one place; `methods` is the exception, which the package takes whole."""
+    for path in PACKAGE.rglob("__init__.py"):
+        room = ".".join(path.relative_to(PACKAGE).parts[:-1])
+        if room and room not in (*ewsg._ROOMS, "methods"):
+            assert [type(node) for node in ast.parse(path.read_text()).body] == [ast.Expr], room
 
 
 def test_every_room_has_its_place():
-    assert set(LEVEL) == {name.split(".")[0] for name in MODULES} - {"__init__"}
+    assert set(ROOMS) == {room_of(name) for name in MODULES}
+
+
+def test_the_page_of_the_tree_has_the_floors():
+    """`ewsg_jax/README.md` names every room, in the order of the floors."""
+    text = (PACKAGE / "README.md").read_text(encoding="utf-8")
+    places = [text.find(f"`{room.removeprefix('answers.')}`") for room in ROOMS[:-1]]
+    assert -1 not in places, [room for room, place in zip(ROOMS, places, strict=False) if place < 0]
+    assert len(text.splitlines()) <= 30

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.posterior import support
+from ewsg_jax.model_checks import support
 
 RNG = np.random.default_rng(0)
 N = 300

@@ -77,7 +77,7 @@ def test_blackjax_loop(name):
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bfloat16"])
 def test_gathered_rows_are_the_rows(dtype):
     """They are what indexing gives, at once and where they are used."""
-    from ewsg_jax.rows import view
+    from ewsg_jax.rows import _view as view
 
     leaf = jnp.arange(120).reshape(5, 3, 8).astype(dtype)
     data = {"x": leaf, "n": jnp.arange(5)}

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax._base._module import Part, module
-from ewsg_jax.sampling import chunks
+from ewsg_jax.base.modules import Part, module
+from ewsg_jax.run import chunks
 from tests import contract
 
 MODELS = {

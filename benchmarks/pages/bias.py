@@ -21,8 +21,8 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from benchmarks.pages import bias_forms, bias_galerkin, bias_laws, bias_page
-from ewsg_jax.gradients.protocol import sharing_of
-from ewsg_jax.methods import Method
+from ewsg_jax.gradients._protocol import sharing_of
+from ewsg_jax.kernels.record import Method
 
 DOCS = Path(__file__).parents[2] / "docs"
 NUMBERS, PAGE = DOCS / "bias.json", DOCS / "bias.md"

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ewsg_jax.methods import Method
+from ewsg_jax.kernels.record import Method
 
 FRICTION = 2.0
 OWN = {

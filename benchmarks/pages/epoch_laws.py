@@ -16,7 +16,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
-from ewsg_jax.forecasting import law
+from ewsg_jax.answers.forecast import stationary
 
 Kind = Literal["random", "block_epochs", "block_sweeps"]
 
@@ -66,7 +66,7 @@ def covariance(step: Affine, kind: Kind) -> np.ndarray:
     a, deviations = step.matrix, step.shifts - step.shifts.mean(axis=0)
     spread = deviations.T @ deviations / len(deviations)
     if kind == "random":
-        return law.stationary_each(a, step.noise + spread)[0]
+        return stationary.stationary_each(a, step.noise + spread)[0]
     places = np.arange(len(deviations))
     if kind == "block_sweeps":
         places = np.concatenate([places, places[::-1]])
@@ -81,14 +81,14 @@ def covariance(step: Affine, kind: Kind) -> np.ndarray:
             np.einsum("k,kij->ij", alike, np.array(powers[:k][::-1]).reshape(k, *a.shape)) @ spread
         )
         added.append(a @ (added[-1] @ a.T + before) + before.T @ a.T + spread)
-    first = law.stationary_each(powers[-1], added[-1])[0]
+    first = stationary.stationary_each(powers[-1], added[-1])[0]
     over_places = [p @ first @ p.T + more for p, more in zip(powers[:-1], added[:-1], strict=True)]
-    return law.stationary_each(a, step.noise)[0] + np.mean(over_places, axis=0)
+    return stationary.stationary_each(a, step.noise)[0] + np.mean(over_places, axis=0)
 
 
 def share_of_heat(step: Affine, kind: Kind) -> float:
     """Return what is left of the variance that the batches of random rows add to the position."""
-    alone = law.stationary_each(step.matrix, step.noise)[0][0, 0]
+    alone = stationary.stationary_each(step.matrix, step.noise)[0][0, 0]
     return float(
         (covariance(step, kind)[0, 0] - alone) / (covariance(step, "random")[0, 0] - alone)
     )

@@ -22,8 +22,8 @@ import ewsg_jax as ewsg
 from benchmarks.pages import epoch_laws, figures
 from benchmarks.pages.generated import as_table, renewed
 from benchmarks.pages.posterior_data import rounded
-from ewsg_jax.forecasting import law
-from ewsg_jax.rows.named import Rows
+from ewsg_jax.answers.forecast import stationary
+from ewsg_jax.rows._named import Rows
 
 DOCS = Path(__file__).parents[2] / "docs"
 NUMBERS, PAGE, PICTURE = DOCS / "epochs.json", DOCS / "bias.md", DOCS / "epochs.png"
@@ -80,7 +80,7 @@ def measured(num_batches: int, kind: epoch_laws.Kind) -> tuple[float, float]:
     squares = np.mean(
         (np.asarray(samples.position, float)[..., 0] - float(data.mean())) ** 2, axis=1
     )
-    alone = law.stationary_each(step.matrix, step.noise)[0][0, 0]
+    alone = stationary.stationary_each(step.matrix, step.noise)[0][0, 0]
     heat = epoch_laws.covariance(step, "random")[0, 0] - alone
     return (squares.mean() - alone) / heat, squares.std(ddof=1) / CHAINS**0.5 / heat
 

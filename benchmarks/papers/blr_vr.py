@@ -29,7 +29,7 @@ from benchmarks.papers.predicting import (
     short,
 )
 from ewsg_jax import Kernel, datasets, models, stack, uld
-from ewsg_jax.experiments import ConfigError, MethodConfig, at_least, methods_of
+from ewsg_jax.cli.config import ConfigError, MethodConfig, at_least, methods_of
 
 POSTERIOR = models.logistic_regression(prior_scale=0.1**0.5)
 METRIC, FULL, FOLDS = "log_likelihood", "full gradient", 5

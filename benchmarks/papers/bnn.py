@@ -44,7 +44,7 @@ from benchmarks.papers.predicting import (
     short,
 )
 from ewsg_jax import datasets, stack
-from ewsg_jax.experiments import ConfigError, Count, MethodConfig, Positive, at_least, methods_of
+from ewsg_jax.cli.config import ConfigError, Count, MethodConfig, Positive, at_least, methods_of
 from ewsg_jax.rows import all_rows
 
 REGRESSION, CLASSIFICATION = ("protein", "music"), ("letter", "susy")

@@ -25,7 +25,9 @@ from benchmarks.papers import (
 from benchmarks.papers.experiment import Experiment
 from benchmarks.papers.figures import require_matplotlib
 from benchmarks.papers.running import SCALES, Scale, run, stored, text_of
-from ewsg_jax.experiments import Folder, Parser, aligned, spelled
+from ewsg_jax.base.progress import spelled
+from ewsg_jax.cli.console import Parser
+from ewsg_jax.cli.results import Folder, aligned
 
 EXPERIMENTS: dict[str, Experiment] = {
     each.name: each

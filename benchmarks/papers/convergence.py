@@ -20,7 +20,7 @@ from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Line, Panel
 from benchmarks.papers.gaussian_mse import NEAR, slope
 from ewsg_jax import Kernel, Posterior, sample
-from ewsg_jax.experiments import at_least
+from ewsg_jax.cli.config import at_least
 
 START, SURE, ROUNDING = 3.0, 5.0, 1e-4
 """θ₀, at rest; the standard errors within which a mean is what it is said to be, and the least that

@@ -30,7 +30,7 @@ from benchmarks.papers.predicting import (
     tuned,
 )
 from ewsg_jax import datasets, models, sample
-from ewsg_jax.experiments import ConfigError, Count, MethodConfig, Positive, at_least, methods_of
+from ewsg_jax.cli.config import ConfigError, Count, MethodConfig, Positive, at_least, methods_of
 
 DIMENSION, TEST_FRACTION, PASSES = 54, 0.2, 1.0
 ACCURACY, LOG_LIKELIHOOD = "accuracy", "log_likelihood"

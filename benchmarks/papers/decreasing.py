@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.papers.annotations import Array
 from ewsg_jax import METHODS, Kernel, Posterior, Schedule, module, static
-from ewsg_jax.experiments import MethodConfig
+from ewsg_jax.cli.config import MethodConfig
 
 POWER = 0.51
 

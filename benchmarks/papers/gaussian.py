@@ -20,7 +20,7 @@ from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Line, Panel, numbers
 from benchmarks.papers.predicting import JUDGED, short, worst
 from ewsg_jax import METHODS, Kernel, Samples, check, models, sample, stack
-from ewsg_jax.experiments import Count, MethodConfig, at_least, methods_of
+from ewsg_jax.cli.config import Count, MethodConfig, at_least, methods_of
 
 NUM_ROWS = 50
 """The cᵢ."""

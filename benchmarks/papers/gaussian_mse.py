@@ -20,7 +20,7 @@ from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Line, Panel
 from benchmarks.papers.gaussian import MODEL, NUM_ROWS, rows_of
 from ewsg_jax import Kernel, ewsg, moments, sample, uld
-from ewsg_jax.experiments import at_least
+from ewsg_jax.cli.config import at_least
 
 NEAR = 0.25
 """How far a slope may be from the one that is claimed."""

@@ -40,7 +40,7 @@ from benchmarks.papers.predicting import (
     tuned,
 )
 from ewsg_jax import Mode, datasets, find_mode, forecast, models
-from ewsg_jax.experiments import (
+from ewsg_jax.cli.config import (
     NOT_EMPTY,
     ConfigError,
     Count,

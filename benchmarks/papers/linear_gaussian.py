@@ -26,7 +26,7 @@ from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Line, Panel, numbers
 from benchmarks.papers.predicting import worst
 from ewsg_jax import Kernel, Posterior, Samples, check, models, sample, stack
-from ewsg_jax.experiments import ConfigError, Count, MethodConfig, at_least, method_of
+from ewsg_jax.cli.config import ConfigError, Count, MethodConfig, at_least, method_of
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from ewsg_jax import (
     stack,
     stack_data,
 )
-from ewsg_jax.experiments import (
+from ewsg_jax.cli.config import (
     NOT_EMPTY,
     ConfigError,
     Count,

@@ -43,7 +43,7 @@ from benchmarks.papers.figures import Panel
 from benchmarks.papers.networks import NormalPrior
 from benchmarks.papers.predicting import Budget, Problem, better, ends, line, numbers_of, run
 from ewsg_jax import Posterior, Samples, kernel, stack
-from ewsg_jax.experiments import ConfigError, Count, MethodConfig, at_least, method_of
+from ewsg_jax.cli.config import ConfigError, Count, MethodConfig, at_least, method_of
 
 RARE = 1e-6
 """Probability that is left out beyond either end of the values."""

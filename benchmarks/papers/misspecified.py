@@ -27,7 +27,7 @@ from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Line, Panel
 from benchmarks.papers.predicting import Problem, checked, short
 from ewsg_jax import Kernel, Samples, models, sample, stack
-from ewsg_jax.experiments import ConfigError, Count, Positive, at_least
+from ewsg_jax.cli.config import ConfigError, Count, Positive, at_least
 
 POSTERIOR = models.normal()
 LAGS = (1, 2, 5, 10, 20, 50, 100, 200, 500)

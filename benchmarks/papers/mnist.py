@@ -56,7 +56,7 @@ from benchmarks.papers.predicting import (
     short,
 )
 from ewsg_jax import Samples, cluster, datasets, stack
-from ewsg_jax.experiments import ConfigError, Count, MethodConfig, at_least, method_of
+from ewsg_jax.cli.config import ConfigError, Count, MethodConfig, at_least, method_of
 
 NUM_TRAINING, SIDE, CLUSTERS = 60_000, 28, 10
 """Rows of MNIST's training set, of which the first are; pixels; k of k-means for CP-SGHMC."""

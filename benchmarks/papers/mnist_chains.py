@@ -31,7 +31,7 @@ from benchmarks.papers.mnist import (
 )
 from benchmarks.papers.predicting import Problem, ends, numbers_of, run, short
 from ewsg_jax import Kernel, stack
-from ewsg_jax.experiments import ConfigError
+from ewsg_jax.cli.config import ConfigError
 
 LABELS = ("EWSG", "SGHMC")
 STEPS = {"paper": "h = 10/(b(M + 1))", "tuned": "tuned steps"}

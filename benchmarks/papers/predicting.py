@@ -24,7 +24,8 @@ from benchmarks.papers.experiment import Claim, Numbers
 from benchmarks.papers.figures import Line, numbers
 from benchmarks.papers.metrics import Predict
 from ewsg_jax import METHODS, Kernel, Posterior, Report, Samples, check, sample, stack
-from ewsg_jax.experiments import ConfigError, MethodConfig, steps_of_passes
+from ewsg_jax.cli.config import ConfigError, MethodConfig
+from ewsg_jax.cli.plan import steps_of_passes
 from ewsg_jax.rows import all_rows
 
 

@@ -44,7 +44,7 @@ from ewsg_jax import (
     svrg_ld,
     uld,
 )
-from ewsg_jax.experiments import Allowed, ConfigError, Count, Positive, at_least
+from ewsg_jax.cli.config import Allowed, ConfigError, Count, Positive, at_least
 
 FRICTION = 2.0
 NOISY = ("SGLD", "SGULD")

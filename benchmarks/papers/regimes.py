@@ -44,7 +44,7 @@ from ewsg_jax import (
     stack,
     uld,
 )
-from ewsg_jax.experiments import ConfigError, Count, MethodConfig, Positive, at_least, methods_of
+from ewsg_jax.cli.config import ConfigError, Count, MethodConfig, Positive, at_least, methods_of
 
 NUM_DRAWS, FRICTION = 1_500, 2.0
 FOREVER, FALL = 1e12, 1 / 3

@@ -14,7 +14,8 @@ import numpy as np
 
 from benchmarks.papers.experiment import Experiment, Numbers, Parts, verdict_of
 from benchmarks.papers.figures import png
-from ewsg_jax.experiments import Folder, build, device, from_toml, plain, refuse_unknown, versions
+from ewsg_jax.cli.config import build, from_toml, refuse_unknown
+from ewsg_jax.cli.results import Folder, device, plain, versions
 
 Scale = Literal["quick", "full"]
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"

@@ -26,7 +26,7 @@ from benchmarks.papers.gaussian import NUM_ROWS, rows_of
 from benchmarks.papers.least_variance import least_variance_law
 from benchmarks.papers.predicting import short
 from ewsg_jax import datasets, find_mode, models
-from ewsg_jax.experiments import Count, Positive, at_least
+from ewsg_jax.cli.config import Count, Positive, at_least
 
 UNIFORM, ONE, EXACT = "uniform rows", "M = 1", "M = ∞"
 

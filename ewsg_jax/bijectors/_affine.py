@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from ewsg_jax._base import _check, _tree
-from ewsg_jax._base._module import made_by, module, written
-from ewsg_jax._base._types import Array, Position
-from ewsg_jax._base.factors import Factor, factor_of
-from ewsg_jax.bijectors.protocol import Bijector
+from ewsg_jax.base import checks, pytrees
+from ewsg_jax.base.factors import Factor, factor_of
+from ewsg_jax.base.modules import made_by, module, written
+from ewsg_jax.base.typing import Array, Position
+from ewsg_jax.bijectors._protocol import Bijector
 
 
 @module
@@ -22,21 +22,21 @@ class Affine(Bijector):
 
     def forward(self, position: Position, /) -> Position:
         position = self._checked(position)
-        shift = _tree.in_dtypes_of(position, self.shift)
-        return _tree.combine((1, shift), (1, self.factor.times(position)))
+        shift = pytrees.in_dtypes_of(position, self.shift)
+        return pytrees.combine((1, shift), (1, self.factor.times(position)))
 
     def inverse(self, position: Position, /) -> Position:
         position = self._checked(position)
-        shift = _tree.in_dtypes_of(position, self.shift)
-        return self.factor.solved(_tree.combine((1, position), (-1, shift)))
+        shift = pytrees.in_dtypes_of(position, self.shift)
+        return self.factor.solved(pytrees.combine((1, position), (-1, shift)))
 
     def log_det(self, position: Position, /) -> Array:
         return self.factor.log_det(self._checked(position))
 
     def _checked(self, position: Position) -> Position:
         takes = "position must be a tree like the shift of the bijector"
-        position = _check.position(position)
-        _check.same_tree(takes, "position", position, self.shift, dtypes=False)
+        position = checks.position(position)
+        checks.same_tree(takes, "position", position, self.shift, dtypes=False)
         self.factor.check("covariance", position)
         return position
 
@@ -66,6 +66,6 @@ def affine(shift: Position, covariance: object = 1.0) -> Bijector:
         >>> whitened.forward(jnp.ones(2)), whitened.inverse(jnp.array([3.0, 5.0]))
         (Array([3., 5.], dtype=float32), Array([1., 1.], dtype=float32))
     """
-    shift = _check.position(shift, "shift")
-    _check.finite("shift", shift)
+    shift = checks.position(shift, "shift")
+    checks.finite("shift", shift)
     return Affine(shift=shift, given=covariance, factor=factor_of(covariance, "covariance"))

@@ -2,9 +2,9 @@
 
 import jax.numpy as jnp
 
-from ewsg_jax._base._module import module
-from ewsg_jax._base._types import Array
-from ewsg_jax.bijectors.protocol import Bijector, Leafwise
+from ewsg_jax.base.modules import module
+from ewsg_jax.base.typing import Array
+from ewsg_jax.bijectors._protocol import Bijector, Leafwise
 
 
 @module

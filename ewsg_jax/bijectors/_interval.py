@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._base import _check
-from ewsg_jax._base._module import module, static
-from ewsg_jax._base._types import Array
-from ewsg_jax.bijectors.protocol import Bijector, Leafwise, lies_inside
+from ewsg_jax.base import checks
+from ewsg_jax.base.modules import module, static
+from ewsg_jax.base.typing import Array
+from ewsg_jax.bijectors._protocol import Bijector, Leafwise, lies_inside
 
 
 @module
@@ -67,10 +67,10 @@ def interval(low: float, high: float) -> Bijector:
     """
     for name, bound in (("low", low), ("high", high)):
         if isinstance(bound, bool) or not isinstance(bound, numbers.Real):
-            raise TypeError(f"{name} must be a finite number; got {_check.describe(bound)}")
+            raise TypeError(f"{name} must be a finite number; got {checks.describe(bound)}")
         # A whole number or a fraction may be beyond all floats.
         if not abs(bound) <= sys.float_info.max:
-            raise ValueError(f"{name} must be a finite number; got {_check.describe(bound)}")
+            raise ValueError(f"{name} must be a finite number; got {checks.describe(bound)}")
     low, high = float(low), float(high)
     if not low < high:
         raise ValueError(f"low must be less than high; got low={low}, high={high}")

@@ -3,9 +3,9 @@
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax._base._module import module
-from ewsg_jax._base._types import Array
-from ewsg_jax.bijectors.protocol import Bijector, Leafwise, lies_inside
+from ewsg_jax.base.modules import module
+from ewsg_jax.base.typing import Array
+from ewsg_jax.bijectors._protocol import Bijector, Leafwise, lies_inside
 
 
 @module

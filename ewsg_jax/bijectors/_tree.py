@@ -7,10 +7,10 @@ from typing import Any
 
 import jax
 
-from ewsg_jax._base import _check
-from ewsg_jax._base._module import module
-from ewsg_jax._base._types import Array, Position, PyTree
-from ewsg_jax.bijectors.protocol import Bijector, is_transform, transform
+from ewsg_jax.base import checks
+from ewsg_jax.base.modules import module
+from ewsg_jax.base.typing import Array, Position, PyTree
+from ewsg_jax.bijectors._protocol import Bijector, is_transform, transform
 
 
 @module
@@ -26,7 +26,7 @@ class Tree(Bijector):
 
     def inverse(self, position: Position, /) -> Position:
         backward = [
-            _check.function(f"bijectors{place}.inverse", getattr(part, "inverse", None), "(θ) -> u")
+            checks.function(f"bijectors{place}.inverse", getattr(part, "inverse", None), "(θ) -> u")
             for place, part in _places(self.bijectors)
         ]
         return self._unflatten(
@@ -82,7 +82,7 @@ def tree(bijectors: PyTree) -> Bijector:
     places = _places(bijectors)
     if not places:
         raise TypeError(
-            f"bijectors must be a tree with bijectors as leaves; got {_check.describe(bijectors)}"
+            f"bijectors must be a tree with bijectors as leaves; got {checks.describe(bijectors)}"
         )
     for place, part in places:
         transform(f"bijectors{place}", part)

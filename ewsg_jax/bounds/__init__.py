@@ -9,4 +9,4 @@ Bound: the base class, for one of your own.
 from ewsg_jax.bounds._bohning import bohning as bohning
 from ewsg_jax.bounds._jaakkola_jordan import jaakkola_jordan as jaakkola_jordan
 from ewsg_jax.bounds._normal_taylor import normal_taylor as normal_taylor
-from ewsg_jax.bounds.protocol import Bound as Bound
+from ewsg_jax.bounds._protocol import Bound as Bound

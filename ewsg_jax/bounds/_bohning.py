@@ -10,12 +10,12 @@ whatever the centre.
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax._base import _check, _tree, products
-from ewsg_jax._base._module import hashable, module, static
-from ewsg_jax._base._types import Array, Data
-from ewsg_jax.bounds.protocol import Bound, Inputs, row_x, row_y
-from ewsg_jax.bounds.remainders import log_partition
-from ewsg_jax.rows.view import sum_over_rows
+from ewsg_jax.base import checks, products, pytrees
+from ewsg_jax.base.modules import hashable, module, static
+from ewsg_jax.base.typing import Array, Data
+from ewsg_jax.bounds._protocol import Bound, Inputs, row_x, row_y
+from ewsg_jax.bounds._remainders import log_partition
+from ewsg_jax.rows._view import sum_over_rows
 
 
 @module
@@ -26,7 +26,7 @@ class Bohning(Bound[tuple[Array, Array]]):
     targets: Inputs = static(default=row_y)
 
     def summarize(self, center: Array, data: Data, chunk_size: int) -> tuple[Array, Array]:
-        center = _tree.widened(center)
+        center = pytrees.widened(center)
 
         def of_rows(rows: Data) -> tuple[Array, Array]:
             x, y = jax.vmap(self.inputs)(rows), jax.vmap(self.targets)(rows)
@@ -41,14 +41,14 @@ class Bohning(Bound[tuple[Array, Array]]):
 
     def total(self, position: Array, center: Array, summary: tuple[Array, Array]) -> Array:
         slope, moments = summary
-        change = _tree.widened(position) - center
+        change = pytrees.widened(position) - center
         apart = change - jnp.mean(change, axis=-1, keepdims=True)
         return jnp.sum(change * slope) - 0.25 * jnp.sum(apart * products.matmul(moments, apart))
 
     def gaps(self, position: Array, center: Array, rows: Data) -> Array:
         x = jax.vmap(self.inputs)(rows)
-        predictors = products.matmul(x, _tree.widened(center))
-        change = products.matmul(x, _tree.widened(position) - center)
+        predictors = products.matmul(x, pytrees.widened(center))
+        change = products.matmul(x, pytrees.widened(position) - center)
         apart = change - jnp.mean(change, axis=-1, keepdims=True)
         return 0.25 * jnp.sum(jnp.square(apart), axis=-1) - log_partition(predictors, change)
 
@@ -70,6 +70,6 @@ def bohning(*, inputs: Inputs = row_x, targets: Inputs = row_y) -> Bohning:
         >>> bound.gaps(jnp.array([[1.0, 0.0, 2.0]]), jnp.zeros((1, 3)), rows).round(4)
         Array([0.191], dtype=float32)
     """
-    _check.function("inputs", inputs, "(datum) -> x")
-    _check.function("targets", targets, "(datum) -> y")
+    checks.function("inputs", inputs, "(datum) -> x")
+    checks.function("targets", targets, "(datum) -> y")
     return Bohning(inputs=hashable(inputs), targets=hashable(targets))

@@ -11,12 +11,12 @@ factor that vanishes at ζ = 0, where it is Δ⁴/192.
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax._base import _check, _tree, products
-from ewsg_jax._base._module import hashable, module, static
-from ewsg_jax._base._types import Array, Data
-from ewsg_jax.bounds.protocol import Bound, Inputs, row_x, row_y
-from ewsg_jax.bounds.remainders import log_partition
-from ewsg_jax.rows.view import sum_over_rows
+from ewsg_jax.base import checks, products, pytrees
+from ewsg_jax.base.modules import hashable, module, static
+from ewsg_jax.base.typing import Array, Data
+from ewsg_jax.bounds._protocol import Bound, Inputs, row_x, row_y
+from ewsg_jax.bounds._remainders import log_partition
+from ewsg_jax.rows._view import sum_over_rows
 
 
 @module
@@ -27,7 +27,7 @@ class JaakkolaJordan(Bound[tuple[Array, Array]]):
     targets: Inputs = static(default=row_y)
 
     def summarize(self, center: Array, data: Data, chunk_size: int) -> tuple[Array, Array]:
-        center = _tree.widened(center)
+        center = pytrees.widened(center)
 
         def of_rows(rows: Data) -> tuple[Array, Array]:
             x, y = jax.vmap(self.inputs)(rows), jax.vmap(self.targets)(rows)
@@ -39,15 +39,15 @@ class JaakkolaJordan(Bound[tuple[Array, Array]]):
 
     def total(self, position: Array, center: Array, summary: tuple[Array, Array]) -> Array:
         slope, curvature = summary
-        change = _tree.widened(position) - center
+        change = pytrees.widened(position) - center
         return products.matmul(change, slope) - products.matmul(
             products.matmul(change, curvature), change
         )
 
     def gaps(self, position: Array, center: Array, rows: Data) -> Array:
         x = jax.vmap(self.inputs)(rows)
-        at_center = products.matmul(x, _tree.widened(center))
-        change = products.matmul(x, _tree.widened(position) - center)
+        at_center = products.matmul(x, pytrees.widened(center))
+        change = products.matmul(x, pytrees.widened(position) - center)
         # The logit is one of two predictors, of which the other is 0.
         remainder = log_partition(_with_zero(at_center), _with_zero(change))
         return _curvature(at_center) * jnp.square(change) - remainder
@@ -70,8 +70,8 @@ def jaakkola_jordan(*, inputs: Inputs = row_x, targets: Inputs = row_y) -> Jaakk
         >>> bound.gaps(jnp.array([2.0, 1.0]), jnp.array([1.0, 1.0]), rows).round(4)
         Array([0.0584], dtype=float32)
     """
-    _check.function("inputs", inputs, "(datum) -> x")
-    _check.function("targets", targets, "(datum) -> y")
+    checks.function("inputs", inputs, "(datum) -> x")
+    checks.function("targets", targets, "(datum) -> y")
     return JaakkolaJordan(inputs=hashable(inputs), targets=hashable(targets))
 
 

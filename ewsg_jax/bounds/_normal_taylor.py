@@ -23,12 +23,12 @@ The gap log L − log B is of third order in θ − c.
 
 import jax.numpy as jnp
 
-from ewsg_jax._base import _tree
-from ewsg_jax._base._module import module
-from ewsg_jax._base._types import Array, Data
-from ewsg_jax.bounds.protocol import Bound
-from ewsg_jax.bounds.remainders import exponential
-from ewsg_jax.rows.view import num_rows, sum_over_rows
+from ewsg_jax.base import pytrees
+from ewsg_jax.base.modules import module
+from ewsg_jax.base.typing import Array, Data
+from ewsg_jax.bounds._protocol import Bound
+from ewsg_jax.bounds._remainders import exponential
+from ewsg_jax.rows._view import num_rows, sum_over_rows
 
 
 @module
@@ -36,7 +36,7 @@ class NormalTaylor(Bound[tuple[Array, Array, Array]]):
     """The bound of `normal_taylor`."""
 
     def summarize(self, center: Array, data: Data, chunk_size: int) -> tuple[Array, Array, Array]:
-        mean = _tree.widened(center)[0]
+        mean = pytrees.widened(center)[0]
 
         def of_rows(rows: Data) -> tuple[Array, Array]:
             return jnp.sum(rows - mean), jnp.sum(jnp.square(rows - mean))
@@ -54,7 +54,7 @@ class NormalTaylor(Bound[tuple[Array, Array, Array]]):
 
     def gaps(self, position: Array, center: Array, rows: Data) -> Array:
         a, b, weight = _change(position, center)
-        r = rows - _tree.widened(center)[0]
+        r = rows - pytrees.widened(center)[0]
         x = -2 * b
         beyond = (
             exponential(x, 3) * jnp.square(r)
@@ -80,8 +80,8 @@ def normal_taylor() -> NormalTaylor:
 
 def _change(position: Array, center: Array) -> tuple[Array, Array, Array]:
     """Return a, b and w."""
-    center = _tree.widened(center)
-    change = _tree.widened(position) - center
+    center = pytrees.widened(center)
+    change = pytrees.widened(position) - center
     return change[0], change[1], jnp.exp(-2 * center[1])
 
 

@@ -22,6 +22,10 @@ from ewsg_jax.diagnostics._control_variates import control_variates as control_v
 from ewsg_jax.diagnostics._gradient_noise import GradientNoise as GradientNoise
 from ewsg_jax.diagnostics._gradient_noise import gradient_noise as gradient_noise
 from ewsg_jax.diagnostics._inverse_mass import inverse_mass as inverse_mass
+from ewsg_jax.diagnostics._kernel_stein import Discrepancy as Discrepancy
+from ewsg_jax.diagnostics._kernel_stein import Thinned as Thinned
+from ewsg_jax.diagnostics._kernel_stein import kernel_stein_discrepancy as kernel_stein_discrepancy
+from ewsg_jax.diagnostics._kernel_stein import stein_thinning as stein_thinning
 from ewsg_jax.diagnostics._predictive import Calibration as Calibration
 from ewsg_jax.diagnostics._predictive import Predictive as Predictive
 from ewsg_jax.diagnostics._predictive import Trajectory as Trajectory
@@ -33,7 +37,3 @@ from ewsg_jax.diagnostics._summary import Distance as Distance
 from ewsg_jax.diagnostics._summary import Summary as Summary
 from ewsg_jax.diagnostics._summary import distance as distance
 from ewsg_jax.diagnostics._summary import summary as summary
-from ewsg_jax.diagnostics.kernel_stein import Discrepancy as Discrepancy
-from ewsg_jax.diagnostics.kernel_stein import Thinned as Thinned
-from ewsg_jax.diagnostics.kernel_stein import kernel_stein_discrepancy as kernel_stein_discrepancy
-from ewsg_jax.diagnostics.kernel_stein import stein_thinning as stein_thinning

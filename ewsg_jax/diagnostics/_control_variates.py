@@ -5,18 +5,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ewsg_jax._base import _check
-from ewsg_jax._base._types import Data, Key, Position, PyTree
-from ewsg_jax._base.freshness import reads_now
-from ewsg_jax.checking.basis import DRAWS_OF_FUNCTION, linear, quadratic
-from ewsg_jax.checking.crossfit import TINY, CrossFit, averages, fitted
-from ewsg_jax.checking.functions import values_at
-from ewsg_jax.checking.stein import blocks_of
-from ewsg_jax.diagnostics.kernel_stein import scored
-from ewsg_jax.posterior import Posterior
-from ewsg_jax.preparation.programs import vector
-from ewsg_jax.rows.named import Rows
-from ewsg_jax.sampling import Samples
+from ewsg_jax.answers.check.basis import DRAWS_OF_FUNCTION, linear, quadratic
+from ewsg_jax.answers.check.crossfit import TINY, CrossFit, averages, fitted
+from ewsg_jax.answers.check.function_values import values_at
+from ewsg_jax.answers.check.stein import blocks_of
+from ewsg_jax.base import checks
+from ewsg_jax.base.freshness import reads_now
+from ewsg_jax.base.typing import Data, Key, Position, PyTree
+from ewsg_jax.diagnostics._kernel_stein import scored
+from ewsg_jax.posterior.posterior import Posterior
+from ewsg_jax.rows._named import Rows
+from ewsg_jax.run.samples import Samples
+from ewsg_jax.vectors.layout import vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,8 +119,8 @@ def control_variates(
         ... )  # the mean of the data
         (True, True, Array([0.5], dtype=float32))
     """
-    _check.function("function", function, "(position) -> tree of arrays")
-    _check.integer("order", order, 1, 2)
+    checks.function("function", function, "(position) -> tree of arrays")
+    checks.integer("order", order, 1, 2)
     given = temperature, max_draws, batch_size, rows, shared_minibatch
     draws, fresh, white = scored(key, samples, posterior, data, None, *given)
     d, count = draws.size, len(draws.flat)

@@ -16,25 +16,25 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax._base import _check, _tree
-from ewsg_jax._base._module import is_own, made_by
-from ewsg_jax._base._types import Array, Data, Key, PyTree
-from ewsg_jax._base.freshness import reads_now
+from ewsg_jax.base import checks, pytrees
+from ewsg_jax.base.freshness import reads_now
+from ewsg_jax.base.modules import is_own, made_by
+from ewsg_jax.base.typing import Array, Data, Key, PyTree
+from ewsg_jax.dynamics._mass import without_metric
 from ewsg_jax.dynamics._preconditioned import Preconditioned, PreconditionedState
-from ewsg_jax.dynamics.mass import without_metric
-from ewsg_jax.dynamics.protocol import Constant, needs_covariance
-from ewsg_jax.dynamics.underdamped import Underdamped
+from ewsg_jax.dynamics._protocol import Constant, needs_covariance
+from ewsg_jax.dynamics._underdamped import Underdamped
 from ewsg_jax.gradients import GradientEstimator, OfRows
 from ewsg_jax.gradients._exponentially_weighted import ExponentiallyWeighted
-from ewsg_jax.gradients.protocol import uses_batches
+from ewsg_jax.gradients._protocol import uses_batches
 from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.kernels.protocol import Kernel, KernelState, Randomness
-from ewsg_jax.posterior.support import evenly
-from ewsg_jax.preparation.programs import vector
-from ewsg_jax.rows.law import is_ordered
-from ewsg_jax.sampling import Samples
-from ewsg_jax.sampling.starts import shares_memory
-from ewsg_jax.stacking import Stack
+from ewsg_jax.rows._scheme import is_ordered
+from ewsg_jax.run.samples import Samples
+from ewsg_jax.run.stacks.kernels import Stack
+from ewsg_jax.run.starts import shares_memory
+from ewsg_jax.vectors.layout import vector
+from ewsg_jax.vectors.row_subsets import evenly
 
 DRAWS, FEWEST = 1024, 16
 """Batches of all chains together, and at least of each chain: 1,024 give a variance to some 5 %."""
@@ -93,16 +93,16 @@ def gradient_noise(key: Key, kernel: Kernel, samples: Samples, data: Data) -> Gr
         >>> 0.8 < noise.largest < 1.2  # h Cov(g)/2 = 1e-5 · 1000² / 5 / 2
         True
     """
-    _check.key(key)
-    _check.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
+    checks.key(key)
+    checks.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
     if isinstance(kernel, Stack):
         raise TypeError("kernel must be one kernel, stack[i] with runs[i]; got a stack")
-    _check.instance("samples", samples, Samples, "what ewsg_jax.sample returns, runs[i] of a stack")
+    checks.instance("samples", samples, Samples, "what ewsg_jax.sample returns, runs[i] of a stack")
     state, alive = samples.state, np.flatnonzero(samples.is_finite)
     if not alive.size:
         raise ValueError("samples must have a chain that stayed finite; got none")
     # Once on the device, for each draw of a batch reads them.
-    data = jax.tree.map(jnp.asarray, data) if _check.data(data) else data
+    data = jax.tree.map(jnp.asarray, data) if checks.data(data) else data
     kernel.check(jax.tree.map(lambda x: jnp.asarray(x)[0], state.position), data)
     if not uses_batches(kernel):
         return GradientNoise(0.0, 0.0)
@@ -250,8 +250,8 @@ def single_steps(
 
     def of_chain(pair: tuple[Key, Array]) -> tuple[Array, Array]:
         key, chain = pair
-        memory = states.memory if shared_memory else _tree.take(states.memory, chain)
-        state = states._replace(dynamics=_tree.take(states.dynamics, chain), memory=memory)
+        memory = states.memory if shared_memory else pytrees.take(states.memory, chain)
+        state = states._replace(dynamics=pytrees.take(states.dynamics, chain), memory=memory)
         one, many = jax.random.split(key)
         fixed = kernel.draw(one, state, data)
 

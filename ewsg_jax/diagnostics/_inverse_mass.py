@@ -17,14 +17,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._base import _check
-from ewsg_jax._base._types import Array
-from ewsg_jax._base.factors import HostFactor, LowRank, factor_of, is_number
+from ewsg_jax.base import checks
+from ewsg_jax.base.factors import HostFactor, LowRank, factor_of, is_number
+from ewsg_jax.base.typing import Array
+from ewsg_jax.diagnostics._coordinates import coordinates
 from ewsg_jax.diagnostics._summary import check_size
-from ewsg_jax.dynamics.mass import InverseMass
-from ewsg_jax.sampling import Samples
-from ewsg_jax.sampling.convergence import FEWEST, ess, mcse
-from ewsg_jax.sampling.coordinates import coordinates
+from ewsg_jax.draws.convergence import FEWEST, ess, mcse
+from ewsg_jax.dynamics._mass import InverseMass
+from ewsg_jax.run.samples import Samples
 
 FEWEST_EFFECTIVE = 10
 """Effective draws of each chain along a direction; chains that disagree have one or fewer."""
@@ -67,12 +67,12 @@ def inverse_mass(
         [0.02 0.02]
     """
     check_size(samples)
-    _check.positive("error_rate", error_rate)
-    _check.decay("error_rate", error_rate)
+    checks.positive("error_rate", error_rate)
+    checks.decay("error_rate", error_rate)
     if is_number(covariance):
         raise TypeError(
             "covariance must be a tree like the position, a matrix (d, d) or a LowRank; got "
-            f"{_check.describe(covariance)}"
+            f"{checks.describe(covariance)}"
         )
     position = (
         jax.tree.map(lambda leaf: jnp.asarray(leaf[0, 0]), samples.draws)

@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from ewsg_jax._base import _check, products
-from ewsg_jax._base._types import Array, Data, P
-from ewsg_jax._base.freshness import reads_now
-from ewsg_jax.posterior import Posterior
-from ewsg_jax.sampling import Samples
-from ewsg_jax.sampling.likelihoods import CHUNK_SIZE, check_density, mean_of_rows, row_chunks
+from ewsg_jax.base import checks, products
+from ewsg_jax.base.freshness import reads_now
+from ewsg_jax.base.typing import Array, Data, P
+from ewsg_jax.draws.likelihoods import CHUNK_SIZE, check_density, mean_of_rows, row_chunks
+from ewsg_jax.posterior.posterior import Posterior
+from ewsg_jax.run.samples import Samples
 
 
 class Predictive(NamedTuple):
@@ -75,7 +75,7 @@ def log_predictive_density(
         >>> density.shape, bool(density[0] > density[1] > density[2])
         ((3,), True)
     """
-    _check.instance("samples", samples, Samples, "what ewsg_jax.sample returns, runs[i] of a stack")
+    checks.instance("samples", samples, Samples, "what ewsg_jax.sample returns, runs[i] of a stack")
     check_density(posterior)
     some = bool(samples.is_finite.any())
     draws = samples.position if samples.position is None or not some else samples.finite_draws
@@ -180,7 +180,7 @@ def trajectory(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) ->
         sums = [np.asarray(x, np.float64) for x in _judge(weights, finite, rows, counted)]
         totals = sums if totals is None else [a + b for a, b in zip(totals, sums, strict=True)]
     assert totals is not None
-    means = [total / _check.data(data) for total in totals]
+    means = [total / checks.data(data) for total in totals]
     return Trajectory(
         data_passes=samples.evaluations / samples.num_data,
         ensemble_log_likelihood=means[0],
@@ -220,9 +220,9 @@ def _judge(weights: Array, finite: Array, rows: Data, counted: Array) -> tuple[A
 
 def checked_weights(samples: Samples, data: Data, chunk_size: int) -> np.ndarray:
     """Return the draws with shape (draw, chain, d), checked against the data."""
-    _check.instance("samples", samples, Samples, "what ewsg_jax.sample returns, runs[i] of a stack")
-    _check.integer("chunk_size", chunk_size)
-    _check.data(data)
+    checks.instance("samples", samples, Samples, "what ewsg_jax.sample returns, runs[i] of a stack")
+    checks.integer("chunk_size", chunk_size)
+    checks.data(data)
     draws = samples.position
     if not isinstance(data, dict) or set(data) != {"x", "y"} or data["x"].ndim != 2:
         raise TypeError(
@@ -307,7 +307,7 @@ def calibration(probabilities: ArrayLike, labels: ArrayLike, *, num_bins: int = 
     p, dtype = _numbers("probabilities", probabilities, takes)
     tolerance = max(TOLERANCE, float(jnp.finfo(dtype).eps))
     if p.ndim not in (1, 2) or p.shape[0] == 0 or (p.ndim == 2 and p.shape[1] < 2):
-        raise ValueError(f"{takes}; got {_check.describe(p)}")
+        raise ValueError(f"{takes}; got {checks.describe(p)}")
     if not ((p >= -tolerance) & (p <= 1 + tolerance)).all():
         raise ValueError(
             f"probabilities must lie between 0 and 1; they range from {p.min()} to {p.max()}"
@@ -321,9 +321,9 @@ def calibration(probabilities: ArrayLike, labels: ArrayLike, *, num_bins: int = 
     if y.shape != p.shape[:1] or not ((y >= 0) & (y < classes) & (y == np.floor(y))).all():
         raise ValueError(
             f"labels must be classes from 0 to {classes - 1}, an array of shape ({p.shape[0]},); "
-            f"got {_check.describe(y)}"
+            f"got {checks.describe(y)}"
         )
-    _check.integer("num_bins", num_bins)
+    checks.integer("num_bins", num_bins)
 
     happened = y == (1 if p.ndim == 1 else p.argmax(1))
     confidence = np.clip(p if p.ndim == 1 else p.max(1), 0, 1)
@@ -344,5 +344,5 @@ def _numbers(name: str, value: ArrayLike, takes: str) -> tuple[np.ndarray, np.dt
     if jnp.issubdtype(array.dtype, np.floating):
         return array.astype(np.promote_types(array.dtype, np.float32)), array.dtype
     if array.dtype.kind not in "biu":
-        raise TypeError(f"{takes}; got {_check.describe(value)}")
+        raise TypeError(f"{takes}; got {checks.describe(value)}")
     return array.astype(np.float64), np.dtype(np.float64)

@@ -17,20 +17,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from ewsg_jax._base import _check, optional
-from ewsg_jax._base._types import PyTree
-from ewsg_jax._base.files import path_of, write_whole
-from ewsg_jax.checking.draws import TAKES, tree_of
-from ewsg_jax.sampling import Samples, convergence
-from ewsg_jax.sampling.convergence import rhat_in_words
-from ewsg_jax.sampling.coordinates import (
-    CONVERGED,
-    Names,
-    coordinates,
-    flattened,
-    with_digits,
-)
-from ewsg_jax.sampling.samples import MOST_NAMED, diverged_of, named
+from ewsg_jax.answers.check.draws import TAKES, tree_of
+from ewsg_jax.base import checks, optional
+from ewsg_jax.base.files import path_of, write_whole
+from ewsg_jax.base.typing import PyTree
+from ewsg_jax.diagnostics._coordinates import coordinates
+from ewsg_jax.draws import convergence
+from ewsg_jax.draws.convergence import rhat_in_words
+from ewsg_jax.draws.coordinates import CONVERGED, Names, flattened, named, with_digits
+from ewsg_jax.run.samples import MOST_NAMED, Samples, diverged_of
 
 COORDINATE = "coordinate"
 """What the column of names is called."""
@@ -192,7 +187,7 @@ def summary(
         ('draws',)
     """
     if names is not None:
-        _check.texts("names", names)
+        checks.texts("names", names)
     probabilities = _probabilities_of(quantiles)
     # From shapes, before any draw is copied.
     if isinstance(samples, Samples):
@@ -242,7 +237,7 @@ def _arrays(samples: PyTree) -> dict[str, np.ndarray]:
     found = named(jax.tree.map(np.asarray, tree_of(samples)), "draws")
     if any(x.dtype.kind in "cOSU" for x in found.values()):
         raise ValueError(
-            f"{TAKES} of real numbers; got {_check.listed('samples', _check.shapes(samples))}"
+            f"{TAKES} of real numbers; got {checks.listed('samples', checks.shapes(samples))}"
         )
     _check_coordinates(found)
     return found
@@ -250,7 +245,7 @@ def _arrays(samples: PyTree) -> dict[str, np.ndarray]:
 
 def check_size(samples: Samples) -> None:
     """Check that there are not too many coordinates, from shapes alone."""
-    _check.instance("samples", samples, Samples, "what ewsg_jax.sample returns, runs[i] of a stack")
+    checks.instance("samples", samples, Samples, "what ewsg_jax.sample returns, runs[i] of a stack")
     _check_coordinates(samples.named())
 
 
@@ -379,8 +374,8 @@ def distance(run: Summary, reference: Summary) -> Distance:
         >>> bool(ewsg.diagnostics.distance(one, other).largest < 0.2)
         True
     """
-    _check.instance("run", run, Summary, "what ewsg_jax.diagnostics.summary returns")
-    _check.instance("reference", reference, Summary, "what ewsg_jax.diagnostics.summary returns")
+    checks.instance("run", run, Summary, "what ewsg_jax.diagnostics.summary returns")
+    checks.instance("reference", reference, Summary, "what ewsg_jax.diagnostics.summary returns")
     if run.names != reference.names:
         raise ValueError(
             f"run and reference must have the same coordinates; got {len(run.names)} and "
@@ -400,15 +395,15 @@ def _probabilities_of(quantiles: object) -> np.ndarray:
     """Check and return the probabilities of quantiles, different numbers from 0 to 1."""
     takes = "quantiles must be a list of different probabilities, from 0 to 1"
     if isinstance(quantiles, str) or not isinstance(quantiles, Collection):
-        raise TypeError(f"{takes}; got {_check.describe(quantiles)}")
+        raise TypeError(f"{takes}; got {checks.describe(quantiles)}")
     for each in quantiles:
         if isinstance(each, bool) or not isinstance(each, numbers.Real):
-            raise TypeError(f"{takes}; got {_check.describe(each)} in it")
+            raise TypeError(f"{takes}; got {checks.describe(each)} in it")
         if not 0 <= float(each) <= 1:
             raise ValueError(f"{takes}; got {each} in it")
     probabilities = np.array(list(quantiles), np.float64)
     if len(np.unique(probabilities)) < len(probabilities):
-        raise ValueError(f"{takes}; got {_check.describe(quantiles)}")
+        raise ValueError(f"{takes}; got {checks.describe(quantiles)}")
     return probabilities
 
 

@@ -18,15 +18,20 @@ LangevinState, UnderdampedState, ThermostatState, PreconditionedState, Riemannia
     QuasiNewtonState: their states.
 """
 
-from ewsg_jax._base.factors import LowRank as LowRank
+from ewsg_jax.base.factors import LowRank as LowRank
 from ewsg_jax.dynamics._exact import exact as exact
+from ewsg_jax.dynamics._explicit import euler as euler
+from ewsg_jax.dynamics._explicit import semi_implicit as semi_implicit
 from ewsg_jax.dynamics._langevin import LangevinState as LangevinState
 from ewsg_jax.dynamics._langevin import langevin as langevin
+from ewsg_jax.dynamics._mass import in_metric as in_metric
 from ewsg_jax.dynamics._noise_corrected import noise_corrected as noise_corrected
 from ewsg_jax.dynamics._noise_reduced import noise_reduced as noise_reduced
 from ewsg_jax.dynamics._palindrome import palindrome as palindrome
 from ewsg_jax.dynamics._preconditioned import PreconditionedState as PreconditionedState
 from ewsg_jax.dynamics._preconditioned import preconditioned as preconditioned
+from ewsg_jax.dynamics._protocol import Dynamics as Dynamics
+from ewsg_jax.dynamics._protocol import GradientAt as GradientAt
 from ewsg_jax.dynamics._quasi_newton import QuasiNewton as QuasiNewton
 from ewsg_jax.dynamics._quasi_newton import QuasiNewtonState as QuasiNewtonState
 from ewsg_jax.dynamics._quasi_newton import quasi_newton as quasi_newton
@@ -35,9 +40,4 @@ from ewsg_jax.dynamics._riemannian import riemannian as riemannian
 from ewsg_jax.dynamics._splitting import splitting as splitting
 from ewsg_jax.dynamics._thermostat import ThermostatState as ThermostatState
 from ewsg_jax.dynamics._thermostat import thermostat as thermostat
-from ewsg_jax.dynamics.explicit import euler as euler
-from ewsg_jax.dynamics.explicit import semi_implicit as semi_implicit
-from ewsg_jax.dynamics.mass import in_metric as in_metric
-from ewsg_jax.dynamics.protocol import Dynamics as Dynamics
-from ewsg_jax.dynamics.protocol import GradientAt as GradientAt
-from ewsg_jax.dynamics.underdamped import UnderdampedState as UnderdampedState
+from ewsg_jax.dynamics._underdamped import UnderdampedState as UnderdampedState

@@ -19,13 +19,13 @@ from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
-from ewsg_jax._base import _check
-from ewsg_jax._base._module import module, number
-from ewsg_jax._base._types import Array, Hyperparameter, Scalar
-from ewsg_jax._base.factors import is_number
-from ewsg_jax.dynamics.mass import InverseMass, in_metric
-from ewsg_jax.dynamics.protocol import Dynamics
-from ewsg_jax.dynamics.underdamped import Scales, Terms, Underdamped, WeightTerms, checked
+from ewsg_jax.base import checks
+from ewsg_jax.base.factors import is_number
+from ewsg_jax.base.modules import module, number
+from ewsg_jax.base.typing import Array, Hyperparameter, Scalar
+from ewsg_jax.dynamics._mass import InverseMass, in_metric
+from ewsg_jax.dynamics._protocol import Dynamics
+from ewsg_jax.dynamics._underdamped import Scales, Terms, Underdamped, WeightTerms, checked
 
 FRACTION_DEPTH = 12
 """Levels of the continued fraction of tanh: to rounding in float64 for arguments up to 1."""
@@ -109,7 +109,7 @@ def exact(
     """
     given = checked(step_size, friction, temperature)
     if is_number(inverse_mass):
-        _check.positive("inverse_mass", inverse_mass)
+        checks.positive("inverse_mass", inverse_mass)
         return Exact(**given, inverse_mass=number(inverse_mass))
     return in_metric(Exact(**given, inverse_mass=1.0), inverse_mass)
 

@@ -10,12 +10,12 @@ from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
-from ewsg_jax._base import _tree
-from ewsg_jax._base._module import module, static
-from ewsg_jax._base._random import NoiseLaw
-from ewsg_jax._base._types import Array, Hyperparameter, Key, Position, PyTree
-from ewsg_jax.dynamics.mass import InverseMass, in_metric
-from ewsg_jax.dynamics.protocol import (
+from ewsg_jax.base import pytrees
+from ewsg_jax.base.modules import module, static
+from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.typing import Array, Hyperparameter, Key, Position, PyTree
+from ewsg_jax.dynamics._mass import InverseMass, in_metric
+from ewsg_jax.dynamics._protocol import (
     Constant,
     Dynamics,
     GradientAt,
@@ -24,7 +24,7 @@ from ewsg_jax.dynamics.protocol import (
     half_squared_sum,
     hyperparameters,
 )
-from ewsg_jax.gradients.protocol import Estimate
+from ewsg_jax.gradients._protocol import Estimate
 
 
 class LangevinState(NamedTuple):
@@ -62,7 +62,7 @@ class Langevin(Dynamics[LangevinState]):
         self, noise: PyTree, prepared: LangevinState, estimate: Estimate, gradient_at: GradientAt
     ) -> LangevinState:
         h, t = self.step_size(prepared.step), self.temperature(prepared.step)
-        position = _tree.combine(
+        position = pytrees.combine(
             (1, prepared.position), (-h, estimate.gradient), (jnp.sqrt(2 * h * t), noise)
         )
         return LangevinState(position, prepared.step + 1)

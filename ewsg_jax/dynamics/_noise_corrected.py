@@ -15,17 +15,17 @@ h² Cov/(2T) < 2, and chains beyond it diverge.
 
 from typing import Any
 
-from ewsg_jax._base import _tree
-from ewsg_jax._base._module import module
-from ewsg_jax._base._random import NoiseLaw
-from ewsg_jax._base._types import Array, Hyperparameter, Position, PyTree
-from ewsg_jax.dynamics.explicit import Scheme
-from ewsg_jax.dynamics.mass import InverseMass, in_metric
-from ewsg_jax.dynamics.minibatch_heat import TakesOutHeat, checked_arguments
-from ewsg_jax.dynamics.protocol import Dynamics
-from ewsg_jax.dynamics.underdamped import UnderdampedState
-from ewsg_jax.gradients.covariance import Covariance
-from ewsg_jax.gradients.protocol import Estimate
+from ewsg_jax.base import pytrees
+from ewsg_jax.base.modules import module
+from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.typing import Array, Hyperparameter, Position, PyTree
+from ewsg_jax.dynamics._explicit import Scheme
+from ewsg_jax.dynamics._mass import InverseMass, in_metric
+from ewsg_jax.dynamics._minibatch_heat import TakesOutHeat, checked_arguments
+from ewsg_jax.dynamics._protocol import Dynamics
+from ewsg_jax.dynamics._underdamped import UnderdampedState
+from ewsg_jax.gradients._covariance import Covariance
+from ewsg_jax.gradients._protocol import Estimate
 
 
 @module
@@ -36,7 +36,7 @@ class NoiseCorrected(TakesOutHeat):
         """Return (Γ − γ)p = h Cov p/(2T)."""
         scales = self.scales(state.step)
         damping = scales.step_size / (2 * scales.temperature)
-        return _tree.combine((damping, covariance.times(state.momentum)))
+        return pytrees.combine((damping, covariance.times(state.momentum)))
 
     def log_weight(
         self, prepared: UnderdampedState, estimate: Estimate, frozen_noise: str = "momentum"

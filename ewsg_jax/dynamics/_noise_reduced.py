@@ -19,13 +19,13 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
-from ewsg_jax._base._module import module
-from ewsg_jax._base._random import NoiseLaw
-from ewsg_jax._base._types import Array, Hyperparameter, Position, PyTree
-from ewsg_jax.dynamics.explicit import Scheme
-from ewsg_jax.dynamics.minibatch_heat import TakesOutHeat, checked_arguments
-from ewsg_jax.dynamics.underdamped import UnderdampedState
-from ewsg_jax.gradients.covariance import Covariance
+from ewsg_jax.base.modules import module
+from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.typing import Array, Hyperparameter, Position, PyTree
+from ewsg_jax.dynamics._explicit import Scheme
+from ewsg_jax.dynamics._minibatch_heat import TakesOutHeat, checked_arguments
+from ewsg_jax.dynamics._underdamped import UnderdampedState
+from ewsg_jax.gradients._covariance import Covariance
 
 
 @module

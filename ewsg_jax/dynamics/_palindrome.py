@@ -35,14 +35,14 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
-from ewsg_jax._base import _check
-from ewsg_jax._base._module import module, static
-from ewsg_jax._base._types import Hyperparameter, Scalar
+from ewsg_jax.base import checks
+from ewsg_jax.base.modules import module, static
+from ewsg_jax.base.typing import Hyperparameter, Scalar
 from ewsg_jax.dynamics._exact import functions_of
-from ewsg_jax.dynamics.letters import cycle_of
-from ewsg_jax.dynamics.mass import InverseMass, in_metric
-from ewsg_jax.dynamics.protocol import Dynamics
-from ewsg_jax.dynamics.underdamped import Scales, Terms, Underdamped, WeightTerms, checked
+from ewsg_jax.dynamics._letters import cycle_of
+from ewsg_jax.dynamics._mass import InverseMass, in_metric
+from ewsg_jax.dynamics._protocol import Dynamics
+from ewsg_jax.dynamics._underdamped import Scales, Terms, Underdamped, WeightTerms, checked
 
 Row = dict[str | int, Scalar]
 """Coefficients by what they multiply; what is not there is 0."""
@@ -129,7 +129,7 @@ def palindrome(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.palindrome("BAOAB", step_size=1e-2, friction=1.0)
     """
-    _check.instance("letters", letters, str, "a palindrome of A, B and O, or of B and U")
+    checks.instance("letters", letters, str, "a palindrome of A, B and O, or of B and U")
     cycle_of(letters)
     return in_metric(
         Palindrome(**checked(step_size, friction, temperature), letters=letters), inverse_mass

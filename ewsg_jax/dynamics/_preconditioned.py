@@ -30,11 +30,11 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax._base import _check, _random, _tree
-from ewsg_jax._base._module import module, number, static
-from ewsg_jax._base._random import NoiseLaw
-from ewsg_jax._base._types import Array, Data, Hyperparameter, Key, Position, PyTree, Scalar
-from ewsg_jax.dynamics.protocol import (
+from ewsg_jax.base import checks, pytrees, rng
+from ewsg_jax.base.modules import module, number, static
+from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.typing import Array, Data, Hyperparameter, Key, Position, PyTree, Scalar
+from ewsg_jax.dynamics._protocol import (
     Constant,
     Dynamics,
     GradientAt,
@@ -45,8 +45,8 @@ from ewsg_jax.dynamics.protocol import (
     half_squared_sum,
     hyperparameters,
 )
-from ewsg_jax.gradients.protocol import Estimate
-from ewsg_jax.rows.view import view
+from ewsg_jax.gradients._protocol import Estimate
+from ewsg_jax.rows._view import view
 
 
 class PreconditionedState(NamedTuple):
@@ -86,18 +86,18 @@ class Preconditioned(Dynamics[PreconditionedState]):
         return int(self.correction)
 
     def init(self, key: Key, position: Position) -> PreconditionedState:
-        zero = _tree.widened(_tree.zeros_like(position))
+        zero = pytrees.widened(pytrees.zeros_like(position))
         return PreconditionedState(
-            position, zero, _tree.copy(zero) if self.correction else (), jnp.int32(0)
+            position, zero, pytrees.copy(zero) if self.correction else (), jnp.int32(0)
         )
 
     def draw(self, key: Key, state: PreconditionedState) -> PyTree:
         if not self.correction:
-            return _random.noise(key, state.position, self.noise)
+            return rng.noise(key, state.position, self.noise)
         # Signs are drawn apart, so that the noise is the same with and without the correction.
         noise_key, signs_key = jax.random.split(key)
-        signs = _random.noise(signs_key, state.position, "rademacher")
-        return _random.noise(noise_key, state.position, self.noise), signs
+        signs = rng.noise(signs_key, state.position, "rademacher")
+        return rng.noise(noise_key, state.position, self.noise), signs
 
     def prepare(
         self, state: PreconditionedState, prior_gradient: PriorGradient, data: Data
@@ -160,7 +160,7 @@ class Preconditioned(Dynamics[PreconditionedState]):
         else:
             noise, signs = noise
             # Before the first step nothing is stored.
-            used = _tree.where(state.step == 0, mean_square, state.mean_square)
+            used = pytrees.where(state.step == 0, mean_square, state.mean_square)
             drift = jax.tree.map(
                 lambda m, x, d: self.scale(m) * x - t * self.divergence(m, d), used, g, state.slope
             )
@@ -215,14 +215,14 @@ def preconditioned(
         >>> dynamics = ewsg.dynamics.preconditioned(step_size=1e-3)
     """
     given = hyperparameters(step_size=step_size, temperature=temperature)
-    _check.decay("decay", decay)
-    if _check.boolean("correction", correction) and damping is None:
+    checks.decay("decay", decay)
+    if checks.boolean("correction", correction) and damping is None:
         raise ValueError(
             "damping must be a positive number with correction=True, of the size of (1/n) Σᵢ ∇Vᵢ: "
             "with the default of 1e-5 no step is small enough; got None"
         )
     damping = 1e-5 if damping is None else damping
-    _check.positive("damping", damping)
+    checks.positive("damping", damping)
     check_noise(noise)
     return Preconditioned(
         **given,
@@ -235,8 +235,8 @@ def preconditioned(
 
 def _per_row(gradient: Position, prior_gradient: Position, count: Array | int) -> PyTree:
     """Return (g − ∇V₀)/n, at least in float32."""
-    difference = _tree.combine((1, _tree.widened(gradient)), (-1, prior_gradient))
-    return _tree.combine((1 / count, difference))
+    difference = pytrees.combine((1, pytrees.widened(gradient)), (-1, prior_gradient))
+    return pytrees.combine((1 / count, difference))
 
 
 def _diagonal(gradient: PriorGradient, position: Position, signs: PyTree) -> PyTree:

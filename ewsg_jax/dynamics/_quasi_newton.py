@@ -32,12 +32,12 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from ewsg_jax._base import _check, _tree
-from ewsg_jax._base._module import module, number, static
-from ewsg_jax._base._random import NoiseLaw
-from ewsg_jax._base._types import Array, Data, Hyperparameter, Key, Position, PyTree, Scalar
-from ewsg_jax.dynamics import lbfgs
-from ewsg_jax.dynamics.protocol import (
+from ewsg_jax.base import checks, pytrees
+from ewsg_jax.base.modules import module, number, static
+from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.typing import Array, Data, Hyperparameter, Key, Position, PyTree, Scalar
+from ewsg_jax.dynamics import _lbfgs as lbfgs
+from ewsg_jax.dynamics._protocol import (
     Constant,
     Dynamics,
     GradientAt,
@@ -47,7 +47,7 @@ from ewsg_jax.dynamics.protocol import (
     half_squared_sum,
     hyperparameters,
 )
-from ewsg_jax.gradients.protocol import Estimate
+from ewsg_jax.gradients._protocol import Estimate
 
 
 class QuasiNewtonState(NamedTuple):
@@ -116,7 +116,9 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
         pairs = jax.tree.map(lambda x: jnp.zeros((2, size - 1, *x.shape), x.dtype), position)
         # No pair is usable yet: H is a multiple of the identity.
         usable = jnp.zeros(size - 1, bool)
-        return QuasiNewtonState(position, _tree.copy(position), points, pairs, usable, jnp.int32(0))
+        return QuasiNewtonState(
+            position, pytrees.copy(position), points, pairs, usable, jnp.int32(0)
+        )
 
     def evaluation_point(self, state: QuasiNewtonState) -> Position:
         return state.point
@@ -146,13 +148,13 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
         h, t = self.step_size(state.step), self.temperature(state.step)
         # In coordinates of S, where S Sᵀ = H: drift H g and noise of covariance H from one product.
         force = lbfgs.transposed_times(factor, g)
-        kick = _tree.combine((-h, force), (jnp.sqrt(2 * h * t), noise))
-        end = _tree.combine((1, state.point), (1, lbfgs.times(factor, kick)))
+        kick = pytrees.combine((-h, force), (jnp.sqrt(2 * h * t), noise))
+        end = pytrees.combine((1, state.point), (1, lbfgs.times(factor, kick)))
 
         # As the points were rounded, so that s and y belong together.
-        s = _tree.combine((1, end), (-1, state.point))
+        s = pytrees.combine((1, end), (-1, state.point))
         # λ s is added to y, so that the curvature along s is at least about the trust region's.
-        y = _tree.combine((self.trust_region, s), (1, gradient_at(end)), (-1, g))
+        y = pytrees.combine((self.trust_region, s), (1, gradient_at(end)), (-1, g))
         step = state.step + 1
         place = step % (size - 1)
         # In the first M steps θ_{t−M} is none of the chain's points, or the one that other steps
@@ -217,10 +219,10 @@ def quasi_newton(
         >>> dynamics = ewsg.dynamics.quasi_newton(step_size=1e-3, memory_size=3, trust_region=10.0)
     """
     given = hyperparameters(step_size=step_size, temperature=temperature)
-    _check.integer("memory_size", memory_size, minimum=2)
-    _check.positive("trust_region", trust_region)
-    _check.positive("initial_scale", initial_scale)
-    _check.positive("curvature_threshold", curvature_threshold)
+    checks.integer("memory_size", memory_size, minimum=2)
+    checks.positive("trust_region", trust_region)
+    checks.positive("initial_scale", initial_scale)
+    checks.positive("curvature_threshold", curvature_threshold)
     check_noise(noise)
     h = given["step_size"]
     return QuasiNewton(

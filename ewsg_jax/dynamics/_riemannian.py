@@ -17,12 +17,12 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax._base import _check, _tree, products
-from ewsg_jax._base._module import hashable, module, static
-from ewsg_jax._base._random import NoiseLaw
-from ewsg_jax._base._types import Array, Data, Hyperparameter, Key, Position, PyTree
-from ewsg_jax._base.needs import Need
-from ewsg_jax.dynamics.protocol import (
+from ewsg_jax.base import checks, products, pytrees
+from ewsg_jax.base.modules import hashable, module, static
+from ewsg_jax.base.needs import Need
+from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.typing import Array, Data, Hyperparameter, Key, Position, PyTree
+from ewsg_jax.dynamics._protocol import (
     Constant,
     Dynamics,
     GradientAt,
@@ -33,7 +33,7 @@ from ewsg_jax.dynamics.protocol import (
     half_squared_sum,
     hyperparameters,
 )
-from ewsg_jax.gradients.protocol import Estimate
+from ewsg_jax.gradients._protocol import Estimate
 
 OfPosition = Callable[[Position, Data], PyTree]
 
@@ -76,13 +76,13 @@ class Riemannian(Dynamics[RiemannianState]):
     def prepare(
         self, state: RiemannianState, prior_gradient: PriorGradient, data: Data
     ) -> Prepared:
-        shapes = _check.shapes(state.position), _check.shapes(data)
+        shapes = checks.shapes(state.position), checks.shapes(data)
         is_dense = _is_matrix("inverse_metric", self.inverse_metric, *shapes, may_be=True)
         flat, unravel = ravel_pytree(state.position)
 
         def metric_at(x: Array) -> Array:
             made = self.inverse_metric(unravel(x), data)
-            return _tree.widened(jnp.asarray(made)) if is_dense else _flat(made)
+            return pytrees.widened(jnp.asarray(made)) if is_dense else _flat(made)
 
         metric = metric_at(flat)
         # Γ, the divergence of the metric, by d derivatives: dense metrics of many parameters want
@@ -123,7 +123,8 @@ class Riemannian(Dynamics[RiemannianState]):
         drift = _times(prepared.inverse_metric, _flat(estimate.gradient)) - t * prepared.divergence
         change = -h * drift + jnp.sqrt(2 * h * t) * _times(prepared.factor, _flat(noise))
         return RiemannianState(
-            _tree.combine((1, state.position), (1, _unflat(change, state.position))), state.step + 1
+            pytrees.combine((1, state.position), (1, _unflat(change, state.position))),
+            state.step + 1,
         )
 
 
@@ -162,9 +163,9 @@ def riemannian(
         ... )
     """
     given = hyperparameters(step_size=step_size, temperature=temperature)
-    _check.function("inverse_metric", inverse_metric, "(position, data) -> G⁻¹")
+    checks.function("inverse_metric", inverse_metric, "(position, data) -> G⁻¹")
     if divergence is not None:
-        _check.function("divergence", divergence, "(position, data) -> tree")
+        checks.function("divergence", divergence, "(position, data) -> tree")
     check_noise(noise)
     return Riemannian(
         **given,
@@ -176,12 +177,12 @@ def riemannian(
 
 def _flat(tree: PyTree) -> Array:
     """Return the d parameters in `ravel_pytree` order, at least in float32."""
-    return ravel_pytree(_tree.widened(tree))[0]
+    return ravel_pytree(pytrees.widened(tree))[0]
 
 
 def _unflat(x: Array, like: PyTree) -> PyTree:
     """Return d numbers as a tree, at least in float32."""
-    flat, unravel = ravel_pytree(_tree.widened(like))
+    flat, unravel = ravel_pytree(pytrees.widened(like))
     return unravel(x.astype(flat.dtype))
 
 
@@ -204,12 +205,12 @@ def _is_matrix(
     try:
         made = jax.eval_shape(lambda *a: jax.tree.map(jnp.asarray, function(*a)), position, data)
     except Exception as error:
-        raise ValueError(f"{takes}; it failed: {_check.reason(error)}") from error
+        raise ValueError(f"{takes}; it failed: {checks.reason(error)}") from error
     found, like = ([x.shape for x in jax.tree.leaves(tree)] for tree in (made, position))
     if all(jnp.issubdtype(x.dtype, jnp.floating) for x in jax.tree.leaves(made)):
         if jax.tree.structure(made) == jax.tree.structure(position) and found == like:
             return False
         if may_be and getattr(made, "shape", None) == (d, d):
             return True
-    listed = _check.listed("it", made) or "nothing"
-    raise ValueError(f"{takes} ({_check.listed('position', position)}); got {listed}")
+    listed = checks.listed("it", made) or "nothing"
+    raise ValueError(f"{takes} ({checks.listed('position', position)}); got {listed}")

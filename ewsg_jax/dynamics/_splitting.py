@@ -14,11 +14,11 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
-from ewsg_jax._base._module import module
-from ewsg_jax._base._types import Hyperparameter
-from ewsg_jax.dynamics.mass import InverseMass, in_metric
-from ewsg_jax.dynamics.protocol import Dynamics
-from ewsg_jax.dynamics.underdamped import Scales, Terms, Underdamped, WeightTerms, checked
+from ewsg_jax.base.modules import module
+from ewsg_jax.base.typing import Hyperparameter
+from ewsg_jax.dynamics._mass import InverseMass, in_metric
+from ewsg_jax.dynamics._protocol import Dynamics
+from ewsg_jax.dynamics._underdamped import Scales, Terms, Underdamped, WeightTerms, checked
 
 
 @module

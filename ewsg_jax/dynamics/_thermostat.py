@@ -23,15 +23,15 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax._base import _random, _tree
-from ewsg_jax._base._module import module, static
-from ewsg_jax._base._random import NoiseLaw
-from ewsg_jax._base._types import Array, Hyperparameter, Key, Position, PyTree
-from ewsg_jax.dynamics.explicit import explicit_exponent
-from ewsg_jax.dynamics.mass import InverseMass, in_metric
-from ewsg_jax.dynamics.protocol import Constant, Dynamics, GradientAt, Schedule
-from ewsg_jax.dynamics.underdamped import Scales, checked, weighed
-from ewsg_jax.gradients.protocol import Estimate
+from ewsg_jax.base import pytrees, rng
+from ewsg_jax.base.modules import module, static
+from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.typing import Array, Hyperparameter, Key, Position, PyTree
+from ewsg_jax.dynamics._explicit import explicit_exponent
+from ewsg_jax.dynamics._mass import InverseMass, in_metric
+from ewsg_jax.dynamics._protocol import Constant, Dynamics, GradientAt, Schedule
+from ewsg_jax.dynamics._underdamped import Scales, checked, weighed
+from ewsg_jax.gradients._protocol import Estimate
 
 
 class ThermostatState(NamedTuple):
@@ -59,8 +59,8 @@ class Thermostat(Dynamics[ThermostatState]):
 
     def init(self, key: Key, position: Position) -> ThermostatState:
         first = jnp.int32(0)
-        momentum = _tree.combine((jnp.sqrt(self.temperature(first)), _random.noise(key, position)))
-        dtype = jnp.result_type(*(x.dtype for x in jax.tree.leaves(_tree.widened(position))))
+        momentum = pytrees.combine((jnp.sqrt(self.temperature(first)), rng.noise(key, position)))
+        dtype = jnp.result_type(*(x.dtype for x in jax.tree.leaves(pytrees.widened(position))))
         return ThermostatState(position, momentum, jnp.asarray(self.friction(first), dtype), first)
 
     def scales(self, state: ThermostatState) -> Scales:
@@ -81,15 +81,15 @@ class Thermostat(Dynamics[ThermostatState]):
     ) -> ThermostatState:
         state = prepared
         h, friction, temperature, noise_scale = self.scales(state)
-        momentum = _tree.combine(
+        momentum = pytrees.combine(
             (1 - friction * h, state.momentum),
             (-h, estimate.gradient),
             (noise_scale * jnp.sqrt(h), noise),
         )
-        position = _tree.combine((1, state.position), (h, momentum))
+        position = pytrees.combine((1, state.position), (h, momentum))
         count = sum(math.prod(x.shape) for x in jax.tree.leaves(momentum))
-        excess = _tree.squared_norm(momentum) / count - temperature
-        thermostat = _tree.combine((1, state.thermostat), (h, excess))
+        excess = pytrees.squared_norm(momentum) / count - temperature
+        thermostat = pytrees.combine((1, state.thermostat), (h, excess))
         return ThermostatState(position, momentum, thermostat, state.step + 1)
 
 

@@ -15,6 +15,7 @@ Estimate, Covariance, Evaluations, Weight: what estimators return and are given.
 """
 
 from ewsg_jax.gradients._control_variate import control_variate as control_variate
+from ewsg_jax.gradients._covariance import Covariance as Covariance
 from ewsg_jax.gradients._covariance_at import covariance_at as covariance_at
 from ewsg_jax.gradients._covariance_tracking import CovarianceTracking as CovarianceTracking
 from ewsg_jax.gradients._covariance_tracking import covariance_tracking as covariance_tracking
@@ -23,13 +24,12 @@ from ewsg_jax.gradients._exponentially_weighted import (
 )
 from ewsg_jax.gradients._full import full as full
 from ewsg_jax.gradients._kept_covariance import kept_covariance as kept_covariance
+from ewsg_jax.gradients._protocol import Estimate as Estimate
+from ewsg_jax.gradients._protocol import Evaluations as Evaluations
+from ewsg_jax.gradients._protocol import GradientEstimator as GradientEstimator
+from ewsg_jax.gradients._protocol import OfRows as OfRows
+from ewsg_jax.gradients._protocol import Weight as Weight
 from ewsg_jax.gradients._saga import saga as saga
 from ewsg_jax.gradients._stratified import stratified as stratified
 from ewsg_jax.gradients._svrg import svrg as svrg
 from ewsg_jax.gradients._uniform import uniform as uniform
-from ewsg_jax.gradients.covariance import Covariance as Covariance
-from ewsg_jax.gradients.protocol import Estimate as Estimate
-from ewsg_jax.gradients.protocol import Evaluations as Evaluations
-from ewsg_jax.gradients.protocol import GradientEstimator as GradientEstimator
-from ewsg_jax.gradients.protocol import OfRows as OfRows
-from ewsg_jax.gradients.protocol import Weight as Weight

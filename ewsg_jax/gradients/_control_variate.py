@@ -12,15 +12,15 @@ memory, two positions, is shared by all chains.
 
 from typing import NamedTuple
 
-from ewsg_jax._base import _check
-from ewsg_jax._base._module import module, static
-from ewsg_jax._base._types import Data, Key, P, Position, PyTree
-from ewsg_jax.gradients import center as centers
-from ewsg_jax.gradients.anchored import Anchored, anchored_estimate
-from ewsg_jax.gradients.protocol import Estimate, Evaluations, Sharing, Weight
-from ewsg_jax.posterior import Posterior, check_posterior
-from ewsg_jax.rows.named import Rows, row_law
-from ewsg_jax.rows.view import CHUNK_SIZE, all_rows, fetched
+from ewsg_jax.base import checks
+from ewsg_jax.base.modules import module, static
+from ewsg_jax.base.typing import Data, Key, P, Position, PyTree
+from ewsg_jax.gradients import _center as centers
+from ewsg_jax.gradients._anchored import Anchored, anchored_estimate
+from ewsg_jax.gradients._protocol import Estimate, Evaluations, Sharing, Weight
+from ewsg_jax.posterior.posterior import Posterior, check_posterior
+from ewsg_jax.rows._named import Rows, row_law
+from ewsg_jax.rows._view import CHUNK_SIZE, all_rows, fetched
 
 
 class ControlVariateMemory(NamedTuple):
@@ -106,7 +106,7 @@ def control_variate(
     """
     check_posterior(posterior)
     law = row_law(batch_size, replace, rows)
-    _check.integer("chunk_size", chunk_size)
+    checks.integer("chunk_size", chunk_size)
     return ControlVariate(
         posterior=posterior, law=law, center=centers.given(center), chunk_size=int(chunk_size)
     )

@@ -5,15 +5,15 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax._base import _check, products
-from ewsg_jax._base._types import Array, Data, Position
-from ewsg_jax._base.freshness import reads_now
-from ewsg_jax.gradients.covariance import STRUCTURES, Covariance, Structure, clipped
-from ewsg_jax.gradients.spread import like_row, share, some_basis, spread, turned
-from ewsg_jax.posterior import Posterior, check_posterior
-from ewsg_jax.rows.law import RowLaw
-from ewsg_jax.rows.named import row_law
-from ewsg_jax.rows.view import CHUNK_SIZE, view
+from ewsg_jax.base import checks, products
+from ewsg_jax.base.freshness import reads_now
+from ewsg_jax.base.typing import Array, Data, Position
+from ewsg_jax.gradients._covariance import STRUCTURES, Covariance, Structure, clipped
+from ewsg_jax.gradients._spread import like_row, share, some_basis, spread, turned
+from ewsg_jax.posterior.posterior import Posterior, check_posterior
+from ewsg_jax.rows._named import row_law
+from ewsg_jax.rows._scheme import RowLaw
+from ewsg_jax.rows._view import CHUNK_SIZE, view
 
 
 def exact_covariance(
@@ -112,12 +112,12 @@ def covariance_at(
         Array([4.], dtype=float32)
     """
     check_posterior(posterior)
-    position = _check.position(position)
-    _check.finite("position", position)
+    position = checks.position(position)
+    checks.finite("position", position)
     law = row_law(batch_size, replace, "random")
-    _check.one_of("structure", structure, STRUCTURES)
-    rank, passes = _check.integer("rank", rank), _check.integer("passes", passes)
-    chunk_size = _check.integer("chunk_size", chunk_size)
+    checks.one_of("structure", structure, STRUCTURES)
+    rank, passes = checks.integer("rank", rank), checks.integer("passes", passes)
+    chunk_size = checks.integer("chunk_size", chunk_size)
     posterior.check(position, data)
     law.check(data)
     return _found(position, data, posterior, law, structure, rank, passes, chunk_size)

@@ -23,17 +23,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._base import _tree, products
-from ewsg_jax._base._module import module
-from ewsg_jax._base._types import Array, Data, Key, P, Position, PyTree
-from ewsg_jax.gradients.covariance import Covariance, Structure, clipped
-from ewsg_jax.gradients.period import Period
-from ewsg_jax.gradients.protocol import Estimate, Evaluations, Weight
-from ewsg_jax.gradients.spread import like_row, number_of, outer, share, some_basis, spread, turned
-from ewsg_jax.gradients.with_covariance import WithCovariance, checked
-from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.named import Rows
-from ewsg_jax.rows.view import CHUNK_SIZE, fetched, view
+from ewsg_jax.base import products, pytrees
+from ewsg_jax.base.modules import module
+from ewsg_jax.base.typing import Array, Data, Key, P, Position, PyTree
+from ewsg_jax.gradients._covariance import Covariance, Structure, clipped
+from ewsg_jax.gradients._period import Period
+from ewsg_jax.gradients._protocol import Estimate, Evaluations, Weight
+from ewsg_jax.gradients._spread import like_row, number_of, outer, share, some_basis, spread, turned
+from ewsg_jax.gradients._with_covariance import WithCovariance, checked
+from ewsg_jax.posterior.posterior import Posterior
+from ewsg_jax.rows._named import Rows
+from ewsg_jax.rows._view import CHUNK_SIZE, fetched, view
 
 
 class Moments(NamedTuple):
@@ -95,7 +95,7 @@ class CovarianceTracking(WithCovariance[P]):
         size = {"dense": (d, d), "diagonal": (d,), "low_rank": (r, r)}[self.structure]
         moments = Moments(jnp.zeros(d, dtype), jnp.zeros(size, dtype))
         rounding = jnp.zeros((), dtype)
-        start = _tree.copy(position), jnp.zeros(d, dtype)
+        start = pytrees.copy(position), jnp.zeros(d, dtype)
         return TrackingMemory(*start, moments, rounding, basis, jnp.int32(0))
 
     def renewed(self, memory: TrackingMemory, point: Position, data: Data) -> TrackingMemory:

@@ -30,12 +30,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax._base import _check, _random, _tree
-from ewsg_jax._base._module import module, static
-from ewsg_jax._base._types import Array, Data, Key, Memory, P, Position, PyTree
-from ewsg_jax._base.needs import Need
-from ewsg_jax.gradients.index_chain import ChainDraw, Proposal, exactly, together
-from ewsg_jax.gradients.protocol import (
+from ewsg_jax.base import checks, pytrees, rng
+from ewsg_jax.base.modules import module, static
+from ewsg_jax.base.needs import Need
+from ewsg_jax.base.typing import Array, Data, Key, Memory, P, Position, PyTree
+from ewsg_jax.gradients._index_chain import ChainDraw, Proposal, exactly, together
+from ewsg_jax.gradients._protocol import (
     Estimate,
     Evaluations,
     GradientEstimator,
@@ -45,9 +45,9 @@ from ewsg_jax.gradients.protocol import (
     sharing_of,
     uses_batches,
 )
-from ewsg_jax.rows.law import Order, laws_of, lists_batches
-from ewsg_jax.rows.named import name_of
-from ewsg_jax.rows.view import AsDrawn, fetch
+from ewsg_jax.rows._named import name_of
+from ewsg_jax.rows._scheme import Order, laws_of, lists_batches
+from ewsg_jax.rows._view import AsDrawn, fetch
 
 FROZEN_NOISE = ("momentum", "zero", "one", "rest")
 """The names of x."""
@@ -126,7 +126,7 @@ class ExponentiallyWeighted(GradientEstimator[P]):
         elif self.carry_index:
             # Twice: once to be fetched with its rows, once to be remembered without.
             batches = Draw(batches, AsDrawn(batches))
-        return ChainDraw(batches, _random.log_uniform(chain_key, (1 if self.is_exact else length,)))
+        return ChainDraw(batches, rng.log_uniform(chain_key, (1 if self.is_exact else length,)))
 
     def init(self, key: Key, position: Position, data: Data) -> Memory:
         if not self.carry_index:
@@ -146,7 +146,7 @@ class ExponentiallyWeighted(GradientEstimator[P]):
         elif self.carry_index:
             drawn = drawn.batch
         own, point, evaluations = self.estimator.refresh(
-            _tree.take(drawn, 0), self._of_estimator(memory), step, point, data
+            pytrees.take(drawn, 0), self._of_estimator(memory), step, point, data
         )
         return memory._replace(memory=own) if self.carry_index else own, point, evaluations
 
@@ -228,7 +228,7 @@ def exponentially_weighted(
         ... )
         >>> kernel = ewsg.kernel(ewsg.dynamics.euler(5e-2, friction=10.0), weighted)
     """
-    _check.instance("estimator", estimator, GradientEstimator, "one of ewsg_jax.gradients")
+    checks.instance("estimator", estimator, GradientEstimator, "one of ewsg_jax.gradients")
     if not uses_batches(estimator):
         raise ValueError("estimator must draw batches to be weighted; got the full gradient")
     if laws := [law for law in laws_of(estimator) if law.ordered]:
@@ -240,17 +240,17 @@ def exponentially_weighted(
     if isinstance(estimator, ExponentiallyWeighted):
         raise ValueError(
             "estimator must not be exponentially weighted already; got one with the frozen noise "
-            f"{_check.describe(estimator.frozen_noise)}"
+            f"{checks.describe(estimator.frozen_noise)}"
         )
     is_exact = isinstance(chain_length, float) and chain_length == math.inf
     if not is_exact:
-        _check.integer("chain_length", chain_length, minimum=0)
+        checks.integer("chain_length", chain_length, minimum=0)
     elif not lists_batches(estimator):
         raise ValueError(
             "chain_length must be finite for an estimator whose batches cannot be listed; got inf"
         )
-    _check.one_of("frozen_noise", frozen_noise, FROZEN_NOISE)
-    _check.boolean("carry_index", carry_index)
+    checks.one_of("frozen_noise", frozen_noise, FROZEN_NOISE)
+    checks.boolean("carry_index", carry_index)
     if carry_index and (is_exact or chain_length == 0):
         raise ValueError(
             f"carry_index must be False for chain_length={chain_length}, "

@@ -1,12 +1,12 @@
 """The full gradient: ∇V = ∇V₀ + Σᵢ ∇Vᵢ. Exact, n evaluations a step, no memory."""
 
-from ewsg_jax._base import _check
-from ewsg_jax._base._module import module, static
-from ewsg_jax._base._types import Data, Key, P, Position
-from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Weight
-from ewsg_jax.posterior import Posterior, check_posterior
-from ewsg_jax.rows.law import Order
-from ewsg_jax.rows.view import CHUNK_SIZE, all_rows
+from ewsg_jax.base import checks
+from ewsg_jax.base.modules import module, static
+from ewsg_jax.base.typing import Data, Key, P, Position
+from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Weight
+from ewsg_jax.posterior.posterior import Posterior, check_posterior
+from ewsg_jax.rows._scheme import Order
+from ewsg_jax.rows._view import CHUNK_SIZE, all_rows
 
 
 @module
@@ -51,4 +51,4 @@ def full(posterior: Posterior[P], *, chunk_size: int = CHUNK_SIZE) -> Full[P]:
         >>> ld = ewsg.kernel(ewsg.dynamics.langevin(1e-2), ewsg.gradients.full(model))
     """
     check_posterior(posterior)
-    return Full(posterior=posterior, chunk_size=_check.integer("chunk_size", chunk_size))
+    return Full(posterior=posterior, chunk_size=checks.integer("chunk_size", chunk_size))

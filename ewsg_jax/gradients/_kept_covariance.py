@@ -20,17 +20,17 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax._base._module import module
-from ewsg_jax._base._types import Data, Key, P, Position, PyTree
+from ewsg_jax.base.modules import module
+from ewsg_jax.base.typing import Data, Key, P, Position, PyTree
+from ewsg_jax.gradients._covariance import Covariance, Structure
 from ewsg_jax.gradients._covariance_at import exact_covariance
-from ewsg_jax.gradients.covariance import Covariance, Structure
-from ewsg_jax.gradients.period import Period
-from ewsg_jax.gradients.protocol import Estimate, Weight
-from ewsg_jax.gradients.spread import like_row, some_basis, turned
-from ewsg_jax.gradients.with_covariance import WithCovariance, checked
-from ewsg_jax.posterior import Posterior
-from ewsg_jax.rows.named import Rows
-from ewsg_jax.rows.view import CHUNK_SIZE, view
+from ewsg_jax.gradients._period import Period
+from ewsg_jax.gradients._protocol import Estimate, Weight
+from ewsg_jax.gradients._spread import like_row, some_basis, turned
+from ewsg_jax.gradients._with_covariance import WithCovariance, checked
+from ewsg_jax.posterior.posterior import Posterior
+from ewsg_jax.rows._named import Rows
+from ewsg_jax.rows._view import CHUNK_SIZE, view
 
 
 class KeptMemory(NamedTuple):

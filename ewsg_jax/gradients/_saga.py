@@ -24,15 +24,15 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax._base import _check, _tree
-from ewsg_jax._base._module import module, static
-from ewsg_jax._base._types import Array, Data, Key, P, Position, PyTree
-from ewsg_jax._base.needs import Need
-from ewsg_jax.gradients.anchored import Anchored
-from ewsg_jax.gradients.protocol import Estimate, Evaluations, Sharing, Weight
-from ewsg_jax.posterior import Posterior, check_posterior
-from ewsg_jax.rows.named import Rows, row_law
-from ewsg_jax.rows.view import CHUNK_SIZE, fetched, fold_over_rows, map_over_rows, num_rows
+from ewsg_jax.base import checks, pytrees
+from ewsg_jax.base.modules import module, static
+from ewsg_jax.base.needs import Need
+from ewsg_jax.base.typing import Array, Data, Key, P, Position, PyTree
+from ewsg_jax.gradients._anchored import Anchored
+from ewsg_jax.gradients._protocol import Estimate, Evaluations, Sharing, Weight
+from ewsg_jax.posterior.posterior import Posterior, check_posterior
+from ewsg_jax.rows._named import Rows, row_law
+from ewsg_jax.rows._view import CHUNK_SIZE, fetched, fold_over_rows, map_over_rows, num_rows
 
 MEMORY_LIMIT = 4 * 2**30
 """Bytes that the tables of all chains may take."""
@@ -87,22 +87,22 @@ class SAGA(Anchored[P]):
     def check(self, position: Position, data: Data) -> None:
         super().check(position, data)
         # The size is known from shapes: nothing is allocated that does not fit.
-        table = _table.eval_shape(self, _check.shapes(position), _check.shapes(data))
-        _check.fits(
+        table = _table.eval_shape(self, checks.shapes(position), checks.shapes(data))
+        checks.fits(
             "memory_limit",
             self.memory_limit,
-            _tree.num_bytes(table),
+            pytrees.num_bytes(table),
             f"SAGA's table of {num_rows(data):,} rows",
         )
 
     def init(self, key: Key, position: Position, data: Data) -> SAGAMemory:
         table = self.first_table(position, data)
-        zero = _tree.zeros_like(_tree.widened(position))
+        zero = pytrees.zeros_like(pytrees.widened(position))
 
         def add(
             total: tuple[Position, Position], rows: tuple[PyTree, Data], before: Array | int
         ) -> tuple[Position, Position]:
-            return _tree.add_with_error(*total, self.posterior.sum_of_rows(*rows))
+            return pytrees.add_with_error(*total, self.posterior.sum_of_rows(*rows))
 
         # Of the table as it is stored, not of the gradients before they are rounded to it.
         gradient, error = fold_over_rows(add, (zero, zero), (table, data), ROWS_PER_SUM)
@@ -115,8 +115,8 @@ class SAGA(Anchored[P]):
         part = batch.rows
         # What the table holds of these rows, as derivatives by their predictors where they are
         # linear.
-        new, old = posterior.row_gradients(point, part), _tree.take(memory.table, batch.indices)
-        differences, weights = _tree.combine((1, new), (-1, old)), batch.weights
+        new, old = posterior.row_gradients(point, part), pytrees.take(memory.table, batch.indices)
+        differences, weights = pytrees.combine((1, new), (-1, old)), batch.weights
         estimated = posterior.estimate_from_rows(differences, part, data, weights)
         gradient = posterior.total(point, data, estimated, memory.gradient)
         # A row that comes twice would be replaced twice, and its difference would stay in the sum
@@ -124,12 +124,12 @@ class SAGA(Anchored[P]):
         once = (
             differences
             if self.law.distinct
-            else _tree.scaled_rows(differences, _first_of_each(batch.indices))
+            else pytrees.scaled_rows(differences, _first_of_each(batch.indices))
         )
         changed = posterior.sum_of_rows(_as_kept(old, once), part)
         # The update holds differences, not rows, so that `commit` reads no data.
         update = SAGAUpdate(batch.indices, once, changed)
-        constant = _tree.combine(
+        constant = pytrees.combine(
             (1, memory.gradient), (-1, posterior.estimate_from_rows(old, part, data, weights))
         )
         return Estimate(gradient, (batch, constant)), update
@@ -137,8 +137,8 @@ class SAGA(Anchored[P]):
     def commit(self, update: SAGAUpdate, memory: SAGAMemory) -> SAGAMemory:
         # In place in a compiled loop: setting the new rows instead, once the old ones are read,
         # copies the table.
-        table = _tree.add_at(memory.table, update.indices, update.differences)
-        gradient, error = _tree.add_with_error(memory.gradient, memory.error, update.sum)
+        table = pytrees.add_at(memory.table, update.indices, update.differences)
+        gradient, error = pytrees.add_with_error(memory.gradient, memory.error, update.sum)
         return SAGAMemory(table, gradient, error)
 
     def evaluations(self, data: Data) -> Evaluations:
@@ -177,8 +177,8 @@ def saga(
     """
     check_posterior(posterior)
     law = row_law(batch_size, replace, rows)
-    _check.integer("chunk_size", chunk_size)
-    _check.integer("memory_limit", memory_limit)
+    checks.integer("chunk_size", chunk_size)
+    checks.integer("memory_limit", memory_limit)
     return SAGA(
         posterior=posterior, law=law, chunk_size=int(chunk_size), memory_limit=int(memory_limit)
     )

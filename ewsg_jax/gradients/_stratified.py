@@ -16,14 +16,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._base import _check, _random, _tree, traced
-from ewsg_jax._base._module import hashable, module, static
-from ewsg_jax._base._types import Array, Data, Key, P, Position
-from ewsg_jax.gradients.protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
-from ewsg_jax.posterior import Posterior, check_posterior
-from ewsg_jax.rows.law import Order
-from ewsg_jax.rows.strata import allocate
-from ewsg_jax.rows.view import Batch, fetched, num_rows
+from ewsg_jax.base import checks, pytrees, rng, tracing
+from ewsg_jax.base.modules import hashable, module, static
+from ewsg_jax.base.typing import Array, Data, Key, P, Position
+from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
+from ewsg_jax.posterior.posterior import Posterior, check_posterior
+from ewsg_jax.rows._scheme import Order
+from ewsg_jax.rows._strata import allocate
+from ewsg_jax.rows._view import Batch, fetched, num_rows
 
 
 class Strata(NamedTuple):
@@ -75,15 +75,15 @@ class Stratified(GradientEstimator[P]):
 
     def draw(self, key: Key, data: Data, order: Order | None = None) -> Array:
         # Words, not row numbers: how many rows a stratum has is known in the memory alone.
-        return _random.index_words(key, num_rows(data), self.batch_size)
+        return rng.index_words(key, num_rows(data), self.batch_size)
 
     def propose(
         self, randomness: Array, memory: Strata, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, tuple[()]]:
         # A uniform place within the stratum of each row, and from there the row itself.
-        place, _ = _random.scaled(randomness, memory.size.astype(jnp.uint32))
+        place, _ = rng.scaled(randomness, memory.size.astype(jnp.uint32))
         batch = fetched(
-            Batch(_tree.take(memory.order, memory.first + place), weights=memory.weight), data
+            Batch(pytrees.take(memory.order, memory.first + place), weights=memory.weight), data
         )
         return Estimate(self.posterior.gradient_on(point, data, batch), batch), ()
 
@@ -129,10 +129,10 @@ def stratified(
         ... )
     """
     check_posterior(posterior)
-    _check.integer("batch_size", batch_size)
+    checks.integer("batch_size", batch_size)
     if not isinstance(labels, str):
-        _check.function("labels", labels, "(data) -> the stratum of each row")
-    _check.integer("num_strata", num_strata)
+        checks.function("labels", labels, "(data) -> the stratum of each row")
+    checks.integer("num_strata", num_strata)
     if batch_size < num_strata:
         raise ValueError(
             f"batch_size must be at least num_strata = {num_strata}, a row of each stratum; got "
@@ -150,7 +150,7 @@ def _labels(labels: str | Callable[[Data], Array], data: Data) -> Array:
     if not isinstance(labels, str):
         return labels(data)
     if not isinstance(data, dict) or labels not in data:
-        what = f"the keys {list(data)}" if isinstance(data, dict) else _check.describe(data)
+        what = f"the keys {list(data)}" if isinstance(data, dict) else checks.describe(data)
         raise ValueError(
             f"labels must be a key of data that are a dictionary; got {labels!r} for {what}"
         )
@@ -162,17 +162,17 @@ def _check_labels(labels: Callable[[Data], Array], data: Data, num_strata: int) 
     takes = (
         f"labels must return whole numbers from 0 to {num_strata - 1} for these data, shape ({n},)"
     )
-    made = traced.outputs("labels", labels, "the data", _check.shapes(data))
+    made = tracing.outputs("labels", labels, "the data", checks.shapes(data))
     if (
         not isinstance(made, jax.ShapeDtypeStruct)
         or made.shape != (n,)
         or not jnp.issubdtype(made.dtype, jnp.integer)
     ):
-        raise ValueError(f"{takes}; it returned {_check.describe(made)}")
+        raise ValueError(f"{takes}; it returned {checks.describe(made)}")
     # Values are looked at where there are any: shapes alone have none.
     if all(isinstance(x, np.ndarray | jax.Array) for x in jax.tree.leaves(data)):
         found = labels(data)
-        if not _check.is_traced(found):
+        if not checks.is_traced(found):
             low, high = int(np.asarray(found).min()), int(np.asarray(found).max())
             if low < 0 or high >= num_strata:
                 raise ValueError(f"{takes}; got {low if low < 0 else high}")

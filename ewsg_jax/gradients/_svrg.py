@@ -25,16 +25,16 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax._base import _check, _random, _tree
-from ewsg_jax._base._module import module, static
-from ewsg_jax._base._types import Array, Data, Key, P, Position, PyTree
-from ewsg_jax.gradients.anchored import Anchored, anchored_estimate
-from ewsg_jax.gradients.period import Period, Refreshed, checked_period
-from ewsg_jax.gradients.protocol import Estimate, Evaluations, Weight
-from ewsg_jax.posterior import Posterior, check_posterior
-from ewsg_jax.rows.law import Order
-from ewsg_jax.rows.named import Rows, row_law
-from ewsg_jax.rows.view import CHUNK_SIZE, fetched, num_rows
+from ewsg_jax.base import checks, pytrees, rng
+from ewsg_jax.base.modules import module, static
+from ewsg_jax.base.typing import Array, Data, Key, P, Position, PyTree
+from ewsg_jax.gradients._anchored import Anchored, anchored_estimate
+from ewsg_jax.gradients._period import Period, Refreshed, checked_period
+from ewsg_jax.gradients._protocol import Estimate, Evaluations, Weight
+from ewsg_jax.posterior.posterior import Posterior, check_posterior
+from ewsg_jax.rows._named import Rows, row_law
+from ewsg_jax.rows._scheme import Order
+from ewsg_jax.rows._view import CHUNK_SIZE, fetched, num_rows
 
 
 class SVRGMemory(NamedTuple):
@@ -75,19 +75,17 @@ class SVRG(Refreshed[P], Anchored[P]):
 
     def init(self, key: Key, position: Position, data: Data) -> SVRGMemory:
         # The first step refreshes.
-        zero = _tree.widened(_tree.zeros_like(position))
+        zero = pytrees.widened(pytrees.zeros_like(position))
         # A kernel keeps nothing of the caller's own, whose arrays may be donated.
-        candidate = _tree.copy(position) if self.restarts else ()
-        return SVRGMemory(_tree.copy(position), zero, candidate)
+        candidate = pytrees.copy(position) if self.restarts else ()
+        return SVRGMemory(pytrees.copy(position), zero, candidate)
 
     def draw(self, key: Key, data: Data, order: Order | None = None) -> SVRGDraw:
         if not self.restarts:
             return SVRGDraw(super().draw(key, data, order), ())
         # The word is drawn in every step, so that the randomness has one structure in all of them.
         batch_key, word_key = jax.random.split(key)
-        return SVRGDraw(
-            super().draw(batch_key, data, order), _random.index_words(word_key, 1, 1)[:, 0]
-        )
+        return SVRGDraw(super().draw(batch_key, data, order), rng.index_words(word_key, 1, 1)[:, 0])
 
     def refresh(
         self, randomness: SVRGDraw, memory: SVRGMemory, step: Array, point: Position, data: Data
@@ -97,10 +95,10 @@ class SVRG(Refreshed[P], Anchored[P]):
             # probability 1/i.
             every = self.period(data)
             place = (step - 1) % every + 1
-            number, _ = _random.scaled(randomness.word, place.astype(jnp.uint32))
+            number, _ = rng.scaled(randomness.word, place.astype(jnp.uint32))
             taken = (step == 0) | (number == 0)
-            memory = memory._replace(candidate=_tree.where(taken, point, memory.candidate))
-            point = _tree.where(step % every == 0, memory.candidate, point)
+            memory = memory._replace(candidate=pytrees.where(taken, point, memory.candidate))
+            point = pytrees.where(step % every == 0, memory.candidate, point)
         # At the point where the step begins: after it, option I would restart elsewhere.
         return super().refresh(randomness, memory, step, point, data)
 
@@ -164,8 +162,8 @@ def svrg(
     check_posterior(posterior)
     law = row_law(batch_size, replace, rows)
     every = checked_period("refresh_every", refresh_every)
-    _check.one_of("option", option, ("I", "II"))
-    _check.integer("chunk_size", chunk_size)
+    checks.one_of("option", option, ("I", "II"))
+    checks.integer("chunk_size", chunk_size)
     return SVRG(
         posterior=posterior, law=law, refresh_every=every, option=option, chunk_size=int(chunk_size)
     )

@@ -4,11 +4,11 @@ Unbiased; its covariance is (n²/b) S with replacement and (n²/b) S (n−b)/(n�
 covariance of ∇Vᵢ over the rows (divided by n). b evaluations a step, no memory.
 """
 
-from ewsg_jax._base._module import module
-from ewsg_jax._base._types import P
-from ewsg_jax.gradients.protocol import OfRows
-from ewsg_jax.posterior import Posterior, check_posterior
-from ewsg_jax.rows.named import Rows, row_law
+from ewsg_jax.base.modules import module
+from ewsg_jax.base.typing import P
+from ewsg_jax.gradients._protocol import OfRows
+from ewsg_jax.posterior.posterior import Posterior, check_posterior
+from ewsg_jax.rows._named import Rows, row_law
 
 
 @module

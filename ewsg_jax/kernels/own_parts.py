@@ -14,15 +14,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._base import _check, traced
-from ewsg_jax._base._module import is_own
-from ewsg_jax._base._random import NOISE_LAWS
-from ewsg_jax._base._types import Array, Data, Key, Position, PyTree
-from ewsg_jax._base.needs import parts_of
-from ewsg_jax.dynamics.mass import without_metric
-from ewsg_jax.dynamics.protocol import Dynamics
-from ewsg_jax.gradients.protocol import Estimate, GradientEstimator, no_weight
-from ewsg_jax.rows.law import Order
+from ewsg_jax.base import checks, tracing
+from ewsg_jax.base.modules import is_own
+from ewsg_jax.base.needs import parts_of
+from ewsg_jax.base.rng import NOISE_LAWS
+from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
+from ewsg_jax.dynamics._mass import without_metric
+from ewsg_jax.dynamics._protocol import Dynamics
+from ewsg_jax.gradients._protocol import Estimate, GradientEstimator, no_weight
+from ewsg_jax.rows._scheme import Order
 
 STEP = np.int32(7)
 """The number of the step that is given."""
@@ -49,7 +49,7 @@ def check_parts(dynamics: Dynamics, estimator: GradientEstimator) -> None:
         for name in ("step_size", "temperature"):
             value = getattr(plain, name, None)
             if not callable(value) and (value is not None or name == "step_size"):
-                found = "none" if value is None else _check.describe(value)
+                found = "none" if value is None else checks.describe(value)
                 raise TypeError(
                     f"{name} of {_name(plain)} must be a field that is a function of the step, as "
                     f"ewsg_jax.hyperparameters({name}=…) makes; got {found}"
@@ -60,13 +60,13 @@ def check_parts(dynamics: Dynamics, estimator: GradientEstimator) -> None:
             raise TypeError(
                 f"noise of {_name(plain)} must be the law of what draw returns, one of "
                 f"{', '.join(map(repr, NOISE_LAWS))}, or be called otherwise; got "
-                f"{_check.describe(law)}"
+                f"{checks.describe(law)}"
             )
         order = getattr(plain, "bias_order", 1)
         if isinstance(order, bool) or not isinstance(order, numbers.Integral) or order < 1:
             raise TypeError(
                 f"bias_order of {_name(plain)} must be a whole number, at least 1; got "
-                f"{_check.describe(order)}"
+                f"{checks.describe(order)}"
             )
     for part in [plain, *parts_of(estimator)]:
         if is_own(type(part)):
@@ -120,7 +120,7 @@ def _check_fields(part: Any) -> None:
                 raise TypeError(
                     f"{at} of {_name(part)} must be a number or an array, or a field that shapes "
                     "the program, ewsg_jax.static(); got "
-                    f"{_check.describe(leaf)}"
+                    f"{checks.describe(leaf)}"
                 )
 
 
@@ -252,7 +252,7 @@ def _check_dynamics(
             if jnp.shape(weight) != ():
                 raise _WrongPartError(
                     ValueError,
-                    f"log_weight of {name} must return a scalar; got {_check.describe(weight)}",
+                    f"log_weight of {name} must return a scalar; got {checks.describe(weight)}",
                 )
         return _called(f"apply of {name}", dynamics.apply, noise, prepared, estimate, gradient_at)
 
@@ -283,7 +283,7 @@ def _check_dynamics(
             f"{int(step)} after {STEP}",
         )
     wanted = dynamics.extra_gradients
-    branches = any(line.primitive.name in BRANCHES for line in traced.equations(lines))
+    branches = any(line.primitive.name in BRANCHES for line in tracing.equations(lines))
     # What runs in a loop is traced once, and of two branches one runs.
     if bool(calls) != bool(wanted) if branches else calls != wanted:
         raise _WrongPartError(

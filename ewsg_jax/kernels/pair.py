@@ -8,20 +8,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._base import _check, _tree
-from ewsg_jax._base._module import module
-from ewsg_jax._base._types import Array, Data, Key, P, Scalar
-from ewsg_jax._base.needs import parts_of
+from ewsg_jax.base import checks, pytrees
+from ewsg_jax.base.modules import module
+from ewsg_jax.base.needs import parts_of
+from ewsg_jax.base.typing import Array, Data, Key, P, Scalar
 from ewsg_jax.dynamics import Dynamics
-from ewsg_jax.dynamics.protocol import needs_covariance
+from ewsg_jax.dynamics._protocol import needs_covariance
 from ewsg_jax.gradients import Evaluations, GradientEstimator
 from ewsg_jax.gradients._exponentially_weighted import ExponentiallyWeighted
+from ewsg_jax.gradients._protocol import reports_covariance
 from ewsg_jax.gradients._svrg import SVRG
-from ewsg_jax.gradients.protocol import reports_covariance
 from ewsg_jax.kernels import own_parts
 from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, RowsSeen
-from ewsg_jax.rows.law import Order, is_ordered
-from ewsg_jax.rows.view import all_rows
+from ewsg_jax.rows._scheme import Order, is_ordered
+from ewsg_jax.rows._view import all_rows
 
 
 @module
@@ -37,9 +37,9 @@ class Pair(Kernel[P]):
     estimator: GradientEstimator[P]
 
     def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
-        _check.key(key)
-        position = _tree.copy(_check.position(position))
-        _check.finite("position", position)
+        checks.key(key)
+        position = pytrees.copy(checks.position(position))
+        checks.finite("position", position)
         self.check(position, data)
         ordered = is_ordered(self.estimator)
         own, memory, *rest = jax.random.split(key, 3 if ordered else 2)
@@ -89,7 +89,7 @@ class Pair(Kernel[P]):
         spent = self.evaluations(data).per_step + refreshed
         info = Info(
             gradient_evaluations=spent if isinstance(spent, jax.Array) else np.int32(spent),
-            is_finite=_tree.is_finite(moved),
+            is_finite=pytrees.is_finite(moved),
             step_size=jnp.asarray(dynamics.step_size(current.step)),
             index_acceptance=estimate.acceptance,
         )
@@ -112,14 +112,14 @@ class Pair(Kernel[P]):
         name = f"what evaluations of {type(self.estimator).__name__} returns"
         kind, made_by = Evaluations, "an ewsg_jax.gradients.Evaluations(…)"
         own = self.estimator.evaluations(data)
-        _check.instance(name, own, kind, made_by)
+        checks.instance(name, own, kind, made_by)
         # Runs are cut into blocks, and passes into steps, by what a step costs.
-        _check.integer(f"per_step of {name}", own.per_step)
+        checks.integer(f"per_step of {name}", own.per_step)
         cost = self.evaluations(data)
         most = cost.per_step + cost.per_refresh
-        if most > _check.MOST_ROWS:
+        if most > checks.MOST_ROWS:
             raise ValueError(
-                f"data must have so few rows that a step has at most {_check.MOST_ROWS:,} "
+                f"data must have so few rows that a step has at most {checks.MOST_ROWS:,} "
                 f"evaluations, which are counted in 32 bits; got {all_rows(data):,} rows, and "
                 f"{most:,} evaluations in a step"
             )
@@ -155,8 +155,8 @@ def kernel(dynamics: Dynamics, estimator: GradientEstimator[P]) -> Kernel[P]:
         >>> int(info.gradient_evaluations)
         2
     """
-    _check.instance("dynamics", dynamics, Dynamics, "one of ewsg_jax.dynamics")
-    _check.instance("estimator", estimator, GradientEstimator, "one of ewsg_jax.gradients")
+    checks.instance("dynamics", dynamics, Dynamics, "one of ewsg_jax.dynamics")
+    checks.instance("estimator", estimator, GradientEstimator, "one of ewsg_jax.gradients")
     own_parts.check_parts(dynamics, estimator)
     if needs_covariance(dynamics) and not reports_covariance(estimator):
         raise ValueError(
@@ -170,7 +170,7 @@ def kernel(dynamics: Dynamics, estimator: GradientEstimator[P]) -> Kernel[P]:
                 "dynamics must have a weight for an exponentially weighted estimator; got "
                 f"{dynamics}"
             )
-        _check.one_of(
+        checks.one_of(
             "frozen_noise of this dynamics", estimator.frozen_noise, dynamics.frozen_noise
         )
     restarts = any(isinstance(part, SVRG) and part.restarts for part in parts_of(estimator))

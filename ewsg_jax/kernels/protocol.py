@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 import jax
 import numpy as np
 
-from ewsg_jax._base import _check
-from ewsg_jax._base._module import Part, module
-from ewsg_jax._base._types import Array, Data, Key, P, Position, PyTree, Scalar
-from ewsg_jax._base.needs import EVERYTHING
-from ewsg_jax.dynamics.protocol import Constant
+from ewsg_jax.base import checks
+from ewsg_jax.base.modules import Part, module
+from ewsg_jax.base.needs import EVERYTHING
+from ewsg_jax.base.typing import Array, Data, Key, P, Position, PyTree, Scalar
+from ewsg_jax.dynamics._protocol import Constant
 from ewsg_jax.gradients import Evaluations
-from ewsg_jax.rows.view import all_rows, fetch
+from ewsg_jax.rows._view import all_rows, fetch
 
 
 @jax.tree_util.register_static
@@ -189,15 +189,15 @@ class Kernel(Part, abc.ABC, Generic[P]):
             >>> int(state.step), int(info.gradient_evaluations)
             (1, 2)
         """
-        _check.data(data)
+        checks.data(data)
 
         # BlackJAX gives positions first, and its loops may leave the key out.
         def init(position: P, rng_key: Key | None = None) -> KernelState[P]:
-            key = jax.random.key(0) if rng_key is None else _check.key(rng_key, "rng_key")
+            key = jax.random.key(0) if rng_key is None else checks.key(rng_key, "rng_key")
             return self.init(key, position, data)
 
         def step(rng_key: Key, state: KernelState[P]) -> tuple[KernelState[P], Info]:
-            return self.step(_check.key(rng_key, "rng_key"), state, data)
+            return self.step(checks.key(rng_key, "rng_key"), state, data)
 
         return BoundKernel(init, step)
 
@@ -226,7 +226,7 @@ def check_numbers(kernel: Kernel) -> None:
 
 def check_rows(state: KernelState, data: Data) -> None:
     """Check that data have as many rows as those that the state was made on."""
-    _check.data(data)
+    checks.data(data)
     n = all_rows(data)
     if state.rows is not None and state.rows.count != n:
         raise ValueError(
@@ -239,18 +239,18 @@ def check_rows(state: KernelState, data: Data) -> None:
 def _check_step(kernel: Kernel, key: Key, state: KernelState, data: Data) -> None:
     """Check a key, that the data go with the position, and that the state is as `init` makes it."""
     check_numbers(kernel)
-    _check.key(key)
+    checks.key(key)
     made_by = "what init or step of this kernel returned"
-    _check.instance("state", state, KernelState, made_by)
+    checks.instance("state", state, KernelState, made_by)
     if not hasattr(state.dynamics, "position"):
-        found = _check.describe(state.dynamics)
+        found = checks.describe(state.dynamics)
         raise TypeError(
             f"state must be a KernelState ({made_by}); got one whose dynamics is {found}"
         )
     check_rows(state, data)
     # Values were looked at by `init`: to look again in each step would take a pass over the data.
-    shapes = _check.shapes(data)
+    shapes = checks.shapes(data)
     # Not by the `init` that is traced below, whose errors would come out of JAX.
     kernel.check(state.position, shapes)
-    expected = _start.eval_shape(kernel, jax.random.key(0), _check.shapes(state.position), shapes)
-    _check.same_tree(f"state must be {made_by} on such data", "state", state, expected)
+    expected = _start.eval_shape(kernel, jax.random.key(0), checks.shapes(state.position), shapes)
+    checks.same_tree(f"state must be {made_by} on such data", "state", state, expected)

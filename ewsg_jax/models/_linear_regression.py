@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
-from ewsg_jax._base._module import text
-from ewsg_jax._base._types import Array, Data, Scalar
-from ewsg_jax._base.constants import LogDensity
-from ewsg_jax.bounds.protocol import row_x
-from ewsg_jax.models.priors import normal_prior, of_scale
-from ewsg_jax.posterior import Posterior
+from ewsg_jax.base.constants import LogDensity
+from ewsg_jax.base.modules import text
+from ewsg_jax.base.typing import Array, Data, Scalar
+from ewsg_jax.bounds._protocol import row_x
+from ewsg_jax.models._priors import normal_prior, of_scale
+from ewsg_jax.posterior.posterior import Posterior
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 import jax
 
-from ewsg_jax._base import _check
-from ewsg_jax._base._module import text
-from ewsg_jax._base._types import Array, Data
+from ewsg_jax.base import checks
+from ewsg_jax.base.modules import text
+from ewsg_jax.base.typing import Array, Data
 from ewsg_jax.bounds import jaakkola_jordan
-from ewsg_jax.bounds.protocol import row_x
-from ewsg_jax.models.priors import normal_prior
-from ewsg_jax.posterior import Posterior
+from ewsg_jax.bounds._protocol import row_x
+from ewsg_jax.models._priors import normal_prior
+from ewsg_jax.posterior.posterior import Posterior
 
 
 def _log_likelihood(logit: Array, row: Data) -> Array:
@@ -20,7 +20,7 @@ def _residual(logits: Array, rows: Data) -> Array:
 
 
 def _check_labels(weights: Array, data: Data) -> None:
-    _check.labels("data['y']", data["y"], 2)
+    checks.labels("data['y']", data["y"], 2)
 
 
 def logistic_regression(*, prior_scale: float = 1.0) -> Posterior[Array]:

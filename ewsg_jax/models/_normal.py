@@ -4,12 +4,12 @@ import math
 
 import jax.numpy as jnp
 
-from ewsg_jax._base._module import text
-from ewsg_jax._base._types import Array
-from ewsg_jax._base.constants import HALF_LOG_2PI, LogDensity
+from ewsg_jax.base.constants import HALF_LOG_2PI, LogDensity
+from ewsg_jax.base.modules import text
+from ewsg_jax.base.typing import Array
 from ewsg_jax.bounds import normal_taylor
-from ewsg_jax.models.priors import normal_prior
-from ewsg_jax.posterior import Posterior
+from ewsg_jax.models._priors import normal_prior
+from ewsg_jax.posterior.posterior import Posterior
 
 
 def _varying(position: Array, x: Array) -> Array:

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax._base import _check, products
-from ewsg_jax._base._types import Array, Data, Position
-from ewsg_jax._base.constants import Split, constant_part, varying_part
+from ewsg_jax.base import checks, products
+from ewsg_jax.base.constants import Split, constant_part, varying_part
+from ewsg_jax.base.typing import Array, Data, Position
 
 
 class LinearPredictor(NamedTuple):
@@ -72,14 +72,14 @@ def check_predictor(x: Any, position: Position) -> None:
     """Check the inputs of one datum, shape (d,), and the position, an array (d,) or (d, k)."""
     if jnp.ndim(x) != 1:
         raise ValueError(
-            f"inputs must return an array of shape (d,) for one datum; got {_check.describe(x)}"
+            f"inputs must return an array of shape (d,) for one datum; got {checks.describe(x)}"
         )
     (d,) = jnp.shape(x)
-    shapes = _check.shapes(position)
+    shapes = checks.shapes(position)
     if not isinstance(shapes, jax.ShapeDtypeStruct) or shapes.shape[:1] != (d,) or shapes.ndim > 2:
         raise ValueError(
             f"position must be one array of shape ({d},) or ({d}, k), for inputs of shape ({d},); "
-            f"got {_check.listed('position', shapes)}"
+            f"got {checks.listed('position', shapes)}"
         )
 
 
@@ -96,7 +96,7 @@ def checked_residual(
     try:
         found = residual(predictors, rows)
     except Exception as error:
-        raise ValueError(f"{takes}; it failed on them: {_check.reason(error)}") from error
+        raise ValueError(f"{takes}; it failed on them: {checks.reason(error)}") from error
     if jnp.shape(found) != predictors.shape:
-        raise ValueError(f"{takes}; it returned {_check.describe(found)}")
+        raise ValueError(f"{takes}; it returned {checks.describe(found)}")
     return found

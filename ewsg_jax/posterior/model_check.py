@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import checkify
 
-from ewsg_jax._base import _check, freshness, seen, traced
-from ewsg_jax._base._types import Array, Data, Position, PyTree
+from ewsg_jax.base import checked_arrays, checks, freshness, tracing
+from ewsg_jax.base.typing import Array, Data, Position, PyTree
 from ewsg_jax.posterior.linear import LinearPredictor, Residual
-from ewsg_jax.rows.view import CHUNK_SIZE, view
+from ewsg_jax.rows._view import CHUNK_SIZE, view
 
 OfDatum = Callable[[Position, Data], Array]
 CALLS = ("jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call")
@@ -62,21 +62,21 @@ class ModelCheck:
 
     def check(self, model: Model, position: Position, data: Data) -> None:
         """Check both functions, and the values of the data where they are known."""
-        _check.floating("position", position)
-        _check.data(data)
+        checks.floating("position", position)
+        checks.data(data)
         data = view(data).tree
-        datum, shapes = _check.datum(data), _check.shapes(position)
+        datum, shapes = checks.datum(data), checks.shapes(position)
         # Known by shapes and by what functions read: each is traced once.
         signature = _signature((shapes, datum))
         if signature not in self._found:
-            traced.scalar(
+            tracing.scalar(
                 "log_likelihood", "this position and one datum", model.log_likelihood, shapes, datum
             )
             self._found.add(signature)
         self.check_prior(model, position)
-        if _check.are_known((position, data)):
+        if checks.are_known((position, data)):
             # Of arrays of JAX, which do not change, once for all positions of these shapes.
-            seen.remembered(
+            checked_arrays.remembered(
                 (model, signature),
                 functools.partial(self._check_values, model, position, data, datum),
                 data,
@@ -84,23 +84,23 @@ class ModelCheck:
 
     def check_prior(self, model: Model, position: Position) -> None:
         """Check the position and the prior alone."""
-        _check.floating("position", position)
-        shapes = _check.shapes(position)
+        checks.floating("position", position)
+        shapes = checks.shapes(position)
         signature = _signature(shapes)
         if signature not in self._found:
-            traced.scalar("log_prior", "this position", model.log_prior, shapes)
+            tracing.scalar("log_prior", "this position", model.log_prior, shapes)
             self._found.add(signature)
 
     def check_gradient(self, model: Model, position: Position, data: Data) -> None:
         """Check that both functions have a gradient by the position."""
-        datum, shapes = _check.datum(view(data).tree), _check.shapes(position)
+        datum, shapes = checks.datum(view(data).tree), checks.shapes(position)
         signature = "gradient", _signature((shapes, datum))
         if signature in self._found:
             return
         # A residual in closed form is taken for the derivative.
         if model.predictor is None or isinstance(model.predictor.residual, Residual):
-            traced.differentiable("log_likelihood", model.log_likelihood, shapes, datum)
-        traced.differentiable("log_prior", model.log_prior, shapes, may_be_flat=True)
+            tracing.differentiable("log_likelihood", model.log_likelihood, shapes, datum)
+        tracing.differentiable("log_prior", model.log_prior, shapes, may_be_flat=True)
         self._found.add(signature)
 
     def _check_values(self, model: Model, position: Position, data: Data, datum: Data) -> None:
@@ -108,7 +108,7 @@ class ModelCheck:
         if model.check_values is not None:
             model.check_values(position, data)
             return
-        shapes = _check.shapes(position)
+        shapes = checks.shapes(position)
         no_index = "no index", _signature((shapes, datum))
         if no_index not in self._found:
             if _has_indices(model.log_likelihood, shapes, datum):
@@ -125,7 +125,7 @@ def _signature(shapes: PyTree) -> Hashable:
 
 def _has_indices(function: OfDatum, position: Position, datum: Data) -> bool:
     """Return whether a function indexes by what it computes, leaving out of bounds to JAX."""
-    equations = traced.equations(jax.make_jaxpr(function)(position, datum))
+    equations = tracing.equations(jax.make_jaxpr(function)(position, datum))
     return any(
         equation.primitive.name in ("gather", "dynamic_slice") and not _says_itself(equation)
         for equation in equations
@@ -146,7 +146,7 @@ def _first_beyond(model: Model, position: Position, data: Data) -> checkify.Erro
     No more is computed than the indices: the rest of the program is dead.
     """
     program = jax.make_jaxpr(model.log_likelihood)(position, jax.tree.map(lambda x: x[0], data))
-    is_meant = any(map(_says_itself, traced.equations(program)))
+    is_meant = any(map(_says_itself, tracing.equations(program)))
 
     def of_one(datum: Data) -> Any:
         if is_meant:
@@ -183,7 +183,7 @@ def _without_what_is_meant(program: Any, arguments: list[Any]) -> Any:
             found = values[0]
         elif kind.name in CALLS:
             found = _without_what_is_meant(inner, values)
-        elif any(map(_says_itself, traced.equations_within(equation))):
+        elif any(map(_says_itself, tracing.equations_within(equation))):
             raise NotImplementedError(kind.name)
         else:
             found = kind.bind(*values, **equation.params)

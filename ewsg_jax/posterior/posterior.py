@@ -14,16 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax._base import _check, _tree, products
-from ewsg_jax._base._module import text
-from ewsg_jax._base._types import Array, Data, P, Position, PyTree
-from ewsg_jax._base.constants import constant_part, varying_part
-from ewsg_jax.bijectors.protocol import Transform, transform
-from ewsg_jax.bounds.protocol import Bound
+from ewsg_jax.base import checks, products, pytrees
+from ewsg_jax.base.constants import constant_part, varying_part
+from ewsg_jax.base.modules import text
+from ewsg_jax.base.typing import Array, Data, P, Position, PyTree
+from ewsg_jax.bijectors._protocol import Transform, transform
+from ewsg_jax.bounds._protocol import Bound
 from ewsg_jax.posterior.linear import LinearPredictor, OfDatum, Residual, checked_residual
 from ewsg_jax.posterior.model_check import ModelCheck
 from ewsg_jax.posterior.transformed import CheckValues, LogLikelihood, LogPrior, linear_predictor
-from ewsg_jax.rows.view import CHUNK_SIZE, Batch, fetched, num_rows, sum_over_rows, view
+from ewsg_jax.rows._view import CHUNK_SIZE, Batch, fetched, num_rows, sum_over_rows, view
 
 MOST_ROWS_IN_HALF = 256
 """Rows whose gradients differentiation may add up in half precision: as far as bfloat16 counts."""
@@ -87,19 +87,19 @@ class Posterior(Generic[P]):
     _model_check: ModelCheck = field(default_factory=ModelCheck, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        _check.function("log_likelihood", self.log_likelihood, "(position, datum) -> scalar")
-        _check.function("log_prior", self.log_prior, "(position) -> scalar")
+        checks.function("log_likelihood", self.log_likelihood, "(position, datum) -> scalar")
+        checks.function("log_prior", self.log_prior, "(position) -> scalar")
         if self.predictor is not None:
-            _check.instance(
+            checks.instance(
                 "predictor", self.predictor, LinearPredictor, "made by ewsg_jax.Posterior.linear"
             )
         if self.bound is not None:
-            _check.instance("bound", self.bound, Bound, "one of ewsg_jax.bounds")
+            checks.instance("bound", self.bound, Bound, "one of ewsg_jax.bounds")
         if self.check_values is not None:
-            _check.function("check_values", self.check_values, "(position, data), or None")
-        _check.boolean("log_concave", self.log_concave)
+            checks.function("check_values", self.check_values, "(position, data), or None")
+        checks.boolean("log_concave", self.log_concave)
         if self.normalised is not None:
-            _check.boolean("normalised", self.normalised)
+            checks.boolean("normalised", self.normalised)
         for name in ("log_likelihood", "log_prior"):
             object.__setattr__(self, name, products.in_full(getattr(self, name)))
 
@@ -168,11 +168,11 @@ class Posterior(Generic[P]):
             >>> logistic.gradient(jnp.zeros(2), rows)
             Array([-0.5, -1. ], dtype=float32)
         """
-        _check.function("log_likelihood", log_likelihood, "(predictor, datum) -> scalar")
-        _check.function("log_prior", log_prior, "(W) -> scalar")
-        _check.function("inputs", inputs, "(datum) -> x")
+        checks.function("log_likelihood", log_likelihood, "(predictor, datum) -> scalar")
+        checks.function("log_prior", log_prior, "(W) -> scalar")
+        checks.function("inputs", inputs, "(datum) -> x")
         if residual is not None:
-            _check.function("residual", residual, "(predictors, rows) -> derivatives")
+            checks.function("residual", residual, "(predictors, rows) -> derivatives")
         density = products.in_full(log_likelihood)
         predictor = LinearPredictor(
             products.in_full(inputs),
@@ -271,17 +271,17 @@ class Posterior(Generic[P]):
             TypeError, ValueError: as `check`; or the indices are no row numbers, or the weights
                 not one number for each.
         """
-        position = _check.position(position)
-        _check.data(data)
+        position = checks.position(position)
+        checks.data(data)
         # Shapes are enough: a step gathers rows by numbers, and values were looked at by `init`.
-        self.check(position, _check.shapes(data))
+        self.check(position, checks.shapes(data))
         batch = batch if isinstance(batch, Batch) else Batch(batch)
-        _check.indices("batch", batch.indices, num_rows(data))
+        checks.indices("batch", batch.indices, num_rows(data))
         if weights is not None:
             batch = batch._replace(weights=weights)
         if batch.weights is not None:
-            _check.numbers("weights", batch.weights, batch.indices.shape)
-        return _tree.in_dtypes_of(position, self.batch_sum(position, data, batch))
+            checks.numbers("weights", batch.weights, batch.indices.shape)
+        return pytrees.in_dtypes_of(position, self.batch_sum(position, data, batch))
 
     def gradient_on(self, position: P, data: Data, batch: Batch) -> P:
         """Return ∇V₀ + (n/b) Σ_{i∈I} ∇Vᵢ, or ∇V₀ + Σ wᵢ ∇Vᵢ with weights, like the position.
@@ -323,7 +323,7 @@ class Posterior(Generic[P]):
         if self.predictor is not None:
             x = jax.vmap(self.predictor.inputs)(view(rows).tree)
             row_gradients = products.einsum("bi,b...->bi...", x, row_gradients)
-        return jax.vmap(lambda one: ravel_pytree(_tree.widened(one))[0])(row_gradients)
+        return jax.vmap(lambda one: ravel_pytree(pytrees.widened(one))[0])(row_gradients)
 
     def sum_of_rows(self, row_gradients: PyTree, rows: Data) -> Position:
         """Return Σᵢ ∇Vᵢ of what `row_gradients` gives, or of a linear combination of such.
@@ -331,7 +331,7 @@ class Posterior(Generic[P]):
         It is summed at least in float32, and left so.
         """
         if self.predictor is None:
-            return jax.tree.map(lambda x: jnp.sum(x, axis=0), _tree.widened(row_gradients))
+            return jax.tree.map(lambda x: jnp.sum(x, axis=0), pytrees.widened(row_gradients))
         return products.sum_of_outer(
             jax.vmap(self.predictor.inputs)(view(rows).tree), row_gradients
         )
@@ -345,7 +345,7 @@ class Posterior(Generic[P]):
         """
         if weights is None:
             return _to_all_rows(self.sum_of_rows(row_gradients, rows), num_rows(rows), data)
-        return self.sum_of_rows(_tree.scaled_rows(_tree.widened(row_gradients), weights), rows)
+        return self.sum_of_rows(pytrees.scaled_rows(pytrees.widened(row_gradients), weights), rows)
 
     def likelihood_gradient(
         self, position: P, data: Data, chunk_size: int = CHUNK_SIZE, *, widened: bool = False
@@ -355,11 +355,11 @@ class Posterior(Generic[P]):
         Raises:
             TypeError, ValueError: as `check`; or `chunk_size` is not a positive whole number.
         """
-        position = _check.position(position)
+        position = checks.position(position)
         self.check(position, data)
-        _check.integer("chunk_size", chunk_size)
+        checks.integer("chunk_size", chunk_size)
         total = sum_over_rows(lambda rows: self._sum_of_gradients(position, rows), data, chunk_size)
-        return total if widened else _tree.in_dtypes_of(position, total)
+        return total if widened else pytrees.in_dtypes_of(position, total)
 
     def gradient(self, position: P, data: Data, chunk_size: int = CHUNK_SIZE) -> P:
         """Return ∇V = ∇V₀ + Σᵢ ∇Vᵢ, shaped like the position.
@@ -372,7 +372,7 @@ class Posterior(Generic[P]):
         Raises:
             TypeError, ValueError: as `check`; or `chunk_size` is not a positive whole number.
         """
-        position = _check.position(position)
+        position = checks.position(position)
         self._model_check.check_prior(self, position)
         return self.total(
             position, data, self.likelihood_gradient(position, data, chunk_size, widened=True)
@@ -387,7 +387,7 @@ class Posterior(Generic[P]):
                 (`rows.shards.Shard`), whose sums are summed over the parts once.
             parts: trees like the position.
         """
-        return _tree.combine(
+        return pytrees.combine(
             (1, jax.grad(self._prior_potential)(position)),
             *((1, part) for part in view(data).added(*parts)),
         )
@@ -407,7 +407,7 @@ class Posterior(Generic[P]):
                 position, data
             )
         self.check(position, data)
-        _check.integer("chunk_size", chunk_size)
+        checks.integer("chunk_size", chunk_size)
         total = sum_over_rows(
             lambda rows: jnp.sum(self.log_likelihoods(position, rows)), data, chunk_size
         )
@@ -459,8 +459,8 @@ class Posterior(Generic[P]):
         if self.predictor is not None:
             of_rows = self.row_gradients(position, rows)
             if weights is not None:
-                of_rows = _tree.scaled_rows(_tree.widened(of_rows), weights)
-            return _tree.in_dtypes_of(_tree.widened(position), self.sum_of_rows(of_rows, rows))
+                of_rows = pytrees.scaled_rows(pytrees.widened(of_rows), weights)
+            return pytrees.in_dtypes_of(pytrees.widened(position), self.sum_of_rows(of_rows, rows))
         # One backward pass for the sum: gradients of rows one by one would take b positions of
         # memory.
         gradient = functools.partial(jax.grad(self._weighted_potential), position)
@@ -470,13 +470,13 @@ class Posterior(Generic[P]):
     def _weighted_potential(self, position: P, rows: Data, weights: Array | None) -> Array:
         """Σ wᵢVᵢ over rows, without weights Σ Vᵢ."""
         values = self.log_likelihoods(position, rows)
-        return -jnp.sum(values if weights is None else _tree.scaled_rows(values, weights))
+        return -jnp.sum(values if weights is None else pytrees.scaled_rows(values, weights))
 
 
 def check_posterior(posterior: object) -> None:
     """Check the argument that says what is sampled."""
     made_by = "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
-    _check.instance("posterior", posterior, Posterior, made_by)
+    checks.instance("posterior", posterior, Posterior, made_by)
 
 
 def _in_parts(gradient: Callable[[Data, Array | None], P], rows: Data, weights: Array | None) -> P:
@@ -484,10 +484,10 @@ def _in_parts(gradient: Callable[[Data, Array | None], P], rows: Data, weights: 
     # Gradients are multiplied by weights in the position's dtype too: by such as are at most 1.
     largest = 1.0 if weights is None else jnp.maximum(jnp.max(jnp.abs(weights)), 1e-30)
     part = rows, weights if weights is None else weights / largest
-    total = sum_over_rows(lambda part: _tree.widened(gradient(*part)), part, MOST_ROWS_IN_HALF)
-    return total if weights is None else _tree.combine((largest, total))
+    total = sum_over_rows(lambda part: pytrees.widened(gradient(*part)), part, MOST_ROWS_IN_HALF)
+    return total if weights is None else pytrees.combine((largest, total))
 
 
 def _to_all_rows(sum_over_batch: Position, batch_size: int, data: Data) -> Position:
     """Scale a sum over b rows to all n: the one place where this is done."""
-    return _tree.combine((view(data).number / batch_size, sum_over_batch))
+    return pytrees.combine((view(data).number / batch_size, sum_over_batch))

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax._base import _check, products, traced
-from ewsg_jax._base._types import Array, Data, Position
-from ewsg_jax._base.constants import Split, constant_part, varying_part
+from ewsg_jax.base import checks, products, tracing
+from ewsg_jax.base.constants import Split, constant_part, varying_part
+from ewsg_jax.base.typing import Array, Data, Position
 from ewsg_jax.bijectors._affine import Affine
-from ewsg_jax.bijectors.protocol import Transform
+from ewsg_jax.bijectors._protocol import Transform
 from ewsg_jax.posterior.linear import LinearPredictor, check_predictor
 
 
@@ -44,8 +44,8 @@ class LogPrior(Split):
 
     def __call__(self, position: Position) -> Array:
         """Return it."""
-        traced.scalar(
-            "bijector.log_det", "this position", self.bijector.log_det, _check.shapes(position)
+        tracing.scalar(
+            "bijector.log_det", "this position", self.bijector.log_det, checks.shapes(position)
         )
         return self.log_prior(self.bijector.forward(position)) + self.bijector.log_det(position)
 

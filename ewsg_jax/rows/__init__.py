@@ -13,15 +13,15 @@ num_rows, all_rows: how many rows are here; how many there are, of a stream too.
 """
 
 from ewsg_jax.rows._leverage import leverage as leverage
-from ewsg_jax.rows.law import Order as Order
-from ewsg_jax.rows.law import RowLaw as RowLaw
-from ewsg_jax.rows.law import lists_batches as lists_batches
-from ewsg_jax.rows.named import row_law as row_law
-from ewsg_jax.rows.probability import by_probability as by_probability
-from ewsg_jax.rows.view import Batch as Batch
-from ewsg_jax.rows.view import Block as Block
-from ewsg_jax.rows.view import all_rows as all_rows
-from ewsg_jax.rows.view import fetch as fetch
-from ewsg_jax.rows.view import fetched as fetched
-from ewsg_jax.rows.view import gather as gather
-from ewsg_jax.rows.view import num_rows as num_rows
+from ewsg_jax.rows._named import row_law as row_law
+from ewsg_jax.rows._probability import by_probability as by_probability
+from ewsg_jax.rows._scheme import Order as Order
+from ewsg_jax.rows._scheme import RowLaw as RowLaw
+from ewsg_jax.rows._scheme import lists_batches as lists_batches
+from ewsg_jax.rows._view import Batch as Batch
+from ewsg_jax.rows._view import Block as Block
+from ewsg_jax.rows._view import all_rows as all_rows
+from ewsg_jax.rows._view import fetch as fetch
+from ewsg_jax.rows._view import fetched as fetched
+from ewsg_jax.rows._view import gather as gather
+from ewsg_jax.rows._view import num_rows as num_rows

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax._base import _check
-from ewsg_jax._base._types import Array
-from ewsg_jax.rows.probability import RowProbabilities, by_probability
+from ewsg_jax.base import checks
+from ewsg_jax.base.typing import Array
+from ewsg_jax.rows._probability import RowProbabilities, by_probability
 
 AT_ONCE = 2**15
 """Rows whose norms are worked out together, in float64."""
@@ -40,21 +40,21 @@ def leverage(inputs: Array | np.ndarray, covariance: Array | np.ndarray) -> RowP
         [0.8 0.8 1.4]
     """
     for name, value in {"inputs": inputs, "covariance": covariance}.items():
-        if not isinstance(value, jax.Array | np.ndarray) or _check.is_traced(value):
-            raise TypeError(f"{name} must be an array of numbers; got {_check.describe(value)}")
+        if not isinstance(value, jax.Array | np.ndarray) or checks.is_traced(value):
+            raise TypeError(f"{name} must be an array of numbers; got {checks.describe(value)}")
         if not any(jnp.issubdtype(value.dtype, kind) for kind in REAL):
-            raise ValueError(f"{name} must hold real numbers; got {_check.describe(value)}")
-        _check.finite(name, value)
+            raise ValueError(f"{name} must hold real numbers; got {checks.describe(value)}")
+        checks.finite(name, value)
     x, metric = np.asarray(inputs), np.asarray(covariance, np.float64)
     if x.ndim != 2 or not len(x):
         raise ValueError(
-            f"inputs must be an array (n, d) of at least one row; got {_check.describe(inputs)}"
+            f"inputs must be an array (n, d) of at least one row; got {checks.describe(inputs)}"
         )
     d = x.shape[1]
     if metric.shape not in ((d,), (d, d)):
         raise ValueError(
             f"covariance must have the shape ({d},) or ({d}, {d}); got "
-            f"{_check.describe(covariance)}"
+            f"{checks.describe(covariance)}"
         )
     squares = np.concatenate(
         [_squares(x[i : i + AT_ONCE], metric) for i in range(0, len(x), AT_ONCE)]

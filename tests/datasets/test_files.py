@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.datasets.table import SOURCES, checksum
+from ewsg_jax.datasets._table import SOURCES, checksum
 
 KINDS = ("float32", "uint8")
 PREPARED = [name for name, source in SOURCES.items() if source.checksum is not None]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax._base.factors import factor_of
+from ewsg_jax.base.factors import factor_of
 from ewsg_jax.diagnostics._inverse_mass import _eigen, _unspread
 from ewsg_jax.dynamics import LowRank
 

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.checking.draws import draws_of
-from ewsg_jax.checking.gradients import fresh_gradients
-from ewsg_jax.checking.stein import blocks_of
-from ewsg_jax.diagnostics import kernel_stein, kernel_stein_discrepancy, stein_thinning
-from ewsg_jax.diagnostics.kernel_stein import SteinKernel
+from ewsg_jax.answers.check.draws import draws_of
+from ewsg_jax.answers.check.gradients import fresh_gradients
+from ewsg_jax.answers.check.stein import blocks_of
+from ewsg_jax.diagnostics import _kernel_stein as kernel_stein
+from ewsg_jax.diagnostics import kernel_stein_discrepancy, stein_thinning
+from ewsg_jax.diagnostics._kernel_stein import SteinKernel
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(5)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.sampling import convergence
-from ewsg_jax.sampling.coordinates import with_digits
+from ewsg_jax.draws import convergence
+from ewsg_jax.draws.coordinates import with_digits
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def with_draws(run, draws, **changes):
 
 
 def test_numbers_are_those_of_all_draws(run):
-    """R-hat, ESS and MCSE by the functions that tests/sampling compares with arviz-stats."""
+    """R-hat, ESS and MCSE by the functions that tests/run compares with arviz-stats."""
     summary, draws = ewsg.diagnostics.summary(run), np.asarray(run.position, np.float64)
     assert summary.names == ("position[0]", "position[1]", "position[2]")
     assert (summary.num_chains, summary.num_draws) == (4, 300)

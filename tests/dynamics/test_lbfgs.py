@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ewsg_jax.dynamics import lbfgs
+from ewsg_jax.dynamics import _lbfgs as lbfgs
 from tests.oracles import quasi_newton as oracle
 
 

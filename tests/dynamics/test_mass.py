@@ -10,9 +10,9 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
-from ewsg_jax._base import _tree
+from ewsg_jax.base import pytrees
 from ewsg_jax.dynamics import LowRank
-from ewsg_jax.dynamics.mass import InMetric
+from ewsg_jax.dynamics._mass import InMetric
 from ewsg_jax.gradients import Covariance, Estimate
 from tests.oracles import lyapunov
 
@@ -180,7 +180,7 @@ class Midpoint(ewsg.dynamics.Dynamics):
         def moved(share, gradient):
             scale = jnp.sqrt(2 * share * h)
             terms = (1, prepared.position), (-share * h, gradient), (scale, noise)
-            return _tree.combine(*terms)
+            return pytrees.combine(*terms)
 
         h = self.step_size(prepared.step)
         end = moved(1.0, gradient_at(moved(0.5, estimate.gradient)))
@@ -196,7 +196,7 @@ class WithPrior(Midpoint):
 
     def apply(self, noise, prepared, estimate, gradient_at):
         state, of_prior = prepared
-        total = _tree.combine((1, estimate.gradient), (1, of_prior))
+        total = pytrees.combine((1, estimate.gradient), (1, of_prior))
         return super().apply(noise, state, estimate._replace(gradient=total), gradient_at)
 
 

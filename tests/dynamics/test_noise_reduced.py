@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.dynamics.protocol import needs_covariance
+from ewsg_jax.dynamics._protocol import needs_covariance
 from ewsg_jax.gradients import Covariance, Estimate
 from tests.dynamics.test_noise_corrected import (
     COVARIANCES,

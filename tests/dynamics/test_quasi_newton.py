@@ -13,7 +13,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax import Randomness
-from ewsg_jax.dynamics import lbfgs
+from ewsg_jax.dynamics import _lbfgs as lbfgs
 from tests.chains import run
 from tests.oracles import quasi_newton as oracle
 from tests.parts import altered, as_drawn

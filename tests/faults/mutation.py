@@ -32,7 +32,7 @@ COMPARISON |= {"is": "is not", "is not": "is", "in": "not in", "not in": "in"}
 SWAPS = [operators.swap(old, new) for old, new in ARITHMETIC.items()]
 SWAPS += [operators.comparison(old, new) for old, new in COMPARISON.items()]
 ELSEWHERE = {
-    "gradients": ["gradients/test_*.py", "sampling/test_devices.py"],
+    "gradients": ["gradients/test_*.py", "run/test_devices.py"],
     "kernels": [
         "test_contract.py",
         "test_own_parts.py",
@@ -46,10 +46,10 @@ ELSEWHERE = {
         "gradients/test_enumeration.py",
         "gradients/test_row_*.py",
         "gradients/test_stratified.py",
-        "streams/test_windows.py",
-        "streams/test_bias.py",
-        "sampling/test_data_sets.py",
-        "sampling/test_devices.py",
+        "run/streams/test_windows.py",
+        "run/streams/test_bias.py",
+        "run/test_data_sets.py",
+        "run/test_devices.py",
         "wrong_calls/test_*.py",
         "test_half_precision.py",
         "test_posterior.py",
@@ -79,7 +79,7 @@ def _worth_changing(node: ast.AST) -> Iterator[ast.AST]:
             continue
         check = child.value if isinstance(child, ast.Expr) else child
         if isinstance(check, ast.Call) and ast.unparse(check.func).startswith(
-            ("_check.", "traced.")
+            ("checks.", "traced.")
         ):
             continue
         yield child

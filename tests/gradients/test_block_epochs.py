@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax._base import _random
-from ewsg_jax.rows import view
-from ewsg_jax.rows.law import Order
-from ewsg_jax.rows.named import row_law
+from ewsg_jax.base import rng
+from ewsg_jax.rows import _view as view
+from ewsg_jax.rows._named import row_law
+from ewsg_jax.rows._scheme import Order
 from tests.gradients.six_rows import N, X, Y, as_jax, close, no_weight
 from tests.gradients.test_row_laws import MOST
 from tests.oracles import enumeration
@@ -89,7 +89,7 @@ def test_every_block_comes_once_in_an_epoch(n, batch_size, rows):
 def words_to_each_cut():
     """Words whose first order is cut at row 0, 1, …, n − 1; the order is the same for all."""
     tried = jnp.asarray([[5, 0, k, 7] for k in range(64)], jnp.uint32)
-    cut = lambda words: _random.permuted(words[2:], jnp.int32(0), jnp.int32(0), N)
+    cut = lambda words: rng.permuted(words[2:], jnp.int32(0), jnp.int32(0), N)
     cuts = np.asarray(jax.jit(jax.vmap(cut))(tried))
     return tried[jnp.array([int(np.flatnonzero(cuts == row)[0]) for row in range(N)])]
 
@@ -231,8 +231,8 @@ def test_blocks_near_the_end_of_32_bits(batch_size):
             signed = jnp.int32(step - 2**32 * (step >= 2**31))
             starts.append(law.draw(jax.random.key(0), data, Order(words, signed)).start)
             epoch = jnp.int32(number - 2**32 * (number >= 2**31))
-            blocks.append(_random.permuted(words[:2], epoch, jnp.int32(place), count))
-            cuts.append(_random.permuted(words[2:], epoch, jnp.int32(0), MOST))
+            blocks.append(rng.permuted(words[:2], epoch, jnp.int32(place), count))
+            cuts.append(rng.permuted(words[2:], epoch, jnp.int32(0), MOST))
         return starts, blocks, cuts
 
     for start, block, cut in zip(*run(), strict=True):

@@ -16,9 +16,9 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.gradients._exponentially_weighted import Draw, Remembered
-from ewsg_jax.gradients.index_chain import ChainDraw
+from ewsg_jax.gradients._index_chain import ChainDraw
 from ewsg_jax.rows import Batch
-from ewsg_jax.rows.view import AsDrawn
+from ewsg_jax.rows._view import AsDrawn
 from tests.gradients.test_index_chain import FRICTION, MOMENTUM, POSITION, TEMPERATURE, setting
 from tests.gradients.test_index_chain_cost import counting
 from tests.oracles import index_chain

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.sampling import chunks
+from ewsg_jax.run import chunks
 from tests.parts import altered
 
 pytestmark = pytest.mark.full

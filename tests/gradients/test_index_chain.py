@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.gradients.index_chain import ChainDraw
+from ewsg_jax.gradients._index_chain import ChainDraw
 from ewsg_jax.rows import Batch
 from tests.oracles import enumeration, index_chain
 from tests.parts import altered

@@ -9,7 +9,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.gradients import Estimate, Evaluations
-from ewsg_jax.gradients.index_chain import ChainDraw
+from ewsg_jax.gradients._index_chain import ChainDraw
 from ewsg_jax.rows import Batch
 from tests.gradients.test_index_chain import FRICTION, POSITION, X, setting
 from tests.oracles import enumeration

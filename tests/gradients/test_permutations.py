@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ewsg_jax._base import _random
+from ewsg_jax.base import rng
 from tests.gradients.test_row_laws import SIZES
 
 
@@ -20,7 +20,7 @@ def permutations(n, num_keys=200, num_epochs=20):
     def every(key):
         keys = jax.random.bits(key, (num_keys, 1, 2), jnp.uint32)
         epochs = jnp.arange(num_epochs, dtype=jnp.int32)
-        one = lambda words, epoch: _random.permuted(words, epoch, jnp.arange(n, dtype=jnp.int32), n)
+        one = lambda words, epoch: rng.permuted(words, epoch, jnp.arange(n, dtype=jnp.int32), n)
         return jnp.vectorize(one, signature="(w),()->(n)")(keys, epochs)
 
     found = every(jax.random.key(n))
@@ -54,11 +54,11 @@ def test_a_gpu_looks_less_often_and_finds_the_same(monkeypatch, n):
         chosen = lambda *arguments, platform=platform, **branches: branches[platform](*arguments)
         monkeypatch.setattr(jax.lax, "platform_dependent", chosen)
         looks.append(0)
-        found.append(np.asarray(_random.permuted(words, jnp.int32(3), places, n)))
+        found.append(np.asarray(rng.permuted(words, jnp.int32(3), places, n)))
     np.testing.assert_array_equal(*found)
     one, several = (count - 1 for count in looks)
     assert one > 2
-    assert several == -(-one // _random.WALKS_PER_TURN)
+    assert several == -(-one // rng.WALKS_PER_TURN)
 
 
 @pytest.mark.parametrize("n", [400_000, 2**20, 2**20 + 1, 2**31 - 1])
@@ -66,9 +66,7 @@ def test_permuted_is_one_to_one_at_any_size(n):
     """Too many to list: 4096 places lead to as many rows, near the ends of the range too."""
     places = np.unique(np.linspace(0, n - 1, 4096).astype(np.int64)).astype(np.int32)
     rows = np.asarray(
-        jax.jit(lambda p: _random.permuted(jnp.arange(2, dtype=jnp.uint32), jnp.int32(3), p, n))(
-            places
-        )
+        jax.jit(lambda p: rng.permuted(jnp.arange(2, dtype=jnp.uint32), jnp.int32(3), p, n))(places)
     )
     assert len(np.unique(rows)) == len(places) == 4096
     assert rows.min() >= 0
@@ -126,8 +124,8 @@ def test_permutations_of_four_rows_have_the_law_of_the_rounds():
 
     On four places every round is an affine map, so that the rounds mix slower than anywhere else.
     """
-    law = feistel_law(_random.FEISTEL_ROUNDS)
-    assert np.abs(24 * law - 1).max() <= 4 / 2**_random.FEISTEL_ROUNDS
+    law = feistel_law(rng.FEISTEL_ROUNDS)
+    assert np.abs(24 * law - 1).max() <= 4 / 2**rng.FEISTEL_ROUNDS
     counts = np.bincount(number_of(permutations(4, 500_000, 1)[:, 0]), minlength=24)
     assert chi_square(counts, 500_000 * law) < CHI_SQUARE[23]
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax._base import _random
-from ewsg_jax.rows import view
-from ewsg_jax.rows.law import Order
-from ewsg_jax.rows.named import row_law
-from ewsg_jax.sampling.layout import choose_layout
+from ewsg_jax.base import rng
+from ewsg_jax.rows import _view as view
+from ewsg_jax.rows._named import row_law
+from ewsg_jax.rows._scheme import Order
+from ewsg_jax.run.layout import choose_layout
 from tests.gradients.six_rows import N, X, Y, as_jax
 from tests.oracles import enumeration
 
@@ -122,9 +122,7 @@ def test_no_row_comes_twice_in_an_epoch(n, batch_size, first):
     indices = stream(n, batch_size, first + np.arange(6 * count)).reshape(6, count * batch_size)
     for number, epoch in enumerate(indices):
         assert len(set(epoch.tolist())) == count * batch_size
-        permuted = _random.permuted(
-            WORDS[:2], jnp.uint32(first // count + number), jnp.arange(n), n
-        )
+        permuted = rng.permuted(WORDS[:2], jnp.uint32(first // count + number), jnp.arange(n), n)
         np.testing.assert_array_equal(epoch, permuted[: count * batch_size])
     if n >= 100:
         assert len(np.unique(indices, axis=0)) == 6
@@ -138,7 +136,7 @@ def test_rows_of_an_epoch_are_the_datas():
     batch = jax.jit(draw)()
     assert_rows_are(batch, np.asarray(batch.indices), data)
     np.testing.assert_array_equal(
-        batch.indices, _random.permuted(WORDS[:2], jnp.int32(1), jnp.arange(4), N)
+        batch.indices, rng.permuted(WORDS[:2], jnp.int32(1), jnp.arange(4), N)
     )
 
 
@@ -202,7 +200,7 @@ def test_rows_near_the_end_of_32_bits():
         step = np.uint32(number * count + place).astype(np.int32)
         epoch, _ = run(step, jnp.int32(0))
         np.testing.assert_array_equal(
-            epoch, _random.permuted(WORDS[:2], jnp.int32(number), 5 * place + places, MOST)
+            epoch, rng.permuted(WORDS[:2], jnp.int32(number), 5 * place + places, MOST)
         )
     for left in (1, 3, 5):
         _, found = run(jnp.int32(0), jnp.int32(MOST - left))

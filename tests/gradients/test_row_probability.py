@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax._base import _random
+from ewsg_jax.base import rng as random_module
 from ewsg_jax.rows import Batch, by_probability, leverage
-from ewsg_jax.rows.alias import certain_rows
+from ewsg_jax.rows._alias import certain_rows
 from tests.gradients.six_rows import MODELS, N, as_jax, close, flat, no_weight, shifted
 
 P = np.array([0.05, 0.3, 0.1, 0.25, 0.02, 0.28])
@@ -181,7 +181,7 @@ def test_draws_are_the_table(monkeypatch):
             # w k = place 2⁶⁴ + coin 2³² + 2³¹, to the nearest w
             word = (place * 2**64 + coin * 2**32 + 2**31) // N
             words = jnp.array([[word >> 32], [word % 2**32]], jnp.uint32)
-            monkeypatch.setattr(_random, "index_words", lambda *_, made=words, **__: made)
+            monkeypatch.setattr(random_module, "index_words", lambda *_, made=words, **__: made)
             assert int(law.draw(jax.random.key(0), data).indices[0]) == row
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax._base import _tree
+from ewsg_jax.base import pytrees
 from tests.gradients.six_rows import MODELS, N, X, Y, as_jax, flat, like_position
 
 
@@ -98,7 +98,7 @@ def test_a_sum_misses_nothing_once_it_is_small_again():
 
     @jax.jit
     def total(terms):
-        add = lambda pair, term: (_tree.add_with_error(*pair, term), None)
+        add = lambda pair, term: (pytrees.add_with_error(*pair, term), None)
         return jax.lax.scan(add, (jnp.float32(0), jnp.float32(0)), terms)[0]
 
     large = np.float32(2.0**30)

@@ -9,8 +9,8 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
-from ewsg_jax._base import _random
-from ewsg_jax.rows.strata import allocate
+from ewsg_jax.base import rng as random_module
+from ewsg_jax.rows._strata import allocate
 from tests.gradients.six_rows import MODELS, NAMES, N, as_jax, close, no_weight, shifted
 from tests.oracles import enumeration
 
@@ -127,7 +127,7 @@ def test_words_are_drawn_for_every_place():
     )
     draw = lambda n: jax.eval_shape(lambda: estimator.draw(jax.random.key(0), jnp.zeros((n, 1))))
     assert (draw(N).shape, draw(N).dtype) == ((1, 5), jnp.uint32)
-    assert draw(_random.ONE_WORD_LIMIT + 1).shape == (2, 5)
+    assert draw(random_module.ONE_WORD_LIMIT + 1).shape == (2, 5)
     assert len(np.unique(estimator.draw(jax.random.key(0), jnp.zeros((N, 1))))) == 5
 
 

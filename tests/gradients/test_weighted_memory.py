@@ -18,10 +18,10 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.gradients import GradientEstimator
 from ewsg_jax.gradients._control_variate import ControlVariateMemory
+from ewsg_jax.gradients._index_chain import ChainDraw
+from ewsg_jax.gradients._protocol import reports_covariance, sharing_of
 from ewsg_jax.gradients._saga import SAGAMemory
 from ewsg_jax.gradients._svrg import SVRGDraw, SVRGMemory
-from ewsg_jax.gradients.index_chain import ChainDraw
-from ewsg_jax.gradients.protocol import reports_covariance, sharing_of
 from ewsg_jax.rows import Batch, Block
 from tests.gradients.six_rows import as_jax, close
 from tests.gradients.test_index_chain import Outcome, law_of_the_chain, thresholds

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax._base._module import arguments as shown
+from ewsg_jax.base.modules import arguments as shown
 
 SECTIONS = ["Update", "Target", "Cost", "When", "Source", "Args", "Raises", "Example"]
 EVERY_METHOD = pytest.mark.parametrize("method", ewsg.METHODS.values(), ids=list(ewsg.METHODS))

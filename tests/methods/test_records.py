@@ -7,8 +7,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax import methods
-from ewsg_jax.kernels.record import method
-from ewsg_jax.methods import METHODS, Method
+from ewsg_jax.kernels.record import METHODS, Method, method
 
 FACTS = {
     "title": "A title",

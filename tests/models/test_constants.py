@@ -10,9 +10,9 @@ import pytest
 from scipy import integrate, stats
 
 import ewsg_jax as ewsg
-from ewsg_jax.exact._random_walk_metropolis import RandomWalkMetropolis
-from ewsg_jax.rows.padded import Padded
-from ewsg_jax.rows.shards import Shard
+from ewsg_jax.metropolis.random_walk_metropolis import RandomWalkMetropolis
+from ewsg_jax.rows._padded import Padded
+from ewsg_jax.rows._shards import Shard
 
 models, bijectors = ewsg.models, ewsg.bijectors
 RNG = np.random.default_rng(0)

@@ -9,7 +9,7 @@ from benchmarks.papers import bnn
 from benchmarks.papers.figures import png
 from benchmarks.papers.networks import Perceptron
 from benchmarks.papers.running import settings_of, text_of
-from ewsg_jax.experiments import ConfigError
+from ewsg_jax.cli.config import ConfigError
 
 
 def small():

@@ -7,7 +7,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from benchmarks.papers.lagged_covariance import lagged_covariance
-from ewsg_jax.gradients.index_chain import ChainDraw
+from ewsg_jax.gradients._index_chain import ChainDraw
 from ewsg_jax.rows import Batch
 from tests.oracles import enumeration
 

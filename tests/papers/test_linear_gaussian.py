@@ -13,7 +13,7 @@ from benchmarks.papers import curved, linear_gaussian
 from benchmarks.papers.decreasing import Decreasing, kernels
 from benchmarks.papers.figures import png
 from benchmarks.papers.running import settings_of, text_of
-from ewsg_jax.experiments import method_of
+from ewsg_jax.cli.config import method_of
 
 SEED = 3
 

@@ -11,7 +11,7 @@ from scipy import integrate, stats
 from benchmarks.papers import matrix_factorisation
 from benchmarks.papers.matrix_factorisation import StableNoise, model, product, synthetic
 from benchmarks.papers.running import settings_of, text_of
-from ewsg_jax.experiments import ConfigError
+from ewsg_jax.cli.config import ConfigError
 
 
 def density(x, alpha):

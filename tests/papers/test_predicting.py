@@ -19,7 +19,7 @@ from benchmarks.papers.predicting import (
     scores,
     tuned,
 )
-from ewsg_jax.experiments import ConfigError, method_of
+from ewsg_jax.cli.config import ConfigError, method_of
 
 KEY = jax.random.key(0)
 CLASSES = ewsg.models.logistic_regression()

@@ -21,7 +21,8 @@ from benchmarks.papers.experiment import FAILS, HOLDS, IN_PART, Claim, Experimen
 from benchmarks.papers.figures import Line, Panel, png
 from benchmarks.papers.running import CONFIGS, RESULT, SCALES, judged, run, settings_of, text_of
 from ewsg_jax.__main__ import main
-from ewsg_jax.experiments import ConfigError, Folder
+from ewsg_jax.cli.config import ConfigError
+from ewsg_jax.cli.results import Folder
 from tests.oracles.gaussian import kl_divergence
 
 STORED = sorted((CONFIGS / "results").glob(f"*/{RESULT}"))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import ewsg_jax as ewsg
-from ewsg_jax.datasets.table import SOURCES
+from ewsg_jax.datasets._table import SOURCES
 from tests.wrong_calls.standard import TEXTS, Kind, every, refuses
 from tests.wrong_calls.table import NAMES, NAN, WRONG, T, V
 

@@ -1,6 +1,6 @@
 """Wrong calls of the command line, whose rows have an exit status for an error.
 
-What a configuration does not take is in `tests/experiments/test_config.py`.
+What a configuration does not take is in `tests/cli/test_config.py`.
 """
 
 # The arguments are wrong on purpose.

@@ -6,7 +6,7 @@
 import jax.numpy as jnp
 
 import ewsg_jax as ewsg
-from ewsg_jax.rows.blocks import Blocks
+from ewsg_jax.rows._blocks import Blocks
 from tests.wrong_calls.standard import every
 from tests.wrong_calls.table import MODEL, WRONG
 

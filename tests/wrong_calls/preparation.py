@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
-from ewsg_jax.preparation.curvature import Curvature
-from ewsg_jax.preparation.spectrum import CurvatureOfMany
+from ewsg_jax.answers.mode.curvature import Curvature
+from ewsg_jax.answers.mode.spectrum import CurvatureOfMany
 from tests.wrong_calls.standard import COUNT, COUNT_0, NUMBER, every
 from tests.wrong_calls.table import DATA, KEY, MODEL, NAN, POINT, ROWS, WRONG, over
 

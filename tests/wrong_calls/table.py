@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
-from ewsg_jax.experiments import ConfigError
+from ewsg_jax.cli.config import ConfigError
 
 Call = Callable[..., Any]
 

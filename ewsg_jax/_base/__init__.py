@@ -1,1 +1,0 @@
-"""What all rooms stand on: checks of arguments, trees, random numbers, compiled programs."""

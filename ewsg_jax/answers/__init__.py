@@ -1,0 +1,1 @@
+"""From a model to an answer with a stated error: mode, forecast, check, halve, plan."""

@@ -1,0 +1,55 @@
+"""A function of the position at draws."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax.answers.check.draws import Draws
+from ewsg_jax.base import tracing
+from ewsg_jax.base.freshness import as_of_now
+from ewsg_jax.base.typing import Position, PyTree
+
+
+class Values(NamedTuple):
+    """A function's values.
+
+    Attributes:
+        leaves: of its tree, each of shape (draws, q), float64.
+        shapes: what the tree is like at one draw.
+    """
+
+    leaves: list[np.ndarray]
+    shapes: PyTree
+
+    def told(self, numbers: list[np.ndarray]) -> PyTree:
+        """Return the tree of other numbers, q of each leaf, at least in float32."""
+        shapes, structure = jax.tree.flatten(self.shapes)
+        return jax.tree.unflatten(
+            structure,
+            [
+                jnp.asarray(x.reshape(like.shape), jnp.result_type(float, like.dtype))
+                for x, like in zip(numbers, shapes, strict=True)
+            ],
+        )
+
+
+def values_at(draws: Draws, function: Callable[[Position], PyTree]) -> Values:
+    """Return a function's values at draws, in the order of their rows.
+
+    Raises:
+        TypeError, ValueError: it is no function of the position that returns arrays.
+    """
+    layout = draws.layout
+    places = jnp.asarray(draws.flat, jnp.result_type(float, *layout.dtypes))
+    with as_of_now(function):
+        shapes = tracing.outputs("function", function, "a position", layout.tree(places[0]))
+        values = jax.jit(
+            lambda x: jax.lax.map(lambda one: function(layout.tree(one)), x, batch_size=256)
+        )(places)
+    return Values(
+        [np.asarray(x, np.float64).reshape(len(places), -1) for x in jax.tree.leaves(values)],
+        shapes,
+    )

@@ -1,0 +1,1 @@
+"""What a kernel will do near a mode, before it runs."""

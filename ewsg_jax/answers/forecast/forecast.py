@@ -1,0 +1,169 @@
+"""What a kernel will do, before it runs: how wide, how slow and how stable it is on a posterior
+that is near normal.
+
+    z' = A z + noise,   P = A P Aᵀ + Q,   Q = G S Gᵀ + B Bᵀ
+
+z is the position (and momentum) less the mode. A, G and B are Jacobians of the dynamics' own step,
+S the covariance of estimates on drawn batches, averaged over the law N(mode, P) itself: a control
+variate has none at the mode.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from ewsg_jax.answers.forecast import stationary
+from ewsg_jax.answers.forecast.high_dimension import of_many
+from ewsg_jax.answers.forecast.linearised import Near
+from ewsg_jax.answers.forecast.own_parts import check_rows
+from ewsg_jax.answers.forecast.result import Forecast
+from ewsg_jax.answers.forecast.step import HELD, MOVING
+from ewsg_jax.answers.mode.curvature import Curvature
+from ewsg_jax.answers.mode.mode import Mode
+from ewsg_jax.answers.mode.spectrum import CurvatureOfMany
+from ewsg_jax.base import checks
+from ewsg_jax.base.freshness import reads_now
+from ewsg_jax.base.modules import made_by
+from ewsg_jax.base.needs import Need, parts_of
+from ewsg_jax.base.typing import Data
+from ewsg_jax.dynamics import Dynamics
+from ewsg_jax.dynamics._mass import without_metric
+from ewsg_jax.gradients._stratified import Stratified
+from ewsg_jax.kernels.pair import Pair
+from ewsg_jax.kernels.protocol import Kernel
+from ewsg_jax.rows import _spread as spread
+from ewsg_jax.rows._view import num_rows
+
+
+@reads_now("kernel")
+def forecast(
+    kernel: Kernel,
+    mode: Mode,
+    data: Data,
+    *,
+    step: int = 0,
+    mesh: Mesh | None = None,
+    check_data: bool = True,
+) -> Forecast:
+    """Predict the bias, the autocorrelation and the largest stable step of a kernel near a mode.
+
+    It does not run the kernel: it finds the law of the chain's own linear step with the noise of
+    its batches, for a posterior that is near normal. It costs some passes over the data (batches of
+    up to a million rows a round, two to six rounds), and in d dimensions some multiples of d³
+    operations. Above 1,000 dimensions each coordinate is taken by itself, in those of the inverse
+    mass.
+
+    Args:
+        kernel: made by a method, or by `ewsg_jax.kernel`.
+        mode: what `find_mode` returned for its posterior and these data.
+        data: all n rows.
+        step: at which step schedules are read.
+        mesh: several devices, as of `ewsg_jax.sample`: along `"data"` each has a part of the rows
+            and sums over it. Batches are those of one device, whose rows the devices that have them
+            give to all. Not for `stratified`, which reads the labels of all rows.
+        check_data: look once for NaN and infinity in the data, and for labels that the model does
+            not know; False where the likelihood masks what is missing.
+
+    Raises:
+        TypeError, ValueError: an argument has the wrong type or value; the mode is not a `Mode`;
+            the kernel is exact, or has a dynamics (preconditioned, quasi_newton, your own whose
+            step is not linear) or an estimator (epochs, SVRG's option I, full weights of too many
+            batches, your own) of which no forecast is known; or a law of rows of your own, in
+            memory, does not count every row once on average.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> model, data = ewsg.models.gaussian_location(), jnp.array([[1.0], [3.0], [4.0], [0.0]])
+        >>> mode = ewsg.find_mode(jax.random.key(0), model, jnp.zeros(1), data)
+        >>> kernel = ewsg.ld(model, 0.1, inverse_mass=mode.inverse_mass)
+        >>> told = ewsg.forecast(kernel, mode, data)
+        >>> told.variance_ratio.round(4), round(told.largest_step, 4)  # 1/(1 − h/2), and h < 2
+        (Array([1.0526], dtype=float32), 2.0)
+    """
+    pair, curvature = _checked(kernel, mode, data, checks.boolean("check_data", check_data))
+    if checks.integer("step", step, minimum=0) >= 2**31:
+        raise ValueError(f"step must be below 2³¹, for steps are counted in 32 bits; got {step}")
+    data = spread.over(mesh, data)
+    if isinstance(data, spread.Spread):
+        _check_over_devices(pair)
+    else:
+        data = jax.tree.map(jnp.asarray, data)
+        check_rows(pair, data)
+    if not isinstance(curvature, Curvature):
+        return of_many(pair, mode, data, step)
+    return _told(Near(pair, mode, curvature, data, step))
+
+
+def _checked(
+    kernel: Kernel, mode: Mode, data: Data, values: bool
+) -> tuple[Pair, Curvature | CurvatureOfMany | None]:
+    checks.instance("kernel", kernel, Kernel, "a method or ewsg_jax.kernel(…)")
+    if not isinstance(kernel, Pair):
+        raise ValueError(
+            f"kernel must be a dynamics with an estimator for a forecast; got {kernel}, an exact "
+            "one"
+        )
+    checks.instance("mode", mode, Mode, "made by ewsg_jax.find_mode")
+    checks.on_host("forecast", (kernel, mode.position, data))
+    fields = jax.eval_shape(kernel.dynamics.init, jax.random.key(0), mode.position)._fields
+    if set(fields) - {*MOVING, *HELD} or kernel.dynamics.extra_gradients:
+        raise ValueError(
+            "kernel must have a dynamics that remembers no more than a momentum and a thermostat "
+            f"for a forecast; got {made_by(without_metric(kernel.dynamics)[0])}. Run it for some "
+            "steps instead"
+        )
+    _ = mode.covariance
+    checks.data(data)
+    if values:
+        checks.finite("data", data)
+    kernel.check(mode.position, data if values else checks.shapes(data))
+    return kernel, mode.curvature
+
+
+def _check_over_devices(kernel: Pair) -> None:
+    for part in parts_of(kernel):
+        sees_data = isinstance(part, Dynamics) and Need.ONE_PLACE in part.needs
+        if sees_data or isinstance(part, Stratified):
+            raise ValueError(
+                "mesh must have no axis 'data', or one of length 1, for a kernel that needs all "
+                "rows in one place, for a metric or for labels of its own; got "
+                f"{made_by(part)}"
+            )
+
+
+def _told(near: Near) -> Forecast:
+    covariance, matrix, noise, is_settled = near.settled()
+    evaluations = near.kernel.evaluations(near.data)
+    per_step = evaluations.on_average
+    n, d = num_rows(near.data), near.d
+    whole, times, shift = np.full((d, d), np.inf), np.full(d, np.inf), np.full(d, np.nan)
+    directions = (np.inf, np.inf)
+    if covariance is not None:
+        relative, widths = near.against_target(covariance), stationary.root(near.target.covariance)
+        values = np.linalg.eigvalsh(relative)
+        whole, directions = widths @ relative @ widths, (float(values[0]), float(values[-1]))
+        times = stationary.autocorrelation_times(matrix, covariance, d)
+        shift = near.mean_shift(covariance, matrix, noise)
+    sd = np.sqrt(np.diag(near.target.covariance))
+    told = {
+        "variance_ratio": np.diag(whole) / sd**2,
+        "mean_shift": shift / sd,
+        "autocorrelation_time": times,
+    }
+    return Forecast(
+        **{
+            name: jax.tree.map(jnp.asarray, near.layout.tree(value)) for name, value in told.items()
+        },
+        covariance=whole / near.unit / near.unit[:, None],
+        target=near.target.covariance / near.unit / near.unit[:, None],
+        direction_ratios=directions,
+        curvature_seen=(1 + near.target.bends[0], 1 + near.target.bends[1]),
+        step_size=near.step_size,
+        largest_step=near.largest_step(noise),
+        passes_per_step=per_step / n,
+        passes_at_start=evaluations.at_init / n,
+        by=near.known.by,
+        is_settled=is_settled,
+        kernel=near.kernel,
+    )

@@ -1,0 +1,130 @@
+"""What a forecast says."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from ewsg_jax.base import checks
+from ewsg_jax.base.typing import Position
+from ewsg_jax.draws.coordinates import flattened, named
+from ewsg_jax.vectors.layout import vector
+
+NORMAL = (0.5, 2.0)
+"""Curvatures, over the mode's, within which a posterior is near normal."""
+MOST_SHOWN = 8
+"""Coordinates of which a table shows a row each: the worst."""
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """What a kernel will do on a posterior that is near normal around a mode.
+
+    Attributes:
+        variance_ratio: the variance of the chain's law over the target's (above 1: too wide), a
+            tree like the position; infinite where the step is unstable at the mode.
+        mean_shift: the mean of the chain's law less the target's, in standard deviations of the
+            target, a tree like the position. To first order: of the third derivatives of V, and of
+            exponential weights. NaN where no law was found, and above 1,000 dimensions.
+        autocorrelation_time: steps over which a coordinate forgets, 1 + 2 Σ of its
+            autocorrelations, a tree like the position: that many steps are worth one independent
+            draw for its mean.
+        covariance: of the chain's law over the d parameters of the position in `ravel_pytree`
+            order, shape (d, d); None above 1,000 dimensions.
+        target: the covariance of the target by the same reckoning, shape (d, d): the inverse of the
+            curvature that its own law sees; None too.
+        direction_ratios: the least and the largest of the same ratio over all directions, not
+            coordinates alone.
+        curvature_seen: the least and the largest curvature of a direction, over the mode's,
+            averaged over the law (and the target's): 1 where the posterior is normal. Outside of ½
+            … 2 it is far from normal, and the forecast holds for a posterior that is bent so far at
+            most. NaN above 1,000 dimensions.
+        step_size: h of the kernel.
+        largest_step: the largest stable h for the largest curvature met at draws of once and twice
+            the width of the normal approximation; NaN for a dynamics whose step depends on the
+            position by itself.
+        passes_per_step: evaluations of ∇Vᵢ in a step over n, refreshes with their share.
+        passes_at_start: the same, once.
+        by: what the noise of batches is known by.
+        is_settled: whether noise and law have settled; where not, the last round's are given.
+        kernel: of which kernel.
+    """
+
+    variance_ratio: Position
+    mean_shift: Position
+    autocorrelation_time: Position
+    covariance: np.ndarray | None
+    target: np.ndarray | None
+    direction_ratios: tuple[float, float]
+    curvature_seen: tuple[float, float]
+    step_size: float
+    largest_step: float
+    passes_per_step: float
+    passes_at_start: float
+    by: str
+    is_settled: bool
+    kernel: Any
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether chains stay near the mode: a law was found, and the step is stable."""
+        found = np.isfinite(vector(self.variance_ratio)).all()
+        return bool(found) and not self.step_size > self.largest_step
+
+    @property
+    def is_near_normal(self) -> bool:
+        """Whether the posterior is as assumed: no curvature seen is half or twice the mode's."""
+        return not (self.curvature_seen[0] < NORMAL[0] or self.curvature_seen[1] > NORMAL[1])
+
+    def passes(self, ess: float = 1.0) -> float:
+        """Return the passes over the data that `ess` independent draws of the slowest mean cost.
+
+        Args:
+            ess: effective sample size, of all chains together.
+
+        Raises:
+            TypeError, ValueError: it is no positive number.
+        """
+        checks.positive("ess", ess)
+        slowest = float(np.max(vector(self.autocorrelation_time)))
+        return self.passes_at_start + ess * slowest * self.passes_per_step
+
+    def __repr__(self) -> str:
+        largest = "" if np.isnan(self.largest_step) else f", largest stable {self.largest_step:.3g}"
+        lines = [
+            f"Forecast of {self.kernel}",
+            f"step {self.step_size:.3g}{largest}; {self.passes_per_step:.3g} passes a step, "
+            f"{self.passes():.3g} an independent draw of the slowest coordinate",
+            "variance ratios of all directions from {:.4g} to {:.4g}".format(
+                *self.direction_ratios
+            ),
+            f"by {self.by}" + ("" if self.is_settled else "; noise and law have not settled"),
+        ]
+        if not self.is_stable:
+            lines.append("UNSTABLE: chains leave the mode, or orbit around it")
+        if not self.is_near_normal:
+            low, high = self.curvature_seen
+            lines.append(
+                f"NOT NEAR NORMAL: its law sees curvatures {low:.2g} to {high:.2g} times the "
+                "mode's; run it instead"
+            )
+        ratio, shift, time = map(
+            vector, (self.variance_ratio, self.mean_shift, self.autocorrelation_time)
+        )
+        one_draw = jax.tree.map(lambda x: x[None, None], self.variance_ratio)
+        _, names = flattened(named(one_draw, "position"))
+        order = np.argsort(-np.abs(np.log(ratio)), kind="stable")
+        shown = np.sort(order[:MOST_SHOWN]) if len(ratio) <= MOST_SHOWN else order[:MOST_SHOWN]
+        width = max(len("coordinate"), *(len(names[i]) for i in shown))
+        lines.append(
+            f"{'coordinate':{width}}  variance ratio  mean shift (sd)  autocorrelation time"
+        )
+        for i in shown:
+            lines.append(f"{names[i]:{width}}  {ratio[i]:14.4g}  {shift[i]:15.2g}  {time[i]:20.4g}")
+        if len(ratio) > MOST_SHOWN:
+            lines.append(
+                f"{'median':{width}}  {np.median(ratio):14.4g}  {np.median(shift):15.2g}  "
+                f"{np.median(time):20.4g}  of all {len(ratio)}"
+            )
+        return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""The mode, its curvature, and starts for chains."""

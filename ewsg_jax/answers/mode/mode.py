@@ -1,0 +1,126 @@
+"""A mode, in the units in which a kernel is given its step: the widths of the posterior around it.
+
+With the covariance of the normal approximation there for an inverse mass, every direction is of
+unit width, and a step size has the unit 1.
+"""
+
+from typing import Generic, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax.answers.mode.curvature import Curvature
+from ewsg_jax.answers.mode.spectrum import CurvatureOfMany
+from ewsg_jax.answers.mode.start import Start
+from ewsg_jax.base import pytrees
+from ewsg_jax.base.factors import LowRank, variances
+from ewsg_jax.base.typing import Array, P
+from ewsg_jax.vectors.layout import Layout
+
+
+class Mode(NamedTuple, Generic[P]):
+    """Where the search ended, and how.
+
+    Its covariance, standard deviations, starts and inverse mass are those of the normal
+    approximation N(mode, (∇²V)⁻¹) at temperature 1, as good as the posterior is normal.
+
+    Attributes:
+        position: the point, a tree like the start.
+        converged: whether the distance is at most the tolerance, ∇²V positive definite and the
+            potential a parabola on the way from there to the mode, and a little way along its
+            weakest direction.
+        distance: √(∇Vᵀ (∇²V)⁻¹ ∇V) there, how many posterior standard deviations (at temperature 1)
+            the mode is away; infinite where ∇²V is not positive definite, or there seems to be no
+            mode. For a position of more than 1,000 numbers it is found from products of ∇²V with
+            vectors, and includes the error that their residual leaves.
+        potential: V there, with the constants of prior and likelihood, as `Posterior.potential`.
+        gradient_norm: ‖∇V‖ there.
+        num_steps: steps of L-BFGS and of Newton's method.
+        data_passes: passes over the data that the whole search cost: one for each gradient and for
+            each product of ∇²V with a vector. Where rows enter through linear predictors, all of
+            ∇²V comes with a gradient.
+        curvature: ∇²V there, taken apart: as a matrix up to 1,000 numbers, above by its directions
+            of largest curvature (`rank` of `find_mode`); None where these were not asked for.
+    """
+
+    position: P
+    converged: bool
+    distance: float
+    potential: float
+    gradient_norm: float
+    num_steps: int
+    data_passes: float
+    curvature: Curvature | CurvatureOfMany | None = None
+
+    @property
+    def covariance(self) -> np.ndarray | LowRank:
+        """(∇²V)⁻¹ over the d parameters of the position in `ravel_pytree` order.
+
+        A matrix (d, d) in float64 up to 1,000 numbers; above that a `dynamics.LowRank`, in which
+        all directions but those of largest curvature are of one width in units of the coordinates.
+
+        Raises:
+            ValueError: ∇²V is not positive definite there, or was not worked out.
+        """
+        curvature = self._bowl()
+        if isinstance(curvature, CurvatureOfMany):
+            return curvature.covariance
+        assert curvature.inverse is not None
+        return curvature.inverse / curvature.scale / curvature.scale[:, None]
+
+    @property
+    def sd(self) -> P:
+        """Standard deviations of the coordinates, a tree like the position.
+
+        Raises:
+            ValueError: as `covariance`.
+        """
+        return self._tree(np.sqrt(variances(self.covariance)))
+
+    @property
+    def inverse_mass(self) -> Array | LowRank:
+        """`covariance` as a kernel's `inverse_mass=` takes it, in the position's precision.
+
+        Raises:
+            ValueError: as `covariance`.
+
+        Example:
+            >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+            >>> model, data = ewsg.models.gaussian_location(), jnp.array([[1.0], [3.0]])
+            >>> mode = ewsg.find_mode(jax.random.key(0), model, jnp.zeros(1), data)
+            >>> kernel = ewsg.ld(
+            ...     model, 0.1, inverse_mass=mode.inverse_mass
+            ... )  # a tenth of the widths squared
+        """
+        dtype = jnp.result_type(float, *(x.dtype for x in jax.tree.leaves(self.position)))
+        return pytrees.placed(self.covariance, dtype)
+
+    @property
+    def start(self) -> Start[P]:
+        """Draws from around the mode, a function of a key: `ewsg_jax.sample(key, kernel,
+        mode.start, …)` starts so.
+
+        They are 1.5 times as wide as the posterior, so that chains that do not mix show it; those
+        of `mode.start(key, width)` are `width` times as wide.
+
+        Raises:
+            ValueError: as `covariance`.
+        """
+        return Start(self.position, self.inverse_mass)
+
+    def _bowl(self) -> Curvature | CurvatureOfMany:
+        if self.curvature is None:
+            raise ValueError(
+                "mode must have its curvature for its widths; got one of more than 1,000 numbers "
+                "that was searched for with rank=0, or is no mode"
+            )
+        if isinstance(self.curvature, Curvature) and self.curvature.inverse is None:
+            raise ValueError(
+                "mode must be one for its widths; got a point where the potential is "
+                f"{self.curvature.shape.value}"
+            )
+        return self.curvature
+
+    def _tree(self, flat: np.ndarray) -> P:
+        return jax.device_put(Layout.of(self.position).tree(flat))

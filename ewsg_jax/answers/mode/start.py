@@ -1,0 +1,116 @@
+"""Where chains start: draws of a normal law, or some of the draws of chains."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic
+
+import jax
+import numpy as np
+
+from ewsg_jax.base import checks, rng
+from ewsg_jax.base.compiling import QUICK, UNOPTIMISED
+from ewsg_jax.base.factors import Factor, factor_of
+from ewsg_jax.base.typing import Array, Key, P
+
+FEW = 2**20
+"""Numbers up to which draws take less time than to compile them well."""
+
+
+@dataclass(frozen=True)
+class Start(Generic[P]):
+    """Draws of N(center, width² C), a function of a key, as `sample` takes it for a position.
+
+    Attributes:
+        center: a tree of floating-point arrays.
+        covariance: C, as `inverse_mass=` of a kernel takes it.
+        width: standard deviations of a draw, in those of C: above 1, so that chains that do not mix
+            show it.
+    """
+
+    center: P
+    covariance: Any
+    width: float = 1.5
+
+    def __call__(self, key: Key, width: float | None = None) -> P:
+        """Return a draw, a tree like the center.
+
+        Args:
+            key: a typed PRNG key.
+            width: in the place of the start's own.
+
+        Raises:
+            TypeError, ValueError: an argument has the wrong type or value.
+        """
+        checks.key(key)
+        if width is not None:
+            checks.positive("width", width)
+        factor = factor_of(self.covariance, "covariance")
+        return _draw(self.center, factor, self.width if width is None else width, key)
+
+    def of_keys(self, keys: Array) -> P:
+        """Return a draw for each key of an array, whose axes come first: by one program."""
+        numbers = keys.size * sum(x.size for x in jax.tree.leaves(self.center))
+        draws = _few_draws if numbers <= FEW else _draws
+        return draws(self.center, factor_of(self.covariance, "covariance"), self.width, keys)
+
+
+@dataclass(frozen=True)
+class Among(Generic[P]):
+    """One of some draws, a function of a key, as `sample` takes it for a position.
+
+    Where a posterior is curved a normal law as wide has draws where its density is next to nothing
+    and its gradient huge: from there chains diverge at steps that are stable everywhere else.
+
+    Attributes:
+        draws: a tree of arrays, the leading axis draw.
+    """
+
+    draws: P
+
+    def __call__(self, key: Key) -> P:
+        """Return a draw.
+
+        Raises:
+            TypeError, ValueError: not one typed key.
+        """
+        return _one_of(self.draws, checks.key(key))
+
+    def of_keys(self, keys: Array) -> P:
+        """Return a draw for each key of an array, whose axes come first: by one program."""
+        return _some_of(self.draws, keys)
+
+    def some(self, key: Key, count: int) -> P:
+        """Return `count` draws, the leading axis draw, none twice where there are enough."""
+        number = jax.tree.leaves(self.draws)[0].shape[0]
+        places = rng.host_generator(key).choice(number, count, replace=count > number)
+        return jax.tree.map(lambda x: np.asarray(x)[places], self.draws)
+
+
+def _one_of(draws: P, key: Key) -> P:
+    place = jax.random.randint(key, (), 0, jax.tree.leaves(draws)[0].shape[0])
+    return jax.tree.map(lambda x: x[place], draws)
+
+
+@functools.partial(jax.jit, compiler_options=QUICK)
+def _some_of(draws: object, keys: Array) -> Any:
+    return _of_each(functools.partial(_one_of, draws), keys)
+
+
+def _of_each(draw: Callable[[Key], P], keys: Array) -> P:
+    """Return a draw for each key of an array, whose axes come first."""
+    for _ in keys.shape:
+        draw = jax.vmap(draw)
+    return draw(keys)
+
+
+def _draw(center: P, factor: Factor, width: object, key: Key) -> P:
+    moved = factor.times(rng.noise(key, center))
+    return jax.tree.map(lambda x, v: (x + width * v).astype(x.dtype), center, moved)
+
+
+def _of_keys(center: object, factor: Factor, width: object, keys: Array) -> Any:
+    return _of_each(functools.partial(_draw, center, factor, width), keys)
+
+
+_few_draws, _draws = (jax.jit(_of_keys, compiler_options=o) for o in (UNOPTIMISED, QUICK))

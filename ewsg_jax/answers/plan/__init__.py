@@ -1,0 +1,1 @@
+"""Which kernel, which step size, how long: the search behind `ewsg_jax.plan`."""

@@ -1,0 +1,1 @@
+"""Checks of arguments, pytrees, keys, compiled programs: no statistics."""

@@ -1,0 +1,66 @@
+"""Which arrays have been checked already: remembered by their identity, and forgotten with them.
+
+A check of the values of all data takes a pass over them, and people call with the same arrays again
+and again.
+"""
+
+import atexit
+import weakref
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+import jax
+from jax.core import Tracer
+
+from ewsg_jax.base import freshness
+from ewsg_jax.base.typing import PyTree
+
+Value = TypeVar("Value")
+
+_SEEN: dict[Hashable, tuple[Any, list[weakref.ref[Any]]]] = {}
+# Before modules are taken apart, of which what is forgotten then would need some.
+atexit.register(_SEEN.clear)
+
+
+def remembered(
+    question: Hashable, look: Callable[[], Value], tree: PyTree, asker: object = None
+) -> Value:
+    """Return what `look()` said of a tree's arrays when it was asked first, or says now.
+
+    Arrays of NumPy are checked each time: what they hold may have changed. What `look` raises is
+    not remembered. The `question` keeps answers about the same arrays apart, and so does an
+    `asker`, this very object.
+    """
+    leaves = jax.tree.leaves(tree)
+    if not all(isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer) for leaf in leaves):
+        return look()
+    things = leaves if asker is None else [*leaves, asker]
+    asked = question, freshness.now(), tuple(map(id, things))
+    if asked not in _SEEN:
+        answer = look()
+        # An identity may be given to another object once one of these is gone: it is forgotten just
+        # then.
+        _SEEN[asked] = (
+            answer,
+            [weakref.ref(thing, lambda _: _SEEN.pop(asked, None)) for thing in things],
+        )
+    return _SEEN[asked][0]
+
+
+def shapes(program: Any, kernel: object, data: PyTree, *arguments: Any) -> Any:
+    """Return what a jitted `program(kernel, data, *arguments)` returns, in shapes: traced once for
+    these very two, and arguments of these shapes and values.
+    """
+    question = program, told(arguments)
+    return remembered(question, lambda: program.eval_shape(kernel, data, *arguments), data, kernel)
+
+
+def told(arguments: PyTree) -> Hashable:
+    """Return what a program is compiled by: structure, shapes and dtypes, and values that are no
+    arrays.
+    """
+    leaves, structure = jax.tree.flatten(arguments)
+    shapes = tuple(
+        jax.ShapeDtypeStruct(x.shape, x.dtype) if isinstance(x, jax.Array) else x for x in leaves
+    )
+    return structure, shapes, bool(jax.config.read("jax_enable_x64"))

@@ -1,0 +1,314 @@
+"""Matrices C = L Lᵀ over the parameters as factors L: number, diagonal, dense, low rank."""
+
+import abc
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from ewsg_jax.base import checks, products, pytrees, rng
+from ewsg_jax.base.modules import Part, module
+from ewsg_jax.base.typing import Array, Position, PyTree
+
+TAKES = (
+    "{} must be a positive number, a tree of positive numbers like the position, a positive "
+    "definite matrix (d, d) over its d numbers, or a LowRank"
+)
+
+
+class LowRank(NamedTuple):
+    """The inverse mass D^½ (I + U (Λ − I) Uᵀ) D^½ over the d parameters of a position in
+    `ravel_pytree` order.
+
+    Attributes:
+        diagonal: of D, positive, shape (d,).
+        basis: U, orthonormal columns, shape (d, r).
+        values: of Λ, positive, shape (r,).
+    """
+
+    diagonal: Array
+    basis: Array
+    values: Array
+
+
+def variances(covariance: np.ndarray | LowRank) -> np.ndarray:
+    """Return the diagonal of a covariance, shape (d,), float64, on the host."""
+    if not isinstance(covariance, LowRank):
+        return np.diag(covariance)
+    diagonal, basis, values = (np.asarray(part, np.float64) for part in covariance)
+    return diagonal * (1 + basis**2 @ (values - 1))
+
+
+class HostFactor:
+    """The factor L of C = L Lᵀ, a matrix (d, d) or a `LowRank`, for many vectors on the host; of
+    low rank its symmetric root.
+
+    What is done once before a run would be a program for each shape on the device.
+    """
+
+    def __init__(self, covariance: Array | np.ndarray | LowRank) -> None:
+        parts = covariance if isinstance(covariance, LowRank) else (covariance,)
+        self._parts = [np.asarray(part, np.float64) for part in parts]
+        self._root = np.linalg.cholesky(self._parts[0]) if len(self._parts) == 1 else None
+
+    def times(self, vectors: np.ndarray) -> np.ndarray:
+        """Return L v of each vector, shape (…, d)."""
+        if self._root is not None:
+            return vectors @ self._root.T
+        return np.sqrt(self._parts[0]) * self._stretched(vectors, 0.5)
+
+    def transposed(self, vectors: np.ndarray) -> np.ndarray:
+        """Return Lᵀ v of each vector, shape (…, d)."""
+        if self._root is not None:
+            return vectors @ self._root
+        return self._stretched(np.sqrt(self._parts[0]) * vectors, 0.5)
+
+    def solved(self, vectors: np.ndarray) -> np.ndarray:
+        """Return L⁻¹ v of each vector, shape (…, d)."""
+        if self._root is not None:
+            flat = vectors.reshape(-1, vectors.shape[-1])
+            return np.linalg.solve(self._root, flat.T).T.reshape(vectors.shape)
+        return self._stretched(vectors / np.sqrt(self._parts[0]), -0.5)
+
+    def draws(self, key: Array, count: int) -> np.ndarray:
+        """Return `count` draws of N(0, C), shape (count, d), float32."""
+        normals = rng.host_normals(key, (count, len(self._parts[0])))
+        return self.times(normals).astype(np.float32)
+
+    def _stretched(self, vectors: np.ndarray, power: float) -> np.ndarray:
+        """Return Λ^power along the directions U."""
+        _, basis, values = self._parts
+        return vectors + (vectors @ basis * (values**power - 1)) @ basis.T
+
+
+@module
+class Factor(Part, abc.ABC):
+    """L, as what it does to a tree shaped like the position."""
+
+    @abc.abstractmethod
+    def times(self, vector: Position) -> Position:
+        """Return L v."""
+
+    @abc.abstractmethod
+    def transposed(self, vector: Position) -> Position:
+        """Return Lᵀ v."""
+
+    @abc.abstractmethod
+    def solved(self, vector: Position) -> Position:
+        """Return L⁻¹ v."""
+
+    @abc.abstractmethod
+    def log_det(self, position: Position) -> Array:
+        """Return log |det L| over the parameters, a scalar, at least in float32."""
+
+    def check(self, name: str, position: Position) -> None:
+        """Raise ValueError where the matrix of that name does not fit the position."""
+
+
+@module
+class Number(Factor):
+    """√c I."""
+
+    root: Any
+
+    def times(self, vector: Position) -> Position:
+        return pytrees.combine((self.root, vector))
+
+    def transposed(self, vector: Position) -> Position:
+        return self.times(vector)
+
+    def solved(self, vector: Position) -> Position:
+        return pytrees.combine((1 / self.root, vector))
+
+    def log_det(self, position: Position) -> Array:
+        return _count(position) * jnp.log(jnp.asarray(self.root, float))
+
+
+@module
+class Diagonal(Factor):
+    """The roots of a diagonal, a tree like the position."""
+
+    root: PyTree
+
+    def times(self, vector: Position) -> Position:
+        return jax.tree.map(lambda root, v: (root * v).astype(v.dtype), self.root, vector)
+
+    def transposed(self, vector: Position) -> Position:
+        return self.times(vector)
+
+    def solved(self, vector: Position) -> Position:
+        return jax.tree.map(lambda root, v: (v / root).astype(v.dtype), self.root, vector)
+
+    def log_det(self, position: Position) -> Array:
+        return _sum_of_logs(pytrees.widened(self.root))
+
+    def check(self, name: str, position: Position) -> None:
+        checks.same_tree(TAKES.format(name), name, self.root, position, dtypes=False)
+
+
+@module
+class Dense(Factor):
+    """A lower triangular matrix, shape (d, d)."""
+
+    matrix: Array
+
+    def times(self, vector: Position) -> Position:
+        return _raveled(lambda v: products.matmul(self.matrix, v), vector)
+
+    def transposed(self, vector: Position) -> Position:
+        # Not matrix.T @ v: of one chain that takes twice as long on a CPU.
+        return _raveled(lambda v: products.matmul(v, self.matrix), vector)
+
+    def solved(self, vector: Position) -> Position:
+        return _raveled(
+            lambda v: jax.scipy.linalg.solve_triangular(self.matrix, v, lower=True), vector
+        )
+
+    def log_det(self, position: Position) -> Array:
+        return _sum_of_logs(jnp.diag(self.matrix))
+
+    def check(self, name: str, position: Position) -> None:
+        _check_size(name, self.matrix.shape, position)
+
+
+@module
+class OfLowRank(Factor):
+    """D^½ (I + U (Λ^½ − I) Uᵀ)."""
+
+    root: Array
+    basis: Array
+    gain: Array
+
+    def times(self, vector: Position) -> Position:
+        return _raveled(lambda v: self.root * self._stretched(v), vector)
+
+    def transposed(self, vector: Position) -> Position:
+        return _raveled(lambda v: self._stretched(self.root * v), vector)
+
+    def solved(self, vector: Position) -> Position:
+        return _raveled(
+            lambda v: self._stretched(v / self.root, -self.gain / (1 + self.gain)), vector
+        )
+
+    def log_det(self, position: Position) -> Array:
+        return _sum_of_logs((self.root, 1 + self.gain))
+
+    def check(self, name: str, position: Position) -> None:
+        _check_size(name, self.root.shape, position)
+
+    def _stretched(self, flat: Array, gain: Array | None = None) -> Array:
+        within = (self.gain if gain is None else gain) * products.matmul(self.basis.T, flat)
+        return flat + products.matmul(self.basis, within)
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is a number, or an array of one."""
+    return isinstance(value, int | float | str) or getattr(value, "shape", None) == ()
+
+
+def factor_of(value: Any, name: str) -> Factor:
+    """Check a positive definite matrix, called `name` in errors; return its factor, in float64
+    where it is known.
+
+    It is a number, a tree of numbers like a position, a matrix (d, d) in `ravel_pytree` order, or a
+    `LowRank`.
+    """
+    takes = TAKES.format(name)
+    if isinstance(value, LowRank):
+        return _of_low_rank(value, takes)
+    if is_number(value):
+        checks.positive(name, value)
+        is_known = isinstance(value, int | float)
+        return Number(root=float(value) ** 0.5 if is_known else jnp.sqrt(value))
+    tree = _numbers(value, takes)
+    if isinstance(tree, jax.Array) and tree.ndim == 2 and tree.shape[0] == tree.shape[1]:
+        return Dense(matrix=_cholesky(tree, takes))
+    _positive(tree, takes)
+    return Diagonal(root=jax.tree.map(jnp.sqrt, tree))
+
+
+def _numbers(tree: PyTree, takes: str) -> PyTree:
+    """Check that all leaves are arrays of finite real numbers, and return them as jax arrays."""
+    leaves = jax.tree.leaves(tree)
+    if not leaves or not all(
+        isinstance(x, jax.Array | np.ndarray | np.generic | float | int) for x in leaves
+    ):
+        raise TypeError(f"{takes}; got {checks.describe(tree)}")
+    tree = jax.tree.map(
+        lambda x: jnp.asarray(x, jnp.result_type(float, jnp.asarray(x).dtype)), tree
+    )
+    for leaf in jax.tree.leaves(tree):
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            raise ValueError(f"{takes}; got an array of {leaf.dtype}")
+        if not checks.is_traced(leaf) and not np.isfinite(leaf).all():
+            raise ValueError(f"{takes}; got one that is not finite")
+    return tree
+
+
+def _positive(tree: PyTree, takes: str) -> None:
+    for leaf in jax.tree.leaves(tree):
+        if not checks.is_traced(leaf) and leaf.size and not (np.asarray(leaf) > 0).all():
+            raise ValueError(f"{takes}; got {np.asarray(leaf).min():.3g} in it")
+
+
+def _cholesky(matrix: Array, takes: str) -> Array:
+    if not matrix.size:
+        raise ValueError(f"{takes}; got a matrix of shape {matrix.shape}")
+    if checks.is_traced(matrix):
+        return jnp.linalg.cholesky(pytrees.widened(matrix)).astype(matrix.dtype)
+    known = np.asarray(matrix, np.float64)
+    if not np.allclose(known, known.T, rtol=0, atol=1e-4 * np.abs(known).max()):
+        raise ValueError(f"{takes}; got a matrix that is not symmetric")
+    try:
+        found = np.linalg.cholesky(known)
+    except np.linalg.LinAlgError:
+        least = np.linalg.eigvalsh(known)[0]
+        raise ValueError(f"{takes}; got a matrix with the eigenvalue {least:.3g}") from None
+    return jax.device_put(found.astype(matrix.dtype))
+
+
+def _of_low_rank(given: LowRank, takes: str) -> OfLowRank:
+    if not all(isinstance(x, jax.Array | np.ndarray) for x in given):
+        raise TypeError(f"{takes}, whose parts are arrays; got {checks.describe(given)}")
+    diagonal, basis, values = (_numbers(x, takes) for x in given)
+    shapes = f"{diagonal.shape}, {basis.shape} and {values.shape}"
+    d, r = basis.shape if basis.ndim == 2 else (-1, -1)
+    if diagonal.shape != (d,) or values.shape != (r,):
+        raise ValueError(
+            f"{takes}, whose parts have the shapes (d,), (d, r) and (r,); got {shapes}"
+        )
+    _positive((diagonal, values), takes)
+    if not checks.is_traced(basis):
+        known = np.asarray(basis, np.float64)
+        if np.abs(known.T @ known - np.eye(r)).max(initial=0.0) > 1e-3:
+            raise ValueError(
+                f"{takes}, whose basis has orthonormal columns; got {shapes} with others"
+            )
+    return OfLowRank(root=jnp.sqrt(diagonal), basis=basis, gain=jnp.sqrt(values) - 1)
+
+
+def _raveled(function: Any, vector: Position) -> Position:
+    flat, unravel = ravel_pytree(vector)
+    return unravel(function(flat).astype(flat.dtype))
+
+
+def _check_size(name: str, shape: tuple[int, ...], position: Position) -> None:
+    numbers = _count(position)
+    if shape[0] != numbers:
+        raise ValueError(
+            f"{TAKES.format(name)}; got one over {shape[0]} numbers for a position of {numbers} (a "
+            "diagonal for a position that is one square matrix: put both into a list)"
+        )
+
+
+def _count(position: Position) -> int:
+    return sum(x.size for x in jax.tree.leaves(position))
+
+
+def _sum_of_logs(tree: PyTree) -> Array:
+    return sum(
+        (jnp.sum(jnp.log(leaf)) for leaf in jax.tree.leaves(pytrees.widened(tree))),
+        start=jnp.zeros(()),
+    )

@@ -1,0 +1,165 @@
+"""Programs of what functions read at the time of a call, not when they were traced first.
+
+JAX keeps a compiled program by the identity of the functions that it was traced from. A public
+function that compiles opens `as_of_now(…)` with the functions that it was given. Where one of them,
+or one that they call, reads another value than at first (`reading`), that becomes a part of the key
+by which JAX finds its programs: a changed value leads to another program, and one that changes back
+to the first. What tracing itself changes, such as a counter, is no change.
+
+Inside your own `jit` this cannot be seen: there JAX keeps the whole program.
+"""
+
+import contextlib
+import functools
+import inspect
+import itertools
+import threading
+import types
+import weakref
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, TypeVar
+
+import jax
+
+from ewsg_jax.base import reading
+from ewsg_jax.base.reading import Read, Reader
+
+F = TypeVar("F", bound=Callable[..., Any])
+_CHANGED = jax.make_user_context(default_value=None)
+"""Which functions read what they did not read at first: a part of the key of every program of JAX.
+
+Inside a call it is a set, empty where none does: no program is shared with the user's own calls
+outside.
+"""
+MOST_ITEMS = 4096
+"""Items of a container in which functions are looked for."""
+
+
+Versions = dict[bytes, bytes | None]
+"""What one function has read at different times: by digest, which version such values are, None the
+first one.
+"""
+_VERSIONS: dict[Hashable, tuple[list[weakref.ref[Any]], Versions]] = {}
+_HERE = threading.local()
+
+
+def now() -> Hashable:
+    """Return what stands for the values that functions read now, for caches in Python."""
+    return _CHANGED.value
+
+
+def as_of(then: object) -> contextlib.AbstractContextManager[Any]:
+    """Compile what functions read when `now()` said so, in a `with` block of another thread."""
+    return _CHANGED(then)
+
+
+@contextlib.contextmanager
+def as_of_now(*given: object) -> Iterator[None]:
+    """Compile what functions read now, in a `with` block.
+
+    It is given functions, and kernels, posteriors and others that hold some; None and arrays are
+    passed over.
+    """
+    # Once, before anything is traced: finding them walks through all that was given.
+    functions = list(functions_in(given))
+    outer: dict[Hashable, bytes | None] = getattr(_HERE, "versions", {})
+    entered: dict[Hashable, tuple[Versions, bytes | None]] = {}
+    # A call inside another one has its values.
+    for key, read in _read(functions).items():
+        if key not in outer:
+            versions = _versions_of(key, read)
+            entered[key] = versions, versions.setdefault(read.digest, read.digest)
+    _HERE.versions = outer | {key: version for key, (_, version) in entered.items()}
+    # The first values seen are version None, so that a function that never changes has no key.
+    changed = frozenset(item for item in _HERE.versions.items() if item[1] is not None)
+    try:
+        with _CHANGED(changed):
+            yield
+    finally:
+        _HERE.versions = outer
+        # Tracing may have changed them.
+        for key, read in _read(functions).items():
+            if key in entered:
+                versions, version = entered[key]
+                versions.setdefault(read.digest, version)
+
+
+def _read(functions: list[Any]) -> dict[Hashable, Read]:
+    """Return what functions, and all that they call, read now."""
+    reader = Reader()
+    found = [reader.read(function) for function in functions]
+    return {_key_of(read.value): read for read in [*reader.functions.values(), *found]}
+
+
+def reads_now(*names: str) -> Callable[[F], F]:
+    """Make a public function compile what functions in these arguments read when it is called."""
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def called(*arguments: object, **named: object) -> Any:
+            try:
+                given = signature.bind(*arguments, **named).arguments
+            except TypeError:
+                given = {}  # the call itself says what is wrong
+            with as_of_now(*(given.get(name) for name in names)):
+                return function(*arguments, **named)
+
+        return called  # type: ignore[return-value]  # it takes what the function takes
+
+    return decorate
+
+
+def functions_in(value: object, seen: set[int] | None = None) -> Iterator[Any]:
+    """Yield the functions, and objects that act as some, that a value holds, each once."""
+    seen = set() if seen is None else seen
+    if value is None or isinstance(value, (*reading.PLAIN, *reading.ARRAYS, jax.ShapeDtypeStruct)):
+        return
+    if id(value) in seen:  # what leads back to itself ends here
+        return
+    seen.add(id(value))
+    kind, inside = type(value), ()
+    if isinstance(value, reading.FUNCTIONS):
+        yield value
+    elif isinstance(value, list | tuple | set | frozenset | dict):
+        inside = value.values() if isinstance(value, dict) else value
+    elif any(reading.package_of(base) == "ewsg_jax" for base in kind.__mro__):
+        # A part of a kernel, or what holds some: its numbers are arguments of programs, its class
+        # is none.
+        if reading.is_of_user(kind):
+            yield kind
+        inside = [
+            item for name, item in list(getattr(value, "__dict__", {}).items()) if name[0] != "_"
+        ]
+    elif callable(value) or reading.is_of_user(kind):
+        yield value
+    for item in itertools.islice(inside, MOST_ITEMS):
+        yield from functions_in(item, seen)
+
+
+def _key_of(function: object) -> Hashable:
+    """Return how a program knows a function: equal for methods of one object, else itself."""
+    if isinstance(function, types.MethodType):
+        return id(function.__self__), id(function.__func__)
+    return id(function)
+
+
+def _versions_of(key: Hashable, read: Read) -> Versions:
+    if key in _VERSIONS:
+        return _VERSIONS[key][1]
+    function = read.value
+    is_method = isinstance(function, types.MethodType)
+    # Another object may equal this one, and find its programs: then every value is a version of its
+    # own.
+    equals_others = not is_method and type(function).__eq__ is not object.__eq__ and read.can_change
+    things = (function.__self__, function.__func__) if is_method else (function,)
+    try:
+        # An identity may be given to another object once one of these is gone: it is forgotten just
+        # then.
+        held = [weakref.ref(thing, lambda _: _VERSIONS.pop(key, None)) for thing in things]
+    except TypeError:  # it cannot be referred to weakly
+        return {}
+    versions: Versions = {} if equals_others else {read.digest: None}
+    _VERSIONS[key] = held, versions
+    return versions

@@ -1,0 +1,150 @@
+"""Arithmetic on positions: trees of floating-point arrays."""
+
+import functools
+import hashlib
+import math
+import operator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from ewsg_jax.base.typing import Array, PyTree
+
+
+def combine(*terms: tuple[ArrayLike, PyTree]) -> PyTree:
+    """Return Σ cᵢ·xᵢ over `(c, x)` terms, leaf by leaf, in the dtype of the first tree.
+
+    Coefficients are scalars. A coefficient that is the number 1 costs no multiplication. Half
+    precision is rounded to once, at the end: it does not hold a step size of 10⁻⁸. What is added to
+    the first term is summed first: beside a large position a small force alone would round to
+    nothing, and with the noise of the step it does not on average.
+    """
+    coefficients = [c for c, _ in terms]
+    trees = [x for _, x in terms]
+
+    def leaf(*leaves: Array) -> Array:
+        dtype = leaves[0].dtype
+        wide = jnp.promote_types(dtype, jnp.float32)
+        first, *rest = (
+            x if isinstance(c, int) and c == 1 else jnp.asarray(c, wide) * x
+            for c, x in zip(coefficients, leaves, strict=True)
+        )
+        total = first + functools.reduce(operator.add, rest) if rest else first
+        return total.astype(dtype)
+
+    return jax.tree.map(leaf, *trees)
+
+
+def add_with_error(total: PyTree, error: PyTree, term: PyTree) -> tuple[PyTree, PyTree]:
+    """Return the rounded sum of three trees and what it lacks (Knuth's two-sum), in its dtypes.
+
+    A total that is added to so is wrong by its own last rounding and by that of `term + error`,
+    however many terms it has seen and however large it once was.
+    """
+    term = jax.tree.map(lambda x, e: x.astype(e.dtype) + e, term, error)
+    new = jax.tree.map(operator.add, total, term)
+
+    def lost(a: Array, b: Array, s: Array) -> Array:
+        seen = s - a
+        return (a - (s - seen)) + (b - seen)
+
+    return new, jax.tree.map(lost, total, term, new)
+
+
+def squared_norm(tree: PyTree) -> Array:
+    """Return the sum of the squares of all numbers in the tree, at least in float32."""
+    parts = [
+        jnp.sum(jnp.square(x.astype(jnp.promote_types(x.dtype, jnp.float32))))
+        for x in jax.tree.leaves(tree)
+    ]
+    return functools.reduce(operator.add, parts, jnp.float32(0.0))
+
+
+def is_finite(tree: PyTree) -> Array:
+    """Return whether every number in the tree is finite: a scalar bool."""
+    parts = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(tree)]
+    return functools.reduce(operator.and_, parts, jnp.bool_(True))
+
+
+def placed(tree: PyTree, dtype: Any) -> PyTree:
+    """Return NumPy arrays as arrays of JAX, without a program for each shape as `jnp.asarray` has.
+
+    What the dtype does not hold is infinite.
+    """
+    with np.errstate(over="ignore"):
+        return jax.device_put(jax.tree.map(lambda x: np.asarray(x, dtype), tree))
+
+
+def take(tree: PyTree, index: ArrayLike) -> PyTree:
+    """Index the leading axis of every leaf with indices known to be in bounds."""
+    return jax.tree.map(lambda x: jnp.asarray(x).at[index].get(mode="promise_in_bounds"), tree)
+
+
+def add_at(tree: PyTree, indices: Array, values: PyTree) -> PyTree:
+    """Add to rows of every leaf, at indices known to be in bounds."""
+    return jax.tree.map(lambda x, v: x.at[indices].add(v, mode="promise_in_bounds"), tree, values)
+
+
+def where(condition: ArrayLike, yes: PyTree, no: PyTree) -> PyTree:
+    """Select a whole tree by one scalar condition."""
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
+
+
+def ones_like(tree: PyTree) -> PyTree:
+    """Return a tree of ones of the same shapes and dtypes."""
+    return jax.tree.map(jnp.ones_like, tree)
+
+
+def zeros_like(tree: PyTree) -> PyTree:
+    """Return a tree of zeros of the same shapes and dtypes."""
+    return jax.tree.map(jnp.zeros_like, tree)
+
+
+def widened(tree: PyTree) -> PyTree:
+    """Return a tree at least in float32, as what is summed up over many steps should be."""
+    return jax.tree.map(lambda x: x.astype(jnp.promote_types(x.dtype, jnp.float32)), tree)
+
+
+def in_dtypes_of(like: PyTree, tree: PyTree) -> PyTree:
+    """Return a tree in the dtypes of another."""
+    return jax.tree.map(lambda to, x: x.astype(to.dtype), like, tree)
+
+
+def dtypes(tree: PyTree) -> list[np.dtype]:
+    """Return the dtypes of the leaves."""
+    return [x.dtype for x in jax.tree.leaves(tree)]
+
+
+@jax.jit
+def copy(tree: PyTree) -> PyTree:
+    """Return a tree in memory of its own, so that it may be donated beside the original.
+
+    One program: leaf by leaf each copy would cost more than that of the whole.
+    """
+    return jax.tree.map(jnp.copy, tree)
+
+
+def num_bytes(tree: PyTree) -> int:
+    """Return the size in bytes of a tree of arrays or of abstract arrays."""
+    return sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(tree))
+
+
+def scaled_rows(tree: PyTree, factors: Array) -> PyTree:
+    """Multiply the rows of each leaf by factors, shape (b,), in the dtypes of the leaves."""
+    return jax.tree.map(
+        lambda x: x * factors.reshape(-1, *[1] * (x.ndim - 1)).astype(x.dtype), tree
+    )
+
+
+def digest(tree: PyTree) -> str:
+    """Return 128 bits, in hexadecimal digits, that stand for the values of a tree's arrays."""
+    made = hashlib.blake2b(digest_size=16)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        array = np.asarray(leaf)
+        made.update(f"{jax.tree_util.keystr(path)} {array.dtype.name} {array.shape}".encode())
+        # Bytes, whatever the dtype.
+        made.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return made.hexdigest()

@@ -1,0 +1,125 @@
+"""What a user-defined function makes of known shapes, and its gradient: traced, never run."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax.base import checks
+from ewsg_jax.base.typing import Array, PyTree
+
+
+def outputs(name: str, function: Callable[..., Any], of: str, *arguments: PyTree) -> PyTree:
+    """Check that a user's function of `of` returns a tree of arrays for it; return their shapes."""
+    takes = f"{name} must be a function of {of} that returns a tree of arrays"
+    try:
+        made = jax.eval_shape(function, *arguments)
+    except Exception as error:
+        raise ValueError(f"{takes}; it failed: {checks.reason(error)}") from error
+    if not jax.tree.leaves(made):
+        raise ValueError(f"{takes}; it returned {checks.describe(made)}")
+    return made
+
+
+def scalar(
+    name: str, of_what: str, function: Callable[..., Array | float], *arguments: PyTree
+) -> None:
+    """Check that a function of these shapes returns one floating-point scalar."""
+    try:
+        shape = jax.eval_shape(lambda *a: jnp.asarray(function(*a)), *arguments)
+    except Exception as error:
+        named = zip(("position", "datum"), arguments, strict=False)
+        shapes = ", ".join(checks.listed(argument, tree) for argument, tree in named)
+        raise ValueError(
+            f"{name} must return a scalar for {of_what}; it failed on them: {checks.reason(error)} "
+            f"({shapes}){_way_out(error, arguments[0])}"
+        ) from error
+    if shape.shape != () or not jnp.issubdtype(shape.dtype, jnp.floating):
+        raise ValueError(
+            f"{name} must return a floating-point scalar for {of_what}; it returned "
+            f"{checks.describe(shape)}"
+        )
+
+
+def _way_out(error: Exception, position: PyTree) -> str:
+    """Return what may help where a function fails on a position, in words; nothing if unknown."""
+    if "Cannot mutate" in str(error):
+        return ": a network in training mode writes its statistics; call its eval() first"
+    lengths = [x.shape[:1] for x in jax.tree.leaves(position)]
+    if len(lengths) > 1 and len(set(lengths)) == 1 and lengths[0] not in ((), (1,)):
+        return f": if the leading axis, {lengths[0][0]} of each array, counts chains, stacked=True"
+    return ""
+
+
+def differentiable(
+    name: str,
+    function: Callable[..., Array | float],
+    position: PyTree,
+    *others: PyTree,
+    may_be_flat: bool = False,
+) -> None:
+    """Raise ValueError where a function of these shapes has no gradient by the position, or depends
+    on it through whole numbers and comparisons alone.
+
+    With `may_be_flat` the gradient may be 0 by its structure, as that of a prior between walls is.
+    """
+    takes = f"{name} must be differentiable by jax.grad, for a method that goes by gradients"
+
+    def value(position: PyTree, *others: PyTree) -> Array:
+        return jnp.asarray(function(position, *others))
+
+    try:
+        gradient = jax.make_jaxpr(jax.grad(value))(position, *others)
+    except Exception as error:
+        raise ValueError(
+            f"{takes}; got {checks.reason(error)} (for a while_loop take lax.scan or a fori_loop "
+            "with static bounds; give a callback of the host or a loop its derivative by "
+            "jax.custom_vjp or jax.custom_jvp; without any take ewsg_jax.random_walk_metropolis)"
+        ) from error
+    if may_be_flat:
+        return
+    zeros = {id(line.outvars[0]) for line in gradient.jaxpr.eqns if _makes_zeros(line)}
+    if all(id(out) in zeros or _is_zero(out) for out in gradient.jaxpr.outvars):
+        program = jax.make_jaxpr(value)(position, *others).jaxpr
+        known = {id(x) for x in program.invars[: len(jax.tree.leaves(position))]}
+        for line in program.eqns:
+            if any(id(x) in known for x in line.invars):
+                known |= {id(x) for x in line.outvars}
+        if any(id(x) in known for x in program.outvars):
+            raise ValueError(
+                f"{takes}; got a function whose gradient is 0 everywhere: it depends on the "
+                "position through comparisons, an order (argmax, argsort), rounding or "
+                "stop_gradient alone (make it smooth, such as by jax.nn.sigmoid for a comparison; "
+                "without a gradient take ewsg_jax.random_walk_metropolis)"
+            )
+
+
+def equations(program: Any) -> Iterator[Any]:
+    """Yield the equations of a program and of those inside it."""
+    for equation in getattr(program, "jaxpr", program).eqns:
+        yield equation
+        yield from equations_within(equation)
+
+
+def equations_within(equation: Any) -> Iterator[Any]:
+    """Yield the equations of the programs inside an equation."""
+    for inner in programs_in(equation):
+        yield from equations(inner)
+
+
+def programs_in(equation: Any) -> Iterator[Any]:
+    """Yield the programs inside an equation."""
+    for value in jax.tree.leaves(equation.params):
+        inner = getattr(value, "jaxpr", value)
+        if hasattr(inner, "eqns"):
+            yield inner
+
+
+def _makes_zeros(line: Any) -> bool:
+    return line.primitive.name == "broadcast_in_dim" and _is_zero(line.invars[0])
+
+
+def _is_zero(atom: Any) -> bool:
+    return hasattr(atom, "val") and np.ndim(atom.val) == 0 and bool(atom.val == 0)

@@ -1,0 +1,158 @@
+"""Answers in plain words: of a plan before a run, and of draws after it."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+import ewsg_jax as ewsg
+from ewsg_jax.base.typing import Key, PyTree
+from ewsg_jax.cli.console import DOUBTFUL, STATUS_OF, WRONG
+from ewsg_jax.cli.problem import Regression
+from ewsg_jax.cli.results import aligned
+from ewsg_jax.draws.coordinates import with_digits
+from ewsg_jax.kernels.pair import Pair
+from ewsg_jax.run.budget import num_steps_of
+
+ESS = 1_000
+"""Effective draws whose price a plan says."""
+MOST_ROWS = 30
+"""Weights that a table in the terminal shows."""
+FEWEST = 8
+"""Draws of a chain that can be checked."""
+
+
+def steps_of(plan: ewsg.Plan, ess: float | None) -> int:
+    """Return the steps of each chain that make this many effective draws of all chains."""
+    return num_steps_of(plan.cost, plan.num_rows, None, plan.data_passes(ess), None)
+
+
+def of_plan(plan: ewsg.Plan, problem: Regression) -> list[str]:
+    """Return which kernel, whether it is trusted and why, and what a run costs: a line each."""
+    passes, steps = plan.data_passes(ESS), steps_of(plan, ESS)
+    gradients = passes * plan.num_chains * plan.num_rows
+    return [
+        f"Kernel: {kernel_of(plan)}",
+        with_names(_trust(plan), problem),
+        f"A run to an effective sample size of {ESS:,}: {passes:,.4g} passes over the data by each "
+        f"of {plan.num_chains} chains, {steps:,} steps ({gradients:.2g} gradients of a row in all)",
+    ]
+
+
+def with_names(text: str, problem: Regression) -> str:
+    """Return what a plan says with the names of weights, which it knows by their places."""
+    assert problem.mode is not None
+    places = (",".join(map(str, place)) for place in np.ndindex(problem.mode.position.shape))
+    names = dict(zip(places, problem.names, strict=True))
+    return re.sub(r"\bposition\[([\d,]+)\]", lambda found: names.get(found[1], found[0]), text)
+
+
+def kernel_of(plan: ewsg.Plan) -> str:
+    """Return the kernel that a plan takes, as its table names it."""
+    if not plan.table or not isinstance(plan.kernel, Pair):
+        return repr(plan.kernel)
+    best = plan.table[0]
+    friction = f", friction {best.friction:.3g}" if best.friction else ""
+    return (
+        f"{best.way}, {best.batch_size:,} of {plan.num_rows:,} rows a step; step size "
+        f"{best.step_size:.3g}{friction}"
+    )
+
+
+def _trust(plan: ewsg.Plan) -> str:
+    if not plan.is_trusted:
+        return f"NOT TRUSTED: {'; '.join(plan.doubts)}. What to do: {plan.advice}"
+    if plan.report is None:
+        return "Trusted: the posterior is near normal, so that what the kernel samples is known"
+    if plan.report.outcome == "unsure":
+        ess = plan.report.scores.ess
+        return f"Trusted: a trial of {ess:,.0f} effective draws shows no bias"
+    return f"Trusted: a trial was checked: {plan.report.verdict}"
+
+
+def gaussian_of(plan: ewsg.Plan, problem: Regression) -> list[str]:
+    """Return the answer without a chain, a line each; nothing where it is not right."""
+    normal = plan.gaussian
+    if normal is None or not normal.is_right:
+        return []
+    (draws,) = jax.tree.leaves(normal.report.correct(normal.draws))
+    said = with_names(f"Without a chain: {normal.verdict}", problem)
+    return [said, *weights(problem, np.asarray(draws))]
+
+
+def weights(problem: Regression, draws: np.ndarray) -> list[str]:
+    """Return a table of means and standard deviations of weights, a line each.
+
+    Where features are scaled: of the weights that are sampled, and of those of the features as they
+    are given.
+
+    Args:
+        problem: of which they are.
+        draws: with the leading axes (chain, draw).
+    """
+    rows, header = _moments(problem.names, draws), ["", "mean", "sd"]
+    if problem.original is not None:
+        header += ["mean, unscaled", "sd, unscaled"]
+        given = _moments(problem.original.names, problem.original.of(draws))
+        rows = {name: rows.get(name, ["", ""]) + of for name, of in given.items()}
+    shown = [[name, *row] for name, row in rows.items()][:MOST_ROWS]
+    more = len(rows) - len(shown)
+    return aligned([header, *shown]) + [f"({more} more, which are not shown)"] * (more > 0)
+
+
+def _moments(names: Sequence[str], draws: np.ndarray) -> dict[str, list[str]]:
+    flat = np.asarray(draws, float).reshape(-1, len(names))
+    return {
+        name: [with_digits(mean, sd), f"{sd:.4g}"]
+        for name, mean, sd in zip(names, flat.mean(axis=0), flat.std(axis=0), strict=True)
+    }
+
+
+# After a run.
+
+
+class Judgement(NamedTuple):
+    """What may be believed of draws.
+
+    Attributes:
+        status: the exit status that goes with it.
+        words: its outcome in capitals, and why.
+        report: what `ewsg_jax.check` says; None where no check was needed or made.
+    """
+
+    status: int
+    words: str
+    report: ewsg.Report | None = None
+
+
+def judge(
+    key: Key, draws: PyTree, problem: Regression, tolerance: float, **options: Any
+) -> Judgement:
+    """Judge draws: what `ewsg_jax.sample` returned, or a tree of arrays (chain, draw, …).
+
+    Args:
+        key: of the check.
+        draws: which.
+        problem: of which they should be.
+        tolerance: of the check.
+        **options: of the check.
+
+    Raises:
+        TypeError, ValueError: as of `ewsg_jax.check`.
+    """
+    is_run = isinstance(draws, ewsg.Samples)
+    leaf = np.asarray(jax.tree.leaves(draws.position if is_run else draws)[0])
+    alive = draws.is_finite if is_run else np.isfinite(leaf).all(axis=tuple(range(1, leaf.ndim)))
+    if not np.any(alive):
+        return Judgement(WRONG, "WRONG: every chain diverged. Take smaller steps")
+    if leaf.shape[1] < FEWEST:
+        few = f"UNSURE: too few draws to check, {leaf.shape[1]} of a chain. Run longer"
+        return Judgement(DOUBTFUL, few)
+    options |= {"tolerance": tolerance, "names": problem.names}
+    report = ewsg.check(key, draws, problem.posterior, problem.train, **options)
+    # The verdict on draws that are right begins with that word.
+    verdict = report.verdict.removeprefix("right")
+    words = f"{report.outcome.upper()}{'' if report.outcome == 'right' else ': '}{verdict}"
+    return Judgement(STATUS_OF[report.outcome], words, report)

@@ -1,0 +1,118 @@
+"""`python -m ewsg_jax check RUN`: whether draws that were written can be believed."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+
+import ewsg_jax as ewsg
+from ewsg_jax.base import checks
+from ewsg_jax.base.typing import Array, PyTree
+from ewsg_jax.cli import data_file
+from ewsg_jax.cli.answer import judge
+from ewsg_jax.cli.config import Config, ConfigError, build, from_toml
+from ewsg_jax.cli.console import Console
+from ewsg_jax.cli.plan import TOLERANCE, keys_of, plans_of
+from ewsg_jax.cli.plan_data import NAME, asked_of
+from ewsg_jax.cli.problem import Asked, Regression, of_config, prepare
+from ewsg_jax.cli.run import CONFIG, DRAWS
+
+
+class Written(NamedTuple):
+    """Runs that were written, by their labels; their posterior; seed and tolerance of checks.
+
+    Of a run: the draws, positions or what `ewsg_jax.load` returned; its number, for the key of the
+    check; whether chains share their batches, which what was loaded says itself (None).
+    """
+
+    problem: Regression
+    runs: Mapping[str, tuple[PyTree, int, bool | None]]
+    seed: int
+    tolerance: float
+
+
+def check(
+    run: Path,
+    asked: Asked | None,
+    console: Console,
+    label: str | None = None,
+    max_draws: int | None = None,
+) -> int:
+    """Check draws that were written, print what is found, and return the exit status of the worst.
+
+    `run` is a folder that `run` or `plan` wrote, of which one run may be chosen by its label; or a
+    file that `Samples.save` wrote, which `asked` gives the rows and the model.
+    """
+    if not run.exists():
+        raise ConfigError(f"RUN must be a folder or a file; there is no {run}")
+    if run.is_dir() and asked is not None:
+        raise ConfigError(f"--data is for a file of a run; the folder {run} has its own {CONFIG}")
+    written = _of_folder(run) if run.is_dir() else _of_file(run, asked)
+    if label is not None:
+        checks.one_of("--run", label, list(written.runs))
+    statuses = []
+    for name in written.runs if label is None else [label]:
+        draws, number, shared = written.runs[name]
+        options = {"max_draws": max_draws, "shared_minibatch": shared}
+        key = keys_of(written.seed, number)[2]
+        with console.under_way(f"checking {name}"):
+            try:
+                found = judge(key, draws, written.problem, written.tolerance, **options)
+            except ValueError as error:
+                raise ConfigError(f"{run}: {name}: {error}") from error
+        console.answer(f"{name}: {found.words}")
+        if found.report is not None:
+            console.say(f"{found.report}\n")
+        statuses.append(found.status)
+    return max(statuses)
+
+
+def _of_folder(folder: Path) -> Written:
+    for name in (CONFIG, DRAWS):
+        if not (folder / name).is_file():
+            raise ConfigError(
+                f"{folder} must be a folder that run or plan --output wrote; it has no {name}"
+            )
+    table = from_toml((folder / CONFIG).read_text(encoding="utf-8"))
+    with data_file.reading(folder / DRAWS) as arrays:
+        draws = dict(arrays)
+    if NAME in table:
+        asked, problem = prepare(asked_of(table[NAME]))
+        runs, seed, tolerance = {NAME: (1, False)}, asked.seed, asked.tolerance
+    else:
+        config = build(Config, table)
+        problem, seed, tolerance = of_config(config), config.run.seed, TOLERANCE
+        plans = plans_of(config, problem)
+        runs = {plan.label: (plan.number, plan.shared_minibatch) for plan in plans}
+    kept = {
+        label: (jnp.asarray(draws[label]), *how)
+        for label, how in runs.items()
+        if label in draws and draws[label].shape[1]
+    }
+    if not kept:
+        raise ConfigError(f"{folder / DRAWS} must hold draws; the run was interrupted before any")
+    return Written(problem, kept, seed, tolerance)
+
+
+def _of_file(path: Path, asked: Asked | None) -> Written:
+    if asked is None:
+        raise ConfigError(
+            f"{path} must be a folder that run or plan --output wrote; for a file that "
+            "samples.save wrote, give its rows and model by --data and --model"
+        )
+    asked, problem = prepare(asked)
+    samples = ewsg.load(path)
+    if not samples.keeps_positions:
+        raise ConfigError(f"{path} must hold draws of positions; its run kept something else")
+    shape = jax.tree.map(lambda leaf: leaf.shape[2:], samples.position)
+    # Such rows start at zero, an array.
+    wanted = jnp.shape(cast(Array, problem.start))
+    if shape != wanted:
+        raise ConfigError(
+            f"{path} must hold draws of shape {wanted}, as weights of {asked.data} "
+            f"have ({data_file.shown(problem.names)}); it has {shape}: --response, --drop, "
+            "--intercept and --model must be those of the run"
+        )
+    return Written(problem, {path.stem: (samples, 1, None)}, asked.seed, asked.tolerance)

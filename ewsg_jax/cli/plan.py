@@ -1,0 +1,234 @@
+"""One run of an experiment: its kernel and its steps, and what it gave."""
+
+import inspect
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+
+import ewsg_jax as ewsg
+from ewsg_jax.base.typing import Data, Key
+from ewsg_jax.cli import processes
+from ewsg_jax.cli.answer import Judgement, judge
+from ewsg_jax.cli.config import MOST_STEPS, REFERENCE, Config, ConfigError, MethodConfig
+from ewsg_jax.cli.console import DOUBTFUL, Console
+from ewsg_jax.cli.problem import Regression
+from ewsg_jax.diagnostics import GradientNoise
+from ewsg_jax.gradients._protocol import uses_batches
+from ewsg_jax.rows._view import num_rows
+from ewsg_jax.run.budget import steps_reaching, steps_within
+from ewsg_jax.run.checkpoint import RUN
+
+CHECKPOINT_EVERY = 30.0
+"""Seconds between checkpoints."""
+TOLERANCE = 0.05
+"""How far off a standard deviation may be for a check, unless it is said."""
+
+
+NO_DRAW = Judgement(DOUBTFUL, "UNSURE: no draw was kept")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run: its kernel, its steps and which of them are kept.
+
+    `number` counts the methods from 1, and the reference is 0: a method's draws do not depend on
+    the reference. `tolerance` is that of the check.
+    """
+
+    number: int
+    method: MethodConfig
+    kernel: ewsg.Kernel
+    num_chains: int
+    num_draws: int
+    num_steps: int
+    burn_in: int
+    shared_minibatch: bool = False
+    tolerance: float = TOLERANCE
+
+    def __post_init__(self) -> None:
+        if self.num_steps > MOST_STEPS:
+            raise ConfigError(
+                f"{self.label}: a run takes at most {MOST_STEPS} steps; got {self.num_steps}"
+            )
+        if self.num_steps - self.burn_in < 1:
+            raise ConfigError(
+                f"{self.label}: {self.num_steps} steps keep no draw after a burn-in of "
+                f"{self.burn_in}"
+            )
+
+    @property
+    def label(self) -> str:
+        """What the run is called."""
+        return self.method.label
+
+    @property
+    def thin(self) -> int:
+        """Steps from one draw to the next: at least `num_draws` draws, or every one where there are
+        fewer.
+        """
+        return max(1, (self.num_steps - self.burn_in) // self.num_draws)
+
+
+class Job(NamedTuple):
+    """What is run.
+
+    Attributes:
+        title: of the report.
+        note: what to read it with.
+        seed: of all runs.
+        config: the text of config.toml, by which a later start knows that it is the same.
+        problem: the posterior and its rows.
+        plans: the runs.
+    """
+
+    title: str
+    note: str
+    seed: int
+    config: str
+    problem: Regression
+    plans: list[Plan]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What one run gave.
+
+    Everything else is missing where the run was interrupted before it kept a draw, and `trajectory`
+    where no rows are held out.
+    """
+
+    plan: Plan
+    samples: ewsg.Samples
+    summary: ewsg.diagnostics.Summary | None = None
+    trajectory: ewsg.diagnostics.Trajectory | None = None
+    noise: GradientNoise | None = None
+    distance: ewsg.diagnostics.Distance | None = None
+    judgement: Judgement = NO_DRAW
+
+
+def plans_of(config: Config, problem: Regression) -> list[Plan]:
+    """Build every kernel and count every run's steps, so that what is wrong raises ConfigError
+    before anything runs.
+    """
+    plans, run, long = [], config.run, config.reference
+    if long is not None:
+        options = {"step_size": long.step_size, "friction": long.friction}
+        method = MethodConfig("uld", REFERENCE, options | {"integrator": "splitting"})
+        of_run = (long.num_chains, long.num_draws, long.num_steps, long.burn_in)
+        plans.append(Plan(0, method, _kernel(method, problem), *of_run))
+    for number, method in enumerate(config.named.values(), 1):
+        kernel = _kernel(method, problem)
+        try:
+            steps = steps_of_passes(kernel, problem.train, run.data_passes, run.burn_in_passes)
+        except ValueError as error:
+            raise ConfigError(f"{method.label}: {error}") from error
+        shared = run.shared_minibatch and uses_batches(kernel)
+        plans.append(Plan(number, method, kernel, run.num_chains, run.num_draws, *steps, shared))
+    return plans
+
+
+def _kernel(method: MethodConfig, problem: Regression) -> ewsg.Kernel:
+    """Build a kernel and have it check its options against the data."""
+    build, options = ewsg.METHODS[method.name].build, dict(method.options)
+    if problem.inverse_mass is not None:
+        if "inverse_mass" not in inspect.signature(build).parameters:
+            raise ConfigError(
+                f"{method.label}: {method.name} has no mass, which model.coordinates = 'curvature' "
+                "sets"
+            )
+        options.setdefault("inverse_mass", problem.inverse_mass)
+    try:
+        kernel = build(problem.posterior, **options)
+        start = problem.start(jax.random.key(0)) if callable(problem.start) else problem.start
+        kernel.check(start, problem.train)
+        return kernel
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{method.label}: {error}") from error
+
+
+def keys_of(seed: int, number: int) -> tuple[Key, Key, Key]:
+    """Return the keys of a run, of its look for gradient noise, and of its check."""
+    run_key, key = jax.random.split(jax.random.fold_in(jax.random.key(seed), number))
+    return run_key, jax.random.fold_in(key, 0), jax.random.fold_in(key, 1)
+
+
+def execute(
+    plan: Plan,
+    seed: int,
+    problem: Regression,
+    reference: Result | None,
+    checkpoint: Path,
+    console: Console | None = None,
+) -> Result:
+    """Sample by one plan, or resume what is saved at `checkpoint`, and judge the draws, against a
+    reference if any.
+    """
+    console = console or Console(quiet=True)
+    run_key, noise_key, check_key = keys_of(seed, plan.number)
+    data, kernel = problem.train, plan.kernel
+    samples = _sampled(run_key, plan, problem, checkpoint, not console.is_quiet)
+    if not samples.num_draws:
+        return Result(plan, samples)
+    with console.under_way("judging the draws"):
+        summary = ewsg.diagnostics.summary(samples, problem.names)
+        compared = None if reference is None else reference.summary
+        noise = GradientNoise(None, None, "no chain stayed finite")
+        if samples.is_finite.any():
+            noise = ewsg.diagnostics.gradient_noise(noise_key, kernel, samples, data)
+        try:
+            judgement = judge(check_key, samples, problem, plan.tolerance)
+        except ValueError as error:
+            judgement = Judgement(DOUBTFUL, f"UNSURE: {error}")
+        return Result(
+            plan,
+            samples,
+            summary,
+            None if problem.test is None else ewsg.diagnostics.trajectory(samples, problem.test),
+            noise,
+            None if compared is None else ewsg.diagnostics.distance(summary, compared),
+            judgement,
+        )
+
+
+def _sampled(
+    key: Key, plan: Plan, problem: Regression, checkpoint: Path, progress: bool
+) -> ewsg.Samples:
+    options: dict[str, Any] = {"mesh": processes.mesh(), "progress": progress}
+    # A folder without it is of a run that was ended before its first checkpoint.
+    if (checkpoint / RUN).exists():
+        try:
+            return ewsg.resume(checkpoint, problem.train, kernel=plan.kernel, **options)
+        except ValueError as error:
+            raise ConfigError(
+                f"{plan.label}: {error}: remove {checkpoint} to start this run again"
+            ) from error
+    checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    return ewsg.sample(
+        key,
+        plan.kernel,
+        problem.start,
+        problem.train,
+        plan.num_steps,
+        num_chains=plan.num_chains,
+        burn_in=plan.burn_in,
+        thin=plan.thin,
+        shared_minibatch=plan.shared_minibatch,
+        checkpoint=checkpoint,
+        checkpoint_every=CHECKPOINT_EVERY,
+        **options,
+    )
+
+
+def steps_of_passes(
+    kernel: ewsg.Kernel, data: Data, data_passes: float, burn_in_passes: float = 0.0
+) -> tuple[int, int]:
+    """Return the most steps within a number of passes over the data, and the fewest that reach
+    those of a burn-in.
+
+    Starts and refreshes count. Of steps of a random cost, such as those of `flymc`, the most that
+    they may cost does.
+    """
+    n, cost = num_rows(data), kernel.evaluations(data)
+    return steps_within(cost, n, data_passes), steps_reaching(cost, n, burn_in_passes)

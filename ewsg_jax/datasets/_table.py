@@ -1,0 +1,444 @@
+"""What is known of each data set before its file is read, one table; and the folder of their files,
+EWSG_JAX_DATA, else a cache folder in the home folder.
+"""
+
+import hashlib
+import os
+import string
+import zipfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ewsg_jax.base import checks
+from ewsg_jax.base.files import path_of
+from ewsg_jax.datasets._dataset import Dataset
+
+XY = tuple[np.ndarray, np.ndarray]
+
+VARIABLE = "EWSG_JAX_DATA"
+
+
+def data_folder() -> Path:
+    """Return the folder of the data sets; it is never created.
+
+    Raises:
+        NotADirectoryError: EWSG_JAX_DATA is set to something that is no folder.
+    """
+    named = os.environ.get(VARIABLE)
+    if named is None:
+        return Path.home() / ".cache" / "ewsg_jax"
+    if not Path(named).is_dir():
+        raise NotADirectoryError(
+            f"{VARIABLE} must name a folder; got {named!r}, which is not a folder"
+        )
+    return Path(named)
+
+
+def find(names: tuple[str, ...], origin: str, given: Path | str | None = None) -> Path:
+    """Return the first of these files that is there, best first; or the one that the caller has
+    named.
+
+    Where none is, the error says where it looked, and where one gets them: `origin`.
+    """
+    if given is not None:
+        path = path_of(given)
+        if not path.is_file():
+            raise FileNotFoundError(f"found no file {path}. {origin}")
+        return path
+    folder = data_folder()
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    set_by = (
+        f"the folder that {VARIABLE} names"
+        if VARIABLE in os.environ
+        else f"as {VARIABLE} is not set"
+    )
+    raise FileNotFoundError(f"found no {' or '.join(names)} in {folder} ({set_by}). {origin}")
+
+
+def read(
+    path: Path, what: str, read_text: Callable[[Path], XY] | None = None
+) -> dict[str, np.ndarray]:
+    """Return the arrays X and y, and feature_names where an npz file has them.
+
+    `read_text` reads X and y from a file that is no npz. Where the file cannot be read, the error
+    says what it should be.
+    """
+    try:
+        if path.suffix != ".npz" and read_text is not None:
+            return dict(zip(("X", "y"), read_text(path), strict=True))
+        with np.load(path) as arrays:
+            if not {"X", "y"} <= set(arrays.files):
+                raise ValueError(f"{path} must hold arrays X and y; it holds {arrays.files}")
+            found = {
+                name: arrays[name] for name in ("X", "y", "feature_names") if name in arrays.files
+            }
+        for name in ("X", "y"):
+            if found[name].dtype.kind not in "biuf":
+                raise ValueError(f"{name} must be of numbers; it is of {found[name].dtype}")
+        return found
+    except (EOFError, IndexError, OSError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(
+            f"{path} must hold {what}; it cannot be read: {checks.reason(error)}"
+        ) from error
+
+
+UCI = "https://archive.ics.uci.edu/dataset"
+SONGS = "YearPredictionMSD.txt"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One data set.
+
+    Attributes:
+        title: what it is called.
+        about: what its rows and responses are, for the documentation.
+        origin: where its file comes from, for the error message of a missing one.
+        source: what `Dataset.source` says, before the name of the file.
+        files: names of its file, best first.
+        shape: (n, d) of X; n is None where any number of rows will do.
+        response: what y holds, for the error message.
+        holds: whether values y are that.
+        dtypes: of X and y in a `Dataset`; None: as they lie in the file.
+        feature_names: d names; None: as the file has them, else numbers.
+        read_text: reads X and y from a file that is no npz.
+        checksum: `checksum` of the arrays; None: none is known.
+    """
+
+    title: str
+    about: str
+    origin: str
+    source: str
+    files: tuple[str, ...]
+    shape: tuple[int | None, int]
+    response: str = "a response"
+    holds: Callable[[np.ndarray], bool] = lambda y: True
+    dtypes: tuple[str | None, str | None] = (None, None)
+    feature_names: tuple[str, ...] | None = None
+    read_text: Callable[[Path], XY] | None = None
+    checksum: str | None = None
+
+    def load(self, name: str, given: Path | str | None = None) -> Dataset:
+        """Return it, checked, from the file given or from the folder of the data sets."""
+        path = find(self.files, self.origin, given)
+        arrays = read(path, self.title, self.read_text)
+        x, y = arrays["X"], arrays["y"]
+        num_rows, num_features = self.shape
+        fits = x.ndim == 2 and x.shape[1] == num_features and y.shape == x.shape[:1]
+        if not fits or num_rows not in (None, len(x)) or not self.holds(y):
+            rows = "rows" if num_rows is None else f"{num_rows} rows"
+            raise ValueError(
+                f"{path} must hold {self.title}: {rows} of {num_features} features and "
+                f"{self.response}; got X of shape {x.shape} and y of shape {y.shape} with values "
+                f"{np.unique(y)[:10].tolist()}"
+            )
+        if self.checksum is not None and (found := checksum(x, y, self.dtypes)) != self.checksum:
+            raise ValueError(
+                f"{path} must hold {self.title}, whose checksum begins with {self.checksum[:12]}; "
+                f"got {found[:12]}: other rows, another order or another rounding"
+            )
+        kind_x, kind_y = self.dtypes
+        names = self.feature_names or arrays.get("feature_names", range(num_features))
+        return Dataset(
+            x=np.ascontiguousarray(x, kind_x),
+            y=np.asarray(y, kind_y),
+            feature_names=tuple(map(str, names)),
+            name=name,
+            source=f"{self.source}, from {path.name}",
+        )
+
+
+def checksum(x: np.ndarray, y: np.ndarray, dtypes: tuple[str | None, str | None]) -> str:
+    """Return the SHA-256 of X and then y in these dtypes, by rows, least byte first."""
+    digest = hashlib.sha256()
+    for array, kind in zip((x, y), dtypes, strict=True):
+        digest.update(
+            np.ascontiguousarray(array, np.dtype(kind or array.dtype).newbyteorder("<")).tobytes()
+        )
+    return digest.hexdigest()
+
+
+def all_of(*values: int) -> Callable[[np.ndarray], bool]:
+    """Return whether a response takes these values, each of them and no other."""
+    return lambda y: set(np.unique(y).tolist()) == set(values)
+
+
+def put(title: str, page: str, file: str) -> str:
+    """Say where a file of the UCI archive comes from, for the error message."""
+    return f"{title} comes from the UCI archive, {page}: put its {file} there"
+
+
+def prepared(
+    name: str,
+    title: str,
+    about: str,
+    page: str,
+    shape: tuple[int, int],
+    dtypes: tuple[str, str],
+    checksum: str,
+) -> Source:
+    """Return a data set that lies ready as `NAME.npz`, known by its checksum."""
+    origin = (
+        f"{title} comes from {page}: put its features X, of shape {shape} and dtype {dtypes[0]}, "
+        f"and its responses y, {dtypes[1]}, there as {name}.npz"
+    )
+    return Source(
+        title,
+        about,
+        origin,
+        f"{title}, {page}",
+        (f"{name}.npz",),
+        shape,
+        dtypes=dtypes,
+        checksum=checksum,
+    )
+
+
+def from_text(
+    dtype: type = float, delimiter: str | None = ",", response: int = -1, least: int = 0
+) -> Callable[[Path], XY]:
+    """Return a reader of numeric columns, response first (0) or last (−1), counted from `least`."""
+
+    def read_text(path: Path) -> XY:
+        table = np.loadtxt(path, dtype=dtype, delimiter=delimiter, ndmin=2)
+        return (table[:, :-1] if response else table[:, 1:]), table[:, response] - dtype(least)
+
+    return read_text
+
+
+def letters_from_text(path: Path) -> XY:
+    """The letter comes first: 0 for A to 25 for Z."""
+    table = np.loadtxt(path, dtype=str, delimiter=",", ndmin=2)
+    return table[:, 1:].astype(np.int16), np.array(
+        [string.ascii_uppercase.index(one) for one in table[:, 0]]
+    )
+
+
+def ratings_from_text(path: Path) -> XY:
+    """Person and film, and the rating; `ratings.csv` has a heading."""
+    separator = {".dat": "::", ".data": "\t"}.get(path.suffix, ",")
+    lines = path.read_text(encoding="utf-8").split("\n")
+    rows = [line.split(separator)[:3] for line in lines[path.suffix == ".csv" :] if line.strip()]
+    table = np.array(rows, dtype=float)
+    return table[:, :2].astype(np.int64), table[:, 2]
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Return the names of features, from words."""
+    return tuple(text.split())
+
+
+SOURCES = {
+    "airfoil": prepared(
+        "airfoil",
+        "Airfoil self-noise",
+        "1,503 × 5, the sound pressure of airfoils in decibels (Brooks, Pope & Marcolini 1989); y "
+        "is the sound pressure level in decibels",
+        f"{UCI}/291/airfoil+self+noise",
+        (1503, 5),
+        ("float32", "float32"),
+        "0e33e59247417c83f7e872dbd3bcdbedeed16599e52b779a6c0aacbd06f4304f",
+    ),
+    "bike": prepared(
+        "bike",
+        "Bike sharing",
+        "17,379 × 12, bikes rented in an hour (Fanaee-T & Gama 2013); y is the bikes rented in "
+        "that hour",
+        f"{UCI}/275/bike+sharing+dataset",
+        (17379, 12),
+        ("float32", "int16"),
+        "de8067c4535ae864f13d643b88e49e3a5345353046c1ba541819353251f3f99f",
+    ),
+    "concrete": prepared(
+        "concrete",
+        "Concrete",
+        "1,030 × 8, the compressive strength of concrete (Yeh 1998); y is the compressive "
+        "strength in megapascal",
+        f"{UCI}/165/concrete+compressive+strength",
+        (1030, 8),
+        ("float32", "float32"),
+        "5633c929b369441bdb224474ad75d090b888688e7ca8e9b224d408b700014cbf",
+    ),
+    "covertype": Source(
+        "Covertype",
+        "581,012 × 54, seven kinds of forest (Blackard & Dean 1999)",
+        put("Covertype", f"{UCI}/31/covertype", "covtype.data.gz"),
+        "UCI Covertype (Blackard & Dean)",
+        ("covertype.npz", "covtype.data.gz", "covtype.data"),
+        (581_012, 54),
+        "a class from 1 to 7",
+        all_of(1, 2, 3, 4, 5, 6, 7),
+        feature_names=(
+            *names(
+                "Elevation Aspect Slope Horizontal_Distance_To_Hydrology "
+                "Vertical_Distance_To_Hydrology Horizontal_Distance_To_Roadways Hillshade_9am "
+                "Hillshade_Noon Hillshade_3pm Horizontal_Distance_To_Fire_Points"
+            ),
+            *(f"Wilderness_Area{i}" for i in range(1, 5)),
+            *(f"Soil_Type{i}" for i in range(1, 41)),
+        ),
+        read_text=from_text(np.int16),
+    ),
+    "eeg": prepared(
+        "eeg",
+        "EEG eye state",
+        "14,980 × 14, a time series; some rows hold wild values, left as they are (Rösler 2013); y "
+        "is 1 where the eyes are closed",
+        f"{UCI}/264/eeg+eye+state",
+        (14980, 14),
+        ("float32", "uint8"),
+        "86958e3c75413fc01ad56c43e5cb112df72534dbbc4eef3b14ff03a1043c08fa",
+    ),
+    "heart": Source(
+        "Statlog heart",
+        "270 × 13, heart disease among patients sent for angiography (Detrano et al. 1989); y is 1 "
+        "for heart disease. Categories (`chest_pain`, `resting_ecg`, `thal`) are the numbers that "
+        "the file codes them with. `heart.dat` has classes 1 and 2, `heart.npz` 0 and 1",
+        put("Statlog heart", f"{UCI}/145/statlog+heart", "heart.dat"),
+        "UCI Statlog heart (Detrano et al. 1989)",
+        ("heart.npz", "heart.dat"),
+        (270, 13),
+        "a response of two classes",
+        all_of(0, 1),
+        (None, "int8"),
+        names(
+            "age sex chest_pain resting_blood_pressure cholesterol fasting_blood_sugar resting_ecg "
+            "max_heart_rate exercise_angina st_depression st_slope major_vessels thal"
+        ),
+        from_text(delimiter=None, least=1),
+    ),
+    "letter": Source(
+        "letter recognition",
+        "20,000 × 16, printed capital letters (Frey & Slate 1991)",
+        put("Letter recognition", f"{UCI}/59/letter+recognition", "letter-recognition.data"),
+        "UCI letter recognition (Frey & Slate 1991)",
+        ("letter.npz", "letter-recognition.data"),
+        (20_000, 16),
+        "a letter, 0 to 25",
+        lambda y: set(np.unique(y).tolist()) <= set(range(26)),
+        feature_names=names(
+            "x_box y_box width height on_pixels x_mean y_mean x_variance y_variance xy_correlation "
+            "xxy_correlation xyy_correlation x_edges x_edges_y_correlation y_edges "
+            "y_edges_x_correlation"
+        ),
+        read_text=letters_from_text,
+    ),
+    "messidor": prepared(
+        "messidor",
+        "Messidor",
+        "1,151 × 19, diabetic retinopathy (Antal & Hajdu 2014); y is 1 where there are signs of "
+        "the disease",
+        f"{UCI}/329/diabetic+retinopathy+debrecen",
+        (1151, 19),
+        ("float32", "uint8"),
+        "86aa8e10dff1aadbeada0a72f65fa2bd078d0670c295d6818e315808730796f6",
+    ),
+    "mnist": prepared(
+        "mnist",
+        "MNIST",
+        "70,000 × 784, digits; the first 60,000 rows are the training set (LeCun, Cortes & "
+        "Burges); y is the digit",
+        "https://github.com/rasbt/mnist-pngs",
+        (70000, 784),
+        ("uint8", "uint8"),
+        "c2069063c1105f2bf96266aef1ff68c6e13bdda7a54e37bf19c16f1db24efc83",
+    ),
+    "movielens": Source(
+        "MovieLens",
+        "ratings of films by people (Harper & Konstan 2015)",
+        "MovieLens comes from https://grouplens.org/datasets/movielens: put the ratings.dat, "
+        "ratings.csv or u.data of one of its sets there",
+        "MovieLens (Harper & Konstan 2015)",
+        ("movielens.npz", "ratings.dat", "ratings.csv", "u.data"),
+        (None, 2),
+        "a rating of at most 5 (a person, a film and a rating a row)",
+        lambda y: bool(np.all((y > 0) & (y <= 5))),
+        (None, "float32"),
+        ("person", "film"),
+        ratings_from_text,
+    ),
+    "parkinsons": prepared(
+        "parkinsons",
+        "Parkinsons",
+        "195 × 22, voices of 32 people (Little et al. 2008); y is 1 for Parkinson's disease",
+        f"{UCI}/174/parkinsons",
+        (195, 22),
+        ("float32", "uint8"),
+        "23fc07b34f10916a1af5be68deb2e0f0a86865cde02aaacfd602ac9a85904ab0",
+    ),
+    "parkinsons_updrs": prepared(
+        "parkinsons_updrs",
+        "Parkinsons telemonitoring",
+        "5,875 × 19, voices of 42 people (Tsanas et al. 2009); y is the total UPDRS score",
+        f"{UCI}/189/parkinsons+telemonitoring",
+        (5875, 19),
+        ("float32", "float32"),
+        "9651222f49dbd26d96b01bb243eb3a425403a8b7f53c307e8bfe12f01ffb28fd",
+    ),
+    "pima": Source(
+        "Pima",
+        "768 × 8, diabetes among women of the Pima (Smith et al. 1988); y is 1 for diabetes within "
+        "five years. Zeros of glucose, blood pressure, skin thickness, insulin and body mass index "
+        "stand for values that are missing; they are left as they are",
+        "Pima comes from the NIDDK by way of the UCI archive, which withdrew it; copies are called "
+        "pima-indians-diabetes.csv: put one there",
+        "Pima Indians diabetes (NIDDK; Smith et al. 1988)",
+        ("pima.npz", "pima-indians-diabetes.csv"),
+        (768, 8),
+        "a response of two classes",
+        all_of(0, 1),
+        (None, "int8"),
+        names(
+            "pregnancies glucose blood_pressure skin_thickness insulin body_mass_index pedigree age"
+        ),
+        from_text(),
+    ),
+    "protein": prepared(
+        "protein",
+        "Protein structure",
+        "45,730 × 9, decoys of CASP 5 to 9 (Rana 2013); y is the deviation (RMSD) from the native "
+        "structure in ångström",
+        f"{UCI}/265/physicochemical+properties+of+protein+tertiary+structure",
+        (45730, 9),
+        ("float32", "float32"),
+        "050b3b8bf9b8746b9b6df8133c383fbc890ad68a405530641b805a83fdc93616",
+    ),
+    "susy": Source(
+        "SUSY",
+        "5,000,000 × 18, particle collisions with and without supersymmetric particles (Baldi et "
+        "al. 2014)",
+        put("SUSY", f"{UCI}/279/susy", "SUSY.csv.gz"),
+        "UCI SUSY (Baldi, Sadowski & Whiteson 2014)",
+        ("susy.npz", "SUSY.csv.gz", "SUSY.csv"),
+        (5_000_000, 18),
+        "a 0 or 1",
+        all_of(0, 1),
+        ("float32", "int8"),
+        names(
+            "lepton_1_pt lepton_1_eta lepton_1_phi lepton_2_pt lepton_2_eta lepton_2_phi "
+            "missing_energy_magnitude missing_energy_phi met_rel axial_met m_r m_tr_2 r mt2 s_r "
+            "m_delta_r dphi_r_b cos_theta_r1"
+        ),
+        from_text(np.float32, response=0),
+    ),
+    "year_prediction_msd": Source(
+        "YearPredictionMSD",
+        "515,345 × 90, the timbre of songs and the year of their release (Bertin-Mahieux et al. "
+        "2011)",
+        put("YearPredictionMSD", f"{UCI}/203/yearpredictionmsd", SONGS),
+        "UCI YearPredictionMSD (Bertin-Mahieux et al. 2011)",
+        ("year_prediction_msd.npz", SONGS),
+        (515_345, 90),
+        "a year",
+        dtypes=("float32", "float32"),
+        feature_names=tuple(f"timbre_{number}" for number in range(1, 91)),
+        read_text=from_text(np.float32, response=0),
+    ),
+}
+"""Every data set that is read from a file, by its name."""

@@ -1,0 +1,402 @@
+"""Draws with the model's gradients at them: how far they are from the target, by the kernel Stein
+discrepancy, and the few that together are nearest to it.
+
+The kernel is the inverse multiquadric, in coordinates in which a metric is I. With k(u, v) = q^−½,
+q = c² + ‖u − v‖², and h the gradient of V/T, the Stein operator in both arguments gives
+
+    κ(u, v) = d q^−³ᐟ² − 3 ‖u − v‖² q^−⁵ᐟ² − (u − v)·(h(u) − h(v)) q^−³ᐟ² + h(u)·h(v) q^−½,
+
+whose mean over either argument is zero under exp(−V/T), and under no other law (Gorham & Mackey
+2017).
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from ewsg_jax.answers.check.affine import root_of
+from ewsg_jax.answers.check.basis import DRAWS_OF_FUNCTION, White
+from ewsg_jax.answers.check.check import metric_of
+from ewsg_jax.answers.check.correction import MOST_DENSE
+from ewsg_jax.answers.check.crossfit import TINY, groups, jackknife
+from ewsg_jax.answers.check.draws import Draws, draws_of, tree_of
+from ewsg_jax.answers.check.edges import cut_off
+from ewsg_jax.answers.check.gradients import Fresh, fresh_gradients
+from ewsg_jax.answers.check.stein import blocks_of
+from ewsg_jax.answers.mode.mode import Mode
+from ewsg_jax.base import checks
+from ewsg_jax.base import rng as random_module
+from ewsg_jax.base.freshness import reads_now
+from ewsg_jax.base.typing import Data, Key, PyTree
+from ewsg_jax.model_checks.support import CURE
+from ewsg_jax.model_checks.support_ends import can_end
+from ewsg_jax.posterior.posterior import Posterior, check_posterior
+from ewsg_jax.rows._named import Rows
+from ewsg_jax.run.samples import Samples
+
+TOLERANCE = 0.05
+"""Of standard deviations, relatively: a wall that moves them by less does no harm."""
+
+
+def scored(
+    key: Key,
+    samples: Samples | PyTree,
+    posterior: Posterior,
+    data: Data,
+    mode: Mode | None,
+    temperature: float,
+    max_draws: int,
+    batch_size: int | None,
+    rows: Rows | None,
+    shared_minibatch: bool | None,
+) -> tuple[Draws, Fresh, White]:
+    """Check what all of them take; return the draws that are used, ∇V/T there, both whitened."""
+    checks.key(key)
+    check_posterior(posterior)
+    n = checks.data(data)
+    checks.positive("temperature", temperature)
+    checks.integer("max_draws", max_draws, minimum=64)
+    if batch_size is not None:
+        checks.integer("batch_size", batch_size, minimum=2)
+    if shared_minibatch is not None:
+        checks.boolean("shared_minibatch", shared_minibatch)
+    draws = draws_of(samples, None, max_draws, shared_minibatch)
+    if mode is not None:
+        draws.check_mode(mode)
+    data = jax.tree.map(jax.numpy.asarray, data)
+    fresh = fresh_gradients(key, posterior, draws, data, batch_size or n, rows, float(temperature))
+    fresh.check()
+    ends = can_end(posterior, draws.layout.tree(draws.flat[0]), data)
+    if any(ends) and (edge := cut_off(posterior, draws, data, ends, TOLERANCE)):
+        raise ValueError(
+            "posterior must have a density that falls to 0 where draws come to its end, or Stein's "
+            f"identities do not hold; got one for which {edge}: {CURE}"
+        )
+    return draws, fresh, whitened(draws, fresh, mode, float(temperature))
+
+
+def whitened(draws: Draws, fresh: Fresh, mode: Mode | None, temperature: float) -> White:
+    """Return draws and gradients in coordinates in which their, or a mode's, covariance is I.
+
+    Coordinate by coordinate where draws are too few, or coordinates too many, for a matrix.
+    """
+    flat = draws.flat
+    if mode is not None:
+        center, root = metric_of(mode, temperature)
+    else:
+        center = flat.mean(0)
+        is_dense = draws.size <= min(MOST_DENSE, len(flat) // DRAWS_OF_FUNCTION - 1)
+        off = flat - center
+        root = root_of(off.T @ off / len(flat)) if is_dense else np.maximum(flat.std(0), TINY)
+    if root.ndim == 1:
+        u, first = (flat - center) / root, fresh.first * root
+        return White(u, first, first if fresh.first is fresh.second else fresh.second * root)
+    first = fresh.first @ root
+    again = first if fresh.first is fresh.second else fresh.second @ root
+    return White(np.linalg.solve(root, (flat - center).T).T, first, again)
+
+
+TILE = 256
+"""Draws whose κ with others is held at once, where these are no more than MOST_AT_ONCE allows."""
+MOST_AT_ONCE = 2**20
+"""Values of κ that are held at once."""
+
+
+class SteinKernel(NamedTuple):
+    """κ between draws.
+
+    Attributes:
+        u: draws, shape (m, d).
+        h: gradients, shape (m, d): the mean of both batches, whose noise is independent for two
+            draws, as κ between them needs.
+        scale: c.
+    """
+
+    u: np.ndarray
+    h: np.ndarray
+    scale: float
+
+    def between(self, one: slice, other: slice) -> np.ndarray:
+        """Return κ between some draws and others, a matrix."""
+        u, v, g, h = self.u[one], self.u[other], self.h[one], self.h[other]
+        apart = np.sum(u**2, 1)[:, None] + np.sum(v**2, 1) - 2 * (u @ v.T)
+        apart = np.maximum(apart, 0.0)
+        pull = np.sum(u * g, 1)[:, None] + np.sum(v * h, 1) - u @ h.T - g @ v.T
+        inverse = 1 / (self.scale**2 + apart)
+        return np.sqrt(inverse) * (g @ h.T + inverse * (u.shape[1] - pull - 3 * apart * inverse))
+
+    @property
+    def diagonal(self) -> np.ndarray:
+        """κ of each draw with itself, shape (m,); with what noise of gradients adds."""
+        return self.u.shape[1] / self.scale**3 + np.sum(self.h**2, 1) / self.scale
+
+    def sums(self, parts: list[slice]) -> np.ndarray:
+        """Return sums of κ over pairs of different draws, one for each pair of successive parts."""
+        starts, total = [part.start for part in parts], np.zeros((len(parts), len(parts)))
+        for number, part in enumerate(parts):
+            height = max(1, min(TILE, MOST_AT_ONCE // (len(self.u) - part.start)))
+            for start in range(part.start, part.stop, height):
+                rows = np.arange(start, min(start + height, part.stop))
+                # The kernel is symmetric: of later parts alone, and their mirror image.
+                values = self.between(slice(rows[0], rows[-1] + 1), slice(part.start, None))
+                values[rows - start, rows - part.start] = 0.0
+                ends = np.array(starts[number:]) - part.start
+                total[number, number:] += np.add.reduceat(values.sum(0), ends)
+        return total + np.triu(total, 1).T
+
+
+FLIPS = 4_999
+"""Signs of all blocks that are tried."""
+
+
+@dataclass(frozen=True, eq=False)
+class Discrepancy:
+    """The kernel Stein discrepancy of draws.
+
+    Attributes:
+        squared: its square, the mean of the Stein kernel over pairs of different draws; about 0,
+            above or below, of independent draws of the target.
+        error: the standard error of `squared`, from leaving out one block of draws after the other;
+            too large of draws of the target.
+        p_value: how often draws of the target have one as large, by signs of blocks.
+        num_draws: m, draws that were used.
+        num_blocks: blocks of successive draws.
+        data_passes: what the gradients cost.
+    """
+
+    squared: float
+    error: float
+    p_value: float
+    num_draws: int
+    num_blocks: int
+    data_passes: float
+
+    @property
+    def value(self) -> float:
+        """The root of `squared`; 0 where that is negative."""
+        return max(self.squared, 0.0) ** 0.5
+
+    def __str__(self) -> str:
+        return (
+            f"kernel Stein discrepancy {self.value:.3g} (squared {self.squared:.3g} ± "
+            f"{self.error:.2g}, p = {self.p_value:.2g}) of {self.num_draws:,} draws, "
+            f"{self.data_passes:.3g} data passes"
+        )
+
+
+@reads_now("posterior")
+def kernel_stein_discrepancy(
+    key: Key,
+    samples: Samples | PyTree,
+    posterior: Posterior,
+    data: Data,
+    *,
+    mode: Mode | None = None,
+    scale: float = 1.0,
+    temperature: float = 1.0,
+    max_draws: int = 4_000,
+    batch_size: int | None = 1_000,
+    rows: Rows | None = None,
+    shared_minibatch: bool | None = None,
+) -> Discrepancy:
+    """Return how far draws are from the target in the kernel Stein discrepancy.
+
+    The square is the mean of the Stein kernel of k(x, y) = (c² + (x − y)ᵀM⁻¹(x − y))^−½, in
+    coordinates in which the metric M is I, over all m(m − 1) pairs of different draws: a
+    U-statistic, which leaves the diagonal out (Liu, Lee & Jordan 2016; Gorham & Mackey 2017).
+    Batches of different draws are independent, so that noise of gradients does not bias it; on the
+    diagonal it would. Successive draws that are alike make it larger. The p-value allows for that:
+    blocks of draws, each worth some ten independent ones, get random signs (Chwialkowski,
+    Strathmann & Gretton 2016). It takes O(m²d) operations, tile by tile.
+
+    Args:
+        key: a typed PRNG key, for the batches and the signs.
+        samples: what `ewsg_jax.sample` returned, or draws of positions, a tree of arrays with the
+            leading axes (chain, draw). Chains that are not finite are left out.
+        posterior: what should have been sampled.
+        data: all n rows.
+        mode: what `find_mode` returned for it, whose covariance times T is the metric M. Default:
+            the draws' own covariance; its diagonal above 1,000 numbers, or with fewer than four
+            draws for each.
+        scale: c, in units of the metric.
+        temperature: T of the target exp(−V/T).
+        max_draws: draws of all chains together that are used, evenly spaced.
+        batch_size: rows for each draw, in two batches; None: all.
+        rows: how they are drawn, as in `ewsg_jax.check`.
+        shared_minibatch: whether the chains share their batches: blocks are then of time. Default:
+            what samples of this library say of themselves, and False of other draws.
+
+    Raises:
+        TypeError, ValueError: an argument has the wrong type or value; there are fewer than eight
+            draws of a chain, or none that is finite; a coordinate never moves; the gradient is not
+            finite at a draw; draws lie at a wall where the density is not 0.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> model, data = ewsg.models.gaussian_location(), jnp.linspace(-1.0, 1.0, 40)[:, None]
+        >>> right = (
+        ...     jax.random.normal(jax.random.key(0), (4, 250, 1)) / 40**0.5
+        ... )  # the posterior's sd
+        >>> for draws in (right, 1.5 * right):
+        ...     found = ewsg.diagnostics.kernel_stein_discrepancy(
+        ...         jax.random.key(1), draws, model, data
+        ...     )
+        ...     print(found.p_value < 0.01, found.num_draws, found.data_passes)
+        False 1000 1000.0
+        True 1000 1000.0
+    """
+    checks.positive("scale", scale)
+    for_batches, for_signs = jax.random.split(checks.key(key))
+    given = temperature, max_draws, batch_size, rows, shared_minibatch
+    draws, fresh, white = scored(for_batches, samples, posterior, data, mode, *given)
+    count = blocks_of(draws.in_chains(white.u), draws.shared).number
+    parts = groups(len(white.u), count)
+    sums = SteinKernel(white.u, white.mean, float(scale)).sums(parts)
+    sizes = np.array([part.stop - part.start for part in parts])
+    squared, error, p_value = _judged(sums, sizes, random_module.host_generator(for_signs))
+    return Discrepancy(squared, error, p_value, len(white.u), len(parts), fresh.data_passes)
+
+
+def _judged(
+    sums: np.ndarray, sizes: np.ndarray, rng: np.random.Generator
+) -> tuple[float, float, float]:
+    """Return the mean over pairs of draws, its error and its p-value by random signs, of sums over
+    pairs of blocks, (blocks, blocks), and how many draws each block has.
+    """
+    m, total = sizes.sum(), sums.sum()
+    left = m - sizes
+    without = (total - 2 * sums.sum(1) + np.diag(sums)) / (left * (left - 1))
+    signs = rng.choice([-1.0, 1.0], (FLIPS, len(sizes)))
+    flipped = np.sum((signs @ sums) * signs, axis=1)
+    p_value = (1 + np.sum(flipped >= total)) / (1 + FLIPS)
+    return float(total / (m * (m - 1))), float(jackknife(without)), float(p_value)
+
+
+@dataclass(frozen=True, eq=False)
+class Thinned:
+    """Draws that were chosen, in the order of their choice; one may be there more than once.
+
+    Attributes:
+        chain: numbers of their chains in the samples, shape (count,).
+        draw: their numbers in these, shape (count,).
+        discrepancy: the kernel Stein discrepancy of the first 1, 2, … of them, pairs of a draw with
+            itself included, shape (count,).
+        num_draws: draws that were used.
+        data_passes: what the gradients cost.
+    """
+
+    chain: np.ndarray
+    draw: np.ndarray
+    discrepancy: np.ndarray
+    num_draws: int
+    data_passes: float
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.draw):,} of {self.num_draws:,} draws, kernel Stein discrepancy "
+            f"{self.discrepancy[-1]:.3g} ({self.discrepancy[0]:.3g} of the first alone), "
+            f"{self.data_passes:.3g} data passes"
+        )
+
+    def of(self, samples: Samples | PyTree) -> Any:
+        """Return the chosen draws of the samples, a tree of arrays with the leading axis count.
+
+        Args:
+            samples: those that were thinned, or what else has their chains and draws.
+
+        Raises:
+            TypeError, ValueError: they are none.
+        """
+        tree = tree_of(samples)
+        least = int(self.chain.max()) + 1, int(self.draw.max()) + 1
+        if any(x.shape[0] < least[0] or x.shape[1] < least[1] for x in jax.tree.leaves(tree)):
+            raise ValueError(
+                f"samples must be those that were thinned, of at least {least[0]} chains and "
+                f"{least[1]} draws; got {checks.listed('samples', checks.shapes(tree))}"
+            )
+        return jax.tree.map(lambda x: x[self.chain, self.draw], tree)
+
+
+@reads_now("posterior")
+def stein_thinning(
+    key: Key,
+    samples: Samples | PyTree,
+    posterior: Posterior,
+    data: Data,
+    count: int,
+    *,
+    mode: Mode | None = None,
+    scale: float = 1.0,
+    temperature: float = 1.0,
+    max_draws: int = 4_000,
+    batch_size: int | None = 1_000,
+    rows: Rows | None = None,
+) -> Thinned:
+    """Choose draws one by one that make the kernel Stein discrepancy of those chosen least.
+
+    Greedily (Riabiz, Chen, Cockayne, Swietach, Niederer, Mackey & Oates 2022), with the kernel of
+    `kernel_stein_discrepancy`. Draws from before a run had arrived, and draws too far out, are
+    passed over. It takes O(m·count·d) operations of m draws. Noise of gradients adds to a draw's
+    kernel with itself, so that draws with little noise are preferred a little: with
+    `batch_size=None` there is none. Of many numbers few draws are chosen too near the middle: means
+    are better than those of as many draws evenly spaced, widths too small.
+
+    Args:
+        key: a typed PRNG key, for the batches.
+        samples: what `ewsg_jax.sample` returned, or draws of positions, a tree of arrays with the
+            leading axes (chain, draw). Chains that are not finite are left out.
+        posterior: what should have been sampled.
+        data: all n rows.
+        count: draws to choose; more than there are repeats some.
+        mode: what `find_mode` returned for it, whose covariance times T is the metric M. Default:
+            the draws' own covariance; its diagonal above 1,000 numbers, or with fewer than four
+            draws for each.
+        scale: c, in units of the metric.
+        temperature: T of the target exp(−V/T).
+        max_draws: draws of all chains together that are used, evenly spaced.
+        batch_size: rows for each draw, in two batches; None: all.
+        rows: how they are drawn, as in `ewsg_jax.check`.
+
+    Raises:
+        TypeError, ValueError: an argument has the wrong type or value; there are fewer than eight
+            draws of a chain, or none that is finite; a coordinate never moves; the gradient is not
+            finite at a draw; draws lie at a wall where the density is not 0.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> model, data = ewsg.models.gaussian_location(), jnp.linspace(-1.0, 1.0, 40)[:, None]
+        >>> wide = jnp.linspace(-1.0, 1.0, 201)[None, :, None]  # the posterior's sd is 0.158
+        >>> mode = ewsg.find_mode(jax.random.key(0), model, jnp.zeros(1), data)
+        >>> few = ewsg.diagnostics.stein_thinning(
+        ...     jax.random.key(1), wide, model, data, 20, mode=mode
+        ... )
+        >>> few.of(wide).shape, round(float(few.of(wide).std()), 2)
+        ((20, 1), 0.15)
+    """
+    checks.positive("scale", scale)
+    checks.integer("count", count)
+    given = temperature, max_draws, batch_size, rows, None
+    draws, fresh, white = scored(key, samples, posterior, data, mode, *given)
+    chosen, discrepancy = _greedy(SteinKernel(white.u, white.mean, float(scale)), count)
+    chains, times = np.meshgrid(draws.chains, draws.kept, indexing="ij")
+    if draws.shared:
+        chains, times = chains.T, times.T
+    return Thinned(
+        chains.ravel()[chosen], times.ravel()[chosen], discrepancy, len(white.u), fresh.data_passes
+    )
+
+
+def _greedy(kernel: SteinKernel, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return which draws are chosen, and the discrepancy after each."""
+    alone = kernel.diagonal
+    with_chosen, total = np.zeros(len(alone)), 0.0
+    chosen, found = [], []
+    for number in range(1, count + 1):
+        best = int(np.argmin(alone / 2 + with_chosen))
+        total += alone[best] + 2 * with_chosen[best]
+        with_chosen += kernel.between(slice(None), slice(best, best + 1))[:, 0]
+        chosen.append(best)
+        found.append(max(total, 0.0) ** 0.5 / number)
+    return np.array(chosen), np.array(found)

@@ -1,0 +1,1 @@
+"""What draws say, whoever made them: convergence, coordinates, predictions, likelihoods."""

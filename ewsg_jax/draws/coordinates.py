@@ -1,0 +1,50 @@
+"""Draws as one array (chain, draw, coordinate), and names of their coordinates."""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+
+from ewsg_jax.base.typing import PyTree
+
+Names = Sequence[str] | None
+CONVERGED = 1.1
+"""R-hat above which chains are not of one law."""
+
+
+def named(tree: PyTree, single: str) -> dict[str, np.ndarray]:
+    """Return leaves by place in the tree; one that is the whole tree by the name `single`."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return {
+        jax.tree_util.keystr(path, simple=True, separator=".") or single: x for path, x in leaves
+    }
+
+
+def flattened(
+    leaves: dict[str, np.ndarray], names: Names = None
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return named arrays (chain, draw, …) as one, and names of its coordinates, the last axis.
+
+    Raises:
+        ValueError: there is another number of names than of coordinates.
+    """
+    parts, own = [], []
+    for leaf_name, leaf in leaves.items():
+        shape = leaf.shape[2:]
+        parts.append(np.asarray(leaf, np.float64).reshape(*leaf.shape[:2], math.prod(shape)))
+        places = itertools.product(*map(range, shape))
+        own += [
+            f"{leaf_name}[{','.join(map(str, place))}]" if shape else leaf_name for place in places
+        ]
+    if names is not None and len(names) != len(own):
+        raise ValueError(f"names must be {len(own)}, one for each coordinate; got {len(names)}")
+    return np.concatenate(parts, axis=2), tuple(own if names is None else names)
+
+
+def with_digits(value: float | np.ndarray, sd: float | np.ndarray) -> str:
+    """Return a number in four digits, or enough to see a tenth of its standard deviation."""
+    with np.errstate(all="ignore"):
+        wanted = np.ceil(np.log10(np.abs(np.float64(value)) / np.float64(sd))) + 2
+    return f"{value:.{int(np.clip(wanted, 4, 12)) if np.isfinite(wanted) else 4}g}"

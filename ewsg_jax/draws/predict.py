@@ -1,0 +1,213 @@
+"""A function of the position at new inputs, averaged over draws, some at a time."""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax.base import checks, products, pytrees, tracing
+from ewsg_jax.base.freshness import as_of_now
+from ewsg_jax.base.typing import Array, PyTree
+
+MEMORY = 64 * 2**20
+"""Bytes of positions, outputs and largest intermediate that one chunk of draws holds."""
+
+
+def predict(
+    draws: PyTree,
+    function: Callable[[Any, Any], PyTree],
+    inputs: PyTree,
+    *,
+    log: bool = False,
+    keep_draws: bool = False,
+    chunk_size: int | None = None,
+) -> PyTree:
+    """Return what `Samples.predict` does, of all draws: a tree with leading axes (chain, draw).
+
+    Draws with a number that is not finite count like the others, so they show in the result.
+    """
+    checks.boolean("log", log)
+    if checks.boolean("keep_draws", keep_draws) and log:
+        raise ValueError("log must be False with keep_draws=True, which takes no mean; got True")
+    reduce = "none" if keep_draws else "log" if log else "mean"
+    with as_of_now(function):
+        return run(prepare(draws, function, inputs, reduce, chunk_size), inputs)
+
+
+class Program(NamedTuple):
+    """A checked evaluation of draws, for any inputs of the same shapes.
+
+    Attributes:
+        draws: the draws, NumPy arrays with leading axes (chain, draw).
+        lengths: the numbers of chains and of draws of each.
+        function: `function(position, inputs) -> outputs`, hashable.
+        output: the shapes and dtypes of the outputs at one draw.
+        reduce: "none", "mean" or "log", the log of the mean of the exponentials.
+        size: draws evaluated at once.
+    """
+
+    draws: PyTree
+    lengths: tuple[int, int]
+    function: Callable[..., PyTree]
+    output: PyTree
+    reduce: str
+    size: int
+
+
+def prepare(
+    draws: PyTree,
+    function: Callable[..., PyTree],
+    inputs: PyTree,
+    reduce: str,
+    chunk_size: int | None,
+) -> Program:
+    """Check the arguments of `predict` and choose the size of a chunk."""
+    lengths = _lengths(draws)
+    checks.held("draws", draws)
+    # On the host: only a chunk of draws is on the device at a time.
+    draws = jax.tree.map(np.asarray, draws)
+    checks.function("function", function, "(position, inputs) -> tree of arrays")
+    checks.held("inputs", inputs)
+    _numeric("inputs", inputs)
+    function = products.in_full(function)
+    output, draw_bytes = _examine(
+        draws, function, jax.tree.map(jnp.asarray, inputs), averaged=reduce != "none"
+    )
+    size = (
+        max(1, MEMORY // max(draw_bytes, 1))
+        if chunk_size is None
+        else checks.integer("chunk_size", chunk_size)
+    )
+    total = math.prod(lengths)
+    # Chunks of about one length, so that little of the last one is filled up.
+    return Program(
+        draws, lengths, function, output, reduce, math.ceil(total / math.ceil(total / size))
+    )
+
+
+def run(program: Program, inputs: PyTree) -> PyTree:
+    """Return the outputs at all draws or their mean, as NumPy arrays."""
+    draws, lengths, function, output, reduce, size = program
+    inputs = jax.tree.map(jnp.asarray, inputs)
+    num_draws = math.prod(lengths)
+    if reduce == "none":
+        total = jax.tree.map(lambda x: np.empty((num_draws, *x.shape), x.dtype), output)
+    else:
+        total = jax.tree.map(
+            lambda x: np.full(x.shape, -np.inf if reduce == "log" else 0.0), output
+        )
+    for first in range(0, num_draws, size):
+        # The last chunk is filled up with the last draw: one program serves all chunks.
+        chain, draw = np.unravel_index(
+            np.minimum(np.arange(first, first + size), num_draws - 1), lengths
+        )
+        positions = jax.tree.map(lambda x, c=chain, d=draw: x[c, d], draws)
+        count = min(size, num_draws - first)
+        result = outputs_at(function, reduce, positions, inputs, jnp.int32(count))
+        if reduce == "none":
+            jax.tree.map(
+                lambda to, x, f=first, n=count: _write(to, f, np.asarray(x)[:n]), total, result
+            )
+        # In float64 on the host, so that a mean over many draws is not lost in rounding.
+        else:
+            add = np.logaddexp if reduce == "log" else np.add
+            with np.errstate(invalid="ignore"):  # NaN and infinity pass through
+                total = jax.tree.map(
+                    lambda t, x, add=add: add(t, np.asarray(x, np.float64)), total, result
+                )
+    if reduce == "none":
+        return jax.tree.map(lambda x: x.reshape(*lengths, *x.shape[1:]), total)
+
+    def mean(x: np.ndarray, shape: jax.ShapeDtypeStruct) -> np.ndarray:
+        return np.asarray(
+            x - math.log(num_draws) if reduce == "log" else x / num_draws, shape.dtype
+        )
+
+    return jax.tree.map(mean, total, output)
+
+
+def _write(array: np.ndarray, first: int, values: np.ndarray) -> None:
+    array[first : first + len(values)] = values
+
+
+def _lengths(draws: PyTree) -> tuple[int, int]:
+    """Check a tree of draws and return its numbers of chains and of draws per chain."""
+    takes = "draws must be a tree of arrays with leading axes (chain, draw)"
+    leaves = jax.tree.leaves(_numeric("draws", draws))
+    if not leaves:
+        raise ValueError(f"{takes}; got a tree without leaves, {checks.describe(draws)}")
+    shapes = {np.shape(x)[:2] for x in leaves}
+    if len(shapes) > 1 or len(shape := next(iter(shapes))) < 2:
+        raise ValueError(
+            f"{takes}, the same for all; got leaves of shapes {[np.shape(x) for x in leaves]}"
+        )
+    if not shape[0] * shape[1]:
+        raise ValueError(
+            f"{takes}, at least one draw; got leaves of shapes {[np.shape(x) for x in leaves]}"
+        )
+    return shape
+
+
+def _numeric(name: str, tree: PyTree) -> PyTree:
+    """Check that a tree holds arrays and numbers only."""
+    # Strings and objects have no dtype that JAX knows, and fail there without a name.
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        if not isinstance(leaf, jax.Array) and np.asarray(leaf).dtype.kind in "OSUM":
+            where = f"{name}{jax.tree_util.keystr(path)}"
+            raise TypeError(
+                f"{name} must be a tree of arrays or numbers; {where} is {checks.describe(leaf)}"
+            )
+    return tree
+
+
+def _examine(
+    draws: PyTree, function: Callable[..., PyTree], inputs: PyTree, averaged: bool
+) -> tuple[PyTree, int]:
+    """Return the output's shapes and the bytes one draw needs, largest intermediate included."""
+    position = jax.tree.map(lambda x: jax.eval_shape(jnp.asarray, x[0, 0]), draws)
+    takes = "function must be (position, inputs) -> tree of floating-point arrays"
+    try:
+        program, output = jax.make_jaxpr(function, return_shape=True)(position, inputs)
+    except Exception as error:
+        raise ValueError(
+            f"{takes}; it failed on one draw and these inputs: {checks.reason(error)}"
+        ) from error
+    if not jax.tree.leaves(output):
+        raise ValueError(f"{takes}; it returned {checks.describe(output)}")
+    for path, leaf in jax.tree_util.tree_leaves_with_path(output):
+        if averaged and not jnp.issubdtype(leaf.dtype, jnp.floating):
+            raise TypeError(
+                f"{takes}; function(…){jax.tree_util.keystr(path)} is {checks.describe(leaf)}: "
+                "convert it with .astype(float), or take keep_draws=True"
+            )
+    sizes = [x.size * x.dtype.itemsize for x in jax.tree.leaves((position, output))]
+    return output, sum(sizes) + _largest_intermediate(program)
+
+
+def _largest_intermediate(program: Any) -> int:
+    """The bytes of the largest array that a program or one of those inside it makes."""
+    made = [v.aval for line in tracing.equations(program) for v in line.outvars]
+    return max((pytrees.num_bytes(each) for each in made if hasattr(each, "shape")), default=0)
+
+
+@functools.partial(jax.jit, static_argnames=("function", "reduce"))
+def outputs_at(
+    function: Callable[..., PyTree], reduce: str, positions: PyTree, inputs: PyTree, count: Array
+) -> PyTree:
+    """The outputs at one chunk's draws; or, over the first `count`, their sum or log-sum-exp."""
+    outputs = jax.vmap(function, (0, None))(positions, inputs)
+    if reduce == "none":
+        return outputs
+
+    def leaf(x: Array) -> Array:
+        x = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+        counted = (jnp.arange(x.shape[0]) < count).reshape(-1, *[1] * (x.ndim - 1))
+        if reduce == "log":
+            return jax.nn.logsumexp(jnp.where(counted, x, -jnp.inf), axis=0)
+        return jnp.sum(jnp.where(counted, x, 0), axis=0)
+
+    return jax.tree.map(leaf, outputs)

@@ -1,0 +1,130 @@
+"""What the dynamics that compensate for gradient noise share: where its covariance comes from.
+
+    p' = p − h (g(θ) + Γ p) + √h Σ ξ,   Σ² + h Cov = 2TΓ
+    θ' = θ + h p'  (semi_implicit)  or  θ + h p  (euler)
+
+with Cov the covariance of g at θ, as the estimator reports it or as the user gives it. A gradient
+with this covariance adds noise of variance h² Cov to each step: with the injected h Σ² it is what
+the friction Γ balances at temperature T. So the law is exp(−(V(θ) + ‖p‖²/2)/T) with the bias of the
+scheme alone, whatever the batch, as if the gradient were exact, the friction Γ and the noise 2TΓ.
+"""
+
+import abc
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax.base import checks, pytrees
+from ewsg_jax.base.modules import module, static
+from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.typing import Array, Hyperparameter, Key, Position, PyTree
+from ewsg_jax.dynamics._explicit import SCHEMES, Explicit, Scheme
+from ewsg_jax.dynamics._protocol import GradientAt
+from ewsg_jax.dynamics._underdamped import UnderdampedState, checked
+from ewsg_jax.gradients._covariance import Congruent, Covariance
+from ewsg_jax.gradients._protocol import Estimate
+
+ROUNDING = 1e-4
+"""How far below 0 an eigenvalue of a given covariance may be, as a share of the largest."""
+
+
+@module
+class TakesOutHeat(Explicit):
+    """An explicit scheme with a force beside the gradient. Write `force`.
+
+    Attributes:
+        integrator: what Γ is added to.
+        covariance: of the gradient, None for the one that the estimator reports.
+    """
+
+    integrator: Scheme = static(default="semi_implicit")
+    covariance: Covariance | Congruent | None = None
+
+    @abc.abstractmethod
+    def force(self, noise: PyTree, state: UnderdampedState, covariance: object) -> Position:
+        """Return what is added to the gradient."""
+
+    @property
+    def needs_covariance(self) -> bool:
+        return self.covariance is None
+
+    def init(self, key: Key, position: Position) -> UnderdampedState:
+        numbers = sum(x.size for x in jax.tree.leaves(position))
+        if self.covariance is not None and self.covariance.size != numbers:
+            raise ValueError(
+                f"covariance must be over the d = {numbers} parameters; got one over "
+                f"{self.covariance.size}"
+            )
+        return super().init(key, position)
+
+    def with_force(self, noise: PyTree, state: UnderdampedState, estimate: Estimate) -> Estimate:
+        """Return the estimate with the force added to its gradient."""
+        covariance = estimate.covariance if self.covariance is None else self.covariance
+        force = self.force(noise, state, covariance)
+        return estimate._replace(gradient=pytrees.combine((1, estimate.gradient), (1, force)))
+
+    def apply(
+        self, noise: PyTree, prepared: UnderdampedState, estimate: Estimate, gradient_at: GradientAt
+    ) -> UnderdampedState:
+        return super().apply(
+            noise, prepared, self.with_force(noise, prepared, estimate), gradient_at
+        )
+
+
+def checked_arguments(
+    step_size: Hyperparameter,
+    friction: Hyperparameter,
+    temperature: Hyperparameter,
+    noise: NoiseLaw,
+    integrator: Scheme,
+    covariance: Covariance | Array | None,
+) -> dict[str, Any]:
+    """Check what such a dynamics is given, and return its fields by name."""
+    checks.one_of("integrator", integrator, SCHEMES)
+    return {
+        **checked(step_size, friction, temperature, noise),
+        "noise": noise,
+        "integrator": integrator,
+        "covariance": None if covariance is None else given(covariance),
+    }
+
+
+def given(covariance: Covariance | Array) -> Covariance:
+    """Return a user's covariance as eigenvalues and vectors, or as its diagonal.
+
+    Raises:
+        TypeError, ValueError: it is no symmetric matrix without negative eigenvalues, and no
+            diagonal of one.
+    """
+    takes = (
+        "covariance must be a symmetric matrix (d, d) without negative eigenvalues, its "
+        "diagonal (d,), or what"
+    )
+    takes += " ewsg_jax.gradients.covariance_at returns"
+    if isinstance(covariance, Covariance):
+        return covariance
+    if not isinstance(covariance, jax.Array | np.ndarray):
+        raise TypeError(f"{takes}; got {checks.describe(covariance)}")
+    matrix = jnp.asarray(covariance)
+    # Of half precision there are no eigenvectors.
+    matrix = matrix.astype(jnp.promote_types(jnp.result_type(float, matrix.dtype), jnp.float32))
+    is_square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1]
+    is_real = jnp.issubdtype(matrix.dtype, jnp.floating)
+    if not (matrix.ndim == 1 or is_square) or not is_real or not matrix.size:
+        raise ValueError(f"{takes}; got {checks.describe(covariance)}")
+    made = Covariance(matrix) if matrix.ndim == 1 else Covariance(*jnp.linalg.eigh(matrix))
+    if checks.is_traced(matrix):
+        return made
+    known = np.asarray(matrix, np.float64)
+    if not np.isfinite(known).all():
+        raise ValueError(f"{takes}; got one that is not finite")
+    if matrix.ndim == 2 and not np.allclose(
+        known, known.T, rtol=0, atol=ROUNDING * np.abs(known).max()
+    ):
+        raise ValueError(f"{takes}; got one that is not symmetric")
+    values = np.asarray(made.matrix, np.float64)
+    if values.size and values.min() < -ROUNDING * values.max():
+        raise ValueError(f"{takes}; got one with the eigenvalue {values.min():.3g}")
+    return made._replace(matrix=jnp.maximum(made.matrix, 0))

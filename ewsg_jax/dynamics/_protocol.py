@@ -1,0 +1,220 @@
+"""What a dynamics is, and what all of them share: numbers as functions of the step, and weights."""
+
+import abc
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol
+
+from ewsg_jax.base import checks, pytrees, rng
+from ewsg_jax.base.modules import Part, hashable, is_own, module, number, static, text
+from ewsg_jax.base.rng import NOISE_LAWS, NoiseLaw
+from ewsg_jax.base.typing import Array, Data, Hyperparameter, Key, Position, PyTree, Scalar, State
+from ewsg_jax.gradients._protocol import Estimate
+
+Term = tuple[Scalar, PyTree]
+"""A coefficient and a tree, summed by `_tree.combine`."""
+
+
+class GradientAt(Protocol):
+    """The gradient of the accepted batch at another point, shaped like the position."""
+
+    def __call__(self, position: Position) -> Position: ...
+
+
+PriorGradient = Callable[[Position], Position]
+"""∇V₀ at a point, shaped like the position."""
+
+
+def _in_arithmetic(self: Part, *_: object) -> Any:
+    raise TypeError(
+        "a hyperparameter is a function of the step: take its value, such as self.step_size(step); "
+        f"got {self!r} itself in arithmetic"
+    )
+
+
+@module
+class Constant(Part):
+    """A number or a scalar array in the place of a schedule."""
+
+    value: Scalar
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _in_arithmetic
+    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __neg__ = _in_arithmetic
+
+    def __call__(self, step: Array) -> Scalar:
+        """Return the number, whatever the step."""
+        return self.value
+
+    def __repr__(self) -> str:
+        return text(self.value)
+
+
+@module
+class Schedule(Part):
+    """A function of the step; the base class of schedules whose numbers a stack may differ by.
+
+    Example:
+        >>> import ewsg_jax as ewsg
+        >>> @ewsg.module
+        ... class Falling(ewsg.Schedule):
+        ...     function: object = ewsg.static(default=None)
+        ...     first: float
+        ...
+        ...     def __call__(self, step):
+        ...         return self.first / (1.0 + step)
+        >>> posterior = ewsg.models.gaussian_location()
+        >>> kernels = [ewsg.sgld(posterior, Falling(first=h), batch_size=5) for h in (0.1, 0.2)]
+        >>> ewsg.stack(kernels)[1].dynamics.step_size(3)
+        0.05
+    """
+
+    function: Callable[[Array], Any] = static()
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _in_arithmetic
+    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __neg__ = _in_arithmetic
+
+    def __call__(self, step: Array) -> Scalar:
+        """Return the value at a step."""
+        return self.function(step)
+
+    def __repr__(self) -> str:
+        return text(self.function)
+
+
+def hyperparameters(**named: Hyperparameter) -> dict[str, Constant | Schedule]:
+    """Check that each is positive, and return them as what may stand in the fields of a part.
+
+    Args:
+        named: by their names, each a positive number, a scalar array or a schedule (a function of
+            the step).
+
+    Returns:
+        For each a `Constant` or a `Schedule`: its value at a step is `part.step_size(step)`.
+
+    Raises:
+        TypeError, ValueError: one is none of these.
+
+    Example:
+        >>> import ewsg_jax as ewsg
+        >>> ewsg.hyperparameters(step_size=0.1, friction=lambda step: 1.0)["step_size"](0)
+        0.1
+    """
+    made: dict[str, Constant | Schedule] = {}
+    for name, value in named.items():
+        if isinstance(value, Constant | Schedule):
+            # One of one's own: by its value, for it may hold numbers that are traced.
+            if is_own(type(value)):
+                checks.positive(name, lambda step, of=value: of(step), schedule=True)
+            made[name] = value
+            continue
+        checks.positive(name, value, schedule=True)
+        made[name] = (
+            Schedule(function=hashable(value)) if callable(value) else Constant(value=number(value))
+        )
+    return made
+
+
+@module
+class Dynamics(Part, abc.ABC, Generic[State]):
+    """What a gradient and a noise do to the state. Write `init` and `apply`; the rest has a
+    default.
+
+    It has a field `step_size`: h, a number or a schedule of the step. With a `log_weight` it may go
+    under exponential weights, and says by `frozen_noise` which x it knows. One that reads the
+    estimate's covariance says `needs_covariance = True`; `bias_order`, that of the bias of the
+    position's law in h with exact gradients, is asked for by `halve`.
+    """
+
+    translates: ClassVar[bool] = False
+    """Whether a step sees the position through its gradients alone, so that what it adds does not
+    depend on where the origin is, and it may be taken in a metric.
+    """
+
+    frozen_noise: ClassVar[tuple[str, ...]] = ()
+    """The names of x that `log_weight` takes."""
+
+    extra_gradients: ClassVar[int] = 0
+    """How often `apply` calls `gradient_at`."""
+
+    gaussian_momentum: ClassVar[bool] = False
+    """Whether momenta are N(0, T I) where the law is right, of a kinetic energy ‖p‖²/2: what
+    `ewsg_jax.check(…, kernel=…)` compares them with.
+    """
+
+    if TYPE_CHECKING:  # a field of each dynamics: of one in a metric, that of the inner one
+        step_size: Any = dataclasses.field(init=False)
+
+    @abc.abstractmethod
+    def init(self, key: Key, position: Position) -> State:
+        """Return the first state of a chain."""
+
+    @abc.abstractmethod
+    def apply(
+        self, noise: PyTree, prepared: PyTree, estimate: Estimate, gradient_at: GradientAt
+    ) -> State:
+        """Return the state after a step.
+
+        Args:
+            noise: what `draw` returned; by default standard normals shaped like the position.
+            prepared: what `prepare` returned; by default the state.
+            estimate: of the gradient at `evaluation_point(state)`, in `estimate.gradient`.
+            gradient_at: the gradient of the same batch at another point; `extra_gradients` says how
+                often it is called.
+        """
+
+    def draw(self, key: Key, state: State) -> PyTree:
+        """Return the noise of a step, from shapes and the step counter alone."""
+        return rng.noise(key, state.position, getattr(self, "noise", "gaussian"))
+
+    def evaluation_point(self, state: State) -> Position:
+        """Return where the gradient is evaluated."""
+        return state.position
+
+    def prepare(self, state: State, prior_gradient: PriorGradient, data: Data) -> PyTree:
+        """Return what `log_weight` and `apply` get: made once a step, before any gradient."""
+        return state
+
+    def log_weight(
+        self, prepared: PyTree, estimate: Estimate, frozen_noise: str = "momentum"
+    ) -> Array:
+        """Return ½‖x + a‖²: a is the estimate in units of the noise, x the frozen noise."""
+        raise NotImplementedError(f"{type(self).__name__} has no weight")
+
+    def with_evaluation_point(self, state: State, point: Position) -> State:
+        """Return the state with its evaluation point moved there, by as much as the position."""
+        if type(self).evaluation_point is Dynamics.evaluation_point:
+            return state._replace(position=point)
+        shift = pytrees.combine((1, point), (-1, self.evaluation_point(state)))
+        return state._replace(position=pytrees.combine((1, state.position), (1, shift)))
+
+    def check(self, position: Position) -> None:
+        """Raise ValueError where the dynamics does not go with a position."""
+
+
+def needs_covariance(dynamics: Dynamics) -> bool:
+    """Return whether a dynamics asks for estimates with covariance, by its `needs_covariance`."""
+    return getattr(dynamics, "needs_covariance", False)
+
+
+def check_noise(noise: NoiseLaw) -> None:
+    """Check the name of a noise law."""
+    checks.one_of("noise", noise, NOISE_LAWS)
+
+
+def half_squared_sum(frozen_noise: str, named: dict[str, Term], scale: Scalar, g: PyTree) -> Array:
+    """Return ½‖x + scale·g‖² for x named.
+
+    Args:
+        frozen_noise: a name.
+        named: for each state-dependent name, x as a `(coefficient, tree)` term.
+        scale: the coefficient of the gradient, √h/σ.
+        g: the gradient.
+    """
+    a = (scale, g)
+    if frozen_noise == "zero":
+        total = pytrees.combine(a)
+    elif frozen_noise == "one":
+        total = pytrees.combine(a, (1, pytrees.ones_like(g)))
+    else:
+        total = pytrees.combine(a, named[frozen_noise])
+    return 0.5 * pytrees.squared_norm(total)

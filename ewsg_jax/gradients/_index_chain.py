@@ -1,0 +1,98 @@
+"""The index chain of exponential weights (EWSG, Algorithm 1): Metropolis steps among batches, and
+their exact law.
+
+A batch I is replaced by the next one, J, with probability min(1, exp(w(J) − w(I))).
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax.base import pytrees
+from ewsg_jax.base.typing import Array, PyTree
+from ewsg_jax.gradients._protocol import Estimate
+
+Proposal = tuple[Estimate, PyTree]
+"""The estimate that a batch gives, and the update that commits it."""
+Propose = Callable[[PyTree], Proposal]
+LogWeight = Callable[[Estimate], Array]
+
+Visit = tuple[tuple[Array, Array], Array]
+"""Which batch the chain is at, its log weight, and how many proposals it has accepted."""
+
+MOST_UNROLLED = 16
+"""Visits of the index chain that are compiled without a loop."""
+
+
+class ChainDraw(NamedTuple):
+    """Randomness of the index chain: M+1 batches and the logs of M uniform numbers.
+
+    M batches where the chain begins with that of the last step; a refresh then sees the first of
+    these. For full weights one batch, which only a refresh of the wrapped estimator sees, and one
+    uniform number.
+    """
+
+    batches: PyTree
+    log_uniforms: Array
+
+
+def together(propose: Propose, log_weight: LogWeight, drawn: ChainDraw) -> Proposal:
+    """Return where the chain ends, all M + 1 estimates at once."""
+    length = drawn.log_uniforms.shape[0]
+    # The current batch is the first of them: it has a weight as all others have.
+    proposals, log_weights = _weighed(propose, log_weight, drawn.batches)
+
+    def visit(carry: Visit, proposal: tuple[Array, Array, Array]) -> tuple[Visit, None]:
+        current, accepted = carry
+        number, log_weight, log_uniform = proposal
+        # In logarithms, since weights overflow: exp(½|x + a|²) where gradients are large.
+        accept = log_uniform <= log_weight - current[1]
+        return (pytrees.where(accept, (number, log_weight), current), accepted + accept), None
+
+    proposed = (jnp.arange(1, length + 1, dtype=jnp.int32), log_weights[1:], drawn.log_uniforms)
+    # Short chains are unrolled: a visit is a few comparisons.
+    unroll = max(1, min(length, MOST_UNROLLED))
+    first = ((jnp.int32(0), log_weights[0]), jnp.int32(0))
+    ((chosen, at_end), accepted), _ = jax.lax.scan(visit, first, proposed, unroll=unroll)
+    # Only now is a whole estimate copied: the chain itself carries a number.
+    estimate, update = pytrees.take(proposals, chosen)
+    return _accounted(estimate, at_end, accepted, length), update
+
+
+def exactly(
+    propose: Propose, log_weight: LogWeight, batches: PyTree, log_uniform: Array
+) -> Proposal:
+    """Return a draw from the chain's law, of all batches."""
+    proposals, log_weights = _weighed(propose, log_weight, batches)
+    # Less the largest, so that the largest weight is 1 and none overflows.
+    cumulative = jnp.cumsum(jnp.exp(log_weights - jnp.max(log_weights)))
+    # By the inverse of the cumulative law: one uniform number for all batches.
+    chosen = jnp.searchsorted(cumulative, jnp.exp(log_uniform) * cumulative[-1])
+    estimate, update = pytrees.take(proposals, jnp.minimum(chosen, cumulative.shape[0] - 1))
+    return _of_finite_weight(estimate, cumulative[-1]), update
+
+
+def _weighed(propose: Propose, log_weight: LogWeight, batches: PyTree) -> tuple[Proposal, Array]:
+    """Return the estimates of many batches with their updates, and their log weights."""
+    proposals = jax.vmap(propose)(batches)
+    return proposals, jax.vmap(log_weight)(proposals[0])
+
+
+def _accounted(estimate: Estimate, log_weight: Array, accepted: Array, length: int) -> Estimate:
+    """The chosen estimate with the share accepted; 1 where nothing was proposed or asked for."""
+    # Without proposals the only batch is the chosen one, whatever its weight.
+    if not length:
+        return estimate._replace(acceptance=np.float32(1.0))
+    acceptance = accepted.astype(jnp.float32) / length
+    return _of_finite_weight(estimate, log_weight)._replace(acceptance=acceptance)
+
+
+def _of_finite_weight(estimate: Estimate, weight: Array) -> Estimate:
+    """The estimate, NaN where its weight is not finite: the chain then counts as diverged."""
+    is_finite = jnp.isfinite(weight)
+    return estimate._replace(
+        gradient=jax.tree.map(lambda g: jnp.where(is_finite, g, jnp.nan), estimate.gradient)
+    )

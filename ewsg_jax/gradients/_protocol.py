@@ -1,0 +1,258 @@
+"""What an estimator of ∇V is."""
+
+import abc
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol
+
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax.base.modules import Part, arguments, made_by, module, static, written
+from ewsg_jax.base.needs import EVERYTHING, Need, parts_of
+from ewsg_jax.base.typing import Array, Data, Key, Memory, P, Position, PyTree
+from ewsg_jax.posterior.posterior import Posterior
+from ewsg_jax.rows._named import chosen_by
+from ewsg_jax.rows._scheme import Order, RowLaw, check_draw
+from ewsg_jax.rows._view import fetched
+
+
+class Estimate(NamedTuple):
+    """An estimate of ∇V, a tree of arrays so that one candidate can be selected by its index.
+
+    Attributes:
+        gradient: shaped like the position.
+        batch: which rows, as a rule with the rows themselves, and what `gradient_at` needs beside
+            it; `()` for the full data.
+        acceptance: the share of index-chain proposals accepted; 1 where there is no index chain.
+        covariance: of the gradient, given the position, as one of `ewsg_jax.gradients.Covariance`;
+            `()` where the estimator does not report it.
+    """
+
+    gradient: Position
+    batch: PyTree
+    acceptance: Array | np.float32 = np.float32(1.0)
+    covariance: Any = ()
+
+
+class Weight(Protocol):
+    """The log of the exponential weight of an estimate, up to a constant, at this state."""
+
+    def __call__(self, estimate: Estimate, frozen_noise: str = "momentum") -> Array: ...
+
+
+def no_weight(estimate: Estimate, frozen_noise: str = "momentum") -> Array:
+    """Return 0: the weight of an estimate that is not chosen among others."""
+    return jnp.zeros(())
+
+
+class Evaluations(NamedTuple):
+    """How many ∇Vᵢ are evaluated: Python integers, known before anything runs.
+
+    Attributes:
+        per_step: in every step.
+        per_extra_gradient: by the gradient on the accepted batch at another point.
+        at_init: once, by `init`.
+        per_refresh: besides, in the steps 0, K, 2K, …
+        refresh_every: K.
+        per_accepted: how many of `per_step` wait until a batch is accepted: a candidate takes the
+            others alone.
+        counted: whether steps say themselves what they evaluated (`Info.gradient_evaluations`) and
+            `per_step` is the most that they may, without what `refresh` returns, which is added.
+        expected: what a counted step takes on average, as it was measured; 0 where it is not known.
+    """
+
+    per_step: int
+    per_extra_gradient: int
+    at_init: int = 0
+    per_refresh: int = 0
+    refresh_every: int = 1
+    counted: bool = False
+    per_accepted: int = 0
+    expected: float = 0.0
+
+    def of_steps(self, first: Any, count: Any) -> Any:
+        """Return evaluations of `count` steps from number `first` on; whole numbers or arrays."""
+        refreshes = -(-(first + count) // self.refresh_every) + (-first // self.refresh_every)
+        return count * self.per_step + refreshes * self.per_refresh
+
+    @property
+    def on_average(self) -> float:
+        """What a step takes on average, refreshes included."""
+        return self.expected or self.per_step + self.per_refresh / self.refresh_every
+
+    def of_candidates(self, count: int) -> "Evaluations":
+        """Return those of steps that evaluate `count` batches, and accept one."""
+        return self._replace(
+            per_step=count * (self.per_step - self.per_accepted) + self.per_accepted
+        )
+
+
+class Sharing(NamedTuple):
+    """Whose a memory is, and how large it may grow.
+
+    Attributes:
+        of: each "chain"'s; or never changed, and a function of the "start" and the data or of the
+            "data" alone, so that chains may share it.
+        limit: bytes that the memory of all chains may take, None for any.
+    """
+
+    of: Literal["chain", "start", "data"] = "chain"
+    limit: int | None = None
+
+
+@module
+class GradientEstimator(Part, abc.ABC, Generic[P]):
+    """An estimator of ∇V, composed with any dynamics by `ewsg_jax.kernel`.
+
+    Write `draw`, `propose`, `gradient_at` and `evaluations`; the rest has the defaults of an
+    estimator without a memory. One whose estimates hold their covariance says `reports_covariance =
+    True`; one that draws no rows `uses_batches = False`; one whose memory chains may share has a
+    `sharing`; one whose memory changes, and leaves estimates unbiased, says `unbiased = True`.
+
+    Attributes:
+        posterior: what is sampled.
+    """
+
+    needs: ClassVar[frozenset[Need]] = EVERYTHING
+    """What it needs of the data; everything, for an estimator that does not say otherwise.
+
+    One that needs nothing asks for rows by its law alone, for sums over all of them by `Posterior`
+    alone, and counts evaluations by `ewsg_jax.rows.all_rows`.
+    """
+    unbiased: ClassVar[bool] = False
+    """Whether the mean of an estimate over batches is ∇V, whatever the memory holds.
+
+    Asked of one whose memory changes (`commit`, `refresh`): the errors of its steps are then
+    uncorrelated, as those of one without a memory are, and `diagnostics.gradient_noise` may judge
+    by single steps.
+    """
+    posterior: Posterior[P] = static()
+
+    @abc.abstractmethod
+    def draw(self, key: Key, data: Data, order: Order | None = None) -> PyTree:
+        """Return what is random in an estimate, from the configuration and n alone.
+
+        Batches in it, as laws of rows draw them, are fetched ahead of the step where there is a run
+        that can do so.
+
+        Args:
+            key: consumed.
+            data: rows, of which their number is read.
+            order: where the chain is, for laws of rows that are `ordered`.
+        """
+
+    @abc.abstractmethod
+    def propose(
+        self, randomness: PyTree, memory: Memory, point: P, data: Data, weight: Weight
+    ) -> tuple[Estimate, PyTree]:
+        """Return an estimate at a point, and the update that `commit` gets if it is accepted."""
+
+    @abc.abstractmethod
+    def gradient_at(self, estimate: Estimate, position: P, data: Data) -> P:
+        """Return the gradient on the estimate's own batch at another position."""
+
+    @abc.abstractmethod
+    def evaluations(self, data: Data) -> Evaluations:
+        """Return how many ∇Vᵢ are evaluated."""
+
+    def check(self, position: P, data: Data) -> None:
+        """Raise what is wrong with a position and data, by type, shape and dtype."""
+        self.posterior.check(position, data)
+        self.posterior.check_gradient(position, data)
+
+    def init(self, key: Key, position: P, data: Data) -> Memory:
+        """Return the first memory of a chain."""
+        return ()
+
+    def refresh(
+        self, randomness: PyTree, memory: Memory, step: Array, point: P, data: Data
+    ) -> tuple[Memory, P, Array | int]:
+        """Return the memory that a step begins with, the point and the evaluations that it took.
+
+        A point that differs from the one given restarts the chain there.
+        """
+        return memory, point, 0
+
+    def commit(self, update: PyTree, memory: Memory) -> Memory:
+        """Return the memory after a step, with the accepted batch's update."""
+        return memory
+
+    def batches(self, data: Data) -> PyTree:
+        """Return the randomness of all equally probable batches on a leading axis."""
+        raise NotImplementedError(f"the batches of {self!r} cannot be listed")
+
+    def __repr__(self) -> str:
+        named = arguments(self)
+        # The posterior of one around another is that of the other.
+        if any(isinstance(each, GradientEstimator) for each in named.values()):
+            del named["posterior"]
+        return written(made_by(self), named)
+
+
+@module
+class OfRows(GradientEstimator[P]):
+    """An estimator whose batches follow a law of rows: the plain gradient of each, b evaluations.
+
+    Write what differs.
+
+    Attributes:
+        law: which rows.
+    """
+
+    law: RowLaw
+
+    @property
+    def batch_size(self) -> int:
+        """The number of rows in a batch."""
+        return self.law.batch_size
+
+    def check(self, position: P, data: Data) -> None:
+        super().check(position, data)
+        self.law.check(data)
+        check_draw(self.law, data)
+
+    def propose(
+        self, randomness: PyTree, memory: Memory, point: P, data: Data, weight: Weight
+    ) -> tuple[Estimate, PyTree]:
+        batch = fetched(randomness, data)
+        return Estimate(self.posterior.gradient_on(point, data, batch), batch), ()
+
+    def gradient_at(self, estimate: Estimate, position: P, data: Data) -> P:
+        return self.posterior.gradient_on(position, data, estimate.batch)
+
+    def evaluations(self, data: Data) -> Evaluations:
+        return Evaluations(self.law.batch_size, self.law.batch_size)
+
+    def draw(self, key: Key, data: Data, order: Order | None = None) -> PyTree:
+        return self.law.draw(key, data, order if self.law.ordered else None)
+
+    def batches(self, data: Data) -> PyTree:
+        return self.law.batches(data)
+
+    def __repr__(self) -> str:
+        named = arguments(self)
+        law = named.pop("law")
+        first = {"posterior": named.pop("posterior"), "batch_size": law.batch_size}
+        return written(made_by(self), first | named | chosen_by(law))
+
+
+def sharing_of(part: Part) -> Sharing:
+    """Return whose the memory of a kernel or estimator is: each chain's, unless it says."""
+    for each in parts_of(part):
+        # The outermost estimator: it may change what the memory of one that it wraps is part of.
+        if hasattr(each, "sharing") or isinstance(each, GradientEstimator):
+            return getattr(each, "sharing", Sharing())
+    return Sharing()
+
+
+def uses_batches(part: Part) -> bool:
+    """Return whether steps of a kernel differ by the rows they see, drawn as a batch.
+
+    Those of an estimator do, if it does not say `uses_batches = False`.
+    """
+    estimators = (each for each in parts_of(part) if isinstance(each, GradientEstimator))
+    return any(getattr(each, "uses_batches", True) for each in estimators)
+
+
+def reports_covariance(estimator: GradientEstimator) -> bool:
+    """Return whether estimates hold their covariance, by the estimator's `reports_covariance`."""
+    return getattr(estimator, "reports_covariance", False)

@@ -1,0 +1,188 @@
+"""How much gradients of rows differ at a point, which makes the covariance of a batch's sum."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jax.typing import DTypeLike
+
+from ewsg_jax.base import products, pytrees, rng
+from ewsg_jax.base.typing import Array, Data, Key, Position, Scalar
+from ewsg_jax.gradients._covariance import Structure
+from ewsg_jax.posterior.posterior import Posterior
+from ewsg_jax.rows._scheme import RowLaw
+from ewsg_jax.rows._shards import Shard
+from ewsg_jax.rows._view import fold_over_rows, view
+
+ROWS_PER_GUESS = 16
+"""Rows whose mean gradient is a guess at that of all."""
+
+
+def outer(centred: Array, structure: Structure, basis: Array | None = None) -> Array:
+    """Return Σ aᵢaᵢᵀ of rows a (b, d) in the structure: (d, d), diagonal (d,), or basis (r, r)."""
+    seen = centred if basis is None else products.matmul(centred, basis)
+    return jnp.sum(seen**2, axis=0) if structure == "diagonal" else products.matmul(seen.T, seen)
+
+
+def spread(
+    posterior: Posterior,
+    point: Position,
+    data: Data,
+    chunk_size: int,
+    structure: Structure,
+    basis: Array | None = None,
+) -> tuple[Array, Array]:
+    """Return the mean of all ∇Vᵢ, and n Σ aᵢaᵢᵀ of a = ∇Vᵢ − mean in the structure.
+
+    In one pass, about a guess at the mean: however large that is, no more cancels than the guess is
+    off. Of a part of the data both are its own.
+    """
+    n = number_of(data, like_row(posterior, point, data).dtype)
+    # Within a basis no gradient of a row is made: sums of its products with the basis will do.
+    if basis is not None:
+        size = basis.shape[1], basis.shape[1]
+        sums = _through(
+            posterior,
+            point,
+            data,
+            chunk_size,
+            basis,
+            size,
+            lambda seen, _: products.matmul(seen.T, seen),
+        )
+        return sums.gradients / n, n * sums.products - jnp.outer(sums.seen, sums.seen)
+
+    def add(
+        total: tuple[Array, Array, Array], rows: Data, before: Array | int
+    ) -> tuple[Array, Array, Array]:
+        guess, first, second = total
+        # Less a guess at the mean: sums of squares of large numbers would lose their difference.
+        g = posterior.flat_row_gradients(point, rows)
+        guess = jnp.where(before == 0, jnp.mean(g[:ROWS_PER_GUESS], axis=0), guess)
+        g = view(rows).only_counted(g - guess)
+        return guess, first + jnp.sum(g, axis=0), second + outer(g, structure)
+
+    row = like_row(posterior, point, data)
+    zero = jnp.zeros(row.shape, row.dtype)
+    start = (
+        zero,
+        zero,
+        jnp.zeros(row.shape if structure == "diagonal" else row.shape * 2, row.dtype),
+    )
+    guess, first, second = fold_over_rows(add, start, data, chunk_size)
+    # What the guess was off by is taken out again.
+    return guess + first / n, n * second - outer(first[None], structure)
+
+
+def turned(
+    posterior: Posterior, point: Position, data: Data, chunk_size: int, basis: Array
+) -> Array:
+    """Return a basis turned towards the leading directions: spread times basis, orthonormal."""
+    sums = _through(
+        # One pass: what a basis sees of each row goes back through the same derivative.
+        posterior,
+        point,
+        data,
+        chunk_size,
+        basis,
+        basis.shape,
+        lambda seen, back: back(seen),
+    )
+    seen_twice = number_of(data, basis.dtype) * sums.products - jnp.outer(sums.gradients, sums.seen)
+    return jnp.linalg.qr(view(data).across(seen_twice))[0]
+
+
+class _Sums(NamedTuple):
+    """Sums over rows of sᵢ = (∇Vᵢ − guess) · basis, ∇Vᵢ, and products with sᵢ; and the guess."""
+
+    seen: Array
+    gradients: Array
+    products: Array
+    guess: Array
+
+
+def _through(
+    posterior: Posterior,
+    point: Position,
+    data: Data,
+    chunk_size: int,
+    basis: Array,
+    size: tuple[int, ...],
+    products_of: Callable[[Array, Callable[[Array], Array]], Array],
+) -> _Sums:
+    """Sum over rows what a basis' columns see of their gradients, none of which is made itself.
+
+    Args:
+        posterior: whose ∇Vᵢ they are.
+        point: where.
+        data: all rows.
+        chunk_size: rows at a time.
+        basis: shape (d, r).
+        size: the shape of the products.
+        products_of: gives them, of the sᵢ of some rows, shape (b, r), and of a function that makes
+            Σᵢ ∇Vᵢ wᵢᵀ of weights, (b, k) to (d, k).
+    """
+    flat, unravel = ravel_pytree(pytrees.widened(point))
+
+    def add(total: _Sums, rows: Data, before: Array | int) -> _Sums:
+        values, of_weights = jax.vjp(lambda p: -posterior.log_likelihoods(unravel(p), rows), flat)
+        # The transposed transpose: forward differentiation for what knows the other alone.
+        along = jax.linear_transpose(lambda weights: of_weights(weights)[0], values)
+        # Derivatives go by the dtypes of likelihood and position, which may be exact to unlike
+        # digits; sums are in that of the basis.
+        back = jax.vmap(
+            lambda weights: of_weights(weights.astype(values.dtype))[0].astype(basis.dtype),
+            in_axes=1,
+            out_axes=1,
+        )
+        seen = jax.vmap(
+            lambda column: along(column.astype(flat.dtype))[0].astype(basis.dtype),
+            in_axes=1,
+            out_axes=1,
+        )(basis)
+        guess = jnp.where(before == 0, jnp.mean(seen[:ROWS_PER_GUESS], axis=0), total.guess)
+        seen = view(rows).only_counted(seen - guess)
+        return _Sums(
+            total.seen + jnp.sum(seen, axis=0),
+            total.gradients + back(jnp.ones_like(values)[:, None])[:, 0],
+            total.products + products_of(seen, back),
+            guess,
+        )
+
+    zero = jnp.zeros_like(basis)
+    start = _Sums(zero[0], zero[:, 0], jnp.zeros(size, basis.dtype), zero[0])
+    return fold_over_rows(add, start, data, chunk_size)
+
+
+def some_basis(key: Key, rank: int, row: jax.ShapeDtypeStruct) -> Array:
+    """Return a random orthonormal basis, shape (d, r), r at most d."""
+    (d,) = row.shape
+    # By QR, so that directions stay apart however often the basis is turned.
+    return jnp.linalg.qr(rng.noise(key, jax.ShapeDtypeStruct((d, min(rank, d)), row.dtype)))[0]
+
+
+def like_row(posterior: Posterior, position: Position, data: Data) -> jax.ShapeDtypeStruct:
+    """Return the shape (d,) and the dtype of a row's gradient, raveled."""
+    gradients = jax.eval_shape(
+        posterior.flat_row_gradients, position, jax.tree.map(lambda x: x[:1], data)
+    )
+    return jax.ShapeDtypeStruct(gradients.shape[1:], gradients.dtype)
+
+
+def number_of(data: Data, dtype: DTypeLike) -> Scalar:
+    """Return n; of a part of the data its own, of this dtype."""
+    n = view(data).counted
+    return n if isinstance(n, int) else n.astype(dtype)
+
+
+def share(law: RowLaw, data: Data, dtype: DTypeLike) -> Scalar:
+    """Return the factor of n Σ aᵢaᵢᵀ, centred, that gives the covariance of (n/b) Σ_{i∈I} aᵢ.
+
+    Of a part of the data it is that of its share of the batch; those of all parts are independent.
+    """
+    b, n = view(data).share(law.batch_size), number_of(data, dtype)
+    if isinstance(data, Shard) and not law.independent:
+        return (n - b) / (jnp.maximum(n - 1, 1) * b)
+    return 1 / b if law.independent else (n - b) / (max(n - 1, 1) * b)

@@ -1,0 +1,72 @@
+"""What estimators with a covariance share: when it is exact, and in which structure."""
+
+from typing import Any
+
+from ewsg_jax.base import checks
+from ewsg_jax.base.modules import module, static
+from ewsg_jax.base.needs import Need
+from ewsg_jax.base.typing import P
+from ewsg_jax.gradients._covariance import STRUCTURES, Structure
+from ewsg_jax.gradients._period import Period, Refreshed, checked_period
+from ewsg_jax.posterior.posterior import Posterior, check_posterior
+from ewsg_jax.rows._epochs import Epochs
+from ewsg_jax.rows._independent import Subset
+from ewsg_jax.rows._named import Rows, row_law
+from ewsg_jax.rows._view import CHUNK_SIZE
+
+
+@module
+class WithCovariance(Refreshed[P]):
+    """An estimator whose covariance is exact every K steps, the first included.
+
+    Attributes:
+        structure: of the covariance.
+        rank: r, for a low rank.
+        chunk_size: rows that a reset takes at once.
+    """
+
+    needs = frozenset({Need.ONE_N, Need.ALL_ROWS})
+    reports_covariance = True
+    unbiased = True  # the gradient is that of `uniform`, whatever is known of its covariance
+
+    structure: Structure = static(default="dense")
+    rank: int = static(default=10)
+    chunk_size: int = static(default=CHUNK_SIZE)
+
+    @property
+    def passes(self) -> int:
+        """How many passes over the data a reset takes."""
+        # A low rank turns its basis in a pass of its own.
+        return 2 if self.structure == "low_rank" else 1
+
+
+def checked(
+    posterior: Posterior,
+    batch_size: int,
+    refresh_every: Period,
+    structure: Structure,
+    rank: int,
+    replace: bool,
+    rows: Rows,
+    chunk_size: int,
+) -> dict[str, Any]:
+    """Check what such an estimator is given, and return its fields by name."""
+    check_posterior(posterior)
+    law = row_law(batch_size, replace, rows)
+    # Of neighbours, of weighted rows and of others that depend on each other the moments of single
+    # rows do not give it.
+    if law.weighted or not (law.independent or isinstance(law, Subset | Epochs)):
+        raise ValueError(
+            "rows must be 'random' or 'epochs', or a law that says independent = True and has no "
+            f"weights: the covariance of other batches is not tracked; got {rows!r}"
+        )
+    every = checked_period("refresh_every", refresh_every)
+    checks.one_of("structure", structure, STRUCTURES)
+    return {
+        "posterior": posterior,
+        "law": law,
+        "refresh_every": every,
+        "structure": structure,
+        "rank": checks.integer("rank", rank),
+        "chunk_size": checks.integer("chunk_size", chunk_size),
+    }

@@ -1,0 +1,339 @@
+"""Underdamped Langevin dynamics: full data, uniform batches, a thermostat, rows of clusters."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import jax.numpy as jnp
+
+from ewsg_jax import dynamics, gradients
+from ewsg_jax.base import checks
+from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.typing import Array, Data, Hyperparameter, P
+from ewsg_jax.dynamics._mass import InverseMass
+from ewsg_jax.kernels.pair import kernel
+from ewsg_jax.kernels.protocol import Kernel
+from ewsg_jax.kernels.record import method
+from ewsg_jax.posterior.posterior import Posterior
+from ewsg_jax.rows._named import Rows
+from ewsg_jax.rows._view import CHUNK_SIZE
+
+Integrator = Literal["semi_implicit", "euler", "splitting", "exact", "ABOBA", "BAOAB"]
+INTEGRATORS = ("semi_implicit", "euler", "splitting", "exact", "ABOBA", "BAOAB")
+
+
+def underdamped(
+    integrator: Integrator,
+    step_size: Hyperparameter,
+    friction: Hyperparameter,
+    temperature: Hyperparameter = 1.0,
+    noise: NoiseLaw = "gaussian",
+    inverse_mass: InverseMass = 1.0,
+) -> dynamics.Dynamics:
+    """Return the underdamped dynamics of that name; what a scheme does not have is refused."""
+    checks.one_of("integrator", integrator, INTEGRATORS)
+    shared = {"friction": friction, "temperature": temperature, "inverse_mass": inverse_mass}
+    if integrator in ("semi_implicit", "euler"):
+        build = dynamics.euler if integrator == "euler" else dynamics.semi_implicit
+        return build(step_size, noise=noise, **shared)
+    if noise != "gaussian":
+        raise ValueError(
+            f"noise must be 'gaussian' for integrator={integrator!r}, whose order or exact law ±1 "
+            f"noise would cost; got {checks.describe(noise)}"
+        )
+    if integrator == "exact":
+        return dynamics.exact(step_size, **shared)
+    if integrator == "splitting":
+        return dynamics.splitting(step_size, **shared)
+    return dynamics.palindrome(integrator, step_size, **shared)
+
+
+@method(
+    title="Underdamped Langevin dynamics",
+    dynamics=INTEGRATORS,
+    estimator="full",
+    bias="h or h²",
+    evaluations="n",
+    memory="none",
+    source="Cheng et al. 2018",
+    hazard="a pass buys one step",
+    integrators=INTEGRATORS,
+    example={"friction": 2.0},
+)
+def uld(
+    posterior: Posterior[P],
+    step_size: Hyperparameter,
+    *,
+    friction: Hyperparameter,
+    integrator: Integrator = "semi_implicit",
+    temperature: Hyperparameter = 1.0,
+    noise: NoiseLaw = "gaussian",
+    inverse_mass: InverseMass = 1.0,
+    chunk_size: int = CHUNK_SIZE,
+) -> Kernel[P]:
+    """Underdamped Langevin dynamics with the full gradient (ULD).
+
+    Update: integrates dθ = p dt, dp = −(∇V(θ) + γp) dt + √(2γT) dW. The default, semi-implicit
+        Euler, is p' = (1 − hγ) p − h ∇V(θ) + √(2hγT) ξ, θ' = θ + h p'.
+    Target: exp(−V/T), with a bias of order h, or h² with `"splitting"`, `"ABOBA"` and `"BAOAB"`.
+    Cost: n evaluations a step, no memory.
+    When: small data (`"BAOAB"` first), and as the reference of `sghmc` and `ewsg`. With large data
+        a data pass buys one step.
+    Source: X. Cheng, N. S. Chatterji, P. L. Bartlett and M. I. Jordan, Underdamped Langevin MCMC: a
+        non-asymptotic analysis, COLT 2018.
+
+    Args:
+        posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0, time per step; a number, a traced scalar or a schedule h(step).
+        friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
+        integrator: a scheme of `ewsg_jax.dynamics`: `"semi_implicit"` (default); `"euler"`, as in
+            the papers; `"splitting"`, of order h² with an exact gradient; `"ABOBA"` or `"BAOAB"`
+            (`palindrome`), of order h² and unbiased on Gaussians with an exact gradient; or
+            `"exact"`, exact for a frozen one.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
+            itself.
+        noise: `"gaussian"` (default); with the first two integrators also `"rademacher"` (±1: the
+            same weak order).
+        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in
+            `ewsg_jax.dynamics.semi_implicit`. Default 1.
+        chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default
+            4,096.
+
+    Raises:
+        TypeError, ValueError: an argument has the wrong type or value, or one that the integrator
+            does not take.
+
+    Example: for about 1,000 rows of unit scale; with more rows, take shorter steps.
+        >>> import ewsg_jax as ewsg
+        >>> kernel = ewsg.uld(
+        ...     ewsg.models.logistic_regression(), 1e-2, friction=1.0, integrator="splitting"
+        ... )
+    """
+    return kernel(
+        underdamped(integrator, step_size, friction, temperature, noise, inverse_mass),
+        gradients.full(posterior, chunk_size=chunk_size),
+    )
+
+
+@method(
+    title="Stochastic-gradient HMC",
+    dynamics=INTEGRATORS,
+    estimator="uniform",
+    bias="h",
+    evaluations="b",
+    memory="none",
+    source="Chen, Fox & Guestrin 2014",
+    hazard="gradient noise h·Cov/(2γ): far too wide on tall data at usual steps",
+    integrators=INTEGRATORS,
+    example={"friction": 2.0, "batch_size": 2},
+)
+def sghmc(
+    posterior: Posterior[P],
+    step_size: Hyperparameter,
+    *,
+    friction: Hyperparameter,
+    batch_size: int,
+    integrator: Integrator = "semi_implicit",
+    replace: bool = True,
+    rows: Rows = "random",
+    temperature: Hyperparameter = 1.0,
+    noise: NoiseLaw = "gaussian",
+    inverse_mass: InverseMass = 1.0,
+) -> Kernel[P]:
+    """Stochastic-gradient Hamiltonian Monte Carlo (SGHMC): `uld` with b uniform rows a step.
+
+    Update: with the default integrator p' = (1 − hγ) p − h g(θ) + √(2hγT) ξ, θ' = θ + h p', where g
+        = ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ). There is no estimate of the gradient's noise (B̂ = 0 in the
+        first source). With `integrator="euler"` it is SGULD of the second.
+    Target: exp(−V/T), with a bias of order h; the minibatch adds h·Cov(g)/(2γ) to the temperature.
+    Cost: b evaluations a step, no memory.
+    When: a run of few data passes, and as a baseline. Not on tall data at usual steps, where Cov(g)
+        makes draws far too wide: take shorter steps, `nc_sghmc`, or an estimator of less variance
+        (`svrg2nd_hmc`, `saga2nd_hmc`).
+    Source: T. Chen, E. B. Fox and C. Guestrin, Stochastic gradient Hamiltonian Monte Carlo, ICML
+        2014. R. Li, X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient
+        MCMC methods via non-uniform subsampling of gradients, Foundations of Data Science, eq. 3.
+
+    Args:
+        posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0, time per step; a number, a traced scalar or a schedule h(step).
+        friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
+        batch_size: b, rows in a batch.
+        integrator: `"semi_implicit"` (default), or another scheme that `ewsg_jax.uld` lists.
+        replace: draw rows with replacement (default), or (False) a uniform subset.
+        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs
+            `replace=True`.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
+            itself.
+        noise: `"gaussian"` (default); with the first two integrators also `"rademacher"` (±1: the
+            same weak order).
+        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in
+            `ewsg_jax.dynamics.semi_implicit`. Default 1.
+
+    Raises:
+        TypeError, ValueError: an argument has the wrong type or value, or one that the integrator
+            does not take; at `init`, b > n where no row comes twice.
+
+    Example: for about 1,000 rows of unit scale; with more rows, take shorter steps.
+        >>> import ewsg_jax as ewsg
+        >>> kernel = ewsg.sghmc(
+        ...     ewsg.models.logistic_regression(), 1e-3, friction=50.0, batch_size=50
+        ... )
+    """
+    return kernel(
+        underdamped(integrator, step_size, friction, temperature, noise, inverse_mass),
+        gradients.uniform(posterior, batch_size=batch_size, replace=replace, rows=rows),
+    )
+
+
+@method(
+    title="Stochastic-gradient HMC with a thermostat",
+    dynamics=("thermostat",),
+    estimator="uniform",
+    bias="h",
+    evaluations="b",
+    memory="none",
+    source="Ding et al. 2014",
+    hazard="θ too narrow by order h at any batch; balances noise on average over directions only",
+    example={"friction": 2.0, "batch_size": 2},
+)
+def sgnht(
+    posterior: Posterior[P],
+    step_size: Hyperparameter,
+    *,
+    friction: Hyperparameter,
+    batch_size: int,
+    replace: bool = True,
+    rows: Rows = "random",
+    temperature: Hyperparameter = 1.0,
+    inverse_mass: InverseMass = 1.0,
+    noise: NoiseLaw = "gaussian",
+) -> Kernel[P]:
+    """Stochastic-gradient Nosé–Hoover thermostat (SGNHT): `sghmc` whose friction ζ adapts to the
+    gradient noise.
+
+    Update: p' = (1 − hζ) p − h g + √(2hγT) ξ, θ' = θ + h p', ζ' = ζ + h(‖p'‖²/d − T), ζ₀ = γ, g
+        that of `sghmc`.
+    Target: exp(−V/T), with a bias of order h. A minibatch noise of equal covariance at every θ and
+        in every direction is no part of the bias: ζ, whose mean is γ without that noise,
+        compensates it.
+    Cost: b evaluations a step; the dynamics keeps a momentum and one number.
+    When: minibatch noise of unknown size, alike in many directions, as with networks. Not where a
+        few directions have far more noise than the others: the others then come out too narrow. Not
+        for an exact gradient, where `uld` has the smaller bias.
+    Source: N. Ding, Y. Fang, R. Babbush, C. Chen, R. D. Skeel and H. Neven, Bayesian sampling using
+        stochastic gradient thermostats, NIPS 2014.
+
+    Args:
+        posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0, time per step; a number, a traced scalar or a schedule h(step).
+        friction: γ > 0 per unit of time, a number, traced scalar or schedule: where ζ starts.
+        batch_size: b, rows in a batch.
+        replace: draw rows with replacement (default), or (False) a uniform subset.
+        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs
+            `replace=True`.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
+            itself.
+        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in
+            `ewsg_jax.dynamics.semi_implicit`. Default 1.
+        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order).
+
+    Raises:
+        TypeError, ValueError: an argument has the wrong type or value; at `init`, b > n where no
+            row comes twice.
+
+    Example: for about 1,000 rows of unit scale; with more rows, take shorter steps.
+        >>> import ewsg_jax as ewsg
+        >>> kernel = ewsg.sgnht(
+        ...     ewsg.models.logistic_regression(), 1e-3, friction=10.0, batch_size=50
+        ... )
+    """
+    return kernel(
+        dynamics.thermostat(
+            step_size,
+            friction=friction,
+            temperature=temperature,
+            noise=noise,
+            inverse_mass=inverse_mass,
+        ),
+        gradients.uniform(posterior, batch_size=batch_size, replace=replace, rows=rows),
+    )
+
+
+@method(
+    title="Stochastic-gradient HMC with stratified rows",
+    dynamics=INTEGRATORS,
+    estimator="stratified",
+    bias="h",
+    evaluations="b",
+    memory="n for all chains",
+    source="Fu & Zhang 2017",
+    hazard="no better than `sghmc` where clusters do not explain the gradients",
+    integrators=INTEGRATORS,
+    example={
+        "friction": 2.0,
+        "batch_size": 2,
+        "labels": lambda data: (data["y"] > 0).astype(jnp.int32),
+        "num_strata": 2,
+    },
+)
+def cp_sghmc(
+    posterior: Posterior[P],
+    step_size: Hyperparameter,
+    *,
+    friction: Hyperparameter,
+    batch_size: int,
+    labels: str | Callable[[Data], Array],
+    num_strata: int,
+    integrator: Integrator = "semi_implicit",
+    temperature: Hyperparameter = 1.0,
+    noise: NoiseLaw = "gaussian",
+    inverse_mass: InverseMass = 1.0,
+) -> Kernel[P]:
+    """Stochastic-gradient HMC with rows from every cluster (CP-SGHMC).
+
+    Update: that of `sghmc` with g = ∇V₀(θ) + Σ_c (n_c/b_c) Σ_{i∈I_c} ∇Vᵢ(θ), b_c rows from stratum
+        c of n_c rows. The strata are found first, by k-means (`ewsg_jax.cluster`).
+    Target: exp(−(V + ‖p‖²/2)/T), with a bias of order h; the minibatch adds h·Cov(g)/(2γ) to the
+        temperature. Cov(g) lacks the part of the plain gradient's covariance that lies between the
+        clusters.
+    Cost: b evaluations a step; memory of n row numbers for all chains.
+    When: rows fall into groups whose gradients differ. The labels must not cost more than they
+        save.
+    Source: T. Fu and Z. Zhang, CPSG-MCMC: clustering-based preprocessing method for stochastic
+        gradient MCMC, AISTATS 2017. Compared in R. Li, X. Wang, H. Zha and M. Tao, Improving
+        sampling accuracy of stochastic gradient MCMC methods via non-uniform subsampling of
+        gradients, Foundations of Data Science.
+
+    Args:
+        posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0, time per step; a number, a traced scalar or a schedule h(step).
+        friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
+        batch_size: b, rows in a batch, at least `num_strata`.
+        labels: each row's stratum, integers 0 … `num_strata` − 1, (n,): a key of the data, or
+            `labels(data)`.
+        num_strata: the number of strata; some may be empty.
+        integrator: `"semi_implicit"` (default), or another scheme that `ewsg_jax.uld` lists.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
+            itself.
+        noise: `"gaussian"` (default); with the first two integrators also `"rademacher"` (±1: the
+            same weak order).
+        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in
+            `ewsg_jax.dynamics.semi_implicit`. Default 1.
+
+    Raises:
+        TypeError, ValueError: an argument has the wrong type or value, or one that the integrator
+            does not take; at `init`, labels that are not such integers.
+
+    Example: for about 1,000 rows of unit scale; with more rows, take shorter steps.
+        >>> import ewsg_jax as ewsg
+        >>> model = ewsg.models.logistic_regression()
+        >>> kernel = ewsg.cp_sghmc(
+        ...     model, 1e-3, friction=50.0, batch_size=20, labels="cluster", num_strata=10
+        ... )
+    """
+    return kernel(
+        underdamped(integrator, step_size, friction, temperature, noise, inverse_mass),
+        gradients.stratified(
+            posterior, batch_size=batch_size, labels=labels, num_strata=num_strata
+        ),
+    )

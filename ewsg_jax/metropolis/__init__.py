@@ -1,0 +1,1 @@
+"""Kernels with a Metropolis correction: FlyMC, NUTS, random-walk Metropolis."""

@@ -1,0 +1,409 @@
+"""Firefly Monte Carlo (Maclaurin & Adams 2015): exact, with the likelihoods of a few data a step.
+
+    p(θ, z) ∝ p₀(θ)^(1/T) Πᵢ bᵢ^(1−zᵢ) (lᵢ − bᵢ)^zᵢ,   lᵢ = Lᵢ(θ)^(1/T),   bᵢ = Bᵢ(θ)^(1/T)
+
+with zᵢ = 1 for bright data and 0 for dark ones, and 0 < Bᵢ ≤ Lᵢ. A bound stays one to the power
+1/T, so any temperature will do: the sum over z is p₀^(1/T) Πᵢ lᵢ = exp(−V/T).
+
+A step is a random-walk Metropolis step for θ given z, θ* = θ + h ξ with
+
+    log p(θ, z) = (log p₀ + Σᵢ log Bᵢ)/T + Σ_{i bright} log(lᵢ/bᵢ − 1),
+
+whose sum over all data is a closed form of sums taken once, then a move of z (`bright_set`,
+explicitly). h may be brought to an acceptance α* while the chain burns in (Robbins & Monro 1951),
+
+    log s ← log s + (t + 1)^(−0.6) (α − α*)   in the steps t = 0 … K − 1,
+
+with α the probability with which the proposal of step t was accepted; the step size is s h. From
+step K on s stays: the chain is then a Markov chain of one kernel. s follows from the chain's own
+randomness, so the same key gives the same s.
+"""
+
+import itertools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ewsg_jax.base import checks, pytrees, rng
+from ewsg_jax.base.modules import arguments, module, static, written
+from ewsg_jax.base.typing import Array, Data, Hyperparameter, Key, P, Position, PyTree
+from ewsg_jax.bounds import Bound
+from ewsg_jax.bounds._protocol import check_bound
+from ewsg_jax.dynamics._protocol import Constant, Schedule, hyperparameters
+from ewsg_jax.gradients import Evaluations
+from ewsg_jax.gradients import _center as centers
+from ewsg_jax.gradients._period import Period, checked_period, period_at
+from ewsg_jax.gradients._protocol import Sharing
+from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, RowsSeen
+from ewsg_jax.kernels.record import method
+from ewsg_jax.metropolis.bright_set import (
+    BrightSet,
+    Redrawing,
+    Resampling,
+    check_probability,
+    choose,
+    default_room,
+    first_bright,
+    log_odds,
+    redraw,
+    resample,
+    select,
+    uniforms_per_skip,
+)
+from ewsg_jax.metropolis.random_walk_metropolis import RandomWalkNoise
+from ewsg_jax.posterior.posterior import Posterior, check_posterior
+from ewsg_jax.rows._view import CHUNK_SIZE, fetched, gather, num_rows
+
+DECAY = 0.6
+"""Between 1/2, where single acceptances' noise does not settle, and 1, which keeps the start."""
+
+
+class FireflyState(NamedTuple):
+    """What a chain of FlyMC is.
+
+    Attributes:
+        position: θ.
+        step: the number of steps made.
+        log_dark: log p₀ + Σ log Bᵢ there, up to a constant.
+        bright: the bright data.
+        overflow: whether more data were bright at the start than there is room for, until the first
+            step.
+        log_scale: of the step size, a scalar; `()` where it is not adapted.
+    """
+
+    position: Position
+    step: Array
+    log_dark: Array
+    bright: BrightSet
+    overflow: Array
+    log_scale: Any = ()
+
+
+class FireflyMemory(NamedTuple):
+    """The centre of the bound, and its sums over all data."""
+
+    center: Position
+    summary: PyTree
+
+
+class FireflyNoise(NamedTuple):
+    """What moves θ, and what moves z beside the selected data."""
+
+    walk: RandomWalkNoise
+    resampling: Resampling | Redrawing
+
+
+@module
+class FireflyMonteCarlo(Kernel[P]):
+    """The kernel of `flymc`."""
+
+    made_by = "flymc"
+
+    posterior: Posterior[P] = static()
+    step_size: Constant | Schedule  # pyright: ignore[reportIncompatibleMethodOverride]
+    capacity: int = static()
+    resample_probability: float = static(default=0.01)
+    proposal_capacity: Period = static(default=None)
+    num_resampled: Period = static(default=None)
+    target_acceptance: float | None = static(default=None)
+    adapt_steps: int = static(default=0)
+    bound: Bound = static()
+    center: Position | None = None
+    temperature: Constant | Schedule
+    chunk_size: int = static(default=CHUNK_SIZE)
+
+    def __repr__(self) -> str:
+        named = arguments(self)
+        # The call that made it does not name a bound that the posterior has itself.
+        if self.bound == self.posterior.bound:
+            del named["bound"]
+        return written(self.made_by, named)
+
+    def room(self, n: int) -> int:
+        """Return how many data may be selected in a step."""
+        if self.num_resampled is not None:
+            return period_at("num_resampled", self.num_resampled, lambda n: n, n)
+        default = default_room(self.resample_probability)
+        return period_at("proposal_capacity", self.proposal_capacity, default, n)
+
+    def log_dark(self, position: P, memory: FireflyMemory) -> Array:
+        """Return log p₀ + Σ log Bᵢ, up to a constant."""
+        # The dark rows' part: all bounds, of which those of bright rows are divided out below.
+        total = self.bound.total(position, memory.center, memory.summary)
+        return pytrees.widened(self.posterior.varying.log_prior(position) + total)
+
+    def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
+        checks.key(key)
+        position = pytrees.copy(checks.position(position))
+        checks.finite("position", position)
+        self.check(position, data)
+        check_bound(self.bound, position, data)
+        # The bound touches the likelihood at the centre: the closer that is, the fewer rows are
+        # bright.
+        middle = centers.or_start(self.center, position)
+        memory = FireflyMemory(middle, self.bound.summarize(middle, data, self.chunk_size))
+        # All rows are seen here, and by no step.
+        bright, count = first_bright(
+            key,
+            lambda rows: self.bound.gaps(position, middle, rows),
+            data,
+            self.capacity,
+            self.temperature(jnp.int32(0)),
+            self.chunk_size,
+        )
+        # Under a trace nobody can raise: the first step then reports the overflow.
+        if not checks.is_traced(count) and count > self.capacity:
+            raise ValueError(
+                f"capacity must be at least {count}, the number of data that are bright at the "
+                f"start; got {self.capacity}: a start and a centre near the mode make fewer bright"
+            )
+        dark, overflowed = self.log_dark(position, memory), count > self.capacity
+        scale = () if self.target_acceptance is None else jnp.zeros_like(dark)
+        first = FireflyState(position, jnp.int32(0), dark, bright, overflowed, scale)
+        return KernelState(first, memory, RowsSeen(num_rows(data)))
+
+    def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
+        # How many rows a step may evaluate is fixed, so that its arrays have one length.
+        n, most = num_rows(data), self.room(num_rows(data))
+        direction_key, uniform_key = jax.random.split(key)
+        if self.num_resampled is not None:
+            anew_key, choice_key = jax.random.split(uniform_key)
+            uniforms = rng.log_uniform(anew_key, (1 + most,))
+            walk = RandomWalkNoise(rng.noise(direction_key, state.position), uniforms[0])
+            return Randomness(
+                choose(choice_key, most, n), FireflyNoise(walk, Redrawing(uniforms[1:]))
+            )
+        # In one draw, of which each part costs little.
+        lengths = 1, (most + 1) * uniforms_per_skip(self.resample_probability), self.capacity, most
+        uniforms = rng.log_uniform(uniform_key, (sum(lengths),))
+        decide, skips, darken, brighten = jnp.split(
+            uniforms, list(itertools.accumulate(lengths))[:-1]
+        )
+        walk = RandomWalkNoise(rng.noise(direction_key, state.position), decide[0])
+        selected = select(skips, self.resample_probability, n)
+        return Randomness(selected, FireflyNoise(walk, Resampling(darken, brighten)))
+
+    def transition(
+        self, randomness: Randomness, state: KernelState[P], data: Data
+    ) -> tuple[KernelState[P], Info]:
+        (position, step, dark, bright, overflowed, log_scale), memory = state.dynamics, state.memory
+        walk, resampling = randomness.noise
+        h, temperature = self.step_size(step), self.temperature(step)
+        if self.target_acceptance is not None:
+            h = h * jnp.exp(log_scale)
+
+        # The position moves first, with the brightness of all rows as it is: a Metropolis step on
+        # p₀ ΠBᵢ times the odds Lᵢ/Bᵢ − 1 of the bright rows, so only these are evaluated.
+        proposed = pytrees.combine((1, position), (h, walk.direction))
+        # Free places hold a negative number: they gather some row, and count for nothing.
+        is_bright = bright.rows >= 0
+        bright_rows = gather(data, jnp.maximum(bright.rows, 0)).rows
+        gaps = self.bound.gaps(proposed, memory.center, bright_rows)
+        gaps = jnp.where(is_bright, gaps, 0).astype(bright.gaps.dtype)
+        change = log_odds(gaps / temperature) - log_odds(bright.gaps / temperature)
+        there = self.log_dark(proposed, memory)
+        log_ratio = (there - dark) / temperature + jnp.sum(jnp.where(is_bright, change, 0))
+        accepted = walk.log_uniform <= log_ratio
+        if self.target_acceptance is not None:
+            log_scale = adapted(
+                log_scale, step, log_ratio, self.target_acceptance, self.adapt_steps
+            )
+        position, dark, gaps = pytrees.where(
+            accepted, (proposed, there, gaps), (position, dark, bright.gaps)
+        )
+
+        # Then brightness is drawn again, of some rows, where the chain now is.
+        selected = randomness.batch
+        proposal_gaps = self.bound.gaps(position, memory.center, fetched(selected.rows, data).rows)
+        lit = BrightSet(bright.rows, gaps)
+        if isinstance(resampling, Redrawing):
+            moved, num_dark, fits = redraw(lit, selected, proposal_gaps, resampling, temperature)
+        else:
+            q = self.resample_probability
+            moved, num_dark, fits = resample(
+                lit, selected, proposal_gaps, resampling, q, temperature
+            )
+        # What overflowed before this step was reported by it: the flag starts again.
+        following = FireflyState(
+            position, step + 1, dark, moved, jnp.zeros_like(overflowed), log_scale
+        )
+        # Bright rows at the proposal, and dark ones that were proposed: each one evaluation.
+        info = Info(
+            gradient_evaluations=jnp.sum(is_bright, dtype=jnp.int32) + num_dark,
+            is_finite=pytrees.is_finite(following),
+            step_size=jnp.asarray(h),
+            acceptance=accepted.astype(jnp.float32),
+            overflow=overflowed | ~fits,
+        )
+        return state._replace(dynamics=following), info
+
+    def evaluations(self, data: Data) -> Evaluations:
+        n = num_rows(data)
+        return Evaluations(self.capacity + self.room(n), 0, at_init=2 * n, counted=True)
+
+    def check(self, position: P, data: Data) -> None:
+        self.posterior.check(position, data)
+        centers.check_fits(self.center, position)
+        n = num_rows(data)
+        if self.num_resampled is not None and self.room(n) > n:
+            raise ValueError(
+                f"num_resampled must be at most n = {n:,}, the rows of data; got {self.room(n):,}"
+            )
+
+    @property
+    def sharing(self) -> Sharing:
+        """Whose the memory is."""
+        return Sharing("start" if self.center is None else "data")
+
+
+@method(
+    title="Firefly Monte Carlo",
+    dynamics=(),
+    estimator="none",
+    bias="none",
+    evaluations="bright data and nq, of Vᵢ",
+    memory="bright data; for all chains 2d and the bound's sums",
+    source="Maclaurin & Adams 2015",
+    hazard="needs a bound and its centre; slow where much is bright; overflow (reported)",
+    example={"capacity": 7, "resample_probability": 0.3, "proposal_capacity": 7},
+)
+def flymc(
+    posterior: Posterior[P],
+    step_size: Hyperparameter,
+    *,
+    capacity: int,
+    resample_probability: float = 0.01,
+    proposal_capacity: Period = None,
+    num_resampled: Period = None,
+    target_acceptance: float | None = None,
+    adapt_steps: int | None = None,
+    bound: Bound | None = None,
+    center: Position | None = None,
+    temperature: Hyperparameter = 1.0,
+    chunk_size: int = CHUNK_SIZE,
+) -> Kernel[P]:
+    """Firefly Monte Carlo (FlyMC): exact random-walk Metropolis that evaluates bright data.
+
+    Update: a random-walk Metropolis step θ* = θ + h ξ for θ given z, then a move of z, where zᵢ = 1
+        for bright data; the density of both is p₀(θ)^(1/T) Πᵢ bᵢ^(1−zᵢ) (lᵢ − bᵢ)^zᵢ, lᵢ =
+        Lᵢ(θ)^(1/T), bᵢ = Bᵢ(θ)^(1/T) its bound.
+    Target: exp(−V/T) exactly, whatever the step size, as long as no step reports `overflow`. A step
+        that does keeps its bright set, which makes it exact for another law: that of θ and z given
+        that at most `capacity` data are bright, in which θ has a density ∝ exp(−V/T) P(at most
+        `capacity` bright | θ). While `target_acceptance` adapts the step size a chain has no fixed
+        law: keep what comes after `adapt_steps`.
+    Cost: as many evaluations a step, of Vᵢ, as there are bright data and selected dark ones, about
+        nq of these; 2n at the start. Memory of two positions and of the bound's sums for all
+        chains, and twice `capacity` numbers for each.
+    When: many data and a posterior that is narrow around a centre, in few dimensions. Not where the
+        bound is loose, so that a good part of the data is bright; not without the mode for the
+        centre (`ewsg_jax.find_mode`). A chain forgets more slowly than one of
+        `random_walk_metropolis`: θ moves given z, and z by some data a step.
+    Source: D. Maclaurin and R. P. Adams, Firefly Monte Carlo: exact MCMC with subsets of data,
+        IJCAI 2015.
+
+    Args:
+        posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
+        step_size: h > 0, a proposal's standard deviation per coordinate; a number, a traced scalar
+            or a schedule.
+        capacity: how many data may be bright at once. Every step takes the time of that many; the
+            error that `init` raises where they are too few reports how many there are.
+        resample_probability: q, with which a dark datum is selected to become bright, in (0, 1).
+            Default 0.01.
+        proposal_capacity: how many data may be selected in a step, an integer or a function of n.
+            Default: nq + 6√(nq) + 8, which about one step in 10⁹ exceeds.
+        num_resampled: r, an integer or a function of n: each step redraws the brightness of r
+            uniform data, in the place of selecting each with probability q. Default None: by
+            `resample_probability`.
+        target_acceptance: adapt the step size to this share of accepted proposals, in (0, 1), while
+            the chain burns in, from `step_size` on. Default None: `step_size` as it is.
+        adapt_steps: K ≥ 1, the first steps of a chain, which adapt; burn in for at least as many.
+            Default None, with `target_acceptance` alone.
+        bound: of the likelihood. Default: `posterior.bound`.
+        center: where the bound is tight, a tree like the position. None (default): the position
+            given to `init`, which costs a centre and its sums for each chain where each has a start
+            of its own.
+        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
+            itself.
+        chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default
+            4,096.
+
+    Raises:
+        TypeError, ValueError: an argument has the wrong type or value; the posterior has no bound
+            and none is given; at `init`, a centre that is not shaped like the position, a bound for
+            another position, or more bright data than `capacity`. Where `init` is traced, as in
+            `sample`, the first step reports that as an overflow; `sample` counts overflows
+            (`samples.overflow`) and warns of them at its end.
+
+    Example: for about 20 rows of unit scale; with more rows, take shorter steps.
+        >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> kernel = ewsg.flymc(
+        ...     ewsg.models.logistic_regression(), 1.0, capacity=4, resample_probability=0.5
+        ... )
+        >>> rows = {"x": jnp.ones((20, 1)), "y": jnp.ones(20)}
+        >>> state = kernel.init(jax.random.key(0), jnp.zeros(1), rows)
+        >>> state, info = kernel.step(jax.random.key(1), state, rows)
+        >>> int(info.gradient_evaluations) < 20, bool(info.overflow)
+        (True, False)
+    """
+    check_posterior(posterior)
+    given = hyperparameters(step_size=step_size, temperature=temperature)
+    checks.integer("capacity", capacity)
+    probability = check_probability("resample_probability", resample_probability)
+    room = checked_period("proposal_capacity", proposal_capacity)
+    redrawn = checked_period("num_resampled", num_resampled)
+    # Two ways to choose rows: by skips of a probability, or a number of them.
+    if redrawn is not None and (room is not None or probability != 0.01):
+        raise ValueError(
+            "num_resampled must be None where resample_probability or proposal_capacity is given: "
+            f"it takes their place; got {checks.describe(num_resampled)}"
+        )
+    target, steps = checked_target(target_acceptance, adapt_steps)
+    lower = posterior.bound if bound is None else bound
+    if lower is None:
+        raise ValueError(
+            "bound must be a Bound (one of ewsg_jax.bounds) for a posterior that has none; got "
+            "None. Those of ewsg_jax.models.logistic_regression, softmax_regression and normal "
+            "have one"
+        )
+    checks.instance("bound", lower, Bound, "one of ewsg_jax.bounds")
+    checks.integer("chunk_size", chunk_size)
+    return FireflyMonteCarlo(
+        posterior=posterior,
+        **given,
+        capacity=int(capacity),
+        resample_probability=probability,
+        proposal_capacity=room,
+        num_resampled=redrawn,
+        target_acceptance=target,
+        adapt_steps=steps,
+        bound=lower,
+        center=centers.given(center),
+        chunk_size=int(chunk_size),
+    )
+
+
+def adapted(log_scale: Array, step: Array, log_ratio: Array, target: float, steps: int) -> Array:
+    """Return log s after step t, of K that adapt, from it before and the log of Metropolis' ratio.
+
+    A proposal without a density counts as rejected.
+    """
+    probability = jnp.nan_to_num(jnp.exp(jnp.minimum(log_ratio, 0)))
+    gain = (step + 1).astype(log_scale.dtype) ** -DECAY
+    return jnp.where(
+        step < steps, log_scale + gain * (probability - target).astype(log_scale.dtype), log_scale
+    )
+
+
+def checked_target(value: object, steps: object) -> tuple[float | None, int]:
+    """Check and return α* and K, which come together."""
+    if (value is None) != (steps is None):
+        raise ValueError(
+            "target_acceptance must be given together with adapt_steps, the steps of the burn-in "
+            f"that adapt; got target_acceptance={value} and adapt_steps={steps}"
+        )
+    if value is None:
+        return None, 0
+    target = check_probability("target_acceptance", value)
+    return target, checks.integer("adapt_steps", steps)

@@ -1,0 +1,1 @@
+"""Many steps of many chains: request, plan of the run, compiled program, loop, samples."""

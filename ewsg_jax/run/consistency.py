@@ -1,0 +1,175 @@
+"""What a run is of, by its fingerprint; whether it is the same in all processes and on resuming."""
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import re
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+from ewsg_jax.base import pytrees
+from ewsg_jax.base.modules import text
+from ewsg_jax.base.typing import Data
+from ewsg_jax.base.warn import warn
+from ewsg_jax.kernels.protocol import Kernel
+from ewsg_jax.rows._window import Window
+from ewsg_jax.run.checkpoint import Batches, Earlier
+from ewsg_jax.run.request import Request
+from ewsg_jax.run.starts import is_function
+from ewsg_jax.run.streams.stream import Stream
+
+PLAIN = (
+    *("num_steps", "data_passes", "seconds", "burn_in", "thin", "num_chains", "stacked"),
+    *("shared_minibatch", "randomness_memory", "check_data"),
+)
+"""Arguments that are compared between processes as they are printed."""
+
+
+def of_run(request: Request) -> dict[str, Any]:
+    """Return what is to be the same when a run resumes, beside the states, as JSON holds it."""
+    # JSON holds no types of NumPy, so numbers are Python's.
+    return {
+        "key": {
+            "words": np.asarray(jax.random.key_data(request.key)).tolist(),
+            "by": str(jax.random.key_impl(request.key)),
+        },
+        "burn_in": int(request.burn_in),
+        "thin": int(request.thin),
+        "seconds": None if request.seconds is None else float(request.seconds),
+        "shared_minibatch": bool(request.shared_minibatch),
+        "parts": 1 if request.devices is None else int(request.devices.parts),
+        "randomness_memory": int(request.randomness_memory),
+        "x64": bool(jax.config.read("jax_enable_x64")),
+        "kernel": of_kernel(request.kernel),
+        "data": of_data(request.data),
+        "kept": of_kept(request),
+        "programs": of_programs(),
+    }
+
+
+def of_kernel(kernel: Kernel) -> dict[str, str]:
+    """Return what stands for a kernel: its text, in which functions have names, and its numbers."""
+    # Where a function has a place in memory too, it is another in each process.
+    return {
+        "text": re.sub(r" at 0x[0-9a-fA-F]+", "", repr(kernel)),
+        "numbers": pytrees.digest(kernel),
+    }
+
+
+def of_data(data: Data) -> dict[str, str]:
+    """Return what stands for data."""
+    # A window or a stream has a fingerprint of the whole, without reading it again.
+    if isinstance(data, Window | Stream):
+        return (data if isinstance(data, Stream) else data.whole).fingerprint()
+    return {
+        "shapes": str(jax.tree.map(lambda x: (x.shape, x.dtype.name), data)),
+        "numbers": pytrees.digest(data),
+    }
+
+
+def of_kept(request: Request) -> dict[str, str]:
+    """Return what stands for what is kept: functions by their names."""
+    # A file cannot hold a function; one that has changed shows in the shapes that it returns.
+    moments = request.moments
+    told = (
+        "None"
+        if moments is None
+        else f"{text(moments.of)}, {moments.covariance}, {moments.weights}"
+    )
+    return {"keep": text(request.keep), "keep_when": text(request.keep_when), "moments": told}
+
+
+def of_programs() -> dict[str, str]:
+    """Return the versions that bits depend on."""
+    return {
+        "jax": jax.__version__,
+        "jaxlib": importlib.metadata.version("jaxlib"),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()}, {jax.devices()[0].platform}",
+    }
+
+
+def check_processes(request: Request, earlier: Earlier | Batches | None) -> None:
+    """Check that every process was given the same as the first; all call this at one time.
+
+    Args:
+        request: what was asked for.
+        earlier: the checkpoint from which the run resumes.
+
+    Raises:
+        ValueError: one was not; the message, the same in all of them, names what differs and where.
+    """
+    # Digests of one length, since processes can only gather arrays of one shape.
+    told = _told(request, earlier)
+    mine = np.array(
+        [list(hashlib.blake2b(repr(x).encode(), digest_size=16).digest()) for x in told.values()],
+        np.uint8,
+    )
+    every = np.asarray(multihost_utils.process_allgather(mine))
+    others = (every != every[0]).any(axis=2)
+    if others.any():
+        # The argument is named, for a list of digests would tell nobody what to mend.
+        what = [name for name, differs in zip(told, others.any(axis=0), strict=True) if differs]
+        raise ValueError(
+            f"{', '.join(what)} must be the same in all {jax.process_count()} processes; got what "
+            "process 0 has not in process "
+            f"{', '.join(map(str, np.flatnonzero(others.any(axis=1))))}"
+        )
+
+
+def _told(request: Request, earlier: Earlier | Batches | None) -> dict[str, Any]:
+    """Return what must be the same, by the names of the arguments."""
+    run, devices, position = of_run(request), request.devices, request.position
+    saved = None if earlier is None else earlier.state
+    state = request.state if saved is None else saved.arrays
+    assert devices is not None
+    where = (
+        text(position) if position is None or is_function(position) else pytrees.digest(position)
+    )
+    numbers = [device.id for device in devices.mesh.devices.flat]
+    return {
+        **{name: run[name] for name in ("key", "kernel", "data")},
+        "position": where,
+        "state": None if state is None else pytrees.digest(state),
+        **{name: getattr(request, name) for name in PLAIN},
+        **run["kept"],
+        "the versions of jax, numpy and Python": run["programs"],
+        "mesh": (devices.mesh.shape_tuple, devices.parts, numbers),
+        "jax_enable_x64": run["x64"],
+    }
+
+
+def check_resumed(request: Request, earlier: Earlier | Batches) -> None:
+    """Check that a run resumes with what it was of.
+
+    Raises:
+        ValueError: the kernel, the data or what is kept is another.
+    """
+    now, then = of_run(request), earlier.head
+    where = f"the run in {os.fspath(request.checkpoint)!r}"
+    if now["x64"] != then["x64"]:
+        raise ValueError(f"jax_enable_x64 must be {then['x64']}, as in {where}; got {now['x64']}")
+    # The first thing that differs is told: kernel before what is kept, before the data.
+    for name, argument in (
+        ("kernel", "kernel"),
+        ("kept", "keep, keep_when and moments"),
+        ("data", "data"),
+    ):
+        if now[name] != then[name]:
+            differ = [part for part in now[name] if now[name][part] != then[name][part]]
+            told = "other numbers" if differ == ["numbers"] else f"{now[name][differ[0]]}"
+            wants = "the same" if differ == ["numbers"] else f"{then[name][differ[0]]}"
+            raise ValueError(f"{argument} must be that of {where}, {wants}; got {told}")
+    # Other versions may round otherwise, which changes no law: a warning is enough.
+    others = {name: (then["programs"][name], now["programs"][name]) for name in now["programs"]}
+    changed = [f"{name} {old} is now {new}" for name, (old, new) in others.items() if old != new]
+    if changed:
+        warn(
+            f"{where} was started by other programs ({', '.join(changed)}): what follows is of the "
+            "same law, but maybe not bit for bit what it would have been"
+        )

@@ -1,0 +1,87 @@
+"""What the host's loop reads: time, interrupts, and arrays held by several processes."""
+
+import signal
+import threading
+import time
+from types import FrameType, TracebackType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+
+from ewsg_jax.base.typing import PyTree
+
+
+class Clock:
+    """The time by which a run decides how to continue: the first process' own for all.
+
+    Each of them must read it as often as the others, so that all make the same calls.
+
+    Attributes:
+        has_many: whether there are several processes.
+    """
+
+    def __init__(self, has_many_processes: bool = False) -> None:
+        self.has_many = has_many_processes
+
+    def now(self) -> float:
+        """Return the time in seconds."""
+        mine = time.perf_counter()
+        if not self.has_many:
+            return mine
+        # As words: JAX would round a float64.
+        words = multihost_utils.broadcast_one_to_all(np.array([mine]).view(np.uint32))
+        return float(np.asarray(words).view(np.float64)[0])
+
+    def any_process(self, mine: bool) -> bool:
+        """Return whether this process, or any of the others, says so."""
+        if not self.has_many:
+            return mine
+        return bool(np.any(multihost_utils.process_allgather(np.bool_(mine))))
+
+
+def is_key(x: Any) -> bool:
+    """Return whether an array is of typed PRNG keys, which NumPy does not have."""
+    return isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+
+
+def on_host(tree: PyTree) -> Any:
+    """Return a tree in NumPy arrays but for PRNG keys; all processes get parts held by others."""
+
+    def fetched(x: Any) -> Any:
+        if is_key(x):
+            return x
+        if isinstance(x, jax.Array) and not (x.is_fully_addressable or x.is_fully_replicated):
+            return np.asarray(multihost_utils.process_allgather(x, tiled=True))
+        return np.asarray(x)
+
+    return jax.tree.map(fetched, tree)
+
+
+class Interrupts:
+    """In the main thread, remember a first SIGINT instead of raising; a second one raises."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._previous = None
+
+    def __enter__(self) -> "Interrupts":
+        if threading.current_thread() is threading.main_thread():
+            self._previous = signal.signal(signal.SIGINT, self._remember)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._previous is not None:
+            signal.signal(signal.SIGINT, self._previous)
+
+    def _remember(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True

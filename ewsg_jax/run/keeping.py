@@ -1,0 +1,149 @@
+"""Which steps of a run are kept, and how a compiled call writes them down."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax.base import pytrees
+from ewsg_jax.base.typing import Array, Position, PyTree
+from ewsg_jax.kernels.protocol import Kernel, KernelState
+from ewsg_jax.run.layout import Layout
+
+AT_ONCE = 2**20
+"""Steps that are asked for together whether they are kept."""
+
+
+class Kept(NamedTuple):
+    """Which of the run's steps are kept: after `burn_in` steps every `thin`-th, or some of these.
+
+    Attributes:
+        burn_in: steps that are not.
+        thin: how far those that are due are apart.
+        counts: of the first 0, 1, 2, … steps that are due, how many are kept; None for all.
+    """
+
+    burn_in: int
+    thin: int
+    counts: Any = None
+
+    def due(self, made: Any) -> Any:
+        """Return how many of the first `made` steps are due, on the host or compiled."""
+        return (made > self.burn_in) * ((made - self.burn_in) // self.thin)
+
+    def number(self, made: Any) -> Any:
+        """Return how many of the first `made` steps are kept."""
+        due = self.due(made)
+        return due if self.counts is None else self.counts[due]
+
+    def steps(self, first_step: int, made: int) -> np.ndarray:
+        """Return the numbers of those of the first `made` steps of a run that are kept, int64."""
+        due = self.due(made)
+        found = first_step + self.burn_in + self.thin * np.arange(1, due + 1)
+        return found if self.counts is None else found[np.diff(self.counts[: due + 1]) > 0]
+
+    def only(
+        self, keep_when: Callable[[Array], Any] | None, first_step: int, num_steps: int
+    ) -> "Kept":
+        """Return those of these steps where a function is true."""
+        if keep_when is None:
+            return self
+        # Asked for all steps before the run, in pieces: a condition inside the loop would be
+        # evaluated in every step of every chain.
+        steps = self.steps(first_step, num_steps).astype(np.int32)
+        said = [
+            np.asarray(_said(keep_when, steps[k : k + AT_ONCE]))
+            for k in range(0, len(steps), AT_ONCE)
+        ]
+        return self._replace(
+            counts=np.concatenate([[0], np.cumsum(np.concatenate(said))]).astype(np.int32)
+        )
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _said(keep_when: Callable[[Array], Any], steps: Array) -> Array:
+    return jax.vmap(lambda step: jnp.asarray(keep_when(step)))(steps)
+
+
+class Record(NamedTuple):
+    """What one call keeps: draws (slot, chain, …), and sums with a leading chain axis, or None."""
+
+    slots: PyTree
+    sums: Any
+
+
+def nothing(layout: Layout, positions: Position) -> Record:
+    """Return the record of no steps of chains with such positions."""
+    keep, moments = layout.keep, layout.moments
+    # What is written of a step that is not kept needs a slot too, when all the others are full.
+    num_slots = layout.num_slots + layout.writes_always
+    draws = () if keep is None else jax.eval_shape(jax.vmap(keep), positions)
+    return Record(
+        jax.tree.map(lambda x: jnp.zeros((num_slots, *x.shape), x.dtype), draws),
+        None if moments is None else jax.vmap(moments.start)(positions),
+    )
+
+
+def after(
+    kernel: Kernel,
+    layout: Layout,
+    record: Record,
+    state: KernelState,
+    counts: Array | None,
+    before: Array,
+    kept: Array,
+) -> Record:
+    """Return the record after one more step.
+
+    Args:
+        kernel: the kernel.
+        layout: how the run is compiled.
+        record: of the steps before.
+        state: after the step.
+        counts: the chains whose sums may change, shape (chains,); None for all.
+        before: how many steps this call kept before this one.
+        kept: whether it keeps this one.
+    """
+    # On an accelerator a condition waits for the host, and a write costs little.
+    if layout.writes_always:
+        chosen = jnp.broadcast_to(kept, jnp.shape(state.step)) if counts is None else counts & kept
+        return _written(kernel, layout, record, state, chosen, before)
+
+    def write(record: Record, state: KernelState, counts: Array | None, slot: Array) -> Record:
+        return _written(kernel, layout, record, state, counts, slot)
+
+    return jax.lax.cond(kept, write, lambda record, *_: record, record, state, counts, before)
+
+
+def _written(
+    kernel: Kernel,
+    layout: Layout,
+    record: Record,
+    state: KernelState,
+    chosen: Array | None,
+    slot: Array,
+) -> Record:
+    """Return the record with the position in a slot and in sums of chosen chains; None: all."""
+    keep, moments = layout.keep, layout.moments
+    slots, sums = record
+    if keep is not None:
+        values = jax.vmap(keep)(state.position)
+        slots = jax.tree.map(
+            lambda s, x: jax.lax.dynamic_update_index_in_dim(s, x, slot, 0), slots, values
+        )
+    if moments is not None:
+        # Under a schedule the step that leads away from a position is its weight, or the one that
+        # led there.
+        weight = jnp.float32(1.0)
+        if moments.weights != "equal":
+            made = jnp.ravel(state.step)[0]
+            weight = jnp.asarray(
+                kernel.step_size(made - (moments.weights == "step_size")), jnp.float32
+            )
+        added = jax.vmap(moments.add, in_axes=(0, None, 0))(sums, weight, state.position)
+        # A weight of 0 would not do: a lost chain's position may be too large to be squared.
+        sums = added if chosen is None else jax.vmap(pytrees.where)(chosen, added, sums)
+    return Record(slots, sums)

@@ -1,0 +1,126 @@
+"""A run's samples out of a file: what was kept, and with the kernel the states too."""
+
+import contextlib
+import dataclasses
+import functools
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from ewsg_jax.base import checks
+from ewsg_jax.base.files import path_of
+from ewsg_jax.base.freshness import as_of_now
+from ewsg_jax.base.typing import Data, P, PyTree
+from ewsg_jax.kernels.protocol import Kernel
+from ewsg_jax.run import archive, states
+from ewsg_jax.run.archive import Contents
+from ewsg_jax.run.moments import Moments
+from ewsg_jax.run.samples import HOLDS, HOLDS_STACK, TREES, Samples
+from ewsg_jax.run.stacks.data import StackedData
+from ewsg_jax.run.stacks.stack import over
+from ewsg_jax.run.streams.stream import Stream
+
+READERS = {HOLDS: "ewsg_jax.load", HOLDS_STACK: "ewsg_jax.StackedSamples.load"}
+"""What reads a file, by what it holds."""
+
+
+def load(
+    path: str | os.PathLike[str],
+    position: P | None = None,
+    *,
+    kernel: Kernel[P] | None = None,
+    data: Data | StackedData | None = None,
+) -> Samples[P]:
+    """Read what `samples.save` wrote.
+
+    Args:
+        path: of the file.
+        position: a tree of the structure of the run's position, such as its starting point; needed
+            only where it is of other classes than dictionaries, lists and tuples. flax's
+            parameters, dictionaries, need none; a named tuple, a `FrozenDict` of flax, and the
+            parameters of an equinox network do: those of a new network of that shape, such as
+            `eqx.filter(network, eqx.is_inexact_array)`.
+        kernel: of the run, or one that differs by numbers alone, such as the step size. With it
+            `samples.state` is read too, from which `sample(…, state=samples.state)` continues;
+            without it everything else is.
+        data: of the run, given with the kernel: together they give the structure of the states.
+
+    Raises:
+        TypeError, ValueError: the path is not a file path, the file is not one of samples or is
+            damaged, or another argument is missing or is not that of the run.
+        OSError: the file cannot be read.
+
+    Example:
+        >>> import tempfile, pathlib, jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> kernel = ewsg.sgld(ewsg.models.gaussian_location(), 1e-2, batch_size=2)
+        >>> data = jnp.ones((5, 1))
+        >>> samples = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(1), data, 10)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     samples.save(pathlib.Path(folder) / "run.npz")
+        ...     again = ewsg.load(pathlib.Path(folder) / "run.npz", kernel=kernel, data=data)
+        >>> bool((again.position == samples.position).all()), int(again.state.step[0])
+        (True, 10)
+    """
+    with reading(path, HOLDS, kernel, data) as contents:
+        return samples_of(contents, position, kernel, data)
+
+
+@contextlib.contextmanager
+def reading(
+    path: str | os.PathLike[str], holds: str, kernel: Kernel | None, data: Any
+) -> Iterator[Contents]:
+    """Check arguments of `load` and read a file: states' arrays only where there is a kernel.
+
+    Raises:
+        TypeError, ValueError, OSError: an argument or the file is not as it must be.
+    """
+    file = path_of(path)
+    if kernel is not None:
+        what = "that of the run, ewsg_jax.kernel(…) or a named method, or None"
+        checks.instance("kernel", kernel, Kernel, what)
+    if (kernel is None) != (data is None):
+        missing, given = ("kernel", "data") if kernel is None else ("data", "kernel")
+        raise TypeError(f"{missing} must be given where {given} is, those of the run; got None")
+    try:
+        contents = archive.read(file, *READERS, without=states.STATE if kernel is None else None)
+        if contents.holds != holds:
+            raise archive.UnreadableError(
+                f"it holds {contents.holds}, which {READERS[contents.holds]} reads"
+            )
+        yield contents
+    except archive.UnreadableError as error:
+        raise ValueError(
+            f"path must be a file that samples.save wrote; got {os.fspath(path)!r}, which is not "
+            f"one: {error}"
+        ) from error
+
+
+def samples_of(contents: Contents, position: PyTree, kernel: Kernel | None, data: Any) -> Samples:
+    """Return the samples in a file.
+
+    Raises:
+        UnreadableError: it does not make sense.
+        TypeError, ValueError: another argument does not fit.
+    """
+    numbers, trees = contents.told("numbers", dict), contents.told("trees", dict)
+    of_position = functools.partial(archive.position_shapes, contents.told("position"), position)
+    draws, moments = (
+        contents.tree(name, archive.structure(trees.get(name), of_position))
+        for name in ("draws", "moments")
+    )
+    names = {field.name for field in dataclasses.fields(Samples)}
+    arrays = {name: contents.array(name) for name in names - TREES - {*numbers}}
+    state: Any = states.StateNotLoaded(contents.told("step", int))
+    if kernel is not None:
+        # Of a stack over data the kernel and the data of its run.
+        own, rows = over(kernel, data)
+        if not isinstance(rows, Stream):
+            checks.data(rows)
+            rows = checks.shapes(rows)
+        with as_of_now(kernel):
+            state = states.restored(states.saved(contents, position), own, rows)
+    try:
+        moments = None if moments is None else Moments(**moments)
+        return Samples(**numbers, **arrays, draws=draws, moments=moments, state=state)
+    except TypeError as error:
+        raise archive.UnreadableError(checks.reason(error)) from error

@@ -1,0 +1,152 @@
+"""The loop on the host: compiled calls of about half a second."""
+
+import math
+import time
+
+import jax
+import numpy as np
+
+from ewsg_jax.base import checks
+from ewsg_jax.base.progress import Progress
+from ewsg_jax.base.warn import warn
+from ewsg_jax.run.chunks import Call
+from ewsg_jax.run.host import Interrupts, on_host
+from ewsg_jax.run.outcome import Outcome
+from ewsg_jax.run.plan import Planned
+
+SECONDS_PER_CALL = 0.5
+
+
+def make_steps(planned: Planned, outcome: Outcome, seconds: float | None, progress: bool) -> float:
+    """Compile, make the steps, fill the outcome; return when it was compiled, in seconds.
+
+    Raises:
+        ValueError: time was up before a draw could be kept.
+    """
+    num_steps, kept, saver = planned.terms.num_steps, planned.kept, planned.saver
+    # Nothing to compile: a checkpoint of a run that had ended, by its own time as well.
+    is_over = seconds == 0 and kept.number(outcome.done) > 0
+    if outcome.done == num_steps or outcome.all_lost or is_over:
+        return time.perf_counter()
+    with Interrupts() as interrupts:
+        alive, layout = outcome.watch.alive, planned.layout
+        # An accelerator has a program for whole blocks; the last call, which may be shorter,
+        # another. Both are compiled now, so that run_seconds hold none of it.
+        one_call = layout.keep is None or kept.due(num_steps) <= layout.num_slots
+        whole = one_call and num_steps % layout.block_size == 0 and planned.windows is None
+        has_rest = layout.accelerator and not whole
+        for counted in [True, False] if has_rest else [layout.accelerator]:
+            # No step: this compiles, what a thread has not compiled by now.
+            planned.ahead.wait("steps")
+            made = planned.advance(outcome.done, 0, outcome.state, alive, counted=counted)
+            outcome.state = jax.block_until_ready(made).state
+        compiled = time.perf_counter()
+        if saver is not None:
+            saver.compiled = compiled
+        # From here on time counts as the run's own.
+        bar = Progress(num_steps, progress)
+        bar.update(outcome.done)
+        run(planned, outcome, bar, interrupts, seconds)
+        bar.close()
+        # After a call that failed the states may be those of an earlier step: the last checkpoint
+        # stands.
+        if saver is not None and _step_of(outcome) == planned.terms.first_step + outcome.done:
+            saver.save(outcome)
+    # Interrupted runs may be empty, but a time limit that allows no draw is an error.
+    ended = outcome.interrupted or outcome.all_lost or outcome.done == num_steps
+    if not ended and not kept.number(outcome.done):
+        raise ValueError(
+            f"seconds must be enough for burn_in + thin = {kept.burn_in + kept.thin} steps to keep "
+            f"a draw; got {seconds}, in which {outcome.done} were made"
+        )
+    return compiled
+
+
+def run(
+    planned: Planned,
+    outcome: Outcome,
+    bar: Progress,
+    interrupts: Interrupts,
+    limit: float | None = None,
+) -> None:
+    """Make calls until all steps are made, time is up, an interrupt comes, or no chain is left.
+
+    Args:
+        planned: what is to be made, and how.
+        outcome: where to begin; filled.
+        bar: advanced by each call.
+        interrupts: entered; a request ends the run after the call in progress.
+        limit: seconds; the call in which they are over is the last one.
+    """
+    kept, layout, num_steps = planned.kept, planned.layout, planned.terms.num_steps
+    # The first call is one block, which tells how long a step takes.
+    steps = layout.block_size
+    clock = outcome.watch.clock
+    end = math.inf if limit is None else clock.now() + float(limit)
+    while True:
+        done = outcome.done
+        steps = min(steps, num_steps - done, layout.most_steps or steps)
+        # Draws lie in a fixed number of slots until the call returns.
+        if layout.keep is not None:
+            room = kept.burn_in + (kept.due(done) + layout.num_slots) * kept.thin
+            # The next draw would not fit; the steps on the way to it do.
+            steps = min(steps, room + kept.thin - 1 - done)
+        # A stream's window serves so many steps; the next call waits for the next one.
+        if planned.windows is not None:
+            steps = min(steps, planned.windows.left(planned.terms.first_step + done) or steps)
+        if layout.accelerator and steps > layout.block_size:
+            # What is no whole block is a call of its own.
+            steps -= steps % layout.block_size
+        outcome.watch.keep(outcome.state, done)
+        began = clock.now()
+        try:
+            call = jax.block_until_ready(
+                outcome.watch.call(planned.advance, layout.keep, outcome.state, done, steps)
+            )
+        except Exception as error:
+            # Nothing was sampled, so nothing is lost by raising.
+            if not done:
+                raise
+            _stop_at(outcome, error)
+            return
+        now = clock.now()
+
+        # Parts that other processes hold come to each of them; states stay where they are.
+        if clock.has_many:
+            call = Call(call.state, *on_host(tuple(call)[1:]))
+        outcome.add(call, steps, kept, layout.moments)
+        bar.update(steps)
+        # Long enough that the host's own time does not count, short enough to be interrupted. At
+        # most eightfold, for one call's time is a rough guess at the next one's.
+        wanted = max(0.0, min(SECONDS_PER_CALL, end - now))
+        blocks = math.floor(min(8.0, wanted / max(now - began, 1e-9)) * steps / layout.block_size)
+        steps = max(1, blocks) * layout.block_size
+        outcome.interrupted = clock.any_process(interrupts.requested)
+        if (
+            outcome.done == num_steps
+            or now >= end
+            or outcome.interrupted
+            # A batch of chains goes on alone: the others' sums take as many steps of each.
+            or (outcome.all_lost and not planned.is_part)
+        ):
+            return
+        if planned.saver is not None:
+            planned.saver.look(outcome)
+
+
+def _stop_at(outcome: Outcome, error: Exception) -> None:
+    """End a run at a call that failed, with what the calls before it gave."""
+    outcome.interrupted = True
+    # The call took the memory of its state, and the last state that was kept is an earlier one.
+    if any(leaf.is_deleted() for leaf in jax.tree.leaves(outcome.state)):
+        outcome.state = outcome.watch.last_kept
+    warn(
+        f"the run ended after {outcome.done} steps because the next ones failed: "
+        f"{checks.reason(error)}; what was sampled is returned, and samples.state is that after "
+        f"step {_step_of(outcome)}"
+    )
+
+
+def _step_of(outcome: Outcome) -> int:
+    """Return the number of the step after which the outcome's states are."""
+    return int(np.ravel(on_host(outcome.state.step))[0])

@@ -1,0 +1,215 @@
+"""What `sample` is asked for, and the checks of it that need no computation, or shapes alone."""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ewsg_jax.base import checks, tracing
+from ewsg_jax.base.needs import Need, who_needs
+from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
+from ewsg_jax.gradients._protocol import uses_batches
+from ewsg_jax.kernels.protocol import Kernel, KernelState, check_numbers
+from ewsg_jax.rows import _spread as spread
+from ewsg_jax.rows._scheme import is_ordered
+from ewsg_jax.run import devices as on
+from ewsg_jax.run.devices import Devices, Placed
+from ewsg_jax.run.moments import MomentPlan
+from ewsg_jax.run.moments import positions as keep_positions
+from ewsg_jax.run.stacks.data import StackedData
+from ewsg_jax.run.streams.stream import Stream
+
+Stacked = bool | Literal["members"]
+"""Whether a position has a leading axis of chains, or that it has one of the members of a stack."""
+
+
+class Request(NamedTuple):
+    """What `sample` is asked for: its arguments, and what is settled before and during a run."""
+
+    key: Key
+    kernel: Kernel
+    position: Position | Callable[[Key], Position] | None
+    data: Data
+    num_steps: int | None = None
+    data_passes: float | None = None
+    seconds: float | None = None
+    num_chains: int = 1
+    burn_in: int = 0
+    thin: int = 1
+    keep: Callable[[Position], PyTree] | None = keep_positions
+    keep_when: Callable[[Array], Any] | None = None
+    moments: MomentPlan | None = None
+    state: KernelState | None = None
+    stacked: Stacked = False
+    shared_minibatch: bool = False
+    chain_batch_size: int | None = None
+    progress: bool = True
+    randomness_memory: int = 256 * 2**20
+    memory_limit: int | None = None
+    check_data: bool = True
+    checkpoint: Any = None
+    checkpoint_every: float = 60.0
+    mesh: Any = None
+    data_sets: StackedData | None = None
+    """What the data are, where they are several data sets."""
+    first: int = 0
+    """The number of the first chain."""
+    total: int | None = None
+    """Of how many chains these are a part, None where they are all."""
+    parts: int | None = None
+    """Into how many parts the rows are cut, of a run that resumes."""
+    placed: Placed | None = None
+    """The data on the devices over which the chains run, None for one."""
+    begun: Callable[[], dict[str, Any]] | None = None
+    """Of a batch of chains: writes what the run is of if not yet written, and returns it."""
+
+    @property
+    def devices(self) -> Devices | None:
+        """Over which devices the chains run, None for one."""
+        return None if self.placed is None else self.placed.devices
+
+
+def check(request: Request) -> Request:
+    """Check each argument by itself, and return the request with its data as arrays of JAX.
+
+    Raises:
+        TypeError, ValueError: an argument has the wrong type or value; the message names it.
+    """
+    # First: under a trace every other check would fail with an error of JAX.
+    _check_on_host(request)
+    kernel, data = request.kernel, request.data
+    checks.key(request.key)
+    checks.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
+    check_numbers(kernel)
+    for name in ("check_data", "shared_minibatch", "progress"):
+        checks.boolean(name, getattr(request, name))
+    # What a stream holds is checked window by window, as it is read.
+    devices = None
+    if isinstance(data, Stream):
+        _check_stream(kernel, data)
+        if request.mesh is not None:
+            raise ValueError(f"mesh must be None where data are a stream; got {request.mesh!r}")
+    else:
+        checks.data(data)
+        if request.check_data:
+            checks.finite("data", data)
+        devices = on.checked(request.mesh, kernel, data, request.parts)
+        # Rows for several devices need not fit on one.
+        data = jax.tree.map(jnp.asarray if devices is None else spread.on_host, data)
+    if devices is not None and request.chain_batch_size is not None:
+        raise ValueError(f"chain_batch_size must be None with mesh; got {request.chain_batch_size}")
+    if isinstance(request.stacked, str):
+        raise ValueError(
+            "stacked must be True or False where no kernels or data sets are stacked; got "
+            f"{checks.describe(request.stacked)}"
+        )
+    checks.boolean("stacked", request.stacked)
+    # Chains can share a batch only where a batch belongs to no chain's own order.
+    if request.shared_minibatch and not (uses_batches(kernel) and not is_ordered(kernel)):
+        what = (
+            "whose chains have epochs of their own"
+            if uses_batches(kernel)
+            else "that draws no batches"
+        )
+        raise ValueError(f"shared_minibatch must be False for a kernel {what}; got True")
+    if request.seconds is not None:
+        checks.positive("seconds", request.seconds)
+    checks.integer("burn_in", request.burn_in, minimum=0)
+    for name in ("thin", "randomness_memory", "num_chains"):
+        checks.integer(name, getattr(request, name))
+    for name in ("memory_limit", "chain_batch_size"):
+        if getattr(request, name) is not None:
+            checks.integer(name, getattr(request, name))
+    if request.chain_batch_size is not None and request.seconds is not None:
+        raise ValueError(
+            "seconds must be None with chain_batch_size, whose batches make as many steps as "
+            f"each other; got {request.seconds}"
+        )
+    if request.keep is not None:
+        checks.function("keep", request.keep, "(position) -> tree of arrays, or None")
+    if request.keep_when is not None:
+        _check_when(request)
+    if request.moments is not None:
+        checks.instance("moments", request.moments, MomentPlan, "ewsg_jax.moments(…)")
+    # Last, for it copies the data: a call that is wrong in anything costs no copy.
+    placed = None if devices is None else Placed(devices, devices.put(data))
+    if devices is not None and devices.cuts_data:
+        kernel = devices.cut_laws(kernel)
+    return request._replace(kernel=kernel, data=data, placed=placed)
+
+
+def _check_stream(kernel: Kernel, data: Stream) -> None:
+    """Check that a kernel takes its rows from windows."""
+    if (part := who_needs(kernel, Need.ALL_ROWS)) is not None:
+        raise ValueError(
+            "kernel must take rows from the windows of a stream, as the estimators uniform, "
+            f"control_variate, svrg, full and their exponential weights do; got {kernel!r}, of "
+            f"which {part!r} needs {Need.ALL_ROWS.value}"
+        )
+
+
+def _check_when(request: Request) -> None:
+    """Check that steps can be asked for whether they are kept."""
+    takes = "keep_when must be a function of a step's number that returns a boolean"
+    assert request.keep_when is not None
+    checks.function("keep_when", request.keep_when, "(step) -> boolean, or None")
+    told = tracing.outputs(
+        "keep_when", request.keep_when, "a step's number", jax.ShapeDtypeStruct((), jnp.int32)
+    )
+    if getattr(told, "shape", None) != () or told.dtype != bool:
+        raise TypeError(f"{takes}; it returned {checks.describe(told)}")
+
+
+def _check_on_host(request: Request) -> None:
+    """Check that nothing is traced: what the loop on the host reads must be known."""
+    takes = "sample must be called on the host, where it compiles and watches the run itself"
+    advice = (
+        "for many chains give num_chains=…; in a program of your own put kernel.init and "
+        "kernel.step into jax.lax.scan, and vmap that; for many kernels give "
+        "ewsg_jax.stack(kernels)"
+    )
+    for name in ("key", "kernel", "position", "data", "state"):
+        if any(map(checks.is_traced, jax.tree.leaves(getattr(request, name)))):
+            raise TypeError(f"{takes}, not under jit, vmap or grad; got a traced {name}: {advice}")
+    # A closure under jit traces no argument; an operation of its own shows it.
+    if checks.is_traced(jax.device_put(0)):
+        raise TypeError(f"{takes}; got a call under jit: {advice}")
+
+
+def check_length(num_steps: int, first_step: int, request: Request) -> None:
+    """Check that steps can be counted, and that one of them is kept."""
+    if first_step + num_steps >= 2**31:
+        raise ValueError(
+            f"num_steps must be a whole number, from 1 to {2**31 - 1 - first_step}: steps are "
+            f"counted in 32 bits; got {num_steps}"
+        )
+    least = request.burn_in + request.thin
+    if num_steps < least:
+        raise ValueError(
+            f"num_steps must be at least burn_in + thin = {least} to keep a draw; got {num_steps}"
+        )
+
+
+def check_kept(request: Request, positions: Position) -> PyTree:
+    """Check the user's functions on one chain's position; return shapes of one draw of all."""
+    # Checked on shapes alone: the functions are not run.
+    one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), positions)
+    if request.moments is not None:
+        made = tracing.outputs(
+            "the function of moments", request.moments.of, "one chain's position", one
+        )
+        for leaf in jax.tree.leaves(made):
+            if not jnp.issubdtype(leaf.dtype, jnp.floating):
+                raise TypeError(
+                    "the function of moments must return floating-point arrays; got "
+                    f"{checks.describe(leaf)}"
+                )
+    if request.keep is None:
+        return ()
+    num_chains = jax.tree.leaves(positions)[0].shape[0]
+    kept = one
+    # The library's own function needs no check, and returns the position.
+    if request.keep is not keep_positions:
+        kept = tracing.outputs("keep", request.keep, "one chain's position", one)
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct((num_chains, *x.shape), x.dtype), kept)

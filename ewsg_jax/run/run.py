@@ -1,0 +1,185 @@
+"""A run, from what is asked for to what came out."""
+
+import contextlib
+import functools
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax.base import checks
+from ewsg_jax.base.files import path_of
+from ewsg_jax.base.typing import Array
+from ewsg_jax.dynamics._protocol import Constant
+from ewsg_jax.gradients import Evaluations
+from ewsg_jax.kernels.protocol import Kernel
+from ewsg_jax.rows._view import all_rows
+from ewsg_jax.run import batches, consistency, states
+from ewsg_jax.run.afterwards import EndCheck
+from ewsg_jax.run.batches import BatchFiles
+from ewsg_jax.run.checkpoint import Batches, Earlier
+from ewsg_jax.run.health import warn_of_overflow
+from ewsg_jax.run.host import on_host
+from ewsg_jax.run.loop import make_steps
+from ewsg_jax.run.member_arguments import of_members
+from ewsg_jax.run.moments import finish, positions
+from ewsg_jax.run.outcome import Outcome
+from ewsg_jax.run.plan import Planned, plan
+from ewsg_jax.run.request import Request, check
+from ewsg_jax.run.samples import Samples, weighed
+from ewsg_jax.run.stacked import StackedSamples, split_members
+from ewsg_jax.run.stacks.kernels import Stack
+from ewsg_jax.run.streams.stream import Stream
+from ewsg_jax.run.windows import Windows
+
+
+def checked(request: Request) -> Request:
+    """Check each argument by itself; return the request for one kernel, data as jax arrays.
+
+    Raises:
+        TypeError, ValueError: an argument has the wrong type or value; the message names it.
+    """
+    if request.checkpoint is not None:
+        path_of(request.checkpoint, "checkpoint")
+    checks.positive("checkpoint_every", request.checkpoint_every)
+    return check(of_members(request))
+
+
+def run(request: Request, earlier: Earlier | Batches | None = None) -> Samples | StackedSamples:
+    """Plan, run and collect.
+
+    Args:
+        request: as `checked` returns it.
+        earlier: the checkpoint from which the run resumes.
+
+    Raises:
+        TypeError, ValueError: arguments do not go together; the message names one.
+    """
+    kernel = request.kernel
+    if request.devices is not None and request.devices.mesh.is_multi_process:
+        consistency.check_processes(request, earlier)
+    if earlier is not None:
+        consistency.check_resumed(request, earlier)
+        request = _resumed(request, earlier)
+
+    end_check = EndCheck(request, earlier)
+
+    def run_some(some: Request, earlier: Earlier | None) -> Samples:
+        windows = (
+            Windows(some.data, some.key, kernel, some.check_data)
+            if isinstance(some.data, Stream)
+            else None
+        )
+        # A stream's thread and memory go when the run ends, however it ends.
+        with contextlib.nullcontext() if windows is None else contextlib.closing(windows):
+            planned, outcome = plan(some, earlier, windows)
+            if windows is None:
+                end_check.keep(outcome.watch.start, some.data)
+                if not some.first:
+                    end_check.compile_ahead(planned, some.data)
+            compiled = make_steps(planned, outcome, request.seconds, request.progress)
+            # Of a stream no window but those at hand is held on to.
+            data = some.data if windows is None else windows.last
+            rows = some.data if windows is None else windows.last.rows
+            # From here on all is sampled: an interrupt ends what is still evaluated.
+            try:
+                outcome.watch.warn(kernel, outcome.state, rows)
+            except KeyboardInterrupt:
+                outcome.interrupted = True
+            if windows is not None:
+                end_check.keep(outcome.watch.start, rows)
+            return collect(some._replace(data=data), planned, outcome, compiled)
+
+    if request.chain_batch_size is None:
+        assert not isinstance(earlier, Batches)
+        samples = run_some(request, earlier)
+    else:
+        assert not isinstance(earlier, Earlier)
+        files = BatchFiles(request, earlier)
+        samples = batches.of_all(
+            lambda some: run_some(*files.of(some)), request, request.chain_batch_size
+        )
+    warn_of_overflow(samples.overflow)
+    samples = end_check.judged(samples)
+    samples = weighed(samples, samples.diverged_at)
+    return split_members(request, samples) if isinstance(kernel, Stack) else samples
+
+
+def _resumed(request: Request, earlier: Earlier | Batches) -> Request:
+    """Return the request of a run that resumes, with its checkpoint's states or all starts."""
+    if earlier.state is not None:
+        kernel, data = request.kernel, request.data
+        state = states.restored(earlier.state, kernel, data, request.placed)
+        return request._replace(state=state)
+    assert isinstance(earlier, Batches)
+    return request._replace(position=earlier.position, stacked=earlier.stacked)
+
+
+def collect(request: Request, planned: Planned, outcome: Outcome, compiled: float) -> Samples:
+    """Return what a run gave."""
+    ended = time.perf_counter()
+    num_chains, first_step, cost = planned.num_chains, planned.terms.first_step, planned.cost
+    # Sums over steps become means over those made; what is constant was not summed.
+    per_chain = functools.partial(_of_each_chain, outcome.totals, num_chains)
+    num_draws = int(planned.kept.number(outcome.done))
+    draws = jax.tree.map(lambda x: x[:, :num_draws], outcome.draws)
+    step = planned.kept.steps(first_step, outcome.done)
+    step_size = _step_sizes(request.kernel, step - 1)
+    made = max(outcome.done, 1)
+    spent = functools.partial(_spent, cost, outcome, num_chains, first_step)
+    return Samples(
+        draws=None if request.keep is None else draws,
+        moments=None
+        if request.moments is None or outcome.sums is None
+        else finish(request.moments, outcome.sums),
+        state=outcome.state if request.devices is None else on_host(outcome.state),
+        step=step,
+        step_size=np.broadcast_to(step_size, (num_draws, *step_size.shape[1:])),
+        evaluations=cost.at_init + np.rint(spent(step - first_step) / num_chains).astype(np.int64),
+        gradient_evaluations=num_chains * cost.at_init + int(spent(np.asarray(outcome.done))),
+        num_data=all_rows(request.data),
+        num_steps=outcome.done,
+        index_acceptance=per_chain("index_acceptance", made) / made,
+        acceptance=per_chain("acceptance", made) / made,
+        overflow=per_chain("overflow", 0),
+        diverged_at=outcome.watch.diverged_at,
+        keeps_positions=request.keep is positions,
+        common_start=planned.terms.common_start,
+        shared_minibatch=planned.layout.shared_minibatch,
+        interrupted=outcome.interrupted,
+        compile_seconds=planned.before[0] + compiled - planned.began,
+        run_seconds=planned.before[1] + ended - compiled,
+    )
+
+
+def _step_sizes(kernel: Kernel, steps: np.ndarray) -> np.ndarray:
+    """Return the h of the steps of these numbers, shape (steps,), or that of all, shape (1,)."""
+    schedule = kernel.step_size
+    if isinstance(schedule, Constant) and np.ndim(schedule.value) == 0:
+        return np.asarray(schedule.value, jnp.result_type(float, schedule.value))[None]
+    # Made up to a power of two: runs of other lengths share a program.
+    padded = np.pad(steps, (0, (1 << len(steps).bit_length()) - len(steps)))
+    return np.asarray(_of_schedule(kernel, padded.astype(np.int32)))[: len(steps)]
+
+
+@jax.jit
+def _of_schedule(kernel: Kernel, steps: Array) -> Array:
+    return jax.vmap(lambda step: jnp.asarray(kernel.step_size(step)))(steps)
+
+
+def _of_each_chain(
+    totals: dict[str, np.ndarray], num_chains: int, name: str, known: int
+) -> np.ndarray:
+    """Return sums over a run's steps of what `Info` reports, (chain,); `known` if nothing ran."""
+    total = totals.get(name, np.asarray(known))
+    return np.broadcast_to(total, (num_chains, *total.shape[1:])).copy()
+
+
+def _spent(
+    cost: Evaluations, outcome: Outcome, num_chains: int, first_step: int, steps: np.ndarray
+) -> np.ndarray:
+    """Return evaluations of all chains in their first `steps` steps, int64, linear within calls."""
+    if not cost.counted:
+        return num_chains * cost.of_steps(first_step, steps)
+    return np.rint(np.interp(steps, *np.transpose(outcome.spent))).astype(np.int64)

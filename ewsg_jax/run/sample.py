@@ -1,0 +1,393 @@
+"""Run a kernel: chains side by side, in compiled calls from a host loop; resume an ended one."""
+
+import os
+from collections.abc import Callable
+from typing import Any, Generic, TypedDict, Unpack, overload
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+
+from ewsg_jax.base import checks
+from ewsg_jax.base.freshness import as_of_now
+from ewsg_jax.base.typing import Array, Data, Key, P, Position, PyTree
+from ewsg_jax.kernels.protocol import Kernel, KernelState
+from ewsg_jax.run import run
+from ewsg_jax.run.checkpoint import Batches, read
+from ewsg_jax.run.moments import MomentPlan, positions
+from ewsg_jax.run.request import Request, Stacked
+from ewsg_jax.run.samples import Samples
+from ewsg_jax.run.stacked import StackedSamples
+from ewsg_jax.run.stacks.data import StackedData
+from ewsg_jax.run.stacks.kernels import Stack
+from ewsg_jax.run.starts import is_function
+
+
+class SharedOptions(TypedDict, Generic[P], total=False):
+    """The keyword arguments that `sample` and `resume` share, for a reader of types."""
+
+    seconds: float | None
+    keep: Callable[[P], PyTree] | None
+    keep_when: Callable[[Array], Any] | None
+    moments: MomentPlan | None
+    progress: bool
+    memory_limit: int | None
+    check_data: bool
+    checkpoint_every: float
+    mesh: Mesh | None
+
+
+class SampleOptions(SharedOptions[P], total=False):
+    """The keyword arguments of `sample`."""
+
+    data_passes: float | None
+    num_chains: int
+    burn_in: int
+    thin: int
+    state: KernelState[P] | None
+    stacked: Stacked
+    shared_minibatch: bool
+    chain_batch_size: int | None
+    randomness_memory: int
+    checkpoint: str | os.PathLike[str] | None
+
+
+class ResumeOptions(SharedOptions[P], total=False):
+    """The keyword arguments of `resume` beside the kernel."""
+
+    position: P | None
+
+
+@overload
+def sample(  # pyright: ignore[reportOverlappingOverload]  # a stack is a kernel, the first one that fits counts
+    key: Key,
+    kernel: Stack[P],
+    position: P | Callable[[Key], Position] | None,
+    data: Data,
+    num_steps: int | None = None,
+    **options: Unpack[SampleOptions[P]],
+) -> StackedSamples[P]: ...
+
+
+@overload
+def sample(
+    key: Key,
+    kernel: Kernel[P],
+    position: P | Callable[[Key], Position] | None,
+    data: StackedData,
+    num_steps: int | None = None,
+    **options: Unpack[SampleOptions[P]],
+) -> StackedSamples[P]: ...
+
+
+@overload
+def sample(
+    key: Key,
+    kernel: Kernel[P],
+    position: P | Callable[[Key], Position] | None,
+    data: Data,
+    num_steps: int | None = None,
+    **options: Unpack[SampleOptions[P]],
+) -> Samples[P]: ...
+
+
+def sample(
+    key: Key,
+    kernel: Kernel[P],
+    position: P | Callable[[Key], Position] | None,
+    data: Data,
+    num_steps: int | None = None,
+    *,
+    data_passes: float | None = None,
+    seconds: float | None = None,
+    num_chains: int = 1,
+    burn_in: int = 0,
+    thin: int = 1,
+    keep: Callable[[P], PyTree] | None = positions,
+    keep_when: Callable[[Array], Any] | None = None,
+    moments: MomentPlan | None = None,
+    state: KernelState[P] | None = None,
+    stacked: Stacked = False,
+    shared_minibatch: bool = False,
+    chain_batch_size: int | None = None,
+    progress: bool = True,
+    randomness_memory: int = 256 * 2**20,
+    memory_limit: int | None = None,
+    check_data: bool = True,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = 60.0,
+    mesh: Mesh | None = None,
+) -> Samples[P] | StackedSamples[P]:
+    """Run many chains of a kernel and keep their draws.
+
+    It runs a host loop over compiled calls, so call it outside `jit` and `vmap`: `num_chains` is
+    for many chains, and `kernel.init` with `kernel.step` in a `jax.lax.scan` for a program of your
+    own.
+
+    Args:
+        key: a typed PRNG key; the randomness of chain c at step t is a function of (key, c, t)
+            alone.
+        kernel: a named method or `ewsg_jax.kernel(dynamics, estimator)`; or a stack of some, by
+            `ewsg_jax.stack`: everything else is then as for each of its members.
+        position: where the chains start: a tree of floating-point arrays; or a function of a key
+            that returns one, called once per chain; or, with `stacked=True`, a tree with a leading
+            chain axis.
+        data: a tree of arrays that share their leading axis, the n rows; or several data sets, by
+            `ewsg_jax.stack_data`: each is then sampled as by itself, with randomness of its own; or
+            more rows than memory holds, by `ewsg_jax.stream`.
+        num_steps: steps of each chain, burn-in included.
+        data_passes: instead of `num_steps`, the largest number of steps whose evaluations stay
+            within this many passes over the data, per chain.
+        seconds: beside one of these, whichever ends first: a bound on the time of sampling, above
+            0. The compiled call in which it is up, of about half a second or of one block of steps,
+            is the last one; time to compile does not count. The draws are those of a run of
+            `samples.num_steps` steps.
+        num_chains: chains run side by side; with `stacked=True` or `state` it follows from them.
+        burn_in: first steps that are not kept.
+        thin: keep every thin-th step after the burn-in.
+        keep: the function of the position that is kept, evaluated at kept steps only; None keeps no
+            draws.
+        keep_when: a function of a step's number, as in `samples.step`: of the steps that `burn_in`
+            and `thin` leave, those are kept of which it is true, such as the ends of a cyclical
+            schedule's phases.
+        moments: running moments over the kept steps, as `ewsg_jax.moments` describes them.
+        state: `samples.state` of an earlier run of this kernel, to continue from there; then
+            `position` is None. With the same key and data it continues as if never stopped. A chain
+            that diverged starts again from its last finite state; in a stack it stays there.
+        stacked: whether `position` has a leading chain axis. All members of a stack, of kernels or
+            data sets, have the same starts; but "members" says that the tree, or what the function
+            of a key returns, has a leading axis of members instead.
+        shared_minibatch: draw one batch a step for all chains: much faster for many chains. The law
+            of each chain is untouched, but chains are no longer independent, so errors estimated
+            between chains are too small (`samples.shared_minibatch` says so; `ewsg_jax.check`
+            allows for it).
+        chain_batch_size: run this many chains at a time, one batch after the other, where all at
+            once do not fit in the device's memory: the same draws, bit for bit where there are two
+            at a time or more. Draws and states of all are then in the host's memory. Not with
+            `seconds`.
+        progress: show a bar where tqdm is installed.
+        randomness_memory: bound in bytes on the randomness drawn ahead and on the rows gathered for
+            it.
+        memory_limit: bytes that the run may take beside the data; default what is free. What it
+            needs is worked out from shapes, and refused before anything is made.
+        check_data: look once for NaN and infinity in the data, and for labels that the model does
+            not know.
+        checkpoint: path of a new folder in which checkpoints of the run are written, each file
+            whole or not at all: `ewsg_jax.resume(checkpoint, data, kernel=kernel)` resumes after a
+            kill, bit for bit. Batches of chains have a folder each in it. None: none.
+        checkpoint_every: seconds between checkpoints; more where writing takes over a twentieth of
+            the time.
+        mesh: several devices, as a `jax.sharding.Mesh` with the axes `"chains"`, `"data"` or both.
+            Along `"chains"` each has some of the chains: the same draws, bit for bit where XLA
+            rounds alike. Along `"data"` each has some of the rows and draws its share of every
+            batch from them: another law of batches, unbiased too, and one sum of d numbers over the
+            devices for each chain and gradient. See `docs/scaling.md`.
+
+    Returns:
+        The draws and what they cost; of kernels or data sets in a stack a `StackedSamples`, whose
+        items they are. An interrupt (Ctrl-C) ends the run early and returns what was sampled. A
+        chain that diverges stays at its last finite position, with a warning, and the others
+        continue unchanged; when none is left the run ends.
+
+    Raises:
+        TypeError, ValueError: an argument has the wrong type or value, or `seconds` are over before
+            a draw is kept; the message names it.
+        ValueError: with several processes also that they were given different things; it names
+            them.
+        OSError, ValueError: the first rows of a stream cannot be read, or are wrong; later ones end
+            the run.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> data = jax.random.normal(jax.random.key(0), (50, 2))
+        >>> kernel = ewsg.ewsg(ewsg.models.gaussian_location(), 1e-2, friction=10.0, batch_size=5)
+        >>> samples = ewsg.sample(
+        ...     jax.random.key(1),
+        ...     kernel,
+        ...     jnp.zeros(2),
+        ...     data,
+        ...     200,
+        ...     num_chains=4,
+        ...     burn_in=100,
+        ...     thin=10,
+        ... )
+        >>> samples.position.shape, samples.data_passes
+        ((4, 10, 2), 40.0)
+        >>> more = ewsg.sample(
+        ...     jax.random.key(1), kernel, None, data, 100, state=samples.state, thin=10
+        ... )
+        >>> more.step[[0, -1]]
+        array([210, 300])
+    """
+    request = Request(
+        key=key,
+        kernel=kernel,
+        position=position,
+        data=data,
+        num_steps=num_steps,
+        data_passes=data_passes,
+        seconds=seconds,
+        num_chains=num_chains,
+        burn_in=burn_in,
+        thin=thin,
+        keep=keep,
+        keep_when=keep_when,
+        moments=moments,
+        state=state,
+        stacked=stacked,
+        shared_minibatch=shared_minibatch,
+        chain_batch_size=chain_batch_size,
+        progress=progress,
+        randomness_memory=randomness_memory,
+        memory_limit=memory_limit,
+        check_data=check_data,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+        mesh=mesh,
+    )
+    # What functions read is fixed as of now, so that a program never sees an old value.
+    with as_of_now(kernel, position if is_function(position) else None, keep, keep_when, moments):
+        checked = run.checked(request)
+        del (
+            request,
+            data,
+        )  # The run goes on with arrays of JAX: data that the caller does not keep are freed.
+        return run.run(checked)
+
+
+@overload
+def resume(  # pyright: ignore[reportOverlappingOverload]  # a stack is a kernel, the first one that fits counts
+    path: str | os.PathLike[str],
+    data: Data,
+    *,
+    kernel: Stack[P],
+    **options: Unpack[ResumeOptions[P]],
+) -> StackedSamples[P]: ...
+
+
+@overload
+def resume(
+    path: str | os.PathLike[str],
+    data: StackedData,
+    *,
+    kernel: Kernel[P],
+    **options: Unpack[ResumeOptions[P]],
+) -> StackedSamples[P]: ...
+
+
+@overload
+def resume(
+    path: str | os.PathLike[str],
+    data: Data,
+    *,
+    kernel: Kernel[P],
+    **options: Unpack[ResumeOptions[P]],
+) -> Samples[P]: ...
+
+
+def resume(
+    path: str | os.PathLike[str],
+    data: Data,
+    *,
+    kernel: Kernel[P],
+    keep: Callable[[P], PyTree] | None = positions,
+    keep_when: Callable[[Array], Any] | None = None,
+    moments: MomentPlan | None = None,
+    position: P | None = None,
+    seconds: float | None = None,
+    checkpoint_every: float = 60.0,
+    progress: bool = True,
+    memory_limit: int | None = None,
+    check_data: bool = True,
+    mesh: Mesh | None = None,
+) -> Samples[P] | StackedSamples[P]:
+    """Resume a run of `ewsg_jax.sample(…, checkpoint=path)` from its last checkpoint, to its end.
+
+    Draws are bit for bit those of a run that was never stopped, and running moments are the same to
+    rounding. A run that had ended is read, not run, and so are batches of chains that had ended.
+    Its length, which steps it keeps, its key and its `chain_batch_size` are in the file.
+
+    Args:
+        path: of the checkpoint; the run is written there as before.
+        data: the same as before.
+        kernel: equal to the one that began it: functions are not in the file, and are known by
+            their names.
+        keep: the same function as before, if one was given.
+        keep_when: the same.
+        moments: the same.
+        position: as of `ewsg_jax.load`: a tree of the structure of the run's position, needed where
+            it is of other classes than dictionaries, lists and tuples.
+        seconds: a bound on the time from here on; default what is left of the run's own bound, if
+            it had one. Not for runs with a `chain_batch_size`.
+        checkpoint_every: seconds between checkpoints.
+        progress: show a bar where tqdm is installed.
+        memory_limit: as of `sample`.
+        check_data: as of `sample`.
+        mesh: as of `sample`: the devices from here on, which may be more or fewer than before, or
+            others. Rows stay cut into as many parts as they were, of which each device along
+            `"data"` has one or several.
+
+    Raises:
+        TypeError, ValueError: an argument has the wrong type or value; the path is of no
+            checkpoint, or of a damaged one; the kernel, the data or what is kept are others than
+            those of the run.
+        OSError: a file cannot be read or written.
+
+    Example:
+        >>> import tempfile, jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> kernel = ewsg.sgld(ewsg.models.gaussian_location(), 1e-2, batch_size=2)
+        >>> data = jnp.arange(6.0)[:, None]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = f"{folder}/run"
+        ...     samples = ewsg.sample(
+        ...         jax.random.key(0), kernel, jnp.zeros(1), data, 50, checkpoint=path
+        ...     )
+        ...     again = ewsg.resume(path, data, kernel=kernel)
+        >>> bool((again.position == samples.position).all())
+        True
+    """
+    checks.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
+    earlier = read(path, position)
+    head = earlier.head
+    key = jax.random.wrap_key_data(
+        jnp.asarray(head["key"]["words"], jnp.uint32), impl=head["key"]["by"]
+    )
+    left = None
+    # A run of batches keeps its whole length; one run keeps what its terms settled on.
+    if isinstance(earlier, Batches):
+        size, num_chains = head["chain_batch_size"], head["num_chains"]
+        length = head["num_steps"], head["data_passes"]
+    else:
+        size, num_chains, length = None, 1, (head["terms"]["num_steps"], None)
+        if seconds is None and head["seconds"] is not None:
+            left = max(head["seconds"] - earlier.counts["seconds"][1], 0.0)
+    request = Request(
+        key=key,
+        kernel=kernel,
+        position=None,
+        data=data,
+        num_steps=length[0],
+        data_passes=length[1],
+        seconds=seconds,
+        num_chains=num_chains,
+        burn_in=head["burn_in"],
+        thin=head["thin"],
+        keep=keep,
+        keep_when=keep_when,
+        moments=moments,
+        shared_minibatch=head["shared_minibatch"],
+        chain_batch_size=size,
+        progress=progress,
+        randomness_memory=head["randomness_memory"],
+        memory_limit=memory_limit,
+        check_data=check_data,
+        checkpoint=path,
+        checkpoint_every=checkpoint_every,
+        mesh=mesh,
+        parts=head.get("parts", 1),
+    )
+    with as_of_now(kernel, keep, keep_when, moments):
+        checked = run.checked(request)
+        del request, data
+        # The run's own time, of which nothing may be left, where no other is given.
+        return run.run(checked if left is None else checked._replace(seconds=left), earlier)

@@ -1,0 +1,485 @@
+"""What a run returns, and what a file of it gives back."""
+
+import dataclasses
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic
+
+import jax
+import numpy as np
+
+from ewsg_jax.base import checks, optional
+from ewsg_jax.base.typing import Data, P, PyTree
+from ewsg_jax.base.warn import warn
+from ewsg_jax.draws import likelihoods
+from ewsg_jax.draws.coordinates import named
+from ewsg_jax.draws.likelihoods import CHUNK_SIZE
+from ewsg_jax.draws.predict import predict
+from ewsg_jax.kernels.protocol import KernelState
+from ewsg_jax.posterior.posterior import Posterior
+from ewsg_jax.run import archive, states
+from ewsg_jax.run.concatenation import concatenated
+from ewsg_jax.run.moments import Moments
+
+HOLDS, HOLDS_STACK = "samples", "samples of a stack"
+"""What files hold."""
+TREES = {"draws", "moments", states.STATE}
+"""Fields of samples that are trees."""
+MOST_NAMED = 5
+"""Chains that a message names."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Samples(Generic[P]):
+    """The draws of a run and what they cost.
+
+    Attributes:
+        draws: what was kept, NumPy arrays with leading axes (chain, draw); None with `keep=None`.
+            Chains that diverged are among them: `finite_draws` are those that count.
+        moments: the running moments, where they were asked for; a chain that diverged has no
+            weight in them.
+        state: the chains' last states, leading axis chain. Of samples that were loaded without
+            their kernel it is missing, and says so.
+        step: step number of each draw, shape (draw,); the state that `init` returns is step 0.
+        step_size: h of the step that made each draw, shape (draw,): its weight under a decreasing
+            schedule.
+        evaluations: ∇Vᵢ evaluated by one chain up to each draw, `init` included, shape (draw,),
+            int64; in proportion to the steps inside one call of the compiled loop where steps cost
+            unequally.
+        gradient_evaluations: ∇Vᵢ evaluated by all chains together, burn-in and `init` included.
+        num_data: n.
+        num_steps: steps that each chain made in this run.
+        index_acceptance: mean share of index-chain proposals accepted, shape (chain,).
+        acceptance: mean share of Metropolis' proposals accepted, 1 for methods that make none,
+            shape (chain,).
+        overflow: in how many steps a bounded set (the bright data of FlyMC) could not hold what it
+            should, and the law was that given that it can, shape (chain,).
+        diverged_at: the step at which each chain ceased to be finite, −1 for none, shape (chain,),
+            int64. Such a chain stays at its last finite position. Of a chain that blew up and
+            stayed finite it is the last step: its potential is far above that of its start or of
+            the other chains.
+        keeps_positions: whether the draws are positions.
+        common_start: whether all chains started at one point, which makes R-hat too kind.
+        shared_minibatch: whether all chains had one batch a step, so that they are not independent.
+        interrupted: whether an interrupt ended the run early, or what is evaluated at its end.
+        compile_seconds: time to trace and compile.
+        run_seconds: time to sample.
+    """
+
+    draws: PyTree
+    moments: Moments | None
+    state: KernelState[P]
+    step: np.ndarray
+    step_size: np.ndarray
+    evaluations: np.ndarray
+    gradient_evaluations: int
+    num_data: int
+    num_steps: int
+    index_acceptance: np.ndarray
+    acceptance: np.ndarray
+    overflow: np.ndarray
+    diverged_at: np.ndarray
+    keeps_positions: bool
+    common_start: bool
+    shared_minibatch: bool
+    interrupted: bool
+    compile_seconds: float
+    run_seconds: float
+
+    def __repr__(self) -> str:
+        """Return one line: how many draws and chains, what they cost, how many chains diverged."""
+        return (
+            f"Samples(num_chains={self.num_chains}, num_draws={self.num_draws}, "
+            f"num_steps={self.num_steps}, data_passes={self.data_passes:.4g}, "
+            f"diverged={np.count_nonzero(~self.is_finite)})"
+        )
+
+    @property
+    def position(self) -> PyTree:
+        """The draws of the position of all chains, NumPy arrays with leading axes (chain, draw).
+
+        Chains that diverged are among them: `finite_draws` are those that count.
+
+        Raises:
+            AttributeError: the run kept something else.
+        """
+        if not self.keeps_positions:
+            raise AttributeError(
+                "these samples hold no positions: the run was asked to keep something else "
+                "(samples.draws, samples.moments); the last positions are in samples.state.position"
+            )
+        return self.draws
+
+    @property
+    def is_finite(self) -> np.ndarray:
+        """Whether each chain stayed finite and did not blow up, shape (chain,)."""
+        return self.diverged_at < 0
+
+    @property
+    def finite_draws(self) -> PyTree:
+        """The draws that count: `draws` without the chains that diverged, axes (chain, draw, …).
+
+        Means, quantiles and pictures of the posterior are to be made of these: a chain that
+        diverged repeats its last finite position, however far out that is. `mean`, `sd`, `predict`,
+        `to_arviz`, `ewsg_jax.diagnostics` and `ewsg_jax.check` take them. Such a chain is left out
+        as a whole: where it was before is not independent of where it diverged. The first axis has
+        the length 0 where every chain diverged.
+
+        Raises:
+            AttributeError: the run kept no draws.
+
+        Example:
+            >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+            >>> kernel = ewsg.sgld(ewsg.models.gaussian_location(), 1e-2, batch_size=2)
+            >>> data = jnp.arange(6.0)[:, None]
+            >>> samples = ewsg.sample(
+            ...     jax.random.key(0), kernel, jnp.zeros(1), data, 30, num_chains=4
+            ... )
+            >>> samples.finite_draws.reshape(-1, 1).shape  # all chains together
+            (120, 1)
+        """
+        draws, finite = self._checked_draws(), self.is_finite
+        return draws if finite.all() else jax.tree.map(lambda x: np.asarray(x)[finite], draws)
+
+    @property
+    def num_chains(self) -> int:
+        """The number of chains."""
+        return len(self.diverged_at)
+
+    @property
+    def num_draws(self) -> int:
+        """The number of draws kept of each chain."""
+        return len(self.step)
+
+    @property
+    def data_passes(self) -> float:
+        """Passes over the data that one chain made: its evaluations divided by n."""
+        return self.gradient_evaluations / (self.num_chains * self.num_data)
+
+    @property
+    def mean(self) -> PyTree:
+        """The mean of the draws of all chains that stayed finite, like one draw, in float64.
+
+        Raises:
+            AttributeError: the run kept no draws.
+        """
+        return mean_of(self._checked_draws(), np.flatnonzero(self.is_finite))
+
+    @property
+    def sd(self) -> PyTree:
+        """The standard deviation of all finite chains' draws, like one draw, in float64.
+
+        Raises:
+            AttributeError: the run kept no draws.
+        """
+        return sd_of(self._checked_draws(), np.flatnonzero(self.is_finite), self.mean)
+
+    def _checked_draws(self) -> PyTree:
+        if self.draws is None:
+            raise AttributeError(
+                "these samples hold no draws: the run was given keep=None (samples.moments)"
+            )
+        return self.draws
+
+    def named(self) -> dict[str, np.ndarray]:
+        """Return the draws as a flat dictionary of arrays (chain, draw, …) by place in the tree.
+
+        Draws that are a single array are called `position`, or `draws` where they are no positions.
+        """
+        return named(self.draws, "position" if self.keeps_positions else "draws")
+
+    def concatenate(self, later: "Samples[P]") -> "Samples[P]":
+        """Return these samples and those of the run that continued from their state, as of one run.
+
+        Draws, steps and evaluations are put one behind the other, costs, overflows and seconds
+        added up; shares of accepted proposals are means over all steps, moments those over both. A
+        chain that diverged in either counts as diverged, at its first time; `interrupted` is that
+        of the later run, as the state is.
+
+        Args:
+            later: what `sample(…, state=samples.state)` returned. That its first step follows the
+                last one of these is checked, its kernel, data and key are not.
+
+        Raises:
+            TypeError, ValueError: it is not samples; or of other chains, of other steps than those
+                that follow, or keeps something else: other draws, or moments of another kind.
+
+        Example:
+            >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+            >>> kernel = ewsg.sgld(ewsg.models.gaussian_location(), 1e-2, batch_size=2)
+            >>> key, data = jax.random.key(0), jnp.arange(6.0)[:, None]
+            >>> samples = ewsg.sample(key, kernel, jnp.zeros(1), data, 30, thin=10)
+            >>> more = ewsg.sample(key, kernel, None, data, 20, thin=10, state=samples.state)
+            >>> samples.concatenate(more).step.tolist()
+            [10, 20, 30, 40, 50]
+        """
+        checks.instance("later", later, Samples, "what ewsg_jax.sample returns")
+        both = concatenated(self, later)
+        return weighed(both, both.diverged_at)
+
+    def predict(
+        self,
+        function: Callable[[Any, Any], PyTree],
+        inputs: PyTree,
+        *,
+        log: bool = False,
+        keep_draws: bool = False,
+        chunk_size: int | None = None,
+    ) -> PyTree:
+        """Return the mean of `function(position, inputs)` over the draws that count.
+
+        These are `finite_draws`, those of the chains that did not diverge. The mean is NaN where
+        every chain did.
+
+        Args:
+            function: `function(position, inputs) -> tree of floating-point arrays`, for one draw.
+                It is compiled and vectorised over draws; give the same function object again to
+                spare the compilation.
+            inputs: its second argument: a tree of arrays or numbers, an argument of the compiled
+                program.
+            log: the outputs are logarithms: return log(mean(exp(outputs))), such as log predictive
+                densities, computed without overflow.
+            keep_draws: return the outputs at each of these draws instead, leading axes (chain,
+                draw), as `finite_draws` have them. Where chains diverged the first axis is shorter
+                than `num_chains`, and a RuntimeWarning names them.
+            chunk_size: draws evaluated at once. Default: as many as hold 64 MiB of positions,
+                outputs and the largest intermediate array. It changes the result by rounding only.
+
+        Returns:
+            The tree of outputs as NumPy arrays in the outputs' dtypes (sums over chunks are made in
+            float64).
+
+        Raises:
+            TypeError, ValueError: an argument has the wrong type or value; the function fails on
+                one draw, or returns integers or booleans, which have no mean in their own dtype
+                (with `keep_draws` they are returned as they are); there are no draws, with
+                `keep_draws` also where every chain diverged.
+
+        Example:
+            >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+            >>> kernel = ewsg.sgld(ewsg.models.gaussian_location(), 1e-2, batch_size=2)
+            >>> data = jnp.arange(6.0)[:, None]
+            >>> samples = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(1), data, 30)
+            >>> samples.predict(lambda position, x: x * position, jnp.ones(3)).shape
+            (3,)
+        """
+        some = bool(self.is_finite.any())
+        if keep_draws is True:
+            self._say_left_out("predict(…, keep_draws=True)")
+        found = predict(
+            self.finite_draws if some and self.draws is not None else self.draws,
+            function,
+            inputs,
+            log=log,
+            keep_draws=keep_draws,
+            chunk_size=chunk_size,
+        )
+        return found if some else jax.tree.map(lambda x: np.full_like(x, np.nan), found)
+
+    def _say_left_out(self, where: str) -> None:
+        """Warn that chains which diverged are not in what is returned.
+
+        Raises:
+            ValueError: every chain diverged.
+        """
+        if not self.is_finite.any():
+            raise ValueError(
+                f"{where} must have a chain that did not diverge; got none (samples.draws has what "
+                "the others kept, samples.diverged_at when they diverged)"
+            )
+        if not self.is_finite.all():
+            warn(f"{diverged_of(self.diverged_at)}: not in {where}")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one file that `ewsg_jax.load` reads; it is replaced at the end.
+
+        It is a NumPy archive: `numpy.load(path)` has an array for each leaf, under its name and its
+        key path, such as `draws`, `draws['a']` or `state.dynamics.position`.
+
+        Args:
+            path: of the file, usually ending in `.npz`.
+
+        Raises:
+            TypeError: the path is not a file path; or there is a tree among what was kept with
+                classes in it, such as a named tuple, that is no tree of the position's structure.
+            AttributeError: the samples were loaded without their states.
+            OSError: the file cannot be written.
+        """
+        archive.write(path, HOLDS, *stored(self))
+
+    def to_arviz(
+        self,
+        *,
+        posterior: Posterior | None = None,
+        data: Data | None = None,
+        chunk_size: int = CHUNK_SIZE,
+        **options: Any,
+    ) -> Any:
+        """Return the draws as ArviZ takes them: `InferenceData` (ArviZ 0.x) or a `DataTree` (1.x).
+
+        With a posterior and data there is a group `log_likelihood` of shape (chain, draw, row),
+        from which `arviz.loo` estimates leave-one-out predictive densities and `arviz.compare`
+        compares models. Chains that diverged are left out, and a RuntimeWarning names them: the
+        others keep their numbers as the coordinate `chain`.
+
+        Args:
+            posterior: gives the log likelihood of a row at a draw, which must be a density with all
+                its constants (see `Posterior`). Default: no such group.
+            data: the rows: those that the run was given.
+            chunk_size: rows evaluated at once.
+            options: passed on to `arviz.from_dict`, such as `dims` and `coords`.
+
+        Raises:
+            ImportError: ArviZ is not installed.
+            TypeError, ValueError: posterior and data are not given together; the draws are no
+                positions of the posterior, which was made with `normalised=False`, or whose log
+                likelihood fails; draws × rows do not fit in memory, there are no draws, or every
+                chain diverged.
+            AttributeError: the run kept no draws; or, with a posterior, none that are positions.
+
+        Example:
+            >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+            >>> posterior, data = (
+            ...     ewsg.models.gaussian_location(),
+            ...     jnp.linspace(-2.0, 2.0, 20)[:, None],
+            ... )
+            >>> kernel = ewsg.uld(posterior, 0.1, friction=5.0)
+            >>> samples = ewsg.sample(
+            ...     jax.random.key(0), kernel, jnp.zeros(1), data, 500, num_chains=4
+            ... )
+            >>> found = samples.to_arviz(posterior=posterior, data=data)  # then arviz.loo(found)
+            >>> found["log_likelihood"]["log_likelihood"].shape
+            (4, 500, 20)
+        """
+        if posterior is None and data is None:
+            return self._in_arviz(None, **options)
+        if posterior is None or data is None:
+            missing, given = ("posterior", "data") if posterior is None else ("data", "posterior")
+            raise TypeError(
+                f"{missing} must be given where {given} is, for the group log_likelihood; got None"
+            )
+        draws = self.position
+        if draws is None or not self.num_draws:
+            raise ValueError("samples must hold draws; the run kept none")
+        known = likelihoods.check_density(posterior)
+        some = self.finite_draws if self.is_finite.any() else draws
+        of_rows = likelihoods.of_rows(some, known, data, chunk_size)
+        name = "log_likelihood"
+        dims = {name: ["row"]} | options.pop("dims", {})
+        return self._in_arviz({name: {name: of_rows}}, dims=dims, **options)
+
+    def _in_arviz(self, groups: dict[str, dict[str, np.ndarray]] | None, **options: Any) -> Any:
+        """Return the draws that count, and groups of them, as ArviZ takes them."""
+        self._say_left_out("to_arviz()")
+        finite = self.is_finite
+        if not finite.all():
+            coords = {"chain": np.flatnonzero(finite)} | (options.pop("coords", None) or {})
+            options["coords"] = coords
+        single = "position" if self.keeps_positions else "draws"
+        return in_arviz(named(self.finite_draws, single), {}, groups, **options)
+
+
+def diverged_of(diverged_at: np.ndarray, most: int = MOST_NAMED) -> str:
+    """Return in words which chains diverged, and when; at least one has."""
+    which = np.flatnonzero(diverged_at >= 0)
+    each = ", ".join(f"chain {chain} at step {diverged_at[chain]:,}" for chain in which[:most])
+    if len(which) == 1:
+        return each.replace(" at ", " diverged at ")
+    more = ", …" if len(which) > most else ""
+    return f"{len(which)} of {len(diverged_at)} chains diverged ({each}{more})"
+
+
+def in_arviz(
+    draws: dict[str, np.ndarray],
+    coordinates: dict[str, Any],
+    groups: dict[str, dict[str, np.ndarray]] | None = None,
+    **options: Any,
+) -> Any:
+    """Return draws as ArviZ takes them, with more coordinates and groups (chain, draw, …).
+
+    Raises:
+        ImportError: ArviZ is not installed.
+    """
+    if taken := {"posterior", "data"} & set(options):
+        raise TypeError(
+            f"to_arviz of a stack takes no {' and no '.join(sorted(taken))}: likelihoods are those "
+            "of one run, runs[i].to_arviz(posterior=…, data=…)"
+        )
+    arviz = optional.module("arviz", "to_arviz")
+    # Whose from_dict differs between 0.x and 1.x.
+    if int(arviz.__version__.split(".")[0]) >= 1:
+        made = arviz.from_dict({"posterior": draws} | (groups or {}), **options)
+    else:
+        made = arviz.from_dict(posterior=draws, **(groups or {}), **options)
+    made["posterior"].coords.update(coordinates)
+    return made
+
+
+def weighed(samples: Samples[P], diverged_at: np.ndarray) -> Samples[P]:
+    """Return samples in whose moments chains that diverged do not count.
+
+    Args:
+        samples: of a kernel, or of a stack as a whole.
+        diverged_at: of each chain, or of each chain of each member.
+    """
+    if samples.moments is None or np.all(diverged_at < 0):
+        return samples
+    return dataclasses.replace(samples, moments=samples.moments.of_chains(diverged_at < 0))
+
+
+def mean_of(draws: PyTree, chains: np.ndarray) -> PyTree:
+    """Return the mean over chains and draws, a tree like one draw, in float64.
+
+    Float32 has 24 bits: of some thousand draws whose mean is a thousand times their spread, NumPy's
+    own sums, in their precision, have lost the spread.
+
+    Args:
+        draws: a tree of arrays with leading axes (chain, draw).
+        chains: numbers of those that count; NaN where there are none.
+    """
+
+    def mean(leaf: np.ndarray) -> np.ndarray:
+        if not len(chains):
+            return np.full(leaf.shape[2:], np.nan)
+        # One chain at a time: float64 takes twice the room.
+        return np.mean([leaf[c].mean(0, dtype=np.float64) for c in chains], axis=0)
+
+    return jax.tree.map(lambda leaf: mean(np.asarray(leaf)), draws)
+
+
+def sd_of(draws: PyTree, chains: np.ndarray, means: PyTree) -> PyTree:
+    """Return the standard deviation about these means; else as `mean_of`."""
+
+    def sd(leaf: np.ndarray, center: np.ndarray) -> np.ndarray:
+        if not len(chains):
+            return center
+        return np.sqrt(np.mean([np.square(leaf[c] - center).mean(0) for c in chains], axis=0))
+
+    return jax.tree.map(lambda leaf, center: sd(np.asarray(leaf), center), draws, means)
+
+
+def stored(samples: Samples) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what a file says of samples, and the arrays in it.
+
+    Raises:
+        TypeError: there is a tree that cannot be saved.
+    """
+    position = samples.state.position
+    trees = {
+        "draws": samples.draws,
+        "moments": None if samples.moments is None else vars(samples.moments),
+    }
+    names = {field.name for field in dataclasses.fields(samples)} - TREES
+    others = {name: getattr(samples, name) for name in sorted(names)}
+    arrays = {name: x for name, x in others.items() if isinstance(x, np.ndarray | jax.Array)}
+    about = {
+        "numbers": {name: np.asarray(x).item() for name, x in others.items() if name not in arrays},
+        "trees": {
+            name: archive.describe(tree, position, f"samples.{name}")
+            for name, tree in trees.items()
+        },
+    }
+    for name, tree in {**trees, states.STATE: samples.state}.items():
+        arrays |= archive.entries(name, tree)
+    return about | states.describe(samples.state), arrays

@@ -1,0 +1,303 @@
+"""What a run of a stack of kernels returns: the samples of its members, and a picture of them."""
+
+import dataclasses
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Generic
+
+import jax
+import numpy as np
+
+from ewsg_jax.base import checks, pictures
+from ewsg_jax.base.typing import Data, P
+from ewsg_jax.base.warn import warn
+from ewsg_jax.kernels.protocol import Kernel, KernelState
+from ewsg_jax.run import archive
+from ewsg_jax.run.loading import reading, samples_of
+from ewsg_jax.run.moments import Moments
+from ewsg_jax.run.request import Request
+from ewsg_jax.run.samples import HOLDS_STACK, Samples, in_arviz, stored, weighed
+from ewsg_jax.run.stacks.data import StackedData
+from ewsg_jax.run.stacks.kernels import StackState
+from ewsg_jax.run.stacks.members import of_member
+from ewsg_jax.run.starts import shares_memory
+from ewsg_jax.run.states import StateNotLoaded
+from ewsg_jax.vectors.row_subsets import evenly
+
+MOST_NAMED = 5
+"""Members that a warning names."""
+MOST_LINES = 8
+"""Coordinates that are drawn, evenly spaced."""
+WIDE = 10.0
+"""The ratio of the largest value to the smallest from which the axis is logarithmic."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StackedSamples(Generic[P]):
+    """What a run of a stack returns: `runs[i]` are the samples of member i, a `Samples`.
+
+    Members have the same starts unless they were given their own. Kernels on the same data have the
+    same batches and noise: they are compared without the noise between runs, and are not
+    independent of each other. Those of several data sets have theirs.
+
+    Attributes:
+        whole: the run as that of one kernel: axes (chain, draw, member) of draws, (chain, member)
+            of what is known of each chain. Its costs and seconds are those of one member, and of
+            all.
+        values: what the members differ by, shape (member,): numbers by their names, labels as
+            `data_set`.
+        memory_axis: where the states' memory has its axis of members, None where all members share
+            it.
+        num_rows: n of each data set, int64, shape (member,); None where all members have the same
+            data.
+        diverged_at: the step at which each chain of each member ceased to be finite, −1 for none,
+            int64, shape (chain, member).
+    """
+
+    whole: Samples[P]
+    values: dict[str, np.ndarray]
+    memory_axis: int | None
+    num_rows: np.ndarray | None
+    diverged_at: np.ndarray
+
+    def __len__(self) -> int:
+        return self.diverged_at.shape[1]
+
+    def __iter__(self) -> Iterator[Samples[P]]:
+        return (self[member] for member in range(len(self)))
+
+    def __getitem__(self, member: int) -> Samples[P]:
+        member = checks.place("member", member, len(self))
+        whole = self.whole
+
+        moments = whole.moments
+        if moments is not None:
+            moments = Moments(**of_member(vars(moments), member, 1))
+        return dataclasses.replace(
+            whole,
+            draws=of_member(whole.draws, member, 2),
+            moments=moments,
+            state=_state_of(whole.state, member, self.memory_axis),
+            step_size=whole.step_size[:, member],
+            index_acceptance=_of_member(whole.index_acceptance, member),
+            acceptance=_of_member(whole.acceptance, member),
+            overflow=_of_member(whole.overflow, member),
+            diverged_at=self.diverged_at[:, member],
+            num_data=whole.num_data if self.num_rows is None else int(self.num_rows[member]),
+        )
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.values)
+        return (
+            f"StackedSamples(members={len(self)}, by={names or 'arrays'}, "
+            f"num_chains={self.num_chains}, num_draws={self.whole.num_draws}, "
+            f"num_steps={self.whole.num_steps}, stable={np.count_nonzero(self.is_stable)})"
+        )
+
+    @property
+    def is_stable(self) -> np.ndarray:
+        """Whether all chains of a member stayed finite, shape (member,)."""
+        return np.asarray(np.all(self.diverged_at < 0, axis=0))
+
+    @property
+    def num_chains(self) -> int:
+        """The number of chains of each member."""
+        return self.whole.num_chains
+
+    @property
+    def state(self) -> KernelState[P]:
+        """The last states of all members, from which `sample` of the same stack continues."""
+        return self.whole.state
+
+    def concatenate(self, later: "StackedSamples[P]") -> "StackedSamples[P]":
+        """Return these and those of the run that continued, as `Samples.concatenate` does.
+
+        Raises:
+            TypeError, ValueError: it is not such a run.
+        """
+        checks.instance("later", later, StackedSamples, "what ewsg_jax.sample of a stack returns")
+        whole = weighed(self.whole.concatenate(later.whole), later.diverged_at)
+        return dataclasses.replace(self, whole=whole, diverged_at=later.diverged_at)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one file, as `Samples.save` does; `StackedSamples.load` reads it.
+
+        Raises:
+            TypeError, ValueError, AttributeError, OSError: as of `Samples.save`.
+        """
+        about, arrays = stored(self.whole)
+        own = {"member_diverged_at": self.diverged_at}
+        if self.num_rows is not None:
+            own["num_rows"] = self.num_rows
+        own |= {f"values[{name!r}]": x for name, x in self.values.items()}
+        about |= {"memory_axis": self.memory_axis, "values": list(self.values)}
+        archive.write(path, HOLDS_STACK, about, arrays | own)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        position: P | None = None,
+        *,
+        kernel: Kernel[P] | None = None,
+        data: Data | StackedData | None = None,
+    ) -> "StackedSamples[P]":
+        """Read what `save` wrote; the arguments are those of `ewsg_jax.load`.
+
+        Raises:
+            TypeError, ValueError, OSError: as of `ewsg_jax.load`.
+        """
+        with reading(path, HOLDS_STACK, kernel, data) as contents:
+            names = contents.told("values", list)
+            return cls(
+                samples_of(contents, position, kernel, data),
+                {name: contents.array(f"values[{name!r}]") for name in names},
+                contents.told("memory_axis"),
+                contents.arrays.get("num_rows"),
+                contents.array("member_diverged_at"),
+            )
+
+    @property
+    def _labels(self) -> tuple[str, np.ndarray]:
+        """What distinguishes members: the number by which they differ, or their own number."""
+        if len(self.values) == 1:
+            return next(iter(self.values.items()))
+        return "member", np.arange(len(self))
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Draw means and sds of up to eight coordinates against what members differ by.
+
+        Args:
+            path: of a picture to write, by its ending. Default: none.
+
+        Returns:
+            A matplotlib figure.
+
+        Raises:
+            ImportError: matplotlib is not installed.
+            TypeError, ValueError: the path is not a file path; or no draws were kept.
+        """
+        if self.whole.draws is None or not self.whole.num_draws:
+            raise ValueError("plot must have draws; got a run that kept none")
+        name, values = self._labels
+        if not np.issubdtype(values.dtype, np.number):
+            name, values = "member", np.arange(len(self))
+        figure = pictures.blank(9, 3.6, path)
+        figure.suptitle(repr(self), fontsize=8, wrap=True)
+        order = np.argsort(values)
+        stable, lost = order[self.is_stable[order]], order[~self.is_stable[order]]
+        moments = [_moments(self[member]) for member in stable]
+        panels = figure.subplots(1, 2)
+        for panel, part, label in zip(panels, (0, 1), ("mean", "standard deviation"), strict=True):
+            if moments:
+                lines = np.array([each[part] for each in moments])
+                panel.plot(values[stable], lines, ".-", linewidth=0.8)
+            for member in lost:
+                panel.axvline(values[member], color="#D55E00", linewidth=0.8)
+            panel.set(
+                xlabel=f"{name} (lines: diverged chains)" if lost.size else name, ylabel=label
+            )
+            if values.min() > 0 and values.max() > WIDE * values.min():
+                panel.set_xscale("log")
+        panels[1].set_yscale("log")
+        return pictures.keep(figure, path)
+
+    def to_arviz(self, **options: Any) -> Any:
+        """Return draws as ArviZ takes them, members behind chains and draws.
+
+        It has the name of what they differ by and its values as coordinates; `member`, with a
+        coordinate for each, where they differ by several numbers. Chains that diverged are NaN for
+        their member, which means over an axis pass over, and a RuntimeWarning counts them.
+
+        Args:
+            options: passed on to `arviz.from_dict`.
+
+        Raises:
+            ImportError: ArviZ is not installed.
+        """
+        draws, (dimension, labels) = self.whole.named(), self._labels
+        dims = {name: [dimension] for name in draws} | options.pop("dims", {})
+        coords = {dimension: labels} | options.pop("coords", {})
+        beside = (
+            {}
+            if len(self.values) == 1
+            else {name: (dimension, x) for name, x in self.values.items()}
+        )
+        if (lost := self.diverged_at >= 0).any():
+            # A chain diverged for some members: for the others it has a place.
+            draws = {name: _masked(x, lost) for name, x in draws.items()}
+            warn(
+                f"to_arviz() has NaN for chains that diverged: {np.count_nonzero(lost)} of "
+                f"{lost.size}, of {np.count_nonzero(lost.any(0))} of {len(self)} members "
+                "(runs.diverged_at)"
+            )
+        return in_arviz(draws, beside, dims=dims, coords=coords, **options)
+
+
+def split_members(request: Request, samples: Samples) -> StackedSamples:
+    """Return the samples of a stack, and warn of members with diverged chains."""
+    stack: Any = request.kernel
+    data_sets, devices = request.data_sets, request.devices
+    memory_axis = stack.memory_axis
+    if memory_axis is not None:
+        # Behind the axes of chains, unless these share it, and of parts of the rows.
+        memory_axis += not shares_memory(stack, samples.state, devices)
+        memory_axis += devices is not None and devices.cuts_data
+    labels = {} if data_sets is None else {"data_set": data_sets.labels}
+    num_rows = None if data_sets is None else data_sets.num_rows
+    own: Any = samples.state.dynamics
+    diverged_at = np.asarray(own.diverged_at, np.int64)
+    samples = weighed(samples, diverged_at)
+    found = StackedSamples(samples, labels | stack.values, memory_axis, num_rows, diverged_at)
+    lost = np.flatnonzero(~found.is_stable)
+    if lost.size:
+        those = [
+            ", ".join(f"{name} = {_short(x[member])}" for name, x in found.values.items())
+            or f"member {member}"
+            for member in lost[:MOST_NAMED]
+        ]
+        more = "; …" if lost.size > MOST_NAMED else ""
+        warn(
+            f"{lost.size} of {len(found)} members have diverged chains, frozen at their last "
+            f"finite states (runs.is_stable, runs.diverged_at): {'; '.join(those)}{more}"
+        )
+    return found
+
+
+def _masked(draws: np.ndarray, lost: np.ndarray) -> np.ndarray:
+    """Return draws (chain, draw, member, …), NaN where a chain of a member is lost."""
+    draws = draws.astype(np.result_type(draws.dtype, np.float32))
+    lost = lost.reshape(len(lost), 1, -1, *(1,) * (draws.ndim - 3))
+    return np.where(lost, draws.dtype.type(np.nan), draws)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, np.floating) else str(value)
+
+
+def _of_member(values: np.ndarray, member: int) -> np.ndarray:
+    """Return what is known of a member's chains, of all members' or the same for all."""
+    return values[:, member] if values.ndim > 1 else values
+
+
+def _state_of(state: Any, member: int, memory_axis: int | None) -> Any:
+    """Return the states of a member's chains, as those of its kernel."""
+    if isinstance(state, StateNotLoaded):
+        return state
+    own: StackState = state.dynamics
+    position, rest = of_member((own.position, own.rest), member, 1)
+    memory = state.memory if memory_axis is None else of_member(state.memory, member, memory_axis)
+    # An order of the rows has an axis of members where each has a data set of its own.
+    order = jax.tree.map(lambda x: x[:, member] if x.ndim == 3 else x, state.order)
+    return KernelState(rest._replace(position=position, step=own.step), memory, state.rows, order)
+
+
+def _moments(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and standard deviations of some coordinates, shape (coordinate,) each."""
+    mean, sd = (
+        np.concatenate([np.ravel(x) for x in jax.tree.leaves(tree)])
+        for tree in (samples.mean, samples.sd)
+    )
+    some = evenly(len(mean), MOST_LINES)
+    return mean[some], sd[some]

@@ -1,0 +1,1 @@
+"""Several kernels, or several data sets, as one run."""

@@ -1,0 +1,169 @@
+"""The windows of a run over a stream: which one each step has, read ahead by a thread."""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import jax
+import numpy as np
+
+from ewsg_jax.base.typing import Array, Data, Key
+from ewsg_jax.gradients._protocol import uses_batches
+from ewsg_jax.kernels.protocol import Kernel, KernelState
+from ewsg_jax.rows._window import Window
+from ewsg_jax.run.chunks import Call
+from ewsg_jax.run.starts import keys_of
+from ewsg_jax.run.streams import order, source
+from ewsg_jax.run.streams.stream import Stream
+
+Room = list[np.ndarray]
+"""What rows are read into, and on a CPU the very memory of a window's arrays."""
+
+USE = 2
+"""What sets the key of windows apart from those of starts, whose uses are 0 and 1."""
+
+
+class Windows:
+    """The windows of one run.
+
+    That of step t is number ⌊t/s⌋, and which rows it holds is a function of the run's key and that
+    number alone: a run that is resumed or continued has the same ones.
+    """
+
+    def __init__(self, stream: Stream, key: Key, kernel: Kernel, check_data: bool) -> None:
+        self._stream, self._check_data = stream, check_data
+        self._words = order.words_of(jax.random.fold_in(keys_of(key, 1).begin, USE))
+        self._steps, self._x64 = steps_of(kernel, stream), bool(jax.config.read("jax_enable_x64"))
+        self._pool = ThreadPoolExecutor(1, "ewsg_jax-windows")
+        self._ahead: tuple[int, Future[tuple[Data, Room | None]]] | None = None
+        self._here: tuple[int, Window, Room | None] | None = None
+        self._room: Room | None = None
+        self._look: Callable[[Window], None] | None = None
+
+    def at(self, step: int) -> Window:
+        """Return the window of a step, and have the next one read.
+
+        Raises:
+            OSError, ValueError: rows cannot be read, or are not what they are to be.
+        """
+        number = 0 if self._steps is None else step // self._steps
+        if self._here is None or self._here[0] != number:
+            ahead, self._ahead = self._ahead, None
+            future = ahead[1] if ahead is not None and ahead[0] == number else self._ask(number)
+            rows, room = future.result()
+            window = Window(rows=rows, whole=self._stream)
+            if self._look is not None:
+                self._look_at(window, number)
+            self._leave()
+            self._here = number, window, room
+        if self._ahead is None and self._steps is not None:
+            self._ahead = number + 1, self._ask(number + 1)
+        return self._here[1]
+
+    @property
+    def last(self) -> Window:
+        """The last window that was read."""
+        assert self._here is not None
+        return self._here[1]
+
+    def left(self, step: int) -> int | None:
+        """Return how many steps the window of a step has from there on; None for all there are."""
+        return None if self._steps is None else self._steps - step % self._steps
+
+    def look(self, look: Callable[[Window], None]) -> None:
+        """Have every window checked from now on by what raises ValueError for wrong rows."""
+        self._look = look
+        if self._here is not None:
+            self._look_at(self._here[1], self._here[0])
+
+    def advance(
+        self,
+        make: Callable[..., Call],
+        first_step: int,
+        done: int,
+        steps: int,
+        state: KernelState,
+        alive: Array,
+        **how: Any,
+    ) -> Call:
+        """Make steps, each with its own window: the call of those of the last window.
+
+        Args:
+            make: `make(data, done, steps, state, alive, …)`, which makes those of one.
+            first_step: of the run.
+            done: steps made.
+            steps: to make.
+            state: after these.
+            alive: which chains move.
+            how: what else `make` takes.
+        """
+        while True:
+            window, left = self.at(first_step + done), self.left(first_step + done)
+            now = steps if left is None else min(steps, left)
+            with self._stream.causes():
+                call = make(window, done, now, state, alive, **how)
+                if self._stream.num_windows > 1:
+                    call = jax.block_until_ready(call)
+            if now == steps:
+                return call
+            state, done, steps = call.state, done + now, steps - now
+
+    def made(self, make: Callable[[], KernelState]) -> KernelState:
+        """Return the chains' first states, which may be functions of all rows."""
+        with self._stream.causes():
+            return jax.block_until_ready(make())
+
+    def close(self) -> None:
+        """Let what is read ahead go."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._ahead = self._here = self._room = None
+
+    def _leave(self) -> None:
+        """Let the current window go, and read into its memory again: new memory takes longer."""
+        if self._here is not None:
+            _, window, self._room = self._here
+            # Whoever held on to it would be given other rows, and is given an error.
+            for leaf in jax.tree.leaves(window.rows):
+                leaf.delete()
+
+    def _ask(self, number: int) -> Future[tuple[Data, Room | None]]:
+        room, self._room = self._room, None
+        return self._pool.submit(self._read, number, room)
+
+    def _read(self, number: int, room: Room | None) -> tuple[Data, Room | None]:
+        runs = order.runs_of(self._stream.cut, self._words, number)
+        # A function of the user's may keep what it is given.
+        if room is None and not self._stream.is_changed:
+            room = self._stream.room(self._stream.window)
+        rows = self._stream.read_runs(runs, room)
+        if self._check_data:
+            source.check_finite(rows, lambda row: self._stream.where(runs, row))
+        # What the caller has enabled is that of its thread alone.
+        with jax.enable_x64(self._x64):
+            return jax.block_until_ready(self._stream.on_device(rows)), room
+
+    def _look_at(self, window: Window, number: int) -> None:
+        """Check a window, and raise what is wrong with the place of its first wrong row."""
+        assert self._look is not None
+        try:
+            self._look(window)
+        except ValueError as error:
+            low, high, found = 0, self._stream.window, error
+            while high - low > 1:
+                middle = (low + high) // 2
+                some = jax.tree.map(lambda x, low=low, middle=middle: x[low:middle], window.rows)
+                try:
+                    self._look(Window(rows=some, whole=self._stream))
+                    low = middle
+                except ValueError as nearer:
+                    high, found = middle, nearer
+            runs = order.runs_of(self._stream.cut, self._words, number)
+            raise ValueError(f"{self._stream.where(runs, low)}: {found}") from error
+
+
+def steps_of(kernel: Kernel, stream: Stream) -> int | None:
+    """Return how many steps have one window, None for all."""
+    if stream.num_windows == 1 or not uses_batches(kernel):
+        return None
+    cost = kernel.evaluations(stream.shapes()).per_step
+    return max(1, round(stream.passes * stream.window / cost))
