@@ -1,7 +1,7 @@
 """Phrases that may not stand where users read: README, pages, docstrings, error messages.
 
-`python -m tests.words` prints where each stands, with what to write instead. `test_words.py` wants
-none.
+And identifiers that the field would not understand. `python -m tests.words [FOLDER …]` prints where
+each stands, with what to write instead. `test_words.py` wants none.
 """
 
 import ast
@@ -40,9 +40,37 @@ INSTEAD = {
     r"exact weights": "full weights",
 }
 """What to write instead of each phrase, a regular expression between two ends of words."""
-PHRASES = {
-    re.compile(rf"\b({phrase})\b".replace(" ", r"\s+"), re.IGNORECASE): instead
-    for phrase, instead in INSTEAD.items()
+FIELD = {
+    r"laws?(?! of large numbers)": "distribution; scheme (of rows); target",
+    r"chances?": "Monte Carlo error, probability",
+    r"trials?": "pilot run",
+    r"walls?(?![- ](clock|time))": "steep edge",
+    r"slopes?(?! of a line)": "gradient, score",
+    r"trees?(?! (of folders|of the package))": "pytree",
+    r"besides?": "compared with, in addition to, next to",
+    r"unlike": "different",
+    r"posterior widths?|sds? wide": "posterior sd",
+    r"planted faults?": "injected bug, mutation",
+    r"ready models?": "built-in model",
+    r"of which(?=[.:])": "name the thing",
+}
+"""The same for words that the field has another word for: not asked of the changelog."""
+PLACES = (
+    "place places point points position positions region regions page pages line lines file files "
+    "folder row rows step steps case cases say says said show shows see know knows find of from to "
+    "place, positions, regions, points, exactly code example examples section mark marks names name"
+)
+"""Words before "where" that make it one of place; else it is "if", "when" or "for which"."""
+PHRASES, OF_THE_FIELD = (
+    {
+        re.compile(rf"\b({phrase})\b".replace(" ", r"\s+"), re.IGNORECASE): instead
+        for phrase, instead in table.items()
+    }
+    for table in (INSTEAD, FIELD)
+)
+OF_THE_FIELD |= {
+    re.compile(r"(?:\A|[.:;]\s+|\n\n\s*)Of (?=[a-z])"): "the subject first",
+    re.compile(r"^ +\*{0,2}\w+: (of|for) (?=[a-z])", re.MULTILINE): "a line that stands alone",
 }
 
 
@@ -115,18 +143,121 @@ def strings(path: Path) -> Iterator[tuple[int, str]]:
             )
 
 
-def found(path: Path) -> list[str]:
+def conditions(text: str) -> Iterator[re.Match[str]]:
+    """Yield each "where" that opens a condition."""
+    for match in re.finditer(r"(\S*)(\s+|^)(where)\b", text, re.IGNORECASE):
+        before = match[1].strip("`*_(").lower()
+        if before not in PLACES.split() or match[3] == "Where":
+            yield match
+
+
+def in_prose(path: Path) -> list[str]:
     """Return where an old phrase stands in a file, and what to write instead."""
-    return [
-        f"{path.relative_to(ROOT)}:{first + text.count(chr(10), 0, match.start())}: "
-        f"{' '.join(match[0].split())!r}: {instead}"
-        for first, text in (strings(path) if path.suffix == ".py" else prose(path))
-        for phrase, instead in PHRASES.items()
-        for match in phrase.finditer(text)
-    ]
+    tables = dict(PHRASES) if path.name == "CHANGELOG.md" else PHRASES | OF_THE_FIELD
+    places = []
+    for first, text in strings(path) if path.suffix == ".py" else prose(path):
+        matches = [
+            (m, instead) for phrase, instead in tables.items() for m in phrase.finditer(text)
+        ]
+        if path.name != "CHANGELOG.md":
+            matches += [(m, "if, when, for which") for m in conditions(text)]
+        places += [
+            f"{path.relative_to(ROOT)}:{first + text.count(chr(10), 0, m.start())}: "
+            f"{' '.join(m[0].split())!r}: {instead}"
+            for m, instead in matches
+        ]
+    return places
+
+
+WHOLE = {
+    "found own each given some made told": "what the thing is",
+    "nothing after put whole alike careful or_nuts by_law by_trials with_others": "what it does",
+    "begun": "what it writes or starts",
+    "Wanted Manner Saving Saver Watch Of Off Each Near Known Found Fresh Asked Ended Watched": (
+        "a noun for what the record holds"
+    ),
+    "Way Ways Wall Walls Frame ladder climb scout steepest": "Candidate, StiffDirection, Whitening",
+    "cooled COOL bends lit": "zero_noise, curvature_change, bright",
+    "FAR SURE NEAR LEAST MOST_NUMBERS AT_ONCE": "the meaning, with its unit",
+}
+"""Identifiers that may not stand, underscores apart, and what to write instead."""
+TOKENS = {
+    "told foretold": "reported, predicted",
+    "heat": "gradient_noise",
+    "law laws": "distribution, scheme",
+    "wall walls": "stiff direction, edge",
+    "trial trials": "pilot",
+    "chance chances": "monte_carlo, probability",
+    "slope slopes": "gradient, score",
+    "receipt": "update",
+    "probe probes": "gradient_at, extra_gradients",
+    "weighed restarted bowl elsewhere endless": "what it is in the field",
+}
+"""The same of a part of an identifier, between underscores or capitals."""
+PUBLIC = {"RowLaw"}
+"""Public names that stay as they are, beside a better one."""
+FILES = "elsewhere endless ways ahead asked seen starting pairs joining inner whole alike causes"
+"""Names of files that do not say what is in them."""
+_WHOLE = {name: instead for names, instead in WHOLE.items() for name in names.split()}
+_TOKENS = {token: instead for tokens, instead in TOKENS.items() for token in tokens.split()}
+
+
+def bound(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the names that a module gives to something, with their lines."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+
+
+def named(path: Path) -> list[str]:
+    """Return where an identifier has a name that the field would not give it."""
+    lines = [(1, path.stem)] if path.stem.lstrip("_") in FILES.split() else []
+    places = [f"{path.relative_to(ROOT)}: the file's name" for _ in lines]
+    for line, name in bound(path):
+        plain = name.strip("_")
+        tokens = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", plain)
+        instead = _WHOLE.get(plain) or next(
+            (_TOKENS[token.lower()] for token in tokens if token.lower() in _TOKENS), None
+        )
+        if instead and plain not in PUBLIC:
+            places.append(f"{path.relative_to(ROOT)}:{line}: {name}: {instead}")
+    return places
+
+
+def twice(kind: str) -> list[str]:
+    """Return the names of classes, or of module constants, that two modules have."""
+    where: dict[str, list[str]] = {}
+    for path in sources():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            names = []
+            if kind == "class" and isinstance(node, ast.ClassDef):
+                names = [node.name]
+            elif kind == "constant" and isinstance(node, ast.Assign):
+                names = [
+                    name.id
+                    for target in node.targets
+                    for name in ast.walk(target)
+                    if isinstance(name, ast.Name) and re.fullmatch(r"_?[A-Z][A-Z0-9_]*", name.id)
+                ]
+            for name in names:
+                where.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    return [f"{name}: {', '.join(paths)}" for name, paths in sorted(where.items()) if paths[1:]]
 
 
 if __name__ == "__main__":
-    places = [place for path in [*pages(), *sources()] for place in found(path)]
+    under = [path.resolve() for path in map(Path, sys.argv[1:])] or [ROOT]
+    files = [
+        path
+        for path in [*pages(), *sources()]
+        if any(folder in (path, *path.parents) for folder in under)
+    ]
+    places = [place for path in files for place in in_prose(path)]
+    places += [place for path in files if path.suffix == ".py" for place in named(path)]
+    if under == [ROOT]:
+        places += [*twice("class"), *twice("constant")]
     print(*places, sep="\n")
     sys.exit(bool(places))
