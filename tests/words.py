@@ -151,15 +151,14 @@ def conditions(text: str) -> Iterator[re.Match[str]]:
             yield match
 
 
-def in_prose(path: Path) -> list[str]:
+def in_prose(path: Path, *, of_the_field: bool = True) -> list[str]:
     """Return where an old phrase stands in a file, and what to write instead."""
-    tables = dict(PHRASES) if path.name == "CHANGELOG.md" else PHRASES | OF_THE_FIELD
+    of_the_field &= path.name != "CHANGELOG.md"
+    tables = PHRASES | (OF_THE_FIELD if of_the_field else {})
     places = []
     for first, text in strings(path) if path.suffix == ".py" else prose(path):
-        matches = [
-            (m, instead) for phrase, instead in tables.items() for m in phrase.finditer(text)
-        ]
-        if path.name != "CHANGELOG.md":
+        matches = [(m, to) for phrase, to in tables.items() for m in phrase.finditer(text)]
+        if of_the_field:
             matches += [(m, "if, when, for which") for m in conditions(text)]
         places += [
             f"{path.relative_to(ROOT)}:{first + text.count(chr(10), 0, m.start())}: "
