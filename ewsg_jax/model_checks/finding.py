@@ -1,0 +1,62 @@
+"""One record for whatever is wrong with a model, or with where draws of it lie.
+
+A question about a model returns a list of findings, which is empty if nothing is wrong or if the
+question cannot be answered. `sample` warns of them, a plan and a report carry them.
+"""
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Literal
+
+Kind = Literal[
+    "support",  # positions at which the density is 0 or NaN
+    "edge",  # the density ends among the draws, and is not 0 where it ends
+    "gradient",  # the gradient is not that of the log density's values
+    "unread",  # no function of the model reads an array of the position
+    "no_effect",  # the likelihood reads an array of the position, with a derivative of 0
+    "all_rows",  # the likelihood of one row is that of all rows
+    "size",  # the likelihood is many times too large or too small, such as a mean over rows
+    "correlation",  # two coordinates of the posterior are nearly one
+    "prior",  # draws are wider than the prior, as wide, or far from it
+    "improper",  # the density does not fall along a coordinate
+    "heavy_tail",  # the density falls so slowly that there is no standard deviation
+    "other_mode",  # there is another mode
+    "blown_up",  # chains went far away and stayed finite
+    "divergence",  # why chains diverged
+]
+Severity = Literal["error", "doubt", "note"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong with a model or with draws of it.
+
+    Attributes:
+        kind: the question that was asked, a fixed word.
+        severity: "error" if draws cannot be those of the posterior, "doubt" if they may not be,
+            "note" if they can be trusted all the same.
+        text: one sentence that says what was seen, without a full stop.
+        cure: what the user can do about it; empty if unknown.
+    """
+
+    kind: Kind
+    severity: Severity
+    text: str
+    cure: str = ""
+
+    def __str__(self) -> str:
+        # A sentence has one colon.
+        joined = "; " if ": " in self.text else ": "
+        return self.text + joined * bool(self.cure) + self.cure
+
+
+def of_kinds(findings: Iterable[Finding], *kinds: Kind) -> list[Finding]:
+    """Return the findings of these kinds, in their order."""
+    return [finding for finding in findings if finding.kind in kinds]
+
+
+def texts(findings: Iterable[Finding], *kinds: Kind) -> str:
+    """Return the texts of findings of these kinds without their cures, joined by semicolons; an
+    empty string if there are none.
+    """
+    return "; ".join(finding.text for finding in of_kinds(findings, *kinds))
