@@ -1,13 +1,13 @@
 """What a user-defined function makes of known shapes, and its gradient: traced, never run."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, jaxprs
 from ewsg_jax.base.typing import Array, PyTree
 
 
@@ -80,14 +80,11 @@ def differentiable(
         ) from error
     if may_be_flat:
         return
-    zeros = {id(line.outvars[0]) for line in gradient.jaxpr.eqns if _makes_zeros(line)}
-    if all(id(out) in zeros or _is_zero(out) for out in gradient.jaxpr.outvars):
-        program = jax.make_jaxpr(value)(position, *others).jaxpr
-        known = {id(x) for x in program.invars[: len(jax.tree.leaves(position))]}
-        for line in program.eqns:
-            if any(id(x) in known for x in line.invars):
-                known |= {id(x) for x in line.outvars}
-        if any(id(x) in known for x in program.outvars):
+    shapes = jax.tree.leaves((position, others))
+    zeros = jaxprs.interpret(gradient, [False] * len(shapes), _are_zeros, _is_zero)
+    if all(zeros):
+        inputs = jaxprs.computed_from(jax.make_jaxpr(value)(position, *others))
+        if any(i < len(jax.tree.leaves(position)) for i in inputs):
             raise ValueError(
                 f"{takes}; got a function whose gradient is 0 everywhere: it depends on the "
                 "position through comparisons, an order (argmax, argsort), rounding or "
@@ -96,30 +93,13 @@ def differentiable(
             )
 
 
-def equations(program: Any) -> Iterator[Any]:
-    """Yield the equations of a program and of those inside it."""
-    for equation in getattr(program, "jaxpr", program).eqns:
-        yield equation
-        yield from equations_within(equation)
+def _are_zeros(equation: jaxprs.Equation, are_zero: list[bool]) -> list[bool]:
+    """Return whether the results of an equation are zeros that were filled in."""
+    is_filled = equation.primitive.name == "broadcast_in_dim" and are_zero[0]
+    return [is_filled] * len(equation.outvars)
 
 
-def equations_within(equation: Any) -> Iterator[Any]:
-    """Yield the equations of the programs inside an equation."""
-    for inner in programs_in(equation):
-        yield from equations(inner)
-
-
-def programs_in(equation: Any) -> Iterator[Any]:
-    """Yield the programs inside an equation."""
-    for value in jax.tree.leaves(equation.params):
-        inner = getattr(value, "jaxpr", value)
-        if hasattr(inner, "eqns"):
-            yield inner
-
-
-def _makes_zeros(line: Any) -> bool:
-    return line.primitive.name == "broadcast_in_dim" and _is_zero(line.invars[0])
-
-
-def _is_zero(atom: Any) -> bool:
-    return hasattr(atom, "val") and np.ndim(atom.val) == 0 and bool(atom.val == 0)
+def _is_zero(constant: Any) -> bool:
+    """Return whether a constant of a program is the number 0."""
+    is_number = not checks.is_traced(constant) and np.shape(constant) == ()
+    return is_number and jnp.issubdtype(jnp.result_type(constant), jnp.number) and not constant

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import checks, products, pytrees, tracing
+from ewsg_jax.base import checks, jaxprs, products, pytrees
 from ewsg_jax.base.freshness import as_of_now
 from ewsg_jax.base.typing import Array, PyTree
 
@@ -190,7 +190,7 @@ def _examine(
 
 def _largest_intermediate(program: Any) -> int:
     """The bytes of the largest array that a program or one of those inside it makes."""
-    made = [v.aval for line in tracing.equations(program) for v in line.outvars]
+    made = [v.aval for line in jaxprs.equations(program) for v in line.outvars]
     return max((pytrees.num_bytes(each) for each in made if hasattr(each, "shape")), default=0)
 
 

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import checks, tracing
+from ewsg_jax.base import checks, jaxprs
 from ewsg_jax.base.modules import is_own
 from ewsg_jax.base.needs import parts_of
 from ewsg_jax.base.rng import NOISE_LAWS
@@ -283,7 +283,7 @@ def _check_dynamics(
             f"{int(step)} after {STEP}",
         )
     wanted = dynamics.extra_gradients
-    branches = any(line.primitive.name in BRANCHES for line in tracing.equations(lines))
+    branches = any(line.primitive.name in BRANCHES for line in jaxprs.equations(lines))
     # What runs in a loop is traced once, and of two branches one runs.
     if bool(calls) != bool(wanted) if branches else calls != wanted:
         raise _WrongPartError(

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, jaxprs
 from ewsg_jax.base.compiling import UNOPTIMISED
 from ewsg_jax.base.typing import Array, Data, Position, PyTree
 from ewsg_jax.posterior.posterior import Posterior
@@ -32,17 +32,6 @@ FEW, MANY = 32, 2048
 """Rows that are taken first, and where they say that there may be something."""
 MANY_ROWS = 8
 """From which on an array of as many rows as the data is no coincidence."""
-CALLS = {
-    "pjit",
-    "jit",
-    "closed_call",
-    "core_call",
-    "custom_jvp_call",
-    "custom_vjp_call",
-    "remat",
-    "checkpoint",
-}
-"""Primitives that hold a program with inputs of their own."""
 
 
 def advice(posterior: Posterior, position: Position, data: Data) -> str | None:
@@ -61,7 +50,7 @@ def advice(posterior: Posterior, position: Position, data: Data) -> str | None:
     is_dead = _dead(posterior, near, few, rng)
     if not is_dead.any():
         return None
-    is_read, by_data = _are_read(posterior, position, data)
+    is_read, by_data = _are_read(_program(posterior, position, data), position, data)
     if not by_data.any() or not np.any(_values(posterior, near, few)):
         # A likelihood that reads no row, or is 0 of every row, is so on purpose: the prior alone.
         return None
@@ -100,12 +89,12 @@ def unread(posterior: Posterior, position: Position, data: Data) -> str | None:
         position: a start, of which shapes alone are asked.
         data: the rows, of which shapes alone are asked.
     """
-    is_read, _ = _are_read(posterior, position, data)
+    is_read, _ = _are_read(_program(posterior, position, data), position, data)
     has_numbers = np.array([np.size(x) > 0 for x in jax.tree.leaves(position)])
     if not np.any(has_numbers & ~is_read):
         return None
     prior = jax.make_jaxpr(lambda p: jnp.asarray(posterior.log_prior(p)))(checks.shapes(position))
-    is_unread = has_numbers & ~is_read & ~np.array(_read(prior.jaxpr, [True]))
+    is_unread = has_numbers & ~is_read & ~_among(jaxprs.computed_from(prior), len(is_read))
     if not is_unread.any():
         return None
     return (
@@ -134,11 +123,10 @@ def _of_all_rows(posterior: Posterior, position: Position, data: Data) -> str:
     n = jax.tree.leaves(data)[0].shape[0]
     # Read off the program, which is traced for shapes and not run.
     program = _program(posterior, position, data)
-    count = len(jax.tree.leaves(position))
-    found = _read(program.jaxpr, [True])
-    shapes = {np.shape(x)[:1] for x in _constants(program)}
-    # Reading no row is a mistake only where an array as long as the data is read instead.
-    if n < MANY_ROWS or not any(found[:count]) or any(found[count:]) or (n,) not in shapes:
+    is_read, by_data = _are_read(program, position, data)
+    lengths = {np.shape(x)[:1] for x in jaxprs.constants(program)}
+    # Reading no row is a mistake only if an array as long as the data is read instead.
+    if n < MANY_ROWS or not is_read.any() or by_data.any() or (n,) not in lengths:
         return ""
     return (
         "log_likelihood reads nothing of the row that it is given, and an array of "
@@ -223,18 +211,19 @@ def reads_data(function: Callable[..., PyTree], position: Position, data: Data) 
         program = jax.make_jaxpr(lambda *a: jax.tree.map(jnp.asarray, function(*a)))(*shapes)
     except Exception:
         return False  # Whoever calls it is told why it fails.
-    return any(
-        _read(program.jaxpr, [True] * len(program.jaxpr.outvars))[len(jax.tree.leaves(position)) :]
-    )
+    return max(jaxprs.computed_from(program), default=-1) >= len(jax.tree.leaves(position))
 
 
-def _are_read(
-    posterior: Posterior, position: Position, data: Data
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return which arrays of position and data the likelihood's value is computed from."""
-    program = _program(posterior, position, data)
-    found, count = np.array(_read(program.jaxpr, [True])), len(jax.tree.leaves(position))
-    return found[:count], found[count:]
+def _are_read(program: Any, position: Position, data: Data) -> tuple[np.ndarray, np.ndarray]:
+    """Return which arrays of position and data the results of a program are computed from."""
+    count, of_data = (len(jax.tree.leaves(tree)) for tree in (position, data))
+    is_read = _among(jaxprs.computed_from(program), count + of_data)
+    return is_read[:count], is_read[count:]
+
+
+def _among(numbers: frozenset[int], count: int) -> np.ndarray:
+    """Return which of 0, …, count − 1 are among these numbers."""
+    return np.isin(np.arange(count), list(numbers))
 
 
 def _program(posterior: Posterior, position: Position, data: Data) -> Any:
@@ -242,44 +231,3 @@ def _program(posterior: Posterior, position: Position, data: Data) -> Any:
     return jax.make_jaxpr(lambda p, row: posterior.log_likelihood(p, row))(
         checks.shapes(position), checks.datum(data)
     )
-
-
-def _read(program: Any, wanted: list[bool]) -> list[bool]:
-    """Return which inputs of a program the outputs that are wanted are computed from."""
-    needed = {
-        v
-        for v, is_wanted in zip(program.outvars, wanted, strict=True)
-        if is_wanted and _is_variable(v)
-    }
-    # Backwards from what is wanted, through calls, each by what it needs.
-    for equation in reversed(program.eqns):
-        outputs = [v in needed for v in equation.outvars]
-        if not any(outputs):
-            continue
-        inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
-        inner = getattr(inner, "jaxpr", inner)
-        own = [True] * len(equation.invars)
-        # Other inner programs, as of a loop, are taken to need all that they are given.
-        if equation.primitive.name in CALLS and len(getattr(inner, "invars", ())) == len(own):
-            own = _read(inner, outputs)
-        needed |= {
-            v
-            for v, is_read in zip(equation.invars, own, strict=True)
-            if is_read and _is_variable(v)
-        }
-    return [v in needed for v in program.invars]
-
-
-def _constants(program: Any) -> list[Any]:
-    """Return the arrays that a program holds, and those of the programs within it."""
-    found = list(getattr(program, "consts", ()))
-    for equation in getattr(program, "jaxpr", program).eqns:
-        found += [v.val for v in equation.invars if not _is_variable(v)]
-        inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
-        found += [] if inner is None else _constants(inner)
-    return found
-
-
-def _is_variable(v: object) -> bool:
-    # A constant in a program has a value, and no hash.
-    return not hasattr(v, "val")

@@ -1,4 +1,4 @@
-"""One record for whatever is wrong with a model, or with where draws of it lie.
+"""One record for whatever is wrong with a model or with draws of it.
 
 A question about a model returns a list of findings, which is empty if nothing is wrong or if the
 question cannot be answered. `sample` warns of them, a plan and a report carry them.

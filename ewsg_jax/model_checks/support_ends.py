@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import checks, freshness, tracing
+from ewsg_jax.base import checks, freshness, jaxprs
 from ewsg_jax.base.compiling import QUICK
 from ewsg_jax.base.typing import Array, Data, Position
 from ewsg_jax.model_checks.support import Outside, is_outside
@@ -35,8 +35,9 @@ KEEPS_POSITIVE = (
     "expand_dims log1p select_n gather dynamic_slice rsqrt pow"
 )
 """What is positive where all that it is made of is."""
-CALLS = "jit pjit closed_call custom_jvp_call custom_vjp_call custom_vjp_call_jaxpr remat2"
-"""What has the results of a program within it."""
+OWN_RULE = "custom_vjp_call"
+ENTERED = jaxprs.CALLS - {OWN_RULE}
+"""A rule of one's own is for something like a solver, whose inner numbers are not the density's."""
 
 
 def can_end(posterior: Posterior, position: Position, data: Data) -> tuple[bool, bool]:
@@ -60,75 +61,55 @@ def _can_end(
 
 
 def _has_end(function: Callable[..., Any], position: object, *others: object) -> bool:
-    program = jax.make_jaxpr(function)(position, *others)
-    if any(map(_is_beyond, program.consts)):
-        return True
-    count = len(jax.tree.leaves(position))
-    kinds = [Kind(i < count, False) for i in range(len(program.jaxpr.invars))]
-    return _ends(program.jaxpr, kinds)[0]
+    program, count = jax.make_jaxpr(function)(position, *others), len(jax.tree.leaves(position))
+    has_end = False
+
+    def rule(equation: jaxprs.Equation, values: list[Sign]) -> list[Sign]:
+        nonlocal has_end
+        name, depends = equation.primitive.name, any(x.depends for x in values)
+        # Of the largest or the least of numbers an infinity is the neutral one.
+        has_end |= name not in ("max", "min") and any(x.is_beyond for x in values)
+        has_end |= depends and name in NEEDS_POSITIVE and not values[0].is_positive
+        for inner in () if name == OWN_RULE else jaxprs.programs_in(equation):
+            inputs = getattr(inner, "jaxpr", inner).invars
+            fits = len(values) == len(inputs)
+            unknown = [Sign(depends)] * len(inputs)
+            jaxprs.interpret(inner, values if fits else unknown, rule, _sign, ENTERED)
+        is_positive = (
+            name in POSITIVE
+            or (name == "integer_pow" and equation.params["y"] % 2 == 0)
+            or (name == "mul" and equation.invars[0] is equation.invars[1])
+            or (name in KEEPS_POSITIVE.split() and all(x.is_positive for x in values))
+        )
+        return [Sign(depends, is_positive)] * len(equation.outvars)
+
+    inputs = [Sign(i < count) for i in range(len(program.jaxpr.invars))]
+    jaxprs.interpret(program, inputs, rule, _sign, ENTERED)
+    return has_end
 
 
-class Kind(NamedTuple):
+class Sign(NamedTuple):
     """What is known of a number in a program.
 
     Attributes:
         depends: whether it may depend on the position.
-        is_positive: whether it is never below 0.
+        is_positive: whether it is known to be never below 0.
+        is_beyond: whether it is a constant beyond any log density.
     """
 
     depends: bool
-    is_positive: bool
+    is_positive: bool = False
+    is_beyond: bool = False
 
 
-def _ends(program: Any, kinds: list[Kind]) -> tuple[bool, list[Kind]]:
-    """Return whether a program can be −inf or NaN, and its results, for such arguments."""
-    known = dict(zip(map(id, program.invars), kinds, strict=True))
-    known |= {id(x): Kind(False, False) for x in program.constvars}
-
-    def kind(atom: Any) -> Kind:
-        if hasattr(atom, "val"):
-            return Kind(False, bool(np.all(np.asarray(atom.val) >= 0)))
-        return known[id(atom)]
-
-    found = False
-    for line in program.eqns:
-        name, given = line.primitive.name, [kind(x) for x in line.invars]
-        depends, all_positive = any(k.depends for k in given), all(k.is_positive for k in given)
-        # Of the largest or the least of numbers an infinity is the neutral one.
-        found |= name not in ("max", "min") and any(
-            hasattr(x, "val") and _is_beyond(x.val) for x in line.invars
-        )
-        found |= depends and name in NEEDS_POSITIVE and not given[0].is_positive
-        is_even = name == "integer_pow" and line.params["y"] % 2 == 0
-        is_square = name == "mul" and line.invars[0] is line.invars[1]
-        is_positive = (
-            name in POSITIVE
-            or is_even
-            or is_square
-            or (name in KEEPS_POSITIVE.split() and all_positive)
-        )
-        results = [Kind(depends, is_positive)] * len(line.outvars)
-        # A rule of one's own is for something like a solver, whose inner numbers are not the
-        # density's.
-        for inner in () if name.startswith("custom_vjp_call") else tracing.programs_in(line):
-            own = (
-                given
-                if len(given) == len(inner.invars)
-                else [Kind(depends, False)] * len(inner.invars)
-            )
-            ends, made = _ends(inner, own)
-            found |= ends
-            if name in CALLS.split() and len(made) == len(results):
-                results = made
-        known |= dict(zip(map(id, line.outvars), results, strict=True))
-    return found, [kind(x) for x in program.outvars]
-
-
-def _is_beyond(value: object) -> bool:
-    if checks.is_traced(value) or not jnp.issubdtype(jnp.result_type(value), jnp.floating):
-        return False
-    known = np.asarray(value, np.float64)
-    return known.size > 0 and not bool(np.all(np.abs(known) < FAR))
+def _sign(constant: Any) -> Sign:
+    """Return what is known of a constant: nothing if it is traced, or a key."""
+    dtype = jnp.result_type(constant)
+    if checks.is_traced(constant) or jnp.issubdtype(dtype, jax.dtypes.extended):
+        return Sign(False)
+    numbers = np.asarray(constant)
+    is_beyond = jnp.issubdtype(dtype, jnp.floating) and not np.all(np.abs(numbers) < FAR)
+    return Sign(False, bool(np.all(numbers >= 0)), bool(is_beyond))
 
 
 def outside(

@@ -13,14 +13,12 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import checkify
 
-from ewsg_jax.base import checked_arrays, checks, freshness, tracing
+from ewsg_jax.base import checked_arrays, checks, freshness, jaxprs, tracing
 from ewsg_jax.base.typing import Array, Data, Position, PyTree
 from ewsg_jax.posterior.linear import LinearPredictor, Residual
 from ewsg_jax.rows._view import CHUNK_SIZE, view
 
 OfDatum = Callable[[Position, Data], Array]
-CALLS = ("jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call")
-"""Primitives that do what a program inside them does."""
 
 
 class Model(Protocol):
@@ -125,7 +123,7 @@ def _signature(shapes: PyTree) -> Hashable:
 
 def _has_indices(function: OfDatum, position: Position, datum: Data) -> bool:
     """Return whether a function indexes by what it computes, leaving out of bounds to JAX."""
-    equations = tracing.equations(jax.make_jaxpr(function)(position, datum))
+    equations = jaxprs.equations(jax.make_jaxpr(function)(position, datum))
     return any(
         equation.primitive.name in ("gather", "dynamic_slice") and not _says_itself(equation)
         for equation in equations
@@ -146,7 +144,7 @@ def _first_beyond(model: Model, position: Position, data: Data) -> checkify.Erro
     No more is computed than the indices: the rest of the program is dead.
     """
     program = jax.make_jaxpr(model.log_likelihood)(position, jax.tree.map(lambda x: x[0], data))
-    is_meant = any(map(_says_itself, tracing.equations(program)))
+    is_meant = any(map(_says_itself, jaxprs.equations(program)))
 
     def of_one(datum: Data) -> Any:
         if is_meant:
@@ -165,32 +163,21 @@ def _without_what_is_meant(program: Any, arguments: list[Any]) -> Any:
     Raises:
         NotImplementedError: there are such in a loop or a branch.
     """
-    known = dict(zip(program.jaxpr.constvars, program.consts, strict=True))
-    known |= dict(zip(program.jaxpr.invars, arguments, strict=True))
 
-    def read(v: Any) -> Any:
-        return v.val if hasattr(v, "val") else known[v]
-
-    for equation in program.jaxpr.eqns:
-        values, kind = list(map(read, equation.invars)), equation.primitive
-        inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
-        if _says_itself(equation) and kind.name == "gather":
+    def result(equation: jaxprs.Equation, values: list[Any]) -> list[Any]:
+        kind = equation.primitive
+        if _says_itself(equation) and kind.name != "gather":
+            return [values[0]]  # what is written out of bounds is dropped
+        if _says_itself(equation):
             axes = equation.params["dimension_numbers"].start_index_map
             last = [values[0].shape[i] - equation.params["slice_sizes"][i] for i in axes]
             values[1] = jnp.clip(values[1].astype(jnp.int32), 0, jnp.array(last, jnp.int32))
-            found = kind.bind(*values, **equation.params)
-        elif _says_itself(equation):  # what is written out of bounds is dropped
-            found = values[0]
-        elif kind.name in CALLS:
-            found = _without_what_is_meant(inner, values)
-        elif any(map(_says_itself, tracing.equations_within(equation))):
+        elif any(map(_says_itself, jaxprs.equations_within(equation))):
             raise NotImplementedError(kind.name)
-        else:
-            found = kind.bind(*values, **equation.params)
-        known |= dict(
-            zip(equation.outvars, found if kind.multiple_results else [found], strict=True)
-        )
-    return [read(v) for v in program.jaxpr.outvars]
+        results = kind.bind(*values, **equation.params)
+        return results if kind.multiple_results else [results]
+
+    return jaxprs.interpret(program, arguments, result, lambda constant: constant)
 
 
 def _check_indices(model: Model, position: Position, data: Data) -> None:

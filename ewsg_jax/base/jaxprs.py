@@ -1,0 +1,102 @@
+"""The one walk through a program of JAX (a jaxpr): all that is asked of a user's function without
+running it stands on it.
+
+A question is a rule for one equation: what stands for its results, if such values stand for its
+arguments. Values may be sets of inputs, signs, or arrays. The walk enters calls, whose results are
+those of the program inside; a loop or a branch is one equation for the rule.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, TypeVar
+
+import jax
+
+V = TypeVar("V")
+Program = Any
+"""A `Jaxpr` or a `ClosedJaxpr`: JAX has no public name of either."""
+Equation = Any
+"""A `JaxprEqn`."""
+CALLS = frozenset({"jit", "closed_call", "remat2", "custom_jvp_call", "custom_vjp_call"})
+"""Primitives whose results are those of the program inside, for the same arguments."""
+
+
+def interpret(
+    program: Program,
+    arguments: list[V],
+    rule: Callable[[Equation, list[V]], list[V]],
+    of_constant: Callable[[Any], V],
+    calls: Collection[str] = CALLS,
+) -> list[V]:
+    """Return what stands for the results of a program, if such values stand for its arguments.
+
+    Args:
+        program: a jaxpr.
+        arguments: one value for each of its inputs.
+        rule: `rule(equation, values)` returns one value for each result of an equation.
+        of_constant: the value of an array that the program holds, or of a literal.
+        calls: names of primitives that are entered; for all others the rule is asked.
+    """
+    jaxpr = getattr(program, "jaxpr", program)
+    known = dict(zip(jaxpr.invars, arguments, strict=True))
+    constants = map(of_constant, getattr(program, "consts", ()))
+    known |= dict(zip(jaxpr.constvars, constants, strict=True))
+
+    def value(atom: Any) -> V:
+        return of_constant(atom.val) if is_literal(atom) else known[atom]
+
+    for equation in jaxpr.eqns:
+        values = [value(atom) for atom in equation.invars]
+        inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
+        if equation.primitive.name in calls and inner is not None:
+            results = interpret(inner, values, rule, of_constant, calls)
+        else:
+            results = rule(equation, values)
+        known |= dict(zip(equation.outvars, results, strict=True))
+    return [value(atom) for atom in jaxpr.outvars]
+
+
+def computed_from(program: Program) -> frozenset[int]:
+    """Return the numbers of the inputs that the results of a program are computed from.
+
+    A loop or a branch is taken to need all of its arguments.
+    """
+
+    def union(equation: Equation, values: list[frozenset[int]]) -> list[frozenset[int]]:
+        return [frozenset().union(*values)] * len(equation.outvars)
+
+    inputs = [frozenset([i]) for i in range(len(getattr(program, "jaxpr", program).invars))]
+    return frozenset().union(*interpret(program, inputs, union, lambda constant: frozenset()))
+
+
+def equations(program: Program) -> Iterator[Equation]:
+    """Yield the equations of a program and of those inside it."""
+    for equation in getattr(program, "jaxpr", program).eqns:
+        yield equation
+        yield from equations_within(equation)
+
+
+def equations_within(equation: Equation) -> Iterator[Equation]:
+    """Yield the equations of the programs inside an equation."""
+    for inner in programs_in(equation):
+        yield from equations(inner)
+
+
+def programs_in(equation: Equation) -> Iterator[Program]:
+    """Yield the programs inside an equation: of a call, a loop or the branches."""
+    for parameter in jax.tree.leaves(equation.params):
+        if hasattr(getattr(parameter, "jaxpr", parameter), "eqns"):
+            yield parameter
+
+
+def constants(program: Program) -> Iterator[Any]:
+    """Yield the arrays that a program and those inside it hold, and their literals."""
+    yield from getattr(program, "consts", ())
+    for equation in getattr(program, "jaxpr", program).eqns:
+        yield from (atom.val for atom in equation.invars if is_literal(atom))
+        for inner in programs_in(equation):
+            yield from constants(inner)
+
+
+def is_literal(atom: Any) -> bool:
+    """Return whether an atom is a literal, which has a value, and no variable."""
+    return hasattr(atom, "val")
