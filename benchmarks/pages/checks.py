@@ -1,4 +1,4 @@
-"""The check of draws against what is known: `docs/check.md`.
+"""The check of draws against what is known: `docs/check_measured.md`.
 
     EWSG_JAX_DATA=… python -m benchmarks.pages.checks [--posteriors pima] [--draw]
 
@@ -29,7 +29,7 @@ from benchmarks.pages.posterior_settings import METHODS, settings
 from benchmarks.pages.posterior_verdicts import reference
 
 DOCS = Path(__file__).parents[2] / "docs"
-PICTURE, NUMBERS, PAGE = DOCS / "check.png", DOCS / "check.json", DOCS / "check.md"
+PICTURE, NUMBERS, PAGE = DOCS / "check.png", DOCS / "check.json", DOCS / "check_measured.md"
 HOT = ("sgld", "sghmc", "ld")
 KINDS = (*HOT, "uld", "normal approximation")
 COLOURS = dict(zip(KINDS, ("#D55E00", "#E69F00", "#CC79A7", "#009E73", "#0072B2"), strict=True))

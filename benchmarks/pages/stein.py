@@ -1,5 +1,5 @@
 """What the Stein discrepancy sees, thinned draws keep and control variates take: a part of
-`docs/check.md`.
+`docs/check_measured.md`.
 
     python -m benchmarks.pages.stein [--draw]
 

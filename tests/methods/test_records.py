@@ -47,8 +47,8 @@ def test_a_record_is_keyword_only_and_frozen():
 
 
 def test_the_table_has_every_method_in_its_order():
-    assert list(METHODS) == methods._ORDER
-    assert [record.name for record in METHODS.values()] == methods._ORDER
+    assert ["METHODS", "Method", *METHODS] == methods.__all__
+    assert [record.name for record in METHODS.values()] == list(METHODS)
 
 
 @pytest.mark.parametrize("record", METHODS.values(), ids=list(METHODS))

@@ -66,12 +66,12 @@ def test_other_data_have_densities(x64):
 @pytest.mark.parametrize("scale", [0.05, 1.0, 30.0])
 def test_the_prior_is_a_density(x64, scale):
     position = {"a": jnp.asarray(RNG.normal(size=(2, 3))), "b": jnp.asarray(1.5)}
-    prior = models.priors.normal_prior(scale)
+    prior = models._priors.normal_prior(scale)
     flat = np.concatenate([np.ravel(x) for x in jax.tree.leaves(position)])
     assert float(prior(position)) == pytest.approx(
         stats.norm(0, scale).logpdf(flat).sum(), rel=1e-12
     )
-    assert float(models.priors.normal_prior(math.inf)(position)) == 0
+    assert float(models._priors.normal_prior(math.inf)(position)) == 0
 
 
 WHOLE = {

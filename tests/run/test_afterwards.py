@@ -128,7 +128,7 @@ def test_right_runs_say_nothing():
 
 
 def test_it_costs_at_most_its_share():
-    chains = ewsg.sampling.request.Request(KEY, STEP, 0.0, Y)
+    chains = ewsg.run.request.Request(KEY, STEP, 0.0, Y)
     look = afterwards.EndCheck(chains)
     look.keep(jnp.float32(0.3), Y)
     with warnings.catch_warnings():

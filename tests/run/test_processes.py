@@ -76,7 +76,7 @@ def test_the_checkpoint_of_a_run_that_lost_a_process_is_good(x64, tmp_path):
     assert ended[1][1] == -9
     assert ended[0][1] != 0
     kernel = ewsg.sgld(ewsg.models.logistic_regression(prior_scale=1.0), 1e-3, batch_size=4)
-    earlier = ewsg.sampling.checkpoint.read(tmp_path / "lost", np.zeros(3))
+    earlier = ewsg.run.checkpoint.read(tmp_path / "lost", np.zeros(3))
     assert earlier.counts["done"] > 0
     assert earlier.head["parts"] == 2
     samples = ewsg.resume(tmp_path / "lost", in_processes.ROWS, kernel=kernel, seconds=0.5)

@@ -308,7 +308,7 @@ def test_what_is_off_is_that_of_all_draws():
 @pytest.mark.full
 def test_more_draws_are_looked_at_while_nothing_can_be_told(monkeypatch):
     """Batches of two rows are so noisy that a hundred draws tell nothing."""
-    monkeypatch.setattr(ewsg.checking._check, "LOOKS", (128, 1_024, 8_000))
+    monkeypatch.setattr(ewsg.answers.check.check, "LOOKS", (128, 1_024, 8_000))
     draws = of_target(8, 1_000)
 
     def ask(**options):
@@ -321,10 +321,10 @@ def test_more_draws_are_looked_at_while_nothing_can_be_told(monkeypatch):
     assert found.outcome == "right"
     assert found.num_used > 128
     assert found.data_passes > found.num_used * 4 / 60
-    monkeypatch.setattr(ewsg.checking._check, "MOST_BYTES", 16 * 1_024 * 14)
+    monkeypatch.setattr(ewsg.answers.check.check, "MOST_BYTES", 16 * 1_024 * 14)
     assert ask().num_used == 128
     # One that is wrong at first sight is not looked at again.
-    monkeypatch.setattr(ewsg.checking._check, "MOST_BYTES", 2**30)
+    monkeypatch.setattr(ewsg.answers.check.check, "MOST_BYTES", 2**30)
     draws *= 3.0
     assert ask().num_used == 128
 
