@@ -45,7 +45,7 @@ FIELD = {
     r"chances?": "Monte Carlo error, probability",
     r"trials?": "pilot run",
     r"walls?(?![- ](clock|time))": "steep edge",
-    r"slopes?(?! of a line)": "gradient, score",
+    r"(?<!varying\s)(?<!random\s)(?<!intercepts\sand\s)slopes?(?! of a line)": "gradient, score",
     r"trees?(?! (of folders|of the package))": "pytree",
     r"besides?": "compared with, in addition to, next to",
     r"unlike": "different",
@@ -58,7 +58,7 @@ FIELD = {
 PLACES = (
     "place places point points position positions region regions page pages line lines file files "
     "folder row rows step steps case cases say says said show shows see know knows find of from to "
-    "place, positions, regions, points, exactly code example examples section mark marks names name"
+    "place, positions, regions, points, exactly code example examples section draws"
 )
 """Words before "where" that make it one of place; else it is "if", "when" or "for which"."""
 PHRASES, OF_THE_FIELD = (
@@ -147,7 +147,8 @@ def conditions(text: str) -> Iterator[re.Match[str]]:
     """Yield each "where" that opens a condition."""
     for match in re.finditer(r"(\S*)(\s+|^)(where)\b", text, re.IGNORECASE):
         before = match[1].strip("`*_(").lower()
-        if before not in PLACES.split() or match[3] == "Where":
+        defines = re.match(r"\s+(\S{1,4}|``) (is|are|has|denotes)\b", text[match.end() :])
+        if not defines and (before not in PLACES.split() or match[3] == "Where"):
             yield match
 
 
