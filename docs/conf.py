@@ -95,7 +95,7 @@ WRITTEN_BY_CALLERS = {
     "Evaluations",
 }
 """Classes that are made by their own name. Others are returned, and have no signature here."""
-PARAGRAPHS = ("Update", "Target", "Cost", "When", "Source")
+PARAGRAPHS = ("Update", "Target", "Bias", "Cost", "When", "Hazard", "Source")
 """What the docstring of a method says in a paragraph each, before its arguments."""
 
 

@@ -1,9 +1,10 @@
-"""The record of a named method, which stands beside it, and the table of all records."""
+"""The record of a named method, written at its definition, and the table of all records."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ewsg_jax.kernels.docstrings import completed
 from ewsg_jax.kernels.protocol import Kernel
 
 Build = TypeVar("Build", bound=Callable[..., Kernel])
@@ -14,20 +15,19 @@ class Method:
     """What the documentation and the tests know of a method.
 
     Attributes:
-        name: that of its function.
+        name: the name of its function.
         build: `build(posterior, step_size, **options) -> Kernel`.
-        title: what it is called.
-        dynamics: the names of its dynamics; none for the exact methods, which are kernels of their
-            own.
-        estimator: its estimator, or "none".
-        bias: the order in the step size of its distance to the target.
-        evaluations: of ∇Vᵢ in a step.
+        title: what the method is called.
+        dynamics: names of its dynamics; empty for the exact methods, which are kernels themselves.
+        estimator: name of its estimator, or "none".
+        bias: order in the step size of its distance to the target.
+        evaluations: number of evaluations of ∇Vᵢ in a step.
         memory: numbers that the estimator keeps.
         source: where it was published.
-        hazard: what can go wrong, in a few words; the docstring says more.
-        integrators: what its option `integrator` takes, where it has one.
-        example: small options that make a kernel for a few rows with labels "y", beside the
-            posterior and the step size.
+        hazard: what can go wrong, in a few words.
+        integrators: values of its option `integrator`; empty if it has none.
+        example: small options that make a kernel for a few rows with labels "y", in addition to
+            the posterior and the step size.
     """
 
     name: str
@@ -60,11 +60,28 @@ def method(
     hazard: str,
     integrators: tuple[str, ...] = (),
     example: Mapping[str, Any] | None = None,
+    like: tuple[Callable[..., Kernel], ...] | None = None,
 ) -> Callable[[Build], Build]:
-    """Write the record of the function below into `METHODS`; the arguments are `Method`'s.
+    """Write the record of the function below into `METHODS`.
+
+    Args:
+        title: what the method is called; this and the next are fields of `Method`.
+        dynamics: names of its dynamics.
+        estimator: name of its estimator.
+        bias: order in the step size of its distance to the target.
+        evaluations: number of evaluations of ∇Vᵢ in a step.
+        memory: numbers that the estimator keeps.
+        source: where it was published.
+        hazard: what can go wrong.
+        integrators: values of its option `integrator`. Default: it has none.
+        example: small options that make a kernel. Default: no options.
+        like: complete the docstring: arguments that it leaves out are documented as in these
+            methods, the first that has them; bias, cost, hazard and source come from the record.
+            Default None: leave the docstring as it is.
 
     Raises:
-        ValueError: there is a method of that name.
+        ValueError: there is a method of that name, or `like` is given and an argument is documented
+            nowhere.
 
     Example:
         >>> import ewsg_jax as ewsg
@@ -91,7 +108,7 @@ def method(
                 f"two methods are called {name!r}: in {METHODS[name].build.__module__} and "
                 f"{build.__module__}"
             )
-        METHODS[name] = Method(
+        METHODS[name] = record = Method(
             name=name,
             build=build,
             title=title,
@@ -105,6 +122,8 @@ def method(
             integrators=integrators,
             example=example or {},
         )
+        if like is not None:
+            build.__doc__ = completed(build, vars(record), like)
         return build
 
     return register

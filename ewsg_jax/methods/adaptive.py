@@ -10,6 +10,7 @@ from ewsg_jax.dynamics._riemannian import OfPosition
 from ewsg_jax.kernels.pair import kernel
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.kernels.record import method
+from ewsg_jax.methods.langevin import sgld
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._named import Rows
 
@@ -22,8 +23,9 @@ from ewsg_jax.rows._named import Rows
     evaluations="b, or 2b with the correction",
     memory="d or 2d, in the dynamics",
     source="Li, Chen, Carlson & Carin 2016",
-    hazard="its law is not the posterior however small h, unless `correction=True`",
+    hazard="its target is not the posterior however small h, unless `correction=True`",
     example={"batch_size": 2, "damping": 0.1},
+    like=(sgld,),
 )
 def psgld(
     posterior: Posterior[P],
@@ -41,37 +43,21 @@ def psgld(
     """Preconditioned stochastic-gradient Langevin dynamics (pSGLD): a diagonal from a running mean
     of squares.
 
-    Update: θ' = θ − h G g + √(2hTG) ξ, where G = 1/(λ + √m), m a running mean of squared mean
-        likelihood gradients and g that of `sgld`. h is half of the paper's ε.
-    Target: exp(−V/T) only with `correction=True`, then with a bias of order h. Without it the law
-        is another one, however small h.
-    Cost: b evaluations a step, 2b with the correction; the dynamics keeps d numbers, or 2d.
+    Update: θ' = θ − h G g + √(2hTG) ξ with G = 1/(λ + √m), m a running mean of squared mean
+        likelihood gradients, and g as in `sgld`. h is half of the paper's ε.
+    Target: exp(−V/T), but only with `correction=True`.
     When: coordinates of very different scales, and predictions rather than exact uncertainties. For
-        those, take the correction and a `damping` of your own.
-    Source: C. Li, C. Chen, D. Carlson and L. Carin, Preconditioned stochastic gradient Langevin
-        dynamics for deep neural networks, AAAI 2016.
+        exact uncertainties take the correction and choose `damping`.
 
     Args:
-        posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
         step_size: h > 0, half of the paper's ε; a number, a traced scalar or a schedule h(step).
-        batch_size: b, rows in a batch.
-        decay: α in [0, 1), a number or a scalar array: how much of the mean a step keeps. Default
-            0.99.
+        decay: α in [0, 1), a number or a scalar array: the weight of the old mean in a step.
+            Default 0.99.
         damping: λ > 0, a number or a scalar array, in units of (1/n) Σᵢ ∇Vᵢ. Default: 1e-5, the
-            paper's; to be given with the correction, about √(tr S/(bd)), S = Cov(∇Vᵢ): see
+            paper's; required with the correction, about √(tr S/(bd)), S = Cov(∇Vᵢ): see
             `ewsg_jax.dynamics.preconditioned`.
-        correction: make the law tend to exp(−V/T) as h → 0, by a derivative along a ±1 vector.
-            Default False.
-        replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs
-            `replace=True`.
-        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
-            itself.
-        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order).
-
-    Raises:
-        TypeError, ValueError: an argument has the wrong type or value; at `init`, b > n where no
-            row comes twice.
+        correction: make the stationary distribution tend to exp(−V/T) as h → 0, by a derivative
+            along a ±1 vector. Default False.
 
     Example: for about 500 rows of unit scale; with more rows, take shorter steps.
         >>> import ewsg_jax as ewsg
@@ -98,11 +84,12 @@ def psgld(
     evaluations="b",
     memory="none",
     source="Patterson & Teh 2013",
-    hazard="a metric must be known; its derivatives cost d passes of it",
+    hazard="needs a known metric; its derivatives cost d passes of it",
     example={
         "batch_size": 2,
         "inverse_metric": lambda position, data: jax.tree.map(lambda x: 1 / (1 + x**2), position),
     },
+    like=(sgld,),
 )
 def sgrld(
     posterior: Posterior[P],
@@ -118,34 +105,24 @@ def sgrld(
 ) -> Kernel[P]:
     """Stochastic-gradient Riemannian Langevin dynamics (SGRLD): a user-defined metric.
 
-    Update: θ' = θ − h(G⁻¹ g − Γ) + √(2hT) L ξ, where L Lᵀ = G⁻¹, Γ = T∇·G⁻¹ and g is that of
-        `sgld`. h is half of the paper's ε.
-    Target: exp(−V/T), with a bias of order h; the minibatch adds h·G⁻¹Cov(g)/2 to the temperature.
-    Cost: b evaluations a step, and `inverse_metric` with its d derivatives; no memory.
+    Update: θ' = θ − h(G⁻¹ g − Γ) + √(2hT) L ξ with L Lᵀ = G⁻¹, Γ = T∇·G⁻¹ and g as in `sgld`.
+        h is half of the paper's ε.
+    Target: exp(−V/T).
+    Bias: The minibatch adds h·G⁻¹Cov(g)/2 to the temperature.
     When: a metric is known, as for probabilities or scales. A dense one for few dimensions only.
-    Source: S. Patterson and Y. W. Teh, Stochastic gradient Riemannian Langevin dynamics on the
-        probability simplex, NIPS 2013.
 
     Args:
-        posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
         step_size: h > 0, half of the paper's ε; a number, a traced scalar or a schedule h(step).
         inverse_metric: `inverse_metric(position, data)` is G⁻¹, differentiable and positive
-            definite: a tree like θ (diagonal), or an array (d, d) in `ravel_pytree` order. It sees
-            all data, which is not counted.
-        batch_size: b, rows in a batch.
-        divergence: `divergence(position, data)` is Σⱼ ∂ⱼ(G⁻¹)ᵢⱼ, a tree like θ. Default: by d
+            definite: a pytree like θ (diagonal), or an array (d, d) in `ravel_pytree` order. It
+            gets all data, which is not counted as evaluations.
+        divergence: `divergence(position, data)` is Σⱼ ∂ⱼ(G⁻¹)ᵢⱼ, a pytree like θ. Default: by d
             forward derivatives.
-        replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs
-            `replace=True`.
-        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
-            itself.
-        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order).
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; at `init`, b > n where no
-            row comes twice; in a step, a function fails or returns another shape. A metric that is
-            not positive definite gives NaN.
+        TypeError, ValueError: an argument has the wrong type or value; at `init`, b > n although
+            no row may come twice; in a step, a function fails or returns another shape. A metric
+            that is not positive definite gives NaN.
 
     Example: for about 20 rows of unit scale; with more rows, take shorter steps.
         >>> import ewsg_jax as ewsg
@@ -174,8 +151,9 @@ def sgrld(
     evaluations="2b",
     memory="3d per pair, in the dynamics",
     source="Şimşekli et al. 2016",
-    hazard="biased off Gaussians (d ≥ 2) however small h; diverges where `trust_region` is small",
+    hazard="biased off Gaussians (d ≥ 2) however small h; diverges if `trust_region` is small",
     example={"batch_size": 2, "memory_size": 3},
+    like=(sgld,),
 )
 def hamcmc(
     posterior: Posterior[P],
@@ -193,41 +171,27 @@ def hamcmc(
 ) -> Kernel[P]:
     """Stochastic quasi-Newton Langevin Monte Carlo (HAMCMC): an L-BFGS matrix from the last steps.
 
-    Update: θ_t = θ_{t−M} − h H g(θ_{t−M}) + √(2hT) S ξ, where S Sᵀ = H and H is the L-BFGS matrix
-        of pairs (s, y): s the difference of two points M steps apart, y that of their gradients on
-        one batch, plus λ s; g as in `sgld`.
-    Target: exp(−V/T), with a bias of order h where V is a quadratic; the minibatch adds h Sᵀ Cov(g)
-        S/2 to the temperature. Elsewhere a bias stays as h → 0 (see
-        `ewsg_jax.dynamics.quasi_newton`).
-    Cost: 2b evaluations a step; the dynamics keeps 2M − 1 points and the differences of gradients
-        that it needs.
+    Update: θ_t = θ_{t−M} − h H g(θ_{t−M}) + √(2hT) S ξ with S Sᵀ = H; H is the L-BFGS matrix
+        of pairs (s, y): s is the difference of two points M steps apart, y the difference of their
+        gradients on one batch, plus λ s; g as in `sgld`.
+    Target: exp(−V/T) if V is a quadratic (see `ewsg_jax.dynamics.quasi_newton`).
+    Bias: The minibatch adds h Sᵀ Cov(g) S/2 to the temperature. On other posteriors a bias remains
+        as h → 0.
+    Cost: The dynamics keeps 2M − 1 points and the differences of gradients that it needs.
     When: nearly Gaussian posteriors whose scales differ much in directions that no diagonal
         resolves.
-    Source: U. Şimşekli, R. Badeau, A. T. Cemgil and G. Richard, Stochastic quasi-Newton Langevin
-        Monte Carlo, ICML 2016, eq. 16.
+    Source: Equation 16.
 
     Args:
-        posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
         step_size: h > 0, multiplies H ∇V, ∇V of the whole sum; a number, a traced scalar or a
-            schedule h(step), which is read at the first step of every M.
-        batch_size: b, rows in a batch.
+            schedule h(step), which is read at the first of every M steps.
         memory_size: M ≥ 2: M chains run interleaved, and M − 1 pairs make H. Default 5.
         trust_region: λ > 0, added to the curvature of every pair, of the size of the posterior's
             curvature (1/variance). The default, 1, is for parameters of unit scale.
-        initial_scale: γ_H > 0, an inverse curvature: H is γ_H I without pairs and where they are
-            silent. Default 1.
-        curvature_threshold: ε > 0, the least cosine of the angle between s and y of a pair in use.
-            Default 1e-4.
-        replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs
-            `replace=True`.
-        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
-            itself.
-        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order).
-
-    Raises:
-        TypeError, ValueError: an argument has the wrong type or value; at `init`, b > n where no
-            row comes twice.
+        initial_scale: γ_H > 0, an inverse curvature: H is γ_H I without pairs, and in directions
+            that no pair has. Default 1.
+        curvature_threshold: ε > 0: a pair is used if the cosine of the angle between its s and y is
+            at least ε. Default 1e-4.
 
     Example: for about 1,000 rows of unit scale; with more rows, take shorter steps.
         >>> import ewsg_jax as ewsg

@@ -21,6 +21,7 @@ from ewsg_jax.rows._view import CHUNK_SIZE
     memory="none",
     source="Roberts & Tweedie 1996",
     hazard="a pass buys one step",
+    like=(),
 )
 def ld(
     posterior: Posterior[P],
@@ -34,11 +35,8 @@ def ld(
     """Langevin dynamics with the full gradient (LD).
 
     Update: θ' = θ − h ∇V(θ) + √(2hT) ξ.
-    Target: exp(−V/T), with a bias of order h.
-    Cost: n evaluations a step, no memory.
-    When: small data, and as the reference of `sgld`. With large data a data pass buys one step.
-    Source: G. O. Roberts and R. L. Tweedie, Exponential convergence of Langevin distributions and
-        their discrete approximations, Bernoulli 2, 1996.
+    Target: exp(−V/T).
+    When: small data, and as the reference for `sgld`.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
@@ -46,8 +44,8 @@ def ld(
             h(step).
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
             itself.
-        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in `ewsg_jax.dynamics.langevin`.
-            Default 1.
+        inverse_mass: C > 0: number, pytree, matrix or `LowRank`, as in
+            `ewsg_jax.dynamics.langevin`. Default 1.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order).
         chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default
             4,096.
@@ -77,6 +75,7 @@ def ld(
     source="Welling & Teh 2011",
     hazard="gradient noise h·Cov/2: far too wide on tall data at usual steps",
     example={"batch_size": 2},
+    like=(ld,),
 )
 def sgld(
     posterior: Posterior[P],
@@ -91,32 +90,22 @@ def sgld(
 ) -> Kernel[P]:
     """Stochastic-gradient Langevin dynamics (SGLD): `ld` with b uniform rows a step.
 
-    Update: θ' = θ − h g + √(2hT) ξ, where g = ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ).
-    Target: exp(−V/T), with a bias of order h; the minibatch adds h·Cov(g)/2 to the temperature.
-    Cost: b evaluations a step, no memory.
-    When: a run of few data passes, and as a baseline. Not on tall data at usual steps, where Cov(g)
-        makes draws far too wide: take shorter steps or an estimator of less variance (`cv_ld`,
-        `svrg_ld`, `saga_ld`).
-    Source: M. Welling and Y. W. Teh, Bayesian learning via stochastic gradient Langevin dynamics,
-        ICML 2011, eq. 4.
+    Update: θ' = θ − h g + √(2hT) ξ with g = ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ).
+    Target: exp(−V/T).
+    Bias: The minibatch adds h·Cov(g)/2 to the temperature.
+    When: a run of few data passes, and as a baseline. On tall data, take shorter steps or an
+        estimator of less variance (`cv_ld`, `svrg_ld`, `saga_ld`).
+    Source: Equation 4.
 
     Args:
-        posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
-        step_size: h > 0, multiplies ∇V of the whole sum; a number, a traced scalar or a schedule
-            h(step).
-        batch_size: b, rows in a batch.
+        batch_size: b, the number of rows in a batch.
         replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs
-            `replace=True`.
-        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
-            itself.
-        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in `ewsg_jax.dynamics.langevin`.
-            Default 1.
-        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order).
+        rows: `"random"` (default), or another sampling scheme of `ewsg_jax.gradients.uniform`,
+            which needs `replace=True`.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; at `init`, b > n where no
-            row comes twice.
+        TypeError, ValueError: an argument has the wrong type or value; at `init`, b > n although
+            no row may come twice.
 
     Example: for about 1,000 rows of unit scale; with more rows, take shorter steps.
         >>> import ewsg_jax as ewsg

@@ -1,4 +1,4 @@
-"""Gradients beside a table of each row's last (SAGA) under Langevin and underdamped dynamics."""
+"""SAGA: a table of each row's last gradient, under Langevin and underdamped dynamics."""
 
 from ewsg_jax import dynamics, gradients
 from ewsg_jax.base.rng import NoiseLaw
@@ -8,6 +8,8 @@ from ewsg_jax.gradients._saga import MEMORY_LIMIT
 from ewsg_jax.kernels.pair import kernel
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.kernels.record import method
+from ewsg_jax.methods.langevin import sgld
+from ewsg_jax.methods.underdamped import sghmc
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._named import Rows
 
@@ -22,6 +24,7 @@ from ewsg_jax.rows._named import Rows
     source="Dubey et al. 2016",
     hazard="the table: n numbers a chain, or nd",
     example={"batch_size": 2},
+    like=(sgld,),
 )
 def saga_ld(
     posterior: Posterior[P],
@@ -37,35 +40,21 @@ def saga_ld(
 ) -> Kernel[P]:
     """Langevin dynamics with a table of gradients (SAGA-LD).
 
-    Update: θ' = θ − h g + √(2hT) ξ, g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − αᵢ) + Σᵢ αᵢ, αᵢ row i's
-        last gradient.
-    Target: exp(−V/T), with a bias of order h, that of `ld`. Minibatches add order h², because the
-        table is recent.
-    Cost: b evaluations a step and n at the start; memory of n numbers per linear predictor, or of n
-        positions.
-    When: linear models, where it costs what `sgld` does. Not networks, whose table is out of reach.
-    Source: K. A. Dubey, S. J. Reddi, S. A. Williamson, B. Póczos, A. J. Smola and E. P. Xing,
-        Variance reduction in stochastic gradient Langevin dynamics, NIPS 2016.
+    Update: θ' = θ − h g + √(2hT) ξ, g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − αᵢ) + Σᵢ αᵢ. αᵢ is
+        the last gradient of row i.
+    Target: exp(−V/T).
+    Bias: The bias of `ld`; minibatches add order h², because the table is recent.
+    Cost: n evaluations at the start. The table has n numbers per linear predictor, or n positions.
+    When: linear models, for which it costs what `sgld` does. Not networks: their table is too
+        large.
 
     Args:
-        posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
-        step_size: h > 0, multiplies ∇V of the whole sum; a number, a traced scalar or a schedule
-            h(step).
-        batch_size: b, rows in a batch.
-        replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs
-            `replace=True`.
         memory_limit: bytes that the tables of all chains may take; a run that needs more is
             refused. Default 4 GiB.
-        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
-            itself.
-        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in `ewsg_jax.dynamics.langevin`.
-            Default 1.
-        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order).
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; at `init`, b > n where no
-            row comes twice, or a table larger than `memory_limit`.
+        TypeError, ValueError: an argument has the wrong type or value; at `init`, b > n although
+            no row may come twice, or a table larger than `memory_limit`.
 
     Example: for about 1,000 rows of unit scale; with more rows, take shorter steps.
         >>> import ewsg_jax as ewsg
@@ -91,6 +80,7 @@ def saga_ld(
     source="Li, Zhang, Cheng, Zhu & Li 2019, Algorithm 2",
     hazard="as `saga_ld`",
     example={"friction": 2.0, "batch_size": 2},
+    like=(sghmc, saga_ld),
 )
 def saga_hmc(
     posterior: Posterior[P],
@@ -107,35 +97,12 @@ def saga_hmc(
 ) -> Kernel[P]:
     """Underdamped Langevin dynamics, semi-implicit, with a table of gradients (SAGA-HMC).
 
-    Update: p' = (1 − hγ) p − h g + √(2hγT) ξ, θ' = θ + h p', where g = ∇V₀(θ) + (n/b) Σ_{i∈I}
-        (∇Vᵢ(θ) − αᵢ) + Σᵢ αᵢ, αᵢ row i's last gradient.
-    Target: exp(−(V + ‖p‖²/2)/T), with a bias of order h, which on a quadratic falls on the
-        momentum.
-    Cost: b evaluations a step and n at the start; memory of n numbers per linear predictor, or of n
-        positions.
+    Update: p' = (1 − hγ) p − h g + √(2hγT) ξ, θ' = θ + h p' with g = ∇V₀(θ) + (n/b) Σ_{i∈I}
+        (∇Vᵢ(θ) − αᵢ) + Σᵢ αᵢ and αᵢ is the last gradient of row i.
+    Target: exp(−(V + ‖p‖²/2)/T).
+    Bias: On a quadratic, only the momentum is biased.
+    Cost: n evaluations at the start. The table has n numbers per linear predictor, or n positions.
     When: as `saga_ld`. `saga2nd_hmc` costs the same and has the smaller bias.
-    Source: Z. Li, T. Zhang, S. Cheng, J. Zhu and J. Li, Stochastic gradient Hamiltonian Monte Carlo
-        with variance reduction for Bayesian inference, Machine Learning 108, 2019, Algorithm 2.
-
-    Args:
-        posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
-        step_size: h > 0, time per step; a number, a traced scalar or a schedule h(step).
-        friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
-        batch_size: b, rows in a batch.
-        replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs
-            `replace=True`.
-        memory_limit: bytes that the tables of all chains may take; a run that needs more is
-            refused. Default 4 GiB.
-        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
-            itself.
-        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in
-            `ewsg_jax.dynamics.semi_implicit`. Default 1.
-        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order).
-
-    Raises:
-        TypeError, ValueError: an argument has the wrong type or value; at `init`, b > n where no
-            row comes twice, or a table larger than `memory_limit`.
 
     Example: for about 1,000 rows of unit scale; with more rows, take shorter steps.
         >>> import ewsg_jax as ewsg
@@ -167,6 +134,7 @@ def saga_hmc(
     source="Li, Zhang, Cheng, Zhu & Li 2019, Algorithm 4",
     hazard="as `saga_ld`",
     example={"friction": 2.0, "batch_size": 2},
+    like=(sghmc, saga_ld),
 )
 def saga2nd_hmc(
     posterior: Posterior[P],
@@ -182,35 +150,19 @@ def saga2nd_hmc(
 ) -> Kernel[P]:
     """Underdamped Langevin dynamics, symmetric splitting, with a table of gradients (SAGA2nd-HMC).
 
-    Update: p' = e^{−γh/2}(e^{−γh/2} p − h g + √(2hγT) ξ), θ' = θ + h (p + p')/2, where g is taken
-        at x = θ + hp/2: g = ∇V₀(x) + (n/b) Σ_{i∈I} (∇Vᵢ(x) − αᵢ) + Σᵢ αᵢ, αᵢ row i's last gradient.
-    Target: exp(−(V + ‖p‖²/2)/T), with a bias of order h² at fixed n/b: the age of the table, and
-        with it the minibatch's part, shrinks with h too.
-    Cost: b evaluations a step and n at the start; memory of n numbers per linear predictor, or of n
-        positions.
+    Update: p' = e^{−γh/2}(e^{−γh/2} p − h g + √(2hγT) ξ), θ' = θ + h (p + p')/2, with g taken
+        at x = θ + hp/2: g = ∇V₀(x) + (n/b) Σ_{i∈I} (∇Vᵢ(x) − αᵢ) + Σᵢ αᵢ, and αᵢ is the last
+        gradient of row i.
+    Target: exp(−(V + ‖p‖²/2)/T).
+    Bias: h² at fixed n/b: the age of the table, and with it the minibatch's part, shrinks with h
+        too.
+    Cost: n evaluations at the start. The table has n numbers per linear predictor, or n positions.
     When: the first to try for linear models.
-    Source: Z. Li, T. Zhang, S. Cheng, J. Zhu and J. Li, Stochastic gradient Hamiltonian Monte Carlo
-        with variance reduction for Bayesian inference, Machine Learning 108, 2019, Algorithm 4 and
-        eqs. 12–18.
+    Source: Equations 12–18.
 
     Args:
-        posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
-        step_size: h > 0, time per step; a number, a traced scalar or a schedule h(step).
-        friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
-        batch_size: b, rows in a batch.
-        replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs
-            `replace=True`.
-        memory_limit: bytes that the tables of all chains may take; a run that needs more is
-            refused. Default 4 GiB.
-        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
-            itself.
-        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in `ewsg_jax.dynamics.splitting`.
-            Default 1.
-
-    Raises:
-        TypeError, ValueError: an argument has the wrong type or value; at `init`, b > n where no
-            row comes twice, or a table larger than `memory_limit`.
+        inverse_mass: C > 0: number, pytree, matrix or `LowRank`, as in
+            `ewsg_jax.dynamics.splitting`. Default 1.
 
     Example: for about 1,000 rows of unit scale; with more rows, take shorter steps.
         >>> import ewsg_jax as ewsg

@@ -13,6 +13,7 @@ from ewsg_jax.dynamics._mass import InverseMass
 from ewsg_jax.kernels.pair import kernel
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.kernels.record import method
+from ewsg_jax.methods.langevin import ld, sgld
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._named import Rows
 from ewsg_jax.rows._view import CHUNK_SIZE
@@ -37,7 +38,7 @@ def underdamped(
         return build(step_size, noise=noise, **shared)
     if noise != "gaussian":
         raise ValueError(
-            f"noise must be 'gaussian' for integrator={integrator!r}, whose order or exact law ±1 "
+            f"noise must be 'gaussian' for integrator={integrator!r}, whose order or exactness ±1 "
             f"noise would cost; got {checks.describe(noise)}"
         )
     if integrator == "exact":
@@ -58,6 +59,7 @@ def underdamped(
     hazard="a pass buys one step",
     integrators=INTEGRATORS,
     example={"friction": 2.0},
+    like=(ld,),
 )
 def uld(
     posterior: Posterior[P],
@@ -74,29 +76,19 @@ def uld(
 
     Update: integrates dθ = p dt, dp = −(∇V(θ) + γp) dt + √(2γT) dW. The default, semi-implicit
         Euler, is p' = (1 − hγ) p − h ∇V(θ) + √(2hγT) ξ, θ' = θ + h p'.
-    Target: exp(−V/T), with a bias of order h, or h² with `"splitting"`, `"ABOBA"` and `"BAOAB"`.
-    Cost: n evaluations a step, no memory.
-    When: small data (`"BAOAB"` first), and as the reference of `sghmc` and `ewsg`. With large data
-        a data pass buys one step.
-    Source: X. Cheng, N. S. Chatterji, P. L. Bartlett and M. I. Jordan, Underdamped Langevin MCMC: a
-        non-asymptotic analysis, COLT 2018.
+    Target: exp(−V/T).
+    Bias: h² with `"splitting"`, `"ABOBA"` and `"BAOAB"`.
+    When: small data (`"BAOAB"` first), and as the reference for `sghmc` and `ewsg`.
 
     Args:
-        posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
         step_size: h > 0, time per step; a number, a traced scalar or a schedule h(step).
         friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
         integrator: a scheme of `ewsg_jax.dynamics`: `"semi_implicit"` (default); `"euler"`, as in
             the papers; `"splitting"`, of order h² with an exact gradient; `"ABOBA"` or `"BAOAB"`
             (`palindrome`), of order h² and unbiased on Gaussians with an exact gradient; or
-            `"exact"`, exact for a frozen one.
-        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
-            itself.
-        noise: `"gaussian"` (default); with the first two integrators also `"rademacher"` (±1: the
-            same weak order).
-        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in
+            `"exact"`, exact for a frozen one. Only the first two take `noise="rademacher"`.
+        inverse_mass: C > 0: number, pytree, matrix or `LowRank`, as in
             `ewsg_jax.dynamics.semi_implicit`. Default 1.
-        chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default
-            4,096.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value, or one that the integrator
@@ -125,6 +117,7 @@ def uld(
     hazard="gradient noise h·Cov/(2γ): far too wide on tall data at usual steps",
     integrators=INTEGRATORS,
     example={"friction": 2.0, "batch_size": 2},
+    like=(uld, sgld),
 )
 def sghmc(
     posterior: Posterior[P],
@@ -141,37 +134,21 @@ def sghmc(
 ) -> Kernel[P]:
     """Stochastic-gradient Hamiltonian Monte Carlo (SGHMC): `uld` with b uniform rows a step.
 
-    Update: with the default integrator p' = (1 − hγ) p − h g(θ) + √(2hγT) ξ, θ' = θ + h p', where g
+    Update: with the default integrator p' = (1 − hγ) p − h g(θ) + √(2hγT) ξ, θ' = θ + h p' with g
         = ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ). There is no estimate of the gradient's noise (B̂ = 0 in the
         first source). With `integrator="euler"` it is SGULD of the second.
-    Target: exp(−V/T), with a bias of order h; the minibatch adds h·Cov(g)/(2γ) to the temperature.
-    Cost: b evaluations a step, no memory.
-    When: a run of few data passes, and as a baseline. Not on tall data at usual steps, where Cov(g)
-        makes draws far too wide: take shorter steps, `nc_sghmc`, or an estimator of less variance
-        (`svrg2nd_hmc`, `saga2nd_hmc`).
-    Source: T. Chen, E. B. Fox and C. Guestrin, Stochastic gradient Hamiltonian Monte Carlo, ICML
-        2014. R. Li, X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient
-        MCMC methods via non-uniform subsampling of gradients, Foundations of Data Science, eq. 3.
+    Target: exp(−V/T).
+    Bias: The minibatch adds h·Cov(g)/(2γ) to the temperature.
+    When: a run of few data passes, and as a baseline. On tall data, take shorter steps, `nc_sghmc`,
+        or an estimator of less variance (`svrg2nd_hmc`, `saga2nd_hmc`).
+    Source: Li, Wang, Zha & Tao, eq. 3.
 
     Args:
-        posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
-        step_size: h > 0, time per step; a number, a traced scalar or a schedule h(step).
-        friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
-        batch_size: b, rows in a batch.
         integrator: `"semi_implicit"` (default), or another scheme that `ewsg_jax.uld` lists.
-        replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs
-            `replace=True`.
-        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
-            itself.
-        noise: `"gaussian"` (default); with the first two integrators also `"rademacher"` (±1: the
-            same weak order).
-        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in
-            `ewsg_jax.dynamics.semi_implicit`. Default 1.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value, or one that the integrator
-            does not take; at `init`, b > n where no row comes twice.
+            does not take; at `init`, b > n although no row may come twice.
 
     Example: for about 1,000 rows of unit scale; with more rows, take shorter steps.
         >>> import ewsg_jax as ewsg
@@ -195,6 +172,7 @@ def sghmc(
     source="Ding et al. 2014",
     hazard="θ too narrow by order h at any batch; balances noise on average over directions only",
     example={"friction": 2.0, "batch_size": 2},
+    like=(sghmc, sgld),
 )
 def sgnht(
     posterior: Posterior[P],
@@ -211,35 +189,19 @@ def sgnht(
     """Stochastic-gradient Nosé–Hoover thermostat (SGNHT): `sghmc` whose friction ζ adapts to the
     gradient noise.
 
-    Update: p' = (1 − hζ) p − h g + √(2hγT) ξ, θ' = θ + h p', ζ' = ζ + h(‖p'‖²/d − T), ζ₀ = γ, g
-        that of `sghmc`.
-    Target: exp(−V/T), with a bias of order h. A minibatch noise of equal covariance at every θ and
-        in every direction is no part of the bias: ζ, whose mean is γ without that noise,
-        compensates it.
-    Cost: b evaluations a step; the dynamics keeps a momentum and one number.
-    When: minibatch noise of unknown size, alike in many directions, as with networks. Not where a
-        few directions have far more noise than the others: the others then come out too narrow. Not
-        for an exact gradient, where `uld` has the smaller bias.
-    Source: N. Ding, Y. Fang, R. Babbush, C. Chen, R. D. Skeel and H. Neven, Bayesian sampling using
-        stochastic gradient thermostats, NIPS 2014.
+    Update: p' = (1 − hζ) p − h g + √(2hγT) ξ, θ' = θ + h p', ζ' = ζ + h(‖p'‖²/d − T), ζ₀ = γ, with
+        g as in `sghmc`.
+    Target: exp(−V/T).
+    Bias: Minibatch noise whose covariance is the same at every θ and in every direction adds none:
+        ζ, whose mean is γ without that noise, compensates it.
+    Cost: The dynamics keeps a momentum and one number.
+    When: minibatch noise of unknown size, similar in many directions, as with networks. If a few
+        directions have far more noise than the others, the others come out too narrow. With an
+        exact gradient `uld` has the smaller bias.
 
     Args:
-        posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
-        step_size: h > 0, time per step; a number, a traced scalar or a schedule h(step).
-        friction: γ > 0 per unit of time, a number, traced scalar or schedule: where ζ starts.
-        batch_size: b, rows in a batch.
-        replace: draw rows with replacement (default), or (False) a uniform subset.
-        rows: `"random"` (default), or another law of `ewsg_jax.gradients.uniform`, which needs
-            `replace=True`.
-        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
-            itself.
-        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in
-            `ewsg_jax.dynamics.semi_implicit`. Default 1.
-        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order).
-
-    Raises:
-        TypeError, ValueError: an argument has the wrong type or value; at `init`, b > n where no
-            row comes twice.
+        friction: γ > 0 per unit of time, the initial value of ζ; a number, a traced scalar or a
+            schedule.
 
     Example: for about 1,000 rows of unit scale; with more rows, take shorter steps.
         >>> import ewsg_jax as ewsg
@@ -267,7 +229,7 @@ def sgnht(
     evaluations="b",
     memory="n for all chains",
     source="Fu & Zhang 2017",
-    hazard="no better than `sghmc` where clusters do not explain the gradients",
+    hazard="no better than `sghmc` if clusters do not explain the gradients",
     integrators=INTEGRATORS,
     example={
         "friction": 2.0,
@@ -275,6 +237,7 @@ def sgnht(
         "labels": lambda data: (data["y"] > 0).astype(jnp.int32),
         "num_strata": 2,
     },
+    like=(sghmc,),
 )
 def cp_sghmc(
     posterior: Posterior[P],
@@ -291,34 +254,20 @@ def cp_sghmc(
 ) -> Kernel[P]:
     """Stochastic-gradient HMC with rows from every cluster (CP-SGHMC).
 
-    Update: that of `sghmc` with g = ∇V₀(θ) + Σ_c (n_c/b_c) Σ_{i∈I_c} ∇Vᵢ(θ), b_c rows from stratum
-        c of n_c rows. The strata are found first, by k-means (`ewsg_jax.cluster`).
-    Target: exp(−(V + ‖p‖²/2)/T), with a bias of order h; the minibatch adds h·Cov(g)/(2γ) to the
-        temperature. Cov(g) lacks the part of the plain gradient's covariance that lies between the
-        clusters.
-    Cost: b evaluations a step; memory of n row numbers for all chains.
+    Update: as `sghmc` with g = ∇V₀(θ) + Σ_c (n_c/b_c) Σ_{i∈I_c} ∇Vᵢ(θ), b_c rows from stratum c of
+        n_c rows. The strata are made before the run, by k-means (`ewsg_jax.cluster`).
+    Target: exp(−(V + ‖p‖²/2)/T).
+    Bias: The minibatch adds h·Cov(g)/(2γ) to the temperature; Cov(g) lacks the part of the plain
+        gradient's covariance that lies between the clusters.
     When: rows fall into groups whose gradients differ. The labels must not cost more than they
         save.
-    Source: T. Fu and Z. Zhang, CPSG-MCMC: clustering-based preprocessing method for stochastic
-        gradient MCMC, AISTATS 2017. Compared in R. Li, X. Wang, H. Zha and M. Tao, Improving
-        sampling accuracy of stochastic gradient MCMC methods via non-uniform subsampling of
-        gradients, Foundations of Data Science.
+    Source: Compared in Li, Wang, Zha & Tao.
 
     Args:
-        posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
-        step_size: h > 0, time per step; a number, a traced scalar or a schedule h(step).
-        friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
-        batch_size: b, rows in a batch, at least `num_strata`.
+        batch_size: b, the number of rows in a batch, at least `num_strata`.
         labels: each row's stratum, integers 0 … `num_strata` − 1, (n,): a key of the data, or
             `labels(data)`.
         num_strata: the number of strata; some may be empty.
-        integrator: `"semi_implicit"` (default), or another scheme that `ewsg_jax.uld` lists.
-        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
-            itself.
-        noise: `"gaussian"` (default); with the first two integrators also `"rademacher"` (±1: the
-            same weak order).
-        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in
-            `ewsg_jax.dynamics.semi_implicit`. Default 1.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value, or one that the integrator

@@ -12,7 +12,8 @@ from ewsg_jax.gradients._period import Epoch, Period
 from ewsg_jax.kernels.pair import kernel
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.kernels.record import method
-from ewsg_jax.methods.underdamped import INTEGRATORS, Integrator, underdamped
+from ewsg_jax.methods.langevin import sgld
+from ewsg_jax.methods.underdamped import INTEGRATORS, Integrator, sghmc, underdamped
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._named import Rows
 
@@ -31,6 +32,7 @@ ESTIMATORS = {"tracked": gradients.covariance_tracking, "kept": gradients.kept_c
     hazard="skewed gradients move the mean, by order h",
     integrators=INTEGRATORS,
     example={"friction": 2.0, "batch_size": 2, "chain_length": 2},
+    like=(sghmc,),
 )
 def ewsg(
     posterior: Posterior[P],
@@ -51,46 +53,33 @@ def ewsg(
     """Exponentially weighted stochastic gradients (EWSG): `sghmc` with chosen batches.
 
     Update: draws a batch I; M times it draws another, J, and replaces I by J with probability
-        min(1, exp(w(J) − w(I))). w is the exponent ½‖x + a‖² of the step's noise: a the batch's
-        gradient in units of the noise, x the frozen noise. Then it moves as `sghmc` does. The paper
-        integrates with `integrator="euler"`.
-    Target: exp(−V/T), with a bias of order h. The weights damp the gradient noise of minibatches
-        and stiffen the force: for small h the variance of θ is as much too small as that of `sghmc`
-        is too large (docs/bias.md). Skewed gradients move the mean.
-    Cost: (M+1) b evaluations a step, no memory.
-    When: plain minibatches are all there is, and steps are large. Not with skewed gradients, and
-        not at small steps, where `ewsg_ld` has the smaller bias. A larger M is not better in
-        general: M = 1 has the whole effect to first order in h.
-    Source: R. Li, X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient
-        MCMC methods via non-uniform subsampling of gradients, Foundations of Data Science,
-        Algorithm 1 and eqs. 3–4; the choices of x in Fig. 1b, the carried index in section 4.4.
+        min(1, exp(w(J) − w(I))). w is the exponent ½‖x + a‖² of the step's noise; a is the
+        batch's gradient in units of the noise, x the frozen noise. Then it steps as `sghmc`
+        does. The paper integrates with `integrator="euler"`.
+    Target: exp(−V/T).
+    Bias: The weights damp the gradient noise of minibatches and stiffen the force: for small h the
+        variance of θ is as much too small as that of `sghmc` is too large (docs/bias.md).
+    When: plain minibatches are all there is, and steps are large. At small steps `ewsg_ld` has the
+        smaller bias. A larger M is not better in general: M = 1 has the whole effect to first order
+        in h.
+    Source: Equations 3–4; the choices of x in Fig. 1b, the carried index in section 4.4.
 
     Args:
-        posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
-        step_size: h > 0, time per step; a number, a traced scalar or a schedule h(step).
-        friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
-        batch_size: b, rows in a batch.
         chain_length: M ≥ 0, proposals per step; `math.inf`: full weights of all batches, for small
             n. Default 1.
         frozen_noise: x: `"momentum"` (default), `"zero"`, `"one"` or `"rest"` (not with
             `integrator="exact"`), as in `ewsg_jax.gradients.exponentially_weighted`.
-        carry_index: begin each index chain with the batch that the last step took. Default False:
-            with a new one.
-        integrator: `"semi_implicit"` (default), or another scheme that `ewsg_jax.uld` lists.
-        replace: draw rows with replacement (default), or (False) a uniform subset.
+        carry_index: start each index chain with the last step's batch. Default False: with a new
+            one.
         rows: `"random"` (default), or `"blocks"` or probabilities (`ewsg_jax.rows`), which need
             `replace=True`. No epochs: the batches of a step must be exchangeable.
-        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
-            itself.
-        noise: `"gaussian"` (default); with the first two integrators also `"rademacher"` (±1: then
-            w is heuristic).
-        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in
-            `ewsg_jax.dynamics.semi_implicit`. Default 1.
+        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; then the weights
+            are heuristic).
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value, or one that the integrator
-            does not take; a `frozen_noise` that the dynamics does not have; at `init`, b > n where
-            no row comes twice.
+            does not take; a `frozen_noise` that the dynamics does not have; at `init`, b > n
+            although no row may come twice.
 
     Example: for about 10 rows of unit scale; with more rows, take shorter steps.
         >>> import ewsg_jax as ewsg
@@ -117,6 +106,7 @@ def ewsg(
     source="Li, Wang, Zha & Tao, Appendix E",
     hazard="skewed gradients move the mean, by order h",
     example={"batch_size": 2, "chain_length": 2},
+    like=(sgld, ewsg),
 )
 def ewsg_ld(
     posterior: Posterior[P],
@@ -136,38 +126,22 @@ def ewsg_ld(
     chosen batches.
 
     Update: θ' = θ − h g + √(2hT) ξ, the batch of g chosen as in `ewsg`.
-    Target: exp(−V/T), with a bias of order h. Skewed gradients move the mean.
-    Cost: (M+1) b evaluations a step, no memory.
-    When: as `ewsg`, and at small steps too, where the damping and the stiffening of the weights
+    Target: exp(−V/T).
+    When: as `ewsg`, and at small steps too: there the damping and the stiffening by the weights
         cancel.
-    Source: R. Li, X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient
-        MCMC methods via non-uniform subsampling of gradients, Foundations of Data Science, Appendix
-        E, with the factor n that its drift lacks: −h n ∇V_I.
+    Source: With the factor n that its drift lacks: −h n ∇V_I.
 
     Args:
-        posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
-        step_size: h > 0, multiplies ∇V of the whole sum; a number, a traced scalar or a schedule
-            h(step).
-        batch_size: b, rows in a batch.
-        chain_length: M ≥ 0, proposals per step; `math.inf`: full weights of all batches, for small
-            n. Default 1.
         frozen_noise: x: `"momentum"` (default) or `"zero"`, the same without a momentum; or
             `"one"`, as in `ewsg_jax.gradients.exponentially_weighted`.
-        carry_index: begin each index chain with the batch that the last step took. Default False:
-            with a new one.
-        replace: draw rows with replacement (default), or (False) a uniform subset.
         rows: `"random"` (default), or `"blocks"` or probabilities (`ewsg_jax.rows`), which need
             `replace=True`. No epochs: the batches of a step must be exchangeable.
-        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
-            itself.
-        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in `ewsg_jax.dynamics.langevin`.
-            Default 1.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; then the weights
             are heuristic).
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; a `frozen_noise` that the
-            dynamics does not have; at `init`, b > n where no row comes twice.
+            dynamics does not have; at `init`, b > n although no row may come twice.
 
     Example: for about 10 rows of unit scale; with more rows, take shorter steps.
         >>> import ewsg_jax as ewsg
@@ -187,6 +161,107 @@ def ewsg_ld(
 
 
 @method(
+    title="Stochastic-gradient HMC with a friction matrix",
+    dynamics=("noise_corrected",),
+    estimator="covariance_tracking",
+    bias="h",
+    evaluations="2b, and n every K steps",
+    memory="d², 4d or (r+3)d",
+    source="the friction of Li, Wang, Zha & Tao, Algorithm 2, alone",
+    hazard="diverges if hΓ ≥ 2; a dense Γ costs an eigendecomposition a step",
+    integrators=("semi_implicit", "euler"),
+    example={"friction": 2.0, "batch_size": 2, "refresh_every": 3},
+    like=(sghmc, sgld),
+)
+def nc_sghmc(
+    posterior: Posterior[P],
+    step_size: Hyperparameter,
+    *,
+    friction: Hyperparameter,
+    batch_size: int,
+    covariance: Literal["tracked", "kept"] | Covariance | Array = "tracked",
+    balance: Literal["friction", "noise"] = "friction",
+    refresh_every: Period = None,
+    structure: Structure = "dense",
+    rank: int = 10,
+    integrator: Literal["semi_implicit", "euler"] = "semi_implicit",
+    replace: bool = True,
+    temperature: Hyperparameter = 1.0,
+    inverse_mass: InverseMass = 1.0,
+    noise: NoiseLaw = "gaussian",
+) -> Kernel[P]:
+    """Stochastic-gradient HMC with a friction matrix against the gradient noise (NC-SGHMC).
+
+    Update: p' = p − h (g(θ) + Γp) + √(2hγT) ξ, θ' = θ + h p' (or θ + h p with `"euler"`) with Γ =
+        γ I + h Cov(g)/(2T) and g as in `sghmc`. Cov(g) is exact every K steps and follows the
+        batches between.
+    Target: exp(−(V + ‖p‖²/2)/T).
+    Bias: The minibatch adds none while hΓ < 2 in every direction.
+    Cost: The memory is for `"dense"`, `"diagonal"` and `"low_rank"`. With a periodic or given
+        `covariance`, b evaluations a step and a product with d² numbers, but the covariance belongs
+        to another point.
+    When: few dimensions, and minibatches whose noise inflates the variance. Not if h² Cov(g)/(2T)
+        reaches 2, which is often so for b = 1.
+    Source: Chen, Fox & Guestrin 2014.
+
+    Args:
+        covariance: Cov(g) between resets: `"tracked"` (default), it follows the batches; `"kept"`,
+            the covariance of the last reset; or one for all steps and chains: what
+            `ewsg_jax.gradients.covariance_at` returns, a matrix (d, d) in `ravel_pytree` order, or
+            its diagonal (d,). It excludes `refresh_every` and `structure`.
+        balance: what compensates Cov(g): `"friction"` (default), or `"noise"`: that much less is
+            injected (B̂ = h Cov/2 in the second source), and friction compensates the rest if
+            h Cov > 2γT.
+        refresh_every: K, steps between resets of the covariance; an integer or a function of n.
+            Default: ⌈n/b⌉.
+        structure: form of the covariance: `"dense"` (default), `"diagonal"`, or `"low_rank"`:
+            within a basis that each reset turns towards the leading directions.
+        rank: r, the rank with `"low_rank"`; at most d are used. Default 10.
+        integrator: scheme that the friction is added to: `"semi_implicit"` (default) or `"euler"`,
+            the first source's.
+        inverse_mass: C > 0, as in `ewsg_jax.dynamics.noise_corrected`; with `balance="friction"`
+            only. Default 1.
+
+    Example: for about 10 rows of unit scale; with more rows, take shorter steps.
+        >>> import ewsg_jax as ewsg
+        >>> kernel = ewsg.nc_sghmc(
+        ...     ewsg.models.gaussian_location(), 2e-2, friction=10.0, batch_size=1
+        ... )
+    """
+    checks.one_of("balance", balance, BALANCES)
+    batch = {"batch_size": batch_size, "replace": replace}
+    if isinstance(covariance, str):
+        checks.one_of("covariance", covariance, ESTIMATORS)
+        estimator = ESTIMATORS[covariance](
+            posterior, refresh_every=refresh_every, structure=structure, rank=rank, **batch
+        )
+        constant_covariance = None
+    elif refresh_every is None and structure == "dense":
+        estimator, constant_covariance = gradients.uniform(posterior, **batch), covariance
+    else:
+        raise ValueError(
+            "refresh_every and structure must be left out if covariance is given; got "
+            f"refresh_every={checks.describe(refresh_every)} and structure={structure!r}"
+        )
+    shared = {
+        "friction": friction,
+        "temperature": temperature,
+        "noise": noise,
+        "integrator": integrator,
+        "covariance": constant_covariance,
+    }
+    if balance == "friction":
+        return kernel(
+            dynamics.noise_corrected(step_size, inverse_mass=inverse_mass, **shared), estimator
+        )
+    if is_one(inverse_mass):
+        return kernel(dynamics.noise_reduced(step_size, **shared), estimator)
+    raise ValueError(
+        f"inverse_mass must be 1 with balance='noise'; got {checks.describe(inverse_mass)}"
+    )
+
+
+@method(
     title="EWSG with a friction matrix",
     dynamics=("noise_corrected",),
     estimator="exponentially_weighted(covariance_tracking)",
@@ -194,9 +269,10 @@ def ewsg_ld(
     evaluations="(M+2) b, and n every K steps",
     memory="d², 4d or (r+3)d",
     source="Li, Wang, Zha & Tao, Algorithm 2",
-    hazard="counts the friction twice: too narrow; diverges where hΓ ≥ 2",
+    hazard="counts the friction twice: too narrow; diverges if hΓ ≥ 2",
     integrators=("semi_implicit", "euler"),
     example={"friction": 2.0, "batch_size": 2, "chain_length": 2, "refresh_every": 3},
+    like=(nc_sghmc, ewsg_ld),
 )
 def ewsg_vr(
     posterior: Posterior[P],
@@ -218,44 +294,25 @@ def ewsg_vr(
 ) -> Kernel[P]:
     """EWSG with a friction matrix from a tracked covariance (EWSG-VR).
 
-    Update: that of `nc_sghmc`, which the paper adds to `integrator="euler"`, its batches chosen as
-        in `ewsg`. The covariance is reset every ⌈n/(b(M+1))⌉ steps, the paper's L = 1.
-    Target: exp(−(V + ‖p‖²/2)/T), with a bias of order h. The weights and the friction both
-        compensate the minibatch's gradient noise, so it is taken out twice and the draws are too
-        narrow. `nc_sghmc` takes it out once.
-    Cost: (M+2) b evaluations a step and n at each reset; memory as `nc_sghmc`.
+    Update: as `nc_sghmc`, which the paper adds to `integrator="euler"`, with batches chosen as in
+        `ewsg`. The covariance is reset every ⌈n/(b(M+1))⌉ steps, the paper's L = 1.
+    Target: exp(−(V + ‖p‖²/2)/T).
+    Bias: The weights and the friction both compensate the minibatch's gradient noise. `nc_sghmc`
+        compensates it once.
     When: to reproduce the paper. Otherwise `nc_sghmc`.
-    Source: R. Li, X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient
-        MCMC methods via non-uniform subsampling of gradients, Foundations of Data Science,
-        Algorithm 2, corrected.
+    Source: Corrected here.
 
     Args:
-        posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
-        step_size: h > 0, time per step; a number, a traced scalar or a schedule h(step).
-        friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
-        batch_size: b, rows in a batch.
         chain_length: M ≥ 0, proposals per step, an integer. Default 1.
-        refresh_every: K, steps between covariance resets, an integer or a function of n. Default:
-            ⌈n/(b(M+1))⌉.
-        structure: of the covariance, `"dense"` (default), `"diagonal"` or `"low_rank"`: see
-            `nc_sghmc`.
-        rank: r, of `"low_rank"`; at most d are used. Default 10.
+        refresh_every: K, steps between resets of the covariance; an integer or a function of n.
+            Default: ⌈n/(b(M+1))⌉.
         frozen_noise: x: `"momentum"` (default), `"zero"`, `"one"` or `"rest"`, as in
             `ewsg_jax.gradients.exponentially_weighted`.
-        carry_index: begin each index chain with the batch that the last step took. Default False:
-            with a new one.
-        integrator: what the friction is added to: `"semi_implicit"` (default) or `"euler"`, the
-            paper's.
-        replace: draw rows with replacement (default), or (False) a uniform subset.
-        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
-            itself.
+        integrator: scheme that the friction is added to: `"semi_implicit"` (default) or `"euler"`,
+            the paper's.
         inverse_mass: C > 0, as in `ewsg_jax.dynamics.noise_corrected`. Default 1.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; then the weights
             are heuristic).
-
-    Raises:
-        TypeError, ValueError: an argument has the wrong type or value; a `frozen_noise` that the
-            dynamics does not have; at `init`, b > n where no row comes twice.
 
     Example: for about 20 rows of unit scale; with more rows, take shorter steps.
         >>> import ewsg_jax as ewsg
@@ -289,120 +346,3 @@ def ewsg_vr(
             carry_index=carry_index,
         ),
     )
-
-
-@method(
-    title="Stochastic-gradient HMC with a friction matrix",
-    dynamics=("noise_corrected",),
-    estimator="covariance_tracking",
-    bias="h",
-    evaluations="2b, and n every K steps",
-    memory="d², 4d or (r+3)d",
-    source="the friction of Li, Wang, Zha & Tao, Algorithm 2, alone",
-    hazard="diverges where hΓ ≥ 2; a dense Γ costs an eigendecomposition a step",
-    integrators=("semi_implicit", "euler"),
-    example={"friction": 2.0, "batch_size": 2, "refresh_every": 3},
-)
-def nc_sghmc(
-    posterior: Posterior[P],
-    step_size: Hyperparameter,
-    *,
-    friction: Hyperparameter,
-    batch_size: int,
-    covariance: Literal["tracked", "kept"] | Covariance | Array = "tracked",
-    balance: Literal["friction", "noise"] = "friction",
-    refresh_every: Period = None,
-    structure: Structure = "dense",
-    rank: int = 10,
-    integrator: Literal["semi_implicit", "euler"] = "semi_implicit",
-    replace: bool = True,
-    temperature: Hyperparameter = 1.0,
-    inverse_mass: InverseMass = 1.0,
-    noise: NoiseLaw = "gaussian",
-) -> Kernel[P]:
-    """Stochastic-gradient HMC with a friction matrix against the gradient noise (NC-SGHMC).
-
-    Update: p' = p − h (g(θ) + Γp) + √(2hγT) ξ, θ' = θ + h p' (or θ + h p with `"euler"`), where Γ =
-        γ I + h Cov(g)/(2T) and g is that of `sghmc`. Cov(g) is exact every K steps and follows the
-        batches between.
-    Target: exp(−(V + ‖p‖²/2)/T), with a bias of order h, none of it from the minibatch while hΓ < 2
-        in every direction. Beyond that chains diverge.
-    Cost: 2b evaluations a step and n every K steps; memory of d² numbers (`"diagonal"`: 4d,
-        `"low_rank"`: (r + 3)d); with `"dense"` an eigendecomposition a step. With a `covariance`
-        that is kept from reset to reset, or given: b evaluations a step and a product with d²
-        numbers, but the covariance is that of another point.
-    When: few dimensions, and minibatches whose noise inflates the variance. Not where h²
-        Cov(g)/(2T) reaches 2, which is often so for b = 1.
-    Source: T. Chen, E. B. Fox and C. Guestrin, Stochastic gradient Hamiltonian Monte Carlo, ICML
-        2014. R. Li, X. Wang, H. Zha and M. Tao, Improving sampling accuracy of stochastic gradient
-        MCMC methods via non-uniform subsampling of gradients, Foundations of Data Science: the
-        friction of Algorithm 2, alone.
-
-    Args:
-        posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
-        step_size: h > 0, time per step; a number, a traced scalar or a schedule h(step).
-        friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
-        batch_size: b, rows in a batch.
-        covariance: Cov(g) between resets: `"tracked"` (default), it follows the batches; `"kept"`,
-            that of the last reset; or one for all steps and chains: what
-            `ewsg_jax.gradients.covariance_at` returns, a matrix (d, d) in `ravel_pytree` order, or
-            its diagonal (d,). It excludes `refresh_every` and `structure`.
-        balance: what compensates Cov(g): `"friction"` (default), or `"noise"`: that much less is
-            injected (B̂ = h Cov/2 in the first source), and friction takes the rest where h Cov >
-            2γT.
-        refresh_every: K, steps between resets of the covariance; an integer or a function of n.
-            Default: ⌈n/b⌉.
-        structure: of the covariance: `"dense"` (default), `"diagonal"`, or `"low_rank"`: within a
-            basis that each reset turns towards the leading directions.
-        rank: r, of `"low_rank"`; at most d are used. Default 10.
-        integrator: what the friction is added to: `"semi_implicit"` (default) or `"euler"`, the
-            second source's.
-        replace: draw rows with replacement (default), or (False) a uniform subset.
-        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
-            itself.
-        inverse_mass: C > 0, as in `ewsg_jax.dynamics.noise_corrected`; with `balance="friction"`
-            only. Default 1.
-        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order).
-
-    Raises:
-        TypeError, ValueError: an argument has the wrong type or value; at `init`, b > n where no
-            row comes twice.
-
-    Example: for about 10 rows of unit scale; with more rows, take shorter steps.
-        >>> import ewsg_jax as ewsg
-        >>> kernel = ewsg.nc_sghmc(
-        ...     ewsg.models.gaussian_location(), 2e-2, friction=10.0, batch_size=1
-        ... )
-    """
-    checks.one_of("balance", balance, BALANCES)
-    of_rows = {"batch_size": batch_size, "replace": replace}
-    if isinstance(covariance, str):
-        checks.one_of("covariance", covariance, ESTIMATORS)
-        estimator = ESTIMATORS[covariance](
-            posterior, refresh_every=refresh_every, structure=structure, rank=rank, **of_rows
-        )
-        given = None
-    elif refresh_every is None and structure == "dense":
-        estimator, given = gradients.uniform(posterior, **of_rows), covariance
-    else:
-        raise ValueError(
-            "refresh_every and structure must be left out where covariance is given; got "
-            f"refresh_every={checks.describe(refresh_every)} and structure={structure!r}"
-        )
-    shared = {
-        "friction": friction,
-        "temperature": temperature,
-        "noise": noise,
-        "integrator": integrator,
-    }
-    if balance == "friction":
-        own = dynamics.noise_corrected(
-            step_size, covariance=given, inverse_mass=inverse_mass, **shared
-        )
-    elif is_one(inverse_mass):
-        own = dynamics.noise_reduced(step_size, covariance=given, **shared)
-    else:
-        raise ValueError(
-            f"inverse_mass must be 1 with balance='noise'; got {checks.describe(inverse_mass)}"
-        )
-    return kernel(own, estimator)

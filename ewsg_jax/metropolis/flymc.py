@@ -51,7 +51,7 @@ from ewsg_jax.metropolis.bright_set import (
     select,
     uniforms_per_skip,
 )
-from ewsg_jax.metropolis.random_walk_metropolis import RandomWalkNoise
+from ewsg_jax.metropolis.random_walk_metropolis import RandomWalkNoise, random_walk_metropolis
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._view import CHUNK_SIZE, fetched, gather, num_rows
 
@@ -265,8 +265,9 @@ class FireflyMonteCarlo(Kernel[P]):
     evaluations="bright data and nq, of Vᵢ",
     memory="bright data; for all chains 2d and the bound's sums",
     source="Maclaurin & Adams 2015",
-    hazard="needs a bound and its centre; slow where much is bright; overflow (reported)",
+    hazard="needs a bound and a reference point; slow if much is bright; overflow (reported)",
     example={"capacity": 7, "resample_probability": 0.3, "proposal_capacity": 7},
+    like=(random_walk_metropolis,),
 )
 def flymc(
     posterior: Posterior[P],
@@ -285,54 +286,44 @@ def flymc(
 ) -> Kernel[P]:
     """Firefly Monte Carlo (FlyMC): exact random-walk Metropolis that evaluates bright data.
 
-    Update: a random-walk Metropolis step θ* = θ + h ξ for θ given z, then a move of z, where zᵢ = 1
-        for bright data; the density of both is p₀(θ)^(1/T) Πᵢ bᵢ^(1−zᵢ) (lᵢ − bᵢ)^zᵢ, lᵢ =
+    Update: a random-walk Metropolis step θ* = θ + h ξ for θ given z, then an update of z, where
+        zᵢ = 1 for bright data; the density of both is p₀(θ)^(1/T) Πᵢ bᵢ^(1−zᵢ) (lᵢ − bᵢ)^zᵢ, lᵢ =
         Lᵢ(θ)^(1/T), bᵢ = Bᵢ(θ)^(1/T) its bound.
     Target: exp(−V/T) exactly, whatever the step size, as long as no step reports `overflow`. A step
-        that does keeps its bright set, which makes it exact for another law: that of θ and z given
+        that does keeps its bright set, which makes it exact for another distribution: θ and z given
         that at most `capacity` data are bright, in which θ has a density ∝ exp(−V/T) P(at most
         `capacity` bright | θ). While `target_acceptance` adapts the step size a chain has no fixed
-        law: keep what comes after `adapt_steps`.
-    Cost: as many evaluations a step, of Vᵢ, as there are bright data and selected dark ones, about
-        nq of these; 2n at the start. Memory of two positions and of the bound's sums for all
-        chains, and twice `capacity` numbers for each.
-    When: many data and a posterior that is narrow around a centre, in few dimensions. Not where the
-        bound is loose, so that a good part of the data is bright; not without the mode for the
-        centre (`ewsg_jax.find_mode`). A chain forgets more slowly than one of
+        distribution: keep only the draws after `adapt_steps`.
+    Cost: a step evaluates the bright data and the selected dark ones, about nq of these; 2n
+        evaluations at the start. Each chain keeps twice `capacity` numbers.
+    When: many data and a posterior that is narrow around a reference point, in few dimensions. It
+        is slow if the bound is loose, so that a good part of the data is bright, or without the
+        mode as `center` (`ewsg_jax.find_mode`). A chain forgets more slowly than one of
         `random_walk_metropolis`: θ moves given z, and z by some data a step.
-    Source: D. Maclaurin and R. P. Adams, Firefly Monte Carlo: exact MCMC with subsets of data,
-        IJCAI 2015.
 
     Args:
-        posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
-        step_size: h > 0, a proposal's standard deviation per coordinate; a number, a traced scalar
-            or a schedule.
-        capacity: how many data may be bright at once. Every step takes the time of that many; the
-            error that `init` raises where they are too few reports how many there are.
-        resample_probability: q, with which a dark datum is selected to become bright, in (0, 1).
-            Default 0.01.
-        proposal_capacity: how many data may be selected in a step, an integer or a function of n.
-            Default: nq + 6√(nq) + 8, which about one step in 10⁹ exceeds.
+        capacity: the largest number of bright data. Every step takes the time of that many; the
+            error that `init` raises if they are too few reports how many there are.
+        resample_probability: q, the probability with which a dark datum is selected to become
+            bright, in (0, 1). Default 0.01.
+        proposal_capacity: the largest number of data selected in a step, an integer or a function
+            of n. Default: nq + 6√(nq) + 8, which about one step in 10⁹ exceeds.
         num_resampled: r, an integer or a function of n: each step redraws the brightness of r
-            uniform data, in the place of selecting each with probability q. Default None: by
+            uniform data instead of selecting each with probability q. Default None: by
             `resample_probability`.
         target_acceptance: adapt the step size to this share of accepted proposals, in (0, 1), while
-            the chain burns in, from `step_size` on. Default None: `step_size` as it is.
+            the chain burns in, starting from `step_size`. Default None: `step_size` as it is.
         adapt_steps: K ≥ 1, the first steps of a chain, which adapt; burn in for at least as many.
             Default None, with `target_acceptance` alone.
-        bound: of the likelihood. Default: `posterior.bound`.
-        center: where the bound is tight, a tree like the position. None (default): the position
-            given to `init`, which costs a centre and its sums for each chain where each has a start
-            of its own.
-        temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
-            itself.
-        chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default
-            4,096.
+        bound: lower bound of the likelihood. Default: `posterior.bound`.
+        center: reference point at which the bound is tight, a pytree like the position. None
+            (default): the position given to `init`; chains with different starts then each keep a
+            point and its sums.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; the posterior has no bound
-            and none is given; at `init`, a centre that is not shaped like the position, a bound for
-            another position, or more bright data than `capacity`. Where `init` is traced, as in
+            and none is given; at `init`, a `center` that is not shaped like the position, a bound
+            for another position, or more bright data than `capacity`. If `init` is traced, as in
             `sample`, the first step reports that as an overflow; `sample` counts overflows
             (`samples.overflow`) and warns of them at its end.
 

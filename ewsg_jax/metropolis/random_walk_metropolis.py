@@ -111,7 +111,8 @@ class RandomWalkMetropolis(Kernel[P]):
     evaluations="n of Vᵢ",
     memory="none",
     source="Metropolis et al. 1953",
-    hazard="a pass a step, and some d steps to forget",
+    hazard="a pass a step, and some d steps until a chain forgets its start",
+    like=(),
 )
 def random_walk_metropolis(
     posterior: Posterior[P],
@@ -123,15 +124,12 @@ def random_walk_metropolis(
     """Random-walk Metropolis: exact, with the potential of all data in every step.
 
     Update: θ* = θ + h ξ, accepted with probability min(1, exp((V(θ) − V(θ*))/T)).
-    Target: exp(−V/T) exactly, whatever the step size, up to the rounding of V: in float32 that of
-        10⁵ rows is known to some 10⁻², so large data need float64.
-    Cost: n evaluations a step, of Vᵢ, and n at the start; memory of two positions.
-    When: ground truth on small problems, and as the baseline that minibatches are to beat. Not in
-        many dimensions: the best h is about 2.4 σ/√d (σ a posterior standard deviation, the same in
-        all directions), where a quarter of the proposals is accepted, and a chain forgets in some d
-        steps.
-    Source: N. Metropolis, A. W. Rosenbluth, M. N. Rosenbluth, A. H. Teller and E. Teller, Equation
-        of state calculations by fast computing machines, Journal of Chemical Physics 21, 1953.
+    Target: exp(−V/T) exactly, whatever the step size, up to the rounding of V: in float32 the sum
+        over 10⁵ rows is known to some 10⁻², so large data need float64.
+    Cost: n evaluations at the start; memory of two positions.
+    When: ground truth on small problems, and as the baseline for minibatch methods. Not in many
+        dimensions: the best h is about 2.4 σ/√d (σ a posterior standard deviation, the same in all
+        directions), with a quarter of the proposals accepted.
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
@@ -143,8 +141,8 @@ def random_walk_metropolis(
             4,096.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; at `init`, a start where the
-            density is 0.
+        TypeError, ValueError: an argument has the wrong type or value; at `init`, a start at which
+            the density is 0.
 
     Example: for about 20 rows of unit scale; with more rows, take shorter steps.
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

@@ -11,8 +11,9 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.base.modules import arguments as shown
+from ewsg_jax.kernels.docstrings import PARAGRAPHS
 
-SECTIONS = ["Update", "Target", "Cost", "When", "Source", "Args", "Raises", "Example"]
+SECTIONS = [*PARAGRAPHS, "Args", "Raises", "Example"]
 EVERY_METHOD = pytest.mark.parametrize("method", ewsg.METHODS.values(), ids=list(ewsg.METHODS))
 
 

@@ -1,12 +1,14 @@
 """Every named method has one record, which is right, and the table keeps its order."""
 
 import dataclasses
+import inspect
 import re
 
 import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax import methods
+from ewsg_jax.kernels.docstrings import documented_arguments
 from ewsg_jax.kernels.record import METHODS, Method, method
 
 FACTS = {
@@ -36,6 +38,37 @@ def test_a_record_is_written_beside_its_method(monkeypatch):
     method(**FACTS)(added)
     assert table["without options"].integrators == ()
     assert table["without options"].example == {}
+
+
+def test_a_docstring_is_completed_from_the_record_and_from_methods_like_it(monkeypatch):
+    monkeypatch.setattr("ewsg_jax.kernels.record.METHODS", {})
+    facts = FACTS | {"source": "Welling & Teh 2011, eq. 4", "hazard": "is slow"}
+
+    @method(**facts, like=(ewsg.sgld, ewsg.uld))
+    def added(posterior, step_size, *, friction, gain):
+        """A method.
+
+        Bias: Large.
+
+        Args:
+            gain: g > 0.
+        """
+
+    text = inspect.getdoc(added)
+    assert text.startswith("A method.\n\nBias: h (discretisation). Large.\nCost: ")
+    assert "\nHazard: is slow.\n" in text
+    assert "M. Welling and Y. W. Teh" in text
+    documented = documented_arguments(text)
+    assert list(documented) == ["posterior", "step_size", "friction", "gain"]
+    for other, name in ((ewsg.sgld, "step_size"), (ewsg.uld, "friction")):
+        assert documented[name] == documented_arguments(inspect.getdoc(other))[name]
+    assert "Raises:\n    TypeError, ValueError: " in text
+
+    def lacking(posterior, unknown):
+        """Another."""
+
+    with pytest.raises(ValueError, match="lacking documents no unknown"):
+        method(**facts, like=(ewsg.sgld,))(lacking)
 
 
 def test_a_record_is_keyword_only_and_frozen():

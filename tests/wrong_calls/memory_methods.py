@@ -59,7 +59,7 @@ WRONG["nc_sghmc"] |= {
         covariance="given"
     ),
     "V balance | 'both' (str) | one of 'friction', 'noise'": lambda: corrected(balance="both"),
-    "V refresh_every | refresh_every=5 (int) and structure='dense' | left out where": lambda: (
+    "V refresh_every | refresh_every=5 (int) and structure='dense' | left out if": lambda: (
         corrected(covariance=np.ones(2), refresh_every=5)
     ),
 }
