@@ -1,3 +1,3 @@
-"""What steps and methods cost, and the pages that tell it; run as `python -m
-benchmarks.step_cost`.
+"""Measurements, a folder for each question: `answers`, `cost`, `papers`, and the `pages` that tell
+it.
 """

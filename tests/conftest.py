@@ -45,8 +45,8 @@ LONGEST = ("tests/test_notebooks", "tests/test_docs", "tests/statistics")
 """Begun first, so that no process is left alone with one of them at the end."""
 
 
-FULL = ("tests/cli/", "tests/papers/", "tests/statistics/")
-"""Folders of which every test is in the full tier, or in the sweep."""
+FULL = ("tests/cli/", "tests/statistics/", "benchmarks/tests/")
+"""Folders whose tests are all in the full tier, or in the sweep."""
 
 
 VARIABLE = "EWSG_JAX_DATA"

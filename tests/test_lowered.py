@@ -9,8 +9,8 @@ import pytest
 from jax.sharding import Mesh
 
 import ewsg_jax as ewsg
-from benchmarks import lowering
-from benchmarks.reading import Program
+from benchmarks.cost import lowering
+from benchmarks.cost.reading import Program
 from ewsg_jax.run import layout, plan
 from ewsg_jax.run.layout import choose_layout
 

@@ -1,4 +1,4 @@
-"""Draw `docs/answers.png` and write the tables of `benchmarks/answers.py` in `docs/answers.md` and
+"""Draw `docs/answers.png` and write the tables of `benchmarks.answers` in `docs/answers.md` and
 README.md.
 
 `python -m benchmarks.answers --draw` makes them.
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from benchmarks.answers_case import Regression
-from benchmarks.answers_cases import CASES
-from benchmarks.answers_judged import REFERENCES
+from benchmarks.answers.case import Regression
+from benchmarks.answers.cases import CASES
+from benchmarks.answers.judged import REFERENCES
 from benchmarks.pages import answers_models, figures
 from benchmarks.pages.generated import as_table, renewed
 
@@ -205,13 +205,13 @@ def page(text: str, result: dict[str, Any]) -> str:
         "references": answers_models.references(json.loads(REFERENCES.read_text())),
     }
     for name, made in parts.items():
-        text = renewed(text, name, "benchmarks/answers.py", made)
+        text = renewed(text, name, "benchmarks/answers/command.py", made)
     return text
 
 
 def readme(text: str, result: dict[str, Any]) -> str:
     """Return the README's text with the table of this result."""
-    return renewed(text, "answers", "benchmarks/answers.py", summary(result))
+    return renewed(text, "answers", "benchmarks/answers/command.py", summary(result))
 
 
 def write(result: dict[str, Any]) -> None:

@@ -1,11 +1,11 @@
-"""Write the tables of `docs/answers.md` of the models among what `benchmarks/answers.py` stored.
+"""Write the tables of `docs/answers.md` of the models, from what `benchmarks.answers` stored.
 
 `python -m benchmarks.answers --draw` makes them.
 """
 
 from typing import Any
 
-from benchmarks.answers_models import MODELS
+from benchmarks.answers.models import MODELS
 from benchmarks.pages.generated import as_table
 
 ALONE, RAN, CHECKED = "plan, no chain", "plan and sample", "plan, sample, check"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.check_errors import DIMENSIONS, KINDS, LAWS, SIZES, stored
+from benchmarks.answers.check_errors import DIMENSIONS, KINDS, LAWS, SIZES, stored
 from benchmarks.pages.generated import as_table, renewed
 
 PAGE = Path(__file__).parents[2] / "docs" / "check_errors.md"

@@ -2,7 +2,7 @@
 elsewhere.
 
 `python -m benchmarks.pages.choosing` after any of `benchmarks.pages.bias`,
-`benchmarks.pages.posteriors` and `benchmarks.method_cost`.
+`benchmarks.pages.posteriors` and `benchmarks.cost.method`.
 """
 
 import json

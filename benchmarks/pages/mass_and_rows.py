@@ -1,7 +1,7 @@
 """Draw `docs/rare_rows.png` and write the numbers of `docs/mass_and_rows.md`, measured elsewhere.
 
-`python -m benchmarks.pages.mass_and_rows` after `benchmarks.rare_rows` or `benchmarks.parts_cost`.
-It needs matplotlib.
+`python -m benchmarks.pages.mass_and_rows` after `benchmarks.answers.rare_rows` or
+`benchmarks.cost.parts`. It needs matplotlib.
 """
 
 import json

@@ -4,7 +4,7 @@
 `EWSG_JAX_DATA=… python -m benchmarks.pages.posteriors` runs all; `--only sgld,ewsg` and
 `--posteriors pima` run a part, whose numbers replace those in `docs/posteriors.json`; `--table`
 only writes the page anew from that file. It needs scikit-learn. The references,
-`tests/references/*.json`, are made once by `benchmarks/make_references.py`.
+`tests/references/*.json`, are made once by `benchmarks/answers/make_references.py`.
 """
 
 import argparse

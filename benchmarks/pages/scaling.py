@@ -1,6 +1,6 @@
 """Draw `docs/scaling.png`: how the time of a step grows, beside the lines that the theory tells.
 
-`python -m benchmarks.pages.scaling` after `python -m benchmarks.scaling`. It needs matplotlib.
+`python -m benchmarks.pages.scaling` after `python -m benchmarks.cost.scaling`. It needs matplotlib.
 """
 
 import json
@@ -11,9 +11,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
+from benchmarks.cost.scaling import AXES, line
 from benchmarks.pages import figures
 from benchmarks.record import RESULTS
-from benchmarks.scaling import AXES, line
 
 NUMBERS = RESULTS / "scaling.json"
 PICTURE = Path(__file__).parents[2] / "docs" / "scaling.png"

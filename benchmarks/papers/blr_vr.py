@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks import data_sets
 from benchmarks.papers import metrics
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
 from benchmarks.papers.figures import Line, Panel, numbers
@@ -75,7 +76,7 @@ class Settings:
 @functools.cache
 def problem_of(name: str, split: int) -> Problem:
     """Return a data set, split and standardised."""
-    train, test = datasets.standardise(*datasets.split(datasets.load(name), 0.2, split))
+    train, test = datasets.standardise(*datasets.split(data_sets.load(name), 0.2, split))
     to_train, to_judge = (
         jax.tree.map(jnp.asarray, each.with_intercept().rows()) for each in (train, test)
     )

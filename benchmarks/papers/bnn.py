@@ -26,6 +26,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks import data_sets
 from benchmarks.papers import metrics
 from benchmarks.papers.annotations import Data
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
@@ -43,7 +44,7 @@ from benchmarks.papers.predicting import (
     scores,
     short,
 )
-from ewsg_jax import datasets, stack
+from ewsg_jax import stack
 from ewsg_jax.cli.config import ConfigError, Count, MethodConfig, Positive, at_least, methods_of
 from ewsg_jax.rows import all_rows
 
@@ -89,7 +90,7 @@ def arrays(name: str, num_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray,
     """Return so many features and responses in random order, and where they are from."""
     rng = np.random.default_rng(seed)
     try:
-        data = datasets.load(SOURCES[name])
+        data = data_sets.load(SOURCES[name])
     except FileNotFoundError:
         if name not in FEATURES:
             raise

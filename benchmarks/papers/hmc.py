@@ -25,6 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.data_sets import load
 from benchmarks.papers import metrics
 from benchmarks.papers.annotations import Data
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
@@ -39,7 +40,7 @@ from benchmarks.papers.predicting import (
     short,
     tuned,
 )
-from ewsg_jax import Mode, datasets, find_mode, forecast, models
+from ewsg_jax import Mode, find_mode, forecast, models
 from ewsg_jax.cli.config import (
     NOT_EMPTY,
     ConfigError,
@@ -99,7 +100,7 @@ def arrays(name: str) -> tuple[np.ndarray, np.ndarray]:
     The paper's 21 features of Parkinsons telemonitoring are the 19, the motor score and the number
     of the subject: the motor score is nearly the answer. Rows of EEG with wild values are left out.
     """
-    data = datasets.load(name.split(",")[0])
+    data = load(name.split(",")[0])
     x, y = np.asarray(data.x, float), np.asarray(data.y, float)
     if name == "parkinsons_updrs, 21 features":
         # y_motor and subject lie beside X and y, in the file that `load` has read.

@@ -20,8 +20,8 @@ has a gradient, and no datum has a parameter of its own.
 
 Matrix factorisation: xᵢⱼ = wᵢᵀ vⱼ + noise at the entries that are seen, wᵢ, vⱼ ~ N(0, I).
 
-Synthetic matrices stand in for those of the paper, MovieLens among them, which `datasets.movielens`
-reads.
+Synthetic matrices stand in for those of the paper, MovieLens among them, which
+`benchmarks.data_sets.movielens` reads.
 """
 
 import dataclasses

@@ -29,6 +29,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks import data_sets
 from benchmarks.papers import metrics
 from benchmarks.papers.annotations import Array, Data
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
@@ -55,7 +56,7 @@ from benchmarks.papers.predicting import (
     scores,
     short,
 )
-from ewsg_jax import Samples, cluster, datasets, stack
+from ewsg_jax import Samples, cluster, stack
 from ewsg_jax.cli.config import ConfigError, Count, MethodConfig, at_least, method_of
 
 NUM_TRAINING, SIDE, CLUSTERS = 60_000, 28, 10
@@ -133,7 +134,7 @@ def problems(
         seed: of which rows.
         clusters: whether each row has the number of its cluster, `"stratum"`.
     """
-    digits, rng = datasets.mnist(), np.random.default_rng(seed)
+    digits, rng = data_sets.load("mnist"), np.random.default_rng(seed)
     of_training = rng.permutation(NUM_TRAINING)
     cuts = of_training[: sizes[0]], of_training[sizes[0] : sizes[0] + sizes[1]]
     tests = NUM_TRAINING + rng.permutation(len(digits.y) - NUM_TRAINING)[: sizes[2]]

@@ -25,6 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks import data_sets
 from benchmarks.papers.annotations import Data, Key
 from benchmarks.papers.decreasing import Decreasing
 from benchmarks.papers.experiment import Claim, Experiment, Numbers, Parts
@@ -208,7 +209,7 @@ def rows_of(name: str, stand_in_rows: int) -> tuple[str, Data, Data]:
     judge by.
     """
     try:
-        whole = datasets.load(name)
+        whole = data_sets.load(name)
     except FileNotFoundError:
         if name != SUSY:
             raise

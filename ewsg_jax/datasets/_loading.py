@@ -96,25 +96,6 @@ def letter(*, letters: str = string.ascii_uppercase) -> Dataset:
     )
 
 
-def movielens(path: Path | str | None = None) -> Dataset:
-    """Return MovieLens: ratings y, with person and film of each, numbered from 0 in order.
-
-    Args:
-        path: `ratings.dat` (1M, 10M), `ratings.csv` (20M and later) or `u.data` (100K) as GroupLens
-            gives it, or an npz with arrays `X`, of two columns, and `y`. Default: the first of
-            these in the folder that the environment variable EWSG_JAX_DATA names, else in
-            ~/.cache/ewsg_jax; the npz is called `movielens.npz`.
-
-    Raises:
-        FileNotFoundError, NotADirectoryError: the file is not there, or EWSG_JAX_DATA is no folder.
-        TypeError: `path` is not a path.
-        ValueError: the file holds no ratings.
-    """
-    ratings = SOURCES["movielens"].load("movielens", path)
-    numbered = [np.unique(column, return_inverse=True)[1].ravel() for column in ratings.x.T]
-    return dataclasses.replace(ratings, x=np.stack(numbered, axis=1).astype(np.int32))
-
-
 def _from_table(name: str) -> Callable[..., Dataset]:
     """Return the function of a data set as it lies in its file: `heart()` reads `heart.npz`."""
     known = SOURCES[name]
@@ -139,19 +120,8 @@ def _from_table(name: str) -> Callable[..., Dataset]:
     return load_it
 
 
-airfoil = _from_table("airfoil")
-bike = _from_table("bike")
-concrete = _from_table("concrete")
-eeg = _from_table("eeg")
 heart = _from_table("heart")
-messidor = _from_table("messidor")
-mnist = _from_table("mnist")
-parkinsons = _from_table("parkinsons")
-parkinsons_updrs = _from_table("parkinsons_updrs")
 pima = _from_table("pima")
-protein = _from_table("protein")
-susy = _from_table("susy")
-year_prediction_msd = _from_table("year_prediction_msd")
 
 DATASETS: dict[str, Callable[[], Dataset]] = {
     name: globals()[name] for name in sorted(["breast_cancer", *SOURCES])

@@ -157,7 +157,7 @@ WRONG["main plan"] |= {
         ROWS.replace("3,0", "3,no"), "--model", "linear"
     ),
     "exit DATA | 'rows.txt' | .csv": lambda: main(["plan", "rows.txt", *PLAN[2:]]),
-    "exit DATA | 'eegs' | 'eeg'": lambda: main(["plan", "eegs", *PLAN[2:]]),
+    "exit DATA | 'letters' | 'letter'": lambda: main(["plan", "letters", *PLAN[2:]]),
     "exit rows.npz | holds Z | x (n, d)": saved("rows.npz", Z=np.ones(3)),
     "exit --drop | 'zz' | one of 'x[0]'": dropped("rows.npz"),
     "exit --drop | 'zz' | one of 'mean_radius'": dropped("breast_cancer"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from benchmarks import check_errors
+from benchmarks.answers import check_errors
 from ewsg_jax.answers.check import stein
 from ewsg_jax.answers.check.correction import LEAST_ERROR, Correction
 from ewsg_jax.answers.check.crossfit import (

@@ -8,7 +8,7 @@ import pytest
 COUNTED = """
 import jax
 import ewsg_jax as ewsg
-from benchmarks.answers_models import MODELS
+from benchmarks.answers.models import MODELS
 
 model, found = MODELS[{name!r}], []
 rows = jax.tree.map(jax.numpy.asarray, model.load())

@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[3]
 def test_a_gigabyte_of_rows_is_never_in_memory(tmp_path):
     """Three windows of 125 MB, and what a process of JAX has anyway (0.2 GB)."""
     out = tmp_path / "out.json"
-    command = [sys.executable, "-m", "benchmarks.streamed", "--gigabytes", "1", "--passes", "1"]
-    command += ["--folder", str(tmp_path), "--out", str(out)]
+    command = [sys.executable, "-m", "benchmarks.cost.streamed", "--gigabytes", "1"]
+    command += ["--passes", "1", "--folder", str(tmp_path), "--out", str(out)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     subprocess.run(command, cwd=ROOT, env=environment, check=True, timeout=300, capture_output=True)
     told, streamed, summed = json.loads(out.read_text())["results"]

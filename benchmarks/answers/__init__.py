@@ -1,0 +1,1 @@
+"""How right answers are, and the time they take; run as `python -m benchmarks.answers`."""

@@ -1,0 +1,1 @@
+"""What steps, methods and calls cost; run as `python -m benchmarks.cost.step`."""
