@@ -24,12 +24,10 @@ from ewsg_jax.dynamics._mass import without_metric
 from ewsg_jax.dynamics._preconditioned import Preconditioned, PreconditionedState
 from ewsg_jax.dynamics._protocol import Constant, needs_covariance
 from ewsg_jax.dynamics._underdamped import Underdamped
-from ewsg_jax.gradients import GradientEstimator, OfRows
-from ewsg_jax.gradients._exponentially_weighted import ExponentiallyWeighted
-from ewsg_jax.gradients._protocol import uses_batches
+from ewsg_jax.gradients._protocol import changes_memory, noise_model_of, uses_batches
 from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.kernels.protocol import Kernel, KernelState, Randomness
-from ewsg_jax.rows._scheme import is_ordered
+from ewsg_jax.rows._scheme import is_ordered, laws_of
 from ewsg_jax.run.samples import Samples
 from ewsg_jax.run.stacks.kernels import Stack
 from ewsg_jax.run.starts import shares_memory
@@ -150,22 +148,25 @@ def _unknown(kernel: Kernel, samples: Samples, data: Data) -> str:
     if not isinstance(kernel, Pair):
         return "it is an exact method, whose batches add nothing"
     estimator, dynamics = kernel.estimator, kernel.dynamics
-    if isinstance(estimator, ExponentiallyWeighted):
+    model = noise_model_of(estimator, data)
+    if model.chain_length is not None:
         return "weights choose the batch, and make up for a part of its noise"
-    if not isinstance(estimator, OfRows):
-        return f"the estimator {made_by(estimator)} draws by no law of rows"
+    if model.unknown and not laws_of(estimator):
+        return f"the estimator {made_by(estimator)} has no law of rows and no noise_model"
     if needs_covariance(dynamics) or getattr(dynamics, "covariance", None) is not None:
         return "the dynamics allows for the noise of batches"
     if hasattr(state.dynamics, "thermostat"):
         return "a thermostat takes up the noise of batches"
-    if kernel.evaluations(data).per_refresh > 0:
+    # Without a model, what a step refreshes now and then may be an anchor.
+    is_refreshed = kernel.evaluations(data).per_refresh > 0
+    if is_refreshed if model.unknown else model.anchor == "refreshed":
         return "the noise depends on the age of the anchor"
     if is_ordered(kernel):
         return "the batches of an epoch depend on each other"
     if dynamics.extra_gradients:
         return "a step evaluates gradients at several points"
     # The noise of a step is in the memory, and in the estimates of later ones: it adds up.
-    if _changes_memory(estimator) and not estimator.unbiased:
+    if changes_memory(estimator) and not estimator.unbiased:
         return (
             f"the memory of {made_by(estimator)} depends on earlier batches, and it does not say "
             "that its estimates are unbiased all the same (unbiased = True)"
@@ -189,12 +190,6 @@ def _unknown(kernel: Kernel, samples: Samples, data: Data) -> str:
     if not _moves_alike(kernel) and (samples.draws is None or not vector(samples.sd).all()):
         return "how wide the posterior is, is not known: the run kept no draws, or they are equal"
     return ""
-
-
-def _changes_memory(estimator: GradientEstimator) -> bool:
-    """Return whether steps change the memory of an estimator."""
-    own, base = type(estimator), GradientEstimator
-    return own.commit is not base.commit or own.refresh is not base.refresh
 
 
 def _moves_alike(kernel: Pair) -> bool:

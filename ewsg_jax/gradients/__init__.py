@@ -11,7 +11,7 @@ kept_covariance: the same, the covariance kept from one reset to the next.
 covariance_at: that covariance at a point, for a dynamics to be given.
 exponentially_weighted: any of them, chosen among M+1 batches.
 GradientEstimator, OfRows, CovarianceTracking: base classes, for one of your own.
-Estimate, Covariance, Evaluations, Weight: what estimators return and are given.
+Estimate, Covariance, Evaluations, NoiseModel, Weight: what estimators return and are given.
 """
 
 from ewsg_jax.gradients._control_variate import control_variate as control_variate
@@ -27,6 +27,7 @@ from ewsg_jax.gradients._kept_covariance import kept_covariance as kept_covarian
 from ewsg_jax.gradients._protocol import Estimate as Estimate
 from ewsg_jax.gradients._protocol import Evaluations as Evaluations
 from ewsg_jax.gradients._protocol import GradientEstimator as GradientEstimator
+from ewsg_jax.gradients._protocol import NoiseModel as NoiseModel
 from ewsg_jax.gradients._protocol import OfRows as OfRows
 from ewsg_jax.gradients._protocol import Weight as Weight
 from ewsg_jax.gradients._saga import saga as saga

@@ -17,7 +17,7 @@ from ewsg_jax.base.modules import module, static
 from ewsg_jax.base.typing import Data, Key, P, Position, PyTree
 from ewsg_jax.gradients import _center as centers
 from ewsg_jax.gradients._anchored import Anchored, anchored_estimate
-from ewsg_jax.gradients._protocol import Estimate, Evaluations, Sharing, Weight
+from ewsg_jax.gradients._protocol import Estimate, Evaluations, NoiseModel, Sharing, Weight
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._named import Rows, row_law
 from ewsg_jax.rows._view import CHUNK_SIZE, all_rows, fetched
@@ -71,6 +71,9 @@ class ControlVariate(Anchored[P]):
 
     def evaluations(self, data: Data) -> Evaluations:
         return Evaluations(2 * self.batch_size, self.batch_size, at_init=all_rows(data))
+
+    def noise_model(self, data: Data) -> NoiseModel:
+        return NoiseModel(self, "fixed", order=self.order_of_errors(data))
 
 
 def control_variate(

@@ -39,8 +39,10 @@ from ewsg_jax.gradients._protocol import (
     Estimate,
     Evaluations,
     GradientEstimator,
+    NoiseModel,
     Sharing,
     Weight,
+    noise_model_of,
     reports_covariance,
     sharing_of,
     uses_batches,
@@ -189,6 +191,29 @@ class ExponentiallyWeighted(GradientEstimator[P]):
         else:
             count = int(self.chain_length) + 1
         return self.estimator.evaluations(data).of_candidates(count)
+
+    def noise_model(self, data: Data) -> NoiseModel:
+        # Weights choose among what the wrapped estimator draws.
+        drawn = noise_model_of(self.estimator, data)
+        unknown = drawn.unknown
+        if self.carry_index:
+            unknown = "carry_index=True, whose batches depend on each other"
+        elif drawn.anchor in ("refreshed", "table"):
+            unknown = "exponential weights around a memory"
+        return drawn._replace(
+            chain_length=self.chain_length,
+            frozen_noise=self.frozen_noise,
+            order=None,
+            unknown=unknown,
+        )
+
+    @property
+    def weight_noise(self) -> str:
+        return self.frozen_noise
+
+    @property
+    def restarts(self) -> bool:
+        return self.estimator.restarts
 
     def _of_estimator(self, memory: Memory) -> Memory:
         return memory.memory if self.carry_index else memory

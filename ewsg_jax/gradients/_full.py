@@ -1,9 +1,17 @@
 """The full gradient: ∇V = ∇V₀ + Σᵢ ∇Vᵢ. Exact, n evaluations a step, no memory."""
 
+import math
+
 from ewsg_jax.base import checks
 from ewsg_jax.base.modules import module, static
 from ewsg_jax.base.typing import Data, Key, P, Position
-from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Weight
+from ewsg_jax.gradients._protocol import (
+    Estimate,
+    Evaluations,
+    GradientEstimator,
+    NoiseModel,
+    Weight,
+)
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._scheme import Order
 from ewsg_jax.rows._view import CHUNK_SIZE, all_rows
@@ -32,6 +40,9 @@ class Full(GradientEstimator[P]):
 
     def evaluations(self, data: Data) -> Evaluations:
         return Evaluations(all_rows(data), all_rows(data))
+
+    def noise_model(self, data: Data) -> NoiseModel:
+        return NoiseModel(order=math.inf)
 
 
 def full(posterior: Posterior[P], *, chunk_size: int = CHUNK_SIZE) -> Full[P]:

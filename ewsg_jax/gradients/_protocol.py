@@ -1,18 +1,21 @@
 """What an estimator of ∇V is."""
 
 import abc
+import math
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol
 
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base.modules import Part, arguments, made_by, module, static, written
+from ewsg_jax.base import checks
+from ewsg_jax.base.modules import Part, arguments, is_own, made_by, module, static, written
 from ewsg_jax.base.needs import EVERYTHING, Need, parts_of
 from ewsg_jax.base.typing import Array, Data, Key, Memory, P, Position, PyTree
+from ewsg_jax.gradients._covariance import Structure
 from ewsg_jax.posterior.posterior import Posterior
-from ewsg_jax.rows._named import chosen_by
-from ewsg_jax.rows._scheme import Order, RowLaw, check_draw
-from ewsg_jax.rows._view import fetched
+from ewsg_jax.rows._named import chosen_by, name_of
+from ewsg_jax.rows._scheme import Order, RowLaw, check_draw, laws_of
+from ewsg_jax.rows._view import fetched, view
 
 
 class Estimate(NamedTuple):
@@ -99,6 +102,42 @@ class Sharing(NamedTuple):
     limit: int | None = None
 
 
+class NoiseModel(NamedTuple):
+    """How the errors of estimates are distributed: what forecasts and halving have to know of them.
+
+    The covariance is measured: from estimates on drawn batches of `measured_on` at points of the
+    posterior, with the gradients that are subtracted taken at older points of the chain.
+
+    Attributes:
+        measured_on: an estimator whose estimates have the same distribution (as a rule the
+            estimator itself). If `anchor` is "refreshed" or "table" one that `svrg` makes, with the
+            same rows per batch. None: estimates have no error.
+        anchor: which gradients are subtracted, row by row: "none"; those at a point that no step
+            moves ("fixed"); those at the chain's position at the last refresh ("refreshed"); or
+            those at the position at which each row was last seen ("table").
+        period: steps from one refresh to the next, for a "refreshed" anchor.
+        rate: the probability that a step sees a row, for a "table".
+        chain_length: proposals of the index chain that chooses a batch by exponential weights, ∞
+            for the weights of all batches; None without weights.
+        frozen_noise: the name of the x in these weights.
+        structure: of the covariance that estimates report; None if they report none.
+        order: the exponent p of the h^p by which the errors change the stationary distribution: 1
+            for independent unbiased errors, ∞ without errors, None if it is unknown or depends on
+            the dynamics.
+        unknown: why nothing of this is known, in words that follow "got"; "" if it is known.
+    """
+
+    measured_on: "GradientEstimator | None" = None
+    anchor: Literal["none", "fixed", "refreshed", "table"] = "none"
+    period: int = 1
+    rate: float = 1.0
+    chain_length: float | None = None
+    frozen_noise: str = "momentum"
+    structure: Structure | None = None
+    order: float | None = None
+    unknown: str = ""
+
+
 @module
 class GradientEstimator(Part, abc.ABC, Generic[P]):
     """An estimator of ∇V, composed with any dynamics by `ewsg_jax.kernel`.
@@ -106,7 +145,8 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
     Write `draw`, `propose`, `gradient_at` and `evaluations`; the rest has the defaults of an
     estimator without a memory. One whose estimates hold their covariance says `reports_covariance =
     True`; one that draws no rows `uses_batches = False`; one whose memory chains may share has a
-    `sharing`; one whose memory changes, and leaves estimates unbiased, says `unbiased = True`.
+    `sharing`; one whose memory changes, and leaves estimates unbiased, says `unbiased = True`; one
+    that `forecast` and `halve` should know has a `noise_model`.
 
     Attributes:
         posterior: what is sampled.
@@ -180,6 +220,27 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
         """Return the randomness of all equally probable batches on a leading axis."""
         raise NotImplementedError(f"the batches of {self!r} cannot be listed")
 
+    def noise_model(self, data: Data) -> NoiseModel:
+        """Return how the errors of estimates are distributed; by default that it is unknown.
+
+        A class that changes what is estimated (`draw`, `propose`, `init`, `refresh` or `commit` of
+        a class that has a model) has to write its own: that of its base class does not hold for it.
+
+        Args:
+            data: rows, of which their number is read.
+        """
+        return NoiseModel(unknown=f"{made_by(self)}, one of your own without a noise_model")
+
+    @property
+    def weight_noise(self) -> str | None:
+        """The x at which `propose` asks the dynamics for log weights; None if it asks for none."""
+        return None
+
+    @property
+    def restarts(self) -> bool:
+        """Whether `refresh` moves the chain to another point."""
+        return False
+
     def __repr__(self) -> str:
         named = arguments(self)
         # The posterior of one around another is that of the other.
@@ -228,11 +289,50 @@ class OfRows(GradientEstimator[P]):
     def batches(self, data: Data) -> PyTree:
         return self.law.batches(data)
 
+    def order_of_errors(self, data: Data) -> float:
+        """Return the `order` of a noise model for independent unbiased batches of this law."""
+        # A batch of all rows, each once, has no error.
+        return math.inf if self.law.distinct and self.batch_size >= view(data).fewest else 1.0
+
     def __repr__(self) -> str:
         named = arguments(self)
         law = named.pop("law")
         first = {"posterior": named.pop("posterior"), "batch_size": law.batch_size}
         return written(made_by(self), first | named | chosen_by(law))
+
+
+CHANGES_ESTIMATES = frozenset({"draw", "propose", "init", "refresh", "commit"})
+"""Methods of an estimator that change what its estimates are."""
+
+
+def noise_model_of(estimator: GradientEstimator, data: Data) -> NoiseModel:
+    """Return the noise model of an estimator, unknown if its class may not be what the model says.
+
+    Raises:
+        TypeError: the estimator's `noise_model` returns no `NoiseModel`.
+    """
+    for law in laws_of(estimator):
+        if law.ordered:  # no single batch shows what dependent batches add up to
+            return NoiseModel(unknown=f"{name_of(law)}, whose batches depend on each other")
+    for cls in type(estimator).__mro__:
+        if "noise_model" in vars(cls):
+            break
+        # The model is that of a base class: of other estimates it says nothing.
+        if is_own(cls) and CHANGES_ESTIMATES & set(vars(cls)):
+            return GradientEstimator.noise_model(estimator, data)
+    model = estimator.noise_model(data)
+    if not isinstance(model, NoiseModel):
+        raise TypeError(
+            f"noise_model of {type(estimator).__name__} must return an "
+            f"ewsg_jax.gradients.NoiseModel; got {checks.describe(model)}"
+        )
+    return model
+
+
+def changes_memory(estimator: GradientEstimator) -> bool:
+    """Return whether steps change the memory of an estimator."""
+    cls, base = type(estimator), GradientEstimator
+    return cls.commit is not base.commit or cls.refresh is not base.refresh
 
 
 def sharing_of(part: Part) -> Sharing:

@@ -29,7 +29,8 @@ from ewsg_jax.base.modules import module, static
 from ewsg_jax.base.needs import Need
 from ewsg_jax.base.typing import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.gradients._anchored import Anchored
-from ewsg_jax.gradients._protocol import Estimate, Evaluations, Sharing, Weight
+from ewsg_jax.gradients._protocol import Estimate, Evaluations, NoiseModel, Sharing, Weight
+from ewsg_jax.gradients._svrg import SVRG
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._named import Rows, row_law
 from ewsg_jax.rows._view import CHUNK_SIZE, fetched, fold_over_rows, map_over_rows, num_rows
@@ -144,6 +145,14 @@ class SAGA(Anchored[P]):
     def evaluations(self, data: Data) -> Evaluations:
         # The old gradients are read from the table: a batch is evaluated once.
         return Evaluations(self.batch_size, self.batch_size, at_init=num_rows(data))
+
+    def noise_model(self, data: Data) -> NoiseModel:
+        if self.law.weighted:
+            return NoiseModel(unknown="a table whose rows are seen at different rates")
+        # A row is seen again after a geometric time, of the rate at which batches hold it.
+        n, b = num_rows(data), self.batch_size
+        rate = b / n if self.law.distinct else 1 - (1 - 1 / n) ** b
+        return NoiseModel(SVRG(posterior=self.posterior, law=self.law), "table", rate=rate)
 
 
 def saga(

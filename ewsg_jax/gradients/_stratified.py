@@ -19,7 +19,14 @@ import numpy as np
 from ewsg_jax.base import checks, pytrees, rng, tracing
 from ewsg_jax.base.modules import hashable, module, static
 from ewsg_jax.base.typing import Array, Data, Key, P, Position
-from ewsg_jax.gradients._protocol import Estimate, Evaluations, GradientEstimator, Sharing, Weight
+from ewsg_jax.gradients._protocol import (
+    Estimate,
+    Evaluations,
+    GradientEstimator,
+    NoiseModel,
+    Sharing,
+    Weight,
+)
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._scheme import Order
 from ewsg_jax.rows._strata import allocate
@@ -92,6 +99,9 @@ class Stratified(GradientEstimator[P]):
 
     def evaluations(self, data: Data) -> Evaluations:
         return Evaluations(self.batch_size, self.batch_size)
+
+    def noise_model(self, data: Data) -> NoiseModel:
+        return NoiseModel(self, order=1.0)
 
 
 def stratified(

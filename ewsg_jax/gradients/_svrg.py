@@ -30,7 +30,7 @@ from ewsg_jax.base.modules import module, static
 from ewsg_jax.base.typing import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.gradients._anchored import Anchored, anchored_estimate
 from ewsg_jax.gradients._period import Period, Refreshed, checked_period
-from ewsg_jax.gradients._protocol import Estimate, Evaluations, Weight
+from ewsg_jax.gradients._protocol import Estimate, Evaluations, NoiseModel, Weight
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._named import Rows, row_law
 from ewsg_jax.rows._scheme import Order
@@ -124,6 +124,11 @@ class SVRG(Refreshed[P], Anchored[P]):
         # A batch at the point and at the anchor; another gradient of the step has its anchor part
         # already.
         return super().evaluations(data)._replace(per_step=2 * self.batch_size)
+
+    def noise_model(self, data: Data) -> NoiseModel:
+        if self.restarts:
+            return NoiseModel(unknown="option='I', which restarts chains")
+        return NoiseModel(self, "refreshed", period=self.period(data))
 
 
 def svrg(

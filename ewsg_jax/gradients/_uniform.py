@@ -5,8 +5,8 @@ covariance of ∇Vᵢ over the rows (divided by n). b evaluations a step, no mem
 """
 
 from ewsg_jax.base.modules import module
-from ewsg_jax.base.typing import P
-from ewsg_jax.gradients._protocol import OfRows
+from ewsg_jax.base.typing import Data, P
+from ewsg_jax.gradients._protocol import NoiseModel, OfRows
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._named import Rows, row_law
 
@@ -16,6 +16,9 @@ class Uniform(OfRows[P]):
     """The estimator of `uniform`."""
 
     needs = frozenset()
+
+    def noise_model(self, data: Data) -> NoiseModel:
+        return NoiseModel(self, order=self.order_of_errors(data))
 
 
 def uniform(

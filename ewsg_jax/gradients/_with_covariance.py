@@ -5,9 +5,11 @@ from typing import Any
 from ewsg_jax.base import checks
 from ewsg_jax.base.modules import module, static
 from ewsg_jax.base.needs import Need
-from ewsg_jax.base.typing import P
+from ewsg_jax.base.typing import Data, P
 from ewsg_jax.gradients._covariance import STRUCTURES, Structure
 from ewsg_jax.gradients._period import Period, Refreshed, checked_period
+from ewsg_jax.gradients._protocol import NoiseModel
+from ewsg_jax.gradients._uniform import Uniform
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._epochs import Epochs
 from ewsg_jax.rows._independent import Subset
@@ -38,6 +40,12 @@ class WithCovariance(Refreshed[P]):
         """How many passes over the data a reset takes."""
         # A low rank turns its basis in a pass of its own.
         return 2 if self.structure == "low_rank" else 1
+
+    def noise_model(self, data: Data) -> NoiseModel:
+        # The gradient is a uniform one: what is tracked changes a dynamics' friction, not its
+        # noise.
+        plain = Uniform(posterior=self.posterior, law=self.law)
+        return plain.noise_model(data)._replace(structure=self.structure)
 
 
 def checked(

@@ -10,14 +10,11 @@ import numpy as np
 
 from ewsg_jax.base import checks, pytrees
 from ewsg_jax.base.modules import module
-from ewsg_jax.base.needs import parts_of
 from ewsg_jax.base.typing import Array, Data, Key, P, Scalar
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.dynamics._protocol import needs_covariance
 from ewsg_jax.gradients import Evaluations, GradientEstimator
-from ewsg_jax.gradients._exponentially_weighted import ExponentiallyWeighted
 from ewsg_jax.gradients._protocol import reports_covariance
-from ewsg_jax.gradients._svrg import SVRG
 from ewsg_jax.kernels import own_parts
 from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, RowsSeen
 from ewsg_jax.rows._scheme import Order, is_ordered
@@ -164,17 +161,16 @@ def kernel(dynamics: Dynamics, estimator: GradientEstimator[P]) -> Kernel[P]:
             "ewsg_jax.gradients.covariance_tracking does, alone or exponentially weighted; got "
             "one that does not"
         )
-    if isinstance(estimator, ExponentiallyWeighted):
+    if estimator.weight_noise is not None:
         if not dynamics.frozen_noise:
             raise ValueError(
                 "dynamics must have a weight for an exponentially weighted estimator; got "
                 f"{dynamics}"
             )
         checks.one_of(
-            "frozen_noise of this dynamics", estimator.frozen_noise, dynamics.frozen_noise
+            "frozen_noise of this dynamics", estimator.weight_noise, dynamics.frozen_noise
         )
-    restarts = any(isinstance(part, SVRG) and part.restarts for part in parts_of(estimator))
-    if restarts and hasattr(dynamics, "friction"):
+    if estimator.restarts and hasattr(dynamics, "friction"):
         warnings.warn(
             "option='I' of svrg with a momentum does not keep the posterior: at every step size "
             "variances are about (K + 1)/(2K) of the right ones, K = refresh_every; take "

@@ -192,13 +192,13 @@ WRONG["forecast"] |= {
         ewsg.sgld(MODEL, 0.1, batch_size=1, rows="block_sweeps")
     ),
     f"V kernel | option='I' | {NO_FORECAST}": lambda: told(made(option="I")),
-    f"V kernel | : mine | {NO_FORECAST}": lambda: told(MINE),
+    f"V kernel | got mine, one of your own | {NO_FORECAST}": lambda: told(MINE),
     f"V kernel | around a memory | {NO_FORECAST}": lambda: told(
         ewsg.kernel(
             ewsg.dynamics.langevin(0.1), ewsg.gradients.exponentially_weighted(made().estimator)
         )
     ),
-    f"V kernel | at unlike rates | {NO_FORECAST}": lambda: told(
+    f"V kernel | at different rates | {NO_FORECAST}": lambda: told(
         ewsg.saga_ld(
             MODEL,
             0.1,

@@ -10,19 +10,16 @@ from jax.flatten_util import ravel_pytree
 from ewsg_jax.answers.forecast.step import Weight
 from ewsg_jax.base import pytrees
 from ewsg_jax.base.compiling import QUICK
-from ewsg_jax.base.modules import Part, is_own, made_by
+from ewsg_jax.base.modules import Part, made_by
 from ewsg_jax.base.typing import Array, Data, Position, PyTree
-from ewsg_jax.gradients._control_variate import ControlVariate
-from ewsg_jax.gradients._covariance import Structure
-from ewsg_jax.gradients._exponentially_weighted import ExponentiallyWeighted
-from ewsg_jax.gradients._full import Full
-from ewsg_jax.gradients._protocol import GradientEstimator, OfRows, no_weight
-from ewsg_jax.gradients._saga import SAGA
-from ewsg_jax.gradients._stratified import Stratified
+from ewsg_jax.gradients._protocol import (
+    GradientEstimator,
+    NoiseModel,
+    OfRows,
+    no_weight,
+    noise_model_of,
+)
 from ewsg_jax.gradients._svrg import SVRG, SVRGMemory
-from ewsg_jax.gradients._uniform import Uniform
-from ewsg_jax.gradients._with_covariance import WithCovariance
-from ewsg_jax.rows._named import name_of
 from ewsg_jax.rows._scheme import lists_batches
 from ewsg_jax.rows._spread import Spread
 from ewsg_jax.rows._view import num_rows
@@ -46,82 +43,49 @@ def geometric_lags(rate: float) -> np.ndarray:
     return np.ceil(np.log1p(-middles) / np.log1p(-rate)).astype(int)
 
 
-class Known(NamedTuple):
-    """What batches of an estimator are drawn by.
+def known(estimator: GradientEstimator, data: Data) -> NoiseModel:
+    """Return the noise model of an estimator.
 
-    Attributes:
-        estimator: whose estimates have the same noise, at anchors where there are lags; None for no
-            noise.
-        by: in words.
-        lags: how old anchors are, in steps; None without any.
-        rate: of rows with anchors of their own, the probability that one is seen in a step; None
-            where all rows have one anchor.
-        chain_length: of the index chain that chooses among batches, None for no weights.
-        frozen_noise: x of the weights, by name.
-        structure: of the covariance that is reported.
+    Raises:
+        ValueError: the noise is unknown.
     """
-
-    estimator: GradientEstimator | None
-    by: str
-    lags: np.ndarray | None = None
-    rate: float | None = None
-    chain_length: float | None = None
-    frozen_noise: str | None = None
-    structure: Structure = "dense"
-
-
-def known(estimator: GradientEstimator, data: Data) -> Known:
-    """Return what is known of an estimator, or raise ValueError that nothing is."""
-    # What weights choose from is what the wrapped estimator draws.
-    if isinstance(estimator, ExponentiallyWeighted):
-        if estimator.carry_index:
-            raise _unknown(estimator, "carry_index=True, whose batches depend on each other")
-        inner = known(estimator.estimator, data)
-        if inner.lags is not None:
-            raise _unknown(estimator, "exponential weights around a memory")
-        by = "the index chain on batches drawn around the mode"
-        return inner._replace(
-            by=by, chain_length=estimator.chain_length, frozen_noise=estimator.frozen_noise
+    model = noise_model_of(estimator, data)
+    if model.unknown:
+        raise _unknown(estimator, model.unknown)
+    if model.anchor in ("refreshed", "table") and not isinstance(model.measured_on, SVRG):
+        raise _unknown(
+            estimator, "a noise_model with an anchor that moves, measured on no svrg estimator"
         )
-    # Derived from the library's, it may estimate anything else.
-    if is_own(type(estimator)) and not isinstance(estimator, WithCovariance):
-        raise _unknown(estimator, "one of your own")
-    if isinstance(estimator, Full):
-        return Known(None, "the step alone: there are no batches")
-    # Batches that depend on each other add noise that no single batch shows.
-    if isinstance(estimator, OfRows) and estimator.law.ordered:
-        raise _unknown(estimator, f"{name_of(estimator.law)}, whose batches depend on each other")
+    return model
+
+
+def anchor_ages(model: NoiseModel) -> np.ndarray | None:
+    """Return ages of the anchors in steps, equally probable; None if no anchor moves."""
+    if model.anchor == "refreshed":
+        return uniform_lags(model.period)
+    return geometric_lags(model.rate) if model.anchor == "table" else None
+
+
+def source_of_noise(model: NoiseModel) -> str:
+    """Return what a forecast knows the noise by, in words."""
+    if model.measured_on is None:
+        return "the step alone: there are no batches"
+    if model.chain_length is not None:
+        return "the index chain on batches drawn around the mode"
     drawn = "batches drawn around the mode"
-    if isinstance(estimator, SVRG):
-        if estimator.restarts:
-            raise _unknown(estimator, "option='I', which restarts chains")
-        return Known(
-            estimator, f"{drawn}, at anchors as old as SVRG's", uniform_lags(estimator.period(data))
-        )
-    if isinstance(estimator, SAGA):
-        if estimator.law.weighted:
-            raise _unknown(estimator, "a table whose rows are seen at unlike rates")
-        # A row is seen again after a geometric time, of the rate at which batches hold it.
-        n, b = num_rows(data), estimator.batch_size
-        rate = b / n if estimator.law.distinct else 1 - (1 - 1 / n) ** b
-        like = SVRG(posterior=estimator.posterior, law=estimator.law)
-        return Known(like, f"{drawn}, at anchors as old as SAGA's", geometric_lags(rate), rate)
-    # The gradient is a uniform one; what is tracked changes friction, not its noise.
-    if isinstance(estimator, WithCovariance):
-        like = Uniform(posterior=estimator.posterior, law=estimator.law)
-        told = f"{drawn}, the covariance taken to be exact at every step"
-        return Known(like, told, structure=estimator.structure)
-    if isinstance(estimator, Uniform | ControlVariate | Stratified):
-        return Known(estimator, drawn)
-    raise _unknown(estimator, "an estimator that it does not know")
+    if model.structure is not None:
+        return f"{drawn}, the covariance taken to be exact at every step"
+    method = {"refreshed": "SVRG", "table": "SAGA"}.get(model.anchor)
+    return drawn if method is None else f"{drawn}, at anchors as old as {method}'s"
 
 
 def _unknown(estimator: Part, why: str) -> ValueError:
     return ValueError(
         "kernel must have an estimator whose noise is known (full, uniform, stratified, "
-        "control_variate, svrg with option II, saga, covariance_tracking, kept_covariance, or "
-        f"exponentially_weighted around one without a memory) for a forecast; got {why}: "
-        f"{made_by(estimator)}. Run it for some steps instead"
+        "control_variate, svrg with option II, saga, covariance_tracking, kept_covariance, "
+        "exponentially_weighted around one without a memory, or one of your own that has a "
+        f"noise_model) for a forecast; got {why}: {made_by(estimator)}. Run it for some steps "
+        "and check the draws instead"
     )
 
 

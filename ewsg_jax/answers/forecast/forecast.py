@@ -14,6 +14,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from ewsg_jax.answers.forecast import stationary
+from ewsg_jax.answers.forecast.batches import source_of_noise
 from ewsg_jax.answers.forecast.high_dimension import of_many
 from ewsg_jax.answers.forecast.linearised import Near
 from ewsg_jax.answers.forecast.own_parts import check_rows
@@ -163,7 +164,7 @@ def _told(near: Near) -> Forecast:
         largest_step=near.largest_step(noise),
         passes_per_step=per_step / n,
         passes_at_start=evaluations.at_init / n,
-        by=near.known.by,
+        by=source_of_noise(near.noise_model),
         is_settled=is_settled,
         kernel=near.kernel,
     )

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.answers.forecast import batches, stability, stationary
-from ewsg_jax.answers.forecast.batches import known
+from ewsg_jax.answers.forecast.batches import anchor_ages, known, source_of_noise
 from ewsg_jax.answers.forecast.result import Forecast
 from ewsg_jax.answers.forecast.step import Each, at_rest, stationary_each, step_of
 from ewsg_jax.answers.forecast.target import PLACES
@@ -39,13 +39,13 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
     many dimensions.
     """
     dynamics, mass = without_metric(kernel.dynamics)
-    told, layout = known(kernel.estimator, data), Layout.of(mode.position)
+    model, layout = known(kernel.estimator, data), Layout.of(mode.position)
     # What would need a matrix (d, d) has no forecast by coordinates.
     has_matrix = needs_covariance(dynamics) or getattr(dynamics, "covariance", None) is not None
     is_alone = dynamics.translates and not is_own(type(dynamics))
     if not is_alone or has_matrix or "thermostat" in at_rest(dynamics, step)._fields:
         raise _too_many(f"the dynamics {made_by(dynamics)}")
-    if told.lags is not None or told.chain_length is not None:
+    if anchor_ages(model) is not None or model.chain_length is not None:
         raise _too_many(f"the estimator {made_by(kernel.estimator)}")
     # In coordinates in which curvature is a diagonal: those of the mass, or of the mode.
     factor, curvature = _coordinates(kernel, mode)
@@ -55,8 +55,8 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
 
     def law_of(variance: np.ndarray) -> Each:
         heat = np.zeros_like(curvature)
-        if told.estimator is not None and np.isfinite(variance).all():
-            heat = _heat(kernel, told.estimator, mode, step, factor, variance, data)
+        if model.measured_on is not None and np.isfinite(variance).all():
+            heat = _heat(kernel, model.measured_on, mode, step, factor, variance, data)
         return stationary_each(alone, curvature, heat)
 
     # Noise at points of the law, whose width depends on the noise: in turn.
@@ -87,7 +87,7 @@ def of_many(kernel: Pair, mode: Mode, data: Data, step: int) -> Forecast:
         largest_step=stability.largest_step(dynamics, step, steepest, 0.0),
         passes_per_step=evaluations.per_step / n,
         passes_at_start=evaluations.at_init / n,
-        by=f"{told.by}, coordinate by coordinate",
+        by=f"{source_of_noise(model)}, coordinate by coordinate",
         is_settled=True,
         kernel=kernel,
     )

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.answers.forecast import batches, own_parts, stability, stationary
-from ewsg_jax.answers.forecast.batches import Known, Noise, known
+from ewsg_jax.answers.forecast.batches import Noise, anchor_ages, known
 from ewsg_jax.answers.forecast.step import (
     MOVING,
     NUM_POINTS,
@@ -27,6 +27,8 @@ from ewsg_jax.base.typing import Data
 from ewsg_jax.dynamics._mass import with_step_size, without_metric
 from ewsg_jax.dynamics._protocol import Constant, needs_covariance
 from ewsg_jax.gradients._covariance import Congruent, Covariance
+from ewsg_jax.gradients._protocol import NoiseModel
+from ewsg_jax.gradients._svrg import SVRG
 from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.rows._view import num_rows
 from ewsg_jax.vectors.layout import Layout, vector
@@ -54,7 +56,7 @@ class Near:
         self, kernel: Pair, mode: Mode, curvature: Curvature, data: Data, step: int
     ) -> None:
         self.kernel, self.mode, self.data, self.step = kernel, mode, data, step
-        self.dynamics, self.known = kernel.dynamics, known(kernel.estimator, data)
+        self.dynamics, self.noise_model = kernel.dynamics, known(kernel.estimator, data)
         self.layout, self.curvature = Layout.of(mode.position), curvature
         temperature = getattr(self.dynamics, "temperature", Constant(value=1.0))
         self.temperature = float(temperature(jnp.int32(step)))
@@ -112,7 +114,7 @@ class Near:
             self.scale,
             draws / self.scale,
             (draws[:, : self.d] @ self.hessian + noises) * self.unit,
-            self.known.frozen_noise,
+            self.noise_model.frozen_noise,
         )
 
     def against_target(self, covariance: np.ndarray) -> np.ndarray:
@@ -124,7 +126,7 @@ class Near:
             slow = Constant(value=SMALL * self.step_size)
             kernel = dataclasses.replace(self.kernel, dynamics=with_step_size(self.dynamics, slow))
             near = Near(kernel, self.mode, self.curvature, self.data, self.step)
-            near.known = Known(None, "")
+            near.noise_model = NoiseModel()
             found = near.settled()[0]
             still = self.target.covariance if found is None else found[: self.d, : self.d]
         inverse = np.linalg.inv(stationary.root(still))
@@ -132,17 +134,18 @@ class Near:
 
     def noise(self, covariance: np.ndarray, matrix: np.ndarray, before: Noise) -> Noise:
         """Return what batches add at points of the law."""
-        told: Known = self.known
-        if told.estimator is None:
+        model, estimator = self.noise_model, self.noise_model.measured_on
+        if estimator is None:
             return before
-        length, fewest = told.chain_length, max(2 * len(self.scale) + 2, 64)
+        ages, length = anchor_ages(model), model.chain_length
+        fewest = max(2 * len(self.scale) + 2, 64)
         # All batches where they are few enough to be listed, else two independent ones a point.
         # Full weights choose among all of them.
         is_full = length is not None and not np.isfinite(length)
         limit = MOST_KEPT // (fewest * self.d) if is_full else MOST_LISTED
         listed = 0
-        if told.lags is None:
-            listed = batches.num_listed(told.estimator, self.data, limit)
+        if ages is None:
+            listed = batches.num_listed(estimator, self.data, limit)
         if is_full and not listed:
             raise ValueError(
                 f"kernel must have at most {limit:,} batches with chain_length=math.inf for a "
@@ -153,18 +156,18 @@ class Near:
         if length is not None:
             count = listed if is_full else CANDIDATES * (int(length) + 1)
         # As many points as evaluations, memory and the law's own numbers allow.
-        evaluations = told.estimator.evaluations(self.data)
+        evaluations = estimator.evaluations(self.data)
         each = evaluations.per_step * (max(MOST_LISTED, listed) if listed else count)
         most = min(MOST_EVALUATIONS // each, MOST_NUMBERS // (count * self.d), MOST_POINTS)
         points = max(most, fewest)
         wanted, then = self.linear_step(before).wanted, None
         # Points of the law; with an anchor, pairs of now and as long ago as its age.
-        if told.lags is None:
+        if ages is None:
             draws = stationary.normal(11, points, len(self.scale)) @ stationary.root(covariance)
         else:
-            draws, then = stationary.pairs(matrix, covariance, told.lags, points)
+            draws, then = stationary.pairs(matrix, covariance, ages, points)
         gradients = batches.estimates(
-            told.estimator,
+            estimator,
             self.mode.position,
             jnp.asarray(draws @ wanted.T / self.unit, jnp.float32),
             None if then is None else jnp.asarray(then @ wanted.T / self.unit, jnp.float32),
@@ -173,25 +176,24 @@ class Near:
         )
         slope = (self.hessian + self.target.seen(covariance).bend) @ wanted
         whole = np.asarray(gradients, float) / self.unit
-        made = batches.noise_of(
-            whole, draws, self.weight(before), told.chain_length, slope, not listed
-        )
+        made = batches.noise_of(whole, draws, self.weight(before), length, slope, not listed)
         # Rows of SAGA have anchors of unlike ages: what single rows add to the mean of all.
-        if told.rate is None:
+        if model.anchor != "table":
             return made
-        own_parts = wanted @ stationary.own_anchors(matrix, covariance, told.rate) @ wanted.T
-        # A row has its own anchor in common with itself. SAGA, which alone has a rate, has batches.
-        share = (1 - 1 / num_rows(self.data)) / told.estimator.batch_size  # type: ignore[attr-defined]
+        own_parts = wanted @ stationary.own_anchors(matrix, covariance, model.rate) @ wanted.T
+        # A row has its own anchor in common with itself.
+        assert isinstance(estimator, SVRG)
+        share = (1 - 1 / num_rows(self.data)) / estimator.batch_size
         more = share * self.hessian @ own_parts @ self.hessian
         return made._replace(covariance=made.covariance + more)
 
     def weight(self, noise: Noise) -> Weight | None:
         """Return the log weight of exponential weights, None where there are none."""
-        if self.known.chain_length is None:
+        if self.noise_model.chain_length is None:
             return None
         # In float64: differences of exponents of float32 would be lost in their size.
         with jax.enable_x64(True):
-            terms = weight_terms(self.scheme(noise, None), self.known.frozen_noise)
+            terms = weight_terms(self.scheme(noise, None), self.noise_model.frozen_noise)
             return Weight(*(np.asarray(term, float) for term in terms)).scaled(self.scale)
 
     def scheme(self, noise: Noise, thermostat: float | None) -> Scheme:
@@ -200,7 +202,7 @@ class Near:
         covariance = ()
         if needs_covariance(self.dynamics):
             matrix = self.unit[:, None] * noise.covariance * self.unit
-            covariance = as_reported(matrix, self.known.structure)
+            covariance = as_reported(matrix, self.noise_model.structure or "dense")
         return Scheme(
             dynamics=self.dynamics,
             posterior=self.kernel.estimator.posterior,

@@ -1,6 +1,5 @@
 """Of which order in the step size the bias of a kernel is."""
 
-import math
 from typing import Any
 
 import jax
@@ -14,13 +13,9 @@ from ewsg_jax.dynamics._langevin import Langevin
 from ewsg_jax.dynamics._mass import without_metric
 from ewsg_jax.dynamics._protocol import Dynamics, Schedule
 from ewsg_jax.gradients import GradientEstimator
-from ewsg_jax.gradients._control_variate import ControlVariate
-from ewsg_jax.gradients._full import Full
-from ewsg_jax.gradients._stratified import Stratified
-from ewsg_jax.gradients._uniform import Uniform
+from ewsg_jax.gradients._protocol import changes_memory, noise_model_of
 from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.kernels.protocol import Kernel
-from ewsg_jax.rows._view import view
 
 PURE = 0.2
 """Part of the difference for dynamics of order 1 whose batches are of that order."""
@@ -91,18 +86,14 @@ def check_normal(kernel: Pair, position: Position) -> None:
 
 
 def order_of_noise(estimator: GradientEstimator, data: Data) -> float | None:
-    """Return that of an estimator's noise: ∞ without any, None where unknown."""
-    if is_own(type(estimator)):
-        return None  # derived from the library's, it may estimate anything else
-    if isinstance(estimator, Full):
-        return math.inf
-    if isinstance(estimator, Stratified):
-        return 1
-    # Independent of earlier batches, and unbiased whatever the memory.
-    if not isinstance(estimator, Uniform | ControlVariate) or estimator.law.ordered:
+    """Return the order in h of what an estimator's noise adds to the bias: ∞ without noise, None if
+    it is unknown.
+    """
+    # Both chains of a pair share one memory, so no step may change it.
+    if changes_memory(estimator):
         return None
-    law = estimator.law
-    return math.inf if law.distinct and law.batch_size >= view(data).fewest else 1
+    model = noise_model_of(estimator, data)
+    return None if model.unknown else model.order
 
 
 def share_beyond(kernel: Pair, order: int) -> float:

@@ -16,7 +16,7 @@ from ewsg_jax.answers.plan.run_size import Candidate, Wanted, burn_in_of, steps_
 from ewsg_jax.answers.plan.scheme_errors import Law, laws
 from ewsg_jax.answers.plan.whitening import Frame
 from ewsg_jax.base.typing import Data
-from ewsg_jax.gradients._protocol import Evaluations
+from ewsg_jax.gradients._protocol import Evaluations, NoiseModel, noise_model_of
 from ewsg_jax.gradients._saga import SAGA
 from ewsg_jax.kernels.pair import kernel
 from ewsg_jax.kernels.protocol import Kernel
@@ -87,6 +87,7 @@ class Choice:
             functools.cache(self._evaluations_of),
         )
         self._too_large = functools.cache(self._too_large_of)
+        self._noise_model = functools.cache(self._noise_model_of)
         full = [self._best(way) for way in ways if way.estimator == "full"]
         cheap = min(CHEAP, CHEAP_NUMBERS / len(frame.sd))
         least = min((each.cost for each in full), default=np.inf)
@@ -174,10 +175,12 @@ class Choice:
                 return none._replace(
                     why_not="its noise is that of some n rows, around a centre there is much less"
                 )
-            anchored = "control_variate" if way.estimator in ("svrg", "saga") else way.estimator
-            noise, sizes = self.noise(anchored, way.rows), self._sizes()
+            sizes = self._sizes()
             if not sizes:
                 return none._replace(why_not="too few rows for a batch")
+            # Around anchors that move the noise is that around a centre, scaled by their distance.
+            moves = self._noise_model(way.estimator, sizes[0]).anchor in ("refreshed", "table")
+            noise = self.noise("control_variate" if moves else way.estimator, way.rows)
             if kept := self._too_large(way.has_friction, way.estimator, sizes[0]):
                 return none._replace(why_not=f"a table of {kept / 2**20:.3g} MiB")
         every = sorted(self._laws(way.dynamics), key=lambda law: law.time)
@@ -248,7 +251,7 @@ class Choice:
         """Return what a way does at a batch and a step."""
         if noise is None:
             largest = mean = law.variance
-        elif way.estimator == "uniform":
+        elif self._noise_model(way.estimator, size).anchor == "none":
             largest, mean = (law.variance + law.slope * each / size for each in noise)
         else:
             # Where rows are anchored their noise grows with the distance from there, and so with
@@ -283,16 +286,20 @@ class Choice:
         """Return the part of the noise around the center that anchors as old as the way's have, and
         what adds.
         """
-        if way.estimator == "control_variate":
+        model = self._noise_model(way.estimator, size)
+        if model.anchor == "fixed":
             return 1.0, 0.0
-        if way.estimator == "svrg":
-            period = max(1, round(self._evaluations(way.estimator, size).refresh_every))
-            return law.apart(uniformly(law.matrix, law.covariance, period)), 0.0
-        rate = 1 - (1 - 1 / self._n) ** size
-        own = float(own_anchors(law.matrix, law.covariance, rate)[0, 0])
+        if model.anchor == "refreshed":
+            return law.apart(uniformly(law.matrix, law.covariance, model.period)), 0.0
+        own = float(own_anchors(law.matrix, law.covariance, model.rate)[0, 0])
         # Rows have anchors of their own, which differ.
-        across = geometrically(law.matrix, law.covariance, rate)
+        across = geometrically(law.matrix, law.covariance, model.rate)
         return law.apart(across), (1 - 1 / self._n) * own
+
+    def _noise_model_of(self, estimator: str, size: int) -> NoiseModel:
+        way = Way("langevin", estimator, "random")
+        made = way.estimator_of(self.posterior, size, self.frame, "random")
+        return noise_model_of(made, self.data)
 
     def _evaluations_of(self, estimator: str, size: int) -> Evaluations:
         way = Way("langevin", estimator, "random")

@@ -143,20 +143,3 @@ def test_one_with_a_matrix_has_no_step_of_one_coordinate(mode):
     found = forecast(mode, of(translates=True, force=lambda self, g: turn @ g))
     np.testing.assert_allclose(found.variance_ratio, 1.0, atol=0.05)
     assert np.isnan(found.largest_step)
-
-
-def test_an_estimator_derived_from_the_librarys_is_ones_own(mode):
-    """It may have a memory, of which a forecast and halving would know nothing."""
-
-    class Derived(type(UNIFORM)):
-        init = own.Averaged.init
-        propose = own.Averaged.propose
-        commit = own.Averaged.commit
-
-    derived = own.of_rows(ewsg.module(Derived), MODEL)
-    for estimator in (derived, ewsg.gradients.exponentially_weighted(derived)):
-        with pytest.raises(ValueError, match="one of your own: derived"):
-            forecast(mode, ewsg.dynamics.langevin(0.01), estimator)
-    kernel = ewsg.kernel(ewsg.dynamics.langevin(0.01), derived)
-    with pytest.raises(ValueError, match=r"must be one whose bias has a known order.*got derived"):
-        ewsg.halve(KEY, kernel, jnp.zeros(2), ROWS, 100)
