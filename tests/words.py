@@ -126,7 +126,8 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
             is_stored = not line.startswith("<!-- /")
         is_fence = line.startswith("```")
         is_code ^= is_fence
-        lines.append("" if is_fence or is_code or is_stored else re.sub(r"`[^`]*`", "``", line))
+        plain = re.sub(r"`[^`]*`|<!--.*?-->|\]\([^)]*\)", "``", line)
+        lines.append("" if is_fence or is_code or is_stored else plain)
     yield 1, "\n".join(lines)
 
 

@@ -112,7 +112,7 @@ def _cells(entry: dict[str, Any]) -> list[str]:
     def at(h: float, key: str) -> str:
         law = found.get(repr(h))
         if law is None:
-            return "no law"
+            return "diverges"
         value = (
             percent(law[key])
             if key == "variance"

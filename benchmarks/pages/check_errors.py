@@ -65,9 +65,9 @@ def summary(found: list[dict[str, Any]]) -> str:
     return (
         f"{len(found)} cells of {seeds} seeds (0, 1, …), {runs} sets of draws. In the worst cell "
         f"{100 * beyond.max():.2g} % of coordinates are beyond three errors, on average "
-        f"{100 * beyond.mean():.2g} %. The worst is {worst:.1f} errors off. Of right draws "
-        f"{share(right)} are called wrong; of {max(SIZES):,} draws that are 10 % too wide "
-        f"{share(wide)} are found."
+        f"{100 * beyond.mean():.2g} %. The worst is {worst:.1f} errors off. Sets called wrong: "
+        f"{share(right)} of correct draws, and {share(wide)} of {max(SIZES):,} draws that are 10 % "
+        "too wide."
     )
 
 

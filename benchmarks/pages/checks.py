@@ -174,10 +174,10 @@ def table(result: dict[str, Any]) -> str:
         rows.append([f"`{kind}`" if kind in ewsg.METHODS else kind, *cells])
     means, sds, count = gains(result)
     told = (
-        f"Of the {count} cells whose raw sds are 10 to 40 % off, corrected sds are {sds:.1f} times "
+        f"In the {count} cells whose raw sds are 10 to 40 % off, corrected sds are {sds:.1f} times "
         f"nearer and means {means:.1f} times (medians)."
     )
-    heads = ["d", "one sd off by", "runs", "seen beyond chance", "called wrong", "ESS"]
+    heads = ["d", "one sd off by", "runs", "seen beyond Monte Carlo error", "called wrong", "ESS"]
     calibrated = (
         [
             row["d"],

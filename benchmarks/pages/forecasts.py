@@ -155,8 +155,8 @@ def table(result: dict[str, dict[str, dict[str, Any]]]) -> str:
     (strict, count), (quarter, _) = share_within(result, 0.25, 0), share_within(result, 0.25, 2)
     (loose, _), (half, _) = share_within(result, 0.5, 0), share_within(result, 0.5, 2)
     told = (
-        f"Of the {count} cells in which between {100 * JUDGED[0]:.0f} and {100 * JUDGED[1]:.0f} % "
-        f"were found, {strict} are predicted to within a quarter of that and {loose} to within a "
+        f"In {count} cells a bias between {100 * JUDGED[0]:.0f} and {100 * JUDGED[1]:.0f} % "
+        f"was measured: {strict} are predicted to within a quarter of it and {loose} to within a "
         f"half; within that and two standard errors of run and reference, {quarter} and {half}."
     )
     return f"{as_table(['method', *PREPARE], rows)}\n\n{told}"

@@ -103,7 +103,7 @@ def runs_table(result: dict[str, Any]) -> str:
         ratio, off = r["sd_ratio"], max(map(abs, r["mean_off"]))
         found = f"{min(ratio):.2f} to {max(ratio):.2f}", f"{off:.3g}", f"{r['worst_rhat']:.3f}"
         said, worst = r["check"], max(r["check"]["worst"].values())
-        told = said["outcome"], f"{worst:.1f} (chance: {said['bound']:.1f})"
+        told = said["outcome"], f"{worst:.1f} (Monte Carlo: {said['bound']:.1f})"
         rows.append(
             [r["rows"], r["step_size"], *found, f"{r['least_ess']:,}", *told, f"{r['seconds']:.0f}"]
         )

@@ -65,7 +65,7 @@ def of_signs(parts: dict[str, Any]) -> str:
         if isinstance(of, dict)
     )
     heads = ["E Δ / tr S", *(f"h = {h:g}" for h in signs["steps"])]
-    return f"{as_table(heads, rows)}\n\nThe optimal law of Theorem 4.1: {law}."
+    return f"{as_table(heads, rows)}\n\nThe optimal one of Theorem 4.1: {law}."
 
 
 def of_laws(result: dict[str, Any]) -> str:

@@ -80,7 +80,7 @@ def table(result: dict[str, Any]) -> str:
     """Return the table of the page: the worst of all seeds."""
     rows = []
     for name, runs in result.items():
-        ways = {run["way"] + (" (by trials)" if run["by_trials"] else "") for run in runs}
+        ways = {run["way"] + (" (by pilot runs)" if run["by_trials"] else "") for run in runs}
         raw, gaussian = (
             [max(run[kind][part] for run in runs) for part in ("mean", "sd")]
             for kind in ("raw", "gaussian")
@@ -91,7 +91,7 @@ def table(result: dict[str, Any]) -> str:
         rows.append([name, "; ".join(sorted(ways)), f"{passes:g}", *off, outcomes])
     heads = [
         "posterior",
-        "way",
+        "kernel",
         "passes of all chains",
         "run: worst mean, sd",
         "without a chain",

@@ -170,7 +170,7 @@ def part(result: dict[str, Any]) -> str:
     ]
     return "\n\n".join(
         [
-            f"Of {SETS} sets of 1,000 independent draws, at a rate of {100 * LEVEL:.0f} %:",
+            f"Share of {SETS} sets of 1,000 independent draws, at a rate of {100 * LEVEL:.0f} %:",
             as_table(["d", "one sd off by", "discrepancy sees", "scores of `check` see"], seen),
             f"{FEW} of 4,000 draws of chains that start 20 sds away, nothing cut off, thinned in "
             "the metric of the mode:",
