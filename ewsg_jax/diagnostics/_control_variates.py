@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ewsg_jax.answers.check.basis import DRAWS_OF_FUNCTION, linear, quadratic
+from ewsg_jax.answers.check import settings as check_settings
+from ewsg_jax.answers.check.basis import linear, quadratic
 from ewsg_jax.answers.check.crossfit import TINY, CrossFit, averages, fitted
 from ewsg_jax.answers.check.function_values import values_at
 from ewsg_jax.answers.check.stein import blocks_of
@@ -125,9 +126,10 @@ def control_variates(
     draws, fresh, white = scored(key, samples, posterior, data, None, *given)
     d, count = draws.size, len(draws.flat)
     num_features = d if order == 1 else d + d * (d + 1) // 2
-    if count < DRAWS_OF_FUNCTION * (1 + num_features):
+    of_each = check_settings.DRAWS_PER_FUNCTION
+    if count < of_each * (1 + num_features):
         raise ValueError(
-            f"order must be one that there are draws for, {DRAWS_OF_FUNCTION} for each control "
+            f"order must be one that there are draws for, {of_each} for each control "
             f"variate and as many for the mean; got order {order}, {num_features:,} control "
             f"variates, and {count:,} draws"
         )
@@ -149,7 +151,9 @@ def control_variates(
         return level + size * found.expectation, sure * found.error, level, plain, 1 - found.left**2
 
     columns = zip(*(of(leaf) for leaf in values.leaves), strict=True)
-    mean, error, plain_mean, plain_error, taken = (values.told(list(column)) for column in columns)
+    mean, error, plain_mean, plain_error, taken = (
+        values.as_tree(list(column)) for column in columns
+    )
     return ControlVariates(
         mean,
         error,

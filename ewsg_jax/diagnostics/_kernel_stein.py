@@ -16,14 +16,13 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ewsg_jax.answers.check.affine import root_of
-from ewsg_jax.answers.check.basis import DRAWS_OF_FUNCTION, White
-from ewsg_jax.answers.check.check import metric_of
-from ewsg_jax.answers.check.correction import MOST_DENSE
+from ewsg_jax.answers.check import settings as check_settings
+from ewsg_jax.answers.check.affine import metric_of, root_of
+from ewsg_jax.answers.check.basis import White
 from ewsg_jax.answers.check.crossfit import TINY, groups, jackknife
 from ewsg_jax.answers.check.draws import Draws, draws_of, tree_of
 from ewsg_jax.answers.check.edges import cut_off
-from ewsg_jax.answers.check.gradients import Fresh, fresh_gradients
+from ewsg_jax.answers.check.gradients import FreshGradients, fresh_gradients
 from ewsg_jax.answers.check.stein import blocks_of
 from ewsg_jax.answers.mode.mode import Mode
 from ewsg_jax.base import checks
@@ -51,7 +50,7 @@ def scored(
     batch_size: int | None,
     rows: Rows | None,
     shared_minibatch: bool | None,
-) -> tuple[Draws, Fresh, White]:
+) -> tuple[Draws, FreshGradients, White]:
     """Check what all of them take; return the draws that are used, ∇V/T there, both whitened."""
     checks.key(key)
     check_posterior(posterior)
@@ -77,7 +76,7 @@ def scored(
     return draws, fresh, whitened(draws, fresh, mode, float(temperature))
 
 
-def whitened(draws: Draws, fresh: Fresh, mode: Mode | None, temperature: float) -> White:
+def whitened(draws: Draws, fresh: FreshGradients, mode: Mode | None, temperature: float) -> White:
     """Return draws and gradients in coordinates in which their, or a mode's, covariance is I.
 
     Coordinate by coordinate where draws are too few, or coordinates too many, for a matrix.
@@ -87,7 +86,9 @@ def whitened(draws: Draws, fresh: Fresh, mode: Mode | None, temperature: float) 
         center, root = metric_of(mode, temperature)
     else:
         center = flat.mean(0)
-        is_dense = draws.size <= min(MOST_DENSE, len(flat) // DRAWS_OF_FUNCTION - 1)
+        is_dense = draws.size <= min(
+            check_settings.MAX_DENSE_DIMENSION, len(flat) // check_settings.DRAWS_PER_FUNCTION - 1
+        )
         off = flat - center
         root = root_of(off.T @ off / len(flat)) if is_dense else np.maximum(flat.std(0), TINY)
     if root.ndim == 1:

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ewsg_jax.answers.check.draws import TAKES, tree_of
+from ewsg_jax.answers.check.draws import SAMPLES_MUST_BE, tree_of
 from ewsg_jax.base import checks, optional
 from ewsg_jax.base.files import path_of, write_whole
 from ewsg_jax.base.typing import PyTree
@@ -237,7 +237,8 @@ def _arrays(samples: PyTree) -> dict[str, np.ndarray]:
     found = named(jax.tree.map(np.asarray, tree_of(samples)), "draws")
     if any(x.dtype.kind in "cOSU" for x in found.values()):
         raise ValueError(
-            f"{TAKES} of real numbers; got {checks.listed('samples', checks.shapes(samples))}"
+            f"{SAMPLES_MUST_BE} of real numbers; got "
+            f"{checks.listed('samples', checks.shapes(samples))}"
         )
     _check_coordinates(found)
     return found

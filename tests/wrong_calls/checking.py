@@ -53,7 +53,7 @@ every("check", right, batch_size=None, rows=None, temperature=NUMBER)
 WRONG["check"] |= {
     f"T kernel | 'uld' (str) | {WITH_MOMENTUM}": lambda: checked(run(UNDERDAMPED), kernel="uld"),
     f"V kernel | langevin( | {WITH_MOMENTUM}": lambda: checked(run(LANGEVIN), kernel=LANGEVIN),
-    "T samples | (2, 20, 2) | where kernel is given": lambda: checked(kernel=UNDERDAMPED),
+    "T samples | (2, 20, 2) | if kernel is given": lambda: checked(kernel=UNDERDAMPED),
     "V state | memory | of this kernel": lambda: checked(
         run(UNDERDAMPED), kernel=ewsg.svrg_hmc(MODEL, 0.01, friction=1.0, batch_size=2)
     ),

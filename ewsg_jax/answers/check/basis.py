@@ -4,19 +4,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-DRAWS_OF_FUNCTION = 4
-"""Draws for each Stein function, at least."""
-MOST_FUNCTIONS = 1000
-"""Functions of degree two, above which linear ones are taken alone."""
+from ewsg_jax.answers.check import settings
 
 
 class White(NamedTuple):
     """Draws of mean 0 and covariance I, and the gradients there.
 
     Attributes:
-        u: shape (draws, d).
-        first, second: h on one batch and on another, shape (draws, d); one and the same where there
-            is no noise.
+        u: the draws, shape (draws, d).
+        first, second: their gradients h on one minibatch and on another, shape (draws, d); the same
+            array if there is no noise.
     """
 
     u: np.ndarray
@@ -25,14 +22,20 @@ class White(NamedTuple):
 
     @property
     def mean(self) -> np.ndarray:
-        """Return h on both batches together."""
+        """The gradients on both minibatches together, shape (draws, d)."""
         return self.first if self.first is self.second else (self.first + self.second) / 2
 
 
 def most_functions(count: int, d: int) -> int:
-    """Return how many functions `count` draws in d dimensions have at most, a constant included."""
+    """Return how many Stein functions are used for draws at most, a constant included.
+
+    Args:
+        count: the number of draws.
+        d: the number of parameters.
+    """
     square = 1 + d + d * (d + 1) // 2
-    return square if square <= min(count // DRAWS_OF_FUNCTION, MOST_FUNCTIONS) else 1 + d
+    most = min(count // settings.DRAWS_PER_FUNCTION, settings.MAX_FUNCTIONS)
+    return square if square <= most else 1 + d
 
 
 def linear(u: np.ndarray, h: np.ndarray) -> np.ndarray:

@@ -1,8 +1,8 @@
-"""Draws beside a normal prior: no wider if log-concave, as wide where data say nothing.
+"""Draws compared with a normal prior: no wider if log-concave, as wide if data do not inform them.
 
-Of exp(−V) with V = V₀ + Σᵢ Vᵢ, all convex and V₀ a quadratic, no direction has a larger variance
-than under exp(−V₀) (Brascamp & Lieb 1976). It takes no gradient of the likelihood, and holds
-however far off the draws are.
+For exp(−V) with V = V₀ + Σᵢ Vᵢ, all convex and V₀ a quadratic, no direction has a larger variance
+than under exp(−V₀) (Brascamp & Lieb 1976). The bound takes no gradient of the likelihood, and holds
+however far draws are from the target.
 """
 
 import functools
@@ -12,138 +12,151 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.answers.check.correction import MOST_DENSE
+from ewsg_jax.answers.check import settings
 from ewsg_jax.answers.check.crossfit import TINY, groups, jackknife
 from ewsg_jax.answers.check.draws import Draws
 from ewsg_jax.base.optional import student_quantile
 from ewsg_jax.base.typing import Array, PyTree
+from ewsg_jax.model_checks.finding import Finding
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.vectors import differences
 from ewsg_jax.vectors.layout import log_prior
 
-SAME = 1e-3
-"""Relative difference of curvatures that is rounding."""
-AS_WIDE, FAR, MOST_NAMED = 0.95, 10.0, 3
-"""Part of the prior's width from which on a coordinate is as wide; how many of its widths from its
-mean are far; and how many coordinates are named.
-"""
 
-
-class Normal(NamedTuple):
-    """A normal prior.
+class PriorMoments(NamedTuple):
+    """Moments of a normal prior.
 
     Attributes:
-        mean, widths: mean and standard deviation of each coordinate, shape (d,).
+        mean: the mean of each coordinate, shape (d,).
+        sd: the standard deviation of each coordinate, shape (d,).
     """
 
     mean: np.ndarray
-    widths: np.ndarray
+    sd: np.ndarray
 
 
-def prior_moments(posterior: Posterior, draws: Draws, temperature: float) -> Normal | None:
-    """Return a normal prior's moments; None of another one, or above 1,000 numbers.
+def prior_moments(posterior: Posterior, draws: Draws, temperature: float) -> PriorMoments | None:
+    """Return moments of a normal prior; None for another prior, or above 1,000 parameters.
 
-    The prior is a normal one where its curvature is the same at two places.
+    The prior is taken to be normal if its curvature is the same at two positions.
+
+    Args:
+        posterior: the posterior whose `log_prior` is read.
+        draws: the draws between which the two positions lie.
+        temperature: T of the target exp(−V/T).
     """
-    if draws.size > MOST_DENSE:
+    if draws.size > settings.MAX_DENSE_DIMENSION:
         return None
     # On both sides of the middle, and not as far on one: a prior may be even.
     middle = draws.flat.mean(0)
     farthest = draws.flat[np.argmax(np.linalg.norm(draws.flat - middle, axis=1))] - middle
     places = middle + np.array([[-0.5], [1.0]]) * farthest
     points = places.astype(jnp.result_type(jnp.float32, *draws.layout.dtypes))
-    slopes, (here, there) = (
-        np.asarray(each, np.float64) for each in _derivatives(posterior, draws.layout, points)
+    gradients, (here, there) = (
+        np.asarray(x, np.float64) for x in _derivatives(posterior, draws.layout, points)
     )
     if not np.isfinite([here, there]).all():
         return None
     values, vectors = np.linalg.eigh(here)
-    if not values[0] > SAME * values[-1] or np.abs(here - there).max() > SAME * values[-1]:
+    rounding = settings.SAME_CURVATURE * values[-1]
+    if not values[0] > rounding or np.abs(here - there).max() > rounding:
         return None
-    mean = points[0] - vectors @ (vectors.T @ slopes[0] / values)
-    return Normal(mean, np.sqrt(temperature * np.sum(vectors**2 / values, axis=1)))
+    mean = points[0] - vectors @ (vectors.T @ gradients[0] / values)
+    return PriorMoments(mean, np.sqrt(temperature * np.sum(vectors**2 / values, axis=1)))
 
 
-def too_wide(draws: Draws, widths: np.ndarray | None, tolerance: float, error_rate: float) -> str:
-    """Return what is impossible about draws, in words; nothing where none is beyond its bound.
+def too_wide(
+    draws: Draws, prior: PriorMoments | None, tolerance: float, error_rate: float
+) -> list[Finding]:
+    """Return a finding if draws of a log-concave likelihood are wider than the prior.
 
     Args:
-        draws: which.
-        widths: the bounds of their standard deviations, shape (d,); None where there are none.
-        tolerance: how far off, relatively, a standard deviation may be.
-        error_rate: how often draws as wide as the bounds may be called wider.
+        draws: the draws.
+        prior: moments of a normal prior, the bound of the draws' sds; None if there is no bound.
+        tolerance: the relative excess of a standard deviation that is allowed.
+        error_rate: the probability that draws from the prior are called wider.
     """
-    if widths is None:
-        return ""
+    if prior is None:
+        return []
     off, parts = draws.flat - draws.flat.mean(0), groups(len(draws.flat), draws.num_groups)
     sums = np.array([[off[part].sum(0), (off[part] ** 2).sum(0)] for part in parts])
     left = np.array([[len(off) - (part.stop - part.start)] for part in parts])
     first, second = np.moveaxis(sums.sum(0) - sums, 1, 0) / left
     error = jackknife(np.log(np.maximum(second - first**2, TINY)) / 2)
-    ratio = off.std(0) / widths
-    sure = -float(student_quantile(len(parts) - 1, error_rate / draws.size))
-    beyond = np.log(ratio) - sure * error
+    ratio = off.std(0) / prior.sd
+    errors_allowed = -float(student_quantile(len(parts) - 1, error_rate / draws.size))
+    beyond = np.log(ratio) - errors_allowed * error
     k = int(np.argmax(beyond))
     if beyond[k] <= np.log1p(tolerance):
-        return ""
-    return (
+        return []
+    text = (
         f"impossible: {ratio[k]:.3g} ± {ratio[k] * error[k]:.2g} times as wide as the prior "
         f"({draws.names[k]}), which no posterior of a log-concave likelihood is (Brascamp–Lieb)"
     )
+    return [Finding("prior", "error", text)]
 
 
-def far_out(mean: np.ndarray, prior: Normal | None, own_names: tuple[str, ...]) -> str:
-    """Return which coordinates are far from the prior, in words; nothing where none is.
+def far_out(mean: np.ndarray, prior: PriorMoments | None, names: tuple[str, ...]) -> list[Finding]:
+    """Return a note on coordinates whose mean is far from that of the prior.
 
     Args:
-        mean: of draws, shape (d,).
-        prior: a normal one; None where it is none.
-        own_names: of the coordinates.
+        mean: the mean of the draws, shape (d,).
+        prior: moments of a normal prior; None for another prior.
+        names: names of the coordinates.
     """
     if prior is None:
-        return ""
-    off = np.abs(mean - prior.mean) / prior.widths
-    far = np.flatnonzero(off > FAR)
+        return []
+    off = np.abs(mean - prior.mean) / prior.sd
+    far = np.flatnonzero(off > settings.FAR_FROM_PRIOR)
     if not len(far):
-        return ""
+        return []
     far = far[np.argsort(-off[far], kind="stable")]
-    # One digit: so the same of two sets of draws of one posterior.
-    sizes = [float(f"{off[k]:.1g}") for k in far[:MOST_NAMED]]
-    named = ", ".join(
-        f"{own_names[k]} (some {size:,.0f} of its sds)"
-        for k, size in zip(far[:MOST_NAMED], sizes, strict=True)
-    )
-    more = f" and {len(far) - MOST_NAMED} more" if len(far) > MOST_NAMED else ""
-    return (
-        f"far from the prior: {named}{more}; the prior is too narrow, or labels, units, sign or "
-        "scale of the likelihood are not what they should be"
-    )
+    # One digit: so the note is the same for two sets of draws from one posterior.
+    some = [f"{names[k]} (some {float(f'{off[k]:.1g}'):,.0f} of its sds)" for k in far]
+    return [
+        Finding(
+            "prior",
+            "note",
+            f"far from the prior: {_listed(some)}",
+            "the prior is too narrow, or labels, units, sign or scale of the likelihood are not "
+            "what they should be",
+        )
+    ]
 
 
-def as_wide(sd: np.ndarray, prior: Normal | None, own_names: tuple[str, ...]) -> str:
-    """Return which coordinates are as wide as the prior, in words; nothing where none is.
+def as_wide(sd: np.ndarray, prior: PriorMoments | None, names: tuple[str, ...]) -> list[Finding]:
+    """Return a note on coordinates that are as wide as the prior.
 
     Args:
-        sd: standard deviations of draws, shape (d,).
-        prior: a normal one; None where it is none.
-        own_names: of the coordinates.
+        sd: standard deviations of the draws, shape (d,).
+        prior: moments of a normal prior; None for another prior.
+        names: names of the coordinates.
     """
     if prior is None:
-        return ""
-    names = [own_names[k] for k in np.flatnonzero(sd >= AS_WIDE * prior.widths)]
-    if not names:
-        return ""
-    told = ", ".join(names[:MOST_NAMED]) + (
-        f" and {len(names) - MOST_NAMED} more" if names[MOST_NAMED:] else ""
-    )
-    return (
-        f"as wide as the prior alone: {told}; the data say nothing of them, or the likelihood is "
-        "not what it should be (its sign, a mean over rows)"
-    )
+        return []
+    wide = [names[k] for k in np.flatnonzero(sd >= settings.AS_WIDE_SHARE * prior.sd)]
+    if not wide:
+        return []
+    return [
+        Finding(
+            "prior",
+            "note",
+            f"as wide as the prior alone: {_listed(wide)}",
+            "the data say nothing of them, or the likelihood is not what it should be (its sign, a "
+            "mean over rows)",
+        )
+    ]
+
+
+def _listed(items: list[str]) -> str:
+    """Return the first items in words, and how many more there are."""
+    most = settings.NAMES_SHOWN
+    more = f" and {len(items) - most} more" if len(items) > most else ""
+    return f"{', '.join(items[:most])}{more}"
 
 
 def prior_curvatures(posterior: Posterior, layout: PyTree, points: Array | np.ndarray) -> Array:
-    """Return the Hessians of −log prior at points (count, d), shape (count, d, d)."""
+    """Return the Hessians of −log prior at positions (count, d), shape (count, d, d)."""
     return _derivatives(posterior, layout, points)[1]
 
 
@@ -151,7 +164,7 @@ def prior_curvatures(posterior: Posterior, layout: PyTree, points: Array | np.nd
 def _derivatives(
     posterior: Posterior, layout: PyTree, points: Array | np.ndarray
 ) -> tuple[Array, Array]:
-    """Return the gradients and the Hessians of −log prior at points (count, d)."""
+    """Return the gradients and the Hessians of −log prior at positions (count, d)."""
 
     def potential(flat: Array) -> Array:
         return -log_prior(posterior, layout, flat)

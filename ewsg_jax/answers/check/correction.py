@@ -1,21 +1,22 @@
-"""What is right, from draws that are not: moments of the target, by Stein's identities.
+"""Moments of the target from biased draws, by Stein's identities.
 
 With g the gradient of V/T, for any target and every constant vector c
 
     E[c·g] = 0        E[(θⱼ − a) c·g] = cⱼ        E[(θ − a)·g] = d
 
-What draws miss of these says by how much their own moments are off: a regression of f on such
-functions has the target's expectation of f as its intercept. It is exact, whatever the draws, where
-the target is normal, f is θⱼ or its square and c the column j of the target's covariance. c comes
-from a regression of θⱼ on g at other draws (`crossfit`); where there are too few for it, it is the
-axis j. Two estimates of g with independent noise, whose cross products make the Gram matrices, undo
-the attenuation by their noise.
+By how much draws violate these says by how much their moments are off: a regression of f on such
+functions has the target's expectation of f as its intercept. The intercept is exact, whatever the
+draws, if the target is normal, f is θⱼ or its square, and c is column j of the target's covariance.
+c comes from a regression of θⱼ on g at other draws (`crossfit`); if there are too few for that, it
+is the axis j. Two estimates of g with independent noise, whose cross products make the Gram
+matrices, undo the attenuation by their noise.
 
-Errors are of two kinds. Chance: how groups of successive draws differ. And what nobody knows off
-normal: Stein functions leave r of f, and the mean of r at the draws is not its mean under the
-target. By Cauchy and Schwarz these differ by at most the standard deviation of r times the distance
-of the two laws, of which means of Stein functions, in their standard deviations, show a part. The
-standard error is half of that: two of them are the bound.
+Errors have two parts. Monte Carlo error comes from how groups of successive draws differ. The other
+part is unknown if the target is not normal: the regression leaves residuals r of f, and the mean of
+r at the draws is not its mean under the target. By Cauchy and Schwarz these differ by at most the
+standard deviation of r times the distance of the two distributions, and means of Stein functions,
+in their standard deviations, are a lower bound of that distance. The standard error is half of the
+product.
 """
 
 import functools
@@ -24,14 +25,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ewsg_jax.answers.check import settings
 from ewsg_jax.answers.check.basis import linear, most_functions, quadratic
 from ewsg_jax.answers.check.crossfit import (
-    FOLDS,
-    GROUPS,
     TINY,
     CrossFit,
     Fit,
-    Pair,
+    TwoBatches,
     fitted,
     groups,
     halved,
@@ -39,41 +39,23 @@ from ewsg_jax.answers.check.crossfit import (
     standardised,
 )
 
-MOST_DENSE = 1000
-"""Dimension up to which covariances are matrices."""
-LEAST_VARIANCE, MOST_VARIANCE, MOST_SHIFT = 0.04, 4.0, 2.0
-"""How far draws are moved at once: ratio of variances in a direction, and means in their sds."""
-SURELY = 3.0
-"""Standard errors of chains' means, beyond which these are apart."""
-LEAST_ERROR, MOST_ERROR = 1e-4, 1e6
-"""Of a mean in sds, and of an sd relatively: less is rounding, and of more nothing is known."""
-
 BY: dict[Callable[[np.ndarray, np.ndarray], np.ndarray], str] = {
     linear: "linear ones",
     quadratic: "all polynomials of degree two",
 }
-"""How they are called."""
-AT_ONCE = 64
-"""Coordinates that are worked on together: a processor's cache has room for their functions."""
-BOUND = 0.5
-"""Part of the largest bias that a distance allows, for one standard error."""
-MOST_SLOW = 10.0
-"""Times by which successive draws that are alike make an error larger, at most."""
-DOUBTED = 3 / 4
-"""Part of the error of draws as they are that stays when they are moved: their shape stays, in
-which they may differ where no identity that is evaluated shows it.
-"""
+"""Their names in `report.corrected.by`."""
 
 
-class Moments(NamedTuple):
-    """Of the target.
+class TargetMoments(NamedTuple):
+    """Moments of the target.
 
     Attributes:
-        mean: shape (d,).
+        mean: means, shape (d,).
         sd: standard deviations, shape (d,).
         mean_error: standard errors of the means, shape (d,).
-        sd_error: relative ones of the standard deviations, shape (d,).
-        covariance: shape (d, d); None where draws are too few for it, or numbers too many.
+        sd_error: relative standard errors of the standard deviations, shape (d,).
+        covariance: the covariance matrix, shape (d, d); None if there are too few draws for it, or
+            too many parameters.
     """
 
     mean: np.ndarray
@@ -82,21 +64,31 @@ class Moments(NamedTuple):
     sd_error: np.ndarray
     covariance: np.ndarray | None
 
-    def differs(self, other: "Moments") -> tuple[float, float]:
-        """Return how far another estimate is, in sds or relatively: the farthest and the mean."""
+    def differs(self, other: "TargetMoments") -> tuple[float, float]:
+        """Return the largest difference from other moments, and the root mean square: of means in
+        sds, of sds relatively.
+        """
         means, logs = self._apart(other)
         return float(np.maximum(means, logs).max()), float(np.sqrt(np.mean(means**2 + logs**2)))
 
-    def of_chains(self, apart: np.ndarray, num_chains: int) -> "Moments":
-        """Return these with errors from how far the means of chains are apart, as of `apart`."""
+    def with_chains_apart(self, apart: np.ndarray, num_chains: int) -> "TargetMoments":
+        """Return the moments with larger errors: those of chains that disagree.
+
+        Args:
+            apart: the sd between chains of corrected means and of squares (`Correction.apart`), in
+                sds, shape (2, d).
+            num_chains: the number of chains.
+        """
         mean, square = apart / np.sqrt(num_chains)
         return self._replace(
             mean_error=np.hypot(self.mean_error, self.sd * mean),
             sd_error=np.hypot(self.sd_error, square / np.sqrt(2)),
         )
 
-    def beside(self, other: "Moments") -> "Moments":
-        """Return these with the farthest and mean difference of others and part of their errors."""
+    def with_doubt_of(self, other: "TargetMoments") -> "TargetMoments":
+        """Return the moments with errors that contain the difference from others, for each moment
+        and on average, and a part of the others' errors.
+        """
         means, logs = self._apart(other)
         return self._replace(
             mean_error=self.sd
@@ -104,27 +96,34 @@ class Moments(NamedTuple):
             sd_error=_with_doubt(self.sd_error, other.sd_error, logs),
         )
 
-    def _apart(self, other: "Moments") -> tuple[np.ndarray, np.ndarray]:
+    def _apart(self, other: "TargetMoments") -> tuple[np.ndarray, np.ndarray]:
         return np.abs(self.mean - other.mean) / self.sd, np.abs(np.log(other.sd / self.sd))
 
 
 def _with_doubt(error: np.ndarray, other: np.ndarray, apart: np.ndarray) -> np.ndarray:
-    doubt = apart**2 + np.mean(apart**2) + (DOUBTED * other) ** 2
-    return np.clip(np.sqrt(error**2 + doubt), LEAST_ERROR, MOST_ERROR)
+    doubt = apart**2 + np.mean(apart**2) + (settings.UNMOVED_ERROR_SHARE * other) ** 2
+    return _clipped(np.sqrt(error**2 + doubt))
+
+
+def _clipped(error: np.ndarray) -> np.ndarray:
+    """Return errors, in sds or relatively, that are no smaller than rounding and no overflow."""
+    return np.clip(error, settings.MIN_ERROR, settings.MAX_SDS)
 
 
 class Correction:
-    """Draws, corrected.
+    """The regression that gives the target's moments and expectations.
 
     Attributes:
-        by: the name of the Stein functions that moments are found with.
+        by: the name of the Stein functions that moments are computed with.
 
     Args:
-        flat: shape (draws, d).
-        first, second: gradients of V/T on one batch and on another, which may be the same.
-        distance: of the draws' law from the target's, in standard deviations of Stein functions:
-            what their means show, or would hide (`stein.Scores`).
-        num_groups: groups of successive draws, nearly independent of each other.
+        flat: draws, shape (draws, d).
+        first, second: gradients of V/T at them on one minibatch and on another, shape (draws, d),
+            which may be the same array.
+        distance: the distance of the draws' distribution from the target, in sds of Stein
+            functions: what their means show, or may hide (`stein.Scores`).
+        num_groups: the number of groups of successive draws, nearly independent of each other.
+            Default: 32.
     """
 
     def __init__(
@@ -133,13 +132,14 @@ class Correction:
         first: np.ndarray,
         second: np.ndarray,
         distance: float,
-        num_groups: int = GROUPS,
+        num_groups: int | None = None,
     ) -> None:
-        self._num_groups, self._distance = num_groups, distance
+        self._num_groups = settings.ERROR_GROUPS if num_groups is None else num_groups
+        self._distance = distance
         self._center, self._sd = flat.mean(0), np.maximum(flat.std(0), TINY)
         self._x = (flat - self._center) / self._sd
-        slopes = first * self._sd
-        self._g: Pair = (slopes, slopes if first is second else second * self._sd)
+        scaled = first * self._sd
+        self._g: TwoBatches = (scaled, scaled if first is second else second * self._sd)
         self._bases = _bases(*flat.shape)
         self.by = BY[self._bases[-1]] if self._bases else "each coordinate's own"
         if self._bases:
@@ -148,30 +148,35 @@ class Correction:
             self._sizes, self._axes = np.sqrt(np.maximum(values, 1e-12 * values[-1])), vectors
 
     @functools.cached_property
-    def moments(self) -> Moments:
-        """Of the target."""
-        found = self._moments()
+    def moments(self) -> TargetMoments:
+        """Moments of the target, with errors."""
+        moments = self._moments()
         self._forget()
-        return found
+        return moments
 
     def expectation(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the target's expectations of functions known at the draws, (draws, q), errors."""
+        """Return the target's expectations of functions, and standard errors, shape (q,) both.
+
+        Args:
+            values: the functions at the draws, shape (draws, q).
+        """
         level, size = values.mean(0), np.maximum(values.std(0), TINY)
         scaled = (values - level) / size
         predicted = [fit.predicted(fit.coefficients(scaled)) for fit in self._fits]
         distance = functools.reduce(
             np.maximum, map(_distance, predicted), np.zeros(values.shape[1])
         )
-        found, error = self._found(scaled, predicted, distance)
+        fit, error = self._fit(scaled, predicted, distance)
         self._forget()
-        return level + size * found.expectation, size * np.minimum(error, MOST_ERROR)
+        return level + size * fit.expectation, size * np.minimum(error, settings.MAX_SDS)
 
     def apart(self, in_chains: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Return how far chains' means of coordinates and of their squares are apart when each is
-        corrected, in sds, shape (2, d): what no Stein function explains, as between two modes.
+        """Return the sd between chains of corrected means of coordinates and of their squares.
+
+        In sds of the draws, shape (2, d). No Stein function explains it, as between two modes.
 
         Args:
-            in_chains: gives functions of the draws the axes (chain, draw, …).
+            in_chains: gives an array with a row for each draw the axes (chain, draw, …).
         """
         targets = np.concatenate([self._x, (self._x**2 - 1) / np.sqrt(2)], axis=1)
         if self._fits:
@@ -179,23 +184,27 @@ class Correction:
             targets = targets - halved(fit.predicted(fit.coefficients(targets)))[0]
         self._forget()
         chains = in_chains(targets)
-        # Less what few draws may make of independent ones.
-        chance = SURELY**2 * chains.var(1).mean(0) / chains.shape[1]
-        excess = chains.mean(1).var(0, ddof=1) - chance
+        # Less the Monte Carlo error of chains with few draws, were these independent.
+        monte_carlo = settings.APART_ERRORS**2 * chains.var(1).mean(0) / chains.shape[1]
+        excess = chains.mean(1).var(0, ddof=1) - monte_carlo
         return np.sqrt(np.maximum(excess, 0.0)).reshape(2, -1)
 
-    def _moments(self) -> Moments:
+    def _moments(self) -> TargetMoments:
         x, fits = self._x, self._fits
         linear_ones = fits[0].coefficients(x) if fits else []
         along = fits[0].predicted(linear_ones) if fits else None
-        # What E[θⱼ c·g] is: cⱼ of the fold.
-        levels = [-np.einsum("ij,ji->i", self._axes * self._sizes, each) for each in linear_ones]
-        parts = [slice(k, k + AT_ONCE) for k in range(0, x.shape[1], AT_ONCE)]
-        each = [
+        # E[θⱼ c·g] = cⱼ, with the c of each fold.
+        levels = [
+            -np.einsum("ij,ji->i", self._axes * self._sizes, coefficients)
+            for coefficients in linear_ones
+        ]
+        width = settings.COLUMNS_AT_ONCE
+        parts = [slice(k, k + width) for k in range(0, x.shape[1], width)]
+        of_parts = [
             self._of_coordinates(part, along, [level[part] for level in levels]) for part in parts
         ]
         shift, mean_error, variance, error = (
-            np.concatenate(numbers) for numbers in zip(*each, strict=True)
+            np.concatenate(numbers) for numbers in zip(*of_parts, strict=True)
         )
         sd = np.sqrt(variance)
         covariance = None
@@ -207,102 +216,120 @@ class Correction:
                 * self._sd
                 * self._sd[:, None]
             )
-        return Moments(
+        return TargetMoments(
             self._center + self._sd * shift,
             self._sd * sd,
-            self._sd * np.clip(mean_error, LEAST_ERROR, MOST_ERROR),
-            np.clip(error / 2 / np.minimum(variance, 1.0), LEAST_ERROR, MOST_ERROR),
+            self._sd * _clipped(mean_error),
+            _clipped(error / 2 / np.minimum(variance, 1.0)),
             covariance,
         )
 
     def _of_coordinates(
-        self, part: slice, along: Pair | None, levels: list[np.ndarray]
+        self, part: slice, along: TwoBatches | None, levels: list[np.ndarray]
     ) -> tuple[np.ndarray, ...]:
-        """Return moved means of some coordinates of x, their variances, and errors of both."""
+        """Return shifts of the mean of some coordinates of x, errors, variances, and errors.
+
+        Args:
+            part: the coordinates.
+            along: c·g for every coordinate, from regressions on linear functions; None if there are
+                too few draws.
+            levels: cⱼ of these coordinates, for each fold.
+        """
         x, g = self._x[:, part], mapped(lambda g: g[:, part], self._g)
         predicted = [] if along is None else [mapped(lambda p: p[:, part], along)]
-        lengths = [fold.stop - fold.start for fold in groups(len(x), FOLDS)]
+        lengths = [fold.stop - fold.start for fold in groups(len(x), settings.FOLDS)]
         level = np.repeat(levels, lengths, axis=0) if predicted else None
         always = functools.reduce(np.maximum, map(_distance, [g, *predicted]))
 
         def of(targets: np.ndarray, off: np.ndarray) -> tuple[Fit, np.ndarray]:
             others = [fit.predicted(fit.coefficients(targets)) for fit in self._fits[1:]]
-            own = [
+            products = [
                 mapped(lambda g: off * g - 1, g),
                 *(mapped(lambda p: off * p - level, p) for p in predicted),
             ]
-            distance = functools.reduce(np.maximum, map(_distance, [*others, *own]), always)
-            return self._found(targets, [*predicted, *others, g, *own], distance)
+            distance = functools.reduce(np.maximum, map(_distance, [*others, *products]), always)
+            return self._fit(targets, [*predicted, *others, g, *products], distance)
 
         means, mean_error = of(x, x)
-        shift = np.clip(means.expectation, -MOST_SHIFT, MOST_SHIFT)
+        most = settings.MAX_MEAN_SHIFT
+        shift = np.clip(means.expectation, -most, most)
         mean_error = mean_error + np.abs(means.expectation - shift)
         squares, error = of((x - shift) ** 2, x - shift)
-        variance = np.clip(squares.expectation, LEAST_VARIANCE, MOST_VARIANCE)
+        variance = np.clip(
+            squares.expectation, settings.MIN_VARIANCE_RATIO, settings.MAX_VARIANCE_RATIO
+        )
         with np.errstate(over="ignore"):
-            # Of draws that fell out of the posterior an error may be of any size: infinite ones are
-            # not known.
+            # If draws fell out of the posterior an error may have any size: if it is infinite the
+            # moment is unknown.
             error = np.hypot(error, mean_error**2) + np.abs(squares.expectation - variance)
         return shift, mean_error, variance, error
 
-    def _found(
-        self, targets: np.ndarray, functions: list[Pair], distance: np.ndarray
+    def _fit(
+        self, targets: np.ndarray, functions: list[TwoBatches], distance: np.ndarray
     ) -> tuple[Fit, np.ndarray]:
-        """Return what Stein functions say of functions, and the errors.
+        """Return the expectations of functions under the target, and their standard errors.
 
         Args:
-            targets: functions, shape (draws, q).
-            functions: Stein functions of each, those that were predicted by the regressions first.
-            distance: of the draws from the target, as these show it, shape (q,).
+            targets: the functions at the draws, shape (draws, q).
+            functions: Stein functions for each target, shape (draws, q) each; first those that the
+                regressions of `_fits` predict.
+            distance: the distance of the draws from the target that these show, shape (q,).
         """
         count = targets.shape[1]
         of_scale = mapped(
-            lambda each: np.broadcast_to(each[:, None], targets.shape), self._of_scale
+            lambda values: np.broadcast_to(values[:, None], targets.shape), self._of_scale
         )
-        found = fitted(targets, [*functions, of_scale], self._num_groups)
-        # That of the scale sees all directions: one of them is a part of its distance.
-        own_distance = np.maximum(distance, _distance(self._of_scale) / np.sqrt(self._x.shape[1]))
+        fit = fitted(targets, [*functions, of_scale], self._num_groups)
+        # The identity of the scale sums all d directions: one of them has 1/√d of its distance.
+        distance = np.maximum(distance, _distance(self._of_scale) / np.sqrt(self._x.shape[1]))
         # Coefficients are uncertain: it matters as far as the functions' means are off zero.
         stretch = np.zeros(count)
-        of_one = np.maximum(found.error * np.sqrt(len(targets)), found.noisy)
-        slow = of_one / np.maximum(np.maximum(found.noisy, of_one / MOST_SLOW), TINY)
-        for k, fit in enumerate(self._fits):
-            stretch = np.maximum(
-                stretch, np.minimum(np.abs(found.taken[:, k]), 1.0) ** 2 * fit.stretch
-            )
-        chance = np.hypot(found.error, found.noisy * np.sqrt(stretch / len(targets)) * slow)
-        return found, np.hypot(chance, BOUND * np.hypot(self._distance, own_distance) * found.left)
+        of_one = np.maximum(fit.error * np.sqrt(len(targets)), fit.noisy)
+        slow = of_one / np.maximum(np.maximum(fit.noisy, of_one / settings.MAX_SLOW_FACTOR), TINY)
+        for k, regression in enumerate(self._fits):
+            taken = np.minimum(np.abs(fit.taken[:, k]), 1.0)
+            stretch = np.maximum(stretch, taken**2 * regression.stretch)
+        monte_carlo = np.hypot(fit.error, fit.noisy * np.sqrt(stretch / len(targets)) * slow)
+        bias = settings.BIAS_SHARE * np.hypot(self._distance, distance) * fit.left
+        return fit, np.hypot(monte_carlo, bias)
 
     @functools.cached_property
     def _fits(self) -> list[CrossFit]:
-        """Regressions on Stein functions of polynomials, the linear ones first."""
+        """The regressions on Stein functions of polynomials, those of degree one first."""
         if not self._bases:
             return []
         # Linear functions are those of the gradients alone.
         u = (self._x @ self._axes) / self._sizes if self._bases[1:] else self._x
         root = self._axes * self._sizes
-        slopes = mapped(lambda g: g @ root, self._g)
-        return [CrossFit(*mapped(lambda h, one=one: one(u, h), slopes)) for one in self._bases]
+        turned = mapped(lambda g: g @ root, self._g)
+        return [
+            CrossFit(*mapped(lambda h, basis=basis: basis(u, h), turned)) for basis in self._bases
+        ]
 
     @functools.cached_property
-    def _of_scale(self) -> Pair:
+    def _of_scale(self) -> TwoBatches:
         """1 − (θ − a)·g/d: the identity of a change of scale, shape (draws,)."""
         x, total = self._x, self._x.sum(0)
-        # With the mean of all draws as a it would be biased by d over their number: that of other
-        # folds is not.
-        parts = [x[fold] for fold in groups(len(x), FOLDS)]
+        # With the mean of all draws for a it would be biased by d over their number; with that of
+        # the other folds it is not.
+        parts = [x[fold] for fold in groups(len(x), settings.FOLDS)]
         off = np.concatenate(
             [part - (total - part.sum(0)) / (len(x) - len(part)) for part in parts]
         )
         return mapped(lambda g: 1 - np.einsum("nj,nj->n", off, g) / g.shape[1], self._g)
 
     def _forget(self) -> None:
-        """Give back the memory of what can be worked out again."""
+        """Free the memory of what can be computed again."""
         for name in ("_fits", "_of_scale"):
             vars(self).pop(name, None)
 
     def _bounded(self, covariance: np.ndarray, sd: np.ndarray) -> np.ndarray:
-        """Return a covariance of x as far off as a correction goes, with these sds."""
+        """Return a covariance of x, bounded by how far one correction goes, with these sds.
+
+        Args:
+            covariance: the covariance by the regression, shape (d, d).
+            sd: the standard deviations of x that the result has, shape (d,).
+        """
         turned = (
             self._axes.T
             @ ((covariance + covariance.T) / 2)
@@ -311,20 +338,19 @@ class Correction:
             / self._sizes[:, None]
         )
         values, vectors = np.linalg.eigh(turned)
-        root = (self._axes * self._sizes) @ (
-            vectors * np.sqrt(np.clip(values, LEAST_VARIANCE, MOST_VARIANCE))
-        )
+        bounds = settings.MIN_VARIANCE_RATIO, settings.MAX_VARIANCE_RATIO
+        root = (self._axes * self._sizes) @ (vectors * np.sqrt(np.clip(values, *bounds)))
         root *= (sd / np.linalg.norm(root, axis=1))[:, None]
         return root @ root.T
 
 
-def _distance(functions: Pair) -> np.ndarray:
-    """Return how far the means of Stein functions (draws, q) are from 0, in their sds."""
+def _distance(functions: TwoBatches) -> np.ndarray:
+    """Return the distance of the means of Stein functions (draws, q) from 0, in their sds."""
     return np.abs(standardised(*functions))
 
 
 def _bases(count: int, d: int) -> list[Callable[[np.ndarray, np.ndarray], np.ndarray]]:
-    """Return the Stein functions that `count` draws are enough for."""
-    if d > MOST_DENSE or not CrossFit.has_room(count, d):
+    """Return the kinds of Stein functions that `count` draws in d dimensions are enough for."""
+    if d > settings.MAX_DENSE_DIMENSION or not CrossFit.has_room(count, d):
         return []
     return [linear, quadratic] if most_functions(count, d) > 1 + d else [linear]

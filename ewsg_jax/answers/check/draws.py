@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.answers.check.affine import Affine
-from ewsg_jax.answers.check.crossfit import GROUPS
+from ewsg_jax.answers.check import settings
+from ewsg_jax.answers.check.affine import AffineMap
 from ewsg_jax.answers.mode.mode import Mode
 from ewsg_jax.base import checks
 from ewsg_jax.base.typing import Position, PyTree
@@ -18,32 +18,29 @@ from ewsg_jax.run.samples import MOST_NAMED, Samples, diverged_of
 from ewsg_jax.vectors.layout import Layout
 from ewsg_jax.vectors.row_subsets import evenly
 
-FEWEST = 8
-"""Draws of a chain."""
-MOST_NUMBERS = 2**26
-"""Numbers of all draws that are used: 512 MiB in float64."""
-TAKES = (
+SAMPLES_MUST_BE = (
     "samples must be what ewsg_jax.sample returned, runs[i] of a stack, or a tree of arrays with "
     "leading axes (chain, draw)"
 )
 
 
 class Draws(NamedTuple):
-    """Draws that are used.
+    """The draws that a check uses.
 
     Attributes:
-        values: shape (chain, draw, d), float64.
+        values: the draws, shape (chain, draw, d), float64.
         layout: how d numbers are a position.
-        names: of the coordinates.
-        num_lost: chains that are left out, for they are not finite.
-        num_draws: draws of each chain that there are.
-        chains: which of them these are, shape (chain,).
-        kept: which draws of each, shape (draw,).
-        shared: whether chains share their batches, so that only blocks of time are independent.
-        num_groups: groups of successive rows of `flat`, nearly independent of each other.
-        lost: in words, which chains are left out, and when they diverged; empty where none is.
-        is_cut: whether one of these diverged among its draws, or half of all chains or more did
-            anywhere: see `verdict.of`.
+        names: names of the coordinates.
+        num_lost: the number of chains that were left out because they are not finite.
+        num_draws: the number of draws of each chain before some were chosen.
+        chains: the numbers of the chains that were chosen, shape (chain,).
+        kept: the numbers of the draws that were chosen of each, shape (draw,).
+        shared: whether chains share their minibatches, so that only blocks of time are independent.
+        num_groups: the number of groups of successive rows of `flat` that are nearly independent of
+            each other.
+        lost: which chains were left out and when they diverged, in words; empty if none was.
+        is_cut: whether a chain diverged after its first draw, or half of all chains or more did at
+            any time: a part of the posterior may be cut off (`verdict.without_a_part`).
     """
 
     values: np.ndarray
@@ -54,24 +51,38 @@ class Draws(NamedTuple):
     chains: np.ndarray
     kept: np.ndarray
     shared: bool
-    num_groups: int = GROUPS
+    num_groups: int
     lost: str = ""
     is_cut: bool = False
 
     @classmethod
     def at(cls, values: np.ndarray, layout: Layout) -> "Draws":
-        """Return places of no run, shape (chain, draw, d), of coordinates without names."""
-        chains, kept = np.arange(len(values)), np.arange(values.shape[1])
-        return cls(values, layout, (), 0, len(kept), chains, kept, shared=False)
+        """Return positions that are not those of a run, without names.
+
+        Args:
+            values: positions, shape (chain, draw, d).
+            layout: how d numbers are a position.
+        """
+        return cls(
+            values=values,
+            layout=layout,
+            names=(),
+            num_lost=0,
+            num_draws=values.shape[1],
+            chains=np.arange(len(values)),
+            kept=np.arange(values.shape[1]),
+            shared=False,
+            num_groups=settings.ERROR_GROUPS,
+        )
 
     @property
     def flat(self) -> np.ndarray:
-        """All draws by chain, or by time where chains share their batches, shape (draws, d)."""
+        """All draws, by chain, or by time if chains share their minibatches, shape (draws, d)."""
         rows = self.values.swapaxes(0, 1) if self.shared else self.values
         return rows.reshape(-1, self.size)
 
     def in_chains(self, rows: np.ndarray) -> np.ndarray:
-        """Return numbers of the draws, in the order of `flat`, as (chain, draw, …)."""
+        """Return an array with axes (chain, draw, …) from one with a row for each row of `flat`."""
         chains, draws = self.values.shape[:2]
         if self.shared:
             return rows.reshape(draws, chains, -1).swapaxes(0, 1)
@@ -79,25 +90,27 @@ class Draws(NamedTuple):
 
     @property
     def size(self) -> int:
-        """D."""
+        """The number of parameters, d."""
         return self.values.shape[-1]
 
-    def kurtosis(self, some: np.ndarray) -> np.ndarray:
-        """Return E z⁴ / (E z²)² of coordinates of these numbers, z less its mean: 3 of a normal
-        law.
+    def kurtosis(self, coordinates: np.ndarray) -> np.ndarray:
+        """Return E z⁴ / (E z²)² with z a coordinate less its mean: 3 for a normal distribution.
+
+        Args:
+            coordinates: the numbers of the coordinates, shape (k,).
         """
-        off = self.flat[:, some] - self.flat[:, some].mean(0)
-        # Never below 1, that of two values, but for rounding.
+        off = self.flat[:, coordinates] - self.flat[:, coordinates].mean(0)
+        # The kurtosis of two values is 1; less is rounding.
         return np.maximum(np.mean((off / off.std(0)) ** 4, axis=0), 1.0)
 
     def check_chains(self) -> None:
-        """Check that chains are no copies: R-hat and errors would count these as others.
+        """Check that no chain is a copy of another: R-hat and errors would count both.
 
-        Errors of chains that share batches are from time: copies make no difference.
+        Errors of chains that share minibatches come from time: copies make no difference.
         """
-        seen: dict[bytes, int] = {}
+        numbers: dict[bytes, int] = {}
         for number, chain in zip(self.chains.tolist(), self.values, strict=True):
-            first = seen.setdefault(blake2b(chain.tobytes()).digest(), number)
+            first = numbers.setdefault(blake2b(chain.tobytes()).digest(), number)
             if first != number and not self.shared:
                 raise ValueError(
                     f"samples must have chains with draws of their own; got chain {number} equal "
@@ -105,35 +118,35 @@ class Draws(NamedTuple):
                 )
 
     def check_mode(self, mode: Mode) -> None:
-        """Check that a mode is of these positions.
+        """Check that a mode is of the same shapes as these positions.
 
         Raises:
-            TypeError, ValueError: it is not.
+            TypeError, ValueError: it is not a mode, or has other shapes.
         """
         checks.instance("mode", mode, Mode, "made by ewsg_jax.find_mode")
         here = self.position(self.flat[0])
         checks.same_tree("mode must be of these positions", "mode.position", mode.position, here)
 
-    def moved(self, to: Affine) -> "Draws":
-        """Return the draws, moved."""
+    def moved(self, to: AffineMap) -> "Draws":
+        """Return the draws, mapped by an affine map."""
         return self._replace(values=to(self.values))
 
     def position(self, flat: np.ndarray) -> Position:
-        """Return the position of d numbers."""
+        """Return d numbers as a position, in its dtypes."""
         return jax.device_put(self.layout.tree(flat))
 
-    def told(self, flat: np.ndarray) -> Position:
-        """Return d numbers like the position, at least in float32."""
+    def as_position(self, flat: np.ndarray) -> Position:
+        """Return d numbers as a pytree like the position, at least in float32."""
         return jax.device_put(
             self.layout.tree(flat, jnp.result_type(jnp.float32, *self.layout.dtypes))
         )
 
 
 def tree_of(samples: Samples | PyTree) -> PyTree:
-    """Return the draws of a run, or such arrays themselves: with leading axes (chain, draw).
+    """Return the draws of a run, or such a pytree itself, with leading axes (chain, draw).
 
     Raises:
-        TypeError, ValueError: they are none.
+        TypeError, ValueError: samples are neither.
     """
     tree = samples.draws if isinstance(samples, Samples) else samples
     leaves = jax.tree.leaves(tree)
@@ -142,10 +155,11 @@ def tree_of(samples: Samples | PyTree) -> PyTree:
             "samples must be known: call this outside of jit, vmap and grad; got traced ones"
         )
     if not leaves or not all(isinstance(x, jax.Array | np.ndarray) for x in leaves):
-        raise TypeError(f"{TAKES}; got {checks.describe(samples)}")
+        raise TypeError(f"{SAMPLES_MUST_BE}; got {checks.describe(samples)}")
     if min(x.ndim for x in leaves) < 2 or len({x.shape[:2] for x in leaves}) > 1:
         raise ValueError(
-            f"{TAKES}, the same of all; got {checks.listed('samples', checks.shapes(tree))}"
+            f"{SAMPLES_MUST_BE}, the same of all; got "
+            f"{checks.listed('samples', checks.shapes(tree))}"
         )
     return tree
 
@@ -153,12 +167,16 @@ def tree_of(samples: Samples | PyTree) -> PyTree:
 def draws_of(
     samples: Samples | PyTree, names: Names, most: int | None, shared: bool | None = None
 ) -> Draws:
-    """Return at most `most` draws of all chains together, evenly spaced; None: all.
+    """Return draws, evenly spaced, of the chains that are finite.
 
-    Chains share their batches where the samples say so, or the caller.
+    Args:
+        samples: a run, or a pytree of draws with leading axes (chain, draw).
+        names: names of the coordinates; None: their places in the pytree.
+        most: the largest number of draws of all chains together; None: all.
+        shared: whether chains share their minibatches; None: as the samples say.
 
     Raises:
-        TypeError, ValueError: they are none, or too few.
+        TypeError, ValueError: samples are not draws, or too few.
     """
     if isinstance(samples, Samples) and not samples.keeps_positions:
         raise ValueError(
@@ -170,31 +188,38 @@ def draws_of(
     leaves = jax.tree.leaves(tree)
     if not all(jnp.issubdtype(x.dtype, jnp.floating) for x in leaves):
         raise ValueError(
-            f"{TAKES} of floating-point numbers; got "
+            f"{SAMPLES_MUST_BE} of floating-point numbers; got "
             f"{checks.listed('samples', checks.shapes(tree))}"
         )
     num_chains, num_draws = leaves[0].shape[:2]
-    if num_chains < 1 or num_draws < FEWEST:
+    fewest = settings.MIN_CHAIN_DRAWS
+    if num_chains < 1 or num_draws < fewest:
         # A run ends when all of its chains have diverged, before there are draws.
-        lost = isinstance(samples, Samples) and not samples.is_finite.any()
-        why = ", for all chains diverged (samples.diverged_at): take a smaller step" if lost else ""
+        why = ""
+        if isinstance(samples, Samples) and not samples.is_finite.any():
+            why = ", for all chains diverged (samples.diverged_at): take a smaller step"
         raise ValueError(
-            f"samples must have a chain, and at least {FEWEST} draws of each; got {num_chains} of "
+            f"samples must have a chain, and at least {fewest} draws of each; got {num_chains} of "
             f"{num_draws}{why}"
         )
     checks.not_empty("samples", tree)
     kept = np.arange(num_draws)
     if most is not None:
-        # Those that are used are one array, whose size is bounded.
+        # The draws that are used become one array, whose size is bounded.
         numbers = sum(math.prod(x.shape[2:]) for x in leaves)
-        most = min(most, max(FEWEST * num_chains, MOST_NUMBERS // max(1, numbers)))
+        most = min(
+            most,
+            max(
+                settings.MIN_CHAIN_DRAWS * num_chains, settings.MAX_USED_NUMBERS // max(1, numbers)
+            ),
+        )
         # Evenly spaced, so that they span the whole run.
-        kept = evenly(num_draws, min(num_draws, max(FEWEST, most // num_chains)))
+        kept = evenly(num_draws, min(num_draws, max(fewest, most // num_chains)))
     # On the host: an operation on JAX's arrays is a program for each shape.
     tree = jax.tree.map(np.asarray, tree)
     chosen = jax.tree.map(lambda x: x[:, kept], tree)
     checks.held("samples", chosen)
-    values, own_names = flattened(named(chosen, "position"), names)
+    values, full_names = flattened(named(chosen, "position"), names)
     finite = np.array(
         [all(np.isfinite(x[c]).all() for x in jax.tree.leaves(tree)) for c in range(num_chains)]
     )
@@ -205,7 +230,7 @@ def draws_of(
     values = values[finite]
     stuck = [
         name
-        for name, width in zip(own_names, np.ptp(values, axis=(0, 1)), strict=True)
+        for name, width in zip(full_names, np.ptp(values, axis=(0, 1)), strict=True)
         if width == 0
     ]
     if stuck:
@@ -221,25 +246,31 @@ def draws_of(
     )
     lost, is_cut = _lost(samples, tree, finite)
     return Draws(
-        values,
-        layout,
-        own_names,
-        int(np.sum(~finite)),
-        num_draws,
-        np.flatnonzero(finite),
-        kept,
-        shared and len(values) > 1,
+        values=values,
+        layout=layout,
+        names=full_names,
+        num_lost=int(np.sum(~finite)),
+        num_draws=num_draws,
+        chains=np.flatnonzero(finite),
+        kept=kept,
+        shared=shared and len(values) > 1,
+        num_groups=settings.ERROR_GROUPS,
         lost=lost,
         is_cut=is_cut,
     )
 
 
 def _lost(samples: Samples | PyTree, tree: PyTree, finite: np.ndarray) -> tuple[str, bool]:
-    """Return in words which chains are left out, and whether a part of the posterior may be.
+    """Return which chains are left out, in words, and whether a part of the posterior may be.
 
-    It may where a chain diverged after its first draw, or half of all or more did. On the way from
-    a bad start a chain may diverge far from the posterior; one that gave draws was where the others
-    are, as far as is known.
+    It may be if a chain diverged after its first draw, or if half of all chains or more did. On the
+    way from a bad start a chain may diverge far from the posterior; a chain that gave draws was
+    among the others, as far as is known.
+
+    Args:
+        samples: the run, or the pytree of draws.
+        tree: its draws as arrays of NumPy, with leading axes (chain, draw).
+        finite: whether each chain is finite, shape (chain,).
     """
     which = np.flatnonzero(~finite)
     if not len(which):
@@ -251,23 +282,30 @@ def _lost(samples: Samples | PyTree, tree: PyTree, finite: np.ndarray) -> tuple[
     elif len(which) == 1:
         words = f"chain {which[0]} is not finite"
     else:
-        some = ", ".join(map(str, which[:MOST_NAMED])) + (", …" if len(which) > MOST_NAMED else "")
-        words = f"{len(which)} of {len(finite)} chains are not finite ({some})"
-    own = "its first draw" if len(which) == 1 else "their first draws"
+        numbers = ", ".join(map(str, which[:MOST_NAMED]))
+        more = ", …" if len(which) > MOST_NAMED else ""
+        words = f"{len(which)} of {len(finite)} chains are not finite ({numbers}{more})"
+    first = "its first draw" if len(which) == 1 else "their first draws"
     if np.all(early):
-        words += f", before {own}"
+        words += f", before {first}"
     elif not np.any(early):
-        words += f", after {own}"
+        words += f", after {first}"
     return words, not np.all(early) or 2 * len(which) >= len(finite)
 
 
 def like(samples: PyTree, values: np.ndarray, chains: np.ndarray) -> PyTree:
-    """Return a tree like the draws, of other values (chain, draw, d) for some of the chains."""
+    """Return a copy of a pytree of draws in which some chains have other values.
+
+    Args:
+        samples: the pytree, with leading axes (chain, draw).
+        values: the other values, shape (chain, draw, d).
+        chains: the numbers of these chains, shape (chain,).
+    """
     leaves, structure = jax.tree.flatten(samples)
     ends = np.cumsum([int(np.prod(x.shape[2:])) for x in leaves])
-    made = []
+    copies = []
     for part, leaf in zip(np.split(values, ends[:-1], axis=2), leaves, strict=True):
         new = np.array(leaf)
         new[chains] = part.reshape(len(chains), *leaf.shape[1:]).astype(leaf.dtype)
-        made.append(new)
-    return jax.tree.unflatten(structure, made)
+        copies.append(new)
+    return jax.tree.unflatten(structure, copies)

@@ -1,4 +1,4 @@
-"""A function of the position at draws."""
+"""The values of a function of the position at draws."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,19 +13,23 @@ from ewsg_jax.base.freshness import as_of_now
 from ewsg_jax.base.typing import Position, PyTree
 
 
-class Values(NamedTuple):
-    """A function's values.
+class FunctionValues(NamedTuple):
+    """The values of a function that returns a pytree.
 
     Attributes:
-        leaves: of its tree, each of shape (draws, q), float64.
-        shapes: what the tree is like at one draw.
+        leaves: the leaves of the pytree, each of shape (draws, q), float64.
+        shapes: shapes and dtypes of the pytree at one draw.
     """
 
     leaves: list[np.ndarray]
     shapes: PyTree
 
-    def told(self, numbers: list[np.ndarray]) -> PyTree:
-        """Return the tree of other numbers, q of each leaf, at least in float32."""
+    def as_tree(self, numbers: list[np.ndarray]) -> PyTree:
+        """Return a pytree of the same shapes, at least in float32.
+
+        Args:
+            numbers: the numbers of each leaf, shape (q,).
+        """
         shapes, structure = jax.tree.flatten(self.shapes)
         return jax.tree.unflatten(
             structure,
@@ -36,11 +40,11 @@ class Values(NamedTuple):
         )
 
 
-def values_at(draws: Draws, function: Callable[[Position], PyTree]) -> Values:
-    """Return a function's values at draws, in the order of their rows.
+def values_at(draws: Draws, function: Callable[[Position], PyTree]) -> FunctionValues:
+    """Return the values of a function of the position at draws, in the order of `draws.flat`.
 
     Raises:
-        TypeError, ValueError: it is no function of the position that returns arrays.
+        TypeError, ValueError: it is not a function of the position that returns arrays.
     """
     layout = draws.layout
     places = jnp.asarray(draws.flat, jnp.result_type(float, *layout.dtypes))
@@ -49,7 +53,7 @@ def values_at(draws: Draws, function: Callable[[Position], PyTree]) -> Values:
         values = jax.jit(
             lambda x: jax.lax.map(lambda one: function(layout.tree(one)), x, batch_size=256)
         )(places)
-    return Values(
+    return FunctionValues(
         [np.asarray(x, np.float64).reshape(len(places), -1) for x in jax.tree.leaves(values)],
         shapes,
     )

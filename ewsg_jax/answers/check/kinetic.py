@@ -1,8 +1,8 @@
-"""The kinetic temperature of a run: E p² of the momentum, over what it should be.
+"""The kinetic temperature of a run: E p² of the momentum, over its value under the target.
 
-The noise of batches goes into the momentum first, where it is h C/(2γ) of the direction in which
-batches differ most; a scheme's own bias may be there too (that of `semi_implicit` is). Momenta are
-not kept by a run: it is resumed for as long as a tenth of its steps.
+The noise of minibatches enters the momentum first, where it adds h C/(2γ) in the direction in which
+minibatches differ most; a scheme's own bias may be there too (as for `semi_implicit`). A run keeps
+no momenta: it is resumed for a tenth of its steps.
 """
 
 from typing import Any, NamedTuple
@@ -11,7 +11,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from ewsg_jax.answers.check.stein import blocks_of, of_blocks
+from ewsg_jax.answers.check import settings
+from ewsg_jax.answers.check.stein import block_means, blocks_of
 from ewsg_jax.base import checks
 from ewsg_jax.base.modules import made_by
 from ewsg_jax.base.typing import Data, Key
@@ -22,16 +23,14 @@ from ewsg_jax.run.internal_run import inner_run
 from ewsg_jax.run.samples import Samples
 from ewsg_jax.vectors.row_subsets import evenly
 
-LOOKS = 256
-"""Times at which momenta are read, evenly spaced."""
-PART = 10
-"""The part of the run's steps that is made again: one in ten."""
-MOST_NUMBERS, MOST_DENSE = 1024, 256
-"""Coordinates, evenly spaced, that are used; and up to which directions are, too."""
 
+class MomentumTemperature(NamedTuple):
+    """E p² over the temperature.
 
-class Heat(NamedTuple):
-    """E p² over the temperature, with its standard error."""
+    Attributes:
+        value: the ratio.
+        error: its standard error.
+    """
 
     value: float
     error: float
@@ -41,20 +40,20 @@ class Heat(NamedTuple):
 
 
 class Kinetic(NamedTuple):
-    """The kinetic temperature, over the target's.
+    """The kinetic temperature, over that of the target.
 
     Attributes:
-        mean: on average over all directions.
-        hottest: of the direction where it is largest by one half of the momenta, as the other half
-            has it.
-        coldest: of the direction where it is least.
-        coordinates: of each coordinate of the momentum (at most 1,024, evenly spaced), shape (d,).
+        mean: the average over all directions.
+        hottest: the direction in which it is largest by one half of the momenta, measured by the
+            other half.
+        coldest: the same of the direction in which it is smallest.
+        coordinates: each coordinate of the momentum (at most 1,024, evenly spaced), shape (d,).
         errors: their standard errors, shape (d,).
     """
 
-    mean: Heat
-    hottest: Heat
-    coldest: Heat
+    mean: MomentumTemperature
+    hottest: MomentumTemperature
+    coldest: MomentumTemperature
     coordinates: np.ndarray
     errors: np.ndarray
 
@@ -66,25 +65,25 @@ class Kinetic(NamedTuple):
 
 
 def check_kernel(kernel: Any, samples: Any) -> None:
-    """Check that a run of this kernel has a momentum.
+    """Check that samples are a run of this kernel, and that it has a momentum.
 
     Raises:
-        TypeError, ValueError: it is no kernel, its dynamics have no momentum, or samples are of no
-            run.
+        TypeError, ValueError: it is not a kernel, its dynamics have no momentum, or the samples are
+            not a run.
     """
     takes = (
         "the kernel of these samples, of a dynamics with a momentum (an underdamped one), or None"
     )
     checks.instance("kernel", kernel, Kernel, takes)
     checks.instance(
-        "samples", samples, Samples, "what ewsg_jax.sample returned, where kernel is given"
+        "samples", samples, Samples, "what ewsg_jax.sample returned, if kernel is given"
     )
     if not isinstance(kernel, Pair) or not hasattr(samples.state.dynamics, "momentum"):
         raise ValueError(f"kernel must be {takes}; got {kernel!r}")
 
 
-def unknown_law(kernel: Kernel) -> str:
-    """Return why momenta of a kernel have no law to compare them with; "" where they have."""
+def why_unknown(kernel: Kernel) -> str:
+    """Return why the distribution of a kernel's momenta is unknown; "" if it is known."""
     dynamics = getattr(kernel, "dynamics", None)
     if dynamics is None or dynamics.gaussian_momentum:
         return ""
@@ -103,21 +102,22 @@ def kinetic(
     temperature: float,
     mesh: Mesh | None = None,
 ) -> tuple[Kinetic, float]:
-    """Return the kinetic temperature over the target's, and passes over the data that it took.
+    """Return the kinetic temperature over the target's, and its cost in passes over the data.
 
     Args:
         key: a typed PRNG key.
-        kernel: of the run.
-        samples: of it.
+        kernel: the kernel of the run.
+        samples: the run that is resumed.
         data: all n rows.
-        temperature: of the target.
-        mesh: the devices, those of the run where its rows were cut.
+        temperature: T of the target exp(−V/T).
+        mesh: the devices of the run if its rows were cut; None: one device.
     """
-    steps = max(1, samples.num_steps // (PART * LOOKS))
-    found, passes = [], 0.0
-    for own in jax.random.split(key, LOOKS):
+    num_reads = settings.MOMENTUM_READS
+    steps = max(1, samples.num_steps // (settings.STEPS_PER_EXTRA_STEP * num_reads))
+    reads, passes = [], 0.0
+    for read_key in jax.random.split(key, num_reads):
         samples = inner_run(
-            own,
+            read_key,
             kernel,
             None,
             data,
@@ -128,59 +128,72 @@ def kinetic(
             mesh=mesh,
         )
         passes += samples.data_passes * samples.num_chains
-        found.append(_some_of(samples))
-    momenta = np.stack(found, axis=1)
+        reads.append(_last_momenta(samples))
+    momenta = np.stack(reads, axis=1)
     alive = np.isfinite(momenta).all((1, 2))
     # The `exact` dynamics has a velocity, of variance u T.
     scale = float(np.asarray(getattr(getattr(kernel, "dynamics", None), "inverse_mass", 1.0)))
-    return told(
-        momenta[alive] / np.sqrt(scale * temperature), bool(samples.shared_minibatch)
-    ), passes
+    unit = np.sqrt(scale * temperature)
+    return from_momenta(momenta[alive] / unit, bool(samples.shared_minibatch)), passes
 
 
-def told(momenta: np.ndarray, shared: bool) -> Kinetic:
-    """Return what momenta (chain, draw, d) in units of the temperature's root say."""
+def from_momenta(momenta: np.ndarray, shared: bool) -> Kinetic:
+    """Return the kinetic temperature by momenta.
+
+    Args:
+        momenta: momenta in units of the root of the temperature, shape (chain, draw, d).
+        shared: whether chains share their minibatches.
+    """
     coordinates, errors = _mean(momenta**2, momenta, shared)
     axis = 0 if len(momenta) > 1 and not shared else 1
-    halves = np.array_split(momenta, 2, axis=axis)
-    # What is hottest among many would be so by chance: one half says where, the other how hot it is
-    # there.
-    both = [
-        judge @ _ends(look.reshape(-1, look.shape[-1])) for look, judge in (halves, halves[::-1])
-    ]
-    ends = np.concatenate(both, axis=axis)
-    heats, their_errors = _mean(ends**2, ends, shared)
-    average, its_error = _mean(np.mean(momenta**2, axis=2, keepdims=True), momenta, shared)
+    first, second = np.array_split(momenta, 2, axis=axis)
+    # The largest of many directions is large by Monte Carlo error too: one half of the momenta
+    # finds it, the other measures it.
+    extremes = np.concatenate(
+        [
+            measured @ _extreme_directions(searched.reshape(-1, searched.shape[-1]))
+            for searched, measured in ((first, second), (second, first))
+        ],
+        axis=axis,
+    )
+    ends, end_errors = _mean(extremes**2, extremes, shared)
+    average, average_error = _mean(np.mean(momenta**2, axis=2, keepdims=True), momenta, shared)
     return Kinetic(
-        Heat(float(average[0]), float(its_error[0])),
-        Heat(float(heats[0]), float(their_errors[0])),
-        Heat(float(heats[1]), float(their_errors[1])),
+        MomentumTemperature(float(average[0]), float(average_error[0])),
+        MomentumTemperature(float(ends[0]), float(end_errors[0])),
+        MomentumTemperature(float(ends[1]), float(end_errors[1])),
         coordinates,
         errors,
     )
 
 
-def _ends(momenta: np.ndarray) -> np.ndarray:
+def _extreme_directions(momenta: np.ndarray) -> np.ndarray:
     """Return the directions in which momenta (draw, d) are largest and smallest, shape (d, 2)."""
     size = momenta.shape[1]
-    if size > MOST_DENSE:
+    if size > settings.MAX_MOMENTUM_DIRECTIONS:
         order = np.argsort(-np.mean(momenta**2, axis=0))
         return np.eye(size)[:, order[[0, -1]]]
     return np.linalg.svd(momenta, full_matrices=False)[2][[0, -1]].T
 
 
 def _mean(values: np.ndarray, momenta: np.ndarray, shared: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean of values (chain, draw, k) and its error, from blocks of momentum memory."""
+    """Return means and their standard errors, shape (k,) both.
+
+    Args:
+        values: functions of the momenta, shape (chain, draw, k).
+        momenta: the momenta, whose autocorrelation gives the length of a block.
+        shared: whether chains share their minibatches.
+    """
     _, count, share = blocks_of(momenta, shared)
     rows = values.mean(0) if shared else values.reshape(-1, values.shape[-1])
-    return rows.mean(0), of_blocks(rows, count).std(0, ddof=1) / np.sqrt(count * share)
+    return rows.mean(0), block_means(rows, count).std(0, ddof=1) / np.sqrt(count * share)
 
 
-def _some_of(samples: Samples) -> np.ndarray:
-    """Return momenta of the last states, shape (chain, d), of chains that are lost NaN."""
+def _last_momenta(samples: Samples) -> np.ndarray:
+    """Return momenta of the last states, shape (chain, d); NaN for chains that diverged."""
     leaves = jax.tree.leaves(samples.state.dynamics.momentum)
     flat = np.concatenate(
         [np.asarray(x, np.float64).reshape(samples.num_chains, -1) for x in leaves], axis=1
     )
-    some = evenly(flat.shape[1], MOST_NUMBERS)
-    return np.where(samples.is_finite[:, None], flat[:, some], np.nan)
+    chosen = evenly(flat.shape[1], settings.MAX_MOMENTA)
+    return np.where(samples.is_finite[:, None], flat[:, chosen], np.nan)

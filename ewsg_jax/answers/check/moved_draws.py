@@ -1,10 +1,11 @@
-"""Draws that are far off: moved by the affine map to where they should be, with gradients made
-there, repeatedly.
+"""Draws that are far from the target, moved by an affine map to where they should be, repeatedly.
 
-A regression says less the farther the draws are off. Of all moves that one is taken after which the
-draws' own identities, by gradients made there, are nearest; where none brings them nearer the
-answer is that of the draws. It ends with a round that is not nearer than those before and changes
-the answer by as much as the last one did.
+A regression on Stein functions says less the farther draws are from the target. So draws are moved
+to the mean and the covariance that the last regression gave, gradients are evaluated there, and the
+regression is repeated. The result is the move after which Stein's identities, by gradients at the
+moved draws, show the smallest distance; if no move brings the draws nearer it is that of the
+original draws. Moves end when one neither comes nearer nor changes the answer by less than the one
+before.
 """
 
 from collections.abc import Callable
@@ -12,27 +13,21 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ewsg_jax.answers.check import settings
 from ewsg_jax.answers.check.affine import between
 from ewsg_jax.answers.check.correction import Correction
 from ewsg_jax.answers.check.draws import Draws
-from ewsg_jax.answers.check.gradients import Fresh
+from ewsg_jax.answers.check.gradients import FreshGradients
 from ewsg_jax.answers.check.stein import Scores
 
-MOST_ROUNDS, SETTLED = 4, 0.02
-"""How often draws are moved; and the change of the answer that does not matter."""
-MOST_SLOPE = 1e100
-"""Of the potential at a draw, above which it is nowhere near the target."""
-NEARER = 0.7
-"""Part of their distance that moved draws may keep and still be nearer beyond a better fit."""
 
-
-class Reckoning(NamedTuple):
-    """What draws and the gradients at them say.
+class Analysis(NamedTuple):
+    """What follows from draws and the gradients at them.
 
     Attributes:
-        draws: which.
-        scores: their identities.
-        correction: of them.
+        draws: the draws, as they are or moved.
+        scores: Stein's identities at them.
+        correction: the regression that gives moments of the target.
     """
 
     draws: Draws
@@ -41,39 +36,37 @@ class Reckoning(NamedTuple):
 
 
 def nearer(
-    first: Reckoning,
-    gradients: Callable[[int, Draws], Fresh],
-    reckoned: Callable[[Draws, Fresh], Reckoning],
-    near: float,
-) -> tuple[Reckoning, float]:
-    """Return the reckoning of draws moved to where they should be, and its gradients' cost.
+    first: Analysis,
+    gradients: Callable[[int, Draws], FreshGradients],
+    analyse: Callable[[Draws, FreshGradients], Analysis],
+) -> tuple[Analysis, float]:
+    """Return the analysis of draws moved to where they should be, and the cost of its gradients.
 
     Args:
-        first: of the draws as they are; it is returned where no move brings them nearer.
-        gradients: of the potential, fresh ones for each number of a round, at draws.
-        reckoned: of draws and gradients.
-        near: the distance at which draws are near enough.
+        first: the analysis of the original draws, which is returned if no move brings them nearer.
+        gradients: evaluates gradients at draws, with noise of their own for each number of a move.
+        analyse: gives the analysis of draws and the gradients at them.
     """
     here, best, passes, change = first, first, 0.0, np.inf
-    for number in range(1, MOST_ROUNDS + 1):
-        found = here.correction.moments
-        if here.scores.distance <= near or found.covariance is None:
+    for move in range(1, settings.MAX_MOVES + 1):
+        moments = here.correction.moments
+        if here.scores.distance <= settings.NEAR_TARGET or moments.covariance is None:
             break
-        draws = here.draws.moved(between(here.draws.flat, found.mean, found.covariance))
-        fresh = gradients(number, draws)
+        draws = here.draws.moved(between(here.draws.flat, moments.mean, moments.covariance))
+        fresh = gradients(move, draws)
         passes += fresh.data_passes
-        if not fresh.is_finite or np.abs(fresh.mean).max() > MOST_SLOPE:
+        if not fresh.is_finite or np.abs(fresh.mean).max() > settings.MAX_GRADIENT:
             break
-        here = reckoned(draws, fresh)
+        here = analyse(draws, fresh)
         is_nearer = here.scores.distance < best.scores.distance
         if is_nearer:
             best = here
-        if number == MOST_ROUNDS:
+        if move == settings.MAX_MOVES:
             break
-        # The answer settles, or it does not: rounds that neither come nearer nor change less than
-        # the one before.
-        largest, average = here.correction.moments.differs(found)
-        if largest < SETTLED or not (is_nearer or average < change):
+        # The answer settles, or it does not: then moves neither come nearer nor change it less.
+        largest, average = here.correction.moments.differs(moments)
+        if largest < settings.SETTLED_CHANGE or not (is_nearer or average < change):
             break
         change = average
-    return (best if best.scores.distance < NEARER * first.scores.distance else first), passes
+    is_better = best.scores.distance < settings.NEARER_SHARE * first.scores.distance
+    return (best if is_better else first), passes

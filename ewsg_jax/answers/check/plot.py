@@ -9,14 +9,14 @@ from ewsg_jax.base import pictures
 
 
 class Panel(NamedTuple):
-    """What is drawn of all coordinates.
+    """A number of each coordinate, which is drawn with its error.
 
     Attributes:
-        name: what it is.
-        values: of each coordinate.
-        errors: their standard errors.
-        right: what they should be.
-        within: by how much they may be off.
+        name: the label of the axis.
+        values: the numbers, shape (d,).
+        errors: their standard errors, shape (d,).
+        right: the value that they should have.
+        within: the largest difference from it that is within tolerance.
     """
 
     name: str
@@ -35,7 +35,7 @@ def plot(title: str, panels: list[Panel], path: str | os.PathLike[str] | None) -
     """
     figure = pictures.blank(4.5 * len(panels), 3.6, path)
     # Names of coordinates are the user's, and a dollar sign in them begins no formula.
-    # `parse_math=False` is not heard where the title is wrapped.
+    # `parse_math=False` has no effect on a title that is wrapped.
     figure.suptitle(title.replace("$", r"\$"), fontsize=9, wrap=True)
     for axes, panel in zip(figure.subplots(1, len(panels)), panels, strict=True):
         order = np.argsort(panel.values)

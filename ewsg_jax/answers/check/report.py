@@ -1,4 +1,4 @@
-"""What a check says."""
+"""What a check reports."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -7,58 +7,57 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from ewsg_jax.answers.check import verdict as verdicts
+from ewsg_jax.answers.check import settings
 from ewsg_jax.answers.check.affine import between
-from ewsg_jax.answers.check.correction import DOUBTED, Moments
+from ewsg_jax.answers.check.correction import TargetMoments
 from ewsg_jax.answers.check.draws import Draws, draws_of, like
 from ewsg_jax.answers.check.function_values import values_at
 from ewsg_jax.answers.check.kinetic import Kinetic
-from ewsg_jax.answers.check.moved_draws import Reckoning
+from ewsg_jax.answers.check.more_draws import Available
+from ewsg_jax.answers.check.moved_draws import Analysis
 from ewsg_jax.answers.check.plot import Panel, plot
-from ewsg_jax.answers.check.stein import FARTHEST, Scores
+from ewsg_jax.answers.check.stein import Scores
+from ewsg_jax.answers.check.verdict import Evidence, Measured, Verdict, judge, without_a_part
 from ewsg_jax.base import checks
 from ewsg_jax.base.typing import Position, PyTree
 from ewsg_jax.draws.convergence import rhat_in_words
 from ewsg_jax.draws.coordinates import CONVERGED, with_digits
+from ewsg_jax.model_checks.finding import Finding, texts
 from ewsg_jax.run.samples import Samples
 from ewsg_jax.vectors.layout import vector
 
-NEW, ENOUGH = 0.5, 1_000
-"""Effective draws of each used, from which those between say more, and from which it is known."""
-MOST_SHOWN = 12
-"""Coordinates of which the table shows a row each: those with the largest bias."""
-MOST_USED = 16_000
-"""Draws that are used where fewer cannot decide, if the caller does not say."""
-SMALL, MOST_SMALL = 4, 9
-"""Numbers of a small leaf, which the table shows first, and how many of all of these."""
-UNKNOWN = 3.0
-"""Of a ratio, or of a mean in sds: a number with a larger error is not shown."""
 
-
-def _known(value: Any, error: Any, width: int) -> str:
+def _with_error(value: float, error: float, width: int) -> str:
     """Return a number and its error, or that it is unknown, or as large as can be measured."""
     if np.isinf(error) and np.isfinite(value):
-        return "> 10" if value >= 10 else "< -10" if value <= -10 else "> 5"
-    return f"{value:{width}.3f} ± {error:5.3f}" if error < UNKNOWN else "unknown"
+        ratio, shift = settings.max_measured_ratio(), settings.max_measured_shift()
+        if abs(value) < shift:
+            return f"> {ratio:g}"
+        return f"> {shift:g}" if value > 0 else f"< {-shift:g}"
+    if not error < settings.NOTHING_KNOWN_SDS:
+        return "unknown"
+    return f"{value:{width}.3f} ± {error:5.3f}"
 
 
-def _short(z: float) -> str:
-    if z > FARTHEST:
-        return f"> {FARTHEST:.0e}"
+def _in_short(z: float) -> str:
+    if z > settings.MAX_SDS:
+        return f"> {settings.MAX_SDS:.0e}"
     return f"{z:.1f}" if z < 1e4 else f"{z:.1e}"
 
 
 @dataclass(frozen=True, eq=False)
 class Corrected:
-    """Moments of the target, by the draws and the gradients at them; trees like the position.
+    """Moments of the target, from the draws and the gradients at them.
+
+    All but `covariance` and `by` are pytrees like the position.
 
     Attributes:
-        mean, sd: of each coordinate.
-        mean_error, sd_error: their standard errors. Chance, and what the correction leaves where
-            draws are far from the target.
-        covariance: shape (d, d), over the parameters, in `ravel_pytree` order; None above 1,000
-            numbers, and where there are fewer than some 1.3 draws for each of them.
-        by: which Stein functions they were found with.
+        mean, sd: mean and standard deviation of each coordinate.
+        mean_error, sd_error: their standard errors: Monte Carlo error, and what the correction
+            leaves if draws are far from the target.
+        covariance: the covariance matrix in `ravel_pytree` order, shape (d, d); None above 1,000
+            parameters, or with fewer than some 1.3 draws for each of them.
+        by: the Stein functions that the moments were computed with, in words.
     """
 
     mean: Position
@@ -72,59 +71,37 @@ class Corrected:
     def errors(self) -> tuple[float, float]:
         """The largest error of a mean, in sds, and of a standard deviation, relatively."""
         sd = vector(self.sd)
-        return float(np.max(vector(self.mean_error) / sd)), float(
-            np.max(vector(self.sd_error) / sd)
-        )
+        of_means = float(np.max(vector(self.mean_error) / sd))
+        return of_means, float(np.max(vector(self.sd_error) / sd))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
-    """How wrong draws are. Trees are like the position.
+    """How wrong draws are, and what is right. Pytrees are like the position.
 
     Attributes:
-        sd_ratio: the draws' standard deviations over the target's: of all draws, those that were
-            not used too.
-        sd_ratio_error: its standard error, of the target's side: of these draws, not of others of
-            the kind; infinite where all that is known is that the ratio is above 5. All four are
-            NaN where chains do not agree and nothing is corrected, or where `cut_off` says why.
-        mean_shift: the draws' mean less the target's, of the same draws, in standard deviations of
-            the target.
-        mean_shift_error: its standard error; infinite where the shift is at least 10.
-        corrected: the moments that the draws should have; None where they are not known well enough
-            to be taken.
-        not_corrected: in words, why not; empty where they are.
-        scores: Stein's identities: whether what is wrong is more than chance.
-        rest: the same of the draws, moved to the corrected mean and covariance: what no affine map
-            mends, for it is of another shape. None where draws are near enough, or too few, to be
-            moved.
-        outside: in words, which share of the draws is where a density is 0; empty where none is
-            seen.
-        impossible: in words, that draws are wider than the prior, which a log-concave likelihood
-            does not allow; empty where they are not, or this is not known.
-        mistaken: in words, that the gradient is not that of the log density; empty where none is
-            seen. Every other number is made of gradients.
-        num_compared: along how many coordinates it was compared with the log density's values:
-            all, or 512 where there are more; 0 where rows lie on several devices, or positions
-            have fewer digits than float32.
-        rhat: the largest split R-hat of a coordinate, NaN of one chain.
+        sd_ratio: standard deviations of all draws, unused ones too, over those of the target.
+        sd_ratio_error: their standard errors, of the target's side: of these draws, not of others
+            from the same sampler; infinite if all that is known is that the ratio is above 5. All
+            four are NaN if chains do not agree and nothing is corrected, or if `cut_off` says why.
+        mean_shift: the mean of all draws less that of the target, in sds of the target.
+        mean_shift_error: its standard error; infinite if the shift is at least 10.
+        corrected: the moments that the draws should have; None if they are not known well enough.
+        not_corrected: why not, in words; empty if there are corrected moments.
+        scores: Stein's identities at the draws: whether a bias is more than Monte Carlo error.
+        rest: the same at the draws moved to the corrected mean and covariance: a bias of shape,
+            which no affine map removes. None if draws were near enough, or too few, to be moved.
+        rhat: the largest split R-hat of a coordinate; NaN for one chain.
         apart: the name of that coordinate.
-        num_chains: chains there were.
-        num_lost: of these, chains that diverged, or are not finite, and are left out.
-        num_draws: draws of each chain.
-        num_used: draws that were used, of all chains.
-        data_passes: what the gradients cost, in passes over the data.
-        tolerance: as given.
-        names: of the coordinates.
-        note: in words, which coordinates are as wide as a normal prior alone, or far from it;
-            empty where none is.
-        kinetic: the kinetic temperature of the run over the target's, where its kernel was given.
-        no_kinetic: why it is not known, for the kernel that was given.
-        lost: in words, which chains are left out, and when they diverged; empty where none is.
-        is_cut: whether one of them diverged among its draws, or half of all chains or more
-            anywhere: a part of the posterior may be cut off, and no outcome is right.
-        num_steps: steps of each chain over which the draws are spread; 0 of draws from elsewhere.
-        cut_off: in words, that draws lie at a wall where the density is not 0. Stein's identities
-            do not hold there: nothing is known by them, and shifts and ratios are NaN.
+        data_passes: the cost of the gradients, in passes over the data.
+        tolerance: the tolerance that `check` was given.
+        findings: what is wrong with the model, or with where draws lie, and notes on it.
+        kinetic: the kinetic temperature of the run over that of the target; None without `kernel=`.
+        no_kinetic: why it is unknown for the kernel that was given; else empty.
+        num_compared: the number of coordinates along which the gradient was compared with values
+            of the log density: all, or 512 if there are more; 0 if rows lie on several devices, or
+            positions have fewer digits than float32.
+        num_steps: the steps of each chain over which draws are spread; 0 for draws from elsewhere.
     """
 
     sd_ratio: Position
@@ -135,120 +112,185 @@ class Report:
     not_corrected: str
     scores: Scores
     rest: Scores | None
-    outside: str
-    impossible: str
     rhat: float
-    num_chains: int
-    num_lost: int
-    num_draws: int
-    num_used: int
+    apart: str
     data_passes: float
     tolerance: float
-    names: tuple[str, ...]
-    reckonings: tuple[Reckoning, ...] = field(repr=False)
-    moments: Moments = field(repr=False)
-    note: str = ""
+    analyses: tuple[Analysis, ...] = field(repr=False)
+    moments: TargetMoments = field(repr=False)
+    findings: tuple[Finding, ...] = ()
     kinetic: Kinetic | None = None
     no_kinetic: str = field(default="", repr=False)
-    mistaken: str = ""
     num_compared: int = 0
-    apart: str = ""
-    lost: str = ""
-    is_cut: bool = False
     num_steps: int = 0
-    cut_off: str = ""
 
     @property
     def outcome(self) -> Literal["right", "wrong", "unsure"]:
-        """Whether draws are right within tolerance, wrong beyond chance, or neither is known."""
-        return self._found.outcome
+        """Either "right" within tolerance, "wrong" beyond Monte Carlo error, or "unsure"."""
+        return self._verdict.outcome
 
     @property
     def verdict(self) -> str:
-        """The same in words, with what to do."""
-        return self._found.text
+        """The outcome in words, with what to do."""
+        return self._verdict.text
 
     @property
     def draws(self) -> Draws:
-        """Those that were used."""
-        return self.reckonings[0].draws
+        """The draws that were used."""
+        return self.analyses[0].draws
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the coordinates."""
+        return self.draws.names
+
+    @property
+    def num_chains(self) -> int:
+        """The number of chains, those that were left out too."""
+        return len(self.draws.values) + self.num_lost
+
+    @property
+    def num_lost(self) -> int:
+        """How many of them diverged, or are not finite, and were left out."""
+        return self.draws.num_lost
+
+    @property
+    def num_draws(self) -> int:
+        """The number of draws of each chain."""
+        return self.draws.num_draws
+
+    @property
+    def num_used(self) -> int:
+        """The number of draws that were used, over all chains."""
+        return len(self.draws.flat)
 
     @property
     def num_unseen(self) -> int:
-        """Draws of the chains that count that were not used."""
+        """The number of draws that were not used, of the chains that count."""
         return (self.num_chains - self.num_lost) * self.num_draws - self.num_used
 
     @property
+    def lost(self) -> str:
+        """Which chains were left out and when they diverged, in words; empty if none was."""
+        return self.draws.lost
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a part of the posterior may be cut off, so that no outcome is right: a chain
+        diverged after its first draw, or half of all chains or more did at any time.
+        """
+        return self.draws.is_cut
+
+    @property
+    def outside(self) -> str:
+        """Which share of the draws lies where a density is 0, in words; empty if none does."""
+        return texts(self.findings, "support")
+
+    @property
+    def cut_off(self) -> str:
+        """That draws lie at an edge at which the density is not 0, in words. Stein's identities do
+        not hold there: nothing is known by them, and shifts and ratios are NaN.
+        """
+        return texts(self.findings, "edge")
+
+    @property
+    def mistaken(self) -> str:
+        """That the gradient is not that of the log density, in words; empty if none is seen to be.
+        Every other number is made of gradients.
+        """
+        return texts(self.findings, "gradient")
+
+    @property
+    def impossible(self) -> str:
+        """That draws are wider than the prior, which a log-concave likelihood does not allow, in
+        words; empty if they are not, or if this is unknown.
+        """
+        return "; ".join(finding.text for finding in self.findings if _is_impossible(finding))
+
+    @property
+    def note(self) -> str:
+        """What a user may want to know of a model even if the draws are right, in words: such as
+        coordinates as wide as a normal prior, or far from it; empty if there is nothing.
+        """
+        return "; ".join(str(finding) for finding in self.findings if finding.severity == "note")
+
+    @property
     def has_more(self) -> bool:
-        """Whether unused draws would say more, as those used are nearly independent."""
-        is_new = self.num_used < ENOUGH or self.scores.ess >= NEW * self.num_used
+        """Whether unused draws would add information: those used are nearly independent."""
+        num_used = self.num_used
+        is_new = (
+            num_used < settings.MIN_DRAWS_FOR_SHARE
+            or self.scores.ess >= settings.MIN_INDEPENDENT_SHARE * num_used
+        )
         return self.num_unseen > 0 and is_new
 
     @property
     def needs_more(self) -> bool:
-        """Whether draws that were not used might decide what those that were used cannot."""
-        return self.has_more and not self.cut_off and self._of_draws.outcome == "unsure"
+        """Whether unused draws might decide what those that were used cannot."""
+        return self.has_more and not self.cut_off and judge(self._evidence).outcome == "unsure"
 
     @property
-    def _found(self) -> verdicts.Verdict:
-        found = self._of_draws
-        return verdicts.without_a_part(found, self.lost) if self.is_cut else found
+    def _verdict(self) -> Verdict:
+        verdict = judge(self._evidence)
+        return without_a_part(verdict, self.lost) if self.is_cut else verdict
 
     @property
-    def _of_draws(self) -> verdicts.Verdict:
-        return verdicts.of(
-            self.scores,
-            vector(self.sd_ratio),
-            vector(self.sd_ratio_error),
-            vector(self.mean_shift),
-            vector(self.mean_shift_error),
-            self.names,
-            self.rhat,
-            self.tolerance,
-            "" if self.is_cut else self.lost,
-            self.impossible,
-            self.has_more,
-            self.corrected is not None,
-            self.outside,
-            self.mistaken,
-            self.apart,
-            verdicts.Spent(
-                self.num_used, self.num_used + self.num_unseen, MOST_USED, self.num_steps
+    def _evidence(self) -> Evidence:
+        num_used = self.num_used
+        return Evidence(
+            scores=self.scores,
+            sd_ratio=Measured(vector(self.sd_ratio), vector(self.sd_ratio_error)),
+            mean_shift=Measured(vector(self.mean_shift), vector(self.mean_shift_error)),
+            kurtosis=self.draws.kurtosis,
+            names=self.names,
+            rhat=self.rhat,
+            tolerance=self.tolerance,
+            findings=self.findings,
+            worst_mixed=self.apart,
+            left_out="" if self.is_cut else self.lost,
+            has_more=self.has_more,
+            is_corrected=self.corrected is not None,
+            available=Available(
+                used=num_used,
+                total=num_used + self.num_unseen,
+                default=settings.DRAWS_TO_USE[-1],
+                num_steps=self.num_steps,
             ),
-            self.draws.kurtosis,
-            self.cut_off,
         )
 
     def expectation(self, function: Callable[[Any], PyTree]) -> tuple[PyTree, PyTree]:
         """Return the target's expectation of a function of the position, and its standard error.
 
-        By a regression on Stein functions. Of draws that were moved, by what differs from that of
-        the draws as they were, too.
+        It comes from a regression on Stein functions. If draws were moved, the error contains the
+        difference from the answer of the original draws.
 
         Args:
-            function: `function(position) -> tree of arrays`, for one draw; of a probability, true
-                or false.
+            function: `function(position) -> pytree of arrays`, for one draw; for a probability, a
+                function that returns true or false.
+
+        Returns:
+            The expectation and its standard error, pytrees like what the function returns.
 
         Raises:
             TypeError, ValueError: it is no such function; nothing can be corrected
                 (`report.not_corrected`).
         """
         checks.function("function", function, "(position) -> tree of arrays")
-        values = [values_at(each.draws, function) for each in self.reckonings]
+        values = [values_at(analysis.draws, function) for analysis in self.analyses]
         self._check_corrected("expectation")
-        found = []
-        for leaves in zip(*(each.leaves for each in values), strict=True):
-            told = [
-                each.correction.expectation(leaf)
-                for each, leaf in zip(self.reckonings, leaves, strict=True)
+        results = []
+        for leaves in zip(*(at_draws.leaves for at_draws in values), strict=True):
+            answers = [
+                analysis.correction.expectation(leaf)
+                for analysis, leaf in zip(self.analyses, leaves, strict=True)
             ]
-            (first, doubt), (last, error) = told[0], told[-1]
-            if len(told) > 1:
-                error = np.sqrt(error**2 + (last - first) ** 2 + (DOUBTED * doubt) ** 2)
-            found.append((last, error))
-        return values[0].told([mean for mean, _ in found]), values[0].told(
-            [error for _, error in found]
-        )
+            (original, original_error), (mean, error) = answers[0], answers[-1]
+            if len(answers) > 1:
+                doubt = settings.UNMOVED_ERROR_SHARE * original_error
+                error = np.sqrt(error**2 + (mean - original) ** 2 + doubt**2)
+            results.append((mean, error))
+        means, errors = ([result[k] for result in results] for k in (0, 1))
+        return values[0].as_tree(means), values[0].as_tree(errors)
 
     def _check_corrected(self, name: str) -> None:
         if self.corrected is None:
@@ -258,13 +300,16 @@ class Report:
             )
 
     def correct(self, samples: Samples | PyTree) -> Any:
-        """Return draws moved by the affine map from the checked ones' moments to the target's.
+        """Return draws, moved by the affine map from moments of the checked draws to the target's.
 
         Chains that diverged, or are not finite, stay as they are: they do not count.
 
         Args:
-            samples: those that were checked, or others of the same run; draws beyond bounds are not
-                moved back.
+            samples: the draws that were checked, or others of the same run; draws beyond bounds
+                are not moved back.
+
+        Returns:
+            Samples, or a pytree of draws, as it was given.
 
         Raises:
             TypeError, ValueError: they are no draws of this position; nothing can be corrected
@@ -285,8 +330,12 @@ class Report:
         draws = like(samples.draws, to(moved.values), moved.chains)
         return replace(samples, draws=draws, moments=None)
 
-    def worst(self, count: int = MOST_SHOWN) -> np.ndarray:
-        """Return the numbers of the `count` coordinates with the largest bias beside its error."""
+    def worst(self, count: int = 12) -> np.ndarray:
+        """Return the numbers of the coordinates with the largest bias, at most `count` of them.
+
+        Args:
+            count: the number of coordinates.
+        """
         ratio, shift = np.abs(np.log(vector(self.sd_ratio))), np.abs(vector(self.mean_shift))
         size = np.maximum(ratio / self.tolerance, shift / (2 * self.tolerance))
         return np.argsort(-size, kind="stable")[:count]
@@ -294,15 +343,16 @@ class Report:
     def table(self, *names: str) -> str:
         """Return the table of coordinates: a line each, with the corrected mean and sd.
 
-        What is printed has those of small leaves (scalars, and up to four numbers), and those with
-        the largest bias.
+        `print(report)` has the coordinates of small leaves (scalars, and up to four parameters),
+        and those with the largest bias.
 
         Args:
-            names: of the coordinates that are wanted: `"z[3]"`, or of a leaf, all of it, `"z"`, or
-                of a branch of the tree, `"layer"`. Default: all coordinates.
+            names: names of coordinates, such as `"z[3]"`, of leaves, such as `"z"`, which are
+                shown whole, or of branches of the pytree, such as `"layer"`. Default: all
+                coordinates.
 
         Raises:
-            TypeError, ValueError: a name is no string, or that of no coordinate.
+            TypeError, ValueError: a name is not a string, or not that of a coordinate.
 
         Example:
             >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -321,22 +371,23 @@ class Report:
         return "\n".join(self._rows(np.concatenate(chosen)))
 
     def _named(self, name: str) -> np.ndarray:
-        found = [
+        """Return the numbers of the coordinates of a leaf, of a branch, or of one coordinate."""
+        numbers = [
             i
-            for i, own in enumerate(self.names)
-            if own == name or own.startswith((f"{name}[", f"{name}."))
+            for i, full_name in enumerate(self.names)
+            if full_name == name or full_name.startswith((f"{name}[", f"{name}."))
         ]
-        if not found:
+        if not numbers:
             raise ValueError(
                 f"names must be of coordinates or leaves, such as {self.names[0]!r}; got {name!r}"
             )
-        return np.array(found)
+        return np.array(numbers)
 
     def plot(self, path: Any = None) -> Any:
         """Draw sd ratios and mean shifts of all coordinates with errors; return the figure.
 
         Args:
-            path: of an image file to write; None: none.
+            path: the image file to write. Default: none is written.
 
         Raises:
             ImportError: matplotlib is not installed.
@@ -351,53 +402,55 @@ class Report:
 
     @property
     def _temperature(self) -> str:
-        """What E[g u] says of the draws' temperature, which is a property of a stationary law."""
+        """The temperature of the draws by E[g u]; only a stationary distribution has one."""
         if self.rhat > CONVERGED:
             return "not known, for the chains do not agree"
         if self.cut_off:
             return "not known, for the density ends among the draws"
         value, error = 1 + self.scores.excess, self.scores.excess_error
         if value <= 0:
-            return f"not known: {value:.2g} ± {error:.2g} of the target's is that of no law"
-        if error > UNKNOWN:
+            return (
+                f"not known: {value:.2g} ± {error:.2g} of the target's is that of no distribution"
+            )
+        if error > settings.NOTHING_KNOWN_SDS:
             return "not known"
         return f"{value:.3f} ± {error:.3f} of the target's, averaged over directions"
 
     def _shown(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return which coordinates are printed: those of small leaves, and others of large bias.
-
-        Of a model with many effects of groups and a few numbers that all share, these are few.
+        """Return the numbers of the coordinates that are printed: those of small leaves first, such
+        as the few parameters that all groups of a hierarchy share, and others of large bias.
         """
         sizes = [int(np.size(leaf)) for leaf in jax.tree.leaves(self.sd_ratio)]
-        is_small = np.repeat([size <= SMALL for size in sizes], sizes)
+        is_small = np.repeat([size <= settings.SMALL_LEAF for size in sizes], sizes)
         order = self.worst(len(self.names))
-        if len(order) <= MOST_SHOWN or is_small.all():
-            return order[:0], order[:MOST_SHOWN]
-        first = np.sort([i for i in order if is_small[i]][:MOST_SMALL]).astype(int)
-        rest = order[~np.isin(order, first)][: MOST_SHOWN - len(first)]
+        if len(order) <= settings.TABLE_ROWS or is_small.all():
+            return order[:0], order[: settings.TABLE_ROWS]
+        first = np.sort([i for i in order if is_small[i]][: settings.SMALL_LEAF_ROWS]).astype(int)
+        rest = order[~np.isin(order, first)][: settings.TABLE_ROWS - len(first)]
         return first, rest
 
     def _rows(self, shown: np.ndarray) -> list[str]:
-        """Return lines of the table, the header first; one line where nothing is known."""
+        """Return the lines of the table, the header first; one line if nothing is known."""
         ratio, ratio_error = vector(self.sd_ratio), vector(self.sd_ratio_error)
         shift, shift_error = vector(self.mean_shift), vector(self.mean_shift_error)
         mean, sd = self.moments.mean, self.moments.sd
         errors = np.maximum(self.moments.mean_error / sd, self.moments.sd_error)
         least = np.min([ratio_error[shown], shift_error[shown], errors[shown]])
-        if not least < UNKNOWN:
+        if not least < settings.NOTHING_KNOWN_SDS:
             return [
-                f"of {len(shown)} coordinates nothing is known: errors are above {UNKNOWN:g} sd"
+                f"of {len(shown)} coordinates nothing is known: errors are above "
+                f"{settings.NOTHING_KNOWN_SDS:g} sd"
             ]
         width = max(len("coordinate"), *(len(self.names[i]) for i in shown))
         lines = [
             f"{'coordinate':{width}}  sd / target's     mean shift (sd)   corrected mean         sd"
         ]
         return lines + [
-            f"{self.names[i]:{width}}  {_known(ratio[i], ratio_error[i], 6):>14}  "
-            f"{_known(shift[i], shift_error[i], 7):>15}  "
+            f"{self.names[i]:{width}}  {_with_error(ratio[i], ratio_error[i], 6):>14}  "
+            f"{_with_error(shift[i], shift_error[i], 7):>15}  "
             + (
                 f"{with_digits(mean[i], sd[i]):>14} {sd[i]:10.4g}"
-                if errors[i] < UNKNOWN
+                if errors[i] < settings.NOTHING_KNOWN_SDS
                 else f"{'unknown':>14} {'unknown':>10}"
             )
             for i in shown
@@ -411,14 +464,15 @@ class Report:
             else ""
         )
         scores = ", ".join(
-            f"{name}: {_short(score.z)}" for name, score in self.scores.worst.items()
+            f"{name}: {_in_short(score.z)}" for name, score in self.scores.worst.items()
         )
         lines = [
             f"Check: {self.verdict}",
             f"{self.num_chains} chains{lost} of {self.num_draws:,} draws, {self.num_used:,} used "
             f"for {self.data_passes:.3g} passes; R-hat {rhat_in_words(self.rhat, 3)}, ESS "
             f"{self.scores.ess:.0f}{shared}",
-            f"Stein's identities, worst |z| ({scores}); above {self.scores.bound:.1f} is no chance",
+            f"Stein's identities, worst |z| ({scores}); above {self.scores.bound:.1f} is more than "
+            "Monte Carlo error",
             f"temperature: {self._temperature}",
         ] + [str(self.kinetic or self.no_kinetic)] * bool(self.kinetic or self.no_kinetic)
         first, rest = self._shown()
@@ -439,3 +493,7 @@ class Report:
             )
         lines += [f"not corrected: {self.not_corrected}"] * bool(self.not_corrected)
         return "\n".join(lines + [f"note: {self.note}"] * bool(self.note))
+
+
+def _is_impossible(finding: Finding) -> bool:
+    return finding.kind == "prior" and finding.severity == "error"

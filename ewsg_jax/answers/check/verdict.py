@@ -1,310 +1,421 @@
-"""What is said of draws, in words: right within tolerance, wrong, or unknown."""
+"""The outcome of a check, and the sentence that says why and what to do."""
 
+import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 
+from ewsg_jax.answers.check import settings
+from ewsg_jax.answers.check.more_draws import Available, advice
 from ewsg_jax.answers.check.stein import Score, Scores
 from ewsg_jax.base.optional import student_quantile
 from ewsg_jax.draws.convergence import rhat_in_words
 from ewsg_jax.draws.coordinates import CONVERGED
-from ewsg_jax.model_checks.support import CURE
+from ewsg_jax.model_checks.finding import Finding, Severity, of_kinds
 
-FEWEST = 50
-"""Effective draws below which nothing is decided."""
-SURE = 2.0
-"""Standard errors within which a number is known."""
-
-AS_A_RULE = 0.8
-"""How often as many draws as are asked for are enough."""
-MOST_TIMES = 1_000
-"""Times as many draws, above which an error is no measure of how many are needed."""
-
-MUCH = 4.0
-"""By which part of the target's the variance is larger, where steps and batches may not be why."""
 BY_VALUES = (
     "see to custom_vjp, custom_jvp, stop_gradient, rounding and comparisons, and compare with "
     "jax.test_util.check_grads"
 )
-"""What to do where a gradient is not that of the values."""
-
-
-class Spent(NamedTuple):
-    """What draws there are, from which more are reckoned.
-
-    Attributes:
-        used: those that were used, of all chains.
-        draws: those that there are.
-        most: those that are used of more, if the caller does not say.
-        steps: of each chain over which these are spread; 0 where it is not known.
-    """
-
-    used: int
-    draws: int
-    most: int
-    steps: int
+"""What to do if a gradient is not that of the values."""
+NEITHER_HELPS = (
+    "; if neither changes it, the run has other data, another prior or another gradient than this "
+    "posterior"
+)
+"""The end of an advice on a bias that is too large to be one of the step size."""
 
 
 class Verdict(NamedTuple):
-    """What is said.
+    """The outcome of a check.
 
     Attributes:
-        outcome: in one word.
-        text: in words, with what to do.
+        outcome: "right" (within tolerance), "wrong" (biased) or "unsure" (not enough draws).
+        text: the reason in words, with what to do.
     """
 
     outcome: Literal["right", "wrong", "unsure"]
     text: str
 
 
-def of(
-    scores: Scores,
-    ratio: np.ndarray,
-    ratio_error: np.ndarray,
-    shift: np.ndarray,
-    shift_error: np.ndarray,
-    names: tuple[str, ...],
-    rhat: float,
-    tolerance: float,
-    lost: str,
-    impossible: str = "",
-    has_more: bool = False,
-    is_corrected: bool = True,
-    outside: str = "",
-    mistaken: str = "",
-    apart: str = "",
-    spent: Spent | None = None,
-    kurtosis: Callable[[np.ndarray], np.ndarray] = lambda some: np.full(some.shape, 3.0),
-    cut_off: str = "",
-) -> Verdict:
-    """Judge draws.
+class Measured(NamedTuple):
+    """A number of each coordinate with its standard error.
 
-    A bias is what Stein's identities see beyond chance, or moments farther from the target's than
-    chance moves those of as many effective draws. It matters where it is more than the tolerance,
-    in a standard deviation or twice that in a mean; draws without one are right where their moments
-    are near enough to the target's, which finite draws need not be. What is
-    impossible is wrong, whatever the identities see, and so are draws where a density is 0, and
-    all of a gradient that is not the density's. At a wall where the density is not 0 the identities
-    do not hold: nothing is decided. Where nothing can be decided, draws that were not
-    used come before a longer run. Chains that are left out are named, whatever the outcome.
+    Attributes:
+        value: the numbers, shape (d,).
+        error: their standard errors, shape (d,).
     """
-    seen = {name: score for name, score in scores.worst.items() if score.z > scores.bound}
-    large = {name: score for name, score in seen.items() if _is_large(name, score, tolerance)}
-    otherwise = ", or take report.corrected" if is_corrected else ""
-    lost = f"; {lost}: left out" if lost else ""
-    # The largest of many is not the most certain: what it is beyond its error.
-    by_ratio = np.maximum(np.abs(ratio - 1) - SURE * ratio_error, 0) / tolerance
-    by_shift = np.maximum(np.abs(shift) - SURE * shift_error, 0) / (2 * tolerance)
-    if mistaken:
-        return Verdict("wrong", f"{mistaken}{lost}: all else here is by gradients; {BY_VALUES}")
-    if outside:
-        others = f"; {impossible}" if impossible else ""
-        return Verdict("wrong", f"{outside}{others}{lost}: {CURE}")
-    if rhat > CONVERGED:
-        text = (
-            f"chains do not agree (R-hat {rhat_in_words(rhat, 2)}"
-            f"{f', {apart}' if apart else ''}): several modes, or a run far too short{lost}"
-        )
-        text += f"; {impossible}" if impossible else ""
-        return Verdict("wrong", f"{text}. Compare the chains; run longer, or start them elsewhere")
-    if cut_off:
-        return Verdict("unsure", f"{cut_off}{lost}: no identity of gradients holds there; {CURE}")
-    is_off = {"sd": np.flatnonzero(by_ratio >= 1), "mean": np.flatnonzero(by_shift >= 1)}
-    # A standard deviation's error is √((κ − 1)/4) of the mean's.
-    of_sd = np.sqrt((kurtosis(is_off["sd"]) - 1) / 4)
-    is_wrong = (
-        bool(impossible)
-        or bool(large)
-        or any(
-            some.size and (seen or _beyond_chance(value[some] - right, error[some], chance, scores))
-            for some, value, right, error, chance in (
-                (is_off["sd"], ratio, 1.0, ratio_error, of_sd),
-                (is_off["mean"], shift, 0.0, shift_error, 1.0),
-            )
-        )
-    )
-    if scores.ess < FEWEST and not is_wrong:
-        times = FEWEST / scores.ess if scores.ess > 0 else np.inf
-        longer = _longer(times, scores.ess, has_more, spent, at_least=True)
-        return Verdict(
-            "unsure", f"not enough draws to decide (ESS {scores.ess:.0f}){lost}. {longer}"
-        )
-    if is_wrong:
-        parts = [impossible] if impossible else []
-        parts += worst_of(by_ratio, by_shift, (ratio, ratio_error), (shift, shift_error), names)
-        if not parts:
-            name, score = max(large.items(), key=lambda pair: pair[1].z)
-            if name == "u":
-                word = "wide" if score.effect > 0 else "narrow"
-                parts.append(f"too {word} in some direction, the variance × {1 + score.effect:.3g}")
-            elif name == "1":
-                size = abs(score.effect)
-                parts.append(
-                    f"mean off in some direction, in which the slope is {size:.2g} and not 0"
-                )
-            else:
-                parts.append(f"of another shape: E[g φ − φ'] of φ = {name} is {score.effect:.2g}")
-            parts[-1] += f" (|z| = {score.z:.1f})"
-        return Verdict(
-            "wrong", "; ".join(parts) + lost + f". {_advice(scores, ratio, tolerance)}{otherwise}"
-        )
-    off = np.maximum(np.abs(ratio - 1) / tolerance, np.abs(shift) / (2 * tolerance))
-    error = SURE * np.maximum(ratio_error / tolerance, shift_error / (2 * tolerance))
-    if off.max() <= 1 and error.max() <= 1:
-        beside = "" if not seen else "; a bias shows, which is smaller than that"
-        within = f"({100 * tolerance:.3g} % of sds, {2 * tolerance:.3g} sd of means)"
-        return Verdict("right", f"right within tolerance {within}{beside}{lost}")
-    k = int(np.argmax(off if off.max() > 1 else error))
-    bias = "no bias seen" if not seen else "a bias shows, smaller than the tolerance"
-    text = (
-        f"{bias}, but not enough draws to decide: sd × {ratio[k]:.3g} ± {ratio_error[k]:.2g}, "
-        "mean off by "
-    )
-    text += f"{shift[k]:.2g} ± {shift_error[k]:.2g} sd ({names[k]}){lost}"
-    # Chance falls with the root of the draws, and so do the doubts that are made of it. What is off
-    # without a bias is chance, too: that of the worst of all means and sds, as a rule.
-    times = float(error.max()) ** 2
-    if off.max() > 1:
-        z = -float(student_quantile(np.inf, (1 - AS_A_RULE) / 2 / (2 * len(off))))
-        times = max(times, float(off.max()) ** 2, z**2 / (2 * tolerance**2) / scores.ess)
-    longer = _longer(times, scores.ess, has_more, spent)
-    if seen:
-        # How much of the doubt is of the bias that shows is not known, and no draws take that away.
-        longer = (
-            "Use more of the draws (max_draws=); where that does not decide, h" * has_more or "H"
-        )
-        longer += "alve the step and run longer: the bias that shows does not shrink with draws"
-    return Verdict("unsure", f"{text}. {longer}{otherwise}")
+
+    value: np.ndarray
+    error: np.ndarray
 
 
-def _beyond_chance(
-    off: np.ndarray, error: np.ndarray, chance: np.ndarray | float, scores: Scores
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What is known of draws when they are judged.
+
+    Attributes:
+        scores: Stein's identities at the draws.
+        sd_ratio: standard deviations of the draws over those of the target.
+        mean_shift: means of the draws less those of the target, in sds of the target.
+        kurtosis: gives E z⁴ / (E z²)² of coordinates by their numbers: 3 for a normal distribution.
+        names: the coordinates' names.
+        rhat: the largest split R-hat of a coordinate; NaN for a single chain.
+        tolerance: the largest relative error allowed of a standard deviation; a mean may be off by
+            twice as many sds.
+        findings: what is wrong with the model, or with where the draws lie.
+        worst_mixed: the name of the coordinate with the largest R-hat; empty if unknown.
+        left_out: the chains that were left out, in words; empty if there are none.
+        has_more: whether unused draws would add information.
+        is_corrected: whether the report has corrected moments.
+        available: the draws that there are; None if unknown.
+    """
+
+    scores: Scores
+    sd_ratio: Measured
+    mean_shift: Measured
+    kurtosis: Callable[[np.ndarray], np.ndarray]
+    names: tuple[str, ...]
+    rhat: float
+    tolerance: float
+    findings: tuple[Finding, ...] = ()
+    worst_mixed: str = ""
+    left_out: str = ""
+    has_more: bool = False
+    is_corrected: bool = True
+    available: Available | None = None
+
+    @functools.cached_property
+    def visible(self) -> dict[str, Score]:
+        """The identities that are violated by more than Monte Carlo error."""
+        return {
+            name: score for name, score in self.scores.worst.items() if score.z > self.scores.bound
+        }
+
+    @functools.cached_property
+    def large(self) -> dict[str, Score]:
+        """Those of them whose effect is more than the tolerance."""
+        return {
+            name: score
+            for name, score in self.visible.items()
+            if _is_large(name, score, self.tolerance)
+        }
+
+    @functools.cached_property
+    def sd_excess(self) -> np.ndarray:
+        """How many tolerances each sd is surely off, at least, shape (d,)."""
+        return self._surely(self.sd_ratio, 1.0) / self.tolerance
+
+    @functools.cached_property
+    def mean_excess(self) -> np.ndarray:
+        """How many tolerances each mean is surely off, at least, shape (d,)."""
+        return self._surely(self.mean_shift, 0.0) / (2 * self.tolerance)
+
+    def finding(self, kind: Literal["gradient", "support", "edge", "prior"]) -> Finding | None:
+        """Return the finding of a kind that decides, or None; notes decide nothing."""
+        severities: tuple[Severity, ...] = ("error", "doubt")
+        chosen = [one for one in of_kinds(self.findings, kind) if one.severity in severities]
+        return chosen[0] if chosen else None
+
+    @staticmethod
+    def _surely(measured: Measured, target: float) -> np.ndarray:
+        # The largest of many is not the most certain: each counts by what it is beyond its error.
+        off = np.abs(measured.value - target)
+        return np.maximum(off - settings.ERRORS_ALLOWED * measured.error, 0)
+
+
+def judge(evidence: Evidence) -> Verdict:
+    """Return the outcome and the sentence that is printed.
+
+    Draws are wrong if the gradient is not that of the density, if they lie where a density is 0, or
+    if chains do not agree. At an edge at which the density is not 0 no identity holds, and nothing
+    is decided. Else a bias is what Stein's identities show beyond Monte Carlo error, or moments
+    that are farther from the target's than Monte Carlo error of as many effective draws explains.
+    It matters if it is more than the tolerance in a standard deviation, or twice that in a mean.
+    Draws without one are right if their moments are within tolerance of the target's, which finite
+    draws need not be. If nothing can be decided, unused draws are asked for before a longer run.
+    Chains that were left out are named, whatever the outcome.
+    """
+    return (
+        _wrong_model(evidence)
+        or _disagreement(evidence)
+        or _edge(evidence)
+        or _bias(evidence)
+        or _too_few(evidence)
+        or _within_tolerance(evidence)
+        or _undecided(evidence)
+    )
+
+
+def _left_out(evidence: Evidence) -> str:
+    return f"; {evidence.left_out}: left out" if evidence.left_out else ""
+
+
+def _wrong_model(evidence: Evidence) -> Verdict | None:
+    """Return the verdict on a wrong gradient, or on draws outside the support."""
+    left_out = _left_out(evidence)
+    if gradient := evidence.finding("gradient"):
+        return Verdict(
+            "wrong", f"{gradient.text}{left_out}: all else here is by gradients; {gradient.cure}"
+        )
+    if outside := evidence.finding("support"):
+        prior = evidence.finding("prior")
+        others = f"; {prior.text}" if prior else ""
+        return Verdict("wrong", f"{outside.text}{others}{left_out}: {outside.cure}")
+    return None
+
+
+def _disagreement(evidence: Evidence) -> Verdict | None:
+    """Return the verdict on chains whose R-hat is too large."""
+    if not evidence.rhat > CONVERGED:
+        return None
+    where = f", {evidence.worst_mixed}" if evidence.worst_mixed else ""
+    prior = evidence.finding("prior")
+    return Verdict(
+        "wrong",
+        f"chains do not agree (R-hat {rhat_in_words(evidence.rhat, 2)}{where}): several modes, or "
+        f"a run far too short{_left_out(evidence)}{f'; {prior.text}' if prior else ''}. Compare "
+        "the chains; run longer, or start them elsewhere",
+    )
+
+
+def _edge(evidence: Evidence) -> Verdict | None:
+    """Return the verdict on draws among which the density ends."""
+    edge = evidence.finding("edge")
+    if edge is None:
+        return None
+    return Verdict(
+        "unsure",
+        f"{edge.text}{_left_out(evidence)}: no identity of gradients holds there; {edge.cure}",
+    )
+
+
+def _bias(evidence: Evidence) -> Verdict | None:
+    """Return the verdict on a bias beyond tolerance."""
+    impossible = evidence.finding("prior")
+    if not (impossible or evidence.large or _moments_are_biased(evidence)):
+        return None
+    parts = [impossible.text] if impossible else []
+    parts += worst_of(
+        evidence.sd_excess,
+        evidence.mean_excess,
+        evidence.sd_ratio,
+        evidence.mean_shift,
+        evidence.names,
+    )
+    if not parts:
+        name, score = max(evidence.large.items(), key=lambda item: item[1].z)
+        parts.append(f"{_effect_in_words(name, score)} (|z| = {score.z:.1f})")
+    cure = _cure_of_bias(evidence.scores, evidence.sd_ratio.value, evidence.tolerance)
+    return Verdict(
+        "wrong", f"{'; '.join(parts)}{_left_out(evidence)}. {cure}{_or_corrected(evidence)}"
+    )
+
+
+def _moments_are_biased(evidence: Evidence) -> bool:
+    """Return whether a moment is off by more than the tolerance, and that is a bias."""
+    sds = np.flatnonzero(evidence.sd_excess >= 1)
+    means = np.flatnonzero(evidence.mean_excess >= 1)
+    # The standard error of a standard deviation is √((κ − 1)/4) of that of the mean.
+    sd_of_one = np.sqrt((evidence.kurtosis(sds) - 1) / 4)
+    sd_off = evidence.sd_ratio.value[sds] - 1
+    return any(
+        chosen.size and (bool(evidence.visible) or _beyond_monte_carlo(off, error, of_one, scores))
+        for chosen, off, error, of_one, scores in (
+            (sds, sd_off, evidence.sd_ratio.error[sds], sd_of_one, evidence.scores),
+            (
+                means,
+                evidence.mean_shift.value[means],
+                evidence.mean_shift.error[means],
+                1.0,
+                evidence.scores,
+            ),
+        )
+    )
+
+
+def _beyond_monte_carlo(
+    off: np.ndarray, error: np.ndarray, of_one: np.ndarray | float, scores: Scores
 ) -> bool:
-    """Return whether a moment is farther from the target's than chance moves it.
+    """Return whether a moment is farther from the target's than Monte Carlo error explains.
 
-    A rare event, such as a wall that throws chains back, makes the errors of the identities as
-    large as its effect; moments show it.
+    A rare event, such as a steep edge that throws chains back, makes the standard errors of the
+    identities as large as its effect; moments show it.
 
     Args:
-        off: how far moments are from the target's.
-        error: of these.
-        chance: the standard error of a moment of one effective draw.
-        scores: with their bound.
+        off: differences of moments from the target's, shape (k,).
+        error: their standard errors, of the target's side, shape (k,).
+        of_one: the standard error of such a moment of one effective draw.
+        scores: the identities, whose bound and effective draws are used.
     """
-    beyond = np.abs(off) > scores.bound * np.sqrt(error**2 + chance**2 / scores.ess)
-    return scores.ess >= FEWEST and bool(np.any(beyond))
+    beyond = np.abs(off) > scores.bound * np.sqrt(error**2 + of_one**2 / scores.ess)
+    return scores.ess >= settings.MIN_ESS_TO_JUDGE and bool(np.any(beyond))
+
+
+def _too_few(evidence: Evidence) -> Verdict | None:
+    """Return the verdict on draws that are worth too few independent ones."""
+    ess = evidence.scores.ess
+    if ess >= settings.MIN_ESS_TO_JUDGE:
+        return None
+    times = settings.MIN_ESS_TO_JUDGE / ess if ess > 0 else np.inf
+    longer = advice(times, ess, evidence.has_more, evidence.available, at_least=True)
+    return Verdict(
+        "unsure", f"not enough draws to decide (ESS {ess:.0f}){_left_out(evidence)}. {longer}"
+    )
+
+
+def _in_tolerances(evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
+    """Return how many tolerances the worse moment of each coordinate is off, and what its standard
+    errors allow, shape (d,) both.
+    """
+    ratio, shift, tolerance = evidence.sd_ratio, evidence.mean_shift, evidence.tolerance
+    off = np.maximum(np.abs(ratio.value - 1) / tolerance, np.abs(shift.value) / (2 * tolerance))
+    error = np.maximum(ratio.error / tolerance, shift.error / (2 * tolerance))
+    return off, settings.ERRORS_ALLOWED * error
+
+
+def _within_tolerance(evidence: Evidence) -> Verdict | None:
+    """Return the verdict on moments that are known to be within tolerance."""
+    off, error = _in_tolerances(evidence)
+    if not (off.max() <= 1 and error.max() <= 1):
+        return None
+    tolerance = evidence.tolerance
+    bias = "; a bias shows, which is smaller than that" if evidence.visible else ""
+    return Verdict(
+        "right",
+        f"right within tolerance ({100 * tolerance:.3g} % of sds, {2 * tolerance:.3g} sd of means)"
+        f"{bias}{_left_out(evidence)}",
+    )
+
+
+def _undecided(evidence: Evidence) -> Verdict:
+    """Return the verdict on draws that are too few for the tolerance, and how many would do."""
+    off, error = _in_tolerances(evidence)
+    ratio, shift, ess = evidence.sd_ratio, evidence.mean_shift, evidence.scores.ess
+    k = int(np.argmax(off if off.max() > 1 else error))
+    if evidence.visible:
+        # Which part of the doubt is the bias that shows is unknown, and no draws take that away.
+        bias = "a bias shows, smaller than the tolerance"
+        cure = (
+            "Halve the step and run longer: the bias that shows does not shrink with draws"
+            if not evidence.has_more
+            else "Use more of the draws (max_draws=); if that does not decide, halve the step and "
+            "run longer: the bias that shows does not shrink with draws"
+        )
+    else:
+        bias = "no bias seen"
+        # Errors fall with the root of the effective draws. What is off without a bias is Monte
+        # Carlo error too: that of the worst of all means and sds, with this probability.
+        times = float(error.max()) ** 2
+        if off.max() > 1:
+            rare = (1 - settings.ENOUGH_PROBABILITY) / 2 / (2 * len(off))
+            z = -float(student_quantile(np.inf, rare))
+            times = max(times, float(off.max()) ** 2, z**2 / (2 * evidence.tolerance**2) / ess)
+        cure = advice(times, ess, evidence.has_more, evidence.available)
+    return Verdict(
+        "unsure",
+        f"{bias}, but not enough draws to decide: sd × {ratio.value[k]:.3g} ± "
+        f"{ratio.error[k]:.2g}, mean off by {shift.value[k]:.2g} ± {shift.error[k]:.2g} sd "
+        f"({evidence.names[k]}){_left_out(evidence)}. {cure}{_or_corrected(evidence)}",
+    )
+
+
+def _or_corrected(evidence: Evidence) -> str:
+    return ", or take report.corrected" if evidence.is_corrected else ""
 
 
 def worst_of(
-    by_ratio: np.ndarray,
-    by_shift: np.ndarray,
-    ratios: tuple[np.ndarray, np.ndarray],
-    shifts: tuple[np.ndarray, np.ndarray],
+    sd_excess: np.ndarray,
+    mean_excess: np.ndarray,
+    sd_ratio: tuple[np.ndarray, np.ndarray],
+    mean_shift: tuple[np.ndarray, np.ndarray],
     names: tuple[str, ...],
 ) -> list[str]:
     """Return the worst standard deviation and the worst mean in words, each if it is surely off.
 
     Args:
-        by_ratio: by how many tolerances each standard deviation is surely off, at least.
-        by_shift: the same of means.
-        ratios: standard deviations over the right ones, and errors.
-        shifts: means less the right ones, in standard deviations, and errors.
-        names: of the coordinates.
+        sd_excess: how many tolerances each standard deviation is surely off, at least, shape (d,).
+        mean_excess: how many tolerances each mean is surely off, at least, shape (d,).
+        sd_ratio: standard deviations over those of the target, and their standard errors.
+        mean_shift: means less those of the target, in sds, and their standard errors.
+        names: the coordinates' names.
     """
-    (ratio, ratio_error), (shift, shift_error) = ratios, shifts
-    i, j, parts = int(np.argmax(by_ratio)), int(np.argmax(by_shift)), []
-    if by_ratio[i] >= 1:
+    (ratio, ratio_error), (shift, shift_error) = sd_ratio, mean_shift
+    i, j, parts = int(np.argmax(sd_excess)), int(np.argmax(mean_excess)), []
+    if sd_excess[i] >= 1:
         word = "wide" if ratio[i] > 1 else "narrow"
         size = 100 * abs(ratio[i] - 1)
         parts.append(f"too {word} by {size:.3g} ± {100 * ratio_error[i]:.2g} % ({names[i]})")
-    if by_shift[j] >= 1:
+    if mean_excess[j] >= 1:
         parts.append(f"mean off by {abs(shift[j]):.2g} ± {shift_error[j]:.2g} sd ({names[j]})")
     return parts
 
 
-def _longer(
-    times: float, ess: float, has_more: bool, spent: Spent | None, at_least: bool = False
-) -> str:
-    """Return what decides: more of the draws, or how much longer a run.
+def without_a_part(verdict: Verdict, left_out: str) -> Verdict:
+    """Return the verdict if chains that diverged may have been in a part the others never visited.
+
+    A chain that diverged after its first draw came to a place at which steps are too large. The
+    other chains never visited that place: if it is a part of the posterior, their draws lack it,
+    agree with each other and pass every test. So the draws are not right, whatever the identities
+    say; what is wrong stays wrong. One that diverged before its first draw may have had a bad
+    start, from which nothing follows for the posterior; if half of the chains or more diverged,
+    that is no explanation.
 
     Args:
-        times: as many effective draws as there are.
-        ess: how many these are.
-        has_more: whether draws that were not used would say more.
-        spent: what there is; None: not known.
-        at_least: whether more may be needed.
+        verdict: the verdict on the other chains.
+        left_out: the chains that diverged, in words.
     """
-    if spent is None:
-        return "Use more of the draws (max_draws=)" if has_more else "Run longer"
-    if not times <= MOST_TIMES and has_more:
-        return "Use more of the draws (max_draws=): how many it takes is not known"
-    if not times <= MOST_TIMES:
-        return "Run longer: ten times as long will say how much more it takes"
-    few = "at least " if at_least else "some "
-    if has_more and times * spent.used <= spent.draws:
-        return f"Use more of the draws (max_draws={_rounded(times * spent.used)})"
-    share = times * spent.used / spent.draws if has_more else times
-    steps = f", {_rounded(share * spent.steps):,} steps of each chain" if spent.steps else ""
-    ess = times * ess
-    more = f", and check with max_draws={_rounded(2 * ess)}" if 2 * ess > spent.most else ""
-    return (
-        f"Run {few}{_rounded(share):g} times as long (to an ESS of {few}{_rounded(ess):,}{steps})"
-        f"{more}"
-    )
-
-
-def _rounded(value: float) -> int | float:
-    """Return a number with two digits, rounded up."""
-    unit = 10.0 ** (np.floor(np.log10(value)) - 1)
-    found = float(np.ceil(value / unit - 1e-9)) * unit
-    return round(found) if found >= 10 else round(found, 1)
-
-
-def without_a_part(found: Verdict, lost: str) -> Verdict:
-    """Return the verdict where chains that are lost may have been where the others are not.
-
-    A chain that diverged among its draws came to a place where steps are too large. The others are
-    those that have not been there: if it is a part of the posterior their draws lack it, agree with
-    each other, and have nothing wrong where they are. So they are not right, whatever the
-    identities say; what is wrong stays wrong. One that diverged before its first draw may have had
-    a bad start, from which nothing follows for the posterior; where half of the chains or more are
-    lost that is no explanation.
-    """
-    if found.outcome == "wrong":
-        return Verdict("wrong", f"{found.text}. Besides, {lost}: left out")
+    if verdict.outcome == "wrong":
+        return Verdict("wrong", f"{verdict.text}. Also, {left_out}: left out")
     return Verdict(
         "unsure",
-        f"{lost}: a part of the posterior, where the steps are too large, may be cut off. Take "
-        "smaller steps or another parametrisation, or longer burn_in where it was on the way from "
-        f"its start. Where the other chains are: {found.text}",
+        f"{left_out}: a part of the posterior, for which the steps are too large, may be cut off. "
+        "Take smaller steps or another parametrisation, or longer burn_in if it was on the way "
+        f"from its start. The other chains: {verdict.text}",
     )
 
 
 def _is_large(name: str, score: Score, tolerance: float) -> bool:
-    """Return whether an effect is more than the tolerance."""
+    """Return whether the effect of an identity is more than the tolerance."""
     if name == "u":
-        return (
-            not (1 - tolerance) ** 2
-            <= 1 + 2 * score.effect / score.response
-            <= (1 + tolerance) ** 2
-        )
+        variance_ratio = 1 + 2 * score.effect / score.response
+        return not (1 - tolerance) ** 2 <= variance_ratio <= (1 + tolerance) ** 2
     return abs(score.effect) > 2 * tolerance
 
 
-def _advice(scores: Scores, ratio: np.ndarray, tolerance: float) -> str:
-    """Return what to do about it."""
-    another = (
-        "; where neither changes it, the run has other data, another prior or another gradient "
-        "than this posterior"
-    )
-    if scores.worst["1"].z > 2 * scores.worst["u"].z and scores.worst["1"].z > scores.bound:
-        return "Run longer from over-dispersed starts, halve the step" + another
-    if scores.excess > scores.bound * scores.excess_error or np.median(ratio) > 1 + tolerance:
-        return "Halve the step, take more rows a step" + another * (scores.excess > MUCH)
-    if np.median(ratio) < 1 - tolerance:
+def _effect_in_words(name: str, score: Score) -> str:
+    """Return what a violated identity says if no coordinate's moment is surely off."""
+    if name == "u":
+        word = "wide" if score.effect > 0 else "narrow"
+        return f"too {word} in some direction, the variance × {1 + score.effect:.3g}"
+    if name == "1":
         return (
-            "Halve the step (a scheme may be too narrow), run longer, see that weights of your own "
-            "rows sum to n"
+            "mean off in some direction, in which the mean gradient is "
+            f"{abs(score.effect):.2g} and not 0"
+        )
+    return f"of another shape: E[g φ − φ'] of φ = {name} is {score.effect:.2g}"
+
+
+def _cure_of_bias(scores: Scores, sd_ratio: np.ndarray, tolerance: float) -> str:
+    """Return what to do about a bias.
+
+    Args:
+        scores: the identities.
+        sd_ratio: standard deviations of the draws over those of the target, shape (d,).
+        tolerance: the largest relative error allowed of a standard deviation.
+    """
+    mean, width = scores.worst["1"], scores.worst["u"]
+    if mean.z > 2 * width.z and mean.z > scores.bound:
+        return f"Run longer from over-dispersed starts, halve the step{NEITHER_HELPS}"
+    typical = np.median(sd_ratio)
+    if scores.excess > scores.bound * scores.excess_error or typical > 1 + tolerance:
+        if scores.excess > settings.LARGE_EXCESS:
+            return f"Halve the step, take more rows a step{NEITHER_HELPS}"
+        return "Halve the step, take more rows a step"
+    if typical < 1 - tolerance:
+        return (
+            "Halve the step (a scheme may be too narrow), run longer, check that weights of your "
+            "own rows sum to n"
         )
     return "Run longer from over-dispersed starts, halve the step"

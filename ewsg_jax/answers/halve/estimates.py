@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ewsg_jax.answers.check import settings as check_settings
 from ewsg_jax.answers.check.crossfit import TINY, jackknife
-from ewsg_jax.answers.check.verdict import MOST_TIMES, SURE, Verdict, worst_of
+from ewsg_jax.answers.check.verdict import Verdict, worst_of
 from ewsg_jax.base.optional import student_quantile
 from ewsg_jax.base.typing import PyTree
 from ewsg_jax.run.moments import Moments, moments
@@ -172,7 +173,8 @@ def verdict_of(
         )
     # Over all means and sds together, so that many coordinates do not make a false alarm.
     bound = -float(student_quantile(num_pairs - 1, error_rate / 2 / off.size))
-    surely = np.where(off > bound * chance, off - SURE * chance - beyond, 0)
+    allowed = check_settings.ERRORS_ALLOWED
+    surely = np.where(off > bound * chance, off - allowed * chance - beyond, 0)
     if surely.max() >= 1:
         (shift, ratio), (shift_error, ratio_error) = bias.value, bias.error
         parts = worst_of(surely[1], surely[0], (ratio, ratio_error), (shift, shift_error), names)
@@ -181,15 +183,16 @@ def verdict_of(
         if (off.max() * tolerance) ** 2 > tolerance:
             advice = f"So far off more counts than the leading order: halve a step of {right:.2g}"
         return Verdict("wrong", f"wrong at h: {'; '.join(parts)}. {advice}")
-    doubt = SURE * chance + beyond
+    doubt = allowed * chance + beyond
     if (off + doubt).max() <= 1:
         within = f"({100 * tolerance:.3g} % of sds, {2 * tolerance:.3g} sd of means)"
         return Verdict("right", f"right at h within tolerance {within}")
     k = np.unravel_index(np.argmax(off + doubt), off.shape)
     # No number of steps tells orders apart; errors of chance fall with the root of the steps.
-    times = max(2.0, np.ceil((SURE * chance[k] / max(1 - off[k], 0.25)) ** 2))
-    advice = f"Run {'at least ten' if times > MOST_TIMES else f'some {times:.0f}'} times as long"
-    if beyond[k] > max(SURE * chance[k], 1 - off[k]):
+    times = max(2.0, np.ceil((allowed * chance[k] / max(1 - off[k], 0.25)) ** 2))
+    is_known = times <= check_settings.MAX_TIMES_LONGER
+    advice = f"Run {f'some {times:.0f}' if is_known else 'at least ten'} times as long"
+    if beyond[k] > max(allowed * chance[k], 1 - off[k]):
         advice = "Halve h: more steps do not decide"
     return Verdict(
         "unsure",

@@ -8,10 +8,9 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from ewsg_jax.answers.check import settings as check_settings
 from ewsg_jax.answers.check.check import check
-from ewsg_jax.answers.check.gradients import FULL
 from ewsg_jax.answers.check.report import Report
-from ewsg_jax.answers.check.verdict import SURE
 from ewsg_jax.answers.mode.mode import Mode
 from ewsg_jax.base import checks, rng
 from ewsg_jax.base.factors import HostFactor
@@ -29,7 +28,7 @@ NUM_CHAINS, MOST_DRAWS, MOST_NUMBERS = 8, 4_000, 2**24
 """In what form draws come, how many of all together, and how many numbers."""
 ROWS = 1_000
 """Rows for each draw, as of a check of draws by default: one program serves both."""
-MANY_ROWS = FULL * ROWS
+MANY_ROWS = check_settings.FULL_DATA_BATCHES * ROWS
 """Above this many rows not all of them are evaluated for each draw."""
 MOST_LOOKS = 64
 """Draws that are evaluated one by one for what is not finite there."""
@@ -77,14 +76,14 @@ class Gaussian:
     def mean(self) -> Position:
         """Corrected means, a tree like the position; the draws' own where these are not known."""
         if self.report.corrected is None:
-            return self.report.draws.told(self._moments[0])
+            return self.report.draws.as_position(self._moments[0])
         return self.report.corrected.mean
 
     @property
     def sd(self) -> Position:
         """Corrected standard deviations, of the same kind."""
         if self.report.corrected is None:
-            return self.report.draws.told(self._moments[1])
+            return self.report.draws.as_position(self._moments[1])
         return self.report.corrected.sd
 
     @property
@@ -102,7 +101,7 @@ class Gaussian:
         if self.report.corrected is None:
             return float("inf")
         of_mean, of_sd = self.report.corrected.errors
-        return SURE * max(of_mean / 2, of_sd) / self.tolerance
+        return check_settings.ERRORS_ALLOWED * max(of_mean / 2, of_sd) / self.tolerance
 
     @property
     def is_right(self) -> bool:

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from ewsg_jax.answers.check.brascamp_lieb import SAME, prior_curvatures
-from ewsg_jax.answers.check.correction import MOST_DENSE
+from ewsg_jax.answers.check import settings as check_settings
+from ewsg_jax.answers.check.brascamp_lieb import prior_curvatures
 from ewsg_jax.answers.mode.find_mode import find_mode
 from ewsg_jax.answers.plan.whitening import Frame
 from ewsg_jax.base.typing import Data, Position
@@ -110,13 +110,13 @@ def _is_concave(posterior: Posterior, frame: Frame) -> bool:
     """Return whether the log density is concave: where the likelihood is, and the prior a normal or
     a flat one, whose curvature is the same everywhere. Above 1,000 numbers priors are not judged.
     """
-    if not posterior.log_concave or len(frame.sd) > MOST_DENSE:
+    if not posterior.log_concave or len(frame.sd) > check_settings.MAX_DENSE_DIMENSION:
         return posterior.log_concave
     two = vector(frame.center) + frame.places(jax.random.key(0), 2, WIDTHS[0])
     points = two.astype(np.result_type(np.float32, *frame.layout.dtypes))
     here, there = np.asarray(prior_curvatures(posterior, frame.layout, points), np.float64)
     values = np.linalg.eigvalsh(here)
-    rounding = SAME * np.abs(values).max()
+    rounding = check_settings.SAME_CURVATURE * np.abs(values).max()
     return bool(values[0] >= -rounding and np.abs(here - there).max() <= rounding)
 
 

@@ -7,10 +7,11 @@ may start and on few places: that costs little beside compiling them.
 import jax
 import numpy as np
 
+from ewsg_jax.answers.check import settings as check_settings
 from ewsg_jax.answers.check.brascamp_lieb import prior_moments
 from ewsg_jax.answers.check.draws import Draws
 from ewsg_jax.answers.check.gradient_check import mistaken
-from ewsg_jax.answers.check.gradients import FULL, fresh_gradients
+from ewsg_jax.answers.check.gradients import fresh_gradients
 from ewsg_jax.answers.forecast import stability
 from ewsg_jax.answers.mode.mode import Mode
 from ewsg_jax.answers.plan.candidates import Way
@@ -54,7 +55,9 @@ def compile_ahead(
     units = np.eye(size) if size <= DENSE else LowRank(np.ones(size), np.eye(size, 1), np.ones(1))  # pyright: ignore[reportArgumentType]
     frame = Frame.at(Mode(position, False, 0.0, 0.0, 0.0, 0, 0.0), position, units)
     here = Draws.at(np.stack([flat, flat + 1])[None], layout)
-    by_leverage = posterior.predictor is not None and num_rows(data) > FULL * ROWS
+    by_leverage = (
+        posterior.predictor is not None and num_rows(data) > check_settings.FULL_DATA_BATCHES * ROWS
+    )
 
     def gradients() -> None:
         rows = frame.leverage(posterior, data) if by_leverage else "random"

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from ewsg_jax.answers.check import settings as check_settings
 from ewsg_jax.answers.check.check import check
 from ewsg_jax.answers.check.draws import draws_of
 from ewsg_jax.answers.check.report import Report
-from ewsg_jax.answers.check.stein import UNSEEN
 from ewsg_jax.answers.mode.start import Among
 from ewsg_jax.answers.plan.metric import covariance_of
 from ewsg_jax.answers.plan.request import Asked
@@ -97,7 +97,7 @@ class Trial(NamedTuple):
         # At a wall the identities say nothing.
         if report is None or report.cut_off:
             return ""
-        if report.scores.distance > UNSEEN:
+        if report.scores.distance > check_settings.NOTHING_KNOWN_SDS:
             return f"a bias of {report.scores.distance:.2g} sd would not be seen"
         return ""
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ewsg_jax import gradients
 from ewsg_jax.answers.check.draws import Draws, draws_of
-from ewsg_jax.answers.check.gradients import Fresh, fresh_gradients
+from ewsg_jax.answers.check.gradients import FreshGradients, fresh_gradients
 from ewsg_jax.answers.plan.candidates import Way
 from ewsg_jax.answers.plan.gaussian import ROWS
 from ewsg_jax.answers.plan.metric import DENSE, metric_of, start_of
@@ -287,7 +287,7 @@ def _num_kept(size: int) -> int:
     return int(np.clip(MOST_NUMBERS // (NUM_CHAINS * size), 8, kept))
 
 
-def _gradients_at(key: Key, asked: Asked, frame: Frame, flat: np.ndarray) -> Fresh:
+def _gradients_at(key: Key, asked: Asked, frame: Frame, flat: np.ndarray) -> FreshGradients:
     """Return the gradients at places, shape (draws, d)."""
     values = flat.reshape(NUM_CHAINS, -1, flat.shape[1])
     draws = Draws.at(values, frame.layout)
@@ -329,7 +329,7 @@ def _laws(asked: Asked, frame: Frame) -> Iterator[Rows]:
         yield frame.leverage(asked.posterior, asked.data)
 
 
-def _inside(draws: Draws, fresh: Fresh, frame: Frame) -> np.ndarray:
+def _inside(draws: Draws, fresh: FreshGradients, frame: Frame) -> np.ndarray:
     """Return which chains are neither far out nor where gradients are large, beside the others,
     shape (chains,).
     """

@@ -109,14 +109,14 @@ def test_each_half_has_the_directions_of_the_other():
         expected = stein.by_root(values[mine], slopes[mine], apart[mine], flat.mean(0), root)
         np.testing.assert_allclose(found.draws[mine], expected.draws, rtol=1e-9)
         np.testing.assert_allclose(found.gradients[mine], expected.gradients, rtol=1e-9)
-        np.testing.assert_allclose(found.apart[mine], expected.apart, rtol=1e-9)
+        np.testing.assert_allclose(found.noise[mine], expected.noise, rtol=1e-9)
 
 
 def test_each_coordinate_is_a_direction_where_these_are_many():
     """All of them, of fewer draws too, in the other half's units."""
     values, slopes = np.random.default_rng(9).standard_normal((2, 4, 6, 20))
     found = stein.by_halves(values, slopes, None, False)
-    assert found.whole == 20
+    assert found.num_orthogonal == 20
     other = values[2:].reshape(-1, 20)
     np.testing.assert_allclose(found.draws[:2], (values[:2] - other.mean(0)) / other.std(0))
     np.testing.assert_allclose(found.gradients[:2], slopes[:2] * other.std(0))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.answers.check.brascamp_lieb import prior_moments, too_wide
+from ewsg_jax.answers.check.brascamp_lieb import PriorMoments, prior_moments, too_wide
 from ewsg_jax.answers.check.draws import draws_of
 
 KEY = jax.random.key(0)
@@ -25,7 +25,7 @@ def logistic(position, row):
 
 
 def widths(posterior, temperature=1.0):
-    return prior_moments(posterior, draws_of(NORMAL, None, 1000), temperature).widths
+    return prior_moments(posterior, draws_of(NORMAL, None, 1000), temperature).sd
 
 
 def test_the_prior_of_ones_own_is_its_inverse_curvature():
@@ -89,7 +89,7 @@ def test_draws_of_the_prior_are_seldom_impossible():
         values = RNG.standard_normal((4, 250, 5))
         for scale in found:
             draws = draws_of(values * scale, None, 1000)
-            found[scale] += bool(too_wide(draws, np.ones(5), 1e-9, 0.02))
+            found[scale] += bool(too_wide(draws, PriorMoments(np.zeros(5), np.ones(5)), 1e-9, 0.02))
     assert found[1.0] <= 10
     assert found[1.2] >= 90
 

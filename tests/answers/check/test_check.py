@@ -10,7 +10,7 @@ import pytest
 from scipy import integrate, stats
 
 import ewsg_jax as ewsg
-from ewsg_jax.answers.check import affine, basis, stein
+from ewsg_jax.answers.check import affine, basis, settings, stein
 from ewsg_jax.answers.check.correction import Correction
 from ewsg_jax.answers.check.draws import draws_of
 from ewsg_jax.answers.check.gradients import fresh_gradients
@@ -66,7 +66,7 @@ def test_all_draws_are_moved_however_many_they_are(monkeypatch):
     """Of more than 2^26 numbers some were moved, which had not the shape of all."""
     report = ewsg.check(KEY, ODD, LINEAR, ROWS)
     wanted = report.correct(ODD)
-    monkeypatch.setattr("ewsg_jax.answers.check.draws.MOST_NUMBERS", ODD.size // 2)
+    monkeypatch.setattr(settings, "MAX_USED_NUMBERS", ODD.size // 2)
     np.testing.assert_array_equal(report.correct(ODD), wanted)
 
 
@@ -116,18 +116,20 @@ def test_coordinate_by_coordinate():
     np.testing.assert_allclose(found.mean / sd, 0, atol=1e-8)
 
 
-@pytest.mark.parametrize("name", stein.FUNCTIONS)
+@pytest.mark.parametrize("name", stein.STEIN_FUNCTIONS)
 def test_functions_of_steins_identity(name):
     """Zero under N(0, 1), of size 1 for what effects are told in; slopes are derivatives."""
-    function = stein.FUNCTIONS[name]
+    function = stein.STEIN_FUNCTIONS[name]
     at = np.linspace(-2, 2, 9)
     slope = (function.value(at + 1e-5) - function.value(at - 1e-5)) / 2e-5
-    np.testing.assert_allclose(function.slope(at), slope, atol=1e-8)
+    np.testing.assert_allclose(function.derivative(at), slope, atol=1e-8)
 
     def identity(mean, scale):
         law = stats.norm(mean, scale).pdf
         inside = lambda u: (
-            (u * function.value(np.array(u)) - function.slope(np.array(u))) / function.size * law(u)
+            (u * function.value(np.array(u)) - function.derivative(np.array(u)))
+            / function.size
+            * law(u)
         )
         return integrate.quad(inside, -12, 12)[0]
 
@@ -308,7 +310,7 @@ def test_what_is_off_is_that_of_all_draws():
 @pytest.mark.full
 def test_more_draws_are_looked_at_while_nothing_can_be_told(monkeypatch):
     """Batches of two rows are so noisy that a hundred draws tell nothing."""
-    monkeypatch.setattr(ewsg.answers.check.check, "LOOKS", (128, 1_024, 8_000))
+    monkeypatch.setattr(settings, "DRAWS_TO_USE", (128, 1_024, 8_000))
     draws = of_target(8, 1_000)
 
     def ask(**options):
@@ -321,10 +323,10 @@ def test_more_draws_are_looked_at_while_nothing_can_be_told(monkeypatch):
     assert found.outcome == "right"
     assert found.num_used > 128
     assert found.data_passes > found.num_used * 4 / 60
-    monkeypatch.setattr(ewsg.answers.check.check, "MOST_BYTES", 16 * 1_024 * 14)
+    monkeypatch.setattr(settings, "MAX_FUNCTIONS_BYTES", 16 * 1_024 * 14)
     assert ask().num_used == 128
     # One that is wrong at first sight is not looked at again.
-    monkeypatch.setattr(ewsg.answers.check.check, "MOST_BYTES", 2**30)
+    monkeypatch.setattr(settings, "MAX_FUNCTIONS_BYTES", 2**30)
     draws *= 3.0
     assert ask().num_used == 128
 

@@ -8,8 +8,8 @@ from arviz_stats.base import array_stats
 
 import ewsg_jax as ewsg
 from ewsg_jax.answers.check import mixing, moved_draws
-from ewsg_jax.answers.check.correction import Moments
-from ewsg_jax.answers.check.gradients import Fresh
+from ewsg_jax.answers.check.correction import TargetMoments
+from ewsg_jax.answers.check.gradients import FreshGradients
 from ewsg_jax.answers.check.stein import Scores
 from tests.answers.check.test_alarms import autocorrelated
 
@@ -77,10 +77,10 @@ def ended(distances, changes):
     class Known:
         def __init__(self, number):
             self.number = number
-            self.moments = Moments(answers[number : number + 1], *np.ones((3, 1)), np.eye(1))
+            self.moments = TargetMoments(answers[number : number + 1], *np.ones((3, 1)), np.eye(1))
 
     def reckoned(draws, fresh, number=0):
-        return moved_draws.Reckoning(
+        return moved_draws.Analysis(
             draws, SCORES._replace(distance=distances[number]), Known(number)
         )
 
@@ -94,12 +94,12 @@ def ended(distances, changes):
 
     def gradients(number, draws):
         made.append(number)
-        return Fresh(np.ones((2, 1)), np.ones((2, 1)), 1.0)
+        return FreshGradients(np.ones((2, 1)), np.ones((2, 1)), 1.0)
 
     def next_reckoned(draws, fresh):
         return reckoned(draws, fresh, made[-1])
 
-    end, passes = moved_draws.nearer(reckoned(Standing(), None), gradients, next_reckoned, 0.1)
+    end, passes = moved_draws.nearer(reckoned(Standing(), None), gradients, next_reckoned)
     assert passes == len(made)
     return end.correction.number, len(made)
 

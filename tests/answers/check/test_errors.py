@@ -7,10 +7,9 @@ import pytest
 
 import ewsg_jax as ewsg
 from benchmarks.answers import check_errors
-from ewsg_jax.answers.check import stein
-from ewsg_jax.answers.check.correction import LEAST_ERROR, Correction
+from ewsg_jax.answers.check import settings, stein
+from ewsg_jax.answers.check.correction import Correction
 from ewsg_jax.answers.check.crossfit import (
-    FOLDS,
     CrossFit,
     fitted,
     groups,
@@ -34,7 +33,7 @@ def test_coefficients_are_those_of_least_squares_on_other_folds():
     coefficients = fit.coefficients(targets)
     predicted, again = fit.predicted(coefficients)
     assert again is predicted
-    for fold, own in zip(groups(83, FOLDS), coefficients, strict=True):
+    for fold, own in zip(groups(83, settings.FOLDS), coefficients, strict=True):
         others = np.delete(np.arange(83), np.arange(83)[fold])
         expected = np.linalg.lstsq(with_one(functions[others]), targets[others])[0][1:]
         np.testing.assert_allclose(own, expected, atol=1e-9)
@@ -130,9 +129,9 @@ def test_the_response_of_a_scale():
 def test_errors_are_no_smaller_than_rounding():
     draws = np.random.default_rng(8).standard_normal((1_000, 3)) * 1.1
     found = Correction(draws, draws, draws, 0.2).moments
-    np.testing.assert_allclose(found.sd_error, LEAST_ERROR, rtol=0.2)
-    np.testing.assert_allclose(found.mean_error / found.sd, LEAST_ERROR, rtol=0.2)
-    np.testing.assert_allclose(found.sd, 1, atol=LEAST_ERROR)
+    np.testing.assert_allclose(found.sd_error, settings.MIN_ERROR, rtol=0.2)
+    np.testing.assert_allclose(found.mean_error / found.sd, settings.MIN_ERROR, rtol=0.2)
+    np.testing.assert_allclose(found.sd, 1, atol=settings.MIN_ERROR)
 
 
 @pytest.mark.full

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import ewsg_jax as ewsg
-from ewsg_jax.answers.check import kinetic
+from ewsg_jax.answers.check import kinetic, settings
 from tests import own
 from tests.oracles import lyapunov
 
@@ -52,7 +52,11 @@ def test_it_is_that_of_the_stationary_law(linearize, name, T, scale, shared):
     ):
         assert abs(heat.value - right) < 5.5 * heat.error + 0.01 * right, (heat, right)
     assert found.hottest.error < 0.25 * (ends[-1] - ends[0])
-    steps = 80_000 // (kinetic.PART * kinetic.LOOKS) * kinetic.LOOKS
+    steps = (
+        80_000
+        // (settings.STEPS_PER_EXTRA_STEP * settings.MOMENTUM_READS)
+        * settings.MOMENTUM_READS
+    )
     assert_allclose(passes, 16 * steps / len(ROWS))
 
 
@@ -62,12 +66,12 @@ def test_squares_of_momenta_by_direction():
     heats = np.array([2.5, 1.0, 1.2, 0.6])
     # Every sign with every other, as often.
     signs = np.tile(np.array(np.meshgrid(*[[-1.0, 1.0]] * 4)).reshape(4, 16).T, (8, 4, 1))
-    found = kinetic.told(signs * np.sqrt(heats) @ turn.T, shared=False)
+    found = kinetic.from_momenta(signs * np.sqrt(heats) @ turn.T, shared=False)
     assert_allclose(found.coordinates, (turn**2) @ heats)
     assert_allclose(
         [found.mean.value, found.hottest.value, found.coldest.value], [heats.mean(), 2.5, 0.6]
     )
-    apart = kinetic.told(
+    apart = kinetic.from_momenta(
         np.pad(signs * np.sqrt(heats), ((0, 0), (0, 0), (0, 300))) + 1e-9, shared=False
     )
     assert_allclose([apart.hottest.value, apart.coldest.value], [2.5, 0.0], atol=1e-12)
@@ -78,7 +82,7 @@ def test_what_is_hottest_by_chance_is_not_called_so():
     rng = np.random.default_rng(7)
     off = []
     for _ in range(40):
-        found = kinetic.told(rng.normal(size=(8, 32, 20)), shared=False)
+        found = kinetic.from_momenta(rng.normal(size=(8, 32, 20)), shared=False)
         off += [
             (each.value - 1) / each.error for each in (found.hottest, found.coldest, found.mean)
         ]
@@ -124,7 +128,7 @@ def test_a_momentum_of_another_law_is_not_compared_with_a_normal_one():
     uniform, run = ewsg.gradients.uniform(MODEL, batch_size=5), {"num_chains": 4, "burn_in": 10}
     numbers = ewsg.hyperparameters(step_size=0.1, temperature=1.0, friction=2.0)
     known = ewsg.module(Known)(**numbers, alpha=0.0)
-    assert kinetic.unknown_law(ewsg.kernel(known, uniform)) == ""
+    assert kinetic.why_unknown(ewsg.kernel(known, uniform)) == ""
     in_metric = ewsg.dynamics.in_metric(known, 4.0)
     for dynamics, is_known in ((own.momentum(0.1, 2.0), False), (in_metric, True)):
         kernel = ewsg.kernel(dynamics, uniform)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.answers.check.check import beyond_measure
-from ewsg_jax.answers.check.correction import Moments
-from ewsg_jax.answers.check.report import _known
+from ewsg_jax.answers.check.attempt import beyond_measure
+from ewsg_jax.answers.check.correction import TargetMoments
+from ewsg_jax.answers.check.report import _with_error
 from ewsg_jax.vectors.layout import vector
 
 RNG = np.random.default_rng(0)
@@ -48,9 +48,13 @@ def test_what_is_too_far_to_be_measured_has_no_error():
     """Draws are moved by ten sds at most, which has a small error and is no number of theirs."""
     sizes, errors = np.array([10.0, 12.0, 13.0, 9.0]), np.array([2.6, 0.5, 400.0, 0.5])
     assert beyond_measure(sizes, errors, 10.0).tolist() == [np.inf, np.inf, 400.0, 0.5]
-    assert [_known(value, np.inf, 6) for value in (10.0, -12.0, 6.0)] == ["> 10", "< -10", "> 5"]
-    assert _known(np.nan, np.nan, 6) == _known(10.0, 400.0, 6) == "unknown"
-    assert _known(9.0, 0.5, 7) == "  9.000 ± 0.500"
+    assert [_with_error(value, np.inf, 6) for value in (10.0, -12.0, 6.0)] == [
+        "> 10",
+        "< -10",
+        "> 5",
+    ]
+    assert _with_error(np.nan, np.nan, 6) == _with_error(10.0, 400.0, 6) == "unknown"
+    assert _with_error(9.0, 0.5, 7) == "  9.000 ± 0.500"
 
 
 def test_draws_of_one_law_far_from_the_target_keep_their_errors():
@@ -99,7 +103,7 @@ def test_chains_of_one_mode_that_have_not_met_are(apart):
 
 def test_errors_count_chains_that_are_apart():
     """Means of 16 chains that are 0.2 sd apart, and of squares: 0.05 of their sds; of sds half."""
-    moments = Moments(np.zeros(1), np.full(1, 3.0), np.full(1, 0.2), np.full(1, 0.01), None)
-    wider = moments.of_chains(np.array([[0.2], [0.2]]), 16)
+    moments = TargetMoments(np.zeros(1), np.full(1, 3.0), np.full(1, 0.2), np.full(1, 0.01), None)
+    wider = moments.with_chains_apart(np.array([[0.2], [0.2]]), 16)
     np.testing.assert_allclose(wider.mean_error, np.hypot(0.2, 3.0 * 0.05))
     np.testing.assert_allclose(wider.sd_error, np.hypot(0.01, 0.05 * np.sqrt(2) / 2))

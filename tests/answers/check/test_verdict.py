@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.answers.check import stein, verdict
+from ewsg_jax.answers.check import stein
 from ewsg_jax.answers.check.draws import draws_of
+from ewsg_jax.answers.check.more_draws import Available
+from ewsg_jax.answers.check.verdict import Evidence, Measured, judge
+from ewsg_jax.model_checks.finding import Finding
 from tests.answers.check.test_check import KEY, LINEAR, ODD, ROWS, of_target, run_of
 
 
@@ -25,36 +28,37 @@ class Said:
     ess: float = 2_000.0
     kurtosis: float = 3.0
     lost: str = ""
-    impossible: str = ""
+    findings: tuple[Finding, ...] = ()
     has_more: bool = False
     apart: str = ""
-    mistaken: str = ""
-    spent: verdict.Spent | None = None
+    spent: Available | None = None
 
     def verdict(self):
         """What is said."""
-        worst = dict.fromkeys(stein.FUNCTIONS, stein.Score(1.0, 0.01, 0.05))
+        worst = dict.fromkeys(stein.STEIN_FUNCTIONS, stein.Score(1.0, 0.01, 0.05))
         worst |= {self.name: stein.Score(self.z, self.effect, 0.05)}
         scores = stein.Scores(worst, 4.0, 0.0, 0.01, self.ess, 60)
         errors = np.full(2, self.error)
-        ratio, shift = np.array(self.ratio), np.array(self.shift)
-        return verdict.of(
-            scores,
-            ratio,
-            errors,
-            shift,
-            errors,
-            ("a", "b"),
-            self.rhat,
-            0.05,
-            self.lost,
-            self.impossible,
-            self.has_more,
-            apart=self.apart,
-            mistaken=self.mistaken,
-            spent=self.spent,
-            kurtosis=lambda some: np.full(some.shape, self.kurtosis),
+        evidence = Evidence(
+            scores=scores,
+            sd_ratio=Measured(np.array(self.ratio), errors),
+            mean_shift=Measured(np.array(self.shift), errors),
+            kurtosis=lambda coordinates: np.full(coordinates.shape, self.kurtosis),
+            names=("a", "b"),
+            rhat=self.rhat,
+            tolerance=0.05,
+            findings=self.findings,
+            worst_mixed=self.apart,
+            left_out=self.lost,
+            has_more=self.has_more,
+            available=self.spent,
         )
+        return judge(evidence)
+
+
+WIDE = (Finding("prior", "error", "impossible: wide"),)
+ANOTHER_GRADIENT = (Finding("gradient", "error", "the gradient is another", "see to it"),)
+ON_THE_PRIOR = (Finding("prior", "note", "far from the prior: a", "it is too narrow"),)
 
 
 @pytest.mark.parametrize(
@@ -86,59 +90,65 @@ class Said:
         (Said(error=0.08, has_more=True), "unsure", "Use more of the draws (max_draws=)"),
         # Twice 0.08 of a tolerance of 0.05: 3.2 times as many draws halve it often enough, squared.
         (
-            Said(error=0.08, spent=verdict.Spent(4_000, 9_000, 16_000, 5_000)),
+            Said(error=0.08, spent=Available(4_000, 9_000, 16_000, 5_000)),
             "unsure",
             "Run some 11 times as long (to an ESS of some 21,000, 52,000 steps of each chain), and "
             "check with max_draws=41000, or take",
         ),
         (
-            Said(error=0.03, spent=verdict.Spent(4_000, 9_000, 16_000, 0)),
+            Said(error=0.03, spent=Available(4_000, 9_000, 16_000, 0)),
             "unsure",
             "Run some 1.5 times as long (to an ESS of some 2,900), or take",
         ),
         (
-            Said(error=0.03, has_more=True, spent=verdict.Spent(4_000, 9_000, 16_000, 0)),
+            Said(error=0.03, has_more=True, spent=Available(4_000, 9_000, 16_000, 0)),
             "unsure",
             "Use more of the draws (max_draws=5800), or take",
         ),
         (
-            Said(error=0.05, has_more=True, spent=verdict.Spent(4_000, 9_000, 16_000, 0)),
+            Said(error=0.05, has_more=True, spent=Available(4_000, 9_000, 16_000, 0)),
             "unsure",
             "Run some 1.8 times as long (to an ESS of some 8,000), or take",
         ),
         # What is off without a bias is chance: that of the worst of four means and sds.
         (
-            Said(ratio=(1.12, 1.0), spent=verdict.Spent(100, 100, 16_000, 700), ess=100.0),
+            Said(ratio=(1.12, 1.0), spent=Available(100, 100, 16_000, 700), ess=100.0),
             "unsure",
             "Run some 7.7 times as long (to an ESS of some 770, 5,400 steps of each chain), or",
         ),
         (
-            Said(ess=20.0, spent=verdict.Spent(100, 100, 16_000, 700)),
+            Said(ess=20.0, spent=Available(100, 100, 16_000, 700)),
             "unsure",
             "Run at least 2.5 times as long (to an ESS of at least 50, 1,800 steps of each chain)",
         ),
         (
-            Said(ess=0.0, spent=verdict.Spent(100, 100, 16_000, 700)),
+            Said(ess=0.0, spent=Available(100, 100, 16_000, 700)),
             "unsure",
             "Run longer: ten times as long will say how much more it takes",
         ),
         # A bias stays, however many draws there are.
         (
-            Said(z=5.0, error=0.08, spent=verdict.Spent(4_000, 9_000, 16_000, 5_000)),
+            Said(z=5.0, error=0.08, spent=Available(4_000, 9_000, 16_000, 5_000)),
             "unsure",
             "Halve the step and run longer: the bias that shows does not shrink with draws",
         ),
-        (Said(z=5.0, error=0.08, has_more=True), "unsure", "where that does not decide, halve"),
+        (Said(z=5.0, error=0.08, has_more=True), "unsure", "if that does not decide, halve"),
         (Said(ess=20.0), "unsure", "not enough draws to decide (ESS 20)"),
         (Said(rhat=1.6), "wrong", "chains do not agree (R-hat 1.60)"),
         (Said(rhat=1.6, apart="b"), "wrong", "chains do not agree (R-hat 1.60, b)"),
-        (Said(mistaken="the gradient is another"), "wrong", "the gradient is another: all else"),
-        (Said(z=14.0, effect=-5.5, name="1"), "wrong", "in which the slope is 5.5 and not 0"),
+        (Said(findings=ANOTHER_GRADIENT), "wrong", "the gradient is another: all else here is by"),
+        (Said(findings=ANOTHER_GRADIENT), "wrong", "by gradients; see to it"),
+        (Said(findings=ON_THE_PRIOR), "right", "within tolerance"),
+        (
+            Said(z=14.0, effect=-5.5, name="1"),
+            "wrong",
+            "in which the mean gradient is 5.5 and not 0",
+        ),
         (Said(z=14.0, effect=-5.5, name="1"), "wrong", "another gradient than this posterior"),
         (Said(lost="chain 3 diverged"), "right", "; chain 3 diverged: left out"),
         (Said(lost="chain 3 diverged", rhat=1.6), "wrong", "; chain 3 diverged: left out"),
-        (Said(impossible="impossible: wide"), "wrong", "impossible: wide"),
-        (Said(ess=20.0, impossible="impossible: wide"), "wrong", "impossible: wide"),
+        (Said(findings=WIDE), "wrong", "impossible: wide"),
+        (Said(ess=20.0, findings=WIDE), "wrong", "impossible: wide"),
     ],
 )
 def test_verdicts(said, outcome, words):
@@ -169,7 +179,7 @@ def test_the_kurtosis_is_that_of_the_draws():
         ),
         # Among its draws: what the others have not seen is not known.
         ({5: 400}, "unsure", "chain 5 diverged at step 400, after its first draw: a part of the"),
-        ({5: 101}, "unsure", "Where the other chains are: right within tolerance"),
+        ({5: 101}, "unsure", "The other chains: right within tolerance"),
         ({1: 40, 5: 400}, "unsure", "2 of 6 chains diverged (chain 1 at step 40, chain 5 at step"),
         # Half of all: no bad start explains that.
         ({1: 40, 3: 41, 5: 42}, "unsure", ", before their first draws: a part of the posterior"),

@@ -1,0 +1,215 @@
+"""Every threshold of a check, with its unit, what it decides, and what set it.
+
+They are read when a check runs, as `settings.NAME`, so that one place changes them. Sources:
+
+coverage: `docs/check_errors.md` (`benchmarks/check_errors.py`), 128 cells of targets, dimensions
+    and biases; the worst cell has 0.5 % of coordinates beyond three reported errors.
+alarms: `docs/check.md` (`benchmarks/pages/checks.py`) and `tests/answers/check/test_alarms.py`; of
+    200 right sets of draws none is called wrong, of 200 with an sd that is 10 % too wide 189 are.
+by hand: no measurement is known; the sweep of settings judges it.
+"""
+
+# ── The verdict ──────────────────────────────────────────────────────────────────────────────────
+MIN_ESS_TO_JUDGE = 50
+"""Effective draws below which nothing is decided, unless identities show a bias. By hand."""
+ERRORS_ALLOWED = 2.0
+"""Standard errors by which a number may be off: it is within tolerance, or beyond it, if it still
+is after so many. The usual 95 %.
+"""
+ENOUGH_PROBABILITY = 0.8
+"""How often the draws that a verdict asks for decide. By hand; `test_verdict.py` measures it."""
+MAX_TIMES_LONGER = 1_000
+"""Times as many draws, above which a standard error is no measure of how many are needed, and no
+number is given. By hand.
+"""
+LARGE_EXCESS = 4.0
+"""E[g u] − 1 above which steps and minibatches hardly explain draws that are too wide, and the
+verdict names other data, another prior or another gradient. By hand.
+"""
+
+# ── Which draws are used ─────────────────────────────────────────────────────────────────────────
+DRAWS_TO_USE = (4_000, 16_000)
+"""Draws of all chains at which gradients are evaluated, and how many if the first number cannot
+decide. Three of seven right runs needed the second (commit debd4f0f).
+"""
+MIN_CHAIN_DRAWS = 8
+"""Draws that each chain must have. By hand."""
+MAX_USED_NUMBERS = 2**26
+"""Numbers in all draws that are used: 512 MiB in float64."""
+MAX_FUNCTIONS_BYTES = 2**30
+"""Bytes of Stein functions at the draws above which no second, larger set of draws is used."""
+MIN_INDEPENDENT_SHARE = 0.5
+"""Effective draws of each used draw, from which the unused draws between them add information. By
+hand.
+"""
+MIN_DRAWS_FOR_SHARE = 1_000
+"""Used draws from which that share is believed: of 128 independent draws the least effective sample
+size of many directions is below half (commit 590af7c5).
+"""
+
+# ── Gradients at draws ───────────────────────────────────────────────────────────────────────────
+FULL_DATA_BATCHES = 4
+"""Batches in the data up to which all rows are taken: in order they cost less than if gathered."""
+GRADIENT_ROWS_AT_ONCE = 2**16
+"""Rows whose gradients are evaluated together; memory."""
+POSITIONS_PER_CALL = 256
+"""Positions that one call of the compiled program takes; compile time, and memory."""
+QUICK_DIMENSION = 1_000
+"""Parameters up to which that program is compiled with fewer optimisations: it runs for less time
+than the full ones take to compile.
+"""
+
+# ── Stein's identities and their standard errors ─────────────────────────────────────────────────
+ESS_PER_BLOCK = 5
+"""Effective draws of a block, at least, for means of blocks to be nearly independent. Alarms."""
+MIN_BLOCKS, MAX_BLOCKS = 8, 256
+"""Blocks from which standard errors come: fewer have no useful variance, more add nothing."""
+NOTHING_KNOWN_SDS = 3.0
+"""Sds of uncertainty from which on nothing is known: of a Stein function's mean, that bias may be
+missed; of a corrected mean or a ratio of sds, its number is not printed. Coverage.
+"""
+MAX_SDS = 1e6
+"""Sds from which on a distance or an error is only known to be larger: squares of larger numbers
+would overflow later.
+"""
+MIN_RELATIVE_SD = 1e-6
+"""Sd of a coordinate in one half of the draws, relative to all draws: it is taken to be at least so
+large, so that coordinates in its units do not overflow.
+"""
+MIN_FUNCTION_SD = 1e-100
+"""Sd of a Stein function below which its squares are denormal: it is left out."""
+COLUMNS_AT_ONCE = 64
+"""Coordinates or directions that are worked out together: they fit in a processor's cache."""
+
+# ── Mixing: R-hat and effective draws ────────────────────────────────────────────────────────────
+MAX_RHAT_COORDINATES, RHAT_COORDINATES = 256, 8
+"""Evenly spaced coordinates among which the largest R-hat is looked for, and how many of them, by
+differences of chains' means and of their distances from the median each, R-hat is computed for.
+"""
+MAX_ESS_DIRECTIONS, SLOWEST_DIRECTIONS, CHAIN_PIECES = 128, 32, 64
+"""Directions whose effective draws are computed; how many of them are those whose means, and as
+many those whose variances, differ most between pieces of the draws; and the number of these pieces.
+"""
+QUANTILE_DRAWS = 512
+"""Draws from which medians and quartiles are computed; time."""
+MAX_MEDIAN_DISTANCES = 4.0
+"""Median distances from the median, to which draws are clipped before chains' means are compared:
+no outlier hides what the others show. By hand.
+"""
+
+# ── Corrected moments ────────────────────────────────────────────────────────────────────────────
+MAX_DENSE_DIMENSION = 1_000
+"""Parameters up to which covariances are matrices; time and memory of their factors."""
+DRAWS_PER_FUNCTION, MAX_FUNCTIONS = 4, 1_000
+"""Draws for each Stein function of degree two, at least, and how many such functions there are at
+most: else linear ones are taken alone. Coverage; time.
+"""
+ERROR_GROUPS = 32
+"""Groups of successive draws, nearly independent of each other, from which standard errors of
+corrected moments come. Coverage.
+"""
+FOLDS = 8
+"""Parts of the draws, each of which has regression coefficients from the others. Coverage."""
+DRAWS_PER_COEFFICIENT = 1.1
+"""Draws of the other folds for each coefficient, at least: with fewer a regression predicts
+nothing. Coverage.
+"""
+FIT_NUMBERS_AT_ONCE = 2**21
+"""Numbers of fitted functions that are worked on together: 16 MiB of float64."""
+NOISE_ERRORS = 10.0
+"""Standard errors, by the noise of minibatches, that the size of a Stein function must be for it to
+be used. Coverage.
+"""
+EXACT_RANK, NOISY_RANK = 1e-10, 1e-3
+"""Eigenvalue of a Gram matrix over its largest one, below which functions are taken to be the same:
+by rounding, and with the noise of minibatches.
+"""
+OUTLIER_SDS = 10.0
+"""Robust standard deviations that a standard deviation may be at most: if it is larger, it is that
+of a few draws and would hide any mean. By hand.
+"""
+MIN_VARIANCE_RATIO, MAX_VARIANCE_RATIO, MAX_MEAN_SHIFT = 0.04, 4.0, 2.0
+"""How far one correction goes: variances over those of the draws in any direction, and the mean in
+sds of the draws. Coverage.
+"""
+MIN_ERROR = 1e-4
+"""The smallest error that is reported, of a mean in sds or an sd relatively: less is rounding."""
+BIAS_SHARE = 0.5
+"""The standard error of a corrected moment over the largest bias that the distance from the target
+allows: two such errors are the bound. Coverage.
+"""
+MAX_SLOW_FACTOR = 10.0
+"""The largest factor by which correlation of successive draws enlarges what uncertain coefficients
+add to an error. By hand.
+"""
+UNMOVED_ERROR_SHARE = 0.75
+"""The part of the error of the original draws that stays when draws are moved: their shape stays,
+and may differ in what no evaluated identity shows. Coverage.
+"""
+APART_ERRORS = 3.0
+"""Standard errors of chains' means, less than which the means count as equal."""
+CHAINS_APART = 0.25
+"""Sds between chains' corrected means, from which on no correction explains why chains disagree,
+and none is given: with two against six chains in two modes a corrected mean was 6 of its errors off
+(commit ab586c51).
+"""
+MAX_CORRECTED_ERROR = 0.5
+"""Error of a corrected mean in sds, or of an sd relatively, above which there is no correction.
+Coverage.
+"""
+MAX_REPORTED_DISTANCE = 100
+"""Sds of a distance from the target above which only that it is larger is printed."""
+
+# ── Moving draws that are far off ────────────────────────────────────────────────────────────────
+NEAR_TARGET = 0.1
+"""Distance from the target, in sds of a Stein function, up to which draws are corrected where they
+are; above it they are moved first. By hand; coverage holds with it.
+"""
+MAX_MOVES = 4
+"""How often draws are moved; each costs as much as the check itself."""
+SETTLED_CHANGE = 0.02
+"""Change of a corrected moment, in sds, that is no reason to move draws again."""
+NEARER_SHARE = 0.7
+"""The part of their distance that moved draws may keep, to be taken instead of the original ones:
+less is a better fit by itself. Coverage.
+"""
+MAX_GRADIENT = 1e100
+"""Gradient of the potential at a moved draw, above which it is nowhere near the target."""
+
+# ── A normal prior ───────────────────────────────────────────────────────────────────────────────
+SAME_CURVATURE = 1e-3
+"""Relative difference of two Hessians of a prior that is rounding: the prior is normal."""
+AS_WIDE_SHARE = 0.95
+"""Sd of draws over that of the prior, from which on the data are said not to inform a coordinate.
+By hand.
+"""
+FAR_FROM_PRIOR = 10.0
+"""Prior sds between the mean of draws and that of the prior, from which on it is noted. By hand."""
+
+# ── The kinetic temperature ──────────────────────────────────────────────────────────────────────
+MOMENTUM_READS = 256
+"""Times at which momenta are read, evenly spaced."""
+STEPS_PER_EXTRA_STEP = 10
+"""Steps of the run for each step that it continues to measure momenta."""
+MAX_MOMENTA, MAX_MOMENTUM_DIRECTIONS = 1_024, 256
+"""Coordinates of the momentum that are used, evenly spaced, and up to how many directions are found
+by a singular value decomposition; above, the coordinates are the directions.
+"""
+
+# ── What is printed ──────────────────────────────────────────────────────────────────────────────
+TABLE_ROWS = 12
+"""Coordinates in the table of a printed report."""
+SMALL_LEAF, SMALL_LEAF_ROWS = 4, 9
+"""Parameters of a small leaf, which the table shows first, and how many rows these may fill."""
+NAMES_SHOWN = 3
+"""Coordinates that a note names."""
+
+
+def max_measured_ratio() -> float:
+    """Return the sd ratio from which on only that it is larger is known: one correction's range."""
+    return float(MIN_VARIANCE_RATIO**-0.5)
+
+
+def max_measured_shift() -> float:
+    """Return the same of a mean in sds of the target: one correction's range."""
+    return MAX_MEAN_SHIFT * max_measured_ratio()
