@@ -2,10 +2,10 @@
 
 They are read when a check runs, as `settings.NAME`, so that one place changes them. Sources:
 
-coverage: `docs/check_errors.md` (`benchmarks/check_errors.py`), 128 cells of targets, dimensions
-    and biases; the worst cell has 0.5 % of coordinates beyond three reported errors.
-alarms: `docs/check.md` (`benchmarks/pages/checks.py`) and `tests/answers/check/test_alarms.py`; of
-    200 right sets of draws none is called wrong, of 200 with an sd that is 10 % too wide 189 are.
+coverage: `docs/check_errors.md` (`benchmarks/answers/check_errors.py`), 128 cells of targets,
+    dimensions and biases; the worst has 0.5 % of coordinates beyond three reported errors.
+alarms: `docs/check_measured.md` (`benchmarks/pages/checks.py`) and `test_alarms.py`; of 200 right
+    sets of draws none is called wrong, of 200 with an sd that is 10 % too wide 189 are.
 by hand: no measurement is known; the sweep of settings judges it.
 """
 
