@@ -16,27 +16,16 @@ from ewsg_jax.answers.check.kinetic import Kinetic
 from ewsg_jax.answers.check.more_draws import Available
 from ewsg_jax.answers.check.moved_draws import Analysis
 from ewsg_jax.answers.check.plot import Panel, plot
+from ewsg_jax.answers.check.report_table import table_lines
 from ewsg_jax.answers.check.stein import Scores
 from ewsg_jax.answers.check.verdict import Evidence, Measured, Verdict, judge, without_a_part
 from ewsg_jax.base import checks
 from ewsg_jax.base.typing import Position, PyTree
 from ewsg_jax.draws.convergence import rhat_in_words
-from ewsg_jax.draws.coordinates import CONVERGED, with_digits
+from ewsg_jax.draws.coordinates import CONVERGED
 from ewsg_jax.model_checks.finding import Finding, texts
 from ewsg_jax.run.samples import Samples
 from ewsg_jax.vectors.layout import vector
-
-
-def _with_error(value: float, error: float, width: int) -> str:
-    """Return a number and its error, or that it is unknown, or as large as can be measured."""
-    if np.isinf(error) and np.isfinite(value):
-        ratio, shift = settings.max_measured_ratio(), settings.max_measured_shift()
-        if abs(value) < shift:
-            return f"> {ratio:g}"
-        return f"> {shift:g}" if value > 0 else f"< {-shift:g}"
-    if not error < settings.NOTHING_KNOWN_SDS:
-        return "unknown"
-    return f"{value:{width}.3f} ± {error:5.3f}"
 
 
 def _in_short(z: float) -> str:
@@ -368,7 +357,7 @@ class Report:
         chosen = (
             [np.arange(len(self.names))] if not names else [self._named(name) for name in names]
         )
-        return "\n".join(self._rows(np.concatenate(chosen)))
+        return "\n".join(self._lines(np.concatenate(chosen)))
 
     def _named(self, name: str) -> np.ndarray:
         """Return the numbers of the coordinates of a leaf, of a branch, or of one coordinate."""
@@ -429,32 +418,12 @@ class Report:
         rest = order[~np.isin(order, first)][: settings.TABLE_ROWS - len(first)]
         return first, rest
 
-    def _rows(self, shown: np.ndarray) -> list[str]:
-        """Return the lines of the table, the header first; one line if nothing is known."""
-        ratio, ratio_error = vector(self.sd_ratio), vector(self.sd_ratio_error)
-        shift, shift_error = vector(self.mean_shift), vector(self.mean_shift_error)
-        mean, sd = self.moments.mean, self.moments.sd
-        errors = np.maximum(self.moments.mean_error / sd, self.moments.sd_error)
-        least = np.min([ratio_error[shown], shift_error[shown], errors[shown]])
-        if not least < settings.NOTHING_KNOWN_SDS:
-            return [
-                f"of {len(shown)} coordinates nothing is known: errors are above "
-                f"{settings.NOTHING_KNOWN_SDS:g} sd"
-            ]
-        width = max(len("coordinate"), *(len(self.names[i]) for i in shown))
-        lines = [
-            f"{'coordinate':{width}}  sd / target's     mean shift (sd)   corrected mean         sd"
-        ]
-        return lines + [
-            f"{self.names[i]:{width}}  {_with_error(ratio[i], ratio_error[i], 6):>14}  "
-            f"{_with_error(shift[i], shift_error[i], 7):>15}  "
-            + (
-                f"{with_digits(mean[i], sd[i]):>14} {sd[i]:10.4g}"
-                if errors[i] < settings.NOTHING_KNOWN_SDS
-                else f"{'unknown':>14} {'unknown':>10}"
-            )
-            for i in shown
-        ]
+    def _lines(self, coordinates: np.ndarray) -> list[str]:
+        """Return the lines of the table for these coordinates, the header first."""
+        evidence = self._evidence
+        return table_lines(
+            coordinates, self.names, evidence.sd_ratio, evidence.mean_shift, self.moments
+        )
 
     def __repr__(self) -> str:
         lost = f" ({self.num_lost} diverged, left out)" if self.num_lost else ""
@@ -477,7 +446,7 @@ class Report:
         ] + [str(self.kinetic or self.no_kinetic)] * bool(self.kinetic or self.no_kinetic)
         first, rest = self._shown()
         shown = np.concatenate([first, rest])
-        rows = self._rows(shown)
+        rows = self._lines(shown)
         lines += rows
         if len(rows) > 1 and len(shown) < len(self.names):
             which = f"the {len(shown)} with the largest bias"

@@ -8,7 +8,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.answers.check.attempt import beyond_measure
 from ewsg_jax.answers.check.correction import TargetMoments
-from ewsg_jax.answers.check.report import _with_error
+from ewsg_jax.answers.check.report_table import with_error
 from ewsg_jax.vectors.layout import vector
 
 RNG = np.random.default_rng(0)
@@ -48,13 +48,13 @@ def test_what_is_too_far_to_be_measured_has_no_error():
     """Draws are moved by ten sds at most, which has a small error and is no number of theirs."""
     sizes, errors = np.array([10.0, 12.0, 13.0, 9.0]), np.array([2.6, 0.5, 400.0, 0.5])
     assert beyond_measure(sizes, errors, 10.0).tolist() == [np.inf, np.inf, 400.0, 0.5]
-    assert [_with_error(value, np.inf, 6) for value in (10.0, -12.0, 6.0)] == [
+    assert [with_error(value, np.inf, 6) for value in (10.0, -12.0, 6.0)] == [
         "> 10",
         "< -10",
         "> 5",
     ]
-    assert _with_error(np.nan, np.nan, 6) == _with_error(10.0, 400.0, 6) == "unknown"
-    assert _with_error(9.0, 0.5, 7) == "  9.000 ± 0.500"
+    assert with_error(np.nan, np.nan, 6) == with_error(10.0, 400.0, 6) == "unknown"
+    assert with_error(9.0, 0.5, 7) == "  9.000 ± 0.500"
 
 
 def test_draws_of_one_law_far_from_the_target_keep_their_errors():
