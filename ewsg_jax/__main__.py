@@ -15,11 +15,11 @@ import jax
 import ewsg_jax
 from ewsg_jax import datasets
 from ewsg_jax.base import startup
+from ewsg_jax.base.table import aligned
 from ewsg_jax.cli import check_run, plan_data, processes
 from ewsg_jax.cli.config import ConfigError, Count, Seed, at_least
 from ewsg_jax.cli.console import Console, Parser, interrupted, number, put, refuse, warn_in_a_line
 from ewsg_jax.cli.plan_data import HELP, MODELS, Asked, asked_of, hints
-from ewsg_jax.cli.results import aligned
 from ewsg_jax.cli.run import run
 from ewsg_jax.datasets._table import SOURCES
 
@@ -199,7 +199,7 @@ def _data() -> Iterable[tuple[str, str]]:
 
 
 def _aligned(rows: Iterable[tuple[str, str]]) -> str:
-    return "\n".join(aligned(list(rows) or [("none here", "")], num_left=2))
+    return "\n".join(aligned(list(rows) or [("none here", "")], left=(0, 1)))
 
 
 KINDS: dict[str, Callable[[], str]] = {

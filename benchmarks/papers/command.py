@@ -26,8 +26,9 @@ from benchmarks.papers.experiment import Experiment
 from benchmarks.papers.figures import require_matplotlib
 from benchmarks.papers.running import SCALES, Scale, run, stored, text_of
 from ewsg_jax.base.progress import spelled
+from ewsg_jax.base.table import aligned
 from ewsg_jax.cli.console import Parser
-from ewsg_jax.cli.results import Folder, aligned
+from ewsg_jax.cli.results import Folder
 
 EXPERIMENTS: dict[str, Experiment] = {
     each.name: each
@@ -141,4 +142,4 @@ def listed() -> str:
             else f"{found['verdict']} ({found['scale']}, {spelled(found['seconds'])})"
         )
         rows.append([name, experiment.source, took])
-    return "\n".join(aligned(rows, num_left=3))
+    return "\n".join(aligned(rows, left=(0, 1, 2)))

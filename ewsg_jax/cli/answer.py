@@ -8,10 +8,10 @@ import jax
 import numpy as np
 
 import ewsg_jax as ewsg
+from ewsg_jax.base.table import aligned
 from ewsg_jax.base.typing import Key, PyTree
 from ewsg_jax.cli.console import DOUBTFUL, STATUS_OF, WRONG
 from ewsg_jax.cli.problem import Regression
-from ewsg_jax.cli.results import aligned
 from ewsg_jax.draws.coordinates import with_digits
 from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.run.budget import num_steps_of

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 import ewsg_jax as ewsg
+from ewsg_jax.base.table import aligned
 from ewsg_jax.cli.answer import weights
 from ewsg_jax.cli.plan import Job, Result
 from ewsg_jax.cli.problem import Regression
-from ewsg_jax.cli.results import aligned, device, versions
+from ewsg_jax.cli.results import device, versions
 from ewsg_jax.diagnostics import GradientNoise
 from ewsg_jax.gradients._protocol import uses_batches
 

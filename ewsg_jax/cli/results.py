@@ -8,7 +8,6 @@ import math
 import platform
 import re
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,18 +99,3 @@ def device() -> str:
     """Return the name of the device that JAX runs on."""
     first = jax.devices()[0]
     return f"{first.platform} ({first.device_kind})"
-
-
-def aligned(rows: Sequence[Sequence[str]], num_left: int = 1) -> list[str]:
-    """Return the lines of a table, its first `num_left` columns aligned left and the others right.
-
-    Example:
-        >>> aligned([["", "passes"], ["sghmc", "20"]])
-        ['       passes', 'sghmc      20']
-    """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [f"{cell:{'<' if i < num_left else '>'}{widths[i]}}" for i, cell in enumerate(row)]
-        lines.append("  ".join(cells).rstrip())
-    return lines

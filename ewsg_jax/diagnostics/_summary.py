@@ -20,6 +20,7 @@ import numpy as np
 from ewsg_jax.answers.check.draws import SAMPLES_MUST_BE, tree_of
 from ewsg_jax.base import checks, optional
 from ewsg_jax.base.files import path_of, write_whole
+from ewsg_jax.base.table import aligned
 from ewsg_jax.base.typing import PyTree
 from ewsg_jax.diagnostics._coordinates import coordinates
 from ewsg_jax.draws import convergence
@@ -125,22 +126,25 @@ class Summary:
         write_whole(path_of(path), lambda file: file.write(text.getvalue().encode()))
 
     def __str__(self) -> str:
-        width = max(map(len, self.names))
-        asked = "".join(f" {_percent(p):>9}" for p in self.probabilities)
-        titles = (
-            f"{'mean':>9} {'sd':>9} {'mcse':>9} {'R-hat':>7} {'ESS bulk':>9} {'ESS tail':>9}{asked}"
-        )
-        lines = [f"{'':{width}}  {titles}"]
+        quantile_titles = map(_percent, self.probabilities)
+        rows = [["", "mean", "sd", "mcse", "R-hat", "ESS bulk", "ESS tail", *quantile_titles]]
         shown = self.worst()
         for i in shown:
-            lines.append(
-                f"{self.names[i]:{width}}  {with_digits(self.mean[i], self.sd[i]):>9} "
-                f"{self.sd[i]:9.4g} {self.mcse[i]:9.2g} {rhat_in_words(float(self.rhat[i]), 4):>7} "
-                f"{self.ess_bulk[i]:9.0f} {self.ess_tail[i]:9.0f}"
-                + "".join(
-                    f" {with_digits(quantile[i], self.sd[i]):>9}" for quantile in self.quantiles
-                )
+            rows.append(
+                [
+                    self.names[i],
+                    with_digits(self.mean[i], self.sd[i]),
+                    f"{self.sd[i]:.4g}",
+                    f"{self.mcse[i]:.2g}",
+                    rhat_in_words(float(self.rhat[i]), 4),
+                    f"{self.ess_bulk[i]:.0f}",
+                    f"{self.ess_tail[i]:.0f}",
+                    *(with_digits(quantile[i], self.sd[i]) for quantile in self.quantiles),
+                ]
             )
+        longest = max(map(len, self.names))
+        widths = [longest + 1, 9, 9, 9, 7, *[9] * (2 + len(self.probabilities))]
+        lines = aligned(rows, least=widths, gap=" ")
         if len(shown) < len(self.names):
             which = "first" if np.isnan(self.worst_rhat) else "of largest R-hat"
             lines.append(f"({len(self.names)} coordinates, the {len(shown)} {which} shown)")

@@ -15,6 +15,7 @@ import ewsg_jax as ewsg
 COMMAND_LINE = (
     *(f"ewsg_jax.cli.{file}" for file in ("config", "console", "plan", "results")),
     "ewsg_jax.base.progress",
+    "ewsg_jax.base.table",
 )
 PAPERS = sorted(Path(benchmarks.papers.__file__).parent.glob("*.py"))
 

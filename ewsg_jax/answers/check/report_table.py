@@ -5,6 +5,7 @@ import numpy as np
 from ewsg_jax.answers.check import settings
 from ewsg_jax.answers.check.correction import TargetMoments
 from ewsg_jax.answers.check.verdict import Measured
+from ewsg_jax.base.table import aligned
 from ewsg_jax.draws.coordinates import with_digits
 
 
@@ -31,19 +32,15 @@ def table_lines(
         return [
             f"of {len(coordinates)} coordinates nothing is known: errors are above {unknown:g} sd"
         ]
-    width = max(len("coordinate"), *(len(names[i]) for i in coordinates))
-    lines = [
-        f"{'coordinate':{width}}  sd / target's     mean shift (sd)   corrected mean         sd"
-    ]
+    rows = [["coordinate", "sd / target's", "mean shift (sd)", "corrected mean", "sd"]]
     for i in coordinates.tolist():
         ratio = with_error(float(sd_ratio.value[i]), float(sd_ratio.error[i]), 6)
         shift = with_error(float(mean_shift.value[i]), float(mean_shift.error[i]), 7)
-        corrected = f"{'unknown':>14} {'unknown':>10}"
+        corrected = ["unknown", "unknown"]
         if errors[i] < unknown:
-            mean, sd = moments.mean[i], moments.sd[i]
-            corrected = f"{with_digits(mean, sd):>14} {sd:10.4g}"
-        lines.append(f"{names[i]:{width}}  {ratio:>14}  {shift:>15}  {corrected}")
-    return lines
+            corrected = [with_digits(moments.mean[i], moments.sd[i]), f"{moments.sd[i]:.4g}"]
+        rows.append([names[i], ratio, shift, *corrected])
+    return aligned(rows, least=(0, 14, 15, 14, 9))
 
 
 def with_error(value: float, error: float, width: int) -> str:

@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 
+from ewsg_jax.base.table import aligned
 from ewsg_jax.base.typing import Position
 from ewsg_jax.draws.convergence import rhat_in_words
 from ewsg_jax.draws.coordinates import with_digits
@@ -123,10 +124,7 @@ class Halved:
             )
             for i in shown
         ]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        for name, *cells in table:
-            padded = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
-            lines.append("  ".join([f"{name:{widths[0]}}", *padded]))
+        lines += aligned(table)
         if len(shown) < len(self.names):
             lines.append(f"({len(shown)} of {len(self.names)} coordinates: the largest biases)")
         return "\n".join(lines)

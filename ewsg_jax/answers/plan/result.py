@@ -14,6 +14,7 @@ from ewsg_jax.answers.plan.gaussian import Gaussian
 from ewsg_jax.answers.plan.plot import plot
 from ewsg_jax.answers.plan.run_size import Candidate, burn_in_of, steps_of
 from ewsg_jax.base import checks
+from ewsg_jax.base.table import aligned
 from ewsg_jax.gradients._protocol import Evaluations
 from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.kernels.protocol import Kernel
@@ -200,15 +201,9 @@ class Plan:
             )
         lines += [f"note: {note}" for note in self.notes]
         if self.table:
-            width = max(len(str(each.way)) for each in self.table)
-            seconds = "   seconds" if self.by == "seconds" else ""
-            lines.append(
-                f"{'candidate':{width}}   batch      step  friction  sds off  steps/draw    "
-                f"passes{seconds}"
-            )
             # NUTS is no candidate: it was tried when the best of these had been.
             first = "taken" if isinstance(self.kernel, Pair) else "the best of these"
-            lines += [_row(each, width, self.table[0], first) for each in self.table[:MOST_SHOWN]]
+            lines += _lines(self.table, first, self.by == "seconds")
             if len(self.table) > MOST_SHOWN:
                 lines.append(f"({len(self.table)} candidates, the best {MOST_SHOWN} shown)")
             costs = {
@@ -240,16 +235,29 @@ def why(candidate: Candidate, best: Candidate, first: str = "taken") -> str:
     return f"{candidate.cost / best.cost:.2g} times the cost"
 
 
-def _row(each: Candidate, width: int, best: Candidate, first: str) -> str:
-    if not each.batch_size:
-        return f"{each.way!s:{width}}  {why(each, best, first)}"
-    friction = f"{each.friction:.3g}" if each.friction else ""
-    off = f"{100 * each.sd_error:.2g}" if each.sd_error >= LEAST else f"<{100 * LEAST:g}"
-    sizes = f"{each.batch_size:6d}  {each.step_size:8.3g}  {friction:>8}  {off:>5} %"
-    seconds = ""
-    if np.isfinite(best.seconds):
-        seconds = f"{each.seconds:10.3g}" if np.isfinite(each.seconds) else " " * 10
-    return (
-        f"{each.way!s:{width}}  {sizes}  {each.time:10.3g}  {each.passes:8.3g}{seconds}  "
-        f"{why(each, best, first)}"
-    )
+def _lines(table: tuple[Candidate, ...], first: str, has_seconds: bool) -> list[str]:
+    """Return the table of the best candidates, a header first; the reason alone of those that have
+    no batch size.
+    """
+    names = [str(each.way) for each in table]
+    header = ["candidate", "batch", "step", "friction", "sds off", "steps/draw", "passes"]
+    rows = [header + ["seconds"] * has_seconds + [""]]
+    for each in table[:MOST_SHOWN]:
+        off = f"{100 * each.sd_error:.2g}" if each.sd_error >= LEAST else f"<{100 * LEAST:g}"
+        numbers = [
+            str(each.batch_size),
+            f"{each.step_size:.3g}",
+            f"{each.friction:.3g}" if each.friction else "",
+            f"{off} %",
+            f"{each.time:.3g}",
+            f"{each.passes:.3g}",
+        ]
+        if has_seconds:
+            numbers.append(f"{each.seconds:.3g}" if np.isfinite(each.seconds) else "")
+        rows.append([str(each.way), *numbers, why(each, table[0], first)])
+    longest = max(map(len, names))
+    lines = aligned(rows, (0, len(rows[0]) - 1), (longest, 6, 8, 8, 7, 10, 8, 8 * has_seconds))
+    for i, each in enumerate(table[:MOST_SHOWN], 1):
+        if not each.batch_size:
+            lines[i] = f"{names[i - 1]:{longest}}  {rows[i][-1]}"
+    return lines
