@@ -40,8 +40,8 @@ def documents() -> dict[Path, str]:
 
 Every method returns a kernel: give it to `ewsg_jax.sample`, or call its `init` and `step`. A method
 targets exp(−V/T). *bias*: order in h of the discretisation error of the stationary distribution
-(the larger of position and momentum), without minibatch noise. [Named methods](api/methods.md) has the
-update, the target, the cost and the arguments of each, as `help(ewsg.sgld)` does. [How to
+(the larger of position and momentum), without minibatch noise. [Named methods](api/methods.md) has
+the update, the target, the cost and the arguments of each, as `help(ewsg.sgld)` does. [How to
 choose](choosing.md) compares them. `nuts` is no method of the papers, and not in the table.
 
 n rows, d parameters, b batch size, M chain length, h step size, K steps between refreshes, r rank;
