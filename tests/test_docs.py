@@ -133,6 +133,26 @@ def test_one_run_names_the_files_that_a_run_enters():
     assert files == {file for file in known if file.startswith("run/")}
 
 
+def test_one_check_names_the_files_that_a_check_enters():
+    """Of draws that are wrong, and of draws that are too few; settings have no function."""
+    posterior, data = ewsg.models.gaussian_location(prior_scale=1.0), jnp.zeros((399, 2))
+    draws = 0.05 * np.random.default_rng(0).normal(size=(4, 300, 2)).astype(np.float32)
+
+    def run():
+        wrong = ewsg.check(jax.random.key(0), 2 * draws, posterior, data)
+        few = ewsg.check(jax.random.key(0), draws[:, ::15], posterior, data)
+        return wrong, few
+
+    wrong, few = run()
+    assert (wrong.outcome, few.outcome) == ("wrong", "unsure")
+    known, _ = named("one_check.md")
+    files = {file for file, _ in entered(lambda: print(*run()))}
+    room = {file for file in files if file.startswith("answers/check/")}
+    assert room | {"answers/check/settings.py"} == {
+        file for file in known if file.startswith("answers/check/")
+    }
+
+
 def test_parts_of_your_own_are_short_and_need_public_names_only():
     blocks = [block for _, block in python_blocks(ROOT / "docs" / "extending.md")]
     found = [

@@ -16,7 +16,7 @@ from tests.wrong_calls.table import DATA, KEY, MODEL, NAN, WRONG
 MANY = jnp.tile(DATA, (9, 1))
 DRAWS = np.random.default_rng(0).normal(size=(2, 20, 2)).astype(np.float32)
 A_MODE = ewsg.find_mode(KEY, MODEL, jnp.zeros(2), DATA)
-TREE, LEADING = "a tree of arrays with leading axes (chain, draw)", "leading axes (chain, draw)"
+TREE, LEADING = "a pytree of arrays with leading axes (chain, draw)", "leading axes (chain, draw)"
 WITH_GRADIENT = "must lie where the potential has a gradient"
 A_RATE = "must be a number from 0 up to but not including 1"
 NO_ROOT = ewsg.Posterior(lambda w, x: -jnp.sum((w - x) ** 2), lambda w: jnp.sum(jnp.sqrt(w)))

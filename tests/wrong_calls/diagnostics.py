@@ -13,7 +13,7 @@ import ewsg_jax as ewsg
 from tests.wrong_calls.standard import COUNT, FLAG, POSTERIOR, ROWS_OF_DATA, Kind, every, refuses
 from tests.wrong_calls.table import KERNEL, KEY, LOGISTIC, NAN, POINT, ROWS, WRONG, T, V
 
-DRAWS = "a tree of arrays with leading axes (chain, draw)"
+DRAWS = "a pytree of arrays with leading axes (chain, draw)"
 A_RUN = "a Samples (what ewsg_jax.sample returns, runs[i] of a stack)"
 diagnostics = ewsg.diagnostics
 HUGE = {"a": np.broadcast_to(np.float32(0), (2, 4, 10**6, 10**6)), "b": np.zeros((2, 4, 2))}

@@ -13,9 +13,9 @@ class AffineMap(NamedTuple):
     """θ' = target + M (θ − center).
 
     Attributes:
-        center: the point that is mapped to the target, shape (d,).
+        center: the position that is mapped to the target, shape (d,).
         matrix: M, shape (d, d), or its diagonal, shape (d,).
-        target: where the center is mapped to, shape (d,).
+        target: the position that the center is mapped to, shape (d,).
     """
 
     center: np.ndarray

@@ -127,7 +127,7 @@ def _gradients(request: CheckRequest, attempt: int, moves: int, draws: Draws) ->
 
 
 def _support_findings(request: CheckRequest, attempt: int, draws: Draws) -> list[Finding]:
-    """Return which draws lie where the density is 0, or else that the density ends among them.
+    """Return that draws lie outside the support, or else that the density ends among them.
 
     If no density can end by its structure, nothing is evaluated: what overflows shows in the
     gradient.

@@ -112,12 +112,12 @@ def far_out(mean: np.ndarray, prior: PriorMoments | None, names: tuple[str, ...]
         return []
     far = far[np.argsort(-off[far], kind="stable")]
     # One digit: so the note is the same for two sets of draws from one posterior.
-    some = [f"{names[k]} (some {float(f'{off[k]:.1g}'):,.0f} of its sds)" for k in far]
+    described = [f"{names[k]} (some {float(f'{off[k]:.1g}'):,.0f} of its sds)" for k in far]
     return [
         Finding(
             "prior",
             "note",
-            f"far from the prior: {_listed(some)}",
+            f"far from the prior: {_listed(described)}",
             "the prior is too narrow, or labels, units, sign or scale of the likelihood are not "
             "what they should be",
         )

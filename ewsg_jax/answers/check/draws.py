@@ -19,7 +19,7 @@ from ewsg_jax.vectors.layout import Layout
 from ewsg_jax.vectors.row_subsets import evenly
 
 SAMPLES_MUST_BE = (
-    "samples must be what ewsg_jax.sample returned, runs[i] of a stack, or a tree of arrays with "
+    "samples must be what ewsg_jax.sample returned, runs[i] of a stack, or a pytree of arrays with "
     "leading axes (chain, draw)"
 )
 

@@ -1,7 +1,7 @@
 """The kinetic temperature of a run: E p² of the momentum, over its value under the target.
 
-The noise of minibatches enters the momentum first, where it adds h C/(2γ) in the direction in which
-minibatches differ most; a scheme's own bias may be there too (as for `semi_implicit`). A run keeps
+The noise of minibatches enters the momentum first: it adds h C/(2γ) in the direction in which
+minibatches differ most. A scheme's own bias may be there too (as for `semi_implicit`). A run keeps
 no momenta: it is resumed for a tenth of its steps.
 """
 

@@ -84,7 +84,7 @@ class Report:
         apart: the name of that coordinate.
         data_passes: the cost of the gradients, in passes over the data.
         tolerance: the tolerance that `check` was given.
-        findings: what is wrong with the model, or with where draws lie, and notes on it.
+        findings: what is wrong with the model, or with the places of draws, and notes on it.
         kinetic: the kinetic temperature of the run over that of the target; None without `kernel=`.
         no_kinetic: why it is unknown for the kernel that was given; else empty.
         num_compared: the number of coordinates along which the gradient was compared with values
@@ -264,7 +264,7 @@ class Report:
             TypeError, ValueError: it is no such function; nothing can be corrected
                 (`report.not_corrected`).
         """
-        checks.function("function", function, "(position) -> tree of arrays")
+        checks.function("function", function, "(position) -> pytree of arrays")
         values = [values_at(analysis.draws, function) for analysis in self.analyses]
         self._check_corrected("expectation")
         results = []

@@ -14,7 +14,7 @@ MIN_ESS_TO_JUDGE = 50
 """Effective draws below which nothing is decided, unless identities show a bias. By hand."""
 ERRORS_ALLOWED = 2.0
 """Standard errors by which a number may be off: it is within tolerance, or beyond it, if it still
-is after so many. The usual 95 %.
+is with that much added. The usual 95 %.
 """
 ENOUGH_PROBABILITY = 0.8
 """How often the draws that a verdict asks for decide. By hand; `test_verdict.py` measures it."""
@@ -162,7 +162,7 @@ MAX_REPORTED_DISTANCE = 100
 
 # ── Moving draws that are far off ────────────────────────────────────────────────────────────────
 NEAR_TARGET = 0.1
-"""Distance from the target, in sds of a Stein function, up to which draws are corrected where they
+"""Distance from the target, in sds of a Stein function, up to which draws are corrected as they
 are; above it they are moved first. By hand; coverage holds with it.
 """
 MAX_MOVES = 4

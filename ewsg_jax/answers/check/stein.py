@@ -291,7 +291,7 @@ def blocks_of(draws: np.ndarray, shared: bool = False) -> IndependentBlocks:
 
 
 def _share(ess: float) -> float:
-    """Return the part of a mean's variance that blocks of so many effective draws show."""
+    """Return the part of a mean's variance that blocks of this many effective draws show."""
     twice = 2 * max(ess, 1.0)
     return 1 + float(np.expm1(-twice)) / twice
 

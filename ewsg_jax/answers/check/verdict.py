@@ -64,7 +64,7 @@ class Evidence:
         rhat: the largest split R-hat of a coordinate; NaN for a single chain.
         tolerance: the largest relative error allowed of a standard deviation; a mean may be off by
             twice as many sds.
-        findings: what is wrong with the model, or with where the draws lie.
+        findings: what is wrong with the model, or with the places of draws.
         worst_mixed: the name of the coordinate with the largest R-hat; empty if unknown.
         left_out: the chains that were left out, in words; empty if there are none.
         has_more: whether unused draws would add information.
