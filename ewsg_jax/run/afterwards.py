@@ -33,7 +33,7 @@ from ewsg_jax.model_checks import support
 from ewsg_jax.model_checks.support import NONE, Outside
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._view import view
-from ewsg_jax.run.checkpoint import Batches, Earlier
+from ewsg_jax.run.checkpoint import Earlier
 from ewsg_jax.run.host import on_host
 from ewsg_jax.run.plan import Planned
 from ewsg_jax.run.request import Request
@@ -98,22 +98,16 @@ class Found(NamedTuple):
 class EndCheck:
     """The check at a run's end, which keeps the first chain's start and some rows only."""
 
-    def __init__(self, request: Request, earlier: Earlier | Batches | None = None) -> None:
+    def __init__(self, request: Request, earlier: Earlier | None = None) -> None:
         self._request, self._start, self._rows = request, None, []
         # A run that resumes did not start where it resumes.
-        self._resumes, self._began = earlier is not None, None
-        if isinstance(earlier, Earlier):
-            self._began = earlier.starts
-        elif earlier is not None and earlier.stacked:
-            self._began = earlier.position
+        self._began = None if earlier is None else earlier.starts
         kernel = request.kernel.kernel if isinstance(request.kernel, Stack) else request.kernel
         # Exact methods compare densities themselves.
         self._posterior = kernel.estimator.posterior if isinstance(kernel, Pair) else None
 
     def keep(self, start: Position, data: Data) -> None:
-        """Keep what a run began with; of several batches of chains the first one's."""
-        # The first batch of chains serves: later ones have the same data and the same kind of
-        # start.
+        """Keep what a run began with."""
         if self._posterior is None or self._rows:
             return
         self._start = on_host(self._first_of(start))
@@ -128,13 +122,7 @@ class EndCheck:
 
     def _first_of(self, start: Position) -> Position:
         """Return where the first chain started, which is `start` where no run resumes."""
-        if not self._resumes:
-            return start
-        if self._began is not None:
-            return support.take_rows(self._began, 0)
-        # Batches of chains whose file has one start for all, or the states that they continue.
-        state = self._request.state
-        return self._request.position if state is None else support.take_rows(state.position, 0)
+        return start if self._began is None else support.take_rows(self._began, 0)
 
     def compile_ahead(self, planned: Planned, data: Data) -> None:
         """Compile what a short run of one kernel waits for, while a thread compiles its steps."""
@@ -228,7 +216,7 @@ class EndCheck:
         if request.state is not None:
             return on_host(request.state.position)
         count = num_chains_of(request)
-        keys = keys_of(request.key, count)
+        keys = keys_of(request.key, count, request.first_chain or 0)
         return on_host(make_starts(keys, request.position, count, bool(request.stacked)))
 
 

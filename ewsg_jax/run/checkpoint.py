@@ -18,7 +18,6 @@ from ewsg_jax.base import checks
 from ewsg_jax.base.files import path_of
 from ewsg_jax.base.typing import Position, PyTree
 from ewsg_jax.base.warn import warn
-from ewsg_jax.kernels.protocol import KernelState
 from ewsg_jax.run import archive, keeping, states
 from ewsg_jax.run.archive import Contents
 from ewsg_jax.run.host import Clock, on_host
@@ -28,8 +27,9 @@ from ewsg_jax.run.outcome import Outcome
 from ewsg_jax.run.request import Request
 from ewsg_jax.run.states import SavedState, saved
 
-HOLDS, HOLDS_BATCHES, HOLDS_DRAWS = "a checkpoint", "a checkpoint of batches of chains", "draws"
-HOLDS_STARTS = "where chains started"
+HOLDS, HOLDS_DRAWS, HOLDS_STARTS = "a checkpoint", "draws", "where chains started"
+BATCH_FOLDER, BATCH_FOLDERS = "chains-{:06d}", "chains-*"
+"""The folder of a batch of chains, named by the number of the first one; and all such folders."""
 RUN, DRAWS, STARTS = "run.npz", "draws-{:06d}.npz", "starts.npz"
 SOME_DRAWS, TOTALS, SUMS, COUNTED = "draws", "totals.", "sums", ("spent", "alive", "diverged_at")
 """What the names of arrays are, or begin with."""
@@ -60,36 +60,20 @@ class Earlier(NamedTuple):
     starts: PyTree
 
 
-class Batches(NamedTuple):
-    """What the checkpoint of a run of batches holds beside them: where all chains start.
-
-    Attributes:
-        head: what was asked for, and of what.
-        stacked: whether the position has an axis of chains.
-        position: where they start, None where there is a state.
-        state: of an earlier run, from which they continue.
-    """
-
-    head: dict[str, Any]
-    stacked: bool
-    position: PyTree
-    state: SavedState | None
-
-
 def check_new(folder: Path) -> None:
     """Check that no run is written in a folder, nor any batch of one.
 
     Raises:
         ValueError: there is one.
     """
-    if (folder / RUN).exists() or any(folder.glob("chains-*")):
+    if (folder / RUN).exists() or any(folder.glob(BATCH_FOLDERS)):
         raise ValueError(
             f"checkpoint must be where no run is yet; got {os.fspath(folder)!r}, which "
             "ewsg_jax.resume(path, data, kernel=kernel) resumes"
         )
 
 
-def read(path: Any, position: Position | None) -> Earlier | Batches:
+def read(path: Any, position: Position | None) -> Earlier:
     """Return what a checkpoint holds.
 
     Args:
@@ -98,17 +82,20 @@ def read(path: Any, position: Position | None) -> Earlier | Batches:
             the file.
 
     Raises:
-        TypeError, ValueError: the path is not a file path, or not of a checkpoint; a file is
+        TypeError, ValueError: the path is not a file path, or not of one checkpoint; a file is
             missing or damaged; or `position` is missing or does not fit.
         OSError: a file cannot be read.
     """
     file = path_of(path) / RUN
+    if batches := sorted(file.parent.glob(BATCH_FOLDERS)):
+        raise ValueError(
+            f"path must be the checkpoint of one run; got {os.fspath(file.parent)!r}, which has "
+            f"one for each of {len(batches)} batches of chains: resume each by itself, first "
+            f"{os.fspath(batches[0])!r}"
+        )
     try:
-        # What kind of run it was decides how the rest is read.
-        whole = _file(file, HOLDS, HOLDS_BATCHES)
+        whole = _file(file, HOLDS)
         head = whole.told("head", dict)
-        if whole.holds == HOLDS_BATCHES:
-            return _batches(whole, head, position)
         counts = whole.told("counts", dict) | {name: whole.array(name) for name in COUNTED}
         totals = {name.removeprefix(TOTALS): x for name, x in whole.under(TOTALS).items()}
         state, pieces = saved(whole, position), []
@@ -118,7 +105,10 @@ def read(path: Any, position: Position | None) -> Earlier | Batches:
             pieces.append(_file(file, HOLDS_DRAWS))
         starts = _starts(path_of(path) / STARTS, state.positions)
     except archive.UnreadableError as error:
-        raise unreadable(file, str(error)) from error
+        raise ValueError(
+            f"path must be a checkpoint of ewsg_jax.sample; got {os.fspath(file.parent)!r}, no "
+            f"checkpoint or damaged: {file.name}: {error}"
+        ) from error
     return Earlier(head, counts, totals, state, sums, pieces, starts)
 
 
@@ -138,40 +128,6 @@ def _file(file: Path, *holds: str) -> Contents:
     if not file.exists():
         raise archive.UnreadableError(f"it has no {file.name}")
     return archive.read(file, *holds)
-
-
-def _batches(whole: Contents, head: dict[str, Any], position: Position | None) -> Batches:
-    stacked = whole.told("stacked", bool)
-    if whole.told("continues", bool):
-        return Batches(head, stacked, None, saved(whole, position))
-    like = archive.position_shapes(whole.told("position"), position)
-    return Batches(head, stacked, whole.tree(archive.POSITION, like), None)
-
-
-def write_batches(
-    folder: Path, head: dict[str, Any], position: PyTree, state: KernelState | None, stacked: bool
-) -> None:
-    """Write the file of a whole run of batches of chains: what it is of, and where they start.
-
-    Raises:
-        OSError: the folder cannot be made, or the file cannot be written.
-    """
-    folder.mkdir(exist_ok=True)
-    about: dict[str, Any] = {"head": head, "stacked": stacked, "continues": state is not None}
-    if state is None:
-        about["position"] = archive.describe_position(position)
-        arrays = archive.entries(archive.POSITION, position)
-    else:
-        about, arrays = about | states.describe(state), archive.entries(states.STATE, state)
-    archive.write(folder / RUN, HOLDS_BATCHES, about, arrays)
-
-
-def unreadable(file: Path, why: str) -> ValueError:
-    """Return the error that a folder is no checkpoint."""
-    return ValueError(
-        f"path must be a checkpoint of ewsg_jax.sample; got {os.fspath(file.parent)!r}, no "
-        f"checkpoint or damaged: {file.name}: {why}"
-    )
 
 
 class CheckpointWriter:
@@ -236,6 +192,9 @@ class CheckpointWriter:
         state, now = on_host(outcome.state), self._clock.now()
         if not self._writes:
             return
+        # Batches of chains have their folders in one that is theirs together.
+        if self._head.get("total_chains") is not None:
+            self._folder.parent.mkdir(exist_ok=True)
         self._folder.mkdir(exist_ok=True)
         if not outcome.done:
             starts = archive.entries(archive.POSITION, state.position)

@@ -17,13 +17,14 @@ from ewsg_jax.base.typing import Data
 from ewsg_jax.base.warn import warn
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.rows._window import Window
-from ewsg_jax.run.checkpoint import Batches, Earlier
+from ewsg_jax.run.checkpoint import Earlier
 from ewsg_jax.run.request import Request
 from ewsg_jax.run.starts import is_function
 from ewsg_jax.run.streams.stream import Stream
 
 PLAIN = (
     *("num_steps", "data_passes", "seconds", "burn_in", "thin", "num_chains", "stacked"),
+    "first_chain",
     *("shared_minibatch", "randomness_memory", "check_data"),
 )
 """Arguments that are compared between processes as they are printed."""
@@ -42,6 +43,8 @@ def of_run(request: Request) -> dict[str, Any]:
         "seconds": None if request.seconds is None else float(request.seconds),
         "shared_minibatch": bool(request.shared_minibatch),
         "parts": 1 if request.devices is None else int(request.devices.parts),
+        "first_chain": None if request.first_chain is None else int(request.first_chain),
+        "total_chains": request.total_chains,
         "randomness_memory": int(request.randomness_memory),
         "x64": bool(jax.config.read("jax_enable_x64")),
         "kernel": of_kernel(request.kernel),
@@ -94,7 +97,7 @@ def of_programs() -> dict[str, str]:
     }
 
 
-def check_processes(request: Request, earlier: Earlier | Batches | None) -> None:
+def check_processes(request: Request, earlier: Earlier | None) -> None:
     """Check that every process was given the same as the first; all call this at one time.
 
     Args:
@@ -122,7 +125,7 @@ def check_processes(request: Request, earlier: Earlier | Batches | None) -> None
         )
 
 
-def _told(request: Request, earlier: Earlier | Batches | None) -> dict[str, Any]:
+def _told(request: Request, earlier: Earlier | None) -> dict[str, Any]:
     """Return what must be the same, by the names of the arguments."""
     run, devices, position = of_run(request), request.devices, request.position
     saved = None if earlier is None else earlier.state
@@ -144,7 +147,7 @@ def _told(request: Request, earlier: Earlier | Batches | None) -> dict[str, Any]
     }
 
 
-def check_resumed(request: Request, earlier: Earlier | Batches) -> None:
+def check_resumed(request: Request, earlier: Earlier) -> None:
     """Check that a run resumes with what it was of.
 
     Raises:

@@ -102,7 +102,7 @@ def choose_layout(
     shared_minibatch: bool,
     shared_memory: bool,
     accelerator: bool = False,
-    total: int | None = None,
+    total_chains: int | None = None,
     all_steps: int | None = None,
     **kept: Any,
 ) -> tuple[Layout, int]:
@@ -111,8 +111,9 @@ def choose_layout(
     A block's randomness fits in `memory` bytes, its work is small enough for an interrupt to be
     answered, and its rows stay in a CPU's cache; they are gathered ahead where those of one step
     fit in `memory`. An accelerator waits for the host once a block, so its blocks are as long as
-    `memory` allows. `total` is of how many chains these are some, which are to be compiled alike,
-    and `all_steps` of how many steps these are, where a window of a stream has not all.
+    `memory` allows. `total_chains` is the number of chains of which these are a batch, and
+    `all_steps` that of the steps of the run when a window of a stream has not all of them: they
+    decide how the program is compiled.
     """
     num_chains = state.step.shape[0]
     one, gathered = checked_arrays.shapes(_randomness, kernel, data, state, shared_memory)
@@ -136,7 +137,7 @@ def choose_layout(
         steps = min(steps, (memory if accelerator else min(memory, ROWS_PER_BLOCK)) // rows)
     steps = int(max(1, steps))
     # Of all chains together, since batches of chains run one program each after the other.
-    of_all = work // num_chains * (total or num_chains)
+    of_all = work // num_chains * (total_chains or num_chains)
     is_small = of_all <= SMALL or of_all * (all_steps or num_steps) <= SHORT
     small = not accelerator and is_small
     most = max(1, COUNTED // cost.per_step) if cost.counted else None

@@ -147,11 +147,13 @@ def plan(
         keep=request.keep,
         moments=request.moments,
         accelerator=on_accelerator(data if request.placed is None else request.placed.data),
-        total=request.total,
+        total_chains=request.total_chains,
         all_steps=num_steps,
     )
-    # The first batch of chains makes the array for the draws of all; later ones write into it.
-    share = 1 if request.total is None or request.first else request.total / num_chains
+    # After the first batch of chains the array for the draws of all is made.
+    share = 1.0
+    if request.total_chains is not None and not request.first_chain and earlier is None:
+        share = request.total_chains / num_chains
     kept_bytes = int(share * num_draws * draw_bytes)
     needs = memory.Needs(
         pytrees.num_bytes(shapes), block_bytes, layout.num_slots * draw_bytes, kept_bytes
@@ -181,7 +183,7 @@ def plan(
     draws = jax.tree.map(
         lambda x: np.empty((x.shape[0], num_draws, *x.shape[1:]), x.dtype), one_draw
     )
-    keys = keys_of(request.key, num_chains, request.first)
+    keys = keys_of(request.key, num_chains, request.first_chain or 0)
     first = make_first(keys) if windows is None else windows.made(lambda: make_first(keys))
     watch = DivergenceMonitor(num_chains, shared_memory, first, clock)
     if devices is not None:
@@ -208,13 +210,13 @@ def plan(
         saver = CheckpointWriter(request, kept, earlier.head, earlier, clock)
         before = earlier.counts["seconds"]
     elif request.checkpoint is not None:
-        head = consistency.of_run(request) if request.begun is None else request.begun()
-        head = {"terms": terms._asdict(), "steps": of_steps} | head
+        head = {"terms": terms._asdict(), "steps": of_steps} | consistency.of_run(request)
         saver = CheckpointWriter(request, kept, head, clock=clock)
         # What cannot be written is told before anything is run; of later batches it does not end
         # the run.
-        (saver.save if request.first else saver.write)(outcome)
-    is_part = request.total is not None
+        is_later_batch = request.total_chains is not None and request.first_chain
+        (saver.save if is_later_batch else saver.write)(outcome)
+    is_part = request.first_chain is not None
     return Planned(
         advance,
         terms,
@@ -240,7 +242,7 @@ def _settled(request: Request, cost: Evaluations, num_chains: int) -> Terms:
     check_length(num_steps, first_step, request)
     one_start = request.state is None and not request.stacked and not is_function(request.position)
     return Terms(
-        num_steps, first_step, cost.at_init, (request.total or num_chains) > 1 and one_start
+        num_steps, first_step, cost.at_init, (request.total_chains or num_chains) > 1 and one_start
     )
 
 

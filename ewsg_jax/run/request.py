@@ -43,6 +43,7 @@ class Request(NamedTuple):
     state: KernelState | None = None
     stacked: Stacked = False
     shared_minibatch: bool = False
+    first_chain: int | None = None
     chain_batch_size: int | None = None
     progress: bool = True
     randomness_memory: int = 256 * 2**20
@@ -53,16 +54,14 @@ class Request(NamedTuple):
     mesh: Any = None
     data_sets: StackedData | None = None
     """What the data are, where they are several data sets."""
-    first: int = 0
-    """The number of the first chain."""
-    total: int | None = None
-    """Of how many chains these are a part, None where they are all."""
-    parts: int | None = None
-    """Into how many parts the rows are cut, of a run that resumes."""
+    total_chains: int | None = None
+    """The number of chains of which these are a batch, None without `chain_batch_size`: the batches
+    are compiled as all chains together would be, so that they round alike.
+    """
+    row_shards: int | None = None
+    """The number of parts into which the rows of a run that resumes are cut."""
     placed: Placed | None = None
     """The data on the devices over which the chains run, None for one."""
-    begun: Callable[[], dict[str, Any]] | None = None
-    """Of a batch of chains: writes what the run is of if not yet written, and returns it."""
 
     @property
     def devices(self) -> Devices | None:
@@ -94,7 +93,7 @@ def check(request: Request) -> Request:
         checks.data(data)
         if request.check_data:
             checks.finite("data", data)
-        devices = on.checked(request.mesh, kernel, data, request.parts)
+        devices = on.checked(request.mesh, kernel, data, request.row_shards)
         # Rows for several devices need not fit on one.
         data = jax.tree.map(jnp.asarray if devices is None else spread.on_host, data)
     if devices is not None and request.chain_batch_size is not None:
@@ -121,6 +120,14 @@ def check(request: Request) -> Request:
     for name in ("memory_limit", "chain_batch_size"):
         if getattr(request, name) is not None:
             checks.integer(name, getattr(request, name))
+    if request.first_chain is not None:
+        # Steps and chains are counted in 32 bits.
+        checks.integer("first_chain", request.first_chain, 0, 2**31 - 1 - request.num_chains)
+        if request.chain_batch_size is not None:
+            raise ValueError(
+                "chain_batch_size must be None with first_chain, which is for batches of your own; "
+                f"got {request.chain_batch_size}"
+            )
     if request.chain_batch_size is not None and request.seconds is not None:
         raise ValueError(
             "seconds must be None with chain_batch_size, whose batches make as many steps as "

@@ -15,10 +15,10 @@ from ewsg_jax.dynamics._protocol import Constant
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.rows._view import all_rows
-from ewsg_jax.run import batches, consistency, states
+from ewsg_jax.run import consistency, states
 from ewsg_jax.run.afterwards import EndCheck
-from ewsg_jax.run.batches import BatchFiles
-from ewsg_jax.run.checkpoint import Batches, Earlier
+from ewsg_jax.run.batches import sample_in_batches
+from ewsg_jax.run.checkpoint import Earlier
 from ewsg_jax.run.health import warn_of_overflow
 from ewsg_jax.run.host import on_host
 from ewsg_jax.run.loop import make_steps
@@ -46,8 +46,8 @@ def checked(request: Request) -> Request:
     return check(of_members(request))
 
 
-def run(request: Request, earlier: Earlier | Batches | None = None) -> Samples | StackedSamples:
-    """Plan, run and collect.
+def run(request: Request, earlier: Earlier | None = None) -> Samples | StackedSamples:
+    """Return what a run gives: of all chains at once, or in batches.
 
     Args:
         request: as `checked` returns it.
@@ -56,64 +56,49 @@ def run(request: Request, earlier: Earlier | Batches | None = None) -> Samples |
     Raises:
         TypeError, ValueError: arguments do not go together; the message names one.
     """
-    kernel = request.kernel
     if request.devices is not None and request.devices.mesh.is_multi_process:
         consistency.check_processes(request, earlier)
     if earlier is not None:
         consistency.check_resumed(request, earlier)
-        request = _resumed(request, earlier)
-
-    end_check = EndCheck(request, earlier)
-
-    def run_some(some: Request, earlier: Earlier | None) -> Samples:
-        windows = (
-            Windows(some.data, some.key, kernel, some.check_data)
-            if isinstance(some.data, Stream)
-            else None
-        )
-        # A stream's thread and memory go when the run ends, however it ends.
-        with contextlib.nullcontext() if windows is None else contextlib.closing(windows):
-            planned, outcome = plan(some, earlier, windows)
-            if windows is None:
-                end_check.keep(outcome.watch.start, some.data)
-                if not some.first:
-                    end_check.compile_ahead(planned, some.data)
-            compiled = make_steps(planned, outcome, request.seconds, request.progress)
-            # Of a stream no window but those at hand is held on to.
-            data = some.data if windows is None else windows.last
-            rows = some.data if windows is None else windows.last.rows
-            # From here on all is sampled: an interrupt ends what is still evaluated.
-            try:
-                outcome.watch.warn(kernel, outcome.state, rows)
-            except KeyboardInterrupt:
-                outcome.interrupted = True
-            if windows is not None:
-                end_check.keep(outcome.watch.start, rows)
-            return collect(some._replace(data=data), planned, outcome, compiled)
-
-    if request.chain_batch_size is None:
-        assert not isinstance(earlier, Batches)
-        samples = run_some(request, earlier)
-    else:
-        assert not isinstance(earlier, Earlier)
-        files = BatchFiles(request, earlier)
-        samples = batches.of_all(
-            lambda some: run_some(*files.of(some)), request, request.chain_batch_size
-        )
-    warn_of_overflow(samples.overflow)
-    samples = end_check.judged(samples)
-    samples = weighed(samples, samples.diverged_at)
-    return split_members(request, samples) if isinstance(kernel, Stack) else samples
-
-
-def _resumed(request: Request, earlier: Earlier | Batches) -> Request:
-    """Return the request of a run that resumes, with its checkpoint's states or all starts."""
-    if earlier.state is not None:
         kernel, data = request.kernel, request.data
         state = states.restored(earlier.state, kernel, data, request.placed)
-        return request._replace(state=state)
-    assert isinstance(earlier, Batches)
-    return request._replace(position=earlier.position, stacked=earlier.stacked)
+        request = request._replace(state=state)
+    if request.chain_batch_size is None:
+        samples = run_chains(request, earlier)
+    else:
+        samples = sample_in_batches(run_chains, request)
+    return split_members(request, samples) if isinstance(request.kernel, Stack) else samples
+
+
+def run_chains(request: Request, earlier: Earlier | None = None) -> Samples:
+    """Plan, run and collect; look at what the run has come to."""
+    kernel, end_check = request.kernel, EndCheck(request, earlier)
+    windows = (
+        Windows(request.data, request.key, kernel, request.check_data)
+        if isinstance(request.data, Stream)
+        else None
+    )
+    # A stream's thread and memory go when the run ends, however it ends.
+    with contextlib.nullcontext() if windows is None else contextlib.closing(windows):
+        planned, outcome = plan(request, earlier, windows)
+        if windows is None:
+            end_check.keep(outcome.watch.start, request.data)
+            end_check.compile_ahead(planned, request.data)
+        compiled = make_steps(planned, outcome, request.seconds, request.progress)
+        # Of a stream no window but those at hand is held on to.
+        data = request.data if windows is None else windows.last
+        rows = request.data if windows is None else windows.last.rows
+        # From here on all is sampled: an interrupt ends what is still evaluated.
+        try:
+            outcome.watch.warn(kernel, outcome.state, rows)
+        except KeyboardInterrupt:
+            outcome.interrupted = True
+        if windows is not None:
+            end_check.keep(outcome.watch.start, rows)
+        samples = collect(request._replace(data=data), planned, outcome, compiled)
+    warn_of_overflow(samples.overflow)
+    samples = end_check.judged(samples)
+    return weighed(samples, samples.diverged_at)
 
 
 def collect(request: Request, planned: Planned, outcome: Outcome, compiled: float) -> Samples:

@@ -13,7 +13,7 @@ from ewsg_jax.base.freshness import as_of_now
 from ewsg_jax.base.typing import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.kernels.protocol import Kernel, KernelState
 from ewsg_jax.run import run
-from ewsg_jax.run.checkpoint import Batches, read
+from ewsg_jax.run.checkpoint import read
 from ewsg_jax.run.moments import MomentPlan, positions
 from ewsg_jax.run.request import Request, Stacked
 from ewsg_jax.run.samples import Samples
@@ -47,6 +47,7 @@ class SampleOptions(SharedOptions[P], total=False):
     state: KernelState[P] | None
     stacked: Stacked
     shared_minibatch: bool
+    first_chain: int | None
     chain_batch_size: int | None
     randomness_memory: int
     checkpoint: str | os.PathLike[str] | None
@@ -109,6 +110,7 @@ def sample(
     state: KernelState[P] | None = None,
     stacked: Stacked = False,
     shared_minibatch: bool = False,
+    first_chain: int | None = None,
     chain_batch_size: int | None = None,
     progress: bool = True,
     randomness_memory: int = 256 * 2**20,
@@ -161,10 +163,14 @@ def sample(
             of each chain is untouched, but chains are no longer independent, so errors estimated
             between chains are too small (`samples.shared_minibatch` says so; `ewsg_jax.check`
             allows for it).
-        chain_batch_size: run this many chains at a time, one batch after the other, where all at
-            once do not fit in the device's memory: the same draws, bit for bit where there are two
-            at a time or more. Draws and states of all are then in the host's memory. Not with
-            `seconds`.
+        first_chain: the number of the first chain, at least 0, for a batch of the chains of a
+            larger run, made by itself: `first_chain=20, num_chains=10` are the chains 20 to 29 of
+            any run with this key. `position` and `state`, if they have an axis of chains, are those
+            of this batch. It makes all its steps even if all its chains diverge, as the other
+            batches do. Default: the chains 0, 1, … are the whole run.
+        chain_batch_size: run this many chains at a time, one batch after the other, if all at once
+            do not fit in the device's memory: the same draws, bit for bit with two or more at a
+            time. Draws and states of all are then in the host's memory. Not with `seconds`.
         progress: show a bar where tqdm is installed.
         randomness_memory: bound in bytes on the randomness drawn ahead and on the rows gathered for
             it.
@@ -174,7 +180,8 @@ def sample(
             not know.
         checkpoint: path of a new folder in which checkpoints of the run are written, each file
             whole or not at all: `ewsg_jax.resume(checkpoint, data, kernel=kernel)` resumes after a
-            kill, bit for bit. Batches of chains have a folder each in it. None: none.
+            kill, bit for bit. With `chain_batch_size` each batch is a run with a checkpoint of its
+            own in it, `chains-000000` and so on. None: none.
         checkpoint_every: seconds between checkpoints; more where writing takes over a twentieth of
             the time.
         mesh: several devices, as a `jax.sharding.Mesh` with the axes `"chains"`, `"data"` or both.
@@ -236,6 +243,7 @@ def sample(
         state=state,
         stacked=stacked,
         shared_minibatch=shared_minibatch,
+        first_chain=first_chain,
         chain_batch_size=chain_batch_size,
         progress=progress,
         randomness_memory=randomness_memory,
@@ -304,8 +312,9 @@ def resume(
     """Resume a run of `ewsg_jax.sample(…, checkpoint=path)` from its last checkpoint, to its end.
 
     Draws are bit for bit those of a run that was never stopped, and running moments are the same to
-    rounding. A run that had ended is read, not run, and so are batches of chains that had ended.
-    Its length, which steps it keeps, its key and its `chain_batch_size` are in the file.
+    rounding. A run that had ended is read, not run. Its length, which steps it keeps, its key and
+    its `first_chain` are in the file. Batches of chains are resumed one by one, each from its
+    folder.
 
     Args:
         path: of the checkpoint; the run is written there as before.
@@ -318,7 +327,7 @@ def resume(
         position: as of `ewsg_jax.load`: a tree of the structure of the run's position, needed where
             it is of other classes than dictionaries, lists and tuples.
         seconds: a bound on the time from here on; default what is left of the run's own bound, if
-            it had one. Not for runs with a `chain_batch_size`.
+            it had one.
         checkpoint_every: seconds between checkpoints.
         progress: show a bar where tqdm is installed.
         memory_limit: as of `sample`.
@@ -353,30 +362,24 @@ def resume(
         jnp.asarray(head["key"]["words"], jnp.uint32), impl=head["key"]["by"]
     )
     left = None
-    # A run of batches keeps its whole length; one run keeps what its terms settled on.
-    if isinstance(earlier, Batches):
-        size, num_chains = head["chain_batch_size"], head["num_chains"]
-        length = head["num_steps"], head["data_passes"]
-    else:
-        size, num_chains, length = None, 1, (head["terms"]["num_steps"], None)
-        if seconds is None and head["seconds"] is not None:
-            left = max(head["seconds"] - earlier.counts["seconds"][1], 0.0)
+    if seconds is None and head["seconds"] is not None:
+        left = max(head["seconds"] - earlier.counts["seconds"][1], 0.0)
     request = Request(
         key=key,
         kernel=kernel,
         position=None,
         data=data,
-        num_steps=length[0],
-        data_passes=length[1],
+        num_steps=head["terms"]["num_steps"],
         seconds=seconds,
-        num_chains=num_chains,
         burn_in=head["burn_in"],
         thin=head["thin"],
         keep=keep,
         keep_when=keep_when,
         moments=moments,
         shared_minibatch=head["shared_minibatch"],
-        chain_batch_size=size,
+        # Before there was a `first_chain`, a batch of chains had other names for these.
+        first_chain=head.get("first_chain", head.get("first")),
+        total_chains=head.get("total_chains", head.get("num_chains")),
         progress=progress,
         randomness_memory=head["randomness_memory"],
         memory_limit=memory_limit,
@@ -384,7 +387,7 @@ def resume(
         checkpoint=path,
         checkpoint_every=checkpoint_every,
         mesh=mesh,
-        parts=head.get("parts", 1),
+        row_shards=head.get("parts", 1),
     )
     with as_of_now(kernel, keep, keep_when, moments):
         checked = run.checked(request)

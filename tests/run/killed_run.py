@@ -25,7 +25,6 @@ if __name__ == "__main__":
     loop.SECONDS_PER_CALL, checkpoint.SHARE = 0.002, 1e9
     kernel, data = parts()
     path, num_steps = Path(sys.argv[1]), int(sys.argv[2])
-    options = OPTIONS | ({"chain_batch_size": int(sys.argv[3])} if len(sys.argv) > 3 else {})
     save = checkpoint.CheckpointWriter.save
 
     def told(saver, outcome):
@@ -38,5 +37,5 @@ if __name__ == "__main__":
     else:
         start = jnp.zeros(3)
         ewsg.sample(
-            KEY, kernel, start, data, num_steps, checkpoint=path, checkpoint_every=1e-6, **options
+            KEY, kernel, start, data, num_steps, checkpoint=path, checkpoint_every=1e-6, **OPTIONS
         )

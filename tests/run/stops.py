@@ -26,7 +26,7 @@ def stopped(monkeypatch, call, after, first=None):
 
     def counted(saver, outcome):
         write(saver, outcome)
-        count[0] += first is None or saver._head["first"] == first
+        count[0] += first is None or saver._head["first_chain"] == first
         if count[0] == after:
             raise Killed
 

@@ -335,11 +335,14 @@ def test_a_run_that_resumes_is_judged_from_where_it_began(tmp_path, size, end):
     )
     kernel, path = ewsg.ld(normal, 1.2e-2), tmp_path / "run"
     options = {"num_chains": 4, "chain_batch_size": size, "checkpoint": path}
-    with pytest.warns(RuntimeWarning, match="4 of 4 chains blew up"):
+    count = size or 4
+    blew_up = f"{count} of {count} chains blew up"
+    with pytest.warns(RuntimeWarning, match=blew_up):
         stops.after(end, lambda: ewsg.sample(KEY, kernel, jnp.zeros(3), Y, 60, **options))
-    with pytest.warns(RuntimeWarning, match="4 of 4 chains blew up"):
-        found = ewsg.resume(path, Y, kernel=kernel)
-    assert found.diverged_at.tolist() == [60] * 4
+    for folder in [path] if size is None else [path / "chains-000000", path / "chains-000002"]:
+        with pytest.warns(RuntimeWarning, match=blew_up):
+            found = ewsg.resume(folder, Y, kernel=kernel)
+        assert found.diverged_at.tolist() == [60] * count
 
 
 def test_each_data_set_is_judged_with_its_own_rows(monkeypatch):

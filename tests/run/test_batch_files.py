@@ -1,10 +1,9 @@
-"""Batches of chains on disk: whatever ends a run, in any batch, it goes on as if never."""
+"""Batches of chains on disk: each has a checkpoint of its own, as if it were the only run."""
 
 import dataclasses
 import errno
 import functools
 import os
-import shutil
 
 import jax
 import jax.numpy as jnp
@@ -12,14 +11,16 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.run import archive, batches, checkpoint, loop
+from ewsg_jax.run import archive, checkpoint, loop
 from tests.run import stops
-from tests.run.alike import same_runs
+from tests.run.alike import same_leaves, same_runs
 from tests.run.test_checkpoint import is_odd
 
 pytestmark = pytest.mark.full
 
-KEY, D, C, FIRSTS = jax.random.key(0), 3, 7, (0, 3, 5)
+KEY, D, C = jax.random.key(0), 3, 7
+BATCHES = {0: 3, 3: 2, 5: 2}
+"""How many chains there are from each first one on."""
 ROWS = jax.random.normal(jax.random.key(9), (40, D)) + 1
 MODEL = ewsg.models.gaussian_location()
 SGLD = ewsg.sgld(MODEL, 0.01, batch_size=5)
@@ -43,8 +44,23 @@ def run(kernel=SGLD, position=normal, **changes):
     return ewsg.sample(KEY, kernel, position, ROWS, **options)
 
 
-def resume(path, kernel=SGLD, **changes):
-    return ewsg.resume(path, ROWS, kernel=kernel, checkpoint_every=1e-9, **changes)
+def folder_of(path, first):
+    return path / f"chains-{first:06d}"
+
+
+def resume(path, first, kernel=SGLD, **changes):
+    """Resume the batch of chains from `first` on."""
+    folder = folder_of(path, first)
+    return ewsg.resume(folder, ROWS, kernel=kernel, checkpoint_every=1e-9, **changes)
+
+
+def same_batch(found, whole, first):
+    """Assert that a run is that of the chains of a batch in a whole run."""
+    chains = slice(first, first + BATCHES[first])
+    for name in ("draws", "acceptance", "diverged_at"):
+        same_leaves(getattr(found, name), jax.tree.map(lambda x: x[chains], getattr(whole, name)))
+    same_leaves(found.step, whole.step)
+    same_leaves(found.state.dynamics, jax.tree.map(lambda x: x[chains], whole.state.dynamics))
 
 
 def stopped(monkeypatch, path, first=3, after=3, **changes):
@@ -86,39 +102,43 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_stopped_run_goes_on_bit_for_bit(monkeypatch, tmp_path, kind):
+def test_a_stopped_run_continues_batch_by_batch_bit_for_bit(monkeypatch, tmp_path, kind):
     """In the first, the middle and the last batch; batches that are done are not made again."""
     changes = KINDS[kind]
     whole, kernel = run(**changes), changes.get("kernel", SGLD)
     given = {name: changes[name] for name in ("keep", "keep_when", "moments") if name in changes}
     for first, after in ((0, 3), (3, 2), (5, 1)):
         path = stopped(monkeypatch, tmp_path / str(first), first, after, **changes)
-        again, made = told(monkeypatch, lambda path=path: resume(path, kernel, **given))
-        assert len(made) == 3 - FIRSTS.index(first)
-        assert (made[0] > 0) == (after > 1)
-        # It has ended: it is read, and not run.
-        ended, made = told(monkeypatch, lambda path=path: resume(path, kernel, **given))
-        assert not made
-        for found in (again, ended):
-            if kind == "a stack":
-                same_runs(found[1], whole[1])
-            else:
-                same_runs(found, whole)
+        for batch in BATCHES:
+            if batch > first:
+                assert not folder_of(path, batch).exists()
+                continue
+            resumed = lambda path=path, batch=batch: resume(path, batch, kernel, **given)
+            again, made = told(monkeypatch, resumed)
+            assert len(made) == (batch == first)
+            # It has ended: it is read, and not run.
+            ended, made = told(monkeypatch, resumed)
+            assert not made
+            for found in (again, ended):
+                if kind == "a stack":
+                    same_batch(found.whole, whole.whole, batch)
+                else:
+                    same_batch(found, whole, batch)
 
 
 def test_it_is_stopped_again_and_again(monkeypatch, tmp_path):
-    """In each of the batches, and between two."""
     path = stopped(monkeypatch, tmp_path / "run", 0, 1)
-    for first, after in ((0, 4), (3, 1), (3, 5), (5, 2)):
-        stops.stopped(monkeypatch, lambda: resume(path), after, first)
-    same_runs(resume(path), run())
+    for after in (4, 2, 3):
+        stops.stopped(monkeypatch, lambda: resume(path, 0), after, 0)
+    same_batch(resume(path, 0), run(), 0)
 
 
 def test_it_goes_on_from_an_earlier_runs_states(monkeypatch, tmp_path):
     before = run()
     options = {"position": None, "state": before.state, "num_chains": 1}
     path = stopped(monkeypatch, tmp_path / "run", **options)
-    same_runs(resume(path), run(**options))
+    for first in (0, 3):
+        same_batch(resume(path, first), run(**options), first)
 
 
 def test_positions_of_a_class_of_ones_own(monkeypatch, tmp_path):
@@ -134,9 +154,9 @@ def test_positions_of_a_class_of_ones_own(monkeypatch, tmp_path):
     changes = {"kernel": kernel, "position": lambda key: Point(normal(key))}
     path = stopped(monkeypatch, tmp_path / "run", **changes)
     with pytest.raises(ValueError, match="position must be a tree like the run's position"):
-        resume(path, kernel)
-    again = resume(path, kernel, position=Point(jnp.zeros(D)))
-    np.testing.assert_array_equal(again.position.x, run(**changes).position.x)
+        resume(path, 3, kernel)
+    again = resume(path, 3, kernel, position=Point(jnp.zeros(D)))
+    np.testing.assert_array_equal(again.position.x, run(**changes).position.x[3:5])
 
 
 def test_an_interrupted_batch_is_gone_on_with(monkeypatch, tmp_path):
@@ -156,10 +176,10 @@ def test_an_interrupted_batch_is_gone_on_with(monkeypatch, tmp_path):
     whole = run()
     assert found.interrupted
     np.testing.assert_array_equal(found.position, whole.position[:3])
-    again, made = told(monkeypatch, lambda: resume(path))
-    assert made == [batches[1].done, 0]
+    again, made = told(monkeypatch, lambda: resume(path, 3))
+    assert made == [batches[1].done]
     assert made[0] > 0
-    same_runs(again, whole)
+    same_batch(again, whole, 3)
 
 
 def files_of(path):
@@ -168,51 +188,38 @@ def files_of(path):
     }
 
 
-@pytest.mark.parametrize("what", ["of another run", "of another batch", "damaged", "a whole run"])
-def test_a_batch_that_is_none_of_the_run_is_refused_and_left_alone(monkeypatch, tmp_path, what):
-    path, other = (stopped(monkeypatch, tmp_path / name, 5) for name in ("run", "other"))
-    batch, match = path / "chains-000003", "in which chains-000003 is of another run"
-    shutil.rmtree(batch)
-    if what == "of another run":
-        shutil.copytree(other / "chains-000003", batch)
-    elif what == "of another batch":
-        shutil.copytree(path / "chains-000000", batch)
-    elif what == "a whole run":
-        shutil.copytree(other, batch)
-        match = "chains-000003', no checkpoint or damaged: run.npz"
-    else:
-        shutil.copytree(other / "chains-000003", batch)
-        (batch / "draws-000000.npz").write_bytes(b"none")
-        match = "chains-000003', no checkpoint or damaged: draws-000000.npz"
-    before = files_of(path)
-    with pytest.raises(
-        ValueError, match=f"path must be a checkpoint of ewsg_jax.sample; got .*{match}"
-    ):
-        resume(path)
-    assert files_of(path) == before
-
-
-def test_a_batch_that_is_gone_is_made_again(monkeypatch, tmp_path):
+def test_the_folder_of_all_names_those_of_the_batches(monkeypatch, tmp_path):
     path = stopped(monkeypatch, tmp_path / "run", 5)
-    shutil.rmtree(path / "chains-000003")
-    again, made = told(monkeypatch, lambda: resume(path))
-    assert (made[0], len(made)) == (0, 2)
-    same_runs(again, run())
+    with pytest.raises(ValueError, match=r"each of 3 batches of chains: resume each .*00000'"):
+        ewsg.resume(path, ROWS, kernel=SGLD)
+
+
+def test_a_loop_over_first_chains_continues_what_was_stopped(monkeypatch, tmp_path):
+    """As on the page about runs: batches that were started are resumed, the others sampled."""
+    whole = run(chain_batch_size=None)
+
+    def batch(first):
+        folder = tmp_path / str(first)
+        if folder.exists():
+            return ewsg.resume(folder, ROWS, kernel=SGLD)
+        chains = {"first_chain": first, "num_chains": BATCHES[first], "chain_batch_size": None}
+        return run(checkpoint=folder, checkpoint_every=1e-9, **chains)
+
+    stops.stopped(monkeypatch, lambda: [batch(first) for first in BATCHES], 2, 3)
+    runs = [batch(first) for first in BATCHES]
+    same_leaves(np.concatenate([one.draws for one in runs]), whole.draws)
+    for first, one in zip(BATCHES, runs, strict=True):
+        same_batch(one, whole, first)
 
 
 def test_where_batches_are_no_other_run_begins(monkeypatch, tmp_path):
-    """Of any size; nor where the file of the whole is gone."""
+    """Of any size."""
     path = stopped(monkeypatch, tmp_path / "run")
     before = files_of(path)
     for size in (3, 2, None):
         with pytest.raises(ValueError, match="checkpoint must be where no run is yet; got"):
             run(checkpoint=path, chain_batch_size=size)
-    (path / "run.npz").unlink()
-    with pytest.raises(ValueError, match="checkpoint must be where no run is yet; got"):
-        run(checkpoint=path)
-    assert files_of(path) == {
-        name: content for name, content in before.items() if name != "run.npz"
-    }
+    assert files_of(path) == before
 
 
 def test_a_wrong_call_begins_no_run(tmp_path):
@@ -227,7 +234,7 @@ def test_a_disk_that_fills_up_does_not_end_the_run(monkeypatch, tmp_path):
     true, path = archive.write_whole, tmp_path / "run"
 
     def full(file, write):
-        if "chains-000000" in str(file) or file.parent == path:
+        if "chains-000000" in str(file):
             return true(file, write)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -237,19 +244,6 @@ def test_a_disk_that_fills_up_does_not_end_the_run(monkeypatch, tmp_path):
             RuntimeWarning, match=r"after \d+ steps could not be written.*No space left"
         ):
             found = run(checkpoint=path)
-    again, made = told(monkeypatch, lambda: resume(path))
-    assert made == [0, 0]
-    same_runs(found, run())
-    same_runs(again, found)
-
-
-def test_states_of_batches_that_are_done_are_in_the_hosts_memory(monkeypatch, tmp_path):
-    """All together they may not fit on the device."""
-    path = stopped(monkeypatch, tmp_path / "run", 5)
-    read, seen = batches._read, []
-    monkeypatch.setattr(
-        batches, "_read", lambda *arguments: [seen.append(read(*arguments)), seen[-1]][1]
-    )
-    resume(path)
-    assert len(seen) == 3
-    assert all(isinstance(leaf, np.ndarray) for each in seen for leaf in each.state.arrays.values())
+    whole = run()
+    same_runs(found, whole)
+    same_batch(resume(path, 0), whole, 0)

@@ -50,6 +50,38 @@ def test_draws_are_those_of_all_at_once(name):
         same_runs(one, other)
 
 
+@pytest.mark.usual_parameters("svrg_ld")
+@pytest.mark.parametrize("name", KERNELS)
+def test_chains_by_first_chain_are_those_of_the_whole_run(name):
+    """Bit for bit: three and two runs of their own, and going on from their states."""
+    kernel = KERNELS[name]
+    whole = run(kernel)
+    batches = [run(kernel, first_chain=first, num_chains=n) for first, n in ((0, 3), (3, 2))]
+    on = run(kernel, state=whole.state, num_chains=1)
+    on_batches = [
+        run(kernel, state=batch.state, first_chain=first, num_chains=1)
+        for first, batch in zip((0, 3), batches, strict=True)
+    ]
+    for runs, wanted in ((batches, whole), (on_batches, on)):
+        if name == "stack":
+            runs, wanted = [one.whole for one in runs], wanted.whole
+        for field in ("draws", "acceptance", "diverged_at"):
+            joined = [getattr(one, field) for one in runs]
+            np.testing.assert_array_equal(np.concatenate(joined), getattr(wanted, field))
+
+
+def test_a_batch_by_first_chain_makes_all_its_steps():
+    """When all its chains diverge too, so that the draws of batches have one shape."""
+    steep = ewsg.Posterior(lambda p, row: -jnp.sum((p - row) ** 4), lambda p: 0.0)
+    long = {"num_steps": 3_000, "thin": 100, "keep": jnp.sum, "num_chains": 2}
+    position = lambda key: jnp.full(D, 1e9)
+    with pytest.warns(RuntimeWarning, match="2 of 2 chains diverged"):
+        batch = run(ewsg.ld(steep, 1e-4), position, first_chain=0, **long)
+    assert batch.num_steps == 3_000
+    with pytest.warns(RuntimeWarning, match="2 of 2 chains diverged"):
+        assert run(ewsg.ld(steep, 1e-4), position, **long).num_steps < 3_000
+
+
 @pytest.mark.full
 @pytest.mark.parametrize(
     "changes",

@@ -102,6 +102,6 @@ def test_in_batches_of_chains_and_after_a_kill(tmp_path, position):
     batched = run(
         kernel, position, data, stacked="members", chain_batch_size=2, checkpoint=tmp_path / "run"
     )
-    again = ewsg.resume(tmp_path / "run", data, kernel=kernel)
-    for found in (batched, again):
-        same_leaves(found[2].position, whole[2].position)
+    same_leaves(batched[2].position, whole[2].position)
+    again = ewsg.resume(tmp_path / "run" / "chains-000000", data, kernel=kernel)
+    same_leaves(again[2].position, whole[2].position[: again.num_chains])

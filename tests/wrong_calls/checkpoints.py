@@ -3,7 +3,6 @@
 # The arguments are wrong on purpose.
 # pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -22,24 +21,16 @@ def on_disk(path: Path, **changes: Any) -> Path:
     return path / "run"
 
 
-def in_batches(path: Path, name: str = "run") -> Path:
+def in_batches(path: Path) -> Path:
     """Return where a run of four chains, two at a time, is written down."""
-    sampled(checkpoint=path / name, num_chains=4, chain_batch_size=2)
-    return path / name
-
-
-def of_two_runs(path: Path) -> Path:
-    """Return where the first batch of a run is that of another one."""
-    there, other = in_batches(path), in_batches(path, "other")
-    shutil.rmtree(there / "chains-000000")
-    (other / "chains-000000").rename(there / "chains-000000")
-    return there
+    sampled(checkpoint=path / "run", num_chains=4, chain_batch_size=2)
+    return path / "run"
 
 
 def without_draws(path: Path) -> Path:
     """Return where a batch has lost its draws."""
-    there = in_batches(path)
-    (there / "chains-000002" / "draws-000000.npz").unlink()
+    there = in_batches(path) / "chains-000002"
+    (there / "draws-000000.npz").unlink()
     return there
 
 
@@ -66,7 +57,7 @@ WRONG["resume"] |= {
     "V kernel | got stack of 2 | must be that of": lambda path: resumed(path, ewsg.stack(GRID)),
     "V data | got other numbers | must be that of the run in": (
         lambda path: resumed(path, data=DATA + 1),
-        lambda path: ewsg.resume(in_batches(path), DATA + 1, kernel=KERNEL),
+        lambda path: ewsg.resume(in_batches(path) / "chains-000002", DATA + 1, kernel=KERNEL),
     ),
     "V data | got ((5, 2) | must be that of": lambda path: resumed(path, data=DATA[:-1]),
     "V keep | got sum | must be that of": lambda path: resumed(path, keep=jnp.sum),
@@ -74,11 +65,8 @@ WRONG["resume"] |= {
         path, moments=ewsg.moments()
     ),
     f"V seconds | got 0 | {POSITIVE}": lambda path: resumed(path, seconds=0),
-    "V seconds | got 3 | None with chain_batch_size": lambda path: ewsg.resume(
-        in_batches(path), DATA, kernel=KERNEL, seconds=3
-    ),
-    f"V path | chains-000000 is of another run | {A_CHECKPOINT}": lambda path: ewsg.resume(
-        of_two_runs(path), DATA, kernel=KERNEL
+    "V path | one for each of 2 batches of chains | the checkpoint of one run": (
+        lambda path: ewsg.resume(in_batches(path), DATA, kernel=KERNEL)
     ),
     f"V path | it has no draws-000000.npz | {A_CHECKPOINT}": lambda path: ewsg.resume(
         without_draws(path), DATA, kernel=KERNEL

@@ -237,6 +237,15 @@ refuses(
 
 
 WRONG["sample: batches of chains"] |= {
+    "V first_chain | got -1 | a whole number, from 0 to": lambda: sampled(first_chain=-1),
+    "V first_chain | got 2147483647 | from 0 to 2147483645": lambda: sampled(
+        first_chain=2**31 - 1, num_chains=2
+    ),
+    "T first_chain | got 1.0 (float) | a whole number, from 0 to": lambda: sampled(first_chain=1.0),
+    "T first_chain | got True | a whole number, from 0 to": lambda: sampled(first_chain=True),
+    "V chain_batch_size | got 2 | None with first_chain": lambda: sampled(
+        num_chains=4, chain_batch_size=2, first_chain=0
+    ),
     "V seconds | got 3 | None with chain_batch_size": lambda: sampled(
         chain_batch_size=1, seconds=3
     ),
