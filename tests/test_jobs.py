@@ -1,7 +1,6 @@
 """What people bring, by the documents alone, and is right: each job runs without a warning.
 
-What is wrong is answered in `test_numeric.py`, `test_degenerate.py`, `answers/mode/test_support.py`
-and `run/test_causes.py`.
+What is wrong is answered in `test_numeric.py` and `model_checks`.
 """
 
 import jax

@@ -21,7 +21,6 @@ from ewsg_jax.answers.check.affine import metric_of, root_of
 from ewsg_jax.answers.check.basis import White
 from ewsg_jax.answers.check.crossfit import TINY, groups, jackknife
 from ewsg_jax.answers.check.draws import Draws, draws_of, tree_of
-from ewsg_jax.answers.check.edges import cut_off
 from ewsg_jax.answers.check.gradients import FreshGradients, fresh_gradients
 from ewsg_jax.answers.check.stein import blocks_of
 from ewsg_jax.answers.mode.mode import Mode
@@ -29,8 +28,8 @@ from ewsg_jax.base import checks
 from ewsg_jax.base import rng as random_module
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.typing import Data, Key, PyTree
-from ewsg_jax.model_checks.support import CURE
-from ewsg_jax.model_checks.support_ends import can_end
+from ewsg_jax.model_checks.edges import cut_off
+from ewsg_jax.model_checks.support_structure import can_end
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._named import Rows
 from ewsg_jax.run.samples import Samples
@@ -68,10 +67,11 @@ def scored(
     fresh = fresh_gradients(key, posterior, draws, data, batch_size or n, rows, float(temperature))
     fresh.check()
     ends = can_end(posterior, draws.layout.tree(draws.flat[0]), data)
-    if any(ends) and (edge := cut_off(posterior, draws, data, ends, TOLERANCE)):
+    edges = cut_off(posterior, draws.layout, draws.flat, data, ends, TOLERANCE) if any(ends) else []
+    if edges:
         raise ValueError(
             "posterior must have a density that falls to 0 where draws come to its end, or Stein's "
-            f"identities do not hold; got one for which {edge}: {CURE}"
+            f"identities do not hold; got one for which {edges[0]}"
         )
     return draws, fresh, whitened(draws, fresh, mode, float(temperature))
 

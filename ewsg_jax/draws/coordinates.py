@@ -1,6 +1,5 @@
 """Draws as one array (chain, draw, coordinate), and names of their coordinates."""
 
-import itertools
 import math
 from collections.abc import Sequence
 
@@ -8,6 +7,7 @@ import jax
 import numpy as np
 
 from ewsg_jax.base.typing import PyTree
+from ewsg_jax.vectors.layout import coordinate_names, name_of_leaf
 
 Names = Sequence[str] | None
 CONVERGED = 1.1
@@ -17,9 +17,7 @@ CONVERGED = 1.1
 def named(tree: PyTree, single: str) -> dict[str, np.ndarray]:
     """Return leaves by place in the tree; one that is the whole tree by the name `single`."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return {
-        jax.tree_util.keystr(path, simple=True, separator=".") or single: x for path, x in leaves
-    }
+    return {name_of_leaf(path, single): x for path, x in leaves}
 
 
 def flattened(
@@ -34,10 +32,7 @@ def flattened(
     for leaf_name, leaf in leaves.items():
         shape = leaf.shape[2:]
         parts.append(np.asarray(leaf, np.float64).reshape(*leaf.shape[:2], math.prod(shape)))
-        places = itertools.product(*map(range, shape))
-        own += [
-            f"{leaf_name}[{','.join(map(str, place))}]" if shape else leaf_name for place in places
-        ]
+        own += coordinate_names(leaf_name, shape)
     if names is not None and len(names) != len(own):
         raise ValueError(f"names must be {len(own)}, one for each coordinate; got {len(names)}")
     return np.concatenate(parts, axis=2), tuple(own if names is None else names)

@@ -45,8 +45,8 @@ class Finding:
     cure: str = ""
 
     def __str__(self) -> str:
-        # A sentence has one colon.
-        joined = "; " if ": " in self.text else ": "
+        # A clause has one colon.
+        joined = "; " if ": " in self.text.rsplit("; ", 1)[-1] else ": "
         return self.text + joined * bool(self.cure) + self.cure
 
 

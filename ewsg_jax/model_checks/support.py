@@ -1,87 +1,58 @@
-"""Whether positions lie where the posterior has a density: gradients alone do not say it.
+"""Where the density is 0: log_prior, or the log likelihood of a row, is −inf or NaN.
 
-Where a prior is flat between walls, or a likelihood is -inf for some rows, the gradient outside is
-0 or that of the inside. Chains that follow gradients go there without a sign. So densities
-themselves are evaluated.
-
-outside: after a run, at some positions on some rows.
-outside_by_batches: for a check, at every draw on rows of its own.
-preparation.support.outside: before a run, on all rows, where by its structure a density can end.
-Outside: what each of them returns.
+A gradient does not show it: that of `jnp.where(inside, …, -jnp.inf)` is 0 outside, as at a mode,
+and chains that follow gradients leave the support without a sign. So densities themselves are
+evaluated: at draws on some rows (`outside_by_batches`, for a check), or on all rows if the density
+can be 0 by its structure (`outside`, for a mode and a plan).
 """
 
 import functools
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.base.compiling import QUICK
-from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
+from ewsg_jax.base.typing import Array, Data, Key, Position
+from ewsg_jax.model_checks.densities import log_likelihoods, log_priors
+from ewsg_jax.model_checks.finding import Finding
+from ewsg_jax.model_checks.support_structure import ZERO_DENSITY_GAP, can_end
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._spread import Spread
-from ewsg_jax.rows._view import gather, num_rows
-from ewsg_jax.vectors.row_subsets import evenly, take_rows
+from ewsg_jax.rows._view import CHUNK_SIZE, all_rows, gather, num_rows
+from ewsg_jax.vectors.layout import Layout
 
-POSITIONS, MOST_NUMBERS = 256, 2**22
-"""Positions of which log_prior is evaluated, at the most, and numbers in all of them."""
-LEVELS = ((4, 32), (16, 64), (32, 128))
-"""Positions and rows of which log_likelihood is evaluated, at the most: a program for each."""
-CURE = (
+SUPPORT_CURE = (
     "give bounded parameters a bijector (posterior.transformed(ewsg_jax.bijectors.positive()), "
     "interval, simplex, ordered), which takes their support to all numbers; where the data bound "
     "it, one that begins at their largest or least value"
 )
-"""What helps against draws outside."""
-PART = 0.1
-"""Of the tolerance, the share of draws that may lie outside: 0.5 % of a normal is 2 % of its sd."""
-ROWS_AT_ONCE = 2**16
-"""Rows whose densities are evaluated together, of batches."""
-BLOCK = 256
-"""Positions that one call of that program takes."""
-
-
-class Densities(NamedTuple):
-    """What was evaluated, NumPy arrays.
-
-    Attributes:
-        log_prior: of each position, shape (p,).
-        log_likelihood: the mean over rows at the first positions, shape (m,), m ≤ p.
-        rows_outside: of how many rows it is not finite there, shape (m,).
-        num_rows: of how many it was evaluated.
-    """
-
-    log_prior: np.ndarray
-    log_likelihood: np.ndarray
-    rows_outside: np.ndarray
-    num_rows: int
-
-    @property
-    def outside_prior(self) -> np.ndarray:
-        """Whether log_prior of each position is -inf, infinite or NaN, shape (p,)."""
-        return is_outside(self.log_prior)
-
-    @property
-    def outside_likelihood(self) -> np.ndarray:
-        """Whether log_likelihood of a row is not finite at the first positions, shape (m,)."""
-        return self.rows_outside > 0
-
-    def potential(self, num_data: int) -> np.ndarray:
-        """Return V at the first positions from these rows, scaled to all, shape (m,)."""
-        return -self.log_prior[: len(self.log_likelihood)] - num_data * self.log_likelihood
+"""What helps if draws lie outside."""
+TOLERATED_OUTSIDE = 0.1
+"""Share of draws that may lie outside, as a part of the tolerance: at a tolerance of 5 %, 0.5 %; as
+much of a normal distribution, its outer tail, is 2 % of the sd."""
+ROW_EVALUATIONS = 2**24
+"""Evaluations of log_likelihood on all rows that decide how many positions are asked: some seconds;
+set by hand."""
+MIN_POSITIONS = 64
+"""Positions that are asked on all rows, however many rows there are."""
+ROWS_TOGETHER = 2**16
+"""Rows of a batch times positions whose densities are evaluated side by side; bounds memory."""
+POSITIONS_PER_CALL = 256
+"""Positions that one call of the program takes for batches."""
 
 
 class Outside(NamedTuple):
-    """Which share of positions lie where the density is 0 or not a number.
+    """Which share of positions lies where the density is 0 or not a number.
 
     Attributes:
-        prior: by log_prior, of all positions evaluated.
-        likelihood: by log_likelihood, of those where it was evaluated.
-        share: where either is.
+        prior: the share by log_prior, of all positions evaluated.
+        likelihood: the share by log_likelihood, of those at which it was evaluated.
+        share: the larger of the share by either function where both are known, and of `prior`.
         evaluated: positions at which the likelihood was evaluated.
-        data_passes: evaluations of the likelihood over all rows; 0 where some rows stand for all.
+        data_passes: evaluations of the likelihood over all rows; 0 if some rows stand for all.
     """
 
     prior: float = 0.0
@@ -98,22 +69,22 @@ class Outside(NamedTuple):
         at: np.ndarray | None = None,
         data_passes: float = 0.0,
     ) -> "Outside":
-        """Return the shares of what was found: whether positions are outside by log_prior, (p,),
-        and whether some of them, those `at` numbers (m,) or the first, are by log_likelihood, (m,).
+        """Return the shares, from whether positions are outside by log_prior, shape (p,), and
+        whether some of them, those numbered `at` (m,) or the first, are by log_likelihood, (m,).
         """
         either = likelihood | prior[slice(len(likelihood)) if at is None else at]
         of_prior, of_likelihood, of_either = (
-            float(each.mean()) if each.size else 0.0 for each in (prior, likelihood, either)
+            float(x.mean()) if x.size else 0.0 for x in (prior, likelihood, either)
         )
         return cls(of_prior, of_likelihood, max(of_prior, of_either), len(likelihood), data_passes)
 
     def __bool__(self) -> bool:
-        """Return whether there are any."""
+        """Return whether any position is outside."""
         return self.prior > 0 or self.likelihood > 0
 
     def matters(self, tolerance: float) -> bool:
         """Return whether enough lies outside to move sds by a part of the tolerance."""
-        return self.share > PART * tolerance
+        return self.share > TOLERATED_OUTSIDE * tolerance
 
     @property
     def what(self) -> str:
@@ -135,48 +106,64 @@ class Outside(NamedTuple):
             if share
         )
 
+    @property
+    def findings(self) -> list[Finding]:
+        """One finding if any draw is outside."""
+        return [Finding("support", "error", str(self), SUPPORT_CURE)] * bool(self)
+
 
 NONE = Outside()
 
 
-def is_outside(values: np.ndarray, far: float = np.inf) -> np.ndarray:
-    """Return which log densities are not finite, or lie `far` below the best of them."""
-    known = values[np.isfinite(values)]
-    return ~np.isfinite(values) | (values <= known.max(initial=-np.inf) - far)
+def is_outside(log_densities: np.ndarray) -> np.ndarray:
+    """Return which log densities are those of a density of 0, or as good as, beside the best."""
+    best = log_densities[np.isfinite(log_densities)].max(initial=-np.inf)
+    return ~np.isfinite(log_densities) | (log_densities <= best - ZERO_DENSITY_GAP)
 
 
 def outside(
-    posterior: Posterior,
-    positions: PyTree,
-    data: Data,
-    evaluations: int = LEVELS[-1][0] * LEVELS[-1][1],
+    posterior: Posterior, positions: Position, data: Data, chunk_size: int = CHUNK_SIZE
 ) -> Outside:
-    """Return which share of positions lie where the posterior has no density.
+    """Return how many positions lie where the density is 0, by all rows.
 
-    Of positions with a leading axis at most 256 are evaluated, evenly spaced; of rows at most 128,
-    at 32 of the positions, with at most about `evaluations` of log_likelihood.
+    Args:
+        posterior: the model, of which only what can be 0 by its structure is evaluated.
+        positions: a pytree like the position with one leading axis.
+        data: all rows, in one place or over several devices.
+        chunk_size: the number of rows that are evaluated at once.
     """
-    # Spread over all positions, the first of which are evaluated with rows as well.
-    most, few, _ = sizes(evaluations, positions)
-    places = evenly(jax.tree.leaves(positions)[0].shape[0], most)
-    first = places[evenly(len(places), few)]
-    order = np.concatenate([first, np.setdiff1d(places, first)])
-    chosen = jax.tree.map(lambda x: np.asarray(x)[order], positions)
-    found = densities(posterior, chosen, some_rows(data), evaluations)
-    return Outside.of(found.outside_prior, found.outside_likelihood)
+    one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), positions)
+    prior_ends, likelihood_ends = can_end(posterior, one, data)
+    count, none = jax.tree.leaves(positions)[0].shape[0], np.zeros(0, bool)
+    prior = is_outside(log_priors(posterior, positions)) if prior_ends else np.zeros(count, bool)
+    if not likelihood_ends:
+        return Outside.of(prior, none)
+    # With many rows few positions, so that this costs no more than some gradients.
+    most = max(MIN_POSITIONS, min(count, ROW_EVALUATIONS // all_rows(data)))
+    at = np.unique(np.linspace(0, count - 1, most).astype(int))
+    chosen = jax.tree.map(lambda x: np.asarray(x)[at], positions)
+    values = log_likelihoods(posterior, chosen, data, chunk_size)
+    return Outside.of(prior, is_outside(values), at, float(len(at)))
 
 
 def outside_by_batches(
-    key: Key, posterior: Posterior, layout: Any, flat: np.ndarray, data: Data, batch_size: int
+    key: Key, posterior: Posterior, layout: Layout, flat: np.ndarray, data: Data, batch_size: int
 ) -> Outside:
-    """Return which share of positions (draws, d) have no density: the prior at each, the likelihood
+    """Return which share of positions has no density: by the prior at each, and by the likelihood
     at each on some rows.
 
-    These are at most `batch_size`: all rows where there are no more, else others for each group of
-    successive positions, such that all rows are seen by some where positions are enough. The
-    layout, which is hashable, says how d numbers are a position: by `tree` and `dtypes`.
+    Groups of successive positions share their rows: all rows if there are no more than
+    `batch_size`, else other ones for each group, such that all rows are used by some group if
+    there are positions enough.
+
+    Args:
+        key: a typed PRNG key; another one pairs positions with other rows.
+        posterior: the model.
+        layout: how d numbers are a position.
+        flat: positions, shape (p, d).
+        data: all n rows.
+        batch_size: rows of a group.
     """
-    # Of many rows a batch stands for all.
     n = num_rows(data)
     count = min(n, batch_size)
     if isinstance(data, Spread):
@@ -186,21 +173,22 @@ def outside_by_batches(
     # Rows cost more to fetch than to evaluate: a group has the same ones, and is so small that
     # groups see all rows. Powers of two, in whole blocks: one program serves any number of
     # positions.
-    together = 2 ** int(
-        math.log2(max(1, min(BLOCK, ROWS_AT_ONCE // count, len(flat) * count // n)))
-    )
-    blocks = -(-len(flat) // BLOCK)
-    places = np.resize(flat, (blocks, BLOCK // together, together, flat.shape[1]))
+    most = min(POSITIONS_PER_CALL, ROWS_TOGETHER // count, len(flat) * count // n)
+    together = 2 ** int(math.log2(max(1, most)))
+    blocks = -(-len(flat) // POSITIONS_PER_CALL)
+    places = np.resize(flat, (blocks, POSITIONS_PER_CALL // together, together, flat.shape[1]))
     places = places.astype(jnp.result_type(float, *layout.dtypes))
     # Without replacement over all groups, so that together they see every row.
     numbers = [None] * blocks
     if count < n:
-        numbers = _spread_out(n, blocks * BLOCK // together * count).reshape(blocks, -1, count)
-    found = [
-        np.asarray(_are_finite(posterior, layout, key, *each, data))
-        for each in zip(places, numbers, strict=True)
-    ]
-    finite = np.concatenate(found)[: len(flat)]
+        num_groups = blocks * POSITIONS_PER_CALL // together
+        numbers = _spread_out(n, num_groups * count).reshape(blocks, -1, count)
+    finite = np.concatenate(
+        [
+            np.asarray(_are_finite(posterior, layout, key, *block, data))
+            for block in zip(places, numbers, strict=True)
+        ]
+    )[: len(flat)]
     return Outside.of(~finite[:, 0], ~finite[:, 1])
 
 
@@ -215,74 +203,23 @@ def _spread_out(n: int, count: int) -> np.ndarray:
 
 @functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=QUICK)
 def _are_finite(
-    posterior: Posterior, layout: Any, key: Key, places: Array, numbers: Array | None, data: Data
+    posterior: Posterior, layout: Layout, key: Key, places: Array, numbers: Array | None, data: Data
 ) -> Array:
-    """Return whether prior and likelihood are finite at places (groups, together, d).
-
-    Each group on rows (groups, rows) counted from one that the key says; None: on all.
+    """Return whether prior and likelihood are finite at places (groups, together, d), for each
+    group on its rows (groups, rows), counted from one that the key says; None: on all.
     """
-    # A random first row, so that another key sees other rows with a position.
     n = num_rows(data)
     first = jax.random.randint(key, (), 0, n)
 
     def of_group(group: tuple[Array, Array | None]) -> Array:
-        positions, own = group
-        rows = data if own is None else jax.tree.map(lambda x: x[(own - (n - first)) % n], data)
+        positions, at = group
+        rows = data if at is None else jax.tree.map(lambda x: x[(at - (n - first)) % n], data)
 
-        def at(place: Array) -> Array:
+        def are_finite(place: Array) -> Array:
             position = layout.tree(place)
             likelihood = jnp.all(jnp.isfinite(posterior.log_likelihoods(position, rows)))
             return jnp.stack([jnp.all(jnp.isfinite(posterior.log_prior(position))), likelihood])
 
-        return jax.vmap(at)(positions)
+        return jax.vmap(are_finite)(positions)
 
     return jax.lax.map(of_group, (places, numbers)).reshape(-1, 2)
-
-
-def some_rows(data: Data) -> Data:
-    """Return the rows that are evaluated, at most 128."""
-    return take_rows(data, evenly(jax.tree.leaves(data)[0].shape[0], LEVELS[-1][1]))
-
-
-def sizes(evaluations: int, positions: PyTree) -> tuple[int, int, int]:
-    """Return how many positions log_prior is evaluated at, and with how many rows how many
-    log_likelihood, for at most `evaluations` of it.
-    """
-    numbers = max(1, sum(x[:1].size for x in jax.tree.leaves(positions)))
-    fit = [
-        one for one in LEVELS if one[0] * one[1] <= evaluations and one[0] * numbers <= MOST_NUMBERS
-    ]
-    # The largest level that the evaluations allow: each is a program of its own.
-    few, rows = fit[-1] if fit else LEVELS[0]
-    return max(few, min(POSITIONS, MOST_NUMBERS // numbers)), few, rows
-
-
-def densities(posterior: Posterior, positions: PyTree, rows: Data, evaluations: int) -> Densities:
-    """Return log_prior of the first positions, and log_likelihood of rows as `sizes` says.
-
-    Numbers of positions and rows are made up to those of one program, which later calls share.
-    """
-    count, length = (jax.tree.leaves(tree)[0].shape[0] for tree in (positions, rows))
-    most, few, rows_at_once = sizes(evaluations, positions)
-    used = evenly(length, rows_at_once)
-    # Filled up to the level's size, so that its program serves any number.
-    places = np.minimum(np.arange(most), count - 1)
-    chosen = jax.tree.map(lambda x: np.asarray(x)[places], positions)
-    prior, likelihood = _evaluated(
-        posterior, chosen, take_rows(rows, np.resize(used, rows_at_once)), few
-    )
-    values = np.asarray(likelihood)[: min(count, few), : len(used)]
-    bad = ~np.isfinite(values)
-    # A row that is not finite makes the position's density 0, however many others there are.
-    means = np.where(bad, 0, values).mean(axis=1, dtype=np.float64)
-    means[bad.any(axis=1)] = -np.inf
-    return Densities(np.asarray(prior, np.float64)[:count], means, bad.sum(axis=1), len(used))
-
-
-@functools.partial(jax.jit, static_argnums=(0, 3), compiler_options=QUICK)
-def _evaluated(
-    posterior: Posterior, positions: Position, rows: Data, few: int
-) -> tuple[Array, Array]:
-    prior = jax.vmap(lambda one: jnp.asarray(posterior.log_prior(one), float))(positions)
-    first = jax.tree.map(lambda x: x[:few], positions)
-    return prior, jax.vmap(lambda one: posterior.log_likelihoods(one, rows))(first)

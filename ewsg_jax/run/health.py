@@ -19,7 +19,7 @@ from ewsg_jax.base import pytrees
 from ewsg_jax.base.typing import Array, Data, Position, PyTree
 from ewsg_jax.base.warn import warn
 from ewsg_jax.kernels.protocol import Kernel, KernelState
-from ewsg_jax.run import divergence_hints as hints
+from ewsg_jax.model_checks import divergence
 from ewsg_jax.run.chunks import Call, select_chains
 from ewsg_jax.run.host import Clock, on_host
 from ewsg_jax.run.keeping import Record
@@ -29,8 +29,6 @@ BYTES_PER_SECOND = 10**9
 """How fast a state is copied, as a guess for the first time."""
 COPYING_SHARE = 0.05
 """What part of a run's time may go into copies of the state to replay from."""
-SMALLER = "a smaller step_size may help, or columns of one scale (standardise them)"
-"""What helps where no cause is found."""
 SOON = 100
 """Steps within which all chains that diverged have done so at once."""
 
@@ -134,7 +132,7 @@ class DivergenceMonitor:
             return
         # The first chain that fell: later ones may have followed by another cause.
         first = int(lost[np.argmin(self.diverged_at[lost])])
-        why, interrupt = SMALLER, None
+        why, interrupt = divergence.SMALLER_STEP, None
         try:
             why = self._cause(kernel, state, data, lost, first)
         except KeyboardInterrupt as error:
@@ -153,28 +151,21 @@ class DivergenceMonitor:
         self, kernel: Kernel, state: KernelState, data: Data, lost: np.ndarray, first: int
     ) -> str:
         """Return why chains may have diverged, of which the first did so first."""
-        fell, all_lost = int(self.diverged_at[first]), lost.size == self.alive.size
-        # From the most certain cause to the least: a schedule, a gradient, the step size.
-        why = hints.of_schedules(kernel, fell - 1)
-        if not why:
-            end = jax.tree.map(lambda x: x[first], on_host(state.position))
-            why = hints.of_gradients(
-                kernel, on_host(self.start), end, data, fell == self._first_step + 1
-            )
-            # All of them at once have one cause: what overflows where steps led is none.
-            soon = np.max(self.diverged_at[lost]) <= self._first_step + SOON
-            if all_lost and soon:
-                overshot = hints.overshot(kernel, self.start, end, data)
-                why = f"{overshot}; there {why}" if overshot and why else overshot or why
-        why = why or SMALLER
-        if all_lost and hints.falls(
-            kernel, self.start, on_host(take_rows(state.position, 0)), data
-        ):
-            why += (
-                "; the potential falls without bound along the chain: has the likelihood "
-                "the right sign?"
-            )
-        return why
+        positions, fell = on_host(state.position), int(self.diverged_at[first])
+        # Soon after the start all chains diverge by one cause.
+        all_lost = lost.size == self.alive.size
+        at_once = all_lost and np.max(self.diverged_at[lost]) <= self._first_step + SOON
+        findings = divergence.causes(
+            kernel,
+            data,
+            on_host(self.start),
+            take_rows(positions, first),
+            take_rows(positions, 0) if all_lost else None,
+            step=fell - 1,
+            at_start=fell == self._first_step + 1,
+            at_once=bool(at_once),
+        )
+        return "; ".join(map(str, findings))
 
 
 def warn_of_overflow(steps: np.ndarray) -> None:

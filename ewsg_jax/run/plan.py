@@ -18,11 +18,11 @@ from ewsg_jax.run import chunks, consistency
 from ewsg_jax.run import devices as on
 from ewsg_jax.run.budget import num_steps_of
 from ewsg_jax.run.checkpoint import CheckpointWriter, Earlier, restore
-from ewsg_jax.run.divergence_hints import warn_of_degenerate
 from ewsg_jax.run.health import DivergenceMonitor
 from ewsg_jax.run.host import Clock, on_host
 from ewsg_jax.run.keeping import Kept
 from ewsg_jax.run.layout import Layout, choose_layout, on_accelerator
+from ewsg_jax.run.model_warnings import warn_of_ignored_arrays
 from ewsg_jax.run.outcome import Outcome
 from ewsg_jax.run.request import Request, check_kept, check_length
 from ewsg_jax.run.starts import first_state, is_function, keys_of
@@ -192,7 +192,7 @@ def plan(
     if request.check_data:
         check = functools.partial(kernel.check, watch.start)
         check(data) if windows is None else windows.look(check)
-        warn_of_degenerate(kernel, watch.start, data)
+        warn_of_ignored_arrays(kernel, watch.start, data)
     # From here on the run does not see whether rows come from memory, devices or a stream.
     call, rows = chunks.call, data
     if request.placed is not None:

@@ -16,13 +16,13 @@ from ewsg_jax.gradients import Evaluations
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.rows._view import all_rows
 from ewsg_jax.run import consistency, states
-from ewsg_jax.run.afterwards import EndCheck
 from ewsg_jax.run.batches import sample_in_batches
 from ewsg_jax.run.checkpoint import Earlier
 from ewsg_jax.run.health import warn_of_overflow
 from ewsg_jax.run.host import on_host
 from ewsg_jax.run.loop import make_steps
 from ewsg_jax.run.member_arguments import of_members
+from ewsg_jax.run.model_warnings import EndCheck
 from ewsg_jax.run.moments import finish, positions
 from ewsg_jax.run.outcome import Outcome
 from ewsg_jax.run.plan import Planned, plan
@@ -83,7 +83,8 @@ def run_chains(request: Request, earlier: Earlier | None = None) -> Samples:
         planned, outcome = plan(request, earlier, windows)
         if windows is None:
             end_check.keep(outcome.watch.start, request.data)
-            end_check.compile_ahead(planned, request.data)
+            num_steps = planned.terms.num_steps
+            end_check.compile_ahead(planned.num_chains, planned.cost, num_steps, request.data)
         compiled = make_steps(planned, outcome, request.seconds, request.progress)
         # Of a stream no window but those at hand is held on to.
         data = request.data if windows is None else windows.last

@@ -1,5 +1,7 @@
 """A position as a vector of d numbers, in `ravel_pytree` order, and back."""
 
+import itertools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -31,6 +33,23 @@ class Layout(NamedTuple):
         leaves, structure = jax.tree.flatten(position)
         return cls(structure, tuple(x.shape for x in leaves), tuple(x.dtype for x in leaves))
 
+    @property
+    def size(self) -> int:
+        """The number of coordinates d."""
+        return sum(map(math.prod, self.shapes))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """A name for each coordinate, its place in the pytree: `w[2]`, or `position[2]` of a
+        position that is one array.
+        """
+        leaves = jax.tree_util.tree_leaves_with_path(self.tree(np.zeros(self.size)))
+        return tuple(
+            name
+            for (path, _), shape in zip(leaves, self.shapes, strict=True)
+            for name in coordinate_names(name_of_leaf(path, "position"), shape)
+        )
+
     def mapped(self, function: Callable[[Position], Position], values: Array) -> Array:
         """Return a function of positions of each row of numbers, shape (rows, d)."""
         return jax.vmap(lambda flat: ravel_pytree(function(self.tree(flat)))[0])(values)
@@ -49,6 +68,17 @@ class Layout(NamedTuple):
         """Return the vector nearest to this one that the position's dtypes hold."""
         with np.errstate(over="ignore"):
             return vector(self.tree(flat))
+
+
+def name_of_leaf(path: tuple[Any, ...], single: str) -> str:
+    """Return the name of a leaf by its path in a pytree; `single` if it is all of the pytree."""
+    return jax.tree_util.keystr(path, simple=True, separator=".") or single
+
+
+def coordinate_names(leaf: str, shape: tuple[int, ...]) -> list[str]:
+    """Return a name for each number of a leaf: `w[0,2]`, or the leaf's own name for a scalar."""
+    places = itertools.product(*map(range, shape))
+    return [f"{leaf}[{','.join(map(str, place))}]" if shape else leaf for place in places]
 
 
 def vector(tree: Position) -> np.ndarray:

@@ -15,7 +15,6 @@ from ewsg_jax.answers.check.brascamp_lieb import as_wide, far_out, prior_moments
 from ewsg_jax.answers.check.correction import Correction, TargetMoments
 from ewsg_jax.answers.check.crossfit import TINY
 from ewsg_jax.answers.check.draws import Draws, draws_of
-from ewsg_jax.answers.check.edges import cut_off
 from ewsg_jax.answers.check.gradients import FreshGradients, fresh_gradients
 from ewsg_jax.answers.check.mixing import worst_rhat
 from ewsg_jax.answers.check.moved_draws import Analysis, nearer
@@ -25,9 +24,10 @@ from ewsg_jax.answers.mode.mode import Mode
 from ewsg_jax.base import checks
 from ewsg_jax.base.typing import Data, Key, PyTree
 from ewsg_jax.draws.coordinates import CONVERGED, Names
+from ewsg_jax.model_checks.edges import cut_off
 from ewsg_jax.model_checks.finding import Finding, texts
-from ewsg_jax.model_checks.support import CURE, outside_by_batches
-from ewsg_jax.model_checks.support_ends import can_end
+from ewsg_jax.model_checks.support import outside_by_batches
+from ewsg_jax.model_checks.support_structure import can_end
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows import _spread as spread
 from ewsg_jax.rows._named import Rows
@@ -138,10 +138,9 @@ def _support_findings(request: CheckRequest, attempt: int, draws: Draws) -> list
         return []
     key = jax.random.fold_in(request.key, KEYS_PER_ATTEMPT * (attempt + 1) - 1)
     outside = outside_by_batches(key, posterior, draws.layout, draws.flat, data, request.batch_size)
-    if outside:
-        return [Finding("support", "error", str(outside), CURE)]
-    edge = cut_off(posterior, draws, data, ends, request.tolerance)
-    return [Finding("edge", "doubt", edge, CURE)] if edge else []
+    return outside.findings or cut_off(
+        posterior, draws.layout, draws.flat, data, ends, request.tolerance
+    )
 
 
 def _analyse(

@@ -5,10 +5,8 @@ than under exp(−V₀) (Brascamp & Lieb 1976). The bound takes no gradient of t
 however far draws are from the target.
 """
 
-import functools
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -16,11 +14,9 @@ from ewsg_jax.answers.check import settings
 from ewsg_jax.answers.check.crossfit import TINY, groups, jackknife
 from ewsg_jax.answers.check.draws import Draws
 from ewsg_jax.base.optional import student_quantile
-from ewsg_jax.base.typing import Array, PyTree
 from ewsg_jax.model_checks.finding import Finding
+from ewsg_jax.model_checks.prior_derivatives import prior_derivatives
 from ewsg_jax.posterior.posterior import Posterior
-from ewsg_jax.vectors import differences
-from ewsg_jax.vectors.layout import log_prior
 
 
 class PriorMoments(NamedTuple):
@@ -53,7 +49,7 @@ def prior_moments(posterior: Posterior, draws: Draws, temperature: float) -> Pri
     places = middle + np.array([[-0.5], [1.0]]) * farthest
     points = places.astype(jnp.result_type(jnp.float32, *draws.layout.dtypes))
     gradients, (here, there) = (
-        np.asarray(x, np.float64) for x in _derivatives(posterior, draws.layout, points)
+        np.asarray(x, np.float64) for x in prior_derivatives(posterior, draws.layout, points)
     )
     if not np.isfinite([here, there]).all():
         return None
@@ -153,25 +149,3 @@ def _listed(items: list[str]) -> str:
     most = settings.NAMES_SHOWN
     more = f" and {len(items) - most} more" if len(items) > most else ""
     return f"{', '.join(items[:most])}{more}"
-
-
-def prior_curvatures(posterior: Posterior, layout: PyTree, points: Array | np.ndarray) -> Array:
-    """Return the Hessians of −log prior at positions (count, d), shape (count, d, d)."""
-    return _derivatives(posterior, layout, points)[1]
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _derivatives(
-    posterior: Posterior, layout: PyTree, points: Array | np.ndarray
-) -> tuple[Array, Array]:
-    """Return the gradients and the Hessians of −log prior at positions (count, d)."""
-
-    def potential(flat: Array) -> Array:
-        return -log_prior(posterior, layout, flat)
-
-    def both(flat: Array) -> tuple[Array, Array]:
-        gradient, unit = jax.grad(potential), jnp.eye(flat.size, dtype=flat.dtype)
-        hessian = jax.vmap(lambda v: differences.derivative(gradient, flat, v))(unit)
-        return gradient(flat), hessian
-
-    return jax.lax.map(both, points)

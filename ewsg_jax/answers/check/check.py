@@ -14,19 +14,18 @@ from jax.sharding import Mesh
 from ewsg_jax.answers.check import settings
 from ewsg_jax.answers.check.attempt import KEYS_PER_ATTEMPT, CheckRequest, attempt
 from ewsg_jax.answers.check.basis import most_functions
-from ewsg_jax.answers.check.correlated_pairs import correlated
-from ewsg_jax.answers.check.gradient_check import mistaken, num_compared
 from ewsg_jax.answers.check.kinetic import check_kernel, kinetic, why_unknown
-from ewsg_jax.answers.check.likelihood_size import odd_size
 from ewsg_jax.answers.check.report import Report
-from ewsg_jax.answers.check.verdict import BY_VALUES
 from ewsg_jax.answers.mode.mode import Mode
 from ewsg_jax.base import checks
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.typing import Data, Key, PyTree
 from ewsg_jax.draws.coordinates import Names
 from ewsg_jax.kernels.protocol import Kernel
+from ewsg_jax.model_checks.correlation import high_correlations
 from ewsg_jax.model_checks.finding import Finding
+from ewsg_jax.model_checks.gradient import num_compared, wrong_gradient
+from ewsg_jax.model_checks.likelihood_size import odd_size
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows import _spread as spread
 from ewsg_jax.rows._named import Rows
@@ -157,7 +156,7 @@ def check(
     report = replace(
         report,
         findings=(*report.findings, *_model_findings(request, report)),
-        num_compared=num_compared(report.draws, placed),
+        num_compared=num_compared(report.draws.layout, placed),
         num_steps=int(np.ptp(samples.step)) if isinstance(samples, Samples) else 0,
     )
     if kernel is None:
@@ -198,10 +197,8 @@ def _model_findings(request: CheckRequest, report: Report) -> list[Finding]:
     covariance = report.moments.covariance
     if report.corrected is not None and covariance is not None:
         mean, tempered = report.moments.mean, covariance / request.temperature
-        if text := odd_size(request.posterior, draws.layout, mean, tempered, request.data):
-            findings.append(Finding("size", "note", text))
-        if text := correlated(covariance, draws.names):
-            findings.append(Finding("correlation", "note", text))
-    if text := mistaken(request.posterior, draws, request.data):
-        findings.append(Finding("gradient", "error", text, BY_VALUES))
-    return findings
+        findings += odd_size(request.posterior, draws.layout, mean, tempered, request.data)
+        findings += high_correlations(covariance, draws.names)
+    return findings + wrong_gradient(
+        request.posterior, draws.layout, draws.flat, draws.names, request.data
+    )

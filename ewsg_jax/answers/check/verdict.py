@@ -15,11 +15,6 @@ from ewsg_jax.draws.convergence import rhat_in_words
 from ewsg_jax.draws.coordinates import CONVERGED
 from ewsg_jax.model_checks.finding import Finding, Severity, of_kinds
 
-BY_VALUES = (
-    "see to custom_vjp, custom_jvp, stop_gradient, rounding and comparisons, and compare with "
-    "jax.test_util.check_grads"
-)
-"""What to do if a gradient is not that of the values."""
 NEITHER_HELPS = (
     "; if neither changes it, the run has other data, another prior or another gradient than this "
     "posterior"

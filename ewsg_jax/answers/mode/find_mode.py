@@ -26,9 +26,10 @@ from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.progress import Progress
 from ewsg_jax.base.typing import Data, Key, P, Position
 from ewsg_jax.base.warn import warn
-from ewsg_jax.model_checks import support_ends
-from ewsg_jax.model_checks.degenerate import unread
-from ewsg_jax.model_checks.support import CURE, NONE, Outside
+from ewsg_jax.model_checks.ignored_arrays import unread
+from ewsg_jax.model_checks.not_finite import not_finite
+from ewsg_jax.model_checks.support import NONE, SUPPORT_CURE, Outside, outside
+from ewsg_jax.model_checks.support_structure import can_end
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows import _spread as spread
 from ewsg_jax.rows._view import CHUNK_SIZE, num_rows
@@ -169,7 +170,7 @@ def find_mode(
         complaint = _complaint(mode, *ended, tolerance, _farthest(begin, mode.position))
         # What nothing reads is flat: then that is why.
         if nothing := unread(posterior, mode.position, given):
-            complaint = f"{nothing}; {complaint}"
+            complaint = f"{nothing[0]}; {complaint}"
         warn(complaint)
     return mode
 
@@ -202,7 +203,7 @@ def _search(
             "position must be a start where the potential and its derivatives are finite; got V = "
             f"{start.value:.4g} and {np.sum(~np.isfinite(start.gradient))} of {potential.size} "
             "derivatives not finite: "
-            f"{support_ends.not_finite(potential.of, start.flat, data) or 'their sum overflows'}"
+            f"{not_finite(potential.of, start.flat, data) or 'their sum overflows'}"
         )
     num_steps = 0
     flat_units: np.ndarray | None = None
@@ -260,7 +261,7 @@ def _search(
     if descent.beyond is not None:
         beyond = layout.tree(descent.beyond)
         both = jax.tree.map(lambda x, y: jnp.stack([x, jnp.asarray(y)]), mode.position, beyond)
-        found = support_ends.outside(posterior, both, data, potential.of.chunk_size)
+        found = outside(posterior, both, data, potential.of.chunk_size)
         # What rises without an end of the density is a kink, or as good as one.
         ended = _at_wall(descent, found) if found else (descent._replace(end=End.KINK), "")
         return mode._replace(distance=np.inf), ended
@@ -279,14 +280,14 @@ def _at_wall(descent: newton.Descent, found: Outside) -> tuple[newton.Descent, s
 def _around(potential: Potential, mode: Mode) -> Outside:
     """Return how much of what lies nearest to a mode is where the density is 0."""
     posterior, data = potential.of.posterior, potential.data
-    if mode.curvature is None or not any(support_ends.can_end(posterior, mode.position, data)):
+    if mode.curvature is None or not any(can_end(posterior, mode.position, data)):
         return NONE
     near = Start(mode.position, mode.inverse_mass, width=NEAREST).of_keys(
         jax.random.split(jax.random.key(0), NUM_NEAREST)
     )
     # In pairs, of which a plane wall through the mode leaves one.
     both = jax.tree.map(lambda x, at: jnp.concatenate([x, 2 * at - x]), near, mode.position)
-    return support_ends.outside(posterior, both, data, potential.of.chunk_size)
+    return outside(posterior, both, data, potential.of.chunk_size)
 
 
 def _farthest(begin: Position, end: Position) -> str:
@@ -311,7 +312,7 @@ def _complaint(
     if descent.end is End.WALL:
         return (
             f"the search found no mode, {after}: it ended at the boundary of the support, beyond "
-            f"which {wall}; {CURE}; {OTHERS}"
+            f"which {wall}; {SUPPORT_CURE}; {OTHERS}"
         )
     if descent.end is End.KINK:
         return (

@@ -15,8 +15,8 @@ from ewsg_jax.answers.mode.mode import Mode
 from ewsg_jax.base import checks, rng
 from ewsg_jax.base.factors import HostFactor
 from ewsg_jax.base.typing import Data, Key, Position, PyTree
-from ewsg_jax.model_checks.support import NONE, Outside
-from ewsg_jax.model_checks.support_ends import not_finite, outside
+from ewsg_jax.model_checks.not_finite import not_finite
+from ewsg_jax.model_checks.support import NONE, Outside, outside
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._named import Rows
 from ewsg_jax.rows._view import CHUNK_SIZE

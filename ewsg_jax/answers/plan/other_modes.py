@@ -18,11 +18,11 @@ import jax
 import numpy as np
 
 from ewsg_jax.answers.check import settings as check_settings
-from ewsg_jax.answers.check.brascamp_lieb import prior_curvatures
 from ewsg_jax.answers.mode.find_mode import find_mode
 from ewsg_jax.answers.plan.whitening import Frame
 from ewsg_jax.base.typing import Data, Position
-from ewsg_jax.model_checks.support_ends import log_densities
+from ewsg_jax.model_checks.densities import log_densities
+from ewsg_jax.model_checks.prior_derivatives import prior_derivatives
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._spread import Spread
 from ewsg_jax.vectors.layout import vector
@@ -114,7 +114,8 @@ def _is_concave(posterior: Posterior, frame: Frame) -> bool:
         return posterior.log_concave
     two = vector(frame.center) + frame.places(jax.random.key(0), 2, WIDTHS[0])
     points = two.astype(np.result_type(np.float32, *frame.layout.dtypes))
-    here, there = np.asarray(prior_curvatures(posterior, frame.layout, points), np.float64)
+    _, hessians = prior_derivatives(posterior, frame.layout, points)
+    here, there = np.asarray(hessians, np.float64)
     values = np.linalg.eigvalsh(here)
     rounding = check_settings.SAME_CURVATURE * np.abs(values).max()
     return bool(values[0] >= -rounding and np.abs(here - there).max() <= rounding)

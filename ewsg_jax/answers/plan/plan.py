@@ -11,8 +11,6 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from ewsg_jax.answers.check.gradient_check import mistaken_at
-from ewsg_jax.answers.check.verdict import BY_VALUES
 from ewsg_jax.answers.mode.find_mode import find_mode
 from ewsg_jax.answers.mode.mode import Mode
 from ewsg_jax.answers.mode.potential import is_newton_quick
@@ -29,6 +27,7 @@ from ewsg_jax.base.memory import free_on_the_host
 from ewsg_jax.base.progress import Clock
 from ewsg_jax.base.typing import Data, Key, P
 from ewsg_jax.base.warn import warn
+from ewsg_jax.model_checks.gradient import wrong_gradient_at
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows import _spread as spread
 
@@ -218,11 +217,11 @@ def plan(
             ]
             spent = mode.data_passes
             # A search by another gradient fails in many ways, none of which says so.
-            if not mode.converged and (why := mistaken_at(posterior, position, data)):
+            if not mode.converged and (wrong := wrong_gradient_at(posterior, position, data)):
                 raise ValueError(
                     f"posterior must have the gradient of its density; got one of which "
-                    f"no mode is found, and around the position where the search began {why}: "
-                    f"{BY_VALUES}"
+                    f"no mode is found, and around the position where the search began "
+                    f"{wrong[0].text}: {wrong[0].cure}"
                 )
         try:
             # What float32 rounds to a matrix that is not positive definite says nothing either.

@@ -10,7 +10,6 @@ import numpy as np
 from ewsg_jax.answers.check import settings as check_settings
 from ewsg_jax.answers.check.brascamp_lieb import prior_moments
 from ewsg_jax.answers.check.draws import Draws
-from ewsg_jax.answers.check.gradient_check import mistaken
 from ewsg_jax.answers.check.gradients import fresh_gradients
 from ewsg_jax.answers.forecast import stability
 from ewsg_jax.answers.mode.mode import Mode
@@ -24,8 +23,9 @@ from ewsg_jax.answers.plan.whitening import Frame
 from ewsg_jax.base.compiling import Ahead
 from ewsg_jax.base.factors import LowRank
 from ewsg_jax.base.typing import Data, Position
+from ewsg_jax.model_checks.gradient import wrong_gradient
 from ewsg_jax.model_checks.support import outside_by_batches
-from ewsg_jax.model_checks.support_ends import can_end
+from ewsg_jax.model_checks.support_structure import can_end
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._spread import Spread
 from ewsg_jax.rows._view import CHUNK_SIZE, num_rows
@@ -67,7 +67,7 @@ def compile_ahead(
         if any(can_end(posterior, position, data)):
             outside_by_batches(key, posterior, layout, here.flat, data, ROWS)
         prior_moments(posterior, here, 1.0)
-        mistaken(posterior, here, data)
+        wrong_gradient(posterior, layout, here.flat, (), data)
 
     def walls() -> None:
         of = PotentialSpec(posterior, layout, CHUNK_SIZE, False)

@@ -5,9 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ewsg_jax.answers.check.gradient_check import GRADIENT
 from ewsg_jax.answers.check.report import Report
-from ewsg_jax.answers.check.verdict import BY_VALUES
 from ewsg_jax.answers.mode.mode import Mode
 from ewsg_jax.answers.plan.choice import OVERHEAD
 from ewsg_jax.answers.plan.gaussian import Gaussian
@@ -18,7 +16,8 @@ from ewsg_jax.base.table import aligned
 from ewsg_jax.gradients._protocol import Evaluations
 from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.kernels.protocol import Kernel
-from ewsg_jax.model_checks.support import CURE
+from ewsg_jax.model_checks.gradient import GRADIENT_CURE
+from ewsg_jax.model_checks.support import SUPPORT_CURE
 
 SURE = 3.3
 """Standard errors by which chance moves a sd of some hundreds at most."""
@@ -100,9 +99,9 @@ class Plan:
         if not self.doubts:
             return ""
         if any("-inf" in doubt for doubt in self.doubts):
-            return CURE
-        if any(GRADIENT in doubt for doubt in self.doubts):
-            return BY_VALUES
+            return SUPPORT_CURE
+        if any("is not that of its values" in doubt for doubt in self.doubts):
+            return GRADIENT_CURE
         return ADVICE
 
     @property

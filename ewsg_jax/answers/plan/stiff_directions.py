@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.answers.check.brascamp_lieb import prior_curvatures
 from ewsg_jax.answers.forecast import stability
 from ewsg_jax.answers.plan.scheme_errors import STABLE
 from ewsg_jax.answers.plan.whitening import Frame
@@ -17,6 +16,7 @@ from ewsg_jax.base import products
 from ewsg_jax.base.factors import LowRank
 from ewsg_jax.base.typing import Array, Data
 from ewsg_jax.dynamics._mass import Mass
+from ewsg_jax.model_checks.prior_derivatives import prior_derivatives
 from ewsg_jax.posterior.linear import LinearPredictor
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._view import CHUNK_SIZE, view
@@ -124,9 +124,8 @@ def _of_rows(
     rows = np.asarray(
         _largest(predictor, center, places, data, np.ones((), places.dtype)), np.float64
     )
-    whole = (
-        rows + np.asarray(prior_curvatures(posterior, frame.layout, center[None]), np.float64)[0]
-    )
+    _, of_prior = prior_derivatives(posterior, frame.layout, center[None])
+    whole = rows + np.asarray(of_prior, np.float64)[0]
     root = np.linalg.cholesky(np.asarray(frame.inverse_mass, np.float64))
     values, vectors = np.linalg.eigh(root.T @ whole @ root)
     correlations = np.abs(root @ vectors[:, values > STEEP]) / frame.sd[:, None]

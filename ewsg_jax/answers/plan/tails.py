@@ -14,7 +14,7 @@ import numpy as np
 from ewsg_jax.answers.plan.other_modes import LOWER
 from ewsg_jax.answers.plan.whitening import Frame
 from ewsg_jax.base.typing import Data
-from ewsg_jax.model_checks.support_ends import log_densities
+from ewsg_jax.model_checks.densities import log_densities
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._spread import Spread
 from ewsg_jax.vectors.layout import vector

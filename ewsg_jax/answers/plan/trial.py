@@ -22,8 +22,7 @@ from ewsg_jax.base.typing import Array, Key, Position
 from ewsg_jax.draws.coordinates import CONVERGED
 from ewsg_jax.gradients._protocol import uses_batches
 from ewsg_jax.kernels.protocol import Kernel
-from ewsg_jax.model_checks.support import NONE, Outside
-from ewsg_jax.model_checks.support_ends import outside
+from ewsg_jax.model_checks.support import NONE, Outside, outside
 from ewsg_jax.rows._scheme import is_ordered
 from ewsg_jax.rows._view import num_rows
 from ewsg_jax.run.internal_run import inner_run

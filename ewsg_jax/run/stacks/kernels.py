@@ -20,7 +20,7 @@ from ewsg_jax.base.typing import Array, Data, Key, P, Position, PyTree, Scalar
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.gradients._protocol import sharing_of
 from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness
-from ewsg_jax.model_checks.degenerate import reads_data
+from ewsg_jax.model_checks.ignored_arrays import reads_data
 from ewsg_jax.rows._padded import Padded
 from ewsg_jax.run.stacks.members import apart, first_of, merged, name_of
 

@@ -8,8 +8,9 @@ from jax.scipy.special import gammaln
 
 import ewsg_jax as ewsg
 from ewsg_jax.answers.check.draws import draws_of
-from ewsg_jax.answers.check.gradient_check import mistaken, mistaken_at, num_compared
-from ewsg_jax.answers.check.gradient_coordinates import coordinates
+from ewsg_jax.model_checks.coordinate_gradients import coordinates
+from ewsg_jax.model_checks.finding import texts
+from ewsg_jax.model_checks.gradient import num_compared, wrong_gradient, wrong_gradient_at
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(500, 3)), RNG.normal(size=500)
@@ -39,6 +40,10 @@ def flat_prior(p):
 
 def normal(p, row):
     return -0.5 * (row["y"] - row["x"] @ p) ** 2
+
+
+def mistaken(posterior, draws, rows):
+    return texts(wrong_gradient(posterior, draws.layout, draws.flat, draws.names, rows))
 
 
 def said(log_likelihood, log_prior=flat_prior, scale=1.0, shift=0.0):
@@ -175,7 +180,7 @@ def test_a_report_says_of_how_many_coordinates_values_were_compared():
     assert len(set(coordinates(d))) == 512
     assert max(coordinates(d)) < d
     coarse = draws_of(jnp.asarray(draws, jnp.bfloat16), None, 1_000)
-    assert num_compared(coarse, rows) == 0
+    assert num_compared(coarse.layout, rows) == 0
 
 
 def test_a_run_by_a_wrong_gradient_is_wrong_though_its_identities_hold():
@@ -232,9 +237,9 @@ def test_a_plan_without_a_mode_says_first_that_the_gradient_is_wrong():
     start = {"w": jnp.zeros(3), "log_sd": jnp.array(0.0)}
     with pytest.raises(ValueError, match=r"gradient of its density.*that of log_sd.*check_grads"):
         ewsg.plan(jax.random.key(0), posterior, start, {"x": X, "y": Y})
-    assert mistaken_at(ewsg.Posterior(normal, flat_prior), jnp.zeros(3), ROWS) == ""
+    assert wrong_gradient_at(ewsg.Posterior(normal, flat_prior), jnp.zeros(3), ROWS) == []
     # Where nothing of a row's gradient is known, as far as numbers are large.
-    assert mistaken_at(ewsg.Posterior(normal, flat_prior), jnp.full(3, 1e3), ROWS) == ""
+    assert wrong_gradient_at(ewsg.Posterior(normal, flat_prior), jnp.full(3, 1e3), ROWS) == []
     # Nor where rows are so steep that a float32 has no digits for a posterior's width.
     steep = ewsg.Posterior(lambda p, row: -jnp.exp(10 * row["x"] @ p), flat_prior)
-    assert mistaken_at(steep, jnp.full(3, 3.0), ROWS) == ""
+    assert wrong_gradient_at(steep, jnp.full(3, 3.0), ROWS) == []

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.run import afterwards
+from ewsg_jax.model_checks import chain_ends, densities
+from ewsg_jax.run import model_warnings
 from tests.run import stops
 
 KEY = jax.random.key(0)
@@ -50,7 +51,7 @@ def test_a_look_at_the_end_loses_no_run(monkeypatch, error):
     def failing(*_):
         raise error
 
-    monkeypatch.setattr(afterwards.support, "densities", failing)
+    monkeypatch.setattr(densities, "densities", failing)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         found = sample()
@@ -129,12 +130,12 @@ def test_right_runs_say_nothing():
 
 def test_it_costs_at_most_its_share():
     chains = ewsg.run.request.Request(KEY, STEP, 0.0, Y)
-    look = afterwards.EndCheck(chains)
+    look = model_warnings.EndCheck(chains)
     look.keep(jnp.float32(0.3), Y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         samples = sample(num_steps=40_000, num_chains=1, thin=400)
-    run = look._run(samples, samples.state.position, np.ones(1, bool), 0, Y)
+    run = look._ends(samples, samples.state.position, np.ones(1, bool), 0, Y)
     assert run.evaluations == samples.gradient_evaluations // 200
 
 
@@ -146,7 +147,7 @@ def looked(posterior, last, start, rows=Y, temperature=1.0, starts=None):
     start = np.broadcast_to(np.asarray(start, np.float32), last.shape[1:])
     each = np.broadcast_to(start, last.shape) if starts is None else np.asarray(starts, np.float32)
     alive = np.ones(len(last), bool)
-    run = afterwards.Run(
+    run = chain_ends.ChainEnds(
         posterior,
         temperature,
         None,
@@ -158,7 +159,7 @@ def looked(posterior, last, start, rows=Y, temperature=1.0, starts=None):
         len(rows),
         10**6,
     )
-    return np.flatnonzero(afterwards.look(run).blown).tolist()
+    return np.flatnonzero(chain_ends.examine(run).blown_up).tolist()
 
 
 def flat(p, y):
@@ -347,9 +348,9 @@ def test_a_run_that_resumes_is_judged_from_where_it_began(tmp_path, size, end):
 
 def test_each_data_set_is_judged_with_its_own_rows(monkeypatch):
     """A potential of 4 rows, made up to that of 200, has chains of every height."""
-    counts, look = [], afterwards.look
+    counts, look = [], chain_ends.examine
     monkeypatch.setattr(
-        afterwards, "look", lambda run: counts.append((run.num_data, len(run.rows))) or look(run)
+        chain_ends, "examine", lambda run: counts.append((run.num_data, len(run.rows))) or look(run)
     )
     posterior = ewsg.Posterior(normal, lambda p: -0.5 * p**2)
     sets = ewsg.stack_data([Y[:4], Y])

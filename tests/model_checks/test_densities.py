@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.model_checks import support
+from ewsg_jax.model_checks import densities
+from ewsg_jax.model_checks.support import Outside
 
 RNG = np.random.default_rng(0)
 N = 300
@@ -22,9 +23,15 @@ def walls(inside, log_likelihood=normal):
     return ewsg.Posterior(log_likelihood, lambda p: jnp.where(inside(p), 0.0, -jnp.inf))
 
 
+def outside(posterior, positions, rows):
+    """By few rows, as at the end of a run."""
+    found = densities.densities(posterior, positions, rows, 32 * 128)
+    return Outside.of(found.outside_prior, found.outside_likelihood)
+
+
 def test_the_share_is_that_of_the_positions():
     positions = np.linspace(-1, 1, 201).astype(np.float32)
-    found = support.outside(walls(lambda p: p > 0), positions, Y)
+    found = outside(walls(lambda p: p > 0), positions, Y)
     assert found.prior == pytest.approx(101 / 201)
     assert found.likelihood == 0
     assert "50.2 % of draws where log_prior is -inf or NaN" in str(found)
@@ -33,7 +40,7 @@ def test_the_share_is_that_of_the_positions():
 @pytest.mark.parametrize("value", [jnp.nan, jnp.inf, -jnp.inf])
 def test_what_is_no_number_counts(value):
     posterior = ewsg.Posterior(normal, lambda p: jnp.where(p > 0, 0.0, value))
-    assert support.outside(posterior, np.array([-1.0, 1.0, 2.0, 3.0], np.float32), Y).prior == 0.25
+    assert outside(posterior, np.array([-1.0, 1.0, 2.0, 3.0], np.float32), Y).prior == 0.25
 
 
 @pytest.mark.parametrize(
@@ -50,7 +57,7 @@ def test_supports_by_where(inside, positions, share):
     expected = (
         1 - np.mean([bool(inside(jnp.asarray(p))) for p in positions]) if share is None else share
     )
-    found = support.outside(walls(inside), positions.astype(np.float32), Y)
+    found = outside(walls(inside), positions.astype(np.float32), Y)
     assert found.prior == pytest.approx(expected, abs=1e-12)
     assert bool(found) == (expected > 0)
 
@@ -61,10 +68,10 @@ def test_a_support_that_depends_on_the_data():
         lambda top, x: jnp.where(x < top, -jnp.log(top), -jnp.inf), lambda top: 0.0
     )
     below, above = np.full(20, 1.0, np.float32), np.full(60, 3.0, np.float32)
-    found = support.outside(posterior, np.concatenate([above, below]), X)
+    found = outside(posterior, np.concatenate([above, below]), X)
     assert found.prior == 0
     assert found.likelihood == pytest.approx(0.25, abs=0.02)
-    assert support.outside(posterior, above, X) == support.Outside(evaluated=32)
+    assert outside(posterior, above, X) == Outside(evaluated=32)
 
 
 def test_few_positions_few_rows_and_trees():
@@ -73,7 +80,7 @@ def test_few_positions_few_rows_and_trees():
         lambda p: jnp.where(p["s"] > 0, -p["s"], -jnp.inf),
     )
     positions = {"m": np.zeros(3, np.float32), "s": np.array([1.0, -1.0, 2.0], np.float32)}
-    found = support.outside(posterior, positions, {"y": Y[:2]})
+    found = outside(posterior, positions, {"y": Y[:2]})
     assert (found.prior, found.likelihood) == (pytest.approx(1 / 3), pytest.approx(1 / 3))
     # log of a scale below 0 is NaN; both are evaluated.
     assert str(found).count("33.3 %") == 2
@@ -81,7 +88,7 @@ def test_few_positions_few_rows_and_trees():
 
 def test_the_potential_is_that_of_the_rows():
     positions = RNG.normal(size=5).astype(np.float32)
-    found = support.densities(
+    found = densities.densities(
         ewsg.models.gaussian_location(), positions[:, None], Y[:100, None], 10**6
     )
     mean = np.mean(-0.5 * (Y[:100] - positions[:, None]) ** 2, axis=1) - 0.5 * np.log(2 * np.pi)
@@ -96,13 +103,13 @@ def test_one_program_serves_all_numbers_of_positions(caplog):
     posterior = walls(lambda p: p > 0)
     with jax.log_compiles():
         for count in (1, 7, 256, 1_000):
-            support.outside(posterior, np.ones(count, np.float32), Y)
+            outside(posterior, np.ones(count, np.float32), Y)
     assert caplog.text.count("Finished XLA compilation of jit(_evaluated)") <= 1
 
 
 def test_a_large_position_is_evaluated_fewer_times():
-    assert support.sizes(10**6, np.zeros((4, 10))) == (256, 32, 128)
-    assert support.sizes(500, np.zeros((4, 10)))[1:] == (4, 32)
-    most, few, _ = support.sizes(10**6, np.zeros((1, 10**6)))
-    assert most * 10**6 <= support.MOST_NUMBERS
+    assert densities.sizes(10**6, np.zeros((4, 10))) == (256, 32, 128)
+    assert densities.sizes(500, np.zeros((4, 10)))[1:] == (4, 32)
+    most, few, _ = densities.sizes(10**6, np.zeros((1, 10**6)))
+    assert most * 10**6 <= densities.MAX_NUMBERS_HELD
     assert few == 4

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 import ewsg_jax as ewsg
-from ewsg_jax.model_checks import support_ends
-from ewsg_jax.model_checks.support import NONE
+from ewsg_jax.model_checks.support import NONE, outside
+from ewsg_jax.model_checks.support_structure import can_end
 from tests.densities import flat, location, none
 
 KEY = jax.random.key(0)
@@ -173,9 +173,9 @@ def test_ready_models_and_smooth_functions_have_no_end():
     """Nothing is evaluated for them."""
     rows = {"x": jnp.ones((5, 3)), "y": jnp.ones(5)}
     for model in (ewsg.models.logistic_regression(), ewsg.models.linear_regression()):
-        assert support_ends.can_end(model, jnp.zeros(3), rows) == (False, False)
+        assert can_end(model, jnp.zeros(3), rows) == (False, False)
     labels = rows | {"y": jnp.ones(5, int)}
-    assert support_ends.can_end(ewsg.models.softmax_regression(), jnp.zeros((3, 2)), labels) == (
+    assert can_end(ewsg.models.softmax_regression(), jnp.zeros((3, 2)), labels) == (
         False,
         False,
     )
@@ -185,7 +185,7 @@ def test_ready_models_and_smooth_functions_have_no_end():
         lambda t, row: jax.nn.logsumexp(jnp.stack([t, row])),
         lambda t, row: -jnp.log(jnp.exp(t) + 1) - jnp.abs(t - row),
     ):
-        assert support_ends.can_end(ewsg.Posterior(smooth, flat), jnp.float32(0), Y) == (
+        assert can_end(ewsg.Posterior(smooth, flat), jnp.float32(0), Y) == (
             False,
             False,
         )
@@ -195,14 +195,14 @@ def test_ready_models_and_smooth_functions_have_no_end():
         lambda t, row: jnp.sqrt(t - row),
         lambda t, row: t**0.5,
     ):
-        assert support_ends.can_end(ewsg.Posterior(ends, flat), jnp.float32(0), Y) == (False, True)
+        assert can_end(ewsg.Posterior(ends, flat), jnp.float32(0), Y) == (False, True)
 
 
 def test_shares_are_those_of_the_law():
     """Draws of a normal law by its distribution function; rows' least that draws allow."""
     draws = jax.random.normal(KEY, (20_000,))
     posterior = ewsg.Posterior(uniform, lambda t: jnp.where(t < 1.5, 0.0, -INF))
-    found = support_ends.outside(posterior, draws, jnp.asarray([-1.0, 0.5, -2.0]))
+    found = outside(posterior, draws, jnp.asarray([-1.0, 0.5, -2.0]))
     above, below = stats.norm.sf(1.5), stats.norm.cdf(0.5)
     for share, exact in (
         (found.prior, above),
@@ -214,7 +214,7 @@ def test_shares_are_those_of_the_law():
     # Half a percent of a tolerance of 5 % matters.
     assert found.matters(0.05)
     assert not NONE.matters(0.05)
-    inside = support_ends.outside(posterior, jnp.full(7, 1.0), jnp.asarray([0.5]))
+    inside = outside(posterior, jnp.full(7, 1.0), jnp.asarray([0.5]))
     assert (inside.prior, inside.likelihood, inside.share) == (0, 0, 0)
-    nowhere = support_ends.outside(posterior, jnp.full(7, 2.0), jnp.asarray([3.0]))
+    nowhere = outside(posterior, jnp.full(7, 2.0), jnp.asarray([3.0]))
     assert (nowhere.prior, nowhere.likelihood, nowhere.share) == (1, 1, 1)

@@ -1,4 +1,7 @@
-"""Why chains may have diverged: looked for once, when they have."""
+"""Why chains diverged: a schedule, a gradient that is not finite, or steps that are too large.
+
+It is asked once, of the first chain that diverged, when a run has ended.
+"""
 
 import dataclasses
 import math
@@ -7,66 +10,101 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import checked_arrays, checks, pytrees
+from ewsg_jax.base import pytrees
 from ewsg_jax.base.needs import parts_of
 from ewsg_jax.base.typing import Array, Data, Position, PyTree
-from ewsg_jax.base.warn import warn
 from ewsg_jax.dynamics._protocol import Schedule
-from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.kernels.protocol import Kernel
-from ewsg_jax.model_checks import degenerate
+from ewsg_jax.model_checks.finding import Finding
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._view import num_rows, view
-from ewsg_jax.run.host import on_host
-from ewsg_jax.run.stacks.kernels import Stack
 from ewsg_jax.vectors.row_subsets import evenly, take_rows
 
-FLOWN = 1e3
-"""Times its start's length: a chain that far went there by steps that were too large."""
-MOST_DERIVATIVES, MOST_AT_ONCE = 2**30, 2**22
-"""Derivatives of rows that are evaluated, and at once."""
-ENORMOUS = 1e3
-"""Fall of the potential, in units of its start, that is said to be without bound."""
-LIFTED, PER_DIMENSION = 100.0, 10.0
-"""Rise of the potential that no chain makes whose steps are stable, and for each dimension."""
+SMALLER_STEP = "a smaller step_size may help, or columns of one scale (standardise them)"
+"""What helps if no cause is found."""
+FAR_LENGTHS = 1e3
+"""Times its start's length (plus 1): a chain that far went there by steps that were too large."""
+MAX_DERIVATIVES, DERIVATIVES_TOGETHER = 2**30, 2**22
+"""Derivatives of rows that are evaluated in search of one that is not finite, some seconds, and
+side by side, 16 MiB in float32; set by hand."""
+UNBOUNDED_FALL = 1e3
+"""Fall of a potential from its start, in units of its size there (plus 1), that is called one
+without bound; set by hand."""
+RISE, RISE_PER_DIMENSION = 100.0, 10.0
+"""Rise of the potential, in nats and in nats for each dimension, that no chain makes whose steps
+are stable: noise lifts one by half a nat for each dimension."""
 
 
-def of_schedules(kernel: Kernel, step: int) -> str:
+def causes(
+    kernel: Kernel,
+    data: Data,
+    start: Position,
+    end: Position,
+    last: Position | None,
+    *,
+    step: int,
+    at_start: bool,
+    at_once: bool,
+) -> list[Finding]:
+    """Return why chains may have diverged, the most certain cause first.
+
+    Args:
+        kernel: the kernel of one chain; of a stack only schedules are asked.
+        data: all rows.
+        start: where the first chain started, on the host.
+        end: the last finite position of the chain that diverged first, on the host.
+        last: the last finite position of the first chain if all chains diverged, else None.
+        step: the number of the step that diverged first.
+        at_start: whether it was that chain's first step.
+        at_once: whether all chains diverged soon after they started.
+    """
+    text = _of_schedules(kernel, step)
+    if not text:
+        text = _of_gradients(kernel, start, end, data, at_start)
+        # All of them at once have one cause: what overflows where steps led is none.
+        if at_once and (too_large := _too_large(kernel, start, end, data)):
+            text = f"{too_large}; there {text}" if text else too_large
+    findings = [Finding("divergence", "error", text or SMALLER_STEP)]
+    if last is not None and _falls(kernel, start, last, data):
+        text = "the potential falls without bound along the chain"
+        findings.append(Finding("divergence", "error", text, "has the likelihood the right sign?"))
+    return findings
+
+
+def _of_schedules(kernel: Kernel, step: int) -> str:
     """Return which schedules are not positive and finite at `step`, as a string; or empty."""
-    found = []
+    values = []
     # A schedule that becomes 0 or negative stops or reverses the dynamics, whatever the model.
     for part in parts_of(kernel):
         for field in dataclasses.fields(part):
             schedule = getattr(part, field.name)
             value = float(schedule(jnp.int32(step))) if isinstance(schedule, Schedule) else 1.0
             if not 0 < value < np.inf:
-                found.append(f"{field.name} was {value:g}")
-    return f"there {', '.join(found)}, by its schedule" if found else ""
+                values.append(f"{field.name} was {value:g}")
+    return f"there {', '.join(values)}, by its schedule" if values else ""
 
 
-def of_gradients(kernel: Kernel, start: Position, end: Position, data: Data, at_start: bool) -> str:
-    """Return whose gradient is not finite where a chain ended; empty where the step was it.
-
-    Args:
-        kernel: of one chain, no stack.
-        start: where a chain started.
-        end: its last finite position.
-        data: the rows.
-        at_start: whether this is where it started.
-    """
-    posterior = getattr(getattr(kernel, "estimator", kernel), "posterior", None)
-    # A chain that flew far has a gradient of any size there, and a smaller step would not get
+def _of_gradients(
+    kernel: Kernel, start: Position, end: Position, data: Data, at_start: bool
+) -> str:
+    """Return whose gradient is not finite where a chain ended; empty if the step was the cause."""
+    posterior = _posterior_of(kernel)
+    # A chain that went far has a gradient of any size there, and a smaller step would not get
     # there.
-    flew = _length(end) > FLOWN * (1 + _length(start))
-    if not isinstance(posterior, Posterior) or (flew and not at_start):
+    is_far = _length(end) > FAR_LENGTHS * (1 + _length(start))
+    if not isinstance(posterior, Posterior) or (is_far and not at_start):
         return ""
     where = "at the start" if at_start else "at its last finite position"
     # Arrays of JAX, for those of NumPy warn of overflow.
-    begin = None if at_start else jax.tree.map(jnp.asarray, on_host(start))
+    begin = None if at_start else jax.tree.map(jnp.asarray, start)
     try:
-        return _of_posterior(posterior, on_host(end), view(data).tree, where, begin)
+        return _of_posterior(posterior, end, view(data).tree, where, begin)
     except Exception:
         return ""  # What cannot be evaluated by itself is no cause that can be named.
+
+
+def _posterior_of(kernel: Kernel) -> Posterior | None:
+    return getattr(getattr(kernel, "estimator", kernel), "posterior", None)
 
 
 def _of_posterior(
@@ -80,24 +118,24 @@ def _of_posterior(
 
     value, gradient = jax.value_and_grad(prior)(position)
     if not pytrees.is_finite(gradient):
-        told = (
+        return (
             f"the gradient is not finite {where}: that of log_prior is not, where log_prior is "
             f"{float(value):g}"
+            f"{_overshot(float(value), None if start is None else float(prior(start)))}"
         )
-        return told + _overshot(float(value), None if start is None else float(prior(start)))
 
     def of_row(p: Position, row: Data) -> tuple[Array, PyTree]:
         return jax.value_and_grad(posterior.log_likelihood)(p, row)
 
-    # Of many parameters few rows: the search is not to take longer than the run.
+    # With many parameters few rows: the search is not to take longer than the run.
     length = sum(x.size for x in jax.tree.leaves(position))
-    places = evenly(num_rows(data), max(1, MOST_DERIVATIVES // length))
-    at_once = max(1, MOST_AT_ONCE // length)
+    places = evenly(num_rows(data), max(1, MAX_DERIVATIVES // length))
+    rows_together = max(1, DERIVATIVES_TOGETHER // length)
 
     @jax.jit
     def are_finite(position: Position, rows: Data) -> Array:
         return jax.lax.map(
-            lambda row: pytrees.is_finite(of_row(position, row)[1]), rows, batch_size=at_once
+            lambda row: pytrees.is_finite(of_row(position, row)[1]), rows, batch_size=rows_together
         )
 
     bad = places[~np.asarray(are_finite(position, take_rows(data, places)))]
@@ -105,34 +143,36 @@ def _of_posterior(
         return ""
     row = take_rows(data, bad[0])
     value = float(of_row(position, row)[0])
-    told = (
+    text = (
         f"the gradient is not finite {where}: that of log_likelihood of row {bad[0]} is not "
         f"({len(bad)} such rows), where log_likelihood is {value:g}"
     )
     # Masked rows are the usual cause: the value is masked, and its derivative is 0 times NaN.
     if not all(np.isfinite(np.asarray(x, float)).all() for x in jax.tree.leaves(row)):
         advice = "jnp.where does not mask a gradient: replace it inside of what is masked, too"
-        return f"{told}; the row holds what is not finite, and {advice}"
+        return f"{text}; the row holds what is not finite, and {advice}"
     before = None if start is None else float(of_row(start, row)[0])
     # The same row in float64 tells a rounding from a mistake.
     if not jax.config.read("jax_enable_x64"):
         with jax.enable_x64(True):
             wide_value, wide = of_row(*jax.tree.map(_widened, (position, row)))
             if pytrees.is_finite(wide):
-                return told + (
+                return text + (
                     _overshot(float(wide_value), before)
                     or "; in float64 it is finite: float32 overflows or loses a difference there"
                 )
-    return told + _overshot(value, before)
+    return text + _overshot(value, before)
 
 
 def _overshot(value: float, start: float | None) -> str:
-    """Return that steps carried a chain away, where a log density fell enormously; or empty.
+    """Return that steps carried a chain away, if a log density fell enormously; or empty.
 
     Gradients lead upwards: only a step that is too large ends that far down, and what overflows
     there is not the cause.
     """
-    if start is None or not math.isfinite(start) or not start - value > ENORMOUS * (1 + abs(start)):
+    if start is None or not math.isfinite(start):
+        return ""
+    if not start - value > UNBOUNDED_FALL * (1 + abs(start)):
         return ""
     return (
         f"; it was {start:.3g} at the start, so that steps were too large and carried the chain "
@@ -153,23 +193,23 @@ def _length(position: Position) -> float:
         )
 
 
-def falls(kernel: Kernel, start: Position, end: Position, data: Data) -> bool:
+def _falls(kernel: Kernel, start: Position, end: Position, data: Data) -> bool:
     """Return whether the potential falls enormously from a chain's start to its last position.
 
-    A step that is too large for a potential that is bounded leads upwards.
+    If a potential is bounded below a step that is too large leads upwards.
     """
     first, last = _potentials(kernel, start, end, data)
-    return first - last > ENORMOUS * (1 + abs(first))
+    return first - last > UNBOUNDED_FALL * (1 + abs(first))
 
 
-def overshot(kernel: Kernel, start: Position, end: Position, data: Data) -> str:
-    """Return that steps were too large, where the potential rises more than a chain would let it.
+def _too_large(kernel: Kernel, start: Position, end: Position, data: Data) -> str:
+    """Return that steps were too large, if the potential rises more than a chain would let it.
 
     Gradients lead downwards, and noise lifts a chain by half its dimension.
     """
     dimension = sum(np.size(x) for x in jax.tree.leaves(start))
     first, last = _potentials(kernel, start, end, data)
-    if not last - first > LIFTED + PER_DIMENSION * dimension:
+    if not last - first > RISE + RISE_PER_DIMENSION * dimension:
         return ""
     return (
         "the steps are too large: all chains left their starts at once, and the potential rose "
@@ -178,12 +218,12 @@ def overshot(kernel: Kernel, start: Position, end: Position, data: Data) -> str:
 
 
 def _potentials(kernel: Kernel, start: Position, end: Position, data: Data) -> tuple[float, float]:
-    """Return the potential at a chain's start and at its last position; NaN where none is known.
+    """Return the potential at a chain's start and at its last position; NaN if it is not known.
 
-    There its terms may be too large for numbers: then it is evaluated on the way, at the farthest
-    point where it is finite.
+    At the end its terms may be too large for numbers: then it is evaluated on the way, at the
+    farthest point where it is finite.
     """
-    posterior = getattr(getattr(kernel, "estimator", kernel), "posterior", None)
+    posterior = _posterior_of(kernel)
     if posterior is None:
         return math.nan, math.nan
 
@@ -199,31 +239,3 @@ def _potentials(kernel: Kernel, start: Position, end: Position, data: Data) -> t
         if math.isfinite(value):
             return first, value
     return first, math.nan
-
-
-def warn_of_degenerate(kernel: Kernel, start: Position, data: Data) -> None:
-    """Warn once per data of arrays that a likelihood reads and does not depend on, and of those
-    that nothing reads.
-    """
-    rows, own = view(data).tree, kernel
-    # All members have one model: the first one stands for them.
-    if isinstance(kernel, Stack):
-        own, start = kernel.kernel, jax.tree.map(lambda x: x[0], start)
-        rows = jax.tree.map(lambda x: x[:, 0], rows) if kernel.of_data else rows
-    if not isinstance(own, Pair):
-        return  # Exact methods take no derivatives.
-    posterior, shapes = own.estimator.posterior, checks.shapes(start)
-    kinds = tuple((x.shape, x.dtype) for x in jax.tree.leaves(shapes))
-    # Once for a model and shapes of positions: what is read does not depend on their values.
-    question = "degenerate", posterior, jax.tree.structure(shapes), kinds
-
-    def look() -> None:
-        for asked in (degenerate.unread, degenerate.advice):
-            try:
-                said = asked(posterior, on_host(start), rows)
-            except Exception:
-                continue  # What cannot be taken apart is not looked at.
-            if said is not None:
-                warn(said)
-
-    checked_arrays.remembered(question, look, data)

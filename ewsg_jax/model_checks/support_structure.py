@@ -1,0 +1,104 @@
+"""Whether a density can be 0 by its structure, which its program says without being run.
+
+It can if it holds an infinity, or a number beyond any log density, or the logarithm or root of a
+number that may be negative. Most models cannot, and then no density need be evaluated.
+"""
+
+import functools
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax.base import checks, freshness, jaxprs
+from ewsg_jax.base.typing import Data, Position
+from ewsg_jax.posterior.posterior import Posterior
+from ewsg_jax.rows._view import view
+
+ZERO_DENSITY_GAP = 1e6
+"""How far below the best a log density is as good as -inf, in nats: `jnp.where(inside, 0.0, -1e30)`
+is. Set by hand, above what rows of a million give a bad position within the support."""
+NEEDS_POSITIVE = {"log", "log1p", "sqrt", "rsqrt", "pow"}
+"""Primitives that are NaN, or −inf, if their first argument is not positive."""
+POSITIVE = {"exp", "exp2", "abs", "square", "logistic", "cosh"}
+KEEPS_POSITIVE = (
+    "add mul div max min reduce_sum reduce_max reduce_min reduce_prod cumsum sqrt broadcast_in_dim "
+    "reshape squeeze convert_element_type transpose slice concatenate copy stop_gradient "
+    "expand_dims log1p select_n gather dynamic_slice rsqrt pow"
+)
+"""Primitives that are positive if all of their arguments are."""
+SOLVER = "custom_vjp_call"
+ENTERED = jaxprs.CALLS - {SOLVER}
+"""A derivative rule that the user wrote is often that of a solver, whose inner numbers are not the
+density's: it is not entered."""
+
+
+class Sign(NamedTuple):
+    """What is known of a number in a program.
+
+    Attributes:
+        depends: whether it may depend on the position.
+        is_positive: whether it is known to be never below 0.
+        is_beyond: whether it is a constant beyond any log density.
+    """
+
+    depends: bool
+    is_positive: bool = False
+    is_beyond: bool = False
+
+
+def can_end(posterior: Posterior, position: Position, data: Data) -> tuple[bool, bool]:
+    """Return whether log_prior, and whether log_likelihood, can be −inf by their structure."""
+    shapes = jax.tree.flatten((checks.shapes(position), checks.datum(view(data).tree)))
+    return _can_end(posterior, shapes[1], tuple(shapes[0]), freshness.now())
+
+
+@functools.lru_cache(maxsize=256)
+def _can_end(
+    posterior: Posterior, structure: object, leaves: tuple[Any, ...], as_of: Hashable
+) -> tuple[bool, bool]:
+    position, datum = jax.tree.unflatten(structure, leaves)
+    return _has_end(posterior.log_prior, position), _has_end(
+        posterior.log_likelihood, position, datum
+    )
+
+
+def _has_end(function: Callable[..., Any], position: object, *others: object) -> bool:
+    program, count = jax.make_jaxpr(function)(position, *others), len(jax.tree.leaves(position))
+    has_end = False
+
+    def rule(equation: jaxprs.Equation, values: list[Sign]) -> list[Sign]:
+        nonlocal has_end
+        name, depends = equation.primitive.name, any(x.depends for x in values)
+        # An infinity is the neutral element of a maximum or a minimum.
+        has_end |= name not in ("max", "min") and any(x.is_beyond for x in values)
+        has_end |= depends and name in NEEDS_POSITIVE and not values[0].is_positive
+        for inner in () if name == SOLVER else jaxprs.programs_in(equation):
+            num_inputs = len(getattr(inner, "jaxpr", inner).invars)
+            inputs = values if len(values) == num_inputs else [Sign(depends)] * num_inputs
+            jaxprs.interpret(inner, inputs, rule, _sign, ENTERED)
+        is_positive = (
+            name in POSITIVE
+            or (name == "integer_pow" and equation.params["y"] % 2 == 0)
+            or (name == "mul" and equation.invars[0] is equation.invars[1])
+            or (name in KEEPS_POSITIVE.split() and all(x.is_positive for x in values))
+        )
+        return [Sign(depends, is_positive)] * len(equation.outvars)
+
+    inputs = [Sign(i < count) for i in range(len(program.jaxpr.invars))]
+    jaxprs.interpret(program, inputs, rule, _sign, ENTERED)
+    return has_end
+
+
+def _sign(constant: Any) -> Sign:
+    """Return what is known of a constant: nothing if it is traced, or a key."""
+    dtype = jnp.result_type(constant)
+    if checks.is_traced(constant) or jnp.issubdtype(dtype, jax.dtypes.extended):
+        return Sign(False)
+    numbers = np.asarray(constant)
+    is_beyond = jnp.issubdtype(dtype, jnp.floating) and not np.all(
+        np.abs(numbers) < ZERO_DENSITY_GAP
+    )
+    return Sign(False, bool(np.all(numbers >= 0)), bool(is_beyond))
