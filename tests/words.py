@@ -58,7 +58,7 @@ FIELD = {
 PLACES = (
     "place places point points position positions region regions page pages line lines file files "
     "folder row rows step steps case cases say says said show shows see know knows find of from to "
-    "place, positions, regions, points, exactly code example examples section draws lie lies"
+    "place, positions, regions, points, exactly code example examples section draws edge lie lies 0"
 )
 """Words before "where" that make it one of place; else it is "if", "when" or "for which"."""
 PHRASES, OF_THE_FIELD = (

@@ -54,8 +54,8 @@ class ChainEnds(NamedTuple):
         draws: positions that were kept, leading axes (chain, draw); None if something else was.
         last: the last positions, leading axis chain.
         alive: which of the chains stayed finite, shape (chain,).
-        start: where the first chain started.
-        starts: returns where all did, leading axis chain.
+        start: the first position of the first chain.
+        starts: returns the first positions of all, leading axis chain.
         rows: some rows.
         num_data: the number of all rows n.
         evaluations: how often log_likelihood may be evaluated.
@@ -143,33 +143,35 @@ def _blown_up(
     chains, heights = farthest[suspicious], heights[suspicious]
     others = np.setdiff1d(alive, chains)
     _, few, _ = densities.sizes(ends.evaluations, ends.last)
-    some = others[evenly(len(others), few // 2)] if others.size else others
-    starts = take_rows(ends.starts(), chains[: few - len(some)])
-    again = _evaluated(ends, [starts, take_rows(ends.last, some)]).potential(ends.num_data)
-    highest = np.max(again[len(again) - len(some) :], initial=-np.inf)
+    judged_by = others[evenly(len(others), few // 2)] if others.size else others
+    starts = take_rows(ends.starts(), chains[: few - len(judged_by)])
+    again = _evaluated(ends, [starts, take_rows(ends.last, judged_by)]).potential(ends.num_data)
+    highest = np.max(again[len(again) - len(judged_by) :], initial=-np.inf)
     distance, start_norms = norms[others].max(initial=0.0), _norms(starts)
     # From the lowest on: a heavy tail, as of gradient noise, has chains at every height, a blow-up
     # leaves a gap.
-    for k in np.argsort(heights[: few - len(some)], kind="stable"):
+    for k in np.argsort(heights[: few - len(judged_by)], kind="stable"):
         chain, height, before = chains[k], heights[k], again[k]
         if not np.isfinite(height):
             blown_up[chain] = norms[chain] > ENORMOUS_DISTANCE
             continue
         # Far above its own start and every chain known to be fine, or far above its start alone.
-        climb = CLIMB if len(some) else CLIMB_ALONE
-        climbs = _is_above(height, max(before, highest), least, climb * unit)
+        rise = CLIMB if len(judged_by) else CLIMB_ALONE
+        climbs = _is_above(height, max(before, highest), least, rise * unit)
         climbs |= _is_above(height, before, least, CLIMB_ALONE * unit)
         # In a flat tail the density may hardly fall: there the distance shows it.
-        is_far = len(some) > 1 and norms[chain] > DISTANCE_TIMES * max(distance, start_norms[k])
+        is_far = len(judged_by) > 1 and norms[chain] > DISTANCE_TIMES * max(
+            distance, start_norms[k]
+        )
         blown_up[chain] = climbs or bool(is_far and height > highest + high)
         if not blown_up[chain]:
             highest, distance = max(highest, height), max(distance, norms[chain])
     return blown_up
 
 
-def _is_above(height: float, known: float, least: float, climb: float) -> bool:
+def _is_above(height: float, known: float, least: float, rise: float) -> bool:
     """Return whether a potential is far above a known one."""
-    return bool(height > known + climb + CLIMB_TIMES * max(0.0, known - least))
+    return bool(height > known + rise + CLIMB_TIMES * max(0.0, known - least))
 
 
 def _draws(ends: ChainEnds, alive: np.ndarray, most: int, few: int) -> tuple[PyTree, int]:

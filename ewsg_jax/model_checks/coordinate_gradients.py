@@ -1,7 +1,7 @@
 """Each coordinate's own gradient, row by row: one wrong derivative of many is lost in their sum.
 
-Along a line between draws all d derivatives are added up, and over rows as well, where most of them
-cancel. So each coordinate is moved alone, and rows get random signs sᵢ:
+Along a line between draws all d derivatives are added up, and over rows as well, so that most of
+them cancel. So each coordinate is moved alone, and rows get random signs sᵢ:
 
     Σᵢ sᵢ (log pᵢ(a + h eⱼ) − log pᵢ(a − h eⱼ)) ≈ 2 h ∂ⱼ Σᵢ sᵢ log pᵢ(a)
 
@@ -19,9 +19,9 @@ from ewsg_jax.vectors.some_rows import BLOCK, SomeRows
 
 MAX_MOVED = 512
 """Coordinates that are moved; of more, this many at random. Each costs two evaluations a place."""
-NUM_PLACES, PLACES_EACH = 8, 2
+NUM_MOVED_DRAWS, DRAWS_PER_COORDINATE = 8, 2
 """Draws at which coordinates are moved, and at how many of these each is moved; set by hand."""
-SIGNS_PER_PLACE = BLOCK // NUM_PLACES
+SIGNS_PER_DRAW = BLOCK // NUM_MOVED_DRAWS
 """Random signs of the rows at each place: what one call of the program holds."""
 MOVE = 0.15
 """How far a coordinate is moved to either side, in standard deviations of the draws: the third
@@ -52,47 +52,49 @@ def coordinates(d: int) -> np.ndarray:
     return np.sort(np.random.default_rng(d).choice(d, MAX_MOVED, replace=False))
 
 
-def suspects(some: SomeRows, flat: np.ndarray, most: int) -> list[Suspect]:
+def suspects(subset: SomeRows, flat: np.ndarray, most: int) -> list[Suspect]:
     """Return at most `most` coordinates, those whose derivatives differ most first.
 
     Args:
-        some: the rows on which both functions are compared.
+        subset: the rows on which both functions are compared.
         flat: draws around which they are, shape (draws, d).
         most: the largest number of coordinates.
     """
     chosen = coordinates(flat.shape[1])
-    places = np.resize(flat[evenly(len(flat), NUM_PLACES)], (NUM_PLACES, flat.shape[1]))
-    places, steps = places.astype(some.dtype), (MOVE * flat.std(0)).astype(some.dtype)
-    signs = some.signs(BLOCK).reshape(NUM_PLACES, SIGNS_PER_PLACE, -1)
+    places = np.resize(flat[evenly(len(flat), NUM_MOVED_DRAWS)], (NUM_MOVED_DRAWS, flat.shape[1]))
+    places, steps = places.astype(subset.dtype), (MOVE * flat.std(0)).astype(subset.dtype)
+    signs = subset.signs(BLOCK).reshape(NUM_MOVED_DRAWS, SIGNS_PER_DRAW, -1)
     # The places themselves, and a few roundings off.
-    nudged = places * (1 + ULPS * np.finfo(some.dtype).eps).astype(some.dtype)
-    here, near = np.split(some.values(np.concatenate([places, nudged])), 2)
+    nudged = places * (1 + ULPS * np.finfo(subset.dtype).eps).astype(subset.dtype)
+    here, near = np.split(subset.values(np.concatenate([places, nudged])), 2)
     with np.errstate(invalid="ignore"):
-        rounding = np.hypot(near - here, np.finfo(some.dtype).eps * here)
+        rounding = np.hypot(near - here, np.finfo(subset.dtype).eps * here)
         # A row beyond an edge of the support says nothing.
         known = np.isfinite(rounding)
         signs = np.where(known[:, None, 1:], signs, 0)
-        gradients = some.gradients(np.repeat(places, SIGNS_PER_PLACE, 0), signs.reshape(BLOCK, -1))
-        gradients = gradients.reshape(NUM_PLACES, SIGNS_PER_PLACE, 2, -1)
+        gradients = subset.gradients(np.repeat(places, SIGNS_PER_DRAW, 0), signs.reshape(BLOCK, -1))
+        gradients = gradients.reshape(NUM_MOVED_DRAWS, SIGNS_PER_DRAW, 2, -1)
         # Of log prior and log likelihood: squares of the difference, of the larger, of rounding.
         squares = np.zeros((3, 2, len(chosen)))
         # A block at a time: places of all coordinates may be more than memory holds.
-        for turn, first in itertools.product(range(PLACES_EACH), range(0, len(chosen), BLOCK // 2)):
+        for turn, first in itertools.product(
+            range(DRAWS_PER_COORDINATE), range(0, len(chosen), BLOCK // 2)
+        ):
             part = np.arange(first, min(first + BLOCK // 2, len(chosen)))
             at, number = (
-                (part + turn * (NUM_PLACES // PLACES_EACH)) % NUM_PLACES,
+                (part + turn * (NUM_MOVED_DRAWS // DRAWS_PER_COORDINATE)) % NUM_MOVED_DRAWS,
                 np.arange(len(part)),
             )
             moved = chosen[part]
             sides = np.repeat(places[at][None], 2, 0)
             sides[0, number, moved] += steps[moved]
             sides[1, number, moved] -= steps[moved]
-            up, down = np.split(some.values(np.concatenate(sides)), 2)
+            up, down = np.split(subset.values(np.concatenate(sides)), 2)
             rise = np.where(known[at], up - down, 0)
             way = sides[0, number, moved] - sides[1, number, moved]
             by_gradient = way[:, None, None] * gradients[at, :, :, moved]
             signed = np.einsum("cr,csr->cs", rise[:, 1:], signs[at])
-            by_values = np.stack([np.repeat(rise[:, :1], SIGNS_PER_PLACE, 1), signed], axis=2)
+            by_values = np.stack([np.repeat(rise[:, :1], SIGNS_PER_DRAW, 1), signed], axis=2)
             terms = np.where(known[at], rounding[at], 0), rise
             rounded, size = (np.stack([x[:, 0] ** 2, np.sum(x[:, 1:] ** 2, axis=1)]) for x in terms)
             difference, by_gradients = (

@@ -51,7 +51,7 @@ def causes(
     Args:
         kernel: the kernel of one chain; of a stack only schedules are asked.
         data: all rows.
-        start: where the first chain started, on the host.
+        start: the first position of the first chain, on the host.
         end: the last finite position of the chain that diverged first, on the host.
         last: the last finite position of the first chain if all chains diverged, else None.
         step: the number of the step that diverged first.
@@ -87,7 +87,7 @@ def _of_schedules(kernel: Kernel, step: int) -> str:
 def _of_gradients(
     kernel: Kernel, start: Position, end: Position, data: Data, at_start: bool
 ) -> str:
-    """Return whose gradient is not finite where a chain ended; empty if the step was the cause."""
+    """Return whose gradient is not finite at a chain's end; empty if the step was the cause."""
     posterior = _posterior_of(kernel)
     # A chain that went far has a gradient of any size there, and a smaller step would not get
     # there.
@@ -110,7 +110,7 @@ def _posterior_of(kernel: Kernel) -> Posterior | None:
 def _of_posterior(
     posterior: Posterior, position: Position, data: Data, where: str, start: Position | None
 ) -> str:
-    """Return whose gradient is not finite; `start` is where the chain started, if elsewhere."""
+    """Return whose gradient is not finite; `start` is the chain's first position, if another."""
 
     # The prior first: it is one function, and what is wrong there is wrong for all rows.
     def prior(p: Position) -> Array:
@@ -119,8 +119,8 @@ def _of_posterior(
     value, gradient = jax.value_and_grad(prior)(position)
     if not pytrees.is_finite(gradient):
         return (
-            f"the gradient is not finite {where}: that of log_prior is not, where log_prior is "
-            f"{float(value):g}"
+            f"the gradient is not finite {where}: that of log_prior is not (log_prior is "
+            f"{float(value):g} there)"
             f"{_overshot(float(value), None if start is None else float(prior(start)))}"
         )
 
@@ -145,7 +145,7 @@ def _of_posterior(
     value = float(of_row(position, row)[0])
     text = (
         f"the gradient is not finite {where}: that of log_likelihood of row {bad[0]} is not "
-        f"({len(bad)} such rows), where log_likelihood is {value:g}"
+        f"({len(bad)} such rows; log_likelihood is {value:g} there)"
     )
     # Masked rows are the usual cause: the value is masked, and its derivative is 0 times NaN.
     if not all(np.isfinite(np.asarray(x, float)).all() for x in jax.tree.leaves(row)):

@@ -70,12 +70,12 @@ def cut_off(
     functions = {"log_prior is -inf": of_prior} if ends[0] else {}
     # A likelihood without an end is not 0 at the prior's; one with an end may fall to 0 there.
     if ends[1] and not isinstance(data, Spread):
-        some = SomeRows.of(posterior, layout, data)
+        subset = SomeRows.of(posterior, layout, data)
 
         def of_all(places: np.ndarray) -> np.ndarray:
             with np.errstate(invalid="ignore"):
-                values = some.values(places)
-                return values[:, 0] + some.stands_for * values[:, 1:].sum(1)
+                values = subset.values(places)
+                return values[:, 0] + subset.stands_for * values[:, 1:].sum(1)
 
         functions = {"log_prior, or log_likelihood of a row, is -inf": of_all}
     for what, log_density in functions.items():
@@ -87,11 +87,14 @@ def cut_off(
 
 def _share(flat: np.ndarray, log_density: Callable[[np.ndarray], np.ndarray]) -> float:
     """Return which share of moved draws leave by an edge where the density is not 0."""
-    some = flat[evenly(len(flat), MAX_MOVED_DRAWS)]
+    moving = flat[evenly(len(flat), MAX_MOVED_DRAWS)]
     # As wide in each direction as draws are: by their differences.
-    moves = MOVE_SDS * (np.random.default_rng(0).permutation(some) - some.mean(0))
-    starts, ends = np.concatenate([some, some]), np.concatenate([some + moves, some - moves])
-    least = np.max(log_density(some)) - ZERO_DENSITY_GAP
+    moves = MOVE_SDS * (np.random.default_rng(0).permutation(moving) - moving.mean(0))
+    starts, ends = (
+        np.concatenate([moving, moving]),
+        np.concatenate([moving + moves, moving - moves]),
+    )
+    least = np.max(log_density(moving)) - ZERO_DENSITY_GAP
     # What is not a number is not above.
     left = np.flatnonzero(~(log_density(ends) > least))
     if not len(left):

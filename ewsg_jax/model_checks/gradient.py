@@ -82,13 +82,13 @@ def wrong_gradient(
     """
     if not num_compared(layout, data):
         return []
-    some = SomeRows.of(posterior, layout, data)
+    subset = SomeRows.of(posterior, layout, data)
     chosen = flat[evenly(len(flat), 2 * NUM_LINES)]
     half = len(chosen) // 2
     starts = chosen[:half]
     ends = starts + LINE_LENGTH * (chosen[half : 2 * half] - starts)
-    text = _differing(some, np.stack([starts, ends], axis=1), np.ones((1, some.size)))
-    suspected = suspects(some, flat, MAX_SUSPECTS)
+    text = _differing(subset, np.stack([starts, ends], axis=1), np.ones((1, subset.size)))
+    suspected = suspects(subset, flat, MAX_SUSPECTS)
     names = names or tuple(map(str, range(layout.size)))
     if text:
         most = f", most of all that of {names[suspected[0].number]}" if suspected else ""
@@ -98,7 +98,7 @@ def wrong_gradient(
         # To both sides, so that a gradient is found which is wrong on one.
         ends[:, suspect.number] += 2 * suspect.step * np.resize([1, -1], len(chosen))
         lines = np.stack([chosen, ends], axis=1)[evenly(len(chosen), NUM_LINES)]
-        if text := _differing(some, lines, some.signs(NUM_LINES)):
+        if text := _differing(subset, lines, subset.signs(NUM_LINES)):
             return _finding(text.format(names[suspect.number]))
     return []
 
@@ -121,10 +121,10 @@ def wrong_gradient_at(posterior: Posterior, position: Position, data: Data) -> l
     # A posterior is about as wide as gradients of rows say (Fisher's information), but not if
     # these are wrong; nor is it known to be wider than numbers are large.
     most = WIDEST_SD * np.maximum(1.0, np.abs(flat))
-    some = SomeRows.of(posterior, layout, data)
-    signed = some.gradients(np.resize(flat, (BLOCK, len(flat))), some.signs(BLOCK))[:, 1]
+    subset = SomeRows.of(posterior, layout, data)
+    signed = subset.gradients(np.resize(flat, (BLOCK, len(flat))), subset.signs(BLOCK))[:, 1]
     with np.errstate(divide="ignore"):
-        sds = 1 / np.sqrt(some.stands_for * np.mean(signed**2, axis=0))
+        sds = 1 / np.sqrt(subset.stands_for * np.mean(signed**2, axis=0))
     # Nor narrower than numbers have digits for.
     least = NARROWEST_SD * most
     sds = np.clip(np.where(sds < most, sds, most), least, most)
@@ -134,19 +134,19 @@ def wrong_gradient_at(posterior: Posterior, position: Position, data: Data) -> l
     return wrong_gradient(posterior, layout, around, layout.names, data)
 
 
-def _differing(some: SomeRows, lines: np.ndarray, weights: np.ndarray) -> str:
+def _differing(subset: SomeRows, lines: np.ndarray, weights: np.ndarray) -> str:
     """Return which function has another gradient along lines, in words, with a field for what the
     lines are; an empty string if none has, or if it is not seen on shorter lines.
 
     Args:
-        some: the rows on which both are evaluated.
+        subset: the rows on which both are evaluated.
         lines: starts and ends, shape (any number, 2, d).
         weights: of the rows in their sum, for each line, shape (any number, R).
     """
-    lines = np.resize(lines, (NUM_LINES, *lines.shape[1:])).astype(some.dtype)
-    weights, text = np.resize(weights, (NUM_LINES, some.size)), ""
+    lines = np.resize(lines, (NUM_LINES, *lines.shape[1:])).astype(subset.dtype)
+    weights, text = np.resize(weights, (NUM_LINES, subset.size)), ""
     for halvings in range(1 + MAX_HALVINGS):
-        now, differences, drowns = _largest(_along(some, lines, weights))
+        now, differences, drowns = _largest(_along(subset, lines, weights))
         if drowns and halvings > MIN_HALVINGS:
             break
         text = now
@@ -184,12 +184,12 @@ def _largest(rises: np.ndarray) -> tuple[str, np.ndarray, bool]:
     return "", np.zeros(len(rises)), drowns
 
 
-def _along(some: SomeRows, lines: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _along(subset: SomeRows, lines: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return by how much log prior and log likelihood of the rows rise along each line (2, d): by
     their values, the rounding of that, and by the two rules for their gradients; shape
     (lines, 2, 4).
     """
-    eps, dtype = np.finfo(some.dtype).eps, some.dtype
+    eps, dtype = np.finfo(subset.dtype).eps, subset.dtype
     start, end = lines[:, 0], lines[:, 1]
     way = end - start
     # Many terms of a row may cancel: what rounding does shows if the position is moved by a few
@@ -199,18 +199,18 @@ def _along(some: SomeRows, lines: np.ndarray, weights: np.ndarray) -> np.ndarray
     little = dtype.type(ROUGH_SHARE) * way
     points = [start, end, start * nudge, end * nudge]
     points += [start + little, start + 2 * little, end - little, end - 2 * little]
-    values = some.values(np.concatenate(points)).reshape(len(points), len(lines), -1)
+    values = subset.values(np.concatenate(points)).reshape(len(points), len(lines), -1)
     values[..., 1:] *= weights
     with np.errstate(invalid="ignore"):
-        before, after, before_nudged, after_nudged, *inside = values
+        at_start, at_end, start_nudged, end_nudged, *inside = values
         rough = np.minimum(
             *(
                 np.abs((first - second) - (second - third))
-                for first, second, third in ((before, *inside[:2]), (after, *inside[2:]))
+                for first, second, third in ((at_start, *inside[:2]), (at_end, *inside[2:]))
             )
         )
-        errors = [before - before_nudged, after - after_nudged, rough, *(eps * values)]
-        rise = _of_both(after - before)
+        errors = [at_start - start_nudged, at_end - end_nudged, rough, *(eps * values)]
+        rise = _of_both(at_end - at_start)
         error = np.sqrt(_of_both(np.sum(np.square(errors), axis=0)))
 
     rules = [np.polynomial.legendre.leggauss(count) for count in NODES]
@@ -219,7 +219,7 @@ def _along(some: SomeRows, lines: np.ndarray, weights: np.ndarray) -> np.ndarray
     rates = []
     for some_times in np.split(times, range(NODES_TOGETHER, len(times), NODES_TOGETHER)):
         places = (start + some_times[:, None, None] * way).reshape(-1, lines.shape[2])
-        gradients = some.gradients(places, np.tile(weights, (len(some_times), 1)))
+        gradients = subset.gradients(places, np.tile(weights, (len(some_times), 1)))
         at_times = gradients.reshape(len(some_times), len(lines), 2, -1)
         rates.append(np.einsum("tlpd,ld->tlp", at_times, way.astype(np.float64)))
     sums = [

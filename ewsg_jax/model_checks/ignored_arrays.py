@@ -175,13 +175,13 @@ def _dead_data(posterior: Posterior, position: Position, rows: Data, is_read: np
 
     # All at once: one program, whatever arrays are asked about.
     @jax.jit
-    def derivatives(some: list[Array], position: Position, leaves: list[Array]) -> list[Array]:
-        def total(some: list[Array]) -> Array:
-            replaced = dict(zip(floats, some, strict=True))
+    def derivatives(arrays: list[Array], position: Position, leaves: list[Array]) -> list[Array]:
+        def total(arrays: list[Array]) -> Array:
+            replaced = dict(zip(floats, arrays, strict=True))
             rows = structure.unflatten([replaced.get(i, leaf) for i, leaf in enumerate(leaves)])
             return jnp.sum(posterior.log_likelihoods(position, rows))
 
-        return jax.grad(total)(some)
+        return jax.grad(total)(arrays)
 
     by_data = derivatives([jnp.asarray(leaves[i]) for i in floats], position, leaves)
     dead = [

@@ -51,11 +51,11 @@ def odd_size(
     informed = d - float(np.sum(np.asarray(hessians[0], np.float64) * covariance))
     if not informed > MIN_INFORMED * d:
         return []
-    some = SomeRows.of(posterior, layout, data)
+    subset = SomeRows.of(posterior, layout, data)
     # With g the sum over rows with random signs, gᵀ C g is on average tr(Σ gᵢgᵢᵀ C).
-    signed = some.gradients(np.resize(center, (BLOCK, d)), some.signs(BLOCK))[:, 1]
+    signed = subset.gradients(np.resize(center, (BLOCK, d)), subset.signs(BLOCK))[:, 1]
     outer = np.mean(np.sum(signed @ covariance * signed, axis=1))
-    ratio = some.stands_for * float(outer) / informed
+    ratio = subset.stands_for * float(outer) / informed
     if not np.isfinite(ratio) or 1 / ODD_FACTOR <= ratio <= ODD_FACTOR:
         return []
     cure = (

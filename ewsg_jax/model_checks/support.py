@@ -1,4 +1,4 @@
-"""Where the density is 0: log_prior, or the log likelihood of a row, is −inf or NaN.
+"""Positions where the density is 0: log_prior, or the log likelihood of a row, is −inf or NaN.
 
 A gradient does not show it: that of `jnp.where(inside, …, -jnp.inf)` is 0 outside, as at a mode,
 and chains that follow gradients leave the support without a sign. So densities themselves are
@@ -26,7 +26,7 @@ from ewsg_jax.vectors.layout import Layout
 
 SUPPORT_CURE = (
     "give bounded parameters a bijector (posterior.transformed(ewsg_jax.bijectors.positive()), "
-    "interval, simplex, ordered), which takes their support to all numbers; where the data bound "
+    "interval, simplex, ordered), which takes their support to all numbers; if the data bound "
     "it, one that begins at their largest or least value"
 )
 """What helps if draws lie outside."""
@@ -88,7 +88,7 @@ class Outside(NamedTuple):
 
     @property
     def what(self) -> str:
-        """Which function ends the support, in words, where values as good as -inf count too."""
+        """Which function ends the support, in words; values as good as -inf count too."""
         if self.prior >= self.likelihood:
             return "log_prior is -inf, or as good as" if self.prior else "the density is 0"
         return "log_likelihood is -inf or NaN for some rows, or as good as -inf"
@@ -96,7 +96,7 @@ class Outside(NamedTuple):
     @property
     def in_short(self) -> str:
         """How much is outside and why, to continue from "of draws"."""
-        return f"{100 * self.share:.3g} % where {self.what}"
+        return f"{100 * self.share:.3g} % lie where {self.what}"
 
     def __str__(self) -> str:
         parts = ((self.prior, "log_prior is"), (self.likelihood, "log_likelihood of a row is"))
@@ -116,7 +116,7 @@ NONE = Outside()
 
 
 def is_outside(log_densities: np.ndarray) -> np.ndarray:
-    """Return which log densities are those of a density of 0, or as good as, beside the best."""
+    """Return which log densities are infinite or NaN, or as good as, compared with the best."""
     best = log_densities[np.isfinite(log_densities)].max(initial=-np.inf)
     return ~np.isfinite(log_densities) | (log_densities <= best - ZERO_DENSITY_GAP)
 

@@ -22,7 +22,7 @@ ZERO_DENSITY_GAP = 1e6
 is. Set by hand, above what rows of a million give a bad position within the support."""
 NEEDS_POSITIVE = {"log", "log1p", "sqrt", "rsqrt", "pow"}
 """Primitives that are NaN, or −inf, if their first argument is not positive."""
-POSITIVE = {"exp", "exp2", "abs", "square", "logistic", "cosh"}
+ALWAYS_POSITIVE = {"exp", "exp2", "abs", "square", "logistic", "cosh"}
 KEEPS_POSITIVE = (
     "add mul div max min reduce_sum reduce_max reduce_min reduce_prod cumsum sqrt broadcast_in_dim "
     "reshape squeeze convert_element_type transpose slice concatenate copy stop_gradient "
@@ -80,7 +80,7 @@ def _has_end(function: Callable[..., Any], position: object, *others: object) ->
             inputs = values if len(values) == num_inputs else [Sign(depends)] * num_inputs
             jaxprs.interpret(inner, inputs, rule, _sign, ENTERED)
         is_positive = (
-            name in POSITIVE
+            name in ALWAYS_POSITIVE
             or (name == "integer_pow" and equation.params["y"] % 2 == 0)
             or (name == "mul" and equation.invars[0] is equation.invars[1])
             or (name in KEEPS_POSITIVE.split() and all(x.is_positive for x in values))

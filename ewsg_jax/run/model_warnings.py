@@ -184,7 +184,7 @@ class EndCheck:
         )
 
     def _starts(self) -> PyTree:
-        """Return where all chains started, or continued from."""
+        """Return the first positions of all chains, or those from which they continue."""
         request = self._request
         if self._began_at is not None:
             return self._began_at

@@ -32,7 +32,7 @@ def two_modes(w, row):
     return jnp.logaddexp(-0.5 * jnp.sum((w - 3) ** 2), -0.5 * jnp.sum((w + 3) ** 2)) / len(ROWS)
 
 
-WALL = "of (the )?draws of (its trial|the normal approximation) .* % where log_prior is -inf"
+WALL = "of (the )?draws of (its trial|the normal approximation) .* % lie where log_prior is -inf"
 DOUBTED = {
     "a wall": (location, lambda t: jnp.where(t > -0.1, 0.0, -INF), 0.5, Y, WALL, "bijector"),
     "a wall in the likelihood": (
@@ -40,7 +40,7 @@ DOUBTED = {
         flat,
         0.0,
         Y,
-        "where log_likelihood is -inf or NaN",
+        "lie where log_likelihood is -inf or NaN",
         "bijector",
     ),
     "an order": (
@@ -152,7 +152,7 @@ def test_what_a_trial_gives_reason_to_doubt():
         in of(draws, report=None, why_not="nothing moved").doubts[0]
     )
     outside = NONE._replace(prior=0.02, share=0.02)
-    assert "2 % where log_prior is -inf" in of(draws, outside=outside).doubts[0]
+    assert "2 % lie where log_prior is -inf" in of(draws, outside=outside).doubts[0]
     assert of(draws, outside=outside).is_wrong
     assert of(draws, outside=outside._replace(prior=0.004, share=0.004)).doubts == []
     # What a rare event makes of them: as large an error in the identities as the effect.
