@@ -51,12 +51,12 @@ class Finding:
 
 
 def of_kinds(findings: Iterable[Finding], *kinds: Kind) -> list[Finding]:
-    """Return the findings of these kinds, in their order."""
-    return [finding for finding in findings if finding.kind in kinds]
+    """Return the findings of these kinds, in their order; all of them if no kind is named."""
+    return [finding for finding in findings if not kinds or finding.kind in kinds]
 
 
 def texts(findings: Iterable[Finding], *kinds: Kind) -> str:
-    """Return the texts of findings of these kinds without their cures, joined by semicolons; an
-    empty string if there are none.
+    """Return the texts of findings of these kinds, or of all if no kind is named, without their
+    cures; an empty string if there are none.
     """
     return "; ".join(finding.text for finding in of_kinds(findings, *kinds))

@@ -8,6 +8,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.model_checks import densities
 from ewsg_jax.model_checks.support import Outside
+from ewsg_jax.vectors.row_subsets import evenly
 
 RNG = np.random.default_rng(0)
 N = 300
@@ -24,8 +25,12 @@ def walls(inside, log_likelihood=normal):
 
 
 def outside(posterior, positions, rows):
-    """By few rows, as at the end of a run."""
-    found = densities.densities(posterior, positions, rows, 32 * 128)
+    """By few rows, as at the end of a run: the first positions are spread over all."""
+    count = jax.tree.leaves(positions)[0].shape[0]
+    first = evenly(count, 32)
+    order = np.concatenate([first, np.setdiff1d(np.arange(count), first)])
+    spread = jax.tree.map(lambda x: x[order], positions)
+    found = densities.densities(posterior, spread, densities.some_rows(rows), 32 * 128)
     return Outside.of(found.outside_prior, found.outside_likelihood)
 
 
