@@ -162,8 +162,8 @@ def _analyse(
     if metric is not None:
         directions = stein.by_root(draws.values, gradients, noise, *metric)
     else:
-        # Dense, if there are eight draws for each number of a covariance's column.
-        is_dense = draws.size <= min(settings.MAX_DENSE_DIMENSION, len(draws.flat) // 8)
+        most = len(draws.flat) // settings.DRAWS_PER_DIRECTION
+        is_dense = draws.size <= min(settings.MAX_DENSE_DIMENSION, most)
         directions = stein.by_halves(draws.values, gradients, noise, is_dense, draws.shared)
     scores = stein.scores_of(directions, error_rate, draws.shared)
     if draws.shared:
@@ -316,7 +316,5 @@ def _why_not(moments: TargetMoments, distance: float, names: tuple[str, ...]) ->
     size = f"up to {errors[k]:.2g}" if errors[k] < 10 else "beyond 10"
     why = "too few draws, or gradients too noisy"
     if distance > settings.NEAR_TARGET:
-        most = settings.MAX_REPORTED_DISTANCE
-        far = f"at least {distance:.2g}" if distance < most else f"more than {most}"
-        why = f"the draws are {far} sd from a target that is not normal"
+        why = f"the draws are at least {distance:.2g} sd from a target that is not normal"
     return f"corrected moments have errors {size} sd ({names[k]}): {why}"

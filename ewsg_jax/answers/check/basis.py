@@ -34,7 +34,7 @@ def most_functions(count: int, d: int) -> int:
         d: the number of parameters.
     """
     square = 1 + d + d * (d + 1) // 2
-    most = min(count // settings.DRAWS_PER_FUNCTION, settings.MAX_FUNCTIONS)
+    most = min(count // settings.DRAWS_PER_FUNCTION, settings.MAX_DENSE_DIMENSION)
     return square if square <= most else 1 + d
 
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ewsg_jax.answers.check import settings
 from ewsg_jax.answers.check.draws import Draws
 from ewsg_jax.base import tracing
 from ewsg_jax.base.freshness import as_of_now
@@ -51,7 +52,11 @@ def values_at(draws: Draws, function: Callable[[Position], PyTree]) -> FunctionV
     with as_of_now(function):
         shapes = tracing.outputs("function", function, "a position", layout.tree(places[0]))
         values = jax.jit(
-            lambda x: jax.lax.map(lambda one: function(layout.tree(one)), x, batch_size=256)
+            lambda x: jax.lax.map(
+                lambda flat: function(layout.tree(flat)),
+                x,
+                batch_size=settings.POSITIONS_PER_CALL,
+            )
         )(places)
     return FunctionValues(
         [np.asarray(x, np.float64).reshape(len(places), -1) for x in jax.tree.leaves(values)],

@@ -55,7 +55,7 @@ def nearer(
         draws = here.draws.moved(between(here.draws.flat, moments.mean, moments.covariance))
         fresh = gradients(move, draws)
         passes += fresh.data_passes
-        if not fresh.is_finite or np.abs(fresh.mean).max() > settings.MAX_GRADIENT:
+        if not fresh.is_finite or np.abs(fresh.mean).max() > settings.MAX_SQUARABLE:
             break
         here = analyse(draws, fresh)
         is_nearer = here.scores.distance < best.scores.distance

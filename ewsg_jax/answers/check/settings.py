@@ -1,12 +1,14 @@
 """Every threshold of a check, with its unit, what it decides, and what set it.
 
-They are read when a check runs, as `settings.NAME`, so that one place changes them. Sources:
+They are read when a check runs, as `settings.NAME`, so that one place changes them. Guards against
+rounding (1e-8 and 1e-12 of a largest eigenvalue) stand in the code. Sources:
 
 coverage: `docs/check_errors.md` (`benchmarks/answers/check_errors.py`), 128 cells of targets,
     dimensions and biases; the worst has 0.5 % of coordinates beyond three reported errors.
 alarms: `docs/check_measured.md` (`benchmarks/pages/checks.py`) and `test_alarms.py`; of 200 right
     sets of draws none is called wrong, of 200 with an sd that is 10 % too wide 189 are.
 by hand: no measurement is known; the sweep of settings judges it.
+memory, time: it changes no result, but for the order of sums.
 """
 
 # ── The verdict ──────────────────────────────────────────────────────────────────────────────────
@@ -35,9 +37,9 @@ decide. Three of seven right runs needed the second (commit debd4f0f).
 MIN_CHAIN_DRAWS = 8
 """Draws that each chain must have. By hand."""
 MAX_USED_NUMBERS = 2**26
-"""Numbers in all draws that are used: 512 MiB in float64."""
+"""Numbers in all draws that are used: 512 MiB in float64; memory."""
 MAX_FUNCTIONS_BYTES = 2**30
-"""Bytes of Stein functions at the draws above which no second, larger set of draws is used."""
+"""Bytes of Stein functions at the draws above which no second, larger set is used; memory."""
 MIN_INDEPENDENT_SHARE = 0.5
 """Effective draws of each used draw, from which the unused draws between them add information. By
 hand.
@@ -49,46 +51,47 @@ size of many directions is below half (commit 590af7c5).
 
 # ── Gradients at draws ───────────────────────────────────────────────────────────────────────────
 FULL_DATA_BATCHES = 4
-"""Batches in the data up to which all rows are taken: in order they cost less than if gathered."""
+"""Minibatches in the data up to which all rows are taken; time: in order they are read faster."""
 GRADIENT_ROWS_AT_ONCE = 2**16
 """Rows whose gradients are evaluated together; memory."""
 POSITIONS_PER_CALL = 256
-"""Positions that one call of the compiled program takes; compile time, and memory."""
-QUICK_DIMENSION = 1_000
-"""Parameters up to which that program is compiled with fewer optimisations: it runs for less time
-than the full ones take to compile.
-"""
+"""Positions that one call of a compiled program takes; compile time, and memory."""
 
 # ── Stein's identities and their standard errors ─────────────────────────────────────────────────
 ESS_PER_BLOCK = 5
 """Effective draws of a block, at least, for means of blocks to be nearly independent. Alarms."""
 MIN_BLOCKS, MAX_BLOCKS = 8, 256
-"""Blocks from which standard errors come: fewer have no useful variance, more add nothing."""
+"""Blocks from which standard errors come: the variance of fewer is not known well. Alarms."""
 NOTHING_KNOWN_SDS = 3.0
 """Sds of uncertainty from which on nothing is known: of a Stein function's mean, that bias may be
 missed; of a corrected mean or a ratio of sds, its number is not printed. Coverage.
 """
+DRAWS_PER_DIRECTION = 8
+"""Draws for each parameter, from which on directions come from covariance matrices; with fewer they
+are the coordinates. By hand.
+"""
 MAX_SDS = 1e6
-"""Sds from which on a distance or an error is only known to be larger: squares of larger numbers
-would overflow later.
+"""Sds from which on a distance or an error is only known to be larger. By hand: far above any that
+matters. A coordinate that hardly moves in one half of the draws is taken to have the sd of all
+draws over this, so that no draw is farther.
 """
-MIN_RELATIVE_SD = 1e-6
-"""Sd of a coordinate in one half of the draws, relative to all draws: it is taken to be at least so
-large, so that coordinates in its units do not overflow.
+MAX_SQUARABLE = 1e100
+"""A number whose square and cube do not overflow in float64: if a gradient is larger, draws are
+nowhere near the target, and a Stein function whose sd is below its inverse is left out.
 """
-MIN_FUNCTION_SD = 1e-100
-"""Sd of a Stein function below which its squares are denormal: it is left out."""
 COLUMNS_AT_ONCE = 64
-"""Coordinates or directions that are worked out together: they fit in a processor's cache."""
+"""Coordinates or directions that are worked out together: they fit in a processor's cache; time."""
 
 # ── Mixing: R-hat and effective draws ────────────────────────────────────────────────────────────
 MAX_RHAT_COORDINATES, RHAT_COORDINATES = 256, 8
 """Evenly spaced coordinates among which the largest R-hat is looked for, and how many of them, by
 differences of chains' means and of their distances from the median each, R-hat is computed for.
+Time; `test_cost.py` compares with R-hat of all coordinates.
 """
 MAX_ESS_DIRECTIONS, SLOWEST_DIRECTIONS, CHAIN_PIECES = 128, 32, 64
 """Directions whose effective draws are computed; how many of them are those whose means, and as
 many those whose variances, differ most between pieces of the draws; and the number of these pieces.
+Time; `test_cost.py` compares with the effective draws of all directions.
 """
 QUANTILE_DRAWS = 512
 """Draws from which medians and quartiles are computed; time."""
@@ -99,10 +102,13 @@ no outlier hides what the others show. By hand.
 
 # ── Corrected moments ────────────────────────────────────────────────────────────────────────────
 MAX_DENSE_DIMENSION = 1_000
-"""Parameters up to which covariances are matrices; time and memory of their factors."""
-DRAWS_PER_FUNCTION, MAX_FUNCTIONS = 4, 1_000
-"""Draws for each Stein function of degree two, at least, and how many such functions there are at
-most: else linear ones are taken alone. Coverage; time.
+"""Size up to which matrices are formed, of parameters or of Stein functions of degree two: time and
+memory of their factors. Up to it programs are also compiled with fewer optimisations, for they run
+for less time than these take to compile.
+"""
+DRAWS_PER_FUNCTION = 4
+"""Draws for each Stein function of degree two, at least: else linear ones are taken alone.
+Coverage.
 """
 ERROR_GROUPS = 32
 """Groups of successive draws, nearly independent of each other, from which standard errors of
@@ -115,14 +121,14 @@ DRAWS_PER_COEFFICIENT = 1.1
 nothing. Coverage.
 """
 FIT_NUMBERS_AT_ONCE = 2**21
-"""Numbers of fitted functions that are worked on together: 16 MiB of float64."""
+"""Numbers of fitted functions that are worked on together, 16 MiB of float64; memory."""
 NOISE_ERRORS = 10.0
 """Standard errors, by the noise of minibatches, that the size of a Stein function must be for it to
 be used. Coverage.
 """
 EXACT_RANK, NOISY_RANK = 1e-10, 1e-3
 """Eigenvalue of a Gram matrix over its largest one, below which functions are taken to be the same:
-by rounding, and with the noise of minibatches.
+by rounding, and with the noise of minibatches. Coverage.
 """
 OUTLIER_SDS = 10.0
 """Robust standard deviations that a standard deviation may be at most: if it is larger, it is that
@@ -133,7 +139,7 @@ MIN_VARIANCE_RATIO, MAX_VARIANCE_RATIO, MAX_MEAN_SHIFT = 0.04, 4.0, 2.0
 sds of the draws. Coverage.
 """
 MIN_ERROR = 1e-4
-"""The smallest error that is reported, of a mean in sds or an sd relatively: less is rounding."""
+"""The smallest error that is reported, of a mean in sds or an sd relatively: float32 rounds more."""
 BIAS_SHARE = 0.5
 """The standard error of a corrected moment over the largest bias that the distance from the target
 allows: two such errors are the bound. Coverage.
@@ -147,7 +153,7 @@ UNMOVED_ERROR_SHARE = 0.75
 and may differ in what no evaluated identity shows. Coverage.
 """
 APART_ERRORS = 3.0
-"""Standard errors of chains' means, less than which the means count as equal."""
+"""Standard errors of chains' means, up to which the means count as equal. By hand."""
 CHAINS_APART = 0.25
 """Sds between chains' corrected means, from which on no correction explains why chains disagree,
 and none is given: with two against six chains in two modes a corrected mean was 6 of its errors off
@@ -157,8 +163,6 @@ MAX_CORRECTED_ERROR = 0.5
 """Error of a corrected mean in sds, or of an sd relatively, above which there is no correction.
 Coverage.
 """
-MAX_REPORTED_DISTANCE = 100
-"""Sds of a distance from the target above which only that it is larger is printed."""
 
 # ── Moving draws that are far off ────────────────────────────────────────────────────────────────
 NEAR_TARGET = 0.1
@@ -166,19 +170,17 @@ NEAR_TARGET = 0.1
 are; above it they are moved first. By hand; coverage holds with it.
 """
 MAX_MOVES = 4
-"""How often draws are moved; each costs as much as the check itself."""
+"""How often draws are moved; each move costs as much as the check itself. By hand."""
 SETTLED_CHANGE = 0.02
-"""Change of a corrected moment, in sds, that is no reason to move draws again."""
+"""Change of a corrected moment, in sds, that is no reason to move draws again. By hand."""
 NEARER_SHARE = 0.7
 """The part of their distance that moved draws may keep, to be taken instead of the original ones:
 less is a better fit by itself. Coverage.
 """
-MAX_GRADIENT = 1e100
-"""Gradient of the potential at a moved draw, above which it is nowhere near the target."""
 
 # ── A normal prior ───────────────────────────────────────────────────────────────────────────────
 SAME_CURVATURE = 1e-3
-"""Relative difference of two Hessians of a prior that is rounding: the prior is normal."""
+"""Relative difference of two Hessians that is rounding of float32: the prior is normal."""
 AS_WIDE_SHARE = 0.95
 """Sd of draws over that of the prior, from which on the data are said not to inform a coordinate.
 By hand.
@@ -188,12 +190,12 @@ FAR_FROM_PRIOR = 10.0
 
 # ── The kinetic temperature ──────────────────────────────────────────────────────────────────────
 MOMENTUM_READS = 256
-"""Times at which momenta are read, evenly spaced."""
+"""Times at which momenta are read, evenly spaced. By hand."""
 STEPS_PER_EXTRA_STEP = 10
-"""Steps of the run for each step that it continues to measure momenta."""
+"""Steps of the run for each step that it continues to measure momenta. By hand: a tenth."""
 MAX_MOMENTA, MAX_MOMENTUM_DIRECTIONS = 1_024, 256
 """Coordinates of the momentum that are used, evenly spaced, and up to how many directions are found
-by a singular value decomposition; above, the coordinates are the directions.
+by a singular value decomposition; above, the coordinates are the directions. Time.
 """
 
 # ── What is printed ──────────────────────────────────────────────────────────────────────────────

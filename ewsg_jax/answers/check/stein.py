@@ -166,7 +166,7 @@ def by_halves(
     arrays = (values, gradients, gradients if noise is None else noise)
     halves = list(zip(*(np.array_split(x, 2, axis=axis) for x in arrays), strict=True))
     # A half that never moves in a coordinate has sd 0; bound it, or the other half overflows.
-    least = settings.MIN_RELATIVE_SD * values.std((0, 1))
+    least = values.std((0, 1)) / settings.MAX_SDS
     parts = []
     for (draws, half_gradients, half_noise), (others, _, _) in (halves, halves[::-1]):
         half_noise = None if noise is None else half_noise
@@ -211,11 +211,12 @@ def scores_of(directions: Directions, error_rate: float, shared: bool = False) -
         effect = means.mean(0)
         error = np.maximum(means.std(0, ddof=1) / np.sqrt(count * share), np.finfo(float).tiny)
         # The function of the middle is 0 at all draws if halves are far apart: it says nothing.
-        is_known = sizes > settings.MIN_FUNCTION_SD
+        smallest = 1 / settings.MAX_SQUARABLE
+        is_known = sizes > smallest
         z = np.where(is_known, np.abs(effect) / error, 0.0)
         k = int(np.argmax(z))
         worst[name] = Score(float(z[k]), float(effect[k]), float(bound * error[k]))
-        sizes = np.maximum(sizes, settings.MIN_FUNCTION_SD)
+        sizes = np.maximum(sizes, smallest)
         most = settings.MAX_SDS
         unseen = np.where(is_known, np.minimum(bound * error / sizes, most), most)
         shown = np.minimum(np.abs(effect) / sizes, most)
