@@ -139,7 +139,7 @@ MIN_VARIANCE_RATIO, MAX_VARIANCE_RATIO, MAX_MEAN_SHIFT = 0.04, 4.0, 2.0
 sds of the draws. Coverage.
 """
 MIN_ERROR = 1e-4
-"""The smallest error that is reported, of a mean in sds or an sd relatively: float32 rounds more."""
+"""The smallest error that is reported, of a mean in sds or an sd relatively: float32 rounds so."""
 BIAS_SHARE = 0.5
 """The standard error of a corrected moment over the largest bias that the distance from the target
 allows: two such errors are the bound. Coverage.
