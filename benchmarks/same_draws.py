@@ -58,10 +58,10 @@ def options() -> Iterator[tuple[str, str, dict[str, Any]]]:
             if argument in accepted:
                 for what, value in values.items():
                     yield name, what, {argument: value}
-        if "chain_length" in accepted:
-            yield name, "longer chain", {"chain_length": 3}
-            yield name, "weights of all batches", {"chain_length": float("inf"), "batch_size": 1}
-            yield name, "longer chain, carried", {"chain_length": 2, "carry_index": True}
+        if "num_proposals" in accepted:
+            yield name, "longer chain", {"num_proposals": 3}
+            yield name, "weights of all batches", {"num_proposals": float("inf"), "batch_size": 1}
+            yield name, "longer chain, carried", {"num_proposals": 2, "carry_index": True}
         if "temperature" in accepted:
             yield (
                 name,

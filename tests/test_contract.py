@@ -178,7 +178,7 @@ def test_keys_are_used_once(name, options, monkeypatch):
     estimator = ewsg.METHODS[name].estimator
     draws = 1 if estimator == "full" else 2 + (options.get("option") == "I")
     if estimator.startswith("exponentially_weighted"):
-        draws += 1 + options["chain_length"]
+        draws += 1 + options["num_proposals"]
     draws += options.get("correction", False)
     at_init = options.get("structure") == "low_rank" or name in ("sgnht", "flymc")
     # A memory that chains share is made once more.

@@ -173,7 +173,7 @@ def test_what_devices_exchange_in_a_step(rows, platform, name, numbers):
     """
     kernel, devices = lowering.built(name, batch_size=4), np.array(jax.devices()[:2])
     if name == "ewsg":
-        kernel = lowering.built(name, batch_size=4, chain_length=1)
+        kernel = lowering.built(name, batch_size=4, num_proposals=1)
     over = {axis: Mesh(devices, (axis,)) for axis in ("chains", "data")}
     assert (
         lowering.exchanged(lowering.over_devices_of(kernel, rows, 100, platform, over["chains"]))

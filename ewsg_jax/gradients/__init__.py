@@ -3,15 +3,15 @@
 full: ∇V itself.
 uniform: from b rows.
 stratified: from rows of every stratum.
-svrg: by the difference to an anchor.
+svrg: by the difference to a snapshot.
 saga: by the difference to a table.
-control_variate: by the difference to a centre.
+control_variate: by the difference to a reference point.
 covariance_tracking: `uniform`, with the covariance of its estimates.
-kept_covariance: the same, the covariance kept from one reset to the next.
-covariance_at: that covariance at a point, for a dynamics to be given.
-exponentially_weighted: any of them, chosen among M+1 batches.
-GradientEstimator, OfRows, CovarianceTracking: base classes, for one of your own.
-Estimate, Covariance, Evaluations, NoiseModel, Weight: what estimators return and are given.
+periodic_covariance, kept_covariance: the same, the covariance of the last of periodic resets.
+covariance_at: that covariance at a point, to give to a dynamics.
+exponentially_weighted: any of them, with the batch chosen among M+1.
+GradientEstimator, OfRows, CovarianceTracking: base classes of your own estimators.
+Estimate, Covariance, Evaluations, NoiseModel, Weight: what estimators return and receive.
 """
 
 from ewsg_jax.gradients._control_variate import control_variate as control_variate
@@ -23,7 +23,7 @@ from ewsg_jax.gradients._exponentially_weighted import (
     exponentially_weighted as exponentially_weighted,
 )
 from ewsg_jax.gradients._full import full as full
-from ewsg_jax.gradients._kept_covariance import kept_covariance as kept_covariance
+from ewsg_jax.gradients._periodic_covariance import periodic_covariance as periodic_covariance
 from ewsg_jax.gradients._protocol import Estimate as Estimate
 from ewsg_jax.gradients._protocol import Evaluations as Evaluations
 from ewsg_jax.gradients._protocol import GradientEstimator as GradientEstimator
@@ -34,3 +34,6 @@ from ewsg_jax.gradients._saga import saga as saga
 from ewsg_jax.gradients._stratified import stratified as stratified
 from ewsg_jax.gradients._svrg import svrg as svrg
 from ewsg_jax.gradients._uniform import uniform as uniform
+
+kept_covariance = periodic_covariance
+"""The older name."""

@@ -25,7 +25,7 @@ once.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -85,6 +85,11 @@ class ExponentiallyWeighted(GradientEstimator[P]):
     chain_length: int | float = static()
     frozen_noise: str = static(default="momentum")
     carry_index: bool = static(default=False)
+
+    @property
+    def num_proposals(self) -> int | float:
+        """M, by its main name; a saved run knows the field as `chain_length`."""
+        return self.chain_length
 
     @property
     def is_exact(self) -> bool:
@@ -222,7 +227,8 @@ class ExponentiallyWeighted(GradientEstimator[P]):
 def exponentially_weighted(
     estimator: GradientEstimator[P],
     *,
-    chain_length: int | float = 1,
+    num_proposals: int | float | None = None,
+    chain_length: int | float | None = None,
     frozen_noise: str = "momentum",
     carry_index: bool = False,
 ) -> ExponentiallyWeighted[P]:
@@ -233,8 +239,9 @@ def exponentially_weighted(
 
     Args:
         estimator: the wrapped estimator; its batches must be exchangeable.
-        chain_length: M ≥ 0, proposals per step. `math.inf` uses full weights, those of all batches
-            (small n; all n rows for batch_size=1).
+        num_proposals: M ≥ 0, the number of proposals per step. `math.inf` uses full weights, the
+            weights of all batches (small n; all n rows for batch_size=1). Default 1.
+        chain_length: another name for `num_proposals`. Default None.
         frozen_noise: the x of the weight (EWSG Fig. 1b): `"momentum"`, its most likely value (no
             change of momentum); `"zero"`; `"one"`, all ones; `"rest"`, the noise that brings the
             momentum to rest.
@@ -249,7 +256,7 @@ def exponentially_weighted(
         >>> import ewsg_jax as ewsg
         >>> model = ewsg.models.gaussian_location()
         >>> weighted = ewsg.gradients.exponentially_weighted(
-        ...     ewsg.gradients.uniform(model, batch_size=1), chain_length=1
+        ...     ewsg.gradients.uniform(model, batch_size=1), num_proposals=1
         ... )
         >>> kernel = ewsg.kernel(ewsg.dynamics.euler(5e-2, friction=10.0), weighted)
     """
@@ -267,18 +274,19 @@ def exponentially_weighted(
             "estimator must not be exponentially weighted already; got one with the frozen noise "
             f"{checks.describe(estimator.frozen_noise)}"
         )
-    is_exact = isinstance(chain_length, float) and chain_length == math.inf
+    argument, length = proposals_argument(num_proposals, chain_length)
+    is_exact = isinstance(length, float) and length == math.inf
     if not is_exact:
-        checks.integer("chain_length", chain_length, minimum=0)
+        checks.integer(argument, length, minimum=0)
     elif not lists_batches(estimator):
         raise ValueError(
-            "chain_length must be finite for an estimator whose batches cannot be listed; got inf"
+            f"{argument} must be finite for an estimator whose batches cannot be listed; got inf"
         )
     checks.one_of("frozen_noise", frozen_noise, FROZEN_NOISE)
     checks.boolean("carry_index", carry_index)
-    if carry_index and (is_exact or chain_length == 0):
+    if carry_index and (is_exact or length == 0):
         raise ValueError(
-            f"carry_index must be False for chain_length={chain_length}, "
+            f"carry_index must be False for {argument}={length}, "
             + (
                 "whose weights need no index chain"
                 if is_exact
@@ -289,9 +297,26 @@ def exponentially_weighted(
     return ExponentiallyWeighted(
         posterior=estimator.posterior,
         estimator=estimator,
-        chain_length=math.inf if is_exact else int(chain_length),
+        chain_length=math.inf if is_exact else int(length),
         frozen_noise=frozen_noise,
         carry_index=bool(carry_index),
+    )
+
+
+def proposals_argument(num_proposals: Any, chain_length: Any) -> tuple[str, Any]:
+    """Return the name under which M was given, and M as it was given; 1 by default.
+
+    Raises:
+        ValueError: it was given under both names.
+    """
+    if chain_length is None:
+        return "num_proposals", 1 if num_proposals is None else num_proposals
+    if num_proposals is None:
+        return "chain_length", chain_length
+    raise ValueError(
+        "num_proposals must be left out if chain_length, its other name, is given; got "
+        f"num_proposals={checks.describe(num_proposals)} and "
+        f"chain_length={checks.describe(chain_length)}"
     )
 
 

@@ -8,6 +8,7 @@ from ewsg_jax.base.rng import NoiseLaw
 from ewsg_jax.base.typing import Array, Hyperparameter, P
 from ewsg_jax.dynamics._mass import InverseMass, is_one
 from ewsg_jax.gradients._covariance import Covariance, Structure
+from ewsg_jax.gradients._exponentially_weighted import proposals_argument
 from ewsg_jax.gradients._period import Epoch, Period
 from ewsg_jax.kernels.pair import kernel
 from ewsg_jax.kernels.protocol import Kernel
@@ -18,7 +19,12 @@ from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._named import Rows
 
 BALANCES = ("friction", "noise")
-ESTIMATORS = {"tracked": gradients.covariance_tracking, "kept": gradients.kept_covariance}
+ESTIMATORS = {
+    "tracked": gradients.covariance_tracking,
+    "periodic": gradients.periodic_covariance,
+    "kept": gradients.periodic_covariance,
+}
+"""What estimates Cov(g), by the values of `covariance`; "kept" is the older name of "periodic"."""
 
 
 @method(
@@ -31,7 +37,7 @@ ESTIMATORS = {"tracked": gradients.covariance_tracking, "kept": gradients.kept_c
     source="Li, Wang, Zha & Tao, Algorithm 1",
     hazard="skewed gradients move the mean, by order h",
     integrators=INTEGRATORS,
-    example={"friction": 2.0, "batch_size": 2, "chain_length": 2},
+    example={"friction": 2.0, "batch_size": 2, "num_proposals": 2},
     like=(sghmc,),
 )
 def ewsg(
@@ -40,9 +46,10 @@ def ewsg(
     *,
     friction: Hyperparameter,
     batch_size: int,
-    chain_length: int | float = 1,
+    num_proposals: int | float | None = None,
     frozen_noise: str = "momentum",
     carry_index: bool = False,
+    chain_length: int | float | None = None,
     integrator: Integrator = "semi_implicit",
     replace: bool = True,
     rows: Rows = "random",
@@ -65,12 +72,13 @@ def ewsg(
     Source: Equations 3–4; the choices of x in Fig. 1b, the carried index in section 4.4.
 
     Args:
-        chain_length: M ≥ 0, proposals per step; `math.inf`: full weights of all batches, for small
-            n. Default 1.
+        num_proposals: M ≥ 0, the number of proposals per step; `math.inf`: full weights of all
+            batches, for small n. Default 1.
         frozen_noise: x: `"momentum"` (default), `"zero"`, `"one"` or `"rest"` (not with
             `integrator="exact"`), as in `ewsg_jax.gradients.exponentially_weighted`.
         carry_index: start each index chain with the last step's batch. Default False: with a new
             one.
+        chain_length: another name for `num_proposals`. Default None.
         rows: `"random"` (default), or `"blocks"` or probabilities (`ewsg_jax.rows`), which need
             `replace=True`. No epochs: the batches of a step must be exchangeable.
         noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; then the weights
@@ -89,6 +97,7 @@ def ewsg(
         underdamped(integrator, step_size, friction, temperature, noise, inverse_mass),
         gradients.exponentially_weighted(
             gradients.uniform(posterior, batch_size=batch_size, replace=replace, rows=rows),
+            num_proposals=num_proposals,
             chain_length=chain_length,
             frozen_noise=frozen_noise,
             carry_index=carry_index,
@@ -105,7 +114,7 @@ def ewsg(
     memory="none",
     source="Li, Wang, Zha & Tao, Appendix E",
     hazard="skewed gradients move the mean, by order h",
-    example={"batch_size": 2, "chain_length": 2},
+    example={"batch_size": 2, "num_proposals": 2},
     like=(sgld, ewsg),
 )
 def ewsg_ld(
@@ -113,9 +122,10 @@ def ewsg_ld(
     step_size: Hyperparameter,
     *,
     batch_size: int,
-    chain_length: int | float = 1,
+    num_proposals: int | float | None = None,
     frozen_noise: str = "momentum",
     carry_index: bool = False,
+    chain_length: int | float | None = None,
     replace: bool = True,
     rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
@@ -153,6 +163,7 @@ def ewsg_ld(
         ),
         gradients.exponentially_weighted(
             gradients.uniform(posterior, batch_size=batch_size, replace=replace, rows=rows),
+            num_proposals=num_proposals,
             chain_length=chain_length,
             frozen_noise=frozen_noise,
             carry_index=carry_index,
@@ -179,7 +190,7 @@ def nc_sghmc(
     *,
     friction: Hyperparameter,
     batch_size: int,
-    covariance: Literal["tracked", "kept"] | Covariance | Array = "tracked",
+    covariance: Literal["tracked", "periodic", "kept"] | Covariance | Array = "tracked",
     balance: Literal["friction", "noise"] = "friction",
     refresh_every: Period = None,
     structure: Structure = "dense",
@@ -205,10 +216,10 @@ def nc_sghmc(
     Source: Chen, Fox & Guestrin 2014.
 
     Args:
-        covariance: Cov(g) between resets: `"tracked"` (default), it follows the batches; `"kept"`,
-            the covariance of the last reset; or one for all steps and chains: what
-            `ewsg_jax.gradients.covariance_at` returns, a matrix (d, d) in `ravel_pytree` order, or
-            its diagonal (d,). It excludes `refresh_every` and `structure`.
+        covariance: Cov(g) between resets: `"tracked"` (default), it follows the batches;
+            `"periodic"` (also `"kept"`), the covariance of the last reset; or one for all steps and
+            chains: what `ewsg_jax.gradients.covariance_at` returns, a matrix (d, d) in
+            `ravel_pytree` order, or its diagonal (d,). It excludes `refresh_every` and `structure`.
         balance: what compensates Cov(g): `"friction"` (default), or `"noise"`: that much less is
             injected (B̂ = h Cov/2 in the second source), and friction compensates the rest if
             h Cov > 2γT.
@@ -271,7 +282,7 @@ def nc_sghmc(
     source="Li, Wang, Zha & Tao, Algorithm 2",
     hazard="counts the friction twice: too narrow; diverges if hΓ ≥ 2",
     integrators=("semi_implicit", "euler"),
-    example={"friction": 2.0, "batch_size": 2, "chain_length": 2, "refresh_every": 3},
+    example={"friction": 2.0, "batch_size": 2, "num_proposals": 2, "refresh_every": 3},
     like=(nc_sghmc, ewsg_ld),
 )
 def ewsg_vr(
@@ -280,12 +291,13 @@ def ewsg_vr(
     *,
     friction: Hyperparameter,
     batch_size: int,
-    chain_length: int = 1,
+    num_proposals: int | None = None,
     refresh_every: Period = None,
     structure: Structure = "dense",
     rank: int = 10,
     frozen_noise: str = "momentum",
     carry_index: bool = False,
+    chain_length: int | None = None,
     integrator: Literal["semi_implicit", "euler"] = "semi_implicit",
     replace: bool = True,
     temperature: Hyperparameter = 1.0,
@@ -303,7 +315,7 @@ def ewsg_vr(
     Source: Corrected here.
 
     Args:
-        chain_length: M ≥ 0, proposals per step, an integer. Default 1.
+        num_proposals: M ≥ 0, the number of proposals per step, an integer. Default 1.
         refresh_every: K, steps between resets of the covariance; an integer or a function of n.
             Default: ⌈n/(b(M+1))⌉.
         frozen_noise: x: `"momentum"` (default), `"zero"`, `"one"` or `"rest"`, as in
@@ -321,8 +333,9 @@ def ewsg_vr(
         ... )
     """
     checks.integer("batch_size", batch_size)
-    checks.integer("chain_length", chain_length, minimum=0)
-    every = Epoch(batch_size * (chain_length + 1)) if refresh_every is None else refresh_every
+    argument, length = proposals_argument(num_proposals, chain_length)
+    length = checks.integer(argument, length, minimum=0)
+    every = Epoch(batch_size * (length + 1)) if refresh_every is None else refresh_every
     return kernel(
         dynamics.noise_corrected(
             step_size,
@@ -341,6 +354,7 @@ def ewsg_vr(
                 rank=rank,
                 replace=replace,
             ),
+            num_proposals=num_proposals,
             chain_length=chain_length,
             frozen_noise=frozen_noise,
             carry_index=carry_index,

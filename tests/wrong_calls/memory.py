@@ -109,7 +109,7 @@ refuses(
     labels=Kind("a function", ((T, jnp.zeros(6, int), "int32"), (V, failing, "the disk is full"))),
 )
 STRUCTURE = choice("dense", "diagonal", "low_rank")
-for build in (G.covariance_tracking, G.kept_covariance):
+for build in (G.covariance_tracking, G.periodic_covariance):
     refuses(
         f"gradients.{build.__name__}",
         functools.partial(build, MODEL, batch_size=1),
@@ -140,6 +140,9 @@ WRONG["gradients.exponentially_weighted"] |= {
     "V estimator | the full gradient | must draw batches": lambda: weighted(G.full(MODEL)),
     "V estimator | 'momentum' (str) | not be exponentially weighted": lambda: weighted(weighted()),
     "V carry_index | True | chain_length=0": lambda: weighted(carry_index=True, chain_length=0),
+    "V num_proposals | num_proposals=2 (int) and chain_length=3 (int) | its other name": lambda: (
+        weighted(num_proposals=2, chain_length=3)
+    ),
     "V carry_index | True | no index chain": lambda: weighted(carry_index=True, chain_length=INF),
 }
 refuses(

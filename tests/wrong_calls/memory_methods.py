@@ -55,7 +55,7 @@ def corrected(**changes):
 
 
 WRONG["nc_sghmc"] |= {
-    "V covariance | 'given' (str) | one of 'tracked', 'kept'": lambda: corrected(
+    "V covariance | 'given' (str) | one of 'tracked', 'periodic', 'kept'": lambda: corrected(
         covariance="given"
     ),
     "V balance | 'both' (str) | one of 'friction', 'noise'": lambda: corrected(balance="both"),
@@ -66,6 +66,9 @@ WRONG["nc_sghmc"] |= {
 WRONG["ewsg_vr"] |= {
     "T chain_length | inf (float) | a whole number": lambda: ewsg.ewsg_vr(
         MODEL, 0.1, friction=1.0, batch_size=1, chain_length=float("inf")
+    ),
+    "V num_proposals | num_proposals=1 (int) and chain_length=1 (int) | its other name": lambda: (
+        ewsg.ewsg_vr(MODEL, 0.1, friction=1.0, batch_size=1, num_proposals=1, chain_length=1)
     ),
     f"V frozen_noise | 'momenta' (str) | {FROZEN}": lambda: ewsg.ewsg_vr(
         MODEL, 0.1, friction=1.0, batch_size=1, frozen_noise="momenta"

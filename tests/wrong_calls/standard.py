@@ -210,6 +210,7 @@ KINDS = {
     "shared_minibatch": FLAG,
     "rows": Kind(ROW_LAWS, ((V, "block", "'block' (str)"), (V, None, "None"))),
     "option": Kind("must be one of 'I', 'II'", ((V, 1, "1 (int)"), (V, "III", "'III'"))),
+    "num_proposals": COUNT_0,
     "chain_length": COUNT_0,
     "decay": DECAY,
     "trust_region": NUMBER,
@@ -280,7 +281,9 @@ IN_TWO = choice("semi_implicit", "euler")
 """Integrators of a dynamics that takes covariances."""
 of_two = {"ewsg_vr": IN_TWO, "nc_sghmc": IN_TWO}
 for name, method in ewsg.METHODS.items():
-    right = functools.partial(method.build, posterior=LOGISTIC, step_size=0.1, **method.example)
+    # Without an argument that has two names: each is replaced alone.
+    example = {key: value for key, value in method.example.items() if key != "num_proposals"}
+    right = functools.partial(method.build, posterior=LOGISTIC, step_size=0.1, **example)
     every(name, right, **({"integrator": of_two[name]} if name in of_two else {}))
 right = functools.partial(ewsg.nuts, posterior=MODEL, step_size=0.1)
 every("nuts", right, max_depth=COUNT, passes_per_step=NUMBER)
@@ -303,7 +306,7 @@ for build in (
     G.saga,
     G.control_variate,
     G.covariance_tracking,
-    G.kept_covariance,
+    G.periodic_covariance,
 ):
     every(f"gradients.{build.__name__}", functools.partial(build, posterior=MODEL, batch_size=2))
 every(

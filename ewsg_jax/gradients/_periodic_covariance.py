@@ -33,17 +33,19 @@ from ewsg_jax.rows._named import Rows
 from ewsg_jax.rows._view import CHUNK_SIZE, view
 
 
-class KeptMemory(NamedTuple):
+class PeriodicMemory(NamedTuple):
     """The covariance of the estimates at ω, as eigenvalues in a basis or as its diagonal."""
 
     covariance: Covariance
 
 
 @module
-class KeptCovariance(WithCovariance[P]):
-    """The estimator of `kept_covariance`."""
+class PeriodicCovariance(WithCovariance[P]):
+    """The estimator of `periodic_covariance`, printed by its older name as in saved runs."""
 
-    def init(self, key: Key, position: Position, data: Data) -> KeptMemory:
+    made_by = "kept_covariance"
+
+    def init(self, key: Key, position: Position, data: Data) -> PeriodicMemory:
         # The first step resets.
         basis_key, _ = jax.random.split(key)
         row = like_row(self.posterior, position, data)
@@ -53,27 +55,32 @@ class KeptCovariance(WithCovariance[P]):
             # A dense matrix is kept by eigenvectors: noise and friction are functions of it.
             basis = some_basis(basis_key, rank, row)
         zero = jnp.zeros(row.shape if basis is None else basis.shape[1:], row.dtype)
-        return KeptMemory(Covariance(zero, basis))
+        return PeriodicMemory(Covariance(zero, basis))
 
-    def renewed(self, memory: KeptMemory, point: Position, data: Data) -> KeptMemory:
+    def renewed(self, memory: PeriodicMemory, point: Position, data: Data) -> PeriodicMemory:
         basis = memory.covariance.basis if self.structure == "low_rank" else None
         if basis is not None:
             basis = turned(self.posterior, point, data, self.chunk_size, view(data).same(basis))
-        return KeptMemory(
+        return PeriodicMemory(
             exact_covariance(
                 self.posterior, self.law, point, data, self.structure, basis, self.chunk_size
             )
         )
 
     def propose(
-        self, randomness: PyTree, memory: KeptMemory, point: Position, data: Data, weight: Weight
+        self,
+        randomness: PyTree,
+        memory: PeriodicMemory,
+        point: Position,
+        data: Data,
+        weight: Weight,
     ) -> tuple[Estimate, PyTree]:
         estimate, update = super().propose(randomness, memory, point, data, weight)
         # Parts that lie on one device hold copies: one of them is read.
         return estimate._replace(covariance=view(data).same(memory.covariance)), update
 
 
-def kept_covariance(
+def periodic_covariance(
     posterior: Posterior[P],
     *,
     batch_size: int,
@@ -83,7 +90,7 @@ def kept_covariance(
     replace: bool = True,
     rows: Rows = "random",
     chunk_size: int = CHUNK_SIZE,
-) -> KeptCovariance[P]:
+) -> PeriodicCovariance[P]:
     """Estimate ∇V as `uniform` does, and report the estimate's covariance at the last reset.
 
     Args:
@@ -105,11 +112,11 @@ def kept_covariance(
 
     Example:
         >>> import ewsg_jax as ewsg
-        >>> estimator = ewsg.gradients.kept_covariance(
+        >>> estimator = ewsg.gradients.periodic_covariance(
         ...     ewsg.models.gaussian_location(), batch_size=1
         ... )
         >>> nc_sghmc = ewsg.kernel(ewsg.dynamics.noise_corrected(1e-2, friction=10.0), estimator)
     """
-    return KeptCovariance(
+    return PeriodicCovariance(
         **checked(posterior, batch_size, refresh_every, structure, rank, replace, rows, chunk_size)
     )
