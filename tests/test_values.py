@@ -190,6 +190,21 @@ def test_the_text_of_a_part_is_its_call(text):
     assert repr(eval(text, NAMES)) == text
 
 
+def test_two_names_of_an_argument_make_equal_kernels():
+    model = MODELS["logistic_regression"]()
+    for build in (ewsg.ewsg, ewsg.ewsg_vr):
+        kernels = [
+            build(model, 0.1, friction=1.0, batch_size=2, **options)
+            for options in ({"num_proposals": 3}, {"chain_length": 3})
+        ]
+        assert kernels[0] == kernels[1]
+        assert repr(kernels[0]) == repr(kernels[1])
+        assert kernels[0].estimator.num_proposals == 3
+    nc = functools.partial(ewsg.nc_sghmc, model, 0.1, friction=1.0, batch_size=2)
+    assert nc(covariance="periodic") == nc(covariance="kept") != nc()
+    assert G.kept_covariance is G.periodic_covariance
+
+
 def test_texts_of_what_has_no_call():
     assert repr(D.langevin(halved)) == "langevin(step_size=halved, temperature=1.0)"
     assert repr(D.langevin(jnp.float32(0.5))) == "langevin(step_size=0.5, temperature=1.0)"

@@ -22,6 +22,7 @@ LONGEST = 600
 """Characters of a message."""
 
 UNTESTED = {
+    "gradients.kept_covariance": "is `periodic_covariance`",
     "rows.fetch": "inside a run, on what a kernel has drawn",
     "rows.fetched": "inside a step; what is no batch is refused, as "
     "test_weights_are_drawn_with_row_numbers shows",
