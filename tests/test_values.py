@@ -1,6 +1,7 @@
 """A kernel is a value: equal, printed, stored and stacked by numbers, one program."""
 
 import copy
+import functools
 import inspect
 import math
 import pickle
