@@ -61,14 +61,14 @@ def cell(name: str, method: str, step_size: float, options: dict[str, Any]) -> d
     halved = ewsg.halve(
         jax.random.key(1), kernel, mode.position, data, NUM_STEPS, num_chains=PAIRS, progress=False
     )
-    worst = int(np.argmax(np.abs(halved.whole.sd / known.sd - 1)))
+    worst = int(np.argmax(np.abs(halved.coarse.sd / known.sd - 1)))
     return {
         "outcome": halved.outcome,
-        "whole": off(halved.whole, known),
-        "half": off(halved.half, known),
+        "whole": off(halved.coarse, known),
+        "half": off(halved.fine, known),
         "extrapolated": off(halved.extrapolated, known),
         "error": rounded(np.max(halved.extrapolated.sd_error / known.sd), 2),
-        "true": rounded(halved.whole.sd[worst] / known.sd[worst] - 1),
+        "true": rounded(halved.coarse.sd[worst] / known.sd[worst] - 1),
         "told": rounded(halved.bias.sd_ratio[worst] - 1),
         "told_error": rounded(halved.bias.sd_ratio_error[worst], 2),
         "gain": rounded(halved.gain, 2),

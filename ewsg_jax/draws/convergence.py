@@ -38,6 +38,18 @@ def rhat(draws: np.ndarray) -> np.ndarray:
     return _of_halves(of, draws)
 
 
+def rhat_of_moments(means: np.ndarray, variances: np.ndarray, num_draws: int) -> np.ndarray:
+    """Return R-hat from what each chain's draws have in the mean, without ranks.
+
+    Args:
+        means: the mean of each chain (or half of one), shape (chain, k).
+        variances: the sample variance of each, shape (chain, k).
+        num_draws: the number of draws of each.
+    """
+    between, within = means.var(0, ddof=1), variances.mean(0)
+    return np.sqrt(between / within + (num_draws - 1) / num_draws)
+
+
 def ess(draws: np.ndarray) -> np.ndarray:
     """Return how many independent draws know the mean as well."""
     return _of_halves(_ess, draws)
@@ -103,9 +115,7 @@ def _scores(draws: np.ndarray) -> np.ndarray:
 
 def _rhat(chains: np.ndarray) -> np.ndarray:
     """Return the root of the ratio of the variance over all chains to that within chains."""
-    count = chains.shape[1]
-    between, within = chains.mean(1).var(0, ddof=1), chains.var(1, ddof=1).mean(0)
-    return np.sqrt(between / within + (count - 1) / count)
+    return rhat_of_moments(chains.mean(1), chains.var(1, ddof=1), chains.shape[1])
 
 
 def _ess(chains: np.ndarray) -> np.ndarray:

@@ -1,8 +1,8 @@
-"""Two chains with one noise as one kernel: a step of h, and two of h/2 that bring the same noise.
+"""Two chains with one noise as one kernel: a step of h, and two steps of h/2 with the same noise.
 
-The step of h takes (ξ₁ + ξ₂)/√2 of the normals of both half steps, and the first of their two
-batches. Those are standard normals and a batch, independent of each other and, from step to step,
-of all others, as its own would be. So the law of either chain is that of its kernel alone.
+The coarse chain's step takes (ξ₁ + ξ₂)/√2 of the normals of both half steps, and the first of their
+two batches. These are standard normals and a batch, independent of each other and of those of other
+steps. So each chain has the stationary distribution of its own kernel.
 """
 
 import dataclasses
@@ -22,64 +22,66 @@ from ewsg_jax.gradients import Evaluations
 from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness
 
-ROOT = 0.5**0.5
+NORMAL_SCALE = 0.5**0.5
+"""The factor that makes the sum of two standard normals a standard normal."""
 
 
 class CoupledState(NamedTuple):
-    """The states of both dynamics; one memory, which no step changes, serves both.
+    """The states of both dynamics. One memory, which no step changes, serves both.
 
     Attributes:
-        step: of steps of h, int32.
-        whole, half: the states at h and at h/2, whose own step numbers no part of them reads.
+        step: the number of steps of h so far, int32.
+        coarse: the state at step size h.
+        fine: the state at h/2. No part of either kernel reads the step numbers in these states.
     """
 
     step: Array
-    whole: Any
-    half: Any
+    coarse: Any
+    fine: Any
 
     @property
     def position(self) -> tuple[PyTree, PyTree]:
-        """That at h, and that at h/2."""
-        return self.whole.position, self.half.position
+        """The positions at h and at h/2."""
+        return self.coarse.position, self.fine.position
 
 
 @module
 class Coupled(Kernel):
-    """What `coupled` returns; its positions are pairs.
+    """The kernel that `coupled` returns. Its positions are pairs of positions.
 
     Attributes:
-        whole: the kernel of step h.
-        half: that of h/2.
+        coarse: the kernel of step size h.
+        fine: the kernel of step size h/2.
     """
 
-    whole: Pair[Any]
-    half: Pair[Any]
+    coarse: Pair[Any]
+    fine: Pair[Any]
 
     def init(self, key: Key, position: tuple[PyTree, PyTree], data: Data) -> KernelState:
-        own, other = jax.random.split(key)
-        state = self.whole.init(own, position[0], data)
+        coarse_key, fine_key = jax.random.split(key)
+        state = self.coarse.init(coarse_key, position[0], data)
         # A copy, for states may be donated.
-        half = self.half.dynamics.init(other, pytrees.copy(position[1]))
-        return state._replace(dynamics=CoupledState(state.step, state.dynamics, half))
+        fine = self.fine.dynamics.init(fine_key, pytrees.copy(position[1]))
+        return state._replace(dynamics=CoupledState(state.step, state.dynamics, fine))
 
     def draw(self, key: Key, state: KernelState, data: Data) -> Randomness:
-        half = state._replace(dynamics=state.dynamics.half)
-        first, second = (self.half.draw(own, half, data) for own in jax.random.split(key))
+        fine = state._replace(dynamics=state.dynamics.fine)
+        first, second = (self.fine.draw(half, fine, data) for half in jax.random.split(key))
         return Randomness((first.batch, second.batch), (first.noise, second.noise))
 
     def transition(
         self, randomness: Randomness, state: KernelState, data: Data
     ) -> tuple[KernelState, Info]:
         (batch, other_batch), (noise, other_noise) = randomness
-        # The whole step has the noise of both halves, so that the difference of the chains is
-        # small, and the batch of the first half.
-        both = pytrees.combine((ROOT, noise), (ROOT, other_noise))
-        _, *states = state.dynamics
-        whole, half = (state._replace(dynamics=own) for own in states)
-        whole, info = self.whole.transition(Randomness(batch, both), whole, data)
-        half, _ = self.half.transition(Randomness(batch, noise), half, data)
-        half, _ = self.half.transition(Randomness(other_batch, other_noise), half, data)
-        moved = CoupledState(state.step + 1, whole.dynamics, half.dynamics)
+        # The coarse step has the noise of both half steps, so that the difference of the chains is
+        # small, and the batch of the first.
+        both = pytrees.combine((NORMAL_SCALE, noise), (NORMAL_SCALE, other_noise))
+        coarse = state._replace(dynamics=state.dynamics.coarse)
+        fine = state._replace(dynamics=state.dynamics.fine)
+        coarse, info = self.coarse.transition(Randomness(batch, both), coarse, data)
+        fine, _ = self.fine.transition(Randomness(batch, noise), fine, data)
+        fine, _ = self.fine.transition(Randomness(other_batch, other_noise), fine, data)
+        moved = CoupledState(state.dynamics.step + 1, coarse.dynamics, fine.dynamics)
         return state._replace(dynamics=moved), info._replace(
             gradient_evaluations=np.int32(self.evaluations(data).per_step),
             is_finite=pytrees.is_finite(moved),
@@ -88,18 +90,18 @@ class Coupled(Kernel):
     @property
     def step_size(self) -> Callable[[Array], Scalar]:
         """`step_size(step)` is h."""
-        return self.whole.step_size
+        return self.coarse.step_size
 
     def evaluations(self, data: Data) -> Evaluations:
-        cost = self.whole.evaluations(data)
+        cost = self.coarse.evaluations(data)
         return cost._replace(per_step=3 * cost.per_step)
 
     def check(self, position: tuple[PyTree, PyTree], data: Data) -> None:
-        self.whole.check(position[0], data)
+        self.coarse.check(position[0], data)
 
 
 def coupled(kernel: Pair[Any]) -> Coupled:
-    """Return the kernel of two chains, with the step of `kernel` and with half of it."""
+    """Return the kernel of two chains, one with the step of `kernel` and one with half of it."""
     step_size = Constant(value=kernel.step_size(jnp.int32(0)) / 2)
     fine = with_step_size(kernel.dynamics, step_size)
-    return Coupled(whole=kernel, half=dataclasses.replace(kernel, dynamics=fine))
+    return Coupled(coarse=kernel, fine=dataclasses.replace(kernel, dynamics=fine))

@@ -1,23 +1,21 @@
-"""What halving the step says."""
+"""The result of `halve`, and how it is printed."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from ewsg_jax.answers.halve import settings
 from ewsg_jax.base.table import aligned
 from ewsg_jax.base.typing import Position
 from ewsg_jax.draws.convergence import rhat_in_words
 from ewsg_jax.draws.coordinates import with_digits
 from ewsg_jax.vectors.layout import vector
 
-MOST_SHOWN = 12
-"""Coordinates of which the table shows a row each: those with the largest bias."""
-
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """Means and standard deviations, or what those of two laws differ by, with standard errors."""
+    """Means and standard deviations, or differences of these, with standard errors."""
 
     mean: Position
     sd: Position
@@ -27,11 +25,13 @@ class Estimates:
 
 @dataclass(frozen=True, eq=False)
 class Bias:
-    """How far off a law is, with standard errors: like the position.
+    """The bias at a step size, with standard errors: pytrees like the position.
 
     Attributes:
-        mean_shift: its means less the extrapolated ones, in extrapolated standard deviations.
-        sd_ratio: its standard deviations over the extrapolated ones.
+        mean_shift: means less the extrapolated ones, in extrapolated standard deviations.
+        sd_ratio: standard deviations over the extrapolated ones.
+        mean_shift_error: the standard errors of the shifts.
+        sd_ratio_error: the standard errors of the ratios.
     """
 
     mean_shift: Position
@@ -42,39 +42,44 @@ class Bias:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Halved:
-    """How wrong a step size is, and what is right. Trees, in float64, are like the position.
+    """The bias of a step size h, and moments without it. Pytrees are like the position, in float64.
 
     Attributes:
-        outcome: whether h is right within tolerance, wrong beyond chance, or neither is known.
-        verdict: the same in words, with what to do.
-        right_step: the step at which, to leading order, everything is right within tolerance.
-        whole, half: means and standard deviations at h, and at h/2.
-        difference: those at h less those at h/2, with the small errors of pairs.
-        extrapolated: those as the step goes to 0, from means and variances
-            (2^p m_{h/2} − m_h)/(2^p − 1). Errors are of chance and of what orders beyond p may
-            leave.
-        bias, half_bias: of the laws at h, and at h/2, with such errors.
-        gain: how many times as long independent chains would run to know differences as well: the
-            median over coordinates, of means or of standard deviations, whichever is less.
+        outcome: "right" if h is within tolerance, "wrong" if an error is beyond it and beyond Monte
+            Carlo error, "unsure" otherwise.
+        verdict: the same in a sentence, with what to do.
+        right_step: the step at which, to leading order, everything is within tolerance.
+        coarse: means and standard deviations at h (also called `whole`).
+        fine: means and standard deviations at h/2 (also called `half`).
+        difference: moments at h less those at h/2, with the small errors of pairs.
+        extrapolated: moments as the step goes to 0, from means and variances
+            (2^p m_{h/2} − m_h)/(2^p − 1). Errors are Monte Carlo errors and what orders beyond p
+            may leave.
+        bias: the bias at h, with such errors.
+        half_bias: the bias at h/2, with such errors.
+        gain: how many times as long independent chains would run for the same errors of the
+            differences: the median over coordinates, of means or of standard deviations, whichever
+            is less.
         step_size: h.
-        order: p, of the bias: h^p.
-        num_pairs: pairs of chains there were.
-        num_lost: of these, pairs that are left out, for one of their chains is not finite.
-        num_steps, num_kept: steps of h that each made, and those after the burn-in.
-        data_passes: what each pair cost, in passes over the data.
+        order: p of the bias, which is of order h^p.
+        num_pairs: the number of pairs of chains.
+        num_lost: the number of pairs that are left out because a chain is not finite.
+        num_steps: steps of h that each pair made.
+        num_kept: steps after the burn-in.
+        data_passes: what a pair cost, in passes over the data.
         rhat: the largest split R-hat of a coordinate at h/2.
-        drifts: whether moments change over the steps that are kept, beyond chance.
         is_cut: whether a pair diverged after the burn-in, or half of them or more anywhere: a part
-            of the posterior may be cut off, and no outcome is right.
-        tolerance, error_rate: as given.
-        names: of the coordinates.
+            of the posterior may be cut off, and the outcome is not "right".
+        tolerance: the tolerance that was given.
+        error_rate: the error rate that was given.
+        names: the names of the coordinates.
     """
 
     outcome: Literal["right", "wrong", "unsure"]
     verdict: str
     right_step: float
-    whole: Estimates
-    half: Estimates
+    coarse: Estimates
+    fine: Estimates
     difference: Estimates
     extrapolated: Estimates
     bias: Bias
@@ -88,11 +93,20 @@ class Halved:
     num_kept: int
     data_passes: float
     rhat: float
-    drifts: bool
     is_cut: bool
     tolerance: float
     error_rate: float
     names: tuple[str, ...]
+
+    @property
+    def whole(self) -> Estimates:
+        """The same as `coarse`."""
+        return self.coarse
+
+    @property
+    def half(self) -> Estimates:
+        """The same as `fine`."""
+        return self.fine
 
     def __repr__(self) -> str:
         lost = f" ({self.num_lost} lost)" if self.num_lost else ""
@@ -104,19 +118,19 @@ class Halved:
             f"each; R-hat {rhat_in_words(self.rhat, 3)}",
             f"bias of order {power}; common noise is worth runs {self.gain:.3g} times as long",
         ]
-        shift, wide, shift_error, wide_error = map(vector, vars(self.bias).values())
-        half_shift, half_wide, *_ = map(vector, vars(self.half_bias).values())
+        shift, ratio, shift_error, ratio_error = map(vector, vars(self.bias).values())
+        half_shift, half_ratio, *_ = map(vector, vars(self.half_bias).values())
         mean, sd, mean_error, sd_error = map(vector, vars(self.extrapolated).values())
         # A mean may be off by twice as many tolerances.
-        size = np.maximum(np.abs(wide - 1), np.abs(shift) / 2)
-        shown = np.argsort(-size, kind="stable")[:MOST_SHOWN]
+        size = np.maximum(np.abs(ratio - 1), np.abs(shift) / 2)
+        shown = np.argsort(-size, kind="stable")[: settings.SHOWN_COORDINATES]
         heads = "sd too wide by", "at h/2", "mean off by (sd)", "at h/2", "extrapolated mean", "sd"
         table = [("coordinate", *heads)]
         table += [
             (
                 self.names[i],
-                f"{100 * (wide[i] - 1):.2f} ± {100 * wide_error[i]:.2f} %",
-                f"{100 * (half_wide[i] - 1):.2f} %",
+                f"{100 * (ratio[i] - 1):.2f} ± {100 * ratio_error[i]:.2f} %",
+                f"{100 * (half_ratio[i] - 1):.2f} %",
                 f"{shift[i]:.3f} ± {shift_error[i]:.3f}",
                 f"{half_shift[i]:.3f}",
                 f"{with_digits(mean[i], sd[i])} ± {mean_error[i]:.2g}",

@@ -60,13 +60,13 @@ def of_batches(name, h, batch_size=1, replace=True):
 
 @jax.jit
 def _maps(kernel, start, noise, data, batches):
-    states = start.dynamics.whole, start.dynamics.half
+    states = start.dynamics.coarse, start.dynamics.fine
     flat, unravel = ravel_pytree([state._replace(step=()) for state in states])
     at, unravel_noise = ravel_pytree(noise)
 
     def step(z, noise, batch):
         whole, half = (state._replace(step=start.step) for state in unravel(z))
-        state = start._replace(dynamics=start.dynamics._replace(whole=whole, half=half))
+        state = start._replace(dynamics=start.dynamics._replace(coarse=whole, fine=half))
         drawn = Randomness(jax.tree.map(as_drawn, batch), unravel_noise(noise))
         _, *moved = kernel.transition(drawn, state, data)[0].dynamics
         return ravel_pytree([state._replace(step=()) for state in moved])[0]

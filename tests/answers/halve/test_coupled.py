@@ -31,7 +31,7 @@ from tests.oracles import lyapunov
 def assert_own_laws(linearize, kernel, joint, batches):
     """Each chain's part of the joint law is that of its kernel alone."""
     mean, covariance = joint
-    for place, one in enumerate((kernel.whole, kernel.half)):
+    for place, one in enumerate((kernel.coarse, kernel.fine)):
         maps = linearize(one, 1, jnp.asarray(ROWS), batches)
         own_mean, own_covariance = lyapunov.stationary(maps.steps)
         size = len(own_mean)
@@ -99,5 +99,5 @@ def test_it_is_a_kernel_as_others_are(name):
         for each in (randomness, kernel.fetch(randomness, data))
     )
     np.testing.assert_allclose(one, two, rtol=1e-6)
-    steps = (float(each.step_size(jnp.int32(0))) for each in (kernel, kernel.half))
+    steps = (float(each.step_size(jnp.int32(0))) for each in (kernel, kernel.fine))
     assert list(steps) == pytest.approx([0.1, 0.05])

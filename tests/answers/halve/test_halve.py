@@ -11,8 +11,7 @@ from scipy import stats
 import ewsg_jax as ewsg
 from ewsg_jax.answers.halve import estimates
 from ewsg_jax.answers.halve.coupled import coupled
-from ewsg_jax.answers.halve.estimates import Law
-from ewsg_jax.answers.halve.order import check_normal
+from ewsg_jax.answers.halve.estimates import Estimated
 from tests.answers.halve.pairs import MODEL, dynamics_of, known_pairs, of_ones_own
 from tests.answers.halve.test_order import SKEWED, skewed_moments, truth
 
@@ -46,9 +45,9 @@ def test_laws_are_those_of_the_moments_and_errors_those_of_pairs(x64, order):
     mean, apart = rng.normal(size=(count, 3)), 0.2 * rng.normal(size=(count, 3))
     half = rng.gamma(50.0, 0.1, size=(count, 3))
     pairs = np.stack([mean, apart, half * rng.normal(1.2, 0.1, size=(count, 3)), half])
-    found = estimates.laws_of(pairs, order)
+    found = estimates.extrapolated(pairs, order)
     # Chains differ by their means too, around a mean that is estimated: by n − 1.
-    np.testing.assert_allclose(found["half"].value[1] ** 2, half.mean(0) + mean.var(0, ddof=1))
+    np.testing.assert_allclose(found["fine"].value[1] ** 2, half.mean(0) + mean.var(0, ddof=1))
     between = [m - m.mean(0) for m in (mean + apart, mean)]
     spread = [v + off**2 * count / (count - 1) for v, off in zip(pairs[2:], between, strict=True)]
     each = np.stack([mean, apart, *spread])
@@ -65,22 +64,8 @@ def test_the_gain_is_that_over_independent_runs():
     mean, apart = rng.normal(size=(4_000, 2)), 0.1 * rng.normal(size=(4_000, 2))
     # Of variances it is more, and the less counts.
     variance = rng.gamma(5.0, 100.0, size=(4_000, 1)) * np.ones((1, 2))
-    found = estimates.laws_of(np.stack([mean, apart, 1.001 * variance, variance]), 1)
+    found = estimates.extrapolated(np.stack([mean, apart, 1.001 * variance, variance]), 1)
     assert estimates.gain_of(found) == pytest.approx((1 + 1 + 0.01) / 0.01, rel=0.15)
-
-
-def test_runs_that_change_are_told_and_others_seldom():
-    def halves(seed, change):
-        # Pairs of one law have their own means; the second half is theirs again, with chance of its
-        # own.
-        rng = np.random.default_rng(seed)
-        for shift in (0.0, change):
-            mean, apart, whole, half = rng.normal(size=(4, 32, 3))
-            mean[:, 1] += shift
-            yield np.stack([mean, apart, 50 + whole, 50 + half])
-
-    assert estimates.drifts(*halves(0, 3.0))
-    assert sum(estimates.drifts(*halves(seed, 0.0)) for seed in range(300)) <= 3  # of 0.3
 
 
 def test_rhat_is_that_of_arviz():
@@ -92,21 +77,21 @@ def test_rhat_is_that_of_arviz():
         mean, variance = values.mean(1), values.var(1)
         return np.stack([mean, 0 * mean, variance, variance])
 
-    found = estimates.rhat(part(draws[:, :200]), part(draws[:, 200:]))
+    found = estimates.rhat_of_halves(part(draws[:, :200]), part(draws[:, 200:]), 200)
     expected = max(
         array_stats.rhat(draws[..., i], chain_axis=0, draw_axis=1, method="split") for i in range(2)
     )
-    assert found == pytest.approx(float(expected), abs=0.005)
+    assert found == pytest.approx(float(expected), rel=1e-12)
 
 
 def bias_of(ratio, chance, shift=0.0, shift_chance=0.0, beyond=0.0):
-    return Law(*np.array([[[shift], [ratio]], [[shift_chance], [chance]], [[0.0], [beyond]]]))
+    return Estimated(*np.array([[[shift], [ratio]], [[shift_chance], [chance]], [[0.0], [beyond]]]))
 
 
 def judged(bias):
     names = ("a",) * bias.value.shape[1]
-    return estimates.verdict_of(
-        bias, names, 32, estimates.right_step(bias, 0.1, 1, 0.05), 0.05, 0.02
+    return estimates.judge_step(
+        bias, names, 32, estimates.tolerable_step(bias, 0.1, 1, 0.05), 0.05, 0.02
     )
 
 
@@ -121,15 +106,19 @@ def judged(bias):
         ),
         ((0.9, 0.005), "wrong", "too narrow by 10"),
         ((1.0, 0.005, 0.2, 0.01), "wrong", "mean off by 0.2 ± 0.01 sd (a)"),
-        ((1.1, 0.04), "unsure", "the sd of a is 2 tolerances off, ± 0.8 by chance and 0 by what"),
-        ((1.04, 0.02), "unsure", "Run some 11 times as long"),
+        (
+            (1.1, 0.04),
+            "unsure",
+            "2 tolerances off, ± 0.8 by Monte Carlo error and 0 by what",
+        ),
+        ((1.04, 0.02), "unsure", "may leave. Run longer"),
         ((1.0, 0.01, 0.05, 0.04), "unsure", "the mean of a is 0.5 tolerances off, ± 0.4"),
-        ((1.04, np.inf), "unsure", "Run at least ten times as long"),
-        ((1.3, 0.005), "wrong", "counts than the leading order: halve a step of 0.017"),
+        ((1.04, np.inf), "unsure", "may leave. Run longer"),
+        ((1.3, 0.005), "wrong", "Take halved.extrapolated, or a step of 0.017"),
         ((1.2, 0.005), "wrong", "Take halved.extrapolated, or a step of 0.025"),
         ((1.1, 0.005, 0.0, 0.0, 0.06), "unsure", "Halve h: more steps do not decide"),
         ((1.2, 0.005, 0.0, 0.0, 0.06), "wrong", "too wide by 20 ± 6 % (a)"),
-        ((1.02, 0.005, 0.0, 0.0, 0.025), "unsure", "Run some 2 times as long"),
+        ((1.02, 0.005, 0.0, 0.0, 0.025), "unsure", "may leave. Run longer"),
         ((1.02, 0.002, 0.0, 0.0, 0.025), "right", "within tolerance"),
     ],
 )
@@ -143,11 +132,11 @@ def test_many_coordinates_make_no_false_alarm():
     """Three standard errors are beyond chance for one coordinate, and not for a hundred."""
     one = bias_of(1.3, 0.1)
     assert judged(one).outcome == "wrong"
-    assert judged(Law(*np.repeat(one, 100, axis=2))).outcome == "unsure"
+    assert judged(Estimated(*np.repeat(one, 100, axis=2))).outcome == "unsure"
 
 
 def test_a_negative_variance_is_told():
-    found = estimates.laws_of(known_pairs(5.0, 1.0), 1)
+    found = estimates.extrapolated(known_pairs(5.0, 1.0), 1)
     assert np.isnan(found["extrapolated"].value[1])
     told = judged(found["bias"])
     assert told.outcome == "wrong"
@@ -158,7 +147,7 @@ def test_a_negative_variance_is_told():
 def test_the_right_step_is_right_to_leading_order(order):
     # 4 times the tolerance: a quarter of the step, or half of it.
     for bias in (bias_of(1.2, 0.005, 0.1, 0.01), bias_of(1.0, 0.005, 0.4, 0.01)):
-        right = estimates.right_step(bias, 0.8, order, 0.05)
+        right = estimates.tolerable_step(bias, 0.8, order, 0.05)
         assert right == pytest.approx(0.8 / 4 ** (1 / order))
 
 
@@ -277,19 +266,12 @@ def test_pairs_that_are_lost_are_left_out_and_told(burn_in):
     assert "right at h within tolerance" in halved.verdict
 
 
-@pytest.mark.parametrize(
-    ("step_size", "start", "why"),
-    [
-        (1e-5, lambda key: 10 * jax.random.normal(key, (1,)), "R-hat"),
-        # Twenty sds away for a hundredth of the run: R-hat is 1.03.
-        (2.5e-3, jnp.full(1, 3.1), "moments change"),
-    ],
-)
-def test_chains_that_have_not_settled_tell_nothing(step_size, start, why):
-    kernel = ewsg.ld(ewsg.models.gaussian_location(), step_size)
+def test_chains_that_have_not_converged_tell_nothing():
+    kernel = ewsg.ld(ewsg.models.gaussian_location(), 1e-5)
+    start = lambda key: 10 * jax.random.normal(key, (1,))
     halved = ewsg.halve(jax.random.key(0), kernel, start, DATA, 1_000, burn_in=0)
     assert halved.outcome == "unsure"
-    assert f"not settled ({why}" in halved.verdict
+    assert "not converged (R-hat" in halved.verdict
 
 
 def test_a_dynamics_of_ones_own_that_says_its_order_is_taken(x64, optimised):
@@ -302,34 +284,6 @@ def test_a_dynamics_of_ones_own_that_says_its_order_is_taken(x64, optimised):
     sd, error = halved.extrapolated.sd[0], halved.extrapolated.sd_error[0]
     assert abs(sd - 1.0) > 3 * halved.half.sd_error[0]
     assert abs(sd - 1.0) < error
-
-
-@pytest.mark.parametrize(
-    ("drawn", "is_right"),
-    [
-        (jax.random.normal, True),
-        (jax.random.uniform, False),
-        (jax.random.rademacher, False),
-        (lambda key, shape: 12**0.5 * (jax.random.uniform(key, shape) - 0.5), False),
-    ],
-)
-def test_a_noise_of_ones_own_must_be_normal(drawn, is_right):
-    """One of another law is not that of the step when two of them are put together."""
-
-    class Drawing(type(of_ones_own(0.25))):
-        def draw(self, key, state):
-            one, other = jax.random.split(key)
-            shape = (2, *state.position.shape)
-            return {"often": jax.random.normal(one, (3, 100)), "once": drawn(other, shape)}
-
-    dynamics = of_ones_own(0.25)
-    own = ewsg.module(Drawing)(**{field: getattr(dynamics, field) for field in vars(dynamics)})
-    kernel = ewsg.kernel(own, ewsg.gradients.full(MODEL))
-    if is_right:
-        check_normal(kernel, jnp.zeros(2))
-        return
-    with pytest.raises(ValueError, match=r"^kernel must have a dynamics whose draw returns stand"):
-        check_normal(kernel, jnp.zeros(2))
 
 
 def test_a_run_that_is_interrupted_says_nothing(monkeypatch):

@@ -16,8 +16,8 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax import Randomness
 from ewsg_jax.answers.forecast.step import stationary_each, step_of
-from ewsg_jax.answers.halve.estimates import laws_of
-from ewsg_jax.answers.halve.order import order_of, order_of_noise, share_beyond
+from ewsg_jax.answers.halve.estimates import extrapolated
+from ewsg_jax.answers.halve.order import order_of, order_of_noise, remainder_share
 from tests.answers.halve.pairs import (
     DYNAMICS,
     LAMBDA,
@@ -55,7 +55,7 @@ def test_what_extrapolation_leaves_is_of_a_higher_order(linearize, name, of):
     by_step = [variance(h) for h in (*SIZES, SIZES[-1] / 2)]
     left = []
     for one, half in itertools.pairwise(by_step):
-        found = laws_of(known_pairs(one, half), order)
+        found = extrapolated(known_pairs(one, half), order)
         left.append(float(found["extrapolated"].value[SD]) ** 2 / target - 1)
         # What is told of the bias at h is what was extrapolated.
         told = (one / target / (1 + left[-1])) ** 0.5
@@ -86,7 +86,7 @@ def test_errors_cover_what_extrapolation_leaves_at_large_steps(name):
     make, numbers, order = LARGE[name]
     model = ewsg.models.gaussian_location()
     kernel = ewsg.kernel(make(0.1, **numbers), ewsg.gradients.full(model))
-    share, left = share_beyond(kernel, order), []
+    share, left = remainder_share(kernel, order), []
 
     def ratio(h, lam):
         """The stationary variance over the right one."""
@@ -97,7 +97,7 @@ def test_errors_cover_what_extrapolation_leaves_at_large_steps(name):
         one, half = ratio(h, lam), ratio(h / 2, lam)
         if not 0.5 < one < 2 or abs(one - 1) < 0.01:
             continue
-        found = laws_of(known_pairs(one, half), order, share)
+        found = extrapolated(known_pairs(one, half), order, share)
         rights = {"extrapolated": 1.0, "bias": one**0.5, "half_bias": half**0.5}
         for name, right in rights.items():
             assert abs(found[name].value[SD] - right) <= found[name].error[SD]
