@@ -135,9 +135,10 @@ def halve(
     # A pair counts with both chains or not at all.
     num_lost = _check_enough_pairs(kernel, both.is_finite)
 
-    halves = (estimates.pairs_of(part.moments, both.is_finite) for part in (first, second))
-    rhat = estimates.rhat_of_halves(*halves, num_kept // 2)
-    pairs = estimates.pairs_of(both.moments, both.is_finite)
+    first_half, second_half, pairs = (
+        estimates.pairs_of(part.moments, both.is_finite) for part in (first, second, both)
+    )
+    rhat = estimates.rhat_of_halves(first_half, second_half, num_kept // 2)
     moments = estimates.extrapolated(pairs, order, remainder_share(kernel, order))
     step_size = float(kernel.step_size(jnp.int32(0)))
     tolerable = estimates.tolerable_step(moments["bias"], step_size, order, tolerance)
