@@ -68,6 +68,12 @@ def computed_from(program: Program) -> frozenset[int]:
     return frozenset().union(*interpret(program, inputs, union, lambda constant: frozenset()))
 
 
+def programs_in(equation: Equation) -> list[Program]:
+    """Return the programs inside an equation: of a call, a loop or the branches."""
+    parameters = jax.tree.leaves(equation.params)
+    return [x for x in parameters if hasattr(getattr(x, "jaxpr", x), "eqns")]
+
+
 def equations(program: Program) -> Iterator[Equation]:
     """Yield the equations of a program and of those inside it."""
     for equation in getattr(program, "jaxpr", program).eqns:
@@ -81,20 +87,13 @@ def equations_within(equation: Equation) -> Iterator[Equation]:
         yield from equations(inner)
 
 
-def programs_in(equation: Equation) -> Iterator[Program]:
-    """Yield the programs inside an equation: of a call, a loop or the branches."""
-    for parameter in jax.tree.leaves(equation.params):
-        if hasattr(getattr(parameter, "jaxpr", parameter), "eqns"):
-            yield parameter
-
-
 def constants(program: Program) -> Iterator[Any]:
     """Yield the arrays that a program and those inside it hold, and their literals."""
     yield from getattr(program, "consts", ())
-    for equation in getattr(program, "jaxpr", program).eqns:
+    for equation in equations(program):
         yield from (atom.val for atom in equation.invars if is_literal(atom))
         for inner in programs_in(equation):
-            yield from constants(inner)
+            yield from getattr(inner, "consts", ())
 
 
 def is_literal(atom: Any) -> bool:

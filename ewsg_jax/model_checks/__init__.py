@@ -1,1 +1,1 @@
-"""What is asked about a user's model."""
+"""What is asked about a user's model: each question returns a list of findings."""

@@ -4,15 +4,17 @@ finite.
 Some hundred evaluations of log_prior are made and up to four thousand of log_likelihood, at most a
 two-hundredth of the run's own or 128, by one compiled program that later runs share.
 
-A chain has blown up if its last potential is a thousand temperatures a dimension above that of its
-own start and those of all chains that have not, and ten times as high above the least that is known
-(on the way from a bad start it may go up before it falls); or a million above its start, whatever
-others do: less may be the noise of batches. A chain that is right is not that high: it stays d/2
-temperatures above the least one, give or take a few roots of d, wherever a chain of a heavy-tailed
-distribution may be; and on the way from a bad start it falls. If the potential hardly depends on
-how far a chain is, as that of a network without a prior, a chain has blown up that is a thousand
-times farther than all other chains, and above them by 200 temperatures and ten a dimension: a draw
-of a Cauchy distribution would have to be e¹⁰⁰ times as far as others.
+A chain has blown up if its last potential is
+- a thousand temperatures a dimension above that of its own start and those of all chains that have
+  not blown up, and ten times as high above the least that is known (on the way from a bad start it
+  may go up before it falls); or
+- a million above its start, whatever others do: less may be the noise of batches; or
+- 200 temperatures and ten a dimension above all other chains, and the chain is a thousand times
+  farther than they are: the potential may hardly depend on how far a chain is, as that of a network
+  without a prior.
+
+A chain that is right is never that high: it stays d/2 temperatures above the least potential, give
+or take a few roots of d, even in a heavy-tailed distribution.
 """
 
 from collections.abc import Callable
@@ -29,20 +31,26 @@ from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.vectors.row_subsets import evenly, take_rows
 
 EVALUATION_SHARE = 1 / 200
-"""Evaluations of log_likelihood that may be made here, as a share of the run's."""
+"""Evaluations of log_likelihood that may be made here, as a share of the run's: half a percent of
+its time."""
 CLIMB, CLIMB_TIMES = 1e3, 10.0
-"""Height above its start and all other chains at which a chain has blown up, in temperatures a
-dimension, and in heights of those above the least potential known; see the head of this file."""
+"""How far a blown-up chain is above its own start and all other chains: temperatures a dimension,
+and times the height of those above the least potential. A chain that is right is half a
+temperature a dimension above the least; on the way from a bad start it falls. `test_model_warnings`
+has heavy tails, funnels and bad starts that must not be marked."""
 CLIMB_ALONE = 1e6
-"""The first of these if no other chains are known to be fine: all may be equally high by the noise
-of batches."""
+"""The same temperatures a dimension if no other chain is known to be fine: gradient noise may have
+lifted all of them equally. Set by hand."""
 DISTANCE_TIMES = 1e3
-"""Times as far as all other chains, at which one has blown up that is also suspicious:"""
+"""How many times as far as all other chains a chain must be, to have blown up by its distance: the
+density of a flat tail hardly falls."""
 SUSPICIOUS_PER_DIMENSION, SUSPICIOUS = 10.0, 200.0
-"""Height above the least potential known, in temperatures a dimension and in temperatures, from
-which on starts are evaluated."""
+"""Height above the least potential, in temperatures a dimension and in temperatures, from which on
+a chain is suspected, and its start evaluated. A draw of a Cauchy distribution would have to be e¹⁰⁰
+times as far as others."""
 ENORMOUS_DISTANCE = 1e15
-"""A distance whose square float32 barely holds: with an infinite potential, a blown-up chain."""
+"""A distance whose square float32 barely holds: a chain that far, with an infinite potential, has
+blown up."""
 
 
 class ChainEnds(NamedTuple):
@@ -103,9 +111,9 @@ def examine(ends: ChainEnds) -> EndReport | None:
         start = jax.tree.map(lambda x: np.asarray(x)[None], ends.start)
         at = _evaluated(ends, [start, take_rows(ends.last, farthest), draws])
         first = 1 + len(farthest)
-        likelihood = at.outside_likelihood[first : first + num_first]
-        outside = Outside.of(at.outside_prior[first:], likelihood)
-        starts_outside = bool(at.outside_prior[0] or at.outside_likelihood[0])
+        no_prior, no_likelihood = (~np.isfinite(x) for x in at)
+        outside = Outside.of(no_prior[first:], no_likelihood[first : first + num_first])
+        starts_outside = bool(no_prior[0] or no_likelihood[0])
         new = _blown_up(ends, farthest, norms, alive, at.potential(ends.num_data))
         blown_up |= new
         if not new[farthest].all():

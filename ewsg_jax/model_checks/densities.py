@@ -33,25 +33,12 @@ class Densities(NamedTuple):
 
     Attributes:
         log_prior: at each position, shape (p,).
-        log_likelihood: its mean over rows at the first m ≤ p positions, shape (m,).
-        rows_outside: the number of rows for which it is not finite there, shape (m,).
-        num_rows: the number of rows on which it was evaluated.
+        log_likelihood: its mean over rows at the first m ≤ p positions, shape (m,); -inf if that of
+            a row is not finite, for the density is 0 then, however many other rows there are.
     """
 
     log_prior: np.ndarray
     log_likelihood: np.ndarray
-    rows_outside: np.ndarray
-    num_rows: int
-
-    @property
-    def outside_prior(self) -> np.ndarray:
-        """Whether log_prior of each position is -inf, infinite or NaN, shape (p,)."""
-        return ~np.isfinite(self.log_prior)
-
-    @property
-    def outside_likelihood(self) -> np.ndarray:
-        """Whether log_likelihood of a row is not finite at the first positions, shape (m,)."""
-        return self.rows_outside > 0
 
     def potential(self, num_data: int) -> np.ndarray:
         """Return V at the first positions from these rows, scaled to all, shape (m,)."""
@@ -89,11 +76,8 @@ def densities(posterior: Posterior, positions: PyTree, rows: Data, evaluations: 
         posterior, chosen, take_rows(rows, np.resize(used, rows_at_once)), few
     )
     values = np.asarray(likelihood)[: min(count, few), : len(used)]
-    bad = ~np.isfinite(values)
-    # A row that is not finite makes the position's density 0, however many others there are.
-    means = np.where(bad, 0, values).mean(axis=1, dtype=np.float64)
-    means[bad.any(axis=1)] = -np.inf
-    return Densities(np.asarray(prior, np.float64)[:count], means, bad.sum(axis=1), len(used))
+    means = np.where(np.isfinite(values), values, -np.inf).mean(axis=1, dtype=np.float64)
+    return Densities(np.asarray(prior, np.float64)[:count], means)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 3), compiler_options=QUICK)

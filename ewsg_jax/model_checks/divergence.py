@@ -62,12 +62,22 @@ def causes(
     if not text:
         text = _of_gradients(kernel, start, end, data, at_start)
         # All of them at once have one cause: what overflows where steps led is none.
-        if at_once and (too_large := _too_large(kernel, start, end, data)):
+        first, latest = _potentials(kernel, start, end, data) if at_once else (0.0, 0.0)
+        if latest - first > RISE + RISE_PER_DIMENSION * _size(start):
+            too_large = (
+                "the steps are too large: all chains left their starts at once, and the potential "
+                f"rose from {first:.4g} to {latest:.4g}; take a tenth of step_size, or what "
+                "ewsg_jax.plan chooses"
+            )
             text = f"{too_large}; there {text}" if text else too_large
     findings = [Finding("divergence", "error", text or SMALLER_STEP)]
-    if last is not None and _falls(kernel, start, last, data):
-        text = "the potential falls without bound along the chain"
-        findings.append(Finding("divergence", "error", text, "has the likelihood the right sign?"))
+    if last is not None:
+        first, latest = _potentials(kernel, start, last, data)
+        # If a potential is bounded below, a step that is too large leads upwards.
+        if first - latest > UNBOUNDED_FALL * (1 + abs(first)):
+            text = "the potential falls without bound along the chain"
+            cure = "has the likelihood the right sign?"
+            findings.append(Finding("divergence", "error", text, cure))
     return findings
 
 
@@ -128,9 +138,8 @@ def _of_posterior(
         return jax.value_and_grad(posterior.log_likelihood)(p, row)
 
     # With many parameters few rows: the search is not to take longer than the run.
-    length = sum(x.size for x in jax.tree.leaves(position))
-    places = evenly(num_rows(data), max(1, MAX_DERIVATIVES // length))
-    rows_together = max(1, DERIVATIVES_TOGETHER // length)
+    places = evenly(num_rows(data), max(1, MAX_DERIVATIVES // _size(position)))
+    rows_together = max(1, DERIVATIVES_TOGETHER // _size(position))
 
     @jax.jit
     def are_finite(position: Position, rows: Data) -> Array:
@@ -186,35 +195,15 @@ def _widened(x: Array | np.ndarray) -> np.ndarray:
     return known.astype(np.float64) if jnp.issubdtype(known.dtype, jnp.floating) else known
 
 
+def _size(position: Position) -> int:
+    return sum(np.size(x) for x in jax.tree.leaves(position))
+
+
 def _length(position: Position) -> float:
     with np.errstate(over="ignore"):
         return math.sqrt(
             sum(np.sum(np.square(np.asarray(x, np.float64))) for x in jax.tree.leaves(position))
         )
-
-
-def _falls(kernel: Kernel, start: Position, end: Position, data: Data) -> bool:
-    """Return whether the potential falls enormously from a chain's start to its last position.
-
-    If a potential is bounded below a step that is too large leads upwards.
-    """
-    first, last = _potentials(kernel, start, end, data)
-    return first - last > UNBOUNDED_FALL * (1 + abs(first))
-
-
-def _too_large(kernel: Kernel, start: Position, end: Position, data: Data) -> str:
-    """Return that steps were too large, if the potential rises more than a chain would let it.
-
-    Gradients lead downwards, and noise lifts a chain by half its dimension.
-    """
-    dimension = sum(np.size(x) for x in jax.tree.leaves(start))
-    first, last = _potentials(kernel, start, end, data)
-    if not last - first > RISE + RISE_PER_DIMENSION * dimension:
-        return ""
-    return (
-        "the steps are too large: all chains left their starts at once, and the potential rose "
-        f"from {first:.4g} to {last:.4g}; take a tenth of step_size, or what ewsg_jax.plan chooses"
-    )
 
 
 def _potentials(kernel: Kernel, start: Position, end: Position, data: Data) -> tuple[float, float]:

@@ -51,14 +51,12 @@ class Outside(NamedTuple):
         prior: the share by log_prior, of all positions evaluated.
         likelihood: the share by log_likelihood, of those at which it was evaluated.
         share: the larger of the share by either function where both are known, and of `prior`.
-        evaluated: positions at which the likelihood was evaluated.
         data_passes: evaluations of the likelihood over all rows; 0 if some rows stand for all.
     """
 
     prior: float = 0.0
     likelihood: float = 0.0
     share: float = 0.0
-    evaluated: int = 0
     data_passes: float = 0.0
 
     @classmethod
@@ -76,7 +74,7 @@ class Outside(NamedTuple):
         of_prior, of_likelihood, of_either = (
             float(x.mean()) if x.size else 0.0 for x in (prior, likelihood, either)
         )
-        return cls(of_prior, of_likelihood, max(of_prior, of_either), len(likelihood), data_passes)
+        return cls(of_prior, of_likelihood, max(of_prior, of_either), data_passes)
 
     def __bool__(self) -> bool:
         """Return whether any position is outside."""

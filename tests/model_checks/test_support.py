@@ -210,7 +210,7 @@ def test_shares_are_those_of_the_law():
         (found.share, above + below),
     ):
         assert abs(share - exact) < 5 * (exact * (1 - exact) / 20_000) ** 0.5
-    assert found.evaluated == 20_000
+    assert found.data_passes == 20_000
     # Half a percent of a tolerance of 5 % matters.
     assert found.matters(0.05)
     assert not NONE.matters(0.05)
