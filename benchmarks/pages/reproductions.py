@@ -10,6 +10,7 @@ from benchmarks.pages.checks import DOCS
 from benchmarks.pages.generated import as_table, renewed
 from benchmarks.papers.command import EXPERIMENTS, spelled
 from benchmarks.papers.running import PICTURE, stored
+from benchmarks.papers.sizes import size_of
 
 PAGE, SCRIPT = DOCS / "reproduction.md", "benchmarks/pages/reproductions.py"
 
@@ -22,7 +23,7 @@ def section(name: str, result: dict[str, Any]) -> str:
         "",
         f"`python -m ewsg_jax reproduce {name}{'' if is_quick else ' --scale full'}` "
         f"({spelled(result['seconds'])}, {result['evaluations']:.2g} gradients): "
-        f"**{result['verdict']}**, at the {result['scale']} scale.",
+        f"**{result['verdict']}**. Size: {size_of(name, result['config'], result['scale'])}.",
         "",
         chosen(result["config"]),
         "",
@@ -60,10 +61,15 @@ def claims(found: list[dict[str, Any]], mark: str) -> list[str]:
 def summary(results: dict[str, dict[str, Any]]) -> str:
     """Return the table of verdicts."""
     rows = [
-        [f"`{name}`", EXPERIMENTS[name].source, result["verdict"], result["scale"]]
+        [
+            f"`{name}`",
+            EXPERIMENTS[name].source,
+            result["verdict"],
+            size_of(name, result["config"], result["scale"]),
+        ]
         for name, result in results.items()
     ]
-    return as_table(["experiment", "of", "what it claims", "scale"], rows)
+    return as_table(["experiment", "of", "what it claims", "size"], rows)
 
 
 def page(text: str) -> str:

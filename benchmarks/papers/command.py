@@ -25,6 +25,7 @@ from benchmarks.papers import (
 from benchmarks.papers.experiment import Experiment
 from benchmarks.papers.figures import require_matplotlib
 from benchmarks.papers.running import SCALES, Scale, run, stored, text_of
+from benchmarks.papers.sizes import size_of
 from ewsg_jax.base.progress import spelled
 from ewsg_jax.base.table import aligned
 from ewsg_jax.cli.console import Parser
@@ -82,7 +83,10 @@ def main(words: Sequence[str]) -> int:
         help="its name, as `ewsg_jax list experiments` has it, or all",
     )
     command.add_argument(
-        "--scale", choices=SCALES, default="quick", help="quick (default), or the paper's: full"
+        "--scale",
+        choices=SCALES,
+        default="quick",
+        help="quick (default), or full: up to an hour, at the size that `list experiments` tells",
     )
     command.add_argument(
         "--output",
@@ -130,16 +134,13 @@ def in_words(result: dict[str, Any], path: Path) -> str:
 
 
 def listed() -> str:
-    """Return a line for each experiment: its name and source, what it took, and the last verdict
-    that is stored.
+    """Return a line for each experiment: its name and source, the last verdict that is stored and
+    how long it took, and at what size it was run.
     """
     rows = []
     for name, experiment in EXPERIMENTS.items():
         found = stored(name)
-        took = (
-            "not run"
-            if found is None
-            else f"{found['verdict']} ({found['scale']}, {spelled(found['seconds'])})"
-        )
-        rows.append([name, experiment.source, took])
-    return "\n".join(aligned(rows, left=(0, 1, 2)))
+        took = "not run" if found is None else f"{found['verdict']} ({spelled(found['seconds'])})"
+        size = "" if found is None else size_of(name, found["config"], found["scale"])
+        rows.append([name, experiment.source, took, size])
+    return "\n".join(aligned(rows, left=(0, 1, 2, 3)))

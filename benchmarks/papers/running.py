@@ -1,10 +1,12 @@
 """An experiment, run: part after part, each kept as soon as it is there, then judged.
 
-Its configuration is `configs/papers/NAME.toml`, at the paper's size or a quick one.
+Its configuration is `configs/papers/NAME.toml`, quick or full: the paper's size, or what of it was
+run (`sizes.py`).
 """
 
 import inspect
 import json
+import math
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -67,8 +69,17 @@ def settings_of(kind: type[T], text: str, scale: Scale) -> T:
 PICTURE, UNFINISHED = "figure.png", "parts.json"
 
 
+class TimeIsUpError(Exception):
+    """The time that an experiment had is up before all its parts are made; those made are kept."""
+
+
 def run(
-    experiment: Experiment, text: str, scale: Scale, folder: Folder, say: Callable[[str], None]
+    experiment: Experiment,
+    text: str,
+    scale: Scale,
+    folder: Folder,
+    say: Callable[[str], None],
+    until: float = math.inf,
 ) -> Numbers:
     """Run an experiment, or what is left of it, and write what came of it.
 
@@ -79,6 +90,7 @@ def run(
         folder: where results go. What it holds of an earlier start with the same configuration is
             not run again.
         say: reports the progress.
+        until: the `time.monotonic()` after which no further part begins.
 
     Returns:
         What `result.json` holds.
@@ -86,6 +98,7 @@ def run(
     Raises:
         ConfigError: the configuration says something that cannot be run.
         OSError: data are missing, or a file cannot be written.
+        TimeIsUpError: parts are left, and it is later than `until`.
     """
     parts = experiment.parts(settings_of(experiment.settings, text, scale))
     begun = {"config": text, "scale": scale, "versions": versions()}
@@ -96,6 +109,9 @@ def run(
     for name, compute in parts.items():
         if name in done:
             continue
+        if time.monotonic() > until:
+            left = [part for part in parts if part not in done]
+            raise TimeIsUpError(f"{experiment.name}: left are {', '.join(left)}")
         started, made = time.perf_counter(), len(done) - before
         left = f", {(started - began) / made * (len(parts) - len(done)):.0f} s left" if made else ""
         say(f"{experiment.name}: {len(done) + 1} of {len(parts)} ({name}){left}")

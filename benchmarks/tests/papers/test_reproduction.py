@@ -15,11 +15,22 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from benchmarks.on_gpu import with_values
 from benchmarks.papers import command, gaussian, gaussian_mse
 from benchmarks.papers.command import EXPERIMENTS
 from benchmarks.papers.experiment import FAILS, HOLDS, IN_PART, Claim, Experiment, verdict_of
 from benchmarks.papers.figures import Line, Panel, png
-from benchmarks.papers.running import CONFIGS, RESULT, SCALES, judged, run, settings_of, text_of
+from benchmarks.papers.running import (
+    CONFIGS,
+    RESULT,
+    SCALES,
+    judged,
+    run,
+    settings_of,
+    stored,
+    text_of,
+)
+from benchmarks.papers.sizes import AS_IN_THE_PAPER, CHOSEN, size_of
 from ewsg_jax.__main__ import main
 from ewsg_jax.cli.config import ConfigError
 from ewsg_jax.cli.results import Folder
@@ -40,6 +51,26 @@ def test_a_stored_verdict_follows_from_stored_numbers(path):
     assert {key: result[key] for key in expected} == expected
     assert tomllib.loads(result["config"]) == tomllib.loads(text_of(name))
     assert (path.parent / "figure.png").is_file()
+
+
+def test_sizes_are_those_that_were_run():
+    """What is cut is told, and a run at the paper's values is called so."""
+    said = {
+        name: size_of(name, result["config"], result["scale"])
+        for name in EXPERIMENTS
+        if (result := stored(name)) is not None
+    }
+    assert said["mnist-cnn"].startswith("5 of 200 passes, 10,000 of 60,000 rows, ")
+    assert said["blr-vr"] == "200 of 1,000 chains"
+    assert said["gaussian-kl"] == "the paper's"
+    for name, size in said.items():
+        has_cut = any(word in text_of(name) for word in ("Cut: ", "Left of it: ", "are left "))
+        assert (size not in (AS_IN_THE_PAPER, CHOSEN)) or not has_cut, name
+        assert size_of(name, "", "quick") == "quick"
+    whole = with_values(text_of("blr-vr"), {"num_chains": 1_000})
+    assert size_of("blr-vr", whole, "full") == AS_IN_THE_PAPER
+    listed = command.listed().splitlines()
+    assert all(line.endswith(said[line.split()[0]]) for line in listed)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
