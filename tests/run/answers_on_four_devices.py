@@ -79,16 +79,6 @@ def forecast_is_that_of_one_device(name):
     assert one.passes_at_start == four.passes_at_start
 
 
-def forecasts_of_many_numbers_are_those_of_one_device():
-    wide = {"x": np.random.default_rng(1).standard_normal((203, 1_010)), "y": np.arange(203) % 2.0}
-    model = ewsg.models.logistic_regression(prior_scale=0.1)
-    mode = ewsg.find_mode(KEY, model, jnp.zeros(1_010), wide, rank=4)
-    kernel = ewsg.sgld(model, 1e-4, batch_size=4)
-    one, four = (ewsg.forecast(kernel, mode, wide, mesh=mesh) for mesh in (None, DATA))
-    close_to(one.variance_ratio, four.variance_ratio)
-    close_to(one.largest_step, four.largest_step)
-
-
 def plans_are_those_of_one_device():
     model, start = ewsg.models.gaussian_location(), jnp.zeros(3)
     for posterior, data in ((model, X), (MODEL, ROWS)):
@@ -132,7 +122,6 @@ def batches_of_a_plan_are_shared():
 CHECKS = (
     modes_are_those_of_one_device,
     checks_say_what_they_say_on_one_device,
-    forecasts_of_many_numbers_are_those_of_one_device,
     plans_are_those_of_one_device,
     walls_are_those_of_one_device,
     batches_of_a_plan_are_shared,

@@ -154,16 +154,6 @@ def estimates(
     return jax.lax.map(of_point, (keys, points, anchors), batch_size=together)
 
 
-def differences(
-    estimator: GradientEstimator, position: Position, points: Array, data: Data
-) -> np.ndarray:
-    """Return how two drawn batches differ at points less the mode, (points, d): half the square is
-    one's noise.
-    """
-    found = np.asarray(estimates(estimator, position, points, None, 2, data))
-    return found[:, 0] - found[:, 1]
-
-
 def anchored(estimator: GradientEstimator, anchor: Position) -> SVRGMemory:
     """Return the memory of SVRG with an anchor, without its full gradient: that of all batches."""
     assert isinstance(estimator, SVRG)

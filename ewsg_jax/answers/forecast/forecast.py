@@ -15,17 +15,16 @@ from jax.sharding import Mesh
 
 from ewsg_jax.answers.forecast import stationary
 from ewsg_jax.answers.forecast.batches import source_of_noise
-from ewsg_jax.answers.forecast.high_dimension import of_many
 from ewsg_jax.answers.forecast.linearised import Near
-from ewsg_jax.answers.forecast.own_parts import check_rows
 from ewsg_jax.answers.forecast.result import Forecast
 from ewsg_jax.answers.forecast.step import HELD, MOVING
 from ewsg_jax.answers.mode.curvature import Curvature
 from ewsg_jax.answers.mode.mode import Mode
+from ewsg_jax.answers.mode.potential import MOST_DENSE
 from ewsg_jax.answers.mode.spectrum import CurvatureOfMany
 from ewsg_jax.base import checks
 from ewsg_jax.base.freshness import reads_now
-from ewsg_jax.base.modules import made_by
+from ewsg_jax.base.modules import is_own, made_by
 from ewsg_jax.base.needs import Need, parts_of
 from ewsg_jax.base.typing import Data
 from ewsg_jax.dynamics import Dynamics
@@ -35,6 +34,8 @@ from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.rows import _spread as spread
 from ewsg_jax.rows._view import num_rows
+
+INSTEAD = "Run the kernel for some steps and check the draws (ewsg_jax.check) instead"
 
 
 @reads_now("kernel")
@@ -52,8 +53,7 @@ def forecast(
     It does not run the kernel: it finds the law of the chain's own linear step with the noise of
     its batches, for a posterior that is near normal. It costs some passes over the data (batches of
     up to a million rows a round, two to six rounds), and in d dimensions some multiples of d³
-    operations. Above 1,000 dimensions each coordinate is taken by itself, in those of the inverse
-    mass.
+    operations.
 
     Args:
         kernel: made by a method, or by `ewsg_jax.kernel`.
@@ -67,11 +67,11 @@ def forecast(
             not know; False where the likelihood masks what is missing.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; the mode is not a `Mode`;
-            the kernel is exact, or has a dynamics (preconditioned, quasi_newton, your own whose
-            step is not linear) or an estimator (epochs, SVRG's option I, full weights of too many
-            batches, your own) of which no forecast is known; or a law of rows of your own, in
-            memory, does not count every row once on average.
+        TypeError, ValueError: an argument has the wrong type or value; the mode is not a `Mode`, or
+            has more than 1,000 coordinates; the kernel is exact, or has a dynamics that has no
+            forecast (preconditioned, quasi_newton, your own) or an estimator whose noise is unknown
+            (epochs, SVRG's option I, full weights of too many batches, your own without a
+            `noise_model`).
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -90,15 +90,10 @@ def forecast(
         _check_over_devices(pair)
     else:
         data = jax.tree.map(jnp.asarray, data)
-        check_rows(pair, data)
-    if not isinstance(curvature, Curvature):
-        return of_many(pair, mode, data, step)
     return _told(Near(pair, mode, curvature, data, step))
 
 
-def _checked(
-    kernel: Kernel, mode: Mode, data: Data, values: bool
-) -> tuple[Pair, Curvature | CurvatureOfMany | None]:
+def _checked(kernel: Kernel, mode: Mode, data: Data, values: bool) -> tuple[Pair, Curvature]:
     checks.instance("kernel", kernel, Kernel, "a method or ewsg_jax.kernel(…)")
     if not isinstance(kernel, Pair):
         raise ValueError(
@@ -107,14 +102,21 @@ def _checked(
         )
     checks.instance("mode", mode, Mode, "made by ewsg_jax.find_mode")
     checks.on_host("forecast", (kernel, mode.position, data))
-    fields = jax.eval_shape(kernel.dynamics.init, jax.random.key(0), mode.position)._fields
-    if set(fields) - {*MOVING, *HELD} or kernel.dynamics.extra_gradients:
+    dynamics, _ = without_metric(kernel.dynamics)
+    fields = jax.eval_shape(dynamics.init, jax.random.key(0), mode.position)._fields
+    has_memory = bool(set(fields) - {*MOVING, *HELD})
+    if is_own(type(dynamics)) or has_memory or dynamics.extra_gradients:
         raise ValueError(
-            "kernel must have a dynamics that remembers no more than a momentum and a thermostat "
-            f"for a forecast; got {made_by(without_metric(kernel.dynamics)[0])}. Run it for some "
-            "steps instead"
+            "kernel must have one of the library's dynamics, with no more in its state than a "
+            f"momentum and a thermostat, for a forecast; got {made_by(dynamics)}. {INSTEAD}"
         )
-    _ = mode.covariance
+    if isinstance(mode.curvature, CurvatureOfMany):
+        raise ValueError(
+            f"mode must have at most {MOST_DENSE:,} coordinates for a forecast; got "
+            f"{len(mode.curvature.unit):,}. {INSTEAD}"
+        )
+    _ = mode.covariance  # raises if the curvature is unknown or not positive
+    assert isinstance(mode.curvature, Curvature)
     checks.data(data)
     if values:
         checks.finite("data", data)

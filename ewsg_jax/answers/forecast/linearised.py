@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.answers.forecast import batches, own_parts, stability, stationary
+from ewsg_jax.answers.forecast import batches, stability, stationary
 from ewsg_jax.answers.forecast.batches import Noise, anchor_ages, known
 from ewsg_jax.answers.forecast.step import (
     MOVING,
@@ -70,9 +70,7 @@ class Near:
         self.state = state_at(self.dynamics, mode.position, step, None)
         self.parts = len([name for name in MOVING if name in self.state._fields])
         self.scale = np.concatenate([self.unit, np.ones((self.parts - 1) * self.d)])
-        # One's own are linear, or refused: nothing is averaged over the law.
-        self.is_checked = own_parts.is_checked(self.dynamics)
-        self.is_linear = self.dynamics.translates or self.is_checked
+        self.is_linear = self.dynamics.translates
 
     def settled(self) -> tuple[np.ndarray | None, np.ndarray, Noise, bool]:
         """Return the law's covariance with A and noise there, and whether both have settled.
@@ -85,7 +83,6 @@ class Near:
         covariance = rest.copy()
         covariance[:d, :d] = self.target.covariance
         noise = Noise(np.zeros((d, d)), np.zeros(d), np.zeros((d, len(self.scale))))
-        self.check_linear(covariance, noise)
         matrix, _ = self.linear(noise, covariance)
         change = np.inf
         # Noise depends on the law that it widens: both in turn, until they agree.
@@ -98,24 +95,7 @@ class Near:
             covariance = found
             if change < SETTLED:
                 break
-        # Once more, with the noise of batches and the law that it makes.
-        self.check_linear(covariance, noise)
         return covariance, matrix, noise, change < SETTLED
-
-    def check_linear(self, covariance: np.ndarray, noise: Noise) -> None:
-        """Check that a step of one's own is linear at points of a law, z and g as these are."""
-        if not self.is_checked:
-            return
-        count = own_parts.NUM_POINTS
-        draws = stationary.normal(19, count, len(self.scale)) @ stationary.root(covariance)
-        noises = stationary.normal(59, count, self.d) @ stationary.root(noise.covariance)
-        own_parts.check_linear(
-            self.scheme(noise, None),
-            self.scale,
-            draws / self.scale,
-            (draws[:, : self.d] @ self.hessian + noises) * self.unit,
-            self.noise_model.frozen_noise,
-        )
 
     def against_target(self, covariance: np.ndarray) -> np.ndarray:
         """Return P of the position where the target's covariance is I, shape (d, d)."""
@@ -180,11 +160,11 @@ class Near:
         # Rows of SAGA have anchors of unlike ages: what single rows add to the mean of all.
         if model.anchor != "table":
             return made
-        own_parts = wanted @ stationary.own_anchors(matrix, covariance, model.rate) @ wanted.T
+        of_rows = wanted @ stationary.own_anchors(matrix, covariance, model.rate) @ wanted.T
         # A row has its own anchor in common with itself.
         assert isinstance(estimator, SVRG)
         share = (1 - 1 / num_rows(self.data)) / estimator.batch_size
-        more = share * self.hessian @ own_parts @ self.hessian
+        more = share * self.hessian @ of_rows @ self.hessian
         return made._replace(covariance=made.covariance + more)
 
     def weight(self, noise: Noise) -> Weight | None:
@@ -306,15 +286,10 @@ class Near:
         if given is not None:
             # A covariance that is given stands in place of the noise's own.
             plain = dataclasses.replace(plain, covariance=None)  # pyright: ignore[reportCallIssue]
-            own_parts = given.covariance if isinstance(given, Congruent) else given
-            matrix = np.asarray(self.layout.mapped(own_parts.times, jnp.eye(self.d)), float)
+            factor = given.covariance if isinstance(given, Congruent) else given
+            matrix = np.asarray(self.layout.mapped(factor.times, jnp.eye(self.d)), float)
         if needs_covariance(plain):
             # The largest of it beside the largest curvature, though their directions may differ: on
             # the safe side.
             heat = stability.in_mass(mass, matrix, self.layout)
-        try:
-            return stability.largest_step(plain, self.step, self.target.steepest(mass), heat)
-        except (TypeError, ValueError):
-            if self.is_checked:
-                return np.nan  # such as one with a matrix: no step of one coordinate alone
-            raise
+        return stability.largest_step(plain, self.step, self.target.steepest(mass), heat)

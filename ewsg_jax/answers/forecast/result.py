@@ -22,40 +22,41 @@ class Forecast:
     """What a kernel will do on a posterior that is near normal around a mode.
 
     Attributes:
-        variance_ratio: the variance of the chain's law over the target's (above 1: too wide), a
-            tree like the position; infinite where the step is unstable at the mode.
-        mean_shift: the mean of the chain's law less the target's, in standard deviations of the
-            target, a tree like the position. To first order: of the third derivatives of V, and of
-            exponential weights. NaN where no law was found, and above 1,000 dimensions.
-        autocorrelation_time: steps over which a coordinate forgets, 1 + 2 Σ of its
-            autocorrelations, a tree like the position: that many steps are worth one independent
-            draw for its mean.
-        covariance: of the chain's law over the d parameters of the position in `ravel_pytree`
-            order, shape (d, d); None above 1,000 dimensions.
-        target: the covariance of the target by the same reckoning, shape (d, d): the inverse of the
-            curvature that its own law sees; None too.
-        direction_ratios: the least and the largest of the same ratio over all directions, not
-            coordinates alone.
-        curvature_seen: the least and the largest curvature of a direction, over the mode's,
-            averaged over the law (and the target's): 1 where the posterior is normal. Outside of ½
-            … 2 it is far from normal, and the forecast holds for a posterior that is bent so far at
-            most. NaN above 1,000 dimensions.
+        variance_ratio: the stationary variance of the chain over the variance of the target (above
+            1: over-dispersed), a pytree like the position; infinite if the step is unstable at the
+            mode.
+        mean_shift: the stationary mean of the chain less that of the target, in standard deviations
+            of the target, a pytree like the position. It is of first order in the third derivatives
+            of V and in the exponential weights; NaN without a stationary distribution.
+        autocorrelation_time: 1 + 2 Σ of the autocorrelations of a coordinate, in steps, a pytree
+            like the position: that many steps are worth one independent draw for its mean.
+        covariance: the stationary covariance of the d numbers of the position in `ravel_pytree`
+            order, shape (d, d).
+        target: the covariance of the target by the same calculation, shape (d, d): the inverse of
+            the curvature averaged over the target.
+        direction_ratios: the least and the largest variance ratio over all directions, which need
+            not be those of coordinates.
+        curvature_seen: the least and the largest curvature of a direction, averaged over the
+            stationary distribution (and over the target), over the mode's: 1 for a normal
+            posterior. Outside of ½ … 2 it is far from normal, and the forecast is for a posterior
+            that has no more than half or twice the mode's curvature.
         step_size: h of the kernel.
-        largest_step: the largest stable h for the largest curvature met at draws of once and twice
-            the width of the normal approximation; NaN for a dynamics whose step depends on the
-            position by itself.
-        passes_per_step: evaluations of ∇Vᵢ in a step over n, refreshes with their share.
-        passes_at_start: the same, once.
-        by: what the noise of batches is known by.
-        is_settled: whether noise and law have settled; where not, the last round's are given.
-        kernel: of which kernel.
+        largest_step: the largest stable h for the largest curvature at draws of once and twice the
+            width of the normal approximation; NaN for a dynamics whose step depends on the position
+            itself.
+        passes_per_step: evaluations of ∇Vᵢ in a step over n, refreshes included on average.
+        passes_at_start: evaluations of ∇Vᵢ before the first step, over n.
+        by: what the noise of batches is known by, in words.
+        is_settled: whether noise and stationary covariance have converged; if not, those of the
+            last round are given.
+        kernel: the kernel.
     """
 
     variance_ratio: Position
     mean_shift: Position
     autocorrelation_time: Position
-    covariance: np.ndarray | None
-    target: np.ndarray | None
+    covariance: np.ndarray
+    target: np.ndarray
     direction_ratios: tuple[float, float]
     curvature_seen: tuple[float, float]
     step_size: float

@@ -380,65 +380,6 @@ def test_rows_by_probability_are_told_cooler():
     np.testing.assert_allclose(excess[1], 1 / (1 - h / 2) - 1, rtol=1e-3)
 
 
-def many(rank):
-    """A Gaussian posterior of 1,100 numbers, twelve narrow directions, and its mode."""
-    x = np.random.default_rng(2).normal(size=(12, 1100)).astype(np.float32)
-    model = ewsg.models.linear_regression(noise_scale=0.5, prior_scale=1.0)
-    rows = {"x": jnp.asarray(x), "y": jnp.ones(12)}
-    mode = ewsg.find_mode(KEY, model, jnp.zeros(1100), rows, rank=rank)
-    return model, rows, mode
-
-
-@pytest.mark.full
-def test_walls_of_many_numbers_are_looked_for_as_wide_as_the_temperature_makes_them():
-    """exp(−V(θ)/T) is exp(−W(z)) for z = θ/√T, where the curvatures of both are the same."""
-    d, T = 1_001, 25.0
-
-    def largest(fourth, temperature):
-        model = ewsg.Posterior(lambda p, row: -jnp.sum(p**2 / 2 + fourth * p**4 / 4), lambda p: 0.0)
-        data = jnp.zeros((1, 1))
-        kernel = ewsg.ld(model, 1e-4, temperature=temperature)
-        return ewsg.forecast(kernel, a_mode(model, jnp.zeros(d), data), data).largest_step
-
-    assert largest(1.0, T) == pytest.approx(largest(T, 1.0), rel=1e-4)
-
-
-@pytest.mark.full
-def test_many_numbers_one_by_one():
-    model, rows, mode = many(14)
-    h = 0.2
-    # With the mode's mass all directions are alike: the formula of one coordinate.
-    told = ewsg.forecast(ewsg.ld(model, h, inverse_mass=mode.inverse_mass), mode, rows)
-    np.testing.assert_allclose(told.variance_ratio, 1 / (1 - h / 2), rtol=1e-6)
-    np.testing.assert_allclose(told.autocorrelation_time, 2 / h - 1, rtol=1e-5)
-    np.testing.assert_allclose(told.largest_step, 2.0, rtol=0.05)
-    # Without it the narrow directions set the step, and a coordinate is as slow as its variance is
-    # wide.
-    plain = ewsg.forecast(ewsg.ld(model, 1e-5), mode, rows)
-    steepest = 1 + 4 * np.linalg.eigvalsh(rows["x"] @ rows["x"].T)[-1]
-    np.testing.assert_allclose(plain.largest_step, 2 / steepest, rtol=0.01)
-    np.testing.assert_allclose(
-        plain.autocorrelation_time, 2 / 1e-5 * np.asarray(mode.sd) ** 2, rtol=1e-3
-    )
-    assert "coordinate by coordinate" in repr(plain)
-
-
-@pytest.mark.full
-def test_many_numbers_with_batches():
-    model, rows, mode = many(14)
-    h, b = 2e-4, 3
-    told = ewsg.forecast(ewsg.sgld(model, h, batch_size=b), mode, rows)
-    # The noise of a batch at the posterior, row by row, and the heat that it is in a coordinate.
-    x, residual = np.asarray(rows["x"], float), rows["y"] - rows["x"] @ mode.position
-    covariance = np.linalg.inv(np.eye(1100) + 4 * x.T @ x)
-    spread = np.asarray(residual) ** 2 + np.einsum("ij,jk,ik->i", x, covariance, x)
-    noise = 12 / b * np.sum((4 * x) ** 2 * spread[:, None], axis=0) - (4 * x.T @ residual) ** 2 / b
-    curvature = 1 / np.asarray(mode.sd) ** 2
-    expected = np.mean((1 + h / 2 * noise) / (1 - h / 2 * curvature)) - 1
-    np.testing.assert_allclose(np.mean(told.variance_ratio) - 1, expected, rtol=0.1)
-    assert expected > 0.01
-
-
 @pytest.mark.full
 def test_a_mode_is_looked_at_once(monkeypatch):
     data = jax.tree.map(jnp.asarray, ROWS)

@@ -1,4 +1,4 @@
-"""Forecasts take laws of rows of one's own in which every row counts once on average."""
+"""Forecasts measure the noise of a custom scheme of rows on the batches that it draws."""
 
 import jax
 import jax.numpy as jnp
@@ -6,73 +6,48 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.answers.forecast.own_parts import check_rows
-from ewsg_jax.rows._view import Block
+from tests import own
 
 KEY, N = jax.random.key(0), 100
 MODEL = ewsg.models.gaussian_location()
 ROWS = jax.random.normal(KEY, (N, 2))
-P = np.linspace(0.5, 1.5, N) / N
 
 
-def law(draw, **members):
-    """A law of one's own that draws five rows so."""
-    cls = type("Mine", (ewsg.rows.RowLaw,), {"draw": draw, "__annotations__": {}} | members)
-    return ewsg.module(cls)(batch_size=5)
+@ewsg.module
+class Plain(ewsg.rows.RowLaw):
+    """Five rows at random."""
 
-
-def uniform(rows, **members):
-    return law(lambda self, key, data, order=None: ewsg.rows.Batch(rows(key)), **members)
-
-
-def weighted(rows, weights):
     def draw(self, key, data, order=None):
-        found = rows(key)
-        return ewsg.rows.Batch(found, weights=jnp.asarray(weights)[found])
-
-    return law(draw, weighted=True)
+        return ewsg.rows.Batch(jax.random.randint(key, (self.batch_size,), 0, N))
 
 
-def any_row(key):
-    return jax.random.randint(key, (5,), 0, N)
+@ewsg.module
+class Pairs(ewsg.rows.RowLaw):
+    """Each row twice: batches of half as many rows."""
+
+    def draw(self, key, data, order=None):
+        rows = jax.random.randint(key, (self.batch_size // 2,), 0, N)
+        return ewsg.rows.Batch(jnp.concatenate([rows, rows]))
 
 
-def by_p(key):
-    return jax.random.choice(key, N, (5,), p=jnp.asarray(P))
-
-
-@pytest.mark.parametrize(
-    "right",
-    [
-        uniform(any_row),
-        uniform(lambda key: (jax.random.randint(key, (), 0, N) + 20 * jnp.arange(5)) % N),
-        weighted(by_p, 1 / (5 * P)),
-        law(
-            lambda self, key, data, order=None: Block(
-                start=jax.random.randint(key, (), 0, N), size=5
-            ),
-        ),
-    ],
-    ids=["uniform", "systematic", "by probability", "a block"],
-)
-def test_right_ones(right):
-    check_rows(ewsg.gradients.uniform(MODEL, batch_size=5, rows=right), ROWS)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        (weighted(any_row, np.full(N, 2 * N / 5)), "whose weights sum to 2 n on average"),
-        (weighted(any_row, np.full(N, N / 5 * 0.9)), "whose weights sum to 0.9 n on average"),
-        (weighted(by_p, np.full(N, N / 5)), "some rows count more than others"),
-        (uniform(by_p), "some rows count more than others"),
-        (uniform(lambda key: jax.random.randint(key, (5,), 0, N - 10)), "some rows count more"),
-    ],
-)
-def test_wrong_ones(wrong, message):
-    kernel = ewsg.kernel(
-        ewsg.dynamics.langevin(1e-4), ewsg.gradients.uniform(MODEL, batch_size=5, rows=wrong)
-    )
+@pytest.mark.parametrize(("scheme", "batch_size"), [(Plain, 4), (Pairs, 2)])
+def test_its_noise_is_that_of_its_batches(scheme, batch_size):
     mode = ewsg.find_mode(KEY, MODEL, jnp.zeros(2), ROWS)
-    with pytest.raises(ValueError, match=f"law of rows in which every row counts once.*{message}"):
+
+    def excess(rows, size):
+        estimator = ewsg.gradients.uniform(MODEL, batch_size=size, rows=rows)
+        kernel = ewsg.kernel(ewsg.dynamics.langevin(5e-3), estimator)
+        ratio = ewsg.forecast(kernel, mode, ROWS).variance_ratio
+        without = ewsg.forecast(ewsg.ld(MODEL, 5e-3), mode, ROWS).variance_ratio
+        return np.asarray(ratio) - np.asarray(without)
+
+    mine, theirs = excess(scheme(batch_size=4), 4), excess("random", batch_size)
+    assert theirs.min() > 0.1
+    np.testing.assert_allclose(mine, theirs, rtol=0.1)
+
+
+def test_a_dynamics_of_ones_own_is_refused():
+    mode = ewsg.find_mode(KEY, MODEL, jnp.zeros(2), ROWS)
+    kernel = ewsg.kernel(own.momentum(0.1, 6.0), ewsg.gradients.full(MODEL))
+    with pytest.raises(ValueError, match=r"got momentum\. Run .* and check the draws"):
         ewsg.forecast(kernel, mode, ROWS)
