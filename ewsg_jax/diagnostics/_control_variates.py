@@ -148,7 +148,13 @@ def control_variates(
         )
         sure = size / np.sqrt(blocks.share)
         plain = averages(leaf, blocks.number)[1] / np.sqrt(blocks.share)
-        return level + size * found.expectation, sure * found.error, level, plain, 1 - found.left**2
+        return (
+            level + size * found.expectation,
+            sure * found.error,
+            level,
+            plain,
+            1 - found.residual**2,
+        )
 
     columns = zip(*(of(leaf) for leaf in values.leaves), strict=True)
     mean, error, plain_mean, plain_error, taken = (

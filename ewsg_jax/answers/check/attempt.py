@@ -17,7 +17,7 @@ from ewsg_jax.answers.check.crossfit import TINY
 from ewsg_jax.answers.check.draws import Draws, draws_of
 from ewsg_jax.answers.check.gradients import FreshGradients, fresh_gradients
 from ewsg_jax.answers.check.mixing import worst_rhat
-from ewsg_jax.answers.check.moved_draws import Analysis, nearer
+from ewsg_jax.answers.check.moved_draws import Analysis, move_draws
 from ewsg_jax.answers.check.report import Corrected, Report
 from ewsg_jax.answers.check.verdict import Measured
 from ewsg_jax.answers.mode.mode import Mode
@@ -206,7 +206,7 @@ def _report(
     end, passes = here, 0.0
     if not (edge or is_apart):
         gradients = functools.partial(_gradients, request, number)
-        end, passes = nearer(here, gradients, functools.partial(_analyse, request.error_rate))
+        end, passes = move_draws(here, gradients, functools.partial(_analyse, request.error_rate))
     moments = end.correction.moments
     if end is not here:
         # The answer must not depend on where it is computed from.

@@ -113,6 +113,8 @@ def _clipped(error: np.ndarray) -> np.ndarray:
 class Correction:
     """The regression that gives the target's moments and expectations.
 
+    Inside, x and g are draws and gradients in units of the draws: x of mean 0 and sd 1.
+
     Attributes:
         by: the name of the Stein functions that moments are computed with.
 
@@ -191,6 +193,7 @@ class Correction:
 
     def _moments(self) -> TargetMoments:
         x, fits = self._x, self._fits
+        # c of every coordinate and fold, and c·g at the draws.
         linear_ones = fits[0].coefficients(x) if fits else []
         along = fits[0].predicted(linear_ones) if fits else None
         # E[θⱼ c·g] = cⱼ, with the c of each fold.
@@ -209,6 +212,7 @@ class Correction:
         sd = np.sqrt(variance)
         covariance = None
         if along is not None:
+            # What the regression explains, and the covariance of its residuals.
             inner = self._axes * self._sizes @ -np.mean(linear_ones, axis=0)
             left = x - shift - halved(along)[0]
             covariance = (
@@ -217,11 +221,11 @@ class Correction:
                 * self._sd[:, None]
             )
         return TargetMoments(
-            self._center + self._sd * shift,
-            self._sd * sd,
-            self._sd * _clipped(mean_error),
-            _clipped(error / 2 / np.minimum(variance, 1.0)),
-            covariance,
+            mean=self._center + self._sd * shift,
+            sd=self._sd * sd,
+            mean_error=self._sd * _clipped(mean_error),
+            sd_error=_clipped(error / 2 / np.minimum(variance, 1.0)),
+            covariance=covariance,
         )
 
     def _of_coordinates(
@@ -241,7 +245,7 @@ class Correction:
         level = np.repeat(levels, lengths, axis=0) if predicted else None
         always = functools.reduce(np.maximum, map(_distance, [g, *predicted]))
 
-        def of(targets: np.ndarray, off: np.ndarray) -> tuple[Fit, np.ndarray]:
+        def expectation(targets: np.ndarray, off: np.ndarray) -> tuple[Fit, np.ndarray]:
             others = [fit.predicted(fit.coefficients(targets)) for fit in self._fits[1:]]
             products = [
                 mapped(lambda g: off * g - 1, g),
@@ -250,11 +254,11 @@ class Correction:
             distance = functools.reduce(np.maximum, map(_distance, [*others, *products]), always)
             return self._fit(targets, [*predicted, *others, g, *products], distance)
 
-        means, mean_error = of(x, x)
+        means, mean_error = expectation(x, x)
         most = settings.MAX_MEAN_SHIFT
         shift = np.clip(means.expectation, -most, most)
         mean_error = mean_error + np.abs(means.expectation - shift)
-        squares, error = of((x - shift) ** 2, x - shift)
+        squares, error = expectation((x - shift) ** 2, x - shift)
         variance = np.clip(
             squares.expectation, settings.MIN_VARIANCE_RATIO, settings.MAX_VARIANCE_RATIO
         )
@@ -284,13 +288,15 @@ class Correction:
         distance = np.maximum(distance, _distance(self._of_scale) / np.sqrt(self._x.shape[1]))
         # Coefficients are uncertain: it matters as far as the functions' means are off zero.
         stretch = np.zeros(count)
-        of_one = np.maximum(fit.error * np.sqrt(len(targets)), fit.noisy)
-        slow = of_one / np.maximum(np.maximum(fit.noisy, of_one / settings.MAX_SLOW_FACTOR), TINY)
+        noisy = fit.noisy_residual
+        # The standard error of one draw, were all independent, over the sd of the residuals.
+        of_one = np.maximum(fit.error * np.sqrt(len(targets)), noisy)
+        slow = of_one / np.maximum(np.maximum(noisy, of_one / settings.MAX_SLOW_FACTOR), TINY)
         for k, regression in enumerate(self._fits):
-            taken = np.minimum(np.abs(fit.taken[:, k]), 1.0)
-            stretch = np.maximum(stretch, taken**2 * regression.stretch)
-        monte_carlo = np.hypot(fit.error, fit.noisy * np.sqrt(stretch / len(targets)) * slow)
-        bias = settings.BIAS_SHARE * np.hypot(self._distance, distance) * fit.left
+            share = np.minimum(np.abs(fit.coefficients[:, k]), 1.0)
+            stretch = np.maximum(stretch, share**2 * regression.stretch)
+        monte_carlo = np.hypot(fit.error, noisy * np.sqrt(stretch / len(targets)) * slow)
+        bias = settings.BIAS_SHARE * np.hypot(self._distance, distance) * fit.residual
         return fit, np.hypot(monte_carlo, bias)
 
     @functools.cached_property

@@ -29,16 +29,16 @@ class Fit(NamedTuple):
     Attributes:
         expectation: the expectation under the target, shape (functions,).
         error: its standard error, of Monte Carlo error alone, shape (functions,).
-        left: the standard deviation of the residuals, shape (functions,).
-        noisy: the same with the noise of minibatches, shape (functions,).
-        taken: the coefficients of the Stein functions, shape (functions, Stein functions).
+        residual: the standard deviation of the residuals, shape (functions,).
+        noisy_residual: the same with the noise of minibatches, shape (functions,).
+        coefficients: those of the Stein functions, shape (functions, Stein functions).
     """
 
     expectation: np.ndarray
     error: np.ndarray
-    left: np.ndarray
-    noisy: np.ndarray
-    taken: np.ndarray
+    residual: np.ndarray
+    noisy_residual: np.ndarray
+    coefficients: np.ndarray
 
 
 class CrossFit:
@@ -55,16 +55,17 @@ class CrossFit:
 
     def __init__(self, first: np.ndarray, second: np.ndarray) -> None:
         self._scale = 1 / np.append(1.0, _or_one(largest(first)))
-        mean, apart = halved((first, second))
+        mean, noise = halved((first, second))
         self._mean = _scaled(mean, 1.0, self._scale)
-        self._apart = None if apart is None else _scaled(apart, 0.0, self._scale)
+        self._noise = None if noise is None else _scaled(noise, 0.0, self._scale)
         count = len(first)
         self._folds = groups(count, settings.FOLDS)
         parts = [self._gram(fold) for fold in self._folds]
         total = np.sum(parts, axis=0)
         self._factors = [_factored(total - part) for part in parts]
-        pull = self._mean @ lu_solve(_factored(total), np.eye(len(total))[0])
-        self.stretch = max(0.0, count * float(pull @ pull) - 1)
+        # The weight of each draw in the intercept: 1/m each if all functions have mean 0.
+        weights = self._mean @ lu_solve(_factored(total), np.eye(len(total))[0])
+        self.stretch = max(0.0, count * float(weights @ weights) - 1)
 
     @staticmethod
     def has_room(count: int, size: int) -> bool:
@@ -93,21 +94,21 @@ class CrossFit:
             return products
 
         mean = of(self._mean)
-        if self._apart is None:
+        if self._noise is None:
             return mean, mean
-        apart = of(self._apart)
-        return mean + apart, mean - apart
+        noise = of(self._noise)
+        return mean + noise, mean - noise
 
     def _gram(self, fold: slice) -> np.ndarray:
         mean = self._mean[fold]
-        if self._apart is None:
+        if self._noise is None:
             return mean.T @ mean
-        apart = self._apart[fold]
+        noise = self._noise[fold]
         # The product of the two minibatches, which has no noise: that of their means less that of
         # their half differences. As much of the noise stays as may be taken away too much by Monte
         # Carlo error: else functions that it hides get large coefficients.
         kept = min(1.0, 2 * (self._mean.shape[1] / len(self._mean)) ** 0.5)
-        return mean.T @ mean - (1 - 2 * kept) * (apart.T @ apart)
+        return mean.T @ mean - (1 - 2 * kept) * (noise.T @ noise)
 
 
 def fitted(targets: np.ndarray, functions: list[TwoBatches], num_groups: int) -> Fit:
@@ -141,9 +142,9 @@ def _fitted(targets: np.ndarray, functions: list[TwoBatches], num_groups: int) -
     # A Gram matrix for each target, of a constant and its Stein functions.
     means = [np.broadcast_to(1.0, targets.shape), *(mean for mean, _ in pairs)]
     gram, noise = _gram(means) / count, None
-    if any(apart is not None for _, apart in pairs):
+    if any(half_difference is not None for _, half_difference in pairs):
         zero = np.broadcast_to(0.0, targets.shape)
-        noises = [zero, *(zero if apart is None else apart for _, apart in pairs)]
+        noises = [zero, *(zero if half is None else half for _, half in pairs)]
         noise = _gram(noises) / count
     if not np.isfinite(gram).all():
         # Squares overflow: take functions in units of their largest values.
@@ -155,44 +156,60 @@ def _fitted(targets: np.ndarray, functions: list[TwoBatches], num_groups: int) -
             for pair, size in zip(functions, sizes, strict=True)
         ]
         fit = _fitted(targets, smaller, num_groups)
-        return fit._replace(taken=fit.taken / np.stack(sizes, axis=-1))
+        return fit._replace(coefficients=fit.coefficients / np.stack(sizes, axis=-1))
     # In units of their sizes: functions with a mean square of 1.
     scale = 1 / _or_one(np.sqrt(np.einsum("qkk->qk", gram if noise is None else gram + noise)))
     gram *= scale[:, :, None] * scale[:, None]
     if noise is not None:
         noise *= scale[:, :, None] * scale[:, None]
         gram -= noise
+    inverse = _inverse(gram, noise, count)
+    side = scale * np.stack([_dots(mean, targets) for mean in means], axis=-1) / count
+    scaled = (inverse @ side[..., None])[..., 0]
+    coefficients = scaled * scale
+    # The influence of a draw on the expectation, which is linear: that of a group is the sum.
+    weights = inverse[:, :, 0] * scale / max(1, count - len(means))
+    influence = np.broadcast_to(weights[:, 0], targets.shape).copy()
+    residuals = targets - coefficients[:, 0]
+    for k, mean in enumerate(means[1:], 1):
+        residuals -= mean * coefficients[:, k]
+        influence += mean * weights[:, k]
+    influence *= residuals
+    starts = [group.start for group in groups(count, num_groups)]
+    of_groups = np.add.reduceat(influence, starts, axis=0)
+    square = _dots(residuals, residuals) / count
+    # Residuals on one minibatch times those on the other have no noise.
+    exact = square
+    if noise is not None:
+        exact = square - np.einsum("qk,qkl,ql->q", scaled, noise, scaled)
+    return Fit(
+        expectation=coefficients[:, 0],
+        error=np.sqrt(np.sum(of_groups**2, axis=0)),
+        residual=np.sqrt(np.maximum(exact, 0.0)),
+        noisy_residual=np.sqrt(square),
+        coefficients=coefficients[:, 1:],
+    )
+
+
+def _inverse(gram: np.ndarray, noise: np.ndarray | None, count: int) -> np.ndarray:
+    """Return pseudo-inverses of Gram matrices, shape (q, k, k).
+
+    Functions that are the same share their coefficient: directions that are rounding, or may be the
+    Monte Carlo error of the noise, have none.
+
+    Args:
+        gram: Gram matrices without noise, shape (q, k, k).
+        noise: those of the noise of minibatches, the same shape; None if there is none.
+        count: the number of draws.
+    """
     size, axes = np.linalg.eigh(gram)
-    # Functions that are the same share their coefficient: directions that are rounding, or may be
-    # the Monte Carlo error of the noise, have none.
     rank = settings.EXACT_RANK if noise is None else settings.NOISY_RANK
     least = rank * np.abs(size).max(1, keepdims=True)
     if noise is not None:
         hidden = np.einsum("qki,qkl,qli->qi", axes, noise, axes)
         least = np.maximum(least, settings.NOISE_ERRORS * 2 * hidden / count**0.5)
     size = np.where(size > least, size, np.inf)
-    inverse = (axes / size[:, None]) @ axes.swapaxes(1, 2)
-    side = scale * np.stack([_dots(mean, targets) for mean in means], axis=-1) / count
-    parts = (inverse @ side[..., None])[..., 0]
-    taken = parts * scale
-    # The influence of a draw on the expectation, which is linear: that of a group is the sum.
-    weights = inverse[:, :, 0] * scale / max(1, count - len(means))
-    noisy, pull = targets - taken[:, 0], np.broadcast_to(weights[:, 0], targets.shape).copy()
-    for k, mean in enumerate(means[1:], 1):
-        noisy -= mean * taken[:, k]
-        pull += mean * weights[:, k]
-    pull *= noisy
-    sums = np.add.reduceat(pull, [group.start for group in groups(count, num_groups)], axis=0)
-    square = _dots(noisy, noisy) / count
-    # Residuals on one minibatch times those on the other.
-    left = square if noise is None else square - np.einsum("qk,qkl,ql->q", parts, noise, parts)
-    return Fit(
-        taken[:, 0],
-        np.sqrt(np.sum(sums**2, axis=0)),
-        np.sqrt(np.maximum(left, 0.0)),
-        np.sqrt(square),
-        taken[:, 1:],
-    )
+    return (axes / size[:, None]) @ axes.swapaxes(1, 2)
 
 
 def _dots(one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -222,9 +239,9 @@ def largest(values: np.ndarray) -> np.ndarray:
 
 def standardised(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return means of functions (draws, q) in their sds, without the noise of minibatches."""
-    both, apart = halved((first, second))
-    noise = 0.0 if apart is None else _dots(apart, apart) / len(apart)
-    return both.mean(0) / spread_of(both, noise)
+    mean, half = halved((first, second))
+    noise = 0.0 if half is None else _dots(half, half) / len(half)
+    return mean.mean(0) / spread_of(mean, noise)
 
 
 def spread_of(values: np.ndarray, noise: np.ndarray | float = 0.0) -> np.ndarray:

@@ -178,6 +178,60 @@ def draws_of(
     Raises:
         TypeError, ValueError: samples are not draws, or too few.
     """
+    tree = _positions_of(samples)
+    leaves = jax.tree.leaves(tree)
+    num_chains, num_draws = leaves[0].shape[:2]
+    kept = np.arange(num_draws)
+    if most is not None:
+        # The draws that are used become one array, whose size is bounded.
+        fewest = settings.MIN_CHAIN_DRAWS
+        numbers = sum(math.prod(x.shape[2:]) for x in leaves)
+        room = settings.MAX_USED_NUMBERS // max(1, numbers)
+        most = min(most, max(fewest * num_chains, room))
+        # Evenly spaced, so that they span the whole run.
+        kept = evenly(num_draws, min(num_draws, max(fewest, most // num_chains)))
+    # On the host: an operation on JAX's arrays is a program for each shape.
+    tree = jax.tree.map(np.asarray, tree)
+    chosen = jax.tree.map(lambda x: x[:, kept], tree)
+    checks.held("samples", chosen)
+    values, full_names = flattened(named(chosen, "position"), names)
+    finite = np.array(
+        [all(np.isfinite(x[c]).all() for x in jax.tree.leaves(tree)) for c in range(num_chains)]
+    )
+    if isinstance(samples, Samples):
+        finite &= samples.is_finite
+    if not finite.any():
+        raise ValueError("samples must have a chain that stayed finite; got none")
+    values = values[finite]
+    _check_moves(values, full_names)
+    if shared is None:
+        shared = isinstance(samples, Samples) and bool(samples.shared_minibatch)
+    # In the dtypes that JAX has for them, which may have 32 bits.
+    layout = Layout.of(
+        jax.tree.map(lambda x: x[0, 0].astype(jax.dtypes.canonicalize_dtype(x.dtype)), chosen)
+    )
+    lost, is_cut = _lost(samples, tree, finite)
+    return Draws(
+        values=values,
+        layout=layout,
+        names=full_names,
+        num_lost=int(np.sum(~finite)),
+        num_draws=num_draws,
+        chains=np.flatnonzero(finite),
+        kept=kept,
+        shared=shared and len(values) > 1,
+        num_groups=settings.ERROR_GROUPS,
+        lost=lost,
+        is_cut=is_cut,
+    )
+
+
+def _positions_of(samples: Samples | PyTree) -> PyTree:
+    """Return the draws of a run, or such a pytree itself, if they are enough draws of positions.
+
+    Raises:
+        TypeError, ValueError: samples are not draws of positions, or too few.
+    """
     if isinstance(samples, Samples) and not samples.keeps_positions:
         raise ValueError(
             "samples must hold positions to be checked; got a run that was asked to keep something "
@@ -203,61 +257,18 @@ def draws_of(
             f"{num_draws}{why}"
         )
     checks.not_empty("samples", tree)
-    kept = np.arange(num_draws)
-    if most is not None:
-        # The draws that are used become one array, whose size is bounded.
-        numbers = sum(math.prod(x.shape[2:]) for x in leaves)
-        most = min(
-            most,
-            max(
-                settings.MIN_CHAIN_DRAWS * num_chains, settings.MAX_USED_NUMBERS // max(1, numbers)
-            ),
-        )
-        # Evenly spaced, so that they span the whole run.
-        kept = evenly(num_draws, min(num_draws, max(fewest, most // num_chains)))
-    # On the host: an operation on JAX's arrays is a program for each shape.
-    tree = jax.tree.map(np.asarray, tree)
-    chosen = jax.tree.map(lambda x: x[:, kept], tree)
-    checks.held("samples", chosen)
-    values, full_names = flattened(named(chosen, "position"), names)
-    finite = np.array(
-        [all(np.isfinite(x[c]).all() for x in jax.tree.leaves(tree)) for c in range(num_chains)]
-    )
-    if isinstance(samples, Samples):
-        finite &= samples.is_finite
-    if not finite.any():
-        raise ValueError("samples must have a chain that stayed finite; got none")
-    values = values[finite]
-    stuck = [
-        name
-        for name, width in zip(full_names, np.ptp(values, axis=(0, 1)), strict=True)
-        if width == 0
-    ]
+    return tree
+
+
+def _check_moves(values: np.ndarray, names: tuple[str, ...]) -> None:
+    """Check that draws (chain, draw, d) differ in every coordinate."""
+    ranges = np.ptp(values, axis=(0, 1))
+    stuck = [name for name, size in zip(names, ranges, strict=True) if size == 0]
     if stuck:
         raise ValueError(
             f"samples must move in every coordinate; got {len(stuck)} that are one number in all "
             f"draws: {', '.join(stuck[:3])}{', …' if len(stuck) > 3 else ''}"
         )
-    if shared is None:
-        shared = isinstance(samples, Samples) and bool(samples.shared_minibatch)
-    # In the dtypes that JAX has for them, which may have 32 bits.
-    layout = Layout.of(
-        jax.tree.map(lambda x: x[0, 0].astype(jax.dtypes.canonicalize_dtype(x.dtype)), chosen)
-    )
-    lost, is_cut = _lost(samples, tree, finite)
-    return Draws(
-        values=values,
-        layout=layout,
-        names=full_names,
-        num_lost=int(np.sum(~finite)),
-        num_draws=num_draws,
-        chains=np.flatnonzero(finite),
-        kept=kept,
-        shared=shared and len(values) > 1,
-        num_groups=settings.ERROR_GROUPS,
-        lost=lost,
-        is_cut=is_cut,
-    )
 
 
 def _lost(samples: Samples | PyTree, tree: PyTree, finite: np.ndarray) -> tuple[str, bool]:

@@ -7,7 +7,7 @@ import numpy as np
 from ewsg_jax.answers.check import settings
 
 
-class Available(NamedTuple):
+class AvailableDraws(NamedTuple):
     """The draws that there are, from which a longer run is computed.
 
     Attributes:
@@ -24,7 +24,11 @@ class Available(NamedTuple):
 
 
 def advice(
-    times: float, ess: float, has_more: bool, available: Available | None, at_least: bool = False
+    times: float,
+    ess: float,
+    has_more: bool,
+    available: AvailableDraws | None,
+    at_least: bool = False,
 ) -> str:
     """Return the sentence that asks for more of the draws, or for a longer run.
 

@@ -35,7 +35,7 @@ class Analysis(NamedTuple):
     correction: Correction
 
 
-def nearer(
+def move_draws(
     first: Analysis,
     gradients: Callable[[int, Draws], FreshGradients],
     analyse: Callable[[Draws, FreshGradients], Analysis],

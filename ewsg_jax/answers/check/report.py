@@ -13,7 +13,7 @@ from ewsg_jax.answers.check.correction import TargetMoments
 from ewsg_jax.answers.check.draws import Draws, draws_of, like
 from ewsg_jax.answers.check.function_values import values_at
 from ewsg_jax.answers.check.kinetic import Kinetic
-from ewsg_jax.answers.check.more_draws import Available
+from ewsg_jax.answers.check.more_draws import AvailableDraws
 from ewsg_jax.answers.check.moved_draws import Analysis
 from ewsg_jax.answers.check.plot import Panel, plot
 from ewsg_jax.answers.check.report_table import table_lines
@@ -239,7 +239,7 @@ class Report:
             left_out="" if self.is_cut else self.lost,
             has_more=self.has_more,
             is_corrected=self.corrected is not None,
-            available=Available(
+            available=AvailableDraws(
                 used=num_used,
                 total=num_used + self.num_unseen,
                 default=settings.DRAWS_TO_USE[-1],

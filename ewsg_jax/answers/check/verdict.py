@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ewsg_jax.answers.check import settings
-from ewsg_jax.answers.check.more_draws import Available, advice
+from ewsg_jax.answers.check.more_draws import AvailableDraws, advice
 from ewsg_jax.answers.check.stein import Score, Scores
 from ewsg_jax.base.optional import student_quantile
 from ewsg_jax.draws.convergence import rhat_in_words
@@ -79,7 +79,7 @@ class Evidence:
     left_out: str = ""
     has_more: bool = False
     is_corrected: bool = True
-    available: Available | None = None
+    available: AvailableDraws | None = None
 
     @functools.cached_property
     def visible(self) -> dict[str, Score]:
@@ -212,22 +212,16 @@ def _moments_are_biased(evidence: Evidence) -> bool:
     """Return whether a moment is off by more than the tolerance, and that is a bias."""
     sds = np.flatnonzero(evidence.sd_excess >= 1)
     means = np.flatnonzero(evidence.mean_excess >= 1)
+    if not (sds.size or means.size):
+        return False
+    if evidence.visible:
+        return True
+    ratio, shift, scores = evidence.sd_ratio, evidence.mean_shift, evidence.scores
     # The standard error of a standard deviation is √((κ − 1)/4) of that of the mean.
-    sd_of_one = np.sqrt((evidence.kurtosis(sds) - 1) / 4)
-    sd_off = evidence.sd_ratio.value[sds] - 1
-    return any(
-        chosen.size and (bool(evidence.visible) or _beyond_monte_carlo(off, error, of_one, scores))
-        for chosen, off, error, of_one, scores in (
-            (sds, sd_off, evidence.sd_ratio.error[sds], sd_of_one, evidence.scores),
-            (
-                means,
-                evidence.mean_shift.value[means],
-                evidence.mean_shift.error[means],
-                1.0,
-                evidence.scores,
-            ),
-        )
-    )
+    of_one = np.sqrt((evidence.kurtosis(sds) - 1) / 4)
+    return _beyond_monte_carlo(
+        ratio.value[sds] - 1, ratio.error[sds], of_one, scores
+    ) or _beyond_monte_carlo(shift.value[means], shift.error[means], 1.0, scores)
 
 
 def _beyond_monte_carlo(

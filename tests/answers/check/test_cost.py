@@ -99,7 +99,7 @@ def ended(distances, changes):
     def next_reckoned(draws, fresh):
         return reckoned(draws, fresh, made[-1])
 
-    end, passes = moved_draws.nearer(reckoned(Standing(), None), gradients, next_reckoned)
+    end, passes = moved_draws.move_draws(reckoned(Standing(), None), gradients, next_reckoned)
     assert passes == len(made)
     return end.correction.number, len(made)
 

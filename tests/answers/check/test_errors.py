@@ -52,8 +52,10 @@ def test_a_fit_is_least_squares_of_each_function():
     for k in range(5):
         design = np.column_stack([np.ones(400), one[:, k], other[:, k]])
         expected, (squares,) = np.linalg.lstsq(design, targets[:, k] + one[:, k])[:2]
-        np.testing.assert_allclose([found.expectation[k], *found.taken[k]], expected, atol=1e-9)
-        np.testing.assert_allclose(found.left[k] ** 2, squares / 400)
+        np.testing.assert_allclose(
+            [found.expectation[k], *found.coefficients[k]], expected, atol=1e-9
+        )
+        np.testing.assert_allclose(found.residual[k] ** 2, squares / 400)
         left = targets[:, k] + one[:, k] - design @ expected
         # With each draw a group of its own: White's errors.
         half = np.linalg.inv(design.T @ design)
@@ -66,7 +68,7 @@ def test_functions_that_say_the_same_share_their_part():
     one = rng.normal(size=(300, 2))
     found = fitted(3 + 2 * one, [(one, one), (one, one), (5 * one, 5 * one)], 32)
     np.testing.assert_allclose(found.expectation, 3)
-    np.testing.assert_allclose(found.left, 0, atol=1e-7)
+    np.testing.assert_allclose(found.residual, 0, atol=1e-7)
 
 
 @pytest.mark.full
@@ -232,4 +234,4 @@ def test_squares_that_overflow_are_of_functions_in_other_units():
     found = fitted(targets + one, [(1e200 * one, 1e200 * one), (other, other)], 32)
     np.testing.assert_allclose(found.expectation, right.expectation, rtol=1e-12)
     np.testing.assert_allclose(found.error, right.error, rtol=1e-9)
-    np.testing.assert_allclose(found.taken * [1e200, 1], right.taken, rtol=1e-9)
+    np.testing.assert_allclose(found.coefficients * [1e200, 1], right.coefficients, rtol=1e-9)

@@ -8,7 +8,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.answers.check import stein
 from ewsg_jax.answers.check.draws import draws_of
-from ewsg_jax.answers.check.more_draws import Available
+from ewsg_jax.answers.check.more_draws import AvailableDraws
 from ewsg_jax.answers.check.verdict import Evidence, Measured, judge
 from ewsg_jax.model_checks.finding import Finding
 from tests.answers.check.test_check import KEY, LINEAR, ODD, ROWS, of_target, run_of
@@ -31,7 +31,7 @@ class Said:
     findings: tuple[Finding, ...] = ()
     has_more: bool = False
     apart: str = ""
-    spent: Available | None = None
+    spent: AvailableDraws | None = None
 
     def verdict(self):
         """What is said."""
@@ -90,45 +90,45 @@ ON_THE_PRIOR = (Finding("prior", "note", "far from the prior: a", "it is too nar
         (Said(error=0.08, has_more=True), "unsure", "Use more of the draws (max_draws=)"),
         # Twice 0.08 of a tolerance of 0.05: 3.2 times as many draws halve it often enough, squared.
         (
-            Said(error=0.08, spent=Available(4_000, 9_000, 16_000, 5_000)),
+            Said(error=0.08, spent=AvailableDraws(4_000, 9_000, 16_000, 5_000)),
             "unsure",
             "Run some 11 times as long (to an ESS of some 21,000, 52,000 steps of each chain), and "
             "check with max_draws=41000, or take",
         ),
         (
-            Said(error=0.03, spent=Available(4_000, 9_000, 16_000, 0)),
+            Said(error=0.03, spent=AvailableDraws(4_000, 9_000, 16_000, 0)),
             "unsure",
             "Run some 1.5 times as long (to an ESS of some 2,900), or take",
         ),
         (
-            Said(error=0.03, has_more=True, spent=Available(4_000, 9_000, 16_000, 0)),
+            Said(error=0.03, has_more=True, spent=AvailableDraws(4_000, 9_000, 16_000, 0)),
             "unsure",
             "Use more of the draws (max_draws=5800), or take",
         ),
         (
-            Said(error=0.05, has_more=True, spent=Available(4_000, 9_000, 16_000, 0)),
+            Said(error=0.05, has_more=True, spent=AvailableDraws(4_000, 9_000, 16_000, 0)),
             "unsure",
             "Run some 1.8 times as long (to an ESS of some 8,000), or take",
         ),
         # What is off without a bias is chance: that of the worst of four means and sds.
         (
-            Said(ratio=(1.12, 1.0), spent=Available(100, 100, 16_000, 700), ess=100.0),
+            Said(ratio=(1.12, 1.0), spent=AvailableDraws(100, 100, 16_000, 700), ess=100.0),
             "unsure",
             "Run some 7.7 times as long (to an ESS of some 770, 5,400 steps of each chain), or",
         ),
         (
-            Said(ess=20.0, spent=Available(100, 100, 16_000, 700)),
+            Said(ess=20.0, spent=AvailableDraws(100, 100, 16_000, 700)),
             "unsure",
             "Run at least 2.5 times as long (to an ESS of at least 50, 1,800 steps of each chain)",
         ),
         (
-            Said(ess=0.0, spent=Available(100, 100, 16_000, 700)),
+            Said(ess=0.0, spent=AvailableDraws(100, 100, 16_000, 700)),
             "unsure",
             "Run longer: ten times as long will say how much more it takes",
         ),
         # A bias stays, however many draws there are.
         (
-            Said(z=5.0, error=0.08, spent=Available(4_000, 9_000, 16_000, 5_000)),
+            Said(z=5.0, error=0.08, spent=AvailableDraws(4_000, 9_000, 16_000, 5_000)),
             "unsure",
             "Halve the step and run longer: the bias that shows does not shrink with draws",
         ),
