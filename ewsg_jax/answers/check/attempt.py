@@ -316,5 +316,7 @@ def _why_not(moments: TargetMoments, distance: float, names: tuple[str, ...]) ->
     size = f"up to {errors[k]:.2g}" if errors[k] < 10 else "beyond 10"
     why = "too few draws, or gradients too noisy"
     if distance > settings.NEAR_TARGET:
-        why = f"the draws are at least {distance:.2g} sd from a target that is not normal"
+        most = settings.max_measured_shift()
+        far = f"at least {distance:.2g}" if distance < most else f"more than {most:g}"
+        why = f"the draws are {far} sd from a target that is not normal"
     return f"corrected moments have errors {size} sd ({names[k]}): {why}"

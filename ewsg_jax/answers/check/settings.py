@@ -213,5 +213,7 @@ def max_measured_ratio() -> float:
 
 
 def max_measured_shift() -> float:
-    """Return the same of a mean in sds of the target: one correction's range."""
+    """Return the shift of a mean, in sds of the target, from which on only that it is larger is
+    known: one correction's range.
+    """
     return MAX_MEAN_SHIFT * max_measured_ratio()
