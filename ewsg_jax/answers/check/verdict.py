@@ -238,8 +238,10 @@ def _beyond_monte_carlo(
         of_one: the standard error of such a moment of one effective draw.
         scores: the identities, whose bound and effective draws are used.
     """
-    beyond = np.abs(off) > scores.bound * np.sqrt(error**2 + of_one**2 / scores.ess)
-    return scores.ess >= settings.MIN_ESS_TO_JUDGE and bool(np.any(beyond))
+    if scores.ess >= settings.MIN_ESS_TO_JUDGE:
+        expected = np.sqrt(error**2 + of_one**2 / scores.ess)
+        return bool(np.any(np.abs(off) > scores.bound * expected))
+    return False
 
 
 def _too_few(evidence: Evidence) -> Verdict | None:

@@ -126,6 +126,8 @@ ON_THE_PRIOR = (Finding("prior", "note", "far from the prior: a", "it is too nar
             "unsure",
             "Run longer: ten times as long will say how much more it takes",
         ),
+        # Moments of no effective draw at all say nothing, however far off they are.
+        (Said(ess=0.0, ratio=(1.3, 1.0), shift=(0.5, 0.0)), "unsure", "to decide (ESS 0). Run"),
         # A bias stays, however many draws there are.
         (
             Said(z=5.0, error=0.08, spent=AvailableDraws(4_000, 9_000, 16_000, 5_000)),
