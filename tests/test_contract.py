@@ -38,6 +38,15 @@ def loop(kernel, key, state, data, steps=STEPS):
     return state, info._replace(gradient_evaluations=evaluations)
 
 
+@pytest.mark.usual_parameters(
+    "uld-ABOBA",
+    "sgld-False-random",
+    "saga_ld-False-random",
+    "svrg2nd_hmc-False-random-II",
+    "nc_sghmc-euler-False-diagonal",
+    "ewsg-ABOBA-True-blocks",
+    "random_walk_metropolis",
+)
 @contract.every_method()
 def test_ways_to_step_agree(x64, name, options):
     """A plain loop of one kernel's compiled step; one program for a stack of kernels, each with
@@ -267,6 +276,24 @@ def posterior_of_trees():
     return ewsg.Posterior(log_likelihood, log_prior)
 
 
+@pytest.mark.usual_parameters(
+    "ld",
+    "uld-exact",
+    "sghmc-semi_implicit-True-random",
+    "sghmc-ABOBA-True-random",
+    "hamcmc-True-random",
+    "ewsg_ld-True-blocks",
+    "cp_sghmc-euler",
+    "svrg_ld-True-blocks-II",
+    "cv_ld-True-random",
+    "cv_uld-True-blocks",
+    "saga_hmc-True-random",
+    "svrg2nd_hmc-False-random-II",
+    "nc_sghmc-semi_implicit-False-low_rank",
+    "psgld-True-random-False",
+    "random_walk_metropolis",
+    "psgld-False-random-True",
+)
 @contract.every_pair()
 def test_trees_and_dtypes_are_kept(x64, name, options):
     """Leaves of several dtypes, for any of the hyperparameters, float64 arrays here."""
@@ -295,6 +322,7 @@ def test_trees_and_dtypes_are_kept(x64, name, options):
     chex.assert_trees_all_equal_shapes_and_dtypes(moved.position, position)
 
 
+@pytest.mark.full
 @contract.every_kernel(shift=9)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_steps_in_few_bits_are_finite(name, options, dtype):

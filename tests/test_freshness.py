@@ -94,6 +94,7 @@ def of_partial():
     return log, functools.partial(own.__setitem__, "scale")
 
 
+@pytest.mark.full
 def test_a_function_may_hold_a_typed_key():
     """As the state of a network with dropout does."""
     key = jax.random.key(3)
@@ -246,6 +247,7 @@ def test_a_run_has_the_value_of_its_time(way):
     assert (found[0] != found[1]).any()
 
 
+@pytest.mark.full
 def test_equal_objects_have_their_own_values():
     """JAX finds the program of one for the other."""
 
@@ -260,6 +262,7 @@ def test_equal_objects_have_their_own_values():
         np.testing.assert_allclose(one_step(Own([value])).position, right(value), rtol=2e-6)
 
 
+@pytest.mark.full
 def test_values_that_come_back_are_no_new_program():
     traced, own = threading.local(), {"scale": 1.0}  # what belongs to a thread is not read
     traced.count = 0
@@ -275,6 +278,7 @@ def test_values_that_come_back_are_no_new_program():
         assert (traced.count > before) is is_new, value
 
 
+@pytest.mark.full
 def test_what_tracing_changes_is_no_change():
     traced = []
 

@@ -8,6 +8,8 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.gradients._protocol import Estimate
 
+pytestmark = pytest.mark.full
+
 HALF = [jnp.bfloat16, jnp.float16]
 KINDS = ["linear", "any"]
 

@@ -86,6 +86,7 @@ DOORS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("door", DOORS)
 def test_no_door_lets_other_numbers_in(door):
     with pytest.raises(

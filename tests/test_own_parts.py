@@ -48,6 +48,9 @@ def thrice(next_state, now, gradient_at):
     return next_state._replace(position=last)
 
 
+@pytest.mark.usual_parameters(
+    "estimate0-kind0", "estimate0-kind3", "estimate1-kind0", "estimate1-kind3"
+)
 @pytest.mark.parametrize(
     "kind",
     [
@@ -65,6 +68,7 @@ def test_right_ones_are_taken(kind, estimate):
     assert int(init(kind, estimate).step) == 0
 
 
+@pytest.mark.full
 def test_they_are_taken_under_vmap_and_in_a_run():
     kernel = ewsg.kernel(own.plain(0.1), own.of_rows(own.Averaged, MODEL))
     starts = jnp.zeros((3, 2))
@@ -230,6 +234,7 @@ def test_estimators(members, message):
         init(ewsg.dynamics.langevin(0.1), estimator(**members))
 
 
+@pytest.mark.full
 def test_an_estimator_inside_another_one():
     wrong = estimator(gradient_at=lambda self, estimate, position, data: position[0])
     weighted = ewsg.gradients.exponentially_weighted(wrong)

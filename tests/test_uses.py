@@ -10,6 +10,8 @@ from jax import export
 import ewsg_jax as ewsg
 from tests import contract
 
+pytestmark = pytest.mark.full
+
 KEY = jax.random.key(3)
 
 

@@ -68,6 +68,7 @@ def kernel(name, step_size=0.05, **changes):
 # Equal by value.
 
 
+@pytest.mark.usual_parameters("ld", "ewsg_ld", "hamcmc", "svrg_hmc")
 @pytest.mark.parametrize("name", ewsg.METHODS)
 def test_methods_are_equal_by_value(name):
     one = kernel(name)
@@ -135,6 +136,7 @@ def test_ready_models_are_equal_by_value(name):
     assert moved[0] != make().transformed(ewsg.bijectors.identity())
 
 
+@pytest.mark.full
 def test_a_function_without_a_hash_is_known_by_its_identity():
     class Holder:
         __hash__ = None
@@ -162,6 +164,7 @@ def test_a_function_without_a_hash_is_known_by_its_identity():
 # Printed as the call that makes it.
 
 
+@pytest.mark.usual_parameters("ld", "ewsg_ld", "hamcmc", "svrg_hmc")
 @pytest.mark.parametrize("name", [n for n in ewsg.METHODS if n not in ("sgrld", "cp_sghmc")])
 def test_the_text_of_a_kernel_makes_it_again(name):
     made = kernel(name)
@@ -234,6 +237,7 @@ def test_texts_of_what_has_no_call():
 # Stored.
 
 
+@pytest.mark.usual_parameters("ld", "ewsg_ld", "hamcmc", "svrg_hmc")
 @pytest.mark.parametrize("name", ewsg.METHODS)
 def test_kernels_are_pickled_and_copied(name):
     made = kernel(name)
@@ -247,6 +251,7 @@ def test_kernels_are_pickled_and_copied(name):
 # One program for all values.
 
 
+@pytest.mark.usual_parameters("ld", "ewsg_ld", "hamcmc", "svrg_hmc")
 @pytest.mark.parametrize("name", ewsg.METHODS)
 def test_numbers_are_leaves(name):
     """For any numbers a kernel has one structure: nothing is compiled for it again."""

@@ -139,6 +139,7 @@ def test_integral_and_mean_over_the_unconstrained_position(x64, case):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-7), found, mean)
 
 
+@pytest.mark.full
 def test_a_kernel_runs_on_it():
     model, bijector, data, _, _, mean = rate_of_exponential_data()
     kernel = ewsg.uld(model.transformed(bijector), 0.1, friction=1.0)
@@ -164,6 +165,7 @@ class Own:
         return jnp.exp(position)
 
 
+@pytest.mark.full
 def test_a_users_own_bijector(x64):
     model, _, data, *_ = rate_of_exponential_data()
     own = model.transformed(Own(lambda u: u))
@@ -180,6 +182,7 @@ def test_a_users_own_bijector(x64):
     np.testing.assert_allclose(own.gradient(jnp.array(u), jnp.asarray(data)), expected, rtol=1e-12)
 
 
+@pytest.mark.full
 def test_a_linear_posterior_keeps_its_law_and_loses_its_predictor(x64):
     model = ewsg.models.linear_regression()
     data = {"x": jnp.array([[1.0, -1.0], [0.5, 2.0]]), "y": jnp.array([0.3, -0.2])}
@@ -189,6 +192,7 @@ def test_a_linear_posterior_keeps_its_law_and_loses_its_predictor(x64):
     np.testing.assert_allclose(same.gradient(u, data), model.gradient(u, data), rtol=1e-12)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", [jnp.int32, jnp.bool_, jnp.bfloat16, jnp.float32])
 @pytest.mark.parametrize("covariance", [0.01, [0.01, 0.02], [[0.01, 0.004], [0.004, 0.02]]])
 def test_inputs_of_any_dtype_are_moved_in_that_of_the_shift(dtype, covariance):
@@ -217,6 +221,7 @@ def test_inputs_of_any_dtype_are_moved_in_that_of_the_shift(dtype, covariance):
     )
 
 
+@pytest.mark.full
 def test_whole_numbers_are_no_positions_of_an_affine_map():
     whitened = bijectors.affine(jnp.array([0.5, 1.5]), 4.0)
     for each in (whitened.forward, whitened.inverse, whitened.log_det):
@@ -225,6 +230,7 @@ def test_whole_numbers_are_no_positions_of_an_affine_map():
     assert bijectors.affine(0.5, 4.0).inverse(1.0) == 0.25
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("log_det", "message"),
     [
@@ -242,6 +248,7 @@ def test_log_det_must_return_a_scalar(log_det, message):
         transformed.check(start, jnp.asarray(data))
 
 
+@pytest.mark.full
 def test_refuses_what_is_no_bijector():
     model = rate_of_exponential_data()[0]
     for wrong in (jnp.exp, Own(None), bijectors.positive, None):

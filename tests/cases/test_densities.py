@@ -13,6 +13,8 @@ from scipy import stats
 
 import ewsg_jax as ewsg
 
+pytestmark = pytest.mark.full
+
 KEY, DIAGNOSTICS = jax.random.key(0), ewsg.diagnostics
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=80).astype(np.float32)

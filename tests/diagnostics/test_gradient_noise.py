@@ -126,6 +126,7 @@ def test_diverged_chains_are_left_out():
     assert noise(kernel, samples).largest == pytest.approx(1e-4 / 2 * COVARIANCE.max(), rel=0.25)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("d", [1, 300])
 def test_the_largest_of_many_estimates_is_not_so_by_chance(d):
     """With one half for both, 300 coordinates of 0.05 come out at 0.9."""
@@ -134,6 +135,7 @@ def test_the_largest_of_many_estimates_is_not_so_by_chance(d):
     assert ratios(batch * 0.05**0.5, noise)[0] == pytest.approx(0.05, rel=0.5)
 
 
+@pytest.mark.full
 def test_a_direction_may_be_hotter_than_any_coordinate():
     """Along (1, …, 1) it is d times that of a coordinate."""
     rng = np.random.default_rng(2)
@@ -148,6 +150,7 @@ def test_a_direction_may_be_hotter_than_any_coordinate():
 # Parts of one's own.
 
 
+@pytest.mark.full
 def test_a_memory_of_earlier_batches_adds_up():
     """Averaged over two steps: a quarter of the variance in each, and as much in all of them."""
     dynamics = ewsg.dynamics.langevin(1e-5)
@@ -166,6 +169,7 @@ def test_an_estimator_with_a_memory_may_say_that_it_is_unbiased():
     assert noise(ewsg.kernel(ewsg.dynamics.langevin(1e-5), estimator)).reason == ""
 
 
+@pytest.mark.full
 def test_a_gradient_that_moves_the_position_in_another_proportion():
     uniform = ewsg.gradients.uniform(MODEL, batch_size=5)
     found = noise(ewsg.kernel(own.momentum(1e-3, 10.0, alpha=0.5), uniform))
@@ -180,6 +184,7 @@ def test_one_that_moves_it_as_the_noise_does():
     assert found.largest == pytest.approx(1e-3 / 20 * COVARIANCE.max(), rel=0.25)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("kept", "reason"),
     [("trace", "the state of follows has trace beside"), ("temperature", "no field named")],

@@ -13,6 +13,8 @@ from ewsg_jax.base.factors import factor_of
 from ewsg_jax.diagnostics._inverse_mass import _eigen, _unspread
 from ewsg_jax.dynamics import LowRank
 
+pytestmark = pytest.mark.full
+
 D = 6
 RNG = np.random.default_rng(5)
 ROOT = RNG.normal(size=(D, D)) + 3 * np.eye(D)

@@ -106,6 +106,7 @@ def expected(mean, sd):
     return delta @ (1 / np.sqrt(1 + (x[:, None] - x) ** 2)) @ delta
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("mean", "sd"), [(0.4, 1.0), (0.0, 1.5), (-0.3, 0.7)])
 def test_its_expectation_under_another_law(mean, sd):
     """The kernel's mean over a grid is the closed form's; exact draws' within its error."""
@@ -150,6 +151,7 @@ def test_against_all_pairs(monkeypatch, temperature):
     assert (found.num_draws, found.data_passes) == (72, 72.0)
 
 
+@pytest.mark.full
 def test_the_draws_own_metric_does_not_know_units():
     """Of draws and rows in other units and turned: the same."""
     plain = kernel_stein_discrepancy(KEY, DRAWS, NORMAL, X.astype(np.float32))
@@ -160,6 +162,7 @@ def test_the_draws_own_metric_does_not_know_units():
     assert moved.squared == pytest.approx(plain.squared, rel=1e-3)
 
 
+@pytest.mark.full
 def test_a_metric_of_widths_where_draws_are_few():
     """With fewer than four draws for each number and one more, coordinate by coordinate."""
     draws = (
@@ -255,6 +258,7 @@ def test_thinning_of_a_lost_chain_and_of_shared_batches():
     assert together.num_blocks == of_time
 
 
+@pytest.mark.full
 def test_every_so_many_draws_and_trees():
     """A tree gives what an array gives; draws beyond `max_draws` are thinned, numbers kept."""
     posterior = ewsg.Posterior(

@@ -17,6 +17,8 @@ import ewsg_jax as ewsg
 from tests.oracles import grid_laws
 from tests.parts import as_drawn
 
+pytestmark = pytest.mark.full
+
 X, Y = 0.6 * np.array([1.0, 0.5, -0.4, 1.5]), np.array([0.5, -1.2, 2.0, 0.1])
 SCALE, PRIOR_SCALE = 0.8, 2.0
 PRECISION = (X**2).sum() / SCALE**2 + 1 / PRIOR_SCALE**2

@@ -10,6 +10,8 @@ import pytest
 from ewsg_jax.dynamics import _lbfgs as lbfgs
 from tests.oracles import quasi_newton as oracle
 
+pytestmark = pytest.mark.full
+
 
 def stack(pairs, size, count, oldest):
     """Pairs in time as a tree of two leaves, the oldest at a place; one number of each alone."""

@@ -200,6 +200,7 @@ class WithPrior(Midpoint):
         return super().apply(noise, state, estimate._replace(gradient=total), gradient_at)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", [Midpoint, WithPrior])
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_gradients_of_a_step_of_ones_own_are_those_of_the_same_coordinates(x64, structure, kind):
@@ -241,6 +242,7 @@ def test_factors(x64, structure):
     np.testing.assert_allclose(L @ L.T, C, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.full
 def test_a_given_covariance_is_turned_too(x64):
     """The friction of `noise_corrected` is of Lᵀ Cov L, Cov in the position's coordinates."""
     _, L = masses()["dense"]
@@ -259,6 +261,7 @@ def test_a_given_covariance_is_turned_too(x64):
     np.testing.assert_allclose(flat(moved.position), START + h * L @ momentum, rtol=1e-12)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", DYNAMICS[:-1])
 def test_a_restart_takes_the_gradient_where_it_is_told(x64, name):
     """Of the splitting that is half a drift ahead of the position, and the momentum stays."""
@@ -278,6 +281,7 @@ def test_a_restart_takes_the_gradient_where_it_is_told(x64, name):
 # The law.
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["langevin", "semi_implicit", "euler", "splitting"])
 def test_with_the_covariance_of_the_target_every_direction_is_of_width_one(linearize, name):
     """Variances 1 and 10⁶, correlated: the law is L times that of N(0, T I) at the same step."""
@@ -309,6 +313,7 @@ def test_with_the_covariance_of_the_target_every_direction_is_of_width_one(linea
 # As a value.
 
 
+@pytest.mark.full
 def test_one_costs_nothing():
     for name in DYNAMICS:
         assert (
@@ -320,6 +325,7 @@ def test_one_costs_nothing():
             assert not isinstance(dynamics_of(name, inverse_mass=1.0), InMetric)
 
 
+@pytest.mark.full
 def test_it_is_printed_and_compared_by_value():
     made = functools.partial(dynamics_of, "euler")
     text = "euler(step_size=0.04, friction=1.3, temperature=0.7, inverse_mass="
@@ -332,6 +338,7 @@ def test_it_is_printed_and_compared_by_value():
     )
 
 
+@pytest.mark.full
 def test_a_reported_covariance_stays_in_the_coordinates_of_the_position():
     """An estimator's report is not changed on the way: `Covariance` is of ∇V, not of Lᵀ∇V."""
     own = dynamics_of("noise_corrected", inverse_mass=4.0)

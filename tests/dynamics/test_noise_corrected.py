@@ -136,6 +136,7 @@ def test_it_is_stable_up_to_its_bound(x64, integrator, lam, gamma, T, covariance
     assert at == pytest.approx(1, abs=1e-9)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("matrix", [np.diag([1, 2]), np.array([1, 2])], ids=["matrix", "diagonal"])
 def test_a_covariance_of_whole_numbers_is_that_of_floats(matrix):
     made, wanted = (
@@ -145,6 +146,7 @@ def test_a_covariance_of_whole_numbers_is_that_of_floats(matrix):
     np.testing.assert_array_equal(made.covariance.matrix, wanted.covariance.matrix)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16, jnp.int32])
 def test_a_given_covariance_may_have_any_real_dtype(dtype):
     matrix = jnp.array([[2.0, 1.0], [1.0, 2.0]])

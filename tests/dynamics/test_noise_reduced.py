@@ -55,6 +55,12 @@ def typed_move(integrator, h, covariance):
 # The formulas.
 
 
+@pytest.mark.usual_parameters(
+    "semi_implicit-dense-0.01",
+    "semi_implicit-low_rank-1.5",
+    "euler-dense-0.01",
+    "euler-low_rank-1.5",
+)
 @pytest.mark.parametrize("h", [0.01, 1.5])
 @pytest.mark.parametrize("structure", [*COVARIANCES, "factored"])
 @pytest.mark.parametrize("integrator", INTEGRATORS)
@@ -73,6 +79,7 @@ def test_move(x64, integrator, structure, h):
     np.testing.assert_allclose(flat(moved.position), position, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["noise_corrected", "noise_reduced"])
 @pytest.mark.parametrize("given", ["matrix", "diagonal", "factored"])
 def test_a_covariance_that_is_given(x64, kind, given):
@@ -112,6 +119,12 @@ def kernels(balance, covariance):
     }
 
 
+@pytest.mark.usual_parameters(
+    "semi_implicit-noise-0.02-kept",
+    "semi_implicit-friction-0.005-tracked",
+    "euler-noise-0.005-given",
+    "euler-friction-0.02-given",
+)
 @pytest.mark.parametrize("way", ["tracked", "kept", "given"])
 @pytest.mark.parametrize(
     ("balance", "h"),
@@ -148,6 +161,7 @@ def test_laws(linearize, integrator, balance, h, way):
     np.testing.assert_allclose(covariance, expected, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.full
 def test_any_estimator_with_the_covariance_given(linearize):
     """Strata, whose estimates report none: the law is that of their own covariance taken out."""
     rows, h = rows_of(1)[:6], 0.05

@@ -95,6 +95,7 @@ def generator(drift, diffusion):
     return apply
 
 
+@pytest.mark.usual_parameters("langevin-1", "euler-1", "splitting-2", "ABOBA-2")
 @pytest.mark.parametrize(
     ("name", "order"),
     [

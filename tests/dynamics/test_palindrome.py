@@ -54,6 +54,7 @@ def scaled(lam, rows=1):
 # Laws.
 
 
+@pytest.mark.usual_parameters("ABOBA", "OBABO", "BOAOB")
 @pytest.mark.parametrize("letters", CYCLES)
 def test_a_step_is_that_of_its_letters(linearize, letters):
     """The map from state to state in two correlated dimensions; the formula of the variance."""
@@ -136,6 +137,7 @@ def path_by_letters(word, start, count, theta, p, gradient, normals):
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("letters", [name for name in CYCLES if name != "OBAOABO"])
 def test_positions_are_those_of_the_scheme_that_keeps_its_gradient(x64, letters):
     """Twelve steps on batches: each letter its own normal, kicks at one position one batch."""
@@ -181,6 +183,7 @@ def test_positions_are_those_of_the_scheme_that_keeps_its_gradient(x64, letters)
     assert np.ptp(np.asarray(found), axis=0).min() > 0.1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("letters", ["ABOBA", "BAOAB", "OBABO"])
 def test_one_batch_in_both_half_kicks_heats_by_formula(linearize, letters):
     """C h²/(4λ) coth(γh/2) over 1 − q; a batch a half kick gives half, or (1 + e²)/(1 + e)²."""
@@ -208,6 +211,7 @@ def test_one_batch_in_both_half_kicks_heats_by_formula(linearize, letters):
     np.testing.assert_allclose(fresh - still, share * heat, rtol=1e-10)
 
 
+@pytest.mark.usual_parameters("ABOBA", "OABAO", "BUB")
 @pytest.mark.parametrize("name", [*CYCLES, "splitting", "exact"])
 def test_the_heat_of_the_position_by_that_of_the_momentum(name):
     """By the laws of both noises where the potential is nearly flat, over one step's momentum."""

@@ -128,6 +128,7 @@ def test_the_defaults_are_those_of_the_paper():
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("correction", [False, True])
 def test_noise_may_be_signs_and_probes_are_signs(correction):
     made = dynamics_of(correction, noise="rademacher")

@@ -128,6 +128,7 @@ def test_a_chain_whose_estimator_moves_the_point_goes_on_from_there(x64, name):
     assert info.gradient_evaluations == 3 + 5
 
 
+@pytest.mark.full
 def test_what_is_prepared_reaches_the_weight_and_the_move_and_probes_are_counted(x64):
     """A dynamics that shifts each estimate by ∇V₀ at the point and n, and that probes twice."""
     plain = build("langevin")
@@ -223,6 +224,7 @@ def with_numbers(name, h, gamma, T, **noise):
     return make(step_size=h, temperature=T, **options, **noise)
 
 
+@pytest.mark.usual_parameters("langevin", "euler", "noise_corrected-euler")
 @pytest.mark.parametrize("name", EVERY)
 def test_schedules_are_read_at_the_step_of_the_state(x64, name):
     """A step and its weight, of the frozen momentum, are those of the numbers at that step."""
@@ -256,6 +258,7 @@ def test_schedules_are_read_at_the_step_of_the_state(x64, name):
         assert float(ends[0][1].step_size) == pytest.approx(h, rel=1e-12)
 
 
+@pytest.mark.usual_parameters("langevin", "semi_implicit")
 @pytest.mark.parametrize("name", [name for name in EVERY if name not in ONE_LAW])
 def test_noise_may_be_signs(name):
     made = with_numbers(name, 0.1, 1.3, 0.6, noise="rademacher")
@@ -270,6 +273,7 @@ FORCE = {"langevin": (1e-7, 100.0), "preconditioned": (1e-6, 2.0), "exact": (1e-
 """A step and a force that move by 10⁻⁵, less than half of what float32 tells apart at 1,000."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", FORCE)
 def test_a_small_force_is_not_rounded_away_far_from_the_origin(name):
     """On average over the noise, which is drawn as quantiles, in every order of its parts."""

@@ -103,6 +103,7 @@ def test_steps_are_those_of_the_oracle(x64):
     np.testing.assert_allclose(state.dynamics.point, chain.point, rtol=1e-8)
 
 
+@pytest.mark.full
 def test_steps_with_pairs_left_out(x64):
     """A wild y on purpose: the estimator's probe gives pairs of any curvature."""
     estimator = G.uniform(posterior(), batch_size=2)
@@ -196,7 +197,7 @@ def of_points(points, gradient, t, memory_size, trust_region):
     )
 
 
-@pytest.mark.usual_parameters("2")
+@pytest.mark.full
 @pytest.mark.parametrize("memory_size", [2, 4])
 def test_the_matrix_does_not_depend_on_the_point_that_moves(x64, memory_size):
     """Its derivative by θ_{t−M} is 0 exactly, by every other of the 2M − 1 points it is not."""
@@ -336,6 +337,7 @@ def test_traced_numbers_and_many_chains_are_one_by_one(x64):
         )
 
 
+@pytest.mark.full
 def test_a_leaf_without_numbers_is_no_matter():
     """A network without a bias may hold one."""
 

@@ -105,6 +105,9 @@ def flat(position):
 # The formulas.
 
 
+@pytest.mark.usual_parameters(
+    "separable-array-automatic", "diagonal-array-automatic", "dense-array-automatic"
+)
 @pytest.mark.parametrize("divergence", ["automatic", "given"])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", TYPED)
@@ -124,6 +127,7 @@ def test_move(x64, name, form, divergence):
     assert int(moved.step) == 5
 
 
+@pytest.mark.full
 def test_a_metric_that_is_not_positive_definite_shows():
     ones = jnp.ones(2)
     for metric in (lambda p, data: -jnp.eye(2), lambda p, data: jnp.array([1.0, -1.0])):

@@ -206,7 +206,7 @@ def test_minibatch_noise_that_depends_on_the_position(linearize, name, batch_siz
     assert np.all(np.diag(covariance) > 1.01 * np.diag(quiet))
 
 
-@pytest.mark.usual_parameters("euler", "semi_implicit")
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["langevin", "euler", "semi_implicit"])
 def test_rademacher_noise_has_the_same_stationary_covariance(linearize, name):
     # On a linear system the covariance only sees that the noise has mean 0 and variance 1.

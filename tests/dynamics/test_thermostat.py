@@ -169,6 +169,7 @@ def slope(values, steps):
 STEPS = (0.04, 0.02, 0.01)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("gamma", "T", "curvature"), [(2.0, 0.6, 3.0), (4.0, 1.0, 1.0)])
 def test_order_and_constant_of_the_bias(x64, gamma, T, curvature):
     """The law by Hermite polynomials: E p² = T at every h, E ζ − γ = h(γ²/2 − T/2), θ off O(h)."""

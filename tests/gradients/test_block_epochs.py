@@ -162,7 +162,7 @@ ESTIMATORS = [
 ]
 
 
-@pytest.mark.usual_parameters("saga", "kept_covariance")
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_every_estimator_takes_the_rows_that_were_fetched(kind):
     """Of six rows four a step: the same steps as where each fetches its own."""

@@ -23,6 +23,8 @@ from tests.gradients.test_index_chain import FRICTION, MOMENTUM, POSITION, TEMPE
 from tests.gradients.test_index_chain_cost import counting
 from tests.oracles import index_chain
 
+pytestmark = pytest.mark.full
+
 EDGE = 1e-9
 BATCHES = pytest.mark.parametrize(("batch_size", "replace"), [(1, True), (2, False)])
 

@@ -150,6 +150,7 @@ def test_the_covariance_is_exact_at_a_reset(x64, estimator, name, structure):
         assert evaluations == (2 * N if "rank" in structure else N)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("kind", "rank"),
     [("covariance_tracking", 1), ("covariance_tracking", 2), ("kept_covariance", 2)],
@@ -330,6 +331,7 @@ def test_rounding_is_no_negative_part():
     assert np.all(values[:, :7] < 1e-5 * values[:, -1:])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_differences_of_large_moments_are_no_negative_part(structure):
     """A coordinate equal in all rows, in float32: m₂ − m₁m₁ᵀ is rounding of m₂'s size."""
@@ -343,6 +345,7 @@ def test_differences_of_large_moments_are_no_negative_part(structure):
     assert steps.after.num_clipped[-1] == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_far_from_the_mode_the_covariance_does_not_cancel(structure):
     """Gradients of 10³ that differ by 1, rows sorted so that the chunks have means of their own.
@@ -401,6 +404,7 @@ def test_batches_of_an_epoch_are_subsets(x64, batch_size):
     close(matrix_of(covariance(as_jax(model.position), as_jax(model.data))), exact, 1e-12)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["covariance_tracking", "kept_covariance"])
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_a_position_may_be_more_exact_than_its_likelihood(x64, kind, structure):

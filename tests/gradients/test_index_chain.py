@@ -230,6 +230,7 @@ def exact_draw(log_uniform):
     return ChainDraw(None, log_uniform[None])
 
 
+@pytest.mark.full
 def test_exact_weights_do_not_overflow():
     """In float32 exp(½‖x + a‖²) would be infinite here; the law is all on the heaviest batch."""
     s = setting("gaussian_location", step_size=1e3)

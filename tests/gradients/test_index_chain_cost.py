@@ -15,6 +15,8 @@ from tests.gradients.test_index_chain import FRICTION, POSITION, X, setting
 from tests.oracles import enumeration
 from tests.parts import altered
 
+pytestmark = pytest.mark.full
+
 
 @pytest.mark.parametrize(
     ("batch_size", "replace", "chain_length", "evaluations"),

@@ -22,6 +22,8 @@ from tests.gradients.test_covariance_tracking import (
 )
 from tests.oracles import enumeration
 
+pytestmark = pytest.mark.full
+
 
 @pytest.mark.parametrize("structure", ["dense", "diagonal"])
 def test_a_kept_covariance_is_that_of_the_last_reset(x64, structure):

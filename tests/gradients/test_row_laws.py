@@ -60,7 +60,7 @@ def test_blocks_are_the_cyclic_ones(x64, batch_size):
     assert_rows_are(in_step, np.asarray(batches.indices), data)
 
 
-@pytest.mark.usual_parameters("epochs", "blocks")
+@pytest.mark.full
 @pytest.mark.parametrize("rows", AHEAD)
 def test_rows_are_fetched_ahead_of_the_step(rows):
     """A run draws the rows of many steps at once, and fetches them at once."""
@@ -113,6 +113,7 @@ def stream(n, batch_size, steps):
     return np.asarray(indices)
 
 
+@pytest.mark.usual_parameters("1-1-0", "3-3-4294966596", "7-5-2147483648")
 @pytest.mark.parametrize("first", [0, 2**31, 2**32 - 700])
 @pytest.mark.parametrize(("n", "batch_size"), [(1, 1), (3, 3), (5, 3), (7, 5), (100, 7)])
 def test_no_row_comes_twice_in_an_epoch(n, batch_size, first):
@@ -140,6 +141,7 @@ def test_rows_of_an_epoch_are_the_datas():
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "kind", ["uniform", "svrg", "saga", "control_variate", "covariance_tracking"]
 )

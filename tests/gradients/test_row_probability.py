@@ -140,6 +140,7 @@ def realised(law):
     return found
 
 
+@pytest.mark.full
 def test_certain_rows_are_looked_for_until_there_are_no_more():
     """0.7 at once; of three left 0.16 of 0.3; of two 0.08 of 0.14; of one none of 0.06."""
     found = certain_rows(np.array([0.04, 0.7, 0.16, 0.02, 0.08]), 4)
@@ -224,6 +225,7 @@ def test_leverage_of_a_row_of_zeros(x64, scale):
     np.testing.assert_allclose(found, norms / norms.sum(), rtol=1e-12)
 
 
+@pytest.mark.full
 def test_rare_rows(x64):
     """A column that 4 of 1,000 rows have: by leverage a tenth of the variance, closed form."""
     rng = np.random.default_rng(0)
@@ -279,6 +281,7 @@ def test_each_place_draws_from_its_own_stratum():
     assert set(drawn.ravel().tolist()) == set(range(9))
 
 
+@pytest.mark.full
 def test_rows_in_parts_count_once_in_the_mean():
     """Two parts of six rows, a row of the first in every batch: over the places of a part's share,
     how often each of its rows is drawn times what it then stands for is 1.
@@ -315,6 +318,7 @@ def test_labels_of_strata_may_be_ids():
     assert by_probability(np.ones(3), strata=ids).of_size(3).certain.tolist() == [0, 1, 2]
 
 
+@pytest.mark.full
 def test_strata_of_a_law_that_is_made_under_a_trace():
     """A kernel made while tracing, its strata known: how many rows they get is not traced."""
     rows = by_probability(jnp.asarray(EVEN), strata=jnp.asarray(LABELS))

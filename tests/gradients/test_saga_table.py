@@ -52,6 +52,7 @@ def repeated_rows(name, num_steps):
     return Run(*(np.asarray(numbers, np.float64) for numbers in found))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["linear_regression", "network"])
 def test_the_sum_stays_the_tables_in_float32(name):
     """10⁴ steps leave the sum where rounding alone may have moved it: a forward error bound, u =
@@ -93,6 +94,7 @@ def as_numpy(tree):
     return jax.tree.map(np.asarray, tree)
 
 
+@pytest.mark.full
 def test_a_sum_misses_nothing_once_it_is_small_again():
     """A thousand ones that a float32 of 2³⁰ does not see: the optimised program keeps them."""
 
@@ -143,6 +145,7 @@ def test_a_far_start_leaves_no_bias(form, rows):
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.float16])
 def test_the_first_sum_is_that_of_the_table_as_it_is_stored(dtype):
     """Where gradients are rounded to few bits both lose; the unit is √n again."""
@@ -160,6 +163,7 @@ def test_the_first_sum_is_that_of_the_table_as_it_is_stored(dtype):
     assert np.abs(total - expected).max() < 0.003 * np.sqrt(n)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
 @pytest.mark.parametrize("rows", ["random", "epochs"])
 def test_the_sum_follows_a_table_that_rounds(dtype, rows):

@@ -148,6 +148,7 @@ def random_sizes(num_strata, largest, count, seed):
     return sizes.astype(np.int32)
 
 
+@pytest.mark.usual_parameters("3-1-1", "3-10-10", "40-5-20", "2000-3-3")
 @pytest.mark.parametrize(
     ("num_strata", "batch_size"), [(1, 1), (3, 3), (4, 7), (5, 20), (10, 10), (10, 100)]
 )

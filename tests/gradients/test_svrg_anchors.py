@@ -88,6 +88,7 @@ def steps_of(kernel, batches, words=()):
 PERIODS = {"K": (3, 3), "1": (1, 1), "K(n)": (lambda n: n - 1, 5), "n/b": (None, 2)}
 
 
+@pytest.mark.usual_parameters("langevin-K", "langevin-n/b")
 @pytest.mark.parametrize(
     ("dynamics", "period"),
     [

@@ -242,7 +242,7 @@ def thresholds_of(name):
     return thresholds(outcomes(name, 1), len(wrapped(name).rows))
 
 
-@pytest.mark.usual_parameters("svrg", "covariance_tracking")
+@pytest.mark.full
 @pytest.mark.parametrize("name", WRAPPED)
 def test_thresholds_are_those_of_the_reduced_gradients(x64, name):
     w = wrapped(name)
@@ -299,6 +299,7 @@ class Wrapper(GradientEstimator):
     draw = propose = gradient_at = evaluations = lambda self, *arguments: None
 
 
+@pytest.mark.full
 def test_a_memory_is_each_chains_own_unless_its_estimator_says_otherwise():
     weighted = functools.partial(ewsg.gradients.exponentially_weighted, chain_length=1)
     anchored = functools.partial(ewsg.gradients.control_variate, POSTERIOR, batch_size=2)

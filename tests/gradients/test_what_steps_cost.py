@@ -11,6 +11,8 @@ import pytest
 import ewsg_jax as ewsg
 from tests.gradients.six_rows import MODELS, N, W, X, Y, as_jax
 
+pytestmark = pytest.mark.full
+
 CHAINS = 4
 
 

@@ -227,6 +227,7 @@ def assert_invariant(capacity, temperature, probability, places, before, after, 
     np.testing.assert_allclose(arrived[1:-1], law[1:-1], rtol=1e-12, atol=1e-12 * law.max())
 
 
+@pytest.mark.full
 def test_with_room_for_all_each_datum_moves_alone(x64):
     """The matrix of a datum: up q·min(1, O/q), down min(1, q/O)."""
     made = moves(N, N)
@@ -248,6 +249,7 @@ def test_with_room_for_all_each_datum_moves_alone(x64):
         np.testing.assert_allclose(matrix / total[:, None], expected, atol=1e-12)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("capacity", "room", "temperature"), CASES)
 def test_what_does_not_fit_is_told_and_changes_no_set(x64, capacity, room, temperature):
     """A move is made just where its selection, its set and the selection back fit."""
@@ -260,6 +262,7 @@ def test_what_does_not_fit_is_told_and_changes_no_set(x64, capacity, room, tempe
     assert not np.array_equal(made.after[~overflow], made.before[~overflow])
 
 
+@pytest.mark.usual_parameters("4-4-1.0", "2-2-1.0")
 @pytest.mark.parametrize(("capacity", "room", "temperature"), CASES)
 def test_what_a_state_keeps_is_of_its_own_position(x64, capacity, room, temperature):
     made = moves(capacity, room, temperature)
@@ -347,6 +350,7 @@ def test_a_long_skip_has_its_probability_to_the_resolution_of_uniform_numbers(q,
     np.testing.assert_allclose(last, q * (1 - q) ** (n - 1), rtol=0.01)
 
 
+@pytest.mark.full
 def test_the_last_rows_of_many_are_told_apart():
     """Skips to each of the last rows of 2²⁴ + 1, and beyond them."""
     q, n = 1e-7, 2**24 + 1

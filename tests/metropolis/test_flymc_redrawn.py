@@ -146,7 +146,7 @@ def test_the_joint_law_is_invariant(x64, capacity, count, temperature):
     assert_invariant(capacity, temperature, made.probability, made.places, made.z, after, state)
 
 
-@pytest.mark.usual_parameters("2-2-1.0", "3-1-0.6")
+@pytest.mark.full
 @pytest.mark.parametrize(("capacity", "count", "temperature"), CASES)
 def test_what_a_step_keeps_and_counts(x64, capacity, count, temperature):
     made, state, info, after = moved(capacity, count, temperature)
@@ -233,6 +233,7 @@ def test_the_step_size_follows_the_probability_of_acceptance(x64):
         np.testing.assert_allclose(state.dynamics.log_scale, log_scale + change, rtol=1e-9)
 
 
+@pytest.mark.full
 def test_a_proposal_without_a_density_counts_as_rejected():
     found = flymc_module.adapted(jnp.float32(0), jnp.int32(0), jnp.float32(jnp.nan), 0.25, 5)
     np.testing.assert_allclose(found, -0.25)

@@ -32,6 +32,7 @@ def decided(kernel, theta, direction, log_uniform, data):
     return kernel.transition(Randomness((), noise), start, data)
 
 
+@pytest.mark.usual_parameters("4096-1.0", "5-1.0")
 @pytest.mark.parametrize("temperature", [1.0, 0.4, 3.0])
 @pytest.mark.parametrize("chunk_size", [4096, 5])
 def test_the_acceptance_is_the_ratio_of_densities(x64, temperature, chunk_size):

@@ -91,7 +91,7 @@ def test_a_step_is_that_of_blackjax_with_a_dense_mass(x64, depth, temperature):
     assert max(lengths) == 2**depth - 1 if depth < 5 else max(lengths) > 7
 
 
-@pytest.mark.usual_parameters("low rank")
+@pytest.mark.full
 @pytest.mark.parametrize("mass", MASSES)
 def test_any_inverse_mass_is_a_change_of_coordinates(x64, mass):
     """BlackJAX with the mass 1 on the density of y, where θ = L y."""
@@ -180,6 +180,7 @@ def test_a_run_counts_beyond_32_bits(monkeypatch):
     assert many.gradient_evaluations == few.gradient_evaluations // len(Y) * 2**28 > 2**33
 
 
+@pytest.mark.full
 def test_one_chain_whichever_way_it_is_run(tmp_path):
     """A loop, a scan, chains side by side or one after the other, resumed, saved and loaded."""
     kernel, start = ewsg.nuts(LOGISTIC, 0.5, inverse_mass=0.3, max_depth=6), jnp.array([0.1, -0.3])
@@ -215,6 +216,7 @@ def test_one_chain_whichever_way_it_is_run(tmp_path):
     assert further.step[0] == 21
 
 
+@pytest.mark.full
 def test_paths_that_fail_leave_the_chain_where_it_is():
     """Steps that are far too long: nothing is accepted, nothing is lost."""
     kernel = ewsg.nuts(LOGISTIC, 1e4, max_depth=3)
@@ -261,6 +263,7 @@ def test_kernels_of_a_stack_are_those_alone():
         np.testing.assert_allclose(stacked[i].position, run(kernel).position, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("model", ["linear", "any"])
 def test_differences_of_the_potential_have_the_digits_that_an_acceptance_needs(x64, model):
     """400,000 rows in float32 against float64: to 10⁻⁴, where V itself is rounded to 0.02."""
@@ -285,6 +288,7 @@ def test_differences_of_the_potential_have_the_digits_that_an_acceptance_needs(x
     assert abs(float(found[0][0].value) - float(value)) > 1e-3
 
 
+@pytest.mark.full
 def test_a_potential_that_is_raised_often_does_not_drift():
     """10⁵ rises of some 10⁻³ on 3·10⁶, of which float32 alone would keep none."""
     rises = np.random.default_rng(0).normal(3e-3, 1e-3, 100_000).astype(np.float32)
@@ -308,6 +312,7 @@ def test_the_next_step_size(target):
     assert float(next_step_size(0.3, np.nan, target)) == float(next_step_size(0.3, 0.0, target))
 
 
+@pytest.mark.full
 def test_float32_that_does_not_know_the_potential_is_reported():
     """Rows with a V of 10⁶ each, which differ by what a position adds to them."""
     n = 10_000
@@ -321,6 +326,7 @@ def test_float32_that_does_not_know_the_potential_is_reported():
     ewsg.nuts(far, 0.01).check(jnp.zeros(1), few)
 
 
+@pytest.mark.full
 def test_what_float32_does_not_know_is_that_beside_the_temperature():
     """Rows with a V of 3·10⁴ each: differences of V are off by 0.05."""
     posterior = ewsg.Posterior(lambda p, x: 3e4 - 0.5 * (x - p[0]) ** 2, lambda p: 0.0)
@@ -334,6 +340,7 @@ def test_what_float32_does_not_know_is_that_beside_the_temperature():
     ewsg.nuts(far, 0.1, temperature=1e4).check(jnp.zeros(1), data)
 
 
+@pytest.mark.full
 def test_a_position_of_float64_does_not_answer_for_one_of_float32(x64):
     posterior = ewsg.Posterior(lambda p, x: 1e6 - 0.5 * (x - p[0]) ** 2, lambda p: 0.0)
     data = jnp.asarray(np.random.default_rng(0).normal(size=10_000), jnp.float32)

@@ -10,6 +10,8 @@ from ewsg_jax.model_checks import densities
 from ewsg_jax.model_checks.support import Outside
 from ewsg_jax.vectors.row_subsets import evenly
 
+pytestmark = pytest.mark.full
+
 RNG = np.random.default_rng(0)
 N = 300
 Y = RNG.normal(size=N).astype(np.float32)

@@ -78,6 +78,7 @@ def test_a_gradient_that_is_not_finite_is_named(name):
     assert "smaller step_size" not in message
 
 
+@pytest.mark.full
 def test_a_row_that_a_later_batch_meets():
     row = np.r_[Y[:59], np.float32(np.nan)]
     message = diverged(
@@ -103,6 +104,7 @@ def test_too_large_a_step_is_still_too_large():
     assert "right sign" in diverged(lambda p, y: -normal(p, y), lambda p: 0.0, 0.0, step_size=0.1)
 
 
+@pytest.mark.full
 def test_a_position_that_is_a_tree():
     posterior = lambda p, row: jnp.where(jnp.isnan(row["y"]), 0.0, normal(p["m"], row["y"]))
     message = diverged(posterior, lambda p: narrow(p["m"]), {"m": jnp.float32(0)}, {"y": HOLES})
@@ -129,6 +131,7 @@ def test_a_step_that_overshoots_is_not_put_down_to_float32(rate, step_size, valu
     assert "float32 overflows" not in message
 
 
+@pytest.mark.full
 def test_a_prior_that_a_step_overshoots():
     message = diverged(normal, lambda p: -0.5 * p**2 - jnp.exp(30 * p), -10.0, Y, step_size=0.03)
     said = r"log_prior is -inf there\); it was -50 at the start, so that steps"

@@ -52,6 +52,7 @@ def said(log_likelihood, log_prior=flat_prior, scale=1.0, shift=0.0):
     return mistaken(posterior, draws_of(draws, None, 1_000), jax.device_put(ROWS))
 
 
+@pytest.mark.usual_parameters("a rule with a slip", "rounded")
 @pytest.mark.parametrize(
     ("log_likelihood", "log_prior", "named"),
     [
@@ -70,6 +71,7 @@ def test_a_wrong_gradient_is_found(log_likelihood, log_prior, named):
     assert said(log_likelihood, log_prior, scale=0.3).startswith(f"the gradient of {named} is not")
 
 
+@pytest.mark.usual_parameters("normal", "kinks", "a funnel")
 @pytest.mark.parametrize(
     ("log_likelihood", "log_prior", "scale", "shift"),
     [
@@ -127,6 +129,7 @@ def said_of_many(log_likelihood, log_prior):
     return mistaken(posterior, draws_of(draws, None, 1_000), jax.device_put(MANY))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("log_likelihood", "log_prior", "named"),
     [
@@ -155,6 +158,7 @@ def test_one_wrong_coordinate_of_many_is_found(log_likelihood, log_prior, named)
     assert said_of_many(log_likelihood, log_prior).startswith(f"the gradient of {named} they ")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "log_likelihood",
     [
@@ -168,6 +172,7 @@ def test_no_right_coordinate_of_many_is_accused(log_likelihood):
     assert said_of_many(log_likelihood, lambda w: -0.5 * jnp.sum(w**2)) == ""
 
 
+@pytest.mark.full
 def test_a_report_says_of_how_many_coordinates_values_were_compared():
     """Of 600 those that were drawn; of coarse positions none."""
     d = 600
@@ -199,6 +204,7 @@ def test_coarse_positions_are_left_out():
     assert mistaken(ewsg.Posterior(normal, flat_prior), draws, jax.device_put(ROWS)) == ""
 
 
+@pytest.mark.full
 def test_a_plan_is_not_trusted_and_ends_at_the_first_trial():
     """Though the gradient's own law is normal, and every trial agrees with it."""
     posterior = ewsg.Posterior(
@@ -213,6 +219,7 @@ def test_a_plan_is_not_trusted_and_ends_at_the_first_trial():
     assert plan.gaussian is None or not plan.gaussian.is_right
 
 
+@pytest.mark.full
 def test_a_wall_narrower_than_lines_is_no_mistake():
     """A row of 1e6 makes log σ a kink, 1.6 % of the way along all lines: before the first node."""
     draws = 0.1 * NORMAL
@@ -224,6 +231,7 @@ def test_a_wall_narrower_than_lines_is_no_mistake():
     assert mistaken(posterior, known, jax.device_put(ROWS)) == ""
 
 
+@pytest.mark.full
 def test_a_plan_without_a_mode_says_first_that_the_gradient_is_wrong():
     """Not that it ended at a wall, and soon."""
 

@@ -8,6 +8,8 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.model_checks.ignored_arrays import unread, without_effect
 
+pytestmark = pytest.mark.full
+
 RNG = np.random.default_rng(0)
 N, H = 100, 6
 X = RNG.normal(size=(N, 2)).astype(np.float32)

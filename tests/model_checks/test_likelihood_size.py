@@ -12,6 +12,8 @@ from ewsg_jax.model_checks.correlation import high_correlations
 from ewsg_jax.model_checks.likelihood_size import odd_size
 from ewsg_jax.vectors.layout import Layout
 
+pytestmark = pytest.mark.full
+
 RNG = np.random.default_rng(0)
 N = 2_000
 X = RNG.normal(size=(N, 3)).astype(np.float32)

@@ -158,6 +158,7 @@ def test_a_start_without_a_density_names_the_part(log_likelihood, log_prior, sta
         ewsg.find_mode(KEY, posterior, jnp.float32(start), data)
 
 
+@pytest.mark.full
 def test_minibatches_that_lead_out_of_the_support_are_not_followed():
     """Adam does not look where it goes; the search then begins where it was told to."""
     import optax
@@ -198,6 +199,7 @@ def test_ready_models_and_smooth_functions_have_no_end():
         assert can_end(ewsg.Posterior(ends, flat), jnp.float32(0), Y) == (False, True)
 
 
+@pytest.mark.full
 def test_shares_are_those_of_the_law():
     """Draws of a normal law by its distribution function; rows' least that draws allow."""
     draws = jax.random.normal(KEY, (20_000,))

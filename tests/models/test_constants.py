@@ -14,6 +14,8 @@ from ewsg_jax.metropolis.random_walk_metropolis import RandomWalkMetropolis
 from ewsg_jax.rows._padded import Padded
 from ewsg_jax.rows._shards import Shard
 
+pytestmark = pytest.mark.full
+
 models, bijectors = ewsg.models, ewsg.bijectors
 RNG = np.random.default_rng(0)
 N = 60

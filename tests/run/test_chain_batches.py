@@ -143,6 +143,7 @@ def test_a_batch_that_is_lost_rests_to_the_end():
             same_runs(run(kernel, starts, chain_batch_size=size, **long), at_once)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("where", "error", "how"),
     [
@@ -169,6 +170,7 @@ def test_what_was_sampled_before_is_returned(monkeypatch, where, error, how):
     np.testing.assert_array_equal(found.position, run().position[:3])
 
 
+@pytest.mark.full
 def test_it_is_for_runs_that_do_not_fit():
     """The limit is that of the chains of a batch, and of all draws."""
     free = {"num_chains": 4_000, "num_steps": 6, "burn_in": 0, "thin": 1}

@@ -125,6 +125,7 @@ class Keyed(ewsg.gradients.GradientEstimator):
         return ewsg.gradients.Evaluations(5, 5)
 
 
+@pytest.mark.full
 def test_draws_moments_and_memories_of_classes_of_ones_own(monkeypatch, tmp_path):
     """Nothing of them is in the file: `resume` is given what makes them."""
     kernel = ewsg.kernel(ewsg.dynamics.langevin(0.01), Keyed(posterior=MODEL))
@@ -142,7 +143,7 @@ def test_draws_moments_and_memories_of_classes_of_ones_own(monkeypatch, tmp_path
     assert again.state.memory["more"][1].shape == (4, 0, 2)
 
 
-@pytest.mark.usual_parameters("keep-<lambda>0", "moments-<lambda>1")
+@pytest.mark.full
 @pytest.mark.parametrize("change", [lambda p: p, lambda p: {"a": p[:1]}, lambda p: jnp.int32(0)])
 @pytest.mark.parametrize("what", ["keep", "moments"])
 def test_a_function_that_has_changed_is_told(monkeypatch, tmp_path, change, what):
@@ -207,6 +208,7 @@ def test_lost_chains_stay_lost(monkeypatch, tmp_path):
     same_runs(again, whole)
 
 
+@pytest.mark.full
 def test_steps_of_another_function_of_the_name_are_refused(monkeypatch, tmp_path):
     """Draws in the file have the places of those that the first function kept."""
 
@@ -271,6 +273,7 @@ def test_a_full_disk_is_told_and_the_last_checkpoint_stands(monkeypatch, tmp_pat
     same_runs(ewsg.resume(path, ROWS, kernel=KERNEL), done)
 
 
+@pytest.mark.usual_parameters("missing-run.npz", "cut off-run.npz", "another file-draws-000000.npz")
 @pytest.mark.parametrize("name", ["run.npz", "draws-000000.npz"])
 @pytest.mark.parametrize("damage", ["missing", "cut off", "another file", "a flipped bit"])
 def test_a_damaged_checkpoint_is_refused_and_left_alone(monkeypatch, tmp_path, name, damage):
@@ -308,6 +311,7 @@ def test_another_version_is_told(monkeypatch, tmp_path):
         ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL)
 
 
+@pytest.mark.full
 def test_a_run_is_not_lost_with_the_file_of_its_starts(monkeypatch, tmp_path):
     path = tmp_path / "run"
     stopped(monkeypatch, path)
@@ -359,6 +363,7 @@ def test_a_run_that_is_killed_again_and_again_ends_as_it_would(tmp_path, count):
     np.testing.assert_array_equal(again.step, whole.step)
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("size", [None, 2])
 def test_a_chain_whose_memory_is_not_finite_is_one_lost_chain(tmp_path, size):

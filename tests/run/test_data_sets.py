@@ -10,6 +10,8 @@ from ewsg_jax.run.stacks.stack import over
 from tests import contract
 from tests.run.alike import close
 
+pytestmark = pytest.mark.full
+
 LENGTHS = (7, 12, 9)
 D, C = 3, 2
 KEY = jax.random.key(3)

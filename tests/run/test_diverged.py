@@ -60,6 +60,7 @@ def test_the_draws_that_count(run):
         _ = dataclasses.replace(run, draws=None).finite_draws
 
 
+@pytest.mark.full
 def test_means_and_moments(run):
     assert near(run.mean, run.sd)
     pooled = run.moments.pooled()
@@ -72,6 +73,7 @@ def test_means_and_moments(run):
     assert np.isnan(twice.pooled().variance)
 
 
+@pytest.mark.full
 def test_a_prediction_has_the_chains_that_count(run):
     def function(p, x):
         return p * x
@@ -85,6 +87,7 @@ def test_a_prediction_has_the_chains_that_count(run):
         everything(run).predict(function, 1.0, keep_draws=True)
 
 
+@pytest.mark.full
 def test_arviz_has_the_chains_that_count_by_their_numbers(run):
     pytest.importorskip("arviz")
     some = dataclasses.replace(run, diverged_at=np.where(np.arange(8) == 2, 50, run.diverged_at))
@@ -99,6 +102,7 @@ def test_arviz_has_the_chains_that_count_by_their_numbers(run):
         everything(run).to_arviz()
 
 
+@pytest.mark.full
 def test_a_stack_in_arviz_has_no_number_where_a_member_diverged():
     pytest.importorskip("arviz")
     model = ewsg.models.gaussian_location()
@@ -122,6 +126,7 @@ def test_a_stack_in_arviz_has_no_number_where_a_member_diverged():
     assert runs[1].moments.weight.tolist() == [0.0] * 3
 
 
+@pytest.mark.full
 def test_a_summary_names_who_is_left_out(run):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -144,6 +149,7 @@ def test_a_summary_names_who_is_left_out(run):
     )
 
 
+@pytest.mark.full
 def test_predictive_scores_leave_it_out():
     data = {"x": jnp.array([[1.0], [-1.0]]), "y": jnp.array([1, 0])}
     model = ewsg.models.logistic_regression()
@@ -168,6 +174,7 @@ def test_predictive_scores_leave_it_out():
     assert np.isnan(ewsg.diagnostics.log_predictive_density(none, model, data)).all()
 
 
+@pytest.mark.full
 def test_a_mass_and_a_correction_are_of_the_chains_that_count(run):
     plain = ewsg.Posterior(lambda p, y: -0.5 * (y - p) ** 2, lambda p: -0.005 * p**2)
     wide = jnp.full((1, 1), 1.0)

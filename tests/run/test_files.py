@@ -162,6 +162,7 @@ ABOUT = {
 }
 
 
+@pytest.mark.usual_parameters("changes0", "changes3", "changes6", "changes9", "changes12")
 @pytest.mark.parametrize(
     "changes",
     [
@@ -198,6 +199,7 @@ def test_a_file_that_makes_no_sense_is_refused(tmp_path, changes):
         ewsg.load(tmp_path / "bad.npz")
 
 
+@pytest.mark.full
 def test_what_cannot_be_saved_is_named(tmp_path):
     _, samples = run(jnp.zeros(2), lambda p: p, keep=lambda p: Parameters(p, p))
     with pytest.raises(TypeError, match=r"samples\.draws must be of dictionaries.*got Parameters"):
@@ -283,7 +285,7 @@ class Twins:
         return cls(*children)
 
 
-@pytest.mark.usual_parameters("twins-itself", "named*-deeper")
+@pytest.mark.full
 @pytest.mark.parametrize(
     "where", [lambda p: p, lambda p: {"p": p, "q": [None, (p,)]}], ids=["itself", "deeper"]
 )
@@ -309,6 +311,7 @@ def test_positions_of_classes_of_ones_own(tmp_path, position, where):
     ) == contents(samples)
 
 
+@pytest.mark.full
 def test_a_position_of_a_class_is_not_needed_for_draws_of_arrays(tmp_path):
     _, samples = run(MLP, network, keep=lambda p: p.layers[0].bias)
     samples.save(tmp_path / "run.npz")

@@ -8,6 +8,8 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.run import health, loop
 
+pytestmark = pytest.mark.full
+
 KEY = jax.random.key(4)
 DATA = jnp.linspace(-1.0, 1.0, 6)[:, None]
 # A quartic: far from its middle a step overshoots, and each overshoot is larger than the last.

@@ -10,6 +10,8 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.run import health
 
+pytestmark = pytest.mark.full
+
 KEY = jax.random.key(3)
 DATA = jnp.arange(12.0).reshape(6, 2)
 KERNEL = ewsg.ewsg_vr(

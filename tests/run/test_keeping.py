@@ -41,7 +41,7 @@ def test_functions_of_the_position():
     np.testing.assert_array_equal(nothing.state.position["w"], whole.state.position["w"])
 
 
-@pytest.mark.usual_parameters("no room")
+@pytest.mark.full
 @pytest.mark.parametrize("few", [False, True], ids=["room", "no room"])
 def test_steps_that_a_function_chooses(monkeypatch, few):
     """They are those of the whole run, whatever calls it is cut into; and where it goes on."""
@@ -125,6 +125,7 @@ def test_moments_are_those_of_the_draws(monkeypatch, pieces):
     np.testing.assert_allclose(mean_only.mean["b"], draws[..., 0].mean(1), rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.full
 def test_moments_of_a_call_of_many_steps(monkeypatch):
     """Values ±a of variance a² less the mean's square: float32 sums round each step's share."""
     monkeypatch.setattr(loop, "SECONDS_PER_CALL", 1e9)
@@ -136,6 +137,7 @@ def test_moments_of_a_call_of_many_steps(monkeypatch):
     np.testing.assert_allclose(found.variance[0], 2 * sizes**2 - found.mean[0] ** 2, rtol=5e-4)
 
 
+@pytest.mark.full
 def test_pooled_moments_are_those_of_all_draws_together():
     """Chains of three draws and of nine; one without weight drops, whatever it holds."""
     rng = np.random.default_rng(0)
@@ -169,7 +171,7 @@ def test_moments_of_a_function_and_of_few_bits():
     )
 
 
-@pytest.mark.usual_parameters("next_step_size")
+@pytest.mark.full
 @pytest.mark.parametrize("weights", ["step_size", "next_step_size"])
 def test_step_size_weights(weights):
     """Decreasing steps: a position counts with the step that made it or that leaves it."""

@@ -7,6 +7,8 @@ import pytest
 import ewsg_jax as ewsg
 from tests.run.alike import same_leaves
 
+pytestmark = pytest.mark.full
+
 D, C, M = 3, 4, 3
 KEY = jax.random.key(0)
 ROWS = jax.random.normal(jax.random.key(9), (40, D)) + 1

@@ -77,7 +77,7 @@ def test_a_lost_chain_leaves_the_memory_alone(kernel):
         np.testing.assert_array_equal(mine, theirs)
 
 
-@pytest.mark.usual_parameters("kernel0")
+@pytest.mark.full
 @pytest.mark.parametrize("kernel", [control_variate(center=CENTER), strata()])
 def test_shared_minibatch_with_a_shared_memory(kernel):
     """Chains are apart, and the first one is what it is alone."""
@@ -100,6 +100,7 @@ def test_cost_of_any_steps_is_the_sum_over_them():
     )
 
 
+@pytest.mark.usual_parameters("0")
 @pytest.mark.parametrize("first", [0, 1, 4, 5])
 def test_a_budget_counts_refreshes(first):
     """The largest number of steps that fits, found by trying all of them."""
@@ -109,6 +110,7 @@ def test_a_budget_counts_refreshes(first):
         assert steps_within(cost, 12, float(passes), first) == max(fits, default=-1)
 
 
+@pytest.mark.full
 def test_a_budget_beyond_all_counting_is_refused_as_such():
     cost = Evaluations(4, 2, at_init=7)
     assert min(steps_within(cost, 12, 1e30), steps_reaching(cost, 12, 1e30)) >= 2**31

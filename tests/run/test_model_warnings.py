@@ -33,6 +33,7 @@ def sample(kernel=STEP, position=0.3, num_steps=600, data=Y, **options):
     return ewsg.sample(KEY, kernel, jnp.asarray(position), data, num_steps, **OPTIONS | options)
 
 
+@pytest.mark.full
 def test_draws_outside_are_said():
     with pytest.warns(RuntimeWarning, match=OUTSIDE) as told:
         samples = sample()
@@ -43,6 +44,7 @@ def test_draws_outside_are_said():
     assert "started there" not in str(told[0].message)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("error", [MemoryError("out of memory"), KeyboardInterrupt()], ids=type)
 def test_a_look_at_the_end_loses_no_run(monkeypatch, error):
     with pytest.warns(RuntimeWarning, match=OUTSIDE):
@@ -62,7 +64,7 @@ def test_a_look_at_the_end_loses_no_run(monkeypatch, error):
         assert one.filename == __file__
 
 
-@pytest.mark.usual_parameters("svrg")
+@pytest.mark.full
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -76,7 +78,7 @@ def test_by_other_estimators(kernel):
         sample(kernel)
 
 
-@pytest.mark.usual_parameters("nothing kept")
+@pytest.mark.full
 @pytest.mark.parametrize(
     "options",
     [
@@ -109,6 +111,7 @@ def test_a_start_outside_is_said():
         sample(ewsg.ld(WALLS, 1e-9), -0.3, 3)
 
 
+@pytest.mark.full
 def test_a_likelihood_without_density():
     """x uniform on (0, θ): the gradient, -n/θ inside, does not know of the largest x."""
     uniform = ewsg.Posterior(
@@ -128,6 +131,7 @@ def test_right_runs_say_nothing():
     sample(ewsg.ld(far, 1e-3))
 
 
+@pytest.mark.full
 def test_it_costs_at_most_its_share():
     chains = ewsg.run.request.Request(KEY, STEP, 0.0, Y)
     look = model_warnings.EndCheck(chains)
@@ -204,16 +208,19 @@ RIGHT = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_chains_are_not_marked(name):
     posterior, last, start = RIGHT[name]
     assert looked(posterior, last, start) == []
 
 
+@pytest.mark.full
 def test_a_tempered_chain_is_not_marked():
     assert looked(NORMAL, 100 * RNG.normal(size=(4, 20)), 0.0, temperature=1e4) == []
 
 
+@pytest.mark.full
 def test_a_chain_on_its_way_from_a_start_of_its_own_is_not_marked():
     starts = np.r_[[[1e6] * 3], RNG.normal(size=(5, 3))]
     assert looked(NORMAL, np.r_[[[1e5] * 3], RNG.normal(size=(5, 3))], 0, starts=starts) == []
@@ -252,6 +259,7 @@ BLOWN = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", BLOWN)
 def test_chains_that_blew_up_are_marked(name):
     posterior, last, start, expected = BLOWN[name]
@@ -316,6 +324,7 @@ def network_at(p, x):
     return jax.vmap(lambda row: network(p, row))(x)
 
 
+@pytest.mark.full
 def test_members_of_a_stack_are_marked():
     normal = ewsg.Posterior(
         lambda p, y: -0.5 * jnp.sum((y - p) ** 2), lambda p: -0.5 * jnp.sum(p**2)
@@ -327,6 +336,7 @@ def test_members_of_a_stack_are_marked():
     assert np.isfinite(runs[1].position).all()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("size", [None, 2], ids=["at once", "in batches"])
 @pytest.mark.parametrize("end", [60, 50], ids=["ended", "stopped"])
 def test_a_run_that_resumes_is_judged_from_where_it_began(tmp_path, size, end):
@@ -346,6 +356,7 @@ def test_a_run_that_resumes_is_judged_from_where_it_began(tmp_path, size, end):
         assert found.diverged_at.tolist() == [60] * count
 
 
+@pytest.mark.full
 def test_each_data_set_is_judged_with_its_own_rows(monkeypatch):
     """A potential of 4 rows, made up to that of 200, has chains of every height."""
     counts, look = [], chain_ends.examine

@@ -73,6 +73,7 @@ def test_two_draws_by_hand():
     np.testing.assert_allclose(huge, 800 + np.log((1 + np.e) / 2), rtol=1e-7)
 
 
+@pytest.mark.full
 def test_many_draws_lose_no_digits():
     draws = np.full((2, 300_000), 0.1, np.float32)
     assert float(predict(draws, lambda x, _: x, None)) == pytest.approx(
@@ -116,6 +117,7 @@ def test_integers_are_returned_but_not_averaged():
     np.testing.assert_array_equal(every["yes"], POSITIONS["w"] @ INPUTS["x"].T > 0)
 
 
+@pytest.mark.full
 def test_inputs_are_arguments_and_nothing_is_compiled_twice():
     traced = []
 
@@ -132,6 +134,7 @@ def test_inputs_are_arguments_and_nothing_is_compiled_twice():
     assert len(traced) == first
 
 
+@pytest.mark.full
 def test_keys_and_unhashable_functions():
     """Randomness goes in as an input; an object that holds arrays serves as a function."""
 
@@ -152,6 +155,7 @@ def test_keys_and_unhashable_functions():
     )
 
 
+@pytest.mark.full
 def test_memory_bounds_the_chunk():
     """Positions, outputs and the largest intermediate count, also inside a scan."""
     draws = np.zeros((2, 1000, 10), np.float32)

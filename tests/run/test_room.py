@@ -11,6 +11,8 @@ import ewsg_jax as ewsg
 from ewsg_jax.base import checked_arrays, checks, memory
 from ewsg_jax.run import chunks, health
 
+pytestmark = pytest.mark.full
+
 KEY = jax.random.key(8)
 DATA = jnp.linspace(-1.0, 1.0, 6)[:, None]
 MODEL = ewsg.models.gaussian_location()

@@ -21,7 +21,7 @@ MODEL = ewsg.models.gaussian_location()
 KERNEL = ewsg.sgld(MODEL, 0.01, batch_size=2)
 
 
-@pytest.mark.usual_parameters("0-13", "7-4")
+@pytest.mark.full
 @pytest.mark.parametrize(("burn_in", "thin"), [(0, 1), (7, 4), (3, 20), (0, 13)])
 def test_small_buffers_and_calls_keep_the_same_draws(monkeypatch, burn_in, thin):
     """Many calls, with a draw in progress at their ends, keep what one call keeps."""
@@ -63,6 +63,7 @@ def test_evaluations_at_the_start_count_once():
     assert more.evaluations.tolist() == list(range(2, 31, 2))
 
 
+@pytest.mark.full
 def test_evaluations_beyond_32_bits():
     """Totals are Python's integers, however much a step costs."""
     many = 2**31 - 1
@@ -198,6 +199,7 @@ def test_to_arviz_keeps_names_and_shapes():
     np.testing.assert_array_equal(plain.to_arviz().posterior["position"].values, plain.position)
 
 
+@pytest.mark.full
 def test_means_and_sds_far_from_zero():
     """In float32 NumPy's sums have lost them: by most of the spread."""
     rng = np.random.default_rng(0)

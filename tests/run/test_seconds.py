@@ -34,7 +34,7 @@ def run(*arguments, **options):
     return ewsg.sample(KEY, KERNEL, jnp.zeros(2), DATA, *arguments, num_chains=2, **options)
 
 
-@pytest.mark.usual_parameters("1.25-5")
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("seconds", "blocks"),
     [

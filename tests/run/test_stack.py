@@ -102,7 +102,7 @@ def test_a_run_is_that_of_every_member(x64, name):
     close(both[1].position, np.concatenate([alone.position, on.position], axis=1))
 
 
-@pytest.mark.usual_parameters("data-block_sweeps")
+@pytest.mark.full
 @pytest.mark.parametrize("rows", ["epochs", "block_epochs", "block_sweeps"])
 @pytest.mark.parametrize("differ_by", ["step_size", "center", "data"])
 def test_members_go_through_their_rows_in_the_order_of_their_own_kernel(rows, differ_by):
@@ -265,6 +265,7 @@ def test_counted_evaluations_are_those_of_a_member():
     assert abs(runs[0].gradient_evaluations - np.mean(alone)) <= 2
 
 
+@pytest.mark.full
 def test_one_under_vmap_is_a_stack(x64):
     def make(h, friction):
         return ewsg.sghmc(MODEL, h, friction=friction, batch_size=5)

@@ -7,6 +7,8 @@ import ewsg_jax as ewsg
 from ewsg_jax.answers.check import affine, stein
 from tests.answers.check.test_check import COVARIANCE, KEY, LINEAR, MEAN, ROWS
 
+pytestmark = pytest.mark.full
+
 
 def autocorrelated(rng, shape, sd=1.0, memory=0.75, common=0.0):
     """Draws of N(0, sd²) along chains that forget exponentially: an effective draw in seven.

@@ -9,6 +9,8 @@ import ewsg_jax as ewsg
 from ewsg_jax.answers.check.brascamp_lieb import PriorMoments, prior_moments, too_wide
 from ewsg_jax.answers.check.draws import draws_of
 
+pytestmark = pytest.mark.full
+
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)
 NORMAL = RNG.standard_normal((4, 400, 3))

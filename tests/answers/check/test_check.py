@@ -62,6 +62,7 @@ def test_one_correction_is_exact_for_a_normal_target(count):
     )
 
 
+@pytest.mark.full
 def test_all_draws_are_moved_however_many_they_are(monkeypatch):
     """Of more than 2^26 numbers some were moved, which had not the shape of all."""
     report = ewsg.check(KEY, ODD, LINEAR, ROWS)
@@ -339,6 +340,7 @@ def test_a_chain_that_is_not_finite_where_nobody_looks_is_left_out():
     assert np.isfinite(report.sd_ratio).all()
 
 
+@pytest.mark.full
 def test_as_many_draws_as_are_asked_for_decide():
     """Nearly independent draws of the target, too few, and as many more as the verdict says."""
     few = ewsg.check(KEY, run_of(of_target(4, 50), [-1] * 4), LINEAR, ROWS)

@@ -13,6 +13,8 @@ from ewsg_jax.answers.check.gradients import FreshGradients
 from ewsg_jax.answers.check.stein import Scores
 from tests.answers.check.test_alarms import autocorrelated
 
+pytestmark = pytest.mark.full
+
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)
 MOST_PROGRAMS = 8

@@ -11,6 +11,8 @@ import ewsg_jax as ewsg
 from ewsg_jax.answers.check import settings
 from ewsg_jax.answers.check.correction import Correction
 
+pytestmark = pytest.mark.full
+
 KEY = jax.random.key(0)
 ROWS = np.zeros((4, 1), np.float32)
 

@@ -11,6 +11,8 @@ from ewsg_jax.answers.check.correction import TargetMoments
 from ewsg_jax.answers.check.report_table import with_error
 from ewsg_jax.vectors.layout import vector
 
+pytestmark = pytest.mark.full
+
 RNG = np.random.default_rng(0)
 X = np.column_stack([np.ones(1_000), RNG.normal(size=(1_000, 3))])
 DATA = {"x": X, "y": RNG.poisson(np.exp(0.3 * X @ [0.5, 1.0, -0.5, 1.5]))}

@@ -9,6 +9,8 @@ import ewsg_jax as ewsg
 from ewsg_jax.vectors.layout import Layout, vector
 from ewsg_jax.vectors.some_rows import BLOCK, MOST_ROWS, SomeRows
 
+pytestmark = pytest.mark.full
+
 RNG = np.random.default_rng(0)
 START = {"b": jnp.zeros(()), "w": jnp.zeros((2, 3))}
 LINEAR = ewsg.models.linear_regression(noise_scale=0.5, prior_scale=2.0)

@@ -147,6 +147,7 @@ def test_the_largest_step(dynamics, largest):
     assert "UNSTABLE" in repr(over)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("dynamics", "largest"),
     [
@@ -195,6 +196,7 @@ def test_under_jit_it_is_refused():
         jax.jit(lambda h: ewsg.forecast(ewsg.ld(model, h), mode, data).largest_step)(0.1)
 
 
+@pytest.mark.full
 def test_walls_away_from_the_mode_set_the_largest_step():
     # −log likelihood is softplus(50 (w − 1)), flat at the mode, of curvature 625 at 1; the prior
     # N(0, 1).
@@ -291,6 +293,7 @@ def test_draws_have_the_covariance_itself():
     )
 
 
+@pytest.mark.full
 def test_anchors_of_rows_against_sums():
     matrix, rate = np.array([[0.8, 0.1], [0.0, 0.6]]), 0.3
     covariance = stationary.stationary(matrix, np.eye(2))
@@ -345,6 +348,7 @@ def test_weights_of_many_gradients():
     np.testing.assert_allclose(scaled.of(np.array([[[0.1, 20.0]]]), np.array([[50.0, 7.0]])), found)
 
 
+@pytest.mark.full
 def test_scaled_steps_are_the_same_map():
     made = AffineStep(*(RNG.normal(size=shape) for shape in ((4, 4), (4, 2), (4, 3), (2, 4))))
     scale = np.array([2.0, 5.0, 1.0, 1.0])
@@ -420,6 +424,7 @@ def test_a_mode_is_looked_at_once(monkeypatch):
     assert all(leaf() is None for leaf in held)
 
 
+@pytest.mark.full
 def test_temperatures_of_one_mode():
     data = jax.tree.map(jnp.asarray, ROWS)
     mode = a_mode(LINEAR, jnp.zeros(3), data)

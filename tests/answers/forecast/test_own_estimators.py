@@ -11,6 +11,8 @@ import ewsg_jax as ewsg
 from ewsg_jax.gradients import NoiseModel
 from tests import own
 
+pytestmark = pytest.mark.full
+
 KEY = jax.random.key(0)
 MODEL = ewsg.models.gaussian_location()
 ROWS = jax.random.normal(KEY, (25, 2)) * jnp.array([1.0, 2.0])

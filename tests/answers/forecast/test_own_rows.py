@@ -8,6 +8,8 @@ import pytest
 import ewsg_jax as ewsg
 from tests import own
 
+pytestmark = pytest.mark.full
+
 KEY, N = jax.random.key(0), 100
 MODEL = ewsg.models.gaussian_location()
 ROWS = jax.random.normal(KEY, (N, 2))

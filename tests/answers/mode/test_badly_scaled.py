@@ -43,6 +43,7 @@ def test_linear_regression_of_scaled_columns():
     assert found.distance == pytest.approx(true, rel=0.01)
 
 
+@pytest.mark.full
 def test_student_regression_of_raw_columns(x64):
     """It was 14 standard deviations away, and called that 0.009."""
     rng = np.random.default_rng(0)
@@ -55,6 +56,7 @@ def test_student_regression_of_raw_columns(x64):
     assert true < 0.01
 
 
+@pytest.mark.full
 def test_logistic_regression_of_raw_columns():
     """It was 11 standard deviations away, and called that 0.006."""
     rng = np.random.default_rng(3)

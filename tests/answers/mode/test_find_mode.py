@@ -129,6 +129,7 @@ def test_derivatives(name, x64):
     )
 
 
+@pytest.mark.full
 def test_another_call_compiles_nothing():
     """Data and start are arguments of the programs."""
     ewsg.find_mode(KEY, MODEL, jnp.zeros(4), ROWS)
@@ -156,6 +157,7 @@ def test_rounding_ends_the_search():
     assert away(found.position) < 1e-3
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("optimizer", [None, optax.sgd(1e-3)])
 def test_warm_up_on_minibatches(optimizer):
     """It ends near the mode by itself; the whole costs its passes besides."""

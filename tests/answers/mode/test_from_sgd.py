@@ -58,6 +58,7 @@ NOISE = 0.3
 LINE = {"x": ROWS["x"], "y": (ROWS["x"] @ START + 0.5 * ROWS["y"]).astype(np.float32)}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("loss_factor", "of_squares"), [(1 / (2 * NOISE**2), 1.0), (1 / NOISE**2, 0.5)]
 )
@@ -82,6 +83,7 @@ def test_squares_need_the_noise_to_be_a_likelihood(loss_factor, of_squares, mome
     np.testing.assert_allclose(naive.prior_scale / match.prior_scale, loss_factor**0.5, rtol=1e-12)
 
 
+@pytest.mark.full
 def test_decoupled_decay_is_a_prior_of_another_width_for_each_weight():
     """AdamW rests where the gradient is −λ√s θ, s the mean square of a batch's gradient."""
     decay, size = 0.3, 4

@@ -8,6 +8,8 @@ import pytest
 import ewsg_jax as ewsg
 from tests.densities import normal
 
+pytestmark = pytest.mark.full
+
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)
 N, D, K = 300, 2, 3

@@ -52,6 +52,7 @@ NONE = {
 }
 
 
+@pytest.mark.usual_parameters("while_loop", "no rule", "a comparison")
 @pytest.mark.parametrize("name", NONE)
 def test_no_gradient_is_said_at_the_first_door(name):
     log_likelihood, message = NONE[name]
@@ -91,6 +92,7 @@ ONE = {
 }
 
 
+@pytest.mark.usual_parameters("constant", "linear")
 @pytest.mark.parametrize("name", ONE)
 def test_what_has_a_gradient_or_is_no_function_of_the_position_is_taken(name):
     posterior = ewsg.Posterior(ONE[name], normal)

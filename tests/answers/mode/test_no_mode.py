@@ -45,6 +45,7 @@ NO_MODE = {
 }
 
 
+@pytest.mark.usual_parameters("wrong sign", "two of one")
 @pytest.mark.parametrize("name", NO_MODE)
 def test_no_mode_is_said(name):
     log_likelihood, log_prior, dimension, message = NO_MODE[name]
@@ -61,6 +62,7 @@ RIDGES = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", RIDGES)
 def test_a_ridge_that_bends_has_no_mode(name):
     """It had one wherever the search came to it, of widths from 100 to 3,800 by roundings."""
@@ -89,6 +91,7 @@ KINKS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", KINKS)
 def test_a_kink_is_no_wall_and_no_rounding(name):
     """The density is 0 nowhere, and no number of digits helps."""
@@ -101,6 +104,7 @@ def test_a_kink_is_no_wall_and_no_rounding(name):
     np.testing.assert_allclose(found.position, wanted, atol=1e-4)
 
 
+@pytest.mark.usual_parameters("0.0")
 @pytest.mark.parametrize("far", [0.0, 300.0, 1e3])
 def test_separable_labels_and_a_flat_prior_have_no_mode(far):
     """The potential falls to zero along a ray; so does Newton's distance."""
@@ -111,6 +115,7 @@ def test_separable_labels_and_a_flat_prior_have_no_mode(far):
     assert found.num_steps < 100
 
 
+@pytest.mark.full
 def test_a_mode_far_down_a_gentle_slope():
     """exp(−w) with a prior so wide that w = 9, where the fall is lost, is far from the mode."""
     found = search(none, lambda w: -jnp.exp(-w[0]) - 5e-17 * w[0] ** 2, jnp.zeros(1))
@@ -123,6 +128,7 @@ def two_wells(w):
     return -5 * (w[0] ** 2 - 1) ** 2 - w[1] ** 2
 
 
+@pytest.mark.full
 def test_a_saddle_is_no_mode():
     """The slope is zero there; L-BFGS took it for a mode."""
     found = search(none, two_wells, jnp.zeros(2))
@@ -132,6 +138,7 @@ def test_a_saddle_is_no_mode():
         assert not search(none, two_wells, jnp.zeros(2), max_steps=1).converged
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("far", [1e2, 1e10, 1e37])
 def test_a_start_far_away_in_float32(far):
     model = ewsg.models.logistic_regression()
@@ -144,6 +151,7 @@ def test_a_start_far_away_in_float32(far):
     )
 
 
+@pytest.mark.full
 def test_the_mode_as_the_start(x64):
     """There is no step to make, and none whose slope could be looked at but for rounding."""
     first = search(squares, normal, jnp.zeros(3))
@@ -153,6 +161,7 @@ def test_the_mode_as_the_start(x64):
     assert search(none, normal, jnp.zeros(3)).converged
 
 
+@pytest.mark.full
 def test_a_model_that_takes_float32_alone():
     """A scan whose carry is declared float32 cannot be traced in float64."""
 
@@ -167,6 +176,7 @@ def test_a_model_that_takes_float32_alone():
     assert newton.mode(newton.linear, X, Y, 1.0).away(found.position) < 0.01
 
 
+@pytest.mark.full
 def test_bfloat16_positions():
     found = search(squares, normal, jnp.zeros(3, jnp.bfloat16), tolerance=0.5)
     assert found.position.dtype == jnp.bfloat16
@@ -206,6 +216,7 @@ def test_a_saddle_of_many_coordinates(d):
     np.testing.assert_allclose(np.abs(found.position), expected, atol=0.02)
 
 
+@pytest.mark.full
 def test_products_tell_the_distance_and_its_error(monkeypatch):
     """By conjugate gradients as by the matrix; where cut short, what is open is added."""
     root = np.random.default_rng(1).normal(size=(30, 30))
@@ -230,6 +241,7 @@ def test_products_tell_the_distance_and_its_error(monkeypatch):
     assert without < 0.997 * true < true < found.distance
 
 
+@pytest.mark.full
 def test_a_search_that_ends_far_from_a_mode_names_what_ran_away():
     """Log σ with the wrong sign grows until a square overflows."""
 

@@ -16,6 +16,8 @@ from tests.densities import flat, none, normal, squares
 from tests.once import once, silently_once
 from tests.oracles import newton
 
+pytestmark = pytest.mark.full
+
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)
 N, D = 300, 5

@@ -8,6 +8,8 @@ import ewsg_jax as ewsg
 from ewsg_jax.answers.mode.potential import Potential
 from ewsg_jax.answers.mode.quasi_newton import approach
 
+pytestmark = pytest.mark.full
+
 D, TOLERANCE = 100, 0.01
 
 

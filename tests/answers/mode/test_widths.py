@@ -105,6 +105,7 @@ def test_many_numbers_have_a_low_rank():
     assert mode.data_passes == without.data_passes + 14
 
 
+@pytest.mark.full
 def test_lanczos_finds_what_stands_out():
     values = np.concatenate([[900.0, 400.0, 90.0], np.full(297, 2.0)])
     basis = np.linalg.qr(np.random.default_rng(3).normal(size=(300, 300)))[0]
@@ -183,6 +184,7 @@ def test_affine_keeps_the_linear_predictor(x64):
     np.testing.assert_allclose(moved.gradient(jnp.eye(3, 2), labels), expected, rtol=1e-10)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("shape", [(5,), (2, 3)])
 def test_draws_of_several_keys_are_those_of_each(shape):
     start, keys = found().start, jax.random.split(jax.random.key(3), shape)

@@ -225,6 +225,7 @@ def test_a_trial_that_lost_a_chain_is_wrong():
     assert not a_trial(apart).is_wrong
 
 
+@pytest.mark.full
 def test_a_trial_tells_steps_of_a_chain():
     """Draws that are independent, ten steps apart: an effective draw takes as many steps of all
     chains.
@@ -272,6 +273,7 @@ def test_a_thousand_rows_are_evaluated_at_each_draw(monkeypatch, rows, scale):
     assert (found.is_right and found.is_normal) is (rows == N)
 
 
+@pytest.mark.full
 def test_positions_of_half_precision_are_planned_in_float32():
     half = MODE._replace(position=MODE.position.astype(jnp.bfloat16))
     plan = ewsg.plan(KEY, MODEL, half.position, DATA, mode=half, methods=["ld"])

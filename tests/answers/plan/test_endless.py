@@ -13,6 +13,8 @@ from ewsg_jax.answers.mode.mode import Mode
 from ewsg_jax.answers.plan.tails import tails
 from ewsg_jax.answers.plan.whitening import Frame
 
+pytestmark = pytest.mark.full
+
 RNG = np.random.default_rng(0)
 N, GROUPS = 400, 8
 GROUP = np.repeat(np.arange(GROUPS), N // GROUPS)

@@ -21,6 +21,8 @@ from ewsg_jax.metropolis.nuts import Nuts
 from ewsg_jax.run import internal_run
 from ewsg_jax.run.budget import num_steps_of
 
+pytestmark = pytest.mark.full
+
 KEY = jax.random.key(0)
 ROWS = np.random.default_rng(0).normal(1.0, 1.0, 200).astype(np.float32)
 BENT = ewsg.Posterior(

@@ -8,6 +8,8 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.answers.plan import plan
 
+pytestmark = pytest.mark.full
+
 
 def correlated_effects(groups: int = 12) -> tuple[ewsg.Posterior, dict, dict]:
     """Intercepts and slopes of groups with a covariance by its Cholesky factor, centred."""

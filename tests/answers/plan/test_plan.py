@@ -146,6 +146,7 @@ def test_the_rows_own_curvatures_bound_the_steepest():
     assert stiff_directions.steepest(plain, frame, places, labels).curvature <= met * (1 + 1e-3)
 
 
+@pytest.mark.full
 def test_a_wall_that_no_place_is_on_is_seen_between_them():
     """A row of x = 1e3 is steep for |w| < 1e-2 alone: ¼ x², where places are at ±1."""
     rows = {"x": np.float32([[1e3]]), "y": np.float32([0.0])}
@@ -313,6 +314,7 @@ def test_a_plan_prints_and_draws(planned, tmp_path):
     assert "Gaussian: " in repr(planned.gaussian)
 
 
+@pytest.mark.full
 def test_a_trial_that_is_too_short_to_tell_is_no_alarm(planned):
     """And a header that says more steps than the table says why."""
     assert "by its trial" not in repr(planned)
@@ -329,6 +331,7 @@ def test_a_trial_that_is_too_short_to_tell_is_no_alarm(planned):
     assert wrong.verdict in repr(dataclasses.replace(planned, report=wrong))
 
 
+@pytest.mark.full
 def test_where_all_rows_are_cheap_no_batches_are_compared(planned):
     """A run over all 400 rows takes less than compiling what measures the noise of batches."""
     assert {each.way.estimator for each in planned.table} == {"full"}

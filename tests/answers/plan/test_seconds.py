@@ -14,6 +14,8 @@ from ewsg_jax.answers.plan import choice, pilot, search
 from ewsg_jax.answers.plan.choice import MOST_COST
 from ewsg_jax.answers.plan.run_size import burn_in_of, steps_of
 
+pytestmark = pytest.mark.full
+
 KEY = jax.random.key(0)
 X = np.random.default_rng(4).normal(size=(600, 3)) @ [
     [1.0, 0.8, 0.0],

@@ -301,6 +301,7 @@ def test_other_modes_are_found_and_none_is_made_up(name):
     assert bool(elsewhere(posterior, frame, data)) is wanted
 
 
+@pytest.mark.full
 def test_a_log_concave_likelihood_is_not_searched(monkeypatch):
     monkeypatch.setattr(room, "_ends", None)
     model = ewsg.models.gaussian_location()
@@ -308,6 +309,7 @@ def test_a_log_concave_likelihood_is_not_searched(monkeypatch):
     assert elsewhere(model, frame, PAIRS) == []
 
 
+@pytest.mark.full
 def test_a_prior_of_two_modes_beside_a_log_concave_likelihood_is_searched():
     def of_two(w):
         return jnp.sum(jnp.logaddexp(-0.5 * w**2, -0.5 * (w - 8) ** 2))
@@ -318,6 +320,7 @@ def test_a_prior_of_two_modes_beside_a_log_concave_likelihood_is_searched():
     np.testing.assert_allclose(other.place, 8 / 1.2, rtol=1e-3)  # V = 0.1 w² + (w − 8)²/2
 
 
+@pytest.mark.full
 def test_a_mode_that_all_chains_visit_is_no_doubt():
     """Of two normal laws at 0 and 4: chains at both, at the first, and one that stays there."""
     frame = Frame.at_mode(

@@ -11,6 +11,8 @@ from ewsg_jax.answers.plan.scheme_errors import STABLE
 from ewsg_jax.answers.plan.stiff_directions import WIDE, led_into, steepest
 from ewsg_jax.answers.plan.whitening import Frame
 
+pytestmark = pytest.mark.full
+
 DATA = jnp.zeros(2)
 
 

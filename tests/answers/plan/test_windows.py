@@ -33,6 +33,7 @@ def dense(of):
     return np.asarray(of.covariance, np.float64)
 
 
+@pytest.mark.usual_parameters("not arrived")
 @pytest.mark.parametrize("draws", ["not arrived", "too wide", "of a cube"])
 def test_the_metric_of_a_normal_law_is_its_covariance_whatever_the_draws_are(draws):
     """Also where they lie by no law near it, for slopes are linear. From other units it is found in
@@ -55,6 +56,7 @@ def test_the_metric_of_a_normal_law_is_its_covariance_whatever_the_draws_are(dra
     np.testing.assert_allclose(np.linalg.eigvalsh(whitened), 1, rtol=0.05)
 
 
+@pytest.mark.full
 def test_noise_of_batches_leaves_the_metric_as_it_is():
     at = RNG.normal(size=(20_000, 6)) @ ROOT.T
     # As large as the slopes themselves, in every direction.
@@ -66,6 +68,7 @@ def test_noise_of_batches_leaves_the_metric_as_it_is():
     assert as_one.ratio > 1.3
 
 
+@pytest.mark.full
 def test_the_covariance_of_few_draws_has_a_share_of_the_metric_before():
     """0.3 d / (d + ESS) of it: a fifth where 6 numbers have 3 effective draws."""
     at = RNG.normal(size=(50, 6)) @ ROOT.T
@@ -73,6 +76,7 @@ def test_the_covariance_of_few_draws_has_a_share_of_the_metric_before():
     np.testing.assert_allclose(found, 0.8 * np.cov(at.T) + 0.2 * COVARIANCE, rtol=1e-10)
 
 
+@pytest.mark.full
 def test_many_numbers_have_a_metric_of_low_rank():
     size = 1_024
     scale = np.exp(RNG.normal(size=size))
@@ -99,6 +103,7 @@ def test_many_numbers_have_a_metric_of_low_rank():
     assert told[1, 1] < 0.1
 
 
+@pytest.mark.full
 def test_units_of_low_rank_are_those_of_its_matrix():
     """Its diagonal, and L⁻¹ v, which the kernel's own factor takes back."""
     rng = np.random.default_rng(2)
@@ -115,6 +120,7 @@ def test_units_of_low_rank_are_those_of_its_matrix():
     np.testing.assert_allclose(np.stack(back), differences, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.full
 def test_a_table_of_whole_gradients_costs_more_than_its_rows():
     """SAGA's of a model that is not of linear predictors: a row counts four times, beside 64 rows a
     step.
@@ -275,6 +281,7 @@ def test_no_chain_is_lost_from_where_a_plan_starts():
     assert lost.sum() >= 5
 
 
+@pytest.mark.full
 def test_chains_start_among_draws():
     """Each as often as any other; the same for a key alone and among others; none twice where there
     are enough.
@@ -317,6 +324,7 @@ def test_windows_find_the_units_of_a_normal_law_from_a_start_far_away():
     assert "max_passes=300" in warmed(KEY, few, None).why_not
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("groups", [8, 500, 8_000])
 def test_batches_have_the_rows_that_their_noise_asks_for(groups):
     """A row of one in k groups adds k − 1 times the variance of a gradient, by counting: of b rows
@@ -355,6 +363,7 @@ def test_a_mode_that_says_nothing_is_told_from_one_that_does():
     assert "variances are off" in is_far(KEY, few, Frame.at_mode(few.mode))
 
 
+@pytest.mark.full
 def test_steep_places_are_where_gradients_are_largest_in_units_of_the_posterior():
     """Widths 1 and 0.1: a slope of 3 along the first is steeper than one of 20 along the second."""
     center, covariance = jnp.array([1.0, 2.0]), jnp.diag(jnp.array([1.0, 0.01]))

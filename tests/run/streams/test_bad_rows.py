@@ -10,6 +10,8 @@ import pytest
 
 import ewsg_jax as ewsg
 
+pytestmark = pytest.mark.full
+
 MODEL, KEY = ewsg.models.gaussian_location(), jax.random.key(0)
 KERNEL = ewsg.sgld(MODEL, 1e-3, batch_size=5)
 ROWS = np.random.default_rng(0).normal(size=(100, 2)).astype(np.float32)

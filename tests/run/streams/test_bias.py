@@ -17,6 +17,7 @@ PAGE = Path(__file__).parents[3] / "docs/streams.md"
 MODEL = ewsg.models.gaussian_location()
 
 
+@pytest.mark.full
 def test_the_law_of_an_epoch_is_that_of_steps_over_all_orders(x64):
     """Whole windows for batches, no noise: the transition, three windows of two steps each."""
     rows = np.random.default_rng(0).normal(size=(12, 1))

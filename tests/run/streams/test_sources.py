@@ -95,6 +95,7 @@ def test_copies_on_write_are_not_what_is_in_their_file(tmp_path):
     np.testing.assert_array_equal(ewsg.stream(array).read(2, 3), [[7.0, 7.0, 7.0]])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("window", [50, 13])
 def test_parquet(window, tmp_path):
     pa = pytest.importorskip("pyarrow")
@@ -164,6 +165,7 @@ class Variable:
         return self.values[rows]
 
 
+@pytest.mark.usual_parameters("array", "dicts")
 @pytest.mark.parametrize(
     ("masked", "rows"),
     [

@@ -70,6 +70,7 @@ def test_one_window_is_the_data_of_chains_that_share_batches():
     np.testing.assert_array_equal(here.moments.mean, there.moments.mean)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("window", "pieces"), [(26, 1), (26, 5), (10, 3)])
 def test_a_run_of_epochs_holds_every_row_equally_often(window, pieces):
     cut, words = order.cut(103, window, pieces), np.arange(4, dtype=np.uint32)
@@ -82,6 +83,7 @@ def test_a_run_of_epochs_holds_every_row_equally_often(window, pieces):
     assert set(held) == {cut.num_windows * cut.size}
 
 
+@pytest.mark.full
 def test_an_epoch_that_leaves_none_out_has_the_pieces_from_row_0():
     cut, words = order.cut(100, 25, 1), np.array([1, 2, 3, 4], np.uint32)
     starts = [order.runs_of(cut, words, number) for number in range(8)]
@@ -96,6 +98,7 @@ def test_other_keys_have_other_windows():
     assert len({tuple(those) for those in words}) == 3
 
 
+@pytest.mark.full
 def test_windows_are_read_into_the_memory_of_those_that_are_gone(monkeypatch):
     """Two rooms serve twenty windows, and who held on to one is not given the rows of another."""
     stream, made = ewsg.stream(ROWS, window=26), []
@@ -200,6 +203,7 @@ class Broken:
         return self.rows[place]
 
 
+@pytest.mark.full
 def test_other_data_are_refused_where_a_run_is_taken_up(tmp_path):
     kernel = uniform()
     draws(kernel, ewsg.stream(ROWS, window=26), checkpoint=tmp_path / "run")
@@ -227,6 +231,7 @@ def test_batches_of_chains_have_the_same_windows(name):
     np.testing.assert_array_equal(apart.position, together.position)
 
 
+@pytest.mark.full
 def test_members_of_a_stack_have_the_windows_of_their_own_runs():
     kernels, stream = [uniform(step_size=h) for h in (1e-3, 2e-3)], ewsg.stream(ROWS, window=26)
     runs = draws(ewsg.stack(kernels), stream)
@@ -261,7 +266,7 @@ def test_a_lost_chain_is_replayed_over_the_windows_that_it_had(monkeypatch):
     assert found.diverged_at.max() > 20
 
 
-@pytest.mark.usual_parameters("svrg")
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["full", "svrg", "centre"])
 def test_sums_over_all_rows_read_all_windows(name):
     """Steps whose batches do not count, the gradient being linear: those of data in memory."""
@@ -282,6 +287,7 @@ def test_evaluations_are_those_of_the_steps():
     assert draws(every, stream, 53, num_chains=1).gradient_evaluations == 53 * 8 + 3 * 103
 
 
+@pytest.mark.full
 def test_the_mode_over_a_stream():
     there, here = (
         ewsg.find_mode(KEY, MODEL, jnp.ones(2), data)
