@@ -1,11 +1,11 @@
-"""What a kernel will do, before it runs: how wide, how slow and how stable it is on a posterior
-that is near normal.
+"""Predictions of a kernel before it runs: bias, autocorrelation and stability, for a posterior that
+is near normal.
 
     z' = A z + noise,   P = A P Aᵀ + Q,   Q = G S Gᵀ + B Bᵀ
 
 z is the position (and momentum) less the mode. A, G and B are Jacobians of the dynamics' own step,
-S the covariance of estimates on drawn batches, averaged over the law N(mode, P) itself: a control
-variate has none at the mode.
+S the covariance of estimates on drawn batches, averaged over N(mode, P) itself: at the mode alone a
+control variate has no noise.
 """
 
 import jax
@@ -15,7 +15,7 @@ from jax.sharding import Mesh
 
 from ewsg_jax.answers.forecast import stationary
 from ewsg_jax.answers.forecast.batches import source_of_noise
-from ewsg_jax.answers.forecast.linearised import Near
+from ewsg_jax.answers.forecast.linearised import LinearisedKernel
 from ewsg_jax.answers.forecast.result import Forecast
 from ewsg_jax.answers.forecast.step import HELD, MOVING
 from ewsg_jax.answers.mode.curvature import Curvature
@@ -50,21 +50,21 @@ def forecast(
 ) -> Forecast:
     """Predict the bias, the autocorrelation and the largest stable step of a kernel near a mode.
 
-    It does not run the kernel: it finds the law of the chain's own linear step with the noise of
-    its batches, for a posterior that is near normal. It costs some passes over the data (batches of
-    up to a million rows a round, two to six rounds), and in d dimensions some multiples of d³
-    operations.
+    It does not run the kernel: it computes the stationary distribution of the kernel's linearised
+    step with the noise of its batches, for a posterior that is near normal. It costs some passes
+    over the data (up to a million gradients of rows a round, in two to six rounds), and in d
+    dimensions some multiples of d³ operations.
 
     Args:
-        kernel: made by a method, or by `ewsg_jax.kernel`.
-        mode: what `find_mode` returned for its posterior and these data.
+        kernel: a kernel made by a method, or by `ewsg_jax.kernel`.
+        mode: what `find_mode` returned for the kernel's posterior and these data.
         data: all n rows.
-        step: at which step schedules are read.
-        mesh: several devices, as of `ewsg_jax.sample`: along `"data"` each has a part of the rows
+        step: the number of the step at which schedules are read.
+        mesh: several devices, as for `ewsg_jax.sample`: along `"data"` each has a part of the rows
             and sums over it. Batches are those of one device, whose rows the devices that have them
             give to all. Not for `stratified`, which reads the labels of all rows.
         check_data: look once for NaN and infinity in the data, and for labels that the model does
-            not know; False where the likelihood masks what is missing.
+            not know; False if the likelihood masks what is missing.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; the mode is not a `Mode`, or
@@ -78,8 +78,8 @@ def forecast(
         >>> model, data = ewsg.models.gaussian_location(), jnp.array([[1.0], [3.0], [4.0], [0.0]])
         >>> mode = ewsg.find_mode(jax.random.key(0), model, jnp.zeros(1), data)
         >>> kernel = ewsg.ld(model, 0.1, inverse_mass=mode.inverse_mass)
-        >>> told = ewsg.forecast(kernel, mode, data)
-        >>> told.variance_ratio.round(4), round(told.largest_step, 4)  # 1/(1 − h/2), and h < 2
+        >>> predicted = ewsg.forecast(kernel, mode, data)
+        >>> predicted.variance_ratio.round(4), round(predicted.largest_step, 4)  # 1/(1 − h/2), 2
         (Array([1.0526], dtype=float32), 2.0)
     """
     pair, curvature = _checked(kernel, mode, data, checks.boolean("check_data", check_data))
@@ -90,7 +90,7 @@ def forecast(
         _check_over_devices(pair)
     else:
         data = jax.tree.map(jnp.asarray, data)
-    return _told(Near(pair, mode, curvature, data, step))
+    return _predicted(LinearisedKernel(pair, mode, curvature, data, step))
 
 
 def _checked(kernel: Kernel, mode: Mode, data: Data, values: bool) -> tuple[Pair, Curvature]:
@@ -135,38 +135,38 @@ def _check_over_devices(kernel: Pair) -> None:
             )
 
 
-def _told(near: Near) -> Forecast:
-    covariance, matrix, noise, is_settled = near.settled()
-    evaluations = near.kernel.evaluations(near.data)
-    per_step = evaluations.on_average
-    n, d = num_rows(near.data), near.d
-    whole, times, shift = np.full((d, d), np.inf), np.full(d, np.inf), np.full(d, np.nan)
-    directions = (np.inf, np.inf)
+def _predicted(linear: LinearisedKernel) -> Forecast:
+    covariance, matrix, noise, is_settled = linear.settled()
+    evaluations = linear.kernel.evaluations(linear.data)
+    target, n, d = linear.target, num_rows(linear.data), linear.d
+    of_position, times = np.full((d, d), np.inf), np.full(d, np.inf)
+    shift, directions = np.full(d, np.nan), (np.inf, np.inf)
     if covariance is not None:
-        relative, widths = near.against_target(covariance), stationary.root(near.target.covariance)
+        relative, widths = linear.against_target(covariance), stationary.root(target.covariance)
         values = np.linalg.eigvalsh(relative)
-        whole, directions = widths @ relative @ widths, (float(values[0]), float(values[-1]))
+        of_position, directions = widths @ relative @ widths, (float(values[0]), float(values[-1]))
         times = stationary.autocorrelation_times(matrix, covariance, d)
-        shift = near.mean_shift(covariance, matrix, noise)
-    sd = np.sqrt(np.diag(near.target.covariance))
-    told = {
-        "variance_ratio": np.diag(whole) / sd**2,
+        shift = linear.mean_shift(covariance, matrix, noise)
+    sd = np.sqrt(np.diag(target.covariance))
+    by_coordinate = {
+        "variance_ratio": np.diag(of_position) / sd**2,
         "mean_shift": shift / sd,
         "autocorrelation_time": times,
     }
     return Forecast(
         **{
-            name: jax.tree.map(jnp.asarray, near.layout.tree(value)) for name, value in told.items()
+            name: jax.tree.map(jnp.asarray, linear.layout.tree(values))
+            for name, values in by_coordinate.items()
         },
-        covariance=whole / near.unit / near.unit[:, None],
-        target=near.target.covariance / near.unit / near.unit[:, None],
+        covariance=of_position / linear.unit / linear.unit[:, None],
+        target=target.covariance / linear.unit / linear.unit[:, None],
         direction_ratios=directions,
-        curvature_seen=(1 + near.target.bends[0], 1 + near.target.bends[1]),
-        step_size=near.step_size,
-        largest_step=near.largest_step(noise),
-        passes_per_step=per_step / n,
+        curvature_seen=(1 + target.change_range[0], 1 + target.change_range[1]),
+        step_size=linear.step_size,
+        largest_step=linear.largest_step(noise),
+        passes_per_step=evaluations.on_average / n,
         passes_at_start=evaluations.at_init / n,
-        by=source_of_noise(near.noise_model),
+        by=source_of_noise(linear.noise_model),
         is_settled=is_settled,
-        kernel=near.kernel,
+        kernel=linear.kernel,
     )

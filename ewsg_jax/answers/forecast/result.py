@@ -1,4 +1,4 @@
-"""What a forecast says."""
+"""The result of a forecast, and how it is printed."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,15 +6,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from ewsg_jax.answers.forecast import settings
 from ewsg_jax.base import checks
 from ewsg_jax.base.typing import Position
 from ewsg_jax.draws.coordinates import flattened, named
 from ewsg_jax.vectors.layout import vector
-
-NORMAL = (0.5, 2.0)
-"""Curvatures, over the mode's, within which a posterior is near normal."""
-MOST_SHOWN = 8
-"""Coordinates of which a table shows a row each: the worst."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +26,7 @@ class Forecast:
             of V and in the exponential weights; NaN without a stationary distribution.
         autocorrelation_time: 1 + 2 Σ of the autocorrelations of a coordinate, in steps, a pytree
             like the position: that many steps are worth one independent draw for its mean.
-        covariance: the stationary covariance of the d numbers of the position in `ravel_pytree`
+        covariance: the stationary covariance of the d parameters of the position in `ravel_pytree`
             order, shape (d, d).
         target: the covariance of the target by the same calculation, shape (d, d): the inverse of
             the curvature averaged over the target.
@@ -69,14 +65,15 @@ class Forecast:
 
     @property
     def is_stable(self) -> bool:
-        """Whether chains stay near the mode: a law was found, and the step is stable."""
-        found = np.isfinite(vector(self.variance_ratio)).all()
-        return bool(found) and not self.step_size > self.largest_step
+        """Whether chains stay near the mode: a stationary distribution exists, and h is stable."""
+        is_finite = bool(np.isfinite(vector(self.variance_ratio)).all())
+        return is_finite and not self.step_size > self.largest_step
 
     @property
     def is_near_normal(self) -> bool:
-        """Whether the posterior is as assumed: no curvature seen is half or twice the mode's."""
-        return not (self.curvature_seen[0] < NORMAL[0] or self.curvature_seen[1] > NORMAL[1])
+        """Whether the posterior is as assumed: no average curvature is half or twice the mode's."""
+        least, largest = settings.NORMAL_CURVATURES
+        return not (self.curvature_seen[0] < least or self.curvature_seen[1] > largest)
 
     def passes(self, ess: float = 1.0) -> float:
         """Return the passes over the data that `ess` independent draws of the slowest mean cost.
@@ -100,15 +97,16 @@ class Forecast:
             "variance ratios of all directions from {:.4g} to {:.4g}".format(
                 *self.direction_ratios
             ),
-            f"by {self.by}" + ("" if self.is_settled else "; noise and law have not settled"),
+            f"by {self.by}"
+            + ("" if self.is_settled else "; noise and covariance have not converged"),
         ]
         if not self.is_stable:
-            lines.append("UNSTABLE: chains leave the mode, or orbit around it")
+            lines.append("UNSTABLE: chains leave the mode, or oscillate around it")
         if not self.is_near_normal:
             low, high = self.curvature_seen
             lines.append(
-                f"NOT NEAR NORMAL: its law sees curvatures {low:.2g} to {high:.2g} times the "
-                "mode's; run it instead"
+                f"NOT NEAR NORMAL: average curvatures are {low:.2g} to {high:.2g} times the "
+                "mode's; run the kernel and check the draws instead"
             )
         ratio, shift, time = map(
             vector, (self.variance_ratio, self.mean_shift, self.autocorrelation_time)
@@ -116,14 +114,15 @@ class Forecast:
         one_draw = jax.tree.map(lambda x: x[None, None], self.variance_ratio)
         _, names = flattened(named(one_draw, "position"))
         order = np.argsort(-np.abs(np.log(ratio)), kind="stable")
-        shown = np.sort(order[:MOST_SHOWN]) if len(ratio) <= MOST_SHOWN else order[:MOST_SHOWN]
+        most = settings.SHOWN_FORECASTS
+        shown = np.sort(order) if len(ratio) <= most else order[:most]
         width = max(len("coordinate"), *(len(names[i]) for i in shown))
         lines.append(
             f"{'coordinate':{width}}  variance ratio  mean shift (sd)  autocorrelation time"
         )
         for i in shown:
             lines.append(f"{names[i]:{width}}  {ratio[i]:14.4g}  {shift[i]:15.2g}  {time[i]:20.4g}")
-        if len(ratio) > MOST_SHOWN:
+        if len(ratio) > most:
             lines.append(
                 f"{'median':{width}}  {np.median(ratio):14.4g}  {np.median(shift):15.2g}  "
                 f"{np.median(time):20.4g}  of all {len(ratio)}"

@@ -1,8 +1,8 @@
-"""The largest stable step: by the largest curvature that chains meet, which may be far from the
-mode's.
+"""The largest stable step, by the largest curvature that chains meet, which may be far larger than
+the mode's.
 
-A posterior that is steep on one side has walls. A chain that a step takes beyond them is kicked
-back, and orbits.
+A posterior may have steep edges away from its mode. A chain that steps beyond such an edge gets a
+huge gradient, is thrown back, and oscillates.
 """
 
 import functools
@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from ewsg_jax.answers.forecast import settings
 from ewsg_jax.answers.forecast.step import Scheme, at, at_rest, names_of
 from ewsg_jax.answers.mode.lanczos import Recursion
 from ewsg_jax.base.compiling import UNOPTIMISED
@@ -25,32 +26,33 @@ from ewsg_jax.gradients._covariance import Covariance
 from ewsg_jax.vectors.layout import Layout, vector
 from ewsg_jax.vectors.potential import Compiled, PotentialSpec, product_with
 
-NUM_PRODUCTS = 6
-"""Products of the Hessian with vectors at each place, of Lanczos' method."""
-FINE = 1e-5
-"""Of the largest number of the method: what is below is rounding in float32."""
-BISECTIONS = 40
-
 
 def largest_curvature(
     of: PotentialSpec, mass: Mass | None, position: Position, places: np.ndarray, data: Data
 ) -> float:
-    """Return the largest eigenvalue of Lᵀ∇²V L at places less the mode, flat, shape (places, d); L
-    is the factor of a mass, 1 without one.
+    """Return the largest eigenvalue of Lᵀ∇²V L over some places.
+
+    Args:
+        of: the potential.
+        mass: its factor is L; None for L = 1.
+        position: the mode.
+        places: positions less the mode, flat, shape (places, d).
+        data: the rows.
     """
     factor = Number(root=1.0) if mass is None else mass.factor
     flat = np.concatenate([np.asarray(x).ravel() for x in jax.tree.leaves(position)])
     start = np.random.default_rng(3).standard_normal(flat.shape)
-    found = [Recursion(start, min(NUM_PRODUCTS, len(start)), FINE) for _ in places]
+    size = min(settings.CURVATURE_PRODUCTS, len(start))
+    recursions = [Recursion(start, size, settings.LANCZOS_ROUNDING) for _ in places]
     # All places together: the rows are read once for each product.
-    while not all(one.is_over for one in found):
-        vectors = np.stack([one.vector for one in found])
+    while not all(one.is_over for one in recursions):
+        vectors = np.stack([one.vector for one in recursions])
         images = _images(
             of, factor, position, np.asarray(places, np.float32), vectors.astype(flat.dtype), data
         )
-        for one, image in zip(found, np.asarray(images, float), strict=True):
+        for one, image in zip(recursions, np.asarray(images, float), strict=True):
             one.add(image)
-    return max(0.0, *(one.spectrum().largest for one in found))
+    return max(0.0, *(one.spectrum().largest for one in recursions))
 
 
 def compile_ahead(
@@ -59,12 +61,13 @@ def compile_ahead(
     """Compile what `largest_curvature` runs for `count` places."""
     size = sum(x.size for x in jax.tree.leaves(position))
     dtype = jnp.result_type(*jax.tree.leaves(position))
-    places, vectors = (jax.ShapeDtypeStruct((count, size), each) for each in (jnp.float32, dtype))
+    places = jax.ShapeDtypeStruct((count, size), jnp.float32)
+    vectors = jax.ShapeDtypeStruct((count, size), dtype)
     _images.suited(of, data).lower(of, factor, position, places, vectors, data).compile()
 
 
 def in_mass(mass: Mass | None, curvature: np.ndarray, layout: Layout) -> float:
-    """Return the largest eigenvalue of Lᵀ H L of a matrix (d, d)."""
+    """Return the largest eigenvalue of Lᵀ H L, for a matrix H of shape (d, d)."""
     if mass is not None:
         rows = [layout.tree(row, np.float32) for row in np.eye(len(curvature))]
         turned = np.stack(
@@ -78,7 +81,7 @@ def in_mass(mass: Mass | None, curvature: np.ndarray, layout: Layout) -> float:
 def _images(
     of: PotentialSpec, factor: Any, position: Position, places: Array, vectors: Array, data: Data
 ) -> Array:
-    """Return Lᵀ∇²V L v at each place, of a vector each, shape (places, d)."""
+    """Return Lᵀ∇²V L v for a vector v at each place, shape (places, d)."""
     flat, unravel = ravel_pytree(position)
 
     def at_place(place: Array, v: Array) -> Array:
@@ -91,18 +94,21 @@ def _images(
 
 
 def largest_step(dynamics: Dynamics, step: int, curvature: float, noise: float) -> float:
-    """Return the step above which a direction of this curvature is unstable, without a mass.
+    """Return the step size above which a direction of this curvature is unstable.
 
-    The dynamics sees the position through its gradient alone; schedules are read at `step`. For a
-    friction that goes by it, `noise` is the largest eigenvalue of the gradient's covariance.
+    Args:
+        dynamics: it depends on the position through the gradient alone, and has no mass.
+        step: the number of the step at which schedules are read.
+        curvature: of the direction.
+        noise: the largest eigenvalue of the gradient's covariance, for a friction that uses it.
     """
 
     def is_stable(h: float) -> bool:
-        # In float64: of a short step or a small friction float32 rounds the eigenvalue to 1.
+        # In float64: for a short step or a small friction float32 rounds the eigenvalue to 1.
         with jax.enable_x64(True):
             covariance = Covariance(jnp.array([noise])) if needs_covariance(dynamics) else ()
-            made = _matrix(dynamics, at_rest(dynamics, step), curvature, covariance, h)
-        matrix = np.asarray(made, float)
+            matrix = _matrix(dynamics, at_rest(dynamics, step), curvature, covariance, h)
+        matrix = np.asarray(matrix, float)
         return bool(np.isfinite(matrix).all() and np.abs(np.linalg.eigvals(matrix)).max() < 1)
 
     low = high = float(dynamics.step_size(jnp.int32(step)))
@@ -110,7 +116,7 @@ def largest_step(dynamics: Dynamics, step: int, curvature: float, noise: float) 
         low, high = high, 4 * high
     while not is_stable(low) and low > 1e-30:
         low, high = low / 4, low
-    for _ in range(BISECTIONS):
+    for _ in range(settings.STABILITY_BISECTIONS):
         middle = (low * high) ** 0.5
         low, high = (middle, high) if is_stable(middle) else (low, middle)
     return low
@@ -120,12 +126,12 @@ def largest_step(dynamics: Dynamics, step: int, curvature: float, noise: float) 
 def _matrix(
     dynamics: Dynamics, state: PyTree, curvature: Array, covariance: PyTree, step_size: Array
 ) -> Array:
-    """Return what a step of this size makes of z, in a potential of this curvature."""
-    made = with_step_size(dynamics, Constant(value=step_size))
-    scheme = Scheme(dynamics=made, posterior=None, state=state, covariance=covariance)
+    """Return the matrix of a step of this size on z, in a potential of this curvature."""
+    resized = with_step_size(dynamics, Constant(value=step_size))
+    scheme = Scheme(dynamics=resized, posterior=None, state=state, covariance=covariance)
     still = jnp.zeros_like(scheme.noise(jax.random.key(0)))
 
     def moved(z: Array) -> Array:
-        return scheme.step(z, curvature * made.evaluation_point(at(state, z)), still)
+        return scheme.step(z, curvature * resized.evaluation_point(at(state, z)), still)
 
     return jax.jacfwd(moved)(jnp.zeros(len(names_of(state))))

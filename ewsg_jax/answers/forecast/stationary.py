@@ -1,62 +1,59 @@
-"""The stationary law of z' = A z + noise: its covariance, how long z is remembered, z beside z some
-steps ago.
+"""The stationary distribution of z' = A z + noise: its covariance, its autocorrelations, and z
+together with z of some steps ago.
 
-Matrices may be stacks, shape (…, m, m): a law for each.
+Matrices may be stacks, shape (…, m, m), with a stationary distribution for each.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-MOST_DOUBLINGS = 60
-"""Steps of 2⁶⁰: a map that has not forgotten by then never does."""
-FORGOTTEN = 1e-12
-TURNS = 1e-6
-"""The angle, in radians, from which a map turns."""
+from ewsg_jax.answers.forecast import settings
 
 
 def stationary(matrix: np.ndarray, noise: np.ndarray) -> np.ndarray | None:
-    """Return P = A P Aᵀ + Q, of shape (m, m) as A and Q are; None where A does not forget."""
-    found, is_law = stationary_each(matrix, noise)
-    return found if is_law else None
+    """Return P = A P Aᵀ + Q, all of shape (m, m); None if the chain does not forget its start."""
+    covariance, is_stationary = stationary_each(matrix, noise)
+    return covariance if is_stationary else None
 
 
 def stationary_each(matrix: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return P = A P Aᵀ + Q of each, shape (…, m, m), by doubling, and whether it is one: whether A
-    forgets.
+    """Return P = A P Aᵀ + Q, shape (…, m, m), by doubling, and whether it is stationary, shape (…):
+    whether powers of A vanish.
     """
     power, total, size = matrix, noise, np.abs(matrix).max((-1, -2))
     with np.errstate(all="ignore"):
         # By doubling: 2^k steps after k turns, so that slow maps cost few products.
-        for _ in range(MOST_DOUBLINGS):
+        for _ in range(settings.MAX_DOUBLINGS):
             total = total + power @ total @ power.swapaxes(-1, -2)
             power = power @ power
             size = np.abs(power).max((-1, -2))
-            # A stack is over when each of it has forgotten, or never will.
-            if np.all((size < FORGOTTEN) | ~np.isfinite(size)):
+            # A stack is finished when each chain of it has forgotten its start, or never will.
+            if np.all((size < settings.FORGOTTEN_SIZE) | ~np.isfinite(size)):
                 break
-        return (total + total.swapaxes(-1, -2)) / 2, np.asarray(size < FORGOTTEN)
+        return (total + total.swapaxes(-1, -2)) / 2, np.asarray(size < settings.FORGOTTEN_SIZE)
 
 
 def autocorrelation_times(matrix: np.ndarray, covariance: np.ndarray, count: int) -> np.ndarray:
     """Return 1 + 2 Σ ρ(lag) over all lags, of the first `count` coordinates, shape (…, count)."""
     sums = np.linalg.solve(np.eye(matrix.shape[-1]) - matrix, matrix @ covariance)
-    diagonals = (np.diagonal(each, axis1=-2, axis2=-1)[..., :count] for each in (sums, covariance))
-    of_sums, of_covariance = diagonals
+    of_sums, of_covariance = (
+        np.diagonal(stack, axis1=-2, axis2=-1)[..., :count] for stack in (sums, covariance)
+    )
     return 1 + 2 * of_sums / of_covariance
 
 
 def counted_time(matrix: np.ndarray, covariance: np.ndarray) -> float:
-    """Return 1 + 2 Σ ρ(lag) of the first coordinate as an effective sample size counts it, m at
+    """Return 1 + 2 Σ ρ(lag) of the first coordinate as an effective sample size counts it, for m at
     most 2.
 
-    The sum ends where two lags together are negative (Geyer 1992), which for chains that overshoot
-    is above that over all lags.
+    The sum ends before the first two lags that are negative together (Geyer 1992). For chains that
+    overshoot it is larger than the sum over all lags.
     """
     total = float(autocorrelation_times(matrix, covariance, 1)[0])
     value = np.linalg.eigvals(matrix)[0]
     size, angle = np.abs(value), np.abs(np.angle(value))
-    if len(matrix) == 1 or np.sin(angle) < TURNS:
+    if len(matrix) == 1 or np.sin(angle) < settings.OSCILLATION_ANGLE:
         return total
     # ρ(k) = rᵏ (cos kφ + β sin kφ): a sum of a damped oscillation is largest where it first turns.
     first = float((matrix @ covariance)[0, 0] / covariance[0, 0])
@@ -64,13 +61,13 @@ def counted_time(matrix: np.ndarray, covariance: np.ndarray) -> float:
     sums, eye = [], np.eye(2)
     # Around that turn, at even counts, as Geyer's sum is cut.
     for count in 2 * int(turns / 2) + np.array([0, 2, 4]):
-        some = np.linalg.solve(eye - matrix, eye - np.linalg.matrix_power(matrix, count))
-        sums.append(2 * float((some @ covariance)[0, 0] / covariance[0, 0]) - 1)
+        partial = np.linalg.solve(eye - matrix, eye - np.linalg.matrix_power(matrix, count))
+        sums.append(2 * float((partial @ covariance)[0, 0] / covariance[0, 0]) - 1)
     return max(total, *sums)
 
 
 def of_squares(matrix: np.ndarray) -> np.ndarray:
-    """Return A ⊗ A: of a normal law squares have the squared autocorrelations."""
+    """Return A ⊗ A: squares of normal variables have the squared autocorrelations."""
     size = matrix.shape[-1] ** 2
     return np.einsum("...ij,...kl->...ikjl", matrix, matrix).reshape(*matrix.shape[:-2], size, size)
 
@@ -78,13 +75,13 @@ def of_squares(matrix: np.ndarray) -> np.ndarray:
 def pairs(
     matrix: np.ndarray, covariance: np.ndarray, lags: Sequence[int] | np.ndarray, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return draws of z now and `lag` steps ago, each (count', m), a multiple of the lags."""
+    """Return draws of z now and `lag` steps ago, both (count', m), equally many for each lag."""
     size = len(matrix)
-    each = max(2, -(-count // len(lags)))
+    per_lag = max(2, -(-count // len(lags)))
     now, then = [], []
     for number, lag in enumerate(lags):
         power = np.linalg.matrix_power(matrix, int(lag))
-        both = normal(number, each, 2 * size)
+        both = normal(number, per_lag, 2 * size)
         # Two independent normals: the state then, and what noise has added since.
         before = both[:, :size] @ root(covariance)
         since = both[:, size:] @ root(covariance - power @ covariance @ power.T)
@@ -94,21 +91,21 @@ def pairs(
 
 
 def uniformly(matrix: np.ndarray, covariance: np.ndarray, count: int) -> np.ndarray:
-    """Return E[z wᵀ], w as long before z as any of 0 … count − 1 steps, each as probable."""
+    """Return E[z wᵀ] for a w that is 0 … count − 1 steps older than z, all equally probable."""
     eye = np.eye(len(matrix))
     ages = np.linalg.solve(eye - matrix, eye - np.linalg.matrix_power(matrix, count)) / count
     return ages @ covariance
 
 
 def geometrically(matrix: np.ndarray, covariance: np.ndarray, rate: float) -> np.ndarray:
-    """Return E[z wᵀ], w a renewal of this rate before z: Σ rate (1 − rate)^(lag − 1) A^lag P."""
+    """Return E[z wᵀ] for a w whose age is geometric: Σ rate (1 − rate)^(lag − 1) A^lag P."""
     return rate * matrix @ np.linalg.solve(np.eye(len(matrix)) - (1 - rate) * matrix, covariance)
 
 
 def own_anchors(matrix: np.ndarray, covariance: np.ndarray, rate: float) -> np.ndarray:
-    """Return E[(z − w)(z − w)ᵀ] for an anchor of geometric age, less that of their mean.
+    """Return the covariance of anchors of geometric ages, one for each row, around their mean.
 
-    Rows that have anchors of their own differ from their mean less than from any one.
+    Rows with separate anchors differ less from their mean than from a common anchor.
     """
     across = geometrically(matrix, covariance, rate)
     with_mean = rate**2 * covariance + rate * (1 - rate) * (across + across.T)
@@ -117,13 +114,13 @@ def own_anchors(matrix: np.ndarray, covariance: np.ndarray, rate: float) -> np.n
 
 
 def root(covariance: np.ndarray) -> np.ndarray:
-    """Return the symmetric root, of what rounding may have left a little below 0."""
+    """Return the symmetric square root; eigenvalues that rounding made negative are set to 0."""
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     return (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
 
 
 def normal(seed: int, count: int, size: int) -> np.ndarray:
-    """Return N(0, I) draws, shape (count, size), in pairs ±; of covariance I where enough."""
+    """Return N(0, I) draws in pairs ±, shape (count, size); many have the sample covariance I."""
     half = np.random.default_rng(seed).normal(size=(-(-count // 2), size))
     # Pairs ± have mean 0; many draws are also made to have covariance I.
     draws = np.concatenate([half, -half])[:count]

@@ -1,9 +1,9 @@
-"""A step of a dynamics near a mode, as the affine map that its own `apply` is there.
+"""A step of a dynamics near a mode, as the affine map that its own `apply` is to first order.
 
-    z' = A z + G g + B ξ,   g wanted at W z
+    z' = A z + G g + B ξ,   g evaluated at W z
 
-z is the position less the mode, then the momentum; g is the estimate of the gradient and ξ the
-noise.
+z is the position less the mode, then the momentum; g is the estimate of the gradient, at the point
+W z, and ξ the noise of the dynamics.
 """
 
 import functools
@@ -27,19 +27,17 @@ from ewsg_jax.posterior.posterior import Posterior
 MOVING = ("position", "momentum")
 """Fields of a state that make up z."""
 HELD = ("step", "thermostat")
-"""Fields that are held."""
-NUM_POINTS = 64
-"""Points around the mode over which a map is averaged that depends on the position."""
+"""Fields of a state that stay as they are."""
 
 
 class AffineStep(NamedTuple):
-    """The map, of m numbers of z, d of the position and r of the noise.
+    """The affine map of a step, for m numbers in z, d in the position and r in the noise.
 
     Attributes:
         matrix: A, shape (m, m).
         gradient: G, shape (m, d).
         noise: B, shape (m, r).
-        wanted: W, shape (d, m).
+        wanted: W, shape (d, m): the gradient is evaluated at W z.
     """
 
     matrix: np.ndarray
@@ -48,7 +46,7 @@ class AffineStep(NamedTuple):
     wanted: np.ndarray
 
     def scaled(self, scale: np.ndarray) -> "AffineStep":
-        """Return the map of s z and g/s, with s the scale of each number of z."""
+        """Return the map in the coordinates s z and g/s, with s the scale of each number of z."""
         d = self.gradient.shape[1]
         return AffineStep(
             scale[:, None] * self.matrix / scale,
@@ -59,7 +57,7 @@ class AffineStep(NamedTuple):
 
 
 def names_of(state: PyTree) -> list[str]:
-    """Return which fields of a state make up z, in order."""
+    """Return the names of the fields of a state that make up z, in order."""
     return [name for name in MOVING if name in state._fields]
 
 
@@ -80,13 +78,14 @@ def z_of(state: PyTree) -> Array:
 
 @module
 class Scheme(Part):
-    """A dynamics beside a state at rest, with what its step takes.
+    """A dynamics with a state at rest, and what its step is given.
 
     Attributes:
-        dynamics: whose step it is.
-        posterior: whose prior gradient it may ask for; None: that is 0.
-        state: at rest.
-        covariance: what estimates report, `()` for nothing.
+        dynamics: the dynamics.
+        posterior: the target, whose prior gradient the dynamics may ask for; None for a prior
+            gradient of 0.
+        state: a state at rest at the mode.
+        covariance: the covariance that estimates report, `()` if they report none.
         data: the rows.
     """
 
@@ -96,7 +95,7 @@ class Scheme(Part):
     covariance: PyTree = ()
     data: Data = ()
 
-    def _given(self, z: Array, g: Array) -> tuple[PyTree, Estimate]:
+    def _prepared_with(self, z: Array, g: Array) -> tuple[PyTree, Estimate]:
         """Return the prepared state at z, and the estimate of a gradient."""
         prior_gradient = jnp.zeros_like if self.posterior is None else self.posterior.prior_gradient
         prepared = self.dynamics.prepare(at(self.state, z), prior_gradient, self.data)
@@ -104,8 +103,8 @@ class Scheme(Part):
         return prepared, Estimate(unravel(g), (), covariance=self.covariance)
 
     def step(self, z: Array, g: Array, xi: Array) -> Array:
-        """Return where a step with a gradient and a noise leads, all flat and less the state."""
-        prepared, estimate = self._given(z, g)
+        """Return the end of a step with a gradient and a noise, all flat and less the state."""
+        prepared, estimate = self._prepared_with(z, g)
         _, unravel = ravel_pytree(self.dynamics.draw(jax.random.key(0), self.state))
         end = self.dynamics.apply(
             unravel(xi), prepared, estimate, lambda position: estimate.gradient
@@ -113,11 +112,11 @@ class Scheme(Part):
         return z_of(end) - z_of(self.state)
 
     def log_weight(self, g: Array, z: Array, frozen_noise: str) -> Array:
-        """Return the log weight of a gradient, both flat."""
-        return self.dynamics.log_weight(*self._given(z, g), frozen_noise)
+        """Return the log weight of a gradient at z, both flat."""
+        return self.dynamics.log_weight(*self._prepared_with(z, g), frozen_noise)
 
     def noise(self, key: Key) -> Array:
-        """Return a noise of a step, flat."""
+        """Return the noise of a step, flat."""
         return ravel_pytree(self.dynamics.draw(key, self.state))[0]
 
 
@@ -138,9 +137,9 @@ def maps(scheme: Scheme, points: Array | np.ndarray) -> tuple[Array, ...]:
 
 @functools.partial(jax.jit, static_argnums=1, compiler_options=UNOPTIMISED)
 def _maps_of_each(every: dict[str, Dynamics], step: int) -> dict[str, tuple[Array, ...]]:
-    """Return A, G, B and W of stacks of dynamics of one coordinate, each with a leading axis.
+    """Return A, G, B and W of stacks of dynamics of one coordinate, with a leading axis.
 
-    The map of one coordinate is affine, and 0 of 0: its columns are what it makes of unit vectors.
+    The map of one coordinate is linear: its columns are the images of unit vectors.
     """
 
     def of_one(one: Dynamics) -> tuple[Array, ...]:
@@ -156,11 +155,11 @@ def _maps_of_each(every: dict[str, Dynamics], step: int) -> dict[str, tuple[Arra
         a, g, b = jnp.split(columns.T, [size, size + 1], axis=1)
         return a, g, b, wanted[:size].T
 
-    return {name: jax.vmap(of_one)(each) for name, each in every.items()}
+    return {name: jax.vmap(of_one)(stack) for name, stack in every.items()}
 
 
-class Weight(NamedTuple):
-    """The log weight of an estimate g at z, ½ gᵀ M g + gᵀ (J z + j) and what does not depend on g.
+class QuadraticWeight(NamedTuple):
+    """The log weight of an estimate g at z, ½ gᵀ M g + gᵀ (J z + j), up to what g does not change.
 
     Attributes:
         square: M, shape (d, d).
@@ -172,10 +171,10 @@ class Weight(NamedTuple):
     mixed: np.ndarray
     linear: np.ndarray
 
-    def scaled(self, scale: np.ndarray) -> "Weight":
-        """Return that of s z and g/s."""
+    def scaled(self, scale: np.ndarray) -> "QuadraticWeight":
+        """Return the weight in the coordinates s z and g/s."""
         unit = scale[: len(self.linear)]
-        return Weight(
+        return QuadraticWeight(
             unit[:, None] * self.square * unit,
             unit[:, None] * self.mixed / scale,
             unit * self.linear,
@@ -183,21 +182,22 @@ class Weight(NamedTuple):
 
     def of(self, gradients: np.ndarray, points: np.ndarray) -> np.ndarray:
         """Return log weights of gradients (points, count, d) at z (points, m): (points, count)."""
-        slope = points @ self.mixed.T + self.linear
-        return np.einsum("pcd,pcd->pc", gradients, 0.5 * gradients @ self.square + slope[:, None])
+        linear = points @ self.mixed.T + self.linear
+        return np.einsum("pcd,pcd->pc", gradients, 0.5 * gradients @ self.square + linear[:, None])
 
 
 @functools.partial(jax.jit, static_argnames="frozen_noise", compiler_options=UNOPTIMISED)
 def weight_terms(scheme: Scheme, frozen_noise: str) -> tuple[Array, Array, Array]:
     """Return M, J and j of the weight that a dynamics gives at the mode."""
-    slope = jax.grad(functools.partial(scheme.log_weight, frozen_noise=frozen_noise))
+    derivative = jax.grad(functools.partial(scheme.log_weight, frozen_noise=frozen_noise))
     state = scheme.state
     g, z = (jnp.zeros_like(x) for x in (ravel_pytree(state.position)[0], z_of(state)))
-    return jax.jacfwd(slope)(g, z), jax.jacfwd(slope, argnums=1)(g, z), slope(g, z)
+    square, mixed = (jax.jacfwd(derivative, argnums=i)(g, z) for i in (0, 1))
+    return square, mixed, derivative(g, z)
 
 
 def state_at(dynamics: Dynamics, position: Position, step: int, thermostat: float | None) -> PyTree:
-    """Return the state at rest at a position."""
+    """Return the state at rest at a position, with this thermostat if one is given."""
     state = dynamics.init(jax.random.key(0), position)
     changes: dict[str, Any] = {"step": jnp.int32(step)}
     if "momentum" in state._fields:
@@ -208,25 +208,26 @@ def state_at(dynamics: Dynamics, position: Position, step: int, thermostat: floa
 
 
 def as_reported(matrix: np.ndarray, structure: Structure) -> Covariance:
-    """Return a covariance as an estimator would report it; a low rank as the whole."""
+    """Return a covariance as an estimator would report it, a low rank with all its directions."""
     if structure == "diagonal":
         return Covariance(jnp.asarray(np.diag(matrix)))
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     return Covariance(jnp.asarray(np.maximum(values, 0)), jnp.asarray(vectors))
 
 
-# A coordinate that moves by itself, in coordinates in which the mass is 1.
+# Coordinates that move independently, in coordinates in which the mass is 1.
 
 
-class Each(NamedTuple):
-    """The law of coordinates that move by themselves.
+class StationaryCoordinates(NamedTuple):
+    """The stationary distributions of d coordinates that move independently.
 
     Attributes:
-        variance: of the position's coordinates, shape (d,); infinite where there is no law.
-        time: over which they forget, in steps, shape (d,).
-        square_time: over which their squares do.
-        matrix: A of each, shape (d, m, m).
-        covariance: of each z, shape (d, m, m).
+        variance: the variance of each position, shape (d,); infinite without a stationary
+            distribution.
+        time: the autocorrelation time of each position, in steps, shape (d,).
+        square_time: the autocorrelation time of its square, in steps, shape (d,).
+        matrix: A, shape (d, m, m).
+        covariance: the covariance of z, shape (d, m, m).
     """
 
     variance: np.ndarray
@@ -247,37 +248,49 @@ def step_of(dynamics: Dynamics, step: int) -> AffineStep:
 
 
 def steps_of(kinds: dict[str, list[Dynamics]], step: int = 0) -> dict[str, list[AffineStep]]:
-    """Return the steps of one coordinate by kind of dynamics; a kind differs in numbers alone.
+    """Return the steps of one coordinate, by kind of dynamics.
 
-    Schedules are read at `step`.
+    Args:
+        kinds: dynamics by the name of their kind; those of a kind differ in numbers alone.
+        step: the number of the step at which schedules are read.
     """
     with jax.enable_x64(True):
         every = {
             name: jax.tree.map(lambda *numbers: np.stack(numbers), *kind)
             for name, kind in kinds.items()
         }
-        made = jax.device_get(_maps_of_each(every, step))
+        stacked = jax.device_get(_maps_of_each(every, step))
     return {
-        name: [AffineStep(*each) for each in zip(*parts, strict=True)]
-        for name, parts in made.items()
+        name: [AffineStep(*matrices) for matrices in zip(*stacks, strict=True)]
+        for name, stacks in stacked.items()
     }
 
 
-def stationary_each(step: AffineStep, curvature: np.ndarray, heat: np.ndarray) -> Each:
-    """Return the law of coordinates of these curvatures, (d,), with gradients of these variances,
-    (d,), which the step of one coordinate makes.
+def stationary_each(
+    step: AffineStep, curvature: np.ndarray, gradient_variance: np.ndarray
+) -> StationaryCoordinates:
+    """Return the stationary distributions of independent coordinates.
+
+    Args:
+        step: the step of one coordinate.
+        curvature: the curvature of each coordinate, shape (d,).
+        gradient_variance: the variance of gradient estimates in each, shape (d,).
     """
     matrix = step.matrix + curvature[:, None, None] * (step.gradient @ step.wanted)
-    noise = step.noise @ step.noise.T + heat[:, None, None] * (step.gradient @ step.gradient.T)
-    covariance, is_law = stationary.stationary_each(matrix, noise)
-    tame = np.where(is_law[:, None, None], matrix, 0.0)
+    by_gradient = step.gradient @ step.gradient.T
+    noise = step.noise @ step.noise.T + gradient_variance[:, None, None] * by_gradient
+    covariance, is_stationary = stationary.stationary_each(matrix, noise)
+    tame = np.where(is_stationary[:, None, None], matrix, 0.0)
     with np.errstate(all="ignore"):
         time = stationary.autocorrelation_times(tame, covariance, 1)[:, 0]
         square_time = stationary.autocorrelation_times(
             stationary.of_squares(tame), stationary.of_squares(covariance), 1
         )[:, 0]
 
-    def known(found: np.ndarray) -> np.ndarray:
-        return np.where(is_law, found, np.inf)
+    def or_infinite(values: np.ndarray) -> np.ndarray:
+        return np.where(is_stationary, values, np.inf)
 
-    return Each(known(covariance[:, 0, 0]), known(time), known(square_time), matrix, covariance)
+    variance = or_infinite(covariance[:, 0, 0])
+    return StationaryCoordinates(
+        variance, or_infinite(time), or_infinite(square_time), matrix, covariance
+    )

@@ -1,13 +1,12 @@
-"""The posterior around its mode, as far as it is near normal: what laws of a position see of it.
+"""The target around its mode: averages of its gradient and curvature over normal distributions.
 
-In coordinates y = D (θ − mode), D² the diagonal of ∇²V. Slopes and curvatures are averaged over a
-normal law there:
+In coordinates y = D (θ − mode), D² the diagonal of ∇²V, over z ~ N(0, P):
 
-    r(P) = E ∇V,   H(P) = E ∇²V = E[∇V zᵀ] P⁻¹   over z ~ N(0, P) (Stein's identity)
+    r(P) = E ∇V,   H(P) = E ∇²V = E[∇V zᵀ] P⁻¹ (Stein's identity)
 
-The law of a chain sees these, not the curvature at the mode: where they differ, the posterior is
-not normal. Chains of an unbiased estimate settle where the mean of ∇V over their law is 0, that is
-−H(P)⁻¹ r(P) away from the mode.
+The stationary distribution of a chain depends on these averages, not on the curvature at the mode;
+if the two differ, the posterior is not normal. The mean of a chain with unbiased estimates is
+the point at which the average of ∇V is 0, −H(P)⁻¹ r(P) away from the mode.
 """
 
 import functools
@@ -18,8 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax.answers.forecast import stability, stationary
-from ewsg_jax.answers.forecast.result import NORMAL
+from ewsg_jax.answers.forecast import settings, stability, stationary
 from ewsg_jax.answers.mode.curvature import Curvature
 from ewsg_jax.answers.mode.mode import Mode
 from ewsg_jax.base import pytrees
@@ -32,29 +30,17 @@ from ewsg_jax.rows._view import CHUNK_SIZE, gather, num_rows
 from ewsg_jax.vectors.layout import Layout
 from ewsg_jax.vectors.potential import PotentialSpec
 
-BENDS = (NORMAL[0] - 1, NORMAL[1] - 1)
-"""Part of the mode's curvature by which a law's may differ and still be near normal."""
-ROUNDS = 2
-"""Of the target's own covariance and the curvature that it sees."""
-PLACES = (1.0, 2.0)
-"""Widths of the normal approximation at which walls are looked for, on either side."""
-MOST_EVALUATIONS = 2**20
-"""∇Vᵢ; rows, evenly spaced, stand for all."""
-DRAWS = 256
-NEAR = 0.05
-"""Standard deviations at which the curvature is that at the mode."""
 
-
-class Slopes(NamedTuple):
-    """What a law sees more than its mode.
+class Averages(NamedTuple):
+    """What averages over a normal distribution add to the values at the mode.
 
     Attributes:
-        mean: r(P), shape (d,).
-        bend: H(P) less the curvature at the mode, shape (d, d).
+        gradient: r(P), shape (d,).
+        curvature_change: H(P) less the curvature at the mode, shape (d, d).
     """
 
-    mean: np.ndarray
-    bend: np.ndarray
+    gradient: np.ndarray
+    curvature_change: np.ndarray
 
 
 class Target:
@@ -63,10 +49,11 @@ class Target:
     Attributes:
         unit: the diagonal of D, shape (d,).
         hessian: ∇²V at the mode, shape (d, d).
-        covariance: of the target, by the curvature that its own law sees, shape (d, d).
-        own: what the target's law sees more than its mode.
-        bends: the least and the largest part of the mode's curvature by which that seen has
-            differed so far.
+        covariance: the covariance of the target, by the curvature averaged over the target, shape
+            (d, d).
+        at_target: the averages over the target.
+        change_range: the least and the largest curvature change so far, relative to the curvature
+            at the mode, over all directions.
     """
 
     def __init__(
@@ -76,101 +63,115 @@ class Target:
         self.layout = Layout.of(mode.position)
         self.unit, self.hessian = curvature.scale, curvature.scaled
         assert curvature.inverse is not None
-        self._narrow, self.bends = curvature.inverse, (0.0, 0.0)
-        self._widest = np.zeros_like(self.hessian)
-        self._last: tuple[np.ndarray, Slopes] | None = None
+        self._narrow, self.change_range = curvature.inverse, (0.0, 0.0)
+        self._largest_change = np.zeros_like(self.hessian)
+        self._last: tuple[np.ndarray, Averages] | None = None
         self._widths = temperature * curvature.inverse
-        # Worked out once: several kernels are told of in turn. Of the data nothing may be
-        # remembered.
+        # Once for several kernels, whose forecasts are asked for in turn. Of the data nothing may
+        # be kept.
         question, arrays = ("target", posterior, temperature), (data, mode.position)
-        self.covariance, self.own, self.bends, self._widest = remembered(
+        self.covariance, self.at_target, self.change_range, self._largest_change = remembered(
             question, self._settled, arrays, curvature
         )
 
-    def _settled(self) -> tuple[np.ndarray, Slopes, tuple[float, float], np.ndarray]:
+    def _settled(self) -> tuple[np.ndarray, Averages, tuple[float, float], np.ndarray]:
+        """Return the covariance of the target and the averages over it, each from the other."""
         covariance = self._widths
-        for _ in range(ROUNDS):
-            self.own = self.seen(covariance)
-            covariance = self._temperature * np.linalg.inv(self.hessian + self.own.bend)
-        return covariance, self.own, self.bends, self._widest
+        for _ in range(settings.TARGET_ROUNDS):
+            self.at_target = self.averages(covariance)
+            hessian = self.hessian + self.at_target.curvature_change
+            covariance = self._temperature * np.linalg.inv(hessian)
+        return covariance, self.at_target, self.change_range, self._largest_change
 
-    def seen(self, covariance: np.ndarray) -> Slopes:
-        """Return what a law of the position sees more than the mode, worked out once for each."""
+    def averages(self, covariance: np.ndarray) -> Averages:
+        """Return the averages over a normal distribution of the position, computed once for each.
+
+        Curvature changes are clipped to those of a posterior that is near normal.
+        """
         if self._last is not None and self._last[0] is covariance:
             return self._last[1]
         d, unit = len(self.unit), self.unit
-        widths = stationary.root(covariance[:d, :d]) / unit[:, None]
-        found = slopes(self.posterior, self.mode.position, widths, self.data)
-        inner, bend = stationary.root(self._narrow), found.bend / unit / unit[:, None]
-        ratios, vectors = np.linalg.eigh(inner @ bend @ inner)
-        if ratios[-1] >= self.bends[1]:
-            self._widest = bend
-        self.bends = (min(self.bends[0], float(ratios[0])), max(self.bends[1], float(ratios[-1])))
+        root = stationary.root(covariance[:d, :d]) / unit[:, None]
+        exact = averaged(self.posterior, self.mode.position, root, self.data)
+        inner, change = stationary.root(self._narrow), exact.curvature_change / unit / unit[:, None]
+        ratios, vectors = np.linalg.eigh(inner @ change @ inner)
+        if ratios[-1] >= self.change_range[1]:
+            self._largest_change = change
+        low, high = self.change_range
+        self.change_range = (min(low, float(ratios[0])), max(high, float(ratios[-1])))
         outer = np.linalg.inv(inner) @ vectors
-        seen = Slopes(found.mean / unit, outer * np.clip(ratios, *BENDS) @ outer.T)
-        self._last = (covariance, seen)
-        return seen
+        least, largest = settings.NORMAL_CURVATURES
+        clipped = outer * np.clip(ratios, least - 1, largest - 1) @ outer.T
+        averages = Averages(exact.gradient / unit, clipped)
+        self._last = (covariance, averages)
+        return averages
 
-    def steepest(self, mass: Mass | None) -> float:
-        """Return the largest curvature chains meet, in a mass's coordinates, here or on average."""
-        widths = stationary.root(self._widths) / self.unit
-        places = (
-            np.concatenate([width * stationary.normal(17, 2, len(self.unit)) for width in PLACES])
-            @ widths
-        )
+    def largest_curvature(self, mass: Mass | None) -> float:
+        """Return the largest curvature that chains meet, at draws or on average, in the coordinates
+        of a mass.
+        """
+        root = stationary.root(self._widths) / self.unit
+        draws = [
+            distance * stationary.normal(17, 2, len(self.unit))
+            for distance in settings.STEEPNESS_DISTANCES
+        ]
+        places = np.concatenate(draws) @ root
         of = PotentialSpec(self.posterior, self.layout, CHUNK_SIZE, False)
-        met = remembered(
-            (
-                "walls",
-                self.posterior,
-                self._temperature,
-                None if mass is None else pytrees.digest(mass.given),
-            ),
+        factor = None if mass is None else pytrees.digest(mass.given)
+        at_draws = remembered(
+            ("largest curvature", self.posterior, self._temperature, factor),
             lambda: stability.largest_curvature(of, mass, self.mode.position, places, self.data),
             (self.data, self.mode.position),
             self.mode.curvature,
         )
-        average = self.unit[:, None] * (self.hessian + self._widest) * self.unit
-        return max(met, stability.in_mass(mass, average, self.layout))
+        average = self.unit[:, None] * (self.hessian + self._largest_change) * self.unit
+        return max(at_draws, stability.in_mass(mass, average, self.layout))
 
 
-def slopes(posterior: Posterior, position: Position, root: np.ndarray, data: Data) -> Slopes:
-    """Return what a law of the covariance R Rᵀ sees around the mode, R of shape (d, d) in the
-    coordinates of the position.
+def averaged(posterior: Posterior, position: Position, root: np.ndarray, data: Data) -> Averages:
+    """Return the averages over N(position, R Rᵀ), in the coordinates of the position.
+
+    Args:
+        posterior: the target.
+        position: the mode.
+        root: R, shape (d, d).
+        data: the rows, of which some stand for all.
     """
     d, n = len(root), num_rows(data)
-    count = max(DRAWS, 2 * d + 2)
+    count = max(settings.AVERAGING_DRAWS, 2 * d + 2)
     draws = stationary.normal(7, count, d)
-    some = min(n, max(1, MOST_EVALUATIONS // (2 * count)))
-    rows = (np.arange(some) * (n / some)).astype(np.int32)
-    # Of rows on several devices each has its own: they are no batch, which would be gathered.
+    num_used = min(n, max(1, settings.MAX_EVALUATIONS // (2 * count)))
+    rows = (np.arange(num_used) * (n / num_used)).astype(np.int32)
+    # If rows are on several devices each has some: as a batch they would be gathered.
     batch, data = (None, data.some(rows)) if isinstance(data, Spread) else (jnp.asarray(rows), data)
-    places = np.concatenate([draws, NEAR * draws]) @ root.T
-    found = np.asarray(
-        _slopes(posterior, position, jnp.asarray(places, jnp.float32), batch, data, n), float
+    places = np.concatenate([draws, settings.MODE_DISTANCE * draws]) @ root.T
+    gradients = np.asarray(
+        _gradients(posterior, position, jnp.asarray(places, jnp.float32), batch, data, n), float
     )
-    # Of the same draws and rows: what these lack of all is in both.
-    wide, near = found[:count], found[count:]
-    bend = np.linalg.solve(root.T, (draws.T @ wide - draws.T @ near / NEAR) / count)
-    return Slopes(wide.mean(0) - near.mean(0), (bend + bend.T) / 2)
+    # The same draws and rows at both distances: what these rows lack cancels in the difference.
+    far, near = gradients[:count], gradients[count:]
+    products = (draws.T @ far - draws.T @ near / settings.MODE_DISTANCE) / count
+    change = np.linalg.solve(root.T, products)
+    return Averages(far.mean(0) - near.mean(0), (change + change.T) / 2)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 5))
-def _slopes(
+def _gradients(
     posterior: Posterior, position: Position, places: Array, rows: Array | None, data: Data, n: int
 ) -> Array:
+    """Return gradients of V at places less the position, (places, d), from some rows."""
     flat, unravel = ravel_pytree(position)
     batch = None if rows is None else gather(data, rows)
 
-    def of_place(place: Array) -> Array:
+    def at_place(place: Array) -> Array:
         here = unravel((flat + place).astype(flat.dtype))
         if batch is None:
-            whole = posterior.likelihood_gradient(here, data, widened=True)
-            likelihood = pytrees.combine((n / num_rows(data), whole))
+            total = posterior.likelihood_gradient(here, data, widened=True)
+            likelihood = pytrees.combine((n / num_rows(data), total))
         else:
             likelihood = posterior.batch_sum(here, data, batch)
         return ravel_pytree(
             pytrees.combine((1, pytrees.widened(posterior.prior_gradient(here))), (1, likelihood))
         )[0]
 
-    return jax.lax.map(of_place, places, batch_size=16)
+    return jax.lax.map(at_place, places, batch_size=16)

@@ -12,9 +12,9 @@ import pytest
 
 import ewsg_jax as ewsg
 from benchmarks.pages import bias
-from ewsg_jax.answers.forecast import batches, linearised, stationary, target
+from ewsg_jax.answers.forecast import batches, settings, stationary, target
 from ewsg_jax.answers.forecast.batches import noise_of
-from ewsg_jax.answers.forecast.step import AffineStep, Weight
+from ewsg_jax.answers.forecast.step import AffineStep, QuadraticWeight
 
 KEY = jax.random.key(0)
 EXACT = json.loads((Path(__file__).parents[3] / "docs" / "bias.json").read_text())
@@ -182,7 +182,7 @@ def test_full_weights_choose_among_all_batches():
 
 
 def test_full_weights_of_too_many_batches_are_refused(monkeypatch):
-    monkeypatch.setattr(linearised, "MOST_KEPT", 64 * 10)
+    monkeypatch.setattr(settings, "MAX_FULL_WEIGHT_NUMBERS", 64 * 10)
     model, data = ewsg.models.gaussian_location(), jnp.zeros((11, 1))
     kernel = ewsg.ewsg_ld(model, 0.01, batch_size=1, chain_length=np.inf)
     with pytest.raises(ValueError, match=r"^kernel must have at most 10 batches .* chain_length=m"):
@@ -326,7 +326,7 @@ def test_the_index_chain_on_a_few_batches():
     # Two listed batches, of log weights 0 and 1: the second is accepted with probability 1, the
     # first with e⁻¹.
     gradients, points = np.array([[[0.0], [1.0]]]), np.array([[0.0]])
-    weight = Weight(np.zeros((1, 1)), np.zeros((1, 1)), np.ones(1))
+    weight = QuadraticWeight(np.zeros((1, 1)), np.zeros((1, 1)), np.ones(1))
     slope = np.ones((1, 1))
     once = noise_of(gradients, points, weight, 1, slope, drawn=False)
     second = 0.5 * (0.5 + 0.5) + 0.5 * (1 - 0.5 * np.exp(-1.0)) - 0.25
@@ -340,10 +340,12 @@ def test_the_index_chain_on_a_few_batches():
 
 
 def test_weights_of_many_gradients():
-    weight = Weight(np.diag([2.0, 4.0]), np.array([[1.0], [0.0]]), np.array([0.0, 3.0]))
+    weight = QuadraticWeight(np.diag([2.0, 4.0]), np.array([[1.0], [0.0]]), np.array([0.0, 3.0]))
     found = weight.of(np.array([[[1.0, 2.0]]]), np.array([[5.0]]))
     np.testing.assert_allclose(found, 0.5 * (2 + 16) + 5 + 6)
-    wide = Weight(np.diag([2.0, 4.0]), np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([0.0, 3.0]))
+    wide = QuadraticWeight(
+        np.diag([2.0, 4.0]), np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([0.0, 3.0])
+    )
     scaled = wide.scaled(np.array([10.0, 0.1]))
     np.testing.assert_allclose(scaled.of(np.array([[[0.1, 20.0]]]), np.array([[50.0, 7.0]])), found)
 
@@ -391,21 +393,21 @@ def test_a_mode_is_looked_at_once(monkeypatch):
     asked = []
 
     def counted(name):
-        true = getattr(target, name) if name == "slopes" else getattr(target.stability, name)
+        true = getattr(target, name) if name == "averaged" else getattr(target.stability, name)
         return lambda *arguments: [asked.append(name), true(*arguments)][1]
 
-    monkeypatch.setattr(target, "slopes", counted("slopes"))
+    monkeypatch.setattr(target, "averaged", counted("averaged"))
     monkeypatch.setattr(target.stability, "largest_curvature", counted("largest_curvature"))
 
     def ask(h, inverse_mass, at=mode, rows=data):
         asked.clear()
         told = ewsg.forecast(ewsg.ld(LINEAR, h, inverse_mass=inverse_mass), at, rows)
-        return told, asked.count("slopes"), asked.count("largest_curvature")
+        return told, asked.count("averaged"), asked.count("largest_curvature")
 
     first, slopes, walls = ask(0.1, mode.inverse_mass)
     assert walls == 1
     again, less, none = ask(0.1, mode.inverse_mass)
-    assert (less, none) == (slopes - target.ROUNDS, 0)
+    assert (less, none) == (slopes - settings.TARGET_ROUNDS, 0)
     assert again.largest_step == first.largest_step
     np.testing.assert_array_equal(again.covariance, first.covariance)
     # Another mass has other walls; another mode or other rows, all anew.

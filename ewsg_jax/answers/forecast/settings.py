@@ -1,0 +1,101 @@
+"""Every threshold of a forecast, with its unit, what it decides, and what set it.
+
+They are read when a forecast runs, as `settings.NAME`, so that one place changes them. Sources:
+
+exact: `docs/bias.json`, stationary variances by listing every batch; the tests compare forecasts
+    with them to 0.5 % of the excess for linear steps, 5 % for moving anchors and weights.
+long runs: `docs/forecast.md`, 104 biases measured in long runs, 98 of them within a half.
+by hand: no measurement is known; the sweep of settings judges it.
+"""
+
+# ── How far the posterior may be from normal ─────────────────────────────────────────────────────
+NORMAL_CURVATURES = (0.5, 2.0)
+"""The least and the largest average curvature over the mode's for which a posterior counts as near
+normal. Outside of them the table says that it is not, and averages are clipped to them: long runs
+are predicted within a half inside, and by orders of magnitude wrong outside (Covertype, all
+columns).
+"""
+
+# ── Averages over the target ─────────────────────────────────────────────────────────────────────
+TARGET_ROUNDS = 2
+"""Rounds in which the covariance of the target and its average curvature are computed in turn. By
+hand.
+"""
+AVERAGING_DRAWS = 256
+"""Draws, at least, over which gradients are averaged. By hand."""
+MODE_DISTANCE = 0.05
+"""Standard deviations: draws shrunk to this show the curvature at the mode, from the same rows. By
+hand.
+"""
+STEEPNESS_DISTANCES = (1.0, 2.0)
+"""Standard deviations of the normal approximation at which the largest curvature is looked for, on
+either side of the mode. By hand.
+"""
+
+# ── Noise of batches ─────────────────────────────────────────────────────────────────────────────
+MAX_EVALUATIONS = 2**20
+"""Gradients of single rows that a round evaluates: about a second on one core. By hand."""
+MAX_POINTS = 2**14
+"""Points at which batches are compared. By hand."""
+MAX_GRADIENT_NUMBERS = 2**22
+"""Numbers in the gradients of a round, 32 MiB in float64. By hand."""
+MIN_POINTS = 64
+"""Points, at least, at which batches are compared, and over which a step that depends on the
+position is averaged. By hand.
+"""
+MAX_LISTED_BATCHES = 64
+"""Equally probable batches that are all evaluated instead of drawn. By hand."""
+MAX_FULL_WEIGHT_NUMBERS = 2**25
+"""Numbers in the gradients of all batches at the fewest points, 256 MiB in float64: full weights of
+more batches are refused.
+"""
+CANDIDATES_PER_PROPOSAL = 8
+"""Drawn batches at a point for each batch that an index chain visits. By hand; exact."""
+ANCHOR_AGES = 16
+"""Ages of anchors that stand for all ages, equally probable. By hand; exact (SVRG, SAGA: 5 %)."""
+SHIFT_ERRORS = 2.0
+"""Standard errors below which a shift of the mean by weights is set to 0: the usual 95 %."""
+ROWS_PER_CALL = 256
+"""Rows whose gradients are evaluated together; batches above it go one by one, as in a step. By
+hand: memory.
+"""
+EXCHANGED_ROWS = 2**14
+"""Rows that devices give each other at once. By hand: memory."""
+
+# ── The stationary distribution ──────────────────────────────────────────────────────────────────
+MAX_ROUNDS = 6
+"""Rounds of noise and stationary covariance, each computed from the other. By hand."""
+CONVERGED_CHANGE = 0.01
+"""Relative change of a variance that ends the rounds: control variates are then exact to 0.5 % of
+their excess.
+"""
+MAX_DOUBLINGS = 60
+"""Doublings of the number of steps: a chain that remembers its start after 2⁶⁰ steps never forgets.
+"""
+FORGOTTEN_SIZE = 1e-12
+"""Size of a power of the step's matrix at which the start is forgotten: below rounding of P."""
+OSCILLATION_ANGLE = 1e-6
+"""Radians: the sine of the angle from which a step's matrix oscillates. Below it the formula of a
+damped oscillation divides by 0.
+"""
+TINY_STEP = 1e-4
+"""Part of the step size at which a dynamics has no bias of its own: the target of one whose drift
+depends on the position. By hand; exact (sgrld).
+"""
+THERMOSTAT_RANGE = 1e6
+"""Factor above and below the given friction between which a thermostat is looked for. By hand."""
+THERMOSTAT_TOLERANCE = 1e-6
+"""Relative error of that thermostat. By hand."""
+
+# ── Stability ────────────────────────────────────────────────────────────────────────────────────
+CURVATURE_PRODUCTS = 6
+"""Products of the Hessian with vectors at each place, of Lanczos' method. By hand."""
+LANCZOS_ROUNDING = 1e-5
+"""Part of the largest number in Lanczos' method below which a number is rounding in float32."""
+STABILITY_BISECTIONS = 40
+"""Halvings of the logarithm of the interval that holds the largest stable step: to the last digit
+of float64.
+"""
+
+SHOWN_FORECASTS = 8
+"""Coordinates of which the printed table has a row each: the worst. By hand: it fits a screen."""
