@@ -379,3 +379,33 @@ def test_structures_of_other_classes_are_others():
     assert plus != times
     called = jax.jit(lambda part, x: part(x))
     assert [float(called(part, 5.0)) for part in (plus, times, plus)] == [8.0, 15.0, 8.0]
+
+
+def test_a_step_checks_in_full_only_what_init_has_not_checked():
+    """A state of another kernel or process is checked, and keeps what it was checked for."""
+    data, key = jnp.ones((6, 2)), jax.random.key(0)
+    kernel = ewsg.sghmc(MODELS["gaussian_location"](), 0.1, friction=1.0, batch_size=2)
+    other = ewsg.sghmc(
+        MODELS["gaussian_location"](), lambda step: 0.1 / (1 + step), friction=1.0, batch_size=2
+    )
+    first = kernel.init(key, jnp.zeros(2), data)
+    assert kernel.step(key, first, data)[0].rows is first.rows
+    for state in (pickle.loads(pickle.dumps(first)), other.init(key, jnp.zeros(2), data)):
+        assert jax.tree.structure(state) == jax.tree.structure(first)
+        after, _ = kernel.step(key, state, data)
+        assert after.rows is not state.rows
+        assert after.rows.signature == first.rows.signature
+        assert kernel.step(key, after, data)[0].rows is after.rows
+    # Data of NumPy may have changed since.
+    assert kernel.step(key, first, np.ones((6, 2), np.float32))[0].rows.signature is None
+    with pytest.raises(ValueError, match="all 6 rows that init saw; got 5"):
+        kernel.step(key, first, data[:5])
+
+
+def test_a_kernel_made_under_vmap_is_refused_by_its_own_first_state():
+    data, key = jnp.ones((6, 2)), jax.random.key(0)
+    batched = jax.vmap(lambda h: ewsg.sgld(MODELS["gaussian_location"](), h, batch_size=2))(
+        jnp.array([0.1, 0.2])
+    )
+    with pytest.raises(ValueError, match="kernel must be of one step_size, or a stack"):
+        batched.step(key, batched.init(key, jnp.zeros(2), data), data)

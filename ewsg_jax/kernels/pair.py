@@ -16,7 +16,7 @@ from ewsg_jax.dynamics._protocol import needs_covariance
 from ewsg_jax.gradients import Evaluations, GradientEstimator
 from ewsg_jax.gradients._protocol import reports_covariance
 from ewsg_jax.kernels import own_parts
-from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, RowsSeen
+from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, first_state
 from ewsg_jax.rows._scheme import Order, is_ordered
 from ewsg_jax.rows._view import all_rows
 
@@ -39,17 +39,13 @@ class Pair(Kernel[P]):
         checks.finite("position", position)
         self.check(position, data)
         ordered = is_ordered(self.estimator)
-        own, memory, *rest = jax.random.split(key, 3 if ordered else 2)
-        first = self.dynamics.init(own, position)
-        remembered = self.estimator.init(memory, position, data)
+        dynamics_key, memory_key, *order_key = jax.random.split(key, 3 if ordered else 2)
+        first = self.dynamics.init(dynamics_key, position)
+        memory = self.estimator.init(memory_key, position, data)
         # Here, and not in a step: once for a chain, and without any cost to the steps.
-        own_parts.check_step(self.dynamics, self.estimator, first, remembered, data)
-        return KernelState(
-            first,
-            remembered,
-            RowsSeen(all_rows(data)),
-            jax.random.bits(rest[0], (4,), jnp.uint32) if ordered else (),
-        )
+        own_parts.check_step(self.dynamics, self.estimator, first, memory, data)
+        order = jax.random.bits(order_key[0], (4,), jnp.uint32) if ordered else ()
+        return first_state(self, key, first, memory, data, order)
 
     def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
         batch, noise = jax.random.split(key)

@@ -9,7 +9,7 @@ step(key, state, data)                =  transition(draw(key, state, data), stat
 
 import abc
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import jax
@@ -23,13 +23,26 @@ from ewsg_jax.dynamics._protocol import Constant
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.rows._view import all_rows, fetch
 
+Signature = tuple[Hashable, ...]
+"""Structures, shapes and dtypes of a kernel, a key, a state and data."""
+
 
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
-class RowsSeen:
-    """How many rows `init` saw: in the state's structure, so that a step knows it while tracing."""
+class Checked:
+    """What `init` checked: in the state's structure, so that a step compares it while tracing.
 
-    count: int
+    Attributes:
+        num_rows: n.
+        signature: of what was checked, None if that is not known. Equality and copies leave it out:
+            states of different kernels, or of another process, keep one structure.
+    """
+
+    num_rows: int
+    signature: Signature | None = dataclasses.field(default=None, compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[type["Checked"], tuple[int]]:
+        return Checked, (self.num_rows,)
 
 
 class KernelState(NamedTuple, Generic[P]):
@@ -37,21 +50,21 @@ class KernelState(NamedTuple, Generic[P]):
 
     Attributes:
         dynamics: the position, the step number and what else the dynamics carries.
-        memory: what the estimator keeps between steps, `()` where it keeps nothing.
-        rows: how many rows there are, where it is known: a step on other data would take its batch
-            for all of them.
-        order: what the chain's order of the rows is made from, uint32, shape (4,); `()` for a
-            kernel without one.
+        memory: what the estimator keeps between steps, `()` if it keeps nothing.
+        rows: how many rows `init` saw and what it checked, None if that is not known. A step on
+            other data would take its batch for all rows.
+        order: the seed of the chain's permutations of the rows, uint32, shape (4,); `()` for a
+            kernel that draws its batches at random.
     """
 
     dynamics: Any
     memory: PyTree
-    rows: RowsSeen | None = None
+    rows: Checked | None = None
     order: Any = ()
 
     @property
     def position(self) -> P:
-        """The position θ, the tree that was given to `init`."""
+        """The position θ, a pytree like the one that `init` got."""
         return self.dynamics.position
 
     @property
@@ -65,7 +78,7 @@ class KernelState(NamedTuple, Generic[P]):
 
 
 def chain_axes(shared_memory: bool) -> KernelState:
-    """Return where a state has its chain axis, for `vmap`: a memory that chains share has none."""
+    """Return the chain axis of each part of a state, for `vmap`: a shared memory has none."""
     chain: Any = 0
     return KernelState(chain, None if shared_memory else chain, order=chain)
 
@@ -85,8 +98,8 @@ class Info(NamedTuple):
             exact methods, which need no gradient, evaluate Vᵢ instead.
         is_finite: whether the new state holds neither NaN nor infinity.
         step_size: the h of this step.
-        index_acceptance: share of the index chain's proposals accepted; 1 where there is no chain.
-        acceptance: share of Metropolis' proposals accepted; 1 where none is made.
+        index_acceptance: share of the index chain's proposals accepted; 1 without an index chain.
+        acceptance: share of Metropolis proposals accepted; 1 for a kernel without them.
         overflow: whether a bounded set could not hold what it should, and so was not moved.
     """
 
@@ -160,14 +173,14 @@ class Kernel(Part, abc.ABC, Generic[P]):
         Args:
             key: a typed PRNG key, consumed.
             state: what `init` or the last step returned.
-            data: a tree of arrays that share their leading axis n.
+            data: a pytree of arrays that share their leading axis n.
 
         Raises:
             TypeError, ValueError: the key is not a PRNG key, the state is not one of this kernel,
-                or the data do not go with it. The checks are made while tracing, and cost nothing
-                in compiled code.
+                or the data do not fit it. The checks are made while tracing, and cost nothing in
+                compiled code.
         """
-        _check_step(self, key, state, data)
+        state = _checked(self, key, state, data)
         return self.transition(self.draw(key, state, data), state, data)
 
     def bind(self, data: Data) -> BoundKernel[P]:
@@ -202,53 +215,120 @@ class Kernel(Part, abc.ABC, Generic[P]):
         return BoundKernel(init, step)
 
 
-@jax.jit
-def _start(kernel: Kernel, key: Key, position: Position, data: Data) -> KernelState:
-    """The first state: asked for its shapes only, which are traced once for all equal kernels."""
-    return kernel.init(key, position, data)
+def first_state(
+    kernel: Kernel,
+    key: Key,
+    dynamics: Any,
+    memory: PyTree,
+    data: Data,
+    order: Array | tuple[()] = (),
+) -> KernelState:
+    """Return a chain's first state, for an `init` that has checked its arguments.
+
+    Args:
+        kernel: the kernel that `init` was called on.
+        key: the key that `init` got, or any other of its kind.
+        dynamics: the first state of the dynamics.
+        memory: the first memory of the estimator.
+        data: the data that `init` got.
+        order: the seed of the chain's permutations of the rows.
+    """
+    state = KernelState(dynamics, memory, Checked(all_rows(data)), order)
+    return (
+        state if _batched(kernel) else _with_signature(state, _signature(kernel, key, state, data))
+    )
 
 
 def check_numbers(kernel: Kernel) -> None:
     """Raise if a kernel's leaves are batched, as those of kernels made under `vmap` are."""
     if hasattr(kernel, "differs"):
         return  # a stack: its leaves are those of several kernels
-    parts = jax.tree_util.tree_leaves_with_path(
-        kernel, is_leaf=lambda part: isinstance(part, Constant)
-    )
-    for path, part in parts:
-        if isinstance(part, Constant) and np.ndim(part.value):
-            name = jax.tree_util.keystr(path[-1:], simple=True)
-            raise ValueError(
-                f"kernel must be of one {name}, or a stack, ewsg_jax.stack(kernel); got one made "
-                f"under vmap, with {name} of shape {np.shape(part.value)}"
-            )
+    for name, value in _batched(kernel).items():
+        raise ValueError(
+            f"kernel must be of one {name}, or a stack, ewsg_jax.stack(kernel); got one made "
+            f"under vmap, with {name} of shape {np.shape(value)}"
+        )
 
 
 def check_rows(state: KernelState, data: Data) -> None:
     """Check that data have as many rows as those that the state was made on."""
     checks.data(data)
     n = all_rows(data)
-    if state.rows is not None and state.rows.count != n:
+    if state.rows is not None and state.rows.num_rows != n:
         raise ValueError(
-            f"data must be all {state.rows.count} rows that init saw; got {n}: the kernel draws "
+            f"data must be all {state.rows.num_rows} rows that init saw; got {n}: the kernel draws "
             "its batches of batch_size rows from them itself, so give it no minibatches; to "
             "continue with other data, start again from state.position, with init or sample"
         )
 
 
+def _checked(kernel: Kernel, key: Key, state: KernelState, data: Data) -> KernelState:
+    """Return a state that goes with a kernel, a key and data, by their shapes; else raise.
+
+    What has the signature that `init` recorded was checked there. Anything else, such as a state
+    from a file or of a kernel with another schedule, is checked in full, and recorded.
+    """
+    if isinstance(state, KernelState) and state.rows is not None:
+        signature = _signature(kernel, key, state, data)
+        if signature is not None and signature == state.rows.signature:
+            return state
+    _check_step(kernel, key, state, data)
+    return _with_signature(state, _signature(kernel, key, state, data))
+
+
+def _signature(kernel: Kernel, key: Key, state: KernelState, data: Data) -> Signature | None:
+    """Return what the checks of a step depend on; None if a leaf is not an array of JAX."""
+    numbers, of_kernel = jax.tree.flatten(kernel)
+    # Not the record itself, which the signature becomes a part of.
+    arrays, structure = jax.tree.flatten((key, state.dynamics, state.memory, state.order, data))
+    if not all(isinstance(x, jax.Array) for x in arrays):
+        return None
+    return (
+        of_kernel,
+        structure,
+        *((np.shape(x), getattr(x, "dtype", type(x))) for x in numbers),
+        *((x.shape, x.dtype) for x in arrays),
+        bool(jax.config.read("jax_enable_x64")),
+    )
+
+
+def _with_signature(state: KernelState, signature: Signature | None) -> KernelState:
+    if state.rows is None:
+        return state
+    return state._replace(rows=dataclasses.replace(state.rows, signature=signature))
+
+
+def _batched(kernel: Kernel) -> dict[str, Any]:
+    """Return the numbers of a kernel that have axes, by their names."""
+    parts = jax.tree_util.tree_leaves_with_path(
+        kernel, is_leaf=lambda part: isinstance(part, Constant)
+    )
+    return {
+        jax.tree_util.keystr(path[-1:], simple=True): part.value
+        for path, part in parts
+        if isinstance(part, Constant) and np.ndim(part.value)
+    }
+
+
+@jax.jit
+def _start(kernel: Kernel, key: Key, position: Position, data: Data) -> KernelState:
+    """The first state: asked for its shapes only, which are traced once for all equal kernels."""
+    return kernel.init(key, position, data)
+
+
 def _check_step(kernel: Kernel, key: Key, state: KernelState, data: Data) -> None:
-    """Check a key, that the data go with the position, and that the state is as `init` makes it."""
+    """Check a key, that the data fit the position, and that the state is as `init` makes it."""
     check_numbers(kernel)
     checks.key(key)
     made_by = "what init or step of this kernel returned"
     checks.instance("state", state, KernelState, made_by)
     if not hasattr(state.dynamics, "position"):
-        found = checks.describe(state.dynamics)
         raise TypeError(
-            f"state must be a KernelState ({made_by}); got one whose dynamics is {found}"
+            f"state must be a KernelState ({made_by}); got one whose dynamics is "
+            f"{checks.describe(state.dynamics)}"
         )
     check_rows(state, data)
-    # Values were looked at by `init`: to look again in each step would take a pass over the data.
+    # Values were checked by `init`: to check them in each step would take a pass over the data.
     shapes = checks.shapes(data)
     # Not by the `init` that is traced below, whose errors would come out of JAX.
     kernel.check(state.position, shapes)

@@ -35,7 +35,7 @@ from ewsg_jax.gradients import Evaluations
 from ewsg_jax.gradients import _center as centers
 from ewsg_jax.gradients._period import Period, checked_period, period_at
 from ewsg_jax.gradients._protocol import Sharing
-from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, RowsSeen
+from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, first_state
 from ewsg_jax.kernels.record import method
 from ewsg_jax.metropolis.bright_set import (
     BrightSet,
@@ -161,7 +161,7 @@ class FireflyMonteCarlo(Kernel[P]):
         dark, overflowed = self.log_dark(position, memory), count > self.capacity
         scale = () if self.target_acceptance is None else jnp.zeros_like(dark)
         first = FireflyState(position, jnp.int32(0), dark, bright, overflowed, scale)
-        return KernelState(first, memory, RowsSeen(num_rows(data)))
+        return first_state(self, key, first, memory, data)
 
     def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
         # How many rows a step may evaluate is fixed, so that its arrays have one length.

@@ -37,7 +37,7 @@ from ewsg_jax.base.warn import warn
 from ewsg_jax.dynamics._mass import InverseMass, Mass, is_one
 from ewsg_jax.dynamics._protocol import Constant, Schedule, hyperparameters
 from ewsg_jax.gradients import Evaluations
-from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, RowsSeen
+from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, first_state
 from ewsg_jax.metropolis.energy import Potential, potential_and_gradient, rounding_noise
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._view import CHUNK_SIZE, num_rows
@@ -116,8 +116,8 @@ class Nuts(Kernel[P]):
                 raise ValueError(
                     "position must be where the posterior's gradient is finite; it is not there"
                 )
-        return KernelState(
-            NutsState(position, jnp.int32(0), potential, gradient), (), RowsSeen(num_rows(data))
+        return first_state(
+            self, key, NutsState(position, jnp.int32(0), potential, gradient), (), data
         )
 
     def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:

@@ -18,7 +18,7 @@ from ewsg_jax.base.needs import Need
 from ewsg_jax.base.typing import Array, Data, Hyperparameter, Key, P, Position
 from ewsg_jax.dynamics._protocol import Constant, Schedule, hyperparameters
 from ewsg_jax.gradients import Evaluations
-from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, RowsSeen
+from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, first_state
 from ewsg_jax.kernels.record import method
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._view import CHUNK_SIZE, all_rows
@@ -64,9 +64,7 @@ class RandomWalkMetropolis(Kernel[P]):
             raise ValueError(
                 f"position must be where the posterior's potential is finite; it is {start} there"
             )
-        return KernelState(
-            RandomWalkState(position, jnp.int32(0), start), (), RowsSeen(all_rows(data))
-        )
+        return first_state(self, key, RandomWalkState(position, jnp.int32(0), start), (), data)
 
     def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
         direction_key, uniform_key = jax.random.split(key)

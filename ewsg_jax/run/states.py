@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.base.typing import Data, PyTree
-from ewsg_jax.kernels.protocol import Kernel, KernelState, RowsSeen, check_rows
+from ewsg_jax.kernels.protocol import Checked, Kernel, KernelState, check_rows
 from ewsg_jax.run import archive
 from ewsg_jax.run.archive import Contents
 from ewsg_jax.run.devices import Placed
@@ -63,7 +63,7 @@ def describe(state: KernelState) -> dict[str, Any]:
     """Return what the text of a file says of states."""
     return {
         "position": archive.describe_position(state.position),
-        "rows": None if state.rows is None else int(state.rows.count),
+        "rows": None if state.rows is None else state.rows.num_rows,
         "step": int(np.ravel(state.step)[0]),
         "on_device": any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(state)),
     }
@@ -102,7 +102,7 @@ def restored(
     if isinstance(data, Stream):
         data = data.shapes()
     if found.rows is not None:
-        check_rows(KernelState((), (), RowsSeen(found.rows)), data)
+        check_rows(KernelState((), (), Checked(found.rows)), data)
     shapes = state_shapes(kernel, data, found.positions, False, placed)
     like = archive.entries(STATE, shapes)
     wants, has = ({name: x.dtype for name, x in leaves.items()} for leaves in (like, found.arrays))
