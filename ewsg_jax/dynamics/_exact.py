@@ -25,7 +25,8 @@ from ewsg_jax.base.modules import module, number
 from ewsg_jax.base.typing import Array, Hyperparameter, Scalar
 from ewsg_jax.dynamics._mass import InverseMass, in_metric
 from ewsg_jax.dynamics._protocol import Dynamics
-from ewsg_jax.dynamics._underdamped import Scales, Terms, Underdamped, WeightTerms, checked
+from ewsg_jax.dynamics._two_sums import Coefficients, TwoSums
+from ewsg_jax.dynamics._underdamped import Exponent, Scales, checked
 
 FRACTION_DEPTH = 12
 """Levels of the continued fraction of tanh: to rounding in float64 for arguments up to 1."""
@@ -42,7 +43,7 @@ class Functions(NamedTuple):
 
 
 @module
-class Exact(Underdamped):
+class Exact(TwoSums):
     """The dynamics of `exact`."""
 
     bias_order: ClassVar = 1
@@ -54,13 +55,13 @@ class Exact(Underdamped):
     def num_normals(self) -> int:
         return 2
 
-    def terms(self, scales: Scales) -> Terms:
+    def coefficients(self, scales: Scales) -> Coefficients:
         h, gamma, u = scales.step_size, scales.friction, self.inverse_mass
         a = gamma * h
         # By functions that keep their digits as γh → 0, where plain differences cancel.
         f = functions_of(a)
         spread = jnp.sqrt(u * scales.temperature)
-        return Terms(
+        return Coefficients(
             None,
             (f.decay, -u * h * f.phi1, spread * jnp.sqrt(-jnp.expm1(-2 * a))),
             (
@@ -72,12 +73,12 @@ class Exact(Underdamped):
             ),
         )
 
-    def exponent(self, scales: Scales) -> WeightTerms:
+    def exponent(self, scales: Scales) -> Exponent:
         # The joint law of (θ', v') at v' = v, θ' = θ + h v: both residuals are multiples of v +
         # (u/γ) g, and their Mahalanobis norm is γh/(2uT) times its square.
         u = self.inverse_mass
         scale = jnp.sqrt(scales.friction * scales.step_size / (2 * u * scales.temperature))
-        return WeightTerms(scale * u / scales.friction, {"momentum": scale})
+        return Exponent(scale * u / scales.friction, {"momentum": scale})
 
 
 def exact(

@@ -24,11 +24,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import jax.numpy as jnp
 
 from ewsg_jax.base.modules import module, static
+from ewsg_jax.base.pytrees import combine
 from ewsg_jax.base.rng import NoiseLaw
-from ewsg_jax.base.typing import Array, Hyperparameter, Scalar
+from ewsg_jax.base.typing import Array, Hyperparameter, PyTree, Scalar
 from ewsg_jax.dynamics._mass import InverseMass, in_metric
-from ewsg_jax.dynamics._protocol import Dynamics
-from ewsg_jax.dynamics._underdamped import Scales, Terms, Underdamped, WeightTerms, checked
+from ewsg_jax.dynamics._protocol import Dynamics, GradientAt
+from ewsg_jax.dynamics._underdamped import Exponent, Scales, Underdamped, UnderdampedState, checked
+from ewsg_jax.gradients._protocol import Estimate
 
 Scheme = Literal["semi_implicit", "euler"]
 SCHEMES = ("semi_implicit", "euler")
@@ -40,20 +42,25 @@ class Explicit(Underdamped):
 
     noise: NoiseLaw = static(default="gaussian")
 
-    if TYPE_CHECKING:  # a constant of two dynamics, a field of those that take out heat
+    if TYPE_CHECKING:  # a constant of two dynamics, a field of those with a covariance
         integrator: Any = dataclasses.field(init=False)
 
-    def terms(self, scales: Scales) -> Terms:
-        h = scales.step_size
-        momentum = (1 - scales.friction * h, -h, scales.noise_scale * jnp.sqrt(h))
-        by_old, by_new = (h, None) if self.integrator == "euler" else (None, h)
-        return Terms(None, momentum, (by_old, None, by_new, None))
+    def apply(
+        self, noise: PyTree, prepared: UnderdampedState, estimate: Estimate, gradient_at: GradientAt
+    ) -> UnderdampedState:
+        theta, p, step = prepared
+        h, gamma, _, sigma = self.scales(step)
+        # p' = (1 − γh) p − h g + σ√h ξ
+        new_p = combine((1 - gamma * h, p), (-h, estimate.gradient), (sigma * jnp.sqrt(h), noise))
+        # θ' = θ + h p  (euler)  or  θ + h p'  (semi_implicit)
+        new_theta = combine((1, theta), (h, p if self.integrator == "euler" else new_p))
+        return UnderdampedState(new_theta, new_p, step + 1)
 
-    def exponent(self, scales: Scales) -> WeightTerms:
+    def exponent(self, scales: Scales) -> Exponent:
         return explicit_exponent(scales)
 
     def position_excess(self, step: Array) -> Scalar:
-        # What the sums of coefficients give, without their rounding where γh is small.
+        # Exactly: both schemes move the position by momenta alone.
         return 1.0
 
 
@@ -138,16 +145,13 @@ def euler(
     )
 
 
-def explicit_exponent(scales: Scales) -> WeightTerms:
-    """Return the exponent where ξ = (p' − (1 − γh) p + h g)/(σ√h) (EWSG section 4.2).
+def explicit_exponent(scales: Scales) -> Exponent:
+    """Return the exponent for ξ = (p' − (1 − γh) p + h g)/(σ√h) (EWSG section 4.2).
 
     No change of momentum, p' = p, gives x = √h γ p/σ; rest, p' = 0, gives x = (−1 + γh) p/(σ√h).
     """
-    root = jnp.sqrt(scales.step_size)
-    return WeightTerms(
-        root / scales.noise_scale,
-        {
-            "momentum": root * scales.friction / scales.noise_scale,
-            "rest": (scales.friction * scales.step_size - 1) / (scales.noise_scale * root),
-        },
+    h, gamma, _, sigma = scales
+    root = jnp.sqrt(h)
+    return Exponent(
+        root / sigma, {"momentum": root * gamma / sigma, "rest": (gamma * h - 1) / (sigma * root)}
     )

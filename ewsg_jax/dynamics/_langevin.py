@@ -54,9 +54,8 @@ class Langevin(Dynamics[LangevinState]):
         self, prepared: LangevinState, estimate: Estimate, frozen_noise: str = "momentum"
     ) -> Array:
         # θ' = θ is the most likely value, so x = 0 is what "momentum" means without a momentum.
-        name = "zero" if frozen_noise == "momentum" else frozen_noise
         h, t = self.step_size(prepared.step), self.temperature(prepared.step)
-        return half_squared_sum(name, {}, jnp.sqrt(h / (2 * t)), estimate.gradient)
+        return half_squared_sum(frozen_noise, None, jnp.sqrt(h / (2 * t)), estimate.gradient)
 
     def apply(
         self, noise: PyTree, prepared: LangevinState, estimate: Estimate, gradient_at: GradientAt

@@ -42,14 +42,15 @@ from ewsg_jax.dynamics._exact import functions_of
 from ewsg_jax.dynamics._letters import cycle_of
 from ewsg_jax.dynamics._mass import InverseMass, in_metric
 from ewsg_jax.dynamics._protocol import Dynamics
-from ewsg_jax.dynamics._underdamped import Scales, Terms, Underdamped, WeightTerms, checked
+from ewsg_jax.dynamics._two_sums import Coefficients, TwoSums
+from ewsg_jax.dynamics._underdamped import Exponent, Scales, checked
 
 Row = dict[str | int, Scalar]
 """Coefficients by what they multiply; what is not there is 0."""
 
 
 @module
-class Palindrome(Underdamped):
+class Palindrome(TwoSums):
     """The dynamics of `palindrome`."""
 
     bias_order: ClassVar = 2
@@ -60,7 +61,7 @@ class Palindrome(Underdamped):
     def num_normals(self) -> int:
         return cycle_of(self.letters).num_normals
 
-    def terms(self, scales: Scales) -> Terms:
+    def coefficients(self, scales: Scales) -> Coefficients:
         h, gamma, t = scales.step_size, scales.friction, scales.temperature
         letters, num_normals = cycle_of(self.letters)
         # A letter that comes twice has half of the step each time.
@@ -78,13 +79,13 @@ class Palindrome(Underdamped):
             across = [(x * q - y * p) ** 2 for (x, p), (y, q) in itertools.combinations(sources, 2)]
             normals = sum(x * p for x, p in sources) / noise, jnp.sqrt(sum(across)) / noise
         moves = tuple(position.get(name) for name in ("old", "gradient", "new"))
-        return Terms(ahead, (momentum["old"], momentum["gradient"], noise), moves + normals)
+        return Coefficients(ahead, (momentum["old"], momentum["gradient"], noise), moves + normals)
 
-    def exponent(self, scales: Scales) -> WeightTerms:
+    def exponent(self, scales: Scales) -> Exponent:
         # Of the noise that moves the momentum, at p' = p and at p' = 0.
-        decay, gradient, noise = self.terms(scales).momentum
+        decay, gradient, noise = self.coefficients(scales).momentum
         lost = -jnp.expm1(-scales.friction * scales.step_size)
-        return WeightTerms(-gradient / noise, {"momentum": lost / noise, "rest": -decay / noise})
+        return Exponent(-gradient / noise, {"momentum": lost / noise, "rest": -decay / noise})
 
 
 def palindrome(

@@ -40,7 +40,6 @@ from ewsg_jax.dynamics._protocol import (
     GradientAt,
     PriorGradient,
     Schedule,
-    Term,
     check_noise,
     half_squared_sum,
     hyperparameters,
@@ -126,16 +125,14 @@ class Preconditioned(Dynamics[PreconditionedState]):
         # In coordinates in which the noise is white: x and g are both over √G.
         root = jax.tree.map(lambda m: jnp.sqrt(self.scale(m)), state.mean_square)
         scaled = jax.tree.map(lambda r, g: r * g, root, estimate.gradient)
-        # θ' = θ is the most likely value: x undoes the drift Γ, and is 0 where there is none.
-        named: dict[str, Term] = {}
+        # θ' = θ is the most likely value: x undoes the drift Γ, and is 0 without one.
+        x = None
         if self.correction:
             drift = jax.tree.map(
                 lambda m, d, r: self.divergence(m, d) / r, state.mean_square, state.slope, root
             )
-            named["momentum"] = (-jnp.sqrt(h * t / 2), drift)
-        elif frozen_noise == "momentum":
-            frozen_noise = "zero"
-        return half_squared_sum(frozen_noise, named, jnp.sqrt(h / (2 * t)), scaled)
+            x = -jnp.sqrt(h * t / 2), drift
+        return half_squared_sum(frozen_noise, x, jnp.sqrt(h / (2 * t)), scaled)
 
     def apply(
         self, noise: PyTree, prepared: Prepared, estimate: Estimate, gradient_at: GradientAt

@@ -201,20 +201,20 @@ def check_noise(noise: NoiseLaw) -> None:
     checks.one_of("noise", noise, NOISE_LAWS)
 
 
-def half_squared_sum(frozen_noise: str, named: dict[str, Term], scale: Scalar, g: PyTree) -> Array:
-    """Return ½‖x + scale·g‖² for x named.
+def half_squared_sum(frozen_noise: str, x: Term | None, scale: Scalar, g: PyTree) -> Array:
+    """Return ½‖x + scale·g‖², the exponent of the weight of a gradient.
 
     Args:
-        frozen_noise: a name.
-        named: for each state-dependent name, x as a `(coefficient, tree)` term.
-        scale: the coefficient of the gradient, √h/σ.
+        frozen_noise: the name of x. `"zero"` and `"one"` are these numbers at every state.
+        x: the x of any other name, a coefficient and a pytree like the gradient; None for 0.
+        scale: the coefficient of the gradient, which takes it to units of the noise.
         g: the gradient.
     """
     a = (scale, g)
-    if frozen_noise == "zero":
-        total = pytrees.combine(a)
-    elif frozen_noise == "one":
+    if frozen_noise == "one":
         total = pytrees.combine(a, (1, pytrees.ones_like(g)))
+    elif frozen_noise == "zero" or x is None:
+        total = pytrees.combine(a)
     else:
-        total = pytrees.combine(a, named[frozen_noise])
+        total = pytrees.combine(a, x)
     return 0.5 * pytrees.squared_norm(total)

@@ -135,11 +135,10 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
     ) -> Array:
         # θ_t = θ_{t−M} is the most likely value, so x = 0 is what "momentum" means without a
         # momentum.
-        name = "zero" if frozen_noise == "momentum" else frozen_noise
         force = lbfgs.transposed_times(prepared.factor, estimate.gradient)
         step = prepared.state.step
         h, t = self.step_size(step), self.temperature(step)
-        return half_squared_sum(name, {}, jnp.sqrt(h / (2 * t)), force)
+        return half_squared_sum(frozen_noise, None, jnp.sqrt(h / (2 * t)), force)
 
     def apply(
         self, noise: PyTree, prepared: Prepared, estimate: Estimate, gradient_at: GradientAt

@@ -28,7 +28,6 @@ from ewsg_jax.dynamics._protocol import (
     GradientAt,
     PriorGradient,
     Schedule,
-    Term,
     check_noise,
     half_squared_sum,
     hyperparameters,
@@ -111,9 +110,8 @@ class Riemannian(Dynamics[RiemannianState]):
         else:
             drift = prepared.divergence / factor
         scaled = _unflat(_times(factor.T, _flat(estimate.gradient)), estimate.gradient)
-        frozen = -jnp.sqrt(h * t / 2), _unflat(drift, estimate.gradient)
-        named: dict[str, Term] = {"momentum": frozen}
-        return half_squared_sum(frozen_noise, named, jnp.sqrt(h / (2 * t)), scaled)
+        x = -jnp.sqrt(h * t / 2), _unflat(drift, estimate.gradient)
+        return half_squared_sum(frozen_noise, x, jnp.sqrt(h / (2 * t)), scaled)
 
     def apply(
         self, noise: PyTree, prepared: Prepared, estimate: Estimate, gradient_at: GradientAt

@@ -18,26 +18,27 @@ from ewsg_jax.base.modules import module
 from ewsg_jax.base.typing import Hyperparameter
 from ewsg_jax.dynamics._mass import InverseMass, in_metric
 from ewsg_jax.dynamics._protocol import Dynamics
-from ewsg_jax.dynamics._underdamped import Scales, Terms, Underdamped, WeightTerms, checked
+from ewsg_jax.dynamics._two_sums import Coefficients, TwoSums
+from ewsg_jax.dynamics._underdamped import Exponent, Scales, checked
 
 
 @module
-class Splitting(Underdamped):
+class Splitting(TwoSums):
     """The dynamics of `splitting`."""
 
     bias_order: ClassVar = 2
 
-    def terms(self, scales: Scales) -> Terms:
+    def coefficients(self, scales: Scales) -> Coefficients:
         h = scales.step_size
         decay = jnp.exp(-scales.friction * h / 2)
         momentum = (decay * decay, -h * decay, decay * scales.noise_scale * jnp.sqrt(h))
-        return Terms(h / 2, momentum, (h / 2, None, h / 2, None))
+        return Coefficients(h / 2, momentum, (h / 2, None, h / 2, None))
 
-    def exponent(self, scales: Scales) -> WeightTerms:
+    def exponent(self, scales: Scales) -> Exponent:
         # ξ = (e^{γh/2} p' − e^{−γh/2} p + h g)/(σ√h), at p' = p and at p' = 0.
         unit = scales.noise_scale * jnp.sqrt(scales.step_size)
         half = scales.friction * scales.step_size / 2
-        return WeightTerms(
+        return Exponent(
             scales.step_size / unit,
             {"momentum": 2 * jnp.sinh(half) / unit, "rest": -jnp.exp(-half) / unit},
         )

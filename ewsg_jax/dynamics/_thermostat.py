@@ -29,8 +29,8 @@ from ewsg_jax.base.rng import NoiseLaw
 from ewsg_jax.base.typing import Array, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics._explicit import explicit_exponent
 from ewsg_jax.dynamics._mass import InverseMass, in_metric
-from ewsg_jax.dynamics._protocol import Constant, Dynamics, GradientAt, Schedule
-from ewsg_jax.dynamics._underdamped import Scales, checked, weighed
+from ewsg_jax.dynamics._protocol import Constant, Dynamics, GradientAt, Schedule, half_squared_sum
+from ewsg_jax.dynamics._underdamped import Scales, checked
 from ewsg_jax.gradients._protocol import Estimate
 
 
@@ -73,8 +73,9 @@ class Thermostat(Dynamics[ThermostatState]):
     def log_weight(
         self, prepared: ThermostatState, estimate: Estimate, frozen_noise: str = "momentum"
     ) -> Array:
-        terms = explicit_exponent(self.scales(prepared))
-        return weighed(terms, prepared.momentum, estimate, frozen_noise)
+        scale, multiples = explicit_exponent(self.scales(prepared))
+        x = multiples.get(frozen_noise, 0), prepared.momentum
+        return half_squared_sum(frozen_noise, x, scale, estimate.gradient)
 
     def apply(
         self, noise: PyTree, prepared: ThermostatState, estimate: Estimate, gradient_at: GradientAt

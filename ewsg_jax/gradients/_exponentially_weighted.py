@@ -24,6 +24,7 @@ general. Evaluations: those that the wrapped estimator takes to propose, (M+1) t
 once.
 """
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -147,20 +148,20 @@ class ExponentiallyWeighted(GradientEstimator[P]):
     def refresh(
         self, randomness: ChainDraw, memory: Memory, step: Array, point: Position, data: Data
     ) -> tuple[Memory, Position, Array | int]:
-        drawn = randomness.batches
+        drawn, own = randomness.batches, memory.memory if self.carry_index else memory
         if self.is_exact:
             drawn = drawn.randomness
         elif self.carry_index:
             drawn = drawn.batch
         own, point, evaluations = self.estimator.refresh(
-            pytrees.take(drawn, 0), self._of_estimator(memory), step, point, data
+            pytrees.take(drawn, 0), own, step, point, data
         )
         return memory._replace(memory=own) if self.carry_index else own, point, evaluations
 
     def propose(
         self, randomness: ChainDraw, memory: Memory, point: Position, data: Data, weight: Weight
     ) -> Proposal:
-        own = self._of_estimator(memory)
+        own = memory.memory if self.carry_index else memory
 
         def of_batch(batch: PyTree) -> Proposal:
             if not self.carry_index:
@@ -168,9 +169,7 @@ class ExponentiallyWeighted(GradientEstimator[P]):
             estimate, update = self.estimator.propose(batch.batch, own, point, data, weight)
             return estimate, (update, batch.drawn.randomness)
 
-        def log_weight(estimate: Estimate) -> Array:
-            return weight(estimate, self.frozen_noise)
-
+        log_weight = functools.partial(weight, frozen_noise=self.frozen_noise)
         if self.is_exact:
             return exactly(
                 of_batch, log_weight, self.estimator.batches(data), randomness.log_uniforms[0]
@@ -219,9 +218,6 @@ class ExponentiallyWeighted(GradientEstimator[P]):
     @property
     def restarts(self) -> bool:
         return self.estimator.restarts
-
-    def _of_estimator(self, memory: Memory) -> Memory:
-        return memory.memory if self.carry_index else memory
 
 
 def exponentially_weighted(

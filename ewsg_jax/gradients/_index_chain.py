@@ -43,14 +43,19 @@ def together(propose: Propose, log_weight: LogWeight, drawn: ChainDraw) -> Propo
     """Return where the chain ends, all M + 1 estimates at once."""
     length = drawn.log_uniforms.shape[0]
     # The current batch is the first of them: it has a weight as all others have.
-    proposals, log_weights = _weighed(propose, log_weight, drawn.batches)
+    proposals = jax.vmap(propose)(drawn.batches)
+    log_weights = jax.vmap(log_weight)(proposals[0])
 
     def visit(carry: Visit, proposal: tuple[Array, Array, Array]) -> tuple[Visit, None]:
         current, accepted = carry
         number, log_weight, log_uniform = proposal
         # In logarithms, since weights overflow: exp(½|x + a|²) where gradients are large.
         accept = log_uniform <= log_weight - current[1]
-        return (pytrees.where(accept, (number, log_weight), current), accepted + accept), None
+        visited = (
+            jnp.where(accept, number, current[0]),
+            jnp.where(accept, log_weight, current[1]),
+        )
+        return (visited, accepted + accept), None
 
     proposed = (jnp.arange(1, length + 1, dtype=jnp.int32), log_weights[1:], drawn.log_uniforms)
     # Short chains are unrolled: a visit is a few comparisons.
@@ -59,35 +64,25 @@ def together(propose: Propose, log_weight: LogWeight, drawn: ChainDraw) -> Propo
     ((chosen, at_end), accepted), _ = jax.lax.scan(visit, first, proposed, unroll=unroll)
     # Only now is a whole estimate copied: the chain itself carries a number.
     estimate, update = pytrees.take(proposals, chosen)
-    return _accounted(estimate, at_end, accepted, length), update
+    # Without proposals the only batch is the chosen one, whatever its weight.
+    if not length:
+        return estimate._replace(acceptance=np.float32(1.0)), update
+    acceptance = accepted.astype(jnp.float32) / length
+    return _of_finite_weight(estimate, at_end)._replace(acceptance=acceptance), update
 
 
 def exactly(
     propose: Propose, log_weight: LogWeight, batches: PyTree, log_uniform: Array
 ) -> Proposal:
     """Return a draw from the chain's law, of all batches."""
-    proposals, log_weights = _weighed(propose, log_weight, batches)
+    proposals = jax.vmap(propose)(batches)
+    log_weights = jax.vmap(log_weight)(proposals[0])
     # Less the largest, so that the largest weight is 1 and none overflows.
     cumulative = jnp.cumsum(jnp.exp(log_weights - jnp.max(log_weights)))
     # By the inverse of the cumulative law: one uniform number for all batches.
     chosen = jnp.searchsorted(cumulative, jnp.exp(log_uniform) * cumulative[-1])
     estimate, update = pytrees.take(proposals, jnp.minimum(chosen, cumulative.shape[0] - 1))
     return _of_finite_weight(estimate, cumulative[-1]), update
-
-
-def _weighed(propose: Propose, log_weight: LogWeight, batches: PyTree) -> tuple[Proposal, Array]:
-    """Return the estimates of many batches with their updates, and their log weights."""
-    proposals = jax.vmap(propose)(batches)
-    return proposals, jax.vmap(log_weight)(proposals[0])
-
-
-def _accounted(estimate: Estimate, log_weight: Array, accepted: Array, length: int) -> Estimate:
-    """The chosen estimate with the share accepted; 1 where nothing was proposed or asked for."""
-    # Without proposals the only batch is the chosen one, whatever its weight.
-    if not length:
-        return estimate._replace(acceptance=np.float32(1.0))
-    acceptance = accepted.astype(jnp.float32) / length
-    return _of_finite_weight(estimate, log_weight)._replace(acceptance=acceptance)
 
 
 def _of_finite_weight(estimate: Estimate, weight: Array) -> Estimate:

@@ -293,11 +293,10 @@ class Posterior(Generic[P]):
     def batch_sum(self, position: P, data: Data, batch: Batch) -> P:
         """Return (n/b) Σ ∇Vᵢ or Σ wᵢ ∇Vᵢ over the batch, in float32 or more: a part for `total`."""
         total = self._sum_of_gradients(position, fetched(batch, data).rows, batch.weights)
-        return (
-            total
-            if batch.weights is not None
-            else _to_all_rows(total, batch.indices.shape[0], data)
-        )
+        if batch.weights is not None:
+            return total
+        # The one place, with `estimate_from_rows`, where a sum over b rows is scaled to all n.
+        return pytrees.combine((view(data).number / batch.indices.shape[0], total))
 
     def row_gradients(self, position: P, rows: Data) -> PyTree:
         """Return what says each ∇Vᵢ, as small as may be, leading axis b.
@@ -344,7 +343,8 @@ class Posterior(Generic[P]):
         With weights, shape (b,), it is Σ wᵢ ∇Vᵢ.
         """
         if weights is None:
-            return _to_all_rows(self.sum_of_rows(row_gradients, rows), num_rows(rows), data)
+            share = view(data).number / num_rows(rows)
+            return pytrees.combine((share, self.sum_of_rows(row_gradients, rows)))
         return self.sum_of_rows(pytrees.scaled_rows(pytrees.widened(row_gradients), weights), rows)
 
     def likelihood_gradient(
@@ -486,8 +486,3 @@ def _in_parts(gradient: Callable[[Data, Array | None], P], rows: Data, weights: 
     part = rows, weights if weights is None else weights / largest
     total = sum_over_rows(lambda part: pytrees.widened(gradient(*part)), part, MOST_ROWS_IN_HALF)
     return total if weights is None else pytrees.combine((largest, total))
-
-
-def _to_all_rows(sum_over_batch: Position, batch_size: int, data: Data) -> Position:
-    """Scale a sum over b rows to all n: the one place where this is done."""
-    return pytrees.combine((view(data).number / batch_size, sum_over_batch))

@@ -83,8 +83,8 @@ def test_the_splitting_is_aoboa_at_another_temperature(x64):
     letters = build("AOBOA", h, temperature=TEMPERATURE * other)
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-14),
-        splitting.terms(splitting.scales(0)),
-        letters.terms(letters.scales(0)),
+        splitting.coefficients(splitting.scales(0)),
+        letters.coefficients(letters.scales(0)),
     )
 
 
@@ -96,7 +96,7 @@ def test_it_is_stable_up_to_its_limit(x64, letters):
             for factor, stable in ((0.995, True), (1.005, False)):
                 lam = factor * limit
                 made = build(letters, h, gamma)
-                update = jax.tree.map(float, made.terms(made.scales(0)))
+                update = jax.tree.map(float, made.coefficients(made.scales(0)))
                 seen, (old, gradient, _) = np.array([1, update.ahead or 0]), update.momentum
                 momentum = [0, old] + lam * gradient * seen
                 old, gradient, new = (coefficient or 0 for coefficient in update.position[:3])
@@ -245,7 +245,7 @@ def test_coefficients_keep_their_digits_in_float32(letters):
     def coefficients(h):
         made = build(letters, h, 1.0)
         scales = made.scales(0)
-        return made.terms(scales), made.exponent(scales)
+        return made.coefficients(scales), made.exponent(scales)
 
     for h in (1e-4, 0.3, 5.0):
         with jax.enable_x64(True):

@@ -41,7 +41,7 @@ FAULTS = [
           "dynamics/test_noise_corrected_law.py::test_how_far_the_tracked_covariance_strays[0]"),
     Fault("rounding counted as a negative part", "CovarianceTracking.covariance_of", constant(4, 0),
           "gradients/test_covariance_tracking.py::test_rounding_is_no_negative_part"),
-    Fault("the frozen noise is forgotten", "ExponentiallyWeighted.propose", drop_argument("weight", 1),
+    Fault("the frozen noise is forgotten", "ExponentiallyWeighted.propose", drop_argument("functools.partial", "frozen_noise"),
           "gradients/test_index_chain.py::test_frozen_noise_reaches_the_chain[rest]"),
     Fault("epochs weighted", "gradients.exponentially_weighted", rename("law.ordered", "law.independent"),
           "gradients/test_index_chain.py::test_frozen_noise_reaches_the_chain[rest]"),
