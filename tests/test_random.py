@@ -227,7 +227,7 @@ TREE = {
 }
 
 
-@pytest.mark.parametrize("law", random_module.NOISE_LAWS)
+@pytest.mark.parametrize("law", random_module.NOISE_KINDS)
 def test_noise_keeps_tree_shapes_and_dtypes(x64, law):
     noise = random_module.noise(jax.random.key(0), TREE, law)
     assert jax.tree.structure(noise) == jax.tree.structure(TREE)
@@ -240,7 +240,7 @@ def test_noise_keeps_tree_shapes_and_dtypes(x64, law):
     )
 
 
-@pytest.mark.parametrize("law", random_module.NOISE_LAWS)
+@pytest.mark.parametrize("law", random_module.NOISE_KINDS)
 def test_no_number_of_the_noise_is_used_twice(x64, monkeypatch, law):
     """One draw and one key for each dtype, and every leaf its own part of it."""
     name = {"gaussian": "normal", "rademacher": "bits"}[law]

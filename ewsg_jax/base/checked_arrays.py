@@ -25,11 +25,16 @@ atexit.register(_SEEN.clear)
 def remembered(
     question: Hashable, look: Callable[[], Value], tree: PyTree, asker: object = None
 ) -> Value:
-    """Return what `look()` said of a tree's arrays when it was asked first, or says now.
+    """Return the answer of `look()` for a pytree's arrays: the remembered one, or a new one.
 
-    Arrays of NumPy are checked each time: what they hold may have changed. What `look` raises is
-    not remembered. The `question` keeps answers about the same arrays apart, and so does an
-    `asker`, this very object.
+    Arrays of NumPy are checked each time, because their values may have changed. What `look` raises
+    is not remembered.
+
+    Args:
+        question: keeps different answers about the same arrays apart.
+        look: checks the arrays.
+        tree: the pytree.
+        asker: an object by whose identity answers are kept apart too.
     """
     leaves = jax.tree.leaves(tree)
     if not all(isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer) for leaf in leaves):
@@ -51,13 +56,13 @@ def shapes(program: Any, kernel: object, data: PyTree, *arguments: Any) -> Any:
     """Return what a jitted `program(kernel, data, *arguments)` returns, in shapes: traced once for
     these very two, and arguments of these shapes and values.
     """
-    question = program, told(arguments)
+    question = program, signature(arguments)
     return remembered(question, lambda: program.eval_shape(kernel, data, *arguments), data, kernel)
 
 
-def told(arguments: PyTree) -> Hashable:
-    """Return what a program is compiled by: structure, shapes and dtypes, and values that are no
-    arrays.
+def signature(arguments: PyTree) -> Hashable:
+    """Return what a program is compiled for: structure, shapes, dtypes, and values of leaves that
+    are not arrays.
     """
     leaves, structure = jax.tree.flatten(arguments)
     shapes = tuple(

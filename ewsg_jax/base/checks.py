@@ -1,6 +1,6 @@
 """Argument checks: one clear error that names the argument, what it got and what it takes.
 
-Types, shapes and dtypes are checked always, values only where they are concrete.
+Types, shapes and dtypes are checked always, values only if they are concrete.
 """
 
 import difflib
@@ -23,8 +23,8 @@ Array = np.ndarray | jax.Array
 MOST_ROWS = 2**31 - 1
 """Row numbers are int32."""
 MISSING = {
-    "data": ": fill missing ones with 0 and give a column that is 1 where a value is known, which "
-    "log_likelihood multiplies with; or, where log_likelihood leaves them out itself, give "
+    "data": ": fill missing ones with 0 and give a column that is 1 for known values, which "
+    "log_likelihood multiplies with; or, if log_likelihood leaves them out itself, give "
     "check_data=False"
 }
 """What to do about values that are not finite, by the argument."""
@@ -53,7 +53,7 @@ def reason(error: Exception) -> str:
 
 
 def shapes(tree: PyTree) -> PyTree:
-    """Return the tree with the shape and dtype that jax gives each leaf in place of its values."""
+    """Return the pytree with the shape and dtype that jax gives each leaf instead of its values."""
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), tree)
 
 
@@ -68,7 +68,7 @@ def listed(name: str, tree: PyTree) -> str:
 
 
 def datum(data: Data) -> PyTree:
-    """Return the shapes and dtypes that one datum of a tree of rows has in jax."""
+    """Return the shapes and dtypes that one datum of a pytree of rows has in jax."""
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), data)
 
 
@@ -94,7 +94,7 @@ def on_host(function: str, arguments: PyTree) -> None:
 
 
 def positive(name: str, value: object, schedule: bool = False) -> None:
-    """Check a positive real number or scalar array; where `schedule`, or a function of the step."""
+    """Check a positive real number or scalar array; with `schedule`, or a function of the step."""
     takes = f"{name} must be a positive number or a scalar array"
     if schedule:
         takes = (
@@ -168,11 +168,11 @@ def integer(name: str, value: object, minimum: int = 1, maximum: int | None = No
 
 
 def place(name: str, value: Any, count: int) -> int:
-    """Check and return the place of one of `count` things, from the end where it is negative.
+    """Check and return the index of one of `count` things; a negative one counts from the end.
 
     Raises:
-        TypeError: it is no whole number.
-        IndexError: there is none, by which a loop over them ends.
+        TypeError: it is not a whole number.
+        IndexError: it is out of range, by which a loop over them ends.
     """
     try:
         number = operator.index(value)
@@ -247,17 +247,17 @@ def key(value: object, name: str = "key") -> Key:
 
 
 def position(value: PyTree, name: str = "position") -> PyTree:
-    """Check a tree of floating-point arrays and return it with jax arrays as leaves."""
+    """Check a pytree of floating-point arrays and return it with jax arrays as leaves."""
     floating(name, value)
     return jax.tree.map(_as_array, value)
 
 
 def floating(name: str, value: PyTree) -> None:
-    """Check a tree of floating-point arrays."""
-    takes = f"{name} must be a tree of floating-point arrays"
+    """Check a pytree of floating-point arrays."""
+    takes = f"{name} must be a pytree of floating-point arrays"
     leaves = jax.tree_util.tree_leaves_with_path(value)
     if not leaves:
-        raise ValueError(f"{takes}; got a tree without leaves, {describe(value)}")
+        raise ValueError(f"{takes}; got a pytree without leaves, {describe(value)}")
     for path, leaf in leaves:
         where = f"{name}{jax.tree_util.keystr(path)}"
         # Such as a mode or a state.
@@ -282,24 +282,24 @@ def floating(name: str, value: PyTree) -> None:
 
 
 def not_empty(name: str, value: PyTree) -> None:
-    """Check that a tree of arrays has a number in it: without one there is no mode and no width."""
+    """Check that a pytree of arrays has a number in it: without one there is no mode and no sd."""
     if not any(leaf.size for leaf in jax.tree.leaves(value)):
         raise ValueError(f"{name} must have at least one number; got {listed(name, value)}")
 
 
 def held(name: str, value: PyTree) -> None:
-    """Check that a tree holds arrays and numbers that the dtypes which JAX gives them hold."""
+    """Check that a pytree holds arrays and numbers, which fit the dtypes that JAX gives them."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(value, is_leaf=numeric.is_whole):
         where, way = f"{name}{jax.tree_util.keystr(path)}", numeric.way(leaf)
         if way is not None:
             raise TypeError(
-                f"{name} must be a tree of arrays or numbers; {where} is {describe(leaf)}: {way}"
+                f"{name} must be a pytree of arrays or numbers; {where} is {describe(leaf)}: {way}"
             )
         numeric.check(where, name, leaf)
 
 
 def arrays(name: str, value: PyTree) -> PyTree:
-    """Return a tree with arrays of JAX as leaves, which hold what it held; errors as of `held`."""
+    """Return a pytree with its leaves as arrays of JAX; raises what `held` raises."""
     held(name, value)
     return jax.tree.map(jnp.asarray, value)
 
@@ -310,19 +310,19 @@ def _as_array(leaf: Any) -> Array:
 
 
 def data(value: Data) -> int:
-    """Check a tree of arrays that share their leading axis; return its length n, 1 to 2³¹ − 1."""
-    takes = "data must be a tree of arrays that share their leading axis, the rows"
+    """Check a pytree of arrays that share their leading axis; return its length, 1 to 2³¹ − 1."""
+    takes = "data must be a pytree of arrays that share their leading axis, the rows"
     leaves = jax.tree_util.tree_leaves_with_path(value, is_leaf=numeric.is_whole)
     if not leaves:
-        raise ValueError(f"{takes}; got a tree without leaves, {describe(value)}")
+        raise ValueError(f"{takes}; got a pytree without leaves, {describe(value)}")
     lengths = {}
     for path, leaf in leaves:
         where = f"data{jax.tree_util.keystr(path)}"
         way = numeric.way(leaf)
         is_masked = isinstance(leaf, np.ma.MaskedArray)
         if not isinstance(leaf, np.ndarray | jax.Array | jax.ShapeDtypeStruct) or is_masked:
-            whole = "the whole (not each number)" if isinstance(leaf, int | float) else "it"
-            instead = getattr(leaf, "instead", way or f"convert {whole} with jax.numpy.asarray")
+            what = "the whole (not each number)" if isinstance(leaf, int | float) else "it"
+            instead = getattr(leaf, "instead", way or f"convert {what} with jax.numpy.asarray")
             raise TypeError(f"{takes}; {where} is {describe(leaf)}: {instead}")
         if way or not (
             jnp.issubdtype(leaf.dtype, np.number) or jnp.issubdtype(leaf.dtype, np.bool_)
@@ -335,8 +335,8 @@ def data(value: Data) -> int:
         numeric.check(where, "data", leaf, rounding=True)
         lengths[where] = leaf.shape[0]
     if len(set(lengths.values())) > 1:
-        found = ", ".join(f"{where}: {n}" for where, n in lengths.items())
-        raise ValueError(f"{takes}; their lengths differ: {found}")
+        of_leaves = ", ".join(f"{where}: {n}" for where, n in lengths.items())
+        raise ValueError(f"{takes}; their lengths differ: {of_leaves}")
     n = next(iter(lengths.values()))
     if n == 0:
         raise ValueError(f"{takes}; got 0 rows")
@@ -348,7 +348,7 @@ def data(value: Data) -> int:
 
 
 def finite(name: str, value: PyTree) -> None:
-    """Check that a tree of arrays holds no NaN and no infinity where its values are known.
+    """Check that a pytree of arrays holds no NaN and no infinity; traced leaves are passed over.
 
     Arrays of JAX, which do not change, are checked once.
     """
@@ -385,10 +385,10 @@ def labels(name: str, value: Array, count: int) -> None:
     wrong = ~((numbers >= 0) & (numbers < count) & (numbers == np.floor(numbers)))
     if wrong.any():
         takes = "0 and 1 only" if count == 2 else f"whole numbers from 0 to {count - 1} only"
-        found = (
+        first = (
             f"{numbers[wrong][0]} in row {np.argmax(wrong)} ({np.count_nonzero(wrong)} such rows)"
         )
-        raise ValueError(f"{name} must hold {takes}; got {found}")
+        raise ValueError(f"{name} must hold {takes}; got {first}")
 
 
 def indices(name: str, value: object, n: int) -> None:
@@ -415,11 +415,16 @@ def numbers(name: str, value: object, shape: tuple[int, ...]) -> None:
 
 
 def same_tree(takes: str, name: str, value: PyTree, like: PyTree, dtypes: bool = True) -> None:
-    """Check that a tree has the leaves of another, each of the same shape and (where asked) dtype.
+    """Check that a pytree has the leaves of another, each of the same shape and dtype.
 
-    `takes` is the first half of the message, and `name` what the tree is called in it.
+    Args:
+        takes: the first half of the message.
+        name: what the pytree is called in the message.
+        value: the pytree.
+        like: the other one.
+        dtypes: whether dtypes are compared.
     """
-    found, wanted = (
+    leaves, wanted = (
         {
             name + jax.tree_util.keystr(path): leaf
             for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
@@ -427,9 +432,9 @@ def same_tree(takes: str, name: str, value: PyTree, like: PyTree, dtypes: bool =
         for tree in (value, like)
     )
     for where in wanted:
-        if where not in found:
+        if where not in leaves:
             raise ValueError(f"{takes}; got one without {where}")
-    for where, leaf in found.items():
+    for where, leaf in leaves.items():
         if where not in wanted:
             raise ValueError(f"{takes}; got one with {where}, which this one does not have")
         shape = jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf))

@@ -29,14 +29,14 @@ run up to four times as long; a version that has not raises an error.
 """
 
 _THREAD = ThreadPoolExecutor(1, thread_name_prefix="ewsg_jax_compiles")
-"""One thread compiles beside the host's: XLA frees Python's lock, and uses a core or two itself."""
+"""One thread compiles while the main one works: XLA frees Python's lock, and has threads itself."""
 
 
 class Ahead:
     """Programs that a thread compiles while the host does other work.
 
-    JAX finds a program compiled so when it is called with arguments of the same shapes. Errors are
-    left to that call, which raises them where they belong.
+    JAX finds such a program when it is called with arguments of the same shapes. Errors are left to
+    that call, which raises them in the caller's frame.
     """
 
     def __init__(self) -> None:
@@ -59,9 +59,12 @@ class Ahead:
         self._pending[name] = _THREAD.submit(done), done
 
     def wait(self, name: str, meanwhile: Iterable[str] = ()) -> None:
-        """Wait for what has this name: to call the program now would compile it twice.
+        """Wait for the work of this name: to call its program now would compile it twice.
 
-        Of what will be asked for next, `meanwhile`, the host takes over what has not started.
+        Args:
+            name: what the work was added as.
+            meanwhile: names that will be waited for next: the calling thread does their work if it
+                has not started.
         """
         if name not in self._pending:
             return
@@ -70,8 +73,8 @@ class Ahead:
             return
         for other in meanwhile:
             if other in self._pending and not pending.done():
-                own, work = self._pending[other]
-                if own.cancel():
+                not_started, work = self._pending[other]
+                if not_started.cancel():
                     del self._pending[other]
                     work()
         pending.result()

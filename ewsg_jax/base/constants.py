@@ -26,7 +26,7 @@ class Split(abc.ABC):
     @property
     @abc.abstractmethod
     def varying(self) -> Callable[..., Any]:
-        """The function without its constant: itself where it has none."""
+        """The function without its constant, or itself if it has none."""
 
     @abc.abstractmethod
     def constant(self, *arguments: PyTree) -> Array | float:
@@ -39,22 +39,22 @@ def one(value: PyTree) -> int:
 
 
 def size(value: PyTree) -> int:
-    """Return how many numbers a tree holds."""
+    """Return how many numbers a pytree holds."""
     return sum(jnp.size(leaf) for leaf in jax.tree.leaves(value))
 
 
 @dataclass(frozen=True)
 class LogDensity(Split):
-    """A log density: `function(x, …) + each · count(x)`.
+    """A log density: `function(x, …) + per_number · count(x)`.
 
     Attributes:
         function: the log density up to a constant.
-        each: the constant of each of the numbers that are counted.
+        per_number: the constant of each of the numbers that are counted.
         count: how many there are in the first argument.
     """
 
     function: Callable[..., Array]
-    each: Scalar
+    per_number: Scalar
     count: Callable[[PyTree], int] = one
 
     def __call__(self, first: PyTree, *others: PyTree) -> Array:
@@ -66,7 +66,7 @@ class LogDensity(Split):
         return self.function
 
     def constant(self, *arguments: PyTree) -> Array | float:
-        return self.each * self.count(arguments[0])
+        return self.per_number * self.count(arguments[0])
 
 
 def log_scale_constant(scale: Scalar) -> Scalar:
@@ -76,10 +76,10 @@ def log_scale_constant(scale: Scalar) -> Scalar:
 
 
 def varying_part(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function without its constant; the function itself where none is known."""
+    """Return a function without its constant; the function itself if none is known."""
     return function.varying if isinstance(function, Split) else function
 
 
 def constant_part(function: Callable[..., Any], *arguments: PyTree) -> Array | float:
-    """Return the constant of a function, 0 where none is known."""
+    """Return the constant of a function, 0 if none is known."""
     return function.constant(*arguments) if isinstance(function, Split) else 0.0

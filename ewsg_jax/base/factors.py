@@ -13,9 +13,15 @@ from ewsg_jax.base.modules import Part, module
 from ewsg_jax.base.typing import Array, Position, PyTree
 
 TAKES = (
-    "{} must be a positive number, a tree of positive numbers like the position, a positive "
+    "{} must be a positive number, a pytree of positive numbers like the position, a positive "
     "definite matrix (d, d) over its d numbers, or a LowRank"
 )
+
+MOST_ASYMMETRY = 1e-4
+"""How far from symmetric a matrix may be, as a share of its largest number: rounding of a
+covariance from draws in float32. Set by hand."""
+MOST_SKEWNESS = 1e-3
+"""How far a basis may be from orthonormal, in the numbers of Uᵀ U. Set by hand."""
 
 
 class LowRank(NamedTuple):
@@ -23,9 +29,9 @@ class LowRank(NamedTuple):
     `ravel_pytree` order.
 
     Attributes:
-        diagonal: of D, positive, shape (d,).
+        diagonal: the diagonal of D, positive, shape (d,).
         basis: U, orthonormal columns, shape (d, r).
-        values: of Λ, positive, shape (r,).
+        values: the diagonal of Λ, positive, shape (r,).
     """
 
     diagonal: Array
@@ -42,10 +48,11 @@ def variances(covariance: np.ndarray | LowRank) -> np.ndarray:
 
 
 class HostFactor:
-    """The factor L of C = L Lᵀ, a matrix (d, d) or a `LowRank`, for many vectors on the host; of
-    low rank its symmetric root.
+    """The factor L of C = L Lᵀ, a matrix (d, d) or a `LowRank`, for many vectors on the host.
 
-    What is done once before a run would be a program for each shape on the device.
+    L is the Cholesky factor of a matrix, and diag(D)^½ times the symmetric root of the rest for a
+    `LowRank`. On the device each shape would need a program of its own, for work that is done once
+    before a run.
     """
 
     def __init__(self, covariance: Array | np.ndarray | LowRank) -> None:
@@ -85,7 +92,7 @@ class HostFactor:
 
 @module
 class Factor(Part, abc.ABC):
-    """L, as what it does to a tree shaped like the position."""
+    """L, as a linear map of pytrees shaped like the position."""
 
     @abc.abstractmethod
     def times(self, vector: Position) -> Position:
@@ -104,7 +111,7 @@ class Factor(Part, abc.ABC):
         """Return log |det L| over the parameters, a scalar, at least in float32."""
 
     def check(self, name: str, position: Position) -> None:
-        """Raise ValueError where the matrix of that name does not fit the position."""
+        """Raise ValueError if the matrix, called `name` there, does not fit the position."""
 
 
 @module
@@ -128,7 +135,7 @@ class Number(Factor):
 
 @module
 class Diagonal(Factor):
-    """The roots of a diagonal, a tree like the position."""
+    """The roots of a diagonal, a pytree like the position."""
 
     root: PyTree
 
@@ -209,11 +216,13 @@ def is_number(value: object) -> bool:
 
 
 def factor_of(value: Any, name: str) -> Factor:
-    """Check a positive definite matrix, called `name` in errors; return its factor, in float64
-    where it is known.
+    """Check a positive definite matrix and return its factor; values that are not traced are
+    factorised in float64.
 
-    It is a number, a tree of numbers like a position, a matrix (d, d) in `ravel_pytree` order, or a
-    `LowRank`.
+    Args:
+        value: a number, a pytree of numbers like a position, a matrix (d, d) in `ravel_pytree`
+            order, or a `LowRank`.
+        name: what the matrix is called in errors.
     """
     takes = TAKES.format(name)
     if isinstance(value, LowRank):
@@ -259,20 +268,20 @@ def _cholesky(matrix: Array, takes: str) -> Array:
     if checks.is_traced(matrix):
         return jnp.linalg.cholesky(pytrees.widened(matrix)).astype(matrix.dtype)
     known = np.asarray(matrix, np.float64)
-    if not np.allclose(known, known.T, rtol=0, atol=1e-4 * np.abs(known).max()):
+    if not np.allclose(known, known.T, rtol=0, atol=MOST_ASYMMETRY * np.abs(known).max()):
         raise ValueError(f"{takes}; got a matrix that is not symmetric")
     try:
-        found = np.linalg.cholesky(known)
+        factor = np.linalg.cholesky(known)
     except np.linalg.LinAlgError:
         least = np.linalg.eigvalsh(known)[0]
         raise ValueError(f"{takes}; got a matrix with the eigenvalue {least:.3g}") from None
-    return jax.device_put(found.astype(matrix.dtype))
+    return jax.device_put(factor.astype(matrix.dtype))
 
 
-def _of_low_rank(given: LowRank, takes: str) -> OfLowRank:
-    if not all(isinstance(x, jax.Array | np.ndarray) for x in given):
-        raise TypeError(f"{takes}, whose parts are arrays; got {checks.describe(given)}")
-    diagonal, basis, values = (_numbers(x, takes) for x in given)
+def _of_low_rank(value: LowRank, takes: str) -> OfLowRank:
+    if not all(isinstance(x, jax.Array | np.ndarray) for x in value):
+        raise TypeError(f"{takes}, whose parts are arrays; got {checks.describe(value)}")
+    diagonal, basis, values = (_numbers(x, takes) for x in value)
     shapes = f"{diagonal.shape}, {basis.shape} and {values.shape}"
     d, r = basis.shape if basis.ndim == 2 else (-1, -1)
     if diagonal.shape != (d,) or values.shape != (r,):
@@ -282,7 +291,7 @@ def _of_low_rank(given: LowRank, takes: str) -> OfLowRank:
     _positive((diagonal, values), takes)
     if not checks.is_traced(basis):
         known = np.asarray(basis, np.float64)
-        if np.abs(known.T @ known - np.eye(r)).max(initial=0.0) > 1e-3:
+        if np.abs(known.T @ known - np.eye(r)).max(initial=0.0) > MOST_SKEWNESS:
             raise ValueError(
                 f"{takes}, whose basis has orthonormal columns; got {shapes} with others"
             )

@@ -10,16 +10,16 @@ from ewsg_jax.base import checks
 
 
 def path_of(path: object, name: str = "path") -> Path:
-    """Return the path of a file, an argument of such a name; TypeError where it is none."""
+    """Return the path of a file, an argument of that name; raise TypeError for anything else."""
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"{name} must be the path of a file; got {checks.describe(path)}")
     return Path(path)
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file beside its place, bring it to the disk, and only then give it its name.
+    """Write a file under a temporary name, bring it to the disk, and only then give it its own.
 
-    A file that exists is replaced; where the new one cannot be written, it is kept.
+    A file that exists is replaced once the new one is complete, and kept if that cannot be written.
     """
     if not path.parent.is_dir():
         # Python's own error would name the temporary file.

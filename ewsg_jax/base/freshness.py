@@ -1,12 +1,17 @@
 """Programs of what functions read at the time of a call, not when they were traced first.
 
 JAX keeps a compiled program by the identity of the functions that it was traced from. A public
-function that compiles opens `as_of_now(…)` with the functions that it was given. Where one of them,
-or one that they call, reads another value than at first (`reading`), that becomes a part of the key
-by which JAX finds its programs: a changed value leads to another program, and one that changes back
-to the first. What tracing itself changes, such as a counter, is no change.
+function that compiles opens `as_of_now(…)` with the functions that it was given. If one of them, or
+one that they call, reads another value than at first (`reading`), that becomes a part of the key by
+which JAX finds its programs: a changed value leads to another program, and one that changes back to
+the first. What tracing itself changes, such as a counter, is no change.
 
-Inside your own `jit` this cannot be seen: there JAX keeps the whole program.
+Limits:
+
+- Inside a user's own `jit` no change is seen: there JAX keeps the whole program.
+- What `reading` does not see is not seen here: files, the environment, names made up at run time,
+  globals of the packages in `reading.CONSTANT`.
+- Each public call reads all functions that it was given (`benchmarks/freshness_cost.py` times it).
 """
 
 import contextlib
@@ -28,11 +33,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 _CHANGED = jax.make_user_context(default_value=None)
 """Which functions read what they did not read at first: a part of the key of every program of JAX.
 
-Inside a call it is a set, empty where none does: no program is shared with the user's own calls
+Inside a call it is a set, empty if no function does: no program is shared with the user's own calls
 outside.
 """
-MOST_ITEMS = 4096
-"""Items of a container in which functions are looked for."""
+MOST_SEARCHED_ITEMS = 4096
+"""Items of a container that are searched for functions. Set by hand."""
 
 
 Versions = dict[bytes, bytes | None]
@@ -54,14 +59,14 @@ def as_of(then: object) -> contextlib.AbstractContextManager[Any]:
 
 
 @contextlib.contextmanager
-def as_of_now(*given: object) -> Iterator[None]:
+def as_of_now(*holders: object) -> Iterator[None]:
     """Compile what functions read now, in a `with` block.
 
     It is given functions, and kernels, posteriors and others that hold some; None and arrays are
     passed over.
     """
     # Once, before anything is traced: finding them walks through all that was given.
-    functions = list(functions_in(given))
+    functions = list(functions_in(holders))
     outer: dict[Hashable, bytes | None] = getattr(_HERE, "versions", {})
     entered: dict[Hashable, tuple[Versions, bytes | None]] = {}
     # A call inside another one has its values.
@@ -87,8 +92,8 @@ def as_of_now(*given: object) -> Iterator[None]:
 def _read(functions: list[Any]) -> dict[Hashable, Read]:
     """Return what functions, and all that they call, read now."""
     reader = Reader()
-    found = [reader.read(function) for function in functions]
-    return {_key_of(read.value): read for read in [*reader.functions.values(), *found]}
+    outermost = [reader.read(function) for function in functions]
+    return {_key_of(read.value): read for read in [*reader.functions.values(), *outermost]}
 
 
 def reads_now(*names: str) -> Callable[[F], F]:
@@ -100,10 +105,10 @@ def reads_now(*names: str) -> Callable[[F], F]:
         @functools.wraps(function)
         def called(*arguments: object, **named: object) -> Any:
             try:
-                given = signature.bind(*arguments, **named).arguments
+                by_name = signature.bind(*arguments, **named).arguments
             except TypeError:
-                given = {}  # the call itself says what is wrong
-            with as_of_now(*(given.get(name) for name in names)):
+                by_name = {}  # the call itself says what is wrong
+            with as_of_now(*(by_name.get(name) for name in names)):
                 return function(*arguments, **named)
 
         return called  # type: ignore[return-value]  # it takes what the function takes
@@ -134,7 +139,7 @@ def functions_in(value: object, seen: set[int] | None = None) -> Iterator[Any]:
         ]
     elif callable(value) or reading.is_of_user(kind):
         yield value
-    for item in itertools.islice(inside, MOST_ITEMS):
+    for item in itertools.islice(inside, MOST_SEARCHED_ITEMS):
         yield from functions_in(item, seen)
 
 

@@ -13,18 +13,19 @@ except ImportError:  # on Windows
 
 COPIES_OF_THE_STATE = 3
 """The one to replay from, the one that moves, and what a step makes of it."""
-NOT_ASKED_FOR = 2**24
-"""Bytes so few that the system is not asked for them: it would take a tenth of a short call."""
+UNCHECKED_BYTES = 2**24
+"""Bytes (16 MiB) up to which the system is not asked: that takes a tenth of a short call. Set by
+hand."""
 
 
 class Needs(NamedTuple):
     """Bytes of a run: all but the draws are on the device.
 
     Attributes:
-        states: of the chains' first states, what the estimators remember included.
-        randomness: of what is drawn and gathered for one block of steps.
-        buffer: of the draws that one compiled call holds.
-        draws: of all kept draws, in the host's memory.
+        states: the chains' first states, with the memories of the estimators.
+        randomness: the random numbers and rows of one block of steps.
+        buffer: the draws that one compiled call holds.
+        draws: all kept draws, in the host's memory.
     """
 
     states: int
@@ -55,8 +56,8 @@ def check(needs: Needs, num_chains: int, limit: int | None) -> None:
             (" of the host", needs.draws, free_on_the_host),
         ]
     for where, needed, free in rooms:
-        # The system is asked only where it may matter: that takes a tenth of a short call.
-        room = limit if limit is not None else free() if needed > NOT_ASKED_FOR else None
+        # The system is asked only if it may matter.
+        room = limit if limit is not None else free() if needed > UNCHECKED_BYTES else None
         if room is not None and needed > room:
             got = f"{_size(room)}{' that is free' if limit is None else ''}"
             raise ValueError(
@@ -71,19 +72,19 @@ def check(needs: Needs, num_chains: int, limit: int | None) -> None:
 
 
 def free_on(device: Any) -> int | None:
-    """Return the bytes that are free on an accelerator, None where it does not say."""
+    """Return the bytes that are free on an accelerator, None if it does not say."""
     known = device.memory_stats() or {}
     return known["bytes_limit"] - known.get("bytes_in_use", 0) if "bytes_limit" in known else None
 
 
 def free_on_the_host() -> int | None:
-    """Return the bytes that this process may still take, None where the system does not say."""
-    found = [_available(), _below_limit(), _in_container()]
-    return min((size for size in found if size is not None), default=None)
+    """Return the bytes that this process may still take, None if the system does not say."""
+    limits = [_available(), _below_limit(), _in_container()]
+    return min((size for size in limits if size is not None), default=None)
 
 
 def _available() -> int | None:
-    """What the machine has free, as Linux says; elsewhere all that it has."""
+    """What the machine has free, as Linux says; on other systems all that it has."""
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):

@@ -1,8 +1,8 @@
-"""What every part of a kernel is: a frozen dataclass that is a tree of arrays, a value.
+"""What every part of a kernel is: a frozen dataclass that is a pytree of arrays, a value.
 
 Numbers are leaves, so one compiled program serves all of them; what shapes the program is static.
 Parts are equal by value, printed as the call that makes them, and can be stacked, stored and
-pickled like any other tree.
+pickled like any other pytree.
 """
 
 import dataclasses
@@ -20,8 +20,8 @@ from ewsg_jax.base.needs import Need
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F")
-MOST_ARRAYS = 8
-"""Arrays of a tree that are written one by one."""
+MOST_PRINTED_ARRAYS = 8
+"""Arrays of a pytree up to which `repr` writes them one by one. Set by hand."""
 
 
 def static(**options: Any) -> Any:
@@ -56,7 +56,7 @@ def module(cls: C) -> C:
     classes.
 
     Raises:
-        TypeError: it is no class.
+        TypeError: it is not a class.
 
     Example:
         >>> from typing import Any
@@ -72,8 +72,8 @@ def module(cls: C) -> C:
         raise TypeError(f"module must decorate a class; got {checks.describe(cls)}")
     if vars(cls).get("__init__") is _undecorated:
         del cls.__init__
-    made = dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=True)(cls)
-    fields = dataclasses.fields(made)
+    decorated = dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=True)(cls)
+    fields = dataclasses.fields(decorated)
     leaves = [field.name for field in fields if not field.metadata.get("static")]
     statics = [field.name for field in fields if field.metadata.get("static")]
 
@@ -89,15 +89,15 @@ def module(cls: C) -> C:
         ], shape
 
     def unflatten(shape: tuple[Any, ...], children: Iterable[Any]) -> Any:
-        part = object.__new__(made)
+        part = object.__new__(decorated)
         vars(part).update(zip(leaves, children, strict=True))
         vars(part).update(zip(statics, shape, strict=True))
         return part
 
     # Not `register_dataclass`: structures of its classes are equal where their fields are, whatever
     # their classes (jax 0.10 and 0.12), and a program of one part might be taken for another's.
-    jax.tree_util.register_pytree_with_keys(made, flatten_with_keys, unflatten, flatten)
-    return made
+    jax.tree_util.register_pytree_with_keys(decorated, flatten_with_keys, unflatten, flatten)
+    return decorated
 
 
 def is_own(cls: type) -> bool:
@@ -106,7 +106,7 @@ def is_own(cls: type) -> bool:
 
 
 def _undecorated(self: object, *arguments: object, **named: object) -> None:
-    """Raise that a class is no module: in the place of its `__init__`."""
+    """Raise that a class was not decorated with `module`: its `__init__` until it is."""
     name = type(self).__name__
     raise TypeError(f"{name} must be decorated: write @ewsg_jax.module above class {name}")
 
@@ -115,7 +115,7 @@ class Part:
     """Equality, hash and string of a module: by its values."""
 
     needs: ClassVar[frozenset[Need]] = frozenset()
-    """What it needs of the data itself, without the parts that it is made of."""
+    """What it needs of the data, apart from the needs of the parts that it is made of."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -201,7 +201,7 @@ def text(value: Any) -> str:
         return str(np.asarray(value)) if value.ndim == 0 else f"<{value.dtype}{list(value.shape)}>"
     arrays, kind = _arrays_in(value), type(value)
     # Such as the parameters of a network.
-    if arrays and (arrays > MOST_ARRAYS or kind not in (dict, list, tuple)):
+    if arrays and (arrays > MOST_PRINTED_ARRAYS or kind not in (dict, list, tuple)):
         return f"<{kind.__name__} of {arrays} arrays>"
     if isinstance(value, dict):
         return f"{{{', '.join(f'{key!r}: {text(item)}' for key, item in value.items())}}}"
@@ -215,7 +215,7 @@ def text(value: Any) -> str:
 
 
 def _arrays_in(value: object) -> int:
-    """Return how many arrays a tree holds; 0 where it is no tree or has a text of its own."""
+    """Return how many arrays a pytree holds; 0 for a single leaf or a part, which prints itself."""
     if isinstance(value, Part):
         return 0
     leaves = jax.tree.leaves(value)

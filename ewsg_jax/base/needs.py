@@ -18,7 +18,7 @@ EVERYTHING = frozenset(Need)
 
 
 def parts_of(part: Any) -> Iterator[Any]:
-    """Return a part of a kernel and the parts that it is made of, itself first."""
+    """Yield a part of a kernel and the parts that it is made of, itself first."""
     yield part
     for field in dataclasses.fields(part):
         value = getattr(part, field.name)
@@ -27,6 +27,6 @@ def parts_of(part: Any) -> Iterator[Any]:
 
 
 def who_needs(part: object, need: Need) -> Any | None:
-    """Return the innermost part of a kernel that has a need, None where none has."""
-    found = [each for each in parts_of(part) if need in each.needs]
-    return found[-1] if found else None
+    """Return the innermost part of a kernel that has a need, None if no part has."""
+    needing = [inner for inner in parts_of(part) if need in inner.needs]
+    return needing[-1] if needing else None

@@ -2,8 +2,8 @@
 become others.
 
 By default JAX has 32 bits. It takes an int64 of NumPy for an int32 and keeps the last 32 bits of
-each number; a float64 of 1e44 becomes infinite, one of 1e-60 becomes 0. Nothing is checked where
-the dtype stays as it is: arrays of JAX, float32, int32, or everything once 64 bits are switched on.
+each number; a float64 of 1e44 becomes infinite, one of 1e-60 becomes 0. Nothing is checked if the
+dtype stays as it is: arrays of JAX, float32, int32, or everything once 64 bits are switched on.
 """
 
 import math
@@ -16,11 +16,12 @@ import numpy as np
 
 from ewsg_jax.base.warn import warn
 
-NUMBERS_AT_ONCE = 2**20
-LOST = 5e-4
-"""Of a column's range: rounding beyond it is said."""
-CONSTANT = 1e-12
-"""Of a column's largest number: a range below it is rounding in 64 bits."""
+RANGE_CHUNK_NUMBERS = 2**20
+"""Numbers whose least and largest are found at once, which bounds the memory. Set by hand."""
+MOST_ROUNDING = 5e-4
+"""Rounding of a column, as a share of its range, beyond which a warning says so. Set by hand."""
+CONSTANT_COLUMN_SHARE = 1e-12
+"""Range of a column, as a share of its largest number, below which it is rounding in 64 bits."""
 X64 = "jax.config.update('jax_enable_x64', True) before arrays are made"
 TEXT = "give each string a number, as numpy.unique(…, return_inverse=True)[1] does"
 TIME = (
@@ -54,9 +55,9 @@ TABLES = {
     "table.column_names}",
     "xarray": "take NumPy arrays out of it, such as {name: table[name].values for name in table}",
 }
-"""What to do with tables of other libraries, TABLE where nothing else is known."""
-MOST_COLUMNS = 4
-"""Columns of a table that a message names."""
+"""What to do with tables of other libraries; `TABLE` for all others."""
+MOST_NAMED_COLUMNS = 4
+"""Columns of a table that a message names. Set by hand."""
 
 
 def is_whole(value: object) -> bool:
@@ -65,11 +66,11 @@ def is_whole(value: object) -> bool:
 
 
 def way(value: Any) -> str | None:
-    """Return how to make an array of numbers of a value, None where nothing better is known."""
+    """Return how to make an array of numbers of a value, None if nothing better is known."""
     if isinstance(value, np.ma.MaskedArray):
         return (
-            "fill it with .filled(0) and give a column that is 0 where a value is missing, to "
-            "multiply with"
+            "fill it with .filled(0) and give a column that is 0 for missing values, to multiply "
+            "with"
         )
     if isinstance(value, str | bytes):
         return TEXT
@@ -98,8 +99,8 @@ def way(value: Any) -> str | None:
 
 
 def columns_of(value: Any) -> list[tuple[str, str]] | None:
-    """Return the names and dtypes of the columns of a table of another library, None where it is no
-    table.
+    """Return the names and dtypes of the columns of a table of another library, None for anything
+    else.
 
     Tables of pandas and what looks like them (polars, modin, cuDF, Dask), of pyarrow and of xarray.
     """
@@ -112,7 +113,7 @@ def columns_of(value: Any) -> list[tuple[str, str]] | None:
                 for name, kind in zip(value.column_names, value.schema.types, strict=True)
             ]
         if hasattr(value, "data_vars"):
-            return [(str(name), str(each.dtype)) for name, each in value.data_vars.items()]
+            return [(str(name), str(column.dtype)) for name, column in value.data_vars.items()]
         if hasattr(value, "columns") and hasattr(value, "dtypes"):
             return [
                 (str(name), str(kind))
@@ -130,8 +131,8 @@ def summary(value: Any) -> str | None:
     kind = f"an {kind}" if kind[0] in "AEIOU" else f"a {kind}"
     columns = columns_of(value)
     if columns is not None:
-        shown = ", ".join(f"{name} ({dtype})" for name, dtype in columns[:MOST_COLUMNS])
-        more = f", … ({len(columns)} in all)" if len(columns) > MOST_COLUMNS else ""
+        shown = ", ".join(f"{name} ({dtype})" for name, dtype in columns[:MOST_NAMED_COLUMNS])
+        more = f", … ({len(columns)} in all)" if len(columns) > MOST_NAMED_COLUMNS else ""
         return f"{kind} with columns {shown}{more}" if columns else f"{kind} without columns"
     if type(value).__module__.split(".")[0] not in LIBRARIES:
         return None
@@ -144,11 +145,13 @@ def summary(value: Any) -> str | None:
 
 
 def check(where: str, name: str, value: object, rounding: bool = False) -> None:
-    """Raise ValueError where the dtype that JAX gives an array or a number does not hold what it
-    holds.
+    """Raise ValueError if an array or a number does not fit the dtype that JAX gives it.
 
-    The leaf is called `where` in messages, and is a part of the argument `name`; one of JAX is not
-    checked. With `rounding` a warning says which columns keep few of their digits.
+    Args:
+        where: what the leaf is called in messages.
+        name: the argument that it is a part of.
+        value: the leaf; an array of JAX is not checked.
+        rounding: whether a warning says which columns keep few of their digits.
     """
     if isinstance(value, bool | jax.Array | jax.ShapeDtypeStruct):
         return
@@ -158,8 +161,8 @@ def check(where: str, name: str, value: object, rounding: bool = False) -> None:
             _beyond(where, name, "a whole number", value, value, np.dtype(jnp.result_type(int)))
         )
     if array.dtype == np.longdouble and array.dtype != np.float64:
-        found = f"{where} of dtype {array.dtype}: .astype(float)"
-        raise ValueError(f"{name} must be of a dtype that JAX has; got {found}")
+        got = f"{where} of dtype {array.dtype}: .astype(float)"
+        raise ValueError(f"{name} must be of a dtype that JAX has; got {got}")
     if array.dtype.kind not in "iufc" or not array.size:
         return
     narrow = np.dtype(jnp.result_type(array))
@@ -187,20 +190,22 @@ def _check_reals(
     if overflows.any():
         least, most = low[overflows].min(), high[overflows].max()
         raise ValueError(_beyond(where, name, str(array.dtype), least, most, narrow))
-    # Where other numbers of its column are larger, 0 is what such a number is beside them.
+    # If other numbers of its column are larger, such a number is as good as 0.
     vanishes = (size > 0) & (size < float(info.tiny))
     if vanishes.any():
         least, most = low[vanishes].min(), high[vanishes].max()
         raise ValueError(_beyond(where, name, str(array.dtype), least, most, narrow))
     if not rounding:
         return
-    some = (high - low > CONSTANT * size) & (size * float(info.eps) / 2 > LOST * (high - low))
-    for column in np.flatnonzero(some):
+    span = high - low
+    is_coarse = size * float(info.eps) / 2 > MOST_ROUNDING * span
+    suspects = (span > CONSTANT_COLUMN_SHARE * size) & is_coarse
+    for column in np.flatnonzero(suspects):
         flat = array.reshape(len(array), -1)[:, column].astype(np.float64)
         off = float(np.nanmax(np.abs(flat - flat.astype(narrow).astype(np.float64))))
         length = float(high[column] - low[column])
-        if off > LOST * length:
-            which = "" if some.size == 1 else f", column {column},"
+        if off > MOST_ROUNDING * length:
+            which = "" if suspects.size == 1 else f", column {column},"
             warn(
                 f"{where}{which} runs from {low[column]:.17g} to {high[column]:.17g}, which "
                 f"{narrow.name} rounds by up to {off:.3g}, {off / length:.1%} of that range: "
@@ -213,36 +218,36 @@ def _ranges(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the least and largest finite number of each column, float64; 0 without any."""
     rows = array.reshape(len(array), -1) if array.ndim else array.reshape(1, 1)
     low, high = np.full(rows.shape[1], math.inf), np.full(rows.shape[1], -math.inf)
-    for some in _pieces(rows):
-        least, most = some.min(axis=0), some.max(axis=0)
+    for chunk in _pieces(rows):
+        least, most = chunk.min(axis=0), chunk.max(axis=0)
         if not (np.isfinite(least).all() and np.isfinite(most).all()):
-            finite = np.isfinite(some)
-            least = np.where(finite, some, math.inf).min(axis=0)
-            most = np.where(finite, some, -math.inf).max(axis=0)
+            finite = np.isfinite(chunk)
+            least = np.where(finite, chunk, math.inf).min(axis=0)
+            most = np.where(finite, chunk, -math.inf).max(axis=0)
         low, high = np.minimum(low, least), np.maximum(high, most)
     known = low <= high
     return np.where(known, low, 0.0), np.where(known, high, 0.0)
 
 
 def _pieces(rows: np.ndarray) -> Iterator[np.ndarray]:
-    length = max(1, NUMBERS_AT_ONCE // max(1, rows.shape[1]))
+    length = max(1, RANGE_CHUNK_NUMBERS // max(1, rows.shape[1]))
     for first in range(0, len(rows), length):
         yield rows[first : first + length]
 
 
 def _beyond(where: str, name: str, kind: str, low: Any, high: Any, narrow: np.dtype) -> str:
     if np.issubdtype(narrow, np.integer):
-        info, told = np.iinfo(narrow), f"{int(low):,} to {int(high):,}"
+        info, reached = np.iinfo(narrow), f"{int(low):,} to {int(high):,}"
         holds = f"{info.min:,} to {info.max:,}"
         advice = (
             "of times subtract the first and divide by a unit, of ids take numpy.unique(…, "
             "return_inverse=True)[1]"
         )
     else:
-        info, told = np.finfo(narrow), f"{float(low):.6g} to {float(high):.6g}"
+        info, reached = np.finfo(narrow), f"{float(low):.6g} to {float(high):.6g}"
         holds = f"sizes from {float(info.tiny):.3g} to {float(info.max):.3g}, and 0"
         advice = "divide by a scale or take logarithms"
     return (
         f"{name} must hold numbers that {narrow.name} holds, {holds}, which is what JAX makes of "
-        f"{kind}; got {where} from {told}: {advice} before, or switch on 64 bits, {X64}"
+        f"{kind}; got {where} from {reached}: {advice} before, or switch on 64 bits, {X64}"
     )

@@ -17,15 +17,15 @@ EXTRAS = {
     "flax": ("flax", "networks"),
     "blackjax": ("BlackJAX", "nuts"),
 }
-"""What each is called, and the extra that brings it. (tqdm, of the extra progress, is used where it
-is there.)
+"""What each is called, and the extra that installs it. (tqdm, of the extra progress, is used if it
+is installed.)
 """
 
 
 def module(name: str, needed_by: str) -> Any:
     """Return a module, by its dotted name, of a package that may not be installed.
 
-    Where it is not, the error says what needs it, and the smallest extra that brings it.
+    If it is not, the error says what needs it, and the smallest extra that installs it.
     """
     try:
         return importlib.import_module(name)
@@ -44,7 +44,7 @@ def student_quantile(degrees_of_freedom: object, probability: object) -> Any:
 
 
 def normal_quantile(probability: object) -> Any:
-    """Return the quantile of the standard normal law, shaped like the argument."""
+    """Return the quantile of the standard normal distribution, shaped like the argument."""
     from scipy.special import ndtri
 
     return ndtri(probability)
@@ -67,7 +67,7 @@ def lu_solve(factor: object, right: np.ndarray) -> np.ndarray:
 def root_between(
     function: Callable[[float], float], low: float, high: float, error: float
 ) -> float:
-    """Return where a function is 0, to that absolute error; its signs at both ends must differ."""
+    """Return the root of a function, to that absolute error; its signs at both ends must differ."""
     from scipy.optimize import brentq
 
     return float(brentq(function, low, high, xtol=error))  # type: ignore[arg-type] - the root alone, by default

@@ -7,12 +7,13 @@ from ewsg_jax.base import optional
 from ewsg_jax.base.files import path_of
 
 DPI = 150
+"""Dots per inch of figures that are written."""
 
 
 def blank(width: float, height: float, path: str | os.PathLike[str] | None = None) -> Any:
     """Return a figure to draw in, of a size in inches.
 
-    The path where `keep` will write it is checked before anything is drawn.
+    The path that `keep` will write it to is checked before anything is drawn.
     """
     if path is not None:
         path_of(path)

@@ -34,14 +34,14 @@ def sum_of_outer(x: Array, y: Array) -> Array:
 
 
 SETTING = "jax_default_matmul_precision"
-"""By which users say how many digits products shall have; None as long as they have not."""
+"""The setting of JAX by which users choose the precision of products; None by default."""
 
 
 class InFull(Split):
     """A user's function, whose products and their derivatives have the precision of their dtype.
 
-    Where they or the user's settings of JAX say another one, they have that. Two are equal where
-    the functions are.
+    A precision that the function asks for itself, or that the user has set for JAX, comes first.
+    Two are equal if their functions are.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -78,7 +78,7 @@ def in_full(function: Callable[..., Any]) -> InFull:
 
 
 def hash_of(value: object) -> int:
-    """Return a hash, that of its identity where a value has none of its own."""
+    """Return the hash of a value, or its identity if it has no hash."""
     try:
         return hash(value)
     except TypeError:

@@ -1,8 +1,7 @@
-"""What is under way, where somebody watches: on a terminal, or in a notebook where tqdm is
-installed.
+"""Progress, if somebody watches: on a terminal, or in a notebook if tqdm is installed.
 
-A bar over the steps of a run, with the time that is left; a line with the time that it has taken of
-what has no known end.
+A bar over the steps of a run, with the time that is left; and, for work whose end is not known, a
+line with the time that it has taken.
 """
 
 import importlib.util
@@ -12,12 +11,12 @@ import time
 import warnings
 from typing import Any, Self
 
-WIDTH = 24
-"""Characters of the bar."""
-EVERY = 0.2
-"""Seconds between two of its states, at least."""
-SMOOTHING = 0.2
-"""Weight of the last speed beside that of those before."""
+BAR_CHARACTERS = 24
+"""Length of the bar."""
+REDRAW_SECONDS = 0.2
+"""Least time between two states of the bar. Set by hand."""
+LAST_SPEED_WEIGHT = 0.2
+"""Weight of the last measured speed in the running mean of speeds. Set by hand."""
 
 
 class Progress:
@@ -57,17 +56,18 @@ class Line:
         """Advance by the steps made."""
         self._done += steps
         now = time.monotonic()
-        if now - self._at < EVERY:
+        if now - self._at < REDRAW_SECONDS:
             return
         speed = (self._done - self._shown) / (now - self._at)
-        weight = SMOOTHING if self._speed else 1.0
+        weight = LAST_SPEED_WEIGHT if self._speed else 1.0
         self._speed += weight * (speed - self._speed)
         self._shown, self._at = self._done, now
         self._write(self._text())
 
     def _text(self) -> str:
         share = min(1.0, self._done / max(1, self._total))
-        bar = "#" * round(WIDTH * share) + "-" * (WIDTH - round(WIDTH * share))
+        filled = round(BAR_CHARACTERS * share)
+        bar = "#" * filled + "-" * (BAR_CHARACTERS - filled)
         left = (self._total - self._done) / self._speed if self._speed else 0.0
         return f"{bar} {100 * share:3.0f} % of {self._total:,} steps, {spelled(left)} left"
 
@@ -84,7 +84,7 @@ class Line:
 
 
 class Clock:
-    """A line of a terminal that says what takes long, and for how many seconds it has."""
+    """A line of a terminal that says what is being done, and for how many seconds."""
 
     def __init__(self, show: bool) -> None:
         self._show = show and sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""Arithmetic on positions: trees of floating-point arrays."""
+"""Arithmetic on positions: pytrees of floating-point arrays."""
 
 import functools
 import hashlib
@@ -15,12 +15,12 @@ from ewsg_jax.base.typing import Array, PyTree
 
 
 def combine(*terms: tuple[ArrayLike, PyTree]) -> PyTree:
-    """Return Σ cᵢ·xᵢ over `(c, x)` terms, leaf by leaf, in the dtype of the first tree.
+    """Return Σ cᵢ·xᵢ over `(c, x)` terms, leaf by leaf, in the dtype of the first pytree.
 
     Coefficients are scalars. A coefficient that is the number 1 costs no multiplication. Half
     precision is rounded to once, at the end: it does not hold a step size of 10⁻⁸. What is added to
-    the first term is summed first: beside a large position a small force alone would round to
-    nothing, and with the noise of the step it does not on average.
+    the first term is summed first: a small force, added alone to a large position, would round to
+    nothing; together with the noise of the step it does not on average.
     """
     coefficients = [c for c, _ in terms]
     trees = [x for _, x in terms]
@@ -39,10 +39,10 @@ def combine(*terms: tuple[ArrayLike, PyTree]) -> PyTree:
 
 
 def add_with_error(total: PyTree, error: PyTree, term: PyTree) -> tuple[PyTree, PyTree]:
-    """Return the rounded sum of three trees and what it lacks (Knuth's two-sum), in its dtypes.
+    """Return the rounded sum of three pytrees and its rounding error (Knuth's two-sum).
 
-    A total that is added to so is wrong by its own last rounding and by that of `term + error`,
-    however many terms it has seen and however large it once was.
+    A running total that is updated so is wrong by its own last rounding and by that of `term +
+    error`, however many terms were added and however large it once was.
     """
     term = jax.tree.map(lambda x, e: x.astype(e.dtype) + e, term, error)
     new = jax.tree.map(operator.add, total, term)
@@ -55,7 +55,7 @@ def add_with_error(total: PyTree, error: PyTree, term: PyTree) -> tuple[PyTree, 
 
 
 def squared_norm(tree: PyTree) -> Array:
-    """Return the sum of the squares of all numbers in the tree, at least in float32."""
+    """Return the sum of the squares of all numbers in the pytree, at least in float32."""
     parts = [
         jnp.sum(jnp.square(x.astype(jnp.promote_types(x.dtype, jnp.float32))))
         for x in jax.tree.leaves(tree)
@@ -64,7 +64,7 @@ def squared_norm(tree: PyTree) -> Array:
 
 
 def is_finite(tree: PyTree) -> Array:
-    """Return whether every number in the tree is finite: a scalar bool."""
+    """Return whether every number in the pytree is finite: a scalar bool."""
     parts = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(tree)]
     return functools.reduce(operator.and_, parts, jnp.bool_(True))
 
@@ -89,27 +89,27 @@ def add_at(tree: PyTree, indices: Array, values: PyTree) -> PyTree:
 
 
 def where(condition: ArrayLike, yes: PyTree, no: PyTree) -> PyTree:
-    """Select a whole tree by one scalar condition."""
+    """Select a whole pytree by one scalar condition."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
 def ones_like(tree: PyTree) -> PyTree:
-    """Return a tree of ones of the same shapes and dtypes."""
+    """Return a pytree of ones of the same shapes and dtypes."""
     return jax.tree.map(jnp.ones_like, tree)
 
 
 def zeros_like(tree: PyTree) -> PyTree:
-    """Return a tree of zeros of the same shapes and dtypes."""
+    """Return a pytree of zeros of the same shapes and dtypes."""
     return jax.tree.map(jnp.zeros_like, tree)
 
 
 def widened(tree: PyTree) -> PyTree:
-    """Return a tree at least in float32, as what is summed up over many steps should be."""
+    """Return a pytree at least in float32, the least for sums over many steps."""
     return jax.tree.map(lambda x: x.astype(jnp.promote_types(x.dtype, jnp.float32)), tree)
 
 
 def in_dtypes_of(like: PyTree, tree: PyTree) -> PyTree:
-    """Return a tree in the dtypes of another."""
+    """Return a pytree in the dtypes of another."""
     return jax.tree.map(lambda to, x: x.astype(to.dtype), like, tree)
 
 
@@ -120,15 +120,15 @@ def dtypes(tree: PyTree) -> list[np.dtype]:
 
 @jax.jit
 def copy(tree: PyTree) -> PyTree:
-    """Return a tree in memory of its own, so that it may be donated beside the original.
+    """Return a pytree in memory of its own, so that it may be donated and the original kept.
 
-    One program: leaf by leaf each copy would cost more than that of the whole.
+    One program: a copy leaf by leaf would cost more.
     """
     return jax.tree.map(jnp.copy, tree)
 
 
 def num_bytes(tree: PyTree) -> int:
-    """Return the size in bytes of a tree of arrays or of abstract arrays."""
+    """Return the size in bytes of a pytree of arrays or of abstract arrays."""
     return sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(tree))
 
 
@@ -140,11 +140,11 @@ def scaled_rows(tree: PyTree, factors: Array) -> PyTree:
 
 
 def digest(tree: PyTree) -> str:
-    """Return 128 bits, in hexadecimal digits, that stand for the values of a tree's arrays."""
-    made = hashlib.blake2b(digest_size=16)
+    """Return a digest of the values of a pytree's arrays, 128 bits in hexadecimal digits."""
+    digested = hashlib.blake2b(digest_size=16)
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         array = np.asarray(leaf)
-        made.update(f"{jax.tree_util.keystr(path)} {array.dtype.name} {array.shape}".encode())
+        digested.update(f"{jax.tree_util.keystr(path)} {array.dtype.name} {array.shape}".encode())
         # Bytes, whatever the dtype.
-        made.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return made.hexdigest()
+        digested.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digested.hexdigest()

@@ -1,4 +1,4 @@
-"""What functions read besides their arguments, as digests: another value, another digest.
+"""What functions read in addition to their arguments, as digests: another value, another digest.
 
 A compiled program keeps the values that a function read when it was traced. People change them: a
 global of a notebook, an attribute of a model, a dictionary of settings, an array filled again. A
@@ -12,9 +12,14 @@ digest covers, at any depth,
     an object        its class and its attributes; of one without any, what pickling would keep
     values           numbers, strings and containers by content; arrays by dtype, shape and content
 
-Globals of packages in `CONSTANT` are taken to be constants. What only running the code can show is
-not seen: files, the environment, names made up at run time (`globals()[name]`, `getattr(module,
-name)`).
+Limits:
+
+- Globals of packages in `CONSTANT` are taken to be constants: the list is kept by hand.
+- What only running the code can show is not seen: files, the environment, names made up at run time
+  (`globals()[name]`, `getattr(module, name)`).
+- Names are read from bytecode, whose instructions are those of Python 3.11 to 3.13.
+- Objects of the packages in `OPAQUE`, those that cannot be pickled, and arrays of JAX above
+  `MOST_DIGESTED_BYTES` are known by identity: a change inside them is not seen.
 """
 
 import dis
@@ -46,8 +51,9 @@ CONSTANT = frozenset(sys.stdlib_module_names) | _named(
 """Packages whose own globals nobody changes; what their functions are given is read too."""
 OPAQUE = _named("logging threading _thread io _io socket asyncio multiprocessing weakref _weakref")
 """Packages whose objects are known by identity: no numbers, and maybe half of the program."""
-MOST_BYTES = 2**24
-"""Bytes up to which an array of JAX is known by content, above by identity: it cannot change."""
+MOST_DIGESTED_BYTES = 2**24
+"""Bytes (16 MiB) up to which an array of JAX is known by content, above by identity: it cannot
+change. Set by hand."""
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 """Types whose values cannot change, and are written as they are."""
 ARRAYS = (jax.Array, np.ndarray, np.generic)
@@ -269,25 +275,26 @@ class Reader:
         if is_of_user(kind):
             self._add(page, (kind,), attributes)
         # Such as what `jax.jit` and `functools.cache` return.
-        wrapped = _own(value, "__wrapped__")
+        wrapped = _attribute(value, "__wrapped__")
         if wrapped is not None:
             self._add(page, (wrapped,), attributes)
             return
         if package_of(kind) == "pandas":
-            # Whose numbers are in objects of C, beside attributes that hold what was worked out.
+            # Its numbers are in objects of C; its attributes hold what was worked out from them.
             self._pickled(page, value, attributes)
             return
-        own = _own(value, "__dict__")
+        attributes_of_value = _attribute(value, "__dict__")
         slots = [name for base in kind.__mro__ for name in _slots_of(base)]
         plain: Any = next((base for base in kind.__mro__ if base in PLAIN), None)
         if plain is not None:
             page.write(plain.__repr__(value))
         elif isinstance(value, dict | list | tuple | set | frozenset):
             self._container(page, value, attributes)
-        elif own is None and not slots:
+        elif attributes_of_value is None and not slots:
             self._pickled(page, value, attributes)
-        frozen = getattr(_own(kind, "__dataclass_params__"), "frozen", False)
-        for name, inside in [*(own or {}).items(), *((name, _own(value, name)) for name in slots)]:
+        frozen = getattr(_attribute(kind, "__dataclass_params__"), "frozen", False)
+        in_slots = ((name, _attribute(value, name)) for name in slots)
+        for name, inside in [*(attributes_of_value or {}).items(), *in_slots]:
             page.write(str(name))
             page.can_change |= not frozen
             self._add(page, (inside,), attributes)
@@ -314,8 +321,8 @@ def is_of_user(kind: type) -> bool:
     return package != "" and package not in CONSTANT
 
 
-def _own(value: object, name: str) -> Any:
-    """Return an attribute without running code of the object's own; None where there is none."""
+def _attribute(value: object, name: str) -> Any:
+    """Return an attribute without running code of the object; None if it does not have one."""
     try:
         return object.__getattribute__(value, name)
     except Exception:
@@ -344,9 +351,9 @@ def _remembered(value: object, make: Callable[[], bytes]) -> bytes:
     known = _KNOWN.get(key)
     if known is not None and known[0]() is value:
         return known[1]
-    made = make()
-    _KNOWN[key] = weakref.ref(value, lambda _: _KNOWN.pop(key, None)), made
-    return made
+    content = make()
+    _KNOWN[key] = weakref.ref(value, lambda _: _KNOWN.pop(key, None)), content
+    return content
 
 
 def _number() -> bytes:
@@ -372,10 +379,10 @@ def _content_of(value: jax.Array) -> bytes:
             if jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
             else value
         )
-        if plain.nbytes > MOST_BYTES:
+        if plain.nbytes > MOST_DIGESTED_BYTES:
             return _number()
-        own = np.ascontiguousarray(np.asarray(plain)).reshape(-1).view(np.uint8)
+        raw = np.ascontiguousarray(np.asarray(plain)).reshape(-1).view(np.uint8)
         head = f"{value.dtype} {plain.weak_type} {value.shape}".encode()
-        return head + hashlib.blake2b(own.data, digest_size=16).digest()
+        return head + hashlib.blake2b(raw.data, digest_size=16).digest()
 
     return _remembered(value, content)

@@ -14,16 +14,18 @@ import numpy as np
 
 from ewsg_jax.base.typing import Array, Key, PyTree
 
-NoiseLaw = Literal["gaussian", "rademacher"]
-NOISE_LAWS = ("gaussian", "rademacher")
+NoiseKind = Literal["gaussian", "rademacher"]
+NOISE_KINDS = ("gaussian", "rademacher")
 
 ONE_WORD_LIMIT = 400_000
-"""Largest n for which one random word per index is used; its relative bias is at most n / 2³²."""
+"""Largest n for which one random word per index is used: its relative bias is at most n/2³²."""
 
 FEISTEL_ROUNDS = 12
-"""Rounds of the bijection behind an epoch's permutation: with 8, small n are up to 2 % off."""
+"""Rounds of the bijection behind an epoch's permutation: with 8, probabilities of small n are up to
+2 % off."""
 WALKS_PER_TURN = 8
-"""Walks along an epoch's cycles between two tests of whether all are back, on accelerators."""
+"""Walks along an epoch's cycles between two tests of whether all are back, on accelerators. Set by
+hand."""
 
 
 def keys_of(key: Key, count: int) -> list[Key]:
@@ -41,12 +43,12 @@ def host_normals(key: Key, shape: tuple[int, ...]) -> np.ndarray:
     return host_generator(key).standard_normal(shape, np.float32)
 
 
-def noise(key: Key, like: PyTree, law: NoiseLaw = "gaussian") -> PyTree:
-    """Draw independent numbers of mean 0 and variance 1, shaped like the leaves of a tree of
+def noise(key: Key, like: PyTree, kind: NoiseKind = "gaussian") -> PyTree:
+    """Draw independent numbers of mean 0 and variance 1, shaped like the leaves of a pytree of
     floating-point arrays or shapes: Gaussian, or ±1 with equal probability ("rademacher").
     """
     leaves, structure = jax.tree.flatten(like)
-    draw = jax.random.normal if law == "gaussian" else signs
+    draw = jax.random.normal if kind == "gaussian" else signs
     dtypes = list(dict.fromkeys(x.dtype for x in leaves))
     drawn: list[Any] = [None] * len(leaves)
     # One draw for all leaves of a dtype: a network of 4 leaves compiles six times faster than with
@@ -54,8 +56,8 @@ def noise(key: Key, like: PyTree, law: NoiseLaw = "gaussian") -> PyTree:
     for number, dtype in enumerate(dtypes):
         places = [place for place, x in enumerate(leaves) if x.dtype == dtype]
         sizes = [math.prod(leaves[place].shape) for place in places]
-        own = key if len(dtypes) == 1 else jax.random.fold_in(key, number)
-        flat = draw(own, (sum(sizes),), dtype)
+        key_of_dtype = key if len(dtypes) == 1 else jax.random.fold_in(key, number)
+        flat = draw(key_of_dtype, (sum(sizes),), dtype)
         for place, part in zip(
             places, jnp.split(flat, list(itertools.accumulate(sizes))[:-1]), strict=True
         ):
@@ -84,7 +86,7 @@ def rows(
     With replacement each is uniform; without, their set is uniform over all subsets of that size
     (Floyd's algorithm; the order inside the batch is not uniform, and nothing depends on it).
     The probability of a row differs from 1/n by a factor within 1 ± n/2³² (n ≤ 400,000) or
-    1 ± n/2⁶⁴ (above). Where n is known only to the program, `most` says how large it can be.
+    1 ± n/2⁶⁴ (above). If n is known only to the program, `most` is the largest that it can be.
     """
     limit: Any = num_rows if most is None else most
     words = index_words(key, limit, batch_size)
@@ -109,10 +111,10 @@ def index_words(key: Key, num_rows: int, batch_size: int, words: int | None = No
 
 def scaled(words: Array, bound: Array) -> tuple[Array, Array]:
     """Map uniform words to row numbers in [0, bound), int32: ⌊w·bound / 2³²⌋ of one word, ⌊w·bound
-    / 2⁶⁴⌋ of two; and to the first 32 bits of what is left.
+    / 2⁶⁴⌋ of two; and to the first 32 bits of the remainder.
 
     Words are uint32, shape (1, …) or (2, …), the first one the most significant; the bound is
-    uint32, below 2³¹. Of two words what is left is uniform, whatever the row.
+    uint32, below 2³¹. The remainder of two words is uniform, whatever the row.
     """
     # The high word of the product with each word, from products of halves: there are no 64 bits.
     mask = jnp.uint32(0xFFFF)
@@ -156,8 +158,8 @@ def permuted(words: Array, epoch: Array, places: Array, num_rows: int) -> Array:
 
     def walk_on(x: Array, walks: int) -> Array:
         def outside(carry: tuple[Array, Array]) -> Array:
-            x, begun = carry
-            return (x >= num_rows) | ~begun
+            x, has_walked = carry
+            return (x >= num_rows) | ~has_walked
 
         def walk(carry: tuple[Array, Array]) -> tuple[Array, Array]:
             return jnp.where(outside(carry), encrypt(carry[0]), carry[0]), jnp.bool_(True)

@@ -12,15 +12,15 @@ from ewsg_jax.base.typing import Array, PyTree
 
 
 def outputs(name: str, function: Callable[..., Any], of: str, *arguments: PyTree) -> PyTree:
-    """Check that a user's function of `of` returns a tree of arrays for it; return their shapes."""
-    takes = f"{name} must be a function of {of} that returns a tree of arrays"
+    """Check that a user's function of `of` returns a pytree of arrays; return their shapes."""
+    takes = f"{name} must be a function of {of} that returns a pytree of arrays"
     try:
-        made = jax.eval_shape(function, *arguments)
+        returned = jax.eval_shape(function, *arguments)
     except Exception as error:
         raise ValueError(f"{takes}; it failed: {checks.reason(error)}") from error
-    if not jax.tree.leaves(made):
-        raise ValueError(f"{takes}; it returned {checks.describe(made)}")
-    return made
+    if not jax.tree.leaves(returned):
+        raise ValueError(f"{takes}; it returned {checks.describe(returned)}")
+    return returned
 
 
 def scalar(
@@ -44,7 +44,7 @@ def scalar(
 
 
 def _way_out(error: Exception, position: PyTree) -> str:
-    """Return what may help where a function fails on a position, in words; nothing if unknown."""
+    """Return what may help with a function that fails on a position; nothing if unknown."""
     if "Cannot mutate" in str(error):
         return ": a network in training mode writes its statistics; call its eval() first"
     lengths = [x.shape[:1] for x in jax.tree.leaves(position)]
@@ -60,10 +60,10 @@ def differentiable(
     *others: PyTree,
     may_be_flat: bool = False,
 ) -> None:
-    """Raise ValueError where a function of these shapes has no gradient by the position, or depends
-    on it through whole numbers and comparisons alone.
+    """Raise ValueError if a function of these shapes has no gradient by the position, or depends on
+    it through whole numbers and comparisons alone.
 
-    With `may_be_flat` the gradient may be 0 by its structure, as that of a prior between walls is.
+    With `may_be_flat` the gradient may be 0 by its structure, as that of a uniform prior is.
     """
     takes = f"{name} must be differentiable by jax.grad, for a method that goes by gradients"
 

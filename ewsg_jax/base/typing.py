@@ -17,18 +17,18 @@ Scalar = jax.Array | float
 """A number or a scalar array, which may be traced."""
 
 PyTree = Any
-"""A tree of arrays; a *position* is one whose leaves are all floating point."""
+"""A pytree of arrays; a *position* is one whose leaves are all floating point."""
 
 Position = Any
 if TYPE_CHECKING:
     # The bound lets lambdas do with a position what they like. The default is for those who do not
-    # say what it is.
+    # annotate it.
     P = typing_extensions.TypeVar("P", bound=Any, default=Any)
 else:
     P = TypeVar("P")  # which knows of defaults from Python 3.13 on
-"""The type of a position, where a class or a function carries it."""
+"""The type of a position, for classes and functions that are generic in it."""
 Data = Any
-"""A tree of arrays that share their leading axis, the n rows."""
+"""A pytree of arrays that share their leading axis, the n rows."""
 
 
 class HasPosition(Protocol):
@@ -49,7 +49,7 @@ class HasPosition(Protocol):
 
 State = TypeVar("State", bound=HasPosition)
 Memory = Any
-"""What an estimator keeps between steps: a tree of arrays, `()` where it keeps nothing."""
+"""What an estimator keeps between steps: a pytree of arrays, `()` if it keeps nothing."""
 
 Schedule = Callable[[ArrayLike], ArrayLike]
 """A function of the step number, as in `optax.schedules`."""

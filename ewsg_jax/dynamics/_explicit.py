@@ -25,7 +25,7 @@ import jax.numpy as jnp
 
 from ewsg_jax.base.modules import module, static
 from ewsg_jax.base.pytrees import combine
-from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.rng import NoiseKind
 from ewsg_jax.base.typing import Array, Hyperparameter, PyTree, Scalar
 from ewsg_jax.dynamics._mass import InverseMass, in_metric
 from ewsg_jax.dynamics._protocol import Dynamics, GradientAt
@@ -40,7 +40,7 @@ SCHEMES = ("semi_implicit", "euler")
 class Explicit(Underdamped):
     """A kick, and a drift by the new or the old momentum. Name the `integrator`."""
 
-    noise: NoiseLaw = static(default="gaussian")
+    noise: NoiseKind = static(default="gaussian")
 
     if TYPE_CHECKING:  # a constant of two dynamics, a field of those with a covariance
         integrator: Any = dataclasses.field(init=False)
@@ -85,7 +85,7 @@ def semi_implicit(
     *,
     friction: Hyperparameter,
     temperature: Hyperparameter = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
     inverse_mass: InverseMass = 1.0,
 ) -> Dynamics:
     """Kick the momentum, then drift with the new momentum.
@@ -118,7 +118,7 @@ def euler(
     *,
     friction: Hyperparameter,
     temperature: Hyperparameter = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
     inverse_mass: InverseMass = 1.0,
 ) -> Dynamics:
     """Drift with the old momentum and kick it with the gradient at the old position.

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from ewsg_jax.base import pytrees
 from ewsg_jax.base.modules import module, static
-from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.rng import NoiseKind
 from ewsg_jax.base.typing import Array, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics._mass import InverseMass, in_metric
 from ewsg_jax.dynamics._protocol import (
@@ -45,7 +45,7 @@ class Langevin(Dynamics[LangevinState]):
 
     step_size: Constant | Schedule
     temperature: Constant | Schedule
-    noise: NoiseLaw = static(default="gaussian")
+    noise: NoiseKind = static(default="gaussian")
 
     def init(self, key: Key, position: Position) -> LangevinState:
         return LangevinState(position, jnp.int32(0))
@@ -71,7 +71,7 @@ def langevin(
     step_size: Hyperparameter,
     *,
     temperature: Hyperparameter = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
     inverse_mass: InverseMass = 1.0,
 ) -> Dynamics:
     """Move down the gradient of the whole potential and add noise.

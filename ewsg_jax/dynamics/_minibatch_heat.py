@@ -18,7 +18,7 @@ import numpy as np
 
 from ewsg_jax.base import checks, pytrees
 from ewsg_jax.base.modules import module, static
-from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.rng import NoiseKind
 from ewsg_jax.base.typing import Array, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics._explicit import SCHEMES, Explicit, Scheme
 from ewsg_jax.dynamics._protocol import GradientAt
@@ -77,7 +77,7 @@ def checked_arguments(
     step_size: Hyperparameter,
     friction: Hyperparameter,
     temperature: Hyperparameter,
-    noise: NoiseLaw,
+    noise: NoiseKind,
     integrator: Scheme,
     covariance: Covariance | Array | None,
 ) -> dict[str, Any]:

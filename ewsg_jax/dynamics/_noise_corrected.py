@@ -17,7 +17,7 @@ from typing import Any
 
 from ewsg_jax.base import pytrees
 from ewsg_jax.base.modules import module
-from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.rng import NoiseKind
 from ewsg_jax.base.typing import Array, Hyperparameter, Position, PyTree
 from ewsg_jax.dynamics._explicit import Scheme
 from ewsg_jax.dynamics._mass import InverseMass, in_metric
@@ -52,7 +52,7 @@ def noise_corrected(
     *,
     friction: Hyperparameter,
     temperature: Hyperparameter = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
     integrator: Scheme = "semi_implicit",
     covariance: Covariance | Array | None = None,
     inverse_mass: InverseMass = 1.0,

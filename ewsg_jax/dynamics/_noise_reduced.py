@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 
 from ewsg_jax.base.modules import module
-from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.rng import NoiseKind
 from ewsg_jax.base.typing import Array, Hyperparameter, Position, PyTree
 from ewsg_jax.dynamics._explicit import Scheme
 from ewsg_jax.dynamics._minibatch_heat import TakesOutHeat, checked_arguments
@@ -58,7 +58,7 @@ def noise_reduced(
     *,
     friction: Hyperparameter,
     temperature: Hyperparameter = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
     integrator: Scheme = "semi_implicit",
     covariance: Covariance | Array | None = None,
 ) -> NoiseReduced:

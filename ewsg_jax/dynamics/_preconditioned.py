@@ -32,7 +32,7 @@ import jax.numpy as jnp
 
 from ewsg_jax.base import checks, pytrees, rng
 from ewsg_jax.base.modules import module, number, static
-from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.rng import NoiseKind
 from ewsg_jax.base.typing import Array, Data, Hyperparameter, Key, Position, PyTree, Scalar
 from ewsg_jax.dynamics._protocol import (
     Constant,
@@ -77,7 +77,7 @@ class Preconditioned(Dynamics[PreconditionedState]):
     damping: Scalar
     temperature: Constant | Schedule
     correction: bool = static(default=False)
-    noise: NoiseLaw = static(default="gaussian")
+    noise: NoiseKind = static(default="gaussian")
 
     @property
     def extra_gradients(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -188,7 +188,7 @@ def preconditioned(
     damping: float | None = None,
     correction: bool = False,
     temperature: Hyperparameter = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
 ) -> Preconditioned:
     """Scale each coordinate by the inverse root of a running mean of its squared gradients.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol
 
 from ewsg_jax.base import checks, pytrees, rng
 from ewsg_jax.base.modules import Part, hashable, is_own, module, number, static, text
-from ewsg_jax.base.rng import NOISE_LAWS, NoiseLaw
+from ewsg_jax.base.rng import NOISE_KINDS, NoiseKind
 from ewsg_jax.base.typing import Array, Data, Hyperparameter, Key, Position, PyTree, Scalar, State
 from ewsg_jax.gradients._protocol import Estimate
 
@@ -196,9 +196,9 @@ def needs_covariance(dynamics: Dynamics) -> bool:
     return getattr(dynamics, "needs_covariance", False)
 
 
-def check_noise(noise: NoiseLaw) -> None:
+def check_noise(noise: NoiseKind) -> None:
     """Check the name of a noise law."""
-    checks.one_of("noise", noise, NOISE_LAWS)
+    checks.one_of("noise", noise, NOISE_KINDS)
 
 
 def half_squared_sum(frozen_noise: str, x: Term | None, scale: Scalar, g: PyTree) -> Array:

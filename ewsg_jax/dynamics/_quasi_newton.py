@@ -34,7 +34,7 @@ from jax.typing import ArrayLike
 
 from ewsg_jax.base import checks, pytrees
 from ewsg_jax.base.modules import module, number, static
-from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.rng import NoiseKind
 from ewsg_jax.base.typing import Array, Data, Hyperparameter, Key, Position, PyTree, Scalar
 from ewsg_jax.dynamics import _lbfgs as lbfgs
 from ewsg_jax.dynamics._protocol import (
@@ -106,7 +106,7 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
     initial_scale: Scalar
     curvature_threshold: Scalar
     temperature: Constant | Schedule
-    noise: NoiseLaw = static(default="gaussian")
+    noise: NoiseKind = static(default="gaussian")
 
     def init(self, key: Key, position: Position) -> QuasiNewtonState:
         # The start stands for the points before it, which never were.
@@ -189,7 +189,7 @@ def quasi_newton(
     initial_scale: ArrayLike = 1.0,
     curvature_threshold: ArrayLike = 1e-4,
     temperature: Hyperparameter = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
 ) -> QuasiNewton:
     """Move M interleaved chains, each with a matrix that L-BFGS makes of the steps of the others.
 

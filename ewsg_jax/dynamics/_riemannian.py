@@ -20,7 +20,7 @@ from jax.flatten_util import ravel_pytree
 from ewsg_jax.base import checks, products, pytrees
 from ewsg_jax.base.modules import hashable, module, static
 from ewsg_jax.base.needs import Need
-from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.rng import NoiseKind
 from ewsg_jax.base.typing import Array, Data, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics._protocol import (
     Constant,
@@ -67,7 +67,7 @@ class Riemannian(Dynamics[RiemannianState]):
     inverse_metric: OfPosition = static()
     divergence: OfPosition | None = static(default=None)
     temperature: Constant | Schedule
-    noise: NoiseLaw = static(default="gaussian")
+    noise: NoiseKind = static(default="gaussian")
 
     def init(self, key: Key, position: Position) -> RiemannianState:
         return RiemannianState(position, jnp.int32(0))
@@ -132,7 +132,7 @@ def riemannian(
     inverse_metric: OfPosition,
     divergence: OfPosition | None = None,
     temperature: Hyperparameter = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
 ) -> Riemannian:
     """Move along the gradient in a metric that changes with the position.
 

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 
 from ewsg_jax.base import pytrees, rng
 from ewsg_jax.base.modules import module, static
-from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.rng import NoiseKind
 from ewsg_jax.base.typing import Array, Hyperparameter, Key, Position, PyTree
 from ewsg_jax.dynamics._explicit import explicit_exponent
 from ewsg_jax.dynamics._mass import InverseMass, in_metric
@@ -55,7 +55,7 @@ class Thermostat(Dynamics[ThermostatState]):
     step_size: Constant | Schedule
     friction: Constant | Schedule
     temperature: Constant | Schedule
-    noise: NoiseLaw = static(default="gaussian")
+    noise: NoiseKind = static(default="gaussian")
 
     def init(self, key: Key, position: Position) -> ThermostatState:
         first = jnp.int32(0)
@@ -99,7 +99,7 @@ def thermostat(
     *,
     friction: Hyperparameter,
     temperature: Hyperparameter = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
     inverse_mass: InverseMass = 1.0,
 ) -> Dynamics:
     """Move with a momentum whose friction adapts until its kinetic energy fits the temperature.

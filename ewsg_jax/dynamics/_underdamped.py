@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from ewsg_jax.base import pytrees
 from ewsg_jax.base.modules import module
-from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.rng import NoiseKind
 from ewsg_jax.base.typing import Array, Hyperparameter, Key, Position, PyTree, Scalar
 from ewsg_jax.dynamics._protocol import (
     Constant,
@@ -102,7 +102,7 @@ def checked(
     step_size: Hyperparameter,
     friction: Hyperparameter,
     temperature: Hyperparameter,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
 ) -> dict[str, Any]:
     """Check the arguments of every underdamped dynamics; return its hyperparameters by name."""
     check_noise(noise)

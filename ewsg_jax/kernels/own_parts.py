@@ -17,7 +17,7 @@ import numpy as np
 from ewsg_jax.base import checks, jaxprs
 from ewsg_jax.base.modules import is_own
 from ewsg_jax.base.needs import parts_of
-from ewsg_jax.base.rng import NOISE_LAWS
+from ewsg_jax.base.rng import NOISE_KINDS
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
 from ewsg_jax.dynamics._mass import without_metric
 from ewsg_jax.dynamics._protocol import Dynamics
@@ -54,12 +54,12 @@ def check_parts(dynamics: Dynamics, estimator: GradientEstimator) -> None:
                     f"{name} of {_name(plain)} must be a field that is a function of the step, as "
                     f"ewsg_jax.hyperparameters({name}=…) makes; got {found}"
                 )
-        law = getattr(plain, "noise", NOISE_LAWS[0])
-        is_law = isinstance(law, str) and law in NOISE_LAWS
+        law = getattr(plain, "noise", NOISE_KINDS[0])
+        is_law = isinstance(law, str) and law in NOISE_KINDS
         if type(plain).draw is Dynamics.draw and not is_law:
             raise TypeError(
                 f"noise of {_name(plain)} must be the law of what draw returns, one of "
-                f"{', '.join(map(repr, NOISE_LAWS))}, or be called otherwise; got "
+                f"{', '.join(map(repr, NOISE_KINDS))}, or be called otherwise; got "
                 f"{checks.describe(law)}"
             )
         order = getattr(plain, "bias_order", 1)

@@ -4,7 +4,7 @@ import jax
 from jax.typing import ArrayLike
 
 from ewsg_jax import dynamics, gradients
-from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.rng import NoiseKind
 from ewsg_jax.base.typing import Hyperparameter, P
 from ewsg_jax.dynamics._riemannian import OfPosition
 from ewsg_jax.kernels.pair import kernel
@@ -38,7 +38,7 @@ def psgld(
     replace: bool = True,
     rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
 ) -> Kernel[P]:
     """Preconditioned stochastic-gradient Langevin dynamics (pSGLD): a diagonal from a running mean
     of squares.
@@ -101,7 +101,7 @@ def sgrld(
     replace: bool = True,
     rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
 ) -> Kernel[P]:
     """Stochastic-gradient Riemannian Langevin dynamics (SGRLD): a user-defined metric.
 
@@ -167,7 +167,7 @@ def hamcmc(
     replace: bool = True,
     rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
 ) -> Kernel[P]:
     """Stochastic quasi-Newton Langevin Monte Carlo (HAMCMC): an L-BFGS matrix from the last steps.
 

@@ -1,7 +1,7 @@
 """Gradients with a fixed control variate under Langevin and underdamped dynamics."""
 
 from ewsg_jax import dynamics, gradients
-from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.rng import NoiseKind
 from ewsg_jax.base.typing import Hyperparameter, P, Position
 from ewsg_jax.dynamics._mass import InverseMass
 from ewsg_jax.kernels.pair import kernel
@@ -35,7 +35,7 @@ def cv_ld(
     rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
     inverse_mass: InverseMass = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
 ) -> Kernel[P]:
     """Langevin dynamics with a control variate (CV-LD).
 

@@ -1,7 +1,7 @@
 """Langevin dynamics: with all data, and with uniform minibatches."""
 
 from ewsg_jax import dynamics, gradients
-from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.rng import NoiseKind
 from ewsg_jax.base.typing import Hyperparameter, P
 from ewsg_jax.dynamics._mass import InverseMass
 from ewsg_jax.kernels.pair import kernel
@@ -29,7 +29,7 @@ def ld(
     *,
     temperature: Hyperparameter = 1.0,
     inverse_mass: InverseMass = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
     chunk_size: int = CHUNK_SIZE,
 ) -> Kernel[P]:
     """Langevin dynamics with the full gradient (LD).
@@ -86,7 +86,7 @@ def sgld(
     rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
     inverse_mass: InverseMass = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
 ) -> Kernel[P]:
     """Stochastic-gradient Langevin dynamics (SGLD): `ld` with b uniform rows a step.
 

@@ -1,7 +1,7 @@
 """SAGA: a table of each row's last gradient, under Langevin and underdamped dynamics."""
 
 from ewsg_jax import dynamics, gradients
-from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.rng import NoiseKind
 from ewsg_jax.base.typing import Hyperparameter, P
 from ewsg_jax.dynamics._mass import InverseMass
 from ewsg_jax.gradients._saga import MEMORY_LIMIT
@@ -36,7 +36,7 @@ def saga_ld(
     memory_limit: int = MEMORY_LIMIT,
     temperature: Hyperparameter = 1.0,
     inverse_mass: InverseMass = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
 ) -> Kernel[P]:
     """Langevin dynamics with a table of gradients (SAGA-LD).
 
@@ -93,7 +93,7 @@ def saga_hmc(
     memory_limit: int = MEMORY_LIMIT,
     temperature: Hyperparameter = 1.0,
     inverse_mass: InverseMass = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
 ) -> Kernel[P]:
     """Underdamped Langevin dynamics, semi-implicit, with a table of gradients (SAGA-HMC).
 

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from ewsg_jax import dynamics, gradients
-from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.rng import NoiseKind
 from ewsg_jax.base.typing import Hyperparameter, P
 from ewsg_jax.dynamics._mass import InverseMass
 from ewsg_jax.gradients._period import Period
@@ -39,7 +39,7 @@ def svrg_ld(
     rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
     inverse_mass: InverseMass = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
 ) -> Kernel[P]:
     """Langevin dynamics with SVRG gradients (SVRG-LD).
 
@@ -98,7 +98,7 @@ def svrg_hmc(
     rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
     inverse_mass: InverseMass = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
 ) -> Kernel[P]:
     """Underdamped Langevin dynamics, semi-implicit, with SVRG gradients (SVRG-HMC).
 

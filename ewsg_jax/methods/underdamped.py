@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from ewsg_jax import dynamics, gradients
 from ewsg_jax.base import checks
-from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.rng import NoiseKind
 from ewsg_jax.base.typing import Array, Data, Hyperparameter, P
 from ewsg_jax.dynamics._mass import InverseMass
 from ewsg_jax.kernels.pair import kernel
@@ -27,7 +27,7 @@ def underdamped(
     step_size: Hyperparameter,
     friction: Hyperparameter,
     temperature: Hyperparameter = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
     inverse_mass: InverseMass = 1.0,
 ) -> dynamics.Dynamics:
     """Return the underdamped dynamics of that name; what a scheme does not have is refused."""
@@ -68,7 +68,7 @@ def uld(
     friction: Hyperparameter,
     integrator: Integrator = "semi_implicit",
     temperature: Hyperparameter = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
     inverse_mass: InverseMass = 1.0,
     chunk_size: int = CHUNK_SIZE,
 ) -> Kernel[P]:
@@ -129,7 +129,7 @@ def sghmc(
     replace: bool = True,
     rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
     inverse_mass: InverseMass = 1.0,
 ) -> Kernel[P]:
     """Stochastic-gradient Hamiltonian Monte Carlo (SGHMC): `uld` with b uniform rows a step.
@@ -184,7 +184,7 @@ def sgnht(
     rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
     inverse_mass: InverseMass = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
 ) -> Kernel[P]:
     """Stochastic-gradient Nosé–Hoover thermostat (SGNHT): `sghmc` whose friction ζ adapts to the
     gradient noise.
@@ -249,7 +249,7 @@ def cp_sghmc(
     num_strata: int,
     integrator: Integrator = "semi_implicit",
     temperature: Hyperparameter = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
     inverse_mass: InverseMass = 1.0,
 ) -> Kernel[P]:
     """Stochastic-gradient HMC with rows from every cluster (CP-SGHMC).

@@ -4,7 +4,7 @@ from typing import Literal
 
 from ewsg_jax import dynamics, gradients
 from ewsg_jax.base import checks
-from ewsg_jax.base.rng import NoiseLaw
+from ewsg_jax.base.rng import NoiseKind
 from ewsg_jax.base.typing import Array, Hyperparameter, P
 from ewsg_jax.dynamics._mass import InverseMass, is_one
 from ewsg_jax.gradients._covariance import Covariance, Structure
@@ -54,7 +54,7 @@ def ewsg(
     replace: bool = True,
     rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
     inverse_mass: InverseMass = 1.0,
 ) -> Kernel[P]:
     """Exponentially weighted stochastic gradients (EWSG): `sghmc` with chosen batches.
@@ -130,7 +130,7 @@ def ewsg_ld(
     rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
     inverse_mass: InverseMass = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
 ) -> Kernel[P]:
     """Exponentially weighted stochastic gradients on Langevin dynamics (EWSG-LD): `sgld` with
     chosen batches.
@@ -199,7 +199,7 @@ def nc_sghmc(
     replace: bool = True,
     temperature: Hyperparameter = 1.0,
     inverse_mass: InverseMass = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
 ) -> Kernel[P]:
     """Stochastic-gradient HMC with a friction matrix against the gradient noise (NC-SGHMC).
 
@@ -302,7 +302,7 @@ def ewsg_vr(
     replace: bool = True,
     temperature: Hyperparameter = 1.0,
     inverse_mass: InverseMass = 1.0,
-    noise: NoiseLaw = "gaussian",
+    noise: NoiseKind = "gaussian",
 ) -> Kernel[P]:
     """EWSG with a friction matrix from a tracked covariance (EWSG-VR).
 

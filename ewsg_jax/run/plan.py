@@ -175,7 +175,10 @@ def plan(
         # function of the user's, with what it closes over.
         if layout.keeps_positions:
             checked_arrays.remembered(
-                ("steps", layout, checked_arrays.told((shapes, in_program))), begin, data, kernel
+                ("steps", layout, checked_arrays.signature((shapes, in_program))),
+                begin,
+                data,
+                kernel,
             )
         else:
             begin()

@@ -225,7 +225,7 @@ def test_inputs_of_any_dtype_are_moved_in_that_of_the_shift(dtype, covariance):
 def test_whole_numbers_are_no_positions_of_an_affine_map():
     whitened = bijectors.affine(jnp.array([0.5, 1.5]), 4.0)
     for each in (whitened.forward, whitened.inverse, whitened.log_det):
-        with pytest.raises(TypeError, match="position must be a tree of floating-point arrays"):
+        with pytest.raises(TypeError, match="position must be a pytree of floating-point arrays"):
             each(jnp.array([3, 5]))
     assert bijectors.affine(0.5, 4.0).inverse(1.0) == 0.25
 

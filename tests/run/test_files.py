@@ -251,7 +251,7 @@ def test_a_kernel_or_data_of_another_run_are_refused(tmp_path):
             r"kernel must be that of the run.*momentum is float32 in the file, not in",
         ),
         ({"kernel": kernel, "data": DATA[:3]}, r"data must be all 6 rows that init saw; got 3"),
-        ({"kernel": kernel, "data": 3}, r"data must be a tree of arrays"),
+        ({"kernel": kernel, "data": 3}, r"data must be a pytree of arrays"),
     ):
         with pytest.raises((TypeError, ValueError), match=match):
             ewsg.load(tmp_path / "run.npz", **given)

@@ -105,7 +105,7 @@ REPORT = ewsg.check(KEY, DRAWS, MODEL, DATA)
 WRONG["Report.expectation"] |= {
     "T function | 3 (int) | (position)": lambda: REPORT.expectation(3),
     "V function | TypeError | a position": lambda: REPORT.expectation(lambda: 1.0),
-    "V function | None | a tree of arrays": lambda: REPORT.expectation(lambda w: None),
+    "V function | None | a pytree of arrays": lambda: REPORT.expectation(lambda w: None),
     "V expectation | corrected moments have errors | draws that can be corrected": lambda: (
         REPORT.expectation(jnp.sum)
     ),

@@ -83,7 +83,7 @@ dynamics(
     friction=1.0,
 )
 MASS = (
-    "a positive number, a tree of positive numbers like the position, a positive definite "
+    "a positive number, a pytree of positive numbers like the position, a positive definite "
     "matrix (d, d)"
 )
 SQUARE = np.array([[1.0, 0.9], [0.1, 1.0]])
@@ -172,9 +172,7 @@ WRONG["dynamics: an inverse mass that does not fit"] |= {
 dynamics(
     "exact",
     {
-        "T inverse_mass | function | a positive number, a tree of positive numbers": lambda step: (
-            1.0
-        ),
+        "T inverse_mass | function | a pytree of positive numbers": lambda step: 1.0,
         "V inverse_mass | -1 in it | positive numbers like the position": -np.ones(2),
     },
 )

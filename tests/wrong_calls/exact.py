@@ -64,7 +64,7 @@ def paths(posterior=MODEL, step_size=0.1, position=POINT, **options):
     return ewsg.nuts(posterior, step_size, **options).init(KEY, position, DATA)
 
 
-A_MASS = "must be a positive number, a tree of positive numbers like the position"
+A_MASS = "must be a positive number, a pytree of positive numbers like the position"
 WRONG["nuts"] |= {
     "V max_depth | got 40 | must be at most 28 for n = 6": lambda: paths(max_depth=40),
     f"V inverse_mass | (3,) | {A_MASS}": lambda: paths(inverse_mass=np.ones(3)),

@@ -64,7 +64,7 @@ WRONG["gradients.saga"] |= {
     ),
 }
 WRONG["gradients.control_variate"] |= {
-    "T center | 'mode' (str) | a tree of floating-point arrays": lambda: G.control_variate(
+    "T center | 'mode' (str) | a pytree of floating-point arrays": lambda: G.control_variate(
         MODEL, batch_size=1, center="mode"
     ),
     "T center | center.converged is | give its position, not the whole Mode": lambda: (

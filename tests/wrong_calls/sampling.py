@@ -207,7 +207,7 @@ def two_steps() -> Any:
 WRONG["sample: what it keeps"] |= {
     "T keep | 'position' | a function (position)": lambda: sampled(keep="position"),
     "V keep | KeyError | one chain's position": lambda: sampled(keep=lambda p: {}[0]),
-    "V keep | None | returns a tree of arrays": lambda: sampled(keep=lambda p: None),
+    "V keep | None | returns a pytree of arrays": lambda: sampled(keep=lambda p: None),
     "T moments | 'dense' | a MomentPlan (ewsg_jax.moments(…))": lambda: sampled(moments="dense"),
     "T moments | dtype bool | floating-point": lambda: sampled(
         moments=ewsg.moments(lambda p: p > 0)

@@ -128,7 +128,7 @@ WRONG["sample: data sets"] |= {
     "V data | 1 NaN | finite": lambda: sampled(
         kernel=GRID[0], data=ewsg.stack_data([LISTS[0], LISTS[1].at[2, 1].set(jnp.nan)])
     ),
-    "T data | (StackedData) | a tree of arrays": lambda: GRID[0].init(
+    "T data | (StackedData) | a pytree of arrays": lambda: GRID[0].init(
         jax.random.key(0), POINT, ewsg.stack_data(LISTS)
     ),
 }

@@ -58,7 +58,7 @@ WRONG["diagnostics.control_variates"] |= {
     "T order | 'second' | from 1 to 2": lambda: controlled(order="second"),
     "T function | 3 (int) | (position)": lambda: controlled(function=3),
     "V function | TypeError | a position": lambda: controlled(function=lambda: 1.0),
-    "V function | None | a tree of arrays": lambda: controlled(function=lambda w: None),
+    "V function | None | a pytree of arrays": lambda: controlled(function=lambda w: None),
     "V order | 20 control variates, and 40 draws | 4 for each control variate": lambda: controlled(
         WIDE, order=2, data=np.ones((3, 5), np.float32)
     ),
