@@ -195,10 +195,12 @@ TOKENS = {
     "weighed restarted bowl elsewhere endless": "what it is in the field",
 }
 """The same of a part of an identifier, between underscores or capitals."""
-PUBLIC = {"RowLaw"}
+PUBLIC = {"RowLaw", "row_law"}
 """Public names that stay as they are, beside a better one."""
 ALIASES = {("ewsg_jax/answers/halve/result.py", "whole")}
 """The same of attributes, each in the file that has it."""
+STORED = {"given", "law", "slope"}
+"""Fields of parts and states whose names are in files, or in the digests by which a run resumes."""
 FILES = "elsewhere endless ways ahead asked seen starting pairs joining inner whole alike causes"
 """Names of files that do not say what is in them."""
 _WHOLE = {name: instead for names, instead in WHOLE.items() for name in names.split()}
@@ -207,9 +209,18 @@ _TOKENS = {token: instead for tokens, instead in TOKENS.items() for token in tok
 
 def bound(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the names that a module gives to something, with their lines."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    fields = {
+        id(line.target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for line in node.body
+        if isinstance(line, ast.AnnAssign)
+    }
+    for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.lineno, node.id
+            if not (id(node) in fields and node.id in STORED):
+                yield node.lineno, node.id
         elif isinstance(node, ast.arg):
             yield node.lineno, node.arg
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):

@@ -27,7 +27,7 @@ from ewsg_jax.dynamics._underdamped import Underdamped
 from ewsg_jax.gradients._protocol import changes_memory, noise_model_of, uses_batches
 from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.kernels.protocol import Kernel, KernelState, Randomness
-from ewsg_jax.rows._scheme import is_ordered, laws_of
+from ewsg_jax.rows._scheme import is_ordered, schemes_of
 from ewsg_jax.run.samples import Samples
 from ewsg_jax.run.stacks.kernels import Stack
 from ewsg_jax.run.starts import shares_memory
@@ -151,7 +151,7 @@ def _unknown(kernel: Kernel, samples: Samples, data: Data) -> str:
     model = noise_model_of(estimator, data)
     if model.chain_length is not None:
         return "weights choose the batch, and make up for a part of its noise"
-    if model.unknown and not laws_of(estimator):
+    if model.unknown and not schemes_of(estimator):
         return f"the estimator {made_by(estimator)} has no law of rows and no noise_model"
     if needs_covariance(dynamics) or getattr(dynamics, "covariance", None) is not None:
         return "the dynamics allows for the noise of batches"

@@ -19,7 +19,7 @@ from ewsg_jax.gradients import _center as centers
 from ewsg_jax.gradients._anchored import Anchored, anchored_estimate
 from ewsg_jax.gradients._protocol import Estimate, Evaluations, NoiseModel, Sharing, Weight
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
-from ewsg_jax.rows._named import Rows, row_law
+from ewsg_jax.rows._named import Rows, sampling_scheme
 from ewsg_jax.rows._view import CHUNK_SIZE, all_rows, fetched
 
 
@@ -108,7 +108,7 @@ def control_variate(
         >>> cv_ld = ewsg.kernel(ewsg.dynamics.langevin(1e-3), estimator)
     """
     check_posterior(posterior)
-    law = row_law(batch_size, replace, rows)
+    law = sampling_scheme(batch_size, replace, rows)
     checks.integer("chunk_size", chunk_size)
     return ControlVariate(
         posterior=posterior, law=law, center=centers.given(center), chunk_size=int(chunk_size)

@@ -11,14 +11,14 @@ from ewsg_jax.base.typing import Array, Data, Position
 from ewsg_jax.gradients._covariance import STRUCTURES, Covariance, Structure, clipped
 from ewsg_jax.gradients._spread import like_row, share, some_basis, spread, turned
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
-from ewsg_jax.rows._named import row_law
-from ewsg_jax.rows._scheme import RowLaw
+from ewsg_jax.rows._named import sampling_scheme
+from ewsg_jax.rows._scheme import SamplingScheme
 from ewsg_jax.rows._view import CHUNK_SIZE, view
 
 
 def exact_covariance(
     posterior: Posterior,
-    law: RowLaw,
+    law: SamplingScheme,
     point: Position,
     data: Data,
     structure: Structure,
@@ -45,7 +45,7 @@ def _found(
     position: Position,
     data: Data,
     posterior: Posterior,
-    law: RowLaw,
+    law: SamplingScheme,
     structure: Structure,
     rank: int,
     passes: int,
@@ -114,7 +114,7 @@ def covariance_at(
     check_posterior(posterior)
     position = checks.position(position)
     checks.finite("position", position)
-    law = row_law(batch_size, replace, "random")
+    law = sampling_scheme(batch_size, replace, "random")
     checks.one_of("structure", structure, STRUCTURES)
     rank, passes = checks.integer("rank", rank), checks.integer("passes", passes)
     chunk_size = checks.integer("chunk_size", chunk_size)

@@ -49,7 +49,7 @@ from ewsg_jax.gradients._protocol import (
     uses_batches,
 )
 from ewsg_jax.rows._named import name_of
-from ewsg_jax.rows._scheme import Order, laws_of, lists_batches
+from ewsg_jax.rows._scheme import Order, lists_batches, schemes_of
 from ewsg_jax.rows._view import AsDrawn, fetch
 
 FROZEN_NOISE = ("momentum", "zero", "one", "rest")
@@ -259,7 +259,7 @@ def exponentially_weighted(
     checks.instance("estimator", estimator, GradientEstimator, "one of ewsg_jax.gradients")
     if not uses_batches(estimator):
         raise ValueError("estimator must draw batches to be weighted; got the full gradient")
-    if laws := [law for law in laws_of(estimator) if law.ordered]:
+    if laws := [law for law in schemes_of(estimator) if law.ordered]:
         raise ValueError(
             f"estimator must draw exchangeable batches to be weighted; got {name_of(laws[0])}, "
             "where choosing among the next rows of an epoch would change which rows are left; take "

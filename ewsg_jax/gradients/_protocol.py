@@ -14,7 +14,7 @@ from ewsg_jax.base.typing import Array, Data, Key, Memory, P, Position, PyTree
 from ewsg_jax.gradients._covariance import Structure
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._named import chosen_by, name_of
-from ewsg_jax.rows._scheme import Order, RowLaw, check_draw, laws_of
+from ewsg_jax.rows._scheme import Order, SamplingScheme, check_draw, schemes_of
 from ewsg_jax.rows._view import fetched, view
 
 
@@ -259,7 +259,7 @@ class OfRows(GradientEstimator[P]):
         law: which rows.
     """
 
-    law: RowLaw
+    law: SamplingScheme
 
     @property
     def batch_size(self) -> int:
@@ -311,7 +311,7 @@ def noise_model_of(estimator: GradientEstimator, data: Data) -> NoiseModel:
     Raises:
         TypeError: the estimator's `noise_model` returns no `NoiseModel`.
     """
-    for law in laws_of(estimator):
+    for law in schemes_of(estimator):
         if law.ordered:  # no single batch shows what dependent batches add up to
             return NoiseModel(unknown=f"{name_of(law)}, whose batches depend on each other")
     for cls in type(estimator).__mro__:

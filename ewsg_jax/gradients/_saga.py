@@ -32,7 +32,7 @@ from ewsg_jax.gradients._anchored import Anchored
 from ewsg_jax.gradients._protocol import Estimate, Evaluations, NoiseModel, Sharing, Weight
 from ewsg_jax.gradients._svrg import SVRG
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
-from ewsg_jax.rows._named import Rows, row_law
+from ewsg_jax.rows._named import Rows, sampling_scheme
 from ewsg_jax.rows._view import CHUNK_SIZE, fetched, fold_over_rows, map_over_rows, num_rows
 
 MEMORY_LIMIT = 4 * 2**30
@@ -185,7 +185,7 @@ def saga(
         >>> saga_ld = ewsg.kernel(ewsg.dynamics.langevin(1e-3), estimator)
     """
     check_posterior(posterior)
-    law = row_law(batch_size, replace, rows)
+    law = sampling_scheme(batch_size, replace, rows)
     checks.integer("chunk_size", chunk_size)
     checks.integer("memory_limit", memory_limit)
     return SAGA(

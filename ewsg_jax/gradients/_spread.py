@@ -12,7 +12,7 @@ from ewsg_jax.base import products, pytrees, rng
 from ewsg_jax.base.typing import Array, Data, Key, Position, Scalar
 from ewsg_jax.gradients._covariance import Structure
 from ewsg_jax.posterior.posterior import Posterior
-from ewsg_jax.rows._scheme import RowLaw
+from ewsg_jax.rows._scheme import SamplingScheme
 from ewsg_jax.rows._shards import Shard
 from ewsg_jax.rows._view import fold_over_rows, view
 
@@ -177,7 +177,7 @@ def number_of(data: Data, dtype: DTypeLike) -> Scalar:
     return n if isinstance(n, int) else n.astype(dtype)
 
 
-def share(law: RowLaw, data: Data, dtype: DTypeLike) -> Scalar:
+def share(law: SamplingScheme, data: Data, dtype: DTypeLike) -> Scalar:
     """Return the factor of n Σ aᵢaᵢᵀ, centred, that gives the covariance of (n/b) Σ_{i∈I} aᵢ.
 
     Of a part of the data it is that of its share of the batch; those of all parts are independent.

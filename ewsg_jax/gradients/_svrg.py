@@ -32,7 +32,7 @@ from ewsg_jax.gradients._anchored import Anchored, anchored_estimate
 from ewsg_jax.gradients._period import Period, Refreshed, checked_period
 from ewsg_jax.gradients._protocol import Estimate, Evaluations, NoiseModel, Weight
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
-from ewsg_jax.rows._named import Rows, row_law
+from ewsg_jax.rows._named import Rows, sampling_scheme
 from ewsg_jax.rows._scheme import Order
 from ewsg_jax.rows._view import CHUNK_SIZE, fetched, num_rows
 
@@ -165,7 +165,7 @@ def svrg(
         >>> svrg_hmc = ewsg.kernel(ewsg.dynamics.semi_implicit(1e-2, friction=1.0), estimator)
     """
     check_posterior(posterior)
-    law = row_law(batch_size, replace, rows)
+    law = sampling_scheme(batch_size, replace, rows)
     every = checked_period("refresh_every", refresh_every)
     checks.one_of("option", option, ("I", "II"))
     checks.integer("chunk_size", chunk_size)

@@ -8,7 +8,7 @@ from ewsg_jax.base.modules import module
 from ewsg_jax.base.typing import Data, P
 from ewsg_jax.gradients._protocol import NoiseModel, OfRows
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
-from ewsg_jax.rows._named import Rows, row_law
+from ewsg_jax.rows._named import Rows, sampling_scheme
 
 
 @module
@@ -41,7 +41,7 @@ def uniform(
             backwards, a new one for each pair (Paulin et al. 2024). Where b does not divide n the
             rows are a circle, and each order cuts its blocks from a uniform row: all rows are as
             probable, and estimates are unbiased. Or what `ewsg_jax.rows.by_probability` or
-            `leverage` returns, or a law of your own, an `ewsg_jax.rows.RowLaw` of the same
+            `leverage` returns, or a law of your own, an `ewsg_jax.rows.SamplingScheme` of the same
             `batch_size`. With all but `"random"` `replace` must be True.
 
     Raises:
@@ -61,4 +61,4 @@ def uniform(
         ((2,), 2)
     """
     check_posterior(posterior)
-    return Uniform(posterior=posterior, law=row_law(batch_size, replace, rows))
+    return Uniform(posterior=posterior, law=sampling_scheme(batch_size, replace, rows))

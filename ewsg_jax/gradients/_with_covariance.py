@@ -13,7 +13,7 @@ from ewsg_jax.gradients._uniform import Uniform
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._epochs import Epochs
 from ewsg_jax.rows._independent import Subset
-from ewsg_jax.rows._named import Rows, row_law
+from ewsg_jax.rows._named import Rows, sampling_scheme
 from ewsg_jax.rows._view import CHUNK_SIZE
 
 
@@ -60,7 +60,7 @@ def checked(
 ) -> dict[str, Any]:
     """Check what such an estimator is given, and return its fields by name."""
     check_posterior(posterior)
-    law = row_law(batch_size, replace, rows)
+    law = sampling_scheme(batch_size, replace, rows)
     # Of neighbours, of weighted rows and of others that depend on each other the moments of single
     # rows do not give it.
     if law.weighted or not (law.independent or isinstance(law, Subset | Epochs)):

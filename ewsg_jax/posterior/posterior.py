@@ -308,7 +308,7 @@ class Posterior(Generic[P]):
         """
         seen = view(rows)
         if self.predictor is None:
-            return seen.each(jax.grad(lambda p, row: -self.log_likelihood(p, row)), position)
+            return seen.map_rows(jax.grad(lambda p, row: -self.log_likelihood(p, row)), position)
         # One number for each row and predictor says its whole gradient.
         predictors = products.matmul(jax.vmap(self.predictor.inputs)(seen.tree), position)
         return seen.only_counted(-checked_residual(self.predictor.residual, predictors, seen.tree))
@@ -425,7 +425,7 @@ class Posterior(Generic[P]):
 
     def log_likelihoods(self, position: P, rows: Data) -> Array:
         """Return the log likelihood of each row, shape (b,), at least in float32."""
-        values = view(rows).each(self.log_likelihood, position)
+        values = view(rows).map_rows(self.log_likelihood, position)
         return values.astype(jnp.promote_types(values.dtype, jnp.float32))
 
     def check(self, position: P, data: Data) -> None:

@@ -6,8 +6,7 @@ last block first, and every such pair has a new order (Paulin, Whalley, Chada & 
 
 The rows are a circle, from which each order cuts its ⌊n/b⌋ blocks, beginning at a uniform row of
 its own. Every batch is then a block from a uniform start and each row stands for n/b: the estimate
-is unbiased. Where b divides n no row is left out, and all epochs have the blocks that begin at row
-0.
+is unbiased. If b divides n no row is left out, and all epochs have the blocks that begin at row 0.
 """
 
 import jax.numpy as jnp
@@ -17,12 +16,12 @@ from ewsg_jax.base.modules import module, static
 from ewsg_jax.base.needs import Need
 from ewsg_jax.base.typing import Data, Key
 from ewsg_jax.rows._epochs import place_in_epoch
-from ewsg_jax.rows._scheme import Order, RowLaw, check_fits
+from ewsg_jax.rows._scheme import Order, SamplingScheme, check_fits
 from ewsg_jax.rows._view import Batch, Block, num_rows
 
 
 @module
-class Blocks(RowLaw):
+class Blocks(SamplingScheme):
     """b consecutive rows: quick to fetch, for data in random order."""
 
     needs = frozenset({Need.ONE_N, Need.ONE_PLACE})
@@ -61,13 +60,13 @@ class BlockEpochs(Blocks):
             number = number >> 1
         start = rng.permuted(order.words[:2], number, place, count) * b
         if left_out:
-            # Unsigned, for near 2³¹ rows the sum of two row numbers is none in 31 bits.
+            # Unsigned, because near 2³¹ rows the sum of two row numbers needs 32 bits.
             first = rng.permuted(order.words[2:], number, jnp.int32(0), n).astype(jnp.uint32)
             start = first + start.astype(jnp.uint32)
             start = jnp.where(start >= n, start - n, start).astype(jnp.int32)
         return Block(start=start, size=b, around=left_out > 0)
 
-    batches = RowLaw.batches
+    batches = SamplingScheme.batches
 
     @property
     def rows(self) -> str:

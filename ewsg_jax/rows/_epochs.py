@@ -11,12 +11,12 @@ from ewsg_jax.base import rng
 from ewsg_jax.base.modules import module
 from ewsg_jax.base.needs import Need
 from ewsg_jax.base.typing import Array, Data, Key
-from ewsg_jax.rows._scheme import Order, RowLaw, check_fits
+from ewsg_jax.rows._scheme import Order, SamplingScheme, check_fits
 from ewsg_jax.rows._view import Batch, num_rows
 
 
 @module
-class Epochs(RowLaw):
+class Epochs(SamplingScheme):
     """The next b rows of an epoch."""
 
     needs = frozenset({Need.ONE_N, Need.ONE_PLACE})

@@ -9,15 +9,16 @@ import numpy as np
 
 from ewsg_jax.base.modules import module
 from ewsg_jax.base.typing import Data, Key
-from ewsg_jax.rows._scheme import Order, RowLaw, check_fits
+from ewsg_jax.rows._scheme import Order, SamplingScheme, check_fits
 from ewsg_jax.rows._view import Batch, Block, num_rows, view
 
-MOST_BATCHES = 100_000
-"""How many batches `batches` lists at the most."""
+MOST_LISTED_BATCHES = 100_000
+"""Batches that `batches` lists at most: full weights evaluate them all in every step. Set by
+hand."""
 
 
 @module
-class Independent(RowLaw):
+class Independent(SamplingScheme):
     """b independent uniform rows."""
 
     needs = frozenset()
@@ -50,12 +51,12 @@ class Subset(Independent):
 
 
 def _listed(count: int, n: int, batch_size: int, batches: Iterable[tuple[int, ...]]) -> Batch:
-    if count > MOST_BATCHES:
+    if count > MOST_LISTED_BATCHES:
         # Python refuses to write out numbers of thousands of digits.
         number = f"{count:,}" if count < 10**18 else f"about 10^{math.log10(count):.0f}"
         raise ValueError(
             f"full weights need every batch: n = {n} and batch_size = {batch_size} give {number} "
-            f"of them, at most {MOST_BATCHES:,} are listed; take batch_size=1 or a finite "
+            f"of them, at most {MOST_LISTED_BATCHES:,} are listed; take batch_size=1 or a finite "
             "chain_length"
         )
     return Batch(jnp.asarray(np.array(list(batches), np.int32)))

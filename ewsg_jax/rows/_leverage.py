@@ -6,26 +6,26 @@ import numpy as np
 
 from ewsg_jax.base import checks
 from ewsg_jax.base.typing import Array
-from ewsg_jax.rows._probability import RowProbabilities, by_probability
+from ewsg_jax.rows._probability import RowProbabilities, importance_weighted
 
-AT_ONCE = 2**15
-"""Rows whose norms are worked out together, in float64."""
+NORM_CHUNK_ROWS = 2**15
+"""Rows whose norms are computed at once in float64, which bounds the memory. Set by hand."""
 REAL = np.floating, np.integer, np.bool_
-LEAST = 1e-12
-"""Of the mean square of the norms, what a row has at least."""
+LEAST_SQUARED_NORM = 1e-12
+"""Least squared norm of a row, as a share of the mean: so small that only rows of zeros have it."""
 
 
 def leverage(inputs: Array | np.ndarray, covariance: Array | np.ndarray) -> RowProbabilities:
     """Draw rows by norms in the posterior's metric, √(xᵢᵀ C xᵢ): those that matter, even rare.
 
-    For linear predictors ∇Vᵢ is a multiple of xᵢ. In a metric in which the posterior has width 1 a
-    row's norm says how far one of its kind may move it; a column that few rows have makes theirs
-    large.
+    For linear predictors ∇Vᵢ is a multiple of xᵢ. In a metric in which all posterior sds are 1, the
+    norm of a row bounds how far such a row may move the posterior; a column that is 0 for most rows
+    makes the norms of the others large.
 
     Args:
         inputs: the xᵢ, shape (n, d).
-        covariance: C, near the posterior's, such as the inverse of the curvature at the mode: (d,
-            d), or its diagonal (d,).
+        covariance: C, an approximation of the posterior covariance, such as the inverse Hessian at
+            the mode: a matrix (d, d), or its diagonal (d,).
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.
@@ -33,10 +33,8 @@ def leverage(inputs: Array | np.ndarray, covariance: Array | np.ndarray) -> RowP
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
         >>> x = jnp.array([[1.0, 0.0], [1.0, 0.0], [1.0, 30.0]])
-        >>> law = ewsg.rows.leverage(x, jnp.linalg.inv(x.T @ x + jnp.eye(2)))
-        >>> print(
-        ...     (3 * law.probabilities).round(1)
-        ... )  # the third row alone tells of the second column
+        >>> rows = ewsg.rows.leverage(x, jnp.linalg.inv(x.T @ x + jnp.eye(2)))
+        >>> print((3 * rows.probabilities).round(1))  # only the third row informs x₂'s weight
         [0.8 0.8 1.4]
     """
     for name, value in {"inputs": inputs, "covariance": covariance}.items():
@@ -57,7 +55,7 @@ def leverage(inputs: Array | np.ndarray, covariance: Array | np.ndarray) -> RowP
             f"{checks.describe(covariance)}"
         )
     squares = np.concatenate(
-        [_squares(x[i : i + AT_ONCE], metric) for i in range(0, len(x), AT_ONCE)]
+        [_squares(x[i : i + NORM_CHUNK_ROWS], metric) for i in range(0, len(x), NORM_CHUNK_ROWS)]
     )
     if not np.isfinite(squares).all() or (squares < 0).any():
         raise ValueError(
@@ -65,8 +63,8 @@ def leverage(inputs: Array | np.ndarray, covariance: Array | np.ndarray) -> RowP
             f"a squared norm of {squares.min():.3g}"
         )
     # Rows of zeros too may fill a batch that is larger than all others together.
-    norms = np.sqrt(np.maximum(squares, LEAST * squares.mean()))
-    return by_probability(norms.astype(jnp.result_type(float)))
+    norms = np.sqrt(np.maximum(squares, LEAST_SQUARED_NORM * squares.mean()))
+    return importance_weighted(norms.astype(jnp.result_type(float)))
 
 
 def _squares(x: np.ndarray, metric: np.ndarray) -> np.ndarray:

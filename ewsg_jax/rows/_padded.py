@@ -13,10 +13,10 @@ from ewsg_jax.rows._view import Rows
 
 @module
 class PartlyCounted(Rows):
-    """Rows of which the first n count; the others are copies of such.
+    """Rows of which the first n count; the others are copies of some of these.
 
     Attributes:
-        size: n where a row counts, 0 where it does not, int32, shape (rows,).
+        size: n for a row that counts, 0 for one that does not, int32, shape (rows,).
     """
 
     size: Array
@@ -36,8 +36,8 @@ class PartlyCounted(Rows):
     def draw(self, key: Key, batch_size: int, replace: bool = True) -> Array:
         return rng.rows(key, self.counted, batch_size, replace, most=self.length)
 
-    def each(self, function: Callable[..., PyTree], *shared: PyTree) -> PyTree:
-        return self.only_counted(super().each(function, *shared))
+    def map_rows(self, function: Callable[..., PyTree], *shared: PyTree) -> PyTree:
+        return self.only_counted(super().map_rows(function, *shared))
 
     def only_counted(self, of_rows: PyTree) -> PyTree:
         return pytrees.scaled_rows(of_rows, self.size > 0)

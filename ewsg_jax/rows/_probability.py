@@ -24,16 +24,16 @@ from ewsg_jax.base.typing import Array, Data, Key
 from ewsg_jax.rows._alias import alias_table, certain_rows
 from ewsg_jax.rows._independent import Independent
 from ewsg_jax.rows._probability_parts import ProbabilityInParts, in_parts
-from ewsg_jax.rows._scheme import Order, RowLaw
+from ewsg_jax.rows._scheme import Order, SamplingScheme
 from ewsg_jax.rows._strata import allocate
 from ewsg_jax.rows._view import Batch, num_rows
 
 
 class Places(NamedTuple):
-    """Where in the table each row that is drawn comes from, shape (rows drawn,).
+    """The part of the table that each row is drawn from, shape (rows drawn,).
 
     Attributes:
-        first: where its stratum begins, int32.
+        first: the first place of its stratum, int32.
         size: how many places that stratum has, uint32.
     """
 
@@ -43,7 +43,7 @@ class Places(NamedTuple):
 
 @module
 class RowProbabilities(Part):
-    """What `by_probability` and `leverage` return: n probabilities, for a batch of any size.
+    """What `importance_weighted` and `leverage` return: n probabilities, for batches of any size.
 
     Attributes:
         probabilities: pᵢ, shape (n,), of sum 1.
@@ -56,10 +56,10 @@ class RowProbabilities(Part):
     strata: Array | None = None
 
     def of_size(self, batch_size: int) -> "ByProbability":
-        """Return the law of batches of this size.
+        """Return the scheme that draws batches of this size.
 
         Raises:
-            ValueError: nothing is left to draw from, but rows are to be drawn; or there are more
+            ValueError: fewer rows have a probability than a batch has rows, or there are more
                 strata than rows in a batch.
         """
         p = np.asarray(self.probabilities, np.float64)
@@ -97,15 +97,15 @@ class RowProbabilities(Part):
     def _table(self, p: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return a table that draws some rows, and its probabilities; that of all rows once."""
 
-        def made() -> tuple[np.ndarray, np.ndarray]:
+        def make() -> tuple[np.ndarray, np.ndarray]:
             threshold, alias, realised = alias_table(p[rows] / p[rows].sum())
             columns = [threshold, rows, rows[alias], np.zeros_like(rows)]
             return np.stack([column.astype(np.uint32) for column in columns], axis=1), realised
 
         return (
-            made()
+            make()
             if len(rows) < len(p)
-            else checked_arrays.remembered("alias table", made, self.probabilities)
+            else checked_arrays.remembered("alias table", make, self.probabilities)
         )
 
     def _strata(
@@ -128,10 +128,10 @@ class RowProbabilities(Part):
         if drawn < np.count_nonzero(sizes):
             raise ValueError(
                 f"batch_size must be at least {np.count_nonzero(sizes) + certain.sum()}: a row of "
-                f"each of the {np.count_nonzero(sizes)} strata, beside {certain.sum()} rows that "
-                f"are in every batch; got {batch_size}"
+                f"each of the {np.count_nonzero(sizes)} strata, and {certain.sum()} rows that are "
+                f"in every batch; got {batch_size}"
             )
-        # On known numbers, also where a kernel is made while something is traced.
+        # On known numbers, even if the kernel is made while something is traced.
         with jax.ensure_compile_time_eval():
             seats = np.asarray(allocate(jnp.asarray(sizes), drawn))
         return [(others[label == c], int(seats[c])) for c in np.flatnonzero(sizes)]
@@ -139,16 +139,16 @@ class RowProbabilities(Part):
 
 @module
 class ByProbability(Independent):
-    """The law of `by_probability` for batches of one size.
+    """The scheme of `importance_weighted` for batches of one size.
 
     Attributes:
         certain: rows that are in every batch.
         table: for each of k uniform places how often, of 2³², it stays with its own row, that row,
-            and the one that it goes to else; uint32, shape (k, 4), the last column 0: 16 bytes are
-            fetched as one.
-        weight: what each row stands for, shape (n,); 0 where it is never seen.
+            and the row that it goes to otherwise; uint32, shape (k, 4), the last column 0: 16 bytes
+            are fetched as one.
+        weight: how many rows each row stands for, shape (n,); 0 for a row that is never drawn.
         places: the part of the table for each row that is drawn; None for all of it.
-        given: what it was made from.
+        given: the probabilities that it was made from.
     """
 
     needs = frozenset({Need.ALL_ROWS})
@@ -177,12 +177,12 @@ class ByProbability(Independent):
         place, coin = rng.scaled(words, jnp.uint32(k) if self.places is None else self.places.size)
         place = place if self.places is None else self.places.first + place
         # One gather of 16 bytes a row brings threshold, row and alias together.
-        threshold, own, alias, _ = jnp.moveaxis(pytrees.take(self.table, place), -1, 0)
+        threshold, stay, alias, _ = jnp.moveaxis(pytrees.take(self.table, place), -1, 0)
         return jnp.concatenate(
-            [self.certain, jnp.where(coin < threshold, own, alias).astype(jnp.int32)]
+            [self.certain, jnp.where(coin < threshold, stay, alias).astype(jnp.int32)]
         )
 
-    batches = RowLaw.batches
+    batches = SamplingScheme.batches
 
     def check(self, data: Data) -> None:
         if num_rows(data) != self.weight.shape[0]:
@@ -195,23 +195,27 @@ class ByProbability(Independent):
         return in_parts(self.given, self.batch_size, parts)
 
 
-def by_probability(weights: Array | np.ndarray, *, strata: Array | None = None) -> RowProbabilities:
-    """Draw rows in proportion to weights, each for as many rows as make gradients unbiased.
+def importance_weighted(
+    weights: Array | np.ndarray, *, strata: Array | None = None
+) -> RowProbabilities:
+    """Draw rows in proportion to weights, and weight their gradients so that sums are unbiased.
+
+    `by_probability` is an older name of the same function.
 
     Args:
-        weights: how often each row is to be seen, not negative, not all zero, shape (n,); divided
-            by their sum. A row of weight 0 is never seen: it has no part in the gradient then,
-            which is right where its gradient is 0 alone.
+        weights: how often each row is to be drawn, not negative, not all zero, shape (n,); divided
+            by their sum. A row of weight 0 is never drawn, and adds nothing to the gradient: that
+            is right only for a row whose gradient is 0.
         strata: the stratum of each row, whole numbers from 0, shape (n,), such as
-            `ewsg_jax.cluster` makes: each has rows in every batch, as many as its weights come to,
-            at least one. Default: one stratum.
+            `ewsg_jax.cluster` makes: each stratum has rows in every batch, in proportion to its
+            weights, and at least one. Default: one stratum.
 
     Returns:
         What `rows=` takes, in `uniform`, `svrg`, `saga` and `control_variate` and the methods made
         of them.
 
     Raises:
-        TypeError, ValueError: it is no such array, or it is traced.
+        TypeError, ValueError: an argument is not such an array, or it is traced.
 
     References:
         S. Putcha, C. Nemeth and P. Fearnhead, Preferential subsampling for stochastic gradient
@@ -219,11 +223,11 @@ def by_probability(weights: Array | np.ndarray, *, strata: Array | None = None) 
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
-        >>> law = ewsg.rows.by_probability(jnp.array([1.0, 1.0, 8.0]))
+        >>> rows = ewsg.rows.importance_weighted(jnp.array([1.0, 1.0, 8.0]))
         >>> estimator = ewsg.gradients.uniform(
-        ...     ewsg.models.gaussian_location(), batch_size=2, rows=law
+        ...     ewsg.models.gaussian_location(), batch_size=2, rows=rows
         ... )
-        >>> estimator.law.certain.tolist()  # 2 · 0.8 ≥ 1: in every batch, beside one of the others
+        >>> estimator.law.certain.tolist()  # 2 · 0.8 ≥ 1: in every batch, with one of the others
         [2]
     """
     takes = "weights must be an array (n,) of numbers that are not negative and not all zero"

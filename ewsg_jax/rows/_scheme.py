@@ -1,4 +1,4 @@
-"""What a law of rows is: how the b rows of each step are chosen."""
+"""What a minibatch sampling scheme is: how the b rows of each step are chosen."""
 
 import abc
 import functools
@@ -14,15 +14,14 @@ from ewsg_jax.base.typing import Array, Data, Key, PyTree
 from ewsg_jax.rows._view import Batch, Block, view
 
 KIND_OF_KEYS = "jax_default_prng_impl"
-"""By which users say which keys `jax.random.key` makes."""
+"""The setting of JAX by which users choose the kind of `jax.random.key`."""
 
 
 class Order(NamedTuple):
-    """Where a chain is in its order through the rows: all that an epoch is a function of.
+    """A chain's place in its order of the rows: an epoch is a function of this alone.
 
     Attributes:
-        words: what the chain's permutations are made from, uint32, shape (4,): the chain keeps them
-            from `init`.
+        words: the seed of the chain's permutations, uint32, shape (4,), drawn by `init`.
         step: the number of the step, int32.
     """
 
@@ -31,7 +30,7 @@ class Order(NamedTuple):
 
 
 @module
-class RowLaw(Part, abc.ABC):
+class SamplingScheme(Part, abc.ABC):
     """How the b rows of each step are chosen. Write `draw`.
 
     Each row stands for n/b rows in the mean, or for what the weights of the batch say.
@@ -41,7 +40,7 @@ class RowLaw(Part, abc.ABC):
     """
 
     needs: ClassVar[frozenset[Need]] = EVERYTHING
-    """What it needs of the data; everything, for a law that does not say otherwise."""
+    """What it needs of the data; everything, unless a scheme says otherwise."""
     ordered: ClassVar[bool] = False
     """Whether batches follow the chain's own order through the rows, and so depend on others."""
     distinct: ClassVar[bool] = False
@@ -49,7 +48,7 @@ class RowLaw(Part, abc.ABC):
     independent: ClassVar[bool] = False
     """Whether the rows of a batch are independent."""
     weighted: ClassVar[bool] = False
-    """Whether rows stand for unlike numbers of rows."""
+    """Whether rows stand for different numbers of rows."""
     batch_size: int = static()
 
     @abc.abstractmethod
@@ -57,31 +56,31 @@ class RowLaw(Part, abc.ABC):
         """Return which rows a batch has, as row numbers or as a block, from n alone.
 
         Args:
-            key: consumed.
-            data: rows, of which their number is read.
-            order: where the chain is, for a law that is `ordered`; None for the others.
+            key: a PRNG key, consumed.
+            data: the rows; only their number n is read.
+            order: the chain's place in its order, for a scheme that is `ordered`; None for others.
         """
 
     def check(self, data: Data) -> None:
-        """Raise ValueError where the data do not go with the law."""
+        """Raise ValueError if the scheme cannot draw batches of these data."""
 
     def batches(self, data: Data) -> Batch | Block:
         """Return all equally probable batches on a leading axis."""
         raise NotImplementedError(f"the batches of {self!r} cannot be listed")
 
 
-def laws_of(part: Part) -> list[RowLaw]:
-    """Return the laws of rows in a part of a kernel."""
-    return [each for each in parts_of(part) if isinstance(each, RowLaw)]
+def schemes_of(part: Part) -> list[SamplingScheme]:
+    """Return the sampling schemes in a part of a kernel."""
+    return [inner for inner in parts_of(part) if isinstance(inner, SamplingScheme)]
 
 
 def is_ordered(part: Part) -> bool:
-    """Return whether batches follow each chain's order, so cannot be exchanged nor shared."""
-    return any(law.ordered for law in laws_of(part))
+    """Return whether batches follow each chain's order: they cannot be exchanged or shared."""
+    return any(scheme.ordered for scheme in schemes_of(part))
 
 
 def lists_batches(estimator: Part) -> bool:
-    """Return whether `batches` of an estimator can list them: those of its laws of rows.
+    """Return whether `batches` of an estimator can list them all, by its sampling schemes.
 
     Example:
         >>> import ewsg_jax as ewsg
@@ -89,13 +88,13 @@ def lists_batches(estimator: Part) -> bool:
         >>> ewsg.rows.lists_batches(ewsg.gradients.uniform(model, batch_size=2))
         True
     """
-    laws = laws_of(estimator)
-    own = [part for part in parts_of(estimator) if hasattr(type(part), "batches")]
+    schemes = schemes_of(estimator)
+    listing = [part for part in parts_of(estimator) if hasattr(type(part), "batches")]
     return (
-        bool(laws)
-        and all(type(law).batches is not RowLaw.batches for law in laws)
-        # Where a class has a `draw` of its own, what another class lists may be other batches.
-        and all(_depth(part, "batches") <= _depth(part, "draw") for part in own)
+        bool(schemes)
+        and all(type(scheme).batches is not SamplingScheme.batches for scheme in schemes)
+        # If a class has a `draw` of its own, what another class lists may be other batches.
+        and all(_depth(part, "batches") <= _depth(part, "draw") for part in listing)
     )
 
 
@@ -104,36 +103,36 @@ def _depth(part: Part, name: str) -> int:
     return next(i for i, cls in enumerate(type(part).__mro__) if name in vars(cls))
 
 
-def check_draw(law: RowLaw, data: Data) -> None:
-    """Check that a law draws what it says, from shapes alone.
+def check_draw(scheme: SamplingScheme, data: Data) -> None:
+    """Check that a scheme draws what it says, from shapes alone.
 
     Raises:
-        TypeError, ValueError: it draws no batch; one with another number of rows than the law's
-            share of a batch; or one with weights where the law does not say so, or the other way
-            round.
+        TypeError, ValueError: it does not draw a batch; the batch has another number of rows than
+            `batch_size` (or this part's share of it); or it has weights although the scheme is not
+            `weighted`, or none although it is.
     """
-    drawn = _drawn.eval_shape(law, *_shapes(getattr(jax.config, KIND_OF_KEYS)), data)
+    drawn = _drawn.eval_shape(scheme, *_shapes(getattr(jax.config, KIND_OF_KEYS)), data)
     if not isinstance(drawn, Batch | Block):
         raise TypeError(
-            f"draw of {law!r} must return an ewsg_jax.rows.Batch, of row numbers and perhaps "
+            f"draw of {scheme!r} must return an ewsg_jax.rows.Batch, of row numbers and perhaps "
             f"weights, or a Block; got {checks.describe(drawn)}"
         )
-    size = view(data).share(law.batch_size)
+    size = view(data).share(scheme.batch_size)
     shape = (drawn.size,) if isinstance(drawn, Block) else drawn.indices.shape
     if shape != (size,):
         raise ValueError(
-            f"draw of {law!r} must return {size} rows, shape ({size},); got shape {shape}"
+            f"draw of {scheme!r} must return {size} rows, shape ({size},); got shape {shape}"
         )
     if isinstance(drawn, Batch) and not jnp.issubdtype(drawn.indices.dtype, jnp.integer):
         raise TypeError(
-            f"draw of {law!r} must return row numbers that are whole; got {drawn.indices.dtype}"
+            f"draw of {scheme!r} must return row numbers that are whole; got {drawn.indices.dtype}"
         )
     has_weights = isinstance(drawn, Batch) and drawn.weights is not None
-    if has_weights != law.weighted:
-        found = "a batch with weights" if has_weights else "a batch without weights"
+    if has_weights != scheme.weighted:
+        batch = "a batch with weights" if has_weights else "a batch without weights"
         raise ValueError(
-            f"weighted of {law!r} must say whether its batches have weights; got {law.weighted} "
-            f"and {found}"
+            f"weighted of {scheme!r} must say whether its batches have weights; got "
+            f"{scheme.weighted} and {batch}"
         )
 
 
@@ -149,9 +148,9 @@ def _shapes(kind: str) -> tuple[Key, Order]:
 
 
 @jax.jit
-def _drawn(law: RowLaw, key: Key, order: Order, data: Data) -> PyTree:
-    """What a law draws: asked for its shapes only, which are traced once for all equal laws."""
-    return law.draw(key, data, order if law.ordered else None)
+def _drawn(scheme: SamplingScheme, key: Key, order: Order, data: Data) -> PyTree:
+    """What a scheme draws: asked for its shapes only, which are traced once for equal schemes."""
+    return scheme.draw(key, data, order if scheme.ordered else None)
 
 
 def check_fits(batch_size: int, data: Data, why: str) -> None:

@@ -20,9 +20,9 @@ PARTS = "parts"
 
 @module
 class Shard(PartlyCounted):
-    """One of several parts of the data, seen where `axes` are mapped by shard_map or vmap.
+    """One of several parts of the data, inside a shard_map or vmap over `axes`.
 
-    The parts are equally long; rows that do not count are copies of such as do.
+    The parts are equally long; rows that do not count are copies of some that do.
 
     Attributes:
         total: n of all parts.

@@ -25,9 +25,10 @@ class Spread(Rows):
 
     Attributes:
         rows: axes part, row of the part, …; rows that do not count are copies of such as do.
-        size: of each row how many of its part count, 0 where it does not, int32, shape (part, row).
+        size: how many rows of its part count, for a row that counts; 0 for one that does not;
+            int32, shape (part, row).
         total: n.
-        mesh: of the devices.
+        mesh: the devices, with the axes `chains` and `data`.
     """
 
     size: Array
@@ -50,7 +51,7 @@ class Spread(Rows):
 
     def sum(self, function: Callable[[Data], PyTree], chunk_size: int) -> PyTree:
         """Return the sum of what a function makes of the rows of each part, on all devices."""
-        return self.alike(lambda part: jax.lax.psum(part.sum(function, chunk_size), DATA))
+        return self.on_all_devices(lambda part: jax.lax.psum(part.sum(function, chunk_size), DATA))
 
     def take(self, indices: Array) -> Data:
         """Return rows by their numbers, any shape, on all devices: each gives what it has."""
@@ -63,14 +64,15 @@ class Spread(Rows):
             is_here = (place >= 0) & (place < part.size[0])
 
             def here(x: Array) -> Array:
-                found = pytrees.take(x, jnp.where(is_here, place, 0))
-                found = jnp.where(is_here.reshape(*place.shape, *[1] * (x.ndim - 1)), found, 0)
+                rows = pytrees.take(x, jnp.where(is_here, place, 0))
+                rows = jnp.where(is_here.reshape(*place.shape, *[1] * (x.ndim - 1)), rows, 0)
                 # `psum` adds numbers: truth values go as bytes.
-                return found.astype(jnp.uint8) if x.dtype == bool else found.astype(x.dtype)
+                return rows.astype(jnp.uint8) if x.dtype == bool else rows.astype(x.dtype)
 
             return jax.lax.psum(jax.tree.map(here, part.rows), DATA)
 
-        return jax.tree.map(lambda x, like: x.astype(like.dtype), self.alike(of_part), self.rows)
+        rows = self.on_all_devices(of_part)
+        return jax.tree.map(lambda x, like: x.astype(like.dtype), rows, self.rows)
 
     def blocks(self, starts: Array, size: int, *, around: bool) -> Batch:
         """Return blocks of consecutive rows, row by row: a block may lie on several devices."""
@@ -78,8 +80,8 @@ class Spread(Rows):
         numbers, *_ = places_of_blocks(starts, size, self.total)
         return Batch(numbers, self.take(numbers))
 
-    def some(self, numbers: np.ndarray) -> "Spread":
-        """Return some of the rows, each where it is, by their numbers in order."""
+    def subset(self, numbers: np.ndarray) -> "Spread":
+        """Return some of the rows, by their numbers in order; each stays on its device."""
         # Each part keeps its own of them; parts are filled up to the longest with rows that do not
         # count.
         bounds = np.searchsorted(numbers, ends(self.total, self.mesh.shape[DATA]))
@@ -87,36 +89,39 @@ class Spread(Rows):
         places = np.arange(max(1, sizes.max()))
         counts = np.where(places < sizes[:, None], sizes[:, None], 0).astype(np.int32)
         # The last rows are asked for again where a part has fewer: they do not count.
-        asked = numbers[np.minimum(bounds[:-1, None] + places, len(numbers) - 1)]
-        own = asked - ends(self.total, len(sizes))[:-1, None]
-        own = np.where(counts > 0, own, 0).astype(np.int32)
+        of_all = numbers[np.minimum(bounds[:-1, None] + places, len(numbers) - 1)]
+        of_part = of_all - ends(self.total, len(sizes))[:-1, None]
+        of_part = np.where(counts > 0, of_part, 0).astype(np.int32)
         return Spread(
-            rows=_each(self, own), size=jnp.asarray(counts), total=len(numbers), mesh=self.mesh
+            rows=_rows_of_parts(self, of_part),
+            size=jnp.asarray(counts),
+            total=len(numbers),
+            mesh=self.mesh,
         )
 
-    def alike(self, function: Callable[[Shard], PyTree]) -> PyTree:
-        """Return on all devices what a function makes of each part that all share."""
+    def on_all_devices(self, function: Callable[[Shard], PyTree]) -> PyTree:
+        """Return what a function returns for each part, which must be the same for all parts."""
         parts = self.mesh.shape[DATA]
 
         def here(rows: Data, size: Array) -> PyTree:
-            own = jax.tree.map(lambda x: jnp.squeeze(x, 0), rows)
+            part = jax.tree.map(lambda x: jnp.squeeze(x, 0), rows)
             return function(
-                Shard(rows=own, size=size[0], total=self.total, parts=parts, axes=(DATA,))
+                Shard(rows=part, size=size[0], total=self.total, parts=parts, axes=(DATA,))
             )
 
-        cut, whole = PartitionSpec(DATA), PartitionSpec()
+        cut, replicated = PartitionSpec(DATA), PartitionSpec()
         mapped = jax.shard_map(
-            here, mesh=self.mesh, in_specs=(cut, cut), out_specs=whole, check_vma=False
+            here, mesh=self.mesh, in_specs=(cut, cut), out_specs=replicated, check_vma=False
         )
         return mapped(self.rows, self.size)
 
 
 @jax.jit
-def _each(data: Spread, numbers: Array) -> Data:
+def _rows_of_parts(data: Spread, numbers: Array) -> Data:
     """Return rows of each part, by their numbers in it, shape (part, count)."""
 
-    def of_part(rows: Data, own: Array) -> Data:
-        return jax.tree.map(lambda x: x[0][own[0]][None], rows)
+    def of_part(rows: Data, of_one: Array) -> Data:
+        return jax.tree.map(lambda x: x[0][of_one[0]][None], rows)
 
     spec = PartitionSpec(DATA)
     return jax.shard_map(
@@ -130,7 +135,7 @@ def checked_mesh(mesh: object) -> Mesh:
     An axis that was not given has length 1.
 
     Raises:
-        TypeError, ValueError: it is no mesh with such axes.
+        TypeError, ValueError: it is not a mesh with such axes.
     """
     if not isinstance(mesh, Mesh):
         raise TypeError(f"{TAKES}; got {checks.describe(mesh)}")
@@ -157,8 +162,10 @@ def check_rows(data: Data, parts: int) -> None:
 
 
 def ends(n: int, parts: int) -> np.ndarray:
-    # Evenly spread: parts differ by one row at most.
-    """Return where each part of n rows begins, and n, shape (parts + 1,)."""
+    """Return the number of the first row of each part, and n, shape (parts + 1,).
+
+    Parts differ by one row at most.
+    """
     return np.linspace(0, n, parts + 1).astype(int)
 
 
@@ -172,23 +179,25 @@ def cut(data: Data, parts: int, mesh: Mesh) -> tuple[Data, Array]:
         # Rows are placed device by device: no device holds them all, not even for a moment.
         known = on_host(x)
 
-        def some(index: Any) -> np.ndarray:
-            asked = range(*index[0].indices(parts))
+        def of_device(index: Any) -> np.ndarray:
+            on_device = range(*index[0].indices(parts))
             # Parts that are one row short are filled up with a copy, which has no weight.
-            return np.stack([known[bounds[part] + np.arange(most) % sizes[part]] for part in asked])
+            return np.stack(
+                [known[bounds[part] + np.arange(most) % sizes[part]] for part in on_device]
+            )
 
         shape = parts, most, *known.shape[1:]
-        return jax.make_array_from_callback(shape, NamedSharding(mesh, spec), some)
+        return jax.make_array_from_callback(shape, NamedSharding(mesh, spec), of_device)
 
     counts = np.where(np.arange(most) < sizes[:, None], sizes[:, None], 0).astype(np.int32)
     return jax.tree.map(of_leaf, data), placed(mesh, spec, counts)
 
 
 def over(mesh: object, data: Data) -> Data:
-    """Return rows on the devices along a mesh's axis `data`; as they are where it has none.
+    """Return rows on the devices along a mesh's axis `data`; as they are without such an axis.
 
     Raises:
-        TypeError, ValueError: it is no mesh with such axes, or has more devices than there are
+        TypeError, ValueError: it is not a mesh with such axes, or has more devices than there are
             rows.
     """
     if mesh is None:

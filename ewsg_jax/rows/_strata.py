@@ -7,7 +7,8 @@ from ewsg_jax.base.typing import Array
 
 
 def allocate(sizes: Array, batch_size: int) -> Array:
-    """Return how many of b rows each stratum gets: one if not empty, then where most lack.
+    """Return how many of b rows each stratum gets: one if it is not empty, and each further row to
+    the stratum that lacks most.
 
     With no stratum below n/b rows this is the method of the largest remainder.
 

@@ -1,13 +1,12 @@
 """One view of the data: which rows are here, which of them count, and how sums over them become
 sums over all rows.
 
-A user gives a tree of arrays that share their leading axis n. A run may see it as a window of a
-stream, as one of several parts, made as long as other data sets, or on several devices. Each of
-these is a `Rows` of its own, and what is written for `Rows` serves them all. They are trees like
-any other data, cut and gathered row by row.
+A user gives a pytree of arrays that share their leading axis n. A run may see it as a window of a
+stream, as one of several parts, padded to the length of other data sets, or on several devices.
+Each of these is a `Rows` of its own, and code that is written for `Rows` serves them all. They are
+pytrees like any other data, cut and gathered row by row.
 
-Gathering is the costliest part of a step on a CPU. So rows are gathered for many steps at once
-where there is a run that can do so.
+Gathering is the costliest part of a step on a CPU. So a run gathers rows for many steps at once.
 """
 
 import functools
@@ -31,7 +30,7 @@ class Batch(NamedTuple):
     Attributes:
         indices: row numbers, int32, any shape.
         rows: the rows, leaves of shape (*indices.shape, …); None before they are fetched.
-        weights: what each row stands for, shaped like the indices; None for n/b rows each.
+        weights: how many rows each row stands for, shaped like the indices; None for n/b.
     """
 
     indices: Array
@@ -44,9 +43,9 @@ class Block(Part):
     """A batch of consecutive rows that are not fetched yet, the first row following on the last.
 
     Attributes:
-        start: its first row, int32, any shape.
+        start: the number of its first row, int32, any shape.
         size: how many rows it has, at most n.
-        around: whether it may reach beyond the end.
+        around: whether it may reach beyond the end, and continue at row 0.
     """
 
     start: Array
@@ -64,8 +63,8 @@ class AsDrawn(NamedTuple):
 class Rows(Part):
     """All rows of a data set, in memory; the base class of the other views.
 
-    How many rows there are, by view; m of N are in a window, r of n in a part, and what is made as
-    long as others has the length L:
+    How many rows there are, by view. A window has m of N rows, a part on a device has r of n, and L
+    is the length that data sets or parts are padded to:
 
                         in memory    window    padded            part on a device
         length          n            m         L                 L
@@ -76,19 +75,19 @@ class Rows(Part):
         fewest          n            m         least n of all    the least r
 
     Attributes:
-        rows: a tree of arrays.
+        rows: a pytree of arrays.
     """
 
     rows: Data
 
     @property
     def tree(self) -> Data:
-        """The rows as a tree of arrays that share their leading axis, or their shapes."""
+        """The rows as a pytree of arrays that share their leading axis, or their shapes."""
         return self.rows
 
     @property
     def cut(self) -> Data:
-        """What is cut and gathered row by row: the rows, and whether each counts if not all do."""
+        """The pytree that is cut and gathered row by row: the rows, and which of them count."""
         return self.rows
 
     @property
@@ -98,17 +97,17 @@ class Rows(Part):
 
     @property
     def in_all(self) -> int:
-        """How many rows there are: for a window or a part of the data, more than are here."""
+        """How many rows the whole data set has: for a window or a part, more than are here."""
         return self.length
 
     @property
     def counted(self) -> Array | int:
-        """Among how many rows batches are drawn: those here that count."""
+        """How many rows here count: batches are drawn among them."""
         return self.length
 
     @property
     def number(self) -> Array | int:
-        """n, to which a batch's sum is scaled, of a part its own; a float where an array."""
+        """The n that a batch's sum is scaled to, a part's own for a part; an array is a float."""
         return self.length
 
     @property
@@ -118,23 +117,23 @@ class Rows(Part):
 
     @property
     def fewest(self) -> int:
-        """The least n of some data sets or parts, where known; at most the array's length."""
+        """The least n of several data sets or parts if it is known, else the array's length."""
         return self.length
 
     def draw(self, key: Key, batch_size: int, replace: bool = True) -> Array:
-        """Return the row numbers of a batch: of a part its share, from its own rows."""
+        """Return the row numbers of a batch; a part draws its share, from its own rows."""
         return rng.rows(key, self.length, batch_size, replace)
 
-    def each(self, function: Callable[..., PyTree], *shared: PyTree) -> PyTree:
+    def map_rows(self, function: Callable[..., PyTree], *shared: PyTree) -> PyTree:
         """Return `function(*shared, row)` of each row, 0 for rows that do not count."""
         return jax.vmap(function, (*[None] * len(shared), 0))(*shared, self.rows)
 
     def only_counted(self, of_rows: PyTree) -> PyTree:
-        """Return what rows give, leading axis row, with 0 for those that do not count."""
+        """Return values of rows, leading axis row, with 0 for rows that do not count."""
         return of_rows
 
     def sum(self, function: Callable[[Data], PyTree], chunk_size: int) -> PyTree:
-        """Return the sum over all rows of what a function makes of at most `chunk_size` of them."""
+        """Return a sum over all rows, by a function that sums over at most `chunk_size` rows."""
         return sum_in_chunks(function, self.cut, chunk_size)
 
     def take(self, indices: Array) -> Data:
@@ -147,9 +146,9 @@ class Rows(Part):
         A block that reaches beyond the end has the first rows in front of the last ones.
 
         Args:
-            starts: where the blocks begin, int32, any shape.
-            size: how many rows each has, at most n.
-            around: whether a block may reach beyond the end.
+            starts: the first row of each block, int32, any shape.
+            size: how many rows each block has, at most n.
+            around: whether a block may reach beyond the end, and continue at row 0.
         """
         if not around:
             numbers = starts[..., None] + jnp.arange(size, dtype=jnp.int32)
@@ -166,15 +165,15 @@ class Rows(Part):
         return Batch(numbers, jax.tree.map(of_leaf, self.cut))
 
     def across(self, of_part: PyTree) -> PyTree:
-        """Return the sum over all parts of what each has."""
+        """Return the sum over all parts of a value that each part has."""
         return of_part
 
     def added(self, *parts: PyTree) -> tuple[PyTree, ...]:
-        """Return trees whose sum is that of these over all parts."""
+        """Return pytrees whose sum is the sum of these over all parts."""
         return parts
 
     def same(self, tree: PyTree) -> PyTree:
-        """Return what all parts have alike, as one where several lie on a device."""
+        """Return a value that all parts share, once for all parts on one device."""
         return tree
 
     def key(self, key: Key) -> Key:
@@ -197,13 +196,14 @@ def fetch(randomness: PyTree, data: Data) -> PyTree:
     It may be done for the batches of many steps and chains at once.
 
     Args:
-        randomness: what a kernel, an estimator or a law of rows has drawn, with any leading axes.
-        data: a tree of arrays with the leading axis n.
+        randomness: what a kernel, an estimator or a sampling scheme has drawn, with any leading
+            axes.
+        data: a pytree of arrays with the leading axis n.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
-        >>> data, law = jnp.arange(10.0), ewsg.rows.row_law(3, True, "random")
-        >>> drawn = jax.vmap(lambda key: law.draw(key, data))(
+        >>> data, scheme = jnp.arange(10.0), ewsg.rows.sampling_scheme(3, True, "random")
+        >>> drawn = jax.vmap(lambda key: scheme.draw(key, data))(
         ...     jax.random.split(jax.random.key(0), 4)
         ... )
         >>> ewsg.rows.fetch(drawn, data).rows.shape  # 4 batches of 3 rows
@@ -218,14 +218,14 @@ def fetch(randomness: PyTree, data: Data) -> PyTree:
 
 
 def fetched(batch: Batch | Block, data: Data) -> Batch:
-    """Return one batch with its rows; of a batch that has them, these.
+    """Return one batch with its rows; a batch that has them is returned as it is.
 
     Args:
-        batch: which rows, as a law of rows draws them, or what `fetch` made of it.
-        data: a tree of arrays with the leading axis n.
+        batch: a batch, as a sampling scheme draws it or as `fetch` returns it.
+        data: a pytree of arrays with the leading axis n.
 
     Raises:
-        TypeError: it is neither: row numbers alone do not say what each row stands for.
+        TypeError: it is not a batch: row numbers alone do not say how many rows each stands for.
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
@@ -248,7 +248,7 @@ def gather(data: Data, indices: Array) -> Batch:
     """Gather rows by their numbers.
 
     Args:
-        data: a tree of arrays with the leading axis n.
+        data: a pytree of arrays with the leading axis n.
         indices: row numbers known to be in bounds, int32, any shape.
 
     Example:
@@ -278,10 +278,10 @@ def sum_in_chunks(function: Callable[[Data], PyTree], data: Data, chunk_size: in
 
 @functools.lru_cache(maxsize=256)
 def _of_one_length(n: int, chunk_size: int) -> int:
-    """Return the largest length that divides n, above half of this one; this one where none does.
+    """Return the largest length that divides n, above half of `chunk_size`; else `chunk_size`.
 
-    Rows that are left over are a second copy of the function in the program, which takes as long to
-    compile as the first: a sixth of all time from model to answer for 6,000 counts.
+    Rows that are left over need a second copy of the function in the program, which takes as long
+    to compile as the first: a sixth of all time from model to answer for 6,000 counts.
     """
     lengths = range(min(n, chunk_size), chunk_size // 2, -1)
     return next((length for length in lengths if n % length == 0), chunk_size)
@@ -290,7 +290,7 @@ def _of_one_length(n: int, chunk_size: int) -> int:
 def num_rows(data: Data) -> int:
     """Return how many rows are here, the length of the leading axis that all leaves share.
 
-    For laws of rows, whose row numbers are below it: of a window or a part of the data its own.
+    For sampling schemes, whose row numbers are below it; a window or a part has its own.
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
@@ -301,7 +301,7 @@ def num_rows(data: Data) -> int:
 
 
 def all_rows(data: Data) -> int:
-    """Return how many rows there are in all: for a window or a part, more than are here.
+    """Return how many rows the data set has: for a window or a part, more than are here.
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
@@ -314,7 +314,7 @@ def all_rows(data: Data) -> int:
 def sum_over_rows(
     function: Callable[[Data], PyTree], data: Data, chunk_size: int = CHUNK_SIZE
 ) -> PyTree:
-    """Return the sum over all rows of what a function makes of at most `chunk_size` of them."""
+    """Return a sum over all rows, by a function that sums over at most `chunk_size` rows."""
     return view(data).sum(function, chunk_size)
 
 
@@ -338,9 +338,9 @@ def fold_over_rows(
     data: Data,
     chunk_size: int = CHUNK_SIZE,
 ) -> PyTree:
-    """Return the total of `add(total, rows, before)` by chunks; `before`: rows already in.
+    """Return the total of `add(total, rows, before)` over chunks; `before` rows are in the total.
 
-    Chunks are shorter, by less than a half, where all can then have one length.
+    Chunks are shorter than `chunk_size`, by less than a half, if they can then all have one length.
     """
     n = num_rows(data)
     chunk_size = _of_one_length(n, chunk_size)
@@ -361,8 +361,8 @@ def fold_over_rows(
 
 
 def places_of_blocks(starts: Array, size: int, length: int) -> tuple[Array, Array, Array]:
-    """Return the row numbers of blocks that may reach beyond the end, where a slice of each begins,
-    and which of its rows are those of the beginning instead.
+    """Return the row numbers of blocks that may reach beyond the end, the first row of the slice
+    for each, and which rows of the slice are replaced by the first rows of the data.
     """
     last, place = length - size, jnp.arange(size, dtype=jnp.int32)
     first, wrapped = jnp.minimum(starts, last), jnp.maximum(0, starts - last)

@@ -12,9 +12,9 @@ from ewsg_jax.base.typing import Array, Data, PyTree
 from ewsg_jax.rows._view import Rows, sum_in_chunks
 
 
-class Whole(abc.ABC):
-    """All rows of a data set, read from where they are when they are asked for. Two are equal where
-    they are one.
+class RowSource(abc.ABC):
+    """All rows of a data set that stays on disk, read on demand. Two are equal only if they are the
+    same object.
 
     Attributes:
         num_rows: N, how many there are.
@@ -30,8 +30,8 @@ class Whole(abc.ABC):
     def piece(self, number: int, length: int, size: int, like: Data) -> Data:
         """Return `size` rows from row `number · length` on, NumPy arrays of the dtypes of `like`.
 
-        A compiled program asks for them, which is to end by itself: where they cannot be read they
-        are zeros, and why is kept to be raised after it.
+        A compiled program asks for them, and must end by itself: rows that cannot be read are
+        zeros, and the error is kept and raised after the program.
         """
 
 
@@ -42,14 +42,14 @@ class Window(Rows):
     Sums over all rows read all of them.
 
     Attributes:
-        whole: all rows.
+        source: all rows of the data set.
     """
 
-    whole: Whole = static()
+    source: RowSource = static()
 
     @property
     def in_all(self) -> int:
-        return self.whole.num_rows
+        return self.source.num_rows
 
     @property
     def number(self) -> int:
@@ -58,12 +58,11 @@ class Window(Rows):
     def sum(self, function: Callable[[Data], PyTree], chunk_size: int) -> PyTree:
         """Return the sum over all rows of the stream, as many of them at a time as a window has.
 
-        They are read by a callback of the host: once for all chains, whose number of the piece is
-        one.
+        They are read by a callback on the host, once for all chains.
         """
-        whole, size = self.whole, self.length
+        size = self.length
         # The window is all there is: nothing is to be read.
-        if whole.num_rows == size:
+        if self.source.num_rows == size:
             return sum_in_chunks(function, self.rows, chunk_size)
 
         def of_piece(number: Array | int, length: int) -> PyTree:
@@ -73,17 +72,15 @@ class Window(Rows):
             words = jax.tree.map(lambda x: jax.eval_shape(_in_words, x), like)
 
             def read(number: Array) -> PyTree:
-                found = whole.piece(int(number), size, length, like)
                 return jax.tree.map(
                     lambda x, y: x if x.dtype == y.dtype else x[..., None].view(y.dtype),
-                    found,
+                    self.source.piece(int(number), size, length, like),
                     words,
                 )
 
-            found = jax.pure_callback(read, words, jnp.asarray(number, jnp.int32))
             rows = jax.tree.map(
                 lambda x, y: x if x.dtype == y.dtype else jax.lax.bitcast_convert_type(x, y.dtype),
-                found,
+                jax.pure_callback(read, words, jnp.asarray(number, jnp.int32)),
                 like,
             )
             return sum_in_chunks(function, rows, chunk_size)
@@ -92,7 +89,7 @@ class Window(Rows):
             return pytrees.combine((1, total), (1, of_piece(number, size)))
 
         # The last piece is shorter, and so a program of its own.
-        pieces, rest = divmod(whole.num_rows, size)
+        pieces, rest = divmod(self.source.num_rows, size)
         shape = jax.eval_shape(lambda: sum_in_chunks(function, self.rows, chunk_size))
         total = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shape)
         total = jax.lax.fori_loop(0, pieces, add, total)

@@ -67,7 +67,7 @@ def of_data(data: Data) -> dict[str, str]:
     """Return what stands for data."""
     # A window or a stream has a fingerprint of the whole, without reading it again.
     if isinstance(data, Window | Stream):
-        return (data if isinstance(data, Stream) else data.whole).fingerprint()
+        return (data if isinstance(data, Stream) else data.source).fingerprint()
     return {
         "shapes": str(jax.tree.map(lambda x: (x.shape, x.dtype.name), data)),
         "numbers": pytrees.digest(data),

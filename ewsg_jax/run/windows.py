@@ -51,7 +51,7 @@ class Windows:
             ahead, self._ahead = self._ahead, None
             future = ahead[1] if ahead is not None and ahead[0] == number else self._ask(number)
             rows, room = future.result()
-            window = Window(rows=rows, whole=self._stream)
+            window = Window(rows=rows, source=self._stream)
             if self._look is not None:
                 self._look_at(window, number)
             self._leave()
@@ -153,7 +153,7 @@ class Windows:
                 middle = (low + high) // 2
                 some = jax.tree.map(lambda x, low=low, middle=middle: x[low:middle], window.rows)
                 try:
-                    self._look(Window(rows=some, whole=self._stream))
+                    self._look(Window(rows=some, source=self._stream))
                     low = middle
                 except ValueError as nearer:
                     high, found = middle, nearer

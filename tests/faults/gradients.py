@@ -115,7 +115,7 @@ FAULTS = [
           "test_posterior.py::test_sums_over_rows_see_each_row_once[7]"),
     Fault("rows of a block do not go around", "Rows.blocks", rename("begin", "blocks", nth=1),
           "gradients/test_row_laws.py::test_blocks_are_the_cyclic_ones[4]"),
-    Fault("rows: epochs of blocks go back, sweeps do not", "rows.row_law", constant("block_sweeps", "block_epochs", nth=1),
+    Fault("rows: epochs of blocks go back, sweeps do not", "rows.sampling_scheme", constant("block_sweeps", "block_epochs", nth=1),
           "gradients/test_block_epochs.py::test_every_block_comes_once_in_an_epoch[7-3-block_sweeps]"),
     Fault("importance-weighted rows: the coin's two sides exchanged", "ByProbability._rows", comparison("<", ">="),
           "gradients/test_row_probability.py::test_draws_are_the_table"),

@@ -11,7 +11,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.base import rng
 from ewsg_jax.rows import _view as view
-from ewsg_jax.rows._named import row_law
+from ewsg_jax.rows._named import sampling_scheme
 from ewsg_jax.rows._scheme import Order
 from tests.gradients.six_rows import N, X, Y, as_jax, close, no_weight
 from tests.gradients.test_row_laws import MOST
@@ -32,7 +32,7 @@ def words_of(num_chains, seed=0):
 @functools.cache
 def stream(n, batch_size, rows, num_steps):
     """The batches of two chains, one step after the other: indices (chains, steps, b)."""
-    law, data = row_law(batch_size, True, rows), jnp.arange(n, dtype=jnp.float32)
+    law, data = sampling_scheme(batch_size, True, rows), jnp.arange(n, dtype=jnp.float32)
 
     def of_step(words, step):
         batch = view.fetched(law.draw(jax.random.key(0), data, order(words, step)), data)
@@ -141,7 +141,7 @@ def test_estimates_are_unbiased_in_every_place(x64, batch_size):
 @pytest.mark.parametrize("rows", ["epochs", *LAWS])
 def test_all_rows_are_as_probable(rows):
     """Seven rows in batches of three, 20,000 orders: each left out as often, to 5 sds."""
-    law, data = row_law(3, True, rows), jnp.arange(7.0)
+    law, data = sampling_scheme(3, True, rows), jnp.arange(7.0)
     draw = lambda words: (
         view.fetched(law.draw(jax.random.key(0), data, order(words, 0)), data).indices
     )
@@ -219,7 +219,10 @@ def test_a_run_is_its_steps(x64, rows):
 def test_blocks_near_the_end_of_32_bits(batch_size):
     """Cuts, places and starts in Python's integers; steps beyond 2³¹, negative, to 2³²."""
     count, left_out = divmod(MOST, batch_size)
-    law, words = row_law(batch_size, True, "block_epochs"), jnp.array([1, 2, 3, 4], jnp.uint32)
+    law, words = (
+        sampling_scheme(batch_size, True, "block_epochs"),
+        jnp.array([1, 2, 3, 4], jnp.uint32),
+    )
     steps = [0, 1, 2**31 - 1, 2**31, 2**32 - 1]
     then = [divmod(step, count) for step in steps]
 

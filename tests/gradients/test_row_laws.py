@@ -10,7 +10,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.base import rng
 from ewsg_jax.rows import _view as view
-from ewsg_jax.rows._named import row_law
+from ewsg_jax.rows._named import sampling_scheme
 from ewsg_jax.rows._scheme import Order
 from ewsg_jax.run.layout import choose_layout
 from tests.gradients.six_rows import N, X, Y, as_jax
@@ -42,7 +42,7 @@ def assert_rows_are(batch, indices, data):
 @pytest.mark.parametrize("batch_size", range(1, N + 1))
 def test_blocks_are_the_cyclic_ones(x64, batch_size):
     """All n starts: each block b rows in order, around the end too; each row in b of them."""
-    law, data = row_law(batch_size, True, "blocks"), as_jax(PARTS)
+    law, data = sampling_scheme(batch_size, True, "blocks"), as_jax(PARTS)
     blocks = law.batches(data)
     assert blocks.start.dtype == jnp.int32
     np.testing.assert_array_equal(blocks.start, np.arange(N))
@@ -77,7 +77,7 @@ def test_rows_are_fetched_ahead_of_the_step(rows):
 
 def test_every_start_of_a_block_has_its_share_of_words(monkeypatch):
     """One word each: the words of start s are those from ⌈s 2³²/n⌉ to ⌈(s + 1) 2³²/n⌉ − 1."""
-    law, data = row_law(2, True, "blocks"), as_jax(PARTS)
+    law, data = sampling_scheme(2, True, "blocks"), as_jax(PARTS)
     first = [-(-start * 2**32 // N) for start in range(N + 1)]
     shapes = []
 
@@ -102,7 +102,7 @@ WORDS = jnp.array([3, 4, 5, 6], jnp.uint32)
 
 def stream(n, batch_size, steps):
     """Batches of some steps, by their numbers as they are counted in 32 bits, shape (steps, b)."""
-    law, data = row_law(batch_size, True, "epochs"), jnp.arange(n, dtype=jnp.float32)
+    law, data = sampling_scheme(batch_size, True, "epochs"), jnp.arange(n, dtype=jnp.float32)
 
     def of_step(step):
         batch = view.fetched(law.draw(jax.random.key(0), data, Order(WORDS, step)), data)
@@ -131,7 +131,7 @@ def test_no_row_comes_twice_in_an_epoch(n, batch_size, first):
 
 
 def test_rows_of_an_epoch_are_the_datas():
-    law = row_law(4, True, "epochs")
+    law = sampling_scheme(4, True, "epochs")
     data = jax.tree.map(lambda x: jnp.asarray(x, np.float32), PARTS)
     draw = lambda: view.fetched(law.draw(jax.random.key(0), data, Order(WORDS, jnp.int32(1))), data)
     batch = jax.jit(draw)()
@@ -177,7 +177,7 @@ def test_every_estimator_goes_on_in_its_epoch(kind):
     ("replace", "rows"), [(True, "random"), (False, "random"), (True, "blocks")]
 )
 def test_distinct_says_whether_a_row_may_come_twice(replace, rows):
-    law, data = row_law(4, replace, rows), jnp.zeros(N)
+    law, data = sampling_scheme(4, replace, rows), jnp.zeros(N)
     indices = jax.vmap(lambda drawn: view.fetched(drawn, data).indices)(law.batches(data))
     assert law.distinct == all(len(set(batch)) == 4 for batch in indices.tolist())
 
@@ -189,8 +189,11 @@ MOST = 2**31 - 1
 
 def test_rows_near_the_end_of_32_bits():
     """The last batches of an epoch and a block over the data's end, where data are none at all."""
-    law, count = row_law(5, True, "epochs"), MOST // 5
-    places, block = jnp.arange(5, dtype=jnp.int32), row_law(5, True, "blocks").batches(jnp.zeros(6))
+    law, count = sampling_scheme(5, True, "epochs"), MOST // 5
+    places, block = (
+        jnp.arange(5, dtype=jnp.int32),
+        sampling_scheme(5, True, "blocks").batches(jnp.zeros(6)),
+    )
 
     @jax.jit
     def run(step, start):
@@ -274,7 +277,7 @@ def test_batches_of_a_draw_of_ones_own_are_not_listed_by_another_class():
             return tuple(super(type(self), self).draw(k, data) for k in jax.random.split(key))
 
     model = ewsg.models.gaussian_location()
-    estimator = Doubled(posterior=model, law=row_law(1, True, "random"))
+    estimator = Doubled(posterior=model, law=sampling_scheme(1, True, "random"))
     with pytest.raises(
         ValueError,
         match="chain_length must be finite for an estimator whose batches cannot be listed",

@@ -356,12 +356,12 @@ def rows_are_taken_from_where_they_are():
         assert (np.asarray(found[name]) == rows[np.asarray(numbers)]).all()
     # Of the first part four, of the others none, one and two.
     some = np.array([0, 3, 4, 24, 55, 100, 102])
-    here = cut.some(some)
+    here = cut.subset(some)
     assert np.asarray(here.size)[:, 0].tolist() == [4, 0, 1, 2]
     for part, own in enumerate((some[:4], some[:0], some[4:5], some[5:])):
         assert (np.asarray(here.rows["x"])[part, : len(own)] == X[own]).all()
     # What a sum over them takes is these rows.
-    summed = MODEL.likelihood_gradient(jnp.ones(3), spread.over(DATA, ROWS).some(some))
+    summed = MODEL.likelihood_gradient(jnp.ones(3), spread.over(DATA, ROWS).subset(some))
     close(
         summed,
         MODEL.likelihood_gradient(jnp.ones(3), jax.tree.map(lambda x: jnp.asarray(x[some]), ROWS)),

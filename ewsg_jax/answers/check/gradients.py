@@ -176,7 +176,7 @@ def _init(estimator: GradientEstimator, start: Position, key: Key, data: Data) -
     def of_part(part: Data) -> PyTree:
         return estimator.init(key, start, part)
 
-    return data.alike(of_part) if isinstance(data, Spread) else of_part(data)
+    return data.on_all_devices(of_part) if isinstance(data, Spread) else of_part(data)
 
 
 def _estimated(
@@ -208,7 +208,7 @@ def _estimated(
     def on_batches(part: Data) -> Array:
         return jax.lax.map(lambda batch_key: on_batch(batch_key, part), keys)
 
-    return data.alike(on_batches) if isinstance(data, Spread) else on_batches(data)
+    return data.on_all_devices(on_batches) if isinstance(data, Spread) else on_batches(data)
 
 
 _memory, _quick_memory = (jax.jit(_init, compiler_options=how) for how in (None, QUICK))

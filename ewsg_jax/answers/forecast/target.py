@@ -143,7 +143,10 @@ def averaged(posterior: Posterior, position: Position, root: np.ndarray, data: D
     num_used = min(n, max(1, settings.MAX_EVALUATIONS // (2 * count)))
     rows = (np.arange(num_used) * (n / num_used)).astype(np.int32)
     # If rows are on several devices each has some: as a batch they would be gathered.
-    batch, data = (None, data.some(rows)) if isinstance(data, Spread) else (jnp.asarray(rows), data)
+    if isinstance(data, Spread):
+        batch, data = None, data.subset(rows)
+    else:
+        batch = jnp.asarray(rows)
     places = np.concatenate([draws, settings.MODE_DISTANCE * draws]) @ root.T
     gradients = np.asarray(
         _gradients(posterior, position, jnp.asarray(places, jnp.float32), batch, data, n), float

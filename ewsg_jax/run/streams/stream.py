@@ -12,7 +12,7 @@ import numpy as np
 
 from ewsg_jax.base import checks, pytrees
 from ewsg_jax.base.typing import Data, PyTree
-from ewsg_jax.rows._window import Whole, Window
+from ewsg_jax.rows._window import RowSource, Window
 from ewsg_jax.run.streams import order, source
 from ewsg_jax.run.streams.files import opened
 
@@ -22,7 +22,7 @@ WINDOW_BYTES = 128 * 2**20
 """Of a window, by default."""
 
 
-class Stream(Whole):
+class Stream(RowSource):
     """Rows that are read in windows; made by `ewsg_jax.stream`.
 
     Attributes:
@@ -174,13 +174,13 @@ class Stream(Whole):
         def of(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
             return jax.ShapeDtypeStruct((self.window, *leaf.shape), jnp.result_type(leaf))
 
-        return Window(rows=jax.tree.map(of, self._kinds), whole=self)
+        return Window(rows=jax.tree.map(of, self._kinds), source=self)
 
     def first(self) -> Window:
         """Return a window of the first rows, for sums over all."""
         rows = self.read(0, self.window)
         source.check_finite(rows, self._source.where)
-        return Window(rows=self.on_device(rows), whole=self)
+        return Window(rows=self.on_device(rows), source=self)
 
     @property
     def is_changed(self) -> bool:

@@ -25,7 +25,7 @@ def test_the_law_of_an_epoch_is_that_of_steps_over_all_orders(x64):
     stream, h, held = ewsg.stream(rows, window=4), 0.02, 2
     estimator = ewsg.gradients.uniform(MODEL, batch_size=4, replace=False)
     kernel = ewsg.kernel(ewsg.dynamics.langevin(h), estimator)
-    cut = [Window(rows=jnp.asarray(rows[first : first + 4]), whole=stream) for first in (0, 4, 8)]
+    cut = [Window(rows=jnp.asarray(rows[first : first + 4]), source=stream) for first in (0, 4, 8)]
     drawn = ewsg.Randomness(ewsg.rows.Batch(jnp.arange(4, dtype=jnp.int32)), jnp.zeros(1))
     step, ends = jax.jit(lambda state, data: kernel.transition(drawn, state, data)[0]), []
     for places in itertools.permutations(range(3)):

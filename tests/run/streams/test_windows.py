@@ -127,7 +127,7 @@ def windows_from(first, stream):
     word = -(-(first << 64) // cut.num_rows)
     words = np.array([5, 6, word >> 32, word & 0xFFFFFFFF], np.uint32)
     for number in range(cut.num_windows):
-        yield Window(rows=stream.read_runs(order.runs_of(cut, words, number)), whole=stream)
+        yield Window(rows=stream.read_runs(order.runs_of(cut, words, number)), source=stream)
 
 
 @pytest.mark.parametrize("pieces", [1, 2])
