@@ -2,9 +2,9 @@
 
 langevin: no momentum.
 semi_implicit, euler, splitting, exact: underdamped, by four schemes.
-palindrome: underdamped, by letters: ABOBA, BAOAB and their like.
+splitting_scheme: underdamped, by the letters of a splitting: ABOBA, BAOAB and the like.
 noise_corrected: underdamped, with a friction against the gradient's noise.
-noise_reduced: underdamped, with less noise of its own beside the gradient's.
+noise_reduced: underdamped, injecting less noise the more the gradient has.
 thermostat: underdamped, with a friction that adapts.
 preconditioned: each coordinate by the size of its gradients.
 riemannian: in your own metric.
@@ -12,10 +12,12 @@ quasi_newton: with a matrix from the steps of other chains.
 LowRank: an inverse mass, for any of them that takes one.
 in_metric: a dynamics in the coordinates of an inverse mass.
 Dynamics: the base class, for one of your own.
-QuasiNewton: that of quasi_newton, a base class for another matrix.
-GradientAt: how a dynamics asks for the gradient at another point.
+QuasiNewton: the class of quasi_newton, a base class for another matrix.
+GradientAt: the function by which a dynamics evaluates the gradient at another point.
 LangevinState, UnderdampedState, ThermostatState, PreconditionedState, RiemannianState,
     QuasiNewtonState: their states.
+
+An older name: palindrome is splitting_scheme.
 """
 
 from ewsg_jax.base.factors import LowRank as LowRank
@@ -27,7 +29,7 @@ from ewsg_jax.dynamics._langevin import langevin as langevin
 from ewsg_jax.dynamics._mass import in_metric as in_metric
 from ewsg_jax.dynamics._noise_corrected import noise_corrected as noise_corrected
 from ewsg_jax.dynamics._noise_reduced import noise_reduced as noise_reduced
-from ewsg_jax.dynamics._palindrome import palindrome as palindrome
+from ewsg_jax.dynamics._palindrome import splitting_scheme as splitting_scheme
 from ewsg_jax.dynamics._preconditioned import PreconditionedState as PreconditionedState
 from ewsg_jax.dynamics._preconditioned import preconditioned as preconditioned
 from ewsg_jax.dynamics._protocol import Dynamics as Dynamics
@@ -41,3 +43,5 @@ from ewsg_jax.dynamics._splitting import splitting as splitting
 from ewsg_jax.dynamics._thermostat import ThermostatState as ThermostatState
 from ewsg_jax.dynamics._thermostat import thermostat as thermostat
 from ewsg_jax.dynamics._underdamped import UnderdampedState as UnderdampedState
+
+palindrome = splitting_scheme

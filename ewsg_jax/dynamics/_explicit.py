@@ -96,10 +96,10 @@ def semi_implicit(
         temperature: T > 0, of the same kinds.
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential
             weights).
-        inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive
-            definite matrix (d, d) in `ravel_pytree` order; or a `LowRank`. With the covariance of
-            the posterior every direction has width 1. The momentum of the state is that of L⁻¹θ, C
-            = L Lᵀ.
+        inverse_mass: C > 0, by default 1: a number; a pytree of numbers like the position; a
+            positive definite matrix (d, d) in `ravel_pytree` order; or a `LowRank`. With the
+            covariance of the posterior every direction has sd 1. The momentum of the state is that
+            of L⁻¹θ, C = L Lᵀ.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.
@@ -129,9 +129,9 @@ def euler(
         temperature: T > 0, of the same kinds.
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential
             weights).
-        inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive
-            definite matrix (d, d) over the position in `ravel_pytree` order; or a `LowRank`. The
-            momentum of the state is that of L⁻¹θ, C = L Lᵀ.
+        inverse_mass: C > 0, by default 1: a number; a pytree of numbers like the position; a
+            positive definite matrix (d, d) over the position in `ravel_pytree` order; or a
+            `LowRank`. The momentum of the state is that of L⁻¹θ, C = L Lᵀ.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.

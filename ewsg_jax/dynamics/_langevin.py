@@ -53,7 +53,7 @@ class Langevin(Dynamics[LangevinState]):
     def log_weight(
         self, prepared: LangevinState, estimate: Estimate, frozen_noise: str = "momentum"
     ) -> Array:
-        # θ' = θ is the most likely value, so x = 0 is what "momentum" means without a momentum.
+        # θ' = θ is the most likely value, so without a momentum "momentum" means x = 0.
         h, t = self.step_size(prepared.step), self.temperature(prepared.step)
         return half_squared_sum(frozen_noise, None, jnp.sqrt(h / (2 * t)), estimate.gradient)
 
@@ -82,9 +82,9 @@ def langevin(
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential
             weights).
         inverse_mass: C > 0, which multiplies the gradient, and its root the noise; by default 1: a
-            number; a tree of numbers like the position; a positive definite matrix (d, d) in
+            number; a pytree of numbers like the position; a positive definite matrix (d, d) in
             `ravel_pytree` order; or a `LowRank`. With the covariance of the posterior every
-            direction has width 1.
+            direction has sd 1.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.
@@ -93,6 +93,6 @@ def langevin(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.langevin(step_size=1e-3)
     """
-    given = hyperparameters(step_size=step_size, temperature=temperature)
     check_noise(noise)
-    return in_metric(Langevin(**given, noise=noise), inverse_mass)
+    fields = hyperparameters(step_size=step_size, temperature=temperature)
+    return in_metric(Langevin(**fields, noise=noise), inverse_mass)

@@ -11,8 +11,8 @@ matrix,
 
 the K rows of P multiples of the s, those of Q combinations of the s and y whose coefficients follow
 from the inner products of the pairs: O(K² d) work, of which most is two matrix products, and O(K d)
-memory. P and Q serve S and Sᵀ alike, so S Sᵀ is the covariance of S ξ whatever rounding did to Q,
-which changes H and not the law.
+memory. P and Q serve S and Sᵀ alike, so S Sᵀ is the covariance of S ξ whatever rounding did to Q:
+rounding changes H, and not the target.
 """
 
 import functools
@@ -26,20 +26,20 @@ import jax.numpy as jnp
 from ewsg_jax.base import products
 from ewsg_jax.base.typing import Array, PyTree, Scalar
 
-LOST = 64
-"""A pair is left out where this many roundings would hide what it says: in sᵀBs, of the terms of
-its sum; in I − Pᵀ Q, of the largest that it has been.
+MOST_PAIR_ROUNDINGS = 64
+"""A pair is left out if this many roundings would hide its curvature: roundings of the terms of
+sᵀBs, or of the largest I − Pᵀ Q so far. Set by hand.
 """
 
 
-class Factor(NamedTuple):
+class PairFactor(NamedTuple):
     """S = √γ_H (I − Pᵀ Q).
 
     Attributes:
         scale: √γ_H.
-        pairs: the s and then the y, a tree of leaves (2, K, …).
+        pairs: the s and then the y, a pytree of leaves (2, K, …).
         weights: what P multiplies each s by, shape (K,); 0 for a pair that is left out.
-        rows: Q, a tree of leaves (K, …), at least in float32.
+        rows: Q, a pytree of leaves (K, …), at least in float32.
     """
 
     scale: Array
@@ -49,18 +49,18 @@ class Factor(NamedTuple):
 
 
 def is_usable(s: PyTree, y: PyTree, threshold: Scalar) -> Array:
-    """Return whether sᵀy > ε ‖s‖ ‖y‖: so not where one of them is 0 or no number."""
+    """Return whether sᵀy > ε ‖s‖ ‖y‖: False if one of them is 0 or NaN."""
     ss, sy, yy = (_inner(*both) for both in ((s, s), (s, y), (y, y)))
     return sy > threshold * jnp.sqrt(ss) * jnp.sqrt(yy)
 
 
-def factor(pairs: PyTree, usable: Array, oldest: Array, initial_scale: Scalar) -> Factor:
-    """Work out the factor of H.
+def factor(pairs: PyTree, usable: Array, oldest: Array, initial_scale: Scalar) -> PairFactor:
+    """Return the factor of H.
 
     Args:
         pairs: the s and the y, leaves (2, K, …).
-        usable: which pairs count, shape (K,).
-        oldest: the place of the oldest pair; the next newer ones follow, round the end.
+        usable: which pairs count, bool, shape (K,).
+        oldest: the index of the oldest pair; newer ones follow in order, around the end.
         initial_scale: γ_H.
     """
     count = usable.shape[0]
@@ -80,7 +80,8 @@ def factor(pairs: PyTree, usable: Array, oldest: Array, initial_scale: Scalar) -
     identity, zero = jnp.eye(count, dtype=dtype), jnp.zeros((count, count), dtype)
     # Column k: B s_k, as coefficients of the s and the y. B ← B − (Bs)(Bs)ᵀ/sᵀBs + y yᵀ/sᵀy.
     b_s = jnp.concatenate([identity / gamma, zero])
-    terms, largest, rounding = jnp.diagonal(s_s) / gamma, gamma, LOST * jnp.finfo(dtype).eps
+    terms, largest = jnp.diagonal(s_s) / gamma, gamma
+    rounding = MOST_PAIR_ROUNDINGS * jnp.finfo(dtype).eps
     inverse, rows = jnp.zeros(count, dtype), jnp.zeros((count, 2 * count), dtype)
     for k in range(count):
         s_b_s = products.matmul(by_s[k], b_s)
@@ -110,16 +111,16 @@ def factor(pairs: PyTree, usable: Array, oldest: Array, initial_scale: Scalar) -
         z = _rows(x)
         return products.matmul(coefficients.astype(z.dtype), z).reshape(count, *x.shape[2:])
 
-    return Factor(jnp.sqrt(gamma), pairs, weights, jax.tree.map(combined, pairs))
+    return PairFactor(jnp.sqrt(gamma), pairs, weights, jax.tree.map(combined, pairs))
 
 
-def times(s: Factor, vector: PyTree) -> PyTree:
+def times(s: PairFactor, vector: PyTree) -> PyTree:
     """Return S v, in the dtypes of v."""
     along = _products(jax.tree.map(lambda q: q.reshape(q.shape[0], -1), s.rows), vector)
     return _without(s.scale, vector, along * s.weights, jax.tree.map(lambda x: x[0], s.pairs))
 
 
-def transposed_times(s: Factor, vector: PyTree) -> PyTree:
+def transposed_times(s: PairFactor, vector: PyTree) -> PyTree:
     """Return Sᵀ v, in the dtypes of v."""
     along = _products(jax.tree.map(lambda x: _rows(x)[: s.weights.shape[0]], s.pairs), vector)
     return _without(s.scale, vector, along * s.weights, s.rows)

@@ -1,11 +1,11 @@
-"""Where the state stands among letters: A drift, B kick, O friction and noise, U is A and O."""
+"""At which letter a step begins: A drift, B kick, O friction and noise, U is A and O together."""
 
 import functools
 from typing import NamedTuple
 
 from ewsg_jax.base import checks
 
-MOVES, NOISES = "AU", "OU"
+DRIFTS, NOISES = "AU", "OU"
 TAKES = "letters must be a palindrome of A, B and O, or of B and U, that takes one gradient a step"
 
 
@@ -18,10 +18,11 @@ class Cycle(NamedTuple):
 
 @functools.cache
 def cycle_of(letters: str) -> Cycle:
-    """Return the cycle of a palindrome, started where its one gradient is known before any noise.
+    """Return the cycle of a palindrome, started at a letter at which its one gradient is known
+    before any noise is added.
 
     Raises:
-        ValueError: it is not a palindrome, or there is no such place.
+        ValueError: it is not a palindrome, or it has no such letter.
     """
     got = f"got {checks.describe(letters)}"
     # A palindrome is time-reversible, which the order of its bias rests on.
@@ -34,17 +35,17 @@ def cycle_of(letters: str) -> Cycle:
     )
     if gradients > 1:
         raise ValueError(f"{TAKES}; {got}, whose kicks are at {gradients} positions")
-    # A step may begin at any letter: the law at these places is another, the chain is the same.
-    found = []
+    # A step may begin at any letter: the distribution there differs, the chain is the same.
+    starts = []
     for place in range(len(letters)):
         ends = letters[:place], letters[place:]
-        # θ is that of the letters: nothing moves between their end and where the state stands.
-        if not all(set(MOVES) & set(end) for end in ends) and (
+        # θ is that of the letters: nothing moves it between their end and the state.
+        if not all(set(DRIFTS) & set(end) for end in ends) and (
             normals := _normals(ends[1] + ends[0])
         ):
-            found.append((normals, place > 0, -place, ends[1] + ends[0]))
-    if not found:
-        # What the user sees is the cycle from its gradient on, where noise comes in between.
+            starts.append((normals, place > 0, -place, ends[1] + ends[0]))
+    if not starts:
+        # The user is shown the cycle from its gradient on: it has noise in between.
         half = len(letters) // 2
         turned = letters[half:] + letters[: len(letters) - half]
         raise ValueError(
@@ -52,16 +53,16 @@ def cycle_of(letters: str) -> Cycle:
             f"is {turned!r}"
         )
     # The fewest normals; then the start that is nearest to the letters as they were given.
-    normals, _, _, cycle = min(found)
+    normals, _, _, cycle = min(starts)
     return Cycle(cycle, normals)
 
 
 def _normals(cycle: str) -> int:
-    """Return how many normals a coordinate takes; 0 where one gradient is not for all kicks."""
+    """Return how many normals a coordinate takes; 0 if its kicks need more than one gradient."""
     first, last = cycle.index("B"), cycle.rindex("B")
-    # Letters before the first kick that move nothing are no matter.
+    # Letters before the first kick that move nothing do not matter.
     to_move = cycle[:first].rstrip("BO")
-    if set(NOISES) & set(to_move) or set(MOVES) & set(cycle[first:last]):
+    if set(NOISES) & set(to_move) or set(DRIFTS) & set(cycle[first:last]):
         return 0
     groups = [group for group in cycle.replace("B", "").split("A") if group]
     return 1 if len(groups) == 1 and "U" not in cycle else 2

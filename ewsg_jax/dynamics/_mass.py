@@ -4,8 +4,8 @@
 
 So Langevin dynamics is θ' = θ − h C g + √(2hT) L ξ, and underdamped dynamics has p ~ N(0, T C⁻¹),
 kept as q = Lᵀp ~ N(0, T I), with θ' = θ + h L q'. Exponential weights are those of Lᵀ g. The target
-is the same. With its covariance for C all directions are of unit width, and so is the unit of the
-step size.
+is the same. With the covariance of the target for C all directions have sd 1, and the step size is
+in units of this sd.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ from ewsg_jax.gradients._covariance import Congruent
 from ewsg_jax.gradients._protocol import Estimate
 
 InverseMass = Any
-"""A number, a tree of numbers like a position, a matrix, or a `LowRank`."""
+"""A number, a pytree of numbers like a position, a matrix, or a `LowRank`."""
 
 
 @module
@@ -38,7 +38,7 @@ class Mass(Part):
     factor: Factor
 
 
-class Prepared(NamedTuple):
+class PreparedInMetric(NamedTuple):
     """θ, and what the inner dynamics prepared at the origin of z."""
 
     position: Position
@@ -47,10 +47,10 @@ class Prepared(NamedTuple):
 
 @module
 class InMetric(Dynamics[State]):
-    """A dynamics in the coordinates z = L⁻¹θ of an inverse mass C = L Lᵀ, else the inner one.
+    """A dynamics in the coordinates z = L⁻¹θ of an inverse mass C = L Lᵀ.
 
     Attributes:
-        dynamics: the inner one, whose steps see the position through its gradient alone.
+        dynamics: the inner dynamics, whose steps depend on the position through its gradient alone.
         mass: the inverse mass.
     """
 
@@ -76,17 +76,17 @@ class InMetric(Dynamics[State]):
 
     @property
     def translates(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether the inner dynamics sees the position through its gradient alone."""
+        """Whether a step of the inner dynamics depends on the position through gradients alone."""
         return self.dynamics.translates
 
     @property
     def gaussian_momentum(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether momenta of the inner dynamics are normal."""
+        """Whether momenta of the inner dynamics are Gaussian."""
         return self.dynamics.gaussian_momentum
 
     @property
     def extra_gradients(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """How often the inner dynamics asks for another gradient."""
+        """How many further gradients the inner dynamics takes in a step."""
         return self.dynamics.extra_gradients
 
     def init(self, key: Key, position: Position) -> State:
@@ -106,7 +106,8 @@ class InMetric(Dynamics[State]):
         if type(self.dynamics).prepare is Dynamics.prepare:
             return state
         seen_at = self._seen_at(state.position, prior_gradient)
-        return Prepared(state.position, self.dynamics.prepare(_at_origin(state), seen_at, data))
+        inner = self.dynamics.prepare(_at_origin(state), seen_at, data)
+        return PreparedInMetric(state.position, inner)
 
     def log_weight(
         self, prepared: PyTree, estimate: Estimate, frozen_noise: str = "momentum"
@@ -128,7 +129,7 @@ class InMetric(Dynamics[State]):
         return pytrees.combine((1, position), (1, self.mass.factor.times(displacement)))
 
     def _seen_at(self, origin: Position, gradient_at: GradientAt | PriorGradient) -> GradientAt:
-        """Return a gradient as the inner step asks for it, at a z: Lᵀ∇V(θ + L z)."""
+        """Return the gradient by z, as the inner step takes it: Lᵀ∇V(θ + L z)."""
 
         def seen(position: Position) -> Position:
             return self.mass.factor.transposed(gradient_at(self._displaced(origin, position)))
@@ -151,11 +152,13 @@ def _at_origin(state: State) -> State:
 
 def _parts(prepared: PyTree) -> tuple[Position, PyTree]:
     """Return θ, and what is prepared at the origin: by default the state."""
-    return prepared if isinstance(prepared, Prepared) else (prepared.position, _at_origin(prepared))
+    if isinstance(prepared, PreparedInMetric):
+        return prepared
+    return prepared.position, _at_origin(prepared)
 
 
 def is_one(inverse_mass: object) -> bool:
-    """Return whether an inverse mass is the number 1, of which no factor is worked out."""
+    """Return whether an inverse mass is the number 1, which needs no factor."""
     return (
         isinstance(inverse_mass, int | float)
         and not isinstance(inverse_mass, bool)
@@ -164,16 +167,17 @@ def is_one(inverse_mass: object) -> bool:
 
 
 def in_metric(dynamics: Dynamics, inverse_mass: InverseMass) -> Dynamics:
-    """Return a dynamics in the coordinates of an inverse mass: as it is where that is the number 1.
+    """Return a dynamics in the coordinates of an inverse mass; for the number 1, the same dynamics.
 
     Args:
-        dynamics: one whose steps see the position through its gradient alone (`translates`).
-        inverse_mass: C > 0: a number, a tree of numbers like the position, a positive definite
-            matrix (d, d) over the position in `ravel_pytree` order, or a `LowRank`. Its factor is
-            worked out in float64.
+        dynamics: a dynamics whose steps depend on the position through its gradient alone
+            (`translates`).
+        inverse_mass: C > 0: a number, a pytree of numbers like the position, a positive definite
+            matrix (d, d) over the position in `ravel_pytree` order, or a `LowRank`. It is
+            factorised in float64.
 
     Raises:
-        TypeError, ValueError: it is no inverse mass, or the dynamics takes none.
+        TypeError, ValueError: it is not an inverse mass, or the dynamics takes none.
 
     Example:
         >>> import ewsg_jax as ewsg
@@ -189,15 +193,15 @@ def in_metric(dynamics: Dynamics, inverse_mass: InverseMass) -> Dynamics:
             f"got {checks.describe(inverse_mass)}"
         )
     factor = factor_of(inverse_mass, "inverse_mass")
-    given = getattr(dynamics, "covariance", None)
-    if given is not None:
-        # It is that of the gradient by θ.
-        dynamics = dataclasses.replace(dynamics, covariance=Congruent(given, factor))  # pyright: ignore
+    covariance = getattr(dynamics, "covariance", None)
+    if covariance is not None:
+        # It is the covariance of the gradient by θ, and the inner step takes that by z.
+        dynamics = dataclasses.replace(dynamics, covariance=Congruent(covariance, factor))  # pyright: ignore
     return InMetric(dynamics=dynamics, mass=Mass(given=inverse_mass, factor=factor))
 
 
 def without_metric(dynamics: Dynamics) -> tuple[Dynamics, Mass | None]:
-    """Return a dynamics in the coordinates of its inverse mass, and that mass; None where 1."""
+    """Return the inner dynamics and its inverse mass; None for a dynamics without one."""
     return (
         (dynamics.dynamics, dynamics.mass) if isinstance(dynamics, InMetric) else (dynamics, None)
     )

@@ -5,12 +5,12 @@ of EWSG-VR).
     θ' = θ + h p'  (semi_implicit)  or  θ + h p  (euler)
 
 with Cov the covariance of g at θ, as the estimator reports it or as it is given. A gradient with
-this covariance adds noise of variance h² Cov to each step; the friction h Cov/(2T) beside γ is what
-balances it at temperature T. So the law is exp(−(V(θ) + ‖p‖²/2)/T) with the bias of the scheme
-alone, whatever the batch, as if the gradient were exact and the friction Γ. On V = λθ²/2 that is
-h²λ/4 of the variance of θ for the semi-implicit scheme and hλ/Γ for Euler's. But the explicit step
-needs hΓ < 2 in every direction (on V = λθ²/2 the semi-implicit one h²λ < 4 − 2hΓ), that is roughly
-h² Cov/(2T) < 2, and chains beyond it diverge.
+this covariance adds noise of variance h² Cov to each step; the additional friction h Cov/(2T)
+balances it at temperature T. So the target is exp(−(V(θ) + ‖p‖²/2)/T) with the bias of the scheme
+alone, whatever the batch, as if the gradient were exact and the friction Γ. On V = λθ²/2 that bias
+is h²λ/4 of the variance of θ for the semi-implicit scheme and hλ/Γ for Euler's. But the explicit
+step needs hΓ < 2 in every direction (on V = λθ²/2 the semi-implicit one h²λ < 4 − 2hΓ), that is
+roughly h² Cov/(2T) < 2; chains with larger ones diverge.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ from ewsg_jax.base.rng import NoiseKind
 from ewsg_jax.base.typing import Array, Hyperparameter, Position, PyTree
 from ewsg_jax.dynamics._explicit import Scheme
 from ewsg_jax.dynamics._mass import InverseMass, in_metric
-from ewsg_jax.dynamics._minibatch_heat import TakesOutHeat, checked_arguments
+from ewsg_jax.dynamics._noise_compensation import CompensatesGradientNoise, checked_arguments
 from ewsg_jax.dynamics._protocol import Dynamics
 from ewsg_jax.dynamics._underdamped import UnderdampedState
 from ewsg_jax.gradients._covariance import Covariance
@@ -29,7 +29,7 @@ from ewsg_jax.gradients._protocol import Estimate
 
 
 @module
-class NoiseCorrected(TakesOutHeat):
+class NoiseCorrected(CompensatesGradientNoise):
     """The dynamics of `noise_corrected`."""
 
     def force(self, noise: PyTree, state: UnderdampedState, covariance: Any) -> Position:
@@ -69,18 +69,18 @@ def noise_corrected(
         covariance: of the gradient, in units of ∇V squared: a matrix (d, d) in `ravel_pytree`
             order, its diagonal (d,), or what `ewsg_jax.gradients.covariance_at` returns; it then
             goes with any estimator. None: as the estimator reports it.
-        inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive
-            definite matrix (d, d) over the position in `ravel_pytree` order; or a `LowRank`. The
-            momentum of the state is that of L⁻¹θ, C = L Lᵀ.
+        inverse_mass: C > 0, by default 1: a number; a pytree of numbers like the position; a
+            positive definite matrix (d, d) over the position in `ravel_pytree` order; or a
+            `LowRank`. The momentum of the state is that of L⁻¹θ, C = L Lᵀ.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; from `ewsg_jax.kernel`, an
-            estimator that does not report its covariance where none is given; at `init`, one given
-            that does not fit the position.
+        TypeError, ValueError: an argument has the wrong type or value. `ewsg_jax.kernel` raises it
+            for covariance=None and an estimator that does not report its covariance; `init` for a
+            covariance that does not fit the position.
 
     Example:
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.noise_corrected(step_size=1e-2, friction=1.0)
     """
-    given = checked_arguments(step_size, friction, temperature, noise, integrator, covariance)
-    return in_metric(NoiseCorrected(**given), inverse_mass)
+    fields = checked_arguments(step_size, friction, temperature, noise, integrator, covariance)
+    return in_metric(NoiseCorrected(**fields), inverse_mass)

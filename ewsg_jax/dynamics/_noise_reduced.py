@@ -6,10 +6,11 @@
 
 with σ² = 2γT and Cov the covariance of g at θ, as the estimator reports it or as it is given. A
 gradient with this covariance adds noise of variance h² Cov to each step; so much less is injected,
-and the noise of a step is the σ²h that the friction γ balances at temperature T. In directions
-where the gradient alone brings more, nothing is injected and friction takes up the rest: the papers
-leave that out. The law is that of `semi_implicit` or `euler` with an exact gradient, friction and
-all, for as long as h Cov ≤ σ². It is stable where `noise_corrected` is, and further.
+and the noise of a step is the σ²h that the friction γ balances at temperature T. If the gradient
+alone has more noise in a direction, nothing is injected there and more friction balances the rest:
+the papers leave that out. As long as h Cov ≤ σ², the stationary distribution is that of
+`semi_implicit` or `euler` with an exact gradient and the friction γ. It is stable whenever
+`noise_corrected` is, and at larger steps.
 
 Chen et al. write B̂ for h Cov/2, C for γ, and have T = 1: their noise has the variance 2(C − B̂)h.
 It is also the first of the two remedies of Li, Wang, Zha & Tao, appendix F.
@@ -23,18 +24,18 @@ from ewsg_jax.base.modules import module
 from ewsg_jax.base.rng import NoiseKind
 from ewsg_jax.base.typing import Array, Hyperparameter, Position, PyTree
 from ewsg_jax.dynamics._explicit import Scheme
-from ewsg_jax.dynamics._minibatch_heat import TakesOutHeat, checked_arguments
+from ewsg_jax.dynamics._noise_compensation import CompensatesGradientNoise, checked_arguments
 from ewsg_jax.dynamics._underdamped import UnderdampedState
 from ewsg_jax.gradients._covariance import Covariance
 
 
 @module
-class NoiseReduced(TakesOutHeat):
+class NoiseReduced(CompensatesGradientNoise):
     """The dynamics of `noise_reduced`."""
 
-    # A function of the covariance, which is none of its product with the factors of a mass.
+    # A step takes functions of the covariance: those of Lᵀ Cov L do not follow from those of Cov.
     translates: ClassVar = False
-    frozen_noise: ClassVar = ()  # where no noise is left there is no weight
+    frozen_noise: ClassVar = ()  # a weight divides by the noise, of which none may be left
 
     def force(self, noise: PyTree, state: UnderdampedState, covariance: Any) -> Position:
         """Return (Γ − γ)p − (Σ − σ)ξ/√h."""
@@ -77,9 +78,9 @@ def noise_reduced(
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; from `ewsg_jax.kernel`,
-            exponential weights, which need noise in every direction, or an estimator that does not
-            report its covariance where none is given; at `init`, one given that does not fit the
-            position.
+            exponential weights, which need noise in every direction, or covariance=None with an
+            estimator that does not report its covariance; from `init`, a covariance that does not
+            fit the position.
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg

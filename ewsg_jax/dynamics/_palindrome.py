@@ -6,9 +6,9 @@ symmetric order.
     O  friction and noise   p' = e^{−γt} p + √(T(1 − e^{−2γt})) ξ
     U  A and O together (`exact` without a gradient)
 
-A letter's time t is h over how often it occurs. One gradient a step: kicks at one position share
-it, those too that end a step and begin the next. So the state stands where the cycle asks for it
-once, at the θ of the letters:
+A letter's time t is h over the number of times that it occurs. One gradient a step: kicks at one
+position share it, those too that end a step and begin the next. So a step begins at the letter at
+which its cycle takes one gradient, at the θ of the letters:
 
     letters   from state to state   Var θ on V = λθ²/2       stable for
     ABOBA     A B O B A             T/λ                      h²λ < 4
@@ -20,12 +20,12 @@ once, at the θ of the letters:
     BUB       B B U                 T/λ (1 + h²λ/12 + …)     h²λ < 2γh coth(γh/2)
 
 with q = h²λ/4 and c = cosh(γh/2); the bias of θ is of order h². The momentum of the state is that
-of the place where the second column begins: BAOAB's has not had its last half kick, and is (h/2) g
-more than that of the letters. The θ of all steps are those of the scheme that keeps its gradient.
+at the start of the second column: BAOAB's has not had its last half kick, and is (h/2) g more than
+that of the letters. The θ of all steps are those of the scheme that keeps its gradient.
 
-On batches that is one batch for a last half kick and the next. A gradient's variance C adds C
-h²/(4λ) coth(γh/2) to the variance of θ (ABOBA; over 1 − q: BAOAB, OBABO). With another batch for
-each half kick of BAOAB it would be half as much, for twice the gradients.
+With minibatches, a last half kick and the next one share a batch. A gradient's variance C adds C
+h²/(4λ) coth(γh/2) to the variance of θ (ABOBA; over 1 − q: BAOAB, OBABO). With a new batch for each
+half kick of BAOAB it would be half as much, for twice the gradients.
 
 `splitting` is AOBOA with less noise: at the temperature T γh/sinh(γh).
 """
@@ -46,12 +46,12 @@ from ewsg_jax.dynamics._two_sums import Coefficients, TwoSums
 from ewsg_jax.dynamics._underdamped import Exponent, Scales, checked
 
 Row = dict[str | int, Scalar]
-"""Coefficients by what they multiply; what is not there is 0."""
+"""Coefficients by the name of what they multiply; a missing one is 0."""
 
 
 @module
 class Palindrome(TwoSums):
-    """The dynamics of `palindrome`."""
+    """The dynamics of `splitting_scheme`, printed by its older name `palindrome`."""
 
     bias_order: ClassVar = 2
 
@@ -88,7 +88,7 @@ class Palindrome(TwoSums):
         return Exponent(-gradient / noise, {"momentum": lost / noise, "rest": -decay / noise})
 
 
-def palindrome(
+def splitting_scheme(
     letters: str,
     step_size: Hyperparameter,
     *,
@@ -99,26 +99,27 @@ def palindrome(
     """Drift (A), kick (B), friction with noise (O) in the letters' order; U is A and O together.
 
     `"BAOAB"` and `"ABOBA"` leave θ unbiased on Gaussians at every stable step. Take the first: it
-    asks for the gradient at θ itself, so that a skewed posterior's mean stays, and on exponential
-    tails its sd is 0.3 % off at h = 1, where that of ABOBA, which batches widen less, is 7 % off.
-    `"OBABO"`, `"AOBOA"`, `"BOAOB"`, `"OABAO"` and others are there to compare; `"BUB"` is the UBU
-    of the literature with its position taken where its gradient is, which halves the bias there.
-    The momentum of the state is that of the letters where they begin with A, else that before the
-    kicks that the gradient at its θ gives. Exponential weights are those of the noise of the
-    momentum. Where a schedule changes h, all kicks of a gradient are those of one step.
+    evaluates the gradient at θ itself, so the mean of a skewed posterior is unbiased, and on
+    exponential tails its sd has an error of 0.3 % at h = 1. ABOBA has one of 7 % there, but
+    minibatches inflate its variance less. `"OBABO"`, `"AOBOA"`, `"BOAOB"`, `"OABAO"` and others are
+    there to compare; `"BUB"` is the UBU of the literature with θ reported at its gradient's
+    position, which halves the bias. The momentum of the state is that of the letters if they begin
+    with A, else the momentum before the kicks by the gradient at its θ. Exponential weights are
+    those of the noise of the momentum. If a schedule changes h, all kicks by one gradient have the
+    h of one step. `palindrome` is an older name of the same function.
 
     Args:
-        letters: a palindrome of A, B and O, or of B and U, that asks for one gradient a step.
+        letters: a palindrome of A, B and O, or of B and U, that takes one gradient a step.
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
         friction: γ > 0 per unit of time, of the same kinds.
         temperature: T > 0, of the same kinds.
-        inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive
-            definite matrix (d, d) over the position in `ravel_pytree` order; or a `LowRank`. The
-            momentum of the state is that of L⁻¹θ, C = L Lᵀ.
+        inverse_mass: C > 0, by default 1: a number; a pytree of numbers like the position; a
+            positive definite matrix (d, d) over the position in `ravel_pytree` order; or a
+            `LowRank`. The momentum of the state is that of L⁻¹θ, C = L Lᵀ.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; the letters would take more
-            gradients than one a step, or noise that moves the position before it.
+        TypeError, ValueError: an argument has the wrong type or value; the letters take more than
+            one gradient a step, or add noise to the position before it.
 
     References:
         B. Leimkuhler and C. Matthews, Rational construction of stochastic numerical methods for
@@ -128,7 +129,7 @@ def palindrome(
 
     Example:
         >>> import ewsg_jax as ewsg
-        >>> dynamics = ewsg.dynamics.palindrome("BAOAB", step_size=1e-2, friction=1.0)
+        >>> dynamics = ewsg.dynamics.splitting_scheme("BAOAB", step_size=1e-2, friction=1.0)
     """
     checks.instance("letters", letters, str, "a palindrome of A, B and O, or of B and U")
     cycle_of(letters)

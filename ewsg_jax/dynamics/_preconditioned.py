@@ -4,11 +4,11 @@
     m' = α m + (1 − α) ḡ∘ḡ,   ḡ = (g − ∇V₀)/n the mean likelihood gradient
     θ' = θ − h G g + √(2hTG) ξ,   G = 1/(λ + √m')
 
-h is half of the paper's ε. This is the published method, without its Γ = T∇·G, and its law is not
-exp(−V/T) however small h. When θ hardly moves within the 1/(1 − α) steps that m remembers, m
-follows ḡ(θ)², and in one dimension the law tends to (λ + |ḡ|) exp(−V/T). (When m averages over the
-whole law instead, G is nearly constant and this bias small.) And a minibatch is in G and in g at
-once: a bias of order 1 − α at any h.
+h is half of the paper's ε. This is the published method, without its Γ = T∇·G, and its stationary
+distribution is not exp(−V/T) however small h. When θ hardly moves within the 1/(1 − α) steps that m
+remembers, m follows ḡ(θ)², and in one dimension the distribution tends to (λ + |ḡ|) exp(−V/T).
+(When m averages over the whole posterior instead, G is nearly constant and this bias small.) And a
+minibatch enters both G and g: a bias of order 1 − α at any h.
 
 With the correction, derived here, G is that of the stored m, which has not seen the batch, and
 
@@ -16,13 +16,13 @@ With the correction, derived here, G is that of the stored m, which has not seen
     D' = α J D + 2(1 − α) ḡ ∂ḡ/∂θ,   J = 1 − h G ∂g/∂θ within [0, 1]
 
 D is the derivative of m by the present θ through *all* the gradients that m remembers: as h → 0 the
-total derivative of ḡ(θ)², with no factor 1 − α. J says how much of a change of θ was in the θ
-before. The law is then exp(−V/T) with a bias of order h, for every decay and every unbiased
-estimator. (In several dimensions J leaves out the others, so h must be small beside 1 − α.) Where ḡ
-passes through 0, G has a peak of height 1/λ and width λ. The bias is of order h only for steps
-√(2hT/λ) within it, and its constant grows steeply (in one example from 1.1 to 17 between λ = 0.5
-and 0.1): with λ = 1e-5 no step is small. Where the law matters take λ near the size of
-|ḡ|.
+total derivative of ḡ(θ)², with no factor 1 − α. J is the share of a change of θ that was already in
+the θ of the step before. The target is then exp(−V/T) with a bias of order h, for every decay and
+every unbiased estimator. (In several dimensions J leaves out the other coordinates, so h must be
+small compared with 1 − α.) As ḡ passes through 0, G has a peak of height 1/λ and width λ. The bias
+is of order h only for steps √(2hT/λ) shorter than this width, and its constant grows steeply (in
+one example from 1.1 to 17 between λ = 0.5 and 0.1): with λ = 1e-5 no step is small. To sample the
+posterior take λ near the size of |ḡ|.
 """
 
 from typing import ClassVar, NamedTuple
@@ -57,7 +57,7 @@ class PreconditionedState(NamedTuple):
     step: Array
 
 
-class Prepared(NamedTuple):
+class PreparedMean(NamedTuple):
     """The state, ∇V₀ at its position and as a function, and n."""
 
     state: PreconditionedState
@@ -81,7 +81,7 @@ class Preconditioned(Dynamics[PreconditionedState]):
 
     @property
     def extra_gradients(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """One where the correction needs it."""
+        """One for the correction, else none."""
         return int(self.correction)
 
     def init(self, key: Key, position: Position) -> PreconditionedState:
@@ -100,9 +100,9 @@ class Preconditioned(Dynamics[PreconditionedState]):
 
     def prepare(
         self, state: PreconditionedState, prior_gradient: PriorGradient, data: Data
-    ) -> Prepared:
+    ) -> PreparedMean:
         # The mean is over rows alone: the prior's gradient is taken out of g, and n divides it.
-        return Prepared(
+        return PreparedMean(
             state, prior_gradient(state.position), prior_gradient, view(data).number_in_all
         )
 
@@ -110,15 +110,14 @@ class Preconditioned(Dynamics[PreconditionedState]):
         """Return G."""
         return 1 / (self.damping + jnp.sqrt(mean_square))
 
-    def divergence(self, mean_square: Array, slope: Array) -> Array:
-        """Return Γ/T; 0 where no gradient has been seen."""
+    def divergence(self, mean_square: Array, derivative: Array) -> Array:
+        """Return Γ/T for the mean m and its derivative D; 0 if every gradient so far was 0."""
         root = jnp.sqrt(mean_square)
-        return jnp.where(
-            root > 0, -(self.scale(mean_square) ** 2) * slope / jnp.where(root > 0, 2 * root, 1), 0
-        )
+        numerator = -(self.scale(mean_square) ** 2) * derivative
+        return jnp.where(root > 0, numerator / jnp.where(root > 0, 2 * root, 1), 0)
 
     def log_weight(
-        self, prepared: Prepared, estimate: Estimate, frozen_noise: str = "momentum"
+        self, prepared: PreparedMean, estimate: Estimate, frozen_noise: str = "momentum"
     ) -> Array:
         state = prepared.state
         h, t = self.step_size(state.step), self.temperature(state.step)
@@ -135,7 +134,7 @@ class Preconditioned(Dynamics[PreconditionedState]):
         return half_squared_sum(frozen_noise, x, jnp.sqrt(h / (2 * t)), scaled)
 
     def apply(
-        self, noise: PyTree, prepared: Prepared, estimate: Estimate, gradient_at: GradientAt
+        self, noise: PyTree, prepared: PreparedMean, estimate: Estimate, gradient_at: GradientAt
     ) -> PreconditionedState:
         state, g = prepared.state, estimate.gradient
         h, t = self.step_size(state.step), self.temperature(state.step)
@@ -152,7 +151,7 @@ class Preconditioned(Dynamics[PreconditionedState]):
         mean_square = jax.tree.map(lambda m, x: averaged(m, x * x), state.mean_square, mean)
         # Without the correction G is of this step's gradient too, as the paper has it.
         if not self.correction:
-            used, slope = mean_square, ()
+            used, derivative = mean_square, ()
             drift = jax.tree.map(lambda m, x: self.scale(m) * x, mean_square, g)
         else:
             noise, signs = noise
@@ -166,19 +165,18 @@ class Preconditioned(Dynamics[PreconditionedState]):
             prior_change = _diagonal(prepared.prior_gradient_at, state.position, signs)
             mean_change = _per_row(change, prior_change, prepared.num_rows)
 
-            # Clipped to a contraction: where h G times the curvature is above 1 the mean would
-            # grow.
-            def derivative(d: Array, m: Array, c: Array, x: Array, dx: Array) -> Array:
+            # Clipped to a contraction: the mean would grow if h G times the curvature is above 1.
+            def derivative_of(d: Array, m: Array, c: Array, x: Array, dx: Array) -> Array:
                 return averaged(jnp.clip(1 - h * self.scale(m) * c, 0, 1) * d, 2 * x * dx)
 
-            slope = jax.tree.map(derivative, state.slope, used, change, mean, mean_change)
+            derivative = jax.tree.map(derivative_of, state.slope, used, change, mean, mean_change)
 
         def leaf(x: Array, m: Array, drift: Array, xi: Array) -> Array:
-            # Summed first: beside a large position a small drift alone would round to nothing.
+            # Summed first: a small drift, added alone to a large position, would round to nothing.
             return (x + (jnp.sqrt(2 * h * t * self.scale(m)) * xi - h * drift)).astype(x.dtype)
 
         position = jax.tree.map(leaf, state.position, used, drift, noise)
-        return PreconditionedState(position, mean_square, slope, state.step + 1)
+        return PreconditionedState(position, mean_square, derivative, state.step + 1)
 
 
 def preconditioned(
@@ -196,10 +194,10 @@ def preconditioned(
         step_size: h > 0, half of the paper's ε; a number, a traced scalar or a schedule.
         decay: α, in [0, 1), a number or a scalar array: how much of the mean a step keeps.
         damping: λ > 0, a number or a scalar array, in units of (1/n) Σᵢ ∇Vᵢ. Default: 1e-5, as in
-            the paper; to be given with the correction, of the size that this mean over a batch's b
-            rows has near the mode: with S = Cov(∇Vᵢ) about √(tr S/(bd)).
-        correction: whether the law tends to exp(−V/T) as h → 0. It costs the derivative of a
-            gradient along a ±1 vector and the memory of a position.
+            the paper. With the correction it has no default: give the size of this mean over a
+            batch of b rows near the mode, about √(tr S/(bd)) with S = Cov(∇Vᵢ).
+        correction: whether the stationary distribution tends to exp(−V/T) as h → 0. It costs the
+            derivative of a gradient along a ±1 vector and the memory of a position.
         temperature: T > 0, of the same kinds.
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential
             weights).
@@ -211,7 +209,7 @@ def preconditioned(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.preconditioned(step_size=1e-3)
     """
-    given = hyperparameters(step_size=step_size, temperature=temperature)
+    fields = hyperparameters(step_size=step_size, temperature=temperature)
     checks.decay("decay", decay)
     if checks.boolean("correction", correction) and damping is None:
         raise ValueError(
@@ -222,7 +220,7 @@ def preconditioned(
     checks.positive("damping", damping)
     check_noise(noise)
     return Preconditioned(
-        **given,
+        **fields,
         decay=number(decay),
         damping=number(damping),
         correction=bool(correction),

@@ -12,7 +12,7 @@ from ewsg_jax.base.typing import Array, Data, Hyperparameter, Key, Position, PyT
 from ewsg_jax.gradients._protocol import Estimate
 
 Term = tuple[Scalar, PyTree]
-"""A coefficient and a tree, summed by `_tree.combine`."""
+"""A coefficient and a pytree, summed by `pytrees.combine`."""
 
 
 class GradientAt(Protocol):
@@ -85,33 +85,33 @@ def hyperparameters(**named: Hyperparameter) -> dict[str, Constant | Schedule]:
     """Check that each is positive, and return them as what may stand in the fields of a part.
 
     Args:
-        named: by their names, each a positive number, a scalar array or a schedule (a function of
-            the step).
+        named: hyperparameters by their names: positive numbers, scalar arrays or schedules
+            (functions of the step).
 
     Returns:
-        For each a `Constant` or a `Schedule`: its value at a step is `part.step_size(step)`.
+        A `Constant` or a `Schedule` by each name: its value at a step is `part.step_size(step)`.
 
     Raises:
-        TypeError, ValueError: one is none of these.
+        TypeError, ValueError: one is none of these, or not positive.
 
     Example:
         >>> import ewsg_jax as ewsg
         >>> ewsg.hyperparameters(step_size=0.1, friction=lambda step: 1.0)["step_size"](0)
         0.1
     """
-    made: dict[str, Constant | Schedule] = {}
+    fields: dict[str, Constant | Schedule] = {}
     for name, value in named.items():
         if isinstance(value, Constant | Schedule):
-            # One of one's own: by its value, for it may hold numbers that are traced.
+            # A user's own is checked by its value, because it may hold numbers that are traced.
             if is_own(type(value)):
                 checks.positive(name, lambda step, of=value: of(step), schedule=True)
-            made[name] = value
+            fields[name] = value
             continue
         checks.positive(name, value, schedule=True)
-        made[name] = (
+        fields[name] = (
             Schedule(function=hashable(value)) if callable(value) else Constant(value=number(value))
         )
-    return made
+    return fields
 
 
 @module
@@ -119,15 +119,15 @@ class Dynamics(Part, abc.ABC, Generic[State]):
     """What a gradient and a noise do to the state. Write `init` and `apply`; the rest has a
     default.
 
-    It has a field `step_size`: h, a number or a schedule of the step. With a `log_weight` it may go
-    under exponential weights, and says by `frozen_noise` which x it knows. One that reads the
-    estimate's covariance says `needs_covariance = True`; `bias_order`, that of the bias of the
-    position's law in h with exact gradients, is asked for by `halve`.
+    It has a field `step_size`: h, a number or a schedule of the step. With a `log_weight` it can be
+    combined with exponential weights, and lists in `frozen_noise` which x it knows. A dynamics that
+    reads the estimate's covariance says `needs_covariance = True`. `halve` reads `bias_order`, the
+    order in h of the bias of the position's distribution with exact gradients.
     """
 
     translates: ClassVar[bool] = False
-    """Whether a step sees the position through its gradients alone, so that what it adds does not
-    depend on where the origin is, and it may be taken in a metric.
+    """Whether the update is translation-invariant: a step depends on the position through gradients
+    alone. Such a dynamics takes an inverse mass.
     """
 
     frozen_noise: ClassVar[tuple[str, ...]] = ()
@@ -137,11 +137,11 @@ class Dynamics(Part, abc.ABC, Generic[State]):
     """How often `apply` calls `gradient_at`."""
 
     gaussian_momentum: ClassVar[bool] = False
-    """Whether momenta are N(0, T I) where the law is right, of a kinetic energy ‖p‖²/2: what
-    `ewsg_jax.check(…, kernel=…)` compares them with.
+    """Whether momenta are N(0, T I) under the target, with the kinetic energy ‖p‖²/2:
+    `ewsg_jax.check(…, kernel=…)` compares them with that.
     """
 
-    if TYPE_CHECKING:  # a field of each dynamics: of one in a metric, that of the inner one
+    if TYPE_CHECKING:  # a field of each dynamics; in a metric, that of the inner dynamics
         step_size: Any = dataclasses.field(init=False)
 
     @abc.abstractmethod
@@ -157,9 +157,10 @@ class Dynamics(Part, abc.ABC, Generic[State]):
         Args:
             noise: what `draw` returned; by default standard normals shaped like the position.
             prepared: what `prepare` returned; by default the state.
-            estimate: of the gradient at `evaluation_point(state)`, in `estimate.gradient`.
-            gradient_at: the gradient of the same batch at another point; `extra_gradients` says how
-                often it is called.
+            estimate: the estimate at `evaluation_point(state)`, its gradient in
+                `estimate.gradient`.
+            gradient_at: the gradient of the same batch at another point; `apply` calls it
+                `extra_gradients` times.
         """
 
     def draw(self, key: Key, state: State) -> PyTree:
@@ -167,11 +168,11 @@ class Dynamics(Part, abc.ABC, Generic[State]):
         return rng.noise(key, state.position, getattr(self, "noise", "gaussian"))
 
     def evaluation_point(self, state: State) -> Position:
-        """Return where the gradient is evaluated."""
+        """Return the position at which the gradient is evaluated."""
         return state.position
 
     def prepare(self, state: State, prior_gradient: PriorGradient, data: Data) -> PyTree:
-        """Return what `log_weight` and `apply` get: made once a step, before any gradient."""
+        """Return what `log_weight` and `apply` take, once a step and before any gradient."""
         return state
 
     def log_weight(
@@ -188,16 +189,16 @@ class Dynamics(Part, abc.ABC, Generic[State]):
         return state._replace(position=pytrees.combine((1, state.position), (1, shift)))
 
     def check(self, position: Position) -> None:
-        """Raise ValueError where the dynamics does not go with a position."""
+        """Raise ValueError if the dynamics does not fit a position."""
 
 
 def needs_covariance(dynamics: Dynamics) -> bool:
-    """Return whether a dynamics asks for estimates with covariance, by its `needs_covariance`."""
+    """Return whether a dynamics needs estimates with a covariance, by its `needs_covariance`."""
     return getattr(dynamics, "needs_covariance", False)
 
 
 def check_noise(noise: NoiseKind) -> None:
-    """Check the name of a noise law."""
+    """Check the name of a kind of noise."""
     checks.one_of("noise", noise, NOISE_KINDS)
 
 

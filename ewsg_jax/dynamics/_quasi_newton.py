@@ -17,13 +17,13 @@ Targets exp(−V/T) on a quadratic V = θᵀAθ/2, with a bias of order h: there
 the directions of the s alone, and a step from the target leaves, given H, the covariance T (A⁻¹ +
 h² H A H).
 
-Elsewhere, in two dimensions or more, a bias stays as h → 0, against the supplement's Theorem 5. H
+For other V, in two dimensions or more, a bias stays as h → 0, against the supplement's Theorem 5. H
 is no function of θ_{t−M}, but it is not independent of it either: the steps between were made with
 matrices that know the curvature at θ_{t−M}, and the divergence of E[H | θ_{t−M}] is missing from
-the drift. (The proof takes the old points for independent of the new ones beside them.) Measured
+the drift. (The proof takes the old points for independent of the new ones next to them.) Measured
 for x ~ N(0, 1), y | x ~ N(2 tanh x, 1/4), M = 2, λ = 20, γ_H = 1: E x² = 1.185 ± 0.004 at h = 0.02
-and 1.167 ± 0.002 at h = 0.01 for 1. So for posteriors that are nearly Gaussian, and with a λ that
-is not small beside the changes of the curvature.
+and 1.167 ± 0.002 at h = 0.01, for 1 under the target. So use it for posteriors that are nearly
+Gaussian, with a λ that is not small compared with the changes of the curvature.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -71,16 +71,16 @@ class QuasiNewtonState(NamedTuple):
     step: Array
 
 
-class Prepared(NamedTuple):
+class PreparedFactor(NamedTuple):
     """A state with the factor of H."""
 
     state: QuasiNewtonState
-    factor: lbfgs.Factor
+    factor: lbfgs.PairFactor
 
 
 @module
 class Held(Schedule):
-    """A schedule that is read every M steps, so that the points of a block have one step size."""
+    """A schedule that is read every M steps, so that all points of a block have one step size."""
 
     function: Any = static(default=None)
     schedule: Schedule
@@ -125,23 +125,23 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
 
     def prepare(
         self, state: QuasiNewtonState, prior_gradient: PriorGradient, data: Data
-    ) -> Prepared:
-        # The place of the oldest pair is that of the one which this step makes.
+    ) -> PreparedFactor:
+        # The oldest pair is at the place that this step will write to.
         oldest = (state.step + 1) % (self.memory_size - 1)
-        return Prepared(state, lbfgs.factor(state.pairs, state.usable, oldest, self.initial_scale))
+        factor = lbfgs.factor(state.pairs, state.usable, oldest, self.initial_scale)
+        return PreparedFactor(state, factor)
 
     def log_weight(
-        self, prepared: Prepared, estimate: Estimate, frozen_noise: str = "momentum"
+        self, prepared: PreparedFactor, estimate: Estimate, frozen_noise: str = "momentum"
     ) -> Array:
-        # θ_t = θ_{t−M} is the most likely value, so x = 0 is what "momentum" means without a
-        # momentum.
+        # θ_t = θ_{t−M} is the most likely value, so without a momentum "momentum" means x = 0.
         force = lbfgs.transposed_times(prepared.factor, estimate.gradient)
         step = prepared.state.step
         h, t = self.step_size(step), self.temperature(step)
         return half_squared_sum(frozen_noise, None, jnp.sqrt(h / (2 * t)), force)
 
     def apply(
-        self, noise: PyTree, prepared: Prepared, estimate: Estimate, gradient_at: GradientAt
+        self, noise: PyTree, prepared: PreparedFactor, estimate: Estimate, gradient_at: GradientAt
     ) -> QuasiNewtonState:
         (state, factor), g, size = prepared, estimate.gradient, self.memory_size
         h, t = self.step_size(state.step), self.temperature(state.step)
@@ -150,14 +150,14 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
         kick = pytrees.combine((-h, force), (jnp.sqrt(2 * h * t), noise))
         end = pytrees.combine((1, state.point), (1, lbfgs.times(factor, kick)))
 
-        # As the points were rounded, so that s and y belong together.
+        # The difference of the rounded points, so that s and y belong together.
         s = pytrees.combine((1, end), (-1, state.point))
         # λ s is added to y, so that the curvature along s is at least about the trust region's.
         y = pytrees.combine((self.trust_region, s), (1, gradient_at(end)), (-1, g))
         step = state.step + 1
         place = step % (size - 1)
-        # In the first M steps θ_{t−M} is none of the chain's points, or the one that other steps
-        # begin from.
+        # In the first M steps θ_{t−M} is not a point of the chain, or it is the start, from which
+        # other steps begin too.
         usable = (step >= size) & lbfgs.is_usable(s, y, self.curvature_threshold)
         points = jax.tree.map(lambda x, new: _set(x, new, step % size), state.points, end)
         return QuasiNewtonState(
@@ -175,8 +175,8 @@ class QuasiNewton(Dynamics[QuasiNewtonState]):
         )
 
     def with_evaluation_point(self, state: QuasiNewtonState, point: Position) -> QuasiNewtonState:
-        # Where it moved, to a point that the pairs may know, the history begins anew: H stays no
-        # function of it.
+        # After a move to a point that the pairs may know, the history begins again: H must not be a
+        # function of that point.
         stayed = _is_equal(point, state.point)
         return state._replace(point=point, usable=state.usable & stayed)
 
@@ -193,8 +193,8 @@ def quasi_newton(
 ) -> QuasiNewton:
     """Move M interleaved chains, each with a matrix that L-BFGS makes of the steps of the others.
 
-    Targets exp(−V/T) with a bias of order h where V is a quadratic; elsewhere a bias stays as h →
-    0, for the matrix is no function of the point that it moves and yet not independent of it.
+    Targets exp(−V/T) with a bias of order h if V is a quadratic. For other V a bias stays as h → 0:
+    the matrix is no function of the point that it moves, and yet not independent of it.
 
     Args:
         step_size: h > 0, multiplies H ∇V, ∇V of the whole sum; a number, a traced scalar or a
@@ -203,8 +203,8 @@ def quasi_newton(
         trust_region: λ > 0, added to the curvature of every pair; a curvature of V (1/variance of
             the position), of the size of the posterior's. The default goes with parameters of unit
             scale.
-        initial_scale: γ_H > 0, an inverse curvature: H is γ_H I before there are pairs, and where
-            they say nothing.
+        initial_scale: γ_H > 0, an inverse curvature: H is γ_H I before there are pairs, and in
+            directions that no pair has.
         curvature_threshold: ε > 0, the least cosine of the angle between s and y.
         temperature: T > 0, as `step_size` but read at every step.
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential
@@ -217,16 +217,16 @@ def quasi_newton(
         >>> import ewsg_jax as ewsg
         >>> dynamics = ewsg.dynamics.quasi_newton(step_size=1e-3, memory_size=3, trust_region=10.0)
     """
-    given = hyperparameters(step_size=step_size, temperature=temperature)
+    fields = hyperparameters(step_size=step_size, temperature=temperature)
     checks.integer("memory_size", memory_size, minimum=2)
     checks.positive("trust_region", trust_region)
     checks.positive("initial_scale", initial_scale)
     checks.positive("curvature_threshold", curvature_threshold)
     check_noise(noise)
-    h = given["step_size"]
+    h = fields["step_size"]
     return QuasiNewton(
         step_size=Held(schedule=h, every=int(memory_size)) if isinstance(h, Schedule) else h,
-        temperature=given["temperature"],
+        temperature=fields["temperature"],
         memory_size=int(memory_size),
         trust_region=number(trust_region),
         initial_scale=number(initial_scale),

@@ -44,7 +44,7 @@ class RiemannianState(NamedTuple):
     step: Array
 
 
-class Prepared(NamedTuple):
+class PreparedMetric(NamedTuple):
     """The state, G⁻¹, its factor L and Γ/T, in `ravel_pytree` order; a diagonal has shape (d,)."""
 
     state: RiemannianState
@@ -57,8 +57,7 @@ class Prepared(NamedTuple):
 class Riemannian(Dynamics[RiemannianState]):
     """The dynamics of `riemannian`."""
 
-    # The metric is a function of all rows. Whether it reads them is seen where data sets are
-    # stacked.
+    # The metric is a function of all rows. A stack of data sets finds out whether it reads them.
     needs = frozenset({Need.ONE_PLACE, Need.ALL_ROWS})
 
     frozen_noise: ClassVar = ("momentum", "zero", "one")
@@ -74,18 +73,18 @@ class Riemannian(Dynamics[RiemannianState]):
 
     def prepare(
         self, state: RiemannianState, prior_gradient: PriorGradient, data: Data
-    ) -> Prepared:
+    ) -> PreparedMetric:
         shapes = checks.shapes(state.position), checks.shapes(data)
         is_dense = _is_matrix("inverse_metric", self.inverse_metric, *shapes, may_be=True)
         flat, unravel = ravel_pytree(state.position)
 
         def metric_at(x: Array) -> Array:
-            made = self.inverse_metric(unravel(x), data)
-            return pytrees.widened(jnp.asarray(made)) if is_dense else _flat(made)
+            value = self.inverse_metric(unravel(x), data)
+            return pytrees.widened(jnp.asarray(value)) if is_dense else _flat(value)
 
         metric = metric_at(flat)
-        # Γ, the divergence of the metric, by d derivatives: dense metrics of many parameters want
-        # it given.
+        # Γ, the divergence of the metric, by d derivatives: for a dense metric of many parameters
+        # the user should give it.
         if self.divergence is None:
             # ∂ⱼ of the j-th column, of a diagonal of its j-th entry.
             drift = jax.vmap(
@@ -97,10 +96,10 @@ class Riemannian(Dynamics[RiemannianState]):
             drift = _flat(self.divergence(state.position, data))
         # Once a step, for the noise, and for the weight of each candidate.
         factor = jnp.linalg.cholesky(metric) if is_dense else jnp.sqrt(metric)
-        return Prepared(state, metric, factor, drift)
+        return PreparedMetric(state, metric, factor, drift)
 
     def log_weight(
-        self, prepared: Prepared, estimate: Estimate, frozen_noise: str = "momentum"
+        self, prepared: PreparedMetric, estimate: Estimate, frozen_noise: str = "momentum"
     ) -> Array:
         factor, step = prepared.factor, prepared.state.step
         h, t = self.step_size(step), self.temperature(step)
@@ -114,7 +113,7 @@ class Riemannian(Dynamics[RiemannianState]):
         return half_squared_sum(frozen_noise, x, jnp.sqrt(h / (2 * t)), scaled)
 
     def apply(
-        self, noise: PyTree, prepared: Prepared, estimate: Estimate, gradient_at: GradientAt
+        self, noise: PyTree, prepared: PreparedMetric, estimate: Estimate, gradient_at: GradientAt
     ) -> RiemannianState:
         state = prepared.state
         h, t = self.step_size(state.step), self.temperature(state.step)
@@ -139,10 +138,10 @@ def riemannian(
     Args:
         step_size: h > 0, half of the paper's ε; a number, a traced scalar or a schedule.
         inverse_metric: `inverse_metric(position, data)` is G⁻¹, differentiable and positive
-            definite: a tree like the position, for a diagonal metric; or an array (d, d), over the
-            d parameters in `ravel_pytree` order. It reads all data, and what it evaluates of them
-            is not counted.
-        divergence: `divergence(position, data)` is Σⱼ ∂ⱼ(G⁻¹)ᵢⱼ, a tree like the position. By
+            definite: a pytree like the position, for a diagonal metric; or an array (d, d), over
+            the d parameters in `ravel_pytree` order. It gets all data, and its evaluations are not
+            counted.
+        divergence: `divergence(position, data)` is Σⱼ ∂ⱼ(G⁻¹)ᵢⱼ, a pytree like the position. By
             default automatic: d forward derivatives of `inverse_metric` at once, of d² numbers or,
             dense, of d³.
         temperature: T > 0, of the same kinds.
@@ -160,13 +159,13 @@ def riemannian(
         ...     1e-3, inverse_metric=lambda position, data: 1 + position**2
         ... )
     """
-    given = hyperparameters(step_size=step_size, temperature=temperature)
+    fields = hyperparameters(step_size=step_size, temperature=temperature)
     checks.function("inverse_metric", inverse_metric, "(position, data) -> G⁻¹")
     if divergence is not None:
-        checks.function("divergence", divergence, "(position, data) -> tree")
+        checks.function("divergence", divergence, "(position, data) -> pytree")
     check_noise(noise)
     return Riemannian(
-        **given,
+        **fields,
         inverse_metric=hashable(inverse_metric),
         divergence=None if divergence is None else hashable(divergence),
         noise=noise,
@@ -179,7 +178,7 @@ def _flat(tree: PyTree) -> Array:
 
 
 def _unflat(x: Array, like: PyTree) -> PyTree:
-    """Return d numbers as a tree, at least in float32."""
+    """Return d numbers as a pytree, at least in float32."""
     flat, unravel = ravel_pytree(pytrees.widened(like))
     return unravel(x.astype(flat.dtype))
 
@@ -196,19 +195,19 @@ def _derivative(function: Callable[[Array], Array], x: Array, j: Array) -> Array
 def _is_matrix(
     name: str, function: OfPosition, position: PyTree, data: PyTree, may_be: bool
 ) -> bool:
-    """Check what the user's function makes of these shapes; return whether it is a matrix."""
+    """Check what a user's function returns for these shapes; return whether it is a matrix."""
     d = sum(x.size for x in jax.tree.leaves(position))
     matrix = f" or an array ({d}, {d})" if may_be else ""
-    takes = f"{name} must return a tree like the position{matrix}, of floating-point dtype"
+    takes = f"{name} must return a pytree like the position{matrix}, of floating-point dtype"
     try:
-        made = jax.eval_shape(lambda *a: jax.tree.map(jnp.asarray, function(*a)), position, data)
+        value = jax.eval_shape(lambda *a: jax.tree.map(jnp.asarray, function(*a)), position, data)
     except Exception as error:
         raise ValueError(f"{takes}; it failed: {checks.reason(error)}") from error
-    found, like = ([x.shape for x in jax.tree.leaves(tree)] for tree in (made, position))
-    if all(jnp.issubdtype(x.dtype, jnp.floating) for x in jax.tree.leaves(made)):
-        if jax.tree.structure(made) == jax.tree.structure(position) and found == like:
+    shapes, like = ([x.shape for x in jax.tree.leaves(tree)] for tree in (value, position))
+    if all(jnp.issubdtype(x.dtype, jnp.floating) for x in jax.tree.leaves(value)):
+        if jax.tree.structure(value) == jax.tree.structure(position) and shapes == like:
             return False
-        if may_be and getattr(made, "shape", None) == (d, d):
+        if may_be and getattr(value, "shape", None) == (d, d):
             return True
-    listed = checks.listed("it", made) or "nothing"
+    listed = checks.listed("it", value) or "nothing"
     raise ValueError(f"{takes} ({checks.listed('position', position)}); got {listed}")

@@ -6,8 +6,8 @@
 
 Targets exp(−(V(θ) + ‖p‖²/2)/T) with a bias of order h². On V = λθ²/2 it is stable for h²λ < 4
 (exactly: for h²λ < 4 cosh(γh/2)). One gradient a step, as the first-order schemes.
-`palindrome("AOBOA")` is the same step with the noise of exact friction, sinh(γh)/(γh) times this
-one's variance.
+`splitting_scheme("AOBOA")` is the same step with the noise of exact friction, sinh(γh)/(γh) times
+this one's variance.
 """
 
 from typing import ClassVar
@@ -53,16 +53,16 @@ def splitting(
 ) -> Dynamics:
     """Drift half, kick with damping and noise on both sides of it, drift half.
 
-    The noise is Gaussian: ±1 noise would give the momentum a kurtosis of order h and cost the
-    second order.
+    The noise is Gaussian: ±1 noise would give the momentum an excess kurtosis of order h, and the
+    scheme would lose its second order.
 
     Args:
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
         friction: γ > 0 per unit of time, of the same kinds.
         temperature: T > 0, of the same kinds.
-        inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive
-            definite matrix (d, d) over the position in `ravel_pytree` order; or a `LowRank`. The
-            momentum of the state is that of L⁻¹θ, C = L Lᵀ.
+        inverse_mass: C > 0, by default 1: a number; a pytree of numbers like the position; a
+            positive definite matrix (d, d) over the position in `ravel_pytree` order; or a
+            `LowRank`. The momentum of the state is that of L⁻¹θ, C = L Lᵀ.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.

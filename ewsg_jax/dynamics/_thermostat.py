@@ -7,14 +7,14 @@
 
 with one thermostat ζ for all d parameters, at first γ. Targets exp(−(V(θ) + ‖p‖²/2 + d(ζ −
 γ)²/2)/T), so ζ ~ N(γ, T/d), with a bias of order h. A gradient noise of covariance sI adds hs/2 to
-A, and ζ takes it up by rising by hs/(2T): the law of θ stays that of an exact gradient. It settles
-at the rate T/ζ, so in several times ζ/(hT) steps. One ζ takes up the mean of Cov(g) over directions
-only: where Cov(g) differs between directions or changes with θ, some come out too wide and others
-too narrow.
+A, and ζ balances it by rising by hs/(2T): the distribution of θ stays that of an exact gradient. It
+settles at the rate T/ζ, so in several times ζ/(hT) steps. One ζ balances only the mean of Cov(g)
+over directions: if Cov(g) differs between directions or changes with θ, some directions come out
+too wide and others too narrow.
 
 The mean of ‖p‖²/d is T at every h, so the scheme's bias of order h falls on θ: for many dimensions
-its variance on V = λθ²/2 is T/λ (1 − hζ/2 + O(h²)). (`semi_implicit`, whose bias falls on p, is
-right to O(h²) there.) Beside the gradient's noise ζ lies h(γ²/2 − T/(2d)) above γ.
+its variance on V = λθ²/2 is T/λ (1 − hζ/2 + O(h²)). (`semi_implicit`, whose bias falls on p, has
+the variance of θ right to O(h²).) Apart from the gradient's noise, ζ lies h(γ²/2 − T/(2d)) above γ.
 """
 
 import math
@@ -65,9 +65,8 @@ class Thermostat(Dynamics[ThermostatState]):
 
     def scales(self, state: ThermostatState) -> Scales:
         """Return the numbers of a step: the friction is ζ, the noise that of γ."""
-        h, gamma, t = (
-            each(state.step) for each in (self.step_size, self.friction, self.temperature)
-        )
+        schedules = (self.step_size, self.friction, self.temperature)
+        h, gamma, t = (schedule(state.step) for schedule in schedules)
         return Scales(h, state.thermostat, t, jnp.sqrt(2 * gamma * t))
 
     def log_weight(
@@ -114,9 +113,9 @@ def thermostat(
         temperature: T > 0, of the same kinds.
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential
             weights).
-        inverse_mass: C > 0, by default 1: a number; a tree of numbers like the position; a positive
-            definite matrix (d, d) over the position in `ravel_pytree` order; or a `LowRank`. The
-            momentum of the state is that of L⁻¹θ, C = L Lᵀ.
+        inverse_mass: C > 0, by default 1: a number; a pytree of numbers like the position; a
+            positive definite matrix (d, d) over the position in `ravel_pytree` order; or a
+            `LowRank`. The momentum of the state is that of L⁻¹θ, C = L Lᵀ.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.

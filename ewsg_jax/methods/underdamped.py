@@ -45,7 +45,7 @@ def underdamped(
         return dynamics.exact(step_size, **shared)
     if integrator == "splitting":
         return dynamics.splitting(step_size, **shared)
-    return dynamics.palindrome(integrator, step_size, **shared)
+    return dynamics.splitting_scheme(integrator, step_size, **shared)
 
 
 @method(
@@ -85,7 +85,7 @@ def uld(
         friction: γ > 0 per unit of time; a number, a traced scalar or a schedule.
         integrator: a scheme of `ewsg_jax.dynamics`: `"semi_implicit"` (default); `"euler"`, as in
             the papers; `"splitting"`, of order h² with an exact gradient; `"ABOBA"` or `"BAOAB"`
-            (`palindrome`), of order h² and unbiased on Gaussians with an exact gradient; or
+            (`splitting_scheme`), of order h² and unbiased on Gaussians with an exact gradient; or
             `"exact"`, exact for a frozen one. Only the first two take `noise="rademacher"`.
         inverse_mass: C > 0: number, pytree, matrix or `LowRank`, as in
             `ewsg_jax.dynamics.semi_implicit`. Default 1.

@@ -142,7 +142,7 @@ WRONG["Samples.predict"] |= {
     "T function | 3 (int) | a function": lambda: predicted(3),
     "V function | on one draw and these inputs | tree": lambda: predicted(lambda p: p),
     "V function | it returned None | tree": lambda: predicted(lambda p, x: None),
-    "T inputs | 'a' | a tree of arrays or numbers": lambda: predicted(inputs={"x": "a"}),
+    "T inputs | 'a' | a pytree of arrays or numbers": lambda: predicted(inputs={"x": "a"}),
     "V log | True | with keep_draws=True": lambda: predicted(log=True, keep_draws=True),
 }
 calibration = diagnostics.calibration

@@ -1,12 +1,13 @@
-"""What the dynamics that compensate for gradient noise share: where its covariance comes from.
+"""The dynamics that compensate for gradient noise: what they share, and whose covariance it is.
 
     p' = p − h (g(θ) + Γ p) + √h Σ ξ,   Σ² + h Cov = 2TΓ
     θ' = θ + h p'  (semi_implicit)  or  θ + h p  (euler)
 
 with Cov the covariance of g at θ, as the estimator reports it or as the user gives it. A gradient
-with this covariance adds noise of variance h² Cov to each step: with the injected h Σ² it is what
-the friction Γ balances at temperature T. So the law is exp(−(V(θ) + ‖p‖²/2)/T) with the bias of the
-scheme alone, whatever the batch, as if the gradient were exact, the friction Γ and the noise 2TΓ.
+with this covariance adds noise of variance h² Cov to each step: together with the injected h Σ² it
+is what the friction Γ balances at temperature T. So the target is exp(−(V(θ) + ‖p‖²/2)/T) with the
+bias of the scheme alone, whatever the batch, as if the gradient were exact, the friction Γ and the
+noise 2TΓ.
 """
 
 import abc
@@ -26,13 +27,14 @@ from ewsg_jax.dynamics._underdamped import UnderdampedState, checked
 from ewsg_jax.gradients._covariance import Congruent, Covariance
 from ewsg_jax.gradients._protocol import Estimate
 
-ROUNDING = 1e-4
-"""How far below 0 an eigenvalue of a given covariance may be, as a share of the largest."""
+COVARIANCE_ROUNDING = 1e-4
+"""How far below 0 an eigenvalue of a user's covariance may be, as a share of the largest, and how
+far from symmetric its numbers: rounding of a covariance from draws in float32. Set by hand."""
 
 
 @module
-class TakesOutHeat(Explicit):
-    """An explicit scheme with a force beside the gradient. Write `force`.
+class CompensatesGradientNoise(Explicit):
+    """An explicit scheme with a force in addition to the gradient. Write `force`.
 
     Attributes:
         integrator: what Γ is added to.
@@ -87,16 +89,16 @@ def checked_arguments(
         **checked(step_size, friction, temperature, noise),
         "noise": noise,
         "integrator": integrator,
-        "covariance": None if covariance is None else given(covariance),
+        "covariance": None if covariance is None else checked_covariance(covariance),
     }
 
 
-def given(covariance: Covariance | Array) -> Covariance:
+def checked_covariance(covariance: Covariance | Array) -> Covariance:
     """Return a user's covariance as eigenvalues and vectors, or as its diagonal.
 
     Raises:
-        TypeError, ValueError: it is no symmetric matrix without negative eigenvalues, and no
-            diagonal of one.
+        TypeError, ValueError: it is neither a symmetric matrix without negative eigenvalues nor
+            the diagonal of one.
     """
     takes = (
         "covariance must be a symmetric matrix (d, d) without negative eigenvalues, its "
@@ -108,23 +110,23 @@ def given(covariance: Covariance | Array) -> Covariance:
     if not isinstance(covariance, jax.Array | np.ndarray):
         raise TypeError(f"{takes}; got {checks.describe(covariance)}")
     matrix = jnp.asarray(covariance)
-    # Of half precision there are no eigenvectors.
+    # There are no eigenvectors in half precision.
     matrix = matrix.astype(jnp.promote_types(jnp.result_type(float, matrix.dtype), jnp.float32))
     is_square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1]
     is_real = jnp.issubdtype(matrix.dtype, jnp.floating)
     if not (matrix.ndim == 1 or is_square) or not is_real or not matrix.size:
         raise ValueError(f"{takes}; got {checks.describe(covariance)}")
-    made = Covariance(matrix) if matrix.ndim == 1 else Covariance(*jnp.linalg.eigh(matrix))
+    factored = Covariance(matrix) if matrix.ndim == 1 else Covariance(*jnp.linalg.eigh(matrix))
     if checks.is_traced(matrix):
-        return made
+        return factored
     known = np.asarray(matrix, np.float64)
     if not np.isfinite(known).all():
         raise ValueError(f"{takes}; got one that is not finite")
     if matrix.ndim == 2 and not np.allclose(
-        known, known.T, rtol=0, atol=ROUNDING * np.abs(known).max()
+        known, known.T, rtol=0, atol=COVARIANCE_ROUNDING * np.abs(known).max()
     ):
         raise ValueError(f"{takes}; got one that is not symmetric")
-    values = np.asarray(made.matrix, np.float64)
-    if values.size and values.min() < -ROUNDING * values.max():
+    values = np.asarray(factored.matrix, np.float64)
+    if values.size and values.min() < -COVARIANCE_ROUNDING * values.max():
         raise ValueError(f"{takes}; got one with the eigenvalue {values.min():.3g}")
-    return made._replace(matrix=jnp.maximum(made.matrix, 0))
+    return factored._replace(matrix=jnp.maximum(factored.matrix, 0))
