@@ -155,7 +155,7 @@ def test_a_first_memory_of_pythons_numbers():
                 "apply": moved(lambda end, now, at: end._replace(position=at(end.position[:1]))),
                 "extra_gradients": 1,
             },
-            "where apply of Mine asks for a gradient must be a position",
+            "the argument of gradient_at in apply of Mine must be a position",
         ),
         (
             {"init": lambda self, key, position: (position, jnp.int32(0))},
@@ -338,11 +338,11 @@ def test_a_memory_that_never_changes():
     [
         (
             {"noise": 0.5},
-            r"noise of Mine must be the law of .* 'gaussian', 'rademacher', .* got 0\.5",
+            r"noise of Mine must be the distribution .* 'gaussian', 'rademacher', .* got 0\.5",
         ),
         (
             {"noise": "student"},
-            r"noise of Mine must be the law of .* 'gaussian', 'rademacher', .* got 'student'",
+            r"noise of Mine must be the distribution .* 'gaussian', 'rademacher', .* got 'student'",
         ),
         ({"bias_order": "2"}, "bias_order of Mine must be a whole number, at least 1; got '2'"),
     ],

@@ -20,7 +20,7 @@ from ewsg_jax.base import checked_arrays, numeric
 from ewsg_jax.base.typing import Data, Key, PyTree
 
 Array = np.ndarray | jax.Array
-MOST_ROWS = 2**31 - 1
+MAX_ROWS = 2**31 - 1
 """Row numbers are int32."""
 MISSING = {
     "data": ": fill missing ones with 0 and give a column that is 1 for known values, which "
@@ -340,9 +340,9 @@ def data(value: Data) -> int:
     n = next(iter(lengths.values()))
     if n == 0:
         raise ValueError(f"{takes}; got 0 rows")
-    if n > MOST_ROWS:
+    if n > MAX_ROWS:
         raise ValueError(
-            f"{takes}, at most {MOST_ROWS:,} of them, whose numbers have 32 bits; got {n:,} rows"
+            f"{takes}, at most {MAX_ROWS:,} of them, whose numbers have 32 bits; got {n:,} rows"
         )
     return n
 

@@ -12,7 +12,7 @@ from ewsg_jax.base import checks, products, pytrees, rng
 from ewsg_jax.base.modules import Part, module
 from ewsg_jax.base.typing import Array, Position, PyTree
 
-TAKES = (
+FACTOR_TAKES = (
     "{} must be a positive number, a pytree of positive numbers like the position, a positive "
     "definite matrix (d, d) over its d numbers, or a LowRank"
 )
@@ -152,7 +152,7 @@ class Diagonal(Factor):
         return _sum_of_logs(pytrees.widened(self.root))
 
     def check(self, name: str, position: Position) -> None:
-        checks.same_tree(TAKES.format(name), name, self.root, position, dtypes=False)
+        checks.same_tree(FACTOR_TAKES.format(name), name, self.root, position, dtypes=False)
 
 
 @module
@@ -224,7 +224,7 @@ def factor_of(value: Any, name: str) -> Factor:
             order, or a `LowRank`.
         name: what the matrix is called in errors.
     """
-    takes = TAKES.format(name)
+    takes = FACTOR_TAKES.format(name)
     if isinstance(value, LowRank):
         return _of_low_rank(value, takes)
     if is_number(value):
@@ -307,8 +307,8 @@ def _check_size(name: str, shape: tuple[int, ...], position: Position) -> None:
     numbers = _count(position)
     if shape[0] != numbers:
         raise ValueError(
-            f"{TAKES.format(name)}; got one over {shape[0]} numbers for a position of {numbers} (a "
-            "diagonal for a position that is one square matrix: put both into a list)"
+            f"{FACTOR_TAKES.format(name)}; got one over {shape[0]} numbers for a position of "
+            f"{numbers} (a diagonal for a position that is one square matrix: put both into a list)"
         )
 
 

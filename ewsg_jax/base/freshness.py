@@ -119,7 +119,9 @@ def reads_now(*names: str) -> Callable[[F], F]:
 def functions_in(value: object, seen: set[int] | None = None) -> Iterator[Any]:
     """Yield the functions, and objects that act as some, that a value holds, each once."""
     seen = set() if seen is None else seen
-    if value is None or isinstance(value, (*reading.PLAIN, *reading.ARRAYS, jax.ShapeDtypeStruct)):
+    if value is None or isinstance(
+        value, (*reading.IMMUTABLE, *reading.ARRAYS, jax.ShapeDtypeStruct)
+    ):
         return
     if id(value) in seen:  # what leads back to itself ends here
         return

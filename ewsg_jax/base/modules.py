@@ -19,7 +19,7 @@ from ewsg_jax.base import checks
 from ewsg_jax.base.needs import Need
 
 C = TypeVar("C", bound=type)
-F = TypeVar("F")
+Function = TypeVar("Function")
 MOST_PRINTED_ARRAYS = 8
 """Arrays of a pytree up to which `repr` writes them one by one. Set by hand."""
 
@@ -181,12 +181,12 @@ class _ByIdentity:
         return self.function(*arguments)
 
 
-def hashable(function: F) -> F:
+def hashable(function: Function) -> Function:
     """Return a user's function as what may stand in a static field."""
     try:
         hash(function)
     except TypeError:
-        # It is called as the function is, but not of its type F.
+        # It is called as the function is, but not of its type.
         return _ByIdentity(function)  # type: ignore[return-value]
     return function
 

@@ -43,19 +43,19 @@ LIBRARIES = {
     "scipy": SPARSE,
 }
 """What to do with what other libraries hold numbers in."""
-TABLE = (
+TABLE_ADVICE = (
     'take NumPy arrays out of it, such as data = {"x": table[[…]].to_numpy(), "y": '
     "table[…].to_numpy()} with the "
     "names of columns; of categories take their codes (.cat.codes), of columns with missing values "
     ".to_numpy(float, na_value=0) and a column that says where they are"
 )
 TABLES = {
-    "polars": TABLE.split(";")[0],
+    "polars": TABLE_ADVICE.split(";")[0],
     "pyarrow": "take NumPy arrays out of it, such as {name: table[name].to_numpy() for name in "
     "table.column_names}",
     "xarray": "take NumPy arrays out of it, such as {name: table[name].values for name in table}",
 }
-"""What to do with tables of other libraries; `TABLE` for all others."""
+"""What to do with tables of other libraries; `TABLE_ADVICE` for all others."""
 MOST_NAMED_COLUMNS = 4
 """Columns of a table that a message names. Set by hand."""
 
@@ -79,7 +79,7 @@ def way(value: Any) -> str | None:
     kind = getattr(getattr(value, "dtype", None), "kind", None)
     library = type(value).__module__.split(".")[0]
     if columns_of(value) is not None:
-        return TABLES.get(library, TABLE)
+        return TABLES.get(library, TABLE_ADVICE)
     if library in LIBRARIES:
         is_text = library == "pandas" and str(getattr(value, "dtype", "")) in (
             "object",

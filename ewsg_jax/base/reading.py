@@ -54,7 +54,7 @@ OPAQUE = _named("logging threading _thread io _io socket asyncio multiprocessing
 MOST_DIGESTED_BYTES = 2**24
 """Bytes (16 MiB) up to which an array of JAX is known by content, above by identity: it cannot
 change. Set by hand."""
-PLAIN = (bool, int, float, complex, str, bytes, type(None))
+IMMUTABLE = (bool, int, float, complex, str, bytes, type(None))
 """Types whose values cannot change, and are written as they are."""
 ARRAYS = (jax.Array, np.ndarray, np.generic)
 FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
@@ -156,7 +156,7 @@ class Reader:
 
     def _add(self, page: _Page, values: Iterable[Any], attributes: frozenset[str]) -> None:
         for value in values:
-            if type(value) in PLAIN:
+            if type(value) in IMMUTABLE:
                 page.write(type(value).__name__, value)
             else:
                 read = self.read(value, attributes)
@@ -195,7 +195,7 @@ class Reader:
             # As of `table.get`.
             if isinstance(owner, list | tuple | set | frozenset | dict | np.ndarray):
                 self._add(page, (owner,), attributes)
-        elif kind in PLAIN:
+        elif kind in IMMUTABLE:
             page.write(value)
         elif isinstance(value, Tracer) or package_of(kind) in OPAQUE:
             page.write(_identity(value))
@@ -218,7 +218,7 @@ class Reader:
         page.write(len(value))
         items = [*value, *value.values()] if isinstance(value, dict) else list(value)
         page.can_change = not isinstance(value, tuple | frozenset)
-        if not {type(item) for item in items} <= set(PLAIN):
+        if not {type(item) for item in items} <= set(IMMUTABLE):
             self._add(page, items, attributes)
         elif isinstance(value, set | frozenset):
             # Whose order is not its own.
@@ -285,7 +285,7 @@ class Reader:
             return
         attributes_of_value = _attribute(value, "__dict__")
         slots = [name for base in kind.__mro__ for name in _slots_of(base)]
-        plain: Any = next((base for base in kind.__mro__ if base in PLAIN), None)
+        plain: Any = next((base for base in kind.__mro__ if base in IMMUTABLE), None)
         if plain is not None:
             page.write(plain.__repr__(value))
         elif isinstance(value, dict | list | tuple | set | frozenset):

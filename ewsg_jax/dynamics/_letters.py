@@ -6,7 +6,9 @@ from typing import NamedTuple
 from ewsg_jax.base import checks
 
 DRIFTS, NOISES = "AU", "OU"
-TAKES = "letters must be a palindrome of A, B and O, or of B and U, that takes one gradient a step"
+LETTERS_TAKE = (
+    "letters must be a palindrome of A, B and O, or of B and U, that takes one gradient a step"
+)
 
 
 class Cycle(NamedTuple):
@@ -27,14 +29,14 @@ def cycle_of(letters: str) -> Cycle:
     got = f"got {checks.describe(letters)}"
     # A palindrome is time-reversible, which the order of its bias rests on.
     if set(letters) not in (set("ABO"), set("BU")) or letters != letters[::-1]:
-        raise ValueError(f"{TAKES}, such as 'ABOBA' or 'BAOAB'; {got}")
+        raise ValueError(f"{LETTERS_TAKE}, such as 'ABOBA' or 'BAOAB'; {got}")
     # Kicks that no drift separates are at one position, over the end of the cycle too.
     places = letters.replace("O", "")
     gradients = sum(
         there == "B" != before for before, there in zip(places[-1] + places, places, strict=False)
     )
     if gradients > 1:
-        raise ValueError(f"{TAKES}; {got}, whose kicks are at {gradients} positions")
+        raise ValueError(f"{LETTERS_TAKE}; {got}, whose kicks are at {gradients} positions")
     # A step may begin at any letter: the distribution there differs, the chain is the same.
     starts = []
     for place in range(len(letters)):
@@ -49,8 +51,8 @@ def cycle_of(letters: str) -> Cycle:
         half = len(letters) // 2
         turned = letters[half:] + letters[: len(letters) - half]
         raise ValueError(
-            f"{TAKES}, before noise moves the position; {got}, whose cycle from the gradient on "
-            f"is {turned!r}"
+            f"{LETTERS_TAKE}, before noise moves the position; {got}, whose cycle from the "
+            f"gradient on is {turned!r}"
         )
     # The fewest normals; then the start that is nearest to the letters as they were given.
     normals, _, _, cycle = min(starts)

@@ -1,8 +1,8 @@
-"""Parts of one's own, checked once: that they fit together, and return what a step takes from them.
+"""Custom parts, checked once: that they fit together, and return what a step takes from them.
 
-What a part returns is known by tracing it, from shapes alone. The number of the step is the one
-value that is given: the next state must have one more. The library's own parts have tests for this,
-and are not traced.
+What a part returns is known by tracing it, from shapes alone. Only the number of the step has a
+value: the next state must have one more. The library's own parts have tests for this, and are not
+traced.
 """
 
 import dataclasses
@@ -24,10 +24,10 @@ from ewsg_jax.dynamics._protocol import Dynamics
 from ewsg_jax.gradients._protocol import Estimate, GradientEstimator, no_weight
 from ewsg_jax.rows._scheme import Order
 
-STEP = np.int32(7)
-"""The number of the step that is given."""
+TRACED_STEP = np.int32(7)
+"""The number of the step in a check; any number would do."""
 BRANCHES = frozenset({"scan", "while", "cond"})
-"""Primitives by which what is traced once may run another number of times."""
+"""Primitives whose body is traced once and may run another number of times."""
 
 
 class _WrongPartError(Exception):
@@ -43,24 +43,24 @@ class _WrongPartError(Exception):
 
 
 def check_parts(dynamics: Dynamics, estimator: GradientEstimator) -> None:
-    """Raise TypeError where parts of one's own lack a field or a method, before there are data."""
+    """Raise TypeError if custom parts lack a field or a method, before there are data."""
     plain, _ = without_metric(dynamics)
     if is_own(type(plain)):
         for name in ("step_size", "temperature"):
             value = getattr(plain, name, None)
             if not callable(value) and (value is not None or name == "step_size"):
-                found = "none" if value is None else checks.describe(value)
+                got = "none" if value is None else checks.describe(value)
                 raise TypeError(
                     f"{name} of {_name(plain)} must be a field that is a function of the step, as "
-                    f"ewsg_jax.hyperparameters({name}=…) makes; got {found}"
+                    f"ewsg_jax.hyperparameters({name}=…) makes; got {got}"
                 )
-        law = getattr(plain, "noise", NOISE_KINDS[0])
-        is_law = isinstance(law, str) and law in NOISE_KINDS
-        if type(plain).draw is Dynamics.draw and not is_law:
+        noise = getattr(plain, "noise", NOISE_KINDS[0])
+        is_kind = isinstance(noise, str) and noise in NOISE_KINDS
+        if type(plain).draw is Dynamics.draw and not is_kind:
             raise TypeError(
-                f"noise of {_name(plain)} must be the law of what draw returns, one of "
+                f"noise of {_name(plain)} must be the distribution that draw returns, one of "
                 f"{', '.join(map(repr, NOISE_KINDS))}, or be called otherwise; got "
-                f"{checks.describe(law)}"
+                f"{checks.describe(noise)}"
             )
         order = getattr(plain, "bias_order", 1)
         if isinstance(order, bool) or not isinstance(order, numbers.Integral) or order < 1:
@@ -87,10 +87,10 @@ def check_step(
     memory: PyTree,
     data: Data,
 ) -> None:
-    """Check what parts of one's own return in a step, from shapes alone: types, structures, shapes
-    and dtypes, and the number of the next step.
+    """Check what custom parts return in a step, from shapes alone: types, structures, shapes and
+    dtypes, and the number of the next step.
 
-    The state is as `init` of the dynamics returned it, the memory as that of the estimator did.
+    The state is what `init` of the dynamics returned, the memory what `init` of the estimator did.
     """
     plain, _ = without_metric(dynamics)
     if is_own(type(plain)):
@@ -100,17 +100,16 @@ def check_step(
                 f"init of {_name(plain)} must return a NamedTuple with at least position and step; "
                 f"got {type(state).__name__} without {' and '.join(sorted(missing))}"
             )
-    own = _own_estimators(estimator)
-    if is_own(type(plain)) or next(own, None) is not None:
+    if is_own(type(plain)) or next(_own_estimators(estimator), None) is not None:
         try:
             _traced.eval_shape(dynamics, estimator, jax.random.key(0), state, memory, data)
         except _WrongPartError as wrong:
-            # Not out of JAX, with its notes; of what JAX raised, the line of one's own is there.
+            # Raised here, not inside JAX, which adds notes; an error of JAX keeps the user's line.
             raise wrong.kind(str(wrong)) from wrong.__cause__
 
 
 def _check_fields(part: Any) -> None:
-    """Check that all leaves of a part are numbers: others shape the program."""
+    """Check that all leaves of a part are numbers: anything else must be static."""
     for field in dataclasses.fields(part):
         if field.metadata.get("static"):
             continue
@@ -129,7 +128,7 @@ def _name(part: Any) -> str:
 
 
 def _called(what: str, method: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what a method returns for traced arrays, or raise that it asks for their values."""
+    """Return what a method returns for traced arrays; raise if it needs their values."""
     try:
         return method(*arguments)
     except jax.errors.JAXTypeError as error:
@@ -157,7 +156,7 @@ def _traced(
     memory: PyTree,
     data: Data,
 ) -> tuple[()]:
-    """Nothing: asked for its shapes only, it is traced once for equal parts and like data."""
+    """Return nothing: asked for its shapes only, it is traced once for equal parts and shapes."""
     point, first = dynamics.evaluation_point(state), jax.random.split(key, 2)[0]
     order = Order(jnp.zeros(4, jnp.uint32), jnp.zeros((), jnp.int32))
     for part in _own_estimators(estimator):
@@ -181,14 +180,16 @@ def _check_estimator(
     """Raise what is wrong with what an estimator returns."""
     name, memory = _name(part), part.init(key, position, data)
     randomness = _called(f"draw of {name}", part.draw, key, data, order)
-    made = _called(f"refresh of {name}", part.refresh, randomness, memory, order.step, point, data)
-    if not (isinstance(made, tuple) and len(made) == 3):
+    returned = _called(
+        f"refresh of {name}", part.refresh, randomness, memory, order.step, point, data
+    )
+    if not (isinstance(returned, tuple) and len(returned) == 3):
         raise _WrongPartError(
             TypeError,
             f"refresh of {name} must return three: the memory, the point and how many evaluations "
-            f"it took; got {_found(made)}",
+            f"it took; got {_described(returned)}",
         )
-    refreshed, point, _ = made
+    refreshed, point, _ = returned
     as_first = "must be like that of init, in structure, shapes and dtypes"
     _same(f"the memory that refresh of {name} returns", as_first, refreshed, memory, dtypes=True)
     proposed = _called(
@@ -199,7 +200,7 @@ def _check_estimator(
         raise _WrongPartError(
             TypeError,
             f"propose of {name} must return a pair, an Estimate and the update that commit gets "
-            f"(() for none); got {_found(proposed)}",
+            f"(() for none); got {_described(proposed)}",
         )
     estimate, update = proposed[0], proposed[1]
     shaped = "must be shaped like the position"
@@ -234,7 +235,8 @@ def _check_dynamics(
     def gradient_at(position: Position) -> Position:
         nonlocal calls
         calls += 1
-        _same(f"where apply of {name} asks for a gradient", "must be a position", position, like)
+        what = f"the argument of gradient_at in apply of {name}"
+        _same(what, "must be a position", position, like)
         return jax.tree.map(jnp.zeros_like, estimate.gradient)
 
     def applied(noise: PyTree, current: Any) -> Any:
@@ -257,8 +259,8 @@ def _check_dynamics(
         return _called(f"apply of {name}", dynamics.apply, noise, prepared, estimate, gradient_at)
 
     def counted(noise: PyTree, current: Any) -> Any:
-        # The number of the step is known, and so is that after it, where it is made by arithmetic.
-        moved = applied(noise, current._replace(step=STEP))
+        # The number of the step is known, and so is the next one if it is made by arithmetic.
+        moved = applied(noise, current._replace(step=TRACED_STEP))
         steps.append(getattr(moved, "step", None))
         return moved
 
@@ -276,11 +278,11 @@ def _check_dynamics(
         dtypes=True,
     )
     step = steps[-1]
-    if isinstance(step, int | np.integer | np.ndarray) and int(step) != STEP + 1:
+    if isinstance(step, int | np.integer | np.ndarray) and int(step) != TRACED_STEP + 1:
         raise _WrongPartError(
             ValueError,
             f"apply of {name} must return a state whose step is one more than before; got step "
-            f"{int(step)} after {STEP}",
+            f"{int(step)} after {TRACED_STEP}",
         )
     wanted = dynamics.extra_gradients
     branches = any(line.primitive.name in BRANCHES for line in jaxprs.equations(lines))
@@ -293,15 +295,15 @@ def _check_dynamics(
         )
 
 
-def _same(what: str, takes: str, found: PyTree, like: PyTree, dtypes: bool = False) -> None:
-    """Raise that a tree is not like another."""
-    if jax.tree.structure(found) != jax.tree.structure(like):
+def _same(what: str, takes: str, value: PyTree, like: PyTree, dtypes: bool = False) -> None:
+    """Raise if a pytree has not the structure, shapes and (with `dtypes`) dtypes of another."""
+    if jax.tree.structure(value) != jax.tree.structure(like):
         raise _WrongPartError(
-            ValueError, f"{what} {takes}; got {_found(found)}, not {_found(like)}"
+            ValueError, f"{what} {takes}; got {_described(value)}, not {_described(like)}"
         )
-    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(like), strict=True):
+    for one, other in zip(jax.tree.leaves(value), jax.tree.leaves(like), strict=True):
         wrong = jnp.shape(one) != jnp.shape(other)
-        # A loop of JAX promotes what was made of Python's numbers.
+        # A loop of JAX promotes leaves that were made from Python's numbers.
         exact = dtypes and not getattr(other, "weak_type", False)
         if wrong or (exact and jnp.result_type(one) != jnp.result_type(other)):
             raise _WrongPartError(
@@ -313,7 +315,7 @@ def _text(leaf: Any) -> str:
     return f"shape {jnp.shape(leaf)} {jnp.result_type(leaf)}"
 
 
-def _found(tree: PyTree) -> str:
-    """Return what a tree is, in words: its class, and the shapes of its leaves."""
+def _described(tree: PyTree) -> str:
+    """Return a description of a pytree: its class, and the shapes of its leaves."""
     leaves: list[Array] = jax.tree.leaves(tree)
     return f"{type(tree).__name__} of {', '.join(map(_text, leaves)) or 'no arrays'}"

@@ -25,7 +25,7 @@ from ewsg_jax.rows._view import all_rows
 class Pair(Kernel[P]):
     """A dynamics that asks an estimator for a gradient."""
 
-    # Of its own: a walk over its parts finds theirs.
+    # None in addition to those of its parts.
     needs = frozenset()
 
     made_by = "kernel"
@@ -59,15 +59,15 @@ class Pair(Kernel[P]):
     ) -> tuple[KernelState[P], Info]:
         dynamics, estimator, current = self.dynamics, self.estimator, state.dynamics
         wanted = dynamics.evaluation_point(current)
-        # First, so that all candidates of a step see one memory and one point. Option I of svrg
+        # First, so that all candidates of a step have one memory and one point. Option I of svrg
         # moves the chain here.
         memory, point, refreshed = estimator.refresh(
             randomness.batch, state.memory, current.step, wanted, data
         )
-        # By identity: whether a traced point differs is not known here, whether it was replaced is.
+        # By identity: tracing does not show whether a point differs, but whether it was replaced.
         if point is not wanted:
             current = dynamics.with_evaluation_point(current, point)
-        # Once a step: weights of many candidates and the move itself share it.
+        # Once a step: the weights of all candidates and the move share it.
         prepared = dynamics.prepare(current, estimator.posterior.prior_gradient, data)
         weight = functools.partial(dynamics.log_weight, prepared)
         estimate, update = estimator.propose(randomness.batch, memory, point, data, weight)
@@ -77,8 +77,7 @@ class Pair(Kernel[P]):
             estimate,
             lambda position: estimator.gradient_at(estimate, position, data),
         )
-        # What is known without running the step stays a NumPy number, so that a run need not sum
-        # it.
+        # A cost that is known without running the step stays a NumPy number: a run need not sum it.
         spent = self.evaluations(data).per_step + refreshed
         info = Info(
             gradient_evaluations=spent if isinstance(spent, jax.Array) else np.int32(spent),
@@ -104,15 +103,15 @@ class Pair(Kernel[P]):
         self.estimator.check(position, data)
         name = f"what evaluations of {type(self.estimator).__name__} returns"
         kind, made_by = Evaluations, "an ewsg_jax.gradients.Evaluations(…)"
-        own = self.estimator.evaluations(data)
-        checks.instance(name, own, kind, made_by)
-        # Runs are cut into blocks, and passes into steps, by what a step costs.
-        checks.integer(f"per_step of {name}", own.per_step)
+        of_estimator = self.estimator.evaluations(data)
+        checks.instance(name, of_estimator, kind, made_by)
+        # Runs are cut into blocks, and passes into steps, by the cost of a step.
+        checks.integer(f"per_step of {name}", of_estimator.per_step)
         cost = self.evaluations(data)
         most = cost.per_step + cost.per_refresh
-        if most > checks.MOST_ROWS:
+        if most > checks.MAX_ROWS:
             raise ValueError(
-                f"data must have so few rows that a step has at most {checks.MOST_ROWS:,} "
+                f"data must have so few rows that a step has at most {checks.MAX_ROWS:,} "
                 f"evaluations, which are counted in 32 bits; got {all_rows(data):,} rows, and "
                 f"{most:,} evaluations in a step"
             )
@@ -122,8 +121,8 @@ def kernel(dynamics: Dynamics, estimator: GradientEstimator[P]) -> Kernel[P]:
     """Compose any dynamics with any estimator of the gradient.
 
     Args:
-        dynamics: one of `ewsg_jax.dynamics`.
-        estimator: one of `ewsg_jax.gradients`.
+        dynamics: one of `ewsg_jax.dynamics`, or your own.
+        estimator: one of `ewsg_jax.gradients`, or your own.
 
     Raises:
         TypeError: an argument has the wrong type or value; or a part of your own lacks a field or
@@ -132,8 +131,8 @@ def kernel(dynamics: Dynamics, estimator: GradientEstimator[P]) -> Kernel[P]:
             not report the covariance that the dynamics needs.
 
     Warns:
-        UserWarning: chains restart at an earlier point (SVRG's option I) and keep their momentum:
-        another law.
+        UserWarning: chains restart at an earlier point (SVRG's option I) and keep their momentum,
+            which biases the posterior.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

@@ -122,14 +122,14 @@ class BoundKernel(NamedTuple, Generic[P]):
 
 @module
 class Kernel(Part, abc.ABC, Generic[P]):
-    """A Markov kernel: pure functions of a state and of data, always an argument. It is a value.
+    """A Markov kernel: the pure functions `init(key, position, data)` and `step(key, state, data)`.
 
-    `kernel(dynamics, estimator)` makes one of two parts; the exact methods are kernels of their
-    own. Numbers are leaves: `jax.vmap` over a kernel whose leaves have a leading axis is a grid, in
-    one program.
+    `kernel(dynamics, estimator)` joins two parts; the exact methods are kernels themselves. Kernels
+    are values: they can be compared, stored and pickled. They are pytrees with numbers as leaves:
+    `jax.vmap` over a kernel whose leaves have a leading axis is a grid, in one program.
     """
 
-    # A kernel that does not say otherwise may look at all data in a step.
+    # A kernel that does not say otherwise may read all data in a step.
     needs = EVERYTHING
 
     @abc.abstractmethod
@@ -138,14 +138,14 @@ class Kernel(Part, abc.ABC, Generic[P]):
 
     @abc.abstractmethod
     def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
-        """Return everything random in a step, from shapes and the step counter alone."""
+        """Return everything random in a step, from shapes and the step number alone."""
 
     @abc.abstractmethod
     def transition(
         self, randomness: Randomness, state: KernelState[P], data: Data
     ) -> tuple[KernelState[P], Info]:
-        """Return the next state and what the step reports: deterministic, of what `draw` or `fetch`
-        returned.
+        """Return the next state and what the step reports, a deterministic function of the
+        randomness that `draw` or `fetch` returned.
         """
 
     if TYPE_CHECKING:  # a method of one kernel, a field of another
@@ -157,7 +157,7 @@ class Kernel(Part, abc.ABC, Generic[P]):
 
     @abc.abstractmethod
     def evaluations(self, data: Data) -> Evaluations:
-        """Return how many ∇Vᵢ are evaluated, per step and at init."""
+        """Return how many ∇Vᵢ are evaluated, per step and by `init`."""
 
     @abc.abstractmethod
     def check(self, position: P, data: Data) -> None:
@@ -191,7 +191,7 @@ class Kernel(Part, abc.ABC, Generic[P]):
         pass them to `step` as an argument.
 
         Raises:
-            TypeError, ValueError: the data are no tree of arrays of one length.
+            TypeError, ValueError: the data are not a pytree of arrays of one length.
 
         Example:
             >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

@@ -23,7 +23,7 @@ class Method:
         bias: order in the step size of its distance to the target.
         evaluations: number of evaluations of ∇Vᵢ in a step.
         memory: numbers that the estimator keeps.
-        source: where it was published.
+        source: the publication.
         hazard: what can go wrong, in a few words.
         integrators: values of its option `integrator`; empty if it has none.
         example: small options that make a kernel for a few rows with labels "y", in addition to
@@ -71,7 +71,7 @@ def method(
         bias: order in the step size of its distance to the target.
         evaluations: number of evaluations of ∇Vᵢ in a step.
         memory: numbers that the estimator keeps.
-        source: where it was published.
+        source: the publication.
         hazard: what can go wrong.
         integrators: values of its option `integrator`. Default: it has none.
         example: small options that make a kernel. Default: no options.

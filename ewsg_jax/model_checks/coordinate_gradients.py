@@ -15,13 +15,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ewsg_jax.vectors.row_subsets import evenly
-from ewsg_jax.vectors.some_rows import BLOCK, SomeRows
+from ewsg_jax.vectors.some_rows import PADDED_POSITIONS, SomeRows
 
 MAX_MOVED = 512
 """Coordinates that are moved; of more, this many at random. Each costs two evaluations a place."""
 NUM_MOVED_DRAWS, DRAWS_PER_COORDINATE = 8, 2
 """Draws at which coordinates are moved, and at how many of these each is moved; set by hand."""
-SIGNS_PER_DRAW = BLOCK // NUM_MOVED_DRAWS
+SIGNS_PER_DRAW = PADDED_POSITIONS // NUM_MOVED_DRAWS
 """Random signs of the rows at each place: what one call of the program holds."""
 MOVE = 0.15
 """How far a coordinate is moved to either side, in standard deviations of the draws: the third
@@ -63,7 +63,7 @@ def suspects(subset: SomeRows, flat: np.ndarray, most: int) -> list[Suspect]:
     chosen = coordinates(flat.shape[1])
     places = np.resize(flat[evenly(len(flat), NUM_MOVED_DRAWS)], (NUM_MOVED_DRAWS, flat.shape[1]))
     places, steps = places.astype(subset.dtype), (MOVE * flat.std(0)).astype(subset.dtype)
-    signs = subset.signs(BLOCK).reshape(NUM_MOVED_DRAWS, SIGNS_PER_DRAW, -1)
+    signs = subset.signs(PADDED_POSITIONS).reshape(NUM_MOVED_DRAWS, SIGNS_PER_DRAW, -1)
     # The places themselves, and a few roundings off.
     nudged = places * (1 + ULPS * np.finfo(subset.dtype).eps).astype(subset.dtype)
     here, near = np.split(subset.values(np.concatenate([places, nudged])), 2)
@@ -72,15 +72,17 @@ def suspects(subset: SomeRows, flat: np.ndarray, most: int) -> list[Suspect]:
         # A row beyond an edge of the support says nothing.
         known = np.isfinite(rounding)
         signs = np.where(known[:, None, 1:], signs, 0)
-        gradients = subset.gradients(np.repeat(places, SIGNS_PER_DRAW, 0), signs.reshape(BLOCK, -1))
+        gradients = subset.gradients(
+            np.repeat(places, SIGNS_PER_DRAW, 0), signs.reshape(PADDED_POSITIONS, -1)
+        )
         gradients = gradients.reshape(NUM_MOVED_DRAWS, SIGNS_PER_DRAW, 2, -1)
         # Of log prior and log likelihood: squares of the difference, of the larger, of rounding.
         squares = np.zeros((3, 2, len(chosen)))
         # A block at a time: places of all coordinates may be more than memory holds.
         for turn, first in itertools.product(
-            range(DRAWS_PER_COORDINATE), range(0, len(chosen), BLOCK // 2)
+            range(DRAWS_PER_COORDINATE), range(0, len(chosen), PADDED_POSITIONS // 2)
         ):
-            part = np.arange(first, min(first + BLOCK // 2, len(chosen)))
+            part = np.arange(first, min(first + PADDED_POSITIONS // 2, len(chosen)))
             at, number = (
                 (part + turn * (NUM_MOVED_DRAWS // DRAWS_PER_COORDINATE)) % NUM_MOVED_DRAWS,
                 np.arange(len(part)),

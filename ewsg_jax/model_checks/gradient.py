@@ -19,7 +19,7 @@ from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._spread import Spread
 from ewsg_jax.vectors.layout import Layout, vector
 from ewsg_jax.vectors.row_subsets import evenly
-from ewsg_jax.vectors.some_rows import BLOCK, SomeRows
+from ewsg_jax.vectors.some_rows import PADDED_POSITIONS, SomeRows
 
 GRADIENT_CURE = (
     "see to custom_vjp, custom_jvp, stop_gradient, rounding and comparisons, and compare with "
@@ -34,7 +34,7 @@ LINE_LENGTH = 0.25
 longer ones drown rounding; set by hand."""
 NODES = (8, 7)
 """Nodes of two Gauss–Legendre rules, whose difference is the error of either."""
-NODES_TOGETHER = BLOCK // NUM_LINES
+NODES_TOGETHER = PADDED_POSITIONS // NUM_LINES
 """Nodes at which gradients along all lines are held in memory together."""
 COARSEST_EPS = 1e-6
 """Relative rounding above which positions are too coarse to compare: float32 has 1.2e-7, bfloat16
@@ -122,7 +122,9 @@ def wrong_gradient_at(posterior: Posterior, position: Position, data: Data) -> l
     # these are wrong; nor is it known to be wider than numbers are large.
     most = WIDEST_SD * np.maximum(1.0, np.abs(flat))
     subset = SomeRows.of(posterior, layout, data)
-    signed = subset.gradients(np.resize(flat, (BLOCK, len(flat))), subset.signs(BLOCK))[:, 1]
+    signed = subset.gradients(
+        np.resize(flat, (PADDED_POSITIONS, len(flat))), subset.signs(PADDED_POSITIONS)
+    )[:, 1]
     with np.errstate(divide="ignore"):
         sds = 1 / np.sqrt(subset.stands_for * np.mean(signed**2, axis=0))
     # Nor narrower than numbers have digits for.

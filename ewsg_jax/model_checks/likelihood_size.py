@@ -19,7 +19,7 @@ from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._spread import Spread
 from ewsg_jax.rows._view import num_rows
 from ewsg_jax.vectors.layout import Layout
-from ewsg_jax.vectors.some_rows import BLOCK, SomeRows
+from ewsg_jax.vectors.some_rows import PADDED_POSITIONS, SomeRows
 
 ROWS_PER_PARAMETER = 10
 """Rows for each parameter from which on the fit does not make residuals small: it takes d/n of
@@ -53,7 +53,9 @@ def odd_size(
         return []
     subset = SomeRows.of(posterior, layout, data)
     # With g the sum over rows with random signs, gᵀ C g is on average tr(Σ gᵢgᵢᵀ C).
-    signed = subset.gradients(np.resize(center, (BLOCK, d)), subset.signs(BLOCK))[:, 1]
+    signed = subset.gradients(
+        np.resize(center, (PADDED_POSITIONS, d)), subset.signs(PADDED_POSITIONS)
+    )[:, 1]
     outer = np.mean(np.sum(signed @ covariance * signed, axis=1))
     ratio = subset.stands_for * float(outer) / informed
     if not np.isfinite(ratio) or 1 / ODD_FACTOR <= ratio <= ODD_FACTOR:

@@ -41,7 +41,7 @@ class OfDatum(Split):
     predictor: LinearPredictor
 
     def __call__(self, position: Array, datum: Data) -> Array:
-        """Return it."""
+        """Return the log likelihood of a datum."""
         x = self.predictor.inputs(datum)
         check_predictor(x, position)
         return self.predictor.log_likelihood(products.matmul(x, position), datum)
@@ -64,7 +64,7 @@ class Residual:
     log_likelihood: Callable[[Array, Data], Array]
 
     def __call__(self, predictors: Array, rows: Data) -> Array:
-        """Return it, shaped like the predictors."""
+        """Return the derivatives, shaped like the predictors."""
         return jax.vmap(jax.grad(self.log_likelihood))(predictors, rows)
 
 
@@ -86,17 +86,17 @@ def check_predictor(x: Any, position: Position) -> None:
 def checked_residual(
     residual: Callable[[Array, Data], Array], predictors: Array, rows: Data
 ) -> Array:
-    """Return `residual(predictors, rows)`, which must be shaped like the predictors: another shape
-    would broadcast to a wrong gradient.
+    """Return `residual(predictors, rows)`, and check that it is shaped like the predictors: another
+    shape would broadcast to a wrong gradient.
     """
     takes = (
         f"residual must return an array shaped like the predictors, {predictors.shape} for "
         "these rows"
     )
     try:
-        found = residual(predictors, rows)
+        derivatives = residual(predictors, rows)
     except Exception as error:
         raise ValueError(f"{takes}; it failed on them: {checks.reason(error)}") from error
-    if jnp.shape(found) != predictors.shape:
-        raise ValueError(f"{takes}; it returned {checks.describe(found)}")
-    return found
+    if jnp.shape(derivatives) != predictors.shape:
+        raise ValueError(f"{takes}; it returned {checks.describe(derivatives)}")
+    return derivatives

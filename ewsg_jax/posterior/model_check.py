@@ -1,8 +1,8 @@
-"""Whether the functions of a posterior fit a position and data, each asked once for its shapes.
+"""Whether the functions of a posterior fit a position and data, checked once for their shapes.
 
-Indices out of bounds are looked for in the data: JAX answers them with the nearest element and
-without a word. A position with one number for each of four groups, and data that call a group 4:
-the likelihood of those rows would be that of group 3.
+Data are searched for indices out of bounds, for which JAX silently takes the nearest element. If a
+position has one number for each of four groups, and the data have a group 4, the likelihood of
+those rows would be that of group 3.
 """
 
 import functools
@@ -21,7 +21,7 @@ from ewsg_jax.rows._view import CHUNK_SIZE, view
 OfDatum = Callable[[Position, Data], Array]
 
 
-class Model(Protocol):
+class CheckedModel(Protocol):
     """What is checked: the functions of a `Posterior`, which is hashable."""
 
     @property
@@ -46,74 +46,76 @@ class Model(Protocol):
 
 
 class ModelCheck:
-    """The shapes that one model's functions have been found to fit: steps ask again of the same.
+    """The shapes that one model's functions fit: they are checked again and again for the same.
 
-    What each method raises, `Posterior.check` and `Posterior.check_gradient` say.
+    `Posterior.check` and `Posterior.check_gradient` say what each method raises.
     """
 
     def __init__(self) -> None:
-        self._found: set[Hashable] = set()
+        self._fitting: set[Hashable] = set()
 
     def __reduce__(self) -> tuple[type["ModelCheck"], tuple[()]]:
-        # What was found to fit is found again.
+        # A copy checks again.
         return ModelCheck, ()
 
-    def check(self, model: Model, position: Position, data: Data) -> None:
-        """Check both functions, and the values of the data where they are known."""
+    def check(self, model: CheckedModel, position: Position, data: Data) -> None:
+        """Check both functions, and the values of the data unless they are traced."""
         checks.floating("position", position)
         checks.data(data)
         data = view(data).tree
         datum, shapes = checks.datum(data), checks.shapes(position)
         # Known by shapes and by what functions read: each is traced once.
         signature = _signature((shapes, datum))
-        if signature not in self._found:
+        if signature not in self._fitting:
             tracing.scalar(
                 "log_likelihood", "this position and one datum", model.log_likelihood, shapes, datum
             )
-            self._found.add(signature)
+            self._fitting.add(signature)
         self.check_prior(model, position)
         if checks.are_known((position, data)):
-            # Of arrays of JAX, which do not change, once for all positions of these shapes.
+            # Arrays of JAX do not change: once for all positions of these shapes.
             checked_arrays.remembered(
                 (model, signature),
                 functools.partial(self._check_values, model, position, data, datum),
                 data,
             )
 
-    def check_prior(self, model: Model, position: Position) -> None:
+    def check_prior(self, model: CheckedModel, position: Position) -> None:
         """Check the position and the prior alone."""
         checks.floating("position", position)
         shapes = checks.shapes(position)
         signature = _signature(shapes)
-        if signature not in self._found:
+        if signature not in self._fitting:
             tracing.scalar("log_prior", "this position", model.log_prior, shapes)
-            self._found.add(signature)
+            self._fitting.add(signature)
 
-    def check_gradient(self, model: Model, position: Position, data: Data) -> None:
+    def check_gradient(self, model: CheckedModel, position: Position, data: Data) -> None:
         """Check that both functions have a gradient by the position."""
         datum, shapes = checks.datum(view(data).tree), checks.shapes(position)
         signature = "gradient", _signature((shapes, datum))
-        if signature in self._found:
+        if signature in self._fitting:
             return
         # A residual in closed form is taken for the derivative.
         if model.predictor is None or isinstance(model.predictor.residual, Residual):
             tracing.differentiable("log_likelihood", model.log_likelihood, shapes, datum)
         tracing.differentiable("log_prior", model.log_prior, shapes, may_be_flat=True)
-        self._found.add(signature)
+        self._fitting.add(signature)
 
-    def _check_values(self, model: Model, position: Position, data: Data, datum: Data) -> None:
-        """Raise what is wrong with values of data, of which `datum` has one datum's shapes."""
+    def _check_values(
+        self, model: CheckedModel, position: Position, data: Data, datum: Data
+    ) -> None:
+        """Raise what is wrong with values of data; `datum` has the shapes of one datum."""
         if model.check_values is not None:
             model.check_values(position, data)
             return
         shapes = checks.shapes(position)
         no_index = "no index", _signature((shapes, datum))
-        if no_index not in self._found:
+        if no_index not in self._fitting:
             if _has_indices(model.log_likelihood, shapes, datum):
                 with freshness.as_of_now(model):
                     _check_indices(model, position, data)
             else:
-                self._found.add(no_index)
+                self._fitting.add(no_index)
 
 
 def _signature(shapes: PyTree) -> Hashable:
@@ -122,7 +124,7 @@ def _signature(shapes: PyTree) -> Hashable:
 
 
 def _has_indices(function: OfDatum, position: Position, datum: Data) -> bool:
-    """Return whether a function indexes by what it computes, leaving out of bounds to JAX."""
+    """Return whether a function computes indices, and leaves those out of bounds to JAX."""
     equations = jaxprs.equations(jax.make_jaxpr(function)(position, datum))
     return any(
         equation.primitive.name in ("gather", "dynamic_slice") and not _says_itself(equation)
@@ -131,17 +133,17 @@ def _has_indices(function: OfDatum, position: Position, datum: Data) -> bool:
 
 
 def _says_itself(equation: Any) -> bool:
-    """Return whether indices out of bounds are meant: `jax.numpy.take` has NaN there."""
+    """Return whether indices out of bounds are intended: `jax.numpy.take` returns NaN for them."""
     mode = equation.params.get("mode")
     in_bounds = jax.lax.GatherScatterMode.PROMISE_IN_BOUNDS
     return isinstance(mode, jax.lax.GatherScatterMode) and mode != in_bounds
 
 
 @jax.jit(static_argnums=0)
-def _first_beyond(model: Model, position: Position, data: Data) -> checkify.Error:
+def _first_beyond(model: CheckedModel, position: Position, data: Data) -> checkify.Error:
     """Return the first index out of bounds in a datum's log likelihood, as checkify reports it.
 
-    No more is computed than the indices: the rest of the program is dead.
+    Only the indices are computed: the rest of the program is dead code.
     """
     program = jax.make_jaxpr(model.log_likelihood)(position, jax.tree.map(lambda x: x[0], data))
     is_meant = any(map(_says_itself, jaxprs.equations(program)))
@@ -158,10 +160,10 @@ def _first_beyond(model: Model, position: Position, data: Data) -> checkify.Erro
 
 
 def _without_what_is_meant(program: Any, arguments: list[Any]) -> Any:
-    """Return the outputs of a program whose indices, where it says what is beyond, are in bounds.
+    """Return the outputs of a program with its intended indices out of bounds put into bounds.
 
     Raises:
-        NotImplementedError: there are such in a loop or a branch.
+        NotImplementedError: such indices stand in a loop or a branch.
     """
 
     def result(equation: jaxprs.Equation, values: list[Any]) -> list[Any]:
@@ -180,15 +182,16 @@ def _without_what_is_meant(program: Any, arguments: list[Any]) -> Any:
     return jaxprs.interpret(program, arguments, result, lambda constant: constant)
 
 
-def _check_indices(model: Model, position: Position, data: Data) -> None:
-    """Raise ValueError where an index in the log likelihood of a datum is out of bounds."""
+def _check_indices(model: CheckedModel, position: Position, data: Data) -> None:
+    """Raise ValueError if an index in the log likelihood of a datum is out of bounds."""
     try:
-        found = _first_beyond(model, position, data).get()
+        message = _first_beyond(model, position, data).get()
     except Exception:
-        return  # A likelihood that checkify cannot take apart is not looked at.
-    if found is not None:
-        what = found.strip().split("\n")[0].rstrip(" .")
+        return  # checkify cannot interpret every program
+    if message is not None:
+        what = message.strip().split("\n")[0].rstrip(" .")
         raise ValueError(
-            "data must lead to indices in bounds in log_likelihood, where JAX would take the "
-            f"nearest; got {what} (where that is meant, give check_values, which is asked instead)"
+            "data must lead to indices in bounds in log_likelihood, because JAX would take the "
+            f"nearest element; got {what} (if that is intended, give check_values, which replaces "
+            "this check)"
         )

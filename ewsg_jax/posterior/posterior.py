@@ -26,7 +26,7 @@ from ewsg_jax.posterior.transformed import CheckValues, LogLikelihood, LogPrior,
 from ewsg_jax.rows._view import CHUNK_SIZE, Batch, fetched, num_rows, sum_over_rows, view
 
 MOST_ROWS_IN_HALF = 256
-"""Rows whose gradients differentiation may add up in half precision: as far as bfloat16 counts."""
+"""Rows whose gradients differentiation may add up in half precision: bfloat16 counts up to 256."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,33 +34,33 @@ class Posterior(Generic[P]):
     """A prior and a likelihood of independent data.
 
     Args:
-        log_likelihood: `log_likelihood(position, datum) -> scalar` for one datum (the data tree
+        log_likelihood: `log_likelihood(position, datum) -> scalar` for one datum (the data pytree
             without its leading axis). A constant that does not depend on the position changes no
-            draw. What compares densities needs them all (`diagnostics.log_predictive_density`,
-            `samples.to_arviz` for leave-one-out, evidence by `potential`): a density of what is
-            observed, which integrates or sums to one.
+            draw. Comparisons of densities need all constants (`diagnostics.log_predictive_density`,
+            `samples.to_arviz` for leave-one-out, evidence by `potential`): a density of the
+            observation, which integrates or sums to one.
         log_prior: `log_prior(position) -> scalar`; `lambda position: 0.0` for a flat one.
         predictor: how data enter through linear predictors; made by `Posterior.linear`.
         bound: a lower bound of the likelihood, one of `ewsg_jax.bounds`, for `flymc`.
         check_values: `check_values(position, data)` raises what is wrong with the numbers in the
-            data, such as labels that the model does not know; asked by `check` where they are
-            known, once of the same arrays of JAX. By default `check` looks for indices out of
+            data, such as labels that the model does not know; `check` calls it unless data are
+            traced, and once for the same arrays of JAX. By default `check` looks for indices out of
             bounds in `log_likelihood`, such as the label of a group that the position does not
             have.
-        name: what it is printed as, such as the call that makes it.
-        log_concave: whether `log_likelihood` is concave in the position for every datum, as those
-            of the ready regressions are: `check` then knows that no posterior is wider than a
-            normal prior.
+        name: what the posterior is printed as, such as the call that makes it.
+        log_concave: whether `log_likelihood` is concave in the position for every datum, as for the
+            built-in regressions: `check` then knows that no posterior is wider than a normal prior.
         normalised: whether `log_likelihood` is the log of a density with all its constants, such as
-            −log σ − log(2π)/2 of a normal one. True of the ready models. False: what compares
-            densities refuses the posterior. Default None, not known: it is taken as it is.
+            −log σ − log(2π)/2 for a normal density. It is True for built-in models. With False,
+            functions that compare densities refuse the posterior. Default None, unknown: they
+            accept it.
 
     Products of matrices in both functions, and in their derivatives, have the precision of their
     dtype on accelerators too, unless they or `jax_default_matmul_precision` say another one.
 
-    Two are equal where their functions are: compiled programs are then shared. To a type checker a
-    position is what the functions are annotated with, in all that is made of the posterior:
-    `Kernel[Params]`. Data are of any type.
+    Two are equal if their functions are: compiled programs are then shared. To a type checker the
+    type of a position is that in the annotations of the functions, for the posterior and all that
+    is made of it: `Kernel[Params]`. Data are of any type.
 
     Raises:
         TypeError: an argument has the wrong type or value.
@@ -144,13 +144,13 @@ class Posterior(Generic[P]):
             log_likelihood: `log_likelihood(predictor, datum) -> scalar`, the predictor xᵀW of shape
                 () or (k,).
             log_prior: `log_prior(W) -> scalar`.
-            inputs: `inputs(datum) -> x`, shape (d,).
+            inputs: `inputs(datum) -> x`, of shape (d,).
             residual: the closed-form derivative of `log_likelihood` by the predictor,
                 `residual(predictors, rows)` for b rows at once. Default: automatic differentiation.
             bound: a lower bound of the likelihood, one of `ewsg_jax.bounds`, for `flymc`.
             check_values: as for `Posterior`.
             name: as for `Posterior`.
-            log_concave: as for `Posterior`; it is where `log_likelihood` is concave in the
+            log_concave: as for `Posterior`; it holds if `log_likelihood` is concave in the
                 predictor.
             normalised: as for `Posterior`.
 
@@ -190,10 +190,11 @@ class Posterior(Generic[P]):
         keep=bijector.forward)` keeps draws of θ. `ewsg_jax.check` takes draws of u, which
         `jax.vmap(jax.vmap(bijector.forward))(samples.draws)` maps afterwards.
 
-        The result holds no bound, and no linear predictor unless the bijector is `bijectors.affine`
-        and the position a vector, even where this posterior does: its gradients are automatic. The
-        prior must be finite, up to its constant, wherever `forward` leads. A kernel of a
-        temperature T other than 1 tempers the determinant too: the law of θ is then not exp(−V/T).
+        The result has no bound, even if this posterior has one, and no linear predictor unless the
+        bijector is `bijectors.affine` and the position a vector: its gradients are automatic. The
+        prior must be finite, up to its constant, for all values of `forward`. A kernel with a
+        temperature T other than 1 tempers the determinant too: the distribution of θ is then not
+        exp(−V/T).
 
         Args:
             bijector: one of `ewsg_jax.bijectors`, or any object with `forward(u) -> θ` and
@@ -201,8 +202,8 @@ class Posterior(Generic[P]):
 
         Raises:
             TypeError: the bijector lacks one of the two methods.
-            ValueError: when used, that `log_det` fails or does not return one floating-point
-                scalar.
+            ValueError: when the result is used: `log_det` fails or does not return one
+                floating-point scalar.
 
         Example:
             >>> import jax.numpy as jnp, ewsg_jax as ewsg
@@ -225,9 +226,9 @@ class Posterior(Generic[P]):
             LogPrior(self.log_prior, bijector),
             predictor,
             check_values=check_values,
-            # Along an affine map, of which alone a predictor is one.
+            # It stays concave along an affine map, for which alone there is a predictor.
             log_concave=self.log_concave and predictor is not None,
-            # A density of the datum, whatever the position is called by.
+            # A density of the datum, whatever the position is expressed by.
             normalised=self.normalised,
         )
 
@@ -235,8 +236,8 @@ class Posterior(Generic[P]):
     def varying(self) -> "Posterior[P]":
         """This posterior without its densities' known constants: the same gradients.
 
-        For differences of potentials, whose float32 sums over many rows such constants would only
-        make larger.
+        For differences of potentials: such constants would only make their float32 sums over many
+        rows larger.
         """
         log_likelihood, log_prior = varying_part(self.log_likelihood), varying_part(self.log_prior)
         if log_likelihood is self.log_likelihood and log_prior is self.log_prior:
@@ -259,21 +260,21 @@ class Posterior(Generic[P]):
         """Return (n/b) Σ_{i∈I} ∇Vᵢ, shaped like the position; with weights Σ_{i∈I} wᵢ ∇Vᵢ.
 
         Args:
-            position: where.
-            data: all n rows; of a part of them (`rows.shards`) it is the part's own sum, as in what
-                follows.
+            position: the position θ.
+            data: all n rows; or one part of them, for which this and the methods below return the
+                part's own sum.
             batch: the b row numbers I, int32, repeats allowed; or a `rows.Batch`, with its rows or
                 without.
-            weights: what each row of the batch stands for, shape (b,), instead of n/b rows.
-                Default: the batch's.
+            weights: the wᵢ, how many rows each row of the batch stands for, shape (b,). Default:
+                the batch's weights, or n/b for each row.
 
         Raises:
-            TypeError, ValueError: as `check`; or the indices are no row numbers, or the weights
+            TypeError, ValueError: as `check`; or the indices are not row numbers, or the weights
                 not one number for each.
         """
         position = checks.position(position)
         checks.data(data)
-        # Shapes are enough: a step gathers rows by numbers, and values were looked at by `init`.
+        # Shapes are enough: a step gathers rows by numbers, and `init` has checked values.
         self.check(position, checks.shapes(data))
         batch = batch if isinstance(batch, Batch) else Batch(batch)
         checks.indices("batch", batch.indices, num_rows(data))
@@ -286,7 +287,7 @@ class Posterior(Generic[P]):
     def gradient_on(self, position: P, data: Data, batch: Batch) -> P:
         """Return ∇V₀ + (n/b) Σ_{i∈I} ∇Vᵢ, or ∇V₀ + Σ wᵢ ∇Vᵢ with weights, like the position.
 
-        For estimators: of what `check` has found to be right, as all that follows.
+        For estimators: it does not check its arguments again, as the methods below.
         """
         return self.total(position, data, self.batch_sum(position, data, batch))
 
@@ -299,17 +300,17 @@ class Posterior(Generic[P]):
         return pytrees.combine((view(data).number / batch.indices.shape[0], total))
 
     def row_gradients(self, position: P, rows: Data) -> PyTree:
-        """Return what says each ∇Vᵢ, as small as may be, leading axis b.
+        """Return the ∇Vᵢ of b rows in the smallest form, leading axis b.
 
         Returns:
-            The derivative of each Vᵢ by its linear predictor, shape (b,) or (b, k), where the
-            posterior was made by `Posterior.linear`; else the gradients themselves, leaves (b, …).
+            The derivative of each Vᵢ by its linear predictor, shape (b,) or (b, k), for a posterior
+            made by `Posterior.linear`; else the gradients themselves, leaves (b, …).
             `sum_of_rows` adds them up.
         """
         seen = view(rows)
         if self.predictor is None:
             return seen.map_rows(jax.grad(lambda p, row: -self.log_likelihood(p, row)), position)
-        # One number for each row and predictor says its whole gradient.
+        # One number for each row and predictor determines its whole gradient.
         predictors = products.matmul(jax.vmap(self.predictor.inputs)(seen.tree), position)
         return seen.only_counted(-checked_residual(self.predictor.residual, predictors, seen.tree))
 
@@ -318,14 +319,14 @@ class Posterior(Generic[P]):
         return self.flat_rows(self.row_gradients(position, rows), rows)
 
     def flat_rows(self, row_gradients: PyTree, rows: Data) -> Array:
-        """Return the same of what `row_gradients` gives for these rows, at least in float32."""
+        """Return values of `row_gradients` as a matrix (b, d), at least in float32."""
         if self.predictor is not None:
             x = jax.vmap(self.predictor.inputs)(view(rows).tree)
             row_gradients = products.einsum("bi,b...->bi...", x, row_gradients)
         return jax.vmap(lambda one: ravel_pytree(pytrees.widened(one))[0])(row_gradients)
 
     def sum_of_rows(self, row_gradients: PyTree, rows: Data) -> Position:
-        """Return Σᵢ ∇Vᵢ of what `row_gradients` gives, or of a linear combination of such.
+        """Return Σᵢ ∇Vᵢ from values of `row_gradients`, or from linear combinations of such values.
 
         It is summed at least in float32, and left so.
         """
@@ -338,10 +339,7 @@ class Posterior(Generic[P]):
     def estimate_from_rows(
         self, row_gradients: PyTree, rows: Data, data: Data, weights: Array | None = None
     ) -> Position:
-        """Return (n/b) Σ ∇Vᵢ, as `sum_of_rows`, of what `row_gradients` gives, or a mix of it.
-
-        With weights, shape (b,), it is Σ wᵢ ∇Vᵢ.
-        """
+        """Return (n/b) Σ ∇Vᵢ, or Σ wᵢ ∇Vᵢ with weights of shape (b,), as `sum_of_rows` does."""
         if weights is None:
             share = view(data).number / num_rows(rows)
             return pytrees.combine((share, self.sum_of_rows(row_gradients, rows)))
@@ -365,7 +363,7 @@ class Posterior(Generic[P]):
         """Return ∇V = ∇V₀ + Σᵢ ∇Vᵢ, shaped like the position.
 
         Args:
-            position: where.
+            position: the position θ.
             data: all n rows.
             chunk_size: rows taken at once, which bounds the memory.
 
@@ -379,13 +377,13 @@ class Posterior(Generic[P]):
         )
 
     def total(self, position: P, data: Data, *parts: P) -> P:
-        """Return ∇V₀ and sums over rows added up: the one place where parts of the data meet.
+        """Return ∇V₀ plus sums over rows, and add up the sums of several parts of the data.
 
         Args:
-            position: where.
-            data: what was summed over: all rows, or one of several parts of them
-                (`rows.shards.Shard`), whose sums are summed over the parts once.
-            parts: trees like the position.
+            position: the position θ.
+            data: the rows that were summed over: all, or one of several parts, whose sums are then
+                added over the parts, once.
+            parts: the sums, pytrees like the position.
         """
         return pytrees.combine(
             (1, jax.grad(self._prior_potential)(position)),
@@ -395,8 +393,8 @@ class Posterior(Generic[P]):
     def potential(self, position: P, data: Data, chunk_size: int = CHUNK_SIZE) -> Array:
         """Return V = −log prior − Σᵢ log likelihood, a scalar, summed at least in float32.
 
-        With the constants of both, as far as they have them: the ready models have all. Where only
-        differences between positions count, `varying.potential` has more digits.
+        It has the constants that both functions have: built-in models have all. For differences
+        between positions, `varying.potential` has more digits.
 
         Raises:
             TypeError, ValueError: as `check`; or `chunk_size` is not a positive whole number.
@@ -416,7 +414,7 @@ class Posterior(Generic[P]):
     def constants(self, position: P, data: Data) -> Array | float:
         """Return the known constants of the prior and of all rows, by their shapes alone.
 
-        It is what `varying.potential` is more than `potential`; 0 where none is known.
+        They are `varying.potential` minus `potential`; 0 if none is known.
         """
         rows = view(data)
         datum = jax.tree.map(lambda x: np.zeros(x.shape[1:], jnp.result_type(x)), rows.tree)
@@ -432,13 +430,13 @@ class Posterior(Generic[P]):
         """Check that both functions give scalars for this position and one datum, and the data by
         `check_values`.
 
-        Without `check_values` the data are checked where the log likelihood indexes by them: an
-        index out of bounds is refused, if it is one that JAX would answer with the nearest element.
+        Without `check_values`, data by which the log likelihood computes indices are checked: an
+        index out of bounds is refused if JAX would take the nearest element for it.
 
         Raises:
-            TypeError, ValueError: the position or the data are no such trees, a function fails on
-                them or does not return one floating-point scalar, or the data hold what the model
-                does not know.
+            TypeError, ValueError: the position or the data are not such pytrees, a function fails
+                on them or does not return one floating-point scalar, or `check_values` refuses the
+                data.
         """
         self._model_check.check(self, position, data)
 
@@ -451,11 +449,11 @@ class Posterior(Generic[P]):
         self._model_check.check_gradient(self, position, data)
 
     def _prior_potential(self, position: P) -> Array:
-        """V₀, an array where `log_prior` returns a number."""
+        """V₀, an array even if `log_prior` returns a number."""
         return -jnp.asarray(self.log_prior(position))
 
     def _sum_of_gradients(self, position: P, rows: Data, weights: Array | None = None) -> P:
-        """Σ wᵢ∇Vᵢ, at least in float32: the gradient of the sum, not a sum of gradients."""
+        """Σ wᵢ∇Vᵢ, at least in float32: the gradient of a sum, not a sum of gradients."""
         if self.predictor is not None:
             of_rows = self.row_gradients(position, rows)
             if weights is not None:

@@ -22,7 +22,7 @@ class LogLikelihood(Split):
     bijector: Transform
 
     def __call__(self, position: Position, datum: Data) -> Array:
-        """Return it."""
+        """Return the log likelihood of a datum at u."""
         return self.log_likelihood(self.bijector.forward(position), datum)
 
     @property
@@ -43,7 +43,7 @@ class LogPrior(Split):
     bijector: Transform
 
     def __call__(self, position: Position) -> Array:
-        """Return it."""
+        """Return the log prior at u."""
         tracing.scalar(
             "bijector.log_det", "this position", self.bijector.log_det, checks.shapes(position)
         )
@@ -67,21 +67,21 @@ class CheckValues:
     bijector: Transform
 
     def __call__(self, position: Position, data: Data) -> None:
-        """Make it."""
+        """Check the values of data at u."""
         self.check_values(self.bijector.forward(position), data)
 
 
 def linear_predictor(predictor: LinearPredictor, bijector: Transform) -> LinearPredictor | None:
-    """Return xᵀ(m + L u) = xᵀm + (Lᵀx)ᵀu as a predictor of u; None where θ is no vector."""
+    """Return xᵀ(m + L u) = xᵀm + (Lᵀx)ᵀu as a predictor of u; None if θ is not a vector."""
     if not isinstance(bijector, Affine) or getattr(bijector.shift, "ndim", None) != 1:
         return None
     moved = predictor, bijector
-    return LinearPredictor(_Inputs(*moved), _OfPredictor(*moved), _Residual(*moved))
+    return LinearPredictor(_Inputs(*moved), _OfPredictor(*moved), _MovedResidual(*moved))
 
 
 @dataclass(frozen=True)
 class _Moved:
-    """Something of a linear predictor of θ = m + L u."""
+    """A function of a linear predictor of θ = m + L u, as one of u."""
 
     predictor: LinearPredictor
     bijector: Affine
@@ -95,8 +95,8 @@ class _Moved:
 class _Inputs(_Moved):
     def __call__(self, datum: Data) -> Array:
         x = jnp.asarray(self.predictor.inputs(datum))
-        # A factor answers in the dtype that it is given: whole numbers, or x in half precision, are
-        # no Lᵀx.
+        # A factor returns the dtype that it gets, and Lᵀx in whole numbers or half precision would
+        # be too coarse.
         wide = x.astype(jnp.result_type(x, self.bijector.shift))
         return self.bijector.factor.transposed(wide)
 
@@ -116,7 +116,7 @@ class _OfPredictor(_Moved, Split):
         return constant_part(self.predictor.log_likelihood, *arguments)
 
 
-class _Residual(_Moved):
+class _MovedResidual(_Moved):
     def __call__(self, predictors: Array, rows: Data) -> Array:
         offset = self.offset(jax.vmap(self.predictor.inputs)(rows))
         return self.predictor.residual(predictors + offset, rows)

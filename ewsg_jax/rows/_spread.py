@@ -16,7 +16,7 @@ from ewsg_jax.rows._view import Batch, Rows, places_of_blocks
 
 CHAINS, DATA = "chains", "data"
 """The names of a mesh's axes."""
-TAKES = "mesh must be a jax.sharding.Mesh whose axes are 'chains', 'data' or both, or None"
+MESH_TAKES = "mesh must be a jax.sharding.Mesh whose axes are 'chains', 'data' or both, or None"
 
 
 @module
@@ -138,10 +138,10 @@ def checked_mesh(mesh: object) -> Mesh:
         TypeError, ValueError: it is not a mesh with such axes.
     """
     if not isinstance(mesh, Mesh):
-        raise TypeError(f"{TAKES}; got {checks.describe(mesh)}")
+        raise TypeError(f"{MESH_TAKES}; got {checks.describe(mesh)}")
     names = tuple(mesh.axis_names)
     if not names or not set(names) <= {CHAINS, DATA}:
-        raise ValueError(f"{TAKES}; got one with the axes {names}")
+        raise ValueError(f"{MESH_TAKES}; got one with the axes {names}")
     # Axes of type Explicit, which `jax.make_mesh` gives, refuse gathers under `vmap`.
     devices = mesh.devices.T if names[0] == DATA else mesh.devices
     lengths = [mesh.shape.get(name, 1) for name in (CHAINS, DATA)]

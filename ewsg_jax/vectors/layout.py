@@ -18,9 +18,9 @@ class Layout(NamedTuple):
     """How a position is a vector of d numbers in `ravel_pytree` order; hashable.
 
     Attributes:
-        structure: of the tree.
-        shapes: of its leaves.
-        dtypes: of its leaves.
+        structure: the structure of the pytree.
+        shapes: the shapes of its leaves.
+        dtypes: the dtypes of its leaves.
     """
 
     structure: Any
@@ -29,7 +29,7 @@ class Layout(NamedTuple):
 
     @classmethod
     def of(cls, position: Position) -> "Layout":
-        """Return that of a position."""
+        """Return the layout of a position."""
         leaves, structure = jax.tree.flatten(position)
         return cls(structure, tuple(x.shape for x in leaves), tuple(x.dtype for x in leaves))
 
@@ -51,7 +51,7 @@ class Layout(NamedTuple):
         )
 
     def mapped(self, function: Callable[[Position], Position], values: Array) -> Array:
-        """Return a function of positions of each row of numbers, shape (rows, d)."""
+        """Return the values, as vectors, of a function of positions at vectors (count, d)."""
         return jax.vmap(lambda flat: ravel_pytree(function(self.tree(flat)))[0])(values)
 
     def tree(self, flat: Any, dtype: Any = None) -> Position:
@@ -59,8 +59,8 @@ class Layout(NamedTuple):
         sizes = [int(np.prod(shape)) for shape in self.shapes]
         ends = np.cumsum(sizes)
         leaves = [
-            flat[..., end - size : end].reshape((*flat.shape[:-1], *shape)).astype(dtype or own)
-            for end, size, shape, own in zip(ends, sizes, self.shapes, self.dtypes, strict=True)
+            flat[..., end - size : end].reshape((*flat.shape[:-1], *shape)).astype(dtype or of_leaf)
+            for end, size, shape, of_leaf in zip(ends, sizes, self.shapes, self.dtypes, strict=True)
         ]
         return jax.tree.unflatten(self.structure, leaves)
 
@@ -82,7 +82,7 @@ def coordinate_names(leaf: str, shape: tuple[int, ...]) -> list[str]:
 
 
 def vector(tree: Position) -> np.ndarray:
-    """Return the numbers of a tree in `ravel_pytree` order, float64, on the host."""
+    """Return the numbers of a pytree in `ravel_pytree` order, float64, on the host."""
     return np.concatenate([np.asarray(x).astype(np.float64).ravel() for x in jax.tree.leaves(tree)])
 
 

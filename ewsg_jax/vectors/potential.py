@@ -19,20 +19,21 @@ from ewsg_jax.rows._view import all_rows, num_rows, sum_over_rows, view
 from ewsg_jax.vectors import differences
 from ewsg_jax.vectors.layout import Layout
 
-PRODUCTS_AT_ONCE = 16
-"""Products of the Hessian with vectors that are worked out together."""
-FEW_NUMBERS = 2**24
-"""Rows times parameters up to which programs are compiled quickly."""
+HESSIAN_BLOCK = 16
+"""Products of the Hessian with vectors that are computed at once, which bounds the memory. Set by
+hand."""
+QUICKLY_COMPILED_NUMBERS = 2**24
+"""Rows times parameters up to which programs are compiled with fewer optimisations. Set by hand."""
 
 
 class PotentialSpec(NamedTuple):
-    """What shapes the programs: of which potential, and how it is worked out; hashable.
+    """A potential and the precision and chunks that it is computed in; hashable, for `jit`.
 
     Attributes:
-        posterior: what is sampled.
-        layout: of its positions.
+        posterior: the target.
+        layout: the layout of its positions.
         chunk_size: rows taken at once.
-        wide: whether the model is given float64, or the dtypes that it has.
+        wide: whether the model is given float64, or the dtypes of its positions and data.
     """
 
     posterior: Posterior
@@ -68,7 +69,7 @@ class PotentialSpec(NamedTuple):
 
 
 class Compiled:
-    """`program(of, flat, …, data)`, compiled fast where one call is short beside compiling."""
+    """`program(of, flat, …, data)`, compiled with fewer optimisations if a call is short."""
 
     def __init__(self, program: Callable[..., Any]) -> None:
         self.program = program
@@ -78,9 +79,9 @@ class Compiled:
         functools.update_wrapper(self, program)
 
     def suited(self, of: PotentialSpec, data: Data) -> Any:
-        """Return the one of the two that is run for these data."""
+        """Return the compiled program that is run for these data."""
         numbers = all_rows(data) * sum(math.prod(shape) for shape in of.layout.shapes)
-        return self.quick if numbers <= FEW_NUMBERS else self.thorough
+        return self.quick if numbers <= QUICKLY_COMPILED_NUMBERS else self.thorough
 
     def __call__(self, of: PotentialSpec, *arguments: object) -> Any:
         if any(map(checks.is_traced, jax.tree.leaves(arguments))):
@@ -97,10 +98,16 @@ def of_potential(
     leaves: tuple[Any, ...],
     as_of: Hashable,
 ) -> tuple[PotentialSpec, bool]:
-    """Return the programs' shape in float64 where the model can be so, else in its own dtypes.
+    """Return a potential's spec, in float64 if the model accepts it, else in its own dtypes; and
+    whether JAX can differentiate the model twice.
 
-    And whether JAX can differentiate the model twice. Remembered for what functions read now,
-    `as_of`.
+    Args:
+        posterior: the target.
+        layout: the layout of its positions.
+        chunk_size: rows taken at once.
+        structure: the structure of the data.
+        leaves: shapes and dtypes of the data's leaves.
+        as_of: what stands for the values that functions read now: the answer is remembered for it.
     """
     of = PotentialSpec(posterior, layout, chunk_size, True)
     shapes = jax.tree.unflatten(structure, leaves)
@@ -133,8 +140,7 @@ def of_potential(
 def product_with(of: PotentialSpec, flat: Array, data: Data) -> Callable[[Array], Array]:
     """Return v → ∇²V v.
 
-    In reverse mode twice, which custom reverse rules allow too; by differences of gradients where
-    they do not.
+    In reverse mode twice, which most custom reverse rules allow; else by differences of gradients.
     """
 
     def product(v: Array) -> Array:
@@ -162,18 +168,18 @@ def gradient_at(of: PotentialSpec, flat: Array, data: Data) -> Array:
 
 @Compiled
 def differences_along(
-    of: PotentialSpec, flat: Array, ways: Array, part: Array, first: Array, data: Data
+    of: PotentialSpec, flat: Array, directions: Array, part: Array, first: Array, data: Data
 ) -> Array:
-    """∇²V v of each row of `ways`, by differences of gradients; `part` and `first` as of
-    `differences.product`.
+    """∇²V v for each row v of `directions`, by differences of gradients; `part` and `first` are
+    arguments of `differences.product`.
     """
     gradient = functools.partial(gradient_at, of, data=data)
 
     def along(v: Array) -> Array:
         return differences.product(gradient, flat, v, part, first)
 
-    blocks = ways.reshape(-1, min(PRODUCTS_AT_ONCE, len(ways)), ways.shape[1])
-    return jax.lax.map(jax.vmap(along), blocks).reshape(ways.shape)
+    blocks = directions.reshape(-1, min(HESSIAN_BLOCK, len(directions)), directions.shape[1])
+    return jax.lax.map(jax.vmap(along), blocks).reshape(directions.shape)
 
 
 @Compiled
@@ -199,7 +205,7 @@ def value_and_gradient(of: PotentialSpec, flat: Array, data: Data) -> tuple[Arra
 def derivatives(of: PotentialSpec, flat: Array, data: Data) -> tuple[Array, Array, Array]:
     """V up to a constant, ∇V and ∇²V."""
 
-    # All three in one loop over rows, which share what they have in common.
+    # All three in one loop over rows: they share most of the work.
     def of_rows(rows: Data) -> tuple[Array, Array, Array]:
         rows = of.rows(rows)
         if of.posterior.predictor is None:
@@ -220,14 +226,14 @@ def _value(of: PotentialSpec, flat: Array, rows: Data) -> Array:
 
 
 def _twice(gradient: Callable[[Array], Array], flat: Array) -> tuple[Array, Array]:
-    """Return a gradient and its derivative, some of whose rows are worked out at a time."""
+    """Return a gradient and its derivative, by blocks of its rows."""
     d = flat.shape[0]
     value, product = jax.vjp(gradient, flat)
-    if d <= PRODUCTS_AT_ONCE:
+    if d <= HESSIAN_BLOCK:
         return value, jax.vmap(product)(jnp.eye(d, dtype=flat.dtype))[0]
-    # Made up to whole blocks: one program for all.
-    basis = jnp.eye(-(-d // PRODUCTS_AT_ONCE) * PRODUCTS_AT_ONCE, d, dtype=flat.dtype)
-    blocks = basis.reshape(-1, PRODUCTS_AT_ONCE, d)
+    # Padded to full blocks: one program for all.
+    basis = jnp.eye(-(-d // HESSIAN_BLOCK) * HESSIAN_BLOCK, d, dtype=flat.dtype)
+    blocks = basis.reshape(-1, HESSIAN_BLOCK, d)
     return value, jax.lax.map(lambda block: jax.vmap(product)(block)[0], blocks).reshape(-1, d)[:d]
 
 

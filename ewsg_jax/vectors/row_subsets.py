@@ -1,4 +1,4 @@
-"""Places that are evenly spaced, and the rows at some places."""
+"""Evenly spaced row numbers, and the rows of some numbers."""
 
 import functools
 
@@ -10,15 +10,15 @@ from ewsg_jax.base.typing import Array, Data
 
 @functools.lru_cache(maxsize=256)
 def evenly(length: int, most: int) -> np.ndarray:
-    """Return at most `most` of 0, …, length − 1, evenly spaced, first and last among them."""
+    """Return at most `most` of 0, …, length − 1, evenly spaced, the first and the last included."""
     numbers = np.unique(np.linspace(0, length - 1, min(most, length)).astype(int))
-    # Read-only, for one array is given to all that ask.
+    # Read-only, because all callers get the same array.
     numbers.flags.writeable = False
     return numbers
 
 
 def take_rows(data: Data, places: int | np.ndarray | tuple[np.ndarray, int]) -> Data:
-    """Return some rows; of arrays in the host's memory without a compiled program."""
+    """Return rows by their numbers; arrays in the host's memory need no compiled program."""
 
     def taken(x: Array | np.ndarray) -> Array | np.ndarray:
         # On the host, where indexing by other numbers compiles nothing.

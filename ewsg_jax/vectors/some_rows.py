@@ -1,7 +1,7 @@
-"""Log densities and their gradients on some rows at many places, each by one small program.
+"""Log densities and their gradients on a subset of rows at many positions, each by one program.
 
-Checks of gradients, of the likelihood's size and searches for other modes all ask for these, so
-that a plan compiles them once. What takes few numbers is done on the host, in float64.
+Checks of gradients, of the likelihood's size and searches for other modes all use these programs,
+so that a plan compiles them once. Small arithmetic is done on the host, in float64.
 """
 
 import functools
@@ -19,20 +19,22 @@ from ewsg_jax.rows._view import Batch, num_rows
 from ewsg_jax.vectors.layout import Layout, log_prior
 from ewsg_jax.vectors.row_subsets import evenly, take_rows
 
-MOST_ROWS = 1_024
-"""Rows that are taken, evenly spaced over all."""
-BLOCK, TOGETHER = 40, 8
-"""Places that one call takes, and how many of these are worked out together."""
+MOST_SUBSET_ROWS = 1_024
+"""Rows of the subset, evenly spaced over all. Set by hand."""
+PADDED_POSITIONS = 40
+"""Positions that one call of a program takes: other numbers are padded. Set by hand."""
+VECTORISED_POSITIONS = 8
+"""Positions of a call that are evaluated at once, which bounds the memory. Set by hand."""
 
 
 class SomeRows(NamedTuple):
-    """A posterior's two functions on some rows.
+    """A posterior's two functions on a subset of rows.
 
     Attributes:
-        posterior: whose.
-        layout: of its positions.
-        rows: R of all n, leaves (R, …).
-        stands_for: how many rows each of them stands for, n/R.
+        posterior: the target.
+        layout: the layout of its positions.
+        rows: R of all n rows, leaves (R, …).
+        stands_for: n/R, how many rows each of them stands for.
     """
 
     posterior: Posterior
@@ -42,24 +44,24 @@ class SomeRows(NamedTuple):
 
     @classmethod
     def of(cls, posterior: Posterior, layout: Layout, data: Data) -> "SomeRows":
-        """Return those of data that are not on several devices."""
+        """Return the subset of data that are not on several devices."""
         n = num_rows(data)
-        count = min(n, MOST_ROWS)
+        count = min(n, MOST_SUBSET_ROWS)
         return cls(posterior, layout, take_rows(data, evenly(n, count)), n / count)
 
     @property
     def size(self) -> int:
-        """R."""
+        """The number of rows R."""
         return num_rows(self.rows)
 
     @property
     def dtype(self) -> np.dtype:
-        """That in which places are given to the model."""
+        """The dtype of the positions that the model is given."""
         return jnp.result_type(float, *self.layout.dtypes)
 
     def signs(self, count: int) -> np.ndarray:
-        """Return weights ±1 of rows, shape (count, R), always the same: in a sum over rows with
-        random signs nothing cancels, and its square is on average the sum of squares.
+        """Return weights ±1 of rows, shape (count, R), from a fixed seed: the square of a sum over
+        rows with random signs is on average the sum of squares, so that nothing cancels.
         """
         return 2.0 * np.random.default_rng(count).integers(0, 2, (count, self.size)) - 1
 
@@ -74,24 +76,24 @@ class SomeRows(NamedTuple):
 
         Args:
             places: shape (count, d).
-            weights: of rows at each place, shape (count, R), or (R,) at all.
+            weights: the wᵢ of the rows at each place, shape (count, R), or (R,) at all places.
         """
         return self._in_blocks(
             _gradients, places, np.broadcast_to(weights, (len(places), self.size))
         )
 
     def _in_blocks(self, program: Any, *arguments: np.ndarray) -> np.ndarray:
-        """Return what a program makes of places, filled up so that it serves any number of them."""
-        count = len(arguments[0])
+        """Return the values of a program at any number of places, padded to full blocks."""
+        count, block = len(arguments[0]), PADDED_POSITIONS
         padded = [
-            np.resize(x, (-(-count // BLOCK), BLOCK, *x.shape[1:])).astype(self.dtype)
+            np.resize(x, (-(-count // block), block, *x.shape[1:])).astype(self.dtype)
             for x in arguments
         ]
-        found = [
-            np.asarray(program(self.posterior, self.layout, *each, self.rows), np.float64)
-            for each in zip(*padded, strict=True)
+        values = [
+            np.asarray(program(self.posterior, self.layout, *of_block, self.rows), np.float64)
+            for of_block in zip(*padded, strict=True)
         ]
-        return np.concatenate(found)[:count]
+        return np.concatenate(values)[:count]
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=QUICK)
@@ -100,18 +102,18 @@ def _values(posterior: Posterior, layout: Any, places: Array, rows: Data) -> Arr
         of_rows = posterior.log_likelihoods(layout.tree(flat), rows).astype(flat.dtype)
         return jnp.concatenate([log_prior(posterior, layout, flat)[None], of_rows])
 
-    return jax.lax.map(at, places, batch_size=TOGETHER)
+    return jax.lax.map(at, places, batch_size=VECTORISED_POSITIONS)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=QUICK)
 def _gradients(
     posterior: Posterior, layout: Any, places: Array, weights: Array, rows: Data
 ) -> Array:
-    def at(given: tuple[Array, Array]) -> Array:
-        flat, own = given
-        batch = Batch(jnp.arange(len(own)), rows, own)
+    def at(place: tuple[Array, Array]) -> Array:
+        flat, of_rows = place
+        batch = Batch(jnp.arange(len(of_rows)), rows, of_rows)
         likelihood = ravel_pytree(posterior.batch_sum(layout.tree(flat), rows, batch))[0]
         of_prior = jax.grad(functools.partial(log_prior, posterior, layout))(flat)
         return jnp.stack([of_prior, -likelihood.astype(flat.dtype)])
 
-    return jax.lax.map(at, (places, weights), batch_size=TOGETHER)
+    return jax.lax.map(at, (places, weights), batch_size=VECTORISED_POSITIONS)

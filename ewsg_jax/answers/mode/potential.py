@@ -147,7 +147,7 @@ class Potential:
         directions are those of the last point, or are found here; a rough function is given longer
         steps.
         """
-        parts = differences.PARTS[8 if self.of.wide else 4]
+        parts = differences.STEPS_IN_SDS[8 if self.of.wide else 4]
         if self._metric is None:
             # Along coordinates first, whose curvatures give the first directions.
             self._metric = Metric.of(
@@ -178,7 +178,7 @@ class Potential:
 
     def _along(self, point: Point, ways: np.ndarray, part: float, first: float) -> np.ndarray:
         """Return ∇²V v of each row v."""
-        at_once = potential.PRODUCTS_AT_ONCE
+        at_once = potential.HESSIAN_BLOCK
         # Filled up to whole blocks, so that one program serves any number of directions.
         rows = (
             ways

@@ -158,7 +158,8 @@ def _largest_of(
         def residual(x: Array) -> Array:
             return jax.vmap(predictor.residual, in_axes=(1, None), out_axes=1)(x, data)
 
-        bend = differences.slopes(residual, predictors, jnp.full_like(predictors, one))
+        ones = jnp.full_like(predictors, one)
+        bend = differences.elementwise_derivative(residual, predictors, ones)
         return jnp.maximum(steepest, jnp.max(-bend, axis=1)), None
 
     # Some places together: rows are read once for all of them.
@@ -196,4 +197,4 @@ def _steepest_between(
         return (jnp.where(is_below, low, middle), jnp.where(is_below, middle, high)), None
 
     (low, high), _ = jax.lax.scan(halved, (low, high), None, length=HALVINGS)
-    return -differences.slopes(residual, (low + high) / 2, jnp.ones_like(low))
+    return -differences.elementwise_derivative(residual, (low + high) / 2, jnp.ones_like(low))

@@ -18,7 +18,7 @@ from ewsg_jax.model_checks.densities import log_densities
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._spread import Spread
 from ewsg_jax.vectors.layout import vector
-from ewsg_jax.vectors.some_rows import BLOCK, SomeRows
+from ewsg_jax.vectors.some_rows import PADDED_POSITIONS, SomeRows
 
 FAR = (100.0, 1_000.0)
 """Standard deviations from the center: a Cauchy law's log density is 9 and 14 lower there."""
@@ -82,8 +82,8 @@ def tails(posterior: Posterior, frame: Frame, data: Data) -> Tails:
 
     rays = _rays(frame, center)
     # A block at a time: places of all coordinates may be more than memory holds.
-    for first in range(0, min(len(center), MOST), BLOCK // WAYS):
-        number = np.arange(first, min(first + BLOCK // WAYS, len(center), MOST))
+    for first in range(0, min(len(center), MOST), PADDED_POSITIONS // WAYS):
+        number = np.arange(first, min(first + PADDED_POSITIONS // WAYS, len(center), MOST))
         suspects += number[seen(_along(frame, center, number)).any((0, 2))].tolist()
     # Some rows stand for all of them until it matters.
     found = {number: judged(_along(frame, center, np.array([number]))[0]) for number in suspects}

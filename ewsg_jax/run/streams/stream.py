@@ -64,9 +64,9 @@ class Stream(RowSource):
         self.window = self.cut.size
         self.num_windows = self.cut.num_windows
         self.pieces = self.cut.pieces
-        if self.window > checks.MOST_ROWS:
+        if self.window > checks.MAX_ROWS:
             raise ValueError(
-                f"window must be at most {checks.MOST_ROWS:,} rows; got {self.window:,}"
+                f"window must be at most {checks.MAX_ROWS:,} rows; got {self.window:,}"
             )
         # The next piece of a sum, read by a thread while the program adds up the last one.
         self._ahead: tuple[Any, Future[Any]] | None = None

@@ -7,7 +7,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.vectors.layout import Layout, vector
-from ewsg_jax.vectors.some_rows import BLOCK, MOST_ROWS, SomeRows
+from ewsg_jax.vectors.some_rows import MOST_SUBSET_ROWS, PADDED_POSITIONS, SomeRows
 
 pytestmark = pytest.mark.full
 
@@ -30,12 +30,14 @@ def rows_of(n):
 
 
 @pytest.mark.parametrize("model", ["own", "linear predictors"])
-@pytest.mark.parametrize(("n", "count"), [(1, 3), (30, BLOCK), (2 * MOST_ROWS, BLOCK + 1)])
+@pytest.mark.parametrize(
+    ("n", "count"), [(1, 3), (30, PADDED_POSITIONS), (2 * MOST_SUBSET_ROWS, PADDED_POSITIONS + 1)]
+)
 def test_values_and_gradients_are_the_models(model, n, count):
     posterior = ewsg.Posterior(log_likelihood, log_prior) if model == "own" else LINEAR
     start, data = (START if model == "own" else jnp.zeros(3)), rows_of(n)
     some = SomeRows.of(posterior, Layout.of(start), data)
-    assert some.size == min(n, MOST_ROWS)
+    assert some.size == min(n, MOST_SUBSET_ROWS)
     assert some.size * some.stands_for == n
     places = RNG.normal(size=(count, len(vector(start)))).astype(np.float32)
     weights = RNG.normal(size=(count, some.size))
