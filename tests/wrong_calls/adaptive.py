@@ -46,7 +46,7 @@ WRONG["dynamics.preconditioned"] |= {
     "V damping | 0.0 (float) | damping must be a positive": lambda: preconditioned(damping=0.0),
     "V damping | None | correction=True": lambda: preconditioned(correction=True),
 }
-LIKE, SQUARE = "a tree like the position", "or an array (2, 2)"
+LIKE, SQUARE = "a pytree like the position", "or an array (2, 2)"
 WRONG["dynamics.riemannian"] |= {
     "T inverse_metric | (2, 2) | a function (position": lambda: riemannian(
         inverse_metric=jnp.eye(2)
