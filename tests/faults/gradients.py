@@ -121,7 +121,7 @@ FAULTS = [
           "gradients/test_row_probability.py::test_draws_are_the_table"),
     Fault("importance-weighted rows within strata: places from the first stratum", "ByProbability._rows", drop("self.places.first"),
           "gradients/test_row_probability.py::test_each_place_draws_from_its_own_stratum"),
-    Fault("importance-weighted rows: a place counted for its row", "ByProbability._rows", rename("own", "place"),
+    Fault("importance-weighted rows: a place counted for its row", "ByProbability._rows", rename("stay", "place"),
           "gradients/test_row_probability.py::test_certain_rows_are_taken_exactly[uniform]"),
     Fault("importance-weighted rows: certain rows drawn too", "RowProbabilities._strata", drop("~certain"),
           "gradients/test_row_probability.py::test_certain_rows_are_taken_exactly[uniform]"),

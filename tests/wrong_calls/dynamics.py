@@ -65,7 +65,7 @@ dynamics(
 )
 LETTERS, IN_ONE = "a palindrome of A, B and O, or of B and U", "takes one gradient a step"
 dynamics(
-    "palindrome",
+    "splitting_scheme",
     {
         f"T letters | 5 (int) | {LETTERS}": 5,
         f"T letters | ['A', 'B', 'O', 'B', 'A'] (list) | {LETTERS}": list("ABOBA"),

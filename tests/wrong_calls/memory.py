@@ -180,8 +180,8 @@ WRONG["gradients.exponentially_weighted: what it wraps"] |= {
 R = ewsg.rows
 WEIGHTS = "an array (n,) of numbers that are not negative and not all zero"
 refuses(
-    "rows.by_probability",
-    functools.partial(R.by_probability, weights=np.ones(3)),
+    "rows.importance_weighted",
+    functools.partial(R.importance_weighted, weights=np.ones(3)),
     weights=Kind(
         WEIGHTS,
         (
@@ -205,24 +205,24 @@ refuses(
         ),
     ),
 )
-WRONG["rows.by_probability"] |= {
+WRONG["rows.importance_weighted"] |= {
     "V batch_size | got 2 | at least 3: a row of each of the 3 strata": lambda: G.uniform(
-        MODEL, batch_size=2, rows=R.by_probability(np.ones(6), strata=np.arange(6) // 2)
+        MODEL, batch_size=2, rows=R.importance_weighted(np.ones(6), strata=np.arange(6) // 2)
     ),
     "V rows | 3 probabilities | each of the 6 rows": lambda: started(
-        G.uniform(MODEL, batch_size=1, rows=R.by_probability(np.ones(3)))
+        G.uniform(MODEL, batch_size=1, rows=R.importance_weighted(np.ones(3)))
     ),
     "V replace | got False | must be True": lambda: G.uniform(
-        MODEL, batch_size=1, replace=False, rows=R.by_probability(np.ones(3))
+        MODEL, batch_size=1, replace=False, rows=R.importance_weighted(np.ones(3))
     ),
     "V batch_size | got 3 | at most 2": lambda: G.uniform(
-        MODEL, batch_size=3, rows=R.by_probability(np.array([1.0, 0.0, 1.0]))
+        MODEL, batch_size=3, rows=R.importance_weighted(np.array([1.0, 0.0, 1.0]))
     ),
     "V rows | by_probability( | 'random' or 'epochs'": lambda: G.covariance_tracking(
-        MODEL, batch_size=1, rows=R.by_probability(np.ones(3))
+        MODEL, batch_size=1, rows=R.importance_weighted(np.ones(3))
     ),
     "V chain_length | got inf | must be finite": lambda: G.exponentially_weighted(
-        G.uniform(MODEL, batch_size=1, rows=R.by_probability(np.ones(6))),
+        G.uniform(MODEL, batch_size=1, rows=R.importance_weighted(np.ones(6))),
         chain_length=float("inf"),
     ),
 }

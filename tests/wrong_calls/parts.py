@@ -37,10 +37,13 @@ WRONG["method"] |= {
         dynamics=(), **RECORD
     )(sgld),
 }
-every("rows.row_law", lambda batch_size=2: ewsg.rows.row_law(batch_size, True, "random"))
-WRONG["rows.row_law"] |= {
+every(
+    "rows.sampling_scheme",
+    lambda batch_size=2: ewsg.rows.sampling_scheme(batch_size, True, "random"),
+)
+WRONG["rows.sampling_scheme"] |= {
     "V rows | 'shuffled' (str) | must be one of 'random', 'blocks', 'epochs'": lambda: (
-        ewsg.rows.row_law(2, True, "shuffled")
+        ewsg.rows.sampling_scheme(2, True, "shuffled")
     ),
     "V batch_size | 2 | must be that of rows, 3": lambda: ewsg.gradients.uniform(
         MODEL, batch_size=2, rows=Blocks(batch_size=3)

@@ -295,8 +295,8 @@ for build in (D.noise_corrected, D.noise_reduced):
     right = functools.partial(build, step_size=0.1, friction=1.0)
     every(f"dynamics.{build.__name__}", right, integrator=IN_TWO)
 every(
-    "dynamics.palindrome",
-    functools.partial(D.palindrome, letters="BAOAB", step_size=0.1, friction=1.0),
+    "dynamics.splitting_scheme",
+    functools.partial(D.splitting_scheme, letters="BAOAB", step_size=0.1, friction=1.0),
 )
 every("dynamics.riemannian", functools.partial(D.riemannian, step_size=0.1, inverse_metric=abs))
 every("gradients.full", functools.partial(G.full, posterior=MODEL))

@@ -23,13 +23,16 @@ LONGEST = 600
 
 UNTESTED = {
     "gradients.kept_covariance": "is `periodic_covariance`",
+    "dynamics.palindrome": "is `splitting_scheme`",
+    "rows.row_law": "is `sampling_scheme`",
+    "rows.by_probability": "is `importance_weighted`",
     "rows.fetch": "inside a run, on what a kernel has drawn",
     "rows.fetched": "inside a step; what is no batch is refused, as "
     "test_weights_are_drawn_with_row_numbers shows",
     "rows.lists_batches": "a question to an estimator",
     "rows.all_rows": "inside an estimator, on data that its kernel has checked",
-    "rows.num_rows": "inside a law of rows, on data that its kernel has checked",
-    "rows.gather": "inside a step, on rows that a law has drawn",
+    "rows.num_rows": "inside a sampling scheme, on data that its kernel has checked",
+    "rows.gather": "inside a step, on rows that a scheme has drawn",
     "static": "passes its arguments on to `dataclasses.field`",
     "bounds.normal_taylor": "takes no argument",
     "datasets.breast_cancer": "takes no argument",
