@@ -154,12 +154,12 @@ def _blown_up(
     judged_by = others[evenly(len(others), few // 2)] if others.size else others
     starts = take_rows(ends.starts(), chains[: few - len(judged_by)])
     again = _evaluated(ends, [starts, take_rows(ends.last, judged_by)]).potential(ends.num_data)
-    highest = np.max(again[len(again) - len(judged_by) :], initial=-np.inf)
+    highest = float(np.max(again[len(again) - len(judged_by) :], initial=-np.inf))
     distance, start_norms = norms[others].max(initial=0.0), _norms(starts)
     # From the lowest on: a heavy tail, as of gradient noise, has chains at every height, a blow-up
     # leaves a gap.
     for k in np.argsort(heights[: few - len(judged_by)], kind="stable"):
-        chain, height, before = chains[k], heights[k], again[k]
+        chain, height, before = chains[k], float(heights[k]), float(again[k])
         if not np.isfinite(height):
             blown_up[chain] = norms[chain] > ENORMOUS_DISTANCE
             continue
