@@ -31,8 +31,8 @@ SUPPORT_CURE = (
 )
 """What helps if draws lie outside."""
 TOLERATED_OUTSIDE = 0.1
-"""Share of draws that may lie outside, as a part of the tolerance: at a tolerance of 5 %, 0.5 %; as
-much of a normal distribution, its outer tail, is 2 % of the sd."""
+"""Share of draws that may lie outside, as a part of the tolerance: at a tolerance of 5 %, 0.5 %. A
+normal distribution without 0.5 % of one tail has an sd that is 2 % smaller."""
 ROW_EVALUATIONS = 2**24
 """Evaluations of log_likelihood on all rows that decide how many positions are asked: some seconds;
 set by hand."""
@@ -40,7 +40,7 @@ MIN_POSITIONS = 64
 """Positions that are asked on all rows, however many rows there are."""
 ROWS_TOGETHER = 2**16
 """Rows of a batch times positions whose densities are evaluated side by side; bounds memory."""
-POSITIONS_PER_CALL = 256
+POSITIONS_PER_BLOCK = 256
 """Positions that one call of the program takes for batches."""
 
 
@@ -171,15 +171,15 @@ def outside_by_batches(
     # Rows cost more to fetch than to evaluate: a group has the same ones, and is so small that
     # groups see all rows. Powers of two, in whole blocks: one program serves any number of
     # positions.
-    most = min(POSITIONS_PER_CALL, ROWS_TOGETHER // count, len(flat) * count // n)
+    most = min(POSITIONS_PER_BLOCK, ROWS_TOGETHER // count, len(flat) * count // n)
     together = 2 ** int(math.log2(max(1, most)))
-    blocks = -(-len(flat) // POSITIONS_PER_CALL)
-    places = np.resize(flat, (blocks, POSITIONS_PER_CALL // together, together, flat.shape[1]))
+    blocks = -(-len(flat) // POSITIONS_PER_BLOCK)
+    places = np.resize(flat, (blocks, POSITIONS_PER_BLOCK // together, together, flat.shape[1]))
     places = places.astype(jnp.result_type(float, *layout.dtypes))
     # Without replacement over all groups, so that together they see every row.
     numbers = [None] * blocks
     if count < n:
-        num_groups = blocks * POSITIONS_PER_CALL // together
+        num_groups = blocks * POSITIONS_PER_BLOCK // together
         numbers = _spread_out(n, num_groups * count).reshape(blocks, -1, count)
     finite = np.concatenate(
         [

@@ -19,7 +19,7 @@ from ewsg_jax.rows._view import view
 
 ZERO_DENSITY_GAP = 1e6
 """How far below the best a log density is as good as -inf, in nats: `jnp.where(inside, 0.0, -1e30)`
-is. Set by hand, above what rows of a million give a bad position within the support."""
+is. Positions that are compared are a few posterior sds apart, d nats or so; set by hand."""
 NEEDS_POSITIVE = {"log", "log1p", "sqrt", "rsqrt", "pow"}
 """Primitives that are NaN, or −inf, if their first argument is not positive."""
 ALWAYS_POSITIVE = {"exp", "exp2", "abs", "square", "logistic", "cosh"}
