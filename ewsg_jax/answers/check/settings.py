@@ -71,9 +71,10 @@ DRAWS_PER_DIRECTION = 8
 are the coordinates. By hand.
 """
 MAX_SDS = 1e6
-"""Sds from which on a distance or an error is only known to be larger. By hand: far above any that
-matters. A coordinate that hardly moves in one half of the draws is taken to have the sd of all
-draws over this, so that no draw is farther.
+"""Sds from which on a distance or an error is only known to be larger. By hand. If identities say
+nothing the distance is this: only moments of which a regression leaves less than a millionth are
+then corrected. A coordinate that hardly moves in one half of the draws is taken to have the sd of
+all draws over this, so that no draw is farther.
 """
 MAX_SQUARABLE = 1e100
 """A number whose square and cube do not overflow in float64: if a gradient is larger, draws are
