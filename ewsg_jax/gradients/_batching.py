@@ -11,7 +11,7 @@ from ewsg_jax.base.typing import Array, PyTree
 
 @jax.custom_batching.custom_vmap
 def _anywhere(due: Array) -> Array:
-    """Return whether it is due for any chain that `vmap` put side by side: never batched."""
+    """Return whether work is due for any chain under `vmap`; the result is never batched."""
     return due
 
 
@@ -21,14 +21,14 @@ def _(axis_size: int, in_batched: object, due: Array) -> tuple[Array, bool]:
 
 
 def where_due(due: Array, renew: Callable[[], PyTree], current: PyTree) -> PyTree:
-    """Return `renew()` where it is due, else `current`; computed only where it is due anywhere.
+    """Return `renew()` for chains for which it is due, else `current`; computed only if any is.
 
     A plain `lax.cond` under `vmap` becomes a `select` that computes both sides at every step.
 
     Args:
-        due: a scalar bool, of each chain under `vmap`.
-        renew: returns a tree like `current`.
-        current: a tree of arrays.
+        due: whether to renew; a scalar bool, one per chain under `vmap`.
+        renew: returns a pytree like `current`.
+        current: a pytree of arrays.
     """
     return jax.lax.cond(
         _anywhere(due), lambda: pytrees.where(due, renew(), current), lambda: current

@@ -1,13 +1,13 @@
-"""Variance reduction around a fixed centre (SGLD-CV, Baker et al. 2019; CV-LD and CV-ULD, Chatterji
-et al. 2018).
+"""Variance reduction around a fixed reference point (SGLD-CV, Baker et al. 2019; CV-LD and CV-ULD,
+Chatterji et al. 2018).
 
     g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(c)) + Σᵢ ∇Vᵢ(c)
 
-with c near the mode, found beforehand (`ewsg_jax.find_mode`). Unbiased wherever c is; the
-covariance is that of the plain gradient with ∇Vᵢ(θ) − ∇Vᵢ(c) in the place of ∇Vᵢ(θ): none at the
-centre, and small only where the posterior is narrow around it. However small the step, the noise
-that it leaves stays of the plain gradient's order, h. 2b evaluations a step and n at the start; the
-memory, two positions, is shared by all chains.
+with c near the mode, found beforehand (`ewsg_jax.find_mode`). Unbiased for any c. The covariance is
+the plain gradient's with ∇Vᵢ(θ) − ∇Vᵢ(c) in place of ∇Vᵢ(θ): zero at c, and small only if the
+posterior is narrow around c. The remaining noise is of order h, as the plain gradient's, however
+small the step. 2b evaluations a step and n at the start; the memory, two positions, is shared by
+all chains.
 """
 
 from typing import NamedTuple
@@ -16,22 +16,22 @@ from ewsg_jax.base import checks
 from ewsg_jax.base.modules import module, static
 from ewsg_jax.base.typing import Data, Key, P, Position, PyTree
 from ewsg_jax.gradients import _center as centers
-from ewsg_jax.gradients._anchored import Anchored, anchored_estimate
 from ewsg_jax.gradients._protocol import Estimate, Evaluations, NoiseModel, Sharing, Weight
+from ewsg_jax.gradients._reference_point import SplitEstimator, estimate_from_reference
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._named import Rows, sampling_scheme
 from ewsg_jax.rows._view import CHUNK_SIZE, all_rows, fetched
 
 
 class ControlVariateMemory(NamedTuple):
-    """The centre c, and Σᵢ ∇Vᵢ(c) at least in float32."""
+    """The reference point c, and Σᵢ ∇Vᵢ(c) at least in float32."""
 
     center: Position
     gradient: Position
 
 
 @module
-class ControlVariate(Anchored[P]):
+class ControlVariate(SplitEstimator[P]):
     """The estimator of `control_variate`."""
 
     needs = frozenset()
@@ -42,7 +42,7 @@ class ControlVariate(Anchored[P]):
     @property
     def sharing(self) -> Sharing:
         """Whose the memory is."""
-        # A given centre makes the memory a function of the data, which all chains share.
+        # With a fixed `center` the memory is a function of the data, which all chains share.
         return Sharing("start" if self.center is None else "data")
 
     def check(self, position: Position, data: Data) -> None:
@@ -50,7 +50,7 @@ class ControlVariate(Anchored[P]):
         centers.check_fits(self.center, position)
 
     def init(self, key: Key, position: Position, data: Data) -> ControlVariateMemory:
-        chosen = centers.or_start(self.center, position)
+        chosen = centers.center_or_start(self.center, position)
         # Summed once, and added to sums of differences: rounded to half precision it would bias
         # them all.
         gradient = self.posterior.likelihood_gradient(chosen, data, self.chunk_size, widened=True)
@@ -65,7 +65,7 @@ class ControlVariate(Anchored[P]):
         weight: Weight,
     ) -> tuple[Estimate, tuple[()]]:
         batch = fetched(randomness, data)
-        return anchored_estimate(
+        return estimate_from_reference(
             self.posterior, memory.center, memory.gradient, batch, point, data
         ), ()
 
@@ -85,20 +85,20 @@ def control_variate(
     rows: Rows = "random",
     chunk_size: int = CHUNK_SIZE,
 ) -> ControlVariate[P]:
-    """Estimate ∇V by its difference to that at a centre.
+    """Estimate ∇V by the full gradient at a fixed reference point plus a difference on b rows.
 
     Args:
-        posterior: what is sampled.
-        batch_size: b, rows per step.
-        center: c, a tree like the position; None: the position given to `init`, where the chain
-            starts.
+        posterior: the target.
+        batch_size: b, the number of rows in a batch.
+        center: c, the reference point, a pytree like the position. Default None: the position
+            given to `init`, at which the chain starts.
         replace: as in `uniform`.
         rows: as in `uniform`.
         chunk_size: rows that the full gradient takes at once.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; at `init`, a centre that is
-            not shaped like the position.
+        TypeError, ValueError: an argument has the wrong type or value; at `init`, a `center` that
+            is not shaped like the position.
 
     Example:
         >>> import ewsg_jax as ewsg
@@ -108,8 +108,11 @@ def control_variate(
         >>> cv_ld = ewsg.kernel(ewsg.dynamics.langevin(1e-3), estimator)
     """
     check_posterior(posterior)
-    law = sampling_scheme(batch_size, replace, rows)
+    scheme = sampling_scheme(batch_size, replace, rows)
     checks.integer("chunk_size", chunk_size)
     return ControlVariate(
-        posterior=posterior, law=law, center=centers.given(center), chunk_size=int(chunk_size)
+        posterior=posterior,
+        law=scheme,
+        center=centers.checked_center(center),
+        chunk_size=int(chunk_size),
     )

@@ -21,9 +21,9 @@ class Covariance(NamedTuple):
 
     Attributes:
         matrix: dense, shape (d, d); its diagonal, shape (d,); or its part in the basis, shape (r,
-            r), or (r,) where that is diagonal: the eigenvalues.
-        basis: orthonormal columns, shape (d, r), where there is one: C = basis · matrix · basisᵀ.
-            Those of a dense one are its d eigenvectors.
+            r), or the eigenvalues, shape (r,), if that part is diagonal.
+        basis: orthonormal columns, shape (d, r): C = basis · matrix · basisᵀ; for a dense matrix
+            its d eigenvectors. Default None: no basis.
     """
 
     matrix: Array
@@ -35,7 +35,7 @@ class Covariance(NamedTuple):
         return self.matrix.shape[-1] if self.basis is None else self.basis.shape[-2]
 
     def times(self, vector: Position) -> Position:
-        """Return the product with a tree shaped like the position."""
+        """Return the product with a pytree shaped like the position."""
         flat, unravel = ravel_pytree(vector)
         within = flat if self.basis is None else products.matmul(self.basis.T, flat)
         product = (
@@ -48,13 +48,13 @@ class Covariance(NamedTuple):
         )
 
     def combine(self, *terms: tuple[OfEigenvalues, Position]) -> Position:
-        """Return Σ f(C) v of trees v shaped like the position; f takes eigenvalues, any shape.
+        """Return Σ f(C) v of pytrees v shaped like the position; f takes eigenvalues, any shape.
 
         A matrix that is not diagonal in its basis costs an eigendecomposition.
         """
         flat, unravel = zip(*(ravel_pytree(vector) for _, vector in terms), strict=True)
         functions = [function for function, _ in terms]
-        # Eigenvalues, once for all terms: f(C) v of each f shares them.
+        # The eigenvalues are computed once for all terms.
         values, bases = self.matrix, [] if self.basis is None else [self.basis]
         if self.matrix.ndim == 2:
             values, inner = jnp.linalg.eigh(self.matrix)
@@ -66,7 +66,7 @@ class Covariance(NamedTuple):
             return unravel[0](jnp.asarray(total).astype(flat[0].dtype))
 
         total = jnp.zeros((), values.dtype)
-        beside = jnp.zeros((), values.dtype)
+        outside_part = jnp.zeros((), values.dtype)
         for function, vector in zip(functions, flat, strict=True):
             # Outside the basis the eigenvalues are 0. (Vectors side by side in one product: twice
             # the time.)
@@ -75,10 +75,10 @@ class Covariance(NamedTuple):
             for basis in bases:
                 within = products.matmul(basis.T, within)
             total = total + (function(values) - outside) * within
-            beside = beside + outside * vector
+            outside_part = outside_part + outside * vector
         for basis in reversed(bases):
             total = products.matmul(basis, total)
-        return unravel[0]((total + beside).astype(flat[0].dtype))
+        return unravel[0]((total + outside_part).astype(flat[0].dtype))
 
 
 class Congruent(NamedTuple):
@@ -93,19 +93,18 @@ class Congruent(NamedTuple):
         return self.covariance.size
 
     def times(self, vector: Position) -> Position:
-        """Return the product with a tree shaped like the position."""
+        """Return the product with a pytree shaped like the position."""
         return self.factor.transposed(self.covariance.times(self.factor.times(vector)))
 
 
 def clipped(matrix: Array, rounding: Array, basis: Array | None = None) -> tuple[Covariance, Array]:
-    """Return a symmetric matrix without its negative part, and whether it is not reliable.
+    """Return a symmetric matrix without its negative part, and whether it is unreliable.
 
-    It is not where its negative part exceeds the rounding, or the rounding a tenth of its largest
-    eigenvalue. With a basis, the matrix is the part within it.
+    It is unreliable if its negative part exceeds the rounding error, or the rounding error a tenth
+    of its largest eigenvalue. With a basis, the matrix is the part within it.
     """
 
     def is_unsure(values: Array) -> Array:
-        # Below zero by more than rounding, or rounding above a tenth of the largest eigenvalue.
         return jnp.any(values < -rounding) | (0.1 * jnp.max(values) < rounding)
 
     if matrix.ndim == 1:

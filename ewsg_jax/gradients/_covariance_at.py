@@ -18,7 +18,7 @@ from ewsg_jax.rows._view import CHUNK_SIZE, view
 
 def exact_covariance(
     posterior: Posterior,
-    law: SamplingScheme,
+    scheme: SamplingScheme,
     point: Position,
     data: Data,
     structure: Structure,
@@ -30,22 +30,22 @@ def exact_covariance(
     Dense or within a basis it comes as eigenvalues and vectors.
     """
     _, second = spread(posterior, point, data, chunk_size, structure, basis)
-    matrix = view(data).across(share(law, data, second.dtype) * second)
+    matrix = view(data).across(share(scheme, data, second.dtype) * second)
     # A full pass has no rounding of an old sum, so whatever is negative is dropped.
-    found, _ = clipped(matrix, jnp.zeros((), matrix.dtype))
-    if basis is None or found.basis is None:
-        return found
-    return Covariance(found.matrix, products.matmul(basis, found.basis))
+    covariance, _ = clipped(matrix, jnp.zeros((), matrix.dtype))
+    if basis is None or covariance.basis is None:
+        return covariance
+    return Covariance(covariance.matrix, products.matmul(basis, covariance.basis))
 
 
 @functools.partial(
-    jax.jit, static_argnames=("posterior", "law", "structure", "rank", "passes", "chunk_size")
+    jax.jit, static_argnames=("posterior", "scheme", "structure", "rank", "passes", "chunk_size")
 )
-def _found(
+def _covariance(
     position: Position,
     data: Data,
     posterior: Posterior,
-    law: SamplingScheme,
+    scheme: SamplingScheme,
     structure: Structure,
     rank: int,
     passes: int,
@@ -54,15 +54,14 @@ def _found(
     basis = None
     if structure == "low_rank":
         basis = some_basis(jax.random.key(0), rank, like_row(posterior, position, data))
-        # Each pass is a step of orthogonal iteration; the last one is that of the covariance
-        # itself.
+        # Each pass is a step of orthogonal iteration; the last one is for the covariance itself.
         basis = jax.lax.fori_loop(
             0,
             passes - 1,
             lambda _, basis: turned(posterior, position, data, chunk_size, basis),
             basis,
         )
-    return exact_covariance(posterior, law, position, data, structure, basis, chunk_size)
+    return exact_covariance(posterior, scheme, position, data, structure, basis, chunk_size)
 
 
 @reads_now("posterior")
@@ -83,18 +82,21 @@ def covariance_at(
     It is what `ewsg_jax.dynamics.noise_corrected(covariance=…)` takes: one matrix for all chains.
 
     Args:
-        posterior: what is sampled.
-        position: where; a tree of floating-point arrays, d numbers in all.
-        data: all of it; a tree of arrays with n rows on the leading axis.
-        batch_size: b, rows per step.
-        structure: `"dense"`, `"diagonal"`, or `"low_rank"`: its r leading directions.
-        rank: r, for a low rank; at most d are used.
-        passes: over the data for a low rank (others take one): all but the last turn a basis
-            towards the leading directions, each time closer by the ratio of the eigenvalues r + 1
-            and r.
-        replace: rows with replacement, or (False) a uniform subset.
-        chunk_size: rows that are taken at once: this times d numbers of memory; for a low rank,
-            which makes no gradient of a row, what r gradients of the sum of these rows take.
+        posterior: the target.
+        position: the point at which gradients are taken; a pytree of floating-point arrays, d
+            numbers in all.
+        data: all rows; a pytree of arrays with n rows on the leading axis.
+        batch_size: b, the number of rows in a batch.
+        structure: form of the covariance: `"dense"` (default), `"diagonal"`, or `"low_rank"`: its r
+            leading directions.
+        rank: r, the rank with `"low_rank"`; at most d are used. Default 10.
+        passes: number of passes over the data with `"low_rank"` (other structures take one): all
+            but the last turn a basis towards the leading directions, each time closer by the ratio
+            of the eigenvalues r + 1 and r. Default 5.
+        replace: rows with replacement (default), or (False) a uniform subset.
+        chunk_size: number of rows whose gradients are in memory at once, d numbers each; with
+            `"low_rank"` no gradient of a row is made, and memory is that of r gradients of the sum
+            of these rows.
 
     Returns:
         The covariance, in units of ∇V squared: eigenvalues and vectors, or the diagonal.
@@ -107,17 +109,17 @@ def covariance_at(
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
         >>> model = ewsg.models.gaussian_location()
         >>> data = jnp.array([[0.0], [2.0]])
-        >>> found = ewsg.gradients.covariance_at(model, jnp.zeros(1), data, batch_size=1)
-        >>> found.times(jnp.ones(1))
+        >>> covariance = ewsg.gradients.covariance_at(model, jnp.zeros(1), data, batch_size=1)
+        >>> covariance.times(jnp.ones(1))
         Array([4.], dtype=float32)
     """
     check_posterior(posterior)
     position = checks.position(position)
     checks.finite("position", position)
-    law = sampling_scheme(batch_size, replace, "random")
+    scheme = sampling_scheme(batch_size, replace, "random")
     checks.one_of("structure", structure, STRUCTURES)
     rank, passes = checks.integer("rank", rank), checks.integer("passes", passes)
     chunk_size = checks.integer("chunk_size", chunk_size)
     posterior.check(position, data)
-    law.check(data)
-    return _found(position, data, posterior, law, structure, rank, passes, chunk_size)
+    scheme.check(data)
+    return _covariance(position, data, posterior, scheme, structure, rank, passes, chunk_size)

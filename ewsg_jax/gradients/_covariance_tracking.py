@@ -5,12 +5,13 @@
     Cov = (m₂ − m₁m₁ᵀ)/b, times (n − b)/(n − 1) for subsets and for the rows of epochs
 
 Every K steps, the first included, ω ← θ, c is the mean of ∇Vᵢ(ω), m₁ = 0 and m₂ = n Σᵢ aᵢaᵢᵀ(ω):
-the covariance is then exact. The paper has c = 0, the same law, for as many rows come into the
-moments as go; but far from the mode its m₂ and m₁m₁ᵀ are large beside their difference. In its
-listing the inner loop stands in an `else`, so that with a reset in each pass nothing would move,
-and `ω ← θ` is lost; and each step sees the covariance of the moments after the last one, so that a
-reset is seen one step late. Here it is seen at once. Between resets Cov may be indefinite: its
-negative part is dropped. Such steps are counted, and those where rounding hides the covariance.
+the covariance is then exact. The paper has c = 0, which gives the same Cov in exact arithmetic,
+because as many rows enter the moments as leave them; but far from the mode its m₂ and m₁m₁ᵀ are
+large compared with their difference. In its listing the inner loop is in an `else`, so that with a
+reset in each pass nothing would move, and `ω ← θ` is missing; and each step uses the moments from
+before the step, so that a reset takes effect one step late. Here it takes effect at once. Between
+resets Cov may be indefinite: its negative part is dropped. Steps with such a covariance, or one
+lost in rounding, are counted.
 
 The estimate is unbiased, 2b evaluations a step, b of them at ω for the accepted batch alone, and n
 at each reset (2n for a low rank: one more pass for the basis). Memory: d², 4d or (r + 3)d numbers;
@@ -36,7 +37,7 @@ from ewsg_jax.rows._named import Rows
 from ewsg_jax.rows._view import CHUNK_SIZE, fetched, view
 
 
-class Moments(NamedTuple):
+class GradientMoments(NamedTuple):
     """m₁, shape (d,), and m₂ in the structure: (d, d), diagonal (d,), or (r, r) in a basis."""
 
     first: Array
@@ -50,28 +51,28 @@ class TrackingMemory(NamedTuple):
         anchor: ω.
         center: c, shape (d,).
         moments: m₁ and m₂.
-        rounding: what that of the ∇Vᵢ(ω) may have added to m₂, a scalar.
+        rounding: bound of what rounding of the ∇Vᵢ(ω) may have added to m₂, a scalar.
         basis: shape (d, r) for a low rank, else None.
-        num_clipped: how many steps so far had a covariance that was indefinite or lost in rounding,
+        num_clipped: number of steps so far whose covariance was indefinite or lost in rounding,
             int32.
     """
 
     anchor: Position
     center: Array
-    moments: Moments
+    moments: GradientMoments
     rounding: Array
     basis: Array | None
     num_clipped: Array
 
 
 class TrackingUpdate(NamedTuple):
-    """What `commit` works out the moments' change from, and whether the covariance was clipped.
+    """What `commit` computes the change of the moments from, and whether Cov was clipped.
 
     Attributes:
-        row_gradients: what `Posterior.row_gradients` gave for the batch at θ.
-        batch: its rows of the data.
-        num_rows: n, of a part of the data its own.
-        was_clipped: a bool.
+        row_gradients: `Posterior.row_gradients` of the batch at θ.
+        batch: the rows of the batch.
+        num_rows: n; on a part of the data the number of its rows.
+        was_clipped: whether Cov was indefinite or lost in rounding, a bool.
     """
 
     row_gradients: PyTree
@@ -93,7 +94,7 @@ class CovarianceTracking(WithCovariance[P]):
         # A basis has no more directions than the position has numbers.
         r = min(self.rank, d)
         size = {"dense": (d, d), "diagonal": (d,), "low_rank": (r, r)}[self.structure]
-        moments = Moments(jnp.zeros(d, dtype), jnp.zeros(size, dtype))
+        moments = GradientMoments(jnp.zeros(d, dtype), jnp.zeros(size, dtype))
         rounding = jnp.zeros((), dtype)
         start = pytrees.copy(position), jnp.zeros(d, dtype)
         return TrackingMemory(*start, moments, rounding, basis, jnp.int32(0))
@@ -108,7 +109,7 @@ class CovarianceTracking(WithCovariance[P]):
         return memory._replace(
             anchor=point,
             center=center,
-            moments=Moments(jnp.zeros_like(memory.moments.first), second),
+            moments=GradientMoments(jnp.zeros_like(memory.moments.first), second),
             # The mean is subtracted row by row, so its own rounding is squared into m₂.
             rounding=(jnp.finfo(center.dtype).eps * here * jnp.max(jnp.abs(center))) ** 2,
             basis=basis,
@@ -119,7 +120,7 @@ class CovarianceTracking(WithCovariance[P]):
         first = memory.moments.first
         if memory.basis is not None:
             first = products.matmul(memory.basis.T, first)
-        # m₂ − m₁m₁ᵀ, both as sums over rows less the centre.
+        # m₂ − m₁m₁ᵀ, both as sums over rows less c.
         mean = first**2 if self.structure == "diagonal" else jnp.outer(first, first)
         second = memory.moments.second
         scale, n = share(self.law, data, second.dtype), number_of(data, second.dtype)
@@ -152,16 +153,16 @@ class CovarianceTracking(WithCovariance[P]):
         return Estimate(gradient, batch, covariance=covariance), update
 
     def commit(self, update: TrackingUpdate, memory: TrackingMemory) -> TrackingMemory:
-        # Here and not in `propose`: the anchor is looked at for the accepted batch alone.
+        # Here and not in `propose`: gradients at ω are evaluated for the accepted batch alone.
         here = self.posterior.flat_rows(update.row_gradients, update.batch) - memory.center
         there = self.posterior.flat_row_gradients(memory.anchor, update.batch) - memory.center
         first, second = memory.moments
-        # Only the accepted batch's rows have moved; all others stay as the anchor knows them.
+        # Only the accepted batch's rows change; the others still have their gradients at ω.
         change = outer(here, self.structure, memory.basis) - outer(
             there, self.structure, memory.basis
         )
         return memory._replace(
-            moments=Moments(
+            moments=GradientMoments(
                 first + jnp.sum(here - there, axis=0),
                 second + update.num_rows.astype(second.dtype) * change,
             ),
@@ -187,17 +188,17 @@ def covariance_tracking(
     """Estimate ∇V as `uniform` does, and report the covariance of the estimate.
 
     Args:
-        posterior: what is sampled.
-        batch_size: b, rows per step.
+        posterior: the target.
+        batch_size: b, the number of rows in a batch.
         refresh_every: K, steps from one reset to the next: a whole number, or a function of n that
             returns one. Default: ⌈n/b⌉.
-        structure: `"dense"`, `"diagonal"`, or `"low_rank"`: within a basis that each reset turns
-            towards the leading directions.
-        rank: r, for a low rank; at most d are used.
+        structure: form of the covariance: `"dense"` (default), `"diagonal"`, or `"low_rank"`:
+            within a basis that each reset turns towards the leading directions.
+        rank: r, the rank with `"low_rank"`; at most d are used. Default 10.
         replace: as in `uniform`.
-        rows: `"random"` or `"epochs"`, as in `uniform`: the covariance of a block's sum is another
-            one.
-        chunk_size: rows that a reset takes at once.
+        rows: `"random"` (default) or `"epochs"`, as in `uniform`; the covariance of a block's sum
+            is not tracked.
+        chunk_size: number of rows that a reset takes at once, which bounds its memory.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.
@@ -209,7 +210,6 @@ def covariance_tracking(
         ... )
         >>> nc_sghmc = ewsg.kernel(ewsg.dynamics.noise_corrected(1e-2, friction=10.0), estimator)
     """
-    given = checked(
-        posterior, batch_size, refresh_every, structure, rank, replace, rows, chunk_size
+    return CovarianceTracking(
+        **checked(posterior, batch_size, refresh_every, structure, rank, replace, rows, chunk_size)
     )
-    return CovarianceTracking(**given)

@@ -3,25 +3,25 @@
 Draw a batch I from the wrapped estimator; M times draw another, J, and replace I by J with
 probability min(1, exp(w(J) − w(I))), w the dynamics' log weight ½‖x + a‖² of the *estimate* a batch
 gives (a: the estimate in units of the dynamics' noise, x: that noise frozen). As M → ∞ the batch
-has the law p_I ∝ exp(w(I)); M = 0 is the wrapped estimator. Only the accepted batch moves the
-memory.
+has the distribution p_I ∝ exp(w(I)); M = 0 is the wrapped estimator. Only the accepted batch
+updates the memory.
 
-Algorithm 1 draws I in every step; section 4.4 speaks of one index chain that lives across steps.
-With `carry_index` I is the batch that the last step accepted, with a weight where the chain now is:
-as many evaluations, and for small h the law of the batch is that of full weights whatever M, where
-Algorithm 1 has it to first order in h from M = 1 on. Batches of successive steps are then
-dependent: a batch that outweighs the others stays.
+Algorithm 1 draws I in every step; section 4.4 describes one index chain that continues across
+steps. With `carry_index` I is the batch that the last step accepted, with its weight at the current
+position: the number of evaluations is the same, and for small h the batch has the distribution of
+full weights whatever M; Algorithm 1 has it to first order in h for M ≥ 1. Batches of successive
+steps are then dependent: a batch that outweighs the others stays.
 
 Without noise (T = 0 or γ = 0, which a schedule may reach) there are no weights: as σ → 0 the
-longest gradient always wins, whose mean is not ∇V, so that the limit is no optimiser of V. A chain
+longest gradient always wins, whose mean is not ∇V, so that the limit does not optimise V. A chain
 whose weight is not finite gets NaN for a gradient, and is reported as diverged at that step. M = 0
-asks for no weight.
+needs no weight.
 
 M = 1 tilts the mean of the estimate by (h/σ²)[S(γp + ∇V) + ½E‖δ‖²δ] to first order in h (S its
 covariance, δ its centred value): extra friction that damps the noise of minibatches, plus a bias
-from the skewness. A larger M adds second order and more of the bias, so it is not better in
-general. Evaluations: those that the wrapped estimator takes to propose, (M+1) times; to commit,
-once.
+from the skewness. A larger M adds second-order terms and more of the bias, so it is not better in
+general. Evaluations: (M+1) times what the wrapped estimator needs to propose, and once what it
+needs to commit.
 """
 
 import functools
@@ -53,18 +53,18 @@ from ewsg_jax.rows._scheme import Order, lists_batches, schemes_of
 from ewsg_jax.rows._view import AsDrawn, fetch
 
 FROZEN_NOISE = ("momentum", "zero", "one", "rest")
-"""The names of x."""
+"""The choices of x, the frozen noise."""
 
 
-class Draw(NamedTuple):
-    """A batch, perhaps with its rows, and the same as it was drawn."""
+class CarriedDraw(NamedTuple):
+    """A batch, which may be fetched with its rows, and the same batch as row numbers."""
 
     batch: PyTree
     drawn: AsDrawn
 
 
-class Remembered(NamedTuple):
-    """A memory, and beside it the last accepted batch as it was drawn: row numbers, not rows."""
+class CarriedMemory(NamedTuple):
+    """The wrapped memory, and the batch that the last step accepted, as row numbers."""
 
     memory: Memory
     last: PyTree
@@ -75,11 +75,11 @@ class ExponentiallyWeighted(GradientEstimator[P]):
     """The estimator of `exponentially_weighted`.
 
     Attributes:
-        estimator: the wrapped one, whose posterior and memory are this one's.
-        chain_length: M, or infinity for full weights.
-        frozen_noise: the name of x.
+        estimator: the wrapped estimator, whose posterior and memory this one uses.
+        chain_length: M, the number of proposals; infinity for full weights.
+        frozen_noise: the choice of x.
         carry_index: whether a step's index chain begins with the batch that the last step accepted;
-            the memory holds that batch beside the wrapped one's.
+            the memory then holds that batch, too.
     """
 
     estimator: GradientEstimator[P]
@@ -94,7 +94,7 @@ class ExponentiallyWeighted(GradientEstimator[P]):
 
     @property
     def is_exact(self) -> bool:
-        """Whether the weights are those of all batches."""
+        """Whether a batch is drawn from the full weights of all batches."""
         return self.chain_length == math.inf
 
     @property
@@ -107,12 +107,12 @@ class ExponentiallyWeighted(GradientEstimator[P]):
 
     @property
     def reports_covariance(self) -> bool:
-        """Whether candidates hold their covariance."""
+        """Whether estimates hold their covariance."""
         return reports_covariance(self.estimator)
 
     @property
     def sharing(self) -> Sharing:
-        """Whose the memory of the wrapped one is; each chain accepts batches of its own."""
+        """Which chains share the memory; with a carried index each chain has its own."""
         shared = sharing_of(self.estimator)
         return shared._replace(of="chain") if self.carry_index else shared
 
@@ -133,40 +133,40 @@ class ExponentiallyWeighted(GradientEstimator[P]):
             batches = AsDrawn(batches)
         elif self.carry_index:
             # Twice: once to be fetched with its rows, once to be remembered without.
-            batches = Draw(batches, AsDrawn(batches))
+            batches = CarriedDraw(batches, AsDrawn(batches))
         return ChainDraw(batches, rng.log_uniform(chain_key, (1 if self.is_exact else length,)))
 
     def init(self, key: Key, position: Position, data: Data) -> Memory:
         if not self.carry_index:
             return self.estimator.init(key, position, data)
-        own, first = jax.random.split(key)
-        # The first batch is as good as any: the index chain forgets it.
-        return Remembered(
-            self.estimator.init(own, position, data), self.estimator.draw(first, data)
+        memory_key, batch_key = jax.random.split(key)
+        # Any first batch will do: the index chain forgets it.
+        return CarriedMemory(
+            self.estimator.init(memory_key, position, data), self.estimator.draw(batch_key, data)
         )
 
     def refresh(
         self, randomness: ChainDraw, memory: Memory, step: Array, point: Position, data: Data
     ) -> tuple[Memory, Position, Array | int]:
-        drawn, own = randomness.batches, memory.memory if self.carry_index else memory
+        drawn, wrapped = randomness.batches, memory.memory if self.carry_index else memory
         if self.is_exact:
             drawn = drawn.randomness
         elif self.carry_index:
             drawn = drawn.batch
-        own, point, evaluations = self.estimator.refresh(
-            pytrees.take(drawn, 0), own, step, point, data
+        wrapped, point, evaluations = self.estimator.refresh(
+            pytrees.take(drawn, 0), wrapped, step, point, data
         )
-        return memory._replace(memory=own) if self.carry_index else own, point, evaluations
+        return memory._replace(memory=wrapped) if self.carry_index else wrapped, point, evaluations
 
     def propose(
         self, randomness: ChainDraw, memory: Memory, point: Position, data: Data, weight: Weight
     ) -> Proposal:
-        own = memory.memory if self.carry_index else memory
+        wrapped = memory.memory if self.carry_index else memory
 
         def of_batch(batch: PyTree) -> Proposal:
             if not self.carry_index:
-                return self.estimator.propose(batch, own, point, data, weight)
-            estimate, update = self.estimator.propose(batch.batch, own, point, data, weight)
+                return self.estimator.propose(batch, wrapped, point, data, weight)
+            estimate, update = self.estimator.propose(batch.batch, wrapped, point, data, weight)
             return estimate, (update, batch.drawn.randomness)
 
         log_weight = functools.partial(weight, frozen_noise=self.frozen_noise)
@@ -187,7 +187,7 @@ class ExponentiallyWeighted(GradientEstimator[P]):
         if not self.carry_index:
             return self.estimator.commit(update, memory)
         of_batch, last = update
-        return Remembered(self.estimator.commit(of_batch, memory.memory), last)
+        return CarriedMemory(self.estimator.commit(of_batch, memory.memory), last)
 
     def evaluations(self, data: Data) -> Evaluations:
         if self.is_exact:
@@ -230,20 +230,21 @@ def exponentially_weighted(
 ) -> ExponentiallyWeighted[P]:
     """Choose among M+1 batches by a Metropolis chain on their exponential weights.
 
-    Weights divide by the noise: where a schedule takes the temperature or the friction to 0 a chain
-    diverges, and the run says so. End an annealing at a T > 0, or with the wrapped estimator alone.
+    Weights divide by the noise: if a schedule takes the temperature or the friction to 0, chains
+    diverge, and the run reports it. End an annealing at a T > 0, or with the wrapped estimator
+    alone.
 
     Args:
         estimator: the wrapped estimator; its batches must be exchangeable.
         num_proposals: M ≥ 0, the number of proposals per step. `math.inf` uses full weights, the
             weights of all batches (small n; all n rows for batch_size=1). Default 1.
         chain_length: another name for `num_proposals`. Default None.
-        frozen_noise: the x of the weight (EWSG Fig. 1b): `"momentum"`, its most likely value (no
-            change of momentum); `"zero"`; `"one"`, all ones; `"rest"`, the noise that brings the
-            momentum to rest.
+        frozen_noise: x, the noise in the weight (EWSG Fig. 1b): `"momentum"` (default), its most
+            likely value (no change of momentum); `"zero"`; `"one"`, all ones; `"rest"`, the noise
+            that brings the momentum to rest.
         carry_index: begin each step's index chain with the batch that the last step accepted (EWSG
-            section 4.4), or (False) with a new one (Algorithm 1). Each chain then keeps a batch's
-            row numbers.
+            section 4.4); each chain then keeps a batch's row numbers. Default False: with a new
+            batch (Algorithm 1).
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.
@@ -259,10 +260,10 @@ def exponentially_weighted(
     checks.instance("estimator", estimator, GradientEstimator, "one of ewsg_jax.gradients")
     if not uses_batches(estimator):
         raise ValueError("estimator must draw batches to be weighted; got the full gradient")
-    if laws := [law for law in schemes_of(estimator) if law.ordered]:
+    if ordered := [scheme for scheme in schemes_of(estimator) if scheme.ordered]:
         raise ValueError(
-            f"estimator must draw exchangeable batches to be weighted; got {name_of(laws[0])}, "
-            "where choosing among the next rows of an epoch would change which rows are left; take "
+            f"estimator must draw exchangeable batches to be weighted; got {name_of(ordered[0])}: "
+            "choosing among the next rows of an epoch would change which rows are left; take "
             "rows='random' or 'blocks'"
         )
     if isinstance(estimator, ExponentiallyWeighted):
@@ -316,9 +317,9 @@ def proposals_argument(num_proposals: Any, chain_length: Any) -> tuple[str, Any]
     )
 
 
-def _behind(last: PyTree, candidates: Draw, data: Data) -> Draw:
-    """Return candidates, on a leading axis, behind the batch that was accepted last."""
-    first = Draw(last, AsDrawn(last))
+def _behind(last: PyTree, candidates: CarriedDraw, data: Data) -> CarriedDraw:
+    """Return the batch that was accepted last, followed by the candidates, on a leading axis."""
+    first = CarriedDraw(last, AsDrawn(last))
     if jax.tree.structure(candidates.batch) != jax.tree.structure(first.batch):
         first = fetch(first, data)  # as those were, ahead of the step
     return jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), first, candidates)

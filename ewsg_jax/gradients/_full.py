@@ -46,12 +46,12 @@ class Full(GradientEstimator[P]):
 
 
 def full(posterior: Posterior[P], *, chunk_size: int = CHUNK_SIZE) -> Full[P]:
-    """Estimate ∇V by itself, summed over `chunk_size` rows at a time.
+    """Return ∇V itself as the estimate, summed over `chunk_size` rows at a time.
 
     Args:
-        posterior: what is sampled.
-        chunk_size: rows taken at once; memory is bounded by one chunk (times the chains under
-            `vmap`).
+        posterior: the target.
+        chunk_size: number of rows taken at once, which bounds memory by one chunk (times the chains
+            under `vmap`). Default 4,096.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.

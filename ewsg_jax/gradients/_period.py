@@ -18,10 +18,10 @@ Period = int | Callable[[int], int] | None
 
 
 def checked_period(name: str, value: Period) -> Period:
-    """Check and return it, as what may stand in a static field.
+    """Check and return a period in a form that a static field may hold.
 
     Raises:
-        TypeError, ValueError: `value` is no positive whole number.
+        TypeError, ValueError: `value` is not a positive whole number.
     """
     if value is None:
         return None
@@ -29,10 +29,10 @@ def checked_period(name: str, value: Period) -> Period:
 
 
 def period_at(name: str, value: Period, default: Callable[[int], int], n: int) -> int:
-    """Return it for n rows.
+    """Return a period for n rows.
 
     Raises:
-        TypeError, ValueError: the function of n returns no positive whole number.
+        TypeError, ValueError: the function of n does not return a positive whole number.
     """
     if value is None:
         return default(n)
@@ -46,16 +46,16 @@ class Epoch:
     batch_size: int
 
     def __call__(self, n: int) -> int:
-        """Return it for n rows."""
+        """Return ⌈n/b⌉."""
         return -(-n // self.batch_size)
 
 
 @module
 class Refreshed(OfRows[P]):
-    """An estimator whose memory is made again every K steps, the first included. Write `renewed`.
+    """An estimator whose memory is renewed every K steps, the first included. Write `renewed`.
 
     Attributes:
-        refresh_every: K, as it was given; None for ⌈n/b⌉.
+        refresh_every: K, as it was passed; None for ⌈n/b⌉.
     """
 
     refresh_every: Period = static(default=None)
@@ -73,7 +73,7 @@ class Refreshed(OfRows[P]):
 
     @abc.abstractmethod
     def renewed(self, memory: Memory, point: P, data: Data) -> Memory:
-        """Return the memory of a point, from what is kept of the last one."""
+        """Return the memory at a point; it may keep parts of the old memory."""
 
     def refresh(
         self, randomness: PyTree, memory: Memory, step: Array, point: P, data: Data

@@ -1,15 +1,15 @@
-"""The plain gradient with a covariance that is worked out now and then, and kept in between.
+"""The plain gradient with a covariance that is computed every K steps and kept in between.
 
     g = ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ)
     Cov = (1/b)(n Σᵢ ∇Vᵢ∇Vᵢᵀ − Σᵢ∇Vᵢ Σᵢ∇Vᵢᵀ) at ω, times (n − b)/(n − 1) for subsets and for the
     rows of epochs
 
-Every K steps, the first included, ω ← θ and Cov is exact; until the next such step it is that of ω,
-as its eigenvalues and eigenvectors. So a step costs a plain one's and a product with d² numbers
-(`covariance_tracking` follows the batches instead, with a second gradient of each and an
-eigendecomposition a step). Its error in between is the change of Cov from ω to θ: where the
-posterior is narrow about its mode, a share of order 1/√n; far from it, as in a burn-in, K steps of
-a friction that is too strong or too weak.
+Every K steps, the first included, ω ← θ and Cov is exact; until the next such step Cov at ω is
+used, kept as its eigenvalues and eigenvectors. So a step costs a plain step and a product with d²
+numbers (`covariance_tracking` follows the batches instead, with a second gradient of each and an
+eigendecomposition a step). The error in between is the change of Cov from ω to θ: if the posterior
+is narrow about its mode, a share of order 1/√n; far from the mode, as in a burn-in, K steps of a
+friction that is too strong or too weak.
 
 The estimate is unbiased, b evaluations a step and n at each reset (2n for a low rank: one more pass
 for the basis). Memory: d², d or rd numbers.
@@ -94,18 +94,18 @@ def periodic_covariance(
     """Estimate ∇V as `uniform` does, and report the estimate's covariance at the last reset.
 
     Args:
-        posterior: what is sampled.
-        batch_size: b, rows per step.
+        posterior: the target.
+        batch_size: b, the number of rows in a batch.
         refresh_every: K, steps from one reset to the next: a whole number, or a function of n that
-            returns one. Default: ⌈n/b⌉, a reset for every pass over the data; it then costs as much
-            as the steps do, and ten times as many (`lambda n: 10 * n // b`) a tenth of it.
-        structure: `"dense"`, `"diagonal"`, or `"low_rank"`: within a basis that each reset turns
-            towards the leading directions.
-        rank: r, for a low rank; at most d are used.
+            returns one. Default: ⌈n/b⌉, one reset per pass over the data, as costly as the steps of
+            the pass; with ten times as many steps (`lambda n: 10 * n // b`) a tenth of their cost.
+        structure: form of the covariance: `"dense"` (default), `"diagonal"`, or `"low_rank"`:
+            within a basis that each reset turns towards the leading directions.
+        rank: r, the rank with `"low_rank"`; at most d are used. Default 10.
         replace: as in `uniform`.
-        rows: `"random"` or `"epochs"`, as in `uniform`: the covariance of a block's sum is another
-            one.
-        chunk_size: rows that a reset takes at once.
+        rows: `"random"` (default) or `"epochs"`, as in `uniform`; the covariance of a block's sum
+            is not computed.
+        chunk_size: number of rows that a reset takes at once, which bounds its memory.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.

@@ -19,15 +19,16 @@ from ewsg_jax.rows._view import fetched, view
 
 
 class Estimate(NamedTuple):
-    """An estimate of ∇V, a tree of arrays so that one candidate can be selected by its index.
+    """An estimate of ∇V, a pytree of arrays so that one candidate can be selected by its index.
 
     Attributes:
-        gradient: shaped like the position.
-        batch: which rows, as a rule with the rows themselves, and what `gradient_at` needs beside
-            it; `()` for the full data.
-        acceptance: the share of index-chain proposals accepted; 1 where there is no index chain.
-        covariance: of the gradient, given the position, as one of `ewsg_jax.gradients.Covariance`;
-            `()` where the estimator does not report it.
+        gradient: the estimate, a pytree shaped like the position.
+        batch: the row numbers, usually with the rows themselves, and what else `gradient_at` needs;
+            `()` for the full data.
+        acceptance: share of the index chain's proposals that were accepted; 1 without an index
+            chain.
+        covariance: covariance of the estimate given the position, an
+            `ewsg_jax.gradients.Covariance`; `()` if the estimator does not report it.
     """
 
     gradient: Position
@@ -51,16 +52,17 @@ class Evaluations(NamedTuple):
     """How many ∇Vᵢ are evaluated: Python integers, known before anything runs.
 
     Attributes:
-        per_step: in every step.
-        per_extra_gradient: by the gradient on the accepted batch at another point.
-        at_init: once, by `init`.
-        per_refresh: besides, in the steps 0, K, 2K, …
-        refresh_every: K.
-        per_accepted: how many of `per_step` wait until a batch is accepted: a candidate takes the
-            others alone.
-        counted: whether steps say themselves what they evaluated (`Info.gradient_evaluations`) and
-            `per_step` is the most that they may, without what `refresh` returns, which is added.
-        expected: what a counted step takes on average, as it was measured; 0 where it is not known.
+        per_step: evaluations in every step.
+        per_extra_gradient: evaluations of `gradient_at`, the gradient on the accepted batch at
+            another point.
+        at_init: evaluations by `init`, once.
+        per_refresh: further evaluations in the steps 0, K, 2K, …
+        refresh_every: K, steps from one refresh to the next.
+        per_accepted: those of `per_step` that are made for the accepted batch only, not for every
+            candidate.
+        counted: whether steps count their evaluations (`Info.gradient_evaluations`); `per_step` is
+            then an upper bound, without what `refresh` returns, which is added.
+        expected: measured mean of the evaluations of a counted step; 0 if it is not known.
     """
 
     per_step: int
@@ -79,23 +81,23 @@ class Evaluations(NamedTuple):
 
     @property
     def on_average(self) -> float:
-        """What a step takes on average, refreshes included."""
+        """Mean number of evaluations per step, refreshes included."""
         return self.expected or self.per_step + self.per_refresh / self.refresh_every
 
     def of_candidates(self, count: int) -> "Evaluations":
-        """Return those of steps that evaluate `count` batches, and accept one."""
+        """Return the evaluations of steps that evaluate `count` batches and accept one."""
         return self._replace(
             per_step=count * (self.per_step - self.per_accepted) + self.per_accepted
         )
 
 
 class Sharing(NamedTuple):
-    """Whose a memory is, and how large it may grow.
+    """Which chains may share a memory, and how large it may be.
 
     Attributes:
-        of: each "chain"'s; or never changed, and a function of the "start" and the data or of the
-            "data" alone, so that chains may share it.
-        limit: bytes that the memory of all chains may take, None for any.
+        of: "chain": each chain has its own. "start" or "data": the memory never changes and is a
+            function of the start and the data, or of the data alone, so that chains share it.
+        limit: bytes that the memory of all chains may take; None for no limit.
     """
 
     of: Literal["chain", "start", "data"] = "chain"
@@ -149,21 +151,20 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
     that `forecast` and `halve` should know has a `noise_model`.
 
     Attributes:
-        posterior: what is sampled.
+        posterior: the target.
     """
 
     needs: ClassVar[frozenset[Need]] = EVERYTHING
-    """What it needs of the data; everything, for an estimator that does not say otherwise.
+    """What the estimator needs of the data; everything, unless a class sets it.
 
-    One that needs nothing asks for rows by its law alone, for sums over all of them by `Posterior`
-    alone, and counts evaluations by `ewsg_jax.rows.all_rows`.
+    An estimator that needs nothing gets rows only through its sampling scheme and sums over all
+    rows only through `Posterior`, and counts evaluations by `ewsg_jax.rows.all_rows`.
     """
     unbiased: ClassVar[bool] = False
     """Whether the mean of an estimate over batches is ∇V, whatever the memory holds.
 
-    Asked of one whose memory changes (`commit`, `refresh`): the errors of its steps are then
-    uncorrelated, as those of one without a memory are, and `diagnostics.gradient_noise` may judge
-    by single steps.
+    It matters if the memory changes (`commit`, `refresh`): if True, the errors of its steps are
+    uncorrelated, as without a memory, and `diagnostics.gradient_noise` may judge by single steps.
     """
     posterior: Posterior[P] = static()
 
@@ -171,13 +172,12 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
     def draw(self, key: Key, data: Data, order: Order | None = None) -> PyTree:
         """Return what is random in an estimate, from the configuration and n alone.
 
-        Batches in it, as laws of rows draw them, are fetched ahead of the step where there is a run
-        that can do so.
+        A run may fetch the batches in it, as sampling schemes draw them, ahead of the step.
 
         Args:
-            key: consumed.
-            data: rows, of which their number is read.
-            order: where the chain is, for laws of rows that are `ordered`.
+            key: a random key, consumed here.
+            data: all rows; only their number is read.
+            order: position of the chain in its epoch, for sampling schemes that are `ordered`.
         """
 
     @abc.abstractmethod
@@ -188,14 +188,14 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
 
     @abc.abstractmethod
     def gradient_at(self, estimate: Estimate, position: P, data: Data) -> P:
-        """Return the gradient on the estimate's own batch at another position."""
+        """Return the gradient on the batch of an estimate at another position."""
 
     @abc.abstractmethod
     def evaluations(self, data: Data) -> Evaluations:
         """Return how many ∇Vᵢ are evaluated."""
 
     def check(self, position: P, data: Data) -> None:
-        """Raise what is wrong with a position and data, by type, shape and dtype."""
+        """Check a position and data, by type, shape and dtype; raise what is wrong with them."""
         self.posterior.check(position, data)
         self.posterior.check_gradient(position, data)
 
@@ -206,9 +206,9 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
     def refresh(
         self, randomness: PyTree, memory: Memory, step: Array, point: P, data: Data
     ) -> tuple[Memory, P, Array | int]:
-        """Return the memory that a step begins with, the point and the evaluations that it took.
+        """Return the memory at the start of a step, the chain's point and evaluations used.
 
-        A point that differs from the one given restarts the chain there.
+        If the returned point differs from `point`, the chain restarts there.
         """
         return memory, point, 0
 
@@ -227,7 +227,7 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
         a class that has a model) has to write its own: that of its base class does not hold for it.
 
         Args:
-            data: rows, of which their number is read.
+            data: all rows; only their number is read.
         """
         return NoiseModel(unknown=f"{made_by(self)}, one of your own without a noise_model")
 
@@ -243,20 +243,20 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
 
     def __repr__(self) -> str:
         named = arguments(self)
-        # The posterior of one around another is that of the other.
-        if any(isinstance(each, GradientEstimator) for each in named.values()):
+        # An estimator around another has the other's posterior.
+        if any(isinstance(value, GradientEstimator) for value in named.values()):
             del named["posterior"]
         return written(made_by(self), named)
 
 
 @module
 class OfRows(GradientEstimator[P]):
-    """An estimator whose batches follow a law of rows: the plain gradient of each, b evaluations.
+    """An estimator by minibatches of a sampling scheme: the plain gradient, b evaluations.
 
-    Write what differs.
+    Derive from it and write what differs.
 
     Attributes:
-        law: which rows.
+        law: the sampling scheme of the rows.
     """
 
     law: SamplingScheme
@@ -290,15 +290,15 @@ class OfRows(GradientEstimator[P]):
         return self.law.batches(data)
 
     def order_of_errors(self, data: Data) -> float:
-        """Return the `order` of a noise model for independent unbiased batches of this law."""
+        """Return the `order` of a noise model for independent unbiased batches of this scheme."""
         # A batch of all rows, each once, has no error.
         return math.inf if self.law.distinct and self.batch_size >= view(data).fewest else 1.0
 
     def __repr__(self) -> str:
         named = arguments(self)
-        law = named.pop("law")
-        first = {"posterior": named.pop("posterior"), "batch_size": law.batch_size}
-        return written(made_by(self), first | named | chosen_by(law))
+        scheme = named.pop("law")
+        first = {"posterior": named.pop("posterior"), "batch_size": scheme.batch_size}
+        return written(made_by(self), first | named | chosen_by(scheme))
 
 
 CHANGES_ESTIMATES = frozenset({"draw", "propose", "init", "refresh", "commit"})
@@ -311,9 +311,9 @@ def noise_model_of(estimator: GradientEstimator, data: Data) -> NoiseModel:
     Raises:
         TypeError: the estimator's `noise_model` returns no `NoiseModel`.
     """
-    for law in schemes_of(estimator):
-        if law.ordered:  # no single batch shows what dependent batches add up to
-            return NoiseModel(unknown=f"{name_of(law)}, whose batches depend on each other")
+    for scheme in schemes_of(estimator):
+        if scheme.ordered:  # no single batch shows what dependent batches add up to
+            return NoiseModel(unknown=f"{name_of(scheme)}, whose batches depend on each other")
     for cls in type(estimator).__mro__:
         if "noise_model" in vars(cls):
             break
@@ -336,21 +336,18 @@ def changes_memory(estimator: GradientEstimator) -> bool:
 
 
 def sharing_of(part: Part) -> Sharing:
-    """Return whose the memory of a kernel or estimator is: each chain's, unless it says."""
-    for each in parts_of(part):
-        # The outermost estimator: it may change what the memory of one that it wraps is part of.
-        if hasattr(each, "sharing") or isinstance(each, GradientEstimator):
-            return getattr(each, "sharing", Sharing())
+    """Return which chains share the memory of a kernel or estimator; none, unless it says so."""
+    for inner in parts_of(part):
+        # The outermost estimator decides: it may wrap the memory of another in its own.
+        if hasattr(inner, "sharing") or isinstance(inner, GradientEstimator):
+            return getattr(inner, "sharing", Sharing())
     return Sharing()
 
 
 def uses_batches(part: Part) -> bool:
-    """Return whether steps of a kernel differ by the rows they see, drawn as a batch.
-
-    Those of an estimator do, if it does not say `uses_batches = False`.
-    """
-    estimators = (each for each in parts_of(part) if isinstance(each, GradientEstimator))
-    return any(getattr(each, "uses_batches", True) for each in estimators)
+    """Return whether a kernel has an estimator that draws batches: `uses_batches` is not False."""
+    estimators = (inner for inner in parts_of(part) if isinstance(inner, GradientEstimator))
+    return any(getattr(estimator, "uses_batches", True) for estimator in estimators)
 
 
 def reports_covariance(estimator: GradientEstimator) -> bool:

@@ -4,16 +4,16 @@
     g  = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − αᵢ) + Σᵢ αᵢ
     αᵢ ← ∇Vᵢ(θ) for i ∈ I
 
-The table α starts at the gradients of the first point. Unbiased given the table; the covariance is
-that of the plain gradient with ∇Vᵢ(θ) − αᵢ in the place of ∇Vᵢ(θ), not zero even where the ∇Vᵢ
-differ by constants alone, for rows were last seen at different points. On a quadratic the noise
-that it leaves is of order h² under Langevin, h³ under underdamped dynamics. b evaluations a step
-and n at the start.
+The table α starts at the gradients of the first point. Unbiased given the table. The covariance is
+the plain gradient's with ∇Vᵢ(θ) − αᵢ in place of ∇Vᵢ(θ): not zero even if the ∇Vᵢ differ by
+constants only, because rows were last seen at different points. On a quadratic the remaining noise
+is of order h² under Langevin, h³ under underdamped dynamics. b evaluations a step and n at the
+start.
 
-The sum is kept with its rounding error: what a float32 loses while the sum is large, far from the
-mode, would be missing near the mode, for nothing ever sums the table again. What stays lost is the
-rounding of the batches' own sums: from where the gradients of rows are R times what they are near
-the mode, some 10⁻⁶ R sd of the posterior.
+The sum is kept with its rounding error: what float32 loses while the sum is large, far from the
+mode, would be missing near the mode, because the table is never summed again. The rounding of the
+batches' sums remains: for a start at which the gradients of rows are R times what they are near the
+mode, some 10⁻⁶ R posterior sds.
 
 Memory per chain: n numbers per linear predictor for models made by `Posterior.linear`, whose
 gradients are multiples of their inputs; else n positions.
@@ -28,27 +28,27 @@ from ewsg_jax.base import checks, pytrees
 from ewsg_jax.base.modules import module, static
 from ewsg_jax.base.needs import Need
 from ewsg_jax.base.typing import Array, Data, Key, P, Position, PyTree
-from ewsg_jax.gradients._anchored import Anchored
 from ewsg_jax.gradients._protocol import Estimate, Evaluations, NoiseModel, Sharing, Weight
+from ewsg_jax.gradients._reference_point import SplitEstimator
 from ewsg_jax.gradients._svrg import SVRG
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._named import Rows, sampling_scheme
 from ewsg_jax.rows._view import CHUNK_SIZE, fetched, fold_over_rows, map_over_rows, num_rows
 
 MEMORY_LIMIT = 4 * 2**30
-"""Bytes that the tables of all chains may take."""
-ROWS_PER_SUM = 64
-"""Rows that the first sum adds before it measures rounding: about as few as a batch has."""
+"""Default of the bytes that the tables of all chains may take: set by hand, what most GPUs have."""
+ROWS_PER_COMPENSATED_SUM = 64
+"""Rows that the first sum adds between two corrections of its rounding: about a batch, by hand."""
 
 
 class SAGAMemory(NamedTuple):
     """What is kept between steps.
 
     Attributes:
-        table: what `Posterior.row_gradients` gave for each row when it was last seen, leading axis
-            n.
+        table: `Posterior.row_gradients` of each row at the point at which it was last seen, with n
+            rows on the leading axis.
         gradient: the sum of the table, shaped like the position, at least in float32.
-        error: what rounding has taken from it, shaped alike.
+        error: the rounding error of that sum, of the same shape.
     """
 
     table: PyTree
@@ -65,7 +65,7 @@ class SAGAUpdate(NamedTuple):
 
 
 @module
-class SAGA(Anchored[P]):
+class SAGA(SplitEstimator[P]):
     """The estimator of `saga`."""
 
     needs = frozenset({Need.ALL_ROWS})  # its table has an entry for every row
@@ -76,7 +76,7 @@ class SAGA(Anchored[P]):
 
     @property
     def sharing(self) -> Sharing:
-        """Whose the memory is."""
+        """Which chains share the memory."""
         return Sharing(limit=self.memory_limit)
 
     def first_table(self, position: Position, data: Data) -> PyTree:
@@ -105,8 +105,8 @@ class SAGA(Anchored[P]):
         ) -> tuple[Position, Position]:
             return pytrees.add_with_error(*total, self.posterior.sum_of_rows(*rows))
 
-        # Of the table as it is stored, not of the gradients before they are rounded to it.
-        gradient, error = fold_over_rows(add, (zero, zero), (table, data), ROWS_PER_SUM)
+        # The sum of the table as it is stored, after rounding to its dtype.
+        gradient, error = fold_over_rows(add, (zero, zero), (table, data), ROWS_PER_COMPENSATED_SUM)
         return SAGAMemory(table, gradient, error)
 
     def propose(
@@ -114,20 +114,19 @@ class SAGA(Anchored[P]):
     ) -> tuple[Estimate, SAGAUpdate]:
         posterior, batch = self.posterior, fetched(randomness, data)
         part = batch.rows
-        # What the table holds of these rows, as derivatives by their predictors where they are
-        # linear.
+        # For linear models these are derivatives by the predictors, not by the position.
         new, old = posterior.row_gradients(point, part), pytrees.take(memory.table, batch.indices)
         differences, weights = pytrees.combine((1, new), (-1, old)), batch.weights
         estimated = posterior.estimate_from_rows(differences, part, data, weights)
         gradient = posterior.total(point, data, estimated, memory.gradient)
         # A row that comes twice would be replaced twice, and its difference would stay in the sum
-        # for ever. Where none does, the sum below is the one above, and XLA takes it once.
+        # for ever. If none does, the sum below is the one above, and XLA takes it once.
         once = (
             differences
             if self.law.distinct
             else pytrees.scaled_rows(differences, _first_of_each(batch.indices))
         )
-        changed = posterior.sum_of_rows(_as_kept(old, once), part)
+        changed = posterior.sum_of_rows(_as_stored(old, once), part)
         # The update holds differences, not rows, so that `commit` reads no data.
         update = SAGAUpdate(batch.indices, once, changed)
         constant = pytrees.combine(
@@ -164,16 +163,16 @@ def saga(
     chunk_size: int = CHUNK_SIZE,
     memory_limit: int = MEMORY_LIMIT,
 ) -> SAGA[P]:
-    """Estimate ∇V by the difference of a batch's gradients to those last seen.
+    """Estimate ∇V by the sum of a table of gradients plus a difference on b rows.
 
     Args:
-        posterior: what is sampled.
-        batch_size: b, rows per step.
-        replace: as in `uniform`.
-        rows: as in `uniform`.
-        chunk_size: rows that the first table takes at once.
+        posterior: the target.
+        batch_size: b, the number of rows in a batch.
+        replace: draw rows with replacement (default), or (False) a uniform subset.
+        rows: `"random"` (default), or another sampling scheme of `uniform`, with `replace=True`.
+        chunk_size: number of rows that the first table evaluates at once, which bounds its memory.
         memory_limit: bytes that the tables of all chains may take; a run that needs more is
-            refused.
+            refused. Default 4 GiB.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; at `init`, a table larger
@@ -185,39 +184,39 @@ def saga(
         >>> saga_ld = ewsg.kernel(ewsg.dynamics.langevin(1e-3), estimator)
     """
     check_posterior(posterior)
-    law = sampling_scheme(batch_size, replace, rows)
+    scheme = sampling_scheme(batch_size, replace, rows)
     checks.integer("chunk_size", chunk_size)
     checks.integer("memory_limit", memory_limit)
     return SAGA(
-        posterior=posterior, law=law, chunk_size=int(chunk_size), memory_limit=int(memory_limit)
+        posterior=posterior, law=scheme, chunk_size=int(chunk_size), memory_limit=int(memory_limit)
     )
 
 
 @jax.jit
 def _table(estimator: SAGA, position: Position, data: Data) -> PyTree:
-    """The first table: asked for its shapes only, traced once for all equal estimators."""
+    """Return the first table; only its shapes are used, traced once for all equal estimators."""
     return estimator.first_table(position, data)
 
 
-def _as_kept(old: PyTree, differences: PyTree) -> PyTree:
-    """Return what a table changes by where differences are added to it, at least in float32.
+def _as_stored(old: PyTree, differences: PyTree) -> PyTree:
+    """Return by what a table changes when differences are added to it, at least in float32.
 
-    In half precision it rounds their sums, which the sum of the table would never learn of.
+    A table in half precision rounds these sums; the sum of the table has to follow it.
     """
 
     def leaf(x: Array, difference: Array) -> Array:
         if x.dtype.itemsize >= 4:
             return difference
         # Else XLA adds in float32 and leaves the rounding out.
-        kept = jax.lax.optimization_barrier(x + difference)
-        return kept.astype(jnp.float32) - x.astype(jnp.float32)
+        stored = jax.lax.optimization_barrier(x + difference)
+        return stored.astype(jnp.float32) - x.astype(jnp.float32)
 
     return jax.tree.map(leaf, old, differences)
 
 
 def _first_of_each(indices: Array) -> Array:
-    """Return whether each number of a list is the first of its kind in it, shape (b,)."""
-    # Quadratic in b, which is small beside n.
+    """Return, for each place of a list, whether its number occurs there first; shape (b,)."""
+    # Quadratic in b, which is small compared with n.
     place = jnp.arange(indices.shape[0])
     earlier = (indices[:, None] == indices[None, :]) & (place[:, None] < place[None, :])
     # Along the leading axis: on a CPU that is twice as fast as along the last one.

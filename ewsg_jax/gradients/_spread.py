@@ -17,7 +17,7 @@ from ewsg_jax.rows._shards import Shard
 from ewsg_jax.rows._view import fold_over_rows, view
 
 ROWS_PER_GUESS = 16
-"""Rows whose mean gradient is a guess at that of all."""
+"""Rows whose mean gradient is the first guess at the mean over all rows; set by hand."""
 
 
 def outer(centred: Array, structure: Structure, basis: Array | None = None) -> Array:
@@ -34,13 +34,13 @@ def spread(
     structure: Structure,
     basis: Array | None = None,
 ) -> tuple[Array, Array]:
-    """Return the mean of all ∇Vᵢ, and n Σ aᵢaᵢᵀ of a = ∇Vᵢ − mean in the structure.
+    """Return the mean of all ∇Vᵢ, and n Σ aᵢaᵢᵀ with a = ∇Vᵢ − mean in the structure.
 
-    In one pass, about a guess at the mean: however large that is, no more cancels than the guess is
-    off. Of a part of the data both are its own.
+    One pass, with a guess at the mean subtracted: the cancellation is as large as the error of the
+    guess, however large the mean is. A part of the data has its own mean and sum.
     """
     n = number_of(data, like_row(posterior, point, data).dtype)
-    # Within a basis no gradient of a row is made: sums of its products with the basis will do.
+    # With a basis no gradient of a row is made: its products with the basis are enough.
     if basis is not None:
         size = basis.shape[1], basis.shape[1]
         sums = _through(
@@ -72,7 +72,7 @@ def spread(
         jnp.zeros(row.shape if structure == "diagonal" else row.shape * 2, row.dtype),
     )
     guess, first, second = fold_over_rows(add, start, data, chunk_size)
-    # What the guess was off by is taken out again.
+    # The error of the guess is corrected.
     return guess + first / n, n * second - outer(first[None], structure)
 
 
@@ -112,17 +112,17 @@ def _through(
     size: tuple[int, ...],
     products_of: Callable[[Array, Callable[[Array], Array]], Array],
 ) -> _Sums:
-    """Sum over rows what a basis' columns see of their gradients, none of which is made itself.
+    """Return sums over rows of products of their gradients with a basis; makes no such gradient.
 
     Args:
-        posterior: whose ∇Vᵢ they are.
-        point: where.
+        posterior: the posterior whose ∇Vᵢ are summed.
+        point: the point at which they are taken, a pytree of d numbers.
         data: all rows.
-        chunk_size: rows at a time.
-        basis: shape (d, r).
-        size: the shape of the products.
-        products_of: gives them, of the sᵢ of some rows, shape (b, r), and of a function that makes
-            Σᵢ ∇Vᵢ wᵢᵀ of weights, (b, k) to (d, k).
+        chunk_size: number of rows at a time.
+        basis: orthonormal columns, shape (d, r).
+        size: shape of the products.
+        products_of: returns the products, from the sᵢ of some rows, shape (b, r), and a function
+            that returns Σᵢ ∇Vᵢ wᵢᵀ, shape (d, k), for weights of shape (b, k).
     """
     flat, unravel = ravel_pytree(pytrees.widened(point))
 
@@ -130,8 +130,8 @@ def _through(
         values, of_weights = jax.vjp(lambda p: -posterior.log_likelihoods(unravel(p), rows), flat)
         # The transposed transpose: forward differentiation for what knows the other alone.
         along = jax.linear_transpose(lambda weights: of_weights(weights)[0], values)
-        # Derivatives go by the dtypes of likelihood and position, which may be exact to unlike
-        # digits; sums are in that of the basis.
+        # Derivatives have the dtypes of likelihood and position, which may differ in precision;
+        # sums have the basis's.
         back = jax.vmap(
             lambda weights: of_weights(weights.astype(values.dtype))[0].astype(basis.dtype),
             in_axes=1,
@@ -172,17 +172,17 @@ def like_row(posterior: Posterior, position: Position, data: Data) -> jax.ShapeD
 
 
 def number_of(data: Data, dtype: DTypeLike) -> Scalar:
-    """Return n; of a part of the data its own, of this dtype."""
+    """Return n, or the number of rows of a part of the data, in this dtype."""
     n = view(data).counted
     return n if isinstance(n, int) else n.astype(dtype)
 
 
-def share(law: SamplingScheme, data: Data, dtype: DTypeLike) -> Scalar:
+def share(scheme: SamplingScheme, data: Data, dtype: DTypeLike) -> Scalar:
     """Return the factor of n Σ aᵢaᵢᵀ, centred, that gives the covariance of (n/b) Σ_{i∈I} aᵢ.
 
-    Of a part of the data it is that of its share of the batch; those of all parts are independent.
+    A part of the data has the factor of its share of the batch; parts are independent.
     """
-    b, n = view(data).share(law.batch_size), number_of(data, dtype)
-    if isinstance(data, Shard) and not law.independent:
+    b, n = view(data).share(scheme.batch_size), number_of(data, dtype)
+    if isinstance(data, Shard) and not scheme.independent:
         return (n - b) / (jnp.maximum(n - 1, 1) * b)
-    return 1 / b if law.independent else (n - b) / (max(n - 1, 1) * b)
+    return 1 / b if scheme.independent else (n - b) / (max(n - 1, 1) * b)

@@ -3,10 +3,10 @@
     g = ∇V₀(θ) + Σ_c (n_c/b_c) Σ_{i∈I_c} ∇Vᵢ(θ)
 
 I_c: b_c rows drawn with replacement from the n_c rows of stratum c. Unbiased; the covariance is Σ_c
-(n_c²/b_c) S_c, S_c that of ∇Vᵢ within the stratum: for b_c in proportion to n_c smaller than the
-plain gradient's by what the strata explain. The b rows go to the strata in proportion to n_c by
-largest remainder, at least one to each that is not empty. b evaluations a step; the memory, n row
-numbers, is shared by all chains.
+(n_c²/b_c) S_c with S_c the covariance of ∇Vᵢ within the stratum: for b_c in proportion to n_c it is
+smaller than the plain gradient's by what the strata explain. The b rows are divided among the
+strata in proportion to n_c by largest remainder, at least one to each that is not empty. b
+evaluations a step; the memory, n row numbers, is shared by all chains.
 """
 
 from collections.abc import Callable
@@ -34,13 +34,13 @@ from ewsg_jax.rows._view import Batch, fetched, num_rows
 
 
 class Strata(NamedTuple):
-    """Where the rows of each stratum are, and what each place of a batch stands for.
+    """The rows of each stratum, and the stratum of each place of a batch.
 
     Attributes:
         order: row numbers, stratum by stratum, shape (n,).
-        first: of each place of a batch, where its stratum begins in `order`, shape (b,).
-        size: how many rows that stratum has, shape (b,).
-        weight: n_c/b_c of each place, shape (b,).
+        first: index in `order` at which the stratum of each place of a batch begins, shape (b,).
+        size: number of rows of that stratum, shape (b,).
+        weight: n_c/b_c for each place, shape (b,).
     """
 
     order: Array
@@ -59,7 +59,7 @@ class Stratified(GradientEstimator[P]):
 
     @property
     def sharing(self) -> Sharing:
-        """Whose the memory is."""
+        """Which chains share the memory."""
         return Sharing("data")
 
     def check(self, position: Position, data: Data) -> None:
@@ -87,7 +87,7 @@ class Stratified(GradientEstimator[P]):
     def propose(
         self, randomness: Array, memory: Strata, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, tuple[()]]:
-        # A uniform place within the stratum of each row, and from there the row itself.
+        # A uniform place within each stratum, and from it the row number.
         place, _ = rng.scaled(randomness, memory.size.astype(jnp.uint32))
         batch = fetched(
             Batch(pytrees.take(memory.order, memory.first + place), weights=memory.weight), data
@@ -113,16 +113,16 @@ def stratified(
 ) -> Stratified[P]:
     """Estimate ∇V from rows of every stratum.
 
-    Rows are uniform within a stratum, and strata are read from the data. Rows by probability within
-    strata that are known beforehand, for any estimator with `rows=`:
-    `ewsg_jax.rows.by_probability(weights, strata=…)`.
+    Rows are uniform within a stratum, and strata are read from the data. To draw rows by
+    probability within strata that are known beforehand, with any estimator, use
+    `rows=ewsg_jax.rows.by_probability(weights, strata=…)`.
 
     Args:
-        posterior: what is sampled.
-        batch_size: b, rows per step, at least `num_strata`.
+        posterior: the target.
+        batch_size: b, the number of rows in a batch, at least `num_strata`.
         labels: the stratum of each row, whole numbers from 0 to `num_strata` − 1, shape (n,), such
-            as `ewsg_jax.cluster` makes: the key of data that are a dictionary, or `labels(data)`.
-        num_strata: how many strata there are; some may be empty.
+            as `ewsg_jax.cluster` returns: a key, if data are a dictionary, or `labels(data)`.
+        num_strata: number of strata; some may be empty.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; at `init`, labels that are
@@ -172,17 +172,17 @@ def _check_labels(labels: Callable[[Data], Array], data: Data, num_strata: int) 
     takes = (
         f"labels must return whole numbers from 0 to {num_strata - 1} for these data, shape ({n},)"
     )
-    made = tracing.outputs("labels", labels, "the data", checks.shapes(data))
+    traced = tracing.outputs("labels", labels, "the data", checks.shapes(data))
     if (
-        not isinstance(made, jax.ShapeDtypeStruct)
-        or made.shape != (n,)
-        or not jnp.issubdtype(made.dtype, jnp.integer)
+        not isinstance(traced, jax.ShapeDtypeStruct)
+        or traced.shape != (n,)
+        or not jnp.issubdtype(traced.dtype, jnp.integer)
     ):
-        raise ValueError(f"{takes}; it returned {checks.describe(made)}")
-    # Values are looked at where there are any: shapes alone have none.
+        raise ValueError(f"{takes}; it returned {checks.describe(traced)}")
+    # Values are checked if there are any: shapes alone have none.
     if all(isinstance(x, np.ndarray | jax.Array) for x in jax.tree.leaves(data)):
-        found = labels(data)
-        if not checks.is_traced(found):
-            low, high = int(np.asarray(found).min()), int(np.asarray(found).max())
+        values = labels(data)
+        if not checks.is_traced(values):
+            low, high = int(np.asarray(values).min()), int(np.asarray(values).max())
             if low < 0 or high >= num_strata:
                 raise ValueError(f"{takes}; got {low if low < 0 else high}")

@@ -1,23 +1,24 @@
-"""Variance reduction by an anchor: SVRG (Johnson & Zhang 2013; SVRG-LD, Dubey et al. 2016;
+"""Variance reduction by a snapshot: SVRG (Johnson & Zhang 2013; SVRG-LD, Dubey et al. 2016;
 SVRG-HMC, Li et al.).
 
     g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(w)) + Σᵢ ∇Vᵢ(w)
 
-with an anchor w whose full gradient is kept. Every K steps, the first included, the anchor moves:
+with a snapshot w of the position, whose full gradient is kept. Every K steps, the first included, a
+new snapshot is taken:
 
-    option II  w ← the point where the dynamics wants its gradient
+    option II  w ← the point at which the dynamics evaluates its gradient
     option I   w ← the point of ℓ steps ago, ℓ uniform on 0 … K−1, and the chain restarts there
 
-(option I as in Johnson & Zhang: the lines of the papers on sampling are lost; a momentum is kept.
-Then the position advances by (K + 1)/(2K) of what the momentum does on average, and as h → 0 the
-variance of θ is that part of the right one. Langevin dynamics, which has no momentum, keeps its
-law.)
+(Option I is as in Johnson & Zhang: the papers on sampling lack these lines; a momentum is kept.
+The position then advances by (K + 1)/(2K) of what the momentum makes on average, and as h → 0 the
+variance of θ is that share of the right one. Langevin dynamics, which has no momentum, keeps its
+stationary distribution.)
 
-Unbiased; the covariance is that of the plain gradient with ∇Vᵢ(θ) − ∇Vᵢ(w) in the place of ∇Vᵢ(θ):
-none at the anchor. On a quadratic the noise that it leaves is of order h²(K − 1) under Langevin,
-h³(K − 1)(2K − 1) under underdamped dynamics. 2b evaluations a step and n at each refresh; memory of
-two positions (option I: three). Under `vmap` a refresh is one full gradient for all chains, if they
-are at the same step.
+Unbiased. The covariance is the plain gradient's with ∇Vᵢ(θ) − ∇Vᵢ(w) in place of ∇Vᵢ(θ): zero at
+the snapshot. On a quadratic the remaining noise is of order h²(K − 1) under Langevin, h³(K − 1)(2K
+− 1) under underdamped dynamics. 2b evaluations a step and n at each refresh; memory of two
+positions (option I: three). Under `vmap` a refresh is one full gradient for all chains, if they are
+at the same step.
 """
 
 from typing import Literal, NamedTuple
@@ -28,9 +29,9 @@ import jax.numpy as jnp
 from ewsg_jax.base import checks, pytrees, rng
 from ewsg_jax.base.modules import module, static
 from ewsg_jax.base.typing import Array, Data, Key, P, Position, PyTree
-from ewsg_jax.gradients._anchored import Anchored, anchored_estimate
 from ewsg_jax.gradients._period import Period, Refreshed, checked_period
 from ewsg_jax.gradients._protocol import Estimate, Evaluations, NoiseModel, Weight
+from ewsg_jax.gradients._reference_point import SplitEstimator, estimate_from_reference
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._named import Rows, sampling_scheme
 from ewsg_jax.rows._scheme import Order
@@ -41,10 +42,10 @@ class SVRGMemory(NamedTuple):
     """What is kept between steps.
 
     Attributes:
-        anchor: w.
-        gradient: Σᵢ ∇Vᵢ(w), shaped like the position, at least in float32; of a part of the data
-            its own sum.
-        candidate: option I: one of the points since the last refresh, each as probable; else `()`.
+        anchor: w, the snapshot, a pytree like the position.
+        gradient: Σᵢ ∇Vᵢ(w), shaped like the position, at least in float32; on a part of the data
+            the sum over its rows.
+        candidate: with option I a uniform choice of the points since the last refresh, else `()`.
     """
 
     anchor: Position
@@ -53,14 +54,14 @@ class SVRGMemory(NamedTuple):
 
 
 class SVRGDraw(NamedTuple):
-    """What chooses the batch, and (option I) a word that chooses the next anchor."""
+    """Randomness of the batch, and (option I) a word that chooses the next snapshot."""
 
     batch: PyTree
     word: PyTree
 
 
 @module
-class SVRG(Refreshed[P], Anchored[P]):
+class SVRG(Refreshed[P], SplitEstimator[P]):
     """The estimator of `svrg`."""
 
     needs = frozenset()
@@ -70,13 +71,13 @@ class SVRG(Refreshed[P], Anchored[P]):
 
     @property
     def restarts(self) -> bool:
-        """Whether a chain restarts at its new anchor."""
+        """Whether a chain restarts at its new snapshot."""
         return self.option == "I"
 
     def init(self, key: Key, position: Position, data: Data) -> SVRGMemory:
         # The first step refreshes.
         zero = pytrees.widened(pytrees.zeros_like(position))
-        # A kernel keeps nothing of the caller's own, whose arrays may be donated.
+        # Copies, because the caller's arrays may be donated.
         candidate = pytrees.copy(position) if self.restarts else ()
         return SVRGMemory(pytrees.copy(position), zero, candidate)
 
@@ -99,7 +100,7 @@ class SVRG(Refreshed[P], Anchored[P]):
             taken = (step == 0) | (number == 0)
             memory = memory._replace(candidate=pytrees.where(taken, point, memory.candidate))
             point = pytrees.where(step % every == 0, memory.candidate, point)
-        # At the point where the step begins: after it, option I would restart elsewhere.
+        # Before the step: after it, option I would restart at a point that the step has left.
         return super().refresh(randomness, memory, step, point, data)
 
     def renewed(self, memory: SVRGMemory, point: Position, data: Data) -> SVRGMemory:
@@ -110,19 +111,18 @@ class SVRG(Refreshed[P], Anchored[P]):
         self, randomness: SVRGDraw, memory: SVRGMemory, point: Position, data: Data, weight: Weight
     ) -> tuple[Estimate, tuple[()]]:
         batch = fetched(randomness.batch, data)
-        return anchored_estimate(
+        return estimate_from_reference(
             self.posterior, memory.anchor, memory.gradient, batch, point, data
         ), ()
 
     def batches(self, data: Data) -> SVRGDraw:
         listed = self.law.batches(data)
-        # All batches are weighed at one point, so no candidate is chosen: any word will do.
+        # All batches are compared at one point and no candidate is chosen: any word will do.
         words = jnp.zeros((num_rows(listed), 1), jnp.uint32) if self.restarts else ()
         return SVRGDraw(listed, words)
 
     def evaluations(self, data: Data) -> Evaluations:
-        # A batch at the point and at the anchor; another gradient of the step has its anchor part
-        # already.
+        # A batch at the point and at the snapshot; further gradients reuse the snapshot's part.
         return super().evaluations(data)._replace(per_step=2 * self.batch_size)
 
     def noise_model(self, data: Data) -> NoiseModel:
@@ -141,20 +141,20 @@ def svrg(
     rows: Rows = "random",
     chunk_size: int = CHUNK_SIZE,
 ) -> SVRG[P]:
-    """Estimate ∇V by its difference to an anchor's.
+    """Estimate ∇V by the full gradient at a recent snapshot plus a difference on b rows.
 
     Args:
-        posterior: what is sampled.
-        batch_size: b, rows per step.
-        refresh_every: K, steps from one anchor to the next: a whole number, or a function of n that
-            returns one. Default: ⌈n/b⌉.
-        option: how the anchor moves: `"II"` (default), to the point where the gradient is
-            evaluated; `"I"`, to that of ℓ steps ago, ℓ uniform on 0 … K − 1, where the chain
-            restarts. With a momentum `"I"` has another law than the posterior's, at every step
+        posterior: the target.
+        batch_size: b, the number of rows in a batch.
+        refresh_every: K, steps from one snapshot to the next: a whole number, or a function of n
+            that returns one. Default: ⌈n/b⌉.
+        option: which point becomes the snapshot: `"II"` (default), the point at which the gradient
+            is evaluated; `"I"`, the point of ℓ steps ago, ℓ uniform on 0 … K − 1, from which the
+            chain then restarts. With a momentum `"I"` does not target the posterior at any step
             size: variances are about (K + 1)/(2K) of the right ones.
-        replace: as in `uniform`.
-        rows: as in `uniform`.
-        chunk_size: rows that a full gradient takes at once.
+        replace: draw rows with replacement (default), or (False) a uniform subset.
+        rows: `"random"` (default), or another sampling scheme of `uniform`, with `replace=True`.
+        chunk_size: number of rows that a full gradient takes at once, which bounds its memory.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.
@@ -165,10 +165,14 @@ def svrg(
         >>> svrg_hmc = ewsg.kernel(ewsg.dynamics.semi_implicit(1e-2, friction=1.0), estimator)
     """
     check_posterior(posterior)
-    law = sampling_scheme(batch_size, replace, rows)
+    scheme = sampling_scheme(batch_size, replace, rows)
     every = checked_period("refresh_every", refresh_every)
     checks.one_of("option", option, ("I", "II"))
     checks.integer("chunk_size", chunk_size)
     return SVRG(
-        posterior=posterior, law=law, refresh_every=every, option=option, chunk_size=int(chunk_size)
+        posterior=posterior,
+        law=scheme,
+        refresh_every=every,
+        option=option,
+        chunk_size=int(chunk_size),
     )

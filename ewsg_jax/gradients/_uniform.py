@@ -1,6 +1,6 @@
 """The plain stochastic gradient: g(θ; I) = ∇V₀(θ) + (n/b) Σ_{i∈I} ∇Vᵢ(θ), I uniform.
 
-Unbiased; its covariance is (n²/b) S with replacement and (n²/b) S (n−b)/(n−1) without, S the
+Unbiased; its covariance is (n²/b) S with replacement and (n²/b) S (n−b)/(n−1) without, with S the
 covariance of ∇Vᵢ over the rows (divided by n). b evaluations a step, no memory.
 """
 
@@ -27,26 +27,28 @@ def uniform(
     """Estimate ∇V from b rows, at a cost that does not depend on n.
 
     Args:
-        posterior: what is sampled.
-        batch_size: b, rows per step.
-        replace: draw with replacement, or (False) a uniform subset.
-        rows: `"random"`: independent rows or a subset; `"blocks"`: b consecutive rows from a
-            uniform start, the first row following on the last, quick to fetch (the covariance is
-            that of sums over blocks: for rows in random order nearly that of a subset); `"epochs"`:
-            each row at most once in ⌊n/b⌋ steps, in a new order each time, the n mod b rows that
-            are left out others each time (batches of successive steps are then dependent; the law
-            is no longer a Markov chain's in θ); `"block_epochs"`: the data, which you have shuffled
-            once, are cut into ⌊n/b⌋ blocks of b consecutive rows, and an epoch takes each of them
-            once, in a new order each time; `"block_sweeps"`: each such order forward, then
-            backwards, a new one for each pair (Paulin et al. 2024). Where b does not divide n the
-            rows are a circle, and each order cuts its blocks from a uniform row: all rows are as
-            probable, and estimates are unbiased. Or what `ewsg_jax.rows.by_probability` or
-            `leverage` returns, or a law of your own, an `ewsg_jax.rows.SamplingScheme` of the same
-            `batch_size`. With all but `"random"` `replace` must be True.
+        posterior: the target.
+        batch_size: b, the number of rows in a batch.
+        replace: draw rows with replacement (default), or (False) a uniform subset.
+        rows: the sampling scheme; all but `"random"` need `replace=True`.
+            `"random"` (default): independent rows, or a subset.
+            `"blocks"`: b consecutive rows from a uniform start, with the first row after the last;
+            quick to fetch. The covariance is that of sums over blocks: for rows in random order
+            nearly a subset's.
+            `"epochs"`: each row at most once in ⌊n/b⌋ steps, in a new order each time; another n
+            mod b rows are left out each time. Batches of successive steps are then dependent: θ
+            alone is no Markov chain.
+            `"block_epochs"`: the data, shuffled once by you, are cut into ⌊n/b⌋ blocks of b
+            consecutive rows, and an epoch takes each block once, in a new order each time.
+            `"block_sweeps"`: each such order forward, then backwards, and a new one for each pair
+            (Paulin et al. 2024). If b does not divide n the rows form a circle and each order cuts
+            its blocks from a uniform row: rows are equally probable, and estimates unbiased.
+            Or what `ewsg_jax.rows.by_probability` or `leverage` returns, or your own scheme: an
+            `ewsg_jax.rows.SamplingScheme` of the same `batch_size`.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; at `init`, a batch larger
-            than n where no row comes twice.
+            than n although no row may come twice.
 
     References:
         D. Paulin, P. A. Whalley, N. K. Chada and B. Leimkuhler, Sampling from Bayesian neural

@@ -1,4 +1,4 @@
-"""What estimators with a covariance share: when it is exact, and in which structure."""
+"""What estimators that report a covariance share: their structure and their resets."""
 
 from typing import Any
 
@@ -22,14 +22,14 @@ class WithCovariance(Refreshed[P]):
     """An estimator whose covariance is exact every K steps, the first included.
 
     Attributes:
-        structure: of the covariance.
-        rank: r, for a low rank.
-        chunk_size: rows that a reset takes at once.
+        structure: form of the covariance: "dense", "diagonal" or "low_rank".
+        rank: r, the rank with "low_rank".
+        chunk_size: number of rows that a reset takes at once.
     """
 
     needs = frozenset({Need.ONE_N, Need.ALL_ROWS})
     reports_covariance = True
-    unbiased = True  # the gradient is that of `uniform`, whatever is known of its covariance
+    unbiased = True  # the gradient is that of `uniform`, whatever the covariance
 
     structure: Structure = static(default="dense")
     rank: int = static(default=10)
@@ -38,7 +38,7 @@ class WithCovariance(Refreshed[P]):
     @property
     def passes(self) -> int:
         """How many passes over the data a reset takes."""
-        # A low rank turns its basis in a pass of its own.
+        # A low rank needs a further pass to turn its basis.
         return 2 if self.structure == "low_rank" else 1
 
     def noise_model(self, data: Data) -> NoiseModel:
@@ -58,21 +58,21 @@ def checked(
     rows: Rows,
     chunk_size: int,
 ) -> dict[str, Any]:
-    """Check what such an estimator is given, and return its fields by name."""
+    """Check the arguments of such an estimator, and return its fields by name."""
     check_posterior(posterior)
-    law = sampling_scheme(batch_size, replace, rows)
-    # Of neighbours, of weighted rows and of others that depend on each other the moments of single
-    # rows do not give it.
-    if law.weighted or not (law.independent or isinstance(law, Subset | Epochs)):
+    scheme = sampling_scheme(batch_size, replace, rows)
+    # The moments of single rows do not give the covariance of neighbouring, weighted or otherwise
+    # dependent rows.
+    if scheme.weighted or not (scheme.independent or isinstance(scheme, Subset | Epochs)):
         raise ValueError(
-            "rows must be 'random' or 'epochs', or a law that says independent = True and has no "
+            "rows must be 'random' or 'epochs', or a scheme with independent = True and without "
             f"weights: the covariance of other batches is not tracked; got {rows!r}"
         )
     every = checked_period("refresh_every", refresh_every)
     checks.one_of("structure", structure, STRUCTURES)
     return {
         "posterior": posterior,
-        "law": law,
+        "law": scheme,
         "refresh_every": every,
         "structure": structure,
         "rank": checks.integer("rank", rank),

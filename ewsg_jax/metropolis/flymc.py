@@ -141,7 +141,7 @@ class FireflyMonteCarlo(Kernel[P]):
         check_bound(self.bound, position, data)
         # The bound touches the likelihood at the centre: the closer that is, the fewer rows are
         # bright.
-        middle = centers.or_start(self.center, position)
+        middle = centers.center_or_start(self.center, position)
         memory = FireflyMemory(middle, self.bound.summarize(middle, data, self.chunk_size))
         # All rows are seen here, and by no step.
         bright, count = first_bright(
@@ -370,7 +370,7 @@ def flymc(
         target_acceptance=target,
         adapt_steps=steps,
         bound=lower,
-        center=centers.given(center),
+        center=centers.checked_center(center),
         chunk_size=int(chunk_size),
     )
 

@@ -1,4 +1,4 @@
-"""The estimate that an anchor w with its full gradient gives, for SVRG and control variates.
+"""The estimate from a reference point w and its full gradient, for SVRG and control variates.
 
 g = ∇V₀(θ) + (n/b) Σ_{i∈I} (∇Vᵢ(θ) − ∇Vᵢ(w)) + Σᵢ ∇Vᵢ(w)
 """
@@ -11,42 +11,42 @@ from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._view import Batch
 
 
-def anchored_estimate(
+def estimate_from_reference(
     posterior: Posterior,
-    anchor: Position,
-    anchor_gradient: Position,
+    reference: Position,
+    reference_gradient: Position,
     batch: Batch,
     point: Position,
     data: Data,
 ) -> Estimate:
-    """Return g at a point, of a batch with rows; `anchor_gradient`: Σᵢ ∇Vᵢ(w), float32 at least."""
+    """Return g at a point on a fetched batch, with `reference_gradient` = Σᵢ ∇Vᵢ(w), at least float32."""
     if posterior.predictor is None:
         # What does not depend on the point: another gradient of the step adds it again.
         constant = pytrees.combine(
-            (1, anchor_gradient), (-1, posterior.batch_sum(anchor, data, batch))
+            (1, reference_gradient), (-1, posterior.batch_sum(reference, data, batch))
         )
         gradient = posterior.total(point, data, posterior.batch_sum(point, data, batch), constant)
         return Estimate(gradient, (batch, constant))
     # Two numbers a row are subtracted before the rows are summed: one sum, not two, and one without
-    # the rounding of two of the size of n, which moves the mean where the posterior is wide
-    # (Covertype: by 0.06 sd).
+    # the rounding of two of the size of n, which moves the mean if the posterior is wide (by 0.06 sd
+    # on Covertype).
     part = batch.rows
-    there, at_anchor = (
-        pytrees.widened(posterior.row_gradients(place, part)) for place in (point, anchor)
+    there, at_reference = (
+        pytrees.widened(posterior.row_gradients(place, part)) for place in (point, reference)
     )
-    differences = pytrees.combine((1, there), (-1, at_anchor))
+    differences = pytrees.combine((1, there), (-1, at_reference))
     estimated = posterior.estimate_from_rows(differences, part, data, batch.weights)
-    gradient = posterior.total(point, data, estimated, anchor_gradient)
-    of_batch = posterior.estimate_from_rows(at_anchor, part, data, batch.weights)
-    return Estimate(gradient, (batch, pytrees.combine((1, anchor_gradient), (-1, of_batch))))
+    gradient = posterior.total(point, data, estimated, reference_gradient)
+    of_batch = posterior.estimate_from_rows(at_reference, part, data, batch.weights)
+    return Estimate(gradient, (batch, pytrees.combine((1, reference_gradient), (-1, of_batch))))
 
 
 @module
-class Anchored(OfRows[P]):
-    """An estimator whose estimates hold, beside the batch, what does not depend on the point."""
+class SplitEstimator(OfRows[P]):
+    """An estimator whose estimates keep the batch and the part that is the same at all points."""
 
     def gradient_at(self, estimate: Estimate, position: P, data: Data) -> P:
-        # Of the same batch and memory: the anchor's part is constant.
+        # The batch and the memory are the same, so the reference point's part is constant.
         batch, constant = estimate.batch
         of_batch = self.posterior.batch_sum(position, data, batch)
         return self.posterior.total(position, data, of_batch, constant)
