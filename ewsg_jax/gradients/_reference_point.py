@@ -19,7 +19,7 @@ def estimate_from_reference(
     point: Position,
     data: Data,
 ) -> Estimate:
-    """Return g at a point on a fetched batch, with `reference_gradient` = Σᵢ ∇Vᵢ(w), at least float32."""
+    """Return g at a point; the batch has its rows, `reference_gradient` is Σᵢ ∇Vᵢ(w)."""
     if posterior.predictor is None:
         # What does not depend on the point: another gradient of the step adds it again.
         constant = pytrees.combine(
@@ -27,9 +27,9 @@ def estimate_from_reference(
         )
         gradient = posterior.total(point, data, posterior.batch_sum(point, data, batch), constant)
         return Estimate(gradient, (batch, constant))
-    # Two numbers a row are subtracted before the rows are summed: one sum, not two, and one without
-    # the rounding of two of the size of n, which moves the mean if the posterior is wide (by 0.06 sd
-    # on Covertype).
+    # Two numbers a row are subtracted before the rows are summed: one sum, not two, and without the
+    # rounding of two sums of the size of n, which moves the mean if the posterior is wide (by 0.06
+    # sd on Covertype).
     part = batch.rows
     there, at_reference = (
         pytrees.widened(posterior.row_gradients(place, part)) for place in (point, reference)
