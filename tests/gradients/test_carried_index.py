@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.gradients._exponentially_weighted import Draw, Remembered
+from ewsg_jax.gradients._exponentially_weighted import CarriedDraw, CarriedMemory
 from ewsg_jax.gradients._index_chain import ChainDraw
 from ewsg_jax.rows import Batch
 from ewsg_jax.rows._view import AsDrawn
@@ -49,7 +49,7 @@ def state_with(kernel, s, last):
 
 def draw_of(rows, log_uniforms):
     return ewsg.Randomness(
-        ChainDraw(Draw(Batch(rows), AsDrawn(Batch(rows))), log_uniforms), jnp.zeros(2)
+        ChainDraw(CarriedDraw(Batch(rows), AsDrawn(Batch(rows))), log_uniforms), jnp.zeros(2)
     )
 
 
@@ -180,7 +180,7 @@ def test_the_wrapped_memory_moves_with_the_accepted_batch(x64):
     estimator = ewsg.gradients.exponentially_weighted(inner, chain_length=2, carry_index=True)
     kernel = ewsg.kernel(ewsg.dynamics.semi_implicit(s.step_size, friction=FRICTION), estimator)
     state = kernel.init(jax.random.key(0), jnp.asarray(POSITION), s.data)
-    assert isinstance(state.memory, Remembered)
+    assert isinstance(state.memory, CarriedMemory)
     for log_uniforms, place in (((np.inf, np.inf), None), ((-1e9, np.inf), 0), ((np.inf, -1e9), 1)):
         before = state.memory.last.indices
         rows = jnp.asarray(s.batches[[3, 1]], jnp.int32)
