@@ -190,7 +190,7 @@ def _report(
         draws: the draws that are used.
         overall: mean and standard deviation of all draws, unused ones too, shape (d,) each.
         first: gradients at the draws that are used.
-        findings: what is known of where the draws lie.
+        findings: what is known of the places of the draws.
     """
     metric = None if request.mode is None else metric_of(request.mode, request.temperature)
     here = _analyse(request.error_rate, draws, first, metric)
@@ -201,15 +201,14 @@ def _report(
         apart = here.correction.apart(draws.in_chains)
     is_apart = bool(np.max(apart) > settings.CHAINS_APART)
     edge = texts(findings, "edge")
-    # Far from the target a correction errs: draws are moved first, and corrected from there. If
-    # the density ends among them, or chains are apart when corrected, no correction holds.
+    # If the density ends among the draws, or chains are apart when corrected, no correction holds.
     end, passes = here, 0.0
     if not (edge or is_apart):
         gradients = functools.partial(_gradients, request, number)
         end, passes = move_draws(here, gradients, functools.partial(_analyse, request.error_rate))
     moments = end.correction.moments
     if end is not here:
-        # The answer must not depend on where it is computed from.
+        # The answer must not depend on the draws that it is computed from.
         moments = moments.with_doubt_of(here.correction.moments)
     if rhat > CONVERGED:
         moments = moments.with_chains_apart(apart, len(draws.values))
@@ -231,11 +230,7 @@ def _report(
         ratio, shift = Measured(unknown, unknown), Measured(unknown, unknown)
         moments = moments._replace(mean_error=unknown, sd_error=unknown)
     elif reason:
-        ratio = ratio._replace(error=beyond_measure(*ratio, settings.max_measured_ratio()))
-        size = np.abs(shift.value)
-        shift = shift._replace(
-            error=beyond_measure(size, shift.error, settings.max_measured_shift())
-        )
+        ratio, shift = _as_far_as_measured(ratio, shift)
     return Report(
         sd_ratio=draws.as_position(ratio.value),
         sd_ratio_error=draws.as_position(ratio.error),
@@ -283,6 +278,15 @@ def _against_target(
     return (
         Measured(ratio, ratio * moments.sd_error),
         Measured(shift, moments.mean_error / moments.sd),
+    )
+
+
+def _as_far_as_measured(ratio: Measured, shift: Measured) -> tuple[Measured, Measured]:
+    """Return ratios and shifts with infinite errors if one correction does not reach so far."""
+    far_ratio, far_shift = settings.max_measured_ratio(), settings.max_measured_shift()
+    return (
+        ratio._replace(error=beyond_measure(*ratio, far_ratio)),
+        shift._replace(error=beyond_measure(np.abs(shift.value), shift.error, far_shift)),
     )
 
 

@@ -80,10 +80,10 @@ def _slowest(values: np.ndarray) -> np.ndarray:
     ends = np.linspace(0, count, most + 1).astype(int)[:-1]
     lengths = np.diff([*ends, count])[:, None]
     off = values - values.mean((0, 1))
-    num_even = settings.MAX_ESS_DIRECTIONS - 2 * settings.SLOWEST_DIRECTIONS
-    chosen = set(evenly(size, num_even).tolist())
+    quarter = settings.MAX_ESS_DIRECTIONS // 4
+    chosen = set(evenly(size, 2 * quarter).tolist())
     for statistic in (off, off**2):
         means = np.add.reduceat(statistic, ends, axis=1) / lengths
         ratio = means.var((0, 1)) / np.maximum(statistic.var((0, 1)), TINY)
-        chosen |= set(np.argsort(-ratio)[: settings.SLOWEST_DIRECTIONS].tolist())
+        chosen |= set(np.argsort(-ratio)[:quarter].tolist())
     return np.array(sorted(chosen))

@@ -1,4 +1,4 @@
-"""Draws that are far from the target, moved by an affine map to where they should be, repeatedly.
+"""Draws that are far from the target, moved towards it by affine maps.
 
 A regression on Stein functions says less the farther draws are from the target. So draws are moved
 to the mean and the covariance that the last regression gave, gradients are evaluated there, and the
@@ -40,7 +40,7 @@ def move_draws(
     gradients: Callable[[int, Draws], FreshGradients],
     analyse: Callable[[Draws, FreshGradients], Analysis],
 ) -> tuple[Analysis, float]:
-    """Return the analysis of draws moved to where they should be, and the cost of its gradients.
+    """Return the analysis of draws moved towards the target, and the cost of its gradients.
 
     Args:
         first: the analysis of the original draws, which is returned if no move brings them nearer.

@@ -414,7 +414,9 @@ class Report:
         order = self.worst(len(self.names))
         if len(order) <= settings.TABLE_ROWS or is_small.all():
             return order[:0], order[: settings.TABLE_ROWS]
-        first = np.sort([i for i in order if is_small[i]][: settings.SMALL_LEAF_ROWS]).astype(int)
+        first = np.sort([i for i in order if is_small[i]][: 3 * settings.TABLE_ROWS // 4]).astype(
+            int
+        )
         rest = order[~np.isin(order, first)][: settings.TABLE_ROWS - len(first)]
         return first, rest
 

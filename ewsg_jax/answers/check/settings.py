@@ -89,9 +89,9 @@ MAX_RHAT_COORDINATES, RHAT_COORDINATES = 256, 8
 differences of chains' means and of their distances from the median each, R-hat is computed for.
 Time; `test_cost.py` compares with R-hat of all coordinates.
 """
-MAX_ESS_DIRECTIONS, SLOWEST_DIRECTIONS, CHAIN_PIECES = 128, 32, 64
-"""Directions whose effective draws are computed; how many of them are those whose means, and as
-many those whose variances, differ most between pieces of the draws; and the number of these pieces.
+MAX_ESS_DIRECTIONS, CHAIN_PIECES = 128, 64
+"""Directions whose effective draws are computed, a quarter of them those whose means, and a quarter
+those whose variances, differ most between pieces of the draws; and the number of these pieces.
 Time; `test_cost.py` compares with the effective draws of all directions.
 """
 QUANTILE_DRAWS = 512
@@ -202,8 +202,10 @@ by a singular value decomposition; above, the coordinates are the directions. Ti
 # ── What is printed ──────────────────────────────────────────────────────────────────────────────
 TABLE_ROWS = 12
 """Coordinates in the table of a printed report."""
-SMALL_LEAF, SMALL_LEAF_ROWS = 4, 9
-"""Parameters of a small leaf, which the table shows first, and how many rows these may fill."""
+SMALL_LEAF = 4
+"""Parameters of a small leaf, at most; the table shows such leaves first, on up to three quarters
+of its rows.
+"""
 NAMES_SHOWN = 3
 """Coordinates that a note names."""
 
