@@ -15,7 +15,7 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from ewsg_jax.datasets import Dataset
-from ewsg_jax.datasets._table import UCI, XY, Source, all_of, checksum, find, names, put
+from ewsg_jax.datasets._table import UCI, XY, Source, all_of, checksum, find, from_uci, names
 
 SONGS = "YearPredictionMSD.txt"
 
@@ -30,14 +30,14 @@ class Prepared(Source):
 
     checksum: str = ""
 
-    def load(self, name: str, given: Path | str | None = None) -> Dataset:
+    def load(self, name: str, path_given: Path | str | None = None) -> Dataset:
         """Return the data set, with its checksum compared."""
-        data = super().load(name, given)
+        data = super().load(name, path_given)
         if (actual := checksum(data.x, data.y, self.dtypes)) != self.checksum:
             raise ValueError(
-                f"{find(self.files, self.origin, given)} must hold {self.title}, whose checksum "
-                f"begins with {self.checksum[:12]}; got {actual[:12]}: other rows, another order "
-                "or another rounding"
+                f"{find(self.files, self.origin, path_given)} must hold {self.title}, whose "
+                f"checksum begins with {self.checksum[:12]}; got {actual[:12]}: other rows, "
+                "another order or another rounding"
             )
         return data
 
@@ -190,7 +190,7 @@ SOURCES: dict[str, Source] = {
         "SUSY",
         "5,000,000 × 18, particle collisions with and without supersymmetric particles (Baldi et "
         "al. 2014)",
-        put("SUSY", f"{UCI}/279/susy", "SUSY.csv.gz"),
+        from_uci("SUSY", f"{UCI}/279/susy", "SUSY.csv.gz"),
         "UCI SUSY (Baldi, Sadowski & Whiteson 2014)",
         ("susy.npz", "SUSY.csv.gz", "SUSY.csv"),
         (5_000_000, 18),
@@ -208,7 +208,7 @@ SOURCES: dict[str, Source] = {
         "YearPredictionMSD",
         "515,345 × 90, the timbre of songs and the year of their release (Bertin-Mahieux et al. "
         "2011)",
-        put("YearPredictionMSD", f"{UCI}/203/yearpredictionmsd", SONGS),
+        from_uci("YearPredictionMSD", f"{UCI}/203/yearpredictionmsd", SONGS),
         "UCI YearPredictionMSD (Bertin-Mahieux et al. 2011)",
         ("year_prediction_msd.npz", SONGS),
         (515_345, 90),

@@ -18,8 +18,16 @@ from ewsg_jax.base import startup
 from ewsg_jax.base.table import aligned
 from ewsg_jax.cli import check_run, plan_data, processes
 from ewsg_jax.cli.config import ConfigError, Count, Seed, at_least
-from ewsg_jax.cli.console import Console, Parser, interrupted, number, put, refuse, warn_in_a_line
-from ewsg_jax.cli.plan_data import HELP, MODELS, Asked, asked_of, hints
+from ewsg_jax.cli.console import (
+    Console,
+    Parser,
+    interrupted,
+    number,
+    refuse,
+    warn_in_a_line,
+    write_line,
+)
+from ewsg_jax.cli.plan_data import HELP, MODELS, PlanArguments, arguments_of, hints
 from ewsg_jax.cli.run import run
 from ewsg_jax.datasets._table import SOURCES
 
@@ -31,9 +39,9 @@ OF_MODEL = (
 """Options that say what posterior rows have, and how well it is to be known."""
 CHECKOUT = Path(ewsg_jax.__file__).resolve().parent.parent
 PAPERS = CHECKOUT / "benchmarks" / "papers"
-"""The papers' experiments, where the package lies in a checkout."""
-LEAST_SECONDS = 0.05
-"""How long a program took to compile that is kept."""
+"""The papers' experiments, which are there if the package lies in a checkout."""
+MIN_COMPILE_SECONDS = 0.05
+"""Compiled programs are kept on disk if they took at least so long, in seconds (set by hand)."""
 EXAMPLES = {
     "": """\
   python -m ewsg_jax plan breast_cancer --model logistic
@@ -98,7 +106,7 @@ def keep_programs() -> None:
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     jax.config.update("jax_compilation_cache_dir", str(folder / "ewsg_jax" / "programs"))
     # A small program takes longer to compile than to read.
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", LEAST_SECONDS)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", MIN_COMPILE_SECONDS)
 
 
 # What may be asked.
@@ -125,7 +133,7 @@ def parser() -> Parser:
     check.add_argument("folder", type=Path, metavar="RUN", help=f"{about}--data and --model")
     about = "of a folder, this run alone (default: all)"
     check.add_argument("--run", metavar="NAME", dest="label", help=about)
-    about = "draws that are used (default: 4,000, or 16,000 where these cannot decide)"
+    about = "draws that are used (default: 4,000, or 16,000 if these cannot decide)"
     most = number(Annotated[int, at_least(64)])
     check.add_argument("--max-draws", type=most, metavar="N", help=about)
     check.add_argument("--data", metavar="DATA", help=f"of a file: its rows, {DATA_HELP}")
@@ -163,20 +171,20 @@ def _add_options(command: Parser, names: Sequence[str]) -> None:
     """Add options that are keys of `[plan]`, and take what these take."""
     for name in names:
         hint, option = hints()[name], f"--{name.replace('_', '-').removeprefix('num-')}"
-        given: dict[str, Any] = {"metavar": "NAME"}
+        takes: dict[str, Any] = {"metavar": "NAME"}
         if name == "model":
-            given = {"metavar": "MODEL", "choices": MODELS}
+            takes = {"metavar": "MODEL", "choices": MODELS}
         elif name == "drop":
-            given = {"metavar": "NAME", "action": "append"}
+            takes = {"metavar": "NAME", "action": "append"}
         elif hint is bool:
-            given = {"action": argparse.BooleanOptionalAction}
+            takes = {"action": argparse.BooleanOptionalAction}
         elif hint is not str:
-            given = {"metavar": "N", "type": number(hint)}
-        command.add_argument(option, dest=name, default=None, help=HELP[name], **given)
+            takes = {"metavar": "N", "type": number(hint)}
+        command.add_argument(option, dest=name, default=None, help=HELP[name], **takes)
 
 
 def _add_output(command: Parser, default: str) -> None:
-    about = f"where results go (default: {default})"
+    about = f"the folder of results (default: {default})"
     command.add_argument("-o", "--output", type=Path, metavar="FOLDER", help=about)
 
 
@@ -205,7 +213,7 @@ def _aligned(rows: Iterable[tuple[str, str]]) -> str:
 KINDS: dict[str, Callable[[], str]] = {
     "configs": lambda: _aligned(_configs()),
     "data": lambda: _aligned(_data()),
-    "methods": lambda: _aligned((name, each.title) for name, each in ewsg_jax.METHODS.items()),
+    "methods": lambda: _aligned((name, method.title) for name, method in ewsg_jax.METHODS.items()),
     "models": lambda: _aligned(MODELS.items()),
     EXPERIMENTS: lambda: _papers().listed(),
 }
@@ -216,30 +224,30 @@ KINDS: dict[str, Callable[[], str]] = {
 
 
 def _plan(chosen: argparse.Namespace, words: Sequence[str]) -> int:
-    return plan_data.plan(_asked(chosen), chosen.output, Console(chosen.quiet))
+    return plan_data.plan(_arguments(chosen), chosen.output, Console(chosen.quiet))
 
 
 def _check(chosen: argparse.Namespace, words: Sequence[str]) -> int:
     if (chosen.data is None) != (chosen.model is None):
-        given, missing = ("--model", "--data") if chosen.data is None else ("--data", "--model")
-        raise ConfigError(f"{given} needs {missing} beside it: both say what a file is a run of")
-    asked = None if chosen.data is None else _asked(chosen)
+        present, missing = ("--model", "--data") if chosen.data is None else ("--data", "--model")
+        raise ConfigError(f"{present} needs {missing} too: both say what a file is a run of")
+    arguments = None if chosen.data is None else _arguments(chosen)
     return check_run.check(
-        chosen.folder, asked, Console(chosen.quiet), chosen.label, chosen.max_draws
+        chosen.folder, arguments, Console(chosen.quiet), chosen.label, chosen.max_draws
     )
 
 
-def _asked(chosen: argparse.Namespace) -> Asked:
-    """Return what is asked for by the options of `plan` or `check`."""
+def _arguments(chosen: argparse.Namespace) -> PlanArguments:
+    """Return the arguments that the options of `plan` or `check` give."""
     if chosen.model is None:
         raise ConfigError(f"--model is missing; it is one of {HELP['model']}")
-    return asked_of({name: getattr(chosen, name, None) for name in hints()})
+    return arguments_of({name: getattr(chosen, name, None) for name in hints()})
 
 
 def _run(chosen: argparse.Namespace, words: Sequence[str]) -> int:
     output = chosen.output if chosen.output is not None else Path("results") / chosen.config.stem
     if chosen.processes is not None:
-        if not processes.began_elsewhere():
+        if not processes.is_one_of_several():
             return processes.launch(chosen.processes, words, output / "checkpoints")
         processes.join(chosen.processes)
     return run(chosen.config, output, chosen.seed, Console(chosen.quiet))
@@ -247,11 +255,11 @@ def _run(chosen: argparse.Namespace, words: Sequence[str]) -> int:
 
 def _list(chosen: argparse.Namespace, words: Sequence[str]) -> int:
     if chosen.kind:
-        put(KINDS[chosen.kind]())
+        write_line(KINDS[chosen.kind]())
         return 0
     for kind, lines in KINDS.items():
         if kind != EXPERIMENTS or PAPERS.is_dir():
-            put(f"{kind}:\n{lines()}\n")
+            write_line(f"{kind}:\n{lines()}\n")
     return 0
 
 
@@ -260,7 +268,7 @@ COMMANDS = {"plan": _plan, "check": _check, "run": _run, "list": _list}
 
 
 def _papers() -> Any:
-    """Return the module of the papers' command, which lies beside the package in a checkout.
+    """Return the module of the papers' command, which lies next to the package in a checkout.
 
     Raises:
         FileNotFoundError: the package lies alone.
@@ -268,7 +276,7 @@ def _papers() -> Any:
     if not PAPERS.is_dir():
         raise FileNotFoundError(
             "the papers' experiments need a checkout of the repository, with the folder "
-            "benchmarks/papers beside the package"
+            "benchmarks/papers next to the package"
         )
     if sys.path[:1] != [str(CHECKOUT)]:
         # Before the working directory, which may have a folder `benchmarks` too.

@@ -45,7 +45,9 @@ FIELD = {
     r"chances?": "Monte Carlo error, probability",
     r"trials?": "pilot run",
     r"walls?(?![- ](clock|time))": "steep edge",
-    r"(?<!varying\s)(?<!random\s)(?<!intercepts\sand\s)slopes?(?! of a line)": "gradient, score",
+    r"(?<!varying\s)(?<!aspect\s)(?<!random\s)(?<!intercepts\sand\s)slopes?(?! of a line)": (
+        "gradient, score"
+    ),
     r"trees?(?! (of folders|of the package))": "pytree",
     r"besides?": "compared with, in addition to, next to",
     r"unlike": "different",

@@ -46,7 +46,7 @@ def with_names(text: str, problem: Regression) -> str:
     assert problem.mode is not None
     places = (",".join(map(str, place)) for place in np.ndindex(problem.mode.position.shape))
     names = dict(zip(places, problem.names, strict=True))
-    return re.sub(r"\bposition\[([\d,]+)\]", lambda found: names.get(found[1], found[0]), text)
+    return re.sub(r"\bposition\[([\d,]+)\]", lambda match: names.get(match[1], match[0]), text)
 
 
 def kernel_of(plan: ewsg.Plan) -> str:
@@ -68,12 +68,12 @@ def _trust(plan: ewsg.Plan) -> str:
         return "Trusted: the posterior is near normal, so that what the kernel samples is known"
     if plan.report.outcome == "unsure":
         ess = plan.report.scores.ess
-        return f"Trusted: a trial of {ess:,.0f} effective draws shows no bias"
-    return f"Trusted: a trial was checked: {plan.report.verdict}"
+        return f"Trusted: a pilot run of {ess:,.0f} effective draws shows no bias"
+    return f"Trusted: a pilot run was checked: {plan.report.verdict}"
 
 
 def gaussian_of(plan: ewsg.Plan, problem: Regression) -> list[str]:
-    """Return the answer without a chain, a line each; nothing where it is not right."""
+    """Return the answer without a chain, a line each; nothing if it is not right."""
     normal = plan.gaussian
     if normal is None or not normal.is_right:
         return []
@@ -85,18 +85,17 @@ def gaussian_of(plan: ewsg.Plan, problem: Regression) -> list[str]:
 def weights(problem: Regression, draws: np.ndarray) -> list[str]:
     """Return a table of means and standard deviations of weights, a line each.
 
-    Where features are scaled: of the weights that are sampled, and of those of the features as they
-    are given.
+    If features are scaled, the table also has the weights of the features in their own units.
 
     Args:
-        problem: of which they are.
-        draws: with the leading axes (chain, draw).
+        problem: the regression that was sampled.
+        draws: draws of its weights, with the leading axes (chain, draw).
     """
     rows, header = _moments(problem.names, draws), ["", "mean", "sd"]
     if problem.original is not None:
         header += ["mean, unscaled", "sd, unscaled"]
-        given = _moments(problem.original.names, problem.original.of(draws))
-        rows = {name: rows.get(name, ["", ""]) + of for name, of in given.items()}
+        unscaled = _moments(problem.original.names, problem.original.of(draws))
+        rows = {name: rows.get(name, ["", ""]) + of for name, of in unscaled.items()}
     shown = [[name, *row] for name, row in rows.items()][:MOST_ROWS]
     more = len(rows) - len(shown)
     return aligned([header, *shown]) + [f"({more} more, which are not shown)"] * (more > 0)
@@ -119,7 +118,7 @@ class Judgement(NamedTuple):
     Attributes:
         status: the exit status that goes with it.
         words: its outcome in capitals, and why.
-        report: what `ewsg_jax.check` says; None where no check was needed or made.
+        report: what `ewsg_jax.check` says; None if no check was needed or made.
     """
 
     status: int
@@ -130,17 +129,17 @@ class Judgement(NamedTuple):
 def judge(
     key: Key, draws: PyTree, problem: Regression, tolerance: float, **options: Any
 ) -> Judgement:
-    """Judge draws: what `ewsg_jax.sample` returned, or a tree of arrays (chain, draw, …).
+    """Judge draws: what `ewsg_jax.sample` returned, or a pytree of arrays (chain, draw, …).
 
     Args:
-        key: of the check.
-        draws: which.
-        problem: of which they should be.
-        tolerance: of the check.
-        **options: of the check.
+        key: a PRNG key for the check.
+        draws: a run, or positions with the leading axes (chain, draw).
+        problem: the regression whose posterior the draws should have.
+        tolerance: relative error of a standard deviation that is tolerated.
+        **options: other arguments of `ewsg_jax.check`.
 
     Raises:
-        TypeError, ValueError: as of `ewsg_jax.check`.
+        TypeError, ValueError: those that `ewsg_jax.check` raises.
     """
     is_run = isinstance(draws, ewsg.Samples)
     leaf = np.asarray(jax.tree.leaves(draws.position if is_run else draws)[0])

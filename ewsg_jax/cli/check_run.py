@@ -15,16 +15,17 @@ from ewsg_jax.cli.answer import judge
 from ewsg_jax.cli.config import Config, ConfigError, build, from_toml
 from ewsg_jax.cli.console import Console
 from ewsg_jax.cli.plan import TOLERANCE, keys_of, plans_of
-from ewsg_jax.cli.plan_data import NAME, asked_of
-from ewsg_jax.cli.problem import Asked, Regression, of_config, prepare
+from ewsg_jax.cli.plan_data import NAME, arguments_of
+from ewsg_jax.cli.problem import PlanArguments, Regression, of_config, prepare
 from ewsg_jax.cli.run import CONFIG, DRAWS
 
 
 class Written(NamedTuple):
     """Runs that were written, by their labels; their posterior; seed and tolerance of checks.
 
-    Of a run: the draws, positions or what `ewsg_jax.load` returned; its number, for the key of the
-    check; whether chains share their batches, which what was loaded says itself (None).
+    A run is three things: its draws (positions, or what `ewsg_jax.load` returned); its number, from
+    which the key of the check is made; and whether its chains share their batches (None if the
+    loaded run says so itself).
     """
 
     problem: Regression
@@ -35,7 +36,7 @@ class Written(NamedTuple):
 
 def check(
     run: Path,
-    asked: Asked | None,
+    arguments: PlanArguments | None,
     console: Console,
     label: str | None = None,
     max_draws: int | None = None,
@@ -47,9 +48,9 @@ def check(
     """
     if not run.exists():
         raise ConfigError(f"RUN must be a folder or a file; there is no {run}")
-    if run.is_dir() and asked is not None:
+    if run.is_dir() and arguments is not None:
         raise ConfigError(f"--data is for a file of a run; the folder {run} has its own {CONFIG}")
-    written = _of_folder(run) if run.is_dir() else _of_file(run, asked)
+    written = _of_folder(run) if run.is_dir() else _of_file(run, arguments)
     if label is not None:
         checks.one_of("--run", label, list(written.runs))
     statuses = []
@@ -59,13 +60,13 @@ def check(
         key = keys_of(written.seed, number)[2]
         with console.under_way(f"checking {name}"):
             try:
-                found = judge(key, draws, written.problem, written.tolerance, **options)
+                judgement = judge(key, draws, written.problem, written.tolerance, **options)
             except ValueError as error:
                 raise ConfigError(f"{run}: {name}: {error}") from error
-        console.answer(f"{name}: {found.words}")
-        if found.report is not None:
-            console.say(f"{found.report}\n")
-        statuses.append(found.status)
+        console.answer(f"{name}: {judgement.words}")
+        if judgement.report is not None:
+            console.say(f"{judgement.report}\n")
+        statuses.append(judgement.status)
     return max(statuses)
 
 
@@ -79,8 +80,8 @@ def _of_folder(folder: Path) -> Written:
     with data_file.reading(folder / DRAWS) as arrays:
         draws = dict(arrays)
     if NAME in table:
-        asked, problem = prepare(asked_of(table[NAME]))
-        runs, seed, tolerance = {NAME: (1, False)}, asked.seed, asked.tolerance
+        arguments, problem = prepare(arguments_of(table[NAME]))
+        runs, seed, tolerance = {NAME: (1, False)}, arguments.seed, arguments.tolerance
     else:
         config = build(Config, table)
         problem, seed, tolerance = of_config(config), config.run.seed, TOLERANCE
@@ -96,13 +97,13 @@ def _of_folder(folder: Path) -> Written:
     return Written(problem, kept, seed, tolerance)
 
 
-def _of_file(path: Path, asked: Asked | None) -> Written:
-    if asked is None:
+def _of_file(path: Path, arguments: PlanArguments | None) -> Written:
+    if arguments is None:
         raise ConfigError(
             f"{path} must be a folder that run or plan --output wrote; for a file that "
             "samples.save wrote, give its rows and model by --data and --model"
         )
-    asked, problem = prepare(asked)
+    arguments, problem = prepare(arguments)
     samples = ewsg.load(path)
     if not samples.keeps_positions:
         raise ConfigError(f"{path} must hold draws of positions; its run kept something else")
@@ -111,8 +112,8 @@ def _of_file(path: Path, asked: Asked | None) -> Written:
     wanted = jnp.shape(cast(Array, problem.start))
     if shape != wanted:
         raise ConfigError(
-            f"{path} must hold draws of shape {wanted}, as weights of {asked.data} "
+            f"{path} must hold draws of shape {wanted}, as weights of {arguments.data} "
             f"have ({data_file.shown(problem.names)}); it has {shape}: --response, --drop, "
             "--intercept and --model must be those of the run"
         )
-    return Written(problem, {path.stem: (samples, 1, None)}, asked.seed, asked.tolerance)
+    return Written(problem, {path.stem: (samples, 1, None)}, arguments.seed, arguments.tolerance)

@@ -7,7 +7,7 @@ key that is unknown or missing, and a value that does not fit, is refused with i
 
 [data]       which rows, how split and scaled
 [model]      the prior, and the coordinates that are sampled
-[run]        chains, passes over the data, where chains start
+[run]        chains, passes over the data, starting points
 [reference]  a long run with the full gradient to compare with; optional
 [[methods]]  one table for each method: its `name` and the arguments of that function
 """
@@ -42,7 +42,7 @@ REFERENCE = "reference"
 RESERVED = (REFERENCE, "names", "unscaled names", "file", "allow_pickle")
 """Names that draws.npz needs for itself."""
 PASSES, UNSCALED = ".data_passes", ".unscaled"
-"""What ends the names of what stands there beside the draws of a run."""
+"""What ends the names of other arrays of a run that stand there."""
 MOST_SEED = 2**32 - 1
 """jax takes the last 32 bits of a seed: two seeds that agree in them would be one."""
 MOST_STEPS = 2**31 - 1
@@ -60,8 +60,8 @@ class ConfigError(ValueError):
 
 
 class Allowed(NamedTuple):
-    """A condition on a value beside its type, for `Annotated`: what it is called, and whether a
-    value meets it.
+    """A condition on a value in addition to its type, for `Annotated`: what it is called, and
+    whether a value meets it.
     """
 
     words: str
@@ -124,8 +124,8 @@ class Run:
     """`[run]`: what all methods share, above all the number of passes over the data.
 
     Passes count all that is evaluated, at the start and at refreshes too: the burn-in ends with the
-    step that reaches its own. Of steps of a random cost (`flymc`) the most that they may cost
-    counts.
+    step that reaches its own. Steps of a random cost (`flymc`) count with the most that they may
+    cost.
 
     Chains start at zero, or around the mode with `start_spread` times the standard deviations of
     the normal approximation there.
@@ -205,9 +205,9 @@ def load(path: Path | str, seed: int | None = None) -> tuple[Config, str]:
         text = Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(f"not valid TOML, which is text in UTF-8: {error}") from None
-    found = build(Config, from_toml(text))
+    config = build(Config, from_toml(text))
     if seed is None:
-        return found, text
+        return config, text
     # What is written beside the draws must make the same run again.
     text = with_seed(text, seed)
     return build(Config, from_toml(text)), text
@@ -222,8 +222,8 @@ def with_seed(text: str, seed: int) -> str:
     table = from_toml(text)
     table["run"]["seed"] = seed
     wanted = _compared(table)
-    places = [(found.span("seed"), str(seed)) for found in SEED_LINE.finditer(text)]
-    places += [((found.end(),) * 2, f"\nseed = {seed}") for found in RUN_LINE.finditer(text)]
+    places = [(line.span("seed"), str(seed)) for line in SEED_LINE.finditer(text)]
+    places += [((line.end(),) * 2, f"\nseed = {seed}") for line in RUN_LINE.finditer(text)]
     for (start, end), words in places:
         changed = text[:start] + words + text[end:]
         # A line of another table, or of a string of several lines, is not the one.
@@ -266,7 +266,7 @@ def build(kind: type[T], table: Any, path: str = "") -> T:
             tuple of one type, another dataclass, one of these with a condition (`Annotated`), or
             one of these or None.
         table: what tomllib returned.
-        path: where the table stands in the file, for messages.
+        path: the place of the table in the file, for messages.
 
     Raises:
         ConfigError: a key is unknown (the nearest right one is named) or missing, or a value is not
@@ -350,15 +350,15 @@ def methods_of(tables: Iterable[Any], **defaults: Any) -> dict[str, MethodConfig
     Raises:
         ConfigError: as `method_of`, or two have one label.
     """
-    found = {}
+    methods = {}
     for number, table in enumerate(tables, 1):
         method = method_of(table, number, **defaults)
-        if method.label in found:
+        if method.label in methods:
             raise ConfigError(
                 f"two runs are called {method.label!r}: give one of the methods another 'label'"
             )
-        found[method.label] = method
-    return found
+        methods[method.label] = method
+    return methods
 
 
 def method_of(table: Any, number: int, **defaults: Any) -> MethodConfig:
@@ -383,9 +383,9 @@ def method_of(table: Any, number: int, **defaults: Any) -> MethodConfig:
     parameters = dict(inspect.signature(METHODS[name].build).parameters)
     del parameters["posterior"]
     refuse_unknown(table, ["name", "label", *parameters], path)
-    given = {**defaults, **table}
+    values = {**defaults, **table}
     for key, parameter in parameters.items():
-        if parameter.default is inspect.Parameter.empty and key not in given:
+        if parameter.default is inspect.Parameter.empty and key not in values:
             raise ConfigError(f"missing key '{path}.{key}'")
     label = value_of(Annotated[str, NOT_EMPTY], table.get("label", name), f"{path}.label")
-    return MethodConfig(name, label, {key: given[key] for key in parameters if key in given})
+    return MethodConfig(name, label, {key: values[key] for key in parameters if key in values})

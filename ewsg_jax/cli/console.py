@@ -23,7 +23,7 @@ EXIT_STATUS = {
     USAGE_ERROR: "a wrong argument, configuration or file, or a package that is missing",
     LOST: "one of several processes ended early",
     DOUBTFUL: "of plan: not trusted; of plan and check: too few draws to decide",
-    WRONG: "of plan and check: the draws are wrong beyond chance",
+    WRONG: "of plan and check: the draws are wrong beyond Monte Carlo error",
     INTERRUPTED: "interrupted (Ctrl-C); the draws so far are written, and the same command resumes",
 }
 """What each exit status says."""
@@ -32,7 +32,7 @@ STATUS_OF = {"right": OK, "unsure": DOUBTFUL, "wrong": WRONG}
 
 
 class Console:
-    """Where a command writes.
+    """The two streams that a command writes to.
 
     Attributes:
         is_quiet: whether the answer is all that is wanted: no report and no progress.
@@ -52,12 +52,12 @@ class Console:
         """Print a part of the report, unless this is quiet."""
         self.said.append(text)
         if not self.is_quiet:
-            put(text)
+            write_line(text)
 
     def answer(self, text: str) -> None:
-        """Print a part of the answer, even where this is quiet."""
+        """Print a part of the answer, even if this is quiet."""
         self.said.append(text)
-        put(text)
+        write_line(text)
 
     @contextlib.contextmanager
     def under_way(self, what: str) -> Iterator[None]:
@@ -72,7 +72,7 @@ class Console:
             print(what, file=sys.stderr, flush=True)
 
 
-def put(text: str) -> None:
+def write_line(text: str) -> None:
     """Print on standard output, whether anybody still reads it or not."""
     # A terminal of few letters has ? in the place of others.
     code = getattr(sys.stdout, "encoding", None) or "utf-8"
@@ -86,7 +86,7 @@ def put(text: str) -> None:
 def refuse(what: object, error: Exception) -> int:
     """Say in one line what is wrong, and return the exit status.
 
-    `what` begins the line; it is empty where the error itself names what is wrong.
+    `what` begins the line; it is empty if the error itself names what is wrong.
     """
     line = " ".join(str(error).split())
     if isinstance(error, OSError) and error.strerror and error.filename is not None:

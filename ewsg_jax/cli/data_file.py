@@ -41,7 +41,7 @@ def read(
     response as it stands there, numbers or strings.
 
     The response of a .csv file is the column of that name, by default the last. In the data set `y`
-    is 0 where it is not a number in the file. ConfigError says what is wrong with a file, and
+    is 0 for a response that is no number in the file. ConfigError says what is wrong with a file;
     `dropped_by` is what it calls `drop`.
     """
     path, source = Path(data), data
@@ -54,8 +54,8 @@ def read(
     elif kind == ".npz":
         x, y, names = _npz(path)
     elif data in datasets.DATASETS:
-        found = datasets.load(data)
-        x, y, names, source = found.x, found.y, found.feature_names, found.source
+        known = datasets.load(data)
+        x, y, names, source = known.x, known.y, known.feature_names, known.source
     else:
         hint = checks.nearest(data, datasets.DATASETS)
         raise ConfigError(
@@ -82,9 +82,9 @@ def read(
 
 def _npz(path: Path) -> Rows:
     with reading(path) as file:
-        # Names are found in letters of either case; other arrays of the file are not read.
-        found = {name.lower(): name for name in file.files} | {name: name for name in file.files}
-        arrays = {name: file[found[name]] for name in OF_ROWS if name in found}
+        # Names may be in capital letters; other arrays of the file are not read.
+        spelling = {name.lower(): name for name in file.files} | {name: name for name in file.files}
+        arrays = {name: file[spelling[name]] for name in OF_ROWS if name in spelling}
         held = ", ".join(file.files) or "none"
     if not {"x", "y"} <= set(arrays):
         raise ConfigError(f"{path} must hold the arrays x (n, d) and y (n,); it holds {held}")
@@ -95,7 +95,7 @@ def _npz(path: Path) -> Rows:
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[Any]:
-    """Open a .npz file; ConfigError names it where NumPy cannot read it."""
+    """Open a .npz file; ConfigError names it if NumPy cannot read it."""
     try:
         # Opened here, for NumPy leaves a file open that is no archive.
         with path.open("rb") as file, np.load(file) as arrays:
@@ -119,7 +119,7 @@ def _csv(path: Path, response: str, drop: Sequence[str]) -> Rows:
             place = header.index(response)
             features = [i for i, name in enumerate(header) if i != place and name not in drop]
             if not features:
-                raise ConfigError(f"{path} must have features beside the response {response!r}")
+                raise ConfigError(f"{path} must have features, not only the response {response!r}")
             for number, row in enumerate(rows, 1):
                 if len(row) != len(header):
                     raise ConfigError(
@@ -145,15 +145,15 @@ def _csv(path: Path, response: str, drop: Sequence[str]) -> Rows:
         raise ConfigError(f"{path} must be text in UTF-8: {error}") from None
     if not y:
         raise ConfigError(f"{path} must have rows below its header; it has none")
-    found = np.array(y, float) if all(map(is_number, y)) else np.array(y)
-    return np.array(x).reshape(-1, len(features)), found, [header[i] for i in features]
+    responses = np.array(y, float) if all(map(is_number, y)) else np.array(y)
+    return np.array(x).reshape(-1, len(features)), responses, [header[i] for i in features]
 
 
 def _header(path: Path, header: list[str]) -> list[str]:
     """Check the names of the columns, and return them."""
     if len(header) < 2:
-        found = "nothing" if not header else f"one column, {header[0][:60]!r}"
-        raise ConfigError(f"{path} must have columns with commas between them; it has {found}")
+        held = "nothing" if not header else f"one column, {header[0][:60]!r}"
+        raise ConfigError(f"{path} must have columns with commas between them; it has {held}")
     if any(map(is_number, header)):
         raise ConfigError(f"{path} must begin with a line of column names; got {shown(header)}")
     _check_different(path, header)
@@ -161,7 +161,7 @@ def _header(path: Path, header: list[str]) -> list[str]:
 
 
 def _check_names(path: Path, names: Sequence[str]) -> None:
-    """Check that each weight has a name of its own, with that of a column of ones beside them."""
+    """Check that names differ, also from that of the weight of a column of ones."""
     _check_different(path, names)
     if INTERCEPT in names:
         raise ConfigError(

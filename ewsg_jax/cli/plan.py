@@ -65,7 +65,7 @@ class Plan:
 
     @property
     def thin(self) -> int:
-        """Steps from one draw to the next: at least `num_draws` draws, or every one where there are
+        """Steps from one draw to the next: at least `num_draws` draws, or every one if there are
         fewer.
         """
         return max(1, (self.num_steps - self.burn_in) // self.num_draws)
@@ -95,8 +95,8 @@ class Job(NamedTuple):
 class Result:
     """What one run gave.
 
-    Everything else is missing where the run was interrupted before it kept a draw, and `trajectory`
-    where no rows are held out.
+    If the run was interrupted before it kept a draw, only its plan and samples are there; without
+    held-out rows `trajectory` is None.
     """
 
     plan: Plan
@@ -227,8 +227,8 @@ def steps_of_passes(
     """Return the most steps within a number of passes over the data, and the fewest that reach
     those of a burn-in.
 
-    Starts and refreshes count. Of steps of a random cost, such as those of `flymc`, the most that
-    they may cost does.
+    Starts and refreshes count. Steps of a random cost, such as those of `flymc`, count with the
+    most that they may cost.
     """
     n, cost = num_rows(data), kernel.evaluations(data)
     return steps_within(cost, n, data_passes), steps_reaching(cost, n, burn_in_passes)

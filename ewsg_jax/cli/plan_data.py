@@ -20,7 +20,7 @@ from ewsg_jax.cli import answer
 from ewsg_jax.cli.config import ConfigError, MethodConfig, build
 from ewsg_jax.cli.console import DOUBTFUL, OK, Console
 from ewsg_jax.cli.plan import Job, Plan, keys_of
-from ewsg_jax.cli.problem import Asked, Regression, prepare
+from ewsg_jax.cli.problem import PlanArguments, Regression, prepare
 from ewsg_jax.cli.results import Folder
 from ewsg_jax.cli.run import carry_out
 
@@ -29,7 +29,7 @@ MODELS = {
     "softmax": "softmax regression, for several classes",
     "linear": "linear regression with normal noise, for numbers",
 }
-"""The ready models of rows with a response, and what the response is."""
+"""The built-in models of rows with a response, and what the response is."""
 HELP = {
     "model": "; ".join(f"{name}: {about}" for name, about in MODELS.items()),
     "response": "the column of a .csv file that is y (default: the last)",
@@ -43,7 +43,7 @@ HELP = {
     "tolerance": "how far off an sd may be, relatively (default: 0.05)",
     "num_chains": "chains of the run (default: 8)",
     "ess": "effective draws of the run (default: as many as the tolerance needs)",
-    "max_passes": "passes over the data of a trial, of each chain, at most",
+    "max_passes": "passes over the data that each chain of a pilot run makes at most",
     "seed": "of the plan and the run (default: 0)",
 }
 """What each option is."""
@@ -53,15 +53,17 @@ DRAWS = 1_000
 """Draws of a chain that are kept, at least."""
 
 
-def asked_of(table: dict[str, Any]) -> Asked:
-    """Return what is asked for by keys and values, checked; those that are None are left out."""
-    return build(Asked, {key: value for key, value in table.items() if value is not None}, "plan")
+def arguments_of(table: dict[str, Any]) -> PlanArguments:
+    """Return the arguments of these keys and values, checked; a value of None is left out."""
+    return build(
+        PlanArguments, {key: value for key, value in table.items() if value is not None}, "plan"
+    )
 
 
-def text_of(asked: Asked) -> str:
+def text_of(arguments: PlanArguments) -> str:
     """Return the text of config.toml."""
     lines = ["# Made by python -m ewsg_jax plan.", "[plan]"]
-    for key, value in dataclasses.asdict(asked).items():
+    for key, value in dataclasses.asdict(arguments).items():
         if value is not None:
             said = "inf" if value == math.inf else json.dumps(value, ensure_ascii=False)
             lines.append(f"{key} = {said}")
@@ -70,41 +72,44 @@ def text_of(asked: Asked) -> str:
 
 def hints() -> dict[str, Any]:
     """Return the annotations of the keys of `[plan]`, which say what each takes."""
-    return get_type_hints(Asked, include_extras=True)
+    return get_type_hints(PlanArguments, include_extras=True)
 
 
-def plan(asked: Asked, output: Path | None, console: Console) -> int:
-    """Plan a run, print the plan, and make the run where there is a folder for it; return the exit
+def plan(arguments: PlanArguments, output: Path | None, console: Console) -> int:
+    """Plan a run, print the plan, and make the run if there is a folder for it; return the exit
     status.
     """
-    asked, problem = prepare(asked)
+    arguments, problem = prepare(arguments)
     folder = None if output is None else Folder(output)
-    made = _made(asked, problem, console)
-    problem = dataclasses.replace(problem, start=made.start, mode=made.mode)
-    status = OK if made.is_trusted else DOUBTFUL
-    for line in [*answer.of_plan(made, problem), *answer.gaussian_of(made, problem)]:
+    planned = _planned(arguments, problem, console)
+    problem = dataclasses.replace(problem, start=planned.start, mode=planned.mode)
+    status = OK if planned.is_trusted else DOUBTFUL
+    for line in [
+        *answer.of_plan(planned, problem),
+        *answer.gaussian_of(planned, problem),
+    ]:
         console.answer(line)
-    console.say(f"\n{answer.with_names(str(made), problem)}\n")
+    console.say(f"\n{answer.with_names(str(planned), problem)}\n")
     if folder is None:
         return status
     run = Plan(
         number=1,
-        method=MethodConfig(NAME, NAME, {"kernel": answer.kernel_of(made)}),
-        kernel=made.kernel,
-        num_chains=asked.num_chains,
+        method=MethodConfig(NAME, NAME, {"kernel": answer.kernel_of(planned)}),
+        kernel=planned.kernel,
+        num_chains=arguments.num_chains,
         num_draws=DRAWS,
-        num_steps=answer.steps_of(made, asked.ess),
-        burn_in=made.burn_in,
-        tolerance=asked.tolerance,
+        num_steps=answer.steps_of(planned, arguments.ess),
+        burn_in=planned.burn_in,
+        tolerance=arguments.tolerance,
     )
-    title = f"{Path(asked.data).stem}: {asked.model} regression"
-    job = Job(title, "", asked.seed, text_of(asked), problem, [run])
+    title = f"{Path(arguments.data).stem}: {arguments.model} regression"
+    job = Job(title, "", arguments.seed, text_of(arguments), problem, [run])
     return max(status, carry_out(job, folder, console))
 
 
-def _made(asked: Asked, problem: Regression, console: Console) -> ewsg.Plan:
+def _planned(arguments: PlanArguments, problem: Regression, console: Console) -> ewsg.Plan:
     # The plan's own key is none of a run's.
-    key = jax.random.fold_in(keys_of(asked.seed, 0)[0], 1)
+    key = jax.random.fold_in(keys_of(arguments.seed, 0)[0], 1)
     try:
         with warnings.catch_warnings():
             # What a plan warns of is the first line of the answer.
@@ -114,16 +119,16 @@ def _made(asked: Asked, problem: Regression, console: Console) -> ewsg.Plan:
                 problem.posterior,
                 problem.start,
                 problem.train,
-                tolerance=asked.tolerance,
-                num_chains=asked.num_chains,
-                max_passes=asked.max_passes,
+                tolerance=arguments.tolerance,
+                num_chains=arguments.num_chains,
+                max_passes=arguments.max_passes,
                 progress=console.shows_progress,
             )
     except np.linalg.LinAlgError as error:
         raise ConfigError(
-            f"{asked.data}: the posterior has no widths that 32 bits hold ({error}): features may "
-            "depend on each other, or be of unlike sizes; take a smaller --prior-scale, or leave "
-            "--standardise as it is"
+            f"{arguments.data}: the posterior has no widths that 32 bits hold ({error}): features "
+            "may depend on each other, or be of very different sizes; take a smaller "
+            "--prior-scale, or leave --standardise as it is"
         ) from error
     except ValueError as error:
-        raise ConfigError(f"{asked.data}: {error}") from error
+        raise ConfigError(f"{arguments.data}: {error}") from error

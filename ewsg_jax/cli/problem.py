@@ -29,14 +29,18 @@ from ewsg_jax.cli.config import (
 from ewsg_jax.datasets import Dataset, Standardisation, split, standardisation
 from ewsg_jax.datasets._table import checksum
 
-TOLERANCE = 1e-3
-"""Posterior standard deviations within which the mode is found."""
-NOTHING = 1e-6
-"""Residuals over the response, below which a line fits exactly."""
+MODE_TOLERANCE = 1e-3
+"""Distance from the mode, in posterior standard deviations, at which the search for it ends: small
+compared with the Monte Carlo error of any run.
+"""
+EXACT_FIT = 1e-6
+"""Root of the residual sum of squares over that of the response, below which a line fits exactly: a
+noise scale of rounding errors would follow (set by hand).
+"""
 
 
 @dataclass(frozen=True)
-class Asked:
+class PlanArguments:
     """`[plan]`: the arguments of `python -m ewsg_jax plan`, which `HELP` explains.
 
     `checksum` is that of the rows; in a file of results `data` is an absolute path.
@@ -59,11 +63,11 @@ class Asked:
 
 
 class Original(NamedTuple):
-    """Weights of features as they are given, of those of scaled features.
+    """Weights of the features in their own units, from those of scaled features.
 
     Attributes:
-        names: of these weights, the intercept last.
-        of: takes draws of the others, shape (chain, draw, …), to those of these.
+        names: names of these weights, the intercept last.
+        of: maps draws of the weights of scaled features, shape (chain, draw, …), to draws of these.
     """
 
     names: tuple[str, ...]
@@ -75,16 +79,17 @@ class Regression:
     """A regression.
 
     Attributes:
-        posterior: of the training rows.
+        posterior: the posterior, which takes the training rows.
         train: rows to train on.
-        test: held-out rows; None where there are none.
-        start: where chains start, as `ewsg_jax.sample` takes it.
+        test: held-out rows, or None.
+        start: a starting point, or a function of a key, as `ewsg_jax.sample` takes it.
         names: the features' names.
-        inverse_mass: of all kernels, where steps are in units of the posterior; else None.
-        mode: the mode; None where nothing needed it.
+        inverse_mass: the inverse mass of all kernels if steps are in units of the posterior, else
+            None.
+        mode: the mode; None if nothing needed it.
         description: the data and the model in words, a line each.
-        original: weights of the features as they are given; None where they are the same, or nobody
-            asks.
+        original: weights of the features in their own units; None if these are the same, or not
+            needed.
     """
 
     posterior: ewsg.Posterior
@@ -99,17 +104,20 @@ class Regression:
 
 
 def of_config(config: Config) -> Regression:
-    """Return the regression of a configuration, with its mode where it needs it."""
-    given, run = config.data, config.run
-    asked = Asked(
-        given.name,
+    """Return the regression of a configuration, with its mode if it needs that."""
+    data_table, run = config.data, config.run
+    arguments = PlanArguments(
+        data_table.name,
         "logistic",
-        drop=given.drop_columns,
+        drop=data_table.drop_columns,
         prior_scale=config.model.prior_scale,
-        intercept=given.intercept,
+        intercept=data_table.intercept,
     )
     problem = _prepared(
-        asked, *_rows(asked, "data.drop_columns"), given.test_fraction, given.split_seed
+        arguments,
+        *_rows(arguments, "data.drop_columns"),
+        data_table.test_fraction,
+        data_table.split_seed,
     )
     words = [*problem.description]
     mode, inverse_mass, start = None, None, problem.start
@@ -128,7 +136,7 @@ def of_config(config: Config) -> Regression:
                 f"chains start around the mode with {run.start_spread:g} times the standard "
                 "deviations there"
             )
-    # Of methods side by side weights are compared, not read: no table of unscaled ones.
+    # Methods are compared by their scaled weights: there is no table of unscaled ones.
     changed = {"start": start, "mode": mode, "inverse_mass": inverse_mass, "original": None}
     return dataclasses.replace(problem, description=tuple(words), **changed)
 
@@ -141,7 +149,7 @@ def _mode(posterior: ewsg.Posterior, start: Array, rows: Data) -> ewsg.Mode[Arra
         # A search that failed is reported below, with what to do in a configuration.
         warnings.simplefilter("ignore", RuntimeWarning)
         mode = ewsg.find_mode(
-            jax.random.key(0), posterior, start, rows, tolerance=TOLERANCE, progress=False
+            jax.random.key(0), posterior, start, rows, tolerance=MODE_TOLERANCE, progress=False
         )
     if not np.isfinite(mode.distance):
         raise ConfigError(
@@ -151,37 +159,41 @@ def _mode(posterior: ewsg.Posterior, start: Array, rows: Data) -> ewsg.Mode[Arra
     return mode
 
 
-def prepare(asked: Asked) -> tuple[Asked, Regression]:
-    """Return what is asked for, with the rows' checksum and the whole path of their file; and the
-    posterior of these rows.
+def prepare(arguments: PlanArguments) -> tuple[PlanArguments, Regression]:
+    """Return the arguments, with the rows' checksum and the whole path of their file; and the
+    regression on these rows.
 
-    Raise ConfigError where the rows do not go with the model, or are others than those of the
-    checksum.
+    Raises:
+        ConfigError: the rows do not go with the model, or are others than those of the checksum.
     """
-    if asked.noise_scale is not None and asked.model != "linear":
-        raise ConfigError(f"--noise-scale is for --model linear; got --model {asked.model}")
-    dataset, y = _rows(asked, "--drop")
+    if arguments.noise_scale is not None and arguments.model != "linear":
+        raise ConfigError(f"--noise-scale is for --model linear; got --model {arguments.model}")
+    dataset, y = _rows(arguments, "--drop")
     codes = y if y.dtype.kind in "biuf" else np.unique(y, return_inverse=True)[1]
-    found = checksum(dataset.x, codes, (None, None))
-    if asked.checksum not in ("", found):
-        raise ConfigError(f"{asked.data} has changed since the run: its rows are others")
-    is_file = Path(asked.data).suffix.lower() in data_file.SUFFIXES
-    where = str(Path(asked.data).resolve()) if is_file else asked.data
-    problem = _prepared(asked, dataset, y)
-    return dataclasses.replace(asked, data=where, checksum=found), problem
+    rows_checksum = checksum(dataset.x, codes, (None, None))
+    if arguments.checksum not in ("", rows_checksum):
+        raise ConfigError(f"{arguments.data} has changed since the run: its rows are others")
+    is_file = Path(arguments.data).suffix.lower() in data_file.SUFFIXES
+    where = str(Path(arguments.data).resolve()) if is_file else arguments.data
+    problem = _prepared(arguments, dataset, y)
+    return dataclasses.replace(arguments, data=where, checksum=rows_checksum), problem
 
 
-def _rows(asked: Asked, dropped_by: str) -> tuple[Dataset, np.ndarray]:
-    return data_file.read(asked.data, asked.response, asked.drop, dropped_by)
+def _rows(arguments: PlanArguments, dropped_by: str) -> tuple[Dataset, np.ndarray]:
+    return data_file.read(arguments.data, arguments.response, arguments.drop, dropped_by)
 
 
 def _prepared(
-    asked: Asked, dataset: Dataset, y: np.ndarray, test_fraction: float = 0.0, split_seed: int = 0
+    arguments: PlanArguments,
+    dataset: Dataset,
+    y: np.ndarray,
+    test_fraction: float = 0.0,
+    split_seed: int = 0,
 ) -> Regression:
     """Return the posterior of these rows, or of those that are not held out."""
-    numbers, classes, response = _response(asked, y)
+    numbers, classes, response = _response(arguments, y)
     train = dataclasses.replace(dataset, y=numbers)
-    without = f", without {', '.join(asked.drop)}" if asked.drop else ""
+    without = f", without {', '.join(arguments.drop)}" if arguments.drop else ""
     words = [
         f"{dataset.name}: {dataset.num_rows:,} rows of {dataset.x.shape[1]} features{without}",
         f"source: {dataset.source}",
@@ -192,29 +204,29 @@ def _prepared(
         parts = [*split(train, test_fraction, split_seed)]
         words.append(f"{parts[0].num_rows:,} rows to train on, {parts[1].num_rows:,} held out")
     scaling, shift, scale, original = standardisation(parts[0]), 0.0, 1.0, None
-    if asked.standardise:
+    if arguments.standardise:
         constant = [
             name for name, f in zip(train.feature_names, scaling.factor, strict=True) if not f
         ]
         so_0 = f", constant and so 0: {', '.join(constant)}" if constant else ""
         by = " by the rows to train on" if test_fraction else ""
         words.append(f"features standardised{by}{so_0}")
-        if asked.model == "linear":
+        if arguments.model == "linear":
             y = parts[0].y
             shift, scale = float(y.mean()), float(y.std()) or 1.0
             words.append("response standardised")
-        way_back = functools.partial(_unscaled, asked, scaling, shift, scale)
+        way_back = functools.partial(_unscaled, arguments, scaling, shift, scale)
         original = Original(_names(train.with_intercept(), classes), way_back)
         parts = [dataclasses.replace(scaling(part), y=(part.y - shift) / scale) for part in parts]
-    if asked.intercept:
+    if arguments.intercept:
         parts = [part.with_intercept() for part in parts]
         words.append("with an intercept")
     names = _names(parts[0], classes)
-    posterior, model = _model(asked, parts[0], len(names), scale)
+    posterior, model = _model(arguments, parts[0], len(names), scale)
     rows = [part.rows() for part in parts]
-    start = jnp.zeros((parts[0].x.shape[1], *[len(classes)] * (asked.model == "softmax")))
-    if asked.model == "softmax":
-        rows = [each | {"y": each["y"].astype(np.int32)} for each in rows]
+    start = jnp.zeros((parts[0].x.shape[1], *[len(classes)] * (arguments.model == "softmax")))
+    if arguments.model == "softmax":
+        rows = [part | {"y": part["y"].astype(np.int32)} for part in rows]
     rows = jax.tree.map(jnp.asarray, rows)
     return Regression(
         posterior=posterior,
@@ -235,61 +247,64 @@ def _names(data: Dataset, classes: Sequence[str]) -> tuple[str, ...]:
 
 
 def _unscaled(
-    asked: Asked, scaling: Standardisation, shift: float, scale: float, draws: np.ndarray
+    arguments: PlanArguments,
+    scaling: Standardisation,
+    shift: float,
+    scale: float,
+    draws: np.ndarray,
 ) -> np.ndarray:
     """Return draws as weights of the features as they are given, the intercept last."""
-    axis = -2 if asked.model == "softmax" else -1
-    weights, own = np.split(np.asarray(draws, float), [len(scaling.mean)], axis)
-    intercept = own.squeeze(axis) if asked.intercept else 0.0
+    axis = -2 if arguments.model == "softmax" else -1
+    weights, of_intercept = np.split(np.asarray(draws, float), [len(scaling.mean)], axis)
+    intercept = of_intercept.squeeze(axis) if arguments.intercept else 0.0
     weights, intercept = scaling.original(weights, intercept, axis=axis)
     return np.concatenate([scale * weights, np.expand_dims(scale * intercept + shift, axis)], axis)
 
 
-def _response(asked: Asked, y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...], str]:
+def _response(arguments: PlanArguments, y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...], str]:
     """Return the response in numbers, the classes that have weights each, and what was done."""
-    if asked.model == "logistic":
+    if arguments.model == "logistic":
         advice = "; --model softmax takes several classes, linear takes numbers"
         codes, (zero, one) = data_file.coded(y, 2, advice)
         return codes, (), f"class {one!r} is 1, {zero!r} is 0"
-    if asked.model == "softmax":
+    if arguments.model == "softmax":
         advice = "; --model linear takes numbers"
         codes, classes = data_file.coded(y, data_file.MOST_CLASSES, advice)
         return codes, classes, f"{len(classes)} classes: {', '.join(classes[:12])}"
     for value in y.tolist():
         if not data_file.is_number(value) or not math.isfinite(float(value)):
             raise ConfigError(
-                f"the response of {asked.data} must hold finite numbers for --model linear; got "
-                f"{str(value)!r}"
+                f"the response of {arguments.data} must hold finite numbers for --model linear; "
+                f"got {str(value)!r}"
             )
     return y.astype(float), (), "the response is a number"
 
 
 def _model(
-    asked: Asked, data: Dataset, num_weights: int, scale: float
+    arguments: PlanArguments, data: Dataset, num_weights: int, scale: float
 ) -> tuple[ewsg.Posterior, str]:
     """Return the posterior, and what it is in words; the response was divided by `scale`."""
-    words = (
-        f"{asked.model} regression, prior N(0, {asked.prior_scale:.4g}² I) on {num_weights} weights"
-    )
-    if asked.prior_scale == math.inf:
-        words = f"{asked.model} regression, flat prior on {num_weights} weights"
-    model = getattr(ewsg.models, f"{asked.model}_regression")
-    if asked.model != "linear":
-        return model(prior_scale=asked.prior_scale), words
-    if asked.noise_scale is None:
+    prior = f"prior N(0, {arguments.prior_scale:.4g}² I)"
+    if arguments.prior_scale == math.inf:
+        prior = "flat prior"
+    words = f"{arguments.model} regression, {prior} on {num_weights} weights"
+    model = getattr(ewsg.models, f"{arguments.model}_regression")
+    if arguments.model != "linear":
+        return model(prior_scale=arguments.prior_scale), words
+    if arguments.noise_scale is None:
         noise, origin = _residual_scale(data), "that of the residuals of least squares"
     else:
-        noise, origin = asked.noise_scale / scale, "as given"
-    posterior = model(noise_scale=noise, prior_scale=asked.prior_scale)
+        noise, origin = arguments.noise_scale / scale, "as given"
+    posterior = model(noise_scale=noise, prior_scale=arguments.prior_scale)
     return posterior, f"{words}; noise scale {noise * scale:.4g}, {origin}"
 
 
 def _residual_scale(data: Dataset) -> float:
-    """Return the standard deviation of what least squares leave, an error where it is nothing."""
+    """Return the standard deviation of the residuals of least squares; raise if there are none."""
     weights, _, rank, _ = np.linalg.lstsq(data.x, data.y, rcond=None)
     freedom = data.num_rows - int(rank)
     left = float(np.sum((data.y - data.x @ weights) ** 2))
-    if freedom < 1 or left <= NOTHING**2 * float(np.sum(data.y**2)):
+    if freedom < 1 or left <= EXACT_FIT**2 * float(np.sum(data.y**2)):
         raise ConfigError(
             f"--noise-scale is missing: least squares leave no residuals of {data.num_rows} rows "
             f"and {data.x.shape[1]} weights that could say it"

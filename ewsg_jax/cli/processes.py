@@ -24,14 +24,14 @@ PLACE = "EWSG_JAX_PROCESS"
 "1/2/29511".
 """
 PATIENCE, LOST = 20.0, 3
-"""Seconds that the others have to end after one has, and the exit status where one was lost."""
+"""Seconds that the others have to end after one has, and the exit status if one was lost."""
 CONNECTING, SILENT = 120, 30
 """Seconds to wait for the others at the start, and to believe a silent process to be alive."""
 
 
-def began_elsewhere() -> bool:
-    """Return whether this is one of several processes already: of ours, of SLURM, of Open MPI or of
-    a TPU pod.
+def is_one_of_several() -> bool:
+    """Return whether this is one of several processes already: started by `launch`, SLURM or Open
+    MPI, or on a TPU pod.
     """
     counts = (
         os.environ.get(name, "1") for name in ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE")
@@ -43,8 +43,10 @@ def began_elsewhere() -> bool:
 
 
 def join(count: int) -> None:
-    """Meet the other processes, before anything is computed; ConfigError where there are more or
-    fewer.
+    """Connect to the other processes, before anything is computed.
+
+    Raises:
+        ConfigError: there are more or fewer than `count`.
     """
     options: dict[str, Any] = {
         "initialization_timeout": CONNECTING,
@@ -67,7 +69,7 @@ def join(count: int) -> None:
 
 
 def mesh() -> Mesh | None:
-    """Return all devices of all processes, to share the chains; None where this is the only one."""
+    """Return all devices of all processes, to share the chains; None if this is the only one."""
     return Mesh(np.array(jax.devices()), ("chains",)) if jax.process_count() > 1 else None
 
 
@@ -89,8 +91,8 @@ def launch(count: int, words: Sequence[str], folder: Path) -> int:
     """Start `count` processes of this command on this machine, wait for them, and return the exit
     status.
 
-    The first one prints. Where one is lost the others are ended; `folder` is where the checkpoints
-    are, for the message.
+    The first one prints. If one is lost the others are ended; `folder` is the folder of the
+    checkpoints, for the message.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

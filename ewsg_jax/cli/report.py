@@ -142,12 +142,12 @@ def section(result: Result, problem: Regression) -> str:
     if problem.original is not None and samples.is_finite.any():
         lines += [*weights(problem, np.asarray(samples.finite_draws)), ""]
     if result.trajectory is not None:
-        found = held_out(result.trajectory)
+        scores = held_out(result.trajectory)
         lines.append(
             "held out: accuracy {accuracy:.2%}, log likelihood {log_likelihood:.4f} of the mean "
             "prediction of all draws; of one draw of all chains {ensemble_accuracy:.2%} ± "
             "{ensemble_accuracy_sd:.2%}, {ensemble_log_likelihood:.4f} ± "
-            "{ensemble_log_likelihood_sd:.4f}".format(**found)
+            "{ensemble_log_likelihood_sd:.4f}".format(**scores)
         )
     if uses_batches(plan.kernel):
         lines.append(f"what gradient noise adds to the temperature: {_noise(result.noise)}")
@@ -174,9 +174,11 @@ def table(results: Sequence[Result]) -> str:
     runs = {result.plan.label: numbers_of(result) for result in results}
     columns = [["", *runs]]
     for name, path, form in COLUMNS:
-        found = [_at(numbers, path) for numbers in runs.values()]
-        if any(value is not None for value in found):
-            columns.append([name, *("" if value is None else f"{value:{form}}" for value in found)])
+        values = [_at(numbers, path) for numbers in runs.values()]
+        if any(value is not None for value in values):
+            columns.append(
+                [name, *("" if value is None else f"{value:{form}}" for value in values)]
+            )
     return "\n".join([*aligned(list(zip(*columns, strict=True))), LEGEND])
 
 

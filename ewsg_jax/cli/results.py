@@ -42,7 +42,7 @@ class Folder:
             ) from error
 
     def read_text(self, name: str) -> str | None:
-        """Return the content of a file, None where there is no such file."""
+        """Return the content of a file, or None if there is no such file."""
         path = self.path / name
         return path.read_text(encoding="utf-8") if path.is_file() else None
 
@@ -57,7 +57,7 @@ class Folder:
             content = buffer.getvalue()
         elif not isinstance(content, str | bytes):
             text = json.dumps(plain(content), indent=2, ensure_ascii=False)
-            content = LISTS.sub(lambda found: re.sub(r"\n\s*", " ", found[0]).strip(), text) + "\n"
+            content = LISTS.sub(lambda match: re.sub(r"\n\s*", " ", match[0]).strip(), text) + "\n"
         encoded = content.encode("utf-8") if isinstance(content, str) else content
         write_whole(self.path / name, lambda file: file.write(encoded))
 
@@ -69,7 +69,7 @@ def file_name(label: str) -> str:
         >>> file_name("ewsg, a/b")
         'ewsg, a%2Fb'
     """
-    return NO_NAME.sub(lambda found: f"%{ord(found[0]):02X}", label)
+    return NO_NAME.sub(lambda match: f"%{ord(match[0]):02X}", label)
 
 
 def plain(value: Any) -> Any:

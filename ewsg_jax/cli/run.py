@@ -38,8 +38,8 @@ def carry_out(job: Job, folder: Folder, console: Console) -> int:
     """Make all runs and write their results; return the exit status of the worst, or of an
     interrupt.
 
-    An earlier start of the same job, of which the folder holds checkpoints, is resumed. Of several
-    processes the first one prints and writes.
+    If the folder holds checkpoints of an earlier start of the same job, that is resumed. The first
+    of several processes prints and writes.
     """
     say = console.say if processes.is_first() else lambda text: None
     results: list[Result] = []
@@ -166,8 +166,9 @@ def _write(folder: Folder, job: Job, results: list[Result], interrupted: bool) -
 
 
 def draws_of(samples: ewsg.Samples) -> np.ndarray:
-    """Return draws (chain, draw, …), NaN from the step on at which a chain diverged; where that is
-    behind the last draw, as of a chain that blew up it may be, that draw.
+    """Return draws (chain, draw, …), NaN from the step on at which a chain diverged.
+
+    If that step is after the last draw, as it may be for a chain that blew up, that draw is NaN.
     """
     draws, at = np.asarray(samples.position), samples.diverged_at[:, None]
     gone = (at >= 0) & (samples.step >= np.minimum(at, samples.step[-1:]))

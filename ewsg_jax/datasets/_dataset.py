@@ -21,7 +21,7 @@ class Dataset:
         y: responses, shape (n,); 0 and 1 for a binary one.
         feature_names: d names.
         name: what the data set is called.
-        source: where it comes from, in words.
+        source: its origin, in words.
 
     Raises:
         TypeError: x or y is no array of numbers, or a name is no text.
@@ -110,7 +110,7 @@ def split(dataset: Dataset, test_fraction: float, seed: int) -> tuple[Dataset, D
     Args:
         dataset: the data set.
         test_fraction: share of the rows held out, above 0 and below 1.
-        seed: of the shuffle; the same seed gives the same split.
+        seed: seed of the shuffle; the same seed gives the same split.
 
     Raises:
         TypeError, ValueError: the data set is none, the seed is not a whole number from 0 on, the

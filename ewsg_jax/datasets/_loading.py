@@ -137,7 +137,7 @@ def load(name: str) -> Dataset:
 
     Raises:
         ValueError: there is no data set of that name.
-        ImportError, OSError: what the data set needs is not there; the message says what and where
+        ImportError, OSError: what the data set needs is not there; the message says what, and how
             to get it.
 
     Example:

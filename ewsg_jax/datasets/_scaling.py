@@ -31,7 +31,7 @@ class Standardisation:
         mean: over the training rows, shape (d,), float64.
         factor: 1 over the standard deviation there, and 0 for a feature that is constant, shape
             (d,), float64.
-        feature_names: d names, or None where there were none.
+        feature_names: d names, or None if there were none.
     """
 
     mean: np.ndarray
@@ -73,9 +73,9 @@ class Standardisation:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return weights and intercept of the original features with the same linear predictor.
 
-        With z = (x − m)·f, zᵀw + b = xᵀ(f w) + b − (f m)ᵀw: there is an intercept even where there
-        was none. A constant feature gets the weight 0. Draws are mapped one by one: any other axes
-        may stand beside that of the features.
+        With z = (x − m)·f, zᵀw + b = xᵀ(f w) + b − (f m)ᵀw: there is an intercept even if there
+        was none. A constant feature gets the weight 0. Draws are mapped one by one: there may be
+        any other axes.
 
         Args:
             weights: of the standardised features, d numbers along one axis, such as draws (chain,
@@ -130,8 +130,8 @@ def standardisation(train: object) -> Standardisation:
     x = _features("train", train)
     mean = x.mean(axis=0, dtype=np.float64)
     scale = x.std(axis=0, dtype=np.float64)
-    # Beside the largest value, in whatever unit it is: 1e-19 coulomb may vary by much.
-    low, high = (np.asarray(each, np.float64) for each in (x.min(axis=0), x.max(axis=0)))
+    # Compared with the largest value, whatever the unit: 1e-19 coulomb may vary by much.
+    low, high = (np.asarray(end, np.float64) for end in (x.min(axis=0), x.max(axis=0)))
     largest = np.maximum(np.abs(low), np.abs(high))
     constant = scale <= ROUNDING * largest
     factor = np.where(constant, 0.0, 1 / np.where(constant, 1.0, scale))

@@ -38,14 +38,14 @@ def data_folder() -> Path:
     return Path(named)
 
 
-def find(names: tuple[str, ...], origin: str, given: Path | str | None = None) -> Path:
+def find(names: tuple[str, ...], origin: str, path_given: Path | str | None = None) -> Path:
     """Return the first of these files that is there, best first; or the one that the caller has
     named.
 
-    Where none is, the error says where it looked, and where one gets them: `origin`.
+    If there is none, the error names the folder, and says how to get the file: `origin`.
     """
-    if given is not None:
-        path = path_of(given)
+    if path_given is not None:
+        path = path_of(path_given)
         if not path.is_file():
             raise FileNotFoundError(f"found no file {path}. {origin}")
         return path
@@ -64,10 +64,10 @@ def find(names: tuple[str, ...], origin: str, given: Path | str | None = None) -
 def read(
     path: Path, what: str, read_text: Callable[[Path], XY] | None = None
 ) -> dict[str, np.ndarray]:
-    """Return the arrays X and y, and feature_names where an npz file has them.
+    """Return the arrays X and y, and feature_names if an npz file has them.
 
-    `read_text` reads X and y from a file that is no npz. Where the file cannot be read, the error
-    says what it should be.
+    `read_text` reads X and y from a file that is no npz. If the file cannot be read, the error says
+    what it should be.
     """
     try:
         if path.suffix != ".npz" and read_text is not None:
@@ -75,13 +75,13 @@ def read(
         with np.load(path) as arrays:
             if not {"X", "y"} <= set(arrays.files):
                 raise ValueError(f"{path} must hold arrays X and y; it holds {arrays.files}")
-            found = {
+            contents = {
                 name: arrays[name] for name in ("X", "y", "feature_names") if name in arrays.files
             }
         for name in ("X", "y"):
-            if found[name].dtype.kind not in "biuf":
-                raise ValueError(f"{name} must be of numbers; it is of {found[name].dtype}")
-        return found
+            if contents[name].dtype.kind not in "biuf":
+                raise ValueError(f"{name} must be of numbers; it is of {contents[name].dtype}")
+        return contents
     except (EOFError, IndexError, OSError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(
             f"{path} must hold {what}; it cannot be read: {checks.reason(error)}"
@@ -98,10 +98,10 @@ class Source:
     Attributes:
         title: what it is called.
         about: what its rows and responses are, for the documentation.
-        origin: where its file comes from, for the error message of a missing one.
+        origin: how to get its file, for the error message of a missing one.
         source: what `Dataset.source` says, before the name of the file.
         files: names of its file, best first.
-        shape: (n, d) of X; n is None where any number of rows will do.
+        shape: (n, d) of X; n is None if any number of rows will do.
         response: what y holds, for the error message.
         holds: whether values y are that.
         dtypes: of X and y in a `Dataset`; None: as they lie in the file.
@@ -121,9 +121,9 @@ class Source:
     feature_names: tuple[str, ...] | None = None
     read_text: Callable[[Path], XY] | None = None
 
-    def load(self, name: str, given: Path | str | None = None) -> Dataset:
+    def load(self, name: str, path_given: Path | str | None = None) -> Dataset:
         """Return it, checked, from the file given or from the folder of the data sets."""
-        path = find(self.files, self.origin, given)
+        path = find(self.files, self.origin, path_given)
         arrays = read(path, self.title, self.read_text)
         x, y = arrays["X"], arrays["y"]
         num_rows, num_features = self.shape
@@ -161,7 +161,7 @@ def all_of(*values: int) -> Callable[[np.ndarray], bool]:
     return lambda y: set(np.unique(y).tolist()) == set(values)
 
 
-def put(title: str, page: str, file: str) -> str:
+def from_uci(title: str, page: str, file: str) -> str:
     """Say where a file of the UCI archive comes from, for the error message."""
     return f"{title} comes from the UCI archive, {page}: put its {file} there"
 
@@ -195,7 +195,7 @@ SOURCES = {
     "covertype": Source(
         "Covertype",
         "581,012 × 54, seven kinds of forest (Blackard & Dean 1999)",
-        put("Covertype", f"{UCI}/31/covertype", "covtype.data.gz"),
+        from_uci("Covertype", f"{UCI}/31/covertype", "covtype.data.gz"),
         "UCI Covertype (Blackard & Dean)",
         ("covertype.npz", "covtype.data.gz", "covtype.data"),
         (581_012, 54),
@@ -217,7 +217,7 @@ SOURCES = {
         "270 × 13, heart disease among patients sent for angiography (Detrano et al. 1989); y is 1 "
         "for heart disease. Categories (`chest_pain`, `resting_ecg`, `thal`) are the numbers that "
         "the file codes them with. `heart.dat` has classes 1 and 2, `heart.npz` 0 and 1",
-        put("Statlog heart", f"{UCI}/145/statlog+heart", "heart.dat"),
+        from_uci("Statlog heart", f"{UCI}/145/statlog+heart", "heart.dat"),
         "UCI Statlog heart (Detrano et al. 1989)",
         ("heart.npz", "heart.dat"),
         (270, 13),
@@ -233,7 +233,7 @@ SOURCES = {
     "letter": Source(
         "letter recognition",
         "20,000 × 16, printed capital letters (Frey & Slate 1991)",
-        put("Letter recognition", f"{UCI}/59/letter+recognition", "letter-recognition.data"),
+        from_uci("Letter recognition", f"{UCI}/59/letter+recognition", "letter-recognition.data"),
         "UCI letter recognition (Frey & Slate 1991)",
         ("letter.npz", "letter-recognition.data"),
         (20_000, 16),

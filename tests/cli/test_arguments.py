@@ -20,7 +20,7 @@ from ewsg_jax.__main__ import EXAMPLES, main, parser
 from ewsg_jax.base import progress
 from ewsg_jax.cli import console, data_file
 from ewsg_jax.cli.config import Config, ConfigError, build, from_toml
-from ewsg_jax.cli.plan_data import asked_of, text_of
+from ewsg_jax.cli.plan_data import arguments_of, text_of
 from ewsg_jax.cli.problem import of_config, prepare
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text(encoding="utf-8")
@@ -85,7 +85,7 @@ def test_examples_of_the_first_help_run(tmp_path, monkeypatch, capsys):
 @pytest.mark.skipif(os.name == "nt", reason="pipes")
 def test_a_reader_that_has_seen_enough_ends_nothing():
     """Such as `head`: there is no traceback, and the command goes on."""
-    code = "import sys, time; from ewsg_jax.cli.console import put\n"
+    code = "import sys, time; from ewsg_jax.cli.console import write_line as put\n"
     code += "put('a'); time.sleep(1); put('b'); put('c'); print('ended', file=sys.stderr)"
     command = f'{shlex.quote(sys.executable)} -c "{code}" | head -1'
     done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=100)
@@ -95,7 +95,7 @@ def test_a_reader_that_has_seen_enough_ends_nothing():
 def test_a_terminal_without_a_letter_has_another(monkeypatch):
     written = io.TextIOWrapper(io.BytesIO(), "ascii")
     monkeypatch.setattr(sys, "stdout", written)
-    console.put("N(0, 1² I) ± 0.1")
+    console.write_line("N(0, 1² I) ± 0.1")
     written.seek(0)
     assert written.read() == "N(0, 1? I) ? 0.1\n"
 
@@ -249,7 +249,7 @@ def test_each_weight_has_a_name_of_its_own(tmp_path):
 def test_the_report_names_the_source_and_what_was_dropped(tmp_path):
     """And says whose moments scale the features: those of all rows, unless some are held out."""
     asked = {"data": rows_file(tmp_path), "model": "logistic", "drop": ["age"]}
-    said = prepare(asked_of(asked))[1].description
+    said = prepare(arguments_of(asked))[1].description
     assert said[0] == "rows: 4 rows of 1 features, without age"
     assert said[1] == f"source: {tmp_path / 'rows.csv'}"
     assert "features standardised" in said
@@ -327,7 +327,7 @@ def test_unscaled_weights_give_the_same_predictor(tmp_path, model, intercept):
     path = tmp_path / "rows.npz"
     np.savez(path, x=x, y=y if model != "logistic" else y > 0)
     given = {"data": str(path), "model": model, "intercept": intercept}
-    asked, problem = prepare(asked_of(given))
+    asked, problem = prepare(arguments_of(given))
     shape = problem.start.shape
     draws = generator.normal(size=(2, 5, *shape))
     unscaled = problem.original.of(draws)
@@ -341,7 +341,7 @@ def test_unscaled_weights_give_the_same_predictor(tmp_path, model, intercept):
     assert len(problem.names) == np.prod(shape)
     assert len(problem.original.names) == np.prod(unscaled.shape[2:])
     # And what was asked for stands in a text that is read again.
-    assert asked_of(from_toml(text_of(asked))["plan"]) == asked
+    assert arguments_of(from_toml(text_of(asked))["plan"]) == asked
 
 
 def test_the_noise_scale_of_a_linear_model(tmp_path):
@@ -351,20 +351,20 @@ def test_the_noise_scale_of_a_linear_model(tmp_path):
     y = 100 + 3 * x[:, 0] + 2.0 * generator.normal(size=5_000)
     np.savez(tmp_path / "rows.npz", x=x, y=y)
     given = {"data": str(tmp_path / "rows.npz"), "model": "linear"}
-    _, problem = prepare(asked_of(given))
+    _, problem = prepare(arguments_of(given))
     said = problem.description[-1]
     assert float(re.search(r"noise scale ([\d.]+),", said)[1]) == pytest.approx(2.0, rel=0.03)
-    _, problem = prepare(asked_of(given | {"noise_scale": 2.5}))
+    _, problem = prepare(arguments_of(given | {"noise_scale": 2.5}))
     assert "noise scale 2.5, as given" in problem.description[-1]
     # Two rows beside each of two means: residuals 1, 1, 2, 2, and two weights of four rows.
     np.savez(tmp_path / "few.npz", x=[[0], [0], [1], [1]], y=[0.0, 2.0, 10.0, 14.0])
-    _, problem = prepare(asked_of({"data": str(tmp_path / "few.npz"), "model": "linear"}))
+    _, problem = prepare(arguments_of({"data": str(tmp_path / "few.npz"), "model": "linear"}))
     assert f"noise scale {np.sqrt(10 / 2):.4g}," in problem.description[-1]
 
 
 def test_rows_that_have_changed_are_refused(tmp_path):
     path = rows_file(tmp_path)
-    asked, _ = prepare(asked_of({"data": path, "model": "logistic"}))
+    asked, _ = prepare(arguments_of({"data": path, "model": "logistic"}))
     assert prepare(asked)[0] == asked
     rows_file(tmp_path, CSV.replace("1.5", "1.6"))
     with pytest.raises(ConfigError, match="has changed since the run"):

@@ -11,7 +11,7 @@ FAULTS = [
           "cli/test_arguments.py::test_unscaled_weights_give_the_same_predictor"),
     Fault("command line: a noise scale as if no weight had been fitted", "problem._residual_scale", drop("int(rank)"),
           "cli/test_arguments.py::test_the_noise_scale_of_a_linear_model"),
-    Fault("command line: other rows than those of the run", "problem.prepare", assume("asked.checksum not in ('', found)", False),
+    Fault("command line: other rows than those of the run", "problem.prepare", assume("arguments.checksum not in ('', rows_checksum)", False),
           "cli/test_arguments.py::test_rows_that_have_changed_are_refused"),
     Fault("command line: the response is the last column but one", "data_file._csv", constant(1, 2),
           "cli/test_arguments.py::test_columns_of_a_csv_file"),
