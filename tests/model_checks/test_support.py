@@ -153,7 +153,7 @@ def test_a_mode_inside_is_one(low):
 def test_a_start_without_a_density_names_the_part(log_likelihood, log_prior, start, data, message):
     posterior = ewsg.Posterior(log_likelihood, log_prior)
     with pytest.raises(
-        ValueError, match=f"^position must be a start where the potential .*{message}"
+        ValueError, match=f"^position must be a start at which the potential .*{message}"
     ):
         ewsg.find_mode(KEY, posterior, jnp.float32(start), data)
 

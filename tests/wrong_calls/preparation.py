@@ -65,7 +65,7 @@ WRONG["find_mode"] |= {
     "V position | log_prior is -inf | potential and its derivatives are finite": lambda: searched(
         posterior=BETWEEN_WALLS, position=jnp.full(2, 9.0)
     ),
-    "V position | V = nan | a start where the potential and its derivatives are finite": lambda: (
+    "V position | V = nan | a start at which the potential and its derivatives are finite": lambda: (
         searched(
             posterior=ewsg.Posterior(lambda w, x: jnp.log(w[0]) * x[0], lambda w: -w[0]),
             position=-jnp.ones(2),

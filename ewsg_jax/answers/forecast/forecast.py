@@ -18,9 +18,9 @@ from ewsg_jax.answers.forecast.batches import source_of_noise
 from ewsg_jax.answers.forecast.linearised import LinearisedKernel
 from ewsg_jax.answers.forecast.result import Forecast
 from ewsg_jax.answers.forecast.step import HELD, MOVING
+from ewsg_jax.answers.mode import settings as mode_settings
 from ewsg_jax.answers.mode.curvature import Curvature
 from ewsg_jax.answers.mode.mode import Mode
-from ewsg_jax.answers.mode.potential import MOST_DENSE
 from ewsg_jax.answers.mode.spectrum import CurvatureOfMany
 from ewsg_jax.base import checks
 from ewsg_jax.base.freshness import reads_now
@@ -112,8 +112,8 @@ def _checked(kernel: Kernel, mode: Mode, data: Data, values: bool) -> tuple[Pair
         )
     if isinstance(mode.curvature, CurvatureOfMany):
         raise ValueError(
-            f"mode must have at most {MOST_DENSE:,} coordinates for a forecast; got "
-            f"{len(mode.curvature.unit):,}. {INSTEAD}"
+            f"mode must have at most {mode_settings.MAX_DENSE_DIMENSION:,} coordinates for a "
+            f"forecast; got {len(mode.curvature.unit):,}. {INSTEAD}"
         )
     _ = mode.covariance  # raises if the curvature is unknown or not positive
     assert isinstance(mode.curvature, Curvature)

@@ -12,8 +12,8 @@ by hand: no measurement is known; the sweep of settings judges it.
 NORMAL_CURVATURES = (0.5, 2.0)
 """The least and the largest average curvature over the mode's for which a posterior counts as near
 normal. Outside of them the table says that it is not, and averages are clipped to them: long runs
-are predicted within a half inside, and by orders of magnitude wrong outside (Covertype, all
-columns).
+are predicted within a half inside; outside, on all columns of Covertype, a forecast was wrong by a
+factor of hundreds.
 """
 
 # ── Averages over the target ─────────────────────────────────────────────────────────────────────
@@ -34,7 +34,7 @@ either side of the mode. By hand.
 
 # ── Noise of batches ─────────────────────────────────────────────────────────────────────────────
 MAX_EVALUATIONS = 2**20
-"""Gradients of single rows that a round evaluates: about a second on one core. By hand."""
+"""Gradients of single rows that a round evaluates. By hand."""
 MAX_POINTS = 2**14
 """Points at which batches are compared. By hand."""
 MAX_GRADIENT_NUMBERS = 2**22

@@ -6,11 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ewsg_jax.answers.mode import settings
 from ewsg_jax.base import checks, optional
 from ewsg_jax.base.typing import Array, Data
-
-MOST_ROWS_AT_ONCE = 50_000
-"""Rows above which k-means goes over minibatches of the data."""
 
 
 def cluster(
@@ -23,17 +21,17 @@ def cluster(
 ) -> Array:
     """Return a stratum for each row, by scikit-learn's k-means on features (the extra `data`).
 
-    Features are taken as they are: standardise them where their scales differ. More than 50,000
+    Features are taken as they are: standardise them if their scales differ. More than 50,000
     rows are clustered by k-means on minibatches.
 
     Args:
-        data: a tree of arrays that share their leading axis, the n rows.
-        k: how many clusters, at most n.
-        features: what is clustered, shape (n, …): the key of data that are a dictionary, or
-            `features(data)`; None: data that are one array, or the key `"x"`.
-        seed: of the first centres.
+        data: a pytree of arrays that share their leading axis, the n rows.
+        k: the number of clusters, at most n.
+        features: the features, shape (n, …): a key if the data are a dictionary, or a function of
+            the data; None for data that are one array, or for the key `"x"`.
+        seed: the seed of the first centres.
         check_data: refuse features that are NaN or infinite; False: each counts as the mean of its
-            column, over the rows that have it, so that a row is clustered by what is known of it.
+            column, over the rows that have it.
 
     Returns:
         Whole numbers from 0 to k − 1, int32, shape (n,).
@@ -60,15 +58,15 @@ def cluster(
         checks.finite("features", x)
     x = x.reshape(n, -1)
     clusters = optional.module("sklearn.cluster", "cluster")
-    if n <= MOST_ROWS_AT_ONCE:
+    if n <= settings.CLUSTER_ROWS_AT_ONCE:
         means = clusters.KMeans(k, random_state=seed)
     else:
-        means = clusters.MiniBatchKMeans(k, batch_size=4096, random_state=seed)
+        means = clusters.MiniBatchKMeans(k, batch_size=settings.CLUSTER_BATCH, random_state=seed)
     return jnp.asarray(means.fit_predict(x if check_data else _filled(x)), jnp.int32)
 
 
 def _filled(x: np.ndarray) -> np.ndarray:
-    """Return features (n, d) with column means for what is not finite; 0 where all is not."""
+    """Return features (n, d) with column means for what is not finite; 0 if a column has none."""
     known = np.isfinite(x)
     total, count = np.where(known, x, 0.0).sum(0), known.sum(0)
     return np.where(known, x, total / np.maximum(count, 1)).astype(x.dtype)

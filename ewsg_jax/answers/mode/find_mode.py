@@ -1,7 +1,7 @@
 """A mode of the posterior, for control variates and for chains to start at.
 
-Newton's method, damped, in float64; before it, where a Hessian costs much, L-BFGS, and where asked
-for steps of any optax optimiser on minibatches.
+Newton's method, damped, in float64. L-BFGS comes before it if a Hessian costs much, and steps of an
+optax optimiser on minibatches if they are asked for.
 """
 
 import contextlib
@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from ewsg_jax.answers.mode import newton, quasi_newton
+from ewsg_jax.answers.mode import newton, quasi_newton, settings
 from ewsg_jax.answers.mode.curvature import Curvature, Shape
-from ewsg_jax.answers.mode.hessian_products import Probes
+from ewsg_jax.answers.mode.hessian_products import HessianProducts
 from ewsg_jax.answers.mode.mode import Mode
 from ewsg_jax.answers.mode.newton import End
-from ewsg_jax.answers.mode.potential import Point, Potential, is_newton_quick
+from ewsg_jax.answers.mode.potential import HostPotential, Point, is_newton_quick
 from ewsg_jax.answers.mode.spectrum import curvature_of_many
 from ewsg_jax.answers.mode.start import Start
 from ewsg_jax.answers.mode.warm_up import warm_up
@@ -39,19 +39,14 @@ from ewsg_jax.vectors.layout import vector
 if TYPE_CHECKING:
     import optax
 
-NEAREST, NUM_NEAREST, AT_WALL = 0.1, 32, 0.3
-"""Standard deviations, and pairs of places around a mode, at which a wall is looked for; and the
-share of them beyond it from which the mode lies on one.
-"""
 OTHERS = (
     "a density that grows without bound as a scale falls (groups in the centred form) ends so too, "
-    "and a run needs no mode of it; so do a loss where log_likelihood is asked for (its sign), and "
+    "and a run needs no mode of it; so do a loss in place of log_likelihood (its sign), and "
     "a gradient that is not the density's (stop_gradient, custom_vjp: see "
     "jax.test_util.check_grads)"
 )
 NO_DISTANCE = (End.FALLS, End.NO_MINIMUM, End.RIDGE, End.KINK)
-FAR = 10.0
-"""Standard deviations from a mode, from which on it is not rounding that ends a search."""
+"""Ends of a search whose point is at no known distance from a mode."""
 
 
 @reads_now("posterior", "optimizer")
@@ -75,36 +70,37 @@ def find_mode(
     """Find a mode of the posterior from a point. It runs a host loop over compiled steps.
 
     It takes steps of Newton's method, which do not depend on the units of the coordinates. Above 32
-    dimensions (256 where rows enter through linear predictors) L-BFGS comes first, with at most
-    half of the steps. All sums are in float64, with x64 enabled or not, where the model's functions
-    can be traced so; else in the dtypes of the position, and `distance` is then as good as these.
-    Where JAX differentiates the functions only once, second derivatives are differences of
-    gradients. No step leads to where the density is 0; a point on the boundary of the support is
-    not a mode.
+    dimensions (256 if rows enter through linear predictors) L-BFGS comes first, with at most half
+    of the steps. All sums are in float64, with x64 enabled or not, if the model's functions can be
+    traced so; otherwise they are in the dtypes of the position, and `distance` is as good as these.
+    If JAX differentiates the functions only once, second derivatives are differences of gradients.
+    No step ends at a density of 0; a point on the boundary of the support is not a mode.
 
     Args:
         key: a typed PRNG key, used for minibatches.
-        posterior: what is sampled.
-        position: where to begin, a tree of floating-point arrays.
+        posterior: the target.
+        position: the start of the search, a pytree of floating-point arrays.
         data: all n rows, or a stream of them (`ewsg_jax.stream`), which each sum reads once.
         tolerance: the distance to the mode, in posterior standard deviations, at which the search
             ends. A float32 is known to 6e-8 of itself: a coordinate a million of its own standard
             deviations from zero to 0.06.
-        max_steps: steps at most.
-        batch_size: start with steps on minibatches of this many rows; None: without.
-        warm_up_passes: passes over the data that these take.
-        optimizer: what makes them; default `optax.adam` with a rate that falls from 0.01 to 0.
-        chunk_size: rows that a sum over all takes at once.
-        rank: above 1,000 dimensions, how many directions of large curvature are separated from
-            the others, at the mode, by as many passes more; 0: none, and the mode has no widths.
-        progress: show a bar where tqdm is installed.
-        mesh: several devices, as of `ewsg_jax.sample`: each along `"data"` sums over its part of
+        max_steps: the largest number of steps.
+        batch_size: rows of a minibatch, for an optimiser's steps before the search; None for none.
+        warm_up_passes: passes over the data that these steps take.
+        optimizer: the optimiser of these steps; by default `optax.adam` with a rate that falls from
+            0.01 to 0.
+        chunk_size: rows that a sum over all rows takes at once.
+        rank: above 1,000 dimensions, the number of directions of large curvature that are
+            separated from the others at the mode, by as many passes more; 0 for none, and the mode
+            has no standard deviations.
+        progress: show a bar if tqdm is installed.
+        mesh: several devices, as for `ewsg_jax.sample`: each along `"data"` sums over its part of
             the rows. Not with a `batch_size`.
         check_data: look once for NaN and infinity in the data, and for labels that the model does
-            not know; False where the likelihood masks what is missing.
+            not know; False if the likelihood masks what is missing.
 
     Returns:
-        The point, with a report of convergence; not to have converged is warned of
+        The point, with a report of convergence. A search that has not converged is warned of
         (RuntimeWarning).
 
     Raises:
@@ -127,22 +123,20 @@ def find_mode(
     stream = data if isinstance(data, Stream) else None
     if batch_size is not None and (mesh is not None or stream is not None):
         other = (
-            "with mesh, whose devices take all rows"
-            if stream is None
-            else "where data are a stream"
+            "with mesh, whose devices take all rows" if stream is None else "if data are a stream"
         )
         raise ValueError(f"batch_size must be None {other}; got {batch_size}")
     if stream is not None:
         if mesh is not None:
-            raise ValueError(f"mesh must be None where data are a stream; got {mesh!r}")
-        given = data = stream.first()
+            raise ValueError(f"mesh must be None if data are a stream; got {mesh!r}")
+        checked_data = data = stream.first()
     else:
         checks.data(data)
         if checks.boolean("check_data", check_data):
             checks.finite("data", data)
-        given, data = data, spread.over(mesh, data)
+        checked_data, data = data, spread.over(mesh, data)
         if not isinstance(data, spread.Spread):
-            given = data = jax.tree.map(jnp.asarray, data)
+            checked_data = data = jax.tree.map(jnp.asarray, data)
     # Without the check of values only shapes are looked at.
     posterior.check(position, data if check_data else checks.shapes(data))
     posterior.check_gradient(position, data)
@@ -162,33 +156,42 @@ def find_mode(
 
     with contextlib.nullcontext() if stream is None else stream.causes():
         lazy = not is_newton_quick(posterior, position, data)
-        potential = Potential(posterior, position, data, chunk_size, lazy)
+        potential = HostPotential(posterior, position, data, chunk_size, lazy)
         bar = Progress(max_steps, progress)
-        mode, ended = _search(potential, begin, position, given, tolerance, max_steps, rank, bar)
+        mode, ended = _search(
+            potential, begin, position, checked_data, tolerance, max_steps, rank, bar
+        )
     mode = mode._replace(data_passes=mode.data_passes + warm_up_cost)
     if not mode.converged:
         complaint = _complaint(mode, *ended, tolerance, _farthest(begin, mode.position))
-        # What nothing reads is flat: then that is why.
-        if nothing := unread(posterior, mode.position, given):
-            complaint = f"{nothing[0]}; {complaint}"
+        # The density is flat in an array that it does not read: that explains the failure.
+        if ignored := unread(posterior, mode.position, checked_data):
+            complaint = f"{ignored[0]}; {complaint}"
         warn(complaint)
     return mode
 
 
 def _search(
-    potential: Potential,
+    potential: HostPotential,
     begin: P,
     position: P,
-    some: Data,
+    rows: Data,
     tolerance: float,
     max_steps: int,
     rank: int,
     bar: Progress,
 ) -> tuple[Mode[P], tuple[newton.Descent, str]]:
-    """Return where and how the search ended, with what ends the support; `some` rows: one place.
+    """Return the mode, with how the search ended and what ends the support.
 
-    It starts at the position, or where it began if minibatches, which do not look where they go,
-    led out of the support.
+    Args:
+        potential: the potential over all rows.
+        begin: the user's own start, for the case that minibatches led out of the support.
+        position: the start of the search.
+        rows: rows in one place, some or all of them.
+        tolerance: the distance to the mode, in standard deviations, that ends the search.
+        max_steps: the largest number of steps.
+        rank: the number of directions of large curvature, above 1,000 dimensions.
+        bar: the progress bar.
 
     Raises:
         ValueError: the potential is not finite at the position.
@@ -200,8 +203,8 @@ def _search(
         position, start = begin, potential.at(vector(begin))
     if not start.is_finite():
         raise ValueError(
-            "position must be a start where the potential and its derivatives are finite; got V = "
-            f"{start.value:.4g} and {np.sum(~np.isfinite(start.gradient))} of {potential.size} "
+            "position must be a start at which the potential and its derivatives are finite; got "
+            f"V = {start.value:.4g} and {np.sum(~np.isfinite(start.gradient))} of {potential.size} "
             "derivatives not finite: "
             f"{not_finite(potential.of, start.flat, data) or 'their sum overflows'}"
         )
@@ -210,7 +213,7 @@ def _search(
 
     def curvature_at(point: Point) -> newton.AnyCurvature:
         if flat_units is not None:
-            return Probes(potential, flat_units, point)
+            return HessianProducts(potential, flat_units, point)
         return Curvature.of(
             potential.hessian(point), potential.of.wide, by_differences=not potential.twice
         )
@@ -222,30 +225,30 @@ def _search(
         )
 
     if not is_newton_quick(posterior, position, data):
-        # Units of each coordinate: L-BFGS is slow where scales differ.
-        units = vector(quasi_newton.units_of(posterior, position, some))
-        found, num_steps = quasi_newton.approach(
+        # Units of each coordinate: L-BFGS is slow if scales differ.
+        units = vector(quasi_newton.units_of(posterior, position, rows))
+        lower, num_steps = quasi_newton.approach(
             potential, start, units, tolerance, max_steps // 2, lambda: bar.update(1)
         )
-        # Only where it has led down, as the position's dtypes hold it.
-        nearer = potential.at(layout.rounded(found.flat))
+        # Only if it has led down, with the position rounded to its dtypes.
+        nearer = potential.at(layout.rounded(lower.flat))
         if nearer.is_finite() and nearer.value <= start.value:
             start = nearer
-        # Too many numbers for a matrix: curvature by products, of which each is a pass.
+        # Too many dimensions for a matrix: curvature by products, each of which is a pass.
         if not potential.is_dense:
             flat_units = units
     descent = descend(start)
     if descent.end is End.NO_MINIMUM and potential.twice and potential.is_dense:
-        # Second derivatives may be wrong without a word, such as through stop_gradient in a rule of
-        # one's own.
+        # Second derivatives may be wrong without a word, such as through stop_gradient in a custom
+        # rule.
         potential.take_differences()
         again = descend(descent.point)
         if again.end is End.CONVERGED:
             descent = again._replace(num_steps=descent.num_steps + again.num_steps)
     bar.close()
     curvature = descent.curvature if isinstance(descent.curvature, Curvature) else None
-    # The widths of many numbers, by their largest directions of curvature.
-    if flat_units is not None and rank and descent.step.shape is Shape.BOWL:
+    # Standard deviations in many dimensions, by their directions of largest curvature.
+    if flat_units is not None and rank and descent.step.shape is Shape.CONVEX:
         curvature = curvature_of_many(potential, flat_units, descent.point, rank)
     mode = Mode(
         jax.device_put(layout.tree(descent.point.flat)),
@@ -257,41 +260,41 @@ def _search(
         potential.data_passes,
         curvature,
     )
-    # A wall may have ended the search: a point beyond it says which function ends there.
+    # The edge of the support may have ended the search: a point beyond it says which function ends.
     if descent.beyond is not None:
         beyond = layout.tree(descent.beyond)
         both = jax.tree.map(lambda x, y: jnp.stack([x, jnp.asarray(y)]), mode.position, beyond)
-        found = outside(posterior, both, data, potential.of.chunk_size)
-        # What rises without an end of the density is a kink, or as good as one.
-        ended = _at_wall(descent, found) if found else (descent._replace(end=End.KINK), "")
+        zero = outside(posterior, both, data, potential.of.chunk_size)
+        # A rise with a density that is not 0 is a kink, or as good as one.
+        ended = _ended_at_edge(descent, zero) if zero else (descent._replace(end=End.KINK), "")
         return mode._replace(distance=np.inf), ended
-    # A mode on a wall has half of its neighbourhood beyond it.
+    # A mode on the edge has half of its neighbourhood beyond it.
     around = _around(potential, mode) if mode.converged else NONE
-    if around.share >= AT_WALL:
-        return mode._replace(converged=False, distance=np.inf), _at_wall(descent, around)
+    if around.share >= settings.EDGE_SHARE:
+        return mode._replace(converged=False, distance=np.inf), _ended_at_edge(descent, around)
     return mode, (descent, "")
 
 
-def _at_wall(descent: newton.Descent, found: Outside) -> tuple[newton.Descent, str]:
-    """Return that a search ended at a wall, and what ends there, in words."""
-    return descent._replace(end=End.WALL), found.what
+def _ended_at_edge(descent: newton.Descent, zero: Outside) -> tuple[newton.Descent, str]:
+    """Return that a search ended at the edge of the support, and what ends there, in words."""
+    return descent._replace(end=End.SUPPORT_EDGE), zero.what
 
 
-def _around(potential: Potential, mode: Mode) -> Outside:
-    """Return how much of what lies nearest to a mode is where the density is 0."""
+def _around(potential: HostPotential, mode: Mode) -> Outside:
+    """Return the share of the neighbourhood of a mode that has density 0."""
     posterior, data = potential.of.posterior, potential.data
     if mode.curvature is None or not any(can_end(posterior, mode.position, data)):
         return NONE
-    near = Start(mode.position, mode.inverse_mass, width=NEAREST).of_keys(
-        jax.random.split(jax.random.key(0), NUM_NEAREST)
+    near = Start(mode.position, mode.inverse_mass, width=settings.EDGE_DISTANCE).of_keys(
+        jax.random.split(jax.random.key(0), settings.EDGE_PAIRS)
     )
-    # In pairs, of which a plane wall through the mode leaves one.
+    # In pairs, of which a plane edge through the mode leaves one.
     both = jax.tree.map(lambda x, at: jnp.concatenate([x, 2 * at - x]), near, mode.position)
     return outside(posterior, both, data, potential.of.chunk_size)
 
 
 def _farthest(begin: Position, end: Position) -> str:
-    """Return which coordinate went farthest, beside the size of where it began, in words."""
+    """Return which coordinate went farthest, relative to the size of its start, in words."""
     start, last = vector(begin), vector(end)
     k = int(np.argmax(np.abs(last - start) / np.maximum(1.0, np.abs(start))))
     leaves = jax.tree_util.tree_flatten_with_path(end)[0]
@@ -305,49 +308,49 @@ def _farthest(begin: Position, end: Position) -> str:
 
 
 def _complaint(
-    mode: Mode, descent: newton.Descent, wall: str, tolerance: float, farthest: str
+    mode: Mode, descent: newton.Descent, edge: str, tolerance: float, farthest: str
 ) -> str:
-    """Return what is wrong and what to do about it."""
-    after = f"after {mode.num_steps} steps (tolerance {tolerance})"
-    if descent.end is End.WALL:
+    """Return why the search has not converged, and what to do about it."""
+    count = f"after {mode.num_steps} steps (tolerance {tolerance})"
+    if descent.end is End.SUPPORT_EDGE:
         return (
-            f"the search found no mode, {after}: it ended at the boundary of the support, beyond "
-            f"which {wall}; {SUPPORT_CURE}; {OTHERS}"
+            f"the search found no mode, {count}: it ended at the boundary of the support, beyond "
+            f"which {edge}; {SUPPORT_CURE}; {OTHERS}"
         )
     if descent.end is End.KINK:
         return (
-            f"the search found no mode, {after}: it ended at a kink or a jump, where the potential "
-            "rises at once, though its slope points down. A kink, as of an absolute value or a "
-            f"Laplace prior, may be the mode, which then has no widths; {OTHERS}"
+            f"the search found no mode, {count}: it ended at a kink or a jump, at which the "
+            "potential rises at once, though its gradient points down. A kink, as of an absolute "
+            f"value or a Laplace prior, may be the mode, which then has no widths; {OTHERS}"
         )
-    # The causes by how sure they are: a wall first, rounding last.
+    # The causes by how sure they are: an edge first, rounding last.
     improper = (
         "the posterior may be improper: is the sign of log_likelihood right, and log_prior proper?"
     )
     shape = descent.step.shape
-    distance = f"{mode.distance:.2g} standard deviations from a mode, {after}"
+    distance = f"{mode.distance:.2g} standard deviations from a mode, {count}"
     if descent.end is End.FALLS:
-        return f"the search found no mode, {after}: the potential falls without bound; {improper}"
+        return f"the search found no mode, {count}: the potential falls without bound; {improper}"
     if descent.end is End.NO_MINIMUM:
         return (
-            f"the search found no mode, {after}: the potential falls ever more gently, to no "
+            f"the search found no mode, {count}: the potential falls ever more gently, to no "
             f"parabola; {improper}"
         )
     if descent.end is End.RIDGE:
         return (
-            f"the search found no mode, {after}: it ended on a ridge, along which the potential is "
+            f"the search found no mode, {count}: it ended on a ridge, along which the potential is "
             f"as good as level; {improper}"
         )
-    if shape is Shape.FLAT and descent.end is End.NOT_A_BOWL:
-        return f"the search found no mode, {after}: the potential is {shape.value}; {improper}"
-    if shape is not Shape.BOWL:
+    if shape is Shape.FLAT and descent.end is End.NOT_CONVEX:
+        return f"the search found no mode, {count}: the potential is {shape.value}; {improper}"
+    if shape is not Shape.CONVEX:
         return (
-            f"the search ended where the potential is {shape.value}, {after}: take more steps "
-            "or another start"
+            f"the search ended at a point at which the potential is {shape.value}, {count}: take "
+            "more steps or another start"
         )
     if descent.end is End.OUT_OF_STEPS:
         return f"the search ended {distance}: take more steps or another start"
-    if mode.distance > FAR:
+    if mode.distance > settings.FAR_FROM_MODE:
         return (
             f"the search ended {distance}: {farthest}; is the sign of one of its terms wrong, or "
             "the density unbounded or flat there? Else take another start, or float64"

@@ -1,4 +1,4 @@
-"""The sampler whose step is that of stochastic gradient descent, but for the noise."""
+"""The sampler whose step is a step of stochastic gradient descent plus noise."""
 
 import math
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from ewsg_jax.base import checks
 
 @dataclass(frozen=True)
 class SGDMatch:
-    """What makes a kernel move as an optimiser does.
+    """The numbers with which a kernel moves as an optimiser does.
 
     Attributes:
         step_size: h.
-        friction: γ per unit of time; None without momentum, where the match is Langevin dynamics.
+        friction: γ per unit of time; None without momentum: the match is then Langevin dynamics.
         prior_scale: σ, the standard deviation of a normal prior on each weight; infinity without
             weight decay.
     """
@@ -37,10 +37,10 @@ def from_sgd(
     A posterior needs the size of the loss, an optimiser does not: c (`loss_factor`) times the mean
     loss L̄ must be the mean negative log likelihood, up to a constant.
 
-    - c = 1 where the loss of a row is its negative log likelihood, as cross entropy is.
-    - c = 1/(2s²) where it is (y − f)² and y has noise of standard deviation s; 1/s² where it is
+    - c = 1 if the loss of a row is its negative log likelihood, as cross entropy is.
+    - c = 1/(2s²) if it is (y − f)² and y has noise of standard deviation s; 1/s² if it is
       half of that (`optax.l2_loss`).
-    - c = K/(2s²) where it is the mean of K such squares, one for each output.
+    - c = K/(2s²) if it is the mean of K such squares, one for each output.
 
     With V = n c L̄ + ‖θ‖²/(2σ²), the optimiser's step
 
@@ -49,8 +49,8 @@ def from_sgd(
     is with v = h p, h = √(ℓ/(nc)), γ = (1 − μ)/h and σ = 1/√(ncλ) the step p ← (1 − γh) p − h ∇V,
     θ ← θ + h p of `sghmc` and `uld` (`integrator="semi_implicit"`, their default) without its
     noise. Without momentum it is that of `sgld` and `ld` with h = ℓ/(nc). What the sampler adds is
-    noise of temperature 1: weights that an optimiser kept at a minimum move to where the posterior
-    is.
+    noise of temperature 1: weights that an optimiser kept at a minimum move to the bulk of the
+    posterior.
 
     Adam and its like have no equivalent: they divide by the gradient's own size, which changes what
     is sampled (`psgld` has a correction for that). A rate of theirs is no rate of SGD. Decoupled
@@ -60,11 +60,11 @@ def from_sgd(
     fixed: Loshchilov and Hutter, Decoupled weight decay regularization, ICLR 2019, proposition 3).
 
     Args:
-        learning_rate: ℓ > 0, of the mean loss over a batch.
+        learning_rate: ℓ > 0, the rate for the mean loss over a batch.
         momentum: μ, in [0, 1), without dampening. Default 0.
         weight_decay: λ ≥ 0, whose λθ is added to the gradient of the mean loss. Default 0: a flat
             prior.
-        n: rows of all data, not of a batch.
+        n: the number of rows of all data, not of a batch.
         loss_factor: c > 0, the mean negative log likelihood over the mean loss, as above.
             Default 1.
 
@@ -102,7 +102,7 @@ def from_sgd(
 
 
 def _number(name: str, value: object, kind: str, least: float, below: float = math.inf) -> None:
-    """Check a finite number from `least` to below `below`."""
+    """Check that a number is finite, at least `least` and below `below`."""
     takes = f"{name} must be {kind}"
     if isinstance(value, bool) or not isinstance(value, int | float | np.floating):
         raise TypeError(f"{takes}; got {checks.describe(value)}")

@@ -9,24 +9,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ewsg_jax.answers.mode.curvature import LEAST, Shape, Step
+from ewsg_jax.answers.mode import settings
+from ewsg_jax.answers.mode.curvature import Shape, Step
 from ewsg_jax.answers.mode.lanczos import tridiagonal
-from ewsg_jax.answers.mode.potential import Point, Potential
-
-MOST_PRODUCTS = 200
-"""Products with vectors for one answer."""
-RESIDUAL = 1e-4
-"""Relative residual at which an answer is precise enough."""
+from ewsg_jax.answers.mode.potential import HostPotential, Point
 
 
-class Answer(NamedTuple):
-    """What the method of conjugate gradients found for H x = b, in scaled coordinates.
+class Solution(NamedTuple):
+    """The solution of H x = b by conjugate gradients, in scaled coordinates.
 
     Attributes:
-        x: the answer as far as it went.
+        x: the solution, as far as the method went.
         squared_residual: ‖b − H x‖².
         search: the last search direction p.
-        curvature: pᵀ H p, not positive where the method had to end.
+        curvature: pᵀ H p, not positive if the method had to end for that.
         least: the least eigenvalue of the Lanczos matrix of its steps: the least curvature that was
             met.
     """
@@ -38,35 +34,49 @@ class Answer(NamedTuple):
     least: float
 
 
-class Probes:
-    """The curvature at a point, known by products with vectors alone."""
+class HessianProducts:
+    """The curvature at a point, known by products with vectors alone.
 
-    def __init__(self, potential: Potential, unit: np.ndarray, point: Point) -> None:
+    Args:
+        potential: the potential.
+        unit: units of the coordinates in which curvatures are about equal, shape (d,).
+        point: the point.
+    """
+
+    def __init__(self, potential: HostPotential, unit: np.ndarray, point: Point) -> None:
         self._potential, self._unit, self._point = potential, unit, point
 
     def step(self, gradient: np.ndarray, tolerance: float) -> Step:
-        """Return the step of Newton's method; the true distance is hardly above its own.
+        """Return the step of Newton's method; the true distance is hardly above the one given.
 
-        Near a mode a second answer, for a vector at random, looks for directions curved downwards.
+        Near a mode a second solution, for a vector at random, looks for directions of negative
+        curvature.
+
+        Args:
+            gradient: ∇V, shape (d,).
+            tolerance: posterior standard deviations at which the search ends.
         """
         b = self._unit * gradient
-        # At a mode there is no way to go; the curvature is still to be known.
+        # At a mode the step is 0; the curvature is still to be known.
         if not np.any(b):
             return self._verified(np.zeros_like(b), 0.0, 0.0, np.inf, gradient, tolerance)
-        found = self._solve(b)
-        if not found.curvature > 0:
-            return self._downwards(found, gradient)
-        # A Lanczos matrix that is not positive: directions along which nothing curves.
-        least = found.least
+        solution = self._solve(b)
+        if not solution.curvature > 0:
+            return self._downwards(solution, gradient)
+        # The Lanczos matrix is not positive: there are directions without curvature.
+        least = solution.least
         if least <= 0:
-            return Step(-self._unit * found.x, np.inf, Shape.FLAT, True)
-        # What is left of the residual adds at most its square over the least curvature.
-        product, squared = float(b @ found.x), found.squared_residual
+            return Step(-self._unit * solution.x, np.inf, Shape.FLAT, True)
+        # The residual adds at most its square over the least curvature.
+        product, squared = float(b @ solution.x), solution.squared_residual
         if product + squared / least > tolerance**2:
             return Step(
-                -self._unit * found.x, float(np.sqrt(product + squared / least)), Shape.BOWL, False
+                -self._unit * solution.x,
+                float(np.sqrt(product + squared / least)),
+                Shape.CONVEX,
+                False,
             )
-        return self._verified(found.x, product, squared, least, gradient, tolerance)
+        return self._verified(solution.x, product, squared, least, gradient, tolerance)
 
     def squared_length(self, moved: np.ndarray) -> float:
         """Return movedᵀ ∇²V moved."""
@@ -74,8 +84,8 @@ class Probes:
 
     def weak(self) -> np.ndarray:
         """Return one standard deviation in a direction at random."""
-        way = self._unit * self._random()
-        return way / np.sqrt(abs(self.squared_length(way)))
+        direction = self._unit * self._random()
+        return direction / np.sqrt(abs(self.squared_length(direction)))
 
     def _verified(
         self,
@@ -86,38 +96,44 @@ class Probes:
         gradient: np.ndarray,
         tolerance: float,
     ) -> Step:
-        # A step sees curvature along its own way alone; a direction at random sees the rest.
+        # A step shows the curvature along itself alone; a direction at random shows the rest.
         other = self._solve(self._random())
         if not other.curvature > 0:
             return self._downwards(other._replace(x=x), gradient)
         least = min(least, other.least)
-        if least <= LEAST:
+        if least <= settings.MIN_STEP_CURVATURE:
             return Step(-self._unit * x, np.inf, Shape.FLAT, True)
         distance = float(np.sqrt(product + squared / least))
-        return Step(-self._unit * x, distance, Shape.BOWL, distance <= tolerance)
+        return Step(-self._unit * x, distance, Shape.CONVEX, distance <= tolerance)
 
-    def _downwards(self, found: Answer, gradient: np.ndarray) -> Step:
-        """Return what was found so far, and one sd in the direction curved downwards."""
-        size = np.sqrt(max(-found.curvature, LEAST * float(found.search @ found.search)))
-        sign = 1.0 if gradient @ (self._unit * found.search) >= 0 else -1.0
+    def _downwards(self, solution: Solution, gradient: np.ndarray) -> Step:
+        """Return the solution so far, and one sd in the direction of negative curvature."""
+        size = np.sqrt(
+            max(
+                -solution.curvature,
+                settings.MIN_STEP_CURVATURE * float(solution.search @ solution.search),
+            )
+        )
+        sign = 1.0 if gradient @ (self._unit * solution.search) >= 0 else -1.0
         return Step(
-            -self._unit * (found.x + sign * found.search / size), np.inf, Shape.SADDLE, False
+            -self._unit * (solution.x + sign * solution.search / size), np.inf, Shape.SADDLE, False
         )
 
     def _random(self) -> np.ndarray:
         return np.random.default_rng(0).normal(size=self._unit.shape)
 
-    def _solve(self, b: np.ndarray) -> Answer:
-        """Return x of unit ∇²V unit x = b: until precise enough, until curved downwards, or until
-        too many passes.
+    def _solve(self, b: np.ndarray) -> Solution:
+        """Return x of unit ∇²V unit x = b.
+
+        The method ends when x is precise enough, at a negative curvature, or after too many passes.
         """
         x, left, search, squared = np.zeros_like(b), b, b, float(b @ b)
-        enough, curvature = RESIDUAL**2 * squared, 1.0
+        enough, curvature = settings.SOLUTION_RESIDUAL**2 * squared, 1.0
         lengths, ratios = [], []
-        while squared > enough and len(lengths) < MOST_PRODUCTS:
+        while squared > enough and len(lengths) < settings.MAX_PRODUCTS:
             image = self._unit * self._potential.product(self._point, self._unit * search)
             curvature = float(search @ image)
-            # Only where the curvature is positive is the length of the step one.
+            # Without a positive curvature the step has no length.
             if not curvature > 0:
                 break
             lengths.append(squared / curvature)
@@ -125,7 +141,7 @@ class Probes:
             before, squared = squared, float(left @ left)
             ratios.append(squared / before)
             search = left + ratios[-1] * search
-        return Answer(x, squared, search, curvature, _least(np.array(lengths), np.array(ratios)))
+        return Solution(x, squared, search, curvature, _least(np.array(lengths), np.array(ratios)))
 
 
 def _least(alpha: np.ndarray, beta: np.ndarray) -> float:

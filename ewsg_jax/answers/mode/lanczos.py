@@ -1,24 +1,24 @@
-"""Lanczos' method: what products of a symmetric matrix with vectors say of its eigenvalues."""
+"""Lanczos' method: eigenvalues of a symmetric matrix by products with vectors."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-FINE = 1e-6
-"""Share of the largest eigenvalue below which a residual is rounding: no more directions."""
+from ewsg_jax.answers.mode import settings
 
 
 class Spectrum(NamedTuple):
-    """What Lanczos' method says of a symmetric matrix.
+    """What Lanczos' method shows of a symmetric matrix.
 
     Attributes:
-        values: eigenvalues that are settled, of a residual below a tenth of the value, the largest
-            first.
-        directions: their vectors, in columns.
-        least: the least eigenvalue of its matrix, settled or not.
-        largest: the largest, settled or not.
-        mean_inverse: the mean of the inverses of all eigenvalues, as a direction at random has it.
+        values: eigenvalues that have converged, with a residual below a tenth of the value, the
+            largest first.
+        directions: their eigenvectors, in columns.
+        least: the least eigenvalue of the Lanczos matrix, converged or not.
+        largest: the largest eigenvalue of it, converged or not.
+        mean_inverse: an estimate of the mean of the inverses of all eigenvalues, from a direction
+            at random.
     """
 
     values: np.ndarray
@@ -29,10 +29,17 @@ class Spectrum(NamedTuple):
 
 
 class Recursion:
-    """The recursion from one start, fed with products."""
+    """The recursion from one start, which is given products one by one.
 
-    def __init__(self, start: np.ndarray, rank: int, fine: float = FINE) -> None:
-        self.basis, self._fine = np.zeros((len(start), rank + 1)), fine
+    Args:
+        start: the first vector, shape (size,).
+        rank: the number of products.
+        end: the residual, over the largest number so far, below which it is rounding.
+    """
+
+    def __init__(self, start: np.ndarray, rank: int, end: float | None = None) -> None:
+        self.basis = np.zeros((len(start), rank + 1))
+        self._end = settings.LANCZOS_END if end is None else end
         self.basis[:, 0] = start / np.linalg.norm(start)
         self._alphas: list[float] = []
         self._betas: list[float] = []
@@ -44,7 +51,7 @@ class Recursion:
         return self.basis[:, len(self._alphas)]
 
     def add(self, image: np.ndarray) -> None:
-        """Take the matrix times `vector`; nothing once the recursion is over."""
+        """Take the matrix times `vector`; once the recursion is over, ignore it."""
         if self.is_over:
             return
         k = len(self._alphas)
@@ -55,13 +62,13 @@ class Recursion:
         beta = float(np.linalg.norm(image))
         self._betas.append(beta)
         self.is_over = (
-            not beta > self._fine * max(map(abs, self._alphas)) or k + 2 == self.basis.shape[1]
+            not beta > self._end * max(map(abs, self._alphas)) or k + 2 == self.basis.shape[1]
         )
         if not self.is_over:
             self.basis[:, k + 1] = image / beta
 
     def spectrum(self) -> Spectrum:
-        """Return what has been found."""
+        """Return what the products so far show."""
         count = len(self._alphas)
         values, vectors = np.linalg.eigh(
             tridiagonal(np.array(self._alphas), np.array(self._betas[: count - 1]))
@@ -75,19 +82,19 @@ class Recursion:
 
 
 def lanczos(product: Callable[[np.ndarray], np.ndarray], size: int, rank: int) -> Spectrum:
-    """Return what `rank` products say of a symmetric matrix.
+    """Return what `rank` products show of a symmetric matrix.
 
     Args:
-        product: the matrix with a vector, shape (size,).
+        product: the matrix times a vector of shape (size,).
         size: its order.
-        rank: how many products.
+        rank: the number of products.
     """
-    found = Recursion(np.random.default_rng(0).normal(size=size), min(rank, size))
-    while not found.is_over:
-        found.add(product(found.vector))
-    return found.spectrum()
+    recursion = Recursion(np.random.default_rng(0).normal(size=size), min(rank, size))
+    while not recursion.is_over:
+        recursion.add(product(recursion.vector))
+    return recursion.spectrum()
 
 
-def tridiagonal(diagonal: np.ndarray, beside: np.ndarray) -> np.ndarray:
-    """Return the matrix of the method, shape (k, k), of k numbers and k − 1 beside them."""
-    return np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
+def tridiagonal(diagonal: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return a symmetric matrix (k, k) with k numbers on its diagonal, k − 1 next to it."""
+    return np.diag(diagonal) + np.diag(others, 1) + np.diag(others, -1)

@@ -1,7 +1,7 @@
-"""A mode, in the units in which a kernel is given its step: the widths of the posterior around it.
+"""A mode, with the curvature there: starts, standard deviations and an inverse mass.
 
-With the covariance of the normal approximation there for an inverse mass, every direction is of
-unit width, and a step size has the unit 1.
+With the covariance of the normal approximation for an inverse mass every direction has the standard
+deviation 1, and step sizes are in that unit.
 """
 
 from typing import Generic, NamedTuple
@@ -20,28 +20,30 @@ from ewsg_jax.vectors.layout import Layout
 
 
 class Mode(NamedTuple, Generic[P]):
-    """Where the search ended, and how.
+    """A mode of the posterior, or the point at which the search for one ended.
 
     Its covariance, standard deviations, starts and inverse mass are those of the normal
-    approximation N(mode, (∇²V)⁻¹) at temperature 1, as good as the posterior is normal.
+    approximation N(mode, (∇²V)⁻¹) at temperature 1, and as good as the posterior is normal.
 
     Attributes:
-        position: the point, a tree like the start.
+        position: the point, a pytree like the start.
         converged: whether the distance is at most the tolerance, ∇²V positive definite and the
             potential a parabola on the way from there to the mode, and a little way along its
             weakest direction.
-        distance: √(∇Vᵀ (∇²V)⁻¹ ∇V) there, how many posterior standard deviations (at temperature 1)
-            the mode is away; infinite where ∇²V is not positive definite, or there seems to be no
-            mode. For a position of more than 1,000 numbers it is found from products of ∇²V with
+        distance: √(∇Vᵀ (∇²V)⁻¹ ∇V) at the point: how many posterior standard deviations (at
+            temperature 1) the mode is away; infinite if ∇²V is not positive definite, or if there
+            seems to be no mode. In more than 1,000 dimensions it comes from products of ∇²V with
             vectors, and includes the error that their residual leaves.
-        potential: V there, with the constants of prior and likelihood, as `Posterior.potential`.
-        gradient_norm: ‖∇V‖ there.
+        potential: V at the point, with the constants of prior and likelihood, as
+            `Posterior.potential` has it.
+        gradient_norm: ‖∇V‖ at the point.
         num_steps: steps of L-BFGS and of Newton's method.
         data_passes: passes over the data that the whole search cost: one for each gradient and for
-            each product of ∇²V with a vector. Where rows enter through linear predictors, all of
-            ∇²V comes with a gradient.
-        curvature: ∇²V there, taken apart: as a matrix up to 1,000 numbers, above by its directions
-            of largest curvature (`rank` of `find_mode`); None where these were not asked for.
+            each product of ∇²V with a vector. If rows enter through linear predictors, all of ∇²V
+            comes with a gradient.
+        curvature: ∇²V at the point, factorised: a matrix up to 1,000 dimensions, above that its
+            directions of largest curvature (`rank` of `find_mode`); None if these were not asked
+            for.
     """
 
     position: P
@@ -57,13 +59,14 @@ class Mode(NamedTuple, Generic[P]):
     def covariance(self) -> np.ndarray | LowRank:
         """(∇²V)⁻¹ over the d parameters of the position in `ravel_pytree` order.
 
-        A matrix (d, d) in float64 up to 1,000 numbers; above that a `dynamics.LowRank`, in which
-        all directions but those of largest curvature are of one width in units of the coordinates.
+        A matrix (d, d) in float64 up to 1,000 dimensions; above that a `dynamics.LowRank`, in which
+        all directions but those of largest curvature have one standard deviation, in units of the
+        coordinates.
 
         Raises:
-            ValueError: ∇²V is not positive definite there, or was not worked out.
+            ValueError: ∇²V is not positive definite there, or was not computed.
         """
-        curvature = self._bowl()
+        curvature = self._checked_curvature()
         if isinstance(curvature, CurvatureOfMany):
             return curvature.covariance
         assert curvature.inverse is not None
@@ -71,7 +74,7 @@ class Mode(NamedTuple, Generic[P]):
 
     @property
     def sd(self) -> P:
-        """Standard deviations of the coordinates, a tree like the position.
+        """Standard deviations of the coordinates, a pytree like the position.
 
         Raises:
             ValueError: as `covariance`.
@@ -101,15 +104,15 @@ class Mode(NamedTuple, Generic[P]):
         """Draws from around the mode, a function of a key: `ewsg_jax.sample(key, kernel,
         mode.start, …)` starts so.
 
-        They are 1.5 times as wide as the posterior, so that chains that do not mix show it; those
-        of `mode.start(key, width)` are `width` times as wide.
+        They have 1.5 times the standard deviations of the posterior, so that R-hat shows chains
+        that do not mix; those of `mode.start(key, width)` have `width` times as large ones.
 
         Raises:
             ValueError: as `covariance`.
         """
         return Start(self.position, self.inverse_mass)
 
-    def _bowl(self) -> Curvature | CurvatureOfMany:
+    def _checked_curvature(self) -> Curvature | CurvatureOfMany:
         if self.curvature is None:
             raise ValueError(
                 "mode must have its curvature for its widths; got one of more than 1,000 numbers "
@@ -117,7 +120,7 @@ class Mode(NamedTuple, Generic[P]):
             )
         if isinstance(self.curvature, Curvature) and self.curvature.inverse is None:
             raise ValueError(
-                "mode must be one for its widths; got a point where the potential is "
+                "mode must be one for its widths; got a point at which the potential is "
                 f"{self.curvature.shape.value}"
             )
         return self.curvature

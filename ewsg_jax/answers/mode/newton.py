@@ -1,4 +1,4 @@
-"""Newton's method, damped: downhill from a point to a mode, and why there may be none."""
+"""Newton's method, damped: downhill from a point to a mode, or to the reason why there is none."""
 
 import enum
 from collections.abc import Callable
@@ -6,35 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ewsg_jax.answers.mode import settings
 from ewsg_jax.answers.mode.curvature import Curvature, Shape, Step
-from ewsg_jax.answers.mode.hessian_products import Probes
-from ewsg_jax.answers.mode.potential import Point, Potential
+from ewsg_jax.answers.mode.hessian_products import HessianProducts
+from ewsg_jax.answers.mode.potential import HostPotential, Point
 
-MOST_TRIALS = 40
-"""Lengths that are tried of one step."""
-SUFFICIENT = 1e-4
-"""Part of the fall that the slope predicts with which a step is content."""
-STEADY = 0.3
-"""Part of the slope left after a whole step where a longer one is tried: exp(−w) 0.37, w⁴ 0.30."""
-PROBED = {True: 1e-4, False: 0.1}
-"""Sds over which slopes are not lost in rounding, where they are float64 or are not."""
-PROBED_BY_DIFFERENCES = 0.3
-"""The same on both sides, where curvature is a difference of slopes over a shorter way."""
-WEAK, LITTLE = (1e-4, 1e-2), 1e-3
-"""Sds in the weakest direction, and the part of a position, over one of which a mode is a
-parabola.
-"""
-QUADRATIC = 0.2
-"""Part by which the change of a slope may differ from the one that the curvature predicts."""
-WALL = 1e6
-"""By how much a potential that should fall rises beyond a wall, at least."""
-KINK = 10.0
-"""Times what slope and curvature predict, by which a slope turns at a kink, or a value rises."""
-MOST_ILLUSIONS = 10
-"""Points that look like a mode and are none, after which there is thought to be none."""
-
-AnyCurvature = Curvature | Probes
-"""As a matrix, or by products with vectors."""
+AnyCurvature = Curvature | HessianProducts
+"""A curvature as a matrix, or by products with vectors."""
 
 
 class End(enum.Enum):
@@ -46,21 +24,22 @@ class End(enum.Enum):
     FALLS = enum.auto()
     NO_MINIMUM = enum.auto()
     RIDGE = enum.auto()
-    NOT_A_BOWL = enum.auto()
-    WALL = enum.auto()
+    NOT_CONVEX = enum.auto()
+    SUPPORT_EDGE = enum.auto()
     KINK = enum.auto()
 
 
 class Descent(NamedTuple):
-    """Where a search ended.
+    """The end of a search.
 
     Attributes:
-        point: where.
-        step: the step of Newton's method from there.
-        curvature: there.
-        num_steps: steps made.
-        end: why.
-        beyond: a point downhill from there that is beyond a wall, None where there is none.
+        point: the last point.
+        step: the step of Newton's method from that point.
+        curvature: the curvature at that point.
+        num_steps: the number of steps made.
+        end: why the search ended.
+        beyond: a point downhill of the last one, beyond the edge of the support; None if there is
+            none.
     """
 
     point: Point
@@ -72,55 +51,63 @@ class Descent(NamedTuple):
 
 
 def descend(
-    potential: Potential,
+    potential: HostPotential,
     curvature_at: Callable[[Point], AnyCurvature],
     start: Point,
     tolerance: float,
     max_steps: int,
     progress: Callable[[], None],
 ) -> Descent:
-    """Take steps of Newton's method until the mode is nearer than the tolerance, in sds.
+    """Take steps of Newton's method until the mode is nearer than the tolerance.
 
-    A point is near a mode only where the potential is a parabola on the way there: its slope
+    A point counts as near a mode only if the potential is a parabola on the way to it: its gradient
     changes as the curvature predicts. A potential that falls for ever, such as exp(−w), seems to
     come ever nearer to a mode too.
+
+    Args:
+        potential: the potential.
+        curvature_at: returns the curvature at a point.
+        start: the first point.
+        tolerance: posterior standard deviations from the mode at which the search ends.
+        max_steps: the largest number of steps.
+        progress: called after each step.
     """
 
-    def seen(point: Point) -> tuple[Point, AnyCurvature, Step]:
+    def with_step(point: Point) -> tuple[Point, AnyCurvature, Step]:
         curvature = curvature_at(point)
         return point, curvature, curvature.step(point.gradient, tolerance)
 
-    point, curvature, step = seen(start)
-    num_steps, illusions, beyond, no_mode = 0, 0, None, End.NO_MINIMUM
+    point, curvature, step = with_step(start)
+    num_steps, false_modes, beyond, no_mode = 0, 0, None, End.NO_MINIMUM
     while True:
-        # Near enough by the curvature here; whether that is a parabola's is looked at from beside.
-        if step.shape is Shape.BOWL and step.distance <= tolerance:
+        # Near enough by the curvature here, if the potential is a parabola.
+        if step.shape is Shape.CONVEX and step.distance <= tolerance:
             is_parabola = _is_parabola(potential, point, curvature, step)
             if is_parabola and not _is_ridge(potential, point, curvature):
                 end = End.CONVERGED
                 break
-            illusions, no_mode = illusions + 1, End.RIDGE if is_parabola else End.NO_MINIMUM
-            if illusions > MOST_ILLUSIONS:
+            false_modes, no_mode = false_modes + 1, End.RIDGE if is_parabola else End.NO_MINIMUM
+            if false_modes > settings.MAX_FALSE_MODES:
                 end = no_mode
                 break
-        # No slope and no curvature: nothing says where to go.
+        # Without a gradient and a curvature no direction leads down.
         if step.shape is Shape.FLAT and step.is_still:
-            end = End.NOT_A_BOWL
+            end = End.NOT_CONVEX
             break
         if num_steps >= max_steps:
             end = End.OUT_OF_STEPS
             break
-        found = _along(potential, point, step, step.is_still)
-        if isinstance(found, End):
-            end = found
-            if found is End.ROUNDING:
-                # As near as rounding allows to what is no parabola.
-                end = no_mode if step.distance <= tolerance else found
-                end = end if step.shape is Shape.BOWL else End.NOT_A_BOWL
+        lower = _along(potential, point, step, step.is_still)
+        if isinstance(lower, End):
+            end = lower
+            if lower is End.ROUNDING:
+                # As near as rounding allows to a point around which there is no parabola.
+                end = no_mode if step.distance <= tolerance else lower
+                end = end if step.shape is Shape.CONVEX else End.NOT_CONVEX
                 obstacle, beyond = _obstacle(potential, point, curvature, step)
                 end = obstacle or end
             break
-        before, (point, curvature, step) = (point, curvature, step), seen(found)
+        before, (point, curvature, step) = (point, curvature, step), with_step(lower)
         num_steps += 1
         progress()
         if step.distance > tolerance and _is_stuck(potential, before, point, step):
@@ -132,14 +119,18 @@ def descend(
     return Descent(point, step, curvature, num_steps, end, beyond)
 
 
-def _along(potential: Potential, point: Point, step: Step, eager: bool) -> Point | End:
+def _along(potential: HostPotential, point: Point, step: Step, eager: bool) -> Point | End:
     """Return a lower point along a step, or why there is none.
 
-    Eagerly, a bowl that has turned out to be no parabola is left with long steps.
+    Args:
+        potential: the potential.
+        point: the point.
+        step: the step.
+        eager: take long steps, to leave a convex region that has turned out to be no parabola.
     """
-    slope = float(point.gradient @ step.direction)
+    along = float(point.gradient @ step.direction)
     length, best = 1.0, None
-    for number in range(MOST_TRIALS):
+    for number in range(settings.MAX_STEP_LENGTHS):
         flat = potential.of.layout.rounded(point.flat + length * step.direction)
         if not np.all(np.isfinite(flat)):
             if best is not None:
@@ -148,118 +139,136 @@ def _along(potential: Potential, point: Point, step: Step, eager: bool) -> Point
             continue
         if np.array_equal(flat, point.flat):
             return End.ROUNDING
-        # A whole step is right most often.
-        trial = potential.at(flat, is_trial=number > 0)
-        if trial.value == -np.inf:
+        # The full step is accepted most often.
+        candidate = potential.at(flat, may_be_rejected=number > 0)
+        if candidate.value == -np.inf:
             return End.FALLS
-        foretold = SUFFICIENT * float(point.gradient @ (flat - point.flat))
-        falls = trial.is_finite() and trial.value <= point.value + foretold + potential.noise(
-            point.value
-        )
+        decrease = settings.SUFFICIENT_DECREASE * float(point.gradient @ (flat - point.flat))
+        highest = point.value + decrease + potential.noise(point.value)
+        falls = candidate.is_finite() and candidate.value <= highest
         if best is not None:
-            if not (falls and trial.value < best.value):
+            if not (falls and candidate.value < best.value):
                 return best
-            best = trial
+            best = candidate
         elif falls:
-            best = trial
+            best = candidate
         else:
-            length *= _shorter(slope * length, trial.value - point.value)
+            length *= _shorter(along * length, candidate.value - point.value)
             continue
-        # Where nothing holds the fall up, go on, faster and faster.
-        if step.shape is Shape.BOWL and not eager:
+        # If nothing slows the decrease, go on with longer and longer steps.
+        if step.shape is Shape.CONVEX and not eager:
             return best
-        if trial.gradient @ step.direction >= STEADY * min(slope, 0.0):
+        if candidate.gradient @ step.direction >= settings.STEADY_GRADIENT * min(along, 0.0):
             return best
         length = max(4.0, length**2)
     return End.ROUNDING if best is None else End.FALLS
 
 
 def _obstacle(
-    potential: Potential, point: Point, curvature: AnyCurvature, step: Step
+    potential: HostPotential, point: Point, curvature: AnyCurvature, step: Step
 ) -> tuple[End | None, np.ndarray | None]:
-    """Return what lies downhill of a point from which no step leads down: a wall, with a place
-    beyond it, or a kink, where slopes turn a small part of a step away; None where neither is seen.
+    """Return what lies downhill of a point from which no step leads down.
+
+    It is the edge of the support, with a point beyond it, or a kink, at which the gradient changes
+    its sign within a small part of a step; None if it is neither.
     """
-    way, longest = step.direction, 0
-    if step.shape is not Shape.BOWL:
-        # Such a step may be of any length, and what is farther off is not foretold.
-        way = way / max(np.max(np.abs(way) / np.maximum(np.abs(point.flat), 1.0)), 1e-300)
+    direction, longest = step.direction, 0
+    if step.shape is not Shape.CONVEX:
+        # Such a step may have any length: it is scaled to the size of the position.
+        size = np.max(np.abs(direction) / np.maximum(np.abs(point.flat), 1.0))
+        direction = direction / max(size, 1e-300)
         longest = -6
     for exponent in range(-18, longest + 1, 3):
-        flat = potential.of.layout.rounded(point.flat + 10.0**exponent * way)
+        flat = potential.of.layout.rounded(point.flat + 10.0**exponent * direction)
         if np.array_equal(flat, point.flat):
             continue
         there = potential.at(flat)
-        if there.value == np.inf or np.isnan(there.value) or there.value > point.value + WALL:
-            return End.WALL, there.flat
+        if (
+            there.value == np.inf
+            or np.isnan(there.value)
+            or there.value > point.value + settings.EDGE_RISE
+        ):
+            return End.SUPPORT_EDGE, there.flat
         moved = there.flat - point.flat
-        before, after = float(moved @ point.gradient), float(moved @ there.gradient)
-        foretold = abs(curvature.squared_length(moved))
-        turns = before <= 0 < after and after - before > KINK * foretold
-        jumps = there.value - point.value > KINK * (
-            abs(before) + foretold + potential.noise(point.value)
-        )
+        first, last = float(moved @ point.gradient), float(moved @ there.gradient)
+        predicted = abs(curvature.squared_length(moved))
+        turns = first <= 0 < last and last - first > settings.KINK_FACTOR * predicted
+        expected_rise = abs(first) + predicted + potential.noise(point.value)
+        jumps = there.value - point.value > settings.KINK_FACTOR * expected_rise
         if exponent < 0 and (turns or jumps):
             return End.KINK, None
     return None, None
 
 
-def _shorter(foretold: float, change: float) -> float:
-    """Return the factor to shorten a step by: to its parabola's lowest point, if near that."""
+def _shorter(predicted: float, change: float) -> float:
+    """Return the factor by which to shorten a step: to the minimum of its parabola, within bounds.
+
+    Args:
+        predicted: the change of the potential over the step by its gradient.
+        change: the change itself.
+    """
     if not np.isfinite(change):
         return 0.1
-    return float(np.clip(-foretold / (2 * max(change - foretold, 1e-300)), 0.1, 0.5))
+    return float(np.clip(-predicted / (2 * max(change - predicted, 1e-300)), 0.1, 0.5))
 
 
-def _is_parabola(potential: Potential, point: Point, curvature: AnyCurvature, step: Step) -> bool:
-    """Return whether the slope changes over the way to the mode as the curvature predicts.
+def _is_parabola(
+    potential: HostPotential, point: Point, curvature: AnyCurvature, step: Step
+) -> bool:
+    """Return whether the gradient changes over the step to the mode as the curvature predicts.
 
-    Where that way is lost in rounding, over a longer one.
+    If that step is lost in rounding, a longer one is taken.
     """
     size = step.distance
     if not potential.twice:
-        way = step.direction / size if size > 0 else curvature.weak()
-        ends = (potential.at(point.flat + sign * PROBED_BY_DIFFERENCES * way) for sign in (1, -1))
+        unit = step.direction / size if size > 0 else curvature.weak()
+        shift = settings.DIFFERENCE_CHECK_DISTANCE * unit
+        ends = (potential.at(point.flat + sign * shift) for sign in (1, -1))
         return _is_predicted(curvature, *ends)
-    least = PROBED[potential.of.wide]
+    least = settings.GRADIENT_CHECK_DISTANCE[potential.of.wide]
     longer = step.direction * (least / size) if size > 0 else least * curvature.weak()
-    ways = [step.direction] * (size > 0) + [longer] * (size < least)
-    # Not rounded to the position's dtypes where the model takes float64.
-    return any(_is_predicted(curvature, potential.at(point.flat + way), point) for way in ways)
+    shifts = [step.direction] * (size > 0) + [longer] * (size < least)
+    # Not rounded to the position's dtypes if the model takes float64.
+    return any(_is_predicted(curvature, potential.at(point.flat + x), point) for x in shifts)
 
 
 def _is_predicted(curvature: AnyCurvature, there: Point, back: Point) -> bool:
-    """Return whether the slope changes between two points as the curvature predicts."""
+    """Return whether the gradient changes between two points as the curvature predicts."""
     moved = there.flat - back.flat
-    foretold = curvature.squared_length(moved)
+    predicted = curvature.squared_length(moved)
     with np.errstate(over="ignore", invalid="ignore"):
         change = float(moved @ (there.gradient - back.gradient))
-    return foretold > 0 and abs(change - foretold) <= QUADRATIC * foretold
+    return predicted > 0 and abs(change - predicted) <= settings.PARABOLA_ERROR * predicted
 
 
-def _is_ridge(potential: Potential, point: Point, curvature: AnyCurvature) -> bool:
-    """Return whether the potential bends at once along its weakest direction, which is then as
-    good as level: on a ridge that bends the curvature there is what rounding left of a slope.
+def _is_ridge(potential: HostPotential, point: Point, curvature: AnyCurvature) -> bool:
+    """Return whether the potential is no parabola along its direction of least curvature.
+
+    It is then as good as level there: on a curved ridge such a curvature is what rounding left of
+    the gradient.
     """
     if not (potential.of.wide and potential.twice and isinstance(curvature, Curvature)):
         return False
-    way = curvature.weak()
-    # Where an sd is large beside the position, no farther than the position is known to hold.
-    lengths = [*WEAK, LITTLE * float(np.abs(point.flat).max() / np.abs(way).max())]
+    weak, distances = curvature.weak(), settings.RIDGE_DISTANCES
+    # If a standard deviation is larger than the position, no farther than a small part of that.
+    share = settings.RIDGE_POSITION_SHARE * float(np.abs(point.flat).max() / np.abs(weak).max())
     return not any(
-        _is_predicted(curvature, potential.at(point.flat + length * way), point)
-        for length in lengths
-        if 0 < length <= WEAK[-1]
+        _is_predicted(curvature, potential.at(point.flat + length * weak), point)
+        for length in (*distances, share)
+        if 0 < length <= distances[-1]
     )
 
 
 def _is_stuck(
-    potential: Potential, before: tuple[Point, AnyCurvature, Step], point: Point, following: Step
+    potential: HostPotential,
+    before: tuple[Point, AnyCurvature, Step],
+    point: Point,
+    following: Step,
 ) -> bool:
     """Return whether a step came no nearer to the mode because positions or sums are rounded."""
     start, curvature, step = before
     if (
-        not (step.shape is following.shape is Shape.BOWL)
+        not (step.shape is following.shape is Shape.CONVEX)
         or following.distance < 0.5 * step.distance
     ):
         return False

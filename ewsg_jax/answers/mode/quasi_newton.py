@@ -1,6 +1,6 @@
-"""L-BFGS of SciPy, in coordinates of about equal curvature: towards a mode, cheaply.
+"""L-BFGS of SciPy, in coordinates of about equal curvature: a cheap way towards a mode.
 
-Whether there is a mode, and how far it is, is judged elsewhere.
+Newton's method, which follows, judges whether there is a mode and how far it is.
 """
 
 import math
@@ -11,37 +11,33 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax.answers.mode.potential import Point, Potential
+from ewsg_jax.answers.mode import settings
+from ewsg_jax.answers.mode.potential import HostPotential, Point
 from ewsg_jax.base import pytrees
 from ewsg_jax.base.typing import Array, Data, Position
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._view import all_rows, num_rows, view
 from ewsg_jax.vectors import differences
 
-MEMORY_SIZE = 20
-"""Pairs that L-BFGS keeps."""
-MOST_TRIALS = 30
-"""Trials of a line search."""
-ROWS_FOR_UNITS = 256
-"""Rows whose gradients give the units of the coordinates."""
-UNLIKE = 100.0
-"""Curvatures that are unlike by less than this factor are left alone: they are not known better."""
-TOO_HIGH = 10.0
-"""Times the fall that a slope predicts, by which a place beyond a wall counts as higher."""
-
 
 def approach(
-    potential: Potential,
+    potential: HostPotential,
     start: Point,
     units: np.ndarray,
     tolerance: float,
     max_steps: int,
     progress: Callable[[], None],
 ) -> tuple[Point, int]:
-    """Return a lower point and how many steps led there, from a start.
+    """Return a lower point than the start, and the number of steps to it.
 
-    The search ends with a step whose fall says that the mode is within tolerance, in standard
-    deviations, or where rounding lets none fall.
+    Args:
+        potential: the potential.
+        start: the start.
+        units: units of the coordinates, shape (d,).
+        tolerance: posterior standard deviations: the search ends with a step that lowers the
+            potential by no more than that distance from a mode would.
+        max_steps: the largest number of steps.
+        progress: called after each step.
     """
     from scipy.optimize import OptimizeResult, minimize
 
@@ -51,10 +47,10 @@ def approach(
         nonlocal lowest
         point = potential.at(start.flat + units * z)
         if not point.is_finite():
-            # Beyond a wall: so much higher that the line search comes back.
+            # Beyond the edge of the support: so much higher that the line search comes back.
             fall = abs(float(lowest.gradient @ (point.flat - lowest.flat)))
-            return lowest.value + TOO_HIGH * fall, np.zeros_like(z)
-        lowest = min(lowest, point, key=lambda each: each.value)
+            return lowest.value + settings.HIGHER * fall, np.zeros_like(z)
+        lowest = min(lowest, point, key=lambda candidate: candidate.value)
         return point.value, units * point.gradient
 
     def stepped(intermediate_result: OptimizeResult) -> None:
@@ -62,7 +58,7 @@ def approach(
         fall, last = last - intermediate_result.fun, intermediate_result.fun
         num_steps += 1
         progress()
-        # Of a parabola half the squared distance, in standard deviations.
+        # A parabola falls by half the squared distance, in standard deviations.
         if fall <= tolerance**2 / 2:
             raise StopIteration
 
@@ -74,10 +70,10 @@ def approach(
             method="L-BFGS-B",
             callback=stepped,
             options={
-                "maxcor": MEMORY_SIZE,
-                "maxls": MOST_TRIALS,
+                "maxcor": settings.LBFGS_MEMORY,
+                "maxls": settings.LBFGS_LINE_SEARCH,
                 "maxiter": max_steps,
-                "maxfun": MOST_TRIALS * max_steps,
+                "maxfun": settings.LBFGS_LINE_SEARCH * max_steps,
                 "ftol": 0.0,
                 "gtol": 0.0,
             },
@@ -87,12 +83,12 @@ def approach(
 
 @jax.jit(static_argnums=0)
 def units_of(posterior: Posterior, position: Position, data: Data) -> Position:
-    """Return units of coordinates in which curvatures are alike, to some orders of magnitude.
+    """Return units of coordinates in which curvatures are equal, to some orders of magnitude.
 
     Σ (∂Vᵢ)² over some rows stands for the diagonal of Σ ∇²Vᵢ, and |∇²V₀ 1| for that of the prior.
     """
     n, data = all_rows(data), view(data).tree
-    count = min(num_rows(data), ROWS_FOR_UNITS)
+    count = min(num_rows(data), settings.UNIT_ROWS)
 
     def add(i: Array, total: Position) -> Position:
         # In floats, so that n·i is no overflow.
@@ -112,5 +108,5 @@ def units_of(posterior: Posterior, position: Position, data: Data) -> Position:
     flat, unravel = ravel_pytree(curvature)
     logs = jnp.log(jnp.where(flat > 0, flat, jnp.nan))
     logs = jnp.nan_to_num(logs - jnp.nanmedian(logs), nan=0.0, posinf=0.0, neginf=0.0)
-    unlike = jnp.sign(logs) * jnp.maximum(jnp.abs(logs) - math.log(UNLIKE), 0.0)
-    return jax.tree.map(lambda u, x: u.astype(x.dtype), unravel(jnp.exp(-0.5 * unlike)), position)
+    apart = jnp.sign(logs) * jnp.maximum(jnp.abs(logs) - math.log(settings.UNITS_APART), 0.0)
+    return jax.tree.map(lambda u, x: u.astype(x.dtype), unravel(jnp.exp(-0.5 * apart)), position)

@@ -1,8 +1,7 @@
 """The curvature of a potential of many coordinates, by its directions of largest curvature.
 
-By Lanczos' method, in coordinates of about equal curvature. The directions that it does not find
-are taken to be of one curvature, such that the trace of the inverse is that which the method's
-quadrature gives.
+By Lanczos' method, in coordinates of about equal curvature. All directions that it does not find
+are given one curvature, for which the trace of the inverse is the one of the method's quadrature.
 """
 
 from dataclasses import dataclass
@@ -10,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ewsg_jax.answers.mode.lanczos import lanczos
-from ewsg_jax.answers.mode.potential import Point, Potential
+from ewsg_jax.answers.mode.potential import HostPotential, Point
 from ewsg_jax.base.factors import LowRank
 
 
 @dataclass(frozen=True, eq=False)
 class CurvatureOfMany:
-    """∇²V = W⁻¹ (μ I + Y (Θ − μ I) Yᵀ) W⁻¹, W the units of the coordinates, as near as may be.
+    """∇²V ≈ W⁻¹ (μ I + Y (Θ − μ I) Yᵀ) W⁻¹, with W the units of the coordinates.
 
     Attributes:
         unit: the diagonal of W, shape (d,).
@@ -41,16 +40,18 @@ class CurvatureOfMany:
 
 
 def curvature_of_many(
-    potential: Potential, unit: np.ndarray, point: Point, rank: int
+    potential: HostPotential, unit: np.ndarray, point: Point, rank: int
 ) -> CurvatureOfMany | None:
-    """Return the curvature by `rank` largest directions at a point; None where one is negative."""
-    found = lanczos(lambda v: unit * potential.product(point, unit * v), len(unit), rank)
-    if found.least <= 0:
+    """Return the curvature at a point by `rank` directions; None if a curvature is negative."""
+    spectrum = lanczos(lambda v: unit * potential.product(point, unit * v), len(unit), rank)
+    if spectrum.least <= 0:
         return None
-    left = len(unit) - len(found.values)
+    left = len(unit) - len(spectrum.values)
     width = (
-        (found.mean_inverse * len(unit) - float(np.sum(1 / found.values))) / left if left else 1.0
+        (spectrum.mean_inverse * len(unit) - float(np.sum(1 / spectrum.values))) / left
+        if left
+        else 1.0
     )
-    # The quadrature is of one direction at random, which among few directions may tell too little.
-    others = 1 / width if width > 0 else float(found.values.min())
-    return CurvatureOfMany(unit, found.directions, found.values, others)
+    # The quadrature is from one direction at random: of few directions it may miss too much.
+    others = 1 / width if width > 0 else float(spectrum.values.min())
+    return CurvatureOfMany(unit, spectrum.directions, spectrum.values, others)

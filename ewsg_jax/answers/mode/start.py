@@ -1,4 +1,4 @@
-"""Where chains start: draws of a normal law, or some of the draws of chains."""
+"""Starts of chains: draws of a normal distribution, or some of the draws of other chains."""
 
 import functools
 from collections.abc import Callable
@@ -8,13 +8,11 @@ from typing import Any, Generic
 import jax
 import numpy as np
 
+from ewsg_jax.answers.mode import settings
 from ewsg_jax.base import checks, rng
 from ewsg_jax.base.compiling import QUICK, UNOPTIMISED
 from ewsg_jax.base.factors import Factor, factor_of
 from ewsg_jax.base.typing import Array, Key, P
-
-FEW = 2**20
-"""Numbers up to which draws take less time than to compile them well."""
 
 
 @dataclass(frozen=True)
@@ -22,10 +20,10 @@ class Start(Generic[P]):
     """Draws of N(center, width² C), a function of a key, as `sample` takes it for a position.
 
     Attributes:
-        center: a tree of floating-point arrays.
+        center: a pytree of floating-point arrays.
         covariance: C, as `inverse_mass=` of a kernel takes it.
-        width: standard deviations of a draw, in those of C: above 1, so that chains that do not mix
-            show it.
+        width: standard deviations of a draw over those of C: above 1, so that R-hat shows chains
+            that do not mix.
     """
 
     center: P
@@ -33,11 +31,11 @@ class Start(Generic[P]):
     width: float = 1.5
 
     def __call__(self, key: Key, width: float | None = None) -> P:
-        """Return a draw, a tree like the center.
+        """Return a draw, a pytree like the center.
 
         Args:
             key: a typed PRNG key.
-            width: in the place of the start's own.
+            width: standard deviations over those of C, instead of the start's own.
 
         Raises:
             TypeError, ValueError: an argument has the wrong type or value.
@@ -49,9 +47,9 @@ class Start(Generic[P]):
         return _draw(self.center, factor, self.width if width is None else width, key)
 
     def of_keys(self, keys: Array) -> P:
-        """Return a draw for each key of an array, whose axes come first: by one program."""
+        """Return a draw for each key of an array, whose axes come first, by one program."""
         numbers = keys.size * sum(x.size for x in jax.tree.leaves(self.center))
-        draws = _few_draws if numbers <= FEW else _draws
+        draws = _few_draws if numbers <= settings.SMALL_DRAWS else _draws
         return draws(self.center, factor_of(self.covariance, "covariance"), self.width, keys)
 
 
@@ -59,11 +57,12 @@ class Start(Generic[P]):
 class Among(Generic[P]):
     """One of some draws, a function of a key, as `sample` takes it for a position.
 
-    Where a posterior is curved a normal law as wide has draws where its density is next to nothing
-    and its gradient huge: from there chains diverge at steps that are stable everywhere else.
+    A normal distribution as wide as a curved posterior has draws at which the density of that is
+    next to nothing and the gradient huge: from there chains diverge at steps that are stable
+    everywhere else.
 
     Attributes:
-        draws: a tree of arrays, the leading axis draw.
+        draws: a pytree of arrays whose leading axis counts draws.
     """
 
     draws: P
@@ -72,16 +71,16 @@ class Among(Generic[P]):
         """Return a draw.
 
         Raises:
-            TypeError, ValueError: not one typed key.
+            TypeError, ValueError: the key is not one typed key.
         """
         return _one_of(self.draws, checks.key(key))
 
     def of_keys(self, keys: Array) -> P:
-        """Return a draw for each key of an array, whose axes come first: by one program."""
+        """Return a draw for each key of an array, whose axes come first, by one program."""
         return _some_of(self.draws, keys)
 
-    def some(self, key: Key, count: int) -> P:
-        """Return `count` draws, the leading axis draw, none twice where there are enough."""
+    def subset(self, key: Key, count: int) -> P:
+        """Return `count` draws on a leading axis, none twice if there are enough."""
         number = jax.tree.leaves(self.draws)[0].shape[0]
         places = rng.host_generator(key).choice(number, count, replace=count > number)
         return jax.tree.map(lambda x: np.asarray(x)[places], self.draws)

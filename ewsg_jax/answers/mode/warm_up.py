@@ -1,18 +1,16 @@
-"""Steps of an optimiser of optax on minibatches, from a start far away."""
+"""Steps of an optax optimiser on minibatches, from a start far from the mode."""
 
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from ewsg_jax.answers.mode import settings
 from ewsg_jax.base import checks, pytrees, rng
 from ewsg_jax.base.progress import Progress
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._view import num_rows
-
-STEPS_PER_CALL = 100
-"""Steps on minibatches between two readings of the clock."""
 
 
 def warm_up(
@@ -25,7 +23,7 @@ def warm_up(
     optimizer: object,
     progress: bool,
 ) -> Position:
-    """Make steps of an optimiser on minibatches."""
+    """Return the position after steps of an optimiser on minibatches."""
     import optax
 
     # Adam with a step that falls to 0, so that it ends near the mode whatever the batch.
@@ -36,7 +34,7 @@ def warm_up(
             f"optimizer must be an optax.GradientTransformation; got {checks.describe(optimizer)}"
         )
 
-    # Many steps a call: for each the host's own time would count.
+    # Many steps in a call: the host's own time for each would count.
     @jax.jit
     def many(first: Array, count: Array, carry: PyTree, data: Data) -> Any:
         def one(i: Array, carry: PyTree) -> PyTree:
@@ -52,8 +50,8 @@ def warm_up(
         return jax.lax.fori_loop(0, count, one, carry)
 
     carry, bar = (position, optimizer.init(position)), Progress(num_steps, progress)
-    for first in range(0, num_steps, STEPS_PER_CALL):
-        count = min(STEPS_PER_CALL, num_steps - first)
+    for first in range(0, num_steps, settings.STEPS_PER_CALL):
+        count = min(settings.STEPS_PER_CALL, num_steps - first)
         carry = jax.block_until_ready(many(jnp.int32(first), jnp.int32(count), carry, data))
         bar.update(count)
     bar.close()

@@ -57,7 +57,7 @@ def by_nuts(
     """
     for_start, for_trial, *keys = rng.keys_of(key, 2 + ROUNDS)
     step_size, state, spent, passes = FIRST, None, 0.0, 1.0
-    start = among.some(for_start, NUM_CHAINS)
+    start = among.subset(for_start, NUM_CHAINS)
 
     def kernel_of(passes: float | None) -> Kernel:
         return nuts(

@@ -296,7 +296,7 @@ class Search(Asked):
                 best = self.best(choice)
                 kernel, told = choice.kernel(best), best.time
 
-            starts = functools.partial(among.some, count=NUM_CHAINS)
+            starts = functools.partial(among.subset, count=NUM_CHAINS)
             last = trial(for_trial, self, kernel, told, starts, patience)
             spent += last.data_passes
             if not last.is_wrong:

@@ -8,7 +8,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import ewsg_jax as ewsg
-from ewsg_jax.answers.mode.potential import Potential
+from ewsg_jax.answers.mode.potential import HostPotential
 from ewsg_jax.vectors import potential
 
 KEY = jax.random.key(0)
@@ -115,7 +115,7 @@ def test_derivatives(name, x64):
     """In chunks, by predictors and in blocks, as by differentiating the potential twice."""
     posterior, position, data = DERIVATIVES[name]
     flat, unravel = ravel_pytree(jax.tree.map(jnp.asarray, position))
-    point = Potential(posterior, unravel(flat), data, 64, lazy=False).at(np.asarray(flat))
+    point = HostPotential(posterior, unravel(flat), data, 64, lazy=False).at(np.asarray(flat))
 
     def whole(flat):
         return posterior.varying.potential(unravel(flat), data)

@@ -68,7 +68,7 @@ def test_a_plan():
 
 
 def test_holes_that_are_not_masked_are_named():
-    takes = "position must be a start where the potential and its derivatives are finite"
+    takes = "position must be a start at which the potential and its derivatives are finite"
     with pytest.raises(
         ValueError, match=f"{takes}.*log_likelihood is NaN for .* of 300 rows .*does not mask"
     ):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.answers.mode import hessian_products
-from ewsg_jax.answers.mode.potential import Potential
+from ewsg_jax.answers.mode import hessian_products, settings
+from ewsg_jax.answers.mode.potential import HostPotential
 from ewsg_jax.answers.mode.spectrum import CurvatureOfMany
 from tests.densities import flat, none, normal, squares
 from tests.oracles import newton
@@ -226,17 +226,17 @@ def test_products_tell_the_distance_and_its_error(monkeypatch):
     true = np.sqrt(point @ hessian @ point)
 
     def step(chunk_size):
-        potential = Potential(posterior, jnp.zeros(30), data, chunk_size, lazy=True)
+        potential = HostPotential(posterior, jnp.zeros(30), data, chunk_size, lazy=True)
         here = potential.at(point)
-        found = hessian_products.Probes(potential, 1 / np.sqrt(np.diag(hessian)), here).step(
-            here.gradient, 1e-9
-        )
+        found = hessian_products.HessianProducts(
+            potential, 1 / np.sqrt(np.diag(hessian)), here
+        ).step(here.gradient, 1e-9)
         return found, np.sqrt(-here.gradient @ found.direction)
 
     found, _ = step(60)
     assert found.distance == pytest.approx(true, rel=1e-3)
     np.testing.assert_allclose(found.direction, -point, atol=0.05)
-    monkeypatch.setattr(hessian_products, "RESIDUAL", 0.05)
+    monkeypatch.setattr(settings, "SOLUTION_RESIDUAL", 0.05)
     found, without = step(61)  # another program
     assert without < 0.997 * true < true < found.distance
 

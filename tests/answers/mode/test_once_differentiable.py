@@ -8,7 +8,7 @@ from scipy import optimize, special
 
 import ewsg_jax as ewsg
 from ewsg_jax.answers.mode.curvature import Shape
-from ewsg_jax.answers.mode.potential import Potential
+from ewsg_jax.answers.mode.potential import HostPotential
 from ewsg_jax.answers.plan.stiff_directions import steepest
 from ewsg_jax.answers.plan.whitening import Frame
 from ewsg_jax.vectors import differences
@@ -54,7 +54,7 @@ def test_differences_are_the_hessian(scales, wide):
     x[:, 1] = (x[:, 0] * scale[0] + 0.01 * INPUTS[:, 1]) / scale[1]
     rows = jax.tree.map(jnp.asarray, {"x": x, "y": LABELS})
     posterior = ewsg.Posterior(once(logistic), lambda w: -0.5 * jnp.sum((w / unit) ** 2))
-    potential = Potential(posterior, jnp.zeros(D), rows, 4096, lazy=False)
+    potential = HostPotential(posterior, jnp.zeros(D), rows, 4096, lazy=False)
     assert not potential.twice
     assert potential.of.wide
     potential.of = potential.of._replace(wide=wide)
@@ -249,6 +249,6 @@ def test_the_shape_is_that_of_a_bowl_where_columns_are_nearly_one():
     posterior = ewsg.Posterior(once(lambda w, row: -0.5 * (row["y"] - row["x"] @ w) ** 2), flat)
     rows = {"x": x, "y": Y}
     found = ewsg.find_mode(KEY, posterior, jnp.zeros(2), rows, tolerance=0.05)
-    assert found.curvature.shape is Shape.BOWL
+    assert found.curvature.shape is Shape.CONVEX
     wide = x.astype(float)
     np.testing.assert_allclose(found.sd, np.sqrt(np.diag(np.linalg.inv(wide.T @ wide))), rtol=1e-3)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.answers.mode.potential import Potential
+from ewsg_jax.answers.mode.potential import HostPotential
 from ewsg_jax.answers.mode.quasi_newton import approach
 
 pytestmark = pytest.mark.full
@@ -20,7 +20,7 @@ def test_it_ends_near_the_mode_in_units_of_the_widths(x64, far):
     parabola = ewsg.Posterior(
         lambda p, x: -0.5 * jnp.sum(((p - 1) / widths) ** 2), lambda p: 0.0 * jnp.sum(p)
     )
-    potential = Potential(parabola, jnp.zeros(D), jnp.ones((1, 1)), 1, lazy=True)
+    potential = HostPotential(parabola, jnp.zeros(D), jnp.ones((1, 1)), 1, lazy=True)
     start = potential.at(1 + far * widths * np.where(np.arange(D) % 3, 1, -2))
     # Right up to a factor of 3: a search takes some tens of steps, and the last ones are short.
     units = widths * np.geomspace(1 / 3, 3, D)[places]

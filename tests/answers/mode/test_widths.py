@@ -121,11 +121,11 @@ def test_lanczos_finds_what_stands_out():
 
 def test_a_point_that_is_no_mode_has_no_widths():
     model = ewsg.Posterior(lambda w, x: 0.5 * jnp.sum((w * x) ** 2), lambda w: jnp.zeros(()))
-    with pytest.warns(RuntimeWarning, match="found no mode|where the potential"):
+    with pytest.warns(RuntimeWarning, match="found no mode|at which the potential"):
         mode = ewsg.find_mode(KEY, model, jnp.ones(2), jnp.ones((3, 2)), max_steps=3)
     with pytest.raises(
         ValueError,
-        match="mode must be one for its widths; got a point where the potential is curved",
+        match="mode must be one for its widths; got a point at which the potential is curved",
     ):
         _ = mode.covariance
 

@@ -293,8 +293,8 @@ def test_chains_start_among_draws():
     assert np.abs(counts - 1_000).max() < 5 * (1_000 * 7 / 8) ** 0.5
     np.testing.assert_array_equal(found["b"][:, 0], 2 * found["a"])
     assert among(keys[3])["a"] == found["a"][3]
-    assert sorted(among.some(KEY, 8)["a"].tolist()) == list(range(8))
-    assert among.some(KEY, 9)["b"].shape == (9, 2)
+    assert sorted(among.subset(KEY, 8)["a"].tolist()) == list(range(8))
+    assert among.subset(KEY, 9)["b"].shape == (9, 2)
     with pytest.raises(TypeError, match="key must be one typed PRNG key"):
         among(0)
 

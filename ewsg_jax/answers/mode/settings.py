@@ -1,0 +1,140 @@
+"""Every threshold of the search for a mode, with its unit, what it decides, and what set it.
+
+They are read when a search runs, as `settings.NAME`, so that one place changes them. Sources:
+
+rounding: follows from the digits of float32 or float64.
+tests: `tests/answers/mode` has potentials on both sides of it (exp(−w), w⁴, kinks, ridges, steep
+    edges, scales from 1e-6 to 1e6).
+by hand: no measurement is known; the sweep of settings judges it.
+"""
+
+# ── Curvature ────────────────────────────────────────────────────────────────────────────────────
+CURVATURE_ROUNDING = {True: 1e-14, False: 1e-6}
+"""Relative curvature for each dimension, in float64 or not, below which it is rounding: a direction
+with less is flat. Rounding.
+"""
+DIFFERENCE_ROUNDING = {True: 1e-9, False: 1e-5}
+"""The same for curvatures that are differences of gradients. Rounding."""
+MIN_STEP_CURVATURE = 1e-8
+"""Relative curvature by which a step divides at least, if some is not positive. By hand."""
+
+# ── Which method, and in which form ──────────────────────────────────────────────────────────────
+NEWTON_DIMENSION = 32
+"""Dimension up to which Newton's method begins at the start, without L-BFGS before it. By hand."""
+NEWTON_DIMENSION_LINEAR = 256
+"""The same for models through linear predictors, whose Hessians cost less. By hand."""
+NEWTON_ROW_PRODUCTS = 2**27
+"""Rows times squared dimension up to which it does so too: each of its steps takes that many
+multiplications. By hand.
+"""
+MAX_DENSE_DIMENSION = 1_000
+"""Dimension up to which the Hessian is a matrix, of at most 8 MB. Above it curvature is known by
+products with vectors, and there is no forecast.
+"""
+MAX_UNUSED_PASSES = 32.0
+"""Passes up to which a Hessian is computed with the gradient of a point that may be rejected: a
+program for the gradient alone takes longer to compile. By hand.
+"""
+
+# ── Second derivatives by differences of gradients ───────────────────────────────────────────────
+MAX_DIRECTION_ROUNDS = 3
+"""How often directions of unit curvature are computed from the last ones. By hand; tests."""
+UNIT_CURVATURE = 4.0
+"""Factor around 1 within which a curvature counts as one. By hand."""
+SMALL_ASYMMETRY = 1e-3
+"""Asymmetry of a matrix of differences, relative to unit curvature, that ends the search for a
+better step length. By hand; tests.
+"""
+WORSE_ASYMMETRY = 10.0
+"""Times the least asymmetry so far, above which longer steps are not tried. By hand."""
+
+# ── Newton's method ──────────────────────────────────────────────────────────────────────────────
+MAX_STEP_LENGTHS = 40
+"""Lengths of one step that are tried. By hand."""
+SUFFICIENT_DECREASE = 1e-4
+"""Part of the decrease that the gradient predicts with which a step is accepted: Armijo's rule, at
+its usual value.
+"""
+STEADY_GRADIENT = 0.3
+"""Part of the gradient that is left after a step, from which a longer step is tried: after one of
+Newton's steps exp(−w), which has no minimum, keeps 0.37, and w⁴, which has one, 0.30.
+"""
+GRADIENT_CHECK_DISTANCE = {True: 1e-4, False: 0.1}
+"""Standard deviations over which changes of the gradient are larger than rounding, in float64 or
+not: over these the potential near a mode is compared with a parabola. Rounding.
+"""
+DIFFERENCE_CHECK_DISTANCE = 0.3
+"""The same on both sides of the mode, if curvature is a difference of gradients. By hand; tests."""
+PARABOLA_ERROR = 0.2
+"""Relative difference between the change of a gradient and what curvature predicts, up to which a
+potential is a parabola. By hand; tests.
+"""
+RIDGE_DISTANCES = (1e-4, 1e-2)
+"""Standard deviations in the direction of least curvature, over one of which a potential at a mode
+is a parabola. By hand; tests.
+"""
+RIDGE_POSITION_SHARE = 1e-3
+"""Part of the largest coordinate, over which it may be one instead, if a standard deviation is
+larger than the position. By hand; tests.
+"""
+MAX_FALSE_MODES = 10
+"""Points that look like a mode and are none, after which the potential has no mode. By hand."""
+EDGE_RISE = 1e6
+"""Rise of a potential that should fall, above which the point is beyond the edge of the support. By
+hand.
+"""
+KINK_FACTOR = 10.0
+"""Times what gradient and curvature predict, by which the gradient or the value changes at a kink.
+By hand; tests.
+"""
+FAR_FROM_MODE = 10.0
+"""Standard deviations from a mode, above which the message names other causes than rounding. By
+hand.
+"""
+
+# ── The edge of the support ──────────────────────────────────────────────────────────────────────
+EDGE_DISTANCE = 0.1
+"""Standard deviations around a mode at which the edge of the support is looked for. By hand."""
+EDGE_PAIRS = 32
+"""Pairs of points at that distance."""
+EDGE_SHARE = 0.3
+"""Part of these points with density 0, from which the mode lies on the edge: a plane edge through
+the mode takes a half. By hand.
+"""
+
+# ── Products of the Hessian with vectors ─────────────────────────────────────────────────────────
+MAX_PRODUCTS = 200
+"""Products with vectors for one solution by conjugate gradients, each a pass. By hand."""
+SOLUTION_RESIDUAL = 1e-4
+"""Relative residual at which a solution is precise enough: its distance is then known to as much.
+"""
+LANCZOS_END = 1e-6
+"""Residual of Lanczos' method, over the largest eigenvalue, below which it is rounding."""
+
+# ── L-BFGS ───────────────────────────────────────────────────────────────────────────────────────
+LBFGS_MEMORY = 20
+"""Pairs of steps and gradients that L-BFGS keeps. SciPy's default is 10; by hand."""
+LBFGS_LINE_SEARCH = 30
+"""Points of a line search, at most. By hand."""
+UNIT_ROWS = 256
+"""Rows whose gradients give the units of the coordinates. By hand."""
+UNITS_APART = 100.0
+"""Factor within which curvatures are left as they are: their estimates are no better. By hand."""
+HIGHER = 10.0
+"""Times the decrease that the gradient predicts, by which a point without a density counts as
+higher, so that a line search turns back. By hand.
+"""
+
+# ── Other steps ──────────────────────────────────────────────────────────────────────────────────
+SMALL_DRAWS = 2**20
+"""Numbers in draws up to which a program with fewer optimisations takes less time, compiling
+included.
+"""
+STEPS_PER_CALL = 100
+"""Optimiser's steps on minibatches in one compiled call, after which the progress bar moves. By
+hand.
+"""
+CLUSTER_ROWS_AT_ONCE = 50_000
+"""Rows above which k-means goes over minibatches of the data. By hand."""
+CLUSTER_BATCH = 4_096
+"""Rows of such a minibatch. By hand."""
