@@ -65,11 +65,9 @@ WRONG["find_mode"] |= {
     "V position | log_prior is -inf | potential and its derivatives are finite": lambda: searched(
         posterior=BETWEEN_WALLS, position=jnp.full(2, 9.0)
     ),
-    "V position | V = nan | a start at which the potential and its derivatives are finite": lambda: (
-        searched(
-            posterior=ewsg.Posterior(lambda w, x: jnp.log(w[0]) * x[0], lambda w: -w[0]),
-            position=-jnp.ones(2),
-        )
+    "V position | V = nan | a start at which the potential and its derivatives": lambda: searched(
+        posterior=ewsg.Posterior(lambda w, x: jnp.log(w[0]) * x[0], lambda w: -w[0]),
+        position=-jnp.ones(2),
     ),
     "T optimizer | 'adam' (str) | optax.GradientTransformation": lambda: searched(
         batch_size=2, optimizer="adam"
