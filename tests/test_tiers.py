@@ -58,3 +58,14 @@ def test_the_page_of_tests_has_the_commands_of_the_tiers():
 
 def test_folders_of_the_full_tier_are_there():
     assert all(list((ROOT / folder).glob("test_*.py")) for folder in FULL_FOLDERS)
+
+
+def test_the_page_of_tests_names_those_of_the_benchmarks():
+    text = (ROOT / "tests" / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"^\| `(benchmarks/tests/[\w/.]+?)/?` \|", text, re.MULTILINE))
+    here = ROOT / "benchmarks" / "tests"
+    files = [path.relative_to(ROOT) for path in here.glob("**/test_*.py")]
+    assert named == {
+        (path if path.parent == here.relative_to(ROOT) else path.parent).as_posix()
+        for path in files
+    }
