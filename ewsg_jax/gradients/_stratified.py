@@ -115,7 +115,7 @@ def stratified(
 
     Rows are uniform within a stratum, and strata are read from the data. To draw rows by
     probability within strata that are known beforehand, with any estimator, use
-    `rows=ewsg_jax.rows.by_probability(weights, strata=…)`.
+    `rows=ewsg_jax.rows.importance_weighted(weights, strata=…)`.
 
     Args:
         posterior: the target.

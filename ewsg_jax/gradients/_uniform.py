@@ -43,8 +43,8 @@ def uniform(
             `"block_sweeps"`: each such order forward, then backwards, and a new one for each pair
             (Paulin et al. 2024). If b does not divide n the rows form a circle and each order cuts
             its blocks from a uniform row: rows are equally probable, and estimates unbiased.
-            Or what `ewsg_jax.rows.by_probability` or `leverage` returns, or your own scheme: an
-            `ewsg_jax.rows.SamplingScheme` of the same `batch_size`.
+            Or what `ewsg_jax.rows.importance_weighted` or `leverage` returns, or your own scheme,
+            an `ewsg_jax.rows.SamplingScheme` of the same `batch_size`.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; at `init`, a batch larger
