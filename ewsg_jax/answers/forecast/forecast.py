@@ -112,7 +112,7 @@ def _checked(kernel: Kernel, mode: Mode, data: Data, values: bool) -> tuple[Pair
         )
     if isinstance(mode.curvature, CurvatureOfMany):
         raise ValueError(
-            f"mode must have at most {mode_settings.MAX_DENSE_DIMENSION:,} coordinates for a "
+            f"mode must have at most {mode_settings.MAX_HESSIAN_DIMENSION:,} coordinates for a "
             f"forecast; got {len(mode.curvature.unit):,}. {INSTEAD}"
         )
     _ = mode.covariance  # raises if the curvature is unknown or not positive

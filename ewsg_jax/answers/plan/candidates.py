@@ -14,9 +14,9 @@ from ewsg_jax.base import checks
 from ewsg_jax.base.typing import Data
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.gradients._protocol import GradientEstimator
-from ewsg_jax.kernels.pair import kernel
+from ewsg_jax.kernels.pair import Pair, kernel
 from ewsg_jax.kernels.protocol import Kernel
-from ewsg_jax.kernels.record import METHODS
+from ewsg_jax.kernels.record import METHODS, Method
 from ewsg_jax.methods.underdamped import Integrator, underdamped
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._named import Rows
@@ -62,6 +62,8 @@ class Way(NamedTuple):
         """Return the estimator."""
         if self.estimator == "full":
             return gradients.full(posterior)
+        if self.estimator not in ESTIMATORS:
+            return _of_method(METHODS[self.estimator], posterior, batch_size)
         options = {"center": frame.center} if self.estimator == "control_variate" else {}
         return getattr(gradients, self.estimator)(
             posterior, batch_size=batch_size, rows=rows, **options
@@ -103,7 +105,8 @@ def ways(
             found.append(Way(*pair, "all"))
             continue
         found.append(Way(*pair, "random"))
-        if by_leverage and posterior.predictor is not None and pair[1] != "saga":
+        takes_leverage = pair[1] in ESTIMATORS and pair[1] != "saga"
+        if by_leverage and posterior.predictor is not None and takes_leverage:
             found.append(Way(*pair, "leverage"))
     return found
 
@@ -113,7 +116,8 @@ def plannable() -> list[str]:
     return [
         name
         for name, method in METHODS.items()
-        if method.estimator in ESTIMATORS and set(method.dynamics) & set(DYNAMICS)
+        if (method.estimator in ESTIMATORS or _is_custom(method))
+        and set(method.dynamics) & set(DYNAMICS)
     ]
 
 
@@ -122,10 +126,28 @@ def _pairs(methods: Collection[str] | None) -> list[tuple[str, str]]:
     if methods is None:
         return every
     named = set()
+    custom = []
     for name in methods:
         method = METHODS[name]
+        if method.estimator not in ESTIMATORS and _is_custom(method):
+            custom += [(d, name) for d in method.dynamics if d in DYNAMICS]
         named |= {(d, method.estimator) for d in method.dynamics}
-    return [pair for pair in every if pair in named]
+    return [pair for pair in every if pair in named] + custom
+
+
+def _is_custom(method: Method) -> bool:
+    """Return whether a method is a user's, whose estimator may say its noise (`noise_model`)."""
+    return not method.build.__module__.startswith("ewsg_jax.")
+
+
+def _of_method(method: Method, posterior: Posterior, batch_size: int) -> GradientEstimator:
+    """Return the estimator of a user's method."""
+    built = method.build(posterior, 1.0, **{**method.example, "batch_size": batch_size})
+    if not isinstance(built, Pair):
+        raise ValueError(
+            f"methods must name kernels of a dynamics and an estimator; got {method.name!r}"
+        )
+    return built.estimator
 
 
 def bytes_kept(kernel: Kernel, frame: Frame, data: Data) -> int:

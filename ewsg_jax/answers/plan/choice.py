@@ -178,8 +178,12 @@ class Choice:
             sizes = self._sizes()
             if not sizes:
                 return none._replace(why_not="too few rows for a batch")
+            model = self._noise_model(way.estimator, sizes[0])
+            if model.unknown or model.chain_length is not None:
+                unknown = model.unknown or "weights choose its batches"
+                return none._replace(why_not=f"its noise is unknown: {unknown}")
             # Around anchors that move the noise is that around a centre, scaled by their distance.
-            moves = self._noise_model(way.estimator, sizes[0]).anchor in ("refreshed", "table")
+            moves = model.anchor in ("refreshed", "table")
             noise = self.noise("control_variate" if moves else way.estimator, way.rows)
             if kept := self._too_large(way.has_friction, way.estimator, sizes[0]):
                 return none._replace(why_not=f"a table of {kept / 2**20:.3g} MiB")

@@ -87,6 +87,42 @@ def test_halving_takes_the_order_that_it_says():
     np.testing.assert_array_equal(halved[0].half.sd, halved[1].half.sd)
 
 
+@pytest.fixture
+def methods():
+    """Methods on an estimator that says its noise, and on one that does not."""
+
+    def on(cls):
+        def build(posterior, step_size, *, batch_size):
+            estimator = own.of_rows(cls, posterior, batch_size)
+            return ewsg.kernel(ewsg.dynamics.langevin(step_size), estimator)
+
+        return build
+
+    record = dict.fromkeys(("title", "bias", "evaluations", "memory", "source", "hazard"), "")
+    names = {"plain_ld": Plain, "averaged_ld": own.Averaged}
+    for name, cls in names.items():
+        build = on(cls)
+        build.__name__ = name
+        ewsg.method(**record, dynamics=("langevin",), estimator=name, example={"batch_size": 2})(
+            build
+        )
+    yield names
+    for name in names:
+        ewsg.METHODS.pop(name)
+
+
+def test_a_plan_takes_a_method_whose_estimator_says_its_noise(methods):
+    rows = jax.random.normal(KEY, (2_000, 2))
+    table = {}
+    for names in (["sgld"], ["plain_ld", "averaged_ld"]):
+        plan = ewsg.plan(KEY, MODEL, jnp.zeros(2), rows, methods=names, progress=False)
+        table |= {str(candidate.way): candidate for candidate in plan.table}
+    mine, theirs = table["langevin + plain_ld"], table["langevin + uniform"]
+    for name in ("batch_size", "step_size", "sd_error", "mean_error", "passes"):
+        assert getattr(mine, name) == getattr(theirs, name)
+    assert "its noise is unknown: averaged" in table["langevin + averaged_ld"].why_not
+
+
 @pytest.mark.parametrize("base", [Plain, type(ewsg.gradients.uniform(MODEL, batch_size=5))])
 def test_a_class_that_changes_estimates_has_to_say_its_noise_anew(mode, base):
     """It may have a memory, of which a forecast and halving would know nothing."""
