@@ -18,7 +18,7 @@ ARGUMENTS = {
     "semi_implicit": {"friction": 2.0, "temperature": 0.5},
     "splitting": {"friction": 2.0, "temperature": 0.5},
     "exact": {"friction": 2.0, "temperature": 0.5, "inverse_mass": 0.7},
-    "palindrome": {"letters": "ABOBA", "friction": 2.0, "temperature": 0.5},
+    "splitting_scheme": {"letters": "ABOBA", "friction": 2.0, "temperature": 0.5},
 }
 DYNAMICS = tuple(ARGUMENTS)
 
@@ -104,7 +104,7 @@ def test_restart_moves_the_evaluation_point_and_nothing_else(x64, name):
 def test_gradient_is_taken_at_the_position_or_in_the_middle_of_the_drift(x64, name):
     position, momentum = jnp.array([1.0, -2.0]), jnp.array([0.5, 3.0])
     point = build(name, 0.2).evaluation_point(of_state(name, position, momentum))
-    expected = position + 0.1 * momentum if name in ("splitting", "palindrome") else position
+    expected = position + 0.1 * momentum if name in ("splitting", "splitting_scheme") else position
     np.testing.assert_allclose(point, expected, rtol=1e-15)
 
 
@@ -211,7 +211,7 @@ EVERY = {
     "noise_reduced": (D.noise_reduced, {"covariance": COVARIANCE}),
     "splitting": (D.splitting, {}),
     "exact": (D.exact, {}),
-    "BAOAB": (D.palindrome, {"letters": "BAOAB"}),
+    "BAOAB": (D.splitting_scheme, {"letters": "BAOAB"}),
 }
 """All whose numbers are read in every step; the last three have noise of one law alone."""
 ONE_LAW = ("splitting", "exact", "BAOAB")
