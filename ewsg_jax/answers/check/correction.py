@@ -288,14 +288,12 @@ class Correction:
         distance = np.maximum(distance, _distance(self._of_scale) / np.sqrt(self._x.shape[1]))
         # Coefficients are uncertain: it matters as far as the functions' means are off zero.
         stretch = np.zeros(count)
-        noisy = fit.noisy_residual
-        # The standard error of one draw, were all independent, over the sd of the residuals.
-        of_one = np.maximum(fit.error * np.sqrt(len(targets)), noisy)
-        slow = of_one / np.maximum(np.maximum(noisy, of_one / settings.MAX_SLOW_FACTOR), TINY)
+        # The standard error times √m: above the sd of the residuals if successive draws are alike.
+        of_one = np.maximum(fit.error * np.sqrt(len(targets)), fit.noisy_residual)
         for k, regression in enumerate(self._fits):
             share = np.minimum(np.abs(fit.coefficients[:, k]), 1.0)
             stretch = np.maximum(stretch, share**2 * regression.stretch)
-        monte_carlo = np.hypot(fit.error, noisy * np.sqrt(stretch / len(targets)) * slow)
+        monte_carlo = np.hypot(fit.error, of_one * np.sqrt(stretch / len(targets)))
         bias = settings.BIAS_SHARE * np.hypot(self._distance, distance) * fit.residual
         return fit, np.hypot(monte_carlo, bias)
 

@@ -145,10 +145,6 @@ BIAS_SHARE = 0.5
 """The standard error of a corrected moment over the largest bias that the distance from the target
 allows: two such errors are the bound. Coverage.
 """
-MAX_SLOW_FACTOR = 10.0
-"""The largest factor by which correlation of successive draws enlarges what uncertain coefficients
-add to an error. By hand.
-"""
 UNMOVED_ERROR_SHARE = 0.75
 """The part of the error of the original draws that stays when draws are moved: their shape stays,
 and may differ in what no evaluated identity shows. Coverage.
