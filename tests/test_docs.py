@@ -148,6 +148,24 @@ def test_one_run_names_the_files_that_a_run_enters():
     assert files == {file for file in known if file.startswith("run/")}
 
 
+def test_one_plan_names_the_files_that_a_plan_enters():
+    """Those of a plan near normal before its second model; all of the room's, with that."""
+    posterior = ewsg.Posterior(lambda mean, x: -0.5 * jnp.sum((x - mean) ** 2), lambda mean: 0.0)
+
+    def run():
+        where = jnp.zeros(2), jnp.asarray(np.random.default_rng(0).normal(size=(50, 2)))
+        return ewsg.plan(jax.random.key(0), posterior, *where, progress=False)
+
+    run()
+    known, text = named("one_plan.md")
+    files = {file for file, _ in entered(lambda: print(run()))}
+    before = set(re.findall(r"`([a-z_/]+\.py)`", text.split("## If the posterior is not")[0]))
+    room = {file for file in files if file.startswith("answers/plan/")}
+    assert room | {"answers/plan/settings.py"} == before
+    folder = ROOT / "ewsg_jax" / "answers" / "plan"
+    assert known == {f"answers/plan/{path.name}" for path in folder.glob("[a-z]*.py")}
+
+
 def test_one_check_names_the_files_that_a_check_enters():
     """Of draws that are wrong, and of draws that are too few; settings have no function."""
     posterior, data = ewsg.models.gaussian_location(prior_scale=1.0), jnp.zeros((399, 2))

@@ -198,7 +198,7 @@ def planned(name: str, made: Problem, by: Any) -> dict[str, Any]:
     found = found._replace(passes=first.passes)
     first = plan.table[0]
     return {
-        "way": str(first.way),
+        "way": str(first.candidate),
         "batch_size": first.batch_size,
         "step": rounded(first.step_size),
         "by_trials": plan.report is not None,

@@ -60,7 +60,7 @@ def answer(name: str, made: Problem, seed: int) -> dict[str, Any]:
     if gaussian is not None:
         moved = own(made, gaussian.report.correct(gaussian.draws))
         found["gaussian"] = off(moved.mean(0), moved.std(0)) | {"is_right": gaussian.is_right}
-    best = plan.table[0].way if plan.table else None
+    best = plan.table[0].candidate if plan.table else None
     return found | {
         "way": str(best),
         "by_trials": plan.report is not None,

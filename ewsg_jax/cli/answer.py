@@ -56,7 +56,7 @@ def kernel_of(plan: ewsg.Plan) -> str:
     best = plan.table[0]
     friction = f", friction {best.friction:.3g}" if best.friction else ""
     return (
-        f"{best.way}, {best.batch_size:,} of {plan.num_rows:,} rows a step; step size "
+        f"{best.candidate}, {best.batch_size:,} of {plan.num_rows:,} rows a step; step size "
         f"{best.step_size:.3g}{friction}"
     )
 

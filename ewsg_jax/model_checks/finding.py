@@ -23,6 +23,9 @@ Kind = Literal[
     "other_mode",  # there is another mode
     "blown_up",  # chains went far away and stayed finite
     "divergence",  # why chains diverged
+    "mode",  # the search for a mode did not end at one
+    "warm_up",  # chains of a warm-up did not settle
+    "pilot_run",  # a pilot run of the planned kernel is biased, or cannot be judged
 ]
 Severity = Literal["error", "doubt", "note"]
 

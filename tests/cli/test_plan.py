@@ -17,6 +17,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.__main__ import main
 from ewsg_jax.cli import console
+from ewsg_jax.model_checks.finding import Finding
 from tests.cli.commands import FILES, command, ended, files, whole
 
 ROOT = Path(__file__).parents[2]
@@ -53,8 +54,9 @@ def test_a_plan_of_200_rows(tmp_path, capsys):
 @pytest.mark.full
 def test_a_plan_that_is_not_trusted_says_so_by_its_status(tmp_path, capsys, monkeypatch):
     made = ewsg.plan
+    doubts = tuple(Finding("pilot_run", "doubt", text, "another model") for text in "ab")
     monkeypatch.setattr(
-        ewsg, "plan", lambda *given, **o: dataclasses.replace(made(*given, **o), doubts=("a", "b"))
+        ewsg, "plan", lambda *given, **o: dataclasses.replace(made(*given, **o), findings=doubts)
     )
     arguments = ["plan", str(rows_of(tmp_path)), "--model", "logistic", "--quiet"]
     assert main(arguments) == console.DOUBTFUL

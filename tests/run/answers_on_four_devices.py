@@ -89,7 +89,9 @@ def plans_are_those_of_one_device():
         one, four = (
             ewsg.plan(KEY, posterior, start, data, mesh=mesh, **some) for mesh in (None, DATA)
         )
-        assert [str(each.way) for each in one.table] == [str(each.way) for each in four.table]
+        assert [str(each.candidate) for each in one.table] == [
+            str(each.candidate) for each in four.table
+        ]
         for mine, other in zip(one.table, four.table, strict=True):
             close_to(mine[1:-2], other[1:-2])
             assert mine.why_not == other.why_not
@@ -104,7 +106,7 @@ def walls_are_those_of_one_device():
     places = jnp.asarray(np.random.default_rng(2).standard_normal((16, 3)))
     asked = MODEL.predictor, jnp.ones(3), places
     one, four = (
-        stiff_directions._largest(*asked, rows, jnp.ones(()))
+        stiff_directions._row_bound(*asked, rows, jnp.ones(()))
         for rows in (jax.tree.map(jnp.asarray, ROWS), spread.over(DATA, ROWS))
     )
     close(one, four)
@@ -113,7 +115,7 @@ def walls_are_those_of_one_device():
 def batches_of_a_plan_are_shared():
     three = Mesh(DEVICES[:3], ("data",))
     plan = ewsg.plan(KEY, MODEL, jnp.zeros(3), ROWS, mesh=three, methods=["sgld", "svrg_ld"])
-    assert not [each for each in plan.table if each.way.rows == "leverage"]
+    assert not [each for each in plan.table if each.candidate.rows == "leverage"]
     assert all(each.batch_size % 3 == 0 for each in plan.table)
     run = ewsg.sample(KEY, plan.kernel, plan.start, ROWS, 3000, num_chains=8, mesh=three)
     np.testing.assert_allclose(run.sd, plan.gaussian.sd, rtol=0.15)

@@ -77,8 +77,8 @@ WRONG["plan"] |= {
     f"T tolerance | traced | {OUTSIDE}": lambda: jax.jit(lambda t: planned(tolerance=t).burn_in)(
         0.1
     ),
-    "V methods and batch_size | langevin + full: sds off by | allow a run within": lambda: planned(
-        methods=("ld",), tolerance=3e-4
+    "V methods and batch_size | langevin + full: error of sds | allow a run within": lambda: (
+        planned(methods=("ld",), tolerance=3e-4)
     ),
     "V methods and batch_size | a table of | allow a run within": lambda: planned(
         methods=("saga_ld",), batch_size=2, memory_limit=1

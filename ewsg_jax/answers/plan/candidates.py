@@ -1,5 +1,5 @@
-"""What may be run: any of these dynamics with any of these estimators, and rows drawn in either
-way.
+"""What may be run (`Candidate`): a dynamics, an estimator and a scheme by which rows are drawn; and
+what is predicted of it (`CandidateForecast`).
 """
 
 from collections.abc import Collection
@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from ewsg_jax import dynamics, gradients
-from ewsg_jax.answers.plan.whitening import Frame
+from ewsg_jax.answers.plan.whitening import Whitening
 from ewsg_jax.base import checks
 from ewsg_jax.base.typing import Data
 from ewsg_jax.dynamics import Dynamics
@@ -22,66 +22,69 @@ from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._named import Rows
 from ewsg_jax.rows._view import view
 
-DYNAMICS = ("splitting", "langevin", "semi_implicit", "exact", "BAOAB")
-"""Whose law near a mode is linear, each direction of the mass by itself. Not ABOBA, exact there: on
-tails it is off at large steps, which nothing here shows; BAOAB is not."""
-ESTIMATORS = ("full", "control_variate", "svrg", "saga", "uniform")
-"""Without weights, whose noise is that of rows at a distance from where they are anchored."""
-RowsBy = Literal["all", "random", "leverage"]
+PLANNED_DYNAMICS = ("splitting", "langevin", "semi_implicit", "exact", "BAOAB")
+"""Those that are linear on a normal posterior, in each direction of the mass by itself. ABOBA is
+missing: it is exact on a normal posterior, but biased at large steps if the tails are not normal,
+which nothing here would show. BAOAB is not.
+"""
+PLANNED_ESTIMATORS = ("full", "control_variate", "svrg", "saga", "uniform")
+"""Those without weights. Their noise is that of rows at a distance from a reference point."""
+RowScheme = Literal["all", "random", "leverage"]
 
 
-class Way(NamedTuple):
-    """A dynamics, an estimator and how rows are drawn.
+class Candidate(NamedTuple):
+    """A dynamics, an estimator and a scheme of rows.
 
     Attributes:
-        dynamics: by name.
-        estimator: by name.
-        rows: all, at random or by leverage.
+        dynamics: its name.
+        estimator: its name.
+        rows: how rows are drawn: all, at random or by leverage.
     """
 
     dynamics: str
     estimator: str
-    rows: RowsBy
+    rows: RowScheme
 
     @property
     def has_friction(self) -> bool:
-        """Whether it has a momentum."""
+        """Whether the dynamics has a momentum."""
         return self.dynamics != "langevin"
 
-    def dynamics_of(self, step_size: Any, friction: Any, inverse_mass: Any = 1.0) -> Dynamics:
-        """Return the dynamics."""
+    def make_dynamics(self, step_size: Any, friction: Any, inverse_mass: Any = 1.0) -> Dynamics:
+        """Return the dynamics at a step size and a friction."""
         if not self.has_friction:
             return dynamics.langevin(step_size, inverse_mass=inverse_mass)
         return underdamped(
             cast(Integrator, self.dynamics), step_size, friction, inverse_mass=inverse_mass
         )
 
-    def estimator_of(
-        self, posterior: Posterior, batch_size: int, frame: Frame, rows: Rows
+    def make_estimator(
+        self, posterior: Posterior, batch_size: int, whitening: Whitening, rows: Rows
     ) -> GradientEstimator:
-        """Return the estimator."""
+        """Return the estimator; control variates have the center of the whitening."""
         if self.estimator == "full":
             return gradients.full(posterior)
-        if self.estimator not in ESTIMATORS:
-            return _of_method(METHODS[self.estimator], posterior, batch_size)
-        options = {"center": frame.center} if self.estimator == "control_variate" else {}
+        if self.estimator not in PLANNED_ESTIMATORS:
+            return _estimator_of_method(METHODS[self.estimator], posterior, batch_size)
+        options = {"center": whitening.center} if self.estimator == "control_variate" else {}
         return getattr(gradients, self.estimator)(
             posterior, batch_size=batch_size, rows=rows, **options
         )
 
-    def kernel_of(
+    def make_kernel(
         self,
         posterior: Posterior,
+        *,
         step_size: float,
         friction: float,
         batch_size: int,
-        frame: Frame,
+        whitening: Whitening,
         rows: Rows,
     ) -> Kernel:
-        """Return the kernel."""
+        """Return the kernel, whose inverse mass is the covariance of the whitening."""
         return kernel(
-            self.dynamics_of(step_size, friction, frame.inverse_mass),
-            self.estimator_of(posterior, batch_size, frame, rows),
+            self.make_dynamics(step_size, friction, whitening.inverse_mass),
+            self.make_estimator(posterior, batch_size, whitening, rows),
         )
 
     def __str__(self) -> str:
@@ -90,49 +93,88 @@ class Way(NamedTuple):
         )
 
 
-def ways(
-    posterior: Posterior, methods: Collection[str] | None, by_leverage: bool = True
-) -> list[Way]:
-    """Return all ways that a posterior allows, or those of the methods that are named; by leverage
-    or without.
+class CandidateForecast(NamedTuple):
+    """What is predicted of a candidate at the batch and the step size at which it costs least.
 
-    Raises:
-        ValueError: a name is none, or that of a method which cannot be planned.
+    Attributes:
+        candidate: the dynamics, the estimator and the scheme of rows.
+        batch_size: rows of a step; 0 if nothing fits.
+        step_size: in units in which the posterior has sd 1.
+        friction: in the same units; 0 if the dynamics has none.
+        sd_error: the largest relative error of a standard deviation; NaN if nothing fits.
+        mean_error: the largest error of a mean, in standard deviations.
+        time: autocorrelation time: steps of a chain that one effective draw takes.
+        passes: passes over the data of all chains, for all effective draws that are required.
+        cost: the same in rows, with what a step itself costs.
+        why_not: why nothing fits, in words; empty if something does.
+        seconds: of the run on this machine; NaN if no step was measured.
     """
-    found = []
-    for pair in _pairs(methods):
-        if pair[1] == "full":
-            found.append(Way(*pair, "all"))
+
+    candidate: Candidate
+    batch_size: int = 0
+    step_size: float = float("nan")
+    friction: float = float("nan")
+    sd_error: float = float("nan")
+    mean_error: float = float("nan")
+    time: float = float("nan")
+    passes: float = float("nan")
+    cost: float = float("inf")
+    why_not: str = ""
+    seconds: float = float("nan")
+
+    @property
+    def way(self) -> Candidate:
+        """The candidate, by its former name."""
+        return self.candidate
+
+
+def candidates_for(
+    posterior: Posterior, methods: Collection[str] | None, by_leverage: bool = True
+) -> list[Candidate]:
+    """Return the candidates that a posterior allows.
+
+    Args:
+        posterior: the target.
+        methods: names of the methods to which they are restricted; None for all that can be
+            planned.
+        by_leverage: whether rows may be drawn by leverage; False if they are on several devices.
+    """
+    candidates = []
+    for dynamics_name, estimator in _pairs(methods):
+        if estimator == "full":
+            candidates.append(Candidate(dynamics_name, estimator, "all"))
             continue
-        found.append(Way(*pair, "random"))
-        takes_leverage = pair[1] in ESTIMATORS and pair[1] != "saga"
+        candidates.append(Candidate(dynamics_name, estimator, "random"))
+        takes_leverage = estimator in PLANNED_ESTIMATORS and estimator != "saga"
         if by_leverage and posterior.predictor is not None and takes_leverage:
-            found.append(Way(*pair, "leverage"))
-    return found
+            candidates.append(Candidate(dynamics_name, estimator, "leverage"))
+    return candidates
 
 
-def plannable() -> list[str]:
-    """Return the names of the methods that are among the ways."""
+def plannable_methods() -> list[str]:
+    """Return the names of the methods that are among the candidates."""
     return [
         name
         for name, method in METHODS.items()
-        if (method.estimator in ESTIMATORS or _is_custom(method))
-        and set(method.dynamics) & set(DYNAMICS)
+        if (method.estimator in PLANNED_ESTIMATORS or _is_custom(method))
+        and set(method.dynamics) & set(PLANNED_DYNAMICS)
     ]
 
 
 def _pairs(methods: Collection[str] | None) -> list[tuple[str, str]]:
-    every = [(d, e) for d in DYNAMICS for e in ESTIMATORS]
+    """Return the names of dynamics and estimators, all or those of some methods; a user's method
+    stands for its estimator.
+    """
+    pairs = [(d, e) for d in PLANNED_DYNAMICS for e in PLANNED_ESTIMATORS]
     if methods is None:
-        return every
-    named = set()
-    custom = []
+        return pairs
+    allowed, custom = set(), []
     for name in methods:
         method = METHODS[name]
-        if method.estimator not in ESTIMATORS and _is_custom(method):
-            custom += [(d, name) for d in method.dynamics if d in DYNAMICS]
-        named |= {(d, method.estimator) for d in method.dynamics}
-    return [pair for pair in every if pair in named] + custom
+        if method.estimator not in PLANNED_ESTIMATORS and _is_custom(method):
+            custom += [(d, name) for d in method.dynamics if d in PLANNED_DYNAMICS]
+        allowed |= {(d, method.estimator) for d in method.dynamics}
+    return [pair for pair in pairs if pair in allowed] + custom
 
 
 def _is_custom(method: Method) -> bool:
@@ -140,7 +182,9 @@ def _is_custom(method: Method) -> bool:
     return not method.build.__module__.startswith("ewsg_jax.")
 
 
-def _of_method(method: Method, posterior: Posterior, batch_size: int) -> GradientEstimator:
+def _estimator_of_method(
+    method: Method, posterior: Posterior, batch_size: int
+) -> GradientEstimator:
     """Return the estimator of a user's method."""
     built = method.build(posterior, 1.0, **{**method.example, "batch_size": batch_size})
     if not isinstance(built, Pair):
@@ -150,11 +194,11 @@ def _of_method(method: Method, posterior: Posterior, batch_size: int) -> Gradien
     return built.estimator
 
 
-def bytes_kept(kernel: Kernel, frame: Frame, data: Data) -> int:
-    """Return how many bytes a chain's state takes."""
+def state_bytes(kernel: Kernel, whitening: Whitening, data: Data) -> int:
+    """Return how many bytes the state of a chain takes, its PRNG keys left out."""
     rows = checks.shapes(view(data).tree)
     state = jax.eval_shape(
-        lambda key, rows: kernel.init(key, frame.center, rows), jax.random.key(0), rows
+        lambda key, rows: kernel.init(key, whitening.center, rows), jax.random.key(0), rows
     )
-    kept = [x for x in jax.tree.leaves(state) if not jnp.issubdtype(x.dtype, jax.dtypes.prng_key)]
-    return sum(x.size * x.dtype.itemsize for x in kept)
+    leaves = [x for x in jax.tree.leaves(state) if not jnp.issubdtype(x.dtype, jax.dtypes.prng_key)]
+    return sum(x.size * x.dtype.itemsize for x in leaves)

@@ -1,5 +1,5 @@
-"""Candidate zero, without a chain: the posterior taken to be normal around its mode, judged and
-corrected.
+"""An answer without a chain: the posterior taken to be normal around its mode, judged and corrected
+by its gradients.
 """
 
 from dataclasses import dataclass, replace
@@ -12,37 +12,26 @@ from ewsg_jax.answers.check import settings as check_settings
 from ewsg_jax.answers.check.check import check
 from ewsg_jax.answers.check.report import Report
 from ewsg_jax.answers.mode.mode import Mode
+from ewsg_jax.answers.plan import settings
 from ewsg_jax.base import checks, rng
 from ewsg_jax.base.factors import HostFactor
 from ewsg_jax.base.typing import Data, Key, Position, PyTree
+from ewsg_jax.model_checks.finding import Finding, of_kinds, texts
 from ewsg_jax.model_checks.not_finite import not_finite
 from ewsg_jax.model_checks.support import NONE, Outside, outside
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._named import Rows
-from ewsg_jax.rows._view import CHUNK_SIZE
+from ewsg_jax.rows._view import CHUNK_SIZE, num_rows
 from ewsg_jax.run.samples import mean_of, sd_of
 from ewsg_jax.vectors.layout import Layout, vector
 from ewsg_jax.vectors.potential import PotentialSpec
-
-NUM_CHAINS, MOST_DRAWS, MOST_NUMBERS = 8, 4_000, 2**24
-"""In what form draws come, how many of all together, and how many numbers."""
-ROWS = 1_000
-"""Rows for each draw, as of a check of draws by default: one program serves both."""
-MANY_ROWS = check_settings.FULL_DATA_BATCHES * ROWS
-"""Above this many rows not all of them are evaluated for each draw."""
-MOST_LOOKS = 64
-"""Draws that are evaluated one by one for what is not finite there."""
-NEAR = 0.1
-"""What a Stein function may show of another shape, in standard deviations, for a posterior to be
-near normal.
-"""
 
 
 class NoGradientError(ValueError):
     """The potential has no gradient at draws of the normal approximation.
 
     Attributes:
-        share: of some draws where it is not finite, or has no gradient.
+        share: the share of draws at which the potential or its gradient is not finite.
     """
 
     def __init__(self, message: str, share: float) -> None:
@@ -52,56 +41,68 @@ class NoGradientError(ValueError):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Gaussian:
-    """The normal approximation at the mode, and what is right by the gradients at its draws.
+    """The normal approximation at the mode, judged and corrected by the gradients at its draws.
 
     Attributes:
-        draws: of N(mode, (∇²V)⁻¹), a tree like the position with the leading axes (chain, draw).
-        report: what `ewsg_jax.check` says of them; `report.correct(draws)` moves them to where they
-            should be.
-        tolerance: as given.
-        outside: how many of the draws lie where the density is 0, which no gradient shows.
-        is_alone: whether no search settled at another mode, which no draw here shows.
-        tails: in words, that the density does not fall as that of a law with a standard deviation,
-            which no draw shows either; empty where this is not seen.
+        draws: draws of N(mode, (∇²V)⁻¹), a pytree like the position with the leading axes
+            (chain, draw).
+        report: the report of `ewsg_jax.check` on them; `report.correct(draws)` returns corrected
+            draws.
+        tolerance: the largest relative error of a standard deviation, the plan's argument.
+        outside: the share of the draws at which the density is 0, which no gradient shows.
+        findings: other modes and tails of the density, which no draw around the mode shows.
     """
 
     draws: PyTree
     report: Report
     tolerance: float
     outside: Outside = NONE
-    is_alone: bool = True
-    tails: str = ""
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no search settled at another mode."""
+        return not of_kinds(self.findings, "other_mode")
+
+    @property
+    def tails(self) -> str:
+        """Why the density has no finite integral, or no standard deviation, in words; empty if it
+        has both as far as is known.
+        """
+        return texts(self.findings, "improper", "heavy_tail")
 
     @property
     def mean(self) -> Position:
-        """Corrected means, a tree like the position; the draws' own where these are not known."""
+        """Corrected means, a pytree like the position; the draws' own if no correction is known."""
         if self.report.corrected is None:
             return self.report.draws.as_position(self._moments[0])
         return self.report.corrected.mean
 
     @property
     def sd(self) -> Position:
-        """Corrected standard deviations, of the same kind."""
+        """Corrected standard deviations, a pytree like the position; the draws' own if no
+        correction is known.
+        """
         if self.report.corrected is None:
             return self.report.draws.as_position(self._moments[1])
         return self.report.corrected.sd
 
     @property
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """The draws' own mean and standard deviation, shape (d,)."""
-        every = np.arange(NUM_CHAINS)
-        mean = mean_of(self.draws, every)
-        return vector(mean), vector(sd_of(self.draws, every, mean))
+        """The draws' own means and standard deviations, shape (d,) each."""
+        chains = np.arange(settings.NUM_PILOT_CHAINS)
+        mean = mean_of(self.draws, chains)
+        return vector(mean), vector(sd_of(self.draws, chains, mean))
 
     @property
     def doubt(self) -> float:
-        """The largest error of a corrected mean, in sds, or of a sd, relatively, over what is
-        tolerated.
+        """The largest error of the correction over the tolerance: of a sd, relatively, or half of
+        that of a mean, in sds.
         """
         if self.report.corrected is None:
             return float("inf")
-        of_mean, of_sd = self.report.corrected.errors
-        return check_settings.ERRORS_ALLOWED * max(of_mean / 2, of_sd) / self.tolerance
+        mean_error, sd_error = self.report.corrected.errors
+        return check_settings.ERRORS_ALLOWED * max(mean_error / 2, sd_error) / self.tolerance
 
     @property
     def is_right(self) -> bool:
@@ -112,11 +113,11 @@ class Gaussian:
 
     @property
     def is_normal(self) -> bool:
-        """Whether the posterior is of a normal law's shape, once the draws have its mean and
-        covariance.
+        """Whether the posterior has the shape of a normal distribution, once the draws have its
+        mean and covariance.
         """
-        rest = self.report.scores if self.report.rest is None else self.report.rest
-        return rest.distance <= NEAR
+        scores = self.report.scores if self.report.rest is None else self.report.rest
+        return scores.distance <= settings.NORMAL_DISTANCE
 
     @property
     def verdict(self) -> str:
@@ -140,7 +141,7 @@ class Gaussian:
         added = (
             "shape, and probabilities of tails"
             if self.is_normal
-            else "its shape, which is not a normal law's"
+            else "its shape, which is not normal"
         )
         return (
             f"{name}{corrected} is right within tolerance, for means and standard deviations; "
@@ -151,31 +152,42 @@ class Gaussian:
         return f"Gaussian: {self.verdict}\n{self.report!r}"
 
 
-def gaussian(
+def gaussian_at_mode(
     key: Key,
     posterior: Posterior,
     mode: Mode,
     data: Data,
     tolerance: float,
-    by_norm: Rows | None = None,
+    rows: Rows | None = None,
     mesh: Mesh | None = None,
 ) -> Gaussian:
-    """Return the normal approximation at a mode, judged, with these rows where they are given.
+    """Return the normal approximation at a mode, judged and corrected.
+
+    Args:
+        key: a typed PRNG key.
+        posterior: the target.
+        mode: the mode with its curvature.
+        data: all n rows.
+        tolerance: the largest relative error of a standard deviation.
+        rows: how the rows of gradients are drawn; None: as `check` draws them.
+        mesh: devices that share the rows; None for one.
 
     Raises:
-        ValueError: the mode has no widths; `NoGradientError` where the potential has none at draws.
+        NoGradientError: the potential has no gradient at some draws.
+        ValueError: the curvature at the mode is not positive definite.
     """
+    num_chains = settings.NUM_PILOT_CHAINS
     size = sum(x.size for x in jax.tree.leaves(mode.position))
-    count = int(np.clip(MOST_NUMBERS // size, 8 * NUM_CHAINS, MOST_DRAWS)) // NUM_CHAINS
+    most = settings.MOST_GAUSSIAN_NUMBERS // size
+    count = int(np.clip(most, 8 * num_chains, settings.MOST_GAUSSIAN_DRAWS)) // num_chains
     for_draws, for_batches = rng.keys_of(key, 2)
-    flat = vector(mode.position) + HostFactor(mode.inverse_mass).draws(
-        for_draws, NUM_CHAINS * count
-    )
+    factor = HostFactor(mode.inverse_mass)
+    flat = vector(mode.position) + factor.draws(for_draws, num_chains * count)
     all_draws = Layout.of(mode.position).tree(flat)
     draws = jax.device_put(
-        jax.tree.map(lambda x: x.reshape(NUM_CHAINS, count, *x.shape[1:]), all_draws)
+        jax.tree.map(lambda x: x.reshape(num_chains, count, *x.shape[1:]), all_draws)
     )
-    beyond = outside(posterior, all_draws, data)
+    outside_support = outside(posterior, all_draws, data)
 
     try:
         report = check(
@@ -184,30 +196,38 @@ def gaussian(
             posterior,
             data,
             tolerance=tolerance,
-            batch_size=ROWS,
-            rows=by_norm,
+            batch_size=settings.ROWS_PER_DRAW,
+            rows=rows,
             mesh=mesh,
         )
     except ValueError as error:
-        share, where = _without(posterior, mode, all_draws, data)
+        share, what = _share_without_gradient(posterior, mode, all_draws, data)
         raise NoGradientError(
             "posterior must have a gradient some widths around its mode (posterior.transformed(…) "
             "takes a bounded parameter to all numbers); of draws of the normal approximation "
-            f"there, {checks.reason(error)}{where}",
+            f"there, {checks.reason(error)}{what}",
             share,
         ) from error
-    passes = beyond.data_passes + report.data_passes
-    return Gaussian(draws, replace(report, data_passes=passes), tolerance, beyond)
+    passes = outside_support.data_passes + report.data_passes
+    return Gaussian(draws, replace(report, data_passes=passes), tolerance, outside_support)
 
 
-def _without(posterior: Posterior, mode: Mode, draws: PyTree, data: Data) -> tuple[float, str]:
-    """Return the share of draws where the potential or its gradient is not finite, and which part,
-    in words.
+def takes_all_rows(data: Data) -> bool:
+    """Return whether the gradient at each draw is that of all rows, because these are few."""
+    return num_rows(data) <= check_settings.FULL_DATA_BATCHES * settings.ROWS_PER_DRAW
+
+
+def _share_without_gradient(
+    posterior: Posterior, mode: Mode, draws: PyTree, data: Data
+) -> tuple[float, str]:
+    """Return the share of draws at which the potential or its gradient is not finite; and which of
+    them it is, in words, at the first such draw.
     """
-    of = PotentialSpec(posterior, Layout.of(mode.position), CHUNK_SIZE, False)
-    count = min(MOST_LOOKS, jax.tree.leaves(draws)[0].shape[0])
-    said = [
-        not_finite(of, vector(jax.tree.map(lambda x, i=i: x[i], draws)), data) for i in range(count)
+    potential = PotentialSpec(posterior, Layout.of(mode.position), CHUNK_SIZE, False)
+    count = min(settings.MOST_DRAWS_ONE_BY_ONE, jax.tree.leaves(draws)[0].shape[0])
+    reasons = [
+        not_finite(potential, vector(jax.tree.map(lambda x, i=i: x[i], draws)), data)
+        for i in range(count)
     ]
-    found = [each for each in said if each]
-    return len(found) / count, f": {found[0]}" if found else ""
+    reasons = [reason for reason in reasons if reason]
+    return len(reasons) / count, f": {reasons[0]}" if reasons else ""

@@ -1,6 +1,4 @@
-"""How to sample a posterior: which kernel, from where, how long; and whether a chain is needed at
-all.
-"""
+"""Plan a run: which kernel, from where and how long; and whether a chain is needed at all."""
 
 import time
 import warnings
@@ -14,32 +12,30 @@ from jax.sharding import Mesh
 from ewsg_jax.answers.mode.find_mode import find_mode
 from ewsg_jax.answers.mode.mode import Mode
 from ewsg_jax.answers.mode.potential import is_newton_quick
-from ewsg_jax.answers.plan.candidates import plannable, ways
+from ewsg_jax.answers.plan import settings
+from ewsg_jax.answers.plan.candidate_table import NothingFitsError
+from ewsg_jax.answers.plan.candidates import candidates_for, plannable_methods
 from ewsg_jax.answers.plan.gaussian import NoGradientError
-from ewsg_jax.answers.plan.precompile import compile_ahead
-from ewsg_jax.answers.plan.result import Plan, enough
-from ewsg_jax.answers.plan.run_size import Wanted
-from ewsg_jax.answers.plan.search import NothingFitsError, Search
-from ewsg_jax.answers.plan.whitening import Frame, NoWidthsError
+from ewsg_jax.answers.plan.pilot_run import ANOTHER_MODEL
+from ewsg_jax.answers.plan.pilot_search import choose_by_pilot_runs
+from ewsg_jax.answers.plan.precompile import start_compiling
+from ewsg_jax.answers.plan.request import PlanRequest, PlanResult
+from ewsg_jax.answers.plan.result import Plan
+from ewsg_jax.answers.plan.run_requirements import RunRequirements, ess_for_tolerance
+from ewsg_jax.answers.plan.search import choose_around_mode
+from ewsg_jax.answers.plan.whitening import NoWidthsError, Whitening
 from ewsg_jax.base import checks, pytrees, rng
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.memory import free_on_the_host
 from ewsg_jax.base.progress import Clock
 from ewsg_jax.base.typing import Data, Key, P
 from ewsg_jax.base.warn import warn
+from ewsg_jax.model_checks.finding import Finding
 from ewsg_jax.model_checks.gradient import wrong_gradient_at
+from ewsg_jax.model_checks.support import SUPPORT_CURE
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows import _spread as spread
-
-FEWEST_PASSES, FEWEST_ROWS = 2_000.0, 4e6
-"""What each chain of a trial may take unless it is said: passes, or rows where these are more."""
-NEWTON_STEPS, STEPS = 60, 500
-"""Of the search for a mode, at most: by Newton's method from the start, whose steps are as many
-passes as there are parameters, and else. Seven models with a mode took up to 29; on its way to a
-scale of 0, where there is none, it takes hundreds, and chains warm up without a mode.
-"""
-PART_OF_MEMORY = 4
-"""Of what is free: chains' states may take one part in four."""
+from ewsg_jax.rows._view import num_rows
 
 
 @reads_now("posterior")
@@ -61,49 +57,49 @@ def plan(
     check_data: bool = True,
     progress: bool = True,
 ) -> Plan:
-    """Choose a kernel, its start and the length of a run, so that means and sds are right at the
-    least cost.
+    """Choose a kernel, its start and the length of a run: the cheapest run whose means and standard
+    deviations are within tolerance.
 
-    It finds the mode and judges the normal approximation there. Where that is right after
-    correction, `plan.gaussian` is an answer without a chain. Then it predicts what each dynamics
-    with each estimator would do, for each batch and step: its bias by the scheme and by the noise
-    of batches, and its autocorrelation. Steps stay below what the steepest curvature allows that
-    chains meet. Where the posterior is not near normal, or has no mode, chains warm up in windows,
-    whose draws and gradients give a metric; then short runs are made, and `ewsg_jax.check` judges
-    them until one is right.
+    The mode is searched for, and the normal approximation there is judged. If it is within
+    tolerance after correction, `plan.gaussian` is an answer without a chain. Then the bias and the
+    autocorrelation of each dynamics with each estimator are predicted, for each batch and step
+    size. Steps stay below what the largest curvature allows that chains meet. If the posterior is
+    not near normal, or has no mode, chains warm up in windows, whose draws and gradients give a
+    metric; then pilot runs are made until `ewsg_jax.check` finds one within tolerance.
 
     Args:
         key: a typed PRNG key.
-        posterior: what is to be sampled.
-        position: where the search for its mode begins, a tree of floating-point arrays; it is
-            planned, and to be run, at least in float32.
+        posterior: the target.
+        position: the position at which the search for its mode begins, a pytree of floating-point
+            arrays. Lower precision than float32 is widened to it, for the plan and for the run.
         data: all n rows.
-        tolerance: how far off, relatively, a standard deviation may be, chance included; a mean
-            twice as many of them.
-        num_chains: of the run.
-        mode: what `find_mode` returned; None: it is searched for.
-        methods: names of those that may be taken; None: splitting, BAOAB, Langevin, semi-implicit
-            and exact dynamics with full, control-variate, SVRG, SAGA and uniform estimates.
+        tolerance: the largest relative error of a standard deviation, Monte Carlo error included.
+            A mean may be off by twice as many standard deviations.
+        num_chains: number of chains of the run.
+        mode: the mode, as `find_mode` returned it; None: it is searched for.
+        methods: names of the methods that may be taken; None: splitting, BAOAB, Langevin,
+            semi-implicit and exact dynamics with full, control-variate, SVRG, SAGA and uniform
+            estimates.
         batch_size: rows of a step, at most n; None: what costs least.
         memory_limit: bytes that the states of all chains may take; None: a quarter of what is free.
-        max_passes: over the data, of each chain of a trial, at most. Default: 2,000, or four
-            million evaluations of a row where that is more.
+        max_passes: passes over the data that each chain of a pilot run may take. Default: 2,000, or
+            four million evaluations of a row if that is more.
         by: what a run costs: `"rows"` evaluated, and 64 more for each step; `"passes"`, rows alone,
-            as where a row takes much more than a step; or `"seconds"`: the best candidate of each
-            estimator is run for some steps on this machine (or mesh), a program for each, and the
-            quickest is taken.
-        mesh: several devices, as of `ewsg_jax.sample`, by which the plan is made and is to be run:
+            for likelihoods that take much longer than a step; or `"seconds"`: the best candidate of
+            each estimator is run for some steps on this machine (or mesh), a program for each, and
+            the quickest is taken.
+        mesh: several devices, as for `ewsg_jax.sample`, by which the plan is made and is to be run:
             along `"data"` each has a part of the rows and its share of every batch, whose size they
             divide; rows by leverage are then left out.
         check_data: look once for NaN and infinity in the data, and for labels that the model does
-            not know; False where the likelihood masks what is missing.
-        progress: say on a terminal what is under way, and for how long.
+            not know; False if the likelihood masks what is missing.
+        progress: show on a terminal what is under way, and for how long.
 
     Returns:
         The plan: `sample(key, plan.kernel, plan.start, data,
         data_passes=plan.data_passes(ess=1_000), num_chains=8, burn_in=plan.burn_in)` carries it
-        out. Where nothing shows that the kernel is right `plan.is_trusted` is False and
-        `plan.doubts` say why; it is warned of (RuntimeWarning).
+        out. If nothing shows that the kernel is within tolerance `plan.is_trusted` is False and
+        `plan.doubts` has the reasons; a RuntimeWarning says so.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; nothing that is allowed
@@ -142,11 +138,12 @@ def plan(
     checks.boolean("progress", progress)
     if check_data:
         checks.finite("data", data)
-    given, data, parts = data, spread.over(mesh, data), 1
+    data_for_runs, data, num_row_shards = data, spread.over(mesh, data), 1
     if isinstance(data, spread.Spread):
-        parts, given = data.mesh.shape[spread.DATA], jax.tree.map(spread.on_host, given)
+        num_row_shards = data.mesh.shape[spread.DATA]
+        data_for_runs = jax.tree.map(spread.on_host, data_for_runs)
     else:
-        given = data = jax.tree.map(jnp.asarray, data)
+        data_for_runs = data = jax.tree.map(jnp.asarray, data)
     posterior.check(position, data if check_data else checks.shapes(data))
     posterior.check_gradient(position, data)
     for name, value in options.items():
@@ -165,57 +162,57 @@ def plan(
         _check_methods(methods)
     if batch_size is not None:
         checks.integer("batch_size", batch_size, maximum=n)
-        if batch_size % parts:
+        if batch_size % num_row_shards:
             raise ValueError(
-                f"batch_size must be a multiple of {parts}, the parts into which mesh cuts the "
-                f"rows, for each has its share of every batch; got {batch_size}"
+                f"batch_size must be a multiple of {num_row_shards}, the parts into which mesh "
+                f"cuts the rows, for each has its share of every batch; got {batch_size}"
             )
     if memory_limit is not None:
         checks.integer("memory_limit", memory_limit)
 
-    # A half-precision number has fewer digits than a tolerance asks for, once the mode is some
-    # widths from 0.
+    # A half-precision number has fewer digits than a tolerance needs, if the mode is some sds from
+    # 0.
     position = pytrees.widened(position)
-    began = time.perf_counter()
+    started = time.perf_counter()
     for_mode, for_search = rng.keys_of(key, 2)
-    limit = (
-        memory_limit
-        if memory_limit is not None
-        else (free_on_the_host() or 2**32) // PART_OF_MEMORY
-    )
-    is_restricted = methods is not None or batch_size is not None or by != "rows"
-    wanted = Wanted(
-        float(tolerance),
-        enough(tolerance),
-        num_chains,
-        batch_size,
-        limit,
+    requirements = RunRequirements(
+        tolerance=float(tolerance),
+        ess=ess_for_tolerance(tolerance),
+        num_chains=num_chains,
+        batch_size=batch_size,
+        memory_limit=(
+            memory_limit
+            if memory_limit is not None
+            else (free_on_the_host() or 2**32) // settings.MEMORY_PART
+        ),
         by=by,
-        parts=parts,
-        is_restricted=is_restricted,
+        num_row_shards=num_row_shards,
+        is_restricted=methods is not None or batch_size is not None or by != "rows",
     )
-    found = ways(posterior, methods, by_leverage=parts == 1)
-    of_mode: list[str] = []
-    spent = 0.0
-    with Clock(progress) as clock, compile_ahead(posterior, position, data, found, wanted) as ahead:
+    candidates = candidates_for(posterior, methods, by_leverage=num_row_shards == 1)
+    mode_findings: list[Finding] = []
+    passes_for_mode = 0.0
+    with (
+        Clock(progress) as clock,
+        start_compiling(posterior, position, data, candidates, requirements) as compiling,
+    ):
         clock.says("plan: the mode is searched for")
         if mode is None:
+            is_quick = is_newton_quick(posterior, position, data)
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", RuntimeWarning)
                 mode = find_mode(
                     for_mode,
                     posterior,
                     position,
-                    given,
-                    max_steps=NEWTON_STEPS if is_newton_quick(posterior, position, data) else STEPS,
+                    data_for_runs,
+                    max_steps=settings.NEWTON_MODE_STEPS if is_quick else settings.MODE_STEPS,
                     progress=False,
                     mesh=mesh,
                     check_data=check_data,
                 )
-            of_mode = [
-                str(each.message) for each in caught if issubclass(each.category, RuntimeWarning)
-            ]
-            spent = mode.data_passes
+            mode_findings = _as_findings(caught)
+            passes_for_mode = mode.data_passes
             # A search by another gradient fails in many ways, none of which says so.
             if not mode.converged and (wrong := wrong_gradient_at(posterior, position, data)):
                 raise ValueError(
@@ -223,77 +220,109 @@ def plan(
                     f"no mode is found, and around the position where the search began "
                     f"{wrong[0].text}: {wrong[0].cure}"
                 )
-        try:
-            # What float32 rounds to a matrix that is not positive definite says nothing either.
-            at_mode = Frame.at_mode(mode)
-            _ = at_mode.factor, at_mode.on_host
-            has_widths = True
-        except ValueError:
-            has_widths = False
-        seconds = {"mode": time.perf_counter() - began}
-        search = Search(
-            posterior,
-            data,
-            position,
-            mode,
-            found,
-            wanted,
-            float(max_passes or max(FEWEST_PASSES, FEWEST_ROWS / n)),
-            given,
-            mesh,
+        request = PlanRequest(
+            posterior=posterior,
+            data=data,
+            start_position=position,
+            mode=mode,
+            candidates=candidates,
+            requirements=requirements,
+            max_passes=float(
+                max_passes
+                or max(settings.PASSES_PER_PILOT_CHAIN, settings.ROWS_PER_PILOT_CHAIN / n)
+            ),
+            data_for_runs=data_for_runs,
+            mesh=mesh,
             names_methods=methods is not None,
-            seconds=seconds,
-            ahead=ahead,
+            seconds={"mode": time.perf_counter() - started},
+            compiling=compiling,
             clock=clock,
         )
         try:
-            ended = (
-                search.around_mode(for_search)
-                if has_widths
-                else search.by_trials(for_search, None, None)
-            )
+            result = _search(for_search, request)
         except (NoGradientError, NothingFitsError, NoWidthsError) as error:
-            # Of these there was no way round; what the search for the mode met, if anything, is
+            # There is no other way to a plan; what the search for the mode met, if anything, is
             # why.
-            raise ValueError(" And ".join([*map(_ended, of_mode), str(error)])) from error
-    cost = ended.kernel.evaluations(data)
-    told = [
-        report.note for report in (ended.gaussian and ended.gaussian.report, ended.report) if report
-    ]
-    made = Plan(
-        kernel=ended.kernel,
-        start=ended.start,
-        burn_in=ended.burn_in,
-        autocorrelation_time=ended.time,
-        table=tuple(ended.table),
-        gaussian=ended.gaussian,
-        mode=mode,
-        report=ended.report,
-        notes=tuple(of_mode + ended.notes + [note for note in dict.fromkeys(told) if note]),
-        tolerance=float(tolerance),
-        num_chains=num_chains,
-        data_passes_spent=spent + ended.data_passes,
-        seconds_spent=seconds | {"all": time.perf_counter() - began},
-        cost=cost,
-        num_rows=n,
-        by=by,
-        # What the search for the mode met may be why.
-        doubts=(*ended.doubts, *of_mode) if ended.doubts else (),
+            reasons = [_ended(finding.text) for finding in mode_findings]
+            raise ValueError(" And ".join([*reasons, str(error)])) from error
+    request.seconds["all"] = time.perf_counter() - started
+    planned = _plan_of(request, result, mode_findings, passes_for_mode)
+    if not planned.is_trusted:
+        doubts = "; ".join(planned.doubts)
+        warn(f"the plan is not trusted: {_ended(doubts)} What to do: {planned.advice}")
+    return planned
+
+
+def _search(key: Key, request: PlanRequest) -> PlanResult:
+    """Return the kernel that a search chose: around the mode, or by pilot runs if the curvature
+    there is not positive definite.
+    """
+    try:
+        # Of a matrix that float32 rounds to one that is not positive definite, nothing is known.
+        at_mode = Whitening.at_mode(request.mode)
+        _ = at_mode.factor, at_mode.host_factor
+    except ValueError:
+        return choose_by_pilot_runs(key, request, None, None)
+    return choose_around_mode(key, request)
+
+
+def _plan_of(
+    request: PlanRequest, result: PlanResult, mode_findings: list[Finding], passes_for_mode: float
+) -> Plan:
+    """Return the plan of a search.
+
+    Args:
+        request: what was searched for.
+        result: the kernel that was chosen.
+        mode_findings: what the search for the mode met.
+        passes_for_mode: passes over the data that it took.
+    """
+    reports = [result.gaussian and result.gaussian.report, result.report]
+    of_reports = dict.fromkeys(report.note for report in reports if report)
+    notes = [finding.text for finding in mode_findings] + list(result.notes)
+    # What the search for the mode met may be why the plan is in doubt; alone it is no doubt.
+    if not result.doubts:
+        mode_findings = []
+    return Plan(
+        kernel=result.kernel,
+        start=result.start,
+        burn_in=result.burn_in,
+        autocorrelation_time=result.time,
+        table=tuple(result.table),
+        gaussian=result.gaussian,
+        mode=request.mode,
+        report=result.report,
+        notes=tuple(notes + [note for note in of_reports if note]),
+        tolerance=request.requirements.tolerance,
+        num_chains=request.requirements.num_chains,
+        data_passes_spent=passes_for_mode + result.data_passes,
+        seconds_spent=request.seconds,
+        cost=result.kernel.evaluations(request.data),
+        num_rows=num_rows(request.data_for_runs),
+        by=request.requirements.by,
+        findings=(*result.findings, *mode_findings),
     )
-    if not made.is_trusted:
-        doubts = "; ".join(made.doubts)
-        warn(f"the plan is not trusted: {_ended(doubts)} What to do: {made.advice}")
-    return made
+
+
+def _as_findings(caught: list[warnings.WarningMessage]) -> list[Finding]:
+    """Return what `find_mode` warned of as findings."""
+    messages = [str(item.message) for item in caught if issubclass(item.category, RuntimeWarning)]
+    return [
+        Finding("support", "doubt", message, SUPPORT_CURE)
+        if "-inf" in message
+        else Finding("mode", "doubt", message, ANOTHER_MODEL)
+        for message in messages
+    ]
 
 
 def _ended(text: str) -> str:
-    """Return a sentence with a stop, unless it asks."""
+    """Return a sentence with a full stop, unless it is a question."""
     return text if text.endswith((".", "?")) else f"{text}."
 
 
-def _check_on_host(given: Mapping[str, object]) -> None:
-    """Check that nothing is traced: what is planned depends on values."""
-    for name, value in given.items():
+def _check_on_host(arguments: Mapping[str, object]) -> None:
+    """Check that no argument is traced: a plan depends on values."""
+    for name, value in arguments.items():
         if any(map(checks.is_traced, jax.tree.leaves(value))):
             raise TypeError(
                 f"{name} must be known: call plan outside of jit, vmap and grad; got a traced one"
@@ -308,4 +337,4 @@ def _check_methods(methods: Collection[str]) -> None:
             "methods must name a method, or be None for all that can be planned; got none"
         )
     for name in methods:
-        checks.one_of("methods", name, plannable())
+        checks.one_of("methods", name, plannable_methods())

@@ -1,7 +1,7 @@
 """What every plan compiles, compiled by a thread while the mode is searched for.
 
-Its programs are known by the shapes of position and data alone. Most are run once, where a chain
-may start and on few places: that costs little beside compiling them.
+These programs depend on the shapes of position and data alone. Most are run once, at a position
+where a chain may start, which costs little compared with compiling them.
 """
 
 import jax
@@ -13,13 +13,12 @@ from ewsg_jax.answers.check.draws import Draws
 from ewsg_jax.answers.check.gradients import fresh_gradients
 from ewsg_jax.answers.forecast import stability
 from ewsg_jax.answers.mode.mode import Mode
-from ewsg_jax.answers.plan.candidates import Way
-from ewsg_jax.answers.plan.choice import Choice
-from ewsg_jax.answers.plan.gaussian import ROWS
-from ewsg_jax.answers.plan.metric import DENSE
-from ewsg_jax.answers.plan.run_size import Wanted
-from ewsg_jax.answers.plan.stiff_directions import AT_ONCE
-from ewsg_jax.answers.plan.whitening import Frame
+from ewsg_jax.answers.plan import settings
+from ewsg_jax.answers.plan.candidate_table import CandidateTable
+from ewsg_jax.answers.plan.candidates import Candidate
+from ewsg_jax.answers.plan.gaussian import takes_all_rows
+from ewsg_jax.answers.plan.run_requirements import RunRequirements
+from ewsg_jax.answers.plan.whitening import Whitening
 from ewsg_jax.base.compiling import Ahead
 from ewsg_jax.base.factors import LowRank
 from ewsg_jax.base.typing import Data, Position
@@ -32,61 +31,66 @@ from ewsg_jax.rows._view import CHUNK_SIZE, num_rows
 from ewsg_jax.vectors.layout import Layout, vector
 from ewsg_jax.vectors.potential import PotentialSpec
 
-MOST_NUMBERS = 2**26
-"""Rows times parameters above which a pass takes long beside compiling."""
 
-
-def compile_ahead(
-    posterior: Posterior, position: Position, data: Data, ways: list[Way], wanted: Wanted
+def start_compiling(
+    posterior: Posterior,
+    position: Position,
+    data: Data,
+    candidates: list[Candidate],
+    requirements: RunRequirements,
 ) -> Ahead:
-    """Begin, and return what is waited for: `"gradients"`, `"check"`, `"walls"`, `"noise"`.
+    """Start to compile, and return what is waited for: `"gradients"`, `"check"`, `"noise"`,
+    `"curvature"`.
 
     Args:
-        posterior: which.
-        position: where the search for its mode begins.
-        data: the rows.
-        ways: that may be taken.
-        wanted: of the run.
+        posterior: the target.
+        position: the position at which the search for its mode begins.
+        data: all n rows.
+        candidates: the kernels that may be taken.
+        requirements: what the run must achieve.
     """
-    ahead, layout, flat = Ahead(), Layout.of(position), vector(position)
-    if isinstance(data, Spread) or num_rows(data) * len(flat) > MOST_NUMBERS:
-        return ahead
-    key, size = jax.random.key(0), len(flat)
-    units = np.eye(size) if size <= DENSE else LowRank(np.ones(size), np.eye(size, 1), np.ones(1))  # pyright: ignore[reportArgumentType]
-    frame = Frame.at(Mode(position, False, 0.0, 0.0, 0.0, 0, 0.0), position, units)
-    here = Draws.at(np.stack([flat, flat + 1])[None], layout)
-    by_leverage = (
-        posterior.predictor is not None and num_rows(data) > check_settings.FULL_DATA_BATCHES * ROWS
-    )
+    compiling, layout, flat = Ahead(), Layout.of(position), vector(position)
+    numbers = num_rows(data) * len(flat)
+    if isinstance(data, Spread) or numbers > settings.MOST_COMPILE_NUMBERS:
+        return compiling
+    key, size, batch_size = jax.random.key(0), len(flat), settings.ROWS_PER_DRAW
+    is_dense = size <= check_settings.MAX_DENSE_DIMENSION
+    low_rank = LowRank(np.ones(size), np.eye(size, 1), np.ones(1))  # pyright: ignore[reportArgumentType]
+    mode = Mode(position, False, 0.0, 0.0, 0.0, 0, 0.0)
+    whitening = Whitening.of_covariance(mode, position, np.eye(size) if is_dense else low_rank)
+    draws = Draws.at(np.stack([flat, flat + 1])[None], layout)
+    by_leverage = posterior.predictor is not None and not takes_all_rows(data)
 
     def gradients() -> None:
-        rows = frame.leverage(posterior, data) if by_leverage else "random"
-        fresh_gradients(key, posterior, here, data, ROWS, rows, 1.0)
+        rows = whitening.leverage(posterior, data) if by_leverage else "random"
+        fresh_gradients(key, posterior, draws, data, batch_size, rows, 1.0)
 
     def check() -> None:
         if any(can_end(posterior, position, data)):
-            outside_by_batches(key, posterior, layout, here.flat, data, ROWS)
-        prior_moments(posterior, here, 1.0)
-        wrong_gradient(posterior, layout, here.flat, (), data)
+            outside_by_batches(key, posterior, layout, draws.flat, data, batch_size)
+        prior_moments(posterior, draws, 1.0)
+        wrong_gradient(posterior, layout, draws.flat, (), data)
 
-    def walls() -> None:
-        of = PotentialSpec(posterior, layout, CHUNK_SIZE, False)
-        if posterior.predictor is None or isinstance(frame.inverse_mass, LowRank):
-            stability.compile_ahead(of, frame.factor, position, AT_ONCE, data)
+    def curvature() -> None:
+        potential = PotentialSpec(posterior, layout, CHUNK_SIZE, False)
+        if posterior.predictor is None or isinstance(whitening.inverse_mass, LowRank):
+            together = settings.PLACES_TOGETHER
+            stability.compile_ahead(potential, whitening.factor, position, together, data)
 
     def noise() -> None:
-        full = [way for way in ways if way.estimator == "full"]
-        choice = Choice(posterior, frame, data, np.zeros((1, size), np.float32), full, 1.0, wanted)
-        if choice.is_cheap:
+        full = [candidate for candidate in candidates if candidate.estimator == "full"]
+        place = np.zeros((1, size), np.float32)
+        table = CandidateTable(posterior, whitening, data, place, full, 1.0, requirements)
+        if table.is_cheap:
             return
-        for estimator, rows in {(way.estimator, way.rows) for way in ways} & {
+        for estimator, rows in {(item.estimator, item.rows) for item in candidates} & {
             ("control_variate", "random"),
             ("control_variate", "leverage"),
         }:
-            choice.noise(estimator, rows)
+            table.noise(estimator, rows)
 
-    ahead.add("gradients", gradients)
-    ahead.add("check", check)
-    ahead.add("noise", noise)
-    ahead.add("walls", walls)
-    return ahead
+    compiling.add("gradients", gradients)
+    compiling.add("check", check)
+    compiling.add("noise", noise)
+    compiling.add("curvature", curvature)
+    return compiling

@@ -1,4 +1,4 @@
-"""What a search for a kernel is asked, and where it ends."""
+"""What the search for a kernel is given (`PlanRequest`), and what it returns (`PlanResult`)."""
 
 import contextlib
 import time
@@ -10,93 +10,108 @@ from jax.sharding import Mesh
 
 from ewsg_jax.answers.check.report import Report
 from ewsg_jax.answers.mode.mode import Mode
-from ewsg_jax.answers.plan.candidates import Way
+from ewsg_jax.answers.plan.candidates import Candidate, CandidateForecast
 from ewsg_jax.answers.plan.gaussian import Gaussian
-from ewsg_jax.answers.plan.run_size import Candidate, Wanted
+from ewsg_jax.answers.plan.run_requirements import RunRequirements
 from ewsg_jax.base.compiling import Ahead
 from ewsg_jax.base.progress import Clock
 from ewsg_jax.base.typing import Data, Position
 from ewsg_jax.kernels.protocol import Kernel
+from ewsg_jax.model_checks.finding import Finding
 from ewsg_jax.posterior.posterior import Posterior
 
-SAID = {
+UNDER_WAY = {
     "gaussian": "the normal approximation at the mode is checked",
     "windows": "chains warm up",
     "candidates": "candidates are forecast",
-    "trials": "a kernel is tried",
+    "trials": "a pilot run is made",
     "modes": "other modes are looked for",
 }
-"""What is under way, by the part of a plan."""
+"""What a terminal shows during each part of a plan. The keys are those of `Plan.seconds_spent`."""
 
 
-@dataclass
-class Ended:
-    """Where a search ends.
-
-    Attributes:
-        kernel, start, burn_in, time, table, gaussian, report, notes: of the plan.
-        data_passes: what the search cost.
-        doubts: why the kernel may not be trusted, in words.
-    """
-
-    kernel: Kernel
-    start: Any
-    burn_in: int
-    time: float
-    table: list[Candidate]
-    gaussian: Gaussian | None
-    report: Report | None
-    data_passes: float
-    notes: list[str] = field(default_factory=list)
-    doubts: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """What is searched for, and among what.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PlanRequest:
+    """A posterior to plan for, and what the plan may use.
 
     Attributes:
-        posterior, data: of which.
-        begin: where the search for a mode began.
-        mode: where it ended.
-        ways: that may be taken.
-        wanted: of the run.
-        max_passes: of each chain of a trial.
-        given: the rows as they were given, for runs: cut again where there is a mesh.
-        mesh: the devices, None for one.
-        names_methods: whether methods were named.
-        measured: seconds of a step of all chains, of what was measured.
-        seconds: what planning took, part by part.
-        ahead: compiles programs, which are waited for before they are run.
-        clock: says what is under way.
+        posterior: the target.
+        data: all n rows, shared by the devices of a mesh.
+        start_position: the position at which the search for a mode began.
+        mode: the mode, or the position at which the search for it ended.
+        candidates: the kernels that may be taken.
+        requirements: what the run must achieve.
+        max_passes: passes over the data that each chain of a pilot run or a window may take.
+        data_for_runs: the rows as the user gave them; each run shares them among devices itself.
+        mesh: devices that share the rows; None for one.
+        names_methods: whether the user named methods.
+        step_seconds: seconds of a step of all chains, by estimator, rows, friction and batch size,
+            as they are measured.
+        seconds: what planning took, by part.
+        compiling: programs that a thread compiles; each is waited for before it is run.
+        clock: shows on a terminal what is under way.
     """
 
     posterior: Posterior
     data: Data
-    begin: Position
+    start_position: Position
     mode: Mode
-    ways: list[Way]
-    wanted: Wanted
+    candidates: list[Candidate]
+    requirements: RunRequirements
     max_passes: float
-    given: Data = None
+    data_for_runs: Data = None
     mesh: Mesh | None = None
     names_methods: bool = False
-    measured: dict[tuple[str, str, bool, int], float] = field(default_factory=dict)
+    step_seconds: dict[tuple[str, str, bool, int], float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    ahead: Ahead = field(default_factory=Ahead)
+    compiling: Ahead = field(default_factory=Ahead)
     clock: Clock = field(default_factory=lambda: Clock(False))
 
     @property
-    def parts(self) -> int:
-        """Into how many parts rows are cut."""
-        return self.wanted.parts
+    def num_row_shards(self) -> int:
+        """Number of devices that share the rows."""
+        return self.requirements.num_row_shards
 
     @contextlib.contextmanager
     def timed(self, part: str) -> Iterator[None]:
-        """Add the seconds of what is done within to those of a part, and say what that is."""
-        began = time.perf_counter()
-        self.clock.says(f"plan: {SAID[part]}")
+        """Show a part of the plan as under way, and add the seconds that it takes to its own."""
+        started = time.perf_counter()
+        self.clock.says(f"plan: {UNDER_WAY[part]}")
         try:
             yield
         finally:
-            self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - began
+            self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - started
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PlanResult:
+    """The kernel that a search chose.
+
+    Attributes:
+        kernel: the kernel.
+        start: a function of a key that returns the start of a chain.
+        time: autocorrelation time: steps of a chain that one effective draw takes.
+        burn_in: first steps that are not kept.
+        table: forecasts of all candidates, the best first.
+        gaussian: the normal approximation at the mode; None if it is no answer.
+        report: the report of `check` on the last pilot run; None without one.
+        data_passes: passes over the data of all chains that the search took.
+        notes: what the user should know, in words.
+        findings: what is wrong with the model, or with the pilot run of the kernel.
+    """
+
+    kernel: Kernel
+    start: Any
+    time: float
+    burn_in: int
+    table: list[CandidateForecast]
+    gaussian: Gaussian | None
+    report: Report | None
+    data_passes: float
+    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why the kernel may not be trusted, in words; empty if nothing is against it."""
+        return [finding.text for finding in self.findings if finding.severity != "note"]

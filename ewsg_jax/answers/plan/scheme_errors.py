@@ -1,4 +1,4 @@
-"""The law of each dynamics on N(0, I), in coordinates of its mass, over a grid of steps and
+"""The bias of each integrator on N(0, I), in coordinates of its mass, over a grid of step sizes and
 frictions.
 """
 
@@ -9,97 +9,110 @@ import numpy as np
 
 from ewsg_jax.answers.forecast.stationary import counted_time
 from ewsg_jax.answers.forecast.step import AffineStep, stationary_each, steps_of
-from ewsg_jax.answers.plan.candidates import DYNAMICS, Way
-
-STEPS = 2.0 ** np.arange(0.5, -10.25, -0.5)
-FRICTIONS = (0.7, 1.0, 1.5, 2.0)
-"""In the units of a posterior of width 1; two is critical damping."""
-STABLE = 0.7
-"""Of the largest stable step, the largest that is taken; of Langevin dynamics its square."""
+from ewsg_jax.answers.plan import settings
+from ewsg_jax.answers.plan.candidates import PLANNED_DYNAMICS, Candidate
 
 
-class Law(NamedTuple):
-    """Of one step size and friction.
+class SchemeForecast(NamedTuple):
+    """The stationary distribution of an integrator at one step size and friction, without minibatch
+    noise, on N(0, 1).
 
     Attributes:
         step_size: h.
-        friction: γ; 0 where there is none.
-        matrix: A of z' = A z + noise, z = (position, momentum), shape (m, m).
-        covariance: of z without noise of batches, shape (m, m).
-        slope: what variance of the position a gradient's variance of 1 adds.
-        seen: the variance of where the gradient is wanted, without noise of batches. Its mean
-            vanishes there, so that the mean of the position is moved as third derivatives make of
-            what it is off 1.
-        time: steps over which the position or its square forgets, as an effective sample size
-            counts them, whichever is longer.
+        friction: γ; 0 if the dynamics has none.
+        matrix: A of the step z' = A z + noise, with z = (position, momentum), shape (m, m).
+        covariance: of z, shape (m, m).
+        noise_response: what a gradient's variance of 1 adds to the variance of the position.
+        evaluation_variance: the variance of the position at which the gradient is evaluated. The
+            mean of the gradient is 0 there, so third derivatives shift the mean of the position by
+            the error of this variance.
+        time: autocorrelation time in steps, of the position or of its square, whichever is longer,
+            counted as an effective sample size counts it.
     """
 
     step_size: float
     friction: float
     matrix: np.ndarray
     covariance: np.ndarray
-    slope: float
-    seen: float
+    noise_response: float
+    evaluation_variance: float
     time: float
 
     @property
     def variance(self) -> float:
-        """Of the position, without noise of batches; the target's is 1."""
+        """The variance of the position; the target's is 1."""
         return float(self.covariance[0, 0])
 
     @property
-    def error(self) -> float:
-        """How far off the standard deviation is, relatively, without noise of batches."""
+    def sd_error(self) -> float:
+        """The relative error of the position's standard deviation."""
         return abs(self.variance**0.5 - 1)
 
-    def apart(self, across: np.ndarray) -> float:
-        """Return E(θ − ω)² of an older position ω, of a covariance with z of now."""
-        return 2 * (self.variance - float(across[0, 0]))
+    def squared_distance(self, cross_covariance: np.ndarray) -> float:
+        """Return E(θ − ω)² for an earlier position ω.
+
+        Args:
+            cross_covariance: the covariance of z now and then, shape (m, m).
+        """
+        return 2 * (self.variance - float(cross_covariance[0, 0]))
 
 
-def laws(dynamics: str, steepest: float) -> list[Law]:
-    """Return the laws of a dynamics whose steps are stable where the curvature is the steepest that
-    is met.
+def scheme_forecasts(dynamics: str, largest_curvature: float) -> list[SchemeForecast]:
+    """Return forecasts of a dynamics at all step sizes and frictions of the grid that are stable.
 
     Args:
-        dynamics: by name.
-        steepest: that curvature, over the posterior's own.
+        dynamics: its name.
+        largest_curvature: the largest curvature that chains meet, over the posterior's own.
     """
-    steps = _steps(DYNAMICS if dynamics in DYNAMICS else (dynamics,))[dynamics]
-    found = [
-        _law(step, *each, steepest) for step, each in zip(steps, _numbers(dynamics), strict=True)
+    names = PLANNED_DYNAMICS if dynamics in PLANNED_DYNAMICS else (dynamics,)
+    steps = _grid_steps(names)[dynamics]
+    forecasts = [
+        _forecast(step, step_size, friction, largest_curvature)
+        for step, (step_size, friction) in zip(steps, _grid(dynamics), strict=True)
     ]
-    return [law for law in found if law is not None]
+    return [forecast for forecast in forecasts if forecast is not None]
 
 
-def _numbers(dynamics: str) -> list[tuple[float, float]]:
-    """Return the steps and frictions of the grid."""
-    frictions = FRICTIONS if _way(dynamics).has_friction else (0.0,)
-    return [(float(h), friction) for friction in frictions for h in STEPS]
+def _grid(dynamics: str) -> list[tuple[float, float]]:
+    """Return the step sizes and frictions of the grid."""
+    frictions = settings.FRICTION_GRID if _with_all_rows(dynamics).has_friction else (0.0,)
+    return [(float(h), friction) for friction in frictions for h in settings.STEP_GRID]
 
 
 @functools.cache
-def _steps(names: tuple[str, ...]) -> dict[str, list[AffineStep]]:
-    """Return the steps of dynamics over the grid, which no posterior changes: once, by
-    one program.
+def _grid_steps(names: tuple[str, ...]) -> dict[str, list[AffineStep]]:
+    """Return the linear steps of some dynamics over the grid: worked out once, by one program, as
+    they depend on no posterior.
     """
     return steps_of(
-        {name: [_way(name).dynamics_of(*each) for each in _numbers(name)] for name in names}
+        {
+            name: [_with_all_rows(name).make_dynamics(*pair) for pair in _grid(name)]
+            for name in names
+        }
     )
 
 
-def _way(dynamics: str) -> Way:
-    return Way(dynamics, "full", "all")
+def _with_all_rows(dynamics: str) -> Candidate:
+    return Candidate(dynamics, "full", "all")
 
 
-def _law(step: AffineStep, step_size: float, friction: float, steepest: float) -> Law | None:
-    """Return the law, None where chains leave."""
-    wall = max(1.0, steepest) / STABLE**2
-    each = stationary_each(step, np.array([1.0, 1.0, wall]), np.array([0.0, 1.0, 0.0]))
-    if not np.isfinite(each.variance).all():
+def _forecast(
+    step: AffineStep, step_size: float, friction: float, largest_curvature: float
+) -> SchemeForecast | None:
+    """Return the forecast of a step, None if it is not stable at the largest curvature."""
+    # Three directions: N(0, 1), the same with gradient noise of variance 1, and the stiffest one.
+    stiffest = max(1.0, largest_curvature) / settings.STABLE_STEP_SHARE**2
+    stationary = stationary_each(step, np.array([1.0, 1.0, stiffest]), np.array([0.0, 1.0, 0.0]))
+    if not np.isfinite(stationary.variance).all():
         return None
-    counted = counted_time(each.matrix[0], each.covariance[0])
-    time = max(counted, float(each.square_time[0]), 1.0)
-    slope = float(each.variance[1] - each.variance[0])
-    seen = float((step.wanted @ each.covariance[0] @ step.wanted.T)[0, 0])
-    return Law(step_size, friction, each.matrix[0], each.covariance[0], slope, seen, time)
+    counted = counted_time(stationary.matrix[0], stationary.covariance[0])
+    evaluated = step.wanted @ stationary.covariance[0] @ step.wanted.T
+    return SchemeForecast(
+        step_size=step_size,
+        friction=friction,
+        matrix=stationary.matrix[0],
+        covariance=stationary.covariance[0],
+        noise_response=float(stationary.variance[1] - stationary.variance[0]),
+        evaluation_variance=float(evaluated[0, 0]),
+        time=max(counted, float(stationary.square_time[0]), 1.0),
+    )

@@ -1,50 +1,36 @@
-"""Whether a density does not fall along a coordinate, and is no posterior, or falls so slowly that
-it has no standard deviation.
+"""Whether the density has a finite integral, and a standard deviation: by its values far from the
+center.
 
-A flat prior of a log scale, of degrees of freedom or of a length, is such a prior where the data do
-not bound both ends: the density tends to a constant, and its integral is infinite. One that falls
-as |θ|⁻³ or more slowly, as a Cauchy law's does, has an integral, and no variance. Draws around a
-mode show nothing of either.
+A flat prior on a log scale, on degrees of freedom or on a length is improper if the data do not
+bound both ends: the density tends to a constant there, and its integral is infinite. A density that
+falls as |θ|⁻³ or more slowly, such as a Cauchy distribution's, has an integral and no variance.
+Draws around a mode show neither.
 """
 
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
-from ewsg_jax.answers.plan.other_modes import LOWER
-from ewsg_jax.answers.plan.whitening import Frame
+from ewsg_jax.answers.plan import settings
+from ewsg_jax.answers.plan.whitening import Whitening
 from ewsg_jax.base.typing import Data
+from ewsg_jax.draws.coordinates import flattened, named
 from ewsg_jax.model_checks.densities import log_densities
+from ewsg_jax.model_checks.finding import Finding
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._spread import Spread
 from ewsg_jax.vectors.layout import vector
 from ewsg_jax.vectors.some_rows import PADDED_POSITIONS, SomeRows
 
-FAR = (100.0, 1_000.0)
-"""Standard deviations from the center: a Cauchy law's log density is 9 and 14 lower there."""
-WAYS = 2 * len(FAR)
-"""Places along a coordinate: to both sides."""
-LEVEL = 1.0
-"""By how much it must still fall between the two, where it is not `LOWER` at the farther one."""
-POWER, MORE = 2.0, 0.05
-"""Of a distance, the power that is to have a mean: in d dimensions a density must fall as more than
-the power d + 2 for that. And by how much more the logarithm must fall between the two.
-"""
-STILL = 25.0
-"""By how much a log density may be lower than at the center to matter there."""
-RAYS = 8
-"""Directions at random that are looked along, too."""
-MOST = 512
-"""Coordinates that are looked along."""
-
 
 class Tails(NamedTuple):
-    """How a density falls, far from its center.
+    """How a density falls far from its center.
 
     Attributes:
-        level: the numbers of coordinates along which it does not, to either side.
-        slow: those along which it does as that of a law without a standard deviation, at most.
-        is_slow: whether it does in all directions that were drawn at random.
+        level: numbers of the coordinates along which it does not fall, to either side.
+        slow: numbers of those along which it falls too slowly for a standard deviation.
+        is_slow: whether it falls so in all random directions.
     """
 
     level: list[int]
@@ -52,75 +38,147 @@ class Tails(NamedTuple):
     is_slow: bool = False
 
 
-def tails(posterior: Posterior, frame: Frame, data: Data) -> Tails:
-    """Return how a density falls along coordinates and directions, to either side.
+def look_at_tails(
+    posterior: Posterior, whitening: Whitening, data: Data, _: np.ndarray | None
+) -> list[Finding]:
+    """Return findings if the density does not fall, or falls too slowly, along some coordinates.
 
     Args:
-        posterior: of which.
-        frame: its center and widths.
-        data: the rows, of which some say where all are asked.
+        posterior: the target.
+        whitening: its center and standard deviations.
+        data: all n rows.
+    """
+    tails, far = find_tails(posterior, whitening, data), settings.TAIL_DISTANCES[1]
+    findings = []
+    if tails.level:
+        text = (
+            f"the density does not fall along {_names(whitening, tails.level)}: {far:,.0f} "
+            "standard deviations away it is about as high as at the center, so that it may have no "
+            "finite integral"
+        )
+        cure = "give it a prior that falls to both sides"
+        findings.append(Finding("improper", "doubt", text, cure))
+    if tails.slow or tails.is_slow:
+        along = f"along {_names(whitening, tails.slow)}" if tails.slow else "in all directions"
+        text = (
+            f"the density falls {along} as that of a distribution without a standard deviation, to "
+            f"{far:,.0f} of those at the mode: none is known"
+        )
+        cure = "give it a prior that falls faster, or ask for quantiles"
+        findings.append(Finding("heavy_tail", "doubt", text, cure))
+    return findings
+
+
+def find_tails(posterior: Posterior, whitening: Whitening, data: Data) -> Tails:
+    """Return how a density falls along its coordinates and along random directions.
+
+    Some rows stand for all of them first. What is suspected is compared again on all rows.
+
+    Args:
+        posterior: the target.
+        whitening: its center and standard deviations.
+        data: all n rows; nothing is evaluated if devices share them.
     """
     if isinstance(data, Spread):
         return Tails([], [])
-    center, some = vector(frame.center), SomeRows.of(posterior, frame.layout, data)
-    here, suspects = some.values(center[None]), []
+    center, count = vector(whitening.center), 2 * len(settings.TAIL_DISTANCES)
+    subset = SomeRows.of(posterior, whitening.layout, data)
+    at_center, suspects = subset.values(center[None]), []
 
-    def seen(places: np.ndarray) -> np.ndarray:
-        """Whether the density may be level, and slow, to either side along each of some ways."""
-        values = some.values(places.reshape(-1, len(center)))
-        dimension = len(center) if places is rays else 1
+    def on_some_rows(places: np.ndarray, dimension: int = 1) -> np.ndarray:
+        """Return whether the density may be level, and slow, shape (2, lines, 2 sides)."""
+        values = subset.values(places.reshape(-1, len(center)))
         with np.errstate(all="ignore"):
-            # Of all rows, and of the prior alone: a proper one falls whatever the rows say.
-            each = [(x[:, 0], x[:, 0] + some.stands_for * x[:, 1:].sum(1)) for x in (here, values)]
-        return np.all([_kinds(h, v, dimension) for h, v in zip(*each, strict=True)], axis=0)
+            # The whole density and the prior alone: a proper prior falls whatever the rows are.
+            pairs = [
+                (x[:, 0], x[:, 0] + subset.stands_for * x[:, 1:].sum(1))
+                for x in (at_center, values)
+            ]
+        kinds = [_kinds(here, there, dimension) for here, there in zip(*pairs, strict=True)]
+        return np.all(kinds, axis=0)
 
-    def judged(places: np.ndarray, dimension: int = 1) -> np.ndarray:
-        """The same by all rows, of one way."""
-        every = np.concatenate([center[None], places]).astype(some.dtype)
-        values = log_densities(posterior, frame.layout.tree(every), data)
+    def on_all_rows(places: np.ndarray, dimension: int = 1) -> np.ndarray:
+        """Return the same by all rows for one line, shape (2, 2 sides)."""
+        points = np.concatenate([center[None], places]).astype(subset.dtype)
+        values = log_densities(posterior, whitening.layout.tree(points), data)
         return _kinds(values[:1], values[1:], dimension)[:, 0]
 
-    rays = _rays(frame, center)
-    # A block at a time: places of all coordinates may be more than memory holds.
-    for first in range(0, min(len(center), MOST), PADDED_POSITIONS // WAYS):
-        number = np.arange(first, min(first + PADDED_POSITIONS // WAYS, len(center), MOST))
-        suspects += number[seen(_along(frame, center, number)).any((0, 2))].tolist()
-    # Some rows stand for all of them until it matters.
-    found = {number: judged(_along(frame, center, np.array([number]))[0]) for number in suspects}
-    level = [number for number, kinds in found.items() if kinds[0].any()]
-    slow = [number for number, kinds in found.items() if kinds[1].any() and number not in level]
-    is_slow = seen(rays)[1].all() and all(judged(ray, len(center))[1].all() for ray in rays)
+    # A block of coordinates at a time: their places may be more than memory holds.
+    most = min(len(center), settings.MOST_TAIL_COORDINATES)
+    for first in range(0, most, PADDED_POSITIONS // count):
+        numbers = np.arange(first, min(first + PADDED_POSITIONS // count, most))
+        kinds = on_some_rows(_along_coordinates(whitening, center, numbers))
+        suspects += numbers[kinds.any((0, 2))].tolist()
+    kinds_of = {
+        number: on_all_rows(_along_coordinates(whitening, center, np.array([number]))[0])
+        for number in suspects
+    }
+    level = [number for number, kinds in kinds_of.items() if kinds[0].any()]
+    slow = [number for number, kinds in kinds_of.items() if kinds[1].any() and number not in level]
+    rays = _along_rays(whitening, center)
+    is_slow = on_some_rows(rays, len(center))[1].all() and all(
+        on_all_rows(ray, len(center))[1].all() for ray in rays
+    )
     return Tails(level, slow, bool(is_slow))
 
 
-def _rays(frame: Frame, center: np.ndarray) -> np.ndarray:
-    """Return places far along directions at random, as `_along`."""
-    ways = np.random.default_rng(0).normal(size=(RAYS, len(center)))
-    ways /= np.linalg.norm(ways, axis=1, keepdims=True)
-    away = np.array([sign * far for sign in (1, -1) for far in FAR])
-    units = away[:, None] * ways[:, None]
-    return frame.moved(units.reshape(-1, len(center))).reshape(RAYS, WAYS, -1)
+def _signed_distances() -> list[float]:
+    """Return the distances to one side, then those to the other, in sds."""
+    return [sign * distance for sign in (1, -1) for distance in settings.TAIL_DISTANCES]
 
 
-def _along(frame: Frame, center: np.ndarray, number: np.ndarray) -> np.ndarray:
-    """Return places far along coordinates of these numbers, shape (count, 4, d): both distances to
-    one side, then to the other.
+def _along_rays(whitening: Whitening, center: np.ndarray) -> np.ndarray:
+    """Return positions along random directions, shape (rays, 4, d): both distances to one side,
+    then to the other.
     """
-    places = np.tile(center, (len(number), WAYS, 1))
-    away = np.outer(frame.sd[number], [sign * far for sign in (1, -1) for far in FAR])
-    places[np.arange(len(number))[:, None], np.arange(WAYS), number[:, None]] += away
+    shape = (settings.NUM_TAIL_RAYS, len(center))
+    rays = np.random.default_rng(0).normal(size=shape)
+    rays /= np.linalg.norm(rays, axis=1, keepdims=True)
+    distances = np.array(_signed_distances())
+    whitened = distances[:, None] * rays[:, None]
+    positions = whitening.positions(whitened.reshape(-1, len(center)))
+    return positions.reshape(settings.NUM_TAIL_RAYS, len(distances), -1)
+
+
+def _along_coordinates(whitening: Whitening, center: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Return positions along the coordinates of these numbers, shape (count, 4, d): both distances
+    to one side, then to the other.
+    """
+    distances = _signed_distances()
+    places = np.tile(center, (len(numbers), len(distances), 1))
+    away = np.outer(whitening.sd[numbers], distances)
+    rows, columns = np.arange(len(numbers))[:, None], np.arange(len(distances))
+    places[rows, columns, numbers[:, None]] += away
     return places
 
 
-def _kinds(here: np.ndarray, values: np.ndarray, dimension: int) -> np.ndarray:
-    """Return whether log densities do not fall from the center, shape (1,), to places (count · 4,),
-    and whether they fall as slowly as those of laws of this dimension without a variance, to either
-    side, shape (2, count, 2).
+def _kinds(at_center: np.ndarray, values: np.ndarray, dimension: int) -> np.ndarray:
+    """Return whether log densities do not fall from the center, and whether they fall as slowly as
+    those of distributions of this dimension without a variance.
+
+    Args:
+        at_center: the log density there, shape (1,).
+        values: at positions along lines, shape (lines · 4,).
+        dimension: 1 along a coordinate, d along random directions.
+
+    Returns:
+        Two answers for each side of each line, shape (2, lines, 2).
     """
-    near, far = np.moveaxis(values.reshape(-1, 2, len(FAR)), 2, 0)
+    distances = settings.TAIL_DISTANCES
+    near, far = np.moveaxis(values.reshape(-1, 2, len(distances)), 2, 0)
+    fall = (dimension + settings.TAIL_POWER) * np.log(distances[1] / distances[0])
     with np.errstate(invalid="ignore"):
-        # What is not a number says nothing.
-        is_level = (far > here - LOWER) & (far > near - LEVEL)
-        is_slow = far > near - (dimension + POWER) * np.log(FAR[1] / FAR[0]) - MORE
-        is_slow &= far > here - dimension * STILL
+        # NaN compares as False: neither.
+        is_level = (far > at_center - settings.OTHER_MODE_DEPTH) & (
+            far > near - settings.LEVEL_FALL
+        )
+        is_slow = far > near - fall - settings.TAIL_ROUNDING
+        is_slow &= far > at_center - dimension * settings.TAIL_DEPTH
     return np.stack([is_level, is_slow])
+
+
+def _names(whitening: Whitening, numbers: list[int]) -> str:
+    """Return the names of coordinates, of the first three at most."""
+    center = jax.tree.map(lambda x: np.asarray(x)[None, None], whitening.center)
+    names = flattened(named(center, "position"))[1]
+    return ", ".join(names[i] for i in numbers[:3]) + (", …" if len(numbers) > 3 else "")

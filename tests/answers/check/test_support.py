@@ -7,7 +7,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.answers.check.draws import draws_of
-from ewsg_jax.answers.plan.trial import Trial
+from ewsg_jax.answers.plan.pilot_run import PilotRun
 from ewsg_jax.model_checks.support import outside_by_batches
 
 KEY = jax.random.key(0)
@@ -155,8 +155,8 @@ def test_what_stands_on_the_identities_is_refused_there(called):
 def test_a_trial_at_a_wall_is_doubted():
     prior, likelihood, draws, _ = ENDS["an exponential law"]
     report = ewsg.check(KEY, draws.astype(np.float32), ewsg.Posterior(likelihood, prior), ROWS)
-    (doubt,) = Trial(None, None, report, 500, 1.0).doubts  # pyright: ignore[reportArgumentType]
-    assert doubt.startswith("its trial cannot be judged: the density ends among the draws")
+    (doubt,) = PilotRun(None, None, report, 500, 1.0).findings  # pyright: ignore[reportArgumentType]
+    assert doubt.text.startswith("its pilot run cannot be judged: the density ends among the draws")
 
 
 @pytest.mark.usual_parameters("300")

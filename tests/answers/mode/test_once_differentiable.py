@@ -9,8 +9,8 @@ from scipy import optimize, special
 import ewsg_jax as ewsg
 from ewsg_jax.answers.mode.curvature import Shape
 from ewsg_jax.answers.mode.potential import HostPotential
-from ewsg_jax.answers.plan.stiff_directions import steepest
-from ewsg_jax.answers.plan.whitening import Frame
+from ewsg_jax.answers.plan.stiff_directions import stiffest_direction
+from ewsg_jax.answers.plan.whitening import Whitening
 from ewsg_jax.vectors import differences
 from tests.densities import flat, none, normal, squares
 from tests.once import once, silently_once
@@ -223,10 +223,10 @@ def test_linear_predictors_and_walls():
     ]
     modes = [ewsg.find_mode(KEY, model, jnp.zeros(3), signs) for model in models]
     np.testing.assert_allclose(modes[1].sd, modes[0].sd, rtol=1e-5)
-    frame = Frame.at_mode(modes[0])
-    places = frame.places(KEY, 64, 2.0)
+    whitening = Whitening.at_mode(modes[0])
+    places = whitening.draw_places(KEY, 64, 2.0)
     plain, by_differences = (
-        steepest(model, frame, places, jax.tree.map(jnp.asarray, signs)).curvature
+        stiffest_direction(model, whitening, places, jax.tree.map(jnp.asarray, signs)).curvature
         for model in models
     )
     np.testing.assert_allclose(by_differences, plain, rtol=0.01)

@@ -12,13 +12,13 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.answers.mode.curvature import Curvature
 from ewsg_jax.answers.mode.mode import Mode
-from ewsg_jax.answers.plan.candidates import Way
-from ewsg_jax.answers.plan.choice import Choice
-from ewsg_jax.answers.plan.gaussian import gaussian
-from ewsg_jax.answers.plan.run_size import Wanted, burn_in_of, steps_of
-from ewsg_jax.answers.plan.scheme_errors import laws
-from ewsg_jax.answers.plan.trial import Trial
-from ewsg_jax.answers.plan.whitening import Frame
+from ewsg_jax.answers.plan.candidate_table import CandidateTable
+from ewsg_jax.answers.plan.candidates import Candidate
+from ewsg_jax.answers.plan.gaussian import gaussian_at_mode
+from ewsg_jax.answers.plan.pilot_run import PilotRun
+from ewsg_jax.answers.plan.run_requirements import RunRequirements, burn_in_steps, steps_for_ess
+from ewsg_jax.answers.plan.scheme_errors import scheme_forecasts
+from ewsg_jax.answers.plan.whitening import Whitening
 
 KEY = jax.random.key(0)
 N = 64
@@ -27,36 +27,39 @@ DATA = jnp.linspace(-1, 1, N)[:, None]
 MODE = Mode(
     jnp.zeros(1), True, 0.0, 0.0, 0.0, 1, 1.0, Curvature.of(np.full((1, 1), float(N)), True)
 )
-FRAME = Frame(MODE.position, jnp.eye(1) / N, MODE)
-WANTED = Wanted(0.05, 4_000.0, 8, None, 2**30, is_restricted=True)
+WHITENING = Whitening(MODE.position, jnp.eye(1) / N, MODE)
+REQUIREMENTS = RunRequirements(0.05, 4_000.0, 8, None, 2**30, is_restricted=True)
 NOISE = 5.0
 """Of a batch of one row: the variance of its gradient in units of the posterior's width, s²."""
 
 
 def choice(*among, **wanted):
-    return Choice(
+    return CandidateTable(
         MODEL,
-        FRAME,
+        WHITENING,
         DATA,
-        FRAME.places(KEY, 64, 1.0),
+        WHITENING.draw_places(KEY, 64, 1.0),
         list(among),
         1.0,
-        dataclasses.replace(WANTED, **wanted),
+        dataclasses.replace(REQUIREMENTS, **wanted),
     )
 
 
-def told(estimator, size, law, dynamics="langevin", noise=NOISE):
+def told(estimator, size, scheme, dynamics="langevin", noise=NOISE):
     """What a way is told at a batch and a step, of which another coordinate has half of
     the noise.
     """
-    return choice()._at(Way(dynamics, estimator, "random"), size, law, (noise, 3 / 4 * noise))
+    return choice()._forecast(
+        Candidate(dynamics, estimator, "random"), size, scheme, (noise, 3 / 4 * noise)
+    )
 
 
 def one(dynamics, step_size, friction=0.0):
-    """The law of a step nearest to that."""
-    found = laws(dynamics, 1.0)
+    """The scheme of a step nearest to that."""
+    found = scheme_forecasts(dynamics, 1.0)
     return min(
-        found, key=lambda law: abs(law.step_size / step_size - 1) + abs(law.friction - friction)
+        found,
+        key=lambda scheme: abs(scheme.step_size / step_size - 1) + abs(scheme.friction - friction),
     )
 
 
@@ -65,8 +68,8 @@ def test_the_heat_of_a_batch_by_hand(size):
     """θ' = (1 − h)θ + h √(s²/b) ξ + √(2h) ζ; s² a number, or times θ², or times (θ − ω)² of an
     older ω.
     """
-    law = one("langevin", 0.03)
-    h, heat, period = law.step_size, NOISE / size, N // size
+    scheme = one("langevin", 0.03)
+    h, heat, period = scheme.step_size, NOISE / size, N // size
     ages = (1 - h) ** np.arange(period)
     by_hand = {
         "uniform": (2 + h * heat) / (2 - h),
@@ -76,7 +79,7 @@ def test_the_heat_of_a_batch_by_hand(size):
     for estimator, variance in by_hand.items():
         # An anchor's distance is that of the scheme without noise, whose variance is not quite 1.
         rtol = 0.02 if estimator == "svrg" else 1e-4
-        found = told(estimator, size, law)
+        found = told(estimator, size, scheme)
         np.testing.assert_allclose(found.sd_error, variance**0.5 - 1, rtol=rtol, err_msg=estimator)
 
 
@@ -85,16 +88,16 @@ def test_a_table_is_as_hot_as_its_rows_are_old():
     solved for.
     """
     for step_size in (0.1, 0.03):
-        law = one("langevin", step_size)
-        h = law.step_size
+        scheme = one("langevin", step_size)
+        h = scheme.step_size
         a, rest = 1 - h, (N - 1) / N
         moments = [
             [1 - a**2 - h**2 * rest, h**2 * rest],
             [-a / N + rest * h / N, 1 - rest * a - rest * h / N],
         ]
         variance = np.linalg.solve(moments, [2 * h, 0])[0]
-        assert variance > 1 + 1.5 * (law.variance - 1)
-        found = told("saga", 1, law, noise=0.0)
+        assert variance > 1 + 1.5 * (scheme.variance - 1)
+        found = told("saga", 1, scheme, noise=0.0)
         np.testing.assert_allclose(found.sd_error, variance**0.5 - 1, rtol=0.06)
 
 
@@ -102,57 +105,59 @@ def test_the_slope_of_a_momentum_is_its_step_over_twice_the_friction():
     for friction, dynamics in itertools.product(
         (0.7, 2.0), ("splitting", "semi_implicit", "ABOBA")
     ):
-        law = one(dynamics, 0.02, friction)
-        np.testing.assert_allclose(law.slope, law.step_size / (2 * law.friction), rtol=0.05)
+        scheme = one(dynamics, 0.02, friction)
+        np.testing.assert_allclose(
+            scheme.noise_response, scheme.step_size / (2 * scheme.friction), rtol=0.05
+        )
 
 
 def test_errors_of_a_scheme_and_of_its_noise_are_added():
     """A splitting is too cold; the noise that would hide it is no cure."""
-    law = one("splitting", 0.5, 2.0)
-    cold = 1 - law.variance**0.5
+    scheme = one("splitting", 0.5, 2.0)
+    cold = 1 - scheme.variance**0.5
     assert cold > 0.005
-    heat = 2 * (1 - law.variance) / law.slope
-    assert told("uniform", 1, law, "splitting", heat).sd_error > 1.9 * cold
+    heat = 2 * (1 - scheme.variance) / scheme.noise_response
+    assert told("uniform", 1, scheme, "splitting", heat).sd_error > 1.9 * cold
 
 
 def test_a_way_is_at_its_cheapest_batch_and_step():
     """By looking at all of them; burn-in and the rows that a step itself is worth are among the
     cost.
     """
-    ways = Way("splitting", "uniform", "random"), Way("langevin", "full", "all")
-    found = {each.way: each for each in choice(*ways, tolerance=0.2).candidates}
+    ways = Candidate("splitting", "uniform", "random"), Candidate("langevin", "full", "all")
+    found = {each.candidate: each for each in choice(*ways, tolerance=0.2).forecasts}
     for way in ways:
         sizes = (N,) if way.estimator == "full" else (8, 16, 32)
         most, _ = choice().noise("uniform", "random")
         right = []
-        for size, law in itertools.product(sizes, laws(way.dynamics, 1.0)):
-            heat = 0.0 if way.estimator == "full" else law.slope * most / size
-            off = abs(law.error) + (law.variance + heat) ** 0.5 - law.variance**0.5
-            steps = burn_in_of(law.time) + steps_of(law.time, WANTED.ess, 8)
+        for size, scheme in itertools.product(sizes, scheme_forecasts(way.dynamics, 1.0)):
+            heat = 0.0 if way.estimator == "full" else scheme.noise_response * most / size
+            off = abs(scheme.sd_error) + (scheme.variance + heat) ** 0.5 - scheme.variance**0.5
+            steps = burn_in_steps(scheme.time) + steps_for_ess(scheme.time, REQUIREMENTS.ess, 8)
             if off <= 0.1:
-                right.append(((size + 64) * steps * 8, size, law.step_size, law.friction))
+                right.append(((size + 64) * steps * 8, size, scheme.step_size, scheme.friction))
         best = found[way]
         assert (best.cost, best.batch_size, best.step_size, best.friction) == min(right)
-    assert burn_in_of(3.3) == np.ceil(8 * 3.3)
-    assert steps_of(3.3, 4_000, 8) == np.ceil(4_000 * 3.3 / 8)
+    assert burn_in_steps(3.3) == np.ceil(8 * 3.3)
+    assert steps_for_ess(3.3, 4_000, 8) == np.ceil(4_000 * 3.3 / 8)
 
 
 def test_what_is_far_from_right_is_not_taken():
     """Half of the tolerance is for chance."""
-    uniform = Way("langevin", "uniform", "random")
+    uniform = Candidate("langevin", "uniform", "random")
     for tolerance in (0.02, 0.3):
-        (found,) = choice(uniform, tolerance=tolerance, batch_size=8).candidates
+        (found,) = choice(uniform, tolerance=tolerance, batch_size=8).forecasts
         assert found.why_not or found.sd_error <= tolerance / 2
-    (none,) = choice(uniform, tolerance=1e-4, batch_size=8).candidates
-    assert none.why_not.startswith("sds off by")
+    (none,) = choice(uniform, tolerance=1e-4, batch_size=8).forecasts
+    assert none.why_not.startswith("error of sds")
     assert none.cost == np.inf
 
 
 def test_the_memory_of_all_chains_is_counted():
     """A table of N numbers, of one chain; of eight there is no room."""
-    saga = Way("langevin", "saga", "random")
+    saga = Candidate("langevin", "saga", "random")
     for chains, fits in ((1, True), (8, False)):
-        (found,) = choice(saga, num_chains=chains, memory_limit=4 * N * 4, tolerance=0.2).candidates
+        (found,) = choice(saga, num_chains=chains, memory_limit=4 * N * 4, tolerance=0.2).forecasts
         assert ("a table of" not in found.why_not) is fits
 
 
@@ -161,19 +166,21 @@ def test_a_table_above_its_own_limit_is_not_taken(monkeypatch):
     monkeypatch.setattr(
         ewsg.gradients, "saga", functools.partial(ewsg.gradients.saga, memory_limit=4 * N - 1)
     )
-    (found,) = choice(Way("langevin", "saga", "random"), num_chains=1, tolerance=0.2).candidates
+    (found,) = choice(
+        Candidate("langevin", "saga", "random"), num_chains=1, tolerance=0.2
+    ).forecasts
     assert found.why_not.startswith("a table of")
 
 
 def test_a_mean_moves_with_the_variance_as_far_as_it_is_from_the_mode():
-    away = Frame.at(MODE, jnp.full(1, 0.5), np.eye(1) / N)
-    assert away.shift == pytest.approx(0.5 * N**0.5)
-    law = one("langevin", 0.25)
-    there = Choice(MODEL, away, DATA, away.places(KEY, 64, 1.0), [], 1.0, WANTED)
-    found = there._at(Way("langevin", "full", "all"), N, law, None)
+    away = Whitening.of_covariance(MODE, jnp.full(1, 0.5), np.eye(1) / N)
+    assert away.mean_shift == pytest.approx(0.5 * N**0.5)
+    scheme = one("langevin", 0.25)
+    there = CandidateTable(MODEL, away, DATA, away.draw_places(KEY, 64, 1.0), [], 1.0, REQUIREMENTS)
+    found = there._forecast(Candidate("langevin", "full", "all"), N, scheme, None)
     assert found.mean_error == pytest.approx((2 / (2 - 0.25) - 1) * 4)
     assert found.why_not
-    assert told("uniform", 8, law).mean_error == 0
+    assert told("uniform", 8, scheme).mean_error == 0
 
 
 def test_leverage_is_in_the_units_of_the_posterior():
@@ -183,20 +190,20 @@ def test_leverage_is_in_the_units_of_the_posterior():
     expected = ewsg.rows.leverage(x, covariance).probabilities
     linear = ewsg.models.linear_regression(noise_scale=1.0)
     rows = {"x": jnp.asarray(x, jnp.float32), "y": jnp.zeros(40, jnp.int32)}
-    found = Frame(jnp.zeros(2), jnp.asarray(covariance), MODE).leverage(linear, rows)
+    found = Whitening(jnp.zeros(2), jnp.asarray(covariance), MODE).leverage(linear, rows)
     np.testing.assert_allclose(found.probabilities, expected, rtol=1e-4)
     softmax = ewsg.models.softmax_regression()
     both = np.einsum("ij,ab->iajb", covariance, np.diag([0.5, 1.5])).reshape(4, 4)
-    found = Frame(jnp.zeros((2, 2)), jnp.asarray(both), MODE).leverage(softmax, rows)
+    found = Whitening(jnp.zeros((2, 2)), jnp.asarray(both), MODE).leverage(softmax, rows)
     np.testing.assert_allclose(found.probabilities, expected, rtol=1e-4)
 
 
-def a_trial(draws, steps=1_000):
+def a_pilot_run(draws, steps=1_000):
     """Of a run that gave these draws, a step each."""
     kernel = ewsg.ld(MODEL, 0.01)
     samples = ewsg.sample(KEY, kernel, jnp.zeros(1), DATA, 2)
     report = ewsg.check(KEY, draws, MODEL, DATA)
-    return Trial(kernel, samples, report, steps, report.data_passes)
+    return PilotRun(kernel, samples, report, steps, report.data_passes)
 
 
 def outcome_of(trial):
@@ -211,18 +218,18 @@ def normal_draws(width=1.0, seed=0):
 @pytest.mark.full
 def test_a_trial_that_lost_a_chain_is_wrong():
     right = normal_draws()
-    assert not a_trial(right).is_wrong
+    assert not a_pilot_run(right).is_wrong
     lost = right.copy()
     lost[3, 50:] = np.nan
     # Those that stayed have not been where it was lost.
-    assert outcome_of(a_trial(lost)) == "unsure"
-    assert a_trial(lost).is_wrong
-    assert a_trial(normal_draws(1.5)).is_wrong
+    assert outcome_of(a_pilot_run(lost)) == "unsure"
+    assert a_pilot_run(lost).is_wrong
+    assert a_pilot_run(normal_draws(1.5)).is_wrong
     # Chains that have not met yet are to run on.
     apart = right + np.linspace(-3, 3, 8)[:, None, None] / N**0.5
-    assert outcome_of(a_trial(apart)) == "wrong"
-    assert a_trial(apart).is_short
-    assert not a_trial(apart).is_wrong
+    assert outcome_of(a_pilot_run(apart)) == "wrong"
+    assert a_pilot_run(apart).is_short
+    assert not a_pilot_run(apart).is_wrong
 
 
 @pytest.mark.full
@@ -230,13 +237,13 @@ def test_a_trial_tells_steps_of_a_chain():
     """Draws that are independent, ten steps apart: an effective draw takes as many steps of all
     chains.
     """
-    trial = a_trial(normal_draws(1.5), steps=2_000)
+    trial = a_pilot_run(normal_draws(1.5), steps=2_000)
     assert 8 < trial.time < 16
     assert trial._replace(report=None).is_wrong
 
 
 def test_the_normal_approximation_is_right_where_errors_are_within_tolerance():
-    found = gaussian(KEY, MODEL, MODE, DATA, 0.05)
+    found = gaussian_at_mode(KEY, MODEL, MODE, DATA, 0.05)
     assert found.is_right
     assert found.doubt < 0.5
     assert found.report.corrected is not None
@@ -267,7 +274,9 @@ def test_a_thousand_rows_are_evaluated_at_each_draw(monkeypatch, rows, scale):
         "y": (jnp.arange(4_100) % 2 if rows == N else told).astype(int),
     }
     mode = ewsg.find_mode(KEY, model, jnp.zeros(1), data)
-    found = gaussian(KEY, model, mode, data, 0.05, Frame.at_mode(mode).leverage(model, data))
+    found = gaussian_at_mode(
+        KEY, model, mode, data, 0.05, Whitening.at_mode(mode).leverage(model, data)
+    )
     assert [size for size, _ in made] == [1_000]
     assert found.report.data_passes == made[0][1]
     assert (found.is_right and found.is_normal) is (rows == N)

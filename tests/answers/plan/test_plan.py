@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.answers.plan import stiff_directions
-from ewsg_jax.answers.plan.candidates import ESTIMATORS, plannable, ways
-from ewsg_jax.answers.plan.choice import CHEAP, Choice
-from ewsg_jax.answers.plan.result import enough
-from ewsg_jax.answers.plan.run_size import Wanted
-from ewsg_jax.answers.plan.whitening import Frame
+from ewsg_jax.answers.plan import settings, stiff_directions
+from ewsg_jax.answers.plan.candidate_table import CandidateTable
+from ewsg_jax.answers.plan.candidates import PLANNED_ESTIMATORS, candidates_for, plannable_methods
+from ewsg_jax.answers.plan.run_requirements import RunRequirements, ess_for_tolerance
+from ewsg_jax.answers.plan.whitening import Whitening
 from ewsg_jax.base.progress import Clock
 from ewsg_jax.draws import convergence
 
@@ -35,7 +34,7 @@ COVARIANCE = np.linalg.inv(X.T @ X + np.eye(3) / 25)
 MEAN = COVARIANCE @ X.T @ ROWS["y"]
 SD = np.sqrt(np.diag(COVARIANCE))
 LOGISTIC = ewsg.models.logistic_regression(prior_scale=3.0)
-WANTED = Wanted(0.05, 5_000.0, 8, None, 2**30, is_restricted=True)
+REQUIREMENTS = RunRequirements(0.05, 5_000.0, 8, None, 2**30, is_restricted=True)
 
 
 def a_mode(model, start, data):
@@ -43,7 +42,7 @@ def a_mode(model, start, data):
 
 
 MODE = a_mode(LINEAR, jnp.zeros(3), ROWS)
-FRAME = Frame.at_mode(MODE)
+WHITENING = Whitening.at_mode(MODE)
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +56,8 @@ def test_the_cheapest_that_is_right_is_taken(planned):
     assert planned.table[0] is right[0]
     assert right[0].cost == min(each.cost for each in right)
     assert all(each.sd_error <= 0.025 and each.mean_error <= 0.05 for each in right)
-    full = [way for way in ways(LINEAR, None) if way.estimator == "full"]
-    assert {str(each.way) for each in planned.table} == {str(way) for way in full}
+    full = [way for way in candidates_for(LINEAR, None) if way.estimator == "full"]
+    assert {str(each.candidate) for each in planned.table} == {str(way) for way in full}
 
 
 def test_a_normal_posterior_needs_no_chain(planned):
@@ -99,7 +98,7 @@ def test_passes_follow_from_the_draws_that_are_asked_for(planned):
         (least + 16 * planned.cost.per_step) / N, rel=1e-6
     )
     # Three standard errors of a sd, 1/√(2 ESS) each, are half of the tolerance.
-    assert enough(0.05) == np.ceil((3.3 / 0.025) ** 2 / 2)
+    assert ess_for_tolerance(0.05) == np.ceil((3.3 / 0.025) ** 2 / 2)
 
 
 def test_starts_are_wider_than_the_posterior(planned):
@@ -113,12 +112,12 @@ def test_methods_and_batches_may_be_restricted():
     found = ewsg.plan(
         KEY, LINEAR, jnp.zeros(3), ROWS, mode=MODE, methods=("sgld", "cv_ld"), batch_size=32
     )
-    pairs = {(each.way.dynamics, each.way.estimator) for each in found.table}
+    pairs = {(each.candidate.dynamics, each.candidate.estimator) for each in found.table}
     assert pairs == {("langevin", "uniform"), ("langevin", "control_variate")}
     assert {each.batch_size for each in found.table} == {32}
     assert "batch_size=32" in repr(found.kernel)
-    assert {"sgld", "sghmc", "uld", "saga_ld", "cv_uld"} <= set(plannable())
-    assert not {"ewsg", "flymc", "psgld"} & set(plannable())
+    assert {"sgld", "sghmc", "uld", "saga_ld", "cv_uld"} <= set(plannable_methods())
+    assert not {"ewsg", "flymc", "psgld"} & set(plannable_methods())
 
 
 @pytest.mark.full
@@ -128,10 +127,10 @@ def test_the_rows_own_curvatures_bound_the_steepest():
     inputs = np.column_stack([np.ones(N), X[:, :2]]).astype(np.float32)
     labels = {"x": inputs, "y": (RNG.random(N) < 0.98).astype(np.float32)}
     mode = a_mode(LOGISTIC, jnp.zeros(3), labels)
-    frame = Frame.at_mode(mode)
-    places = jnp.concatenate([frame.places(KEY, 8, width) for width in (4.0, 0.1)])
+    whitening = Whitening.at_mode(mode)
+    places = jnp.concatenate([whitening.draw_places(KEY, 8, width) for width in (4.0, 0.1)])
     root = np.linalg.cholesky(np.asarray(mode.covariance))
-    bound = stiff_directions.steepest(LOGISTIC, frame, places, labels).curvature
+    bound = stiff_directions.stiffest_direction(LOGISTIC, whitening, places, labels).curvature
 
     def potential(w):
         each = jax.vmap(LOGISTIC.log_likelihood, (None, 0))(w, labels)
@@ -143,15 +142,19 @@ def test_the_rows_own_curvatures_bound_the_steepest():
     assert met * (1 - 1e-4) <= bound <= np.linalg.eigvalsh(whole)[-1] * (1 + 1e-4)
     # And where a model has no predictor the curvature itself is looked at, at some of them.
     plain = ewsg.Posterior(LOGISTIC.log_likelihood, LOGISTIC.log_prior)
-    assert stiff_directions.steepest(plain, frame, places, labels).curvature <= met * (1 + 1e-3)
+    assert stiff_directions.stiffest_direction(
+        plain, whitening, places, labels
+    ).curvature <= met * (1 + 1e-3)
 
 
 @pytest.mark.full
 def test_a_wall_that_no_place_is_on_is_seen_between_them():
     """A row of x = 1e3 is steep for |w| < 1e-2 alone: ¼ x², where places are at ±1."""
     rows = {"x": np.float32([[1e3]]), "y": np.float32([0.0])}
-    frame = Frame(jnp.zeros(1), jnp.eye(1), mode=None)
-    found = stiff_directions.steepest(LOGISTIC, frame, np.float32([[1.0], [-1.0]]), rows).curvature
+    whitening = Whitening(jnp.zeros(1), jnp.eye(1), mode=None)
+    found = stiff_directions.stiffest_direction(
+        LOGISTIC, whitening, np.float32([[1.0], [-1.0]]), rows
+    ).curvature
     assert found == pytest.approx(0.25e6, rel=0.01)
 
 
@@ -207,8 +210,10 @@ def test_a_prior_is_steep_too():
     """
     model = ewsg.models.linear_regression(prior_scale=1e-3)
     mode = a_mode(model, jnp.zeros(3), ROWS)
-    frame = Frame.at_mode(mode)
-    found = stiff_directions.steepest(model, frame, frame.places(KEY, 8, 1.0), ROWS).curvature
+    whitening = Whitening.at_mode(mode)
+    found = stiff_directions.stiffest_direction(
+        model, whitening, whitening.draw_places(KEY, 8, 1.0), ROWS
+    ).curvature
     assert found == pytest.approx(1.0, rel=1e-4)
 
 
@@ -247,7 +252,7 @@ def test_a_posterior_that_is_far_from_normal_is_planned_by_trials():
     assert plan.report is not None
     assert plan.report.outcome != "wrong"
     assert any("not near normal" in note for note in plan.notes)
-    assert any("stiff places" in note and "along position[1]," in note for note in plan.notes)
+    assert any("stiff directions" in note and "along position[1]," in note for note in plan.notes)
     passes = plan.data_passes()
     samples = ewsg.sample(
         KEY,
@@ -272,7 +277,7 @@ def test_where_the_mode_has_no_widths_chains_find_them():
     plan = ewsg.plan(KEY, flat, jnp.full(2, 0.5), data, max_passes=5_000)
     assert plan.gaussian is None
     assert plan.is_trusted
-    assert any("in units that chains met" in note for note in plan.notes)
+    assert any("in coordinates by the draws of a warm-up" in note for note in plan.notes)
     samples = ewsg.sample(
         KEY,
         plan.kernel,
@@ -302,7 +307,7 @@ def test_many_numbers_are_planned_coordinate_by_coordinate():
 @pytest.mark.full
 def test_a_plan_keeps_no_data(planned):
     gc.collect()
-    assert not any(isinstance(each, Choice) for each in gc.get_objects())
+    assert not any(isinstance(each, CandidateTable) for each in gc.get_objects())
 
 
 def test_a_plan_prints_and_draws(planned, tmp_path):
@@ -317,7 +322,7 @@ def test_a_plan_prints_and_draws(planned, tmp_path):
 @pytest.mark.full
 def test_a_trial_that_is_too_short_to_tell_is_no_alarm(planned):
     """And a header that says more steps than the table says why."""
-    assert "by its trial" not in repr(planned)
+    assert "by its pilot run" not in repr(planned)
     report = planned.gaussian.report
     unsure = dataclasses.replace(report, sd_ratio_error=report.sd_ratio_error + 0.1)
     wrong = dataclasses.replace(report, rhat=1.5)
@@ -325,26 +330,44 @@ def test_a_trial_that_is_too_short_to_tell_is_no_alarm(planned):
     tried = dataclasses.replace(
         planned, report=unsure, autocorrelation_time=2 * planned.autocorrelation_time
     )
-    assert f"its trial: no bias seen in its {report.scores.ess:.0f} effective draws" in repr(tried)
+    assert f"its pilot run: no bias seen in its {report.scores.ess:.0f} effective draws" in repr(
+        tried
+    )
     assert "Run longer" not in repr(tried).split("candidate")[0]
-    assert "steps an effective draw, by its trial" in repr(tried)
+    assert "steps an effective draw, by its pilot run" in repr(tried)
     assert wrong.verdict in repr(dataclasses.replace(planned, report=wrong))
 
 
 @pytest.mark.full
 def test_where_all_rows_are_cheap_no_batches_are_compared(planned):
     """A run over all 400 rows takes less than compiling what measures the noise of batches."""
-    assert {each.way.estimator for each in planned.table} == {"full"}
+    assert {each.candidate.estimator for each in planned.table} == {"full"}
     cheapest = min(each.cost for each in planned.table)
-    assert cheapest <= CHEAP
-    found = Choice(LINEAR, FRAME, ROWS, FRAME.places(KEY, 64, 1.0), ways(LINEAR, None), 1.0, WANTED)
-    assert {each.way.estimator for each in found.candidates} == set(ESTIMATORS)
-    free = dataclasses.replace(WANTED, is_restricted=False)
+    assert cheapest <= settings.CHEAP_ROWS
+    found = CandidateTable(
+        LINEAR,
+        WHITENING,
+        ROWS,
+        WHITENING.draw_places(KEY, 64, 1.0),
+        candidates_for(LINEAR, None),
+        1.0,
+        REQUIREMENTS,
+    )
+    assert {each.candidate.estimator for each in found.forecasts} == set(PLANNED_ESTIMATORS)
+    free = dataclasses.replace(REQUIREMENTS, is_restricted=False)
     many = jax.tree.map(lambda x: jnp.asarray(np.concatenate(250 * [x])), ROWS)
-    narrow = Frame.at(MODE, MODE.position, np.asarray(MODE.covariance) / 250)
-    found = Choice(LINEAR, narrow, many, narrow.places(KEY, 64, 1.0), ways(LINEAR, None), 1.0, free)
+    narrow = Whitening.of_covariance(MODE, MODE.position, np.asarray(MODE.covariance) / 250)
+    found = CandidateTable(
+        LINEAR,
+        narrow,
+        many,
+        narrow.draw_places(KEY, 64, 1.0),
+        candidates_for(LINEAR, None),
+        1.0,
+        free,
+    )
     assert not found.is_cheap
-    by_rows = next(each for each in found.candidates if each.way.estimator == "uniform")
+    by_rows = next(each for each in found.forecasts if each.candidate.estimator == "uniform")
     assert "around a centre" in by_rows.why_not
 
 

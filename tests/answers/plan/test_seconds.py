@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.answers.plan import choice, pilot, search
-from ewsg_jax.answers.plan.choice import MOST_COST
-from ewsg_jax.answers.plan.run_size import burn_in_of, steps_of
+from ewsg_jax.answers.plan import candidate_table, settings, step_time
+from ewsg_jax.answers.plan.run_requirements import burn_in_steps, steps_for_ess
 
 pytestmark = pytest.mark.full
 
@@ -41,30 +40,30 @@ def test_the_quickest_run_is_taken(monkeypatch, quick):
         asked.append((jax.random.key_data(key).tolist(), type(kernel.estimator).__name__))
         return 1e-9 if type(kernel.estimator).__name__ == quick else 1e-3
 
-    monkeypatch.setattr(search, "seconds_of_step", seconds)
+    monkeypatch.setattr(candidate_table, "seconds_per_step", seconds)
     # All ways are compared, though all rows are cheap.
-    monkeypatch.setattr(choice, "CHEAP", 0)
-    monkeypatch.setattr(choice, "LESS_NOISE", 0.0)
+    monkeypatch.setattr(settings, "CHEAP_ROWS", 0)
+    monkeypatch.setattr(settings, "UNIFORM_NOISE_RATIO", 0.0)
     by_rows, plan = planned(), planned(by="seconds")
     assert type(plan.kernel.estimator).__name__ == quick
-    assert {each.way for each in plan.table} == {each.way for each in by_rows.table}
+    assert {each.candidate for each in plan.table} == {each.candidate for each in by_rows.table}
     measured = [each for each in plan.table if np.isfinite(each.seconds)]
     assert plan.table[: len(measured)] == tuple(measured)
     # The best of each estimator and law of rows, in the order of what costs least, unless it is far
     # too dear.
     best = {}
     for each in by_rows.table:
-        if not each.why_not and each.cost <= MOST_COST * by_rows.table[0].cost:
-            best.setdefault((each.way.estimator, each.way.rows), each.way)
-    assert {each.way for each in measured} == set(best.values())
+        if not each.why_not and each.cost <= settings.MEASURED_COST_RATIO * by_rows.table[0].cost:
+            best.setdefault((each.candidate.estimator, each.candidate.rows), each.candidate)
+    assert {each.candidate for each in measured} == set(best.values())
     assert len(asked) == len(measured) == len({str(key) for key, _ in asked})
     for each in measured:
-        steps = burn_in_of(each.time) + steps_of(each.time, plan.ess, 8)
-        of_step = 1e-9 if each.way.estimator == quick.lower() else 1e-3
+        steps = burn_in_steps(each.time) + steps_for_ess(each.time, plan.ess, 8)
+        of_step = 1e-9 if each.candidate.estimator == quick.lower() else 1e-3
         assert each.seconds == pytest.approx(of_step * steps)
     assert [each.seconds for each in measured] == sorted(each.seconds for each in measured)
     assert plan.seconds() == pytest.approx(measured[0].seconds)
-    steps = plan.burn_in + steps_of(plan.autocorrelation_time, 100.0, 8)
+    steps = plan.burn_in + steps_for_ess(plan.autocorrelation_time, 100.0, 8)
     assert plan.seconds(100.0) == pytest.approx(1e-9 * steps)
     table = repr(plan)
     assert "seconds: of steps measured here" in table
@@ -79,7 +78,7 @@ def test_rows_alone_may_count():
     """Steps are free: batches are no larger, and nothing takes fewer passes than what is taken."""
     by_rows, plan = planned(), planned(by="passes")
     sizes = [
-        {each.way: each.batch_size for each in one.table if not each.why_not}
+        {each.candidate: each.batch_size for each in one.table if not each.why_not}
         for one in (by_rows, plan)
     ]
     assert all(sizes[1][way] <= size for way, size in sizes[0].items())
@@ -108,8 +107,8 @@ def test_a_step_is_measured_for_long_enough(monkeypatch):
             state=len(runs),
         )
 
-    monkeypatch.setattr(pilot, "inner_run", run)
-    assert pilot.seconds_of_step(KEY, None, "start", None, 5) == pytest.approx(1e-5)
+    monkeypatch.setattr(step_time, "inner_run", run)
+    assert step_time.seconds_per_step(KEY, None, "start", None, 5) == pytest.approx(1e-5)
     assert (
         runs
         == [
@@ -120,12 +119,12 @@ def test_a_step_is_measured_for_long_enough(monkeypatch):
             (None, 32768, 1, 4),
         ][: len(runs)]
     )
-    assert 1e-5 * runs[-1][1] >= pilot.SECONDS > 1e-5 * runs[-2][1]
+    assert 1e-5 * runs[-1][1] >= settings.TIMED_SECONDS > 1e-5 * runs[-2][1]
 
 
 @pytest.mark.full
 def test_seconds_are_those_of_runs():
     """The run itself is made; how long it takes is not judged."""
     kernel = ewsg.sgld(LINEAR, 1e-4, batch_size=4)
-    found = pilot.seconds_of_step(KEY, kernel, lambda key: jnp.zeros(3), ROWS, 2)
+    found = step_time.seconds_per_step(KEY, kernel, lambda key: jnp.zeros(3), ROWS, 2)
     assert 0 < found < 1

@@ -11,9 +11,9 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.answers.plan import other_modes as room
-from ewsg_jax.answers.plan.other_modes import elsewhere
-from ewsg_jax.answers.plan.trial import Trial
-from ewsg_jax.answers.plan.whitening import Frame
+from ewsg_jax.answers.plan.other_modes import find_other_modes
+from ewsg_jax.answers.plan.pilot_run import PilotRun
+from ewsg_jax.answers.plan.whitening import Whitening
 from ewsg_jax.model_checks.support import NONE
 from tests.densities import flat, location, none
 
@@ -32,7 +32,9 @@ def two_modes(w, row):
     return jnp.logaddexp(-0.5 * jnp.sum((w - 3) ** 2), -0.5 * jnp.sum((w + 3) ** 2)) / len(ROWS)
 
 
-WALL = "of (the )?draws of (its trial|the normal approximation) .* % lie where log_prior is -inf"
+WALL = (
+    "of (the )?draws of (its pilot run|the normal approximation) .* % lie where log_prior is -inf"
+)
 DOUBTED = {
     "a wall": (location, lambda t: jnp.where(t > -0.1, 0.0, -INF), 0.5, Y, WALL, "bijector"),
     "a wall in the likelihood": (
@@ -56,7 +58,7 @@ DOUBTED = {
         lambda p: jnp.where(jnp.all(p > 0) & (p.sum() < 1), 0.0, -INF),
         [0.3, 0.3],
         COUNTS,
-        "its trial",  # NUTS keeps within, and so short a trial does not judge it
+        "its pilot run",  # NUTS keeps within, and so short a trial does not judge it
         "a bijector",
     ),
     "another mode": (two_modes, flat, [1.0, 1.0], ROWS, "there is another mode", "parametrisation"),
@@ -65,7 +67,7 @@ DOUBTED = {
         flat,
         [1.0, 1.0],
         Y,
-        "chains of its trial do not agree.*worth .* independent draws.*found no mode",
+        "chains of its pilot run do not agree.*worth .* independent draws.*found no mode",
         "NUTS",
     ),
     "a density without bound": (
@@ -73,7 +75,7 @@ DOUBTED = {
         lambda w: -(w[0] ** 2) / 18 - 0.5 * jnp.sum(w[1:] ** 2) * jnp.exp(-2 * w[0]) - 4 * w[0],
         [0.1] * 5,
         ROWS,
-        "its trial",
+        "its pilot run",
         "non-centred",
     ),
 }
@@ -138,33 +140,36 @@ def test_what_a_trial_gives_reason_to_doubt():
 
     def of(draws, **changes):
         report = ewsg.check(KEY, draws, model, rows)
-        return Trial(None, None, report, 200, 1.0)._replace(**changes)  # pyright: ignore[reportArgumentType]
+        return PilotRun(None, None, report, 200, 1.0)._replace(**changes)  # pyright: ignore[reportArgumentType]
 
-    assert of(draws).doubts == []
-    assert "is wrong: too wide" in of(center + 1.3 * (draws - center)).doubts[0]
-    assert "do not agree (R-hat" in of(draws + 3 * np.arange(8)[:, None, None]).doubts[0]
+    def doubts(draws, **changes):
+        return [finding.text for finding in of(draws, **changes).findings]
+
+    assert doubts(draws) == []
+    assert "is wrong: too wide" in doubts(center + 1.3 * (draws - center))[0]
+    assert "do not agree (R-hat" in doubts(draws + 3 * np.arange(8)[:, None, None])[0]
     lost = draws.copy()
     lost[3, 50:] = np.nan
-    assert "1 of 8 chains of its trial diverged" in of(lost).doubts[0]
-    assert "independent draws, where 100" in of(draws[:, :8]).doubts[0]
+    assert "1 of 8 chains of its pilot run diverged" in doubts(lost)[0]
+    assert "independent draws, and 100" in doubts(draws[:, :8])[0]
     assert (
         "could not be judged: nothing moved"
-        in of(draws, report=None, why_not="nothing moved").doubts[0]
+        in doubts(draws, report=None, why_not="nothing moved")[0]
     )
     outside = NONE._replace(prior=0.02, share=0.02)
-    assert "2 % lie where log_prior is -inf" in of(draws, outside=outside).doubts[0]
+    assert "2 % lie where log_prior is -inf" in doubts(draws, outside=outside)[0]
     assert of(draws, outside=outside).is_wrong
-    assert of(draws, outside=outside._replace(prior=0.004, share=0.004)).doubts == []
+    assert doubts(draws, outside=outside._replace(prior=0.004, share=0.004)) == []
     # What a rare event makes of them: as large an error in the identities as the effect.
     report = of(draws).report
     assert report is not None
     rare = replace(report, sd_ratio=jnp.array([2.2]), sd_ratio_error=jnp.array([0.35]))
-    assert "is wrong: too wide by 120 ± 35 % (position[0])" in of(draws, report=rare).doubts[0]
+    assert "is wrong: too wide by 120 ± 35 % (position[0])" in doubts(draws, report=rare)[0]
     assert of(draws, report=rare).is_wrong
     blind = replace(report, scores=report.scores._replace(distance=7.5))
-    assert "may be off: a bias of 7.5 sd would not be seen" in of(draws, report=blind).doubts[0]
+    assert "may be biased: a bias of 7.5 sd would not be seen" in doubts(draws, report=blind)[0]
     noisy = replace(report, sd_ratio=jnp.array([1.2]), sd_ratio_error=jnp.array([0.1]))
-    assert of(draws, report=noisy).doubts == []
+    assert doubts(draws, report=noisy) == []
 
 
 def is_list(value):
@@ -297,16 +302,16 @@ def test_other_modes_are_found_and_none_is_made_up(name):
     log_likelihood, start, data, wanted = MODES[name]
     posterior = ewsg.Posterior(log_likelihood, flat)
     lists = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), start, is_leaf=is_list)
-    frame = Frame.at_mode(mode_of(posterior, lists, data))
-    assert bool(elsewhere(posterior, frame, data)) is wanted
+    whitening = Whitening.at_mode(mode_of(posterior, lists, data))
+    assert bool(find_other_modes(posterior, whitening, data)) is wanted
 
 
 @pytest.mark.full
 def test_a_log_concave_likelihood_is_not_searched(monkeypatch):
-    monkeypatch.setattr(room, "_ends", None)
+    monkeypatch.setattr(room, "_search_ends", None)
     model = ewsg.models.gaussian_location()
-    frame = Frame.at_mode(mode_of(model, jnp.zeros(2), PAIRS))
-    assert elsewhere(model, frame, PAIRS) == []
+    whitening = Whitening.at_mode(mode_of(model, jnp.zeros(2), PAIRS))
+    assert find_other_modes(model, whitening, PAIRS) == []
 
 
 @pytest.mark.full
@@ -315,23 +320,23 @@ def test_a_prior_of_two_modes_beside_a_log_concave_likelihood_is_searched():
         return jnp.sum(jnp.logaddexp(-0.5 * w**2, -0.5 * (w - 8) ** 2))
 
     model = ewsg.Posterior(lambda w, row: -0.005 * (row - w[0]) ** 2, of_two, log_concave=True)
-    frame = Frame.at_mode(mode_of(model, jnp.zeros(1), ROWS))
-    (other,) = elsewhere(model, frame, ROWS)
+    whitening = Whitening.at_mode(mode_of(model, jnp.zeros(1), ROWS))
+    (other,) = find_other_modes(model, whitening, ROWS)
     np.testing.assert_allclose(other.place, 8 / 1.2, rtol=1e-3)  # V = 0.1 w² + (w − 8)²/2
 
 
 @pytest.mark.full
 def test_a_mode_that_all_chains_visit_is_no_doubt():
     """Of two normal laws at 0 and 4: chains at both, at the first, and one that stays there."""
-    frame = Frame.at_mode(
+    whitening = Whitening.at_mode(
         mode_of(ewsg.Posterior(lambda w, row: -0.025 * w**2, flat), jnp.float32(0.1), ROWS)
     )
-    other = room.Other(np.array([4.0]), 3)
+    other = room.OtherMode(np.array([4.0]), 3)
     near = RNG.normal(size=(4, 100, 1)).clip(-1, 1)
     both = near + 4.0 * (np.arange(100) % 10 == 0)[:, None]
-    assert other.is_visited(frame, both)
-    assert not other.is_visited(frame, near)
-    assert not other.is_visited(frame, np.concatenate([both, near[:1]]))
+    assert other.is_visited(whitening, both)
+    assert not other.is_visited(whitening, near)
+    assert not other.is_visited(whitening, np.concatenate([both, near[:1]]))
 
 
 @pytest.mark.full

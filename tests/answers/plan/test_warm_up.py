@@ -1,5 +1,5 @@
-"""Metrics from draws and slopes; hierarchical models, in both parametrisations, warmed up by chains
-in windows.
+"""Metrics from draws and gradients; hierarchical models in both parametrisations, warmed up by
+chains in windows.
 """
 
 import warnings
@@ -12,13 +12,18 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.answers.mode.start import Among, Start
-from ewsg_jax.answers.plan.candidates import Way, ways
-from ewsg_jax.answers.plan.choice import Choice
-from ewsg_jax.answers.plan.metric import RANK, covariance_of, metric_of, start_of
-from ewsg_jax.answers.plan.run_size import Wanted
-from ewsg_jax.answers.plan.search import Search
-from ewsg_jax.answers.plan.warm_up import FEWER, HOT, NUM_CHAINS, Warmed, _estimator, is_far, warmed
-from ewsg_jax.answers.plan.whitening import Frame
+from ewsg_jax.answers.plan import settings
+from ewsg_jax.answers.plan.candidate_table import CandidateTable
+from ewsg_jax.answers.plan.candidates import Candidate, candidates_for
+from ewsg_jax.answers.plan.metric import (
+    least_fisher_metric,
+    metric_of_gradients,
+    shrunk_covariance,
+)
+from ewsg_jax.answers.plan.request import PlanRequest
+from ewsg_jax.answers.plan.run_requirements import RunRequirements
+from ewsg_jax.answers.plan.warm_up import WarmUp, _estimator, far_from_normal, run_warm_up
+from ewsg_jax.answers.plan.whitening import Whitening
 from ewsg_jax.base.factors import LowRank, variances
 from ewsg_jax.vectors.layout import Layout
 
@@ -46,12 +51,12 @@ def test_the_metric_of_a_normal_law_is_its_covariance_whatever_the_draws_are(dra
         "of a cube": rng.uniform(size=(40, 6)),
     }[draws] @ ROOT.T
     slopes = at @ PRECISION
-    kept = metric_of(at, slopes, slopes, COVARIANCE)
+    kept = least_fisher_metric(at, slopes, slopes, COVARIANCE)
     np.testing.assert_allclose(dense(kept), COVARIANCE, rtol=1e-6)
-    assert kept.ratio == pytest.approx(1, rel=1e-6)
+    assert kept.variance_ratio == pytest.approx(1, rel=1e-6)
     found = np.eye(6)
     for _ in range(60):
-        found = dense(metric_of(at, slopes, slopes, found))
+        found = dense(least_fisher_metric(at, slopes, slopes, found))
     whitened = np.linalg.solve(ROOT, np.linalg.solve(ROOT, found).T)
     np.testing.assert_allclose(np.linalg.eigvalsh(whitened), 1, rtol=0.05)
 
@@ -62,17 +67,17 @@ def test_noise_of_batches_leaves_the_metric_as_it_is():
     # As large as the slopes themselves, in every direction.
     noise = [np.linalg.solve(ROOT.T, RNG.normal(size=(6, 20_000))).T for _ in range(2)]
     slopes = at @ PRECISION
-    with_noise = metric_of(at, slopes + noise[0], slopes + noise[1], COVARIANCE)
-    as_one = metric_of(at, slopes + noise[0], slopes + noise[0], COVARIANCE)
-    assert with_noise.ratio < 1.1
-    assert as_one.ratio > 1.3
+    with_noise = least_fisher_metric(at, slopes + noise[0], slopes + noise[1], COVARIANCE)
+    as_one = least_fisher_metric(at, slopes + noise[0], slopes + noise[0], COVARIANCE)
+    assert with_noise.variance_ratio < 1.1
+    assert as_one.variance_ratio > 1.3
 
 
 @pytest.mark.full
 def test_the_covariance_of_few_draws_has_a_share_of_the_metric_before():
     """0.3 d / (d + ESS) of it: a fifth where 6 numbers have 3 effective draws."""
     at = RNG.normal(size=(50, 6)) @ ROOT.T
-    found = covariance_of(at, 3.0, COVARIANCE)
+    found = shrunk_covariance(at, 3.0, COVARIANCE)
     np.testing.assert_allclose(found, 0.8 * np.cov(at.T) + 0.2 * COVARIANCE, rtol=1e-10)
 
 
@@ -87,10 +92,10 @@ def test_many_numbers_have_a_metric_of_low_rank():
     at = scale * (normal + normal @ stretched)
     inverse = (basis * (1 / wide - 1)) @ basis.T
     slopes = (at / scale + at / scale @ inverse) / scale
-    found = metric_of(at, slopes, slopes, start_of(slopes)).covariance
+    found = least_fisher_metric(at, slopes, slopes, metric_of_gradients(slopes)).covariance
     assert isinstance(found, LowRank)
-    assert found.basis.shape == (size, RANK)
-    np.testing.assert_allclose(found.basis.T @ found.basis, np.eye(RANK), atol=1e-8)
+    assert found.basis.shape == (size, settings.METRIC_RANK)
+    np.testing.assert_allclose(found.basis.T @ found.basis, np.eye(settings.METRIC_RANK), atol=1e-8)
     right = scale**2 * (1 + (basis**2) @ (wide - 1))
     assert np.quantile(np.abs(variances(found) / right - 1), 0.9) < 0.35
     # The wide and the narrow direction are found, shrunk as of 400 draws.
@@ -114,9 +119,12 @@ def test_units_of_low_rank_are_those_of_its_matrix():
     matrix = unit @ (np.eye(7) + (basis * (values - 1)) @ basis.T) @ unit
     np.testing.assert_allclose(variances(low), np.diag(matrix), rtol=1e-5)
     np.testing.assert_allclose(variances(matrix), np.diag(matrix))
-    frame = Frame(jnp.zeros(7), low, mode=None)
+    whitening = Whitening(jnp.zeros(7), low, mode=None)
     differences = rng.normal(size=(3, 7))
-    back = [frame.factor.times(jnp.asarray(each, jnp.float32)) for each in frame.unit(differences)]
+    back = [
+        whitening.factor.times(jnp.asarray(each, jnp.float32))
+        for each in whitening.whiten(differences)
+    ]
     np.testing.assert_allclose(np.stack(back), differences, rtol=1e-4, atol=1e-5)
 
 
@@ -127,14 +135,20 @@ def test_a_table_of_whole_gradients_costs_more_than_its_rows():
     """
     rows = jnp.asarray(np.random.default_rng(3).normal(size=(400, 2)), jnp.float32)
     posterior = ewsg.Posterior(lambda w, x: -0.5 * jnp.sum((x - w) ** 2), lambda w: 0.0)
-    asked = search(posterior, jnp.zeros(2), rows)
-    frame = Frame.at_mode(asked.mode)
-    choice = Choice(
-        posterior, frame, rows, frame.places(KEY, 64, 1.0), asked.ways, 1.0, asked.wanted
+    asked = request(posterior, jnp.zeros(2), rows)
+    whitening = Whitening.at_mode(asked.mode)
+    choice = CandidateTable(
+        posterior,
+        whitening,
+        rows,
+        whitening.draw_places(KEY, 64, 1.0),
+        asked.candidates,
+        1.0,
+        asked.requirements,
     )
-    law = choice._laws("splitting")[0]
+    law = choice._schemes("splitting")[0]
     (of_saga, saga), (of_uniform, uniform) = (
-        choice._spent(Way("splitting", name, "random"), 8, law) for name in ("saga", "uniform")
+        choice._cost(Candidate("splitting", name, "random"), 8, law) for name in ("saga", "uniform")
     )
     # Of the same steps: what they cost beside their rows is the same.
     assert saga - 4 * of_saga == uniform - of_uniform > 0
@@ -299,13 +313,22 @@ def test_chains_start_among_draws():
         among(0)
 
 
-def search(posterior, start, rows, max_passes=2_000.0):
+def request(posterior, start, rows, max_passes=2_000.0):
     rows = jax.tree.map(jnp.asarray, rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         mode = ewsg.find_mode(KEY, posterior, start, rows)
-    wanted = Wanted(0.05, 1_000, NUM_CHAINS, None, 2**30)
-    return Search(posterior, rows, start, mode, ways(posterior, None), wanted, max_passes, rows)
+    wanted = RunRequirements(0.05, 1_000, settings.NUM_PILOT_CHAINS, None, 2**30)
+    return PlanRequest(
+        posterior=posterior,
+        data=rows,
+        start_position=start,
+        mode=mode,
+        candidates=candidates_for(posterior, None),
+        requirements=wanted,
+        max_passes=max_passes,
+        data_for_runs=rows,
+    )
 
 
 @pytest.mark.full
@@ -313,15 +336,17 @@ def test_windows_find_the_units_of_a_normal_law_from_a_start_far_away():
     """Of widths from 0.01 to 100, without a mode; and say so where they may not go on."""
     precision = jnp.asarray(PRECISION, jnp.float32)
     normal = ewsg.Posterior(lambda w, x: -0.5 * w @ precision @ w * x, lambda w: 0.0)
-    asked = search(normal, jnp.full(6, 30.0), jnp.full(10, 0.1))
-    found = warmed(KEY, asked, None)
-    assert not found.why_not
-    whitened = np.linalg.solve(ROOT, np.linalg.solve(ROOT, np.asarray(found.frame.known)).T)
+    asked = request(normal, jnp.full(6, 30.0), jnp.full(10, 0.1))
+    found = run_warm_up(KEY, asked, None)
+    assert not found.why_not_settled
+    whitened = np.linalg.solve(
+        ROOT, np.linalg.solve(ROOT, np.asarray(found.whitening.covariance)).T
+    )
     values = np.linalg.eigvalsh(whitened)
     assert values[0] > 1 / 4
     assert values[-1] < 4
-    few = search(normal, jnp.full(6, 30.0), jnp.full(10, 0.1), max_passes=300.0)
-    assert "max_passes=300" in warmed(KEY, few, None).why_not
+    few = request(normal, jnp.full(6, 30.0), jnp.full(10, 0.1), max_passes=300.0)
+    assert "max_passes=300" in run_warm_up(KEY, few, None).why_not_settled
 
 
 @pytest.mark.full
@@ -333,12 +358,20 @@ def test_batches_have_the_rows_that_their_noise_asks_for(groups):
     rows = jnp.arange(2**17) % groups
     posterior = ewsg.Posterior(lambda p, j: -0.5 * p[j] ** 2, lambda p: 0.0)
     width = float((groups / len(rows)) ** 0.5)
-    frame = Frame(jnp.zeros(groups), LowRank(*low_rank_of(groups, width**2)), mode=None)
-    asked = Search(posterior, rows, None, None, [], Wanted(0.05, 1_000, 8, None, 2**30), 1.0)
+    whitening = Whitening(jnp.zeros(groups), LowRank(*low_rank_of(groups, width**2)), mode=None)
+    asked = PlanRequest(
+        posterior=posterior,
+        data=rows,
+        start_position=None,
+        mode=None,  # pyright: ignore[reportArgumentType]
+        candidates=[],
+        requirements=RunRequirements(0.05, 1_000, 8, None, 2**30),
+        max_passes=1.0,
+    )
     draws = width * np.random.default_rng(4).normal(size=(64, groups))
-    estimator, size = _estimator(asked, Warmed(frame, draws, 0.0, ""))
-    needed = (groups - 1) / 4 / HOT
-    if needed > len(rows) / FEWER:
+    estimator, size = _estimator(asked, WarmUp(whitening, draws, 0.0, ""))
+    needed = (groups - 1) / 4 / settings.WINDOW_NOISE_SHARE
+    if needed > len(rows) / settings.MIN_BATCHES_IN_DATA:
         assert (type(estimator), size) == (type(ewsg.gradients.full(posterior)), len(rows))
     else:
         # As large as the largest of so many groups' noises is met, in powers of two.
@@ -347,7 +380,11 @@ def test_batches_have_the_rows_that_their_noise_asks_for(groups):
 
 
 def low_rank_of(size, variance):
-    return np.full(size, variance), np.eye(size, min(size, RANK)), np.ones(min(size, RANK))
+    return (
+        np.full(size, variance),
+        np.eye(size, min(size, settings.METRIC_RANK)),
+        np.ones(min(size, settings.METRIC_RANK)),
+    )
 
 
 @pytest.mark.full
@@ -357,22 +394,22 @@ def test_a_mode_that_says_nothing_is_told_from_one_that_does():
     quadratic = ewsg.Posterior(
         lambda p, row: -0.5 * (row["y"] - p["u"][row["g"]]) ** 2, lambda p: 0.0
     )
-    exact = search(quadratic, {"u": jnp.zeros(12)}, known.rows)
-    assert is_far(KEY, exact, Frame.at_mode(exact.mode)) == ""
-    few = search(near, start, groups(12, 3, seed=3).rows)
-    assert "variances are off" in is_far(KEY, few, Frame.at_mode(few.mode))
+    exact = request(quadratic, {"u": jnp.zeros(12)}, known.rows)
+    assert far_from_normal(KEY, exact, Whitening.at_mode(exact.mode)) == ""
+    few = request(near, start, groups(12, 3, seed=3).rows)
+    assert "variances are off" in far_from_normal(KEY, few, Whitening.at_mode(few.mode))
 
 
 @pytest.mark.full
-def test_steep_places_are_where_gradients_are_largest_in_units_of_the_posterior():
+def test_stiff_places_are_where_gradients_are_largest_in_units_of_the_posterior():
     """Widths 1 and 0.1: a slope of 3 along the first is steeper than one of 20 along the second."""
     center, covariance = jnp.array([1.0, 2.0]), jnp.diag(jnp.array([1.0, 0.01]))
     slopes = np.array([[0.0, 20.0], [3.0, 0.0], [0.0, 1.0]])
     draws = np.array([[1.0, 2.5], [4.0, 2.0], [1.0, 2.0]])
-    warm = Warmed(Frame(center, covariance, mode=None), draws, 0.0, "", slopes=slopes)
-    np.testing.assert_allclose(warm.steep_places(2), [[3.0, 0.0], [0.0, 0.5]], atol=1e-6)
+    warm = WarmUp(Whitening(center, covariance, mode=None), draws, 0.0, "", gradients=slopes)
+    np.testing.assert_allclose(warm.stiff_places(2), [[3.0, 0.0], [0.0, 0.5]], atol=1e-6)
     # Without a window there are no gradients to choose by.
-    assert len(warm._replace(slopes=None).steep_places(2)) == 2
+    assert len(warm._replace(gradients=None).stiff_places(2)) == 2
 
 
 @pytest.mark.full

@@ -7,23 +7,23 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.answers.mode.mode import Mode
-from ewsg_jax.answers.plan.scheme_errors import STABLE
-from ewsg_jax.answers.plan.stiff_directions import WIDE, led_into, steepest
-from ewsg_jax.answers.plan.whitening import Frame
+from ewsg_jax.answers.plan import settings
+from ewsg_jax.answers.plan.stiff_directions import stiffest_direction, stiffest_within_a_step
+from ewsg_jax.answers.plan.whitening import Whitening
 
 pytestmark = pytest.mark.full
 
 DATA = jnp.zeros(2)
 
 
-def made(rate: float) -> tuple[ewsg.Posterior, Frame]:
+def made(rate: float) -> tuple[ewsg.Posterior, Whitening]:
     """V = exp(−rate θ) + θ²/2, around 2 in units of 1."""
     posterior = ewsg.Posterior(
         lambda theta, row: -jnp.exp(-rate * theta[0]) / 2, lambda theta: -0.5 * jnp.sum(theta**2)
     )
     center = jnp.full(1, 2.0)
     mode = Mode(center, True, 0.0, 0.0, 0.0, 0, 0.0)
-    return posterior, Frame.at(mode, center, np.eye(1))
+    return posterior, Whitening.of_covariance(mode, center, np.eye(1))
 
 
 def curvature(rate: float, theta: np.ndarray) -> np.ndarray:
@@ -34,15 +34,15 @@ def curvature(rate: float, theta: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("rate", [0.01, 0.5, 2.0, 10.0])
 def test_a_step_leads_to_nothing_steeper_than_it_stands(rate):
     """By the closed form: stable where it leads from the steepest draw, four times as fast."""
-    posterior, frame = made(rate)
+    posterior, whitening = made(rate)
     places = np.linspace(-1.5, 0.0, 64, dtype=np.float32)[:, None]
-    wall = steepest(posterior, frame, places, DATA)
+    wall = stiffest_direction(posterior, whitening, places, DATA)
     np.testing.assert_allclose(wall.curvature, curvature(rate, np.array(0.5)), rtol=1e-3)
-    found = led_into(posterior, frame, places[:8], DATA, wall)
+    found = stiffest_within_a_step(posterior, whitening, places[:8], DATA, wall)
 
     def is_stable(curvature_here: float) -> bool:
-        step = 2 * STABLE / curvature_here**0.5
-        return bool(step**2 * curvature(rate, 2 - 1.5 - 2 * WIDE * step) < 4)
+        step = 2 * settings.STABLE_STEP_SHARE / curvature_here**0.5
+        return bool(step**2 * curvature(rate, 2 - 1.5 - 2 * settings.STIFF_WIDTH * step) < 4)
 
     assert is_stable(found.curvature)
     if rate < 0.1:
@@ -57,10 +57,10 @@ def test_where_there_is_no_number_a_step_does_not_lead():
         lambda theta, row: jnp.log(theta[0]), lambda theta: -0.5 * jnp.sum(theta**2)
     )
     mode = Mode(jnp.ones(1), True, 0.0, 0.0, 0.0, 0, 0.0)
-    frame = Frame.at(mode, jnp.ones(1), np.eye(1))
+    whitening = Whitening.of_covariance(mode, jnp.ones(1), np.eye(1))
     places = np.full((8, 1), -0.9, np.float32)
-    wall = steepest(posterior, frame, places, DATA)
-    found = led_into(posterior, frame, places, DATA, wall)
+    wall = stiffest_direction(posterior, whitening, places, DATA)
+    found = stiffest_within_a_step(posterior, whitening, places, DATA, wall)
     assert 10 * wall.curvature < found.curvature < np.inf
 
 

@@ -9,22 +9,22 @@ from scipy import special
 
 import ewsg_jax as ewsg
 from ewsg_jax.answers.forecast.stationary import geometrically, uniformly
-from ewsg_jax.answers.plan.candidates import Way, ways
-from ewsg_jax.answers.plan.choice import Choice
-from ewsg_jax.answers.plan.noise import noise_of
-from ewsg_jax.answers.plan.run_size import burn_in_of, steps_of
-from ewsg_jax.answers.plan.scheme_errors import laws
-from ewsg_jax.answers.plan.whitening import Frame
+from ewsg_jax.answers.plan.candidate_table import CandidateTable
+from ewsg_jax.answers.plan.candidates import Candidate, candidates_for
+from ewsg_jax.answers.plan.minibatch_noise import measure_noise
+from ewsg_jax.answers.plan.run_requirements import burn_in_steps, steps_for_ess
+from ewsg_jax.answers.plan.scheme_errors import scheme_forecasts
+from ewsg_jax.answers.plan.whitening import Whitening
 from tests.answers.plan.test_plan import (
     COVARIANCE,
-    FRAME,
     KEY,
     LINEAR,
     MEAN,
     MODE,
+    REQUIREMENTS,
     ROWS,
     SD,
-    WANTED,
+    WHITENING,
     N,
     X,
     a_mode,
@@ -35,30 +35,32 @@ def test_the_law_of_langevin_dynamics_is_the_formula_s():
     """Var θ = (2 + h λ)/(2 − h), of autocorrelation (1 − h)^lag; E(θ − ω)² = 2 Var (1 − mean of
     these).
     """
-    found = laws("langevin", 1.0)
+    found = scheme_forecasts("langevin", 1.0)
     assert len(found) > 10
-    for law in found:
-        h = law.step_size
+    for scheme in found:
+        h = scheme.step_size
         rho = 1 - h
-        np.testing.assert_allclose(law.variance, 2 / (2 - h), rtol=1e-6)
-        np.testing.assert_allclose(law.slope, h / (2 - h), rtol=1e-5)
-        np.testing.assert_allclose(law.time, max((1 + rho) / (1 - rho), 1), rtol=1e-5)
+        np.testing.assert_allclose(scheme.variance, 2 / (2 - h), rtol=1e-6)
+        np.testing.assert_allclose(scheme.noise_response, h / (2 - h), rtol=1e-5)
+        np.testing.assert_allclose(scheme.time, max((1 + rho) / (1 - rho), 1), rtol=1e-5)
         ages = rho ** np.arange(7)
-        apart = law.apart(uniformly(law.matrix, law.covariance, 7))
-        np.testing.assert_allclose(apart, 2 * law.variance * (1 - ages.mean()), rtol=1e-4)
+        apart = scheme.squared_distance(uniformly(scheme.matrix, scheme.covariance, 7))
+        np.testing.assert_allclose(apart, 2 * scheme.variance * (1 - ages.mean()), rtol=1e-4)
         rate, lags = 0.3, np.arange(1, 200)
         share = rate * (1 - rate) ** (lags - 1)
-        apart = law.apart(geometrically(law.matrix, law.covariance, rate))
-        np.testing.assert_allclose(apart, 2 * law.variance * (1 - share @ rho**lags), rtol=1e-4)
+        apart = scheme.squared_distance(geometrically(scheme.matrix, scheme.covariance, rate))
+        np.testing.assert_allclose(apart, 2 * scheme.variance * (1 - share @ rho**lags), rtol=1e-4)
 
 
 def test_a_mean_is_moved_by_how_wide_the_gradient_sees():
     """Splitting asks for the gradient half a step on: E(θ + hp/2)²; Langevin where it is."""
-    for law in laws("langevin", 1.0):
-        np.testing.assert_allclose(law.seen, law.variance, rtol=1e-6)
-    for law in laws("splitting", 1.0):
-        ahead = np.array([1, law.step_size / 2])
-        np.testing.assert_allclose(law.seen, ahead @ law.covariance @ ahead, rtol=1e-5)
+    for scheme in scheme_forecasts("langevin", 1.0):
+        np.testing.assert_allclose(scheme.evaluation_variance, scheme.variance, rtol=1e-6)
+    for scheme in scheme_forecasts("splitting", 1.0):
+        ahead = np.array([1, scheme.step_size / 2])
+        np.testing.assert_allclose(
+            scheme.evaluation_variance, ahead @ scheme.covariance @ ahead, rtol=1e-5
+        )
 
 
 def test_letters_are_off_by_batches_alone():
@@ -66,14 +68,18 @@ def test_letters_are_off_by_batches_alone():
     − q), and 1.
     """
     for name, is_wider in (("ABOBA", True), ("BAOAB", False)):
-        found = laws(name, 1.0)
+        found = scheme_forecasts(name, 1.0)
         assert len(found) > 60
-        for law in found:
-            h, gamma, q = law.step_size, law.friction, law.step_size**2 / 4
+        for scheme in found:
+            h, gamma, q = scheme.step_size, scheme.friction, scheme.step_size**2 / 4
             heat = h**2 / 4 / np.tanh(gamma * h / 2)
-            np.testing.assert_allclose(law.variance, 1, rtol=1e-9)
-            np.testing.assert_allclose(law.slope, heat / (1 if is_wider else 1 - q), rtol=1e-6)
-            np.testing.assert_allclose(law.seen, 1 / (1 - q) if is_wider else 1, rtol=1e-9)
+            np.testing.assert_allclose(scheme.variance, 1, rtol=1e-9)
+            np.testing.assert_allclose(
+                scheme.noise_response, heat / (1 if is_wider else 1 - q), rtol=1e-6
+            )
+            np.testing.assert_allclose(
+                scheme.evaluation_variance, 1 / (1 - q) if is_wider else 1, rtol=1e-9
+            )
 
 
 @pytest.mark.full
@@ -85,18 +91,29 @@ def test_the_mean_of_a_skewed_posterior_is_as_far_off_as_told():
     data, shape = jnp.full(8, 6.0 / 8), 6.0
     mean, sd = special.digamma(shape), np.sqrt(special.polygamma(1, shape))
     mode = a_mode(gamma, jnp.zeros(()), data)
-    frame = Frame.at(mode, jnp.asarray(mean), np.array([[sd**2]]))
-    wanted = dataclasses.replace(WANTED, tolerance=0.07)
-    choice = Choice(
-        gamma, frame, data, frame.places(KEY, 64, 1.0), ways(gamma, ("uld",)), 1.0, wanted
+    whitening = Whitening.of_covariance(mode, jnp.asarray(mean), np.array([[sd**2]]))
+    wanted = dataclasses.replace(REQUIREMENTS, tolerance=0.07)
+    choice = CandidateTable(
+        gamma,
+        whitening,
+        data,
+        whitening.draw_places(KEY, 64, 1.0),
+        candidates_for(gamma, ("uld",)),
+        1.0,
+        wanted,
     )
     run = {"num_chains": 8_000, "burn_in": 40}
     found = {}
-    for told in [each for each in choice.candidates if each.way.dynamics in ("splitting", "BAOAB")]:
+    for told in [
+        each for each in choice.forecasts if each.candidate.dynamics in ("splitting", "BAOAB")
+    ]:
         samples = ewsg.sample(
             KEY, choice.kernel(told), jnp.asarray(mean, jnp.float32), data, 240, **run
         )
-        found[told.way.dynamics] = told, abs(np.asarray(samples.draws, float).mean() - mean) / sd
+        found[told.candidate.dynamics] = (
+            told,
+            abs(np.asarray(samples.draws, float).mean() - mean) / sd,
+        )
     told, off = found["splitting"]
     assert told.mean_error > 0.01
     assert 0.7 * told.mean_error < off < 1.4 * told.mean_error
@@ -111,20 +128,20 @@ def test_the_splitting_s_law_and_memory():
     """By listing the lags of its own linear step: means as Geyer's pairs count them, which end
     where it swings to the other side; squares over all lags.
     """
-    law = min(
-        laws("splitting", 1.0),
+    scheme = min(
+        scheme_forecasts("splitting", 1.0),
         key=lambda each: abs(each.step_size - 0.35) + abs(each.friction - 0.7),
     )
-    lags = [np.linalg.matrix_power(law.matrix, k) @ law.covariance for k in range(400)]
-    rho = np.array([x[0, 0] for x in lags]) / law.variance
+    lags = [np.linalg.matrix_power(scheme.matrix, k) @ scheme.covariance for k in range(400)]
+    rho = np.array([x[0, 0] for x in lags]) / scheme.variance
     pairs = rho[::2] + rho[1::2]
     counted = 2 * pairs[: np.argmax(pairs < 0)].sum() - 1
     assert counted > 1.5 * (2 * rho.sum() - 1)
-    np.testing.assert_allclose(law.time, max(counted, 2 * (rho**2).sum() - 1), rtol=1e-6)
+    np.testing.assert_allclose(scheme.time, max(counted, 2 * (rho**2).sum() - 1), rtol=1e-6)
     kicked = np.zeros((2, 2))
-    kicked[1, 1] = law.covariance[1, 1]
-    assert 0.95 < law.variance < 1
-    assert law.covariance[1, 1] > 0.9
+    kicked[1, 1] = scheme.covariance[1, 1]
+    assert 0.95 < scheme.variance < 1
+    assert scheme.covariance[1, 1] > 0.9
 
 
 @pytest.mark.parametrize(("dynamics", "power"), [("splitting", 0.5), ("langevin", 1.0)])
@@ -133,7 +150,7 @@ def test_steps_end_below_what_a_wall_allows(dynamics, power):
     square.
     """
     for wall in (4.0, 9.0, 900.0):
-        largest = max(law.step_size for law in laws(dynamics, wall))
+        largest = max(scheme.step_size for scheme in scheme_forecasts(dynamics, wall))
         bound = 0.7 ** (2 * power) * 2 / wall**power
         assert bound / 2**0.5 < largest * (1 + 1e-9) <= 1.02 * bound
 
@@ -145,8 +162,8 @@ def test_noise_is_that_of_the_rows_by_formula(estimator, rows):
     """Var(C g)ⱼ/Cⱼⱼ = (Σᵢ E(C gᵢ)ⱼ²/pᵢ − E(C Σ gᵢ)ⱼ²)/(b Cⱼⱼ), δ ~ N(0, C) for the mean and at each
     point.
     """
-    law = FRAME.leverage(LINEAR, ROWS) if rows == "leverage" else None
-    p = np.full(N, 1 / N) if law is None else np.asarray(law.probabilities, float)
+    scheme = WHITENING.leverage(LINEAR, ROWS) if rows == "leverage" else None
+    p = np.full(N, 1 / N) if scheme is None else np.asarray(scheme.probabilities, float)
     turned = X @ COVARIANCE
     lengths = np.einsum("ij,ij->i", turned, X)
     # gᵢ = xᵢ(xᵢᵀδ − rᵢ) with the residual r at the mode, and none for control variates.
@@ -155,9 +172,9 @@ def test_noise_is_that_of_the_rows_by_formula(estimator, rows):
     inner = COVARIANCE @ (X.T @ X) @ COVARIANCE @ (X.T @ X) @ COVARIANCE
     mean = np.diag(inner) + (turned.T @ residual) ** 2
     told = (square - mean) / SD**2
-    way = Way("langevin", estimator, rows)
-    made = way.estimator_of(LINEAR, 8, FRAME, law or "random")
-    found = noise_of(made, 8, FRAME, FRAME.places(KEY, 4_000, 1.0), ROWS)
+    way = Candidate("langevin", estimator, rows)
+    made = way.make_estimator(LINEAR, 8, WHITENING, scheme or "random")
+    found = measure_noise(made, 8, WHITENING, WHITENING.draw_places(KEY, 4_000, 1.0), ROWS)
     np.testing.assert_allclose(found.coordinates, told, rtol=0.1)
     # Of directions: Σᵢ E gᵢgᵢᵀ/pᵢ less the mean's, in coordinates in which the posterior is N(0,
     # I).
@@ -175,9 +192,11 @@ def test_noise_along_no_coordinate_is_seen():
     model = ewsg.models.gaussian_location()
     rows = np.outer(np.random.default_rng(4).normal(size=200), np.ones(8)).astype(np.float32)
     mode = a_mode(model, jnp.zeros(8), rows)
-    frame = Frame.at_mode(mode)
-    made = Way("langevin", "uniform", "random").estimator_of(model, 8, frame, "random")
-    found = noise_of(made, 8, frame, frame.places(KEY, 4_000, 1.0), jnp.asarray(rows))
+    whitening = Whitening.at_mode(mode)
+    made = Candidate("langevin", "uniform", "random").make_estimator(model, 8, whitening, "random")
+    found = measure_noise(
+        made, 8, whitening, whitening.draw_places(KEY, 4_000, 1.0), jnp.asarray(rows)
+    )
     np.testing.assert_allclose(found.coordinates, 200 * rows[:, 0].var(), rtol=0.1)
     np.testing.assert_allclose(found.largest, 8 * 200 * rows[:, 0].var(), rtol=0.15)
 
@@ -185,35 +204,41 @@ def test_noise_along_no_coordinate_is_seen():
 @pytest.mark.full
 def test_what_candidates_are_told_is_what_a_forecast_of_their_kernels_tells():
     """Another reckoning: Jacobians of the whole kernel and a Lyapunov equation in d dimensions."""
-    choice = Choice(
-        LINEAR, FRAME, ROWS, FRAME.places(KEY, 2_000, 1.0), ways(LINEAR, None), 1.0, WANTED
+    choice = CandidateTable(
+        LINEAR,
+        WHITENING,
+        ROWS,
+        WHITENING.draw_places(KEY, 2_000, 1.0),
+        candidates_for(LINEAR, None),
+        1.0,
+        REQUIREMENTS,
     )
     judged = {}
-    for candidate in choice.candidates:
-        if candidate.why_not or candidate.way.dynamics not in ("BAOAB", "langevin"):
+    for forecast in choice.forecasts:
+        if forecast.why_not or forecast.candidate.dynamics not in ("BAOAB", "langevin"):
             continue
-        told = ewsg.forecast(choice.kernel(candidate), MODE, ROWS)
+        told = ewsg.forecast(choice.kernel(forecast), MODE, ROWS)
         ratio = np.sqrt(np.asarray(told.variance_ratio))
         still = np.sqrt(
             next(
-                law.variance
-                for law in laws(candidate.way.dynamics, 1.0)
-                if (law.step_size, law.friction) == (candidate.step_size, candidate.friction)
+                scheme.variance
+                for scheme in scheme_forecasts(forecast.candidate.dynamics, 1.0)
+                if (scheme.step_size, scheme.friction) == (forecast.step_size, forecast.friction)
             )
         )
         # A candidate's errors are added: the scheme's, and the worst coordinate's heat.
         off = abs(still - 1) + ratio.max() - still
-        judged[str(candidate.way)] = (
-            candidate.sd_error / off if off > 1e-5 else 1 + candidate.sd_error
+        judged[str(forecast.candidate)] = (
+            forecast.sd_error / off if off > 1e-5 else 1 + forecast.sd_error
         )
         assert (
             abs(
-                candidate.passes
+                forecast.passes
                 - 8
                 * told.passes_per_step
-                * (burn_in_of(candidate.time) + steps_of(candidate.time, WANTED.ess, 8))
+                * (burn_in_steps(forecast.time) + steps_for_ess(forecast.time, REQUIREMENTS.ess, 8))
             )
-            < 8 * (1 + told.passes_at_start) + 0.05 * candidate.passes
+            < 8 * (1 + told.passes_at_start) + 0.05 * forecast.passes
         )
     assert len(judged) >= 14
     assert all(0.75 < value < 1.35 for value in judged.values()), judged

@@ -14,9 +14,16 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.answers.check import kinetic
-from ewsg_jax.answers.plan import nuts_fallback, pilot, search, trial, warm_up
-from ewsg_jax.answers.plan.stiff_directions import Wall
-from ewsg_jax.answers.plan.whitening import Frame
+from ewsg_jax.answers.plan import (
+    nuts_fallback,
+    pilot_run,
+    pilot_search,
+    settings,
+    step_time,
+    warm_up,
+)
+from ewsg_jax.answers.plan.stiff_directions import StiffDirection
+from ewsg_jax.answers.plan.whitening import Whitening
 from ewsg_jax.metropolis.nuts import Nuts
 from ewsg_jax.run import internal_run
 from ewsg_jax.run.budget import num_steps_of
@@ -60,8 +67,8 @@ def test_a_ridge_that_bends_is_given_to_nuts(monkeypatch):
     hundred draws: fewer do here, and what was best before is said to be slower.
     """
     pytest.importorskip("blackjax")
-    monkeypatch.setattr(search.Search, "passes_of", lambda self, ended: np.inf)
-    monkeypatch.setattr(trial, "FEWEST", 40.0)
+    monkeypatch.setattr(pilot_search, "passes_per_draw", lambda request, result: np.inf)
+    monkeypatch.setattr(settings, "FEWEST_PILOT_ESS", 40.0)
     # Such trials are chance: of one key in five or so that of NUTS is too short to be taken.
     plans = (planned(jax.random.key(seed)) for seed in (4, 5, 6))
     plan = next(each for each in plans if isinstance(each.kernel, Nuts))
@@ -101,10 +108,10 @@ def test_without_blackjax_it_is_said(monkeypatch):
 
 
 def test_what_was_restricted_is_not_handed_over():
-    class Asked:
-        names_methods, parts, data = True, 1, ROWS
+    class Restricted:
+        names_methods, num_row_shards, data = True, 1, ROWS
 
-    assert "methods" in nuts_fallback.why_not(Asked())  # pyright: ignore[reportArgumentType]
+    assert "methods" in nuts_fallback.why_no_nuts(Restricted())  # pyright: ignore[reportArgumentType]
 
 
 def test_a_budget_of_passes_goes_by_what_a_step_was_measured_to_take():
@@ -118,27 +125,33 @@ def test_an_interrupted_run_ends_the_call_that_made_it(monkeypatch):
     """Wherever `plan` and `check` make runs: what a part of one says is not what was asked."""
     pytest.importorskip("blackjax")
     monkeypatch.setattr(internal_run, "sample", lambda *_, **__: SimpleNamespace(interrupted=True))
-    monkeypatch.setattr(warm_up, "steepest", lambda *_: Wall(1.0, ()))
+    monkeypatch.setattr(warm_up, "stiffest_direction", lambda *_: StiffDirection(1.0))
     asked = SimpleNamespace(
         posterior=BENT,
-        given=ROWS,
+        data_for_runs=ROWS,
         data=ROWS,
         mesh=None,
         max_passes=1e6,
-        wanted=SimpleNamespace(tolerance=0.05),
-        ahead=SimpleNamespace(wait=lambda name: None),
+        requirements=SimpleNamespace(tolerance=0.05),
+        compiling=SimpleNamespace(wait=lambda name: None),
         timed=lambda name: contextlib.nullcontext(),
     )
-    frame = Frame(jnp.zeros(2), jnp.eye(2), mode=None)  # pyright: ignore[reportArgumentType]
+    whitening = Whitening(jnp.zeros(2), jnp.eye(2), mode=None)  # pyright: ignore[reportArgumentType]
     kernel, full = ewsg.uld(BENT, 0.1, friction=1.0), ewsg.gradients.full(BENT)
     places = np.zeros((8, 2))
-    warm = warm_up.Warmed(frame, places, 0.0, "")
+    warm = warm_up.WarmUp(whitening, places)
+    window = warm_up.WarmUpWindow(estimator=full, damping=1.0, num_steps=16, thin=1)
     before = SimpleNamespace(num_steps=100, state=None, shared_minibatch=False)
     calls = {
-        "windows": lambda: warm_up._ahead(KEY, asked, full, warm, places, 1.0, 16, 1),  # pyright: ignore[reportArgumentType]
-        "trial": lambda: trial.trial(KEY, asked, kernel, 1.0, frame.start),  # pyright: ignore[reportArgumentType]
-        "NUTS": lambda: nuts_fallback.by_nuts(KEY, asked, frame, frame.among(places)),  # pyright: ignore[reportArgumentType]
-        "steps": lambda: pilot.seconds_of_step(KEY, kernel, frame.start, ROWS, 8),
+        "windows": lambda: warm_up.run_window(KEY, asked, warm, places, window),  # pyright: ignore[reportArgumentType]
+        "trial": lambda: pilot_run.make_pilot_run(KEY, asked, kernel, 1.0, whitening.start),  # pyright: ignore[reportArgumentType]
+        "NUTS": lambda: nuts_fallback.pilot_run_of_nuts(
+            KEY,
+            asked,  # pyright: ignore[reportArgumentType]
+            whitening,
+            whitening.start_among(places),
+        ),
+        "steps": lambda: step_time.seconds_per_step(KEY, kernel, whitening.start, ROWS, 8),
         "check": lambda: kinetic.kinetic(KEY, kernel, before, ROWS, 1.0, None),  # pyright: ignore[reportArgumentType]
     }
     for call in calls.values():

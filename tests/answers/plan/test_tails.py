@@ -10,8 +10,8 @@ from jax.scipy.special import gammaln
 
 import ewsg_jax as ewsg
 from ewsg_jax.answers.mode.mode import Mode
-from ewsg_jax.answers.plan.tails import tails
-from ewsg_jax.answers.plan.whitening import Frame
+from ewsg_jax.answers.plan.tails import find_tails
+from ewsg_jax.answers.plan.whitening import Whitening
 
 pytestmark = pytest.mark.full
 
@@ -102,13 +102,13 @@ def frame_of(center, sd=0.3):
     center = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), center)
     size = sum(x.size for x in jax.tree.leaves(center))
     mode = Mode(center, True, 0.0, 0.0, 0.0, 0, 0.0)
-    return Frame(center, jnp.asarray(sd**2 * np.eye(size), jnp.float32), mode)
+    return Whitening(center, jnp.asarray(sd**2 * np.eye(size), jnp.float32), mode)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_what_does_not_fall_is_found_and_what_falls_is_not(name):
     log_likelihood, log_prior, center, wanted = MODELS[name]
-    found = tails(ewsg.Posterior(log_likelihood, log_prior), frame_of(center), ROWS)
+    found = find_tails(ewsg.Posterior(log_likelihood, log_prior), frame_of(center), ROWS)
     assert [sorted(center)[i] for i in found.level] == wanted
     assert found.slow == ([0] if name == "one Cauchy row" else [])
     assert not found.is_slow
@@ -120,10 +120,10 @@ def test_a_law_that_tends_to_another_has_no_end(of_rows):
     posterior = ewsg.Posterior(of_rows, flat)
     rows = {"y": jnp.asarray(RNG.normal(size=N)), "count": ROWS["count"]}
     # In float32 gammaln of large numbers cancels: a few widths are enough for the constant.
-    found = tails(posterior, frame_of({"a": 0.0, "b": 3.0}, 0.005), rows)
+    found = find_tails(posterior, frame_of({"a": 0.0, "b": 3.0}, 0.005), rows)
     assert found.level == [1]
     proper = ewsg.Posterior(of_rows, standard)
-    assert tails(proper, frame_of({"a": 0.0, "b": 3.0}), rows) == ([], [], False)
+    assert find_tails(proper, frame_of({"a": 0.0, "b": 3.0}), rows) == ([], [], False)
 
 
 def independent(power):
@@ -153,7 +153,7 @@ def spherical(power):
 )
 def test_what_falls_too_slowly_for_a_standard_deviation_is_found(log_prior, wanted):
     posterior = ewsg.Posterior(lambda p, row: 0.0 * p["a"], log_prior)
-    assert tails(posterior, frame_of({"a": 0.0, "b": 0.0}, 1.0), ROWS) == wanted
+    assert find_tails(posterior, frame_of({"a": 0.0, "b": 0.0}, 1.0), ROWS) == wanted
 
 
 @pytest.mark.full
@@ -161,7 +161,9 @@ def test_a_plan_knows_no_standard_deviation_of_a_cauchy_law():
     """One of five independent ones was trusted."""
     posterior = ewsg.Posterior(lambda p, row: 0.0 * jnp.sum(p["a"]), independent(1.0))
     start = {"a": jnp.full(2, 0.1)}
-    with pytest.warns(RuntimeWarning, match="as that of a law without a standard deviation"):
+    with pytest.warns(
+        RuntimeWarning, match="as that of a distribution without a standard deviation"
+    ):
         plan = ewsg.plan(jax.random.key(0), posterior, start, {"y": ROWS["y"]})
     assert not plan.is_trusted
     assert not plan.gaussian.is_right

@@ -1,0 +1,321 @@
+"""A pilot run of a kernel, judged by `check`: its bias, its autocorrelation time, and its draws,
+which show where the posterior is.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from ewsg_jax.answers.check import settings as check_settings
+from ewsg_jax.answers.check.check import check
+from ewsg_jax.answers.check.draws import draws_of
+from ewsg_jax.answers.check.report import Report
+from ewsg_jax.answers.mode.start import Among
+from ewsg_jax.answers.plan import settings
+from ewsg_jax.answers.plan.metric import shrunk_covariance
+from ewsg_jax.answers.plan.request import PlanRequest
+from ewsg_jax.answers.plan.run_requirements import burn_in_steps, steps_for_ess
+from ewsg_jax.answers.plan.whitening import Whitening
+from ewsg_jax.base import rng
+from ewsg_jax.base.typing import Array, Key, Position
+from ewsg_jax.draws.coordinates import CONVERGED
+from ewsg_jax.gradients._protocol import uses_batches
+from ewsg_jax.kernels.protocol import Kernel
+from ewsg_jax.model_checks.finding import Finding, of_kinds
+from ewsg_jax.model_checks.support import NONE, SUPPORT_CURE, Outside, outside
+from ewsg_jax.rows._scheme import is_ordered
+from ewsg_jax.rows._view import num_rows
+from ewsg_jax.run.internal_run import inner_run
+from ewsg_jax.run.samples import Samples
+from ewsg_jax.vectors.layout import vector
+
+ANOTHER_MODEL = (
+    "another parametrisation (of groups or a path: non-centred if members have few rows, centred "
+    "if they have many; a bijector for what is bounded), a proper prior for what grows without "
+    "bound, longer pilot runs (max_passes=), or NUTS of NumPyro or BlackJAX on the same functions; "
+    "judge any run by ewsg_jax.check"
+)
+"""What helps if the pilot run of a kernel is wrong, or too short to judge."""
+
+
+class PilotRun(NamedTuple):
+    """A pilot run of a kernel.
+
+    Attributes:
+        kernel: the kernel.
+        samples: the draws.
+        report: the report of `check` on them; None if they could not be judged.
+        num_steps: steps of each chain after its burn-in.
+        data_passes: passes over the data of all chains, those of the check included.
+        outside: the share of the draws at which the density is 0, which no gradient shows.
+        tolerance: the tolerance of the check.
+        why_not: why there is no report, in words.
+    """
+
+    kernel: Kernel
+    samples: Samples
+    report: Report | None
+    num_steps: int
+    data_passes: float
+    outside: Outside = NONE
+    tolerance: float = 0.05
+    why_not: str = ""
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether the density is 0 at too many draws. No step size cures it, as no gradient
+        keeps chains inside.
+        """
+        return self.outside.matters(self.tolerance)
+
+    @property
+    def is_mistaken(self) -> bool:
+        """Whether the gradient is not that of the density's values. No kernel cures it."""
+        return self.report is not None and bool(self.report.mistaken)
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it is biased beyond Monte Carlo error, or chains diverged; a run whose chains do
+        not agree yet is not.
+        """
+        if self.report is None or self.report.num_lost > 0 or self.is_outside:
+            return True
+        return (self.report.outcome == "wrong" or bool(self.unseen_bias)) and not self.is_short
+
+    @property
+    def unseen_bias(self) -> str:
+        """That not even a large bias would be seen, in words; empty if it would. Rare events, such
+        as a steep edge that throws chains back, make errors of Stein's identities as large as
+        their effect.
+        """
+        report = self.report
+        # If the density ends among the draws, the identities do not hold.
+        if report is None or report.cut_off:
+            return ""
+        if report.scores.distance > check_settings.NOTHING_KNOWN_SDS:
+            return f"a bias of {report.scores.distance:.2g} sd would not be seen"
+        return ""
+
+    @property
+    def is_short(self) -> bool:
+        """Whether its chains do not agree yet, or its effective draws are too few to judge it."""
+        return self.report is not None and (
+            self.report.rhat > CONVERGED or self.report.scores.ess < settings.FEWEST_PILOT_ESS
+        )
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Why it may not be trusted. None if it is within tolerance, or shows no bias with enough
+        draws.
+        """
+        findings = []
+        if self.is_outside:
+            text = f"of the draws of its pilot run {self.outside.in_short}"
+            findings.append(Finding("support", "error", text, SUPPORT_CURE))
+        if self.report is None:
+            text = f"its pilot run could not be judged: {self.why_not}"
+            return (*findings, Finding("pilot_run", "doubt", text, ANOTHER_MODEL))
+        if self.report.mistaken:
+            return tuple(of_kinds(self.report.findings, "gradient"))
+        for edge in of_kinds(self.report.findings, "edge"):
+            text = f"its pilot run cannot be judged: {edge.text}"
+            findings.append(replace(edge, severity="doubt", text=text))
+        return (
+            *findings,
+            *(Finding("pilot_run", "doubt", text, ANOTHER_MODEL) for text in self._complaints),
+        )
+
+    @property
+    def _complaints(self) -> list[str]:
+        """What is wrong with the run itself, in words; its report is known."""
+        report, complaints = self.report, []
+        assert report is not None
+        if report.num_lost:
+            complaints.append(
+                f"{report.num_lost} of {settings.NUM_PILOT_CHAINS} chains of its pilot run diverged"
+            )
+        if not report.rhat <= CONVERGED:
+            most = settings.MOST_SHOWN_RHAT
+            rhat = f"{report.rhat:.3g}" if report.rhat < most else f"above {most:,.0f}"
+            coordinates = f", {report.apart}" if report.apart else ""
+            complaints.append(f"chains of its pilot run do not agree (R-hat {rhat}{coordinates})")
+        elif report.outcome == "wrong":
+            complaints.append(f"its pilot run is wrong: {report.verdict}")
+        elif self.unseen_bias:
+            complaints.append(f"its pilot run may be biased: {self.unseen_bias}")
+        if report.scores.ess < settings.FEWEST_PILOT_ESS:
+            complaints.append(
+                f"its pilot run is worth {report.scores.ess:.0f} independent draws, and "
+                f"{settings.FEWEST_PILOT_ESS:.0f} would judge it: an effective draw takes "
+                f"{self.time:,.0f} steps or more"
+            )
+        return complaints
+
+    @property
+    def time(self) -> float:
+        """Steps that one effective draw took, in the slowest direction, for its mean or its
+        variance; infinite without a report.
+        """
+        if self.report is None:
+            return float("inf")
+        return settings.NUM_PILOT_CHAINS * self.num_steps / max(self.report.scores.ess, 1.0)
+
+    def places(self, count: int, center: Position) -> np.ndarray:
+        """Return some of its draws less a center, shape (count or fewer, d)."""
+        draws = draws_of(self.samples, None, count)
+        return np.asarray(draws.flat - vector(center), np.float32)
+
+    def start_among(self, whitening: Whitening) -> Among[Position]:
+        """Return starts of chains at some of its draws."""
+        return whitening.start_among(self._flat_draws)
+
+    def whitening(self, previous: Whitening) -> Whitening:
+        """Return coordinates by the covariance of its draws.
+
+        Args:
+            previous: the coordinates in which it was run, whose covariance is a matrix.
+        """
+        assert isinstance(previous.covariance, np.ndarray)
+        flat = self._flat_draws
+        ess = settings.NUM_PILOT_CHAINS * self.num_steps / self.time
+        covariance = shrunk_covariance(flat, ess, previous.covariance)
+        return Whitening.from_chains(previous.mode, previous.layout.tree(flat.mean(0)), covariance)
+
+    @property
+    def _flat_draws(self) -> np.ndarray:
+        """Its draws as vectors, shape (draws, d)."""
+        most = settings.NUM_PILOT_CHAINS * settings.MOST_PILOT_DRAWS
+        return draws_of(self.samples, None, most).flat
+
+
+def make_pilot_run(
+    key: Key,
+    request: PlanRequest,
+    kernel: Kernel,
+    time: float,
+    start: Callable[[Key], Position],
+    patience: float = float("inf"),
+) -> PilotRun:
+    """Run a kernel for some hundreds of effective draws, and judge them.
+
+    Args:
+        key: a typed PRNG key.
+        request: the posterior, and how many passes over the data the run may take.
+        kernel: the kernel.
+        time: autocorrelation time that is predicted, in steps.
+        start: a function of a key that returns the starts of all chains, with a leading axis.
+        patience: autocorrelation times over the predicted one up to which a run that is too short
+            is continued.
+    """
+    for_run, for_start, *for_checks = rng.keys_of(key, 3 + settings.MOST_LENGTHENINGS)
+    cost = kernel.evaluations(request.data).on_average
+    most_steps = int(request.max_passes * num_rows(request.data) / max(1.0, cost))
+    burn_in = burn_in_steps(time)
+    steps = burn_in + steps_for_ess(time, settings.PILOT_ESS, settings.NUM_PILOT_CHAINS)
+    steps = min(steps, max(most_steps, 32))
+    with request.timed("trials"):
+        request.compiling.wait("check")
+        samples = _run(for_run, request, kernel, steps, burn_in, start=start(for_start))
+        pilot = _judge(for_checks[0], request, kernel, samples, steps - min(burn_in, steps // 2))
+        for for_check in for_checks[1:]:
+            longer = min(settings.PILOT_LENGTHENING * steps, most_steps - steps)
+            if not pilot.is_short or longer < steps or pilot.time > patience * time:
+                break
+            # All that was run until now is burn-in.
+            passes, steps = pilot.data_passes, longer
+            samples = _run(for_run, request, kernel, steps, 0, state=samples.state)
+            pilot = _judge(for_check, request, kernel, samples, steps)
+            pilot = pilot._replace(data_passes=passes + pilot.data_passes)
+    return pilot
+
+
+def _run(
+    key: Key,
+    request: PlanRequest,
+    kernel: Kernel,
+    steps: int,
+    burn_in: int,
+    *,
+    start: Any = None,
+    state: Any = None,
+) -> Samples:
+    """Return draws of all chains, from their starts or from the states of an earlier run."""
+    burn_in, is_first = min(burn_in, steps // 2), start is not None
+    return inner_run(
+        key,
+        kernel,
+        start,
+        request.data_for_runs,
+        steps,
+        stacked=is_first,
+        num_chains=1 if is_first else settings.NUM_PILOT_CHAINS,
+        burn_in=burn_in,
+        thin=max(1, (steps - burn_in) // settings.MOST_PILOT_DRAWS),
+        state=state,
+        # Minibatch noise is a small part of what moves chains: with the same minibatches for all
+        # they are still nearly independent.
+        shared_minibatch=uses_batches(kernel) and not is_ordered(kernel),
+        mesh=request.mesh,
+    )
+
+
+def _judge(
+    key: Key, request: PlanRequest, kernel: Kernel, samples: Samples, num_steps: int
+) -> PilotRun:
+    """Return a pilot run with the report of `check`, and the share of draws outside the support.
+
+    Args:
+        key: a typed PRNG key.
+        request: the posterior.
+        kernel: the kernel that was run.
+        samples: its draws.
+        num_steps: steps of each chain after its burn-in.
+    """
+    tolerance = request.requirements.tolerance
+    passes, report, why_not = (
+        settings.NUM_PILOT_CHAINS * samples.data_passes,
+        None,
+        "all of its chains diverged",
+    )
+    if samples.is_finite.any():
+        try:
+            report = check(
+                key,
+                samples,
+                request.posterior,
+                request.data_for_runs,
+                tolerance=tolerance,
+                shared_minibatch=False,
+                mesh=request.mesh,
+            )
+            passes += report.data_passes
+        except ValueError as error:
+            # Chains that do not move, or went where the potential has no gradient.
+            why_not = str(error)
+    outside_support = NONE
+    if samples.num_draws:
+        outside_support = outside(request.posterior, _some_draws(samples), request.data)
+    return PilotRun(
+        kernel=kernel,
+        samples=samples,
+        report=report,
+        num_steps=num_steps,
+        data_passes=passes + outside_support.data_passes,
+        outside=outside_support,
+        tolerance=tolerance,
+        why_not=why_not,
+    )
+
+
+def _some_draws(samples: Samples) -> Position:
+    """Return draws of all chains, evenly spaced, at most `NUM_DENSITY_DRAWS`."""
+
+    def evenly_spaced(x: Array) -> Array:
+        flat = x.reshape(-1, *x.shape[2:])
+        numbers = np.linspace(0, len(flat) - 1, settings.NUM_DENSITY_DRAWS)
+        return flat[np.unique(numbers.astype(int))]
+
+    return jax.tree.map(evenly_spaced, samples.draws)

@@ -1,0 +1,264 @@
+"""The choice of a kernel by pilot runs, if the posterior is not near normal.
+
+Chains warm up first. Minibatch noise, curvature and the metric are then those that chains met. Each
+pilot run is judged; the next is made at half the step size until one is within tolerance. NUTS is
+tried as well if that leaves doubts, or is slow.
+"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ewsg_jax.answers.mode.start import Among
+from ewsg_jax.answers.plan import settings
+from ewsg_jax.answers.plan.candidate_table import best_of, table_for
+from ewsg_jax.answers.plan.candidates import Candidate
+from ewsg_jax.answers.plan.gaussian import Gaussian
+from ewsg_jax.answers.plan.nuts_fallback import pilot_run_of_nuts, why_no_nuts
+from ewsg_jax.answers.plan.pilot_run import ANOTHER_MODEL, make_pilot_run
+from ewsg_jax.answers.plan.request import PlanRequest, PlanResult
+from ewsg_jax.answers.plan.run_requirements import burn_in_steps
+from ewsg_jax.answers.plan.stiff_directions import (
+    StiffDirection,
+    stiffest_direction,
+    stiffest_within_a_step,
+)
+from ewsg_jax.answers.plan.warm_up import WarmUp, run_warm_up
+from ewsg_jax.answers.plan.whitening import Whitening
+from ewsg_jax.base import rng
+from ewsg_jax.base.typing import Key, Position
+from ewsg_jax.kernels.protocol import Kernel
+from ewsg_jax.model_checks.finding import Finding
+from ewsg_jax.rows._view import num_rows
+
+
+def choose_by_pilot_runs(
+    key: Key,
+    request: PlanRequest,
+    normal: Gaussian | None,
+    whitening: Whitening | None,
+    second: Whitening | None = None,
+) -> PlanResult:
+    """Return the kernel whose pilot run is within tolerance, or the last one with its doubts.
+
+    Args:
+        key: a typed PRNG key.
+        request: the posterior and the candidates.
+        normal: the normal approximation at the mode, which is no answer; None without one.
+        whitening: coordinates around which chains warm up; None: around the position where the
+            search for a mode began.
+        second: coordinates of another warm-up if the first does not settle; None for none.
+
+    Raises:
+        NothingFitsError: no candidate that is allowed is within tolerance.
+    """
+    first_key, second_key, for_nuts, *keys = rng.keys_of(key, 3 + settings.MOST_PILOT_RUNS)
+    with request.timed("windows"):
+        for program in ("gradients", "curvature"):
+            request.compiling.wait(program)
+        warm = run_warm_up(first_key, request, whitening)
+        if warm.why_not_settled and second is not None:
+            warm = _better_of(warm, run_warm_up(second_key, request, second))
+    result, starts = _pilot_runs_in_turn(keys, request, warm, normal)
+    if result.report is not None and result.report.mistaken:
+        return result
+    if result.doubts or passes_per_draw(request, result) > settings.SLOW_PASSES:
+        result = compare_with_nuts(for_nuts, request, result, warm.whitening, starts)
+    if warm.why_not_settled and result.doubts:
+        text = f"the warm-up has not settled: {warm.why_not_settled}"
+        finding = Finding("warm_up", "doubt", text, ANOTHER_MODEL)
+        result = replace(result, findings=(*result.findings, finding))
+    return result
+
+
+def _better_of(first: WarmUp, second: WarmUp) -> WarmUp:
+    """Return the one of two warm-ups that has settled, or whose last window changed less; with the
+    passes of both.
+    """
+    is_second = not second.why_not_settled or second.variance_ratio < first.variance_ratio
+    better = second if is_second else first
+    return better._replace(data_passes=first.data_passes + second.data_passes)
+
+
+def _pilot_runs_in_turn(
+    keys: Sequence[Key], request: PlanRequest, warm: WarmUp, normal: Gaussian | None
+) -> tuple[PlanResult, Among[Position]]:
+    """Return the kernel of the last pilot run, and starts of chains at draws: each pilot run is at
+    half the step size of the one before, until one is within tolerance.
+    """
+    notes, whitening, data = warm.notes, warm.whitening, request.data
+    count = settings.NUM_NOISE_PLACES
+    places, stiff_places = warm.places(count), warm.stiff_places(count)
+    starts, result = whitening.start_among(warm.draws), None
+    spent = warm.data_passes + (0.0 if normal is None else normal.report.data_passes)
+    is_dense = isinstance(whitening.covariance, np.ndarray)
+    patience = settings.SLOW_PILOT_RATIO if is_dense else np.inf
+    least_curvature, halvings = 0.0, 0
+    for number, key in enumerate(keys):
+        for_pilot, for_steps = rng.keys_of(key, 2)
+        stiffest = stiffest_direction(request.posterior, whitening, stiff_places, data)
+        stiffest = stiffest_within_a_step(
+            request.posterior, whitening, stiff_places, data, stiffest
+        )
+        if number == 0 and stiffest.curvature > settings.STIFF_CURVATURE:
+            notes.append(_step_size_note(stiffest, normal))
+        curvature = max(least_curvature, stiffest.curvature)
+        # Forecasts are for a normal distribution; the bias of this one may be larger.
+        requirements = replace(
+            request.requirements,
+            tolerance=request.requirements.tolerance / 2**halvings,
+            bias_share=settings.PILOT_BIAS_SHARE,
+        )
+        with request.timed("candidates"):
+            table = table_for(for_steps, request, whitening, places, curvature, requirements)
+        if table.best is None and result is not None:
+            notes.append(
+                "no candidate is predicted to have half of that error: the last pilot run is the "
+                "nearest to the tolerance"
+            )
+            break
+        if table.best is None and not request.names_methods:
+            kernel, predicted_time = fallback_kernel(request, whitening, curvature)
+        else:
+            forecast = best_of(table)
+            kernel, predicted_time = table.kernel(forecast), forecast.time
+
+        pilot = make_pilot_run(
+            for_pilot,
+            request,
+            kernel,
+            predicted_time,
+            functools.partial(starts.subset, count=settings.NUM_PILOT_CHAINS),
+            patience,
+        )
+        spent += pilot.data_passes
+        if not pilot.is_wrong:
+            starts = pilot.start_among(whitening)
+        result = PlanResult(
+            kernel=kernel,
+            start=starts,
+            time=max(predicted_time, pilot.time),
+            burn_in=burn_in_steps(predicted_time),
+            table=table.forecasts,
+            gaussian=normal,
+            report=pilot.report,
+            data_passes=spent,
+            findings=pilot.findings,
+        )
+        is_slow = pilot.time > patience * predicted_time
+        if pilot.is_outside or pilot.is_mistaken or not (pilot.is_wrong or is_slow):
+            break
+        if pilot.is_wrong:
+            least_curvature, halvings = 4 * curvature, halvings + 1
+        else:
+            # The posterior is much wider in some direction than the metric: its draws give another
+            # one, once.
+            whitening, patience = pilot.whitening(whitening), np.inf
+        # Noise and curvature are measured where the run went.
+        if pilot.report is not None and not (pilot.is_wrong and pilot.is_short):
+            places = stiff_places = pilot.places(count, whitening.center)
+    else:
+        notes.append(
+            f"none of {settings.MOST_PILOT_RUNS} pilot runs was within tolerance: the last is the "
+            "nearest to it"
+        )
+    assert result is not None
+    return replace(result, notes=tuple(notes)), starts
+
+
+def passes_per_draw(request: PlanRequest, result: PlanResult) -> float:
+    """Return the passes over the data of a chain that one effective draw takes."""
+    evaluations = result.kernel.evaluations(request.data).on_average
+    return result.time * evaluations / num_rows(request.data)
+
+
+def compare_with_nuts(
+    key: Key,
+    request: PlanRequest,
+    result: PlanResult,
+    whitening: Whitening,
+    starts: Among[Position],
+) -> PlanResult:
+    """Return a result, or that of NUTS if its pilot run has no doubts and the other has, or if it
+    takes fewer passes over the data.
+
+    Args:
+        key: a typed PRNG key.
+        request: the posterior.
+        result: the kernel that was chosen.
+        whitening: coordinates by the chains of the warm-up.
+        starts: the positions at which chains may start.
+    """
+    if reason := why_no_nuts(request):
+        return _with_note(result, f"NUTS was not tried: {reason}") if result.doubts else result
+    pilot, passes_per_step = pilot_run_of_nuts(key, request, whitening, starts) or (None, 0.0)
+    if pilot is None or pilot.report is None:
+        return _with_note(result, "NUTS was tried, and its chains diverged")
+    passes, passes_of_nuts = passes_per_draw(request, result), passes_per_step * pilot.time
+    has_doubts = bool(pilot.findings)
+    result = replace(result, data_passes=result.data_passes + pilot.data_passes)
+    # Of two in doubt, or of two that are not, the quicker one is taken.
+    is_worse = has_doubts and not result.doubts
+    if is_worse or (has_doubts == bool(result.doubts) and passes_of_nuts > passes):
+        text = f"NUTS was tried: {passes_of_nuts:.3g} passes an effective draw, for {passes:.3g}"
+        return _with_note(result, text)
+    if result.doubts and not has_doubts:
+        why = f"its pilot run shows no bias, that of what was best before does: {result.doubts[0]}"
+    else:
+        before = f", for {passes:.3g} of what was best before" if np.isfinite(passes) else ""
+        why = f"{passes_of_nuts:.3g} passes an effective draw{before}"
+    return replace(
+        _with_note(result, f"NUTS is the better tool here: {why}"),
+        kernel=pilot.kernel,
+        start=starts if pilot.is_wrong else pilot.start_among(whitening),
+        time=pilot.time,
+        burn_in=burn_in_steps(pilot.time),
+        report=pilot.report,
+        findings=pilot.findings,
+    )
+
+
+def fallback_kernel(
+    request: PlanRequest, whitening: Whitening, curvature: float
+) -> tuple[Kernel, float]:
+    """Return a kernel for a posterior without a forecast within tolerance, and the steps of an
+    effective draw that are expected of it.
+
+    Args:
+        request: the posterior.
+        whitening: coordinates by the chains of the warm-up.
+        curvature: the largest curvature, at which the step is stable.
+    """
+    n, shards = num_rows(request.data), request.num_row_shards
+    few = max(shards, min(settings.FALLBACK_ROWS, n // 2) // shards * shards)
+    takes_all = n <= settings.MAX_FULL_BATCH_ROWS
+    candidate = Candidate(
+        "BAOAB", *(("full", "all") if takes_all else ("control_variate", "random"))
+    )
+    step_size = min(1.0, 2 * settings.STABLE_STEP_SHARE / max(curvature, 1.0) ** 0.5)
+    kernel = candidate.make_kernel(
+        request.posterior,
+        step_size=step_size,
+        friction=settings.WARM_UP_FRICTION,
+        batch_size=request.requirements.batch_size or few,
+        whitening=whitening,
+        rows="random",
+    )
+    # At γ = 1 correlations fall as exp(−h/2) a step, so that an effective draw takes 4/h at most.
+    return kernel, 4 / step_size
+
+
+def _with_note(result: PlanResult, note: str) -> PlanResult:
+    return replace(result, notes=(*result.notes, note))
+
+
+def _step_size_note(stiffest: StiffDirection, normal: Gaussian | None) -> str:
+    """Return what limits the step size, in words."""
+    names = [] if normal is None else [normal.report.names[k] for k in stiffest.coordinates]
+    along = f", along {', '.join(names)}" if names else ""
+    return (
+        f"stiff directions: the curvature reaches {stiffest.curvature:.3g} times the posterior's"
+        f"{along}, and limits the step size"
+    )

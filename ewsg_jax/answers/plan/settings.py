@@ -1,0 +1,372 @@
+"""The numbers by which `ewsg.plan` decides, each with its unit and its origin.
+
+They are read when they are used, as `settings.NAME`, so that a test or a sweep can replace one
+here. The few that a compiled program holds (`PLACES_TOGETHER`, `PREDICTOR_BISECTIONS`) and the
+grid of step sizes and frictions need a new process.
+
+What set a number is one of: a derivation, a benchmark, a test or a model (by its name), a cost
+that was measured on two cores of a CPU, or "set by hand": of other values no measurement is on
+record.
+"""
+
+import numpy as np
+
+# Which runs count as long enough.
+
+ESS_STANDARD_ERRORS = 3.3
+"""Standard errors of a posterior sd that fit into half of the tolerance: decides how many effective
+draws a run has. The worst of some hundred independent sds stays within 3.3 (P ≈ 0.1 that one of 100
+does not).
+"""
+BURN_IN_TIMES = 8
+"""Autocorrelation times of burn-in: of a start that is forgotten as exp(−t/τ), 3e-4 is left."""
+MIN_RUN_STEPS = 16
+"""Steps of each chain that a run keeps at least; set by hand."""
+NUM_PILOT_CHAINS = 8
+"""Chains of a warm-up, of a pilot run, and groups of the draws of the normal approximation: as many
+as `check` needs to compare chains; set by hand.
+"""
+
+# The search for a mode, and what a plan may spend.
+
+NEWTON_MODE_STEPS = 60
+"""Steps of Newton's method from the start, each as many passes over the data as there are
+parameters. Seven models with a mode (`benchmarks/answers_models.py`) took up to 29; towards a scale
+of 0, which is no mode, it takes hundreds.
+"""
+MODE_STEPS = 500
+"""Steps of the search for a mode by other methods; set by hand."""
+PASSES_PER_PILOT_CHAIN = 2_000.0
+"""Passes over the data that each chain of a pilot run may take if `max_passes` is not given; set by
+hand.
+"""
+ROWS_PER_PILOT_CHAIN = 4e6
+"""Evaluations of a row that such a chain may take, if that is more: few rows are cheap. Set for a
+bent ridge of 200 rows (`tests/answers/plan/test_nuts_fallback.py`).
+"""
+MEMORY_PART = 4
+"""The states of all chains may take one part in four of the memory that is free; set by hand."""
+
+# The normal approximation at the mode.
+
+MOST_GAUSSIAN_DRAWS = 4_000
+"""Draws of the normal approximation: as many as `check` uses by default."""
+MOST_GAUSSIAN_NUMBERS = 2**24
+"""Numbers in these draws: 64 MiB of float32."""
+ROWS_PER_DRAW = 1_000
+"""Rows of the gradient at a draw, as in `check` by default: one compiled program serves both. Half
+of them are the minibatch whose noise is measured, as `check` takes two batches.
+"""
+MOST_DRAWS_ONE_BY_ONE = 64
+"""Draws that are evaluated one at a time to say what is not finite there; set by hand."""
+MAX_SHARE_WITHOUT_GRADIENT = 0.1
+"""Share of draws at which the potential may have no gradient. Up to it the normal approximation is
+given up and chains warm up; above it the plan ends with an error. Set by hand.
+"""
+NORMAL_DISTANCE = 0.1
+"""Distance by the Stein functions that are left after a correction, in posterior sds, up to which
+the posterior counts as near normal and forecasts are taken without a pilot run; set by hand.
+"""
+TRUSTED_CORRECTION = 4.0
+"""Errors of a corrected covariance, in multiples of the tolerance, above which the mode's own
+covariance is taken for the coordinates; set by hand.
+"""
+SETTLED_VARIANCE_RATIO = 4.0
+"""Factor between two metrics' variances above which they differ: that of draws around the mode from
+the mode's own, which then is no answer, and those of two windows of a warm-up. Judged by twelve
+groups of 3 and of 60 rows against quadrature (`tests/answers/plan/test_warm_up.py`).
+"""
+FAR_MEAN = 2.0
+"""Distance of a mean from the mode, in sds, above which the normal approximation is given up:
+`check` corrects no mean that is farther off.
+"""
+
+# What a candidate costs, and which are compared.
+
+STEP_COST_ROWS = 64
+"""Rows that a step costs in addition to its own, for each chain, on a CPU; set by hand.
+`benchmarks/plan_against_grid.py` shows the plans with and without it.
+"""
+TABLE_COST = 4
+"""Rows that a row of SAGA costs if its table holds whole gradients: they are read and written. By
+hand, for models that are not of linear predictors.
+"""
+PREDICTED_BIAS_SHARE = 0.5
+"""Part of the tolerance that a predicted bias may take; Monte Carlo error takes the rest. An equal
+division; set by hand.
+"""
+PILOT_BIAS_SHARE = 0.25
+"""Part of that for a posterior far from normal, whose bias may be larger than what is predicted for
+a normal one; its square root for means. Set by hand, judged by pilot runs.
+"""
+CHEAP_ROWS = 10**9
+"""Evaluations of a row by a whole run with full gradients up to which no minibatches are compared:
+about a second, less than compiling what compares them (`benchmarks/answers.py`, item response).
+"""
+CHEAP_NUMBERS = 2 * 10**11
+"""The same in evaluations times parameters: a row of a network is not as cheap."""
+UNIFORM_NOISE_RATIO = 1 / 8
+"""Noise of control variates over the number of rows, up to which plain minibatches are not
+measured: in regressions, counts, softmaxes and hierarchies their noise is 1.2 to 1.9 times that
+number (`benchmarks/answers_models.py`).
+"""
+NUM_NOISE_PLACES = 512
+"""Positions at which minibatch noise is measured: the variance of a coordinate is known within 6 %
+(its relative standard error, √(2/512)).
+"""
+SMALLEST_BATCH = 8
+"""Rows of the smallest minibatch that is compared; set by hand."""
+MEASURED_COST_RATIO = 20
+"""With `by="seconds"`, costs up to this multiple of the least are measured: rows read in order are
+many times quicker than those at random.
+"""
+NOISE_FLOOR = 1e-3
+"""Least value of 1 − κs²/b, and of gradients' variance over the noise of its estimate: below it a
+candidate is far out of tolerance whatever the value.
+"""
+FEW_ROWS_CURVATURE = 1e3
+"""Curvature over the posterior's from which a few rows make most of the noise, so that rows are not
+drawn uniformly: all columns of Covertype, whose rare rows a uniform sample lacked.
+"""
+
+# Step sizes.
+
+STEP_GRID = 2.0 ** np.arange(0.5, -10.25, -0.5)
+"""Step sizes that are compared, in units in which the posterior has sd 1: a factor √2 apart."""
+FRICTION_GRID = (0.7, 1.0, 1.5, 2.0)
+"""Frictions that are compared, in the same units; 2 is critical damping."""
+STABLE_STEP_SHARE = 0.7
+"""Part of the largest stable step that is taken; its square for Langevin dynamics. Set by hand."""
+STIFF_WIDTH = 2.0
+"""Posterior sds, in multiples, out to which high curvature is looked for; and the speed, in
+multiples of its sd, with which a step is followed. Two sds hold 95 % of each coordinate.
+"""
+NUM_ROW_CURVATURE_PLACES = 64
+"""Positions, of draws and around the center each, at which each row's own curvature is evaluated
+for models of linear predictors; set by hand.
+"""
+NUM_CURVATURE_PLACES = 32
+"""Positions at which the largest curvature is evaluated, and to which a step is followed; set by
+hand.
+"""
+PLACES_TOGETHER = 8
+"""Positions whose curvature is worked out together: rows are read once for all of them."""
+PREDICTOR_BISECTIONS = 16
+"""Halvings of a row's interval of predictors, around the steepest change of its gradient: to
+1.5e-5 of the interval.
+"""
+MOST_STEP_CUTS = 6
+"""How often the step is shortened because it leads to higher curvature; set by hand."""
+STEEPER_RATIO = 1.5
+"""Ratio of curvatures above which a step counts as leading to a stiffer place. Without it one plan
+of four for separated labels had an sd 1.44 times too large
+(`tests/answers/plan/test_stiff_directions.py`).
+"""
+MOST_STEEPER_RATIO = 100.0
+"""Largest ratio that is used at once: a step that leads to an overflow says no more than that."""
+STIFF_CURVATURE = 4.0
+"""Curvature over the posterior's from which a direction is named as stiff; set by hand."""
+STIFF_CORRELATION = 0.5
+"""Correlation with a stiff direction from which a coordinate is named; set by hand."""
+
+# The metric and the coordinates.
+
+METRIC_RANK = 32
+"""Directions of the metric above that, in addition to its diagonal; set by hand."""
+METRIC_SHRINKAGE = 0.3
+"""Share of the identity (of the metric before) that is mixed in with as many draws as parameters,
+less with more draws; set by hand, judged by `tests/answers/plan/test_warm_up.py`.
+"""
+VARIANCE_ROUNDING = 1e-12
+"""Part of the largest variance below which a variance is rounding of float64 sums."""
+MOST_STARTS = 64
+"""Draws at which chains may start; set by hand."""
+MOST_START_NUMBERS = 2**22
+"""Numbers in these draws: 16 MiB of float32, which the kernel's start holds."""
+
+# The warm-up.
+
+WINDOW_LENGTHS = (1, 1, 2, 3, 4, 6, 8, 12, 16, 24)
+"""Lengths of the windows, in multiples of the first; set by hand, growing as Stan's do."""
+FEWEST_WINDOW_DRAWS = 32
+"""Draws of a chain that a window keeps at least; set by hand."""
+LOW_RANK_WINDOW_DRAWS = 64
+"""The same for a metric of low rank: 16 draws of all chains for each of its directions. A million
+rows in 5,000 groups settled with them.
+"""
+MOST_WINDOW_NUMBERS = 2**23
+"""Numbers in the draws of a window: 64 MiB of float64."""
+MAX_FULL_BATCH_ROWS = 100_000
+"""Rows up to which a warm-up, a kernel without a forecast and NUTS take all of them in a step; set
+by hand.
+"""
+MAX_ROWS_WITHOUT_MODE = 1_000_000
+"""Rows up to which chains may warm up away from the mode; with more, minibatches are centered
+there. Set by hand.
+"""
+WINDOW_NOISE_SHARE = 0.1
+"""What minibatch noise may add to a variance in a window, relatively. In groups of 50,000 rows the
+metric is off by a factor of 1.13 at most, for 2.8 with 1,000 rows a step.
+"""
+MIN_BATCHES_IN_DATA = 16
+"""Minibatches in the data from which a window takes them: rows that are fetched cost more than rows
+in order. Set by hand.
+"""
+NUM_WINDOW_NOISE_DRAWS = 64
+"""Draws at which that noise is measured; set by hand."""
+WARM_UP_FRICTION = 1.0
+"""Friction, in units of the metric, if nothing is forecast: half of critical damping."""
+WARM_UP_LARGEST_STEP = 0.5
+"""Largest step of a window, in units of the metric; set by hand."""
+WARM_UP_STABLE_SHARE = 0.5
+"""Part of the largest stable step that a window takes: its metric may be off by a factor of four in
+a variance, two in a width.
+"""
+WINDOW_STEP_CUT = 0.5
+"""Factor of the step if some chains diverged in a window, its square if all did; set by hand."""
+WINDOW_STEP_GROWTH = 1.5
+"""Factor by which a step that was cut grows again after a window without diverged chains; set by
+hand.
+"""
+OUTLYING_RATIO = 5.0
+"""Distance, or size of the gradient, over the median chain's, above which a chain counts as
+diverged or not arrived; set by hand.
+"""
+SETTLED_MEAN = 1.0
+"""Move of a mean from one window to the next, in sds, up to which the metric has settled; set by
+hand.
+"""
+FALLING_RATIO = 0.6
+"""The part of the last factor to which the change of a variance falls while longer windows help. If
+it does not, draws are too few or no metric fits (a curved posterior). Set by hand.
+"""
+FIRST_WINDOW_WIDTH = 0.3
+"""Sd of the chains around a start without a scale, in units of the parameters; set by hand."""
+
+# Pilot runs.
+
+MOST_PILOT_RUNS = 6
+"""Pilot runs, each at half the step of the last; set by hand."""
+PILOT_ESS = 300.0
+"""Effective draws of all chains together for which a pilot run has steps; set by hand."""
+FEWEST_PILOT_ESS = 100.0
+"""Effective draws that are needed to judge a pilot run; set by hand."""
+PILOT_LENGTHENING = 3
+"""Factor of the steps by which a pilot run that is too short is continued; set by hand."""
+MOST_LENGTHENINGS = 3
+"""How often it is continued; set by hand."""
+MOST_PILOT_DRAWS = 500
+"""Draws of each chain that a pilot run keeps: `check` uses 4,000 of all eight."""
+NUM_DENSITY_DRAWS = 256
+"""Draws of a pilot run at which densities are evaluated: of a share of 2 % outside the support, 5
+are seen on average.
+"""
+SLOW_PILOT_RATIO = 8.0
+"""Steps of an effective draw over the prediction, above which the covariance of the pilot run's
+draws gives the coordinates of the next, once. All columns of Covertype: trusted after it, not
+before.
+"""
+SLOW_PASSES = 40.0
+"""Passes over the data of an effective draw, above which NUTS is tried as well; set by hand."""
+FALLBACK_ROWS = 1_024
+"""Rows of a minibatch if no forecast is within tolerance and there are too many rows to take all of
+them; set by hand.
+"""
+
+# NUTS.
+
+NUTS_FIRST_STEP = 0.3
+"""First step size, in units of the metric; set by hand."""
+NUTS_ACCEPTANCE = 0.8
+"""Mean acceptance to which the step size is adapted, as in Stan, NumPyro and BlackJAX."""
+NUTS_ACCEPTANCE_ERROR = 0.07
+"""Difference from it that is near enough; set by hand."""
+NUTS_ADAPTATION_STEPS = 32
+"""Steps of each chain by which the acceptance is measured; set by hand."""
+NUTS_ADAPTATION_ROUNDS = 6
+"""How often it is measured at most; set by hand."""
+NUTS_MAX_DEPTH = 8
+"""Doublings of a trajectory: up to 255 gradients a step; set by hand (BlackJAX and Stan: 10)."""
+NUTS_DRAW_STEPS = 2.0
+"""Steps of an effective draw that are assumed before a pilot run shows it; set by hand."""
+
+# Other modes.
+
+OTHER_MODE_WIDTHS = (3.0, 10.0, 30.0, 100.0)
+"""Posterior sds of the points at which searches for another mode begin; set by hand."""
+SEARCHES_OF_A_KIND = 6
+"""Searches for each of these widths, from exchanged neighbours, and from changed signs; set by
+hand.
+"""
+SEARCH_STEPS = 60
+"""Steps of a search; set by hand."""
+SEARCH_DAMPING = 0.3
+"""Part of a Newton step that a search begins with; set by hand."""
+SEARCH_CUT = 0.5
+"""Factor of that part when the gradient grows; set by hand."""
+SEARCH_GROWTH = 1.1
+"""Factor of that part when it does not; set by hand."""
+SEARCH_SETTLED = 0.02
+"""Gradient, in units of the posterior, below which a search has settled; set by hand."""
+OTHER_MODE_DISTANCE = 1.0
+"""Distance from the first mode, in posterior sds, from which a mode is another one. Two normals six
+widths apart in one of 20 coordinates were missed by √d + 3.
+"""
+OTHER_MODE_DEPTH = 12.0
+"""Difference of log densities up to which another mode, or a level tail, matters: e⁻¹² = 6e-6 of
+the height.
+"""
+MOST_OTHER_MODES = 4
+"""Ends of searches from which Newton's method starts, the highest first; set by hand."""
+OTHER_MODE_NEWTON_STEPS = 20
+"""Steps of Newton's method from such an end; set by hand."""
+
+# Tails.
+
+TAIL_DISTANCES = (100.0, 1_000.0)
+"""Distances from the center, in posterior sds, at which the density is compared: that of a Cauchy
+distribution is e⁻⁹ and e⁻¹⁴ of its height there.
+"""
+LEVEL_FALL = 1.0
+"""How much a log density that is not level falls between the two; set by hand."""
+TAIL_POWER = 2.0
+"""The power of a distance that must have a mean, for a variance: in d dimensions the density must
+fall faster than |θ|^−(d + 2).
+"""
+TAIL_ROUNDING = 0.05
+"""Difference of log densities that is rounding of float32 sums; set by hand (2 degrees of freedom
+are seen, 2.2 are not doubted: `tests/answers/plan/test_tails.py`).
+"""
+TAIL_DEPTH = 25.0
+"""Difference of log densities per dimension beyond which a slowly falling tail holds too little to
+matter; set by hand.
+"""
+NUM_TAIL_RAYS = 8
+"""Random directions in which the tails are compared; set by hand."""
+MOST_TAIL_COORDINATES = 512
+"""Coordinates along which tails are compared: four densities each; set by hand."""
+
+# Compiling, measuring and printing.
+
+MOST_COMPILE_NUMBERS = 2**26
+"""Rows times parameters above which nothing is compiled ahead: running it once takes longer than
+compiling.
+"""
+TIMED_SECONDS = 0.05
+"""Seconds of sampling that the measurement of a step lasts at least; set by hand."""
+TIMED_STEPS = 64
+"""Steps with which a measurement begins; set by hand."""
+TIMED_GROWTH = 8
+"""Factor by which a measurement that is too short is lengthened, at most six times; set by hand."""
+MOST_TIMED_ROUNDS = 6
+"""How often a measurement is lengthened: to two million steps."""
+SLOWER_RATIO = 1.05
+"""Steps of an effective draw over the table's, above which `print(plan)` says that a pilot run took
+them.
+"""
+LEAST_SHOWN_ERROR = 1e-4
+"""Relative error below which the table prints "<0.01 %"."""
+MOST_SHOWN_RHAT = 1e3
+"""R-hat above which it is printed as "above 1,000"."""
+MOST_SHOWN_CANDIDATES = 12
+"""Rows of the table that `print(plan)` shows."""
