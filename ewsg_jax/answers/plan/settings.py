@@ -23,15 +23,15 @@ BURN_IN_TIMES = 8
 MIN_RUN_STEPS = 16
 """Steps of each chain that a run keeps at least; set by hand."""
 NUM_PILOT_CHAINS = 8
-"""Chains of a warm-up, of a pilot run, and groups of the draws of the normal approximation: as many
-as `check` needs to compare chains; set by hand.
+"""Chains of a warm-up and of a pilot run, and groups into which the draws of the normal
+approximation are divided, so that `check` can compare them; set by hand.
 """
 
 # The search for a mode, and what a plan may spend.
 
 NEWTON_MODE_STEPS = 60
 """Steps of Newton's method from the start, each as many passes over the data as there are
-parameters. Seven models with a mode (`benchmarks/answers_models.py`) took up to 29; towards a scale
+parameters. Seven models with a mode (`benchmarks/answers/models.py`) took up to 29; towards a scale
 of 0, which is no mode, it takes hundreds.
 """
 MODE_STEPS = 500
@@ -85,7 +85,7 @@ FAR_MEAN = 2.0
 
 STEP_COST_ROWS = 64
 """Rows that a step costs in addition to its own, for each chain, on a CPU; set by hand.
-`benchmarks/plan_against_grid.py` shows the plans with and without it.
+`benchmarks/answers/plan_against_grid.py` shows the plans with and without it.
 """
 TABLE_COST = 4
 """Rows that a row of SAGA costs if its table holds whole gradients: they are read and written. By
@@ -101,14 +101,15 @@ a normal one; its square root for means. Set by hand, judged by pilot runs.
 """
 CHEAP_ROWS = 10**9
 """Evaluations of a row by a whole run with full gradients up to which no minibatches are compared:
-about a second, less than compiling what compares them (`benchmarks/answers.py`, item response).
+about a second, less than compiling what compares them (item response,
+`benchmarks/answers/models.py`).
 """
 CHEAP_NUMBERS = 2 * 10**11
 """The same in evaluations times parameters: a row of a network is not as cheap."""
 UNIFORM_NOISE_RATIO = 1 / 8
 """Noise of control variates over the number of rows, up to which plain minibatches are not
 measured: in regressions, counts, softmaxes and hierarchies their noise is 1.2 to 1.9 times that
-number (`benchmarks/answers_models.py`).
+number (`benchmarks/answers/models.py`).
 """
 NUM_NOISE_PLACES = 512
 """Positions at which minibatch noise is measured: the variance of a coordinate is known within 6 %
@@ -150,7 +151,9 @@ NUM_CURVATURE_PLACES = 32
 hand.
 """
 PLACES_TOGETHER = 8
-"""Positions whose curvature is worked out together: rows are read once for all of them."""
+"""Positions whose curvature is worked out together, so that rows are read once for all of them; set
+by hand.
+"""
 PREDICTOR_BISECTIONS = 16
 """Halvings of a row's interval of predictors, around the steepest change of its gradient: to
 1.5e-5 of the interval.
@@ -163,7 +166,9 @@ of four for separated labels had an sd 1.44 times too large
 (`tests/answers/plan/test_stiff_directions.py`).
 """
 MOST_STEEPER_RATIO = 100.0
-"""Largest ratio that is used at once: a step that leads to an overflow says no more than that."""
+"""Largest ratio that is used at once: an overflow shows that a step is too long, not by how much;
+set by hand.
+"""
 STIFF_CURVATURE = 4.0
 """Curvature over the posterior's from which a direction is named as stiff; set by hand."""
 STIFF_CORRELATION = 0.5
@@ -172,7 +177,8 @@ STIFF_CORRELATION = 0.5
 # The metric and the coordinates.
 
 METRIC_RANK = 32
-"""Directions of the metric above that, in addition to its diagonal; set by hand."""
+"""Directions of the metric in more than 1,000 dimensions, in addition to its diagonal; set by hand.
+"""
 METRIC_SHRINKAGE = 0.3
 """Share of the identity (of the metric before) that is mixed in with as many draws as parameters,
 less with more draws; set by hand, judged by `tests/answers/plan/test_warm_up.py`.
@@ -349,8 +355,8 @@ MOST_TAIL_COORDINATES = 512
 # Compiling, measuring and printing.
 
 MOST_COMPILE_NUMBERS = 2**26
-"""Rows times parameters above which nothing is compiled ahead: running it once takes longer than
-compiling.
+"""Rows times parameters above which nothing is compiled ahead, as one run then takes longer than
+compiling; set by hand.
 """
 TIMED_SECONDS = 0.05
 """Seconds of sampling that the measurement of a step lasts at least; set by hand."""
@@ -361,8 +367,8 @@ TIMED_GROWTH = 8
 MOST_TIMED_ROUNDS = 6
 """How often a measurement is lengthened: to two million steps."""
 SLOWER_RATIO = 1.05
-"""Steps of an effective draw over the table's, above which `print(plan)` says that a pilot run took
-them.
+"""Ratio of the steps per effective draw to the table's, above which `print(plan)` says that a pilot
+run measured them; set by hand.
 """
 LEAST_SHOWN_ERROR = 1e-4
 """Relative error below which the table prints "<0.01 %"."""
