@@ -15,13 +15,13 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from ewsg_jax.datasets import Dataset
-from ewsg_jax.datasets._table import UCI, XY, Source, all_of, checksum, find, from_uci, names
+from ewsg_jax.datasets._table import UCI, XY, FileSource, all_of, checksum, find, from_uci, names
 
 SONGS = "YearPredictionMSD.txt"
 
 
 @dataclass(frozen=True)
-class Prepared(Source):
+class Prepared(FileSource):
     """A data set whose npz is known by a checksum.
 
     Attributes:
@@ -83,7 +83,7 @@ def ratings_from_text(path: Path) -> XY:
     return table[:, :2].astype(np.int64), table[:, 2]
 
 
-SOURCES: dict[str, Source] = {
+SOURCES: dict[str, FileSource] = {
     "airfoil": prepared(
         "airfoil",
         "Airfoil self-noise",
@@ -144,7 +144,7 @@ SOURCES: dict[str, Source] = {
         ("uint8", "uint8"),
         "c2069063c1105f2bf96266aef1ff68c6e13bdda7a54e37bf19c16f1db24efc83",
     ),
-    "movielens": Source(
+    "movielens": FileSource(
         "MovieLens",
         "ratings of films by people (Harper & Konstan 2015)",
         "MovieLens comes from https://grouplens.org/datasets/movielens: put the ratings.dat, "
@@ -186,7 +186,7 @@ SOURCES: dict[str, Source] = {
         ("float32", "float32"),
         "050b3b8bf9b8746b9b6df8133c383fbc890ad68a405530641b805a83fdc93616",
     ),
-    "susy": Source(
+    "susy": FileSource(
         "SUSY",
         "5,000,000 × 18, particle collisions with and without supersymmetric particles (Baldi et "
         "al. 2014)",
@@ -204,7 +204,7 @@ SOURCES: dict[str, Source] = {
         ),
         response_first,
     ),
-    "year_prediction_msd": Source(
+    "year_prediction_msd": FileSource(
         "YearPredictionMSD",
         "515,345 × 90, the timbre of songs and the year of their release (Bertin-Mahieux et al. "
         "2011)",

@@ -38,7 +38,7 @@ OF_MODEL = (
 )
 """Options that say what posterior rows have, and how well it is to be known."""
 CHECKOUT = Path(ewsg_jax.__file__).resolve().parent.parent
-PAPERS = CHECKOUT / "benchmarks" / "papers"
+PAPERS_FOLDER = CHECKOUT / "benchmarks" / "papers"
 """The papers' experiments, which are there if the package lies in a checkout."""
 MIN_COMPILE_SECONDS = 0.05
 """Compiled programs are kept on disk if they took at least so long, in seconds (set by hand)."""
@@ -258,7 +258,7 @@ def _list(chosen: argparse.Namespace, words: Sequence[str]) -> int:
         write_line(KINDS[chosen.kind]())
         return 0
     for kind, lines in KINDS.items():
-        if kind != EXPERIMENTS or PAPERS.is_dir():
+        if kind != EXPERIMENTS or PAPERS_FOLDER.is_dir():
             write_line(f"{kind}:\n{lines()}\n")
     return 0
 
@@ -273,7 +273,7 @@ def _papers() -> Any:
     Raises:
         FileNotFoundError: the package lies alone.
     """
-    if not PAPERS.is_dir():
+    if not PAPERS_FOLDER.is_dir():
         raise FileNotFoundError(
             "the papers' experiments need a checkout of the repository, with the folder "
             "benchmarks/papers next to the package"

@@ -16,12 +16,12 @@ from ewsg_jax.draws.coordinates import with_digits
 from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.run.budget import num_steps_of
 
-ESS = 1_000
-"""Effective draws whose price a plan says."""
-MOST_ROWS = 30
-"""Weights that a table in the terminal shows."""
-FEWEST = 8
-"""Draws of a chain that can be checked."""
+PRICED_ESS = 1_000
+"""Effective draws of the run whose cost a plan prints: enough for quantiles (set by hand)."""
+MAX_WEIGHTS_SHOWN = 30
+"""Weights that a table in the terminal shows: a screen (set by hand)."""
+MIN_DRAWS_TO_CHECK = 8
+"""Draws of a chain from which on draws are checked (set by hand)."""
 
 
 def steps_of(plan: ewsg.Plan, ess: float | None) -> int:
@@ -31,13 +31,14 @@ def steps_of(plan: ewsg.Plan, ess: float | None) -> int:
 
 def of_plan(plan: ewsg.Plan, problem: Regression) -> list[str]:
     """Return which kernel, whether it is trusted and why, and what a run costs: a line each."""
-    passes, steps = plan.data_passes(ESS), steps_of(plan, ESS)
+    passes, steps = plan.data_passes(PRICED_ESS), steps_of(plan, PRICED_ESS)
     gradients = passes * plan.num_chains * plan.num_rows
     return [
         f"Kernel: {kernel_of(plan)}",
         with_names(_trust(plan), problem),
-        f"A run to an effective sample size of {ESS:,}: {passes:,.4g} passes over the data by each "
-        f"of {plan.num_chains} chains, {steps:,} steps ({gradients:.2g} gradients of a row in all)",
+        f"A run to an effective sample size of {PRICED_ESS:,}: {passes:,.4g} passes over the "
+        f"data by each of {plan.num_chains} chains, {steps:,} steps ({gradients:.2g} gradients of "
+        "a row in all)",
     ]
 
 
@@ -96,7 +97,7 @@ def weights(problem: Regression, draws: np.ndarray) -> list[str]:
         header += ["mean, unscaled", "sd, unscaled"]
         unscaled = _moments(problem.original.names, problem.original.of(draws))
         rows = {name: rows.get(name, ["", ""]) + of for name, of in unscaled.items()}
-    shown = [[name, *row] for name, row in rows.items()][:MOST_ROWS]
+    shown = [[name, *row] for name, row in rows.items()][:MAX_WEIGHTS_SHOWN]
     more = len(rows) - len(shown)
     return aligned([header, *shown]) + [f"({more} more, which are not shown)"] * (more > 0)
 
@@ -146,7 +147,7 @@ def judge(
     alive = draws.is_finite if is_run else np.isfinite(leaf).all(axis=tuple(range(1, leaf.ndim)))
     if not np.any(alive):
         return Judgement(WRONG, "WRONG: every chain diverged. Take smaller steps")
-    if leaf.shape[1] < FEWEST:
+    if leaf.shape[1] < MIN_DRAWS_TO_CHECK:
         few = f"UNSURE: too few draws to check, {leaf.shape[1]} of a chain. Run longer"
         return Judgement(DOUBTFUL, few)
     options |= {"tolerance": tolerance, "names": problem.names}

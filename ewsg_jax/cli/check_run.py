@@ -14,10 +14,10 @@ from ewsg_jax.cli import data_file
 from ewsg_jax.cli.answer import judge
 from ewsg_jax.cli.config import Config, ConfigError, build, from_toml
 from ewsg_jax.cli.console import Console
-from ewsg_jax.cli.plan import TOLERANCE, keys_of, plans_of
+from ewsg_jax.cli.plan import DEFAULT_TOLERANCE, keys_of, plans_of
 from ewsg_jax.cli.plan_data import NAME, arguments_of
 from ewsg_jax.cli.problem import PlanArguments, Regression, of_config, prepare
-from ewsg_jax.cli.run import CONFIG, DRAWS
+from ewsg_jax.cli.run import CONFIG, DRAWS_FILE
 
 
 class Written(NamedTuple):
@@ -71,20 +71,20 @@ def check(
 
 
 def _of_folder(folder: Path) -> Written:
-    for name in (CONFIG, DRAWS):
+    for name in (CONFIG, DRAWS_FILE):
         if not (folder / name).is_file():
             raise ConfigError(
                 f"{folder} must be a folder that run or plan --output wrote; it has no {name}"
             )
     table = from_toml((folder / CONFIG).read_text(encoding="utf-8"))
-    with data_file.reading(folder / DRAWS) as arrays:
+    with data_file.reading(folder / DRAWS_FILE) as arrays:
         draws = dict(arrays)
     if NAME in table:
         arguments, problem = prepare(arguments_of(table[NAME]))
         runs, seed, tolerance = {NAME: (1, False)}, arguments.seed, arguments.tolerance
     else:
         config = build(Config, table)
-        problem, seed, tolerance = of_config(config), config.run.seed, TOLERANCE
+        problem, seed, tolerance = of_config(config), config.run.seed, DEFAULT_TOLERANCE
         plans = plans_of(config, problem)
         runs = {plan.label: (plan.number, plan.shared_minibatch) for plan in plans}
     kept = {
@@ -93,7 +93,9 @@ def _of_folder(folder: Path) -> Written:
         if label in draws and draws[label].shape[1]
     }
     if not kept:
-        raise ConfigError(f"{folder / DRAWS} must hold draws; the run was interrupted before any")
+        raise ConfigError(
+            f"{folder / DRAWS_FILE} must hold draws; the run was interrupted before any"
+        )
     return Written(problem, kept, seed, tolerance)
 
 

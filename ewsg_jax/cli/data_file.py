@@ -26,10 +26,10 @@ from ewsg_jax.datasets._dataset import INTERCEPT
 SUFFIXES = (".csv", ".npz")
 OF_ROWS = ("x", "y", "feature_names")
 """Arrays of a .npz file that are read."""
-MOST_CLASSES = 1_000
-"""Values of a response above which they are no classes."""
-MOST_SHOWN = 8
-"""Values that an error message shows."""
+MAX_CLASSES = 1_000
+"""Different values of a response above which they are no classes (set by hand)."""
+MAX_VALUES_SHOWN = 8
+"""Values that an error message shows (set by hand)."""
 Rows = tuple[np.ndarray, np.ndarray, Sequence[str]]
 """Features (n, d), a response (n,) and the features' names."""
 
@@ -180,7 +180,7 @@ def _check_different(path: Path, names: Sequence[str]) -> None:
 
 def shown(values: Sequence[object]) -> str:
     """Return the first of some values, for an error message."""
-    return ", ".join(map(str, values[:MOST_SHOWN])) + ", …" * (len(values) > MOST_SHOWN)
+    return ", ".join(map(str, values[:MAX_VALUES_SHOWN])) + ", …" * (len(values) > MAX_VALUES_SHOWN)
 
 
 def is_number(cell: str) -> bool:

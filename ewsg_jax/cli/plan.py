@@ -20,17 +20,17 @@ from ewsg_jax.rows._view import num_rows
 from ewsg_jax.run.budget import steps_reaching, steps_within
 from ewsg_jax.run.checkpoint import RUN
 
-CHECKPOINT_EVERY = 30.0
-"""Seconds between checkpoints."""
-TOLERANCE = 0.05
-"""How far off a standard deviation may be for a check, unless it is said."""
+CHECKPOINT_SECONDS = 30.0
+"""Seconds between checkpoints, which a kill loses at most (set by hand)."""
+DEFAULT_TOLERANCE = 0.05
+"""Relative error of a standard deviation that a check tolerates by default, as `ewsg_jax.check`."""
 
 
 NO_DRAW = Judgement(DOUBTFUL, "UNSURE: no draw was kept")
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlannedRun:
     """One run: its kernel, its steps and which of them are kept.
 
     `number` counts the methods from 1, and the reference is 0: a method's draws do not depend on
@@ -45,7 +45,7 @@ class Plan:
     num_steps: int
     burn_in: int
     shared_minibatch: bool = False
-    tolerance: float = TOLERANCE
+    tolerance: float = DEFAULT_TOLERANCE
 
     def __post_init__(self) -> None:
         if self.num_steps > MOST_STEPS:
@@ -88,7 +88,7 @@ class Job(NamedTuple):
     seed: int
     config: str
     problem: Regression
-    plans: list[Plan]
+    plans: list[PlannedRun]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ class Result:
     held-out rows `trajectory` is None.
     """
 
-    plan: Plan
+    plan: PlannedRun
     samples: ewsg.Samples
     summary: ewsg.diagnostics.Summary | None = None
     trajectory: ewsg.diagnostics.Trajectory | None = None
@@ -108,7 +108,7 @@ class Result:
     judgement: Judgement = NO_DRAW
 
 
-def plans_of(config: Config, problem: Regression) -> list[Plan]:
+def plans_of(config: Config, problem: Regression) -> list[PlannedRun]:
     """Build every kernel and count every run's steps, so that what is wrong raises ConfigError
     before anything runs.
     """
@@ -117,7 +117,7 @@ def plans_of(config: Config, problem: Regression) -> list[Plan]:
         options = {"step_size": long.step_size, "friction": long.friction}
         method = MethodConfig("uld", REFERENCE, options | {"integrator": "splitting"})
         of_run = (long.num_chains, long.num_draws, long.num_steps, long.burn_in)
-        plans.append(Plan(0, method, _kernel(method, problem), *of_run))
+        plans.append(PlannedRun(0, method, _kernel(method, problem), *of_run))
     for number, method in enumerate(config.named.values(), 1):
         kernel = _kernel(method, problem)
         try:
@@ -125,7 +125,9 @@ def plans_of(config: Config, problem: Regression) -> list[Plan]:
         except ValueError as error:
             raise ConfigError(f"{method.label}: {error}") from error
         shared = run.shared_minibatch and uses_batches(kernel)
-        plans.append(Plan(number, method, kernel, run.num_chains, run.num_draws, *steps, shared))
+        plans.append(
+            PlannedRun(number, method, kernel, run.num_chains, run.num_draws, *steps, shared)
+        )
     return plans
 
 
@@ -155,7 +157,7 @@ def keys_of(seed: int, number: int) -> tuple[Key, Key, Key]:
 
 
 def execute(
-    plan: Plan,
+    plan: PlannedRun,
     seed: int,
     problem: Regression,
     reference: Result | None,
@@ -193,7 +195,7 @@ def execute(
 
 
 def _sampled(
-    key: Key, plan: Plan, problem: Regression, checkpoint: Path, progress: bool
+    key: Key, plan: PlannedRun, problem: Regression, checkpoint: Path, progress: bool
 ) -> ewsg.Samples:
     options: dict[str, Any] = {"mesh": processes.mesh(), "progress": progress}
     # A folder without it is of a run that was ended before its first checkpoint.
@@ -216,7 +218,7 @@ def _sampled(
         thin=plan.thin,
         shared_minibatch=plan.shared_minibatch,
         checkpoint=checkpoint,
-        checkpoint_every=CHECKPOINT_EVERY,
+        checkpoint_every=CHECKPOINT_SECONDS,
         **options,
     )
 

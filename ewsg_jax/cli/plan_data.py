@@ -19,7 +19,7 @@ import ewsg_jax as ewsg
 from ewsg_jax.cli import answer
 from ewsg_jax.cli.config import ConfigError, MethodConfig, build
 from ewsg_jax.cli.console import DOUBTFUL, OK, Console
-from ewsg_jax.cli.plan import Job, Plan, keys_of
+from ewsg_jax.cli.plan import Job, PlannedRun, keys_of
 from ewsg_jax.cli.problem import PlanArguments, Regression, prepare
 from ewsg_jax.cli.results import Folder
 from ewsg_jax.cli.run import carry_out
@@ -49,7 +49,7 @@ HELP = {
 """What each option is."""
 NAME = "plan"
 """What the run is called: in draws.npz, for one."""
-DRAWS = 1_000
+MIN_DRAWS_KEPT = 1_000
 """Draws of a chain that are kept, at least."""
 
 
@@ -92,12 +92,12 @@ def plan(arguments: PlanArguments, output: Path | None, console: Console) -> int
     console.say(f"\n{answer.with_names(str(planned), problem)}\n")
     if folder is None:
         return status
-    run = Plan(
+    run = PlannedRun(
         number=1,
         method=MethodConfig(NAME, NAME, {"kernel": answer.kernel_of(planned)}),
         kernel=planned.kernel,
         num_chains=arguments.num_chains,
-        num_draws=DRAWS,
+        num_draws=MIN_DRAWS_KEPT,
         num_steps=answer.steps_of(planned, arguments.ess),
         burn_in=planned.burn_in,
         tolerance=arguments.tolerance,

@@ -269,7 +269,7 @@ def _response(arguments: PlanArguments, y: np.ndarray) -> tuple[np.ndarray, tupl
         return codes, (), f"class {one!r} is 1, {zero!r} is 0"
     if arguments.model == "softmax":
         advice = "; --model linear takes numbers"
-        codes, classes = data_file.coded(y, data_file.MOST_CLASSES, advice)
+        codes, classes = data_file.coded(y, data_file.MAX_CLASSES, advice)
         return codes, classes, f"{len(classes)} classes: {', '.join(classes[:12])}"
     for value in y.tolist():
         if not data_file.is_number(value) or not math.isfinite(float(value)):

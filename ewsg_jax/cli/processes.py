@@ -18,15 +18,18 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 
 from ewsg_jax.cli.config import ConfigError
+from ewsg_jax.cli.console import LOST
 
 PLACE = "EWSG_JAX_PROCESS"
 """The variable that says to a process which it is, of how many, and the port of the first one:
 "1/2/29511".
 """
-PATIENCE, LOST = 20.0, 3
-"""Seconds that the others have to end after one has, and the exit status if one was lost."""
-CONNECTING, SILENT = 120, 30
-"""Seconds to wait for the others at the start, and to believe a silent process to be alive."""
+ENDING_SECONDS = 20.0
+"""Seconds that the other processes have to end after the first one has (set by hand)."""
+CONNECTING_SECONDS, SILENT_SECONDS = 120, 30
+"""Seconds to wait for the others at the start, and to believe a silent process to be alive (set by
+hand).
+"""
 
 
 def is_one_of_several() -> bool:
@@ -49,8 +52,8 @@ def join(count: int) -> None:
         ConfigError: there are more or fewer than `count`.
     """
     options: dict[str, Any] = {
-        "initialization_timeout": CONNECTING,
-        "heartbeat_timeout_seconds": SILENT,
+        "initialization_timeout": CONNECTING_SECONDS,
+        "heartbeat_timeout_seconds": SILENT_SECONDS,
     }
     address = None
     if PLACE in os.environ:
@@ -143,6 +146,6 @@ def _wait(processes: list[subprocess.Popen]) -> dict[int, int]:
             if status is not None and number not in ended:
                 ended[number] = status
                 # The others would wait for a lost one until JAX notices.
-                limit = min(limit, time.monotonic() + (PATIENCE if status >= 0 else 0))
+                limit = min(limit, time.monotonic() + (ENDING_SECONDS if status >= 0 else 0))
         time.sleep(0.05)
     return ended

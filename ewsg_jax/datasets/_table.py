@@ -92,7 +92,7 @@ UCI = "https://archive.ics.uci.edu/dataset"
 
 
 @dataclass(frozen=True)
-class Source:
+class FileSource:
     """One data set.
 
     Attributes:
@@ -192,7 +192,7 @@ def names(text: str) -> tuple[str, ...]:
 
 
 SOURCES = {
-    "covertype": Source(
+    "covertype": FileSource(
         "Covertype",
         "581,012 × 54, seven kinds of forest (Blackard & Dean 1999)",
         from_uci("Covertype", f"{UCI}/31/covertype", "covtype.data.gz"),
@@ -212,7 +212,7 @@ SOURCES = {
         ),
         read_text=from_text(np.int16),
     ),
-    "heart": Source(
+    "heart": FileSource(
         "Statlog heart",
         "270 × 13, heart disease among patients sent for angiography (Detrano et al. 1989); y is 1 "
         "for heart disease. Categories (`chest_pain`, `resting_ecg`, `thal`) are the numbers that "
@@ -230,7 +230,7 @@ SOURCES = {
         ),
         from_text(delimiter=None, least=1),
     ),
-    "letter": Source(
+    "letter": FileSource(
         "letter recognition",
         "20,000 × 16, printed capital letters (Frey & Slate 1991)",
         from_uci("Letter recognition", f"{UCI}/59/letter+recognition", "letter-recognition.data"),
@@ -246,7 +246,7 @@ SOURCES = {
         ),
         read_text=letters_from_text,
     ),
-    "pima": Source(
+    "pima": FileSource(
         "Pima",
         "768 × 8, diabetes among women of the Pima (Smith et al. 1988); y is 1 for diabetes within "
         "five years. Zeros of glucose, blood pressure, skin thickness, insulin and body mass index "
