@@ -23,7 +23,7 @@ BURN_IN_SHARE = 0.25
 REMAINDER_SHARE = 0.2
 """Part of the difference of two moments that extrapolation may leave, for a dynamics and batches of
 order 1. Widens the errors of the bias and of extrapolated moments. For langevin, exact and euler on
-normal posteriors at most 0.07 is left (tests/answers/halve/test_order.py)."""
+normal posteriors at most 0.07 is left beyond 2 D²/v (tests/answers/halve/test_order.py)."""
 
 SHOWN_COORDINATES = 12
 """Rows of the printed table. Set by hand: it fits a screen."""
