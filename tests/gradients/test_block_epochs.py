@@ -214,7 +214,7 @@ def test_a_run_is_its_steps(x64, rows):
 # As many rows as there are numbers for.
 
 
-@pytest.mark.usual_parameters("2147483647")
+@pytest.mark.full
 @pytest.mark.parametrize("batch_size", [1, 5, 2**30, MOST])
 def test_blocks_near_the_end_of_32_bits(batch_size):
     """Cuts, places and starts in Python's integers; steps beyond 2³¹, negative, to 2³²."""

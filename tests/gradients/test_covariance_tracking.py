@@ -265,7 +265,7 @@ def as_numpy(vector, model):
     return jax.tree.map(np.asarray, like_position(vector, model))
 
 
-@pytest.mark.usual_parameters("custom-*-2-False", "linear*")
+@pytest.mark.usual_parameters("custom-dense-2-False", "linear*")
 @pytest.mark.parametrize(("name", "structure", "batch_size", "replace"), RUNS)
 def test_moments_and_covariance_follow_algorithm_two(x64, name, structure, batch_size, replace):
     """Step by step: m₁ and m₂ by lines 16 and 17, the covariance by 18 but its negative part, ω and

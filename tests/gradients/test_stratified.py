@@ -91,6 +91,7 @@ CASES = [(name, "by size") for name in NAMES] + [
 ]
 
 
+@pytest.mark.usual_parameters("custom-by size", "logistic_regression-two empty ones")
 @pytest.mark.parametrize(("name", "strata"), CASES)
 def test_over_all_batches(x64, name, strata):
     """Each batch, from both ends of its words, as probable: unbiased, Σ_c (n_c²/b_c) S_c."""

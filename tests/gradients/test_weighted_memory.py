@@ -252,7 +252,7 @@ def test_thresholds_are_those_of_the_reduced_gradients(x64, name):
     assert np.ptp(law) > 0.01 / len(law), "the weights hardly differ"
 
 
-@pytest.mark.usual_parameters("*-1", "saga-2")
+@pytest.mark.usual_parameters("svrg-1", "saga-2")
 @pytest.mark.parametrize("chain_length", [1, 2])
 @pytest.mark.parametrize("name", WRAPPED)
 def test_law_is_the_transition_matrix_on_reduced_gradients(x64, name, chain_length):

@@ -62,7 +62,7 @@ def theirs(key_words, log_density, position, step_size, inverse_mass, depth):
     return blackjax.nuts.build_kernel()(key, state, log_density, step_size, inverse_mass, depth)
 
 
-@pytest.mark.usual_parameters("5-2.5")
+@pytest.mark.full
 @pytest.mark.parametrize("temperature", [1.0, 2.5])
 @pytest.mark.parametrize("depth", [1, 2, 5])
 def test_a_step_is_that_of_blackjax_with_a_dense_mass(x64, depth, temperature):
@@ -139,6 +139,7 @@ def test_it_stays_in_the_posterior(temperature):
     laws.assert_moments(samples.position[:, 0], mean, covariance)
 
 
+@pytest.mark.full
 def test_every_gradient_is_counted(monkeypatch):
     """By a potential that reports evaluations; most paths end before their last doubling."""
     seen = []

@@ -60,7 +60,7 @@ KINDS = {
 }
 
 
-@pytest.mark.usual_parameters("svrg-1", "saga-3", "epochs-30", "a stack-3")
+@pytest.mark.usual_parameters("saga-3", "epochs-30")
 @pytest.mark.parametrize("after", [1, 3, 30])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stopped_run_goes_on_bit_for_bit(monkeypatch, tmp_path, kind, after):

@@ -31,6 +31,7 @@ def chains(shape, kind, rng):
     return draws
 
 
+@pytest.mark.usual_parameters("plain-*", "not finite-*")
 @pytest.mark.parametrize("name", OURS_AND_THEIRS)
 @pytest.mark.parametrize("kind", ["plain", "places", "tied", "still", "not finite"])
 def test_numbers_are_those_of_arviz_stats(name, kind):

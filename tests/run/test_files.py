@@ -23,7 +23,7 @@ def run(position, mean, num_steps=12, **options):
     return kernel, ewsg.sample(KEY, kernel, position, DATA, num_steps, num_chains=2, **options)
 
 
-@pytest.mark.usual_parameters("svrg_ld_epochs", "flax_frozen")
+@pytest.mark.usual_parameters("svrg_ld_epochs")
 @pytest.mark.parametrize("name", saved_runs.RUNS)
 def test_everything_comes_back_and_goes_on(name, tmp_path):
     a_run, samples = saved_runs.RUNS[name], saved_runs.make(name, num_chains=2)

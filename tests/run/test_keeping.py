@@ -28,6 +28,7 @@ def flat(draws):
     return np.concatenate([draws["b"][..., None], draws["w"]], -1).astype(np.float64)
 
 
+@pytest.mark.full
 def test_functions_of_the_position():
     whole = run()
     norms = run(keep=lambda p: jnp.sum(p["w"] ** 2))

@@ -118,6 +118,7 @@ def test_a_report_tells_it_and_chains_that_are_lost_are_left_out():
     assert report.verdict == alone.verdict
 
 
+@pytest.mark.full
 def test_a_momentum_of_another_law_is_not_compared_with_a_normal_one():
     """A dynamics of one's own says that its kinetic energy is ‖p‖²/2, in a metric too."""
 

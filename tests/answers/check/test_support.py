@@ -120,6 +120,7 @@ ENDS = {
 }
 
 
+@pytest.mark.usual_parameters("an exponential law", "a wall five widths away")
 @pytest.mark.parametrize("name", ENDS)
 def test_right_draws_at_a_wall_are_not_judged_and_not_corrected(name):
     """The one at two widths was wrong, "too narrow by 6.86 ± 0.0093 %", and corrected to 1."""

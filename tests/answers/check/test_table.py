@@ -75,6 +75,7 @@ def test_a_branch_of_a_tree_is_shown_by_its_name():
     ]
 
 
+@pytest.mark.full
 def test_many_scalars_or_one_vector_are_shown_by_their_bias():
     for made in (draws(**{f"a{i}": () for i in range(20)}), draws(b=(20,))):
         report = ewsg.check(KEY, made, STANDARD, ROWS)
