@@ -36,9 +36,9 @@ def alarms(sd, runs, d, seed, root=None, common=0.0):
     root = np.eye(d) if root is None else root
     for _ in range(runs):
         draws = autocorrelated(rng, (8, 1000, d), sd, common=common)
-        slopes = (draws + 0.3 * rng.standard_normal(draws.shape)) @ np.linalg.inv(root)
+        gradients = (draws + 0.3 * rng.standard_normal(draws.shape)) @ np.linalg.inv(root)
         scores = stein.scores_of(
-            stein.by_halves(draws @ root.T, slopes, None, True, shared), 0.02, shared
+            stein.by_halves(draws @ root.T, gradients, None, True, shared), 0.02, shared
         )
         found.append(any(score.z > scores.bound for score in scores.worst.values()))
     return np.array(found)
@@ -77,7 +77,7 @@ def test_copies_of_a_chain_say_what_one_says():
 
 
 def test_an_sd_ten_percent_off_is_found():
-    """Of one coordinate of four, 1,000 effective draws: in 95 of 100; below 20 of 30: 1e-6."""
+    """With 1,000 effective draws 95 % of runs show it: fewer than 20 of 30 have probability 1e-6."""
     assert alarms(np.array([1.1, 1.0, 1.0, 1.0]), 30, 4, seed=2).sum() >= 20
     assert alarms(np.array([1.0, 0.9, 1.0, 1.0]), 30, 4, seed=3).sum() >= 20
 
@@ -89,26 +89,26 @@ def test_an_sd_ten_percent_off_is_found_among_correlated_ones():
 
 
 def test_directions_of_the_same_draws_would_raise_alarm():
-    """Why halves change places: eigenvectors of a sample covariance are where chance is largest."""
+    """Why halves change places: Monte Carlo error is largest along own eigenvectors."""
     rng = np.random.default_rng(4)
     draws = autocorrelated(rng, (8, 250, 20))
-    slopes = draws + 0.1 * rng.standard_normal(draws.shape)
+    gradients = draws + 0.1 * rng.standard_normal(draws.shape)
     flat = draws.reshape(-1, 20)
-    own = stein.by_root(draws, slopes, None, flat.mean(0), affine.root_of(np.cov(flat.T)))
+    own = stein.by_root(draws, gradients, None, flat.mean(0), affine.root_of(np.cov(flat.T)))
     scores = stein.scores_of(own, 0.02)
     assert scores.worst["u"].z > scores.bound
-    scores = stein.scores_of(stein.by_halves(draws, slopes, None, True), 0.02)
+    scores = stein.scores_of(stein.by_halves(draws, gradients, None, True), 0.02)
     assert scores.worst["u"].z < scores.bound
 
 
 def test_each_half_has_the_directions_of_the_other():
     """Those of its mean and its covariance, in both ways."""
-    values, slopes, apart = np.random.default_rng(9).standard_normal((3, 4, 30, 3))
-    found = stein.by_halves(values, slopes, apart, True)
+    values, gradients, apart = np.random.default_rng(9).standard_normal((3, 4, 30, 3))
+    found = stein.by_halves(values, gradients, apart, True)
     for mine, other in ((slice(0, 2), slice(2, 4)), (slice(2, 4), slice(0, 2))):
         flat = values[other].reshape(-1, 3)
         root = affine.root_of(np.cov(flat.T, ddof=0), symmetric=True)
-        expected = stein.by_root(values[mine], slopes[mine], apart[mine], flat.mean(0), root)
+        expected = stein.by_root(values[mine], gradients[mine], apart[mine], flat.mean(0), root)
         np.testing.assert_allclose(found.draws[mine], expected.draws, rtol=1e-9)
         np.testing.assert_allclose(found.gradients[mine], expected.gradients, rtol=1e-9)
         np.testing.assert_allclose(found.noise[mine], expected.noise, rtol=1e-9)
@@ -116,17 +116,17 @@ def test_each_half_has_the_directions_of_the_other():
 
 def test_each_coordinate_is_a_direction_where_these_are_many():
     """All of them, of fewer draws too, in the other half's units."""
-    values, slopes = np.random.default_rng(9).standard_normal((2, 4, 6, 20))
-    found = stein.by_halves(values, slopes, None, False)
+    values, gradients = np.random.default_rng(9).standard_normal((2, 4, 6, 20))
+    found = stein.by_halves(values, gradients, None, False)
     assert found.num_orthogonal == 20
     other = values[2:].reshape(-1, 20)
     np.testing.assert_allclose(found.draws[:2], (values[:2] - other.mean(0)) / other.std(0))
-    np.testing.assert_allclose(found.gradients[:2], slopes[:2] * other.std(0))
+    np.testing.assert_allclose(found.gradients[:2], gradients[:2] * other.std(0))
 
 
 @pytest.mark.parametrize("draws", [1, 2, 7])
 def test_the_part_of_a_variance_that_blocks_show(draws):
-    """Of autoregressive draws, by their covariances: of the mean of so many effective ones."""
+    """For autoregressive draws, by their covariances: the mean of as many effective draws."""
     slow = 0.999
     length = round(draws * (1 + slow) / (1 - slow))
     lags = np.arange(1, length)

@@ -54,7 +54,7 @@ def test_where_nothing_is_known(posterior):
 
 
 def test_a_prior_is_looked_at_on_both_sides_of_the_draws():
-    """Two normal laws, whose second one is on the other side than the draw that is farthest."""
+    """A mixture, whose second normal is on the other side than the farthest draw."""
     draws = NORMAL[:, :, :1].copy()
     draws[0, 0] = -6.0
     for center, is_known in ((6.0, False), (1_000.0, True)):

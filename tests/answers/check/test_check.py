@@ -54,8 +54,8 @@ def test_the_moments_of_a_normal_target_are_exact_whatever_the_draws(count):
 @pytest.mark.parametrize("count", [240, 40], ids=["all polynomials", "by the spread"])
 def test_one_correction_is_exact_for_a_normal_target(count):
     flat = ODD.reshape(-1, 4)[:count]
-    slopes = (flat - MEAN) @ np.linalg.inv(COVARIANCE)
-    found = Correction(flat, slopes, slopes, 0.0).moments
+    gradients = (flat - MEAN) @ np.linalg.inv(COVARIANCE)
+    found = Correction(flat, gradients, gradients, 0.0).moments
     np.testing.assert_allclose((found.mean - MEAN) / SD, 0, atol=1e-8)
     np.testing.assert_allclose(
         found.covariance / SD / SD[:, None], COVARIANCE / SD / SD[:, None], atol=1e-8
@@ -64,7 +64,7 @@ def test_one_correction_is_exact_for_a_normal_target(count):
 
 @pytest.mark.full
 def test_all_draws_are_moved_however_many_they_are(monkeypatch):
-    """Of more than 2^26 numbers some were moved, which had not the shape of all."""
+    """With more than 2^26 numbers only some were moved, which had another shape than all."""
     report = ewsg.check(KEY, ODD, LINEAR, ROWS)
     wanted = report.correct(ODD)
     monkeypatch.setattr(settings, "MAX_USED_NUMBERS", ODD.size // 2)
@@ -93,7 +93,7 @@ def test_a_temperature_scales_the_target():
 
 
 def test_positions_that_are_trees():
-    """The same numbers as for one array, in the tree of the position."""
+    """The same numbers as for one array, in the pytree of the position."""
     posterior = ewsg.Posterior(
         lambda p, row: -0.5 * (row["y"] - row["x"][:3] @ p["w"] - row["x"][3] * p["b"]) ** 2,
         lambda p: -0.02 * (jnp.sum(p["w"] ** 2) + p["b"] ** 2),
@@ -108,7 +108,7 @@ def test_positions_that_are_trees():
 
 
 def test_coordinate_by_coordinate():
-    """Of more numbers than there are draws; exact for a normal target without correlations."""
+    """With more parameters than draws; exact for a normal target without correlations."""
     sd = np.exp(np.linspace(-2, 2, 40))
     flat = RNG.uniform(-2, 3, (60, 40))[:32] * sd
     found = Correction(flat, flat / sd**2, flat / sd**2, 0.0).moments
@@ -119,18 +119,18 @@ def test_coordinate_by_coordinate():
 
 @pytest.mark.parametrize("name", stein.STEIN_FUNCTIONS)
 def test_functions_of_steins_identity(name):
-    """Zero under N(0, 1), of size 1 for what effects are told in; slopes are derivatives."""
+    """Zero under N(0, 1), and 1 for an effect of 1; derivatives are those of the values."""
     function = stein.STEIN_FUNCTIONS[name]
     at = np.linspace(-2, 2, 9)
-    slope = (function.value(at + 1e-5) - function.value(at - 1e-5)) / 2e-5
-    np.testing.assert_allclose(function.derivative(at), slope, atol=1e-8)
+    derivative = (function.value(at + 1e-5) - function.value(at - 1e-5)) / 2e-5
+    np.testing.assert_allclose(function.derivative(at), derivative, atol=1e-8)
 
     def identity(mean, scale):
-        law = stats.norm(mean, scale).pdf
+        density = stats.norm(mean, scale).pdf
         inside = lambda u: (
             (u * function.value(np.array(u)) - function.derivative(np.array(u)))
             / function.size
-            * law(u)
+            * density(u)
         )
         return integrate.quad(inside, -12, 12)[0]
 
@@ -140,7 +140,7 @@ def test_functions_of_steins_identity(name):
 
 
 def test_two_batches_undo_the_attenuation_by_their_noise():
-    """Of a normal target: one noisy gradient twice would put means a tenth of the shift off."""
+    """For a normal target one noisy gradient twice would put means a tenth of the shift off."""
     rng = np.random.default_rng(5)
     draws = 1.0 + 1.3 * rng.standard_normal((6_000, 3))
     first, second = (draws + 0.8 * rng.standard_normal(draws.shape) for _ in range(2))
@@ -257,7 +257,7 @@ def test_a_report_is_a_table_with_the_largest_bias_first(tmp_path):
 
 @pytest.mark.full
 def test_half_precision_and_few_draws():
-    """Errors are told in float32; without draws for a covariance coordinate by coordinate."""
+    """Errors are reported in float32; without draws for a covariance coordinate by coordinate."""
     report = ewsg.check(
         KEY,
         jnp.asarray(ODD[:, :, :2], jnp.bfloat16),
@@ -297,7 +297,7 @@ def of_target(num_chains, num_draws):
 
 
 def test_what_is_off_is_that_of_all_draws():
-    """The first half is too wide, every 25th draw is seen: neither has the ratio of chance."""
+    """The first half is too wide, every 25th draw is used: the ratio is that of all draws."""
     draws = of_target(4, 2_500)
     draws[:, :1_250] += 0.3 * (draws[:, :1_250] - MEAN)
     report = ewsg.check(KEY, draws, LINEAR, ROWS, max_draws=400)
@@ -310,7 +310,7 @@ def test_what_is_off_is_that_of_all_draws():
 
 @pytest.mark.full
 def test_more_draws_are_looked_at_while_nothing_can_be_told(monkeypatch):
-    """Batches of two rows are so noisy that a hundred draws tell nothing."""
+    """Batches of two rows are so noisy that a hundred draws decide nothing."""
     monkeypatch.setattr(settings, "DRAWS_TO_USE", (128, 1_024, 8_000))
     draws = of_target(8, 1_000)
 

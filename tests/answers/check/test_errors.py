@@ -73,7 +73,7 @@ def test_functions_that_say_the_same_share_their_part():
 
 @pytest.mark.full
 def test_many_functions_leave_no_bias():
-    """Where what they leave goes with their size the bias of least squares is of the order d/m."""
+    """If residuals go with the functions' size, least squares have a bias of the order d/m."""
     d, count, rng = 60, 150, np.random.default_rng(3)
     ours, least = [], []
     for _ in range(100):
@@ -116,14 +116,14 @@ def test_noise_of_batches_is_no_spread():
 
 
 def test_the_response_of_a_scale():
-    """What E[g u] changes by: 2 of a normal law, 2ν/(ν + 3) of Student's t; 10 % is seen so."""
+    """The change of E[g u]: 2 for a normal, 2ν/(ν + 3) for Student's t; it gives 10 % as 10 %."""
     rng = np.random.default_rng(7)
-    for draws, slope, right in (
+    for draws, gradient, right in (
         (rng.standard_normal((8, 20_000, 1)), lambda u: u, 2.0),
         (rng.standard_t(5, size=(8, 20_000, 1)), lambda u: 6 * u / (5 + u**2), 1.25),
     ):
         wide = 1.1 * draws
-        score = stein.scores_of(stein.by_halves(wide, slope(wide), None, True), 0.02).worst["u"]
+        score = stein.scores_of(stein.by_halves(wide, gradient(wide), None, True), 0.02).worst["u"]
         assert score.response == pytest.approx(right, rel=0.1)
         assert score.effect / score.response == pytest.approx(0.1, abs=0.015)
 
@@ -186,7 +186,7 @@ def test_a_ridge_is_corrected_within_errors_or_not_at_all(scale):
 
 
 def test_what_is_not_known_is_not_advised():
-    """Of draws on a ridge three times as wide: the reason, instead of wrong numbers."""
+    """Draws on a ridge, three times as wide: the reason, instead of wrong numbers."""
     ridge = Ridge()
     report = ewsg.check(KEY, 3 * ridge.draws, ridge.posterior, ridge.rows)
     assert report.outcome == "wrong"

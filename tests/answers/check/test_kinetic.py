@@ -1,4 +1,4 @@
-"""Kinetic temperature of runs: the stationary law of linear steps, momenta of known squares."""
+"""Kinetic temperature of runs: stationary covariances of linear steps, momenta of known squares."""
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +32,7 @@ def kernels(name, T):
     ids=["splitting", "exact", "shared batches"],
 )
 def test_it_is_that_of_the_stationary_law(linearize, name, T, scale, shared):
-    """E p² of the exact law, all batches of a row listed; hottest along the widest coordinate."""
+    """E p² of the exact distribution, with every batch; largest along the widest coordinate."""
     kernel = kernels(name, T)
     covariance = lyapunov.stationary(linearize(kernel, 3, ROWS, BATCHES).steps)[1][3:, 3:] / (
         T * scale
@@ -61,7 +61,7 @@ def test_it_is_that_of_the_stationary_law(linearize, name, T, scale, shared):
 
 
 def test_squares_of_momenta_by_direction():
-    """Chains ±√v along orthogonal directions: E p² is known without chance, of the two ends too."""
+    """Chains ±√v along orthogonal directions: E p² is known exactly, of the two extremes too."""
     turn = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 4)))[0]
     heats = np.array([2.5, 1.0, 1.2, 0.6])
     # Every sign with every other, as often.
@@ -78,7 +78,7 @@ def test_squares_of_momenta_by_direction():
 
 
 def test_what_is_hottest_by_chance_is_not_called_so():
-    """Of 20 directions of a right run the hottest is 1 ± its error: one half where, one how hot."""
+    """The largest of 20 directions of a right run is 1 ± its error: one half finds it, one measures."""
     rng = np.random.default_rng(7)
     off = []
     for _ in range(40):

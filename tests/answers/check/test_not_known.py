@@ -1,4 +1,4 @@
-"""Of draws that say nothing of the target no number with an error is printed or stored."""
+"""Draws that say nothing of the target have no number with an error, printed or stored."""
 
 import jax
 import jax.numpy as jnp
@@ -77,7 +77,7 @@ def two_modes(p, row):
 
 @pytest.mark.parametrize("right", [1, 2, 4, 7])
 def test_chains_in_several_modes_are_not_corrected(right):
-    """How many of them are in which says nothing of its weight, and slopes are 0 at both."""
+    """The number of chains in a mode says nothing of its weight, and gradients are 0 at both."""
     rng = np.random.default_rng(0)
     at = np.where(np.arange(8) < right, 3.0, -3.0)
     draws = jnp.asarray(at[:, None] + 0.8 * rng.standard_normal((8, 500)), jnp.float32)
@@ -92,7 +92,7 @@ def test_chains_in_several_modes_are_not_corrected(right):
 
 @pytest.mark.parametrize("apart", [0.6, 1.0])
 def test_chains_of_one_mode_that_have_not_met_are(apart):
-    """Of a normal law, wherever they are: a correction explains why they do not agree."""
+    """For a normal target, wherever they are, a correction explains why they do not agree."""
     rng = np.random.default_rng(0)
     draws = apart * rng.standard_normal((8, 1)) + 0.8 * rng.standard_normal((8, 500))
     posterior = ewsg.Posterior(lambda p, row: -0.05 * p**2, lambda p: 0.0 * p)

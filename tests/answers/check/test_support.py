@@ -1,4 +1,4 @@
-"""Draws where density and gradient are 0: walls, data-set supports, orders and simplices."""
+"""Draws where density and gradient are 0: edges, data-set supports, orders and simplices."""
 
 import jax
 import jax.numpy as jnp
@@ -51,7 +51,7 @@ def test_draws_outside_a_prior_are_counted_and_wrong(name):
 @pytest.mark.usual_parameters("an order")
 @pytest.mark.parametrize("name", ["a truncated normal", "an order"])
 def test_draws_inside_are_not_called_outside(name):
-    """They are right; that the identities do not hold at the wall says nothing against them."""
+    """They are right; that the identities do not hold at the edge says nothing against them."""
     inside = np.stack([each[INSIDE[name](each)][:60] for each in ZERO])
     report = ewsg.check(KEY, inside, ewsg.Posterior(unit, WALLS[name]), ROWS)
     assert report.outside == ""
@@ -147,7 +147,7 @@ def test_right_draws_at_a_wall_are_not_judged_and_not_corrected(name):
     ],
 )
 def test_what_stands_on_the_identities_is_refused_there(called):
-    """Control variates gave a normal law that ends at −1 the mean 0 ± 2e-15, which is 0.29."""
+    """Control variates gave a normal that ends at −1 the mean 0 ± 2e-15, which is 0.29."""
     prior, likelihood, draws, _ = ENDS["a normal law, two widths from its mean"]
     with pytest.raises(ValueError, match=r"posterior must have a density that falls to 0 .*beyond"):
         called(KEY, draws.astype(np.float32), ewsg.Posterior(likelihood, prior), ROWS)
@@ -163,7 +163,7 @@ def test_a_trial_at_a_wall_is_doubted():
 @pytest.mark.usual_parameters("300")
 @pytest.mark.parametrize("n", [300, 6_000])
 def test_a_support_that_data_set(n):
-    """Rows of U(0, θ): θ below the largest is impossible. Of many rows each draw sees a part."""
+    """Rows of U(0, θ): θ below the largest is impossible. With many rows each draw has a part."""
     rows = RNG.uniform(0, 2, n)
     rows[: n // 20] = np.linspace(1.9, 2.0, n // 20)
     posterior = ewsg.Posterior(
@@ -189,7 +189,7 @@ def test_shares_are_those_of_each_density():
 
 @pytest.mark.parametrize("n", [900, 5_000, 40_000])
 def test_a_single_row_that_is_impossible_is_found_among_many(n):
-    """Every row is seen by some draws, where draws times rows of each are enough."""
+    """Every row is seen by some draws, if draws times rows of each are enough."""
     draws = draws_of(RNG.uniform(0, 1, (4, 100, 1)), None, 10_000)
     posterior = ewsg.Posterior(
         lambda t, row: jnp.where(row < 2, 0.0 * t[0], -jnp.inf), lambda t: 0.0 * t[0]

@@ -160,7 +160,7 @@ def test_verdicts(said, outcome, words):
 
 
 def test_the_kurtosis_is_that_of_the_draws():
-    """By enumeration: 1 of two values, 3/2 of three, 3 where one in three is not 0."""
+    """By enumeration: 1 for two values, 3/2 for three, 3 if one in three is not 0."""
     two, three = np.tile([-1.0, 1.0], 30), np.tile([-1.0, 0.0, 1.0], 20)
     seldom = np.tile([-1.0, 0.0, 0.0, 0.0, 0.0, 1.0], 10)
     values = 1e30 * np.stack([two, three, seldom], axis=-1).reshape(2, 30, 3) + 1e30
