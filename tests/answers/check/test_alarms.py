@@ -77,7 +77,7 @@ def test_copies_of_a_chain_say_what_one_says():
 
 
 def test_an_sd_ten_percent_off_is_found():
-    """With 1,000 effective draws 95 % of runs show it: fewer than 20 of 30 have probability 1e-6."""
+    """With 1,000 effective draws 95 % of runs show it: below 20 of 30 has probability 1e-6."""
     assert alarms(np.array([1.1, 1.0, 1.0, 1.0]), 30, 4, seed=2).sum() >= 20
     assert alarms(np.array([1.0, 0.9, 1.0, 1.0]), 30, 4, seed=3).sum() >= 20
 

@@ -39,7 +39,7 @@ def programs():
 
 @pytest.mark.parametrize("kind", ["linear predictors", "groups"])
 def test_a_check_on_batches_compiles_a_handful_of_programs_and_again_none(programs, kind):
-    """Draws and data as both kinds of arrays in a pytree of three leaves; a second call is equal."""
+    """Both kinds of arrays, as draws and as data, in pytrees; a second call is equal."""
     n, rows = 9_000, np.random.default_rng(1)
     x, group = rows.standard_normal((n, 3)).astype(np.float32), rows.integers(0, 3, n)
     y = (x @ np.array([0.3, -0.2, 0.1]) + rows.standard_normal(n)).astype(np.float32)
