@@ -78,7 +78,7 @@ def test_squares_of_momenta_by_direction():
 
 
 def test_what_is_hottest_by_chance_is_not_called_so():
-    """The largest of 20 directions of a right run is 1 ± its error: one half finds, one measures."""
+    """The largest of 20 directions of a right run is 1 ± its error: one half finds it."""
     rng = np.random.default_rng(7)
     off = []
     for _ in range(40):
