@@ -152,10 +152,10 @@ def test_a_search_for_the_cause_loses_no_run(monkeypatch, error):
         whole = run(start)
     assert told[0].filename == __file__
 
-    def failing(*_):
+    def failing(*_, **__):
         raise error
 
-    monkeypatch.setattr(health.hints, "of_gradients", failing)
+    monkeypatch.setattr(health.divergence, "causes", failing)
     with pytest.warns(RuntimeWarning, match="1 of 2 chains diverged.*a smaller step_size may help"):
         found = run(start)
     np.testing.assert_array_equal(found.position, whole.position)
