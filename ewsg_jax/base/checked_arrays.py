@@ -2,6 +2,12 @@
 
 A check of the values of all data takes a pass over them, and people call with the same arrays again
 and again.
+
+Limits:
+
+- Arrays of NumPy are checked each time, because their values may change.
+- Answers are kept in this process only, until one of their arrays is deleted.
+- An answer counts for what functions read when it was given (`freshness.now`).
 """
 
 import atexit
@@ -18,7 +24,7 @@ from ewsg_jax.base.typing import PyTree
 Value = TypeVar("Value")
 
 _SEEN: dict[Hashable, tuple[Any, list[weakref.ref[Any]]]] = {}
-# Before modules are taken apart, of which what is forgotten then would need some.
+# Before Python takes modules apart at its end: forgetting an array needs some of them.
 atexit.register(_SEEN.clear)
 
 

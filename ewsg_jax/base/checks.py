@@ -443,7 +443,7 @@ def same_tree(takes: str, name: str, value: PyTree, like: PyTree, dtypes: bool =
 
 
 def fits(name: str, limit: int, needed: int, what: str) -> None:
-    """Check that what is kept fits in a limit of bytes."""
+    """Check that stored arrays fit in a limit of bytes."""
     if needed > limit:
         raise ValueError(
             f"{name} must be at least {needed:,} ({needed / 2**30:.3g} GiB), the bytes of {what}; "

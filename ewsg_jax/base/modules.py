@@ -119,9 +119,9 @@ class Part:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        # A class of one's own makes nothing until `module` gives it an `__init__`: its fields are
-        # none, and JAX would take a part for one leaf. It is put in the place of the one that all
-        # objects have, which a type checker takes for a slip.
+        # A user's class makes nothing until `module` gives it an `__init__`: without fields, JAX
+        # would take a part for one leaf. This `__init__` replaces the one that all objects have,
+        # which a type checker takes for a mistake.
         if is_own(cls) and "__init__" not in vars(cls):
             cls.__init__ = _undecorated  # type: ignore[method-assign]
 

@@ -134,10 +134,10 @@ class Reader:
         self._under_way: list[int] = []
 
     def read(self, value: object, attributes: frozenset[str] = _NO_NAMES) -> Read:
-        """Return what is read of a value; of a module only the attributes that the code names which
-        has it.
+        """Return the reading of a value; of a module, only the attributes that the code names which
+        uses it.
         """
-        # Of a module other code names other attributes.
+        # Other code names other attributes of the same module.
         key = id(value), attributes if isinstance(value, types.ModuleType) else _NO_NAMES
         if key in self._read:
             return self._read[key]

@@ -151,7 +151,7 @@ def _at_origin(state: State) -> State:
 
 
 def _parts(prepared: PyTree) -> tuple[Position, PyTree]:
-    """Return θ, and what is prepared at the origin: by default the state."""
+    """Return θ, and what the inner dynamics prepared at the origin: by default its state."""
     if isinstance(prepared, PreparedInMetric):
         return prepared
     return prepared.position, _at_origin(prepared)

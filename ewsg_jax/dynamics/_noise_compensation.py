@@ -46,7 +46,7 @@ class CompensatesGradientNoise(Explicit):
 
     @abc.abstractmethod
     def force(self, noise: PyTree, state: UnderdampedState, covariance: object) -> Position:
-        """Return what is added to the gradient."""
+        """Return the force that is added to the gradient."""
 
     @property
     def needs_covariance(self) -> bool:

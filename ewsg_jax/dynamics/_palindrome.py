@@ -82,7 +82,7 @@ class Palindrome(TwoSums):
         return Coefficients(ahead, (momentum["old"], momentum["gradient"], noise), moves + normals)
 
     def exponent(self, scales: Scales) -> Exponent:
-        # Of the noise that moves the momentum, at p' = p and at p' = 0.
+        # For the noise that moves the momentum, at p' = p and at p' = 0.
         decay, gradient, noise = self.coefficients(scales).momentum
         lost = -jnp.expm1(-scales.friction * scales.step_size)
         return Exponent(-gradient / noise, {"momentum": lost / noise, "rest": -decay / noise})

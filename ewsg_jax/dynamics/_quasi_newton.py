@@ -7,7 +7,7 @@ H is the L-BFGS matrix, from γ_H I, of the M − 1 pairs i = t−M+1 … t−1,
 
     s_i = θ_i − θ_{i−M},   y_i = g_i(θ_i) − g_i(θ_{i−M}) + λ s_i,   g_i on the batch of step i.
 
-So M chains run interleaved, and each is moved by what the others have seen: H is no function of
+So M chains run interleaved, and each moves by pairs of the others: H is no function of
 θ_{t−M}. (The papers at hand do not print the lag of the pairs. It follows from the supplement's set
 of points, θ_{t−2M+1} … θ_{t−1} without θ_{t−M}: any lag but M would need θ_{t−M}.) A pair that is
 missing, since one of its points is from before the start, or whose curvature is not above ε, sᵀy >

@@ -46,7 +46,7 @@ class Exponent(NamedTuple):
     """The exponent ½‖x + scale·g‖² of the weight of a gradient g.
 
     Attributes:
-        scale: √h/σ, or what it is for another scheme.
+        scale: √h/σ for an explicit scheme; each scheme has its own.
         multiples: x as a multiple of the momentum p, by the names of frozen noises that depend on
             it.
     """

@@ -34,8 +34,9 @@ class Checked:
 
     Attributes:
         num_rows: n.
-        signature: of what was checked, None if that is not known. Equality and copies leave it out:
-            states of different kernels, or of another process, keep one structure.
+        signature: structures, shapes and dtypes that were checked; None if they are not known.
+            Equality and copies leave it out: states of different kernels, or of another process,
+            keep one structure.
     """
 
     num_rows: int

@@ -1,1 +1,1 @@
-"""What is sampled: V = V₀ + Σᵢ Vᵢ, its gradients, and what is asked of it before a run."""
+"""The target V = V₀ + Σᵢ Vᵢ, its gradients, and the checks of its functions before a run."""

@@ -472,7 +472,7 @@ class Posterior(Generic[P]):
 
 
 def check_posterior(posterior: object) -> None:
-    """Check the argument that says what is sampled."""
+    """Check the argument `posterior`."""
     made_by = "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
     checks.instance("posterior", posterior, Posterior, made_by)
 

@@ -263,5 +263,5 @@ def _labels(strata: object, n: int) -> Array | None:
         raise ValueError(f"{takes}; got {checks.describe(strata)}")
     if int(strata.min()) < 0:
         raise ValueError(f"{takes}; got {int(strata.min())}")
-    # Counted through, for labels may be ids that 32 bits do not hold.
+    # Numbered from 0, because labels may be ids that do not fit in 32 bits.
     return jnp.asarray(np.unique(np.asarray(strata), return_inverse=True)[1], jnp.int32)

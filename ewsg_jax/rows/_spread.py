@@ -54,7 +54,7 @@ class Spread(Rows):
         return self.on_all_devices(lambda part: jax.lax.psum(part.sum(function, chunk_size), DATA))
 
     def take(self, indices: Array) -> Data:
-        """Return rows by their numbers, any shape, on all devices: each gives what it has."""
+        """Return rows by their numbers, any shape, on all devices: each contributes its own."""
         first = jnp.asarray(ends(self.total, self.mesh.shape[DATA]), jnp.int32)
 
         def of_part(part: Shard) -> Data:

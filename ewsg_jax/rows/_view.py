@@ -191,7 +191,7 @@ def view(data: Data) -> Rows:
 
 
 def fetch(randomness: PyTree, data: Data) -> PyTree:
-    """Return what was drawn with the rows of each batch: the second and last stage.
+    """Return drawn randomness with the rows of each batch filled in: the second and last stage.
 
     It may be done for the batches of many steps and chains at once.
 

@@ -91,7 +91,7 @@ def derivative(gradient: Callable[[Array], Array], flat: Array, v: Array) -> Arr
     try:
         return jax.vjp(gradient, flat)[1](v)[0]
     except Exception:
-        # Such as a NotImplementedError of gammaincc, or a custom_vjp whose rule cannot be
+        # For example a NotImplementedError of gammaincc, or a custom_vjp whose rule cannot be
         # differentiated.
         return product(gradient, flat, v, part_of(flat.dtype))
 
