@@ -1,4 +1,4 @@
-"""θ = m + L u: for posteriors that are about N(m, L Lᵀ), which is N(0, I) of u."""
+"""θ = m + L u: if θ is approximately N(m, L Lᵀ), u is approximately N(0, I)."""
 
 from typing import Any
 
@@ -14,11 +14,11 @@ class Affine(Bijector):
     """The bijector of `affine`."""
 
     shift: Position
-    given: Any
+    covariance: Any
     factor: Factor
 
     def __repr__(self) -> str:
-        return written(made_by(self), {"shift": self.shift, "covariance": self.given})
+        return written(made_by(self), {"shift": self.shift, "covariance": self.covariance})
 
     def forward(self, position: Position, /) -> Position:
         position = self._checked(position)
@@ -34,7 +34,7 @@ class Affine(Bijector):
         return self.factor.log_det(self._checked(position))
 
     def _checked(self, position: Position) -> Position:
-        takes = "position must be a tree like the shift of the bijector"
+        takes = "position must be a pytree like the shift of the bijector"
         position = checks.position(position)
         checks.same_tree(takes, "position", position, self.shift, dtypes=False)
         self.factor.check("covariance", position)
@@ -42,17 +42,17 @@ class Affine(Bijector):
 
 
 def affine(shift: Position, covariance: object = 1.0) -> Bijector:
-    """Return the map θ = m + L u, with L Lᵀ = C: where θ is about N(m, C), u is about N(0, I).
+    """Return the map θ = m + L u with L Lᵀ = C: if θ is about N(m, C), u is about N(0, I).
 
-    `model.transformed(affine(mode.position, mode.covariance))` has u for its position, and steps in
-    units of the posterior's widths. A `Posterior.linear` whose position is one vector stays one,
-    its inputs Lᵀx: its gradients are still two matrix products.
+    The position of `model.transformed(affine(mode.position, mode.covariance))` is u: steps are in
+    units of posterior sds. A `Posterior.linear` whose position is one vector stays linear, with
+    inputs Lᵀx: its gradients are still two matrix products.
 
     Args:
-        shift: m, a tree of floating-point arrays like the position.
-        covariance: C > 0: a number, a tree of numbers like the position, a positive definite matrix
-            (d, d) over the position in `ravel_pytree` order, or a `ewsg_jax.dynamics.LowRank`. L is
-            its Cholesky factor, or its root.
+        shift: m, a pytree of floating-point arrays like the position.
+        covariance: C > 0: a number, a pytree of numbers like the position, a positive definite
+            matrix (d, d) over the position in `ravel_pytree` order, or an
+            `ewsg_jax.dynamics.LowRank`. L is its Cholesky factor, or its root. Default 1.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; when used, that the position
@@ -68,4 +68,4 @@ def affine(shift: Position, covariance: object = 1.0) -> Bijector:
     """
     shift = checks.position(shift, "shift")
     checks.finite("shift", shift)
-    return Affine(shift=shift, given=covariance, factor=factor_of(covariance, "covariance"))
+    return Affine(shift=shift, covariance=covariance, factor=factor_of(covariance, "covariance"))

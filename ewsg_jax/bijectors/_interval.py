@@ -50,7 +50,7 @@ def interval(low: float, high: float) -> Bijector:
         high: the upper bound, a finite number.
 
     Returns:
-        A bijector of trees of any shapes. `inverse` raises ValueError for numbers not between the
+        A bijector of pytrees of any shapes. `inverse` raises ValueError for numbers not between the
         bounds.
 
     Raises:

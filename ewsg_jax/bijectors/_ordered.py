@@ -32,11 +32,10 @@ def ordered() -> Bijector:
     """Return the map of the last axis of every leaf to increasing numbers, θ₁ < θ₂ < ….
 
     θ₁ = u₁ and θᵢ = θᵢ₋₁ + log(1 + exp(uᵢ)); softplus for the reason that `positive` gives. In
-    floating point two neighbours are equal where their distance is below the rounding of their
-    size.
+    floating point two neighbours are equal if their distance is below the rounding of their size.
 
     Returns:
-        A bijector of trees whose leaves have at least one axis. `inverse` raises ValueError for
+        A bijector of pytrees whose leaves have at least one axis. `inverse` raises ValueError for
         numbers that do not increase.
 
     Example:

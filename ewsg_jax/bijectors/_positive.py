@@ -25,17 +25,17 @@ class Positive(Leafwise):
 def positive() -> Bijector:
     """Return the map θ = log(1 + exp(u)) (softplus) of every number of a position, θ > 0.
 
-    Softplus and not exp, because its slope is at most one: a potential whose gradient grows no
+    Softplus and not exp, because its derivative is at most one: a potential whose gradient grows no
     faster than θ keeps a gradient in u that grows no faster than u. With exp it grows
-    exponentially, and steps of a fixed size then leave for infinity from far enough out (Roberts
+    exponentially, and steps of a fixed size then diverge from far enough out (Roberts
     and Tweedie 1996, section 3.2, for Langevin dynamics). Below about −3 the two are the same, θ ≈
-    exp(u). For exp, pass an object of your own to `Posterior.transformed`.
+    exp(u). For exp, pass your own object to `Posterior.transformed`.
 
     θ is never less than the smallest normal number of its dtype, 1.2e-38 in float32, so log θ is
     finite.
 
     Returns:
-        A bijector of trees of any shapes. `inverse` raises ValueError for numbers that are not
+        A bijector of pytrees of any shapes. `inverse` raises ValueError for numbers that are not
         positive.
 
     Example:
@@ -55,6 +55,6 @@ def softplus(x: Array) -> Array:
 
 
 def inverse_softplus(y: Array) -> Array:
-    """Return log(exp(y) − 1), as y + log(1 − exp(−y)) where the exponential cannot overflow."""
+    """Return log(exp(y) − 1), as y + log(1 − exp(−y)), which cannot overflow."""
     lies_inside("positive", y > 0)
     return y + jnp.log(-jnp.expm1(-y))

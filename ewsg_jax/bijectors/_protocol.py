@@ -35,16 +35,16 @@ class Bijector(Part, abc.ABC):
 
     @abc.abstractmethod
     def inverse(self, position: Position, /) -> Position:
-        """Return u: where a chain that is to begin at θ starts."""
+        """Return u, from which a chain starts if it is to begin at θ."""
 
     @abc.abstractmethod
     def log_det(self, position: Position, /) -> Array:
-        """Return log|det ∂θ/∂u| at u, a scalar, summed over the whole tree."""
+        """Return log|det ∂θ/∂u| at u, a scalar, summed over the whole pytree."""
 
 
 @module
 class Leafwise(Bijector):
-    """A bijector that maps every leaf of a position by itself."""
+    """A bijector that maps each leaf of a position separately."""
 
     @abc.abstractmethod
     def forward_leaf(self, x: Array) -> Array:

@@ -47,7 +47,7 @@ def simplex() -> Bijector:
     A part is never less than the smallest normal number of its dtype, so log θᵢ is finite.
 
     Returns:
-        A bijector of trees whose leaves have shapes (…, k − 1), to (…, k), k ≥ 2. `inverse` raises
+        A bijector of pytrees with leaves of shapes (…, k − 1), to (…, k), k ≥ 2. `inverse` raises
         ValueError for parts that are not positive or do not sum to one.
 
     Example:

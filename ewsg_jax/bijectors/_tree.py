@@ -51,7 +51,7 @@ class Tree(Bijector):
             return structure.flatten_up_to(position)
         except (ValueError, TypeError) as error:
             raise ValueError(
-                f"position must have the tree of the bijectors, {structure}; {error}"
+                f"position must have the structure of the bijectors, {structure}; {error}"
             ) from error
 
     def _unflatten(self, parts: Iterable[PyTree]) -> Position:
@@ -59,16 +59,16 @@ class Tree(Bijector):
 
 
 def tree(bijectors: PyTree) -> Bijector:
-    """Return the map that sends each part of a position through a bijector of its own.
+    """Return the map that applies one bijector to each part of a position.
 
     Args:
-        bijectors: a tree like the position (dictionaries, lists, tuples, NamedTuples, …), with a
-            bijector in place of each leaf, or of a whole subtree. Any object with `forward` and
-            `log_det` serves; `inverse` then needs theirs too.
+        bijectors: a pytree like the position (dictionaries, lists, tuples, NamedTuples, …), with a
+            bijector in place of each leaf or of a whole subtree. Any object with `forward` and
+            `log_det` serves; `inverse` needs an `inverse` of each.
 
     Raises:
-        TypeError: a leaf is no bijector, or, from `inverse`, one without an inverse.
-        ValueError: when used, that the position has another tree.
+        TypeError: a leaf is not a bijector, or, from `inverse`, has no inverse.
+        ValueError: when used, that the position has another structure.
 
     Example:
         >>> import jax.numpy as jnp, ewsg_jax as ewsg
@@ -82,7 +82,7 @@ def tree(bijectors: PyTree) -> Bijector:
     places = _places(bijectors)
     if not places:
         raise TypeError(
-            f"bijectors must be a tree with bijectors as leaves; got {checks.describe(bijectors)}"
+            f"bijectors must be a pytree with bijectors as leaves; got {checks.describe(bijectors)}"
         )
     for place, part in places:
         transform(f"bijectors{place}", part)
@@ -90,6 +90,6 @@ def tree(bijectors: PyTree) -> Bijector:
 
 
 def _places(bijectors: PyTree) -> list[tuple[str, Any]]:
-    """Return the bijectors with their places in the tree."""
+    """Return the bijectors with their paths in the pytree."""
     leaves = jax.tree_util.tree_leaves_with_path(bijectors, is_leaf=is_transform)
     return [(jax.tree_util.keystr(path), leaf) for path, leaf in leaves]

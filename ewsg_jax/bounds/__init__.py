@@ -1,9 +1,9 @@
 """Lower bounds of a likelihood whose sum over all data costs nothing, for FlyMC.
 
-bohning: of softmax regression.
-jaakkola_jordan: of logistic regression.
-normal_taylor: of normal data.
-Bound: the base class, for one of your own.
+bohning: the bound of softmax regression.
+jaakkola_jordan: the bound of logistic regression.
+normal_taylor: the bound of normal data.
+Bound: the base class of your own bounds.
 """
 
 from ewsg_jax.bounds._bohning import bohning as bohning

@@ -1,10 +1,9 @@
-"""The quadratic bound of the softmax likelihood (Böhning 1992), tight at a centre.
+"""The quadratic bound of the softmax likelihood (Böhning 1992), tight at a point c.
 
     log L(η) = η_y − lse(η),   η = Wᵀx,   ψ = Cᵀx,   Δ = η − ψ
     log B(η) = log L(ψ) + (e_y − softmax(ψ))ᵀΔ − ½ ΔᵀAΔ,   A = ½ (I − 11ᵀ/K)
 
-A is at least the Hessian of lse wherever it is taken. The gap log L − log B is of order ‖Δ‖²,
-whatever the centre.
+A is at least the Hessian of lse at any point. The gap log L − log B is of order ‖Δ‖² for any c.
 """
 
 import jax
@@ -40,10 +39,10 @@ class Bohning(Bound[tuple[Array, Array]]):
         return sum_over_rows(of_rows, data, chunk_size)
 
     def total(self, position: Array, center: Array, summary: tuple[Array, Array]) -> Array:
-        slope, moments = summary
+        gradient, moments = summary
         change = pytrees.widened(position) - center
         apart = change - jnp.mean(change, axis=-1, keepdims=True)
-        return jnp.sum(change * slope) - 0.25 * jnp.sum(apart * products.matmul(moments, apart))
+        return jnp.sum(change * gradient) - 0.25 * jnp.sum(apart * products.matmul(moments, apart))
 
     def gaps(self, position: Array, center: Array, rows: Data) -> Array:
         x = jax.vmap(self.inputs)(rows)

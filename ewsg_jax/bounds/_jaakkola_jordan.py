@@ -1,11 +1,11 @@
-"""The quadratic bound of the logistic likelihood (Jaakkola & Jordan 1997), tight at a centre.
+"""The quadratic bound of the logistic likelihood (Jaakkola & Jordan 1997), tight at a point c.
 
     log L(s) = y s − log(1 + eˢ),   s = xᵀθ,   ζ = xᵀc,   Δ = s − ζ
     log B(s) = log L(ζ) + (y − σ(ζ)) Δ − λ Δ²,   λ = tanh(ζ/2) / 4ζ   (1/8 at ζ = 0)
 
-This is log σ(ζ) + (t − ζ)/2 − λ(t² − ζ²) at t = ±s, written around the centre. It is a bound for
-any number y, for log(1 + eˢ) − s/2 is concave in s². The gap log L − log B is of order Δ² with a
-factor that vanishes at ζ = 0, where it is Δ⁴/192.
+This is log σ(ζ) + (t − ζ)/2 − λ(t² − ζ²) at t = ±s, written around c. It is a bound for any
+number y, because log(1 + eˢ) − s/2 is concave in s². The gap log L − log B is of order Δ² with a
+factor that vanishes at ζ = 0; there the gap is Δ⁴/192.
 """
 
 import jax
@@ -32,15 +32,15 @@ class JaakkolaJordan(Bound[tuple[Array, Array]]):
         def of_rows(rows: Data) -> tuple[Array, Array]:
             x, y = jax.vmap(self.inputs)(rows), jax.vmap(self.targets)(rows)
             at_center = products.matmul(x, center)
-            slope = products.sum_of_outer(x, y - jax.nn.sigmoid(at_center))
-            return slope, products.einsum("bi,b,bj->ij", x, _curvature(at_center), x)
+            gradient = products.sum_of_outer(x, y - jax.nn.sigmoid(at_center))
+            return gradient, products.einsum("bi,b,bj->ij", x, _curvature(at_center), x)
 
         return sum_over_rows(of_rows, data, chunk_size)
 
     def total(self, position: Array, center: Array, summary: tuple[Array, Array]) -> Array:
-        slope, curvature = summary
+        gradient, curvature = summary
         change = pytrees.widened(position) - center
-        return products.matmul(change, slope) - products.matmul(
+        return products.matmul(change, gradient) - products.matmul(
             products.matmul(change, curvature), change
         )
 
@@ -48,7 +48,7 @@ class JaakkolaJordan(Bound[tuple[Array, Array]]):
         x = jax.vmap(self.inputs)(rows)
         at_center = products.matmul(x, pytrees.widened(center))
         change = products.matmul(x, pytrees.widened(position) - center)
-        # The logit is one of two predictors, of which the other is 0.
+        # The logit is one of two predictors; the other is 0.
         remainder = log_partition(_with_zero(at_center), _with_zero(change))
         return _curvature(at_center) * jnp.square(change) - remainder
 

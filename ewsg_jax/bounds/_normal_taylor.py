@@ -47,10 +47,10 @@ class NormalTaylor(Bound[tuple[Array, Array, Array]]):
     def total(self, position: Array, center: Array, summary: tuple[Array, Array, Array]) -> Array:
         count, first, second = summary
         a, b, weight = _change(position, center)
-        slope = a * weight * first + b * (weight * second - count)
+        linear = a * weight * first + b * (weight * second - count)
         curved = -0.5 * weight * (a * a * count + 4 * a * b * first + 2 * b * b * second)
         moved = second - 2 * a * first + a * a * count
-        return slope + curved - _remainder(a, b, weight, count, second, moved)
+        return linear + curved - _remainder(a, b, weight, count, second, moved)
 
     def gaps(self, position: Array, center: Array, rows: Data) -> Array:
         a, b, weight = _change(position, center)
@@ -86,10 +86,13 @@ def _change(position: Array, center: Array) -> tuple[Array, Array, Array]:
 
 
 def _remainder(
-    a: Array, b: Array, weight: Array, count: Array | float, before: Array, after: Array
+    a: Array, b: Array, weight: Array, count: Array | float, at_center: Array, at_position: Array
 ) -> Array:
-    """Return R, or its sum, where Σr₀² is `before` and Σr₁² is `after`."""
+    """Return R, or its sum; `at_center` is Σr₀², `at_position` Σr₁²."""
     narrower = (
-        weight * jnp.exp(-2 * b) * -b * (2 * a * a * count + 10 * b * b * (before / 8 + after / 24))
+        weight
+        * jnp.exp(-2 * b)
+        * -b
+        * (2 * a * a * count + 10 * b * b * (at_center / 8 + at_position / 24))
     )
     return jnp.where(b < 0, narrower, 0.5 * weight * a * a * b * count)

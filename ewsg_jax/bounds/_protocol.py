@@ -12,16 +12,15 @@ from ewsg_jax.base.typing import Array, Data, Position, PyTree
 from ewsg_jax.rows._view import num_rows
 
 Summary = TypeVar("Summary")
-"""What a bound's sum over all data depends on: a tree of arrays whose size is free of n."""
+"""What a bound's sum over all data depends on: a pytree of arrays, of a size without n."""
 
 
 @module
 class Bound(Part, abc.ABC, Generic[Summary]):
-    """A lower bound Bᵢ(θ) of each datum's likelihood Lᵢ(θ), Bᵢ(c) = Lᵢ(c) at a centre c.
+    """A lower bound Bᵢ(θ) of each datum's likelihood Lᵢ(θ), with Bᵢ(c) = Lᵢ(c) at a point c.
 
-    Near the centre Σ log Bᵢ is large and its changes are small, and log Lᵢ − log Bᵢ is a small
-    difference of large numbers: so a bound gives differences, which lose no digits. Write all
-    three.
+    Near c, Σ log Bᵢ is large and its changes are small, and log Lᵢ − log Bᵢ is a small difference
+    of large numbers: so a bound returns differences, which lose no digits. Write all three methods.
     """
 
     @abc.abstractmethod
@@ -30,7 +29,7 @@ class Bound(Part, abc.ABC, Generic[Summary]):
 
     @abc.abstractmethod
     def total(self, position: Position, center: Position, summary: Summary) -> Array:
-        """Return Σᵢ (log Bᵢ(position) − log Bᵢ(center)), a scalar, at a cost free of n."""
+        """Return Σᵢ (log Bᵢ(position) − log Bᵢ(center)), free of n in cost."""
 
     @abc.abstractmethod
     def gaps(self, position: Position, center: Position, rows: Data) -> Array:
@@ -65,10 +64,10 @@ def check_bound(bound: Bound, position: Position, data: Data) -> None:
 
 
 def row_x(row: PyTree) -> Array:
-    """Return a datum's inputs, where they are called x."""
+    """Return the inputs of a datum, its "x"."""
     return row["x"]
 
 
 def row_y(row: PyTree) -> Array:
-    """Return a datum's target, where it is called y."""
+    """Return the target of a datum, its "y"."""
     return row["y"]

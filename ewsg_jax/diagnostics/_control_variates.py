@@ -22,20 +22,20 @@ from ewsg_jax.vectors.layout import vector
 
 @dataclass(frozen=True, eq=False)
 class ControlVariates:
-    """Means of a function, with and without control variates; trees like what the function returns.
+    """Means of a function, with and without control variates; pytrees like its return value.
 
     Attributes:
-        mean: with.
-        error: its standard error, by blocks.
-        plain_mean: the draws' average.
-        plain_error: its standard error.
-        taken: the share of the function's variance at the draws that the control variates take, at
-            most 1; below 0 by chance alone.
-        order: of the polynomials.
-        num_features: control variates.
-        num_draws: draws that were used.
-        num_blocks: blocks of successive draws.
-        data_passes: what the gradients cost.
+        mean: mean of the function with control variates.
+        error: standard error of `mean`, by blocks.
+        plain_mean: average over the draws.
+        plain_error: standard error of `plain_mean`.
+        taken: share of the function's variance that the control variates remove, at most 1; it can
+            be below 0 only by Monte Carlo error.
+        order: degree of the polynomials, 1 or 2.
+        num_features: number of control variates.
+        num_draws: number of draws that were used.
+        num_blocks: number of blocks of successive draws.
+        data_passes: cost of the gradients, in passes over the data.
     """
 
     mean: PyTree
@@ -77,33 +77,35 @@ def control_variates(
 ) -> ControlVariates:
     """Return means of a function of the position with zero-variance control variates.
 
-    Under the target the Stein function Δφ − ∇φ·∇V/T of a polynomial φ has mean zero, so that as
-    much of it may be taken from f as leaves the least variance (Mira, Solgi & Imparato 2013).
-    Coefficients are those of a regression at the draws. Noise of batches makes them smaller, as it
-    should: it would be added to the mean. Of a normal target order 1 leaves nothing of a linear
-    function, order 2 nothing of a quadratic one, with all rows. Draws are taken to be the target's:
-    `ewsg_jax.check` corrects those that are not, with coefficients that noise does not change.
+    Under the target the Stein function Δφ − ∇φ·∇V/T of a polynomial φ has mean zero, so φ may be
+    chosen such that f minus its Stein function has the least variance (Mira, Solgi & Imparato
+    2013). The coefficients come from a regression at the draws. Noise of batches makes them
+    smaller, as it should: it would be added to the mean. With all rows and a normal target, order 1
+    removes all variance of a linear function, order 2 of a quadratic one. Draws are assumed to be
+    the target's: `ewsg_jax.check` corrects draws that are not, with coefficients that noise does
+    not change.
 
     Args:
         key: a typed PRNG key, for the batches.
-        samples: what `ewsg_jax.sample` returned, or draws of positions, a tree of arrays with the
+        samples: what `ewsg_jax.sample` returned, or draws of positions, a pytree of arrays with the
             leading axes (chain, draw). Chains that are not finite are left out.
-        posterior: what should have been sampled.
-        data: all n rows.
-        function: `function(position) -> tree of arrays`, for one draw. Default: the position.
+        posterior: the target.
+        data: all n rows, a pytree of arrays.
+        function: `function(position) -> pytree of arrays`, for one draw. Default: the position.
         order: 1: the d components of the gradient; 2: and all d(d + 1)/2 products of degree two.
-        temperature: T of the target exp(−V/T).
-        max_draws: draws of all chains together that are used, evenly spaced.
-        batch_size: rows for each draw, in two batches; None: all.
-        rows: how they are drawn, as in `ewsg_jax.check`.
-        shared_minibatch: whether the chains share their batches: blocks are then of time. Default:
-            what samples of this library say of themselves, and False of other draws.
+        temperature: T of the target exp(−V/T). Default 1.
+        max_draws: largest number of draws of all chains together that are used, evenly spaced.
+            Default 4,000.
+        batch_size: number of rows per draw, in two batches; None: all rows. Default 1,000.
+        rows: sampling scheme of these rows, as in `ewsg_jax.check`.
+        shared_minibatch: whether the chains share their batches; a block is then a range of time in
+            all chains. Default None: as recorded in samples of this library, False for other draws.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; there are fewer than eight
             draws of a chain, or none that is finite; a coordinate never moves; the gradient is not
             finite at a draw; there are fewer than four draws for each control variate; draws lie at
-            a wall where the density is not 0.
+            an edge at which the density is not 0.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -112,48 +114,46 @@ def control_variates(
         >>> samples = ewsg.sample(
         ...     jax.random.key(0), kernel, jnp.zeros(1), data, 400, num_chains=4, burn_in=100
         ... )
-        >>> found = ewsg.diagnostics.control_variates(jax.random.key(1), samples, model, data)
+        >>> means = ewsg.diagnostics.control_variates(jax.random.key(1), samples, model, data)
         >>> (
-        ...     bool(found.plain_error > 0.005),
-        ...     bool(found.error < 1e-6),
-        ...     found.mean,
+        ...     bool(means.plain_error > 0.005),
+        ...     bool(means.error < 1e-6),
+        ...     means.mean,
         ... )  # the mean of the data
         (True, True, Array([0.5], dtype=float32))
     """
-    checks.function("function", function, "(position) -> tree of arrays")
+    checks.function("function", function, "(position) -> pytree of arrays")
     checks.integer("order", order, 1, 2)
-    given = temperature, max_draws, batch_size, rows, shared_minibatch
-    draws, fresh, white = scored(key, samples, posterior, data, None, *given)
+    options = temperature, max_draws, batch_size, rows, shared_minibatch
+    draws, fresh, white = scored(key, samples, posterior, data, None, *options)
     d, count = draws.size, len(draws.flat)
     num_features = d if order == 1 else d + d * (d + 1) // 2
-    of_each = check_settings.DRAWS_PER_FUNCTION
-    if count < of_each * (1 + num_features):
+    per_variate = check_settings.DRAWS_PER_FUNCTION
+    if count < per_variate * (1 + num_features):
         raise ValueError(
-            f"order must be one that there are draws for, {of_each} for each control "
+            f"order must be one that there are draws for, {per_variate} for each control "
             f"variate and as many for the mean; got order {order}, {num_features:,} control "
             f"variates, and {count:,} draws"
         )
     values = values_at(draws, function)
     blocks = blocks_of(draws.in_chains(white.u), draws.shared)
-    # Where draws are the target's, least squares leave least variance with noise in the features
-    # too.
+    # If the draws are the target's, least squares minimises the variance even with noise in the
+    # features.
     functions = (linear if order == 1 else quadratic)(white.u, white.mean)
     regression = CrossFit(functions, functions)
 
     def of(leaf: np.ndarray) -> tuple[np.ndarray, ...]:
         level, size = leaf.mean(0), np.maximum(leaf.std(0), TINY)
         scaled = (leaf - level) / size
-        found = fitted(
-            scaled, [regression.predicted(regression.coefficients(scaled))], blocks.number
-        )
-        sure = size / np.sqrt(blocks.share)
+        fit = fitted(scaled, [regression.predicted(regression.coefficients(scaled))], blocks.number)
+        unit = size / np.sqrt(blocks.share)
         plain = averages(leaf, blocks.number)[1] / np.sqrt(blocks.share)
         return (
-            level + size * found.expectation,
-            sure * found.error,
+            level + size * fit.expectation,
+            unit * fit.error,
             level,
             plain,
-            1 - found.residual**2,
+            1 - fit.residual**2,
         )
 
     columns = zip(*(of(leaf) for leaf in values.leaves), strict=True)

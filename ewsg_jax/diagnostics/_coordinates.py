@@ -10,14 +10,14 @@ from ewsg_jax.run.samples import Samples
 def coordinates(samples: Samples, names: Names = None) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return the draws that count as float64, (chain, draw, coordinate), and coordinates' names.
 
-    Chains that diverged are left out; where all did, the first axis has the length 0.
+    Chains that diverged are left out; if all did, the first axis has length 0.
 
     Args:
         samples: what `ewsg_jax.sample` returned.
-        names: a name for each coordinate. Default: its place in the tree, such as `w[3]`.
+        names: a name for each coordinate. Default: its path in the pytree, such as `w[3]`.
 
     Raises:
-        TypeError: `samples` is none.
+        TypeError: `samples` is not what `ewsg_jax.sample` returns.
         ValueError: there is another number of names than of coordinates.
     """
     checks.instance("samples", samples, Samples, "what ewsg_jax.sample returns, runs[i] of a stack")

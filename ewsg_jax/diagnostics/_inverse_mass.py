@@ -1,16 +1,16 @@
-"""An inverse mass from a pilot's draws, where the posterior is wider or narrower than its curvature
-at the mode.
+"""An inverse mass from a pilot run, if the curvature at the mode does not fit the posterior.
 
-In coordinates in which the given covariance C is I, draws of N(0, I) have a sample covariance whose
-eigenvalues are not 1 either: those of n draws in d dimensions spread from about (1 − √(d/n))² to (1
-+ √(d/n))². With probability 1 − α all lie within
+In coordinates in which the covariance C is I, even draws of N(0, I) have a sample covariance with
+eigenvalues other than 1: for n draws in d dimensions they range from about (1 − √(d/n))² to
+(1 + √(d/n))². With probability 1 − α all lie within
 
     (1 ± (√(d/n) + √(2 log(2/α)/n)))²
 
-for independent Gaussian draws (Davidson & Szarek 2001). A direction u differs from C only beyond
-that, n being how many independent draws would know mean and variance along u as well as these do,
-and only where chains agree. What is then taken for its variance is not the eigenvalue λ, which is
-too far out, but the ℓ with λ = ℓ + (d/n) ℓ/(ℓ − 1) (a spiked covariance, Johnstone 2001).
+for independent Gaussian draws (Davidson & Szarek 2001). C is corrected along a direction u only if
+its eigenvalue lies outside this range and the chains agree; n is then the number of independent
+draws with the same errors of mean and variance along u. The variance along u is not the eigenvalue
+λ, which is too extreme, but the ℓ with λ = ℓ + (d/n) ℓ/(ℓ − 1) (a spiked covariance, Johnstone
+2001).
 """
 
 import jax
@@ -26,29 +26,35 @@ from ewsg_jax.draws.convergence import FEWEST, ess, mcse
 from ewsg_jax.dynamics._mass import InverseMass
 from ewsg_jax.run.samples import Samples
 
-FEWEST_EFFECTIVE = 10
-"""Effective draws of each chain along a direction; chains that disagree have one or fewer."""
+MIN_ESS_PER_CHAIN = 10
+"""Effective draws of each chain along a direction from which on it is corrected; set by hand.
+
+Chains that disagree have one or fewer.
+"""
 
 
 def inverse_mass(
     samples: Samples, covariance: InverseMass, *, error_rate: float = 0.01
 ) -> Array | LowRank:
-    """Return a covariance, corrected where draws differ from it by more than their error.
+    """Return a covariance, corrected along directions in which draws differ significantly from it.
 
-    Few correlated draws leave it as it is: never a bare covariance of draws. It is as right as the
-    draws are: a pilot that is too wide, or has not got everywhere, gives a mass for where it was.
-    The law that is sampled does not depend on the mass; the stable step and the number of steps do.
+    Few correlated draws leave it unchanged; the bare covariance of the draws is never returned. The
+    result is as good as the draws: a pilot run that is too wide or has not reached everything gives
+    a mass for what it sampled. The sampled distribution does not depend on the mass; the largest
+    stable step and the number of steps do.
 
     Args:
-        samples: what `ewsg_jax.sample` returned, of whole positions, best of several chains. Those
-            that diverged are left out.
-        covariance: of the posterior, as far as it was known: `covariance` of `ewsg_jax.find_mode`'s
-            result, or anything that `inverse_mass=` takes but a bare number.
-        error_rate: α, how often a direction is found where there is none.
+        samples: what `ewsg_jax.sample` returned, with whole positions, preferably several chains.
+            Chains that diverged are left out.
+        covariance: an estimate of the posterior's covariance: `ewsg_jax.find_mode(…).covariance`,
+            or anything that `inverse_mass=` takes but a bare number.
+        error_rate: α in (0, 1), the probability that a correct covariance is changed. Default
+            0.01.
 
     Returns:
-        A matrix (d, d) where one was given, else a `dynamics.LowRank`, as `inverse_mass=` takes it;
-        what was given where no direction is found. In the precision of the position.
+        `covariance` itself if no direction differs; else a matrix (d, d) if `covariance` is one,
+        and otherwise a `dynamics.LowRank`. Both are for `inverse_mass=`, in the position's
+        precision.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value, draws are not finite, there
@@ -62,8 +68,8 @@ def inverse_mass(
         ...     jax.random.key(1), kernel, jnp.zeros(2), data, 2_000, num_chains=4, burn_in=200
         ... )
         >>> guess = jnp.diag(jnp.array([1 / 50, 1.0]))  # the second is 1/50 too
-        >>> found = ewsg.diagnostics.inverse_mass(pilot, guess)
-        >>> print(jnp.diag(found).round(2))
+        >>> corrected = ewsg.diagnostics.inverse_mass(pilot, guess)
+        >>> print(jnp.diag(corrected).round(2))
         [0.02 0.02]
     """
     check_size(samples)
@@ -71,7 +77,7 @@ def inverse_mass(
     checks.decay("error_rate", error_rate)
     if is_number(covariance):
         raise TypeError(
-            "covariance must be a tree like the position, a matrix (d, d) or a LowRank; got "
+            "covariance must be a pytree like the position, a matrix (d, d) or a LowRank; got "
             f"{checks.describe(covariance)}"
         )
     position = (
@@ -93,10 +99,10 @@ def inverse_mass(
     factor_of(covariance, "covariance").check("covariance", position)
     known = _known(covariance)
     white = HostFactor(known).solved(draws - draws.mean((0, 1)))
-    directions, values = _told_apart(white, float(error_rate))
-    found = _corrected(known, directions, values) if len(values) else covariance
+    directions, values = _different_directions(white, float(error_rate))
+    corrected = _corrected(known, directions, values) if len(values) else covariance
     dtype = jnp.result_type(float, *(leaf.dtype for leaf in jax.tree.leaves(position)))
-    return jax.tree.map(lambda x: jnp.asarray(x, dtype), found)
+    return jax.tree.map(lambda x: jnp.asarray(x, dtype), corrected)
 
 
 def _known(covariance: object) -> np.ndarray | LowRank:
@@ -133,16 +139,16 @@ def _corrected(
     return LowRank(diagonal, span @ axes, sizes)  # type: ignore[arg-type]
 
 
-def _told_apart(white: np.ndarray, error_rate: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the directions (d, r) whose variance is not 1, and their variances, of draws (chain,
-    draw, d) of mean zero that would else have the covariance I.
+def _different_directions(white: np.ndarray, error_rate: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the directions (d, r) along which the variance is not 1, and their variances.
+
+    The draws have shape (chain, draw, d), mean zero and, along all other directions, covariance I.
     """
     flat = white.reshape(-1, white.shape[-1])
     (count, d), log_rate = flat.shape, 2 * np.log(2 / error_rate)
     values, vectors = _eigen(flat)
     suspects = [k for k, value in enumerate(values) if _is_beyond(value, d, count, log_rate)]
-    # The least variance is found along what happens to hold none of the slow motion, and looks like
-    # many draws.
+    # The smallest sample variance is along a direction without slow modes, whose ESS looks large.
     slowest = _ess(white).min() if any(values[k] < 1 for k in suspects) else np.inf
     directions, variances = [], []
     for k in suspects:
@@ -150,19 +156,19 @@ def _told_apart(white: np.ndarray, error_rate: float) -> tuple[np.ndarray, np.nd
         n = min(
             count, float(_ess(along)[0]), _draws_of(along), slowest if values[k] < 1 else np.inf
         )
-        if n >= FEWEST_EFFECTIVE * len(white) and _is_beyond(values[k], d, n, log_rate):
+        if n >= MIN_ESS_PER_CHAIN * len(white) and _is_beyond(values[k], d, n, log_rate):
             directions.append(vectors[:, k])
-            variances.append(_unspread(values[k], d / n))
+            variances.append(_population_variance(values[k], d / n))
     return np.array(directions).reshape(-1, d).T, np.array(variances)
 
 
 def _ess(draws: np.ndarray) -> np.ndarray:
-    """Return the effective number of draws (chain, draw, …); 0 where it cannot be had."""
+    """Return the effective number of draws (chain, draw, …); 0 if it is undefined."""
     return np.nan_to_num(ess(draws.reshape(*draws.shape[:2], -1)), nan=0.0)
 
 
 def _eigen(flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return eigenvalues and eigenvectors of the draws' covariance; where d > count those not 0."""
+    """Return eigenvalues and eigenvectors of the draws' covariance; if d > count, nonzero ones."""
     count, d = flat.shape
     if d <= count:
         values, vectors = np.linalg.eigh(flat.T @ flat / count)
@@ -173,19 +179,19 @@ def _eigen(flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _is_beyond(value: float, d: int, n: float, log_rate: float) -> bool:
-    """Return whether an eigenvalue is none of n draws of N(0, I)."""
+    """Return whether an eigenvalue is outside the range of n draws of N(0, I)."""
     reach = (np.sqrt(d) + np.sqrt(log_rate)) / np.sqrt(n)
     return np.sqrt(value) > 1 + reach or np.sqrt(value) < 1 - reach
 
 
 def _draws_of(along: np.ndarray) -> float:
-    """Return how many independent Gaussian draws would know the variance as well as these do."""
+    """Return how many independent Gaussian draws have the same error of the variance."""
     error = float(mcse(along[..., None] ** 2)[0])
     return 2 * float(np.mean(along**2)) ** 2 / error**2 if error > 0 else 0.0
 
 
-def _unspread(value: float, ratio: float) -> float:
-    """Return the variance whose sample eigenvalue this is, d/n being the ratio."""
+def _population_variance(value: float, ratio: float) -> float:
+    """Return ℓ of the sample eigenvalue λ, with `ratio` = d/n."""
     middle = value + 1 - ratio
     apart = np.sqrt(max(middle**2 - 4 * value, 0.0))
     return (middle + apart if value > 1 else middle - apart) / 2

@@ -1,13 +1,13 @@
-"""Draws with the model's gradients at them: how far they are from the target, by the kernel Stein
-discrepancy, and the few that together are nearest to it.
+"""The kernel Stein discrepancy between draws and the target, from gradients at the draws, and a
+choice of few draws that makes it small.
 
 The kernel is the inverse multiquadric, in coordinates in which a metric is I. With k(u, v) = q^−½,
 q = c² + ‖u − v‖², and h the gradient of V/T, the Stein operator in both arguments gives
 
     κ(u, v) = d q^−³ᐟ² − 3 ‖u − v‖² q^−⁵ᐟ² − (u − v)·(h(u) − h(v)) q^−³ᐟ² + h(u)·h(v) q^−½,
 
-whose mean over either argument is zero under exp(−V/T), and under no other law (Gorham & Mackey
-2017).
+whose mean over either argument is zero under exp(−V/T), and under no other distribution (Gorham &
+Mackey 2017).
 """
 
 from dataclasses import dataclass
@@ -34,8 +34,8 @@ from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._named import Rows
 from ewsg_jax.run.samples import Samples
 
-TOLERANCE = 0.05
-"""Of standard deviations, relatively: a wall that moves them by less does no harm."""
+EDGE_TOLERANCE = 0.05
+"""Relative change of an sd up to which an edge of the density is ignored: `check`'s tolerance."""
 
 
 def scored(
@@ -50,7 +50,7 @@ def scored(
     rows: Rows | None,
     shared_minibatch: bool | None,
 ) -> tuple[Draws, FreshGradients, White]:
-    """Check what all of them take; return the draws that are used, ∇V/T there, both whitened."""
+    """Check the shared arguments; return the used draws, ∇V/T at them, and both whitened."""
     checks.key(key)
     check_posterior(posterior)
     n = checks.data(data)
@@ -67,11 +67,15 @@ def scored(
     fresh = fresh_gradients(key, posterior, draws, data, batch_size or n, rows, float(temperature))
     fresh.check()
     ends = can_end(posterior, draws.layout.tree(draws.flat[0]), data)
-    edges = cut_off(posterior, draws.layout, draws.flat, data, ends, TOLERANCE) if any(ends) else []
+    edges = (
+        cut_off(posterior, draws.layout, draws.flat, data, ends, EDGE_TOLERANCE)
+        if any(ends)
+        else []
+    )
     if edges:
         raise ValueError(
-            "posterior must have a density that falls to 0 where draws come to its end, or Stein's "
-            f"identities do not hold; got one for which {edges[0]}"
+            "posterior must have a density that falls to 0 at the edges that draws reach, or "
+            f"Stein's identities do not hold; got one for which {edges[0]}"
         )
     return draws, fresh, whitened(draws, fresh, mode, float(temperature))
 
@@ -79,7 +83,8 @@ def scored(
 def whitened(draws: Draws, fresh: FreshGradients, mode: Mode | None, temperature: float) -> White:
     """Return draws and gradients in coordinates in which their, or a mode's, covariance is I.
 
-    Coordinate by coordinate where draws are too few, or coordinates too many, for a matrix.
+    Each coordinate is scaled separately if draws are too few, or coordinates too many, for a
+    matrix.
     """
     flat = draws.flat
     if mode is not None:
@@ -100,19 +105,19 @@ def whitened(draws: Draws, fresh: FreshGradients, mode: Mode | None, temperature
 
 
 TILE = 256
-"""Draws whose κ with others is held at once, where these are no more than MOST_AT_ONCE allows."""
-MOST_AT_ONCE = 2**20
-"""Values of κ that are held at once."""
+"""Draws whose κ with all others is in memory at once, up to `MAX_TILE_VALUES`; set by hand."""
+MAX_TILE_VALUES = 2**20
+"""Values of κ in memory at once: 8 MiB."""
 
 
 class SteinKernel(NamedTuple):
     """κ between draws.
 
     Attributes:
-        u: draws, shape (m, d).
-        h: gradients, shape (m, d): the mean of both batches, whose noise is independent for two
-            draws, as κ between them needs.
-        scale: c.
+        u: whitened draws, shape (m, d).
+        h: gradients at them, shape (m, d): the mean over both batches. Noise is independent between
+            draws, as κ needs.
+        scale: c, in units of the metric.
     """
 
     u: np.ndarray
@@ -130,17 +135,17 @@ class SteinKernel(NamedTuple):
 
     @property
     def diagonal(self) -> np.ndarray:
-        """κ of each draw with itself, shape (m,); with what noise of gradients adds."""
+        """κ of each draw with itself, shape (m,), which noise of gradients increases."""
         return self.u.shape[1] / self.scale**3 + np.sum(self.h**2, 1) / self.scale
 
     def sums(self, parts: list[slice]) -> np.ndarray:
         """Return sums of κ over pairs of different draws, one for each pair of successive parts."""
         starts, total = [part.start for part in parts], np.zeros((len(parts), len(parts)))
         for number, part in enumerate(parts):
-            height = max(1, min(TILE, MOST_AT_ONCE // (len(self.u) - part.start)))
+            height = max(1, min(TILE, MAX_TILE_VALUES // (len(self.u) - part.start)))
             for start in range(part.start, part.stop, height):
                 rows = np.arange(start, min(start + height, part.stop))
-                # The kernel is symmetric: of later parts alone, and their mirror image.
+                # The kernel is symmetric: later parts only; their mirror image is added below.
                 values = self.between(slice(rows[0], rows[-1] + 1), slice(part.start, None))
                 values[rows - start, rows - part.start] = 0.0
                 ends = np.array(starts[number:]) - part.start
@@ -148,8 +153,8 @@ class SteinKernel(NamedTuple):
         return total + np.triu(total, 1).T
 
 
-FLIPS = 4_999
-"""Signs of all blocks that are tried."""
+NUM_SIGN_FLIPS = 4_999
+"""Random signs of the blocks: the smallest p-value is then 1/5,000."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,14 +162,15 @@ class Discrepancy:
     """The kernel Stein discrepancy of draws.
 
     Attributes:
-        squared: its square, the mean of the Stein kernel over pairs of different draws; about 0,
-            above or below, of independent draws of the target.
-        error: the standard error of `squared`, from leaving out one block of draws after the other;
-            too large of draws of the target.
-        p_value: how often draws of the target have one as large, by signs of blocks.
-        num_draws: m, draws that were used.
-        num_blocks: blocks of successive draws.
-        data_passes: what the gradients cost.
+        squared: squared discrepancy, the mean of the Stein kernel over pairs of different draws;
+            for independent draws of the target about 0, above or below.
+        error: standard error of `squared` by the jackknife over blocks; too large for draws of the
+            target.
+        p_value: probability that draws of the target have a value as large, by random signs of
+            blocks.
+        num_draws: m, the number of draws that were used.
+        num_blocks: number of blocks of successive draws.
+        data_passes: cost of the gradients, in passes over the data.
     """
 
     squared: float
@@ -176,7 +182,7 @@ class Discrepancy:
 
     @property
     def value(self) -> float:
-        """The root of `squared`; 0 where that is negative."""
+        """The root of `squared`; 0 if that is negative."""
         return max(self.squared, 0.0) ** 0.5
 
     def __str__(self) -> str:
@@ -202,37 +208,38 @@ def kernel_stein_discrepancy(
     rows: Rows | None = None,
     shared_minibatch: bool | None = None,
 ) -> Discrepancy:
-    """Return how far draws are from the target in the kernel Stein discrepancy.
+    """Return the kernel Stein discrepancy between draws and the target.
 
     The square is the mean of the Stein kernel of k(x, y) = (c² + (x − y)ᵀM⁻¹(x − y))^−½, in
     coordinates in which the metric M is I, over all m(m − 1) pairs of different draws: a
     U-statistic, which leaves the diagonal out (Liu, Lee & Jordan 2016; Gorham & Mackey 2017).
-    Batches of different draws are independent, so that noise of gradients does not bias it; on the
-    diagonal it would. Successive draws that are alike make it larger. The p-value allows for that:
-    blocks of draws, each worth some ten independent ones, get random signs (Chwialkowski,
+    Batches of different draws are independent, so noise of gradients does not bias it; on the
+    diagonal it would. Correlation between successive draws makes it larger. The p-value allows for
+    that: blocks of draws, each worth some ten independent ones, get random signs (Chwialkowski,
     Strathmann & Gretton 2016). It takes O(m²d) operations, tile by tile.
 
     Args:
         key: a typed PRNG key, for the batches and the signs.
-        samples: what `ewsg_jax.sample` returned, or draws of positions, a tree of arrays with the
+        samples: what `ewsg_jax.sample` returned, or draws of positions, a pytree of arrays with the
             leading axes (chain, draw). Chains that are not finite are left out.
-        posterior: what should have been sampled.
-        data: all n rows.
-        mode: what `find_mode` returned for it, whose covariance times T is the metric M. Default:
-            the draws' own covariance; its diagonal above 1,000 numbers, or with fewer than four
-            draws for each.
-        scale: c, in units of the metric.
-        temperature: T of the target exp(−V/T).
-        max_draws: draws of all chains together that are used, evenly spaced.
-        batch_size: rows for each draw, in two batches; None: all.
-        rows: how they are drawn, as in `ewsg_jax.check`.
-        shared_minibatch: whether the chains share their batches: blocks are then of time. Default:
-            what samples of this library say of themselves, and False of other draws.
+        posterior: the target.
+        data: all n rows, a pytree of arrays.
+        mode: what `find_mode` returned for the posterior; its covariance times T is the metric M.
+            Default None: the covariance of the draws, or its diagonal if d > 1,000 or there are
+            fewer than four draws per dimension.
+        scale: c, in units of the metric. Default 1.
+        temperature: T of the target exp(−V/T). Default 1.
+        max_draws: largest number of draws of all chains together that are used, evenly spaced.
+            Default 4,000.
+        batch_size: number of rows per draw, in two batches; None: all rows. Default 1,000.
+        rows: sampling scheme of these rows, as in `ewsg_jax.check`.
+        shared_minibatch: whether the chains share their batches; a block is then a range of time in
+            all chains. Default None: as recorded in samples of this library, False for other draws.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; there are fewer than eight
             draws of a chain, or none that is finite; a coordinate never moves; the gradient is not
-            finite at a draw; draws lie at a wall where the density is not 0.
+            finite at a draw; draws lie at an edge at which the density is not 0.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -241,51 +248,55 @@ def kernel_stein_discrepancy(
         ...     jax.random.normal(jax.random.key(0), (4, 250, 1)) / 40**0.5
         ... )  # the posterior's sd
         >>> for draws in (right, 1.5 * right):
-        ...     found = ewsg.diagnostics.kernel_stein_discrepancy(
+        ...     ksd = ewsg.diagnostics.kernel_stein_discrepancy(
         ...         jax.random.key(1), draws, model, data
         ...     )
-        ...     print(found.p_value < 0.01, found.num_draws, found.data_passes)
+        ...     print(ksd.p_value < 0.01, ksd.num_draws, ksd.data_passes)
         False 1000 1000.0
         True 1000 1000.0
     """
     checks.positive("scale", scale)
     for_batches, for_signs = jax.random.split(checks.key(key))
-    given = temperature, max_draws, batch_size, rows, shared_minibatch
-    draws, fresh, white = scored(for_batches, samples, posterior, data, mode, *given)
+    options = temperature, max_draws, batch_size, rows, shared_minibatch
+    draws, fresh, white = scored(for_batches, samples, posterior, data, mode, *options)
     count = blocks_of(draws.in_chains(white.u), draws.shared).number
     parts = groups(len(white.u), count)
     sums = SteinKernel(white.u, white.mean, float(scale)).sums(parts)
     sizes = np.array([part.stop - part.start for part in parts])
-    squared, error, p_value = _judged(sums, sizes, random_module.host_generator(for_signs))
+    squared, error, p_value = _jackknifed(sums, sizes, random_module.host_generator(for_signs))
     return Discrepancy(squared, error, p_value, len(white.u), len(parts), fresh.data_passes)
 
 
-def _judged(
+def _jackknifed(
     sums: np.ndarray, sizes: np.ndarray, rng: np.random.Generator
 ) -> tuple[float, float, float]:
-    """Return the mean over pairs of draws, its error and its p-value by random signs, of sums over
-    pairs of blocks, (blocks, blocks), and how many draws each block has.
+    """Return the mean over pairs of draws, its jackknife error and its p-value by random signs.
+
+    Args:
+        sums: sums of κ over pairs of draws of two blocks, shape (blocks, blocks).
+        sizes: number of draws of each block.
+        rng: generator of the signs.
     """
     m, total = sizes.sum(), sums.sum()
     left = m - sizes
     without = (total - 2 * sums.sum(1) + np.diag(sums)) / (left * (left - 1))
-    signs = rng.choice([-1.0, 1.0], (FLIPS, len(sizes)))
+    signs = rng.choice([-1.0, 1.0], (NUM_SIGN_FLIPS, len(sizes)))
     flipped = np.sum((signs @ sums) * signs, axis=1)
-    p_value = (1 + np.sum(flipped >= total)) / (1 + FLIPS)
+    p_value = (1 + np.sum(flipped >= total)) / (1 + NUM_SIGN_FLIPS)
     return float(total / (m * (m - 1))), float(jackknife(without)), float(p_value)
 
 
 @dataclass(frozen=True, eq=False)
 class Thinned:
-    """Draws that were chosen, in the order of their choice; one may be there more than once.
+    """Chosen draws in the order of their choice; one may be chosen more than once.
 
     Attributes:
-        chain: numbers of their chains in the samples, shape (count,).
-        draw: their numbers in these, shape (count,).
-        discrepancy: the kernel Stein discrepancy of the first 1, 2, … of them, pairs of a draw with
-            itself included, shape (count,).
-        num_draws: draws that were used.
-        data_passes: what the gradients cost.
+        chain: chain numbers of the chosen draws in the samples, shape (count,).
+        draw: their draw numbers in these chains, shape (count,).
+        discrepancy: kernel Stein discrepancy of the first 1, 2, … chosen draws, with the pairs of a
+            draw and itself, shape (count,).
+        num_draws: number of draws that were used.
+        data_passes: cost of the gradients, in passes over the data.
     """
 
     chain: np.ndarray
@@ -302,13 +313,13 @@ class Thinned:
         )
 
     def of(self, samples: Samples | PyTree) -> Any:
-        """Return the chosen draws of the samples, a tree of arrays with the leading axis count.
+        """Return the chosen draws of the samples, a pytree of arrays with the leading axis count.
 
         Args:
-            samples: those that were thinned, or what else has their chains and draws.
+            samples: the samples that were thinned, or others with the same chains and draws.
 
         Raises:
-            TypeError, ValueError: they are none.
+            TypeError, ValueError: `samples` are no samples, or have too few chains or draws.
         """
         tree = tree_of(samples)
         least = int(self.chain.max()) + 1, int(self.draw.max()) + 1
@@ -335,35 +346,36 @@ def stein_thinning(
     batch_size: int | None = 1_000,
     rows: Rows | None = None,
 ) -> Thinned:
-    """Choose draws one by one that make the kernel Stein discrepancy of those chosen least.
+    """Choose draws greedily, each to minimise the kernel Stein discrepancy of those chosen so far.
 
-    Greedily (Riabiz, Chen, Cockayne, Swietach, Niederer, Mackey & Oates 2022), with the kernel of
-    `kernel_stein_discrepancy`. Draws from before a run had arrived, and draws too far out, are
-    passed over. It takes O(m·count·d) operations of m draws. Noise of gradients adds to a draw's
-    kernel with itself, so that draws with little noise are preferred a little: with
-    `batch_size=None` there is none. Of many numbers few draws are chosen too near the middle: means
-    are better than those of as many draws evenly spaced, widths too small.
+    The algorithm is Stein thinning (Riabiz, Chen, Cockayne, Swietach, Niederer, Mackey & Oates
+    2022), with the kernel of `kernel_stein_discrepancy`. It skips burn-in and draws too far out,
+    and takes O(m·count·d) operations for m draws. Noise of gradients increases a draw's kernel with
+    itself, so draws with little noise are slightly preferred; with `batch_size=None` there is no
+    noise. In many dimensions few chosen draws lie too close to the centre: their means are better
+    than those of as many evenly spaced draws, their sds are too small.
 
     Args:
         key: a typed PRNG key, for the batches.
-        samples: what `ewsg_jax.sample` returned, or draws of positions, a tree of arrays with the
+        samples: what `ewsg_jax.sample` returned, or draws of positions, a pytree of arrays with the
             leading axes (chain, draw). Chains that are not finite are left out.
-        posterior: what should have been sampled.
-        data: all n rows.
-        count: draws to choose; more than there are repeats some.
-        mode: what `find_mode` returned for it, whose covariance times T is the metric M. Default:
-            the draws' own covariance; its diagonal above 1,000 numbers, or with fewer than four
-            draws for each.
-        scale: c, in units of the metric.
-        temperature: T of the target exp(−V/T).
-        max_draws: draws of all chains together that are used, evenly spaced.
-        batch_size: rows for each draw, in two batches; None: all.
-        rows: how they are drawn, as in `ewsg_jax.check`.
+        posterior: the target.
+        data: all n rows, a pytree of arrays.
+        count: number of draws to choose; if it exceeds the number of draws, some are repeated.
+        mode: what `find_mode` returned for the posterior; its covariance times T is the metric M.
+            Default None: the covariance of the draws, or its diagonal if d > 1,000 or there are
+            fewer than four draws per dimension.
+        scale: c, in units of the metric. Default 1.
+        temperature: T of the target exp(−V/T). Default 1.
+        max_draws: largest number of draws of all chains together that are used, evenly spaced.
+            Default 4,000.
+        batch_size: number of rows per draw, in two batches; None: all rows. Default 1,000.
+        rows: sampling scheme of these rows, as in `ewsg_jax.check`.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; there are fewer than eight
             draws of a chain, or none that is finite; a coordinate never moves; the gradient is not
-            finite at a draw; draws lie at a wall where the density is not 0.
+            finite at a draw; draws lie at an edge at which the density is not 0.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -378,8 +390,8 @@ def stein_thinning(
     """
     checks.positive("scale", scale)
     checks.integer("count", count)
-    given = temperature, max_draws, batch_size, rows, None
-    draws, fresh, white = scored(key, samples, posterior, data, mode, *given)
+    options = temperature, max_draws, batch_size, rows, None
+    draws, fresh, white = scored(key, samples, posterior, data, mode, *options)
     chosen, discrepancy = _greedy(SteinKernel(white.u, white.mean, float(scale)), count)
     chains, times = np.meshgrid(draws.chains, draws.kept, indexing="ij")
     if draws.shared:
@@ -390,14 +402,14 @@ def stein_thinning(
 
 
 def _greedy(kernel: SteinKernel, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return which draws are chosen, and the discrepancy after each."""
+    """Return the numbers of the chosen draws, and the discrepancy after each choice."""
     alone = kernel.diagonal
     with_chosen, total = np.zeros(len(alone)), 0.0
-    chosen, found = [], []
+    chosen, discrepancies = [], []
     for number in range(1, count + 1):
         best = int(np.argmin(alone / 2 + with_chosen))
         total += alone[best] + 2 * with_chosen[best]
         with_chosen += kernel.between(slice(None), slice(best, best + 1))[:, 0]
         chosen.append(best)
-        found.append(max(total, 0.0) ** 0.5 / number)
-    return np.array(chosen), np.array(found)
+        discrepancies.append(max(total, 0.0) ** 0.5 / number)
+    return np.array(chosen), np.array(discrepancies)

@@ -1,7 +1,6 @@
-"""How probable held-out rows are, averaged over the posterior; for logistic regression their
-classes too.
+"""The posterior-predictive density of held-out rows, and for logistic regression their classes.
 
-Of a whole run, and along it, against passes over the data.
+Both of a whole run, and along it, against passes over the data.
 """
 
 from dataclasses import dataclass
@@ -39,18 +38,18 @@ def log_predictive_density(
     """Return the log of the posterior-predictive density of each row, averaged over the draws.
 
     log p(yᵢ) = log mean_θ p(yᵢ | θ); its mean over held-out rows is the usual score, its sum over
-    rows the lppd of Gelman, Hwang and Vehtari (2014), eq. 5. Natural logarithm. The ready models
-    have all constants, so that scales and models may be compared by it. A log likelihood of your
-    own must be a normalised density of the datum: a constant that it leaves out, such as −log σ, is
-    missing here, and a comparison by it goes wrong. The draws are `samples.finite_draws`, those of
-    the chains that did not diverge; where all did, densities are NaN.
+    rows the lppd of Gelman, Hwang and Vehtari (2014), eq. 5. Natural logarithm. The built-in
+    models have all constants, so it can compare scales and models. Your own log likelihood must be
+    a normalised density of the datum: without a constant such as −log σ comparisons are wrong. The
+    draws are `samples.finite_draws`, from the chains that did not diverge; if all did, densities
+    are NaN.
 
     Args:
         samples: a run whose `position` is the posterior's.
-        posterior: gives the log likelihood of a row.
-        data: the rows, a tree of arrays that share their leading axis n.
-        chunk_size: rows evaluated at once; draws are taken as many at once as fit in a bounded
-            memory.
+        posterior: the posterior with the log likelihood of a row.
+        data: the rows, a pytree of arrays that share their leading axis n.
+        chunk_size: number of rows evaluated at once; the number of draws at once is limited by a
+            bounded memory.
 
     Returns:
         An array of shape (n,).
@@ -77,18 +76,18 @@ def log_predictive_density(
     """
     checks.instance("samples", samples, Samples, "what ewsg_jax.sample returns, runs[i] of a stack")
     check_density(posterior)
-    some = bool(samples.is_finite.any())
-    draws = samples.position if samples.position is None or not some else samples.finite_draws
+    has_finite = bool(samples.is_finite.any())
+    draws = samples.position if samples.position is None or not has_finite else samples.finite_draws
     density = mean_of_rows(draws, posterior.log_likelihoods, data, chunk_size)
     # After the densities, whose own errors name what is wrong with a row.
     posterior.check(jax.tree.map(lambda x: jnp.asarray(x[0, 0]), draws), data)
-    return density if some else np.full_like(density, np.nan)
+    return density if has_finite else np.full_like(density, np.nan)
 
 
 def predictive(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) -> Predictive:
     """Judge the posterior-predictive mean on held-out rows, over `samples.finite_draws`.
 
-    It is NaN where every chain diverged.
+    It is NaN if every chain diverged.
 
     Args:
         samples: a run of `models.logistic_regression`, whose position is one array (d,).
@@ -125,15 +124,15 @@ class Trajectory:
 
     Attributes:
         data_passes: passes over the training data that one chain had made, shape (draw,).
-        ensemble_log_likelihood: of the mean prediction of this draw of all chains that did not
-            diverge, shape (draw,); NaN where all did.
-        ensemble_accuracy: the same of the accuracy.
-        running_log_likelihood: of the mean prediction of all draws so far of these chains, shape
-            (draw,).
-        running_accuracy: the same of the accuracy.
-        chain_log_likelihood: of this draw of each chain by itself, those that diverged too, shape
-            (chain, draw).
-        chain_accuracy: the same of the accuracy.
+        ensemble_log_likelihood: log likelihood of the mean prediction of this draw over all chains
+            that did not diverge, shape (draw,); NaN if all did.
+        ensemble_accuracy: accuracy of that prediction, shape (draw,).
+        running_log_likelihood: log likelihood of the mean prediction of all draws so far of these
+            chains, shape (draw,).
+        running_accuracy: accuracy of that prediction, shape (draw,).
+        chain_log_likelihood: log likelihood of this draw of each single chain, also of chains that
+            diverged, shape (chain, draw).
+        chain_accuracy: accuracy of that prediction, shape (chain, draw).
     """
 
     data_passes: np.ndarray
@@ -174,8 +173,8 @@ def trajectory(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) ->
     finite = jnp.asarray(samples.is_finite)
     # Sums over rows, chunk after chunk, in float64 on the host.
     totals = None
-    for some, count in row_chunks(data, chunk_size):
-        rows = jax.tree.map(jnp.asarray, _float32(some))
+    for chunk, count in row_chunks(data, chunk_size):
+        rows = jax.tree.map(jnp.asarray, _float32(chunk))
         counted = jnp.arange(rows["x"].shape[0]) < count
         sums = [np.asarray(x, np.float64) for x in _judge(weights, finite, rows, counted)]
         totals = sums if totals is None else [a + b for a, b in zip(totals, sums, strict=True)]
@@ -246,7 +245,7 @@ def log_likelihoods(weights: Array, rows: Data) -> Array:
 
 
 def hits(log_likelihood: Array) -> Array:
-    """Return 1 where the row's own class is more probable, 0 where not, NaN where they tie."""
+    """Return 1 if the row's class has a probability above 1/2, else 0; NaN for a NaN."""
     return jnp.where(jnp.isnan(log_likelihood), jnp.nan, log_likelihood > jnp.log(0.5))
 
 
@@ -254,8 +253,8 @@ def _float32(data: Data) -> Data:
     return jax.tree.map(lambda x: np.asarray(x, np.float32), data)
 
 
-TOLERANCE = 1e-3
-"""How far rounding may bring a probability out of [0, 1], or a row's sum from one."""
+PROBABILITY_TOLERANCE = 1e-3
+"""Rounding by which a probability may leave [0, 1], or a row's sum differ from 1; set by hand."""
 
 
 class Calibration(NamedTuple):
@@ -305,7 +304,7 @@ def calibration(probabilities: ArrayLike, labels: ArrayLike, *, num_bins: int = 
     """
     takes = "probabilities must be an array (n,) of class 1 or (n, k) of k ≥ 2 classes, n ≥ 1"
     p, dtype = _numbers("probabilities", probabilities, takes)
-    tolerance = max(TOLERANCE, float(jnp.finfo(dtype).eps))
+    tolerance = max(PROBABILITY_TOLERANCE, float(jnp.finfo(dtype).eps))
     if p.ndim not in (1, 2) or p.shape[0] == 0 or (p.ndim == 2 and p.shape[1] < 2):
         raise ValueError(f"{takes}; got {checks.describe(p)}")
     if not ((p >= -tolerance) & (p <= 1 + tolerance)).all():

@@ -1,7 +1,5 @@
-"""Mean, standard deviation, R-hat, effective sample size and Monte Carlo error of every coordinate.
-
-As a table, for pandas and in a file of comma-separated values; and how far two such summaries are
-apart.
+"""Mean, standard deviation, R-hat, effective sample size and Monte Carlo error of every coordinate:
+as a table, for pandas and as a CSV file; and the distance between two such summaries.
 """
 
 import csv
@@ -29,11 +27,11 @@ from ewsg_jax.draws.coordinates import CONVERGED, Names, flattened, named, with_
 from ewsg_jax.run.samples import MOST_NAMED, Samples, diverged_of
 
 COORDINATE = "coordinate"
-"""What the column of names is called."""
-MOST_ROWS = 12
-"""Rows that the table prints."""
-MOST_COORDINATES = 10_000
-"""Coordinates that are summarised; each takes milliseconds."""
+"""Heading of the column of names."""
+MAX_SHOWN_COORDINATES = 12
+"""Rows that the table prints; set by hand."""
+MAX_SUMMARY_COORDINATES = 10_000
+"""Coordinates that are summarised, milliseconds each; set by hand."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,18 +41,18 @@ class Summary:
     Attributes:
         names: the coordinates' names.
         mean: posterior mean.
-        sd: posterior standard deviation, over all draws of all chains that count.
-        rhat: rank-normalised split R-hat (Vehtari et al. 2021); NaN where it cannot be had.
+        sd: posterior standard deviation, over all draws of the chains that did not diverge.
+        rhat: rank-normalised split R-hat (Vehtari et al. 2021); NaN if it is undefined.
         ess_bulk: effective sample size for the middle of the distribution.
         ess_tail: effective sample size for its 5 and 95 % quantiles.
         mcse: Monte Carlo standard error of the mean.
-        probabilities: of the quantiles that were asked for, shape (quantile,).
-        quantiles: of all these draws, linear between two of them, shape (quantile, coordinate); NaN
-            where a draw is not finite.
-        num_chains: chains there were.
-        num_draws: kept draws of each chain.
-        notes: what weakens these numbers, in words.
-        num_diverged: of the chains, those that diverged and are left out of all numbers.
+        probabilities: probabilities of the requested quantiles, shape (quantile,).
+        quantiles: quantiles of the draws, interpolated linearly, shape (quantile, coordinate); NaN
+            if a draw is not finite.
+        num_chains: number of chains, diverged ones included.
+        num_draws: number of kept draws of each chain.
+        notes: reasons not to trust these numbers, in words.
+        num_diverged: number of chains that diverged; they are left out of all numbers.
     """
 
     names: tuple[str, ...]
@@ -73,18 +71,18 @@ class Summary:
 
     @property
     def worst_rhat(self) -> float:
-        """The largest R-hat of all coordinates, NaN where there is none."""
-        # Infinite where chains stand still, each at a place of its own.
+        """The largest R-hat of all coordinates, NaN if there is none."""
+        # Infinite if no chain moves and their positions differ.
         known = self.rhat[~np.isnan(self.rhat)]
         return float(known.max()) if known.size else np.nan
 
     @property
     def least_ess(self) -> float:
-        """The smallest bulk effective sample size of all coordinates, NaN where there is none."""
+        """The smallest bulk effective sample size of all coordinates, NaN if there is none."""
         finite = self.ess_bulk[np.isfinite(self.ess_bulk)]
         return float(finite.min()) if finite.size else np.nan
 
-    def worst(self, count: int = MOST_ROWS) -> np.ndarray:
+    def worst(self, count: int = MAX_SHOWN_COORDINATES) -> np.ndarray:
         """Return the numbers of the `count` coordinates of largest R-hat (else the first ones)."""
         # Without R-hat no coordinate is worse than another.
         if len(self.names) <= count or np.isnan(self.worst_rhat):
@@ -110,8 +108,8 @@ class Summary:
         """Write all columns to a file of comma-separated values, UTF-8, a line for each coordinate.
 
         Args:
-            path: of the file; one that exists is replaced. Numbers are read back as they are, `nan`
-                for NaN.
+            path: path of the file; an existing file is replaced. Numbers are written such that they
+                are read back exactly, `nan` for NaN.
 
         Raises:
             TypeError: the path is not a file path.
@@ -156,17 +154,18 @@ class Summary:
 def summary(
     samples: Samples | PyTree, names: Names = None, *, quantiles: Sequence[float] = ()
 ) -> Summary:
-    """Summarise a run coordinate by coordinate; R-hat, ESS and MCSE are ArviZ's.
+    """Summarise a run coordinate by coordinate; R-hat, ESS and MCSE are as in ArviZ.
 
     Chains that diverged are left out, and a note names them. Too few draws, one chain, or draws
     that are not finite give NaN and a note, never an exception.
 
     Args:
-        samples: what `ewsg_jax.sample` returned; or draws of anything, a tree of arrays with the
+        samples: what `ewsg_jax.sample` returned; or draws of anything, a pytree of arrays with the
             leading axes (chain, draw), such as predictions by `samples.predict(…,
-            keep_draws=True)`. Of arrays it is not known which chains diverged.
-        names: a name for each coordinate. Default: its place in the tree.
-        quantiles: their probabilities, from 0 to 1, such as (0.05, 0.5, 0.95); default none.
+            keep_draws=True)`. In arrays diverged chains are not known and not left out.
+        names: a name for each coordinate. Default: its path in the pytree.
+        quantiles: probabilities of the quantiles, from 0 to 1, such as (0.05, 0.5, 0.95). Default:
+            no quantiles.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value, or there are more than
@@ -183,8 +182,8 @@ def summary(
         >>> summary = ewsg.diagnostics.summary(samples, names=["first", "second"])
         >>> bool(summary.worst_rhat < 1.05), summary.notes
         (True, ())
-        >>> asked = ewsg.diagnostics.summary(samples, quantiles=(0.05, 0.5, 0.95))
-        >>> asked.quantiles.shape, list(asked.columns())[-3:]
+        >>> summary = ewsg.diagnostics.summary(samples, quantiles=(0.05, 0.5, 0.95))
+        >>> summary.quantiles.shape, list(summary.columns())[-3:]
         ((3, 2), ['5%', '50%', '95%'])
         >>> of_norms = ewsg.diagnostics.summary(jnp.linalg.norm(samples.position, axis=-1))
         >>> of_norms.names
@@ -207,11 +206,11 @@ def summary(
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         # A coordinate that never moved or is not finite gives 0/0; the table shows NaN for it.
         warnings.simplefilter("ignore", RuntimeWarning)
-        some = num_chains * num_draws > 0
+        has_draws = num_chains * num_draws > 0
         rhat = convergence.rhat(draws) if num_chains > 1 else unknown
         return Summary(
             names=own_names,
-            mean=draws.mean(axis=(0, 1)) if some else unknown,
+            mean=draws.mean(axis=(0, 1)) if has_draws else unknown,
             sd=draws.std(axis=(0, 1), ddof=1) if num_chains * num_draws > 1 else unknown,
             rhat=rhat,
             ess_bulk=convergence.ess_bulk(draws),
@@ -229,7 +228,7 @@ def summary(
 
 
 def _quantiles(draws: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
-    """Return the quantiles of all chains' draws, NaN where there is none or one is not finite."""
+    """Return the quantiles of all chains' draws, NaN if there is no draw or one is not finite."""
     flat = draws.reshape(-1, draws.shape[2])
     if not probabilities.size or not len(flat):
         return np.full((len(probabilities), draws.shape[2]), np.nan)
@@ -237,15 +236,15 @@ def _quantiles(draws: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
 
 
 def _arrays(samples: PyTree) -> dict[str, np.ndarray]:
-    """Check draws that are no run, (chain, draw, …), and return them by name."""
-    found = named(jax.tree.map(np.asarray, tree_of(samples)), "draws")
-    if any(x.dtype.kind in "cOSU" for x in found.values()):
+    """Check draws in arrays, (chain, draw, …), and return them by name."""
+    arrays = named(jax.tree.map(np.asarray, tree_of(samples)), "draws")
+    if any(x.dtype.kind in "cOSU" for x in arrays.values()):
         raise ValueError(
             f"{SAMPLES_MUST_BE} of real numbers; got "
             f"{checks.listed('samples', checks.shapes(samples))}"
         )
-    _check_coordinates(found)
-    return found
+    _check_coordinates(arrays)
+    return arrays
 
 
 def check_size(samples: Samples) -> None:
@@ -256,10 +255,10 @@ def check_size(samples: Samples) -> None:
 
 def _check_coordinates(leaves: dict[str, np.ndarray]) -> None:
     size = sum(math.prod(leaf.shape[2:]) for leaf in leaves.values())
-    if size > MOST_COORDINATES:
+    if size > MAX_SUMMARY_COORDINATES:
         raise ValueError(
-            f"samples must have at most {MOST_COORDINATES:,} coordinates to be summarised; got "
-            f"{size:,}: keep a function of the position, such as its norms or some predictions "
+            f"samples must have at most {MAX_SUMMARY_COORDINATES:,} coordinates to be summarised; "
+            f"got {size:,}: keep a function of the position, such as its norms or some predictions "
             "(sample(…, keep=…)), or summarise a part, dataclasses.replace(samples, draws=…)"
         )
 
@@ -267,7 +266,7 @@ def _check_coordinates(leaves: dict[str, np.ndarray]) -> None:
 def _notes(
     samples: Samples | None, draws: np.ndarray, rhat: np.ndarray, names: tuple[str, ...]
 ) -> list[str]:
-    """Return what weakens the numbers of draws; `samples` is the run that they are of, if any."""
+    """Return reasons not to trust a summary; `samples` is the run of the draws, if there is one."""
     notes, left = [], len(draws)
     known = rhat[~np.isnan(rhat)]
     worst = float(known.max()) if known.size else 1.0
@@ -280,9 +279,9 @@ def _notes(
         notes.append(f"{diverged_of(samples.diverged_at)}: {what}")
     if worst > CONVERGED:
         notes.append(
-            f"R-hat {rhat_in_words(worst, 2)}: the chains are not of one law. There are several "
-            "modes (a control variate centred on one makes chains in the others too wide), or the "
-            "run is far too short"
+            f"R-hat {rhat_in_words(worst, 2)}: the chains have different distributions. There "
+            "are several modes (a control variate centred on one makes chains in the others too "
+            "wide), or the run is far too short"
         )
     if left == 1:
         notes.append("one chain: R-hat compares chains, so there is none; run at least 4")
@@ -304,8 +303,8 @@ def _notes(
     if len(still):
         shown = ", ".join(names[i] for i in still[:MOST_NAMED]) + ", …" * (len(still) > MOST_NAMED)
         notes.append(
-            f"one number in all draws: {shown}. Its ESS and Monte Carlo error say nothing; where "
-            "chains should have moved their steps are lost in rounding, or all were rejected"
+            f"one number in all draws: {shown}. Its ESS and Monte Carlo error mean nothing; if "
+            "chains should have moved, their steps were lost in rounding, or all were rejected"
         )
     lost = int(np.sum(~np.isfinite(draws).all(axis=(1, 2))))
     if lost:
@@ -329,8 +328,8 @@ class Distance:
     Attributes:
         mean: (mean − reference mean) / reference sd, shape (coordinate,).
         sd_ratio: sd / reference sd, shape (coordinate,).
-        monte_carlo: the root mean square of `mean` that the Monte Carlo errors of both runs alone
-            would give; NaN where they are unknown.
+        monte_carlo: root mean square of `mean` expected from the Monte Carlo errors of both runs
+            alone; NaN if they are unknown.
     """
 
     mean: np.ndarray
@@ -360,11 +359,11 @@ def distance(run: Summary, reference: Summary) -> Distance:
     """Compare the summary of a run with that of a reference run of the same posterior.
 
     Args:
-        run: what `summary` gave for the run.
-        reference: what `summary` gave for the reference.
+        run: the summary of the run.
+        reference: the summary of the reference run.
 
     Raises:
-        TypeError: an argument is no summary.
+        TypeError: an argument is not a `Summary`.
         ValueError: the two do not have the same coordinates.
 
     Example:
@@ -386,7 +385,7 @@ def distance(run: Summary, reference: Summary) -> Distance:
             f"run and reference must have the same coordinates; got {len(run.names)} and "
             f"{len(reference.names)}, beginning with {run.names[0]!r} and {reference.names[0]!r}"
         )
-    # Errors of both runs, for a reference is known as far as its own draws go.
+    # Errors of both runs: the reference has a Monte Carlo error, too.
     with np.errstate(all="ignore"):
         error = np.sqrt(
             np.mean((np.square(run.mcse) + np.square(reference.mcse)) / np.square(reference.sd))
@@ -401,11 +400,11 @@ def _probabilities_of(quantiles: object) -> np.ndarray:
     takes = "quantiles must be a list of different probabilities, from 0 to 1"
     if isinstance(quantiles, str) or not isinstance(quantiles, Collection):
         raise TypeError(f"{takes}; got {checks.describe(quantiles)}")
-    for each in quantiles:
-        if isinstance(each, bool) or not isinstance(each, numbers.Real):
-            raise TypeError(f"{takes}; got {checks.describe(each)} in it")
-        if not 0 <= float(each) <= 1:
-            raise ValueError(f"{takes}; got {each} in it")
+    for value in quantiles:
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            raise TypeError(f"{takes}; got {checks.describe(value)} in it")
+        if not 0 <= float(value) <= 1:
+            raise ValueError(f"{takes}; got {value} in it")
     probabilities = np.array(list(quantiles), np.float64)
     if len(np.unique(probabilities)) < len(probabilities):
         raise ValueError(f"{takes}; got {checks.describe(quantiles)}")
@@ -413,5 +412,5 @@ def _probabilities_of(quantiles: object) -> np.ndarray:
 
 
 def _percent(probability: float) -> str:
-    """Return what the quantile of a probability is called: 5% for 0.05."""
+    """Return the name of the quantile of a probability: 5% for 0.05."""
     return f"{100 * probability:.10g}%"

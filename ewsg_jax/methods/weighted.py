@@ -19,7 +19,7 @@ from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._named import Rows
 
 BALANCES = ("friction", "noise")
-ESTIMATORS = {
+COVARIANCE_ESTIMATORS = {
     "tracked": gradients.covariance_tracking,
     "periodic": gradients.periodic_covariance,
     "kept": gradients.periodic_covariance,
@@ -242,8 +242,8 @@ def nc_sghmc(
     checks.one_of("balance", balance, BALANCES)
     batch = {"batch_size": batch_size, "replace": replace}
     if isinstance(covariance, str):
-        checks.one_of("covariance", covariance, ESTIMATORS)
-        estimator = ESTIMATORS[covariance](
+        checks.one_of("covariance", covariance, COVARIANCE_ESTIMATORS)
+        estimator = COVARIANCE_ESTIMATORS[covariance](
             posterior, refresh_every=refresh_every, structure=structure, rank=rank, **batch
         )
         constant_covariance = None

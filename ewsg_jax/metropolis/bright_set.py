@@ -2,20 +2,22 @@
 depend on n.
 
 Given the position, datum i is bright with odds Oᵢ = (Lᵢ/Bᵢ)^(1/T) − 1, independently of the others.
-A move (implicit resampling, Maclaurin & Adams 2015) selects each of the n data with probability q:
-S. A bright datum becomes dark with probability min(1, q/Oᵢ), selected or not; a dark one that was
-selected becomes bright with probability min(1, Oᵢ/q). Each datum alone then goes up and down
-equally often: Oᵢ·min(1, q/Oᵢ) = q·min(1, Oᵢ/q).
+A move (implicit resampling, Maclaurin & Adams 2015) selects each of the n data with probability q;
+S is the selected set. A bright datum becomes dark with probability min(1, q/Oᵢ), selected or not; a
+dark selected datum becomes bright with probability min(1, Oᵢ/q). Each datum then changes in both
+directions equally often: Oᵢ·min(1, q/Oᵢ) = q·min(1, Oᵢ/q).
 
 Both sets are bounded. Let U be the data that become bright, D those that become dark, and S' be S
-without them, with all of D, and with each of U again with probability q: in law the S of the move
-back. The whole move is kept only if S and S' are at most as large as may be selected and the new
-set as large as may be bright; else the set stays. The condition is the same for the move back, so
-the law above is kept, restricted to sets that fit.
+without them, with all of D, and with each of U again with probability q: S' has the distribution of
+the set that the reverse move selects. The move is accepted only if S and S' are at most as large as
+may be selected and the new set is at most as large as may be bright; else the set stays. The
+condition is the same for the reverse move, so the distribution above is invariant, restricted to
+sets that fit.
 
-Explicit resampling draws r data, chosen uniformly, again from their law given θ: datum i is bright
-with probability 1 − (Bᵢ/Lᵢ)^(1/T), whatever it was. It is a Gibbs step, so the joint law is kept
-whichever r data are chosen without regard to it; where the new set has no room the old one stays.
+Explicit resampling redraws r data, chosen uniformly, from their distribution given θ: datum i is
+bright with probability 1 − (Bᵢ/Lᵢ)^(1/T), whatever it was. It is a Gibbs step, so the joint
+distribution is invariant however the r data are chosen, as long as the choice does not depend on
+their brightness. If the new set does not fit, the old one stays.
 """
 
 import functools
@@ -31,14 +33,14 @@ from ewsg_jax.base import checks, rng
 from ewsg_jax.base.typing import Array, Data, Key, Scalar
 from ewsg_jax.rows._view import Batch, num_rows
 
-LEAST_IN_ONE = 2.0**-12
-"""The least q for which a skip is made from one uniform number."""
+MIN_PROBABILITY_OF_ONE_UNIFORM = 2.0**-12
+"""The least q at which one float32 uniform number makes a skip: below, its 24 bits are too few."""
 FREE = -1
-"""In the place of a row number: nothing."""
-MOST_COMPARED = 256
-"""Chosen data of which each is compared with those before it, so that all sets are equally
-probable; more are what a keyed bijection puts at the first places, at a cost that grows with r and
-not with its square.
+"""The row number of a free place."""
+MAX_COMPARED_ROWS = 256
+"""Rows up to which a subset is drawn by comparing each with those before it, which makes all
+subsets equally probable; a larger subset is drawn by a keyed permutation, at a cost of order r
+instead of r². Set by hand.
 """
 
 
@@ -59,9 +61,9 @@ class Selected(NamedTuple):
     """The selected data S, ascending, in an array of fixed length.
 
     Attributes:
-        rows: which rows; the last one in places that are not used.
-        used: which places are.
-        is_whole: whether S had room.
+        rows: row numbers; the last one in places that are not used.
+        used: whether each place is used.
+        is_whole: whether all of S fits into the array.
     """
 
     rows: Batch
@@ -70,38 +72,38 @@ class Selected(NamedTuple):
 
 
 class Resampling(NamedTuple):
-    """What decides which proposals are accepted: logs of uniform numbers, one for each place."""
+    """Logs of uniform numbers, one for each place, that decide which proposals are accepted."""
 
     darken: Array
     brighten: Array
 
 
 class Redrawing(NamedTuple):
-    """What draws the chosen data again: the logarithm of a uniform number for each."""
+    """Logs of uniform numbers, one for each chosen datum, that redraw its brightness."""
 
     log_uniforms: Array
 
 
 def log_odds(gaps: Array) -> Array:
-    """Return log(L/B − 1) for log(L/B); −∞ where rounding leaves no gap."""
+    """Return log(L/B − 1) for log(L/B); −∞ for a gap that is lost in rounding."""
     gaps = jnp.maximum(gaps, 0)
     return gaps + jnp.log(-jnp.expm1(-gaps))
 
 
 def uniforms_per_skip(probability: float) -> int:
     """Return how many uniform numbers a geometric skip is made from."""
-    return 1 if probability >= LEAST_IN_ONE else 2
+    return 1 if probability >= MIN_PROBABILITY_OF_ONE_UNIFORM else 2
 
 
 def select(log_uniforms: Array, probability: float, n: int) -> Selected:
-    """Return each of n data, n < 2³¹, with probability q, by geometric skips, the last to see one
-    more.
+    """Select each of n data, n < 2³¹, with probability q, by geometric skips.
 
-    Uniform numbers of resolution ε (2⁻²³ in float32), those of a skip one after the other, give
-    each skip, or for q below 2⁻¹² each of its two parts, its probability to within some ε: that is,
-    of a part of about √q, to a factor of about 1 ± ε/√q.
+    The last skip only shows whether one more datum would have been selected. Uniform numbers of
+    resolution ε (2⁻²³ in float32) give each skip, or for q below 2⁻¹² each of its two parts, its
+    probability up to about ε; a part of probability about √q then has a relative error of about
+    ε/√q.
     """
-    # In 32 bits without a sign, that hold n + 1 and the sum of two numbers up to n.
+    # Unsigned 32 bits hold n + 1 and the sum of two numbers up to n.
     skips = jnp.minimum(_skips(log_uniforms, probability, n), jnp.uint32(n))
     most = jnp.uint32(n + 1)
     ends = jax.lax.associative_scan(lambda a, b: jnp.minimum(a, most - b) + b, skips + 1)
@@ -148,7 +150,7 @@ def first_bright(
         log_probability = jnp.log(-jnp.expm1(-gaps / temperature))
         chosen = rng.log_uniform(jax.random.fold_in(key, i), (size,)) <= log_probability
         chosen &= numbers >= i * size
-        added = put(bright, BrightSet(numbers, gaps), chosen, count)
+        added = inserted(bright, BrightSet(numbers, gaps), chosen, count)
         return added, count + jnp.sum(chosen, dtype=jnp.int32)
 
     dtype = jax.eval_shape(gaps_of, data).dtype
@@ -167,8 +169,8 @@ def resample(
     """Make one move of the set by implicit resampling, S with its gaps at the present position.
 
     Returns:
-        The set, how many dark data were selected, and whether everything fitted; where not, the set
-        is the old one.
+        The set, the number of dark data that were selected, and whether everything fitted; if not,
+        the set is the old one.
     """
     log_q = math.log(probability)
     is_bright, place, is_selected = _selected(bright, selected)
@@ -179,8 +181,8 @@ def resample(
     darkened = is_bright & (randomness.darken <= log_q - log_odds(bright.gaps / temperature))
     log_accept = jnp.minimum(log_odds(gaps / temperature) - log_q, 0)
     brightened = is_dark & (randomness.brighten <= log_accept)
-    # Given that it is accepted, the uniform number over its bound is uniform again: the move back's
-    # selection.
+    # Given acceptance, the uniform number over its bound is uniform again: it selects for the
+    # reverse move.
     back = brightened & (randomness.brighten <= log_accept + log_q)
 
     count = jnp.sum(selected.used) - jnp.sum(brightened) - jnp.sum(darkened & is_selected)
@@ -192,9 +194,9 @@ def resample(
 
 
 def _selected(bright: BrightSet, selected: Selected) -> tuple[Array, Array, Array]:
-    """Return which places hold bright data, where in S these would stand, and which are in S."""
+    """Return which places hold bright data, their places in S if they were in it, and which are."""
     is_bright, numbers = bright.rows >= 0, selected.rows.indices
-    # A loop of few turns, which is many small programs elsewhere; unrolled it takes a CPU longer
+    # A loop of few iterations, each a small program on a GPU; on a CPU unrolling it takes longer
     # with one chain.
     unrolled = functools.partial(jnp.searchsorted, method="scan_unrolled")
     place = jax.lax.platform_dependent(numbers, bright.rows, cpu=jnp.searchsorted, default=unrolled)
@@ -205,18 +207,18 @@ def _selected(bright: BrightSet, selected: Selected) -> tuple[Array, Array, Arra
 def _changed(
     bright: BrightSet, stays: Array, others: BrightSet, chosen: Array, may_move: Array | bool
 ) -> tuple[BrightSet, Array]:
-    """Return what stays of a set and the chosen ones of others, and whether these fit; where not,
-    the old set.
+    """Return the data of a set that stay with the chosen data of others, and whether they fit; if
+    they do not, the old set.
     """
-    kept = jnp.sum(stays)
-    fits = may_move & (kept + jnp.sum(chosen) <= bright.rows.size)
+    num_staying = jnp.sum(stays)
+    fits = may_move & (num_staying + jnp.sum(chosen) <= bright.rows.size)
     empty = BrightSet(jnp.full_like(bright.rows, FREE), jnp.zeros_like(bright.gaps))
-    moved = put(put(empty, bright, stays, 0), others, chosen, kept)
+    moved = inserted(inserted(empty, bright, stays, 0), others, chosen, num_staying)
     return jax.tree.map(lambda new, old: jnp.where(fits, new, old), moved, bright), fits
 
 
-def put(target: BrightSet, source: BrightSet, chosen: Array, first: Array | int) -> BrightSet:
-    """Put the chosen ones into the places from `first` on, as far as there are such."""
+def inserted(target: BrightSet, source: BrightSet, chosen: Array, first: Array | int) -> BrightSet:
+    """Return a set with the chosen data of another at the places from `first` on, if they exist."""
     place = jnp.where(chosen, first + jnp.cumsum(chosen) - 1, target.rows.size)
     return jax.tree.map(
         lambda t, s: t.at[place].set(s.astype(t.dtype), mode="drop"), target, source
@@ -233,14 +235,14 @@ def check_probability(name: str, value: object) -> float:
     return float(value)
 
 
-def default_room(probability: float) -> Callable[[int], int]:
-    """Return how many data may be selected, as a function of n: nq + 6√(nq) + 8."""
+def default_max_selected(probability: float) -> Callable[[int], int]:
+    """Return the largest number of selected data as a function of n: nq + 6√(nq) + 8."""
     return lambda n: min(n, math.ceil(n * probability + 6 * math.sqrt(n * probability)) + 8)
 
 
 def choose(key: Key, count: int, n: int) -> Selected:
-    """Return r different ones of n data, ascending, at a cost that does not depend on n."""
-    if count <= MOST_COMPARED:
+    """Return r different row numbers below n, ascending, at a cost that does not depend on n."""
+    if count <= MAX_COMPARED_ROWS:
         rows = rng.rows(key, n, count, replace=False)
     else:
         words = jax.random.bits(key, (2,), jnp.uint32)
@@ -251,11 +253,11 @@ def choose(key: Key, count: int, n: int) -> Selected:
 def redraw(
     bright: BrightSet, selected: Selected, gaps: Array, randomness: Redrawing, temperature: Scalar
 ) -> tuple[BrightSet, Array, Array]:
-    """Make one move of the set by explicit resampling: arguments and results as of `resample`."""
+    """Make one move of the set by explicit resampling; arguments and results as in `resample`."""
     is_bright, _, is_chosen = _selected(bright, selected)
     gaps = jnp.maximum(gaps, 0)
     # Given θ a row is bright with probability 1 − (B/L)^(1/T), whatever it was.
-    lit = randomness.log_uniforms <= jnp.log(-jnp.expm1(-gaps / temperature))
+    redrawn = randomness.log_uniforms <= jnp.log(-jnp.expm1(-gaps / temperature))
     others = BrightSet(selected.rows.indices, gaps)
-    moved, fits = _changed(bright, is_bright & ~is_chosen, others, lit, True)
-    return moved, lit.size - jnp.sum(is_chosen, dtype=jnp.int32), fits
+    moved, fits = _changed(bright, is_bright & ~is_chosen, others, redrawn, True)
+    return moved, redrawn.size - jnp.sum(is_chosen, dtype=jnp.int32), fits

@@ -1,11 +1,11 @@
-"""V with the digits that differences of it need, and ∇V, in one pass over the rows.
+"""V precise enough for its differences, and ∇V, in one pass over the rows.
 
-A float32 sum over 10⁶ rows is known to some 0.1, which an acceptance feels. Here the Vᵢ of a chunk
-of rows are cut in two parts: multiples of one number, whose sums are exact in any order, and what
-is left of them, whose sum is small (Rump, Ogita & Oishi, Accurate floating-point summation, SIAM
-Journal on Scientific Computing 31, 2008). Sums of chunks are added with their rounding errors. V is
-the pair of a rounded sum and what it is too small by; what remains are the roundings of each Vᵢ, by
-chance up and down.
+A float32 sum over 10⁶ rows has an error of about 0.1, which changes acceptance probabilities. Here
+the Vᵢ of a chunk of rows are split in two parts: multiples of one number, whose sums are exact in
+any order, and the remainders, whose sum is small (Rump, Ogita & Oishi, Accurate floating-point
+summation, SIAM Journal on Scientific Computing 31, 2008). Sums of chunks are added with their
+rounding errors. V is a pair: a rounded sum and its error. The rounding of each Vᵢ remains, which is
+random in sign.
 """
 
 import functools
@@ -21,39 +21,40 @@ from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._view import fold_over_rows, view
 
 
-class Potential(NamedTuple):
+class CompensatedPotential(NamedTuple):
     """V at a position, up to a constant.
 
     Attributes:
-        value: rounded.
-        error: what it is too small by.
+        value: V, rounded.
+        error: V − value.
     """
 
     value: Array
     error: Array
 
-    def above(self, other: "Potential") -> Array:
-        """Return by how much it is above another."""
+    def above(self, other: "CompensatedPotential") -> Array:
+        """Return the difference to another potential."""
         return (self.value - other.value) + (self.error - other.error)
 
-    def raised(self, rise: Array) -> "Potential":
-        """Return a potential that is above this one by so much."""
+    def raised(self, rise: Array) -> "CompensatedPotential":
+        """Return this potential plus a number."""
         total, lost = pytrees.add_with_error(self.value, jnp.zeros_like(self.value), rise)
-        # Of an infinite sum nothing is lost that counts.
+        # An infinite sum has no meaningful error.
         lost = jnp.where(jnp.isfinite(total), lost + self.error, 0)
         value = total + lost
-        return Potential(value, jnp.where(jnp.isfinite(value), lost - (value - total), 0))
+        return CompensatedPotential(
+            value, jnp.where(jnp.isfinite(value), lost - (value - total), 0)
+        )
 
 
 def potential_and_gradient(
     posterior: Posterior[P], position: P, data: Data, chunk_size: int
-) -> tuple[Potential, Position]:
-    """Return V, up to a constant, and ∇V shaped like the position, of all rows, which lie on one
-    device.
+) -> tuple[CompensatedPotential, Position]:
+    """Return V, up to a constant, and ∇V shaped like the position, over all rows on one device.
 
     The position has 32 or 64 bits; `chunk_size` rows are taken at once, which bounds the memory.
     """
-    # Constants would only take digits from what differs.
+    # Constants would only cost digits.
     posterior = posterior.varying
 
     def add(total: PyTree, rows: Data, before: Array | int) -> PyTree:
@@ -65,8 +66,8 @@ def potential_and_gradient(
         )
 
     zero = jnp.zeros((), jnp.result_type(jnp.float32, *pytrees.dtypes(position)))
-    nothing = Potential(zero, zero), pytrees.zeros_like(position)
-    potential, gradient = fold_over_rows(add, nothing, view(data).cut, chunk_size)
+    start = CompensatedPotential(zero, zero), pytrees.zeros_like(position)
+    potential, gradient = fold_over_rows(add, start, view(data).cut, chunk_size)
     of_prior = -jnp.asarray(posterior.log_prior(position))
     return potential.raised(of_prior), posterior.total(position, data, gradient)
 
@@ -75,34 +76,34 @@ def potential_and_gradient(
 def rounding_noise(
     posterior: Posterior[P], position: P, moves: Position, data: Data, chunk_size: int
 ) -> Array:
-    """Return by how much differences of V are off by chance, as far as the roundings of each Vᵢ go.
+    """Return the standard deviation of the rounding error in differences of V.
 
-    It is the standard deviation of what V differs by and its gradient does not explain: over moves
-    (trees like the position, leading axis move) as long as a step of the chain, which change the
-    roundings, or over an eighth of them, where that is less. What is not explained because a move
-    is too long falls with its third power.
+    It is measured as the standard deviation of the part of a difference of V that the gradient does
+    not explain, over moves (pytrees like the position, leading axis move) as long as a step of the
+    chain, or over an eighth of these moves if that is less: what is unexplained because moves are
+    too long falls with their third power.
     """
     flat, as_tree = ravel_pytree(position)
-    along = jax.vmap(lambda tree: ravel_pytree(tree)[0])(moves)
-    # Near points and points at an eighth of the distance: chance is what does not shrink with it.
+    along = jax.vmap(lambda move: ravel_pytree(move)[0])(moves)
+    # Points at two distances: rounding is what does not shrink with the distance.
     points = flat + jnp.concatenate([0 * along[:1], along, along / 8])
 
-    def energy(point: Array) -> tuple[Potential, Array]:
+    def energy(point: Array) -> tuple[CompensatedPotential, Array]:
         potential, gradient = potential_and_gradient(posterior, as_tree(point), data, chunk_size)
         return potential, ravel_pytree(gradient)[0]
 
     # One program for all points: it is compiled once.
-    potentials, slopes = jax.lax.map(energy, points)
+    potentials, gradients = jax.lax.map(energy, points)
     rises = potentials.above(pytrees.take(potentials, 0))
     # The trapezoid rule leaves third orders of the smooth part, and the rounding.
-    unexplained = rises - jnp.sum((slopes + slopes[0]) / 2 * (points - flat), axis=1)
+    unexplained = rises - jnp.sum((gradients + gradients[0]) / 2 * (points - flat), axis=1)
     return jnp.min(jnp.std(unexplained[1:].reshape(2, -1), axis=1))
 
 
 def _of_rows(
     posterior: Posterior[P], position: P, rows: Data
 ) -> tuple[tuple[Array, Array], Position]:
-    """Return ΣVᵢ of some rows, as two sums, and Σ∇Vᵢ."""
+    """Return Σ Vᵢ over some rows, as two sums, and Σ ∇Vᵢ."""
     if posterior.predictor is not None:
         gradient = posterior.sum_of_rows(posterior.row_gradients(position, rows), rows)
         return _in_two_sums(-posterior.log_likelihoods(position, rows)), gradient
@@ -116,7 +117,7 @@ def _of_rows(
 
 
 def _in_two_sums(values: Array) -> tuple[Array, Array]:
-    """Return two numbers whose sum is that of the values, up to a rounding of the small second."""
+    """Return two numbers that add up to the sum of the values, up to rounding of the second."""
     # Adding and subtracting a large number rounds all values to one grid, on which they add up
     # exactly.
     large = 4 * values.size * jnp.max(jnp.abs(values))

@@ -43,7 +43,7 @@ from ewsg_jax.metropolis.bright_set import (
     Resampling,
     check_probability,
     choose,
-    default_room,
+    default_max_selected,
     first_bright,
     log_odds,
     redraw,
@@ -55,21 +55,21 @@ from ewsg_jax.metropolis.random_walk_metropolis import RandomWalkNoise, random_w
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._view import CHUNK_SIZE, fetched, gather, num_rows
 
-DECAY = 0.6
-"""Between 1/2, where single acceptances' noise does not settle, and 1, which keeps the start."""
+ADAPTATION_DECAY = 0.6
+"""Exponent of the step's gain: above 1/2, so that the noise of acceptances averages out; below 1,
+so that the start is forgotten. Set by hand."""
 
 
 class FireflyState(NamedTuple):
-    """What a chain of FlyMC is.
+    """The state of a chain of FlyMC.
 
     Attributes:
         position: θ.
         step: the number of steps made.
-        log_dark: log p₀ + Σ log Bᵢ there, up to a constant.
+        log_dark: log p₀ + Σ log Bᵢ at θ, up to a constant.
         bright: the bright data.
-        overflow: whether more data were bright at the start than there is room for, until the first
-            step.
-        log_scale: of the step size, a scalar; `()` where it is not adapted.
+        overflow: whether more data were bright at the start than fit, until the first step.
+        log_scale: log s, the factor of the step size, a scalar; `()` if it is not adapted.
     """
 
     position: Position
@@ -81,14 +81,14 @@ class FireflyState(NamedTuple):
 
 
 class FireflyMemory(NamedTuple):
-    """The centre of the bound, and its sums over all data."""
+    """The reference point of the bound, and its sums over all data."""
 
     center: Position
     summary: PyTree
 
 
 class FireflyNoise(NamedTuple):
-    """What moves θ, and what moves z beside the selected data."""
+    """Randomness of the step of θ, and of the move of z apart from the selected data."""
 
     walk: RandomWalkNoise
     resampling: Resampling | Redrawing
@@ -115,16 +115,16 @@ class FireflyMonteCarlo(Kernel[P]):
 
     def __repr__(self) -> str:
         named = arguments(self)
-        # The call that made it does not name a bound that the posterior has itself.
+        # The call that makes it does not name the bound if it is the posterior's.
         if self.bound == self.posterior.bound:
             del named["bound"]
         return written(self.made_by, named)
 
-    def room(self, n: int) -> int:
-        """Return how many data may be selected in a step."""
+    def max_selected(self, n: int) -> int:
+        """Return the largest number of data that a step selects."""
         if self.num_resampled is not None:
             return period_at("num_resampled", self.num_resampled, lambda n: n, n)
-        default = default_room(self.resample_probability)
+        default = default_max_selected(self.resample_probability)
         return period_at("proposal_capacity", self.proposal_capacity, default, n)
 
     def log_dark(self, position: P, memory: FireflyMemory) -> Array:
@@ -139,14 +139,14 @@ class FireflyMonteCarlo(Kernel[P]):
         checks.finite("position", position)
         self.check(position, data)
         check_bound(self.bound, position, data)
-        # The bound touches the likelihood at the centre: the closer that is, the fewer rows are
-        # bright.
-        middle = centers.center_or_start(self.center, position)
-        memory = FireflyMemory(middle, self.bound.summarize(middle, data, self.chunk_size))
-        # All rows are seen here, and by no step.
+        # The bound equals the likelihood at the reference point: the closer that is, the fewer rows
+        # are bright.
+        center = centers.center_or_start(self.center, position)
+        memory = FireflyMemory(center, self.bound.summarize(center, data, self.chunk_size))
+        # Only here all rows are evaluated, in no step.
         bright, count = first_bright(
             key,
-            lambda rows: self.bound.gaps(position, middle, rows),
+            lambda rows: self.bound.gaps(position, center, rows),
             data,
             self.capacity,
             self.temperature(jnp.int32(0)),
@@ -156,7 +156,7 @@ class FireflyMonteCarlo(Kernel[P]):
         if not checks.is_traced(count) and count > self.capacity:
             raise ValueError(
                 f"capacity must be at least {count}, the number of data that are bright at the "
-                f"start; got {self.capacity}: a start and a centre near the mode make fewer bright"
+                f"start; got {self.capacity}: a start and a center near the mode make fewer bright"
             )
         dark, overflowed = self.log_dark(position, memory), count > self.capacity
         scale = () if self.target_acceptance is None else jnp.zeros_like(dark)
@@ -164,18 +164,23 @@ class FireflyMonteCarlo(Kernel[P]):
         return first_state(self, key, first, memory, data)
 
     def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
-        # How many rows a step may evaluate is fixed, so that its arrays have one length.
-        n, most = num_rows(data), self.room(num_rows(data))
+        # The number of rows that a step may evaluate is fixed, so that its arrays have one length.
+        n, limit = num_rows(data), self.max_selected(num_rows(data))
         direction_key, uniform_key = jax.random.split(key)
         if self.num_resampled is not None:
-            anew_key, choice_key = jax.random.split(uniform_key)
-            uniforms = rng.log_uniform(anew_key, (1 + most,))
+            redraw_key, choice_key = jax.random.split(uniform_key)
+            uniforms = rng.log_uniform(redraw_key, (1 + limit,))
             walk = RandomWalkNoise(rng.noise(direction_key, state.position), uniforms[0])
             return Randomness(
-                choose(choice_key, most, n), FireflyNoise(walk, Redrawing(uniforms[1:]))
+                choose(choice_key, limit, n), FireflyNoise(walk, Redrawing(uniforms[1:]))
             )
-        # In one draw, of which each part costs little.
-        lengths = 1, (most + 1) * uniforms_per_skip(self.resample_probability), self.capacity, most
+        # One draw for all: many small ones cost more.
+        lengths = (
+            1,
+            (limit + 1) * uniforms_per_skip(self.resample_probability),
+            self.capacity,
+            limit,
+        )
         uniforms = rng.log_uniform(uniform_key, (sum(lengths),))
         decide, skips, darken, brighten = jnp.split(
             uniforms, list(itertools.accumulate(lengths))[:-1]
@@ -193,10 +198,10 @@ class FireflyMonteCarlo(Kernel[P]):
         if self.target_acceptance is not None:
             h = h * jnp.exp(log_scale)
 
-        # The position moves first, with the brightness of all rows as it is: a Metropolis step on
+        # The position moves first, given the brightness of all rows: a Metropolis step on
         # p₀ ΠBᵢ times the odds Lᵢ/Bᵢ − 1 of the bright rows, so only these are evaluated.
         proposed = pytrees.combine((1, position), (h, walk.direction))
-        # Free places hold a negative number: they gather some row, and count for nothing.
+        # Free places hold a negative number: they gather some row, which does not count.
         is_bright = bright.rows >= 0
         bright_rows = gather(data, jnp.maximum(bright.rows, 0)).rows
         gaps = self.bound.gaps(proposed, memory.center, bright_rows)
@@ -213,22 +218,24 @@ class FireflyMonteCarlo(Kernel[P]):
             accepted, (proposed, there, gaps), (position, dark, bright.gaps)
         )
 
-        # Then brightness is drawn again, of some rows, where the chain now is.
+        # Then the brightness of some rows is redrawn, at the new position.
         selected = randomness.batch
         proposal_gaps = self.bound.gaps(position, memory.center, fetched(selected.rows, data).rows)
-        lit = BrightSet(bright.rows, gaps)
+        current = BrightSet(bright.rows, gaps)
         if isinstance(resampling, Redrawing):
-            moved, num_dark, fits = redraw(lit, selected, proposal_gaps, resampling, temperature)
+            moved, num_dark, fits = redraw(
+                current, selected, proposal_gaps, resampling, temperature
+            )
         else:
             q = self.resample_probability
             moved, num_dark, fits = resample(
-                lit, selected, proposal_gaps, resampling, q, temperature
+                current, selected, proposal_gaps, resampling, q, temperature
             )
-        # What overflowed before this step was reported by it: the flag starts again.
+        # This step reports an earlier overflow, so the flag is reset.
         following = FireflyState(
             position, step + 1, dark, moved, jnp.zeros_like(overflowed), log_scale
         )
-        # Bright rows at the proposal, and dark ones that were proposed: each one evaluation.
+        # Bright rows at the proposal and dark rows that were selected: one evaluation each.
         info = Info(
             gradient_evaluations=jnp.sum(is_bright, dtype=jnp.int32) + num_dark,
             is_finite=pytrees.is_finite(following),
@@ -240,20 +247,21 @@ class FireflyMonteCarlo(Kernel[P]):
 
     def evaluations(self, data: Data) -> Evaluations:
         n = num_rows(data)
-        return Evaluations(self.capacity + self.room(n), 0, at_init=2 * n, counted=True)
+        return Evaluations(self.capacity + self.max_selected(n), 0, at_init=2 * n, counted=True)
 
     def check(self, position: P, data: Data) -> None:
         self.posterior.check(position, data)
         centers.check_fits(self.center, position)
         n = num_rows(data)
-        if self.num_resampled is not None and self.room(n) > n:
+        if self.num_resampled is not None and self.max_selected(n) > n:
             raise ValueError(
-                f"num_resampled must be at most n = {n:,}, the rows of data; got {self.room(n):,}"
+                f"num_resampled must be at most n = {n:,}, the rows of data; got "
+                f"{self.max_selected(n):,}"
             )
 
     @property
     def sharing(self) -> Sharing:
-        """Whose the memory is."""
+        """Which chains share the memory."""
         return Sharing("start" if self.center is None else "data")
 
 
@@ -286,7 +294,7 @@ def flymc(
 ) -> Kernel[P]:
     """Firefly Monte Carlo (FlyMC): exact random-walk Metropolis that evaluates bright data.
 
-    Update: a random-walk Metropolis step θ* = θ + h ξ for θ given z, then an update of z, where
+    Update: a random-walk Metropolis step θ* = θ + h ξ for θ given z, then an update of z, with
         zᵢ = 1 for bright data; the density of both is p₀(θ)^(1/T) Πᵢ bᵢ^(1−zᵢ) (lᵢ − bᵢ)^zᵢ, lᵢ =
         Lᵢ(θ)^(1/T), bᵢ = Bᵢ(θ)^(1/T) its bound.
     Target: exp(−V/T) exactly, whatever the step size, as long as no step reports `overflow`. A step
@@ -339,15 +347,15 @@ def flymc(
         (True, False)
     """
     check_posterior(posterior)
-    given = hyperparameters(step_size=step_size, temperature=temperature)
+    schedules = hyperparameters(step_size=step_size, temperature=temperature)
     checks.integer("capacity", capacity)
     probability = check_probability("resample_probability", resample_probability)
-    room = checked_period("proposal_capacity", proposal_capacity)
+    limit = checked_period("proposal_capacity", proposal_capacity)
     redrawn = checked_period("num_resampled", num_resampled)
-    # Two ways to choose rows: by skips of a probability, or a number of them.
-    if redrawn is not None and (room is not None or probability != 0.01):
+    # Two ways to choose rows: by probability, or a fixed number of them.
+    if redrawn is not None and (limit is not None or probability != 0.01):
         raise ValueError(
-            "num_resampled must be None where resample_probability or proposal_capacity is given: "
+            "num_resampled must be None if resample_probability or proposal_capacity is given: "
             f"it takes their place; got {checks.describe(num_resampled)}"
         )
     target, steps = checked_target(target_acceptance, adapt_steps)
@@ -362,10 +370,10 @@ def flymc(
     checks.integer("chunk_size", chunk_size)
     return FireflyMonteCarlo(
         posterior=posterior,
-        **given,
+        **schedules,
         capacity=int(capacity),
         resample_probability=probability,
-        proposal_capacity=room,
+        proposal_capacity=limit,
         num_resampled=redrawn,
         target_acceptance=target,
         adapt_steps=steps,
@@ -376,12 +384,12 @@ def flymc(
 
 
 def adapted(log_scale: Array, step: Array, log_ratio: Array, target: float, steps: int) -> Array:
-    """Return log s after step t, of K that adapt, from it before and the log of Metropolis' ratio.
+    """Return log s after step t of the K steps that adapt it, from the log of Metropolis' ratio.
 
     A proposal without a density counts as rejected.
     """
     probability = jnp.nan_to_num(jnp.exp(jnp.minimum(log_ratio, 0)))
-    gain = (step + 1).astype(log_scale.dtype) ** -DECAY
+    gain = (step + 1).astype(log_scale.dtype) ** -ADAPTATION_DECAY
     return jnp.where(
         step < steps, log_scale + gain * (probability - target).astype(log_scale.dtype), log_scale
     )

@@ -1,22 +1,23 @@
-"""The no-U-turn sampler (Hoffman & Gelman 2014) on all data, made of BlackJAX's building blocks.
+"""The no-U-turn sampler (Hoffman & Gelman 2014) on all data, from BlackJAX's building blocks.
 
 A step draws a momentum p ~ N(0, I) and doubles a path of leapfrog steps,
 
     p' = p − (h/2T) Lᵀ∇V(θ);   θ' = θ + h L p';   p'' = p' − (h/2T) Lᵀ∇V(θ'),
 
 with C = L Lᵀ the inverse mass, forward or backward, until it turns back on itself or has
-2^max_depth − 1 steps. It goes to one of the path's points, drawn by exp(−H), H = V/T + |p|²/2. p is
-the momentum of the coordinates L⁻¹θ, in which the mass is 1, so any inverse mass with a factor will
-do. How paths grow, end and are drawn from is BlackJAX's; V, ∇V and L are ours.
+2^max_depth − 1 steps. The new state is one of the path's points, drawn with probability ∝ exp(−H),
+H = V/T + |p|²/2. p is the momentum of the coordinates L⁻¹θ, in which the mass is 1, so any inverse
+mass with a factor will do. BlackJAX grows the path, ends it and draws from it; V, ∇V and L are this
+library's.
 
-Which point is drawn rests on differences of V (`energy`), which BlackJAX sees relative to the start
-of the path.
+The point that is drawn depends on differences of V (`energy`), which BlackJAX gets relative to the
+start of the path.
 
-The energy of a path errs by an amount of standard deviation σ ∝ h² (to leading order, on any smooth
-target), and where errors are normal a share α = 2Φ(−σ/2) is accepted (Beskos, Pillai, Roberts,
+The energy error along a path has a standard deviation σ ∝ h² (to leading order, on any smooth
+target), and if errors are normal a share α = 2Φ(−σ/2) is accepted (Beskos, Pillai, Roberts,
 Sanz-Serna & Stuart, Optimal tuning of the hybrid Monte Carlo algorithm, Bernoulli 19, 2013). So
-h' = h √(σ(α*)/σ(α)) is found at once, where stochastic approximation takes many windows; what is
-left is the noise of the window.
+h' = h √(σ(α*)/σ(α)) has the acceptance α* after one window, up to the window's noise; stochastic
+approximation takes many windows.
 """
 
 import functools
@@ -38,37 +39,37 @@ from ewsg_jax.dynamics._mass import InverseMass, Mass, is_one
 from ewsg_jax.dynamics._protocol import Constant, Schedule, hyperparameters
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, first_state
-from ewsg_jax.metropolis.energy import Potential, potential_and_gradient, rounding_noise
+from ewsg_jax.metropolis.energy import CompensatedPotential, potential_and_gradient, rounding_noise
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._view import CHUNK_SIZE, num_rows
 
-DIVERGENCE = 1000.0
-"""How far the energy may rise before a path is cut off, as in Stan: such points are not drawn."""
-COUNTED = 2**31
-"""Evaluations of a step are counted in 32 bits."""
-MANY_ROWS = 10_000
-"""Rows from which on a run measures roundings of V, which matter where a row's V is thousands."""
-NEIGHBOURS = 8
-"""At which they are measured."""
-NOISE = 0.3
-"""Of V/T, from which on a tenth and more of what should be accepted is not."""
-MOST_TIMES_SHORTER, MOST_TIMES_LONGER = 8.0, 4.0
-"""In one go: shares near 0 and 1 say in which direction, not how far."""
+MAX_ENERGY_RISE = 1000.0
+"""Rise of H, in units of T, at which a path ends; such points are not drawn. Stan's value."""
+EVALUATION_LIMIT = 2**31
+"""Evaluations of a step are counted in 32 bits with a sign."""
+ROUNDING_CHECK_ROWS = 10_000
+"""Rows from which on a run measures the rounding of V, which matters if a row's V is thousands."""
+ROUNDING_CHECK_POINTS = 8
+"""Points at which it is measured; set by hand."""
+MAX_ROUNDING_SD = 0.3
+"""Standard deviation of the rounding of V/T at which acceptance falls by a tenth: a run warns."""
+MAX_STEP_REDUCTION, MAX_STEP_GROWTH = 8.0, 4.0
+"""Factors by which a window may change h: acceptances near 0 and 1 show only the direction."""
 
 
 class NutsState(NamedTuple):
-    """What a chain of NUTS is.
+    """The state of a chain of NUTS.
 
     Attributes:
         position: θ.
         step: the number of steps made.
         potential: V(θ), up to a constant.
-        gradient: ∇V(θ), shaped like the position: a path begins with it.
+        gradient: ∇V(θ), shaped like the position; the next path begins with it.
     """
 
     position: Position
     step: Array
-    potential: Potential
+    potential: CompensatedPotential
     gradient: Position
 
 
@@ -105,24 +106,24 @@ class Nuts(Kernel[P]):
         potential, gradient = potential_and_gradient(
             self.posterior, position, data, self.chunk_size
         )
-        # Later states are accepted ones, and so finite: only the first one can be outside.
+        # Later states were accepted, so they are finite: only the first may not be.
         if not checks.is_traced(potential.value):
             if not np.isfinite(potential.value):
                 raise ValueError(
-                    "position must be where the posterior's potential is finite; it is "
+                    "position must have a finite potential; the posterior's is "
                     f"{potential.value} there"
                 )
             if not pytrees.is_finite(gradient):
                 raise ValueError(
-                    "position must be where the posterior's gradient is finite; it is not there"
+                    "position must have a finite gradient; the posterior's is not finite there"
                 )
         return first_state(
             self, key, NutsState(position, jnp.int32(0), potential, gradient), (), data
         )
 
     def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
-        # Words, which a run keeps by the block as it does other numbers: how long the path is
-        # nobody knows yet.
+        # A key's words, which a run keeps in blocks as other random numbers: the length of the path
+        # is not known yet.
         return Randomness((), jax.random.bits(key, (2,), jnp.uint32))
 
     def transition(
@@ -132,19 +133,21 @@ class Nuts(Kernel[P]):
         h, temperature = self.step_size(current.step), self.temperature(current.step)
         hmc, nuts = _blackjax("hmc"), _blackjax("nuts")
 
-        # BlackJAX walks along vectors, whatever tree a position is.
+        # BlackJAX works on vectors, whatever pytree a position is.
         vectors = _Vectors(current.position)
 
         def log_density(position: Array) -> tuple[Array, Array]:
-            """Return −V/T, which is 0 where the path begins, and −∇V."""
-            at = vectors.tree(position)
-            potential, gradient = potential_and_gradient(self.posterior, at, data, self.chunk_size)
+            """Return −V/T, which is 0 at the start of the path, and −∇V."""
+            point = vectors.tree(position)
+            potential, gradient = potential_and_gradient(
+                self.posterior, point, data, self.chunk_size
+            )
             density = -potential.above(current.potential) / temperature
             return density.astype(vectors.dtype), -vectors.flat(gradient)
 
-        # BlackJAX's own leapfrog has a mass of its own too; in these coordinates it is 1.
+        # In these coordinates the mass is 1, so BlackJAX's leapfrog, which has one, is replaced.
         step = nuts.build_kernel(
-            functools.partial(_leapfrog, self.mass.factor, temperature, vectors), DIVERGENCE
+            functools.partial(_leapfrog, self.mass.factor, temperature, vectors), MAX_ENERGY_RISE
         )
         here = vectors.flat(current.position)
         start = hmc.HMCState(here, jnp.zeros_like(here[0]), -vectors.flat(current.gradient))
@@ -189,32 +192,33 @@ class Nuts(Kernel[P]):
                 f"densities; got {narrow[0]}"
             )
         n = num_rows(data)
-        most = (COUNTED // n + 1).bit_length() - 1
+        most = (EVALUATION_LIMIT // n + 1).bit_length() - 1
         if self.max_depth > most:
             raise ValueError(
                 f"max_depth must be at most {most} for n = {n:,}, whose evaluations of a step are "
                 f"counted in 32 bits; got {self.max_depth}"
             )
         is_narrow = jnp.result_type(*pytrees.dtypes(position)) == jnp.float32
-        if n >= MANY_ROWS and is_narrow and checks.are_known((position, data, self)):
+        if n >= ROUNDING_CHECK_ROWS and is_narrow and checks.are_known((position, data, self)):
             temperature = float(self.temperature(jnp.int32(0)))
             look = functools.partial(self._check_rounding, position, data, temperature)
             checked_arrays.remembered((self.posterior, "rounding", temperature), look, data)
 
     def _check_rounding(self, position: P, data: Data, temperature: float) -> None:
-        """Warn where float32 does not know differences of V/T as an acceptance needs them."""
+        """Warn if rounding in float32 makes differences of V/T too inaccurate for acceptance."""
         like = jax.tree.map(
-            lambda x: jnp.zeros((NEIGHBOURS, *jnp.shape(x)), jnp.asarray(x).dtype), position
+            lambda x: jnp.zeros((ROUNDING_CHECK_POINTS, *jnp.shape(x)), jnp.asarray(x).dtype),
+            position,
         )
         directions = jax.vmap(self.mass.factor.times)(rng.noise(jax.random.key(0), like))
         moves = pytrees.combine((self.step_size(jnp.int32(0)) / 2, directions))
         noise = float(rounding_noise(self.posterior, position, moves, data, self.chunk_size))
-        if noise > NOISE * temperature:
-            beside = "" if temperature == 1 else f" beside a temperature of {temperature:.3g}"
+        if noise > MAX_ROUNDING_SD * temperature:
+            relative = "" if temperature == 1 else f" at a temperature of {temperature:.3g}"
             warn(
                 f"float32 knows the potential of these {num_rows(data):,} rows to {noise:.2g} "
-                f"only{beside}, so nuts accepts less than its step size would have it: it needs a "
-                "position and data of float64 (jax.config.update('jax_enable_x64', True)), or a "
+                f"only{relative}, so nuts accepts less than its step size would have it: it needs "
+                "a position and data of float64 (jax.config.update('jax_enable_x64', True)), or a "
                 "log_likelihood that is smaller by a constant"
             )
 
@@ -229,24 +233,23 @@ def nuts(
     chunk_size: int = CHUNK_SIZE,
     passes_per_step: float | None = None,
 ) -> Kernel[P]:
-    """The no-U-turn sampler (NUTS): Hamiltonian paths on all data, as long as they lead away from
-    their start.
+    """The no-U-turn sampler (NUTS): Hamiltonian paths on all data that end when they turn back.
 
-    Update: a momentum is drawn, and a path of leapfrog steps of length h doubled forward or
+    Update: a momentum is drawn, and a path of leapfrog steps of length h is doubled forward or
         backward until it turns back or has 2^`max_depth` − 1 steps. θ' is a point of the path,
-        drawn by exp(−V/T − |p|²/2), and rather a far one. BlackJAX does it (`pip install
-        'ewsg_jax[nuts]'`); V and its gradient are this library's.
-    Target: exp(−V/T) exactly, whatever the step size. V is summed with its rounding errors: at 10⁶
-        rows in float32 the energy is right to some 10⁻³.
-    Cost: n evaluations for each leapfrog step and n at the start: 3 to 31 data passes a step where
-        the inverse mass is near the posterior's covariance, up to 1,023 where it is not. Steps
-        report what they took. Memory of 2 `max_depth` + 20 positions a chain. Chains side by side
-        make the steps of the longest path of all, which is little more in such a metric, and read
-        each row once.
-    When: few data (below some 10⁴ rows) and a posterior far from normal, where minibatches gain
-        little and their noise costs most. Not with many data: a step of a minibatch method takes a
-        thousandth of one of these. `step_size` is in units of the inverse mass: 0.3 to 1 where that
-        is near the covariance, such that `samples.acceptance` is about 0.8.
+        drawn with weights exp(−V/T − |p|²/2) that prefer far points. BlackJAX does it (`pip
+        install 'ewsg_jax[nuts]'`); V and its gradient are this library's.
+    Target: exp(−V/T) exactly, whatever the step size. V is summed with its rounding errors: for 10⁶
+        rows in float32 the energy has an error of about 10⁻³.
+    Cost: n evaluations for each leapfrog step and n at the start: 3 to 31 data passes a step if the
+        inverse mass is close to the posterior's covariance, up to 1,023 if it is not. Steps report
+        their evaluations. Memory of 2 `max_depth` + 20 positions a chain. Chains under `vmap` all
+        make as many steps as the longest path, which is little more with such an inverse mass, and
+        read each row once.
+    When: few data (below some 10⁴ rows) and a posterior far from normal: there minibatches gain
+        little and their noise costs most. With many data a step of a minibatch method takes a
+        thousandth of the time. `step_size` is in units of the inverse mass: 0.3 to 1 if that is
+        close to the covariance, such that `samples.acceptance` is about 0.8.
     Source: M. D. Hoffman and A. Gelman, The No-U-Turn Sampler, JMLR 15, 2014; M. Betancourt, A
         conceptual introduction to Hamiltonian Monte Carlo, arXiv:1701.02434, 2017, for how a point
         is drawn; A. Cabezas et al., BlackJAX: composable Bayesian inference in JAX,
@@ -254,23 +257,22 @@ def nuts(
 
     Args:
         posterior: the target: an `ewsg_jax.Posterior`, or one of `ewsg_jax.models`.
-        step_size: h > 0 of a leapfrog step; a number, a traced scalar or a schedule.
-        inverse_mass: C > 0: number, tree, matrix or `LowRank`, as in `ewsg_jax.dynamics.langevin`.
-            Default 1.
-        max_depth: how often a path is doubled at the most. Default 10.
+        step_size: h > 0, the length of a leapfrog step; a number, a traced scalar or a schedule.
+        inverse_mass: C > 0: number, pytree, matrix or `LowRank`, as in
+            `ewsg_jax.dynamics.langevin`. Default 1.
+        max_depth: the largest number of doublings of a path. Default 10.
         temperature: T > 0; a number, a traced scalar or a schedule. Default 1: the posterior
             itself.
         chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default
             4,096.
-        passes_per_step: data passes of a step on average, as they were measured, by which
-            `data_passes=` of `ewsg_jax.sample` goes. Default: not known; a run is then given
-            `num_steps`.
+        passes_per_step: measured mean number of data passes per step, which `data_passes=` of
+            `ewsg_jax.sample` needs. Default None: not known; a run then takes `num_steps`.
 
     Raises:
         ImportError: BlackJAX is not installed.
-        TypeError, ValueError: an argument has the wrong type or value; at `init`, a start where the
-            density is 0, an inverse mass that does not fit the position, or more evaluations a step
-            than 32 bits count.
+        TypeError, ValueError: an argument has the wrong type or value; at `init`, a start at which
+            the density is 0, an inverse mass that does not fit the position, or more evaluations a
+            step than 32 bits count.
 
     Example: for about 20 rows of unit scale; with more rows, take shorter steps.
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -295,7 +297,7 @@ def nuts(
 
 
 class _Vectors:
-    """Trees like a position as vectors, for smaller programs of BlackJAX, in their own dtype."""
+    """Pytrees like a position as vectors of one dtype, which makes BlackJAX's programs smaller."""
 
     def __init__(self, position: Position) -> None:
         vector, self._unravel = ravel_pytree(position)
@@ -312,8 +314,8 @@ class _Vectors:
 def _leapfrog(
     factor: Factor, temperature: Scalar, vectors: _Vectors, log_density: Any, kinetic_energy: Any
 ) -> Callable[[Any, Array], Any]:
-    """Return one step along a path, in BlackJAX's form, in the coordinates L⁻¹θ, where
-    `log_density` returns −V/T and −∇V.
+    """Return a leapfrog step in BlackJAX's form, in the coordinates L⁻¹θ; `log_density` returns
+    −V/T and −∇V.
     """
     integrators = _blackjax("integrators")
 
@@ -338,10 +340,10 @@ def _blackjax(module: str) -> Any:
 def next_step_size(
     step_size: Array | float, acceptance: Array | float, target: float = 0.8
 ) -> Array:
-    """Return the step size of acceptance α*, from the mean acceptance of a window at another one.
+    """Return the step size whose acceptance is α*, from the mean acceptance at another step size.
 
-    Pure, for the host and for compiled loops; a mean of NaN counts as 0.
+    It is pure, for the host and for compiled loops; an acceptance of NaN counts as 0.
     """
     share = jnp.clip(jnp.nan_to_num(jnp.asarray(acceptance, float)), 1e-6, 1 - 1e-6)
     errors = jax.scipy.special.ndtri(target / 2) / jax.scipy.special.ndtri(share / 2)
-    return step_size * jnp.clip(jnp.sqrt(errors), 1 / MOST_TIMES_SHORTER, MOST_TIMES_LONGER)
+    return step_size * jnp.clip(jnp.sqrt(errors), 1 / MAX_STEP_REDUCTION, MAX_STEP_GROWTH)

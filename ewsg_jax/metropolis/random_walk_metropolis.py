@@ -2,8 +2,8 @@
 
     θ* = θ + h ξ;   θ' = θ* with probability min(1, exp((V(θ) − V(θ*))/T)), else θ
 
-Targets exp(−V/T) with no bias, whatever h: ground truth that other methods are measured by.
-Random-walk proposals are symmetric, so the densities alone decide.
+Targets exp(−V/T) without bias for any h: ground truth for other methods.
+Random-walk proposals are symmetric, so the ratio of the densities decides.
 """
 
 from typing import NamedTuple
@@ -58,11 +58,11 @@ class RandomWalkMetropolis(Kernel[P]):
         checks.key(key)
         position = pytrees.copy(checks.position(position))
         checks.finite("position", position)
-        # One pass, whose value the state keeps: a step evaluates the proposal alone.
+        # One pass, whose value the state keeps: a step evaluates only the proposal.
         start = self.potential(position, data)
         if not checks.is_traced(start) and not np.isfinite(start):
             raise ValueError(
-                f"position must be where the posterior's potential is finite; it is {start} there"
+                f"position must have a finite potential; the posterior's is {start} there"
             )
         return first_state(self, key, RandomWalkState(position, jnp.int32(0), start), (), data)
 
@@ -76,7 +76,7 @@ class RandomWalkMetropolis(Kernel[P]):
     ) -> tuple[KernelState[P], Info]:
         current, noise = state.dynamics, randomness.noise
         h, temperature = self.step_size(current.step), self.temperature(current.step)
-        # A symmetric proposal, so that the ratio is that of the densities.
+        # A symmetric proposal: the ratio of the densities decides.
         proposed = pytrees.combine((1, current.position), (h, noise.direction))
         there = self.potential(proposed, data)
         # A density that is not a number is accepted by no comparison.
@@ -151,7 +151,7 @@ def random_walk_metropolis(
         (3, 1.0)
     """
     check_posterior(posterior)
-    given = hyperparameters(step_size=step_size, temperature=temperature)
+    schedules = hyperparameters(step_size=step_size, temperature=temperature)
     return RandomWalkMetropolis(
-        posterior=posterior, **given, chunk_size=checks.integer("chunk_size", chunk_size)
+        posterior=posterior, **schedules, chunk_size=checks.integer("chunk_size", chunk_size)
     )

@@ -13,7 +13,7 @@ from ewsg_jax.posterior.posterior import Posterior
 
 
 @dataclass(frozen=True)
-class _Squares:
+class _LocationSquares:
     """The log density up to its constant."""
 
     precision: Scalar
@@ -51,7 +51,7 @@ def gaussian_location(
     """
     precision, constant = of_scale("noise_scale", noise_scale)
     return Posterior(
-        LogDensity(_Squares(precision), constant, size),
+        LogDensity(_LocationSquares(precision), constant, size),
         normal_prior(prior_scale),
         log_concave=True,
         normalised=True,

@@ -13,7 +13,7 @@ from ewsg_jax.posterior.posterior import Posterior
 
 
 @dataclass(frozen=True)
-class _Squares:
+class _RegressionSquares:
     """The log density of a target up to its constant."""
 
     precision: Scalar
@@ -51,7 +51,7 @@ def linear_regression(*, noise_scale: float = 1.0, prior_scale: float = 1.0) -> 
     """
     precision, constant = of_scale("noise_scale", noise_scale)
     return Posterior.linear(
-        LogDensity(_Squares(precision), constant),
+        LogDensity(_RegressionSquares(precision), constant),
         normal_prior(prior_scale),
         inputs=row_x,
         residual=_Residual(precision),

@@ -1,4 +1,4 @@
-"""A normal law with unknown mean and scale: xᵢ ~ N(μ, σ²), in the coordinates μ and log σ."""
+"""A normal distribution with unknown mean and scale: xᵢ ~ N(μ, σ²), position (μ, log σ)."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The prior that the ready models share."""
+"""The prior that the built-in models share."""
 
 import math
 from collections.abc import Callable

@@ -293,7 +293,7 @@ def test_differences_of_the_potential_have_the_digits_that_an_acceptance_needs(x
 def test_a_potential_that_is_raised_often_does_not_drift():
     """10⁵ rises of some 10⁻³ on 3·10⁶, of which float32 alone would keep none."""
     rises = np.random.default_rng(0).normal(3e-3, 1e-3, 100_000).astype(np.float32)
-    first = energy.Potential(jnp.float32(3e6), jnp.float32(0))
+    first = energy.CompensatedPotential(jnp.float32(3e6), jnp.float32(0))
     last, _ = jax.jit(lambda x: jax.lax.scan(lambda v, r: (v.raised(r), None), first, x))(
         jnp.asarray(rises)
     )

@@ -50,9 +50,7 @@ def fly(posterior=LOGISTIC, position=POINT, rows=ROWS, **options):
 
 
 WRONG["random_walk_metropolis"] |= {
-    "V position | it is inf there | must be where the posterior's potential is finite": lambda: (
-        walk(SUPPORT)
-    ),
+    "V position | it is inf there | must have a finite potential": lambda: walk(SUPPORT),
     "V position | holds 1 NaN | must be finite": lambda: ewsg.random_walk_metropolis(
         MODEL, 0.1
     ).init(KEY, jnp.array([NAN, 0.0]), DATA),
@@ -69,11 +67,9 @@ WRONG["nuts"] |= {
     "V max_depth | got 40 | must be at most 28 for n = 6": lambda: paths(max_depth=40),
     f"V inverse_mass | (3,) | {A_MASS}": lambda: paths(inverse_mass=np.ones(3)),
     f"V inverse_mass | 3 numbers | {A_MASS}": lambda: paths(inverse_mass=np.eye(3)),
-    "V position | it is inf there | must be where the posterior's potential is finite": lambda: (
-        paths(SUPPORT)
-    ),
-    "V position | it is not there | must be where the posterior's gradient is finite": lambda: (
-        paths(ewsg.Posterior(lambda p, x: -jnp.sqrt(jnp.sum(p**2)), lambda p: 0.0))
+    "V position | it is inf there | must have a finite potential": lambda: paths(SUPPORT),
+    "V position | it is not there | must have a finite gradient": lambda: paths(
+        ewsg.Posterior(lambda p, x: -jnp.sqrt(jnp.sum(p**2)), lambda p: 0.0)
     ),
     "V position | holds 1 NaN | must be finite": lambda: paths(position=jnp.array([NAN, 0.0])),
     "V position | got bfloat16 | must be of float32 or float64": lambda: paths(
@@ -104,7 +100,7 @@ WRONG["flymc"] |= {
         bound=ewsg.bounds.jaakkola_jordan
     ),
     "V num_resampled | got 7 | at most n = 6": lambda: fly(num_resampled=7),
-    "V num_resampled | got 3 | must be None where resample_probability": lambda: fly(
+    "V num_resampled | got 3 | must be None if resample_probability": lambda: fly(
         num_resampled=3, resample_probability=0.2
     ),
     "V target_acceptance | adapt_steps=None | together with adapt_steps": lambda: fly(
