@@ -249,6 +249,6 @@ def test_refusals():
     with pytest.raises(TypeError, match=r"bijectors\['scale'\] must be an object"):
         bijectors.tree({"scale": bijectors.positive})
     both = bijectors.tree({"mean": bijectors.identity(), "scale": bijectors.positive()})
-    with pytest.raises(ValueError, match="position must have the tree of the bijectors"):
+    with pytest.raises(ValueError, match="position must have the structure of the bijectors"):
         both.forward({"mean": jnp.zeros(2)})
     assert ewsg.bijectors is bijectors

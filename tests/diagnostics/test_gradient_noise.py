@@ -187,7 +187,7 @@ def test_one_that_moves_it_as_the_noise_does():
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("kept", "reason"),
-    [("trace", "the state of follows has trace beside"), ("temperature", "no field named")],
+    [("trace", "the state of follows has trace in addition"), ("temperature", "no field named")],
 )
 def test_a_state_or_a_temperature_that_is_not_known(kept, reason):
     class State(NamedTuple):

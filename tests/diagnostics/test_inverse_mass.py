@@ -10,7 +10,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.base.factors import factor_of
-from ewsg_jax.diagnostics._inverse_mass import _eigen, _unspread
+from ewsg_jax.diagnostics._inverse_mass import _eigen, _population_variance
 from ewsg_jax.dynamics import LowRank
 
 pytestmark = pytest.mark.full
@@ -89,7 +89,7 @@ def test_directions_that_differ_are_corrected_and_no_others(x64, kind):
 )
 def test_the_eigenvalue_of_a_spike_gives_the_spike(true, ratio):
     """λ = ℓ + (d/n) ℓ/(ℓ − 1), for those that stand out: |ℓ − 1| > √(d/n)."""
-    assert _unspread(true + ratio * true / (true - 1), ratio) == pytest.approx(true)
+    assert _population_variance(true + ratio * true / (true - 1), ratio) == pytest.approx(true)
 
 
 @pytest.mark.full

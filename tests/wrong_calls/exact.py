@@ -50,7 +50,7 @@ def fly(posterior=LOGISTIC, position=POINT, rows=ROWS, **options):
 
 
 WRONG["random_walk_metropolis"] |= {
-    "V position | it is inf there | must have a finite potential": lambda: walk(SUPPORT),
+    "V position | is inf there | must have a finite potential": lambda: walk(SUPPORT),
     "V position | holds 1 NaN | must be finite": lambda: ewsg.random_walk_metropolis(
         MODEL, 0.1
     ).init(KEY, jnp.array([NAN, 0.0]), DATA),
@@ -67,8 +67,8 @@ WRONG["nuts"] |= {
     "V max_depth | got 40 | must be at most 28 for n = 6": lambda: paths(max_depth=40),
     f"V inverse_mass | (3,) | {A_MASS}": lambda: paths(inverse_mass=np.ones(3)),
     f"V inverse_mass | 3 numbers | {A_MASS}": lambda: paths(inverse_mass=np.eye(3)),
-    "V position | it is inf there | must have a finite potential": lambda: paths(SUPPORT),
-    "V position | it is not there | must have a finite gradient": lambda: paths(
+    "V position | is inf there | must have a finite potential": lambda: paths(SUPPORT),
+    "V position | is not finite there | must have a finite gradient": lambda: paths(
         ewsg.Posterior(lambda p, x: -jnp.sqrt(jnp.sum(p**2)), lambda p: 0.0)
     ),
     "V position | holds 1 NaN | must be finite": lambda: paths(position=jnp.array([NAN, 0.0])),
@@ -109,7 +109,7 @@ WRONG["flymc"] |= {
     f"T proposal_capacity(n) | 3.0 (float) | {WHOLE}": lambda: ewsg.flymc(
         LOGISTIC, 0.1, capacity=6, proposal_capacity=lambda n: n / 2
     ).step(KEY, fly(), jax.tree.map(jnp.asarray, ROWS)),
-    "V center | (3,) | must be a tree like the position": lambda: fly(center=np.zeros(3)),
+    "V center | (3,) | must be a pytree like the position": lambda: fly(center=np.zeros(3)),
     "V bound | it failed on them | must be one for this position and these data": lambda: fly(
         bound=ewsg.bounds.bohning(inputs=lambda row: row["z"])
     ),

@@ -73,7 +73,7 @@ WRONG["gradients.control_variate"] |= {
     "V center | holds 1 NaN | must be finite": lambda: G.control_variate(
         MODEL, batch_size=1, center=POINT.at[0].set(NAN)
     ),
-    "V center | shape (3,) | a tree like the position": lambda: started(
+    "V center | shape (3,) | a pytree like the position": lambda: started(
         G.control_variate(MODEL, batch_size=1, center=jnp.zeros(3))
     ),
 }
