@@ -1,7 +1,6 @@
 """A kernel of two parts: a dynamics that asks an estimator for a gradient."""
 
 import functools
-import warnings
 from collections.abc import Callable
 
 import jax
@@ -11,6 +10,7 @@ import numpy as np
 from ewsg_jax.base import checks, pytrees
 from ewsg_jax.base.modules import module
 from ewsg_jax.base.typing import Array, Data, Key, P, Scalar
+from ewsg_jax.base.warn import warn
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.dynamics._protocol import needs_covariance
 from ewsg_jax.gradients import Evaluations, GradientEstimator
@@ -166,11 +166,10 @@ def kernel(dynamics: Dynamics, estimator: GradientEstimator[P]) -> Kernel[P]:
             "frozen_noise of this dynamics", estimator.weight_noise, dynamics.frozen_noise
         )
     if estimator.restarts and hasattr(dynamics, "friction"):
-        warnings.warn(
+        warn(
             "option='I' of svrg with a momentum does not keep the posterior: at every step size "
             "variances are about (K + 1)/(2K) of the right ones, K = refresh_every; take "
             "option='II'",
             UserWarning,
-            stacklevel=2,
         )
     return Pair(dynamics=dynamics, estimator=estimator)

@@ -176,6 +176,10 @@ def test_option_one_warns_where_a_momentum_is_kept():
             UserWarning, match=r"variances are about \(K \+ 1\)/\(2K\) of the right ones"
         ):
             ewsg.kernel(underdamped, estimator)
+    for build in (ewsg.svrg_hmc, ewsg.svrg2nd_hmc):
+        with pytest.warns(UserWarning, match="of the right ones") as caught:
+            build(posterior, 0.1, friction=1.0, batch_size=2, option="I")
+        assert [warning.filename for warning in caught] == [__file__]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ewsg.kernel(ewsg.dynamics.langevin(0.1, inverse_mass=2.0), svrg["I"])
