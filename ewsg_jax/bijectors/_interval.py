@@ -54,7 +54,7 @@ def interval(low: float, high: float) -> Bijector:
         bounds.
 
     Raises:
-        TypeError, ValueError: the bounds are no such numbers or not in this order; when used, that
+        TypeError, ValueError: a bound is not finite or low is not below high; when used, that
             the position's dtype has no number between them.
 
     Example:

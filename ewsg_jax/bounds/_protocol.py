@@ -29,7 +29,7 @@ class Bound(Part, abc.ABC, Generic[Summary]):
 
     @abc.abstractmethod
     def total(self, position: Position, center: Position, summary: Summary) -> Array:
-        """Return Σᵢ (log Bᵢ(position) − log Bᵢ(center)), free of n in cost."""
+        """Return Σᵢ (log Bᵢ(position) − log Bᵢ(center)), whose cost is free of n."""
 
     @abc.abstractmethod
     def gaps(self, position: Position, center: Position, rows: Data) -> Array:

@@ -299,8 +299,8 @@ def ratios(
     parts = (np.array_split(values[..., moves], 2, axis) for values in (batch, noise))
     halves = [tuple(map(_centred, both)) for both in zip(*parts, strict=True)]
     estimates = []
-    for look, judge in ((0, 1), (1, 0)):
-        by_batch, by_noise = halves[look]
+    for search, judge in ((0, 1), (1, 0)):
+        by_batch, by_noise = halves[search]
         # In units of the noise.
         scale = np.sqrt(np.maximum(np.mean(by_noise**2, axis=0), np.finfo(float).tiny))
         relative = by_batch / scale

@@ -275,22 +275,22 @@ class Calibration(NamedTuple):
 
 
 def calibration(probabilities: ArrayLike, labels: ArrayLike, *, num_bins: int = 10) -> Calibration:
-    """Compare predicted probabilities with what happened.
+    """Compare predicted probabilities with observed frequencies.
 
-    With probabilities of shape (n,), the event is class 1 and its probability is the one given (a
-    reliability diagram, Naeini, Cooper and Hauskrecht 2015). With shape (n, k), the event is that
-    the most probable class, the first of equals, is the row's own, and its probability is the
-    largest of the k (Guo et al. 2017, eqs. 2 to 5). So two classes give different numbers in the
-    two forms. Bin j of B is (j/B, (j+1)/B], the first with 0.
+    With probabilities of shape (n,), the event is class 1, with that probability (a reliability
+    diagram, Naeini, Cooper and Hauskrecht 2015). With shape (n, k), the event is that the most
+    probable class, the first of equals, is the row's class, with the largest of the k
+    probabilities (Guo et al. 2017, eqs. 2 to 5). Two classes therefore give different numbers
+    in the two forms. Bin j of B is (j/B, (j+1)/B], the first with 0.
 
     Args:
-        probabilities: of class 1, shape (n,), or of each of k ≥ 2 classes, shape (n, k).
-        labels: classes, shape (n,): 0 and 1, or 0 … k−1; any number type.
-        num_bins: number B of bins.
+        probabilities: probabilities of class 1, shape (n,), or of k ≥ 2 classes, shape (n, k).
+        labels: observed classes, shape (n,): 0 and 1, or 0 … k−1; any number type.
+        num_bins: B, the number of bins. Default 10.
 
     Raises:
-        TypeError, ValueError: an argument is not such an array; a value is no probability, a row
-            does not sum to one, or a label is no class.
+        TypeError, ValueError: an argument has the wrong type or shape; a value is not a
+            probability, a row does not sum to one, or a label is not a class.
 
     Example:
         >>> import ewsg_jax as ewsg
@@ -338,7 +338,7 @@ def calibration(probabilities: ArrayLike, labels: ArrayLike, *, num_bins: int = 
 
 
 def _numbers(name: str, value: ArrayLike, takes: str) -> tuple[np.ndarray, np.dtype]:
-    """The value as real numbers, at least float32, and the floating-point dtype it came in."""
+    """Return a value as real numbers, at least float32, and its floating-point dtype."""
     array = np.asarray(value)
     if jnp.issubdtype(array.dtype, np.floating):
         return array.astype(np.promote_types(array.dtype, np.float32)), array.dtype

@@ -143,13 +143,13 @@ class CovarianceTracking(WithCovariance[P]):
         n = view(data).counted
         batch = fetched(randomness, data)
         part = batch.rows
-        seen = self.posterior.row_gradients(point, part)
+        row_gradients = self.posterior.row_gradients(point, part)
         gradient = self.posterior.total(
-            point, data, self.posterior.estimate_from_rows(seen, part, data)
+            point, data, self.posterior.estimate_from_rows(row_gradients, part, data)
         )
         covariance, was_clipped = self.covariance_of(memory, data)
         number = np.int32(n) if isinstance(n, int) else n
-        update = TrackingUpdate(seen, part, number, was_clipped)
+        update = TrackingUpdate(row_gradients, part, number, was_clipped)
         return Estimate(gradient, batch, covariance=covariance), update
 
     def commit(self, update: TrackingUpdate, memory: TrackingMemory) -> TrackingMemory:

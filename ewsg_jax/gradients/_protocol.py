@@ -58,8 +58,7 @@ class Evaluations(NamedTuple):
         at_init: evaluations by `init`, once.
         per_refresh: further evaluations in the steps 0, K, 2K, …
         refresh_every: K, steps from one refresh to the next.
-        per_accepted: those of `per_step` that are made for the accepted batch only, not for every
-            candidate.
+        per_accepted: the part of `per_step` that only the accepted batch takes, and no candidate.
         counted: whether steps count their evaluations (`Info.gradient_evaluations`); `per_step` is
             then an upper bound, without what `refresh` returns, which is added.
         expected: measured mean of the evaluations of a counted step; 0 if it is not known.
@@ -224,7 +223,7 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
         """Return how the errors of estimates are distributed; by default that it is unknown.
 
         A class that changes what is estimated (`draw`, `propose`, `init`, `refresh` or `commit` of
-        a class that has a model) has to write its own: that of its base class does not hold for it.
+        a class that has a model) has to write its own model: the one of its base class is wrong.
 
         Args:
             data: all rows; only their number is read.
@@ -317,7 +316,7 @@ def noise_model_of(estimator: GradientEstimator, data: Data) -> NoiseModel:
     for cls in type(estimator).__mro__:
         if "noise_model" in vars(cls):
             break
-        # The model is that of a base class: of other estimates it says nothing.
+        # The model belongs to a base class with other estimates.
         if is_own(cls) and CHANGES_ESTIMATES & set(vars(cls)):
             return GradientEstimator.noise_model(estimator, data)
     model = estimator.noise_model(data)

@@ -148,7 +148,7 @@ class SAGA(SplitEstimator[P]):
     def noise_model(self, data: Data) -> NoiseModel:
         if self.law.weighted:
             return NoiseModel(unknown="a table whose rows are seen at different rates")
-        # A row is seen again after a geometric time, of the rate at which batches hold it.
+        # The time until a batch has a row again is geometric, with this rate.
         n, b = num_rows(data), self.batch_size
         rate = b / n if self.law.distinct else 1 - (1 - 1 / n) ** b
         return NoiseModel(SVRG(posterior=self.posterior, law=self.law), "table", rate=rate)

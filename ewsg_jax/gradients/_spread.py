@@ -22,8 +22,12 @@ ROWS_PER_GUESS = 16
 
 def outer(centred: Array, structure: Structure, basis: Array | None = None) -> Array:
     """Return Σ aᵢaᵢᵀ of rows a (b, d) in the structure: (d, d), diagonal (d,), or basis (r, r)."""
-    seen = centred if basis is None else products.matmul(centred, basis)
-    return jnp.sum(seen**2, axis=0) if structure == "diagonal" else products.matmul(seen.T, seen)
+    projections = centred if basis is None else products.matmul(centred, basis)
+    return (
+        jnp.sum(projections**2, axis=0)
+        if structure == "diagonal"
+        else products.matmul(projections.T, projections)
+    )
 
 
 def spread(
@@ -50,9 +54,9 @@ def spread(
             chunk_size,
             basis,
             size,
-            lambda seen, _: products.matmul(seen.T, seen),
+            lambda projections, _: products.matmul(projections.T, projections),
         )
-        return sums.gradients / n, n * sums.products - jnp.outer(sums.seen, sums.seen)
+        return sums.gradients / n, n * sums.products - jnp.outer(sums.projections, sums.projections)
 
     def add(
         total: tuple[Array, Array, Array], rows: Data, before: Array | int
@@ -88,16 +92,18 @@ def turned(
         chunk_size,
         basis,
         basis.shape,
-        lambda seen, back: back(seen),
+        lambda projections, back: back(projections),
     )
-    seen_twice = number_of(data, basis.dtype) * sums.products - jnp.outer(sums.gradients, sums.seen)
-    return jnp.linalg.qr(view(data).across(seen_twice))[0]
+    product_sums = number_of(data, basis.dtype) * sums.products - jnp.outer(
+        sums.gradients, sums.projections
+    )
+    return jnp.linalg.qr(view(data).across(product_sums))[0]
 
 
 class _Sums(NamedTuple):
     """Sums over rows of sᵢ = (∇Vᵢ − guess) · basis, ∇Vᵢ, and products with sᵢ; and the guess."""
 
-    seen: Array
+    projections: Array
     gradients: Array
     products: Array
     guess: Array
@@ -137,17 +143,17 @@ def _through(
             in_axes=1,
             out_axes=1,
         )
-        seen = jax.vmap(
+        projections = jax.vmap(
             lambda column: along(column.astype(flat.dtype))[0].astype(basis.dtype),
             in_axes=1,
             out_axes=1,
         )(basis)
-        guess = jnp.where(before == 0, jnp.mean(seen[:ROWS_PER_GUESS], axis=0), total.guess)
-        seen = view(rows).only_counted(seen - guess)
+        guess = jnp.where(before == 0, jnp.mean(projections[:ROWS_PER_GUESS], axis=0), total.guess)
+        projections = view(rows).only_counted(projections - guess)
         return _Sums(
-            total.seen + jnp.sum(seen, axis=0),
+            total.projections + jnp.sum(projections, axis=0),
             total.gradients + back(jnp.ones_like(values)[:, None])[:, 0],
-            total.products + products_of(seen, back),
+            total.products + products_of(projections, back),
             guess,
         )
 

@@ -33,8 +33,8 @@ def uniform(
         rows: the sampling scheme; all but `"random"` need `replace=True`.
             `"random"` (default): independent rows, or a subset.
             `"blocks"`: b consecutive rows from a uniform start, with the first row after the last;
-            quick to fetch. The covariance is that of sums over blocks: for rows in random order
-            nearly a subset's.
+            quick to fetch. The covariance is the one of sums over blocks: with rows in random
+            order nearly a subset's.
             `"epochs"`: each row at most once in ⌊n/b⌋ steps, in a new order each time; another n
             mod b rows are left out each time. Batches of successive steps are then dependent: θ
             alone is no Markov chain.

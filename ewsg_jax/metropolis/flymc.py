@@ -129,7 +129,7 @@ class FireflyMonteCarlo(Kernel[P]):
 
     def log_dark(self, position: P, memory: FireflyMemory) -> Array:
         """Return log p₀ + Σ log Bᵢ, up to a constant."""
-        # The dark rows' part: all bounds, of which those of bright rows are divided out below.
+        # The bounds of all rows; in a transition the bright rows' odds correct for theirs.
         total = self.bound.total(position, memory.center, memory.summary)
         return pytrees.widened(self.posterior.varying.log_prior(position) + total)
 

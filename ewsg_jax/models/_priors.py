@@ -24,7 +24,7 @@ class NormalPrior:
 
 
 def flat_prior(position: Position) -> Array:
-    """Return 0: a flat prior is no density, and has no constant."""
+    """Return 0: a flat prior is not a density and has no constant."""
     return jnp.float32(0.0)
 
 
