@@ -264,7 +264,7 @@ def test_a_law_of_ones_own_draws_what_it_says(returns, error, match):
         )
         with pytest.raises(error, match=match):
             estimator.check(jnp.zeros(1), data)
-    with pytest.raises(ValueError, match="a law that says independent = True"):
+    with pytest.raises(ValueError, match="a scheme with independent = True"):
         ewsg.gradients.covariance_tracking(model, batch_size=4, rows=Pairs(batch_size=4))
 
 
