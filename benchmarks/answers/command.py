@@ -130,7 +130,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Answer what is asked for; 2 where a package is missing, 1 where an answer ended
     in an error.
     """
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="benchmarks.answers", description=(__doc__ or "").split("\n\n")[0]
+    )
     parser.add_argument("--cases", type=record.names(CASES), default=list(CASES))
     parser.add_argument("--answers", type=record.names(WAYS), default=list(WAYS))
     parser.add_argument(

@@ -100,7 +100,7 @@ def test_settings_that_cannot_be_run_are_refused(name, change, said):
 
 def test_the_command_needs_a_checkout(monkeypatch, tmp_path, capsys):
     """Of an installed wheel there is the package alone."""
-    monkeypatch.setattr("ewsg_jax.__main__.PAPERS", tmp_path / "none")
+    monkeypatch.setattr("ewsg_jax.__main__.PAPERS_FOLDER", tmp_path / "none")
     for words in (["list", "experiments"], ["reproduce", "gaussian-mse"]):
         assert main(words) == 2
         assert "experiments need a checkout of the repository" in capsys.readouterr().err
