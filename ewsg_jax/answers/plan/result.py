@@ -99,9 +99,9 @@ class Plan:
     def advice(self) -> str:
         """What to do if the plan is not trusted, in words; empty if it is."""
         # Nothing else helps against these, and they may be the cause of all others.
-        for kinds in (("support", "edge"), ("gradient",)):
-            if causes := of_kinds(self._doubtful, *kinds):
-                return causes[0].cure
+        of_values = of_kinds(self._doubtful, "support", "edge")
+        if causes := of_values or of_kinds(self._doubtful, "gradient"):
+            return causes[0].cure
         return "; or ".join(dict.fromkeys(cause.cure for cause in self._doubtful if cause.cure))
 
     @property
