@@ -16,8 +16,7 @@ QuasiNewton: the class of quasi_newton, a base class for another matrix.
 GradientAt: the function by which a dynamics evaluates the gradient at another point.
 LangevinState, UnderdampedState, ThermostatState, PreconditionedState, RiemannianState,
     QuasiNewtonState: their states.
-
-An older name: palindrome is splitting_scheme.
+palindrome: the older name of splitting_scheme.
 """
 
 from ewsg_jax.base.factors import LowRank as LowRank

@@ -10,9 +10,8 @@ fetch: the rows of all batches that were drawn, ahead of their use.
 fetched, gather: the rows of one batch; the rows of row numbers.
 lists_batches: whether all batches of an estimator can be listed.
 num_rows, all_rows: how many rows are in memory; how many the data set or stream has.
-
-Older names: row_law is sampling_scheme, by_probability is importance_weighted, and RowLaw is
-SamplingScheme.
+row_law, by_probability, RowLaw: the older names of sampling_scheme, importance_weighted and
+    SamplingScheme.
 """
 
 from ewsg_jax.rows._leverage import leverage as leverage
